@@ -282,9 +282,9 @@ check)
     # Four at a time, on two processors, too: many wait for a disk, a clock or a child most of the time.
     if build release; then run_tests release --parallel 4; else note "failed release building"; fi
     took "release build and every test"
-    # Tests of the source (label house) and long numerical ones (slow) have run, and are not repeated.
+    # Tests of the source (label source) and long numerical ones (slow) have run, and are not repeated.
     if build asan; then
-        ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 4 --label-exclude '^(house|slow)$'
+        ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 4 --label-exclude '^(source|slow)$'
     else
         note "failed asan building"
     fi
@@ -314,10 +314,10 @@ arm)
     sh cmake/aarch64_root.sh build/arm-root libc6-dev libgomp1 libopenblas-dev liblapacke-dev librandom123-dev \
         libsqlite3-dev libjansson-dev libutf8proc-dev libpcre2-dev libcmocka-dev
     : >build/check.txt
-    # Not run: tests of the source (label house), hours of numbers (slow, NU05), what is about this machine's compiler, Python,
+    # Not run: tests of the source (label source), hours of numbers (slow, NU05), what is about this machine's compiler, Python,
     # browser, shells, launchers and clocks, and little memory, in which QEMU itself does not start.
     if build arm; then
-        ESSCHER_QUICK_TESTS=1 run_tests arm --parallel 2 --timeout 3000 --label-exclude '^(house|slow)$' --exclude-regex \
+        ESSCHER_QUICK_TESTS=1 run_tests arm --parallel 2 --timeout 3000 --label-exclude '^(source|slow)$' --exclude-regex \
             '^(attend_edges.NU05.*|install|reproducible|files_.*|python_.*|docs_.*|notebook|bench_run|browser|slurm|kubernetes|mpi_.*|cli_completion.*|cli_cl08_memory)$' \
             "$@"
     else

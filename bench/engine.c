@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include <esscher/attend.h>
-#include <esscher/peak.h>
+#include <esscher/machine.h>
 #include <esscher/npy.h>
 #include <esscher/random.h>
 

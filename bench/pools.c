@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <esscher/probe.h>
+#include "experiments/probe/probe.h"
 
 enum { MOST_SIZES = 16 };
 
@@ -41,7 +41,7 @@ static void print_head(const es_probe_spec *spec, es_probe *probe, int64_t layer
     must(es_probe_head_of(probe, head, &about, &err));
     must(es_probe_curve(probe, head, exact, point, &err));
     must(es_probe_predict(probe, head, gaussian, &err));
-    must(es_probe_needs(probe, head, exact, 0.1 * about.output_rms, &need, &err));
+    must(es_probe_tokens_required(probe, head, exact, 0.1 * about.output_rms, &need, &err));
     for (int64_t i = 0; i < spec->n_sizes; i++)
         printf("%lld,%lld,%lld,%lld,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g\n",
                (long long)es_pool_about(spec->pool).tokens, (long long)layer, (long long)head,

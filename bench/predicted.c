@@ -20,12 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <esscher/converge.h>
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
-#include <esscher/spectrum.h>
-#include <esscher/theory.h>
+
+#include "experiments/converge/converge.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
+#include "theory/theory.h"
+#include "tokens/spectrum.h"
 
 enum { QUANTITIES = 3, SCALES = 6, MOST_CELLS = 256, MOST_DIM = 64, SEED = 20, QUERIES = 8192 };
 

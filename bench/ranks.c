@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 #include <esscher/run.h>
 
 static es_error err;

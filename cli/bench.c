@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <esscher/experiment.h>
 #include <esscher/machine.h>
 #include <esscher/random.h>
 
@@ -14,16 +13,16 @@ static const cli_option options[] = {
     {"quick", 0, CLI_FLAG, NULL, "smaller shapes: seconds instead of minutes",
      .field = offsetof(bench_options, quick)},
     {"dim", 'd', CLI_COUNTS, "LIST", "head dimensions", .field = offsetof(bench_options, d),
-     .standard = "32,50,64,128", .min = 1, .max = 4096, .increasing = true, .alias = "d"},
+     .default_value = "32,50,64,128", .min = 1, .max = 4096, .increasing = true, .alias = "d"},
     {"n", 'n', CLI_WHOLE, "N",
      "queries and keys of the square shapes; of --model tokens of a block",
      .field = offsetof(bench_options, n), .min = 64, .max = 0x1p24,
-     .otherwise = "16384; quick: 4096; model: 512"},
+     .default_note = "16384; quick: 4096; model: 512"},
     {"repetitions", 0, CLI_WHOLE, "R", "of everything",
-     .field = offsetof(bench_options, repetitions), .standard = "5", .min = 1, .max = 1000,
-     .was = "repeat"},
+     .field = offsetof(bench_options, repetitions), .default_value = "5", .min = 1, .max = 1000,
+     .renamed_from = "repeat"},
     {"threads", 't', CLI_COUNTS, "LIST", "numbers of threads",
-     .field = offsetof(bench_options, threads), .otherwise = "1 and all processors", .min = 1,
+     .field = offsetof(bench_options, threads), .default_note = "1 and all processors", .min = 1,
      .max = 1024, .increasing = true},
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
      "instead: the forward pass of this model, against its matrix products alone",

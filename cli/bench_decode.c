@@ -3,7 +3,7 @@
  * keys and values. */
 #include <stdlib.h>
 
-#include <esscher/peak.h>
+#include <esscher/machine.h>
 
 #include "bench.h"
 #include "talk.h"

@@ -40,7 +40,7 @@ typedef struct timing {
     es_model_block *blocks;
     int64_t n, count;
     es_exec exec;
-    es_budget memory;
+    es_mem_limit memory;
     double *forward, *products, *ratio; /* (repeat) */
 } timing;
 

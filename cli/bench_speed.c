@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <esscher/experiment.h>
-#include <esscher/peak.h>
+#include <esscher/machine.h>
 #include <esscher/random.h>
 
 #include "bench.h"

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include <esscher/exec.h>
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 #include <esscher/study.h>
 #include <esscher/view.h>
 
@@ -103,7 +103,7 @@ struct cli_session {
     int argc;
     char **argv;
     cli_common common;
-    es_budget budget;
+    es_mem_limit budget;
     es_exec exec; /* threads, kernels, budget, progress: ready to pass on */
     cli_progress progress;
     es_fabric *fabric;     /* the ranks of a study; NULL: this process is alone */

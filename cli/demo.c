@@ -18,7 +18,7 @@ typedef struct demo_options {
 
 static const cli_option options[] = {
     {"folder", 0, ES_PARAM_OUTPUT, "DIR", "where run files and report go",
-     .field = offsetof(demo_options, folder), .standard = "demo"},
+     .field = offsetof(demo_options, folder), .default_value = "demo"},
     {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe a real model: its folder",
      .field = offsetof(demo_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "on this text", .field = offsetof(demo_options, text)},
@@ -60,7 +60,7 @@ static const es_column claim_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
                                           {"verdict", "verdict", "", ES_FORMAT_TEXT},
                                           {"conclusion", "what to conclude", "", ES_FORMAT_TEXT},
                                           {0}};
-static const es_table_view claim_views[] = {{"Claims and verdicts", .more = true}, {0}};
+static const es_table_view claim_views[] = {{"Claims and verdicts", .only_with_full = true}, {0}};
 static const es_table_spec claims_table = {"claims", claim_columns, claim_views};
 
 static const es_column stop_columns[] = {{"title", "seen", "", ES_FORMAT_TEXT},
@@ -153,8 +153,8 @@ static es_status visit(tour *t, int at, es_error *err)
     es_table_real(table, row, "seconds", cli_seconds() - before);
     es_table_text(table, row, "run", run);
     if (es_answer_finding(found.answer, 0))
-        es_answer_tell(cli_result(session), "%s: %s", s->run ? s->run : s->words[0],
-                       es_answer_finding(found.answer, 0));
+        es_answer_add_finding(cli_result(session), "%s: %s", s->run ? s->run : s->words[0],
+                              es_answer_finding(found.answer, 0));
     put_claims(session, es_answer_find(found.answer, "claims"));
     es_answer_free(found.answer);
     return ES_OK;

@@ -34,7 +34,7 @@ static const cli_option options[] = {
      .field = offsetof(encode_options, logits)},
     {"layer", 0, CLI_STRING, "L",
      "0: the embeddings, .. the number of layers: the last; all: (layers + 1, n, hidden)",
-     .field = offsetof(encode_options, layer), .standard = "all"},
+     .field = offsetof(encode_options, layer), .default_value = "all"},
     {"block", 0, CLI_WHOLE, "B",
      "which block of a longer text, from 0 (default: 0); a block holds as many tokens as the model "
      "has positions, the special ones around it included",
@@ -42,7 +42,8 @@ static const cli_option options[] = {
     {"invalid", 0, CLI_CHOICE, "WHAT",
      "bytes of the text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they "
      "are more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",
-     .field = offsetof(encode_options, invalid), .choices = invalid_names, .standard = "replace"},
+     .field = offsetof(encode_options, invalid), .choices = invalid_names,
+     .default_value = "replace"},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
      .field = offsetof(encode_options, force)},
     {"allow-nonfinite", 0, CLI_FLAG, NULL, "NaN and Inf among the weights are a remark",
@@ -212,8 +213,9 @@ static void put_labels(const encode_job *job)
             es_table_real(t, i, "probability", exp(job->logits[i] - job->logits[best]) / sum);
     }
     if (job->labels > 1)
-        es_answer_tell(cli_result(job->session), "The classifier says %s, with probability %.4g.",
-                       label_of(job, best, room), 1.0 / sum);
+        es_answer_add_finding(cli_result(job->session),
+                              "The classifier says %s, with probability %.4g.",
+                              label_of(job, best, room), 1.0 / sum);
 }
 
 static void put_question(const encode_job *job)
@@ -223,7 +225,7 @@ static void put_question(const encode_job *job)
     int64_t *ids = cli_alloc_array((size_t)b->n, sizeof *ids);
     for (int64_t i = 0; i < b->n; i++)
         ids[i] = b->ids[i];
-    es_answer_fact(a, "precision", es_dtype_name(job->precision));
+    es_answer_provenance(a, "precision", es_dtype_name(job->precision));
     es_answer_text(a, "model", job->o->model);
     if (job->o->text) {
         es_answer_text(a, "text", job->o->text);

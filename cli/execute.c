@@ -139,8 +139,8 @@ static es_status run_study(cli_session *s, es_params *own, es_error *err)
     if (status != ES_OK || !s->result) /* the answer is rank 0's */
         return status;
     cli_ranks_facts(s, s->result);
-    es_answer_fact_list(s->result, "argv", (const char *const *)s->argv, s->argc);
-    s->check_failed = es_answer_refuted(s->result);
+    es_answer_provenance_list(s->result, "argv", (const char *const *)s->argv, s->argc);
+    s->check_failed = es_answer_check_failed(s->result);
     return ES_OK;
 }
 
@@ -156,8 +156,8 @@ es_answer *cli_result(cli_session *session)
         }
         es_answer_name(session->result, session->command->name, -1);
         es_answer_machine(session->result, &session->exec);
-        es_answer_fact_list(session->result, "argv", (const char *const *)session->argv,
-                            session->argc);
+        es_answer_provenance_list(session->result, "argv", (const char *const *)session->argv,
+                                  session->argc);
     }
     return session->result;
 }

@@ -307,10 +307,11 @@ static void tell_shard(es_run *run, es_answer *a)
     int64_t shard, shards, tables = 0;
     es_run_tables_count(run, &tables, NULL);
     if (tables == 0 && es_run_shard(run, &shard, &shards))
-        es_answer_tell(a,
-                       "This is a part of a run, shard %lld of %lld: it has cells, and no tables; "
-                       "esscher merge joins all parts and makes them.",
-                       (long long)shard, (long long)shards);
+        es_answer_add_finding(
+            a,
+            "This is a part of a run, shard %lld of %lld: it has cells, and no tables; "
+            "esscher merge joins all parts and makes them.",
+            (long long)shard, (long long)shards);
 }
 
 static es_status show_list(cli_session *session, es_run *run, es_error *err)

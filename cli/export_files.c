@@ -11,7 +11,7 @@
 
 #include "talk.h"
 
-es_status cli_each_table(es_run *run, const char *only, es_budget *budget, cli_table_fn fn,
+es_status cli_each_table(es_run *run, const char *only, es_mem_limit *budget, cli_table_fn fn,
                          void *user, es_error *err)
 {
     int64_t count;
@@ -160,7 +160,7 @@ static void sql_about(const es_run *run)
     }
 }
 
-es_status cli_export_sql(es_run *run, const char *table, es_budget *budget, es_error *err)
+es_status cli_export_sql(es_run *run, const char *table, es_mem_limit *budget, es_error *err)
 {
     static const char *const own[] = {"_run", "_parameters", "_provenance"};
     int64_t count = 0;
@@ -193,7 +193,7 @@ typedef struct tidying {
     bool one;          /* table: its keys are columns */
 } tidying;
 
-es_status cli_said(es_run *run, es_budget *budget, es_run_table *out, es_error *err)
+es_status cli_said(es_run *run, es_mem_limit *budget, es_run_table *out, es_error *err)
 {
     const es_status status = es_run_get_table(run, "_columns", budget, out, err);
     if (status == ES_E_EMPTY)
@@ -324,7 +324,7 @@ static void tidy_table(void *user, const es_run_table *t)
     free(all);
 }
 
-es_status cli_export_tidy(es_run *run, const char *table, es_budget *budget, es_error *err)
+es_status cli_export_tidy(es_run *run, const char *table, es_mem_limit *budget, es_error *err)
 {
     tidying y = {.one = table != NULL};
     es_status status = cli_said(run, budget, &y.said, err);

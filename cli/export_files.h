@@ -11,11 +11,11 @@
 typedef void (*cli_table_fn)(void *user, const es_run_table *table);
 
 /* fn() for table `name` of the run, or, without a name, for every table in order of their names. */
-es_status cli_each_table(es_run *run, const char *name, es_budget *budget, cli_table_fn fn,
+es_status cli_each_table(es_run *run, const char *name, es_mem_limit *budget, cli_table_fn fn,
                          void *user, es_error *err);
 
 /* What a run says about its columns ("_columns"); empty if it says nothing. Free it. */
-es_status cli_said(es_run *run, es_budget *budget, es_run_table *out, es_error *err);
+es_status cli_said(es_run *run, es_mem_limit *budget, es_run_table *out, es_error *err);
 
 /* Print one table in the form that was asked for, as `said` describes it. */
 es_status cli_export_table(cli_session *session, const es_run_table *table,
@@ -24,11 +24,11 @@ es_status cli_export_table(cli_session *session, const es_run_table *table,
 /* Print the tables as SQL that creates and fills them: quoted names, double precision and text,
  * NULL for NaN; what SQLite, PostgreSQL and DuckDB take alike. With no name also the run's
  * parameters and provenance. */
-es_status cli_export_sql(es_run *run, const char *table, es_budget *budget, es_error *err);
+es_status cli_export_sql(es_run *run, const char *table, es_mem_limit *budget, es_error *err);
 
 /* Print CSV with one number or text to a row: where it was found and what it is. With a name the
  * columns that tell the table's rows apart are columns here; without, they stand together in one,
  * "layer=0 head=3", because tables differ in them. */
-es_status cli_export_tidy(es_run *run, const char *table, es_budget *budget, es_error *err);
+es_status cli_export_tidy(es_run *run, const char *table, es_mem_limit *budget, es_error *err);
 
 #endif

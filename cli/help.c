@@ -43,7 +43,7 @@ static void print_wrapped(FILE *out, const char *text, int column, int indent)
 
 const char *cli_help_of(const cli_option *o, char *out, size_t size)
 {
-    const char *standard = o->otherwise ? o->otherwise : o->standard;
+    const char *standard = o->default_note ? o->default_note : o->default_value;
     snprintf(out, size, standard ? "%s (default: %s)" : "%s", o->help, standard);
     return out;
 }

@@ -50,10 +50,11 @@ static const char *available_kernels(char *out, size_t size)
 static void tell_blas(es_answer *answer, const char *blas)
 {
     if (strstr(blas, "Prescott") && es_isa_available(ES_ISA_AVX2))
-        es_answer_tell(answer,
-                       "Caution: OpenBLAS does not know this CPU and multiplies matrices as on one "
-                       "of 2004; set OPENBLAS_CORETYPE=%s before calling esscher.",
-                       es_isa_available(ES_ISA_AVX512) ? "SkylakeX" : "Haswell");
+        es_answer_add_finding(
+            answer,
+            "Caution: OpenBLAS does not know this CPU and multiplies matrices as on one "
+            "of 2004; set OPENBLAS_CORETYPE=%s before calling esscher.",
+            es_isa_available(ES_ISA_AVX512) ? "SkylakeX" : "Haswell");
 }
 
 static es_status run(cli_session *session, void *options, es_error *err)

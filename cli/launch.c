@@ -100,9 +100,9 @@ void cli_ranks_facts(const cli_session *s, es_answer *answer)
     if (!s->fabric)
         return;
     const int count = machines(s->fabric, &hosts);
-    es_answer_fact_count(answer, "ranks", s->fabric->ranks);
-    es_answer_fact_list(answer, "machines", hosts, count);
-    es_answer_fact(answer, "mpi", s->fabric->name);
+    es_answer_provenance_count(answer, "ranks", s->fabric->ranks);
+    es_answer_provenance_list(answer, "machines", hosts, count);
+    es_answer_provenance(answer, "mpi", s->fabric->name);
     free(hosts);
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <esscher/machine.h>
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 #include <esscher/status.h>
 
 #include "execute.h"

@@ -296,16 +296,17 @@ static void tell_joined(cli_session *session, const merge_options *o, const endi
     es_answer_count(a, "cells", j->cells);
     es_answer_count(a, "missing", j->missing);
     es_answer_text(a, "gaps", j->gaps);
-    es_answer_tell(a, "%lld cells of %lld files are in %s.", (long long)j->cells,
-                   (long long)j->files, o->out);
+    es_answer_add_finding(a, "%lld cells of %lld files are in %s.", (long long)j->cells,
+                          (long long)j->files, o->out);
     if (j->missing)
-        es_answer_tell(a, "%lld are missing: %s.", (long long)j->missing, j->gaps);
+        es_answer_add_finding(a, "%lld are missing: %s.", (long long)j->missing, j->gaps);
     if (e->command)
-        es_answer_tell(a, "%s: %s", j->missing ? "This computes them" : "This makes the tables",
-                       e->line);
+        es_answer_add_finding(a, "%s: %s",
+                              j->missing ? "This computes them" : "This makes the tables", e->line);
     else
-        es_answer_tell(a, "No command line is known that makes its tables: es_study_run() does, "
-                          "with .resume.");
+        es_answer_add_finding(
+            a, "No command line is known that makes its tables: es_study_run() does, "
+               "with .resume.");
 }
 
 static es_status check_options(const merge_options *o, es_error *err)

@@ -75,7 +75,7 @@ static const struct {
     {CLI_TAKES_RANKS,
      {"rank-timeout", 0, CLI_NUMBER, "SECONDS",
       "give up when nothing was heard of another process for so long; 0: never",
-      .field = offsetof(cli_common, rank_timeout), .standard = "60", .min = 0, .max = 1e6}},
+      .field = offsetof(cli_common, rank_timeout), .default_value = "60", .min = 0, .max = 1e6}},
     {CLI_TAKES_FORMAT,
      {"format", 0, CLI_CHOICE, "FORM",
       "how the answer is printed: text, markdown, latex, csv (the main table, full precision) or "
@@ -195,7 +195,7 @@ static es_status fail_unknown(const reading *r, const char *name, es_error *err)
     for (int i = 0; i < r->list.count; i++) {
         const cli_option *o = r->list.at[i].option;
         names[i + 1] = o->name;
-        if (o->was && strcmp(o->was, name) == 0)
+        if (o->renamed_from && strcmp(o->renamed_from, name) == 0)
             return cli_fail(err, ES_E_ARGUMENT, NULL, "option.renamed",
                             "a name means one thing in every command", "--%s is now --%s", name,
                             o->name);

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 
 #include "command.h"
 #include "talk.h"

@@ -26,9 +26,9 @@ static const cli_option operand = {
 
 static const cli_option options[] = {
     {"out", 'o', ES_PARAM_OUTPUT, "PAGE", "the page", .field = offsetof(report_options, out),
-     .otherwise = "report.html, or none with --figures"},
+     .default_note = "report.html, or none with --figures"},
     {"title", 0, CLI_STRING, "TEXT", "its title", .field = offsetof(report_options, title),
-     .otherwise = "model and text, or what it is about"},
+     .default_note = "model and text, or what it is about"},
     {"no-figures", 0, CLI_FLAG, NULL, "tables only: no figures, no JavaScript",
      .field = offsetof(report_options, no_figures)},
     {"compare", 0, CLI_FLAG, NULL,
@@ -66,7 +66,7 @@ static const es_table_view figure_views[] = {
 static const es_table_spec figure_table = {"figures", figure_columns, figure_views};
 
 /* Files have it also without a row; people are told so in words. */
-static const es_table_view no_figure_views[] = {{"Figures", .more = true}, {0}};
+static const es_table_view no_figure_views[] = {{"Figures", .only_with_full = true}, {0}};
 static const es_table_spec no_figure_table = {"figures", figure_columns, no_figure_views};
 
 static const char standard_page[] = "report.html";
@@ -143,18 +143,20 @@ static void add_file(void *user, const es_report_file *file)
 static void tell_unknown(cli_session *session, const figure_list *list)
 {
     if (list->unsure > 0)
-        es_answer_tell(cli_result(session),
-                       "%lld of %lld figures have characters that no font of the PDF has: they are "
-                       "question marks there; the SVG files have them.",
-                       (long long)list->unsure, (long long)list->count);
+        es_answer_add_finding(
+            cli_result(session),
+            "%lld of %lld figures have characters that no font of the PDF has: they are "
+            "question marks there; the SVG files have them.",
+            (long long)list->unsure, (long long)list->count);
 }
 
 static void tell_none(cli_session *session, int64_t runs)
 {
     es_answer_table(cli_result(session), &no_figure_table);
-    es_answer_tell(cli_result(session),
-                   runs == 1 ? "This run has no figure: `esscher export` gives its tables."
-                             : "These runs have no figures: `esscher export` gives their tables.");
+    es_answer_add_finding(cli_result(session),
+                          runs == 1
+                              ? "This run has no figure: `esscher export` gives its tables."
+                              : "These runs have no figures: `esscher export` gives their tables.");
 }
 
 static bool wants_to_stop(void *user, double done, double total)
@@ -231,7 +233,7 @@ static es_status compare_runs(cli_session *session, const report_options *o, con
                               &answer, err);
     es_params_free(params);
     for (int64_t i = 0; status == ES_OK && (finding = es_answer_finding(answer, i)); i++)
-        es_answer_tell(cli_result(session), "%s", finding);
+        es_answer_add_finding(cli_result(session), "%s", finding);
     if (status == ES_OK)
         es_answer_free(answer);
     return status;

@@ -37,7 +37,8 @@ static const cli_option options[] = {
      "bytes that are not UTF-8: replace: by U+FFFD, as Python's decoder would, and refuse a text "
      "of which they are more than 1 %; error: refuse any and name the byte; replace-all: by "
      "U+FFFD, however many",
-     .field = offsetof(tokenize_options, invalid), .choices = invalid_names, .standard = "replace"},
+     .field = offsetof(tokenize_options, invalid), .choices = invalid_names,
+     .default_value = "replace"},
     {0}};
 
 /* ---- tokens out ---- */

@@ -19,7 +19,7 @@ sed -n '/^| promise | test |/,/^$/p' README.md | sed 1,2d | awk -F'|' 'NF { prin
         [ -n "$file" ] || { echo "FAIL: there is no test called $test" >&2; exit 1; }
         for word in $(printf '%s' "${entry#*\`*\`}" | tr ',:' '  '); do
             case $word in
-            *_* | [A-Z][A-Z][0-9]*) grep -qE "(cmocka_unit|needy)_test[a-z_]*\($word" "$file" ||
+            *_* | [A-Z][A-Z][0-9]*) grep -qE "(cmocka_unit|optional)_test[a-z_]*\($word" "$file" ||
                 { echo "FAIL: $file has no $word" >&2; exit 1; } ;;
             esac
         done

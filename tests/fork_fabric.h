@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 #include <esscher/study.h>
 
 #include "folder.h"

@@ -4,7 +4,7 @@
 
 #include "folder.h"
 
-#include "model/gguf_inside.h"
+#include "checkpoint/gguf_inside.h"
 
 /* A file being written. Nothing is added up for the writer: counts and offsets are as said. */
 typedef struct gguf_draft {
@@ -115,7 +115,7 @@ static inline const char *save_gguf(const gguf_draft *g)
 static inline void refuse_gguf_with(const gguf_draft *g, const es_st_opts *given, es_status status,
                                     const char *rule, int64_t offset)
 {
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_st_opts opts = given ? *given : (es_st_opts){0};
     es_gguf *file;
     opts.budget = &budget;

@@ -6,7 +6,8 @@
 
 #include "testing.h"
 
-#include "lab/probe_inside.h"
+#include "experiments/probe/inside.h"
+#include "random/random.h"
 #include "tiny_pool.h"
 
 enum { H = 12, K = 4, HEADS = 3, LAYERS = 3, QUERIES = 24, WORDS = 7900, SIZES = 2 };

@@ -8,6 +8,8 @@
 
 #include <esscher/run.h>
 
+#include "store/run.h"
+
 enum { ROWS = 3, COLS = 2, CELL = ROWS * COLS };
 
 static const char *const cell_columns[COLS] = {"mean", "se"};

@@ -19,12 +19,12 @@ typedef struct small_params {
     bool alone;
 } small_params;
 
-static const es_param params[] = {{"cells", 0, ES_PARAM_WHOLE, "N", "how many",
-                                   .field = offsetof(small_params, cells), .standard = "11",
-                                   .min = 0, .max = 1e6},
-                                  {"alone", 0, ES_PARAM_FLAG, NULL, "side by side",
-                                   .field = offsetof(small_params, alone), .aside = true},
-                                  {0}};
+static const es_param params[] = {
+    {"cells", 0, ES_PARAM_WHOLE, "N", "how many", .field = offsetof(small_params, cells),
+     .default_value = "11", .min = 0, .max = 1e6},
+    {"alone", 0, ES_PARAM_FLAG, NULL, "side by side", .field = offsetof(small_params, alone),
+     .not_in_fingerprint = true},
+    {0}};
 
 static int squared, summed, dies_at = -1; /* cells that were computed; the square that kills */
 
@@ -47,7 +47,7 @@ static inline es_status sum(es_job *job, int64_t cell, const es_exec *exec, doub
     out[0] = 0.0;
     for (int64_t i = 0; i <= cell; i++) {
         const double *one;
-        const es_status status = es_job_need(job, 0, i, exec, &one, e);
+        const es_status status = es_job_fetch(job, 0, i, exec, &one, e);
         if (status != ES_OK)
             return status;
         out[0] += one[0];
@@ -67,7 +67,7 @@ static inline es_status open_small(es_job *job, es_error *e)
                               .rows = 1,
                               .cols = 2,
                               .columns = square_columns,
-                              .alone = p->alone,
+                              .one_thread_per_cell = p->alone,
                               .run = square};
     const es_stage sums = {.name = "sums",
                            .phase = "summing",
@@ -76,7 +76,7 @@ static inline es_status open_small(es_job *job, es_error *e)
                            .rows = 1,
                            .cols = 1,
                            .columns = sum_columns,
-                           .alone = p->alone,
+                           .one_thread_per_cell = p->alone,
                            .run = sum};
     const es_status status = es_job_stage(job, &squares, e);
     return status == ES_OK ? es_job_stage(job, &sums, e) : status;

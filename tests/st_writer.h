@@ -5,7 +5,7 @@
 
 #include "folder.h"
 
-#include <esscher/safetensors.h>
+#include "checkpoint/safetensors.h"
 
 /* A file of the given header length, header text and `size` bytes of data (NULL: zeros). */
 static inline const char *write_st_raw(const char *name, uint64_t length, const void *header,
@@ -31,7 +31,7 @@ static inline const char *write_st(const char *header, const void *data, size_t 
 static inline void refuse_with(const char *path, const es_st_opts *given, es_status status,
                                const char *rule, int64_t offset)
 {
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_st_opts opts = given ? *given : (es_st_opts){0};
     es_st *st;
     opts.budget = &budget;

@@ -8,6 +8,7 @@
 #include <esscher/npy.h>
 #include <esscher/study.h>
 
+#include "table/table.h"
 #include "tiny_model.h"
 
 /* ---- every study, small ---- */

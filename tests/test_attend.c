@@ -5,6 +5,8 @@
 #include <esscher/attend.h>
 
 #include "attend_problem.h"
+#include "attention/attend.h"
+#include "base/view.h"
 
 /* ---- the property test ---- */
 
@@ -305,7 +307,7 @@ static void memory_stays_within_the_plan(void **state)
         double *q = normals(m * d), *k = normals(n * d), *v = normals(n * dv);
         const es_view vq = es_view_f64(q, m, d), vk = es_view_f64(k, n, d),
                       vv = es_view_f64(v, n, dv);
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = 2, .budget = &budget};
         const double scales[2] = {0.1, 0.2};
         const int64_t prefixes[2] = {n / 3, n};
@@ -326,7 +328,7 @@ static void memory_stays_within_the_plan(void **state)
         result_free(&r);
         assert_int_equal(budget.used, 0);
 
-        budget = (es_budget){.limit = plan.bytes / 3};
+        budget = (es_mem_limit){.limit = plan.bytes / 3};
         r = result_new(2, 2, m, dv, 0);
         assert_int_equal(es_attend(&vq, &vk, &vv, &opts, &r.out, &err), ES_E_LIMIT);
         assert_int_equal(budget.used, 0); /* nothing leaks on the way out */

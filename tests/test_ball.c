@@ -2,13 +2,12 @@
  * to. */
 #include "testing.h"
 
-#include <esscher/ball.h>
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
-#include <esscher/tokens.h>
-
+#include "experiments/ball/ball.h"
+#include "experiments/ball/inside.h"
 #include "golden.h"
-#include "lab/ball_inside.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
+#include "tokens/tokens.h"
 
 static const double eye[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}; /* of dimension 3 */
 static const double two[4] = {1, 0, 0, 1};                /* of dimension 2 */
@@ -584,7 +583,7 @@ static void CL03_memory_is_counted(void **state)
     const es_head head = {.A = &unit};
     const int64_t n = 5000;
     const double R = 1.0;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_exec exec = {.threads = 1, .budget = &budget};
     const es_ball_spec spec = {.law = &law,
                                .head = &head,

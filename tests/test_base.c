@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include <esscher/view.h>
 
 static void status_numbers_are_stable(void **state)
@@ -65,7 +66,7 @@ static void checked_arithmetic_refuses_to_wrap(void **state)
 static void memory_is_aligned_zeroed_and_counted(void **state)
 {
     (void)state;
-    es_budget budget = {.limit = 10000};
+    es_mem_limit budget = {.limit = 10000};
     void *a, *b;
     assert_ok(es_mem_new(&budget, 1000, "a", &a, &err));
     assert_int_equal((uintptr_t)a % ES_ALIGN, 0);
@@ -283,7 +284,7 @@ static void log_respects_its_level(void **state)
 static void memory_grows(void **state)
 {
     (void)state;
-    es_budget budget = {.limit = 100000};
+    es_mem_limit budget = {.limit = 100000};
     int32_t *x = NULL;
     int64_t room = 0;
     for (int64_t i = 0; i < 5000; i++) {

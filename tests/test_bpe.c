@@ -275,7 +275,8 @@ static void a_refusal_ends_the_text_and_the_next_begins_anew(void **state)
 
 /* ---- size ---- */
 
-static double seconds_for(const es_tokenizer *t, const char *text, size_t bytes, es_budget *budget)
+static double seconds_for(const es_tokenizer *t, const char *text, size_t bytes,
+                          es_mem_limit *budget)
 {
     const es_encode_opts opts = {.budget = budget};
     es_token_list list = {0};
@@ -297,7 +298,7 @@ static void BP04_a_word_of_a_million_letters_a_line_of_ten_million(void **state)
     assert_non_null(text);
     static const char *const models[] = {"pebble", "sentencepiece", "qwen-like"};
     for (int i = 0; i < 3; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         es_tokenizer *t = open_golden(models[i]);
         memset(text, 'e', word);
         seconds_for(t, text, word / 10, NULL);
@@ -327,7 +328,7 @@ static void a_stream_keeps_no_more_than_a_word(void **state)
     (void)state;
     static const char piece[] = "It is a truth \xc3\xa9  universally 42 acknowledged,\n";
     for (int i = 0; i < SMALL; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_encode_opts opts = {.budget = &budget};
         es_tokenizer *t = open_golden(names[i]);
         es_token_stream *s;
@@ -447,7 +448,7 @@ static void the_budget_is_kept(void **state)
     char text[40000];
     memset(text, 'e', sizeof text);
     for (uint64_t limit = 1 << 12; limit < 1 << 24; limit *= 2) {
-        es_budget budget = {.limit = limit};
+        es_mem_limit budget = {.limit = limit};
         const es_encode_opts opts = {.budget = &budget};
         const es_status status = es_tokenizer_encode(t, text, sizeof text, &opts, &list, &err);
         assert_true(status == ES_E_LIMIT || (status == ES_OK && budget.peak <= limit));
@@ -456,7 +457,7 @@ static void the_budget_is_kept(void **state)
     }
     es_tokenizer_free(t);
     for (uint64_t limit = 1 << 16; limit < 1 << 24; limit *= 2) {
-        es_budget budget = {.limit = limit};
+        es_mem_limit budget = {.limit = limit};
         const es_status status = es_tokenizer_open(golden_model("qwen-like"), &budget, &t, &err);
         assert_true(status == ES_OK || status == ES_E_LIMIT);
         es_tokenizer_free(t);

@@ -5,8 +5,9 @@
 #include <malloc.h>
 #include <time.h>
 
-#include "model/pattern.h"
-#include "model/tokenizer_inside.h"
+#include "text/pattern.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_inside.h"
 
 /* ---- the model ---- */
 
@@ -170,7 +171,7 @@ static void a_tree_takes_no_more_than_is_charged_for_it(void **state)
     char *text = malloc(COUNT * 16 + 16);
     assert_non_null(text);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         es_settings s;
         char *end = text + sprintf(text, "{\"\":[");
         for (int k = 0; k < COUNT; k++)

@@ -137,10 +137,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(TK12_parity_of_small_tokenizers),
-        needy_test(TK12_parity_of_gpt2),
-        needy_test(TK12_parity_of_llama3),
-        needy_test(TK12_parity_of_qwen2_5),
-        needy_test(TK12_parity_of_mistral),
+        optional_test(TK12_parity_of_gpt2),
+        optional_test(TK12_parity_of_llama3),
+        optional_test(TK12_parity_of_qwen2_5),
+        optional_test(TK12_parity_of_mistral),
         cmocka_unit_test(BP07_tokens_inside_a_text),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

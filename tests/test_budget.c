@@ -11,7 +11,8 @@
 #include <esscher/run.h>
 #include <esscher/study.h>
 
-#include "study/budget_study.h"
+#include "experiments/budget/question.h"
+#include "store/run.h"
 
 static const char pebble[] = ES_TESTS_DIR "/../models/pebble";
 #define TEXT ES_TESTS_DIR "/golden/pebble/alice-line.txt"
@@ -253,7 +254,7 @@ static void predictions_are_found_on_the_same_text(void **state)
     }
     const double kl = es_table_get(v, 0, "kl");
     assert_near(es_table_get(es_answer_find(a, "predicted"), 0, "kl"), kl, 1e-9 * kl);
-    assert_false(es_answer_refuted(a));
+    assert_false(es_answer_check_failed(a));
     es_answer_free(a);
 }
 
@@ -445,7 +446,7 @@ static void a_broken_tolerance_refutes(void **state)
     es_answer *a = ask(2, GIVEN("error", "0.05", "verify", text, "verify-blocks", "1",
                                 "verify-context", "192", "policy", "top"));
     assert_true(es_table_get(es_answer_find(a, "verified"), 0, "error") > 0.05);
-    assert_true(es_answer_refuted(a));
+    assert_true(es_answer_check_failed(a));
     es_answer_free(a);
 }
 

@@ -8,7 +8,7 @@
 
 #include "driver/driver.h"
 #include "numbers.h"
-#include "study/budget_study.h"
+#include "experiments/budget/question.h"
 
 enum { BLOCKS = 7, LAYERS = 3, HEADS = 4, KV = 2, POLICIES = 2, KEYS = 3, UNITS = LAYERS * KV };
 
@@ -91,7 +91,7 @@ static void check_means(const budget_means *a, budget_subset of, const double *c
         risk += c.group[(unit * POLICIES + 1) * KEYS + k];
         for (int64_t h = first; h < first + 2; h++) {
             limit += c.limit[h * KEYS + k];
-            need += 0.5 * c.facts[h * ES_FACTS + ES_FACT_NEED];
+            need += 0.5 * c.facts[h * ES_FACTS + ES_FACT_KEYS_95];
         }
         later += g[LAYERS];
         own2 += g[LAYERS + 1];
@@ -159,7 +159,7 @@ static void tolerances_are_corrected_once(void **state)
     es_job *job = make_job(&m);
     es_arena arena = {0};
     budget_means all;
-    budget_aim aim, again;
+    budget_target aim, again;
     double expected = 0.1;
     assert_ok(budget_average(job, budget_all(&m.state), &job->exec, &arena, &all, &err));
     for (int step = 0; step < BUDGET_STEPS; step++) {
@@ -172,11 +172,11 @@ static void tolerances_are_corrected_once(void **state)
         }
         expected *= 0.1 / sqrt(error2 / spread2);
     }
-    assert_ok(budget_aim_after(job, BUDGET_STEPS, &all, &job->exec, &arena, &aim, &err));
+    assert_ok(budget_target_after(job, BUDGET_STEPS, &all, &job->exec, &arena, &aim, &err));
     assert_near(aim.tolerance[1], expected, 1e-14);
     for (int step = 0; step < BUDGET_STEPS; step++)
         spoil_stage(job, BUDGET_SEARCH + step);
-    assert_ok(budget_aim_after(job, BUDGET_STEPS, &all, &job->exec, &arena, &again, &err));
+    assert_ok(budget_target_after(job, BUDGET_STEPS, &all, &job->exec, &arena, &again, &err));
     assert_true(again.tolerance[1] == aim.tolerance[1]);
     es_arena_free(&arena);
     free_job(job, &m.state);

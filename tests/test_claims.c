@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/claims.h>
-#include <esscher/experiment.h>
 #include <esscher/random.h>
 
-#include "study/claim_kit.h"
+#include "experiments/claims/claim_kit.h"
+#include "experiments/claims/claims.h"
+#include "random/experiment.h"
 
 static void every_claim_is_complete(void **state)
 {

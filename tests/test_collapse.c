@@ -2,9 +2,8 @@
 #include "numbers.h"
 #include "testing.h"
 
-#include <esscher/collapse.h>
-
-#include "lab/lab_inside.h"
+#include "experiments/collapse/collapse.h"
+#include "experiments/kit/cell_kit.h"
 
 /* ---- closed form ---- */
 
@@ -372,7 +371,7 @@ static void what_makes_no_sense_is_refused(void **state)
                                             &random[i].beta, 1, 0, 1, &draw, &err),
                          ES_E_RANGE);
     const double beta = 1.0;
-    es_budget little = {.limit = 1000};
+    es_mem_limit little = {.limit = 1000};
     const es_exec exec = {.budget = &little};
     const es_collapse_opts opts = {.exec = &exec}, plain = {.rows = -1};
     assert_int_equal(es_collapse_sample(&opts, 100, .3, &beta, 1, 0, 1, &draw, &err), ES_E_LIMIT);

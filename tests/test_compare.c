@@ -79,7 +79,7 @@ static void kernels_keep_what_is_expected(void **state)
             if (!(ratio < 1.0 && ratio > 1.0 / 15.0))
                 fail_msg("%s, n = %lld, d = %lld, scale %g, flash %d: %g of the expected error",
                          store_names[s], (long long)n, (long long)d, scale, i / 24, ratio);
-            assert_true(number(a, "met") == 1.0 && !es_answer_refuted(a));
+            assert_true(number(a, "met") == 1.0 && !es_answer_check_failed(a));
             es_answer_free(a);
             drop(&p);
         }
@@ -93,7 +93,7 @@ static void expect(const problem *p, const char *what, store s, const char *cons
     if (strcmp(text(a, "looks_like"), what) != 0)
         fail_msg("%s in %s is taken for \"%s\": %s", what, store_names[s], text(a, "looks_like"),
                  es_answer_finding(a, 0));
-    assert_true(number(a, "met") == 0.0 && es_answer_refuted(a));
+    assert_true(number(a, "met") == 0.0 && es_answer_check_failed(a));
     assert_non_null(strstr(es_answer_finding(a, 0), "MISMATCH: y.npy is"));
     es_answer_free(a);
 }
@@ -205,7 +205,7 @@ static void stored_scores_are_met(void **state)
             stored_first = NO_SCORES;
             es_answer *a = ask(&p, (const char *[]){"scale", seen ? "0.7" : "0.07", NULL});
             const char *said = es_answer_finding(a, 0);
-            if (number(a, "met") != 1.0 || es_answer_refuted(a) ||
+            if (number(a, "met") != 1.0 || es_answer_check_failed(a) ||
                 strcmp(text(a, "looks_like"), seen ? "scores-rounded" : "") != 0 ||
                 !strstr(said, "is the full attention you asked for") ||
                 !strstr(said, "from a kernel that rounds scores") != !seen)
@@ -280,7 +280,7 @@ static void a_forgotten_transposition(void **state)
         es_answer *a = ask_of(&p, theirs, NULL);
         if (strcmp(text(a, "looks_like"), "heads-first") != 0)
             fail_msg("%s: %s", store_names[s], es_answer_finding(a, 0));
-        assert_true(es_answer_refuted(a));
+        assert_true(es_answer_check_failed(a));
         es_answer_free(a);
         drop(&p);
     }
@@ -373,21 +373,21 @@ static void what_rounding_swallows_cannot_be_told(void **state)
         for (int64_t i = 0; i < 2 * 20 * 8; i++)
             p.y[i] = noisy ? 0x1p-24 * (double)(i % 3 - 1) : 0.0;
         es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f16", NULL});
-        assert_true(isnan(number(a, "met")) && !es_answer_refuted(a));
+        assert_true(isnan(number(a, "met")) && !es_answer_check_failed(a));
         assert_string_equal(text(a, "looks_like"), "");
         assert_non_null(strstr(es_answer_finding(a, 0), "UNDECIDED: y.npy cannot be judged"));
         es_answer_free(a);
         a = ask(&p, (const char *[]){"compare-dtype", "f16", "tolerance", "0.1", NULL});
-        assert_true(es_answer_refuted(a));
+        assert_true(es_answer_check_failed(a));
         es_answer_free(a);
         a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
-        assert_true(number(a, "met") == 0.0 && es_answer_refuted(a));
+        assert_true(number(a, "met") == 0.0 && es_answer_check_failed(a));
         es_answer_free(a);
     }
     for (int64_t i = 0; i < 2 * 20 * 8; i++)
         p.y[i] = 0x1p-14 * (double)(i % 3);
     es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f16", NULL});
-    assert_true(number(a, "met") == 0.0 && es_answer_refuted(a));
+    assert_true(number(a, "met") == 0.0 && es_answer_check_failed(a));
     es_answer_free(a);
     drop(&p);
 }

@@ -1,8 +1,7 @@
 #include "golden.h"
 #include "numbers.h"
+#include "stats/context.h"
 #include "testing.h"
-
-#include <esscher/context.h>
 
 enum { MOST = 64 };
 

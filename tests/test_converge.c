@@ -2,7 +2,7 @@
  */
 #include "testing.h"
 
-#include <esscher/converge.h>
+#include "experiments/converge/converge.h"
 
 /* d = 1, standard normal tokens, A = H, V = 1: the two-sided horizon is H. */
 static const double one = 1.0;
@@ -134,7 +134,7 @@ static void memory_stays_within_the_cost(void **state)
     const es_view w = es_view_f64(eye, 2, 2);
     const es_head head = {.Wq = &w, .Wk = &w, .V = &w};
     const int64_t sizes[2] = {1000, 5000};
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_exec exec = {.threads = 2, .budget = &budget};
     const es_converge_spec spec = {.law = &law,
                                    .head = &head,
@@ -258,7 +258,7 @@ static void cost_counts_independent_sizes_and_the_reference(void **state)
     (void)state;
     const es_view unit = es_view_f64(&one, 1, 1);
     const es_head head = {.A = &unit};
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_exec exec = {.threads = 2, .budget = &budget};
     es_converge_spec spec = line_spec(&head);
     es_converge_cost all, each, nested;

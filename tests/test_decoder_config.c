@@ -7,6 +7,7 @@
 #include <esscher/model.h>
 
 #include "model/arch.h"
+#include "model/model.h"
 
 static const char *const names[] = {"llama",          "llama-linear", "llama-yarn", "llama3-rope",
                                     "mistral-window", "qwen2",        "qwen3",      "gpt2",

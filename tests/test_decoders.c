@@ -5,6 +5,8 @@
 #include <esscher/model.h>
 #include <esscher/npy.h>
 
+#include "model/model.h"
+
 static const char *const names[] = {"llama",          "llama-linear", "llama-yarn", "llama3-rope",
                                     "mistral-window", "qwen2",        "qwen3",      "gpt2",
                                     "neox",           "neox-serial"};
@@ -450,7 +452,7 @@ static void cost_bounds_memory(void **state)
     for (int threads = 1; threads <= 2; threads++) {
         const es_model_cost cost =
             es_model_cost_of(es_model_config_of(m), ES_F32, LONG, threads, true);
-        es_budget budget = {.limit = (size_t)cost.bytes};
+        es_mem_limit budget = {.limit = (size_t)cost.bytes};
         const es_exec exec = {.threads = threads, .budget = &budget};
         const es_model_block block = {.ids = ids, .n = LONG, .nll = nll};
         assert_ok(es_model_forward(m, &block, 1, &exec, &err));

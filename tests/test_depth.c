@@ -4,9 +4,10 @@
  */
 #include "tiny_pool.h"
 
-#include <esscher/depth.h>
-#include <esscher/experiment.h>
 #include <esscher/study.h>
+
+#include "experiments/depth/depth.h"
+#include "random/experiment.h"
 
 enum { H = 12, LAYERS = 3, N = 32, STATE = N * H };
 
@@ -640,13 +641,13 @@ static void the_memory_foreseen_is_enough(void **state)
                                     "reference", "512",   "norm", "both",       NULL};
     const char *const *settings[] = {of_model, of_stack};
     for (int i = 0; i < 2; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         es_study_opts opts = {.seed = 9, .exec = {.threads = 2, .budget = &budget}};
         opts.dry_run = true;
         es_answer *a = run_study(settings[i], opts, ES_OK);
         const double bound = es_table_get(es_answer_find(a, "cost"), 0, "memory_bytes");
         es_answer_free(a);
-        budget = (es_budget){0};
+        budget = (es_mem_limit){0};
         opts.dry_run = false;
         opts.max_memory = (size_t)bound;
         es_answer_free(run_study(settings[i], opts, ES_OK));

@@ -3,13 +3,13 @@
  * neighbours; refusals; the same answer on any number of threads and after a stop. */
 #include "tiny_model.h"
 
-#include <esscher/experiment.h>
 #include <esscher/study.h>
-#include <esscher/theory.h>
 
-#include "lab/downstream.h"
+#include "experiments/downstream/downstream.h"
+#include "random/experiment.h"
 #include "real.h"
 #include "stats/special.h"
+#include "theory/theory.h"
 
 enum { TEXTS = 24, LABELS = 3, MOST = 12, HIDDEN = 12, LAYERS = 3, HEADS = 3 };
 
@@ -546,13 +546,13 @@ static void memory_stays_within_what_is_told(void **state)
         GIVEN("tasks", tasks, "policy", "random", "random", "100000", "with-replacement", NULL,
               "layer", "0", "most", "2")}; /* draws: 16 bytes each, on each thread */
     for (int i = 0; i < 4; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         es_answer *a;
         es_study_opts opts = {
             .seed = 1, .exec = {.threads = 2, .budget = &budget}, .admitted = note_cost};
         assert_ok(ask_opts(&opts, given[i], &a));
         es_answer_free(a);
-        budget = (es_budget){0};
+        budget = (es_mem_limit){0};
         opts.max_memory = (size_t)told + 1;
         assert_ok(ask_opts(&opts, given[i], &a));
         es_answer_free(a);
@@ -620,7 +620,7 @@ int main(void)
         cmocka_unit_test(threads_and_stops_change_no_bit),
         cmocka_unit_test(memory_stays_within_what_is_told),
         cmocka_unit_test(the_answer_is_told_of_too),
-        needy_test(sst2_accuracy_with_all_keys),
+        optional_test(sst2_accuracy_with_all_keys),
     };
     return cmocka_run_group_tests(tests, make_inputs, remove_inputs);
 }

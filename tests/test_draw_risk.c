@@ -2,12 +2,13 @@
  * closed forms, all draws one by one, and draws. */
 #include "testing.h"
 
-#include <esscher/draw_risk.h>
 #include <esscher/npy.h>
 #include <esscher/random.h>
 
 #include "golden.h"
-#include "theory/draw_atoms.h"
+#include "random/random.h"
+#include "risk/draw_atoms.h"
+#include "risk/draw_risk.h"
 
 /* ---- helpers ---- */
 

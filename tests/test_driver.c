@@ -25,18 +25,18 @@ typedef struct small_params {
 static const char *const colours[] = {"red", "green", NULL};
 static const es_param params[] = {
     {"cells", 'c', ES_PARAM_WHOLE, "N", "how many", .field = offsetof(small_params, cells),
-     .standard = "6", .min = 0, .max = 100},
+     .default_value = "6", .min = 0, .max = 100},
     {"fail-at", 0, ES_PARAM_WHOLE, "N", "cell that fails", .field = offsetof(small_params, fail_at),
-     .standard = "-1", .min = -1, .max = 100, .aside = true},
+     .default_value = "-1", .min = -1, .max = 100, .not_in_fingerprint = true},
     {"factor", 0, ES_PARAM_NUMBER, "X", "factor", .field = offsetof(small_params, factor), .min = 0,
-     .max = 10, .alias = "f", .was = "times"},
+     .max = 10, .alias = "f", .renamed_from = "times"},
     {"grid", 0, ES_PARAM_COUNTS, "GRID", "a grid", .field = offsetof(small_params, grid),
-     .standard = "1..100*3", .min = 1, .max = 1000, .increasing = true},
+     .default_value = "1..100*3", .min = 1, .max = 1000, .increasing = true},
     {"colour", 0, ES_PARAM_CHOICE, "C", "a colour", .field = offsetof(small_params, colour),
      .choices = colours},
     {"loud", 0, ES_PARAM_FLAG, NULL, "loud", .field = offsetof(small_params, loud)},
     {"alone", 0, ES_PARAM_FLAG, NULL, "side by side", .field = offsetof(small_params, alone),
-     .aside = true},
+     .not_in_fingerprint = true},
     {"file", 0, ES_PARAM_FILE, "FILE", "a file", .field = offsetof(small_params, file)},
     {"words", 0, ES_PARAM_TEXTS, "W", "words", .field = offsetof(small_params, words)},
     {0}};
@@ -81,7 +81,7 @@ static es_status open_small(es_job *job, es_error *e)
                               .rows = 1,
                               .cols = 2,
                               .columns = square_columns,
-                              .alone = p->alone,
+                              .one_thread_per_cell = p->alone,
                               .flops = 3.0,
                               .run = square};
     const es_stage sums = {.name = "sums",
@@ -119,7 +119,7 @@ static es_status summarise(es_job *job, es_answer *a, es_error *e)
         es_table_count(t, es_table_row(t), "cell", i);
         es_table_real(t, i, "sum", es_job_cell(job, 1, i)[0]);
     }
-    es_answer_tell(a, "%lld cells.", (long long)p->cells);
+    es_answer_add_finding(a, "%lld cells.", (long long)p->cells);
     return ES_OK;
 }
 
@@ -377,7 +377,7 @@ static void cost_is_told_and_refused_before_work(void **state)
 {
     (void)state;
     es_answer *a;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_study_opts opts = {.dry_run = true, .exec = {.budget = &budget}};
     computed = 0;
     assert_ok(run_with(NULL, opts, &a));

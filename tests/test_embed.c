@@ -2,11 +2,11 @@
  * definition in plain loops. */
 #include "testing.h"
 
-#include <esscher/embed.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
-#include "stats/tsne_inside.h"
+#include "experiments/picture/embed.h"
+#include "experiments/picture/tsne.h"
+#include "linalg/linalg.h"
 
 enum { GROUPS = 6, EACH = 25, N = GROUPS * EACH, D = 7 };
 
@@ -450,11 +450,11 @@ static void what_cannot_be_shown_is_refused(void **state)
     view.rows = ES_TSNE_MOST + 1; /* refused before it is looked at */
     assert_int_equal(es_tsne_embed(&view, start, NULL, NULL, y, &facts, &err), ES_E_SHAPE);
     view.rows = N;
-    es_budget budget = {.limit = 8 * N * N};
+    es_mem_limit budget = {.limit = 8 * N * N};
     const es_exec poor = {.budget = &budget};
     assert_int_equal(es_tsne_embed(&view, start, NULL, &poor, y, &facts, &err), ES_E_LIMIT);
     assert_int_equal(budget.used, 0);
-    budget = (es_budget){.limit = (size_t)es_tsne_bytes(N, D)}; /* what it says is enough */
+    budget = (es_mem_limit){.limit = (size_t)es_tsne_bytes(N, D)}; /* what it says is enough */
     assert_ok(es_tsne_embed(&view, start, &(es_tsne_opts){.steps = 4}, &poor, y, &facts, &err));
     assert_int_equal(budget.used, 0);
     const es_exec impatient = {.progress = stop_soon, .progress_user = &calls};

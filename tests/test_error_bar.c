@@ -10,9 +10,9 @@
 #include "testing.h"
 
 #include <esscher/attend.h>
-#include <esscher/error_bar.h>
 
 #include "numbers.h"
+#include "stats/error_bar.h"
 
 enum { D = 8, CONTEXTS = 400 };
 

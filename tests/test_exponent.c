@@ -3,11 +3,12 @@
 #include "numbers.h"
 #include "testing.h"
 
-#include <esscher/exponent.h>
 #include <esscher/npy.h>
 #include <esscher/random.h>
 #include <esscher/study.h>
 
+#include "random/random.h"
+#include "stats/exponent.h"
 #include "stats/special.h"
 
 /* ---- the integral ---- */

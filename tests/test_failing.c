@@ -4,11 +4,10 @@
 
 #include <math.h>
 
-#include <esscher/converge.h>
-#include <esscher/experiment.h>
-#include <esscher/tokens.h>
-
+#include "experiments/converge/converge.h"
+#include "random/experiment.h"
 #include "stats/average.h"
+#include "tokens/tokens.h"
 
 enum { DIM = 2, N = 200, FEW = 50 };
 

@@ -2,9 +2,11 @@
  * strides, threads, CPUs, the switch to panels, states, and data that are none. */
 #include "testing.h"
 
-#include <esscher/peak.h>
+#include <esscher/machine.h>
 
 #include "attend_problem.h"
+#include "attention/attend.h"
+#include "base/view.h"
 
 enum { MOST = 24, TOP = 2 }; /* queries that are few; sizes k of top_mass */
 
@@ -123,7 +125,7 @@ static void attend_with_threads(const problem *p, es_dtype precision, es_isa isa
 {
     static const int counts[] = {1, 2, 3, 7};
     for (size_t t = 0; t < sizeof counts / sizeof counts[0]; t++) {
-        static es_budget budget; /* moments of earlier results belong to it */
+        static es_mem_limit budget; /* moments of earlier results belong to it */
         const size_t before = budget.peak = budget.used;
         const es_exec exec = {.threads = counts[t], .isa = isa, .budget = &budget};
         const es_attend_opts opts = options(p, precision, &exec);

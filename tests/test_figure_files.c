@@ -257,15 +257,15 @@ static void runs_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        needy_test_setup_teardown(files_are_written_as_they_come, begin, end),
-        needy_test_setup_teardown(the_child_finds_tables_and_no_options, begin, end),
-        needy_test_setup_teardown(nonsense_is_refused_and_nothing_is_written, begin, end),
-        needy_test_setup_teardown(a_long_title_is_no_nonsense, begin, end),
+        optional_test_setup_teardown(files_are_written_as_they_come, begin, end),
+        optional_test_setup_teardown(the_child_finds_tables_and_no_options, begin, end),
+        optional_test_setup_teardown(nonsense_is_refused_and_nothing_is_written, begin, end),
+        optional_test_setup_teardown(a_long_title_is_no_nonsense, begin, end),
         cmocka_unit_test_setup_teardown(a_folder_whose_files_would_have_no_names_is_refused, begin,
                                         end),
-        needy_test_setup_teardown(a_node_that_fails_says_why, begin, end),
-        needy_test_setup_teardown(files_that_exist_stay_unless_asked, begin, end),
-        needy_test_setup_teardown(a_caller_that_stops_leaves_no_child, begin, end),
+        optional_test_setup_teardown(a_node_that_fails_says_why, begin, end),
+        optional_test_setup_teardown(files_that_exist_stay_unless_asked, begin, end),
+        optional_test_setup_teardown(a_caller_that_stops_leaves_no_child, begin, end),
         cmocka_unit_test_setup_teardown(runs_are_counted, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,11 +2,10 @@
  * they promise. */
 #include "testing.h"
 
-#include <esscher/fit.h>
-
 #include "golden.h"
 #include "numbers.h"
 #include "stats/average.h"
+#include "stats/fit.h"
 
 /* ---- one line ---- */
 
@@ -360,7 +359,7 @@ static void zeros_and_flags_among_replicates(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(es_fit_replicates(errors, 3, 5, n, flags, &bad[i], NULL, &rate, &err),
                          ES_E_ARGUMENT);
-    es_budget little = {.limit = 300};
+    es_mem_limit little = {.limit = 300};
     const es_rate_opts limited = {.budget = &little};
     assert_int_equal(es_fit_replicates(errors, 3, 5, n, flags, &limited, NULL, &rate, &err),
                      ES_E_LIMIT);

@@ -9,8 +9,10 @@
 #include <esscher/run.h>
 #include <esscher/study.h>
 
+#include "attention/attend.h"
 #include "driver/job.h"
 #include "folder.h"
+#include "stats/moments.h"
 
 /* ---- a study of 5 cells in groups of 2, 7 parts each ----
  * A state is (s, t) -> (s/3 + part, t + 1): the order of parts is in every bit. Cell c of group g
@@ -156,7 +158,7 @@ static void parts_are_folded_in_order(void **state)
 {
     (void)state;
     es_answer *a;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_executor other = es_executor_threads;
     other.run = backwards;
     assert_ok(run_with((es_study_opts){.exec.budget = &budget}, &a));
@@ -376,7 +378,7 @@ static void shares_are_cut_between_groups(void **state)
 static es_status run_after(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *e)
 {
     const double *number;
-    const es_status status = es_job_need(job, 0, (cell + 1) % CELLS, exec, &number, e);
+    const es_status status = es_job_fetch(job, 0, (cell + 1) % CELLS, exec, &number, e);
     if (status == ES_OK)
         out[0] = number[0];
     return status;

@@ -2,8 +2,10 @@
  * closed forms of two keys, and keys that are drawn. */
 #include "testing.h"
 
-#include <esscher/freezing.h>
 #include <esscher/random.h>
+
+#include "random/random.h"
+#include "theory/freezing.h"
 
 static double squares_at(const es_keys *keys, int64_t n, double beta)
 {
@@ -215,7 +217,7 @@ static void bad_questions(void **state)
     assert_ok(es_exponent_tokens(&odd, 1.0, NULL, &tokens, &err));
     assert_ok(es_exponent_scales(&odd, 100.0, NULL, &s, NULL, &err));
     assert_true(isnan(tokens) && isnan(s.frozen) && isnan(s.averages));
-    es_budget little = {.limit = 100};
+    es_mem_limit little = {.limit = 100};
     assert_int_equal(es_scales_round(2.0, 10.0, &little, &s, &err), ES_E_LIMIT);
     assert_true(little.used == 0);
 }

@@ -148,7 +148,7 @@ static void long_headers_are_read_on(void **state)
         fwrite(g.bytes, 1, g.size, f);
     }
     assert_int_equal(fclose(f), 0);
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_st_opts opts = {.budget = &budget};
     const es_gguf_value *array;
     es_gguf *file;
@@ -204,7 +204,7 @@ static void GG02_absurd_counts(void **state)
     static const uint64_t counts[] = {UINT64_C(1) << 60, UINT64_MAX, UINT64_C(1) << 63, 1000};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         for (int which = 0; which < 4; which++) {
-            es_budget budget = {.limit = 8192};
+            es_mem_limit budget = {.limit = 8192};
             const es_st_opts opts = {.budget = &budget};
             es_gguf *file;
             put_begin(&g, 3, which == 0 ? counts[i] : 0, which == 1 ? counts[i] : which > 1);
@@ -448,7 +448,7 @@ static void GG07_many_keys_take_little_time(void **state)
 /* Open from memory, and read all there is. What is refused has a record. */
 static bool survive(const unsigned char *bytes, size_t size)
 {
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_st_opts opts = {.budget = &budget};
     es_gguf_header header;
     uint64_t want;

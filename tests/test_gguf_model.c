@@ -8,6 +8,7 @@
 #include <esscher/tokenizer.h>
 
 #include "model/gguf_model.h"
+#include "model/model.h"
 
 enum { N = 24, MOST = 1 << 16 };
 
@@ -181,7 +182,7 @@ static void insert(const gguf_draft *value, uint64_t values, const gguf_draft *t
 
 static void refuse_model(es_status status, const char *rule, const char *word)
 {
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_model_opts opts = {.budget = &budget};
     es_model *m;
     const es_status got_ = es_model_open(save_gguf(&changed), &opts, &m, &err);
@@ -537,7 +538,7 @@ static void f32_values_are_read_as_the_decimals_they_were(void **state)
 /* A model, or a record of why not. */
 static bool survive(const char *path)
 {
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_model_opts opts = {.budget = &budget, .allow_nonfinite = true};
     es_model *m;
     err = (es_error){0};
@@ -596,7 +597,7 @@ static void memory_that_ends_is_an_error(void **state)
     const char *path = golden_path("gguf/llama/q8_0.gguf");
     size_t models = 0, tokenizers = 0;
     for (size_t limit = 1; limit < 600000; limit += limit < 40000 ? 613 : 9973) {
-        es_budget budget = {.limit = limit};
+        es_mem_limit budget = {.limit = limit};
         const es_model_opts opts = {.budget = &budget};
         es_model *m;
         es_tokenizer *t;

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "gguf_writer.h"
+#include "text/tokenizer.h"
 
 /* ---- a tokenizer.json as a GGUF ---- */
 
@@ -171,7 +172,7 @@ static void compare_golden(const char *name, const char *pre, const gguf_draft *
     json_t *root = read_golden(name, &all);
     es_tokenizer *both[2] = {open_golden(name), NULL};
     const json_t *merges = json_object_get(json_object_get(root, "model"), "merges");
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     assert_ok(es_tokenizer_open(write_tokenizer(&all, pre, merges, more, count), &budget, &both[1],
                                 &err));
     assert_int_equal(es_tokenizer_describe(both[1]).size, es_tokenizer_describe(both[0]).size);
@@ -317,7 +318,7 @@ static void write_few(tokens *t)
 
 static void refuse_tokenizer(const char *path, es_status status, const char *rule, const char *word)
 {
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_tokenizer *t;
     const es_status got = es_tokenizer_open(path, &budget, &t, &err);
     if (got != status || strcmp(err.rule, rule) != 0 || !strstr(err.message, word))
@@ -369,7 +370,7 @@ static void make_pieces(int letters, size_t bytes)
 static void GG02_the_bound_of_memory_has_the_tokenizer_in_it(void **state)
 {
     (void)state;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_tokenizer *t;
     make_pieces(26, 240);
     for (int64_t id = 100; id < all.count; id++)
@@ -395,7 +396,7 @@ static void GG02_vocabularies_with_scores_take_a_few_times_their_size(void **sta
         double most;
     } cases[] = {{26, 240, 4.0}, {2, 0, 9.0}};
     for (int i = 0; i < 2; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         es_tokenizer *t;
         struct stat st;
         make_pieces(cases[i].letters, cases[i].bytes);

@@ -2,11 +2,11 @@
  * the simulation, which never draws a token, follows the law of those that do. */
 #include "testing.h"
 
-#include <esscher/hardmax.h>
 #include <esscher/random.h>
 
+#include "experiments/hardmax/hardmax.h"
+#include "experiments/kit/cell_kit.h"
 #include "golden.h"
-#include "lab/lab_inside.h"
 #include "stats/special.h"
 
 static double exact(es_hardmax_queries queries, int64_t n)
@@ -373,7 +373,7 @@ static void what_makes_no_sense_is_refused(void **state)
     es_num value;
     assert_int_equal(es_hardmax_exact(ES_HARDMAX_SELF, 0, 1.0, &value, &err), ES_E_RANGE);
     assert_int_equal(es_hardmax_exact(ES_HARDMAX_SELF, 5, 0.0, &value, &err), ES_E_RANGE);
-    es_budget little = {.limit = 1000};
+    es_mem_limit little = {.limit = 1000};
     const es_exec exec = {.budget = &little};
     const es_hardmax_opts opts = {.exec = &exec};
     assert_int_equal(es_hardmax_run(&opts, bad[4].n, 2, rows, &err), ES_E_LIMIT);

@@ -1,8 +1,8 @@
 /* Heads: checks, matrices written out, heads drawn from a seed, scaled copies. */
 #include "testing.h"
 
-#include <esscher/experiment.h>
-#include <esscher/head.h>
+#include "head/head.h"
+#include "random/experiment.h"
 
 enum { D = 4 };
 
@@ -101,7 +101,7 @@ static void test_refused(void **state)
     es_head_data h;
     assert_int_equal(es_head_draw((es_head_kind)3, &at, 2, NULL, &h, &err), ES_E_ARGUMENT);
     assert_int_equal(es_head_draw(ES_HEAD_RANDOM, &at, 4097, NULL, &h, &err), ES_E_SHAPE);
-    es_budget budget = {.limit = 100};
+    es_mem_limit budget = {.limit = 100};
     assert_int_equal(es_head_draw(ES_HEAD_RANDOM, &at, 8, &budget, &h, &err), ES_E_LIMIT);
     es_head_data_free(&h);
     assert_int_equal(budget.used, 0);

@@ -1,10 +1,11 @@
 #include "golden.h"
 
-#include <esscher/bessel.h>
-#include <esscher/heat.h>
-#include <esscher/limit.h>
 #include <esscher/random.h>
-#include <esscher/tokens.h>
+
+#include "experiments/heat/heat.h"
+#include "law/bessel.h"
+#include "limit/limit.h"
+#include "tokens/tokens.h"
 
 /* A mixture of two von Mises-Fisher laws, in any dimension up to 8. */
 static double first[8], second[8];

@@ -1,9 +1,8 @@
 /* test_key_average.c : outputs below the critical scale, for keys with parts and values V, against
  * a grid over the sphere and against keys that are drawn. */
 #include "golden.h"
+#include "experiments/regimes/regimes.h"
 #include "testing.h"
-
-#include <esscher/regimes.h>
 
 static const es_keys_part mixed[] = {{1.0, 0.0, 1.0}, {2.0, 6.0, 0.3}, {1.0, 3.0, -0.5}};
 
@@ -198,7 +197,7 @@ static void bad_questions(void **state)
                      ES_E_RANGE);
     assert_int_equal(es_average_of(&keys, 9.0, NAN, NULL, NULL, &law, &err), ES_E_RANGE);
     assert_int_equal(es_average_of(&keys, 9.0, 1.0, &wide, NULL, &law, &err), ES_E_SHAPE);
-    es_budget little = {.limit = 10};
+    es_mem_limit little = {.limit = 10};
     assert_int_equal(es_average_of(&keys, 9.0, 1.0, NULL, &little, &law, &err), ES_E_LIMIT);
     assert_true(little.used == 0);
     es_regimes_opts opts = {.keys = &keys, .replicates = 1};

@@ -1,5 +1,5 @@
 /* Who started this process, and which plugin fits: all from the environment, without any MPI. */
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 
 #include "ranks/launcher.h"
 #include "testing.h"

@@ -1,8 +1,7 @@
 /* test_law.c : does every row of src/law stand in its place and keep what its traits promise? */
 #include "testing.h"
 
-#include <esscher/law.h>
-
+#include "law/law.h"
 #include "law/law_row.h"
 
 enum { D = 3 };

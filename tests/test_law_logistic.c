@@ -1,10 +1,9 @@
 /* test_law_logistic.c : the logistic law: its sampler, and K against integrals in long double. */
 #include "token_sample.h"
 
-#include <esscher/ball.h>
-#include <esscher/limit.h>
-
+#include "experiments/ball/ball.h"
 #include "law/law_row.h"
+#include "limit/limit.h"
 
 #define PI 3.14159265358979323846264338327950288L
 

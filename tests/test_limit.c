@@ -3,7 +3,7 @@
 
 #include <float.h>
 
-#include <esscher/limit.h>
+#include "limit/limit.h"
 
 /* ---- the sphere ---- */
 
@@ -237,7 +237,7 @@ static void laws_without_a_limit_are_refused(void **state)
     const es_law law = {.kind = ES_LAW_SPHERE, .dim = D, .size = 1.0};
     const double broken[D] = {0.0, (double)NAN, 1.0};
     assert_int_equal(es_limit_log_mgf(&law, broken, NULL, &out, &err), ES_E_NONFINITE);
-    es_budget budget = {.limit = 16};
+    es_mem_limit budget = {.limit = 16};
     assert_int_equal(es_limit_log_mgf(&law, tilt, &budget, &out, &err), ES_E_LIMIT);
     assert_int_equal(budget.used, 0);
 }

@@ -5,8 +5,8 @@
 
 #include <float.h>
 
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
+#include "limit/limit.h"
+#include "linalg/linalg.h"
 
 /* All numbers of a nested array, row by row. Returns how many. */
 static int64_t flatten(const json_t *list, double *out)

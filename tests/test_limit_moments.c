@@ -4,8 +4,8 @@
 
 #include <float.h>
 
+#include "limit/limit.h"
 #include "matrices.h"
-#include <esscher/limit.h>
 
 static es_limit_accuracy accuracy;
 
@@ -247,7 +247,7 @@ static void outputs_without_moments_are_refused(void **state)
     const es_limit_head head = {0};
     assert_int_equal(es_limit_moments(&mixture, &head, NULL, NULL, mean, cov, &accuracy, &err),
                      ES_E_RANGE);
-    es_budget budget = {.limit = 1000};
+    es_mem_limit budget = {.limit = 1000};
     const es_exec exec = {.budget = &budget};
     const es_law sphere = {.kind = ES_LAW_SPHERE, .dim = 2, .size = 1.0};
     assert_int_equal(es_limit_moments(&sphere, &head, NULL, &exec, mean, cov, &accuracy, &err),

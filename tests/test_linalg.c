@@ -5,9 +5,10 @@
 #include <cblas.h>
 
 #include "base/threads.h"
+#include "base/view.h"
 #include "linalg/dense.h"
+#include "linalg/linalg.h"
 #include "matrices.h"
-#include <esscher/linalg.h>
 
 /* ---- products and moments ---- */
 
@@ -252,7 +253,7 @@ static void square_root_of_closed_forms(void **state)
     free(w), free(root);
 }
 
-/* ---- the house rules ---- */
+/* ---- general rules ---- */
 
 static void blas_threads_change_no_bit_and_are_given_back(void **state)
 {
@@ -310,7 +311,7 @@ static void blas_sections_may_overlap(void **state)
 }
 
 /* Every function on one (4, 4) matrix, in turn. */
-static es_status call(int which, const es_view *a, es_budget *budget)
+static es_status call(int which, const es_view *a, es_mem_limit *budget)
 {
     static double out[16], more[16], few[4], x;
     const es_exec exec = {.budget = budget};
@@ -347,7 +348,7 @@ static void every_function_locates_nan_and_counts_its_memory(void **state) /* NU
         a[i] = (i % 5 == 0 ? 4.0 : 1.0) + 0.1 * (i % 5 == 0 ? i : 0);
     const es_view v = es_view_f64(a, 4, 4);
     for (int which = 0; which <= 9; which++) {
-        es_budget open = {0}, tight = {0};
+        es_mem_limit open = {0}, tight = {0};
         assert_ok(call(which, &v, &open));
         assert_int_equal(open.used, 0);
         assert_true(open.peak > 0);

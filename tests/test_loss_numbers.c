@@ -3,10 +3,9 @@
  * texts, the power law; factors and windows. */
 #include "testing.h"
 
-#include <esscher/context.h>
-
+#include "experiments/loss/question.h"
+#include "stats/context.h"
 #include "stats/special.h"
-#include "study/loss_study.h"
 
 /* ---- a job that has run ---- */
 

@@ -6,6 +6,8 @@
 #include <esscher/attend.h>
 
 #include "attend_problem.h"
+#include "attention/attend.h"
+#include "base/view.h"
 
 /* ---- a problem with a mask ---- */
 
@@ -522,7 +524,7 @@ static void memory_stays_within_the_plan_under_masks(void **state)
         p.mask = (es_mask){.window = 50};
         p.block = block;
         draw_lists(&p, 64, 0.05, true);
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = 2, .budget = &budget};
         const es_attend_opts opts = options(&p, ES_F32, &exec);
         es_attend_plan plan;

@@ -2,8 +2,7 @@
  * breaks. The sentences are those that studies write. */
 #include "folder.h"
 
-#include <esscher/claims.h>
-
+#include "experiments/claims/claims.h"
 #include "report/mathml.h"
 
 static char html[65536];

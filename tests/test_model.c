@@ -3,6 +3,7 @@
  * in test_model_real.c. */
 #include "testing.h"
 
+#include "model/model.h"
 #include "model/model_inside.h"
 #include "tiny_model.h"
 #include <esscher/model.h>
@@ -194,7 +195,7 @@ static void same_bits_for_any_threads_and_company(void **state)
         blocks[i].entropy = entropy[1][i];
     }
     for (int threads = 1; threads <= 4; threads++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = threads, .budget = &budget};
         memset(together, 0, sizeof together);
         assert_ok(es_model_forward(m, blocks, BLOCKS, &exec, &err));
@@ -239,7 +240,7 @@ static void TX02_blocks_that_make_no_sense(void **state)
     ids[2] = 30;
     assert_ok(es_model_forward(m, blocks, 3, NULL, &err));
     assert_ok(es_model_forward(m, blocks, 0, NULL, &err)); /* nothing to do is done */
-    es_budget budget = {.limit = 1000};
+    es_mem_limit budget = {.limit = 1000};
     assert_int_equal(es_model_forward(m, blocks, 3, &(es_exec){.budget = &budget}, &err),
                      ES_E_LIMIT);
     assert_int_equal(budget.used, 0);
@@ -259,7 +260,7 @@ static void TX02_blocks_that_make_no_sense(void **state)
 
 static void refuse_model(es_status status, const char *rule, const char *named)
 {
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_model_opts opts = {.budget = &budget};
     es_model *m;
     const es_status got = es_model_open(folder, &opts, &m, &err);
@@ -276,7 +277,7 @@ static void CL03_headers_say_what_weights_take(void **state)
 {
     (void)state;
     tiny t = tiny_default();
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_model_opts opts = {.budget = &budget};
     es_model *m;
     tiny_draw(&t);

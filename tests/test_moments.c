@@ -3,11 +3,11 @@
 
 #include "stats/average.h"
 
-#include <esscher/experiment.h>
 #include <esscher/moments.h>
 #include <esscher/random.h>
 
 #include "numbers.h"
+#include "random/experiment.h"
 
 enum { DIM = 7 };
 
@@ -83,7 +83,7 @@ static void too_few_rows_have_no_covariance(void **state)
     es_moments_covariance(&m, 1, cov);
     assert_true(isnan(cov[8]));
     es_moments_free(&m);
-    es_budget budget = {.limit = 300};
+    es_mem_limit budget = {.limit = 300};
     assert_int_equal(es_moments_new(DIM, &budget, &m, &err), ES_E_LIMIT);
     assert_int_equal(budget.used, 0);
 }

@@ -3,8 +3,9 @@
 
 #include <stdbool.h>
 
-#include <esscher/multiple.h>
 #include <esscher/random.h>
+
+#include "stats/multiple.h"
 
 /* Holm's procedure as he states it: reject p_(1), p_(2), ... as long as p_(i) <= level/(m - i + 1).
  * The corrected p is the least level at which a test is rejected. */

@@ -1,9 +1,10 @@
 /* test_norm.c : singular values, the spectral norm and rotations, against closed forms. */
 #include "testing.h"
 
+#include "base/view.h"
 #include "linalg/dense.h"
+#include "linalg/linalg.h"
 #include "matrices.h"
-#include <esscher/linalg.h>
 
 static void expect_svd(int64_t m, int64_t n)
 {

@@ -3,6 +3,7 @@
 
 #include "base/half.h"
 #include "folder.h"
+#include "store/npy.h"
 #include "store/npy_rows.h"
 
 /* ---- halves ---- */

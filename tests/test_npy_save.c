@@ -7,6 +7,7 @@
 
 #include "folder.h"
 #include "store/file.h"
+#include "store/npy.h"
 #include <esscher/npy.h>
 
 static void round_trip_keeps_every_bit(void **state)
@@ -22,7 +23,7 @@ static void round_trip_keeps_every_bit(void **state)
     for (int rank = 1; rank <= 4; rank++) {
         for (int d = ES_F32; d <= ES_F64; d++) {
             const void *data = d == ES_F32 ? (const void *)narrow : wide;
-            es_budget budget = {0};
+            es_mem_limit budget = {0};
             es_array a;
             es_npy_info info;
             const char *path = in_folder("trip.npy");

@@ -3,7 +3,8 @@
 
 #include <esscher/format.h>
 
-#include "study/answer_kit.h"
+#include "base/format.h"
+#include "experiments/kit/answer_kit.h"
 
 static char out[ES_FORMAT_ROOM];
 
@@ -176,7 +177,7 @@ static const char *told(const char *text)
     static char sentence[256];
     es_answer *a;
     assert_int_equal(es_answer_new(NULL, &a, NULL), ES_OK);
-    es_answer_tell(a, "%s", text);
+    es_answer_add_finding(a, "%s", text);
     snprintf(sentence, sizeof sentence, "%s", es_answer_finding(a, 0));
     es_answer_free(a);
     return sentence;
@@ -210,7 +211,7 @@ static void findings_are_never_cut(void **state)
         memcpy(want + 8 * i, "1000000 ", 8);
     }
     assert_int_equal(es_answer_new(NULL, &a, NULL), ES_OK);
-    es_answer_tell(a, "%s", given);
+    es_answer_add_finding(a, "%s", given);
     assert_string_equal(es_answer_finding(a, 0), want);
     es_answer_free(a);
 }

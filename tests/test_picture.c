@@ -3,10 +3,11 @@
 #include "probe_truth.h"
 
 #include <esscher/attend.h>
-#include <esscher/embed.h>
-#include <esscher/picture.h>
 #include <esscher/study.h>
-#include <esscher/tokens.h>
+
+#include "experiments/picture/embed.h"
+#include "experiments/picture/picture.h"
+#include "tokens/tokens.h"
 
 enum { DIM = 3, ASKED = 12 };
 

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 
 #include "model/head_plan.h"
+#include "model/plan.h"
+#include "policy/policy.h"
 
 /* Two layers of four heads that share two heads of keys and values, causal. */
 static const es_model_config small = {.hidden = 32,
@@ -194,7 +196,7 @@ static void assert_same_plan(const es_plan *a, const es_plan *b)
 static void what_is_saved_is_loaded(void **state)
 {
     (void)state;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_plan *p, *q;
     assert_ok(es_plan_new(&small, 200, &budget, &p, &err));
     assert_near(p->keys_kept, p->keys_all, 0.0);
@@ -432,7 +434,7 @@ static void PL03_any_flip_is_refused_or_holds_together(void **state)
     static char text[sizeof written];
     for (size_t at = 0; at < sizeof written - 1; at++)
         for (int bit = 0; bit < 9; bit++) {
-            es_budget budget = {0};
+            es_mem_limit budget = {0};
             es_plan *p;
             memcpy(text, written, sizeof written);
             if (bit < 8)
@@ -566,7 +568,7 @@ static void every_policy_can_be_planned(void **state)
                 es_plan *p;
                 es_model_config c = small;
                 c.causal = causal;
-                if (es_policy_needs(es_policy_at(k)) & ES_POLICY_MEASURED)
+                if (es_policy_inputs(es_policy_at(k)) & ES_POLICY_MEASURED)
                     continue;
                 const unsigned parts = es_policy_parts(es_policy_at(k));
                 assert_ok(es_plan_new(&c, 64, NULL, &p, &err));

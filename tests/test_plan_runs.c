@@ -4,12 +4,14 @@
  * what is refused. */
 #include "tiny_model.h"
 
-#include <esscher/experiment.h>
 #include <esscher/npy.h>
 #include <esscher/plan.h>
 #include <esscher/study.h>
 
-#include "lab/loss.h"
+#include "experiments/loss/loss.h"
+#include "model/model.h"
+#include "model/plan.h"
+#include "random/experiment.h"
 
 enum { TEXTS = 24, LABELS = 3, MOST = 12, HIDDEN = 12, LAYERS = 3, HEADS = 3, CONTEXT = 14 };
 

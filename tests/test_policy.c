@@ -4,6 +4,7 @@
 #include <esscher/policy.h>
 
 #include "numbers.h"
+#include "policy/policy.h"
 
 /* ---- helpers ---- */
 
@@ -442,7 +443,7 @@ static void nobody_keeps_more_than_he_was_given(void **state)
                 es_policy_spec_init(&spec, es_policy_at(which));
                 spec.keys = keys;
                 es_policy_spec_fit(&spec, q->causal);
-                if (!(es_policy_needs(spec.policy) & ES_POLICY_MEASURED))
+                if (!(es_policy_inputs(spec.policy) & ES_POLICY_MEASURED))
                     assert_true(es_choice_keys(choose(&spec, q)) <= (double)keys + 1e-9);
             }
         for (size_t which = 0; which < sizeof fill / sizeof *fill; which++)
@@ -523,7 +524,7 @@ static void fitted_specs_leave_nothing_to_defaults(void **state)
             for (int64_t keys = 1; keys < q->n; keys++) {
                 es_policy_spec bare, fitted, again;
                 es_policy_spec_init(&bare, es_policy_at(which));
-                if (es_policy_needs(bare.policy) & ES_POLICY_MEASURED)
+                if (es_policy_inputs(bare.policy) & ES_POLICY_MEASURED)
                     continue;
                 bare.keys = keys;
                 fitted = bare;
@@ -586,7 +587,7 @@ static void all_keys_are_all_keys(void **state)
         for (int64_t which = 0; es_policy_at(which); which++) {
             es_policy_spec spec;
             es_policy_spec_init(&spec, es_policy_at(which));
-            if (es_policy_needs(spec.policy) & ES_POLICY_MEASURED)
+            if (es_policy_inputs(spec.policy) & ES_POLICY_MEASURED)
                 continue;
             for (spec.keys = q->n; spec.keys < q->n + 2; spec.keys++) {
                 check_sets(choose(&spec, q), all, false);
@@ -625,7 +626,7 @@ static void one_key_is_enough_to_ask(void **state)
         es_policy_spec spec;
         es_policy_spec_init(&spec, es_policy_at(which));
         spec.keys = 1;
-        if (es_policy_needs(spec.policy) & ES_POLICY_MEASURED)
+        if (es_policy_inputs(spec.policy) & ES_POLICY_MEASURED)
             continue;
         assert_int_equal(choose(&spec, &see(1, 0, true)->query)->sure_count, 1);
         assert_int_equal(choose(&spec, &see(1, -1, false)->query)->sure_count, 1);
@@ -705,7 +706,7 @@ static void PL04_no_policy_sees_the_future(void **state)
     for (int64_t which = 0; es_policy_at(which); which++) { /* nobody keeps more than there is */
         es_policy_spec_init(&spec, es_policy_at(which));
         spec.keys = 9;
-        if (es_policy_needs(spec.policy) & ES_POLICY_FUTURE)
+        if (es_policy_inputs(spec.policy) & ES_POLICY_FUTURE)
             continue;
         const es_choice *kept = choose(&spec, &see(40, 39, true)->query);
         assert_true(kept->sure_count == 0 || kept->sure[kept->sure_count - 1] < 40);
@@ -769,7 +770,7 @@ static void queries_that_lack_something(void **state)
 static void memory_is_counted_and_given_back(void **state)
 {
     (void)state;
-    es_budget budget = {.limit = 100};
+    es_mem_limit budget = {.limit = 100};
     es_choice c = {0};
     es_policy_spec spec = spec_of("full");
     const es_policy_query *q = &see(N, 3, false)->query;

@@ -3,6 +3,8 @@
 
 #include <esscher/policy.h>
 
+#include "policy/policy.h"
+
 enum { N = 24, OUTCOMES = 20000 };
 
 /* ---- helpers ---- */

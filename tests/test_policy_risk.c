@@ -2,9 +2,8 @@
  * outcomes drawn. test_policy_risk_golden.c has other programs' values. */
 #include "risk_checks.h"
 
-#include <esscher/draw_risk.h>
-
 #include "numbers.h"
+#include "risk/draw_risk.h"
 
 /* ---- helpers ---- */
 
@@ -418,7 +417,7 @@ static void all_keys_have_no_risk(void **state)
                                    .observed = query.weights};
         es_policy_spec spec = spec_of(es_policy_name(es_policy_at(which)), 30);
         double limit = 1.0;
-        if (es_policy_needs(spec.policy) & ES_POLICY_MEASURED)
+        if (es_policy_inputs(spec.policy) & ES_POLICY_MEASURED)
             continue;
         assert_ok(es_policy_choose(&spec, &q, NULL, &choice, &err));
         const es_policy_risk risk = risk_of(&query, &choice);
@@ -559,7 +558,7 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(es_policy_limit(&query, 0.0, NULL, &out, NULL, &err), ES_E_RANGE);
     es_kept nothing = {0};
     assert_int_equal(es_kept_output(&query, &nothing, &out, &err), ES_E_EMPTY);
-    es_budget small = {.limit = 64};
+    es_mem_limit small = {.limit = 64};
     keys[0] = 0;
     c.draws = 1;
     assert_int_equal(es_policy_risk_of(&query, &c, &small, &risk, &err), ES_E_LIMIT);

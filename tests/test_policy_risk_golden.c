@@ -4,6 +4,7 @@
 
 #include <esscher/npy.h>
 
+#include "base/view.h"
 #include "golden.h"
 
 /* ---- golden/sparse ---- */

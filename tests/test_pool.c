@@ -353,7 +353,7 @@ static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(v
         spec.store = half ? ES_POOL_F16 : ES_POOL_F32;
         spec.drop_specials = !specials;
         es_pool *pool;
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         es_pool_cost cost;
         const es_exec exec = {.budget = &budget};
         assert_ok(es_pool_cost_of(&spec, &exec, &cost, &err));
@@ -583,7 +583,7 @@ static void other_parameters_are_refused(void **state)
     es_model_close(wide);
     other = pool_spec_of("text", "no/pool");
     assert_int_equal(es_pool_build(&other, NULL, &err), ES_E_IO);
-    es_budget budget = {.limit = 100000};
+    es_mem_limit budget = {.limit = 100000};
     other = pool_spec_of("text", "small");
     assert_int_equal(es_pool_build(&other, &(es_exec){.budget = &budget}, &err), ES_E_LIMIT);
     assert_int_equal(budget.used, 0);

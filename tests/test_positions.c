@@ -4,8 +4,8 @@
 #include "golden.h"
 
 #include <esscher/npy.h>
-#include <esscher/positions.h>
 
+#include "experiments/probe/positions.h"
 #include "numbers.h"
 
 /* ---- a head with all its weights ---- */

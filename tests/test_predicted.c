@@ -3,8 +3,8 @@
  * 100, where what the theory leaves out is largest. */
 #include "testing.h"
 
-#include <esscher/converge.h>
-#include <esscher/theory.h>
+#include "experiments/converge/converge.h"
+#include "theory/theory.h"
 
 enum { N = 100, MOST = 10 };
 

@@ -2,6 +2,8 @@
  * errors of a draw, coherence; the same bits on any machine. */
 #include "probe_truth.h"
 
+#include "random/random.h"
+
 /* ---- limit and halves ---- */
 
 static void limit_and_moments_are_those_of_the_whole_pool(void **state)
@@ -239,7 +241,7 @@ static void same_bits_for_any_threads_within_the_stated_memory(void **state)
     es_probe_cell control[2][HEADS * SIZES];
     es_probe_local local[2][HEADS];
     for (int i = 0; i < 2; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = i ? 3 : 1, .budget = &budget};
         const es_probe_spec spec = spec_of(&exec);
         es_probe_cost cost;

@@ -7,8 +7,8 @@
 
 #include <esscher/study.h>
 
-#include "study/probe_classes.h"
-#include "study/probe_study.h"
+#include "experiments/probe/classes.h"
+#include "experiments/probe/question.h"
 
 /* ---- one head ---- */
 

@@ -2,10 +2,9 @@
  * and against draws; how many tokens a head needs; how many of them count. */
 #include "probe_truth.h"
 
-#include <esscher/sparse.h>
-
+#include "experiments/sparse/sparse.h"
+#include "risk/draw_atoms.h"
 #include "stats/average.h"
-#include "theory/draw_atoms.h"
 
 enum { FEW = 6 };
 
@@ -160,17 +159,18 @@ static void needs_are_read_off_the_curve(void **state)
             es_probe_head about;
             assert_ok(es_probe_curve(probe, h, exact, point, &err));
             for (int s = 0; s < SIZES; s++) {
-                assert_ok(es_probe_needs(probe, h, exact, point[s].map_error, &need, &err));
+                assert_ok(
+                    es_probe_tokens_required(probe, h, exact, point[s].map_error, &need, &err));
                 assert_close(need.tokens, (double)sizes[s], 0.01); /* lines between powers of 2 */
                 assert_true(need.queries_se > 0.0 && need.pool_error >= 0.0);
             }
             /* far beyond every power of two the curve is `sampling` over n; all queries have it */
             assert_ok(es_probe_head_of(probe, h, &about, &err));
-            assert_ok(es_probe_needs(probe, h, exact, 1e-6 * point[0].few, &need, &err));
+            assert_ok(es_probe_tokens_required(probe, h, exact, 1e-6 * point[0].few, &need, &err));
             const double large_n = about.sampling / pow(1e-6 * point[0].few, 2.0);
             assert_close(need.tokens, large_n, 1e-3);
         }
-        assert_int_equal(es_probe_needs(probe, 0, exact, 0.0, NULL, &err), ES_E_RANGE);
+        assert_int_equal(es_probe_tokens_required(probe, 0, exact, 0.0, NULL, &err), ES_E_RANGE);
         assert_int_equal(es_probe_curve(probe, HEADS, exact, NULL, &err), ES_E_RANGE);
         es_probe_close(probe);
         free(exact);

@@ -3,10 +3,11 @@
  * exponent. */
 #include "probe_truth.h"
 
-#include <esscher/exponent.h>
-#include <esscher/freezing.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
+
+#include "linalg/linalg.h"
+#include "stats/exponent.h"
+#include "theory/freezing.h"
 
 /* ---- what covariance and weights say ---- */
 

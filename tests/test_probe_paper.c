@@ -1,8 +1,9 @@
 /* test_probe_paper.c : the protocol of the paper's experiment 2 against plain f64 loops. */
 #include "probe_truth.h"
 
-#include <esscher/linalg.h>
-#include <esscher/probe_paper.h>
+#include "experiments/probe/paper.h"
+#include "linalg/linalg.h"
+#include "random/random.h"
 
 enum { BLOCK = 3, LENGTH = 40, MOST = 60 };
 static const int64_t small[SIZES] = {8, MOST}; /* the larger one is more than the passage has */
@@ -175,7 +176,7 @@ static void same_bits_for_any_threads_and_what_is_refused(void **state)
     es_probe_paper_cell cells[2][SIZES];
     es_probe_paper *paper;
     for (int i = 0; i < 2; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = i ? 3 : 1, .budget = &budget};
         const es_probe_spec spec = paper_spec(&exec);
         es_probe_price open, draw = es_probe_paper_price(&spec, LENGTH, &open);

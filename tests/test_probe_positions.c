@@ -3,7 +3,7 @@
  * and all heads of models/pebble against plain Python (golden/pebble/positions.py). */
 #include "golden.h"
 
-#include "study/probe_positions.h"
+#include "experiments/probe/position_question.h"
 
 enum { LENGTH = 2048, BLOCKS = 5 };
 

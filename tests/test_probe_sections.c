@@ -2,7 +2,8 @@
  * plain loops; and that the error they give is the one between texts. */
 #include "probe_truth.h"
 
-#include <esscher/multiple.h>
+#include "random/random.h"
+#include "stats/multiple.h"
 
 enum { ASKED = 32, EACH = ASKED / ES_PROBE_SECTIONS }; /* queries of all sections, and of each */
 
@@ -167,7 +168,7 @@ static void same_bits_for_any_threads_within_the_stated_memory(void **state)
     double numbers[2][HEADS * ES_PROBE_TRAITS * (1 + ES_PROBE_SECTIONS)];
     double other[HEADS * ES_PROBE_TRAITS * (1 + ES_PROBE_SECTIONS)];
     for (int i = 0; i < 2; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = i ? 3 : 1, .budget = &budget};
         const es_probe_spec spec = spec_of(&exec);
         assert_ok(es_probe_sections(&spec, 1, numbers[i], &err));

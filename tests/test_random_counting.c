@@ -7,6 +7,8 @@
 
 #include <esscher/random.h>
 
+#include "random/random.h"
+
 /* Chi-square of counts against equal expectation, as (chi2 - freedom)/sqrt(2 freedom). For the
  * degrees of freedom used here its upper tail is a little heavier than normal: 5 allowed. */
 static double chi_square_se(const int64_t *count, int cells, double expected, int freedom)

@@ -8,6 +8,8 @@
 
 #include <esscher/random.h>
 
+#include "random/random.h"
+
 static const double most_se = 4.5;
 static const double least_p = 1e-4;
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "base/executor.h"
 #include "fork_fabric.h"
 
 /* What all ranks see, and the test after them. */
@@ -137,7 +138,7 @@ static int share_work(const es_fabric *fabric, void *user)
                     .pieces = pieces,
                     .count = fabric->rank ? 0 : b->pieces,
                     .numbers = 3,
-                    .alone = b->alone,
+                    .one_thread_per_cell = b->alone,
                     .window = b->window,
                     .user = b,
                     .weight = b->heavy ? weight : NULL,

@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <time.h>
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
-#include <esscher/regimes.h>
 
+#include "experiments/regimes/regimes.h"
+#include "random/experiment.h"
 #include "stats/special.h"
 
 enum { MANY = 1000 };
@@ -450,7 +450,7 @@ static void what_makes_no_sense_is_refused(void **state)
                          bad[i].status);
         assert_true(*err.message);
     }
-    es_budget little = {.limit = 1000};
+    es_mem_limit little = {.limit = 1000};
     const es_exec exec = {.budget = &little};
     const es_regimes_opts opts = {.keys = &keys, .exec = &exec};
     assert_int_equal(es_regimes_run(&opts, 10, 1.0, &row, &err), ES_E_LIMIT);

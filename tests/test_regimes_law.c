@@ -2,10 +2,9 @@
  * closed forms, and integrals that are computed another way. */
 #include "testing.h"
 
-#include <esscher/limit.h>
-#include <esscher/regimes.h>
-
+#include "experiments/regimes/regimes.h"
 #include "golden.h"
+#include "limit/limit.h"
 #include "stats/special.h"
 #include "theory/quadrature.h"
 #include "tokens/cap.h"
@@ -485,7 +484,7 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(es_weights_critical(0.0, 1.0, NULL, &w, &err), ES_E_RANGE);
     assert_int_equal(es_weights_critical(1.0, 0.0, NULL, &w, &err), ES_E_RANGE);
     assert_int_equal(es_weights_critical(24.5, 0.01, NULL, &w, &err), ES_E_RANGE);
-    es_budget little = {.limit = 1000};
+    es_mem_limit little = {.limit = 1000};
     assert_int_equal(es_weights_exact(&good, 10, 1.0, &little, &w, &err), ES_E_LIMIT);
     assert_true(little.used == 0);
 }

@@ -1,7 +1,6 @@
 #include "golden.h"
 #include "testing.h"
-
-#include <esscher/rope.h>
+#include "theory/rope.h"
 
 static void scores_agree_with_theory_json(void **state)
 {

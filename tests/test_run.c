@@ -5,6 +5,7 @@
 #include "folder.h"
 #include "runs.h"
 #include "store/checksum.h"
+#include "store/run.h"
 
 static char path[512];
 
@@ -189,7 +190,7 @@ static void tables_hold_numbers_and_texts(void **state)
                                      {"verdict", ES_RUN_TEXT, NULL, verdicts}};
     const es_run_table table = {.name = "rows", .rows = 3, .cols = 2, .columns = columns};
     const es_run_table empty = {.name = "fits", .rows = 0, .cols = 2, .columns = columns};
-    es_budget budget = {0}, tight = {.limit = 16};
+    es_mem_limit budget = {0}, tight = {.limit = 16};
     es_run *run;
     es_run_table back;
     int64_t count;

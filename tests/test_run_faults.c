@@ -11,6 +11,7 @@
 
 #include "folder.h"
 #include "runs.h"
+#include "store/run.h"
 #include "store/run_inside.h"
 
 static char path[512];

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "shard_study.h"
+#include "store/run.h"
 
 static const es_study other = {.name = "other",
                                .params = params,

@@ -7,6 +7,7 @@
 #include "folder.h"
 #include "runs.h"
 #include "store/file.h"
+#include "store/run.h"
 
 static uint32_t pretended;
 static int answers; /* 0: the system tells; -1: it does not */

@@ -6,6 +6,7 @@
 
 #include "folder.h"
 #include "runs.h"
+#include "store/run.h"
 
 static char path[512];
 

@@ -388,7 +388,7 @@ static void ST25_very_many_tensors(void **state)
     header[size++] = '}';
     const char *path = write_st_raw("x.safetensors", size, header, size, NULL, 0);
     free(header);
-    es_budget budget = {.limit = 5 * size};
+    es_mem_limit budget = {.limit = 5 * size};
     const es_st_opts opts = {.budget = &budget};
     es_st *st;
     const clock_t start = clock();
@@ -415,7 +415,7 @@ static void ST25_cheap_members_cost_nothing(void **state)
     for (int i = 0; i < MANY; i++, size += 6)
         memcpy(header + size, i ? ",\"\":{}" : "{\"\":{}", 6);
     header[size++] = '}';
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     const es_st_opts opts = {.budget = &budget};
     es_st *st;
     const char *path = write_st_raw("x.safetensors", size, header, size, NULL, 0);

@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-#include <esscher/claims.h>
 #include <esscher/study.h>
-#include <esscher/tail_sample.h>
 
-#include "study/selfcheck_study.h"
+#include "experiments/claims/claims.h"
+#include "experiments/selfcheck/question.h"
+#include "stats/tail_sample.h"
 
 static void what_counts_as_right(void **state)
 {
@@ -70,7 +70,7 @@ static void a_run_is_the_same_for_any_number_of_threads(void **state)
         assert_int_equal(es_table_get(a, row, "seeds"), 8);
     }
     assert_true(es_table_get(a, 0, "found") == es_table_get(a, 1, "found"));
-    assert_false(es_answer_refuted(one));
+    assert_false(es_answer_check_failed(one));
     es_answer_free(one);
     es_answer_free(two);
 }

@@ -1,10 +1,12 @@
 /* test_sparse.c : the study `sparse` against values of another program; where its heads come from;
  * what it refuses. Its cells are looked at in test_sparse_cells.c. */
 #include "golden.h"
+#include "experiments/sparse/sparse.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
 #include "tiny_pool.h"
 
 #include <esscher/npy.h>
-#include <esscher/sparse.h>
 #include <esscher/study.h>
 
 /* ---- asking ---- */
@@ -506,7 +508,7 @@ static void one_head_and_many_draws(void **state)
                                    "random=600000",
                                    "with-replacement",
                                    NULL};
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_study_opts opts = {.dry_run = true, .exec = {.threads = 1, .budget = &budget}};
     es_answer *a;
     assert_ok(ask(few, &(es_study_opts){.seed = 1}, &a));
@@ -519,7 +521,7 @@ static void one_head_and_many_draws(void **state)
     assert_ok(ask(options, &opts, &a));
     const double bound = es_table_get(es_answer_find(a, "cost"), 0, "memory_bytes");
     es_answer_free(a);
-    budget = (es_budget){0};
+    budget = (es_mem_limit){0};
     opts = (es_study_opts){.max_memory = (size_t)bound, .exec = {.threads = 1, .budget = &budget}};
     assert_ok(ask(options, &opts, &a));
     es_answer_free(a);

@@ -1,7 +1,8 @@
 /* test_sparse_cells.c : what a cell of `sparse` computes, against enumeration and plain loops. */
 #include "testing.h"
 
-#include "lab/sparse_inside.h"
+#include "experiments/sparse/inside.h"
+#include "policy/policy.h"
 
 enum { N = 7, D = 3, DV = 2, ROWS = 5 };
 
@@ -373,7 +374,7 @@ static void PL04_keys_after_the_query_change_nothing(void **state)
         es_sparse_cell before, after;
         es_policy_spec_init(&plan, es_policy_at(at));
         plan.keys = 3;
-        if (es_policy_needs(plan.policy) & ES_POLICY_FUTURE)
+        if (es_policy_inputs(plan.policy) & ES_POLICY_FUTURE)
             continue;
         const es_sparse_spec spec = {&plan, .n_plans = 1, .draws = 4, .seed = 1};
         assert_ok(es_sparse_measure(&spec, &causal, (const int64_t[]){2}, 1, 0, &before, &err));

@@ -3,11 +3,13 @@
  * over the queries, keys and values that it shows: who keeps what, and every output. */
 #include "golden.h"
 
-#include <esscher/experiment.h>
 #include <esscher/model.h>
 #include <esscher/npy.h>
 
-#include "lab/budget.h"
+#include "base/view.h"
+#include "experiments/budget/budget.h"
+#include "model/model.h"
+#include "random/experiment.h"
 
 enum { LAYERS = 3, HEADS = 6, GROUPS = 2, SIZE = HEADS / GROUPS, DK = 8, H = 48, N = 61, MOST = 9 };
 enum { POSITIONS = 256 };
@@ -350,7 +352,7 @@ static const int64_t grid[KEYS] = {MOST, 14};
 
 static void make_curves(const es_policy_spec *policies, int64_t count)
 {
-    const es_budget_block block = {.model = model, .ids = ids, .n = N};
+    const es_mem_limit_block block = {.model = model, .ids = ids, .n = N};
     const es_curves out = {&group[0][0][0][0], &risk[0][0][0][0], &limit[0][0][0], facts, spread2};
     assert_ok(es_curves_block(&(es_curves_spec){policies, count, grid, KEYS, N - LATE}, &block,
                               NULL, &out, &err));

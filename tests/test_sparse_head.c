@@ -3,8 +3,9 @@
  * a hidden state. */
 #include "testing.h"
 
+#include "model/model.h"
+#include "random/experiment.h"
 #include "tiny_model.h"
-#include <esscher/experiment.h>
 #include <esscher/model.h>
 #include <esscher/policy.h>
 
@@ -379,7 +380,7 @@ static void same_bits_for_any_threads(void **state)
         blocks[i].last = together[i];
     }
     for (int threads = 1; threads <= 4; threads++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         memset(together, 0, sizeof together);
         assert_ok(es_model_forward(narrow, blocks, BLOCKS,
                                    &(es_exec){.threads = threads, .budget = &budget}, &err));

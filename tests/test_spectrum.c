@@ -1,10 +1,11 @@
 /* test_spectrum.c : BB' = S, the eigenvalues that were promised, matrices from files. */
 #include "folder.h"
+#include "base/view.h"
+#include "linalg/linalg.h"
 #include "matrices.h"
+#include "tokens/spectrum.h"
 
-#include <esscher/linalg.h>
 #include <esscher/npy.h>
-#include <esscher/spectrum.h>
 
 static const es_address turn = {.seed = 5, .experiment = 1};
 
@@ -198,7 +199,7 @@ static void spectra_that_are_none(void **state)
 static void memory_is_counted_and_returned(void **state)
 {
     (void)state;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_covariance c;
     es_spectrum s = shapes[9];
     s.rotation = &turn;
@@ -207,7 +208,7 @@ static void memory_is_counted_and_returned(void **state)
     assert_int_equal(budget.used, 0);
     const size_t peak = budget.peak;
     for (size_t limit = 1; limit < peak; limit += 1 + peak / 30) {
-        budget = (es_budget){.limit = limit};
+        budget = (es_mem_limit){.limit = limit};
         assert_int_equal(es_covariance_make(&s, &budget, &c, &err), ES_E_LIMIT);
         assert_int_equal(budget.used, 0);
     }

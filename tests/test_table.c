@@ -59,8 +59,8 @@ static es_answer *make(void)
     es_answer_flag(a, "nested", true);
     es_answer_real(a, "none", (double)NAN);
     es_answer_matrix(a, "cov", (const double[]){1.0, 2.0, 3.0, 4.0}, 2, 2);
-    es_answer_tell(a, "It is %d.", 42);
-    es_answer_fact_list(a, "argv", (const char *const[]){"converge", "--n"}, 2);
+    es_answer_add_finding(a, "It is %d.", 42);
+    es_answer_provenance_list(a, "argv", (const char *const[]){"converge", "--n"}, 2);
     assert_ok(es_answer_status(a, &err));
     return a;
 }
@@ -191,7 +191,7 @@ static void mistakes_are_kept_and_told(void **state)
     es_table_text(es_answer_table(a, &spec), 0, "error", "no number"); /* the wrong kind */
     assert_int_equal(es_answer_status(a, &err), ES_E_ARGUMENT);
     (es_answer_free)(a);
-    es_budget tight = {.limit = 40000};
+    es_mem_limit tight = {.limit = 40000};
     assert_ok(es_answer_new(&tight, &a, &err));
     es_table *t2 = es_answer_table(a, &layers);
     for (int i = 0; i < 100000; i++)

@@ -8,6 +8,8 @@
 
 #include <esscher/table.h>
 
+#include "table/table.h"
+
 enum { WIDE = 24, LONG = 100 };
 
 typedef struct text {
@@ -79,11 +81,12 @@ static es_answer *make_wide(void)
                                           "what a column of this sort is about, in many words"};
     }
     assert_ok(es_answer_new(NULL, &a, &err));
-    es_answer_tell(a,
-                   "A finding of many words, among them 語 and ŷ̂, that no terminal of sixty "
-                   "columns holds on one line: it goes on below, and %s",
-                   "aVeryLongWordWithoutAnySpaceInItWhichIsBrokenWhereverItMustBeBrokenSinceNoLine"
-                   "HoldsItAll.");
+    es_answer_add_finding(
+        a,
+        "A finding of many words, among them 語 and ŷ̂, that no terminal of sixty "
+        "columns holds on one line: it goes on below, and %s",
+        "aVeryLongWordWithoutAnySpaceInItWhichIsBrokenWhereverItMustBeBrokenSinceNoLine"
+        "HoldsItAll.");
     es_table *t = es_answer_table(a, &wide_table);
     for (int64_t i = 0; i < LONG; i++) {
         const int64_t row = es_table_row(t);
@@ -132,8 +135,8 @@ static void sentences_are_broken_at_spaces(void **state)
     (void)state;
     es_answer *a;
     assert_ok(es_answer_new(NULL, &a, &err));
-    es_answer_tell(a, "one two three four five six seven");
-    es_answer_tell(a, "eight");
+    es_answer_add_finding(a, "one two three four five six seven");
+    es_answer_add_finding(a, "eight");
     assert_string_equal(write_as(a, ES_ANSWER_TEXT, (es_answer_opts){.width = 20}),
                         "one two three four\n  five six seven\neight\n");
     assert_string_equal(write_as(a, ES_ANSWER_TEXT, (es_answer_opts){0}),
@@ -149,8 +152,10 @@ static const es_column claim_columns[] = {
     {"says", "what | it says", "", ES_FORMAT_TEXT, "a <b>text</b> of *words*"},
     {"empty", "empty", "", ES_FORMAT_TEXT, "never told"},
     {0}};
-static const es_table_view claim_views[] = {
-    {"Claims"}, {"Sizes", "id size", .more = true}, {"Nothing", "never", .more = true}, {0}};
+static const es_table_view claim_views[] = {{"Claims"},
+                                            {"Sizes", "id size", .only_with_full = true},
+                                            {"Nothing", "never", .only_with_full = true},
+                                            {0}};
 static const es_table_spec claim_table = {"claims", claim_columns, claim_views};
 
 static es_answer *make_claims(void)
@@ -226,7 +231,7 @@ static void markdown_is_shown_as_it_is(void **state)
                                            {"0.5 of 1.", "0.5 of 1."}};
     enum { CASES = sizeof cases / sizeof cases[0] };
     for (int i = 0; i < CASES; i++)
-        es_answer_tell(a, "%s", cases[i][0]);
+        es_answer_add_finding(a, "%s", cases[i][0]);
     const char *all = write_as(a, ES_ANSWER_MARKDOWN, (es_answer_opts){.width = 40});
     for (int i = 0; i < CASES; i++) {
         char line[64];
@@ -286,7 +291,7 @@ static void latex_is_set_as_it_is(void **state)
     static const es_table_spec spec = {"rates", columns, views};
     es_answer *a;
     assert_ok(es_answer_new(NULL, &a, &err));
-    es_answer_tell(a, "It falls by 50 %%.");
+    es_answer_add_finding(a, "It falls by 50 %%.");
     es_table *t = es_answer_table(a, &spec);
     for (int i = 0; i < 2; i++) {
         const int64_t row = es_table_row(t);
@@ -352,7 +357,7 @@ static void findings_are_escaped(void **state)
     (void)state;
     es_answer *a;
     assert_ok(es_answer_new(NULL, &a, &err));
-    es_answer_tell(a, "%s is red", "a\033[31mb");
+    es_answer_add_finding(a, "%s is red", "a\033[31mb");
     assert_string_equal(write_as(a, ES_ANSWER_TEXT, (es_answer_opts){0}), "a\\x1b[31mb is red\n");
     assert_null(strchr(write_as(a, ES_ANSWER_MARKDOWN, (es_answer_opts){0}), '\033'));
     es_answer_free(a);
@@ -364,12 +369,12 @@ static void findings_are_qualified(void **state)
     (void)state;
     es_answer *a;
     assert_ok(es_answer_new(NULL, &a, &err));
-    es_answer_tell(a, "It is %d.", 1);
+    es_answer_add_finding(a, "It is %d.", 1);
     es_answer_qualify(a, "Content alone: ");
-    es_answer_tell(a, "It is %d.", 2);
-    es_answer_tell(a, "Caution: %s.", "few draws");
+    es_answer_add_finding(a, "It is %d.", 2);
+    es_answer_add_finding(a, "Caution: %s.", "few draws");
     es_answer_qualify(a, NULL);
-    es_answer_tell(a, "It is %d.", 3);
+    es_answer_add_finding(a, "It is %d.", 3);
     assert_string_equal(es_answer_finding(a, 0), "It is 1.");
     assert_string_equal(es_answer_finding(a, 1), "Content alone: It is 2.");
     assert_string_equal(es_answer_finding(a, 2), "Caution: Content alone: few draws.");
@@ -423,8 +428,9 @@ static void what_was_picked_is_shown(void **state)
     static const es_column columns[] = {
         {"layer", "layer", "", ES_FORMAT_COUNT}, {"head", "head", "", ES_FORMAT_COUNT}, {0}};
     static const es_column lone[] = {{"layer", "layer", "", ES_FORMAT_COUNT}, {0}};
-    static const es_table_view shown[] = {{"Most"}, {0}}, waits[] = {{"All", .more = true}, {0}},
-                               other[] = {{"Layers", "layer", .more = true}, {0}};
+    static const es_table_view shown[] = {{"Most"}, {0}},
+                               waits[] = {{"All", .only_with_full = true}, {0}},
+                               other[] = {{"Layers", "layer", .only_with_full = true}, {0}};
     static const es_table_spec most = {"most", columns, shown}, all = {"all", columns, waits},
                                by_layer = {"layers", lone, other};
     const int64_t one[] = {1};

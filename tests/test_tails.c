@@ -1,13 +1,15 @@
 /* Tails of samples and of tokens: closed forms, brute force, and laws whose tails are known. */
 #include "tiny_model.h"
 
-#include <esscher/linalg.h>
 #include <esscher/random.h>
-#include <esscher/multiple.h>
-#include <esscher/tails.h>
-#include <esscher/theory.h>
 
-#include "lab/lab_inside.h"
+#include "experiments/kit/cell_kit.h"
+#include "experiments/tails/tails.h"
+#include "linalg/linalg.h"
+#include "model/model.h"
+#include "random/random.h"
+#include "stats/multiple.h"
+#include "theory/theory.h"
 
 enum { N = 4096 };
 static double x[N];
@@ -230,7 +232,7 @@ static void nonsense_is_refused(void **state)
     const double spectrum[2] = {1.0, -1.0};
     es_tails t;
     es_tails_control c;
-    es_budget small = {.limit = 1000};
+    es_mem_limit small = {.limit = 1000};
     (void)state;
     for (int i = 0; i < N; i++)
         x[i] = i % 7;

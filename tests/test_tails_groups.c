@@ -3,11 +3,11 @@
  */
 #include "testing.h"
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
-#include <esscher/tails.h>
 
-#include "lab/lab_inside.h"
+#include "experiments/kit/cell_kit.h"
+#include "experiments/tails/tails.h"
+#include "random/experiment.h"
 
 enum { MOST_TOKENS = 4500, DIM = 24, PRINCIPAL = 10, RANDOM = 10, ROWS = PRINCIPAL + RANDOM + 1 };
 static double tokens[MOST_TOKENS * DIM];
@@ -40,7 +40,7 @@ static void any_grouping_has_the_same_bits_within_its_bound(void **state)
     es_tails_row whole[ROWS], parts[ROWS];
     (void)state;
     for (int threads = 1; threads <= 3; threads += 2) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = threads, .budget = &budget};
         const es_tails_spec spec = spec_of(&view, &exec);
         const es_tails_cost all = es_tails_cost_of(&spec, MOST_TOKENS, DIM, 0);
@@ -48,7 +48,7 @@ static void any_grouping_has_the_same_bits_within_its_bound(void **state)
         if (threads == 1)
             assert_ok(es_tails_measure(&spec, 0, whole, &err));
         for (int fewer = 0; fewer < 3; fewer++) {
-            budget = (es_budget){.limit = (size_t)(all.bytes - fewer * panel)};
+            budget = (es_mem_limit){.limit = (size_t)(all.bytes - fewer * panel)};
             const es_tails_cost cost = es_tails_cost_of(&spec, MOST_TOKENS, DIM, 0);
             assert_near(cost.bytes, all.bytes - fewer * panel, 1.0);
             memset(parts, 0, sizeof parts);
@@ -59,10 +59,10 @@ static void any_grouping_has_the_same_bits_within_its_bound(void **state)
             assert_in_range(budget.peak, (uintmax_t)((3 - fewer) * panel), (uintmax_t)cost.bytes);
         }
         /* less than a panel needs: said beforehand, and refused */
-        budget = (es_budget){.limit = (size_t)(all.bytes - 4.0 * panel)};
+        budget = (es_mem_limit){.limit = (size_t)(all.bytes - 4.0 * panel)};
         assert_near(es_tails_cost_of(&spec, MOST_TOKENS, DIM, 0).bytes, all.bytes - 2.0 * panel,
                     1.0);
-        budget = (es_budget){.limit = (size_t)panel};
+        budget = (es_mem_limit){.limit = (size_t)panel};
         assert_int_equal(es_tails_measure(&spec, 0, parts, &err), ES_E_LIMIT);
         assert_int_equal(budget.used, 0);
     }
@@ -97,7 +97,7 @@ static void every_phase_tells_and_hears(void **state)
 {
     enum { TOKENS = 2100 }; /* two strips */
     const es_view view = es_view_f64(tokens, TOKENS, DIM);
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     listener ear = {0};
     const es_exec exec = {
         .threads = 2, .budget = &budget, .progress = listen, .progress_user = &ear};

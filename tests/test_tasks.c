@@ -79,7 +79,7 @@ static void TX05_what_is_no_labelled_text_is_refused_with_its_line(void **state)
 static void TX05_files_too_large_compressed_or_missing_are_refused_unread(void **state)
 {
     (void)state;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_tasks t;
     const char *path = write_file("large.tsv", "a\t1\n", 4);
     assert_int_equal(truncate(path, (off_t)ES_TASKS_BYTES + 1), 0); /* sparse: no disk */
@@ -171,7 +171,7 @@ static void TX05_long_lines_take_little_memory(void **state)
 {
     (void)state;
     const size_t size = 1 << 23;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_tasks t;
     es_task_blocks b;
     const es_task_spec spec = spec_of(40);

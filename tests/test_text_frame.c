@@ -2,9 +2,9 @@
  * tokenizer's template, or the token that begins texts where the template has none; nothing else.
  */
 #include "golden.h"
+#include "model/pool.h"
+#include "text/tokenizer.h"
 #include "tiny_bpe.h"
-
-#include <esscher/pool.h>
 
 #define PEBBLE ES_TESTS_DIR "/../models/pebble"
 
@@ -25,7 +25,7 @@ static const char after[] = BPE(LETTERS, "", "", TEMPLATE(TEXT "," EOS));
 
 /* A tokenizer of three files in the test's folder; NULL: there is no such file. */
 static es_status open_files(const char *json, const char *tokenizer_config, const char *config,
-                            es_budget *budget, es_tokenizer **out)
+                            es_mem_limit *budget, es_tokenizer **out)
 {
     count_files(true);
     write_file("tokenizer.json", json, strlen(json));
@@ -143,7 +143,7 @@ static void BP08_files_beside_the_tokenizer_are_distrusted(void **state)
                {NULL, "{\"bos_token_id\":1.5}", "tokenizer.key"},
                {NULL, "{\"bos_token_id\":2,\"bos_token_id\":2}", "tokenizer.json"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         es_tokenizer *t;
         assert_int_equal(open_files(gpt2_like, bad[i].tokenizer_config, bad[i].config, &budget, &t),
                          ES_E_FORMAT);

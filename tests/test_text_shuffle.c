@@ -2,6 +2,7 @@
  * what is not, and that a pool knows what it is made of. */
 #include "testing.h"
 
+#include "text/tokenizer.h"
 #include "tiny_pool.h"
 
 enum { LENGTH = 40, WORDS = 1000 };

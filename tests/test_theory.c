@@ -1,10 +1,10 @@
 /* test_theory.c : horizons and exponents against golden values and closed forms. */
 #include "golden.h"
 
-#include <esscher/linalg.h>
-#include <esscher/theory.h>
-
+#include "base/view.h"
+#include "linalg/linalg.h"
 #include "matrices.h"
+#include "theory/theory.h"
 
 /* ---- horizons ---- */
 
@@ -120,7 +120,7 @@ static void horizons_refuse_what_is_no_head(void **state)
     assert_int_equal(es_horizons_of(&s, 0, &empty, NULL, &h, &err), ES_E_EMPTY);
     assert_int_equal(es_horizons_of(&s, 0, &value, NULL, &h, &err), ES_E_SHAPE);
     assert_int_equal(es_horizons_of(&wide, 0, &ok, NULL, &h, &err), ES_E_SHAPE);
-    es_budget tiny = {.limit = 64};
+    es_mem_limit tiny = {.limit = 64};
     assert_int_equal(es_horizons_of(&s, 0, &ok, &tiny, &h, &err), ES_E_LIMIT);
     assert_int_equal(tiny.used, 0);
     S[3] = -1;

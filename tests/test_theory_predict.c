@@ -1,7 +1,7 @@
 /* test_theory_predict.c : finite-n predictions against golden values and limits. */
 #include "golden.h"
 
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 static es_prediction isotropic(int64_t d, double H, double n)
 {
@@ -198,7 +198,7 @@ static void general_without_scores_is_a_plain_mean(void **state)
     const es_predict_opts few = {.samples = 3};
     assert_int_equal(es_predict_general(&cov, 0, &head, 600, &few, NULL, &p, NULL, &err),
                      ES_E_RANGE);
-    es_budget tiny = {.limit = 300000};
+    es_mem_limit tiny = {.limit = 300000};
     assert_int_equal(es_predict_general(&cov, 0, &head, 600, &opts, &tiny, &p, NULL, &err),
                      ES_E_LIMIT);
     assert_int_equal(tiny.used, 0);
@@ -218,7 +218,7 @@ static void predictions_refuse_what_they_cannot_do(void **state)
                          ES_E_RANGE);
     assert_int_equal(es_predict_isotropic(2, 1, (es_rotation)7, 100, NULL, &p, NULL, &err),
                      ES_E_ARGUMENT);
-    es_budget tiny = {.limit = 1000};
+    es_mem_limit tiny = {.limit = 1000};
     assert_int_equal(es_predict_isotropic(2, 1, ES_ROTATION_HAAR, 100, &tiny, &p, NULL, &err),
                      ES_E_LIMIT);
     assert_int_equal(tiny.used, 0);

@@ -1,7 +1,7 @@
 /* test_theory_rem.c : exact expectations over n Gaussian scores. */
 #include "golden.h"
 
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 static void rem_is_the_golden_one(void **state)
 {

@@ -1,6 +1,7 @@
 /* test_tokenizer_files.c : vocab.txt and tokenizer.json. TK01 to TK06 of the list of bad inputs. */
 #include "testing.h"
 
+#include "text/tokenizer.h"
 #include "tiny_tokenizer.h"
 
 #include <esscher/model.h>
@@ -157,7 +158,7 @@ static void a_file_that_is_too_large_is_not_read(void **state)
 {
     (void)state;
     es_tokenizer *t;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     count_files(true);
     write_file("tokenizer.json", "{", 1);
     assert_int_equal(truncate(in_folder("tokenizer.json"), (off_t)1 << 40), 0); /* sparse */
@@ -190,7 +191,7 @@ static void the_bound_of_memory_holds(void **state)
     (void)state;
     static char text[300000];
     for (int way = 0; way < 3; way++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         es_tokenizer *t;
         size_t used = (size_t)sprintf(text, "[UNK]\n[CLS]\n[SEP]\n");
         if (way == 2)

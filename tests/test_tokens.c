@@ -255,7 +255,7 @@ static void memory_is_counted_bounded_and_returned(void **state)
     static double x[ROWS * DIM];
     static float f[ROWS * DIM];
     for (const es_law *law = all_laws; law < all_laws + ALL_LAWS; law++) {
-        es_budget budget = {0};
+        es_mem_limit budget = {0};
         const es_exec exec = {.threads = 1, .budget = &budget};
         assert_ok(es_tokens_fill(law, &start, ROWS, &exec, x, &err));
         assert_ok(es_tokens_fill_f32(law, &start, ROWS, &exec, f, &err));
@@ -264,7 +264,7 @@ static void memory_is_counted_bounded_and_returned(void **state)
         /* Whatever is refused, all of it comes back. */
         const size_t most = budget.peak;
         for (size_t limit = 1; limit < most; limit += 1 + most / 40) {
-            budget = (es_budget){.limit = limit};
+            budget = (es_mem_limit){.limit = limit};
             assert_int_equal(es_tokens_fill_f32(law, &start, ROWS, &exec, f, &err), ES_E_LIMIT);
             assert_int_equal(budget.used, 0);
         }

@@ -52,19 +52,19 @@ static inline void test_answer_free_(es_answer *answer)
     assert_near(actual, expected, (relative)*fabs(expected))
 
 /* ---- tests that need what may not be there ----
- * Such a test is listed with needy_test(f), and says skip_test("why") where it cannot go on. To
+ * Such a test is listed with optional_test(f), and says skip_test("why") where it cannot go on. To
  * ctest it is a test of its own (PROGRAM.f), so that its list shows what was skipped. No other test
  * may skip, and a program in which one did ends with 77, never as passed.
- * ESSCHER_TEST_ONLY=f runs that test alone; ESSCHER_TEST_ONLY=- all but the needy ones. */
+ * ESSCHER_TEST_ONLY=f runs that test alone; ESSCHER_TEST_ONLY=- all but the optional ones. */
 
-static char needy_mark_ __attribute__((unused));
+static char optional_mark_ __attribute__((unused));
 static int skipped_tests_ __attribute__((unused));
 
-#define needy_test_setup_teardown(f, setup, teardown)                                              \
+#define optional_test_setup_teardown(f, setup, teardown)                                           \
     {                                                                                              \
-#f, f, setup, teardown, &needy_mark_                                                       \
+#f, f, setup, teardown, &optional_mark_                                                    \
     }
-#define needy_test(f) needy_test_setup_teardown(f, NULL, NULL)
+#define optional_test(f) optional_test_setup_teardown(f, NULL, NULL)
 
 #define skip_test(...)                                                                             \
     do {                                                                                           \
@@ -76,7 +76,7 @@ static int skipped_tests_ __attribute__((unused));
 
 #undef skip /* without a reason */
 
-/* Listed among the needy: quick tests leave it out. */
+/* Listed among the optional: quick tests leave it out. */
 static inline void not_in_quick_tests(void)
 {
     if (getenv("ESSCHER_QUICK_TESTS"))
@@ -91,8 +91,8 @@ static inline int run_chosen_tests(const char *name, const struct CMUnitTest *te
     struct CMUnitTest chosen[256];
     size_t n = 0;
     for (size_t i = 0; i < count && n < 256; i++) {
-        const int needy = tests[i].initial_state == &needy_mark_;
-        if (!only || (plain ? !needy : strcmp(only, tests[i].name) == 0))
+        const int optional = tests[i].initial_state == &optional_mark_;
+        if (!only || (plain ? !optional : strcmp(only, tests[i].name) == 0))
             chosen[n++] = tests[i];
     }
     if (n == 0 || n == 256) {
@@ -102,7 +102,7 @@ static inline int run_chosen_tests(const char *name, const struct CMUnitTest *te
     if (_cmocka_run_group_tests(name, chosen, n, setup, teardown) != 0)
         return 1;
     if (plain && skipped_tests_) {
-        fprintf(stderr, "a test that may skip is not listed with needy_test()\n");
+        fprintf(stderr, "a test that may skip is not listed with optional_test()\n");
         return 1;
     }
     return skipped_tests_ ? 77 : 0;

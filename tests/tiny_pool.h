@@ -4,8 +4,9 @@
 
 #include "tiny_model.h"
 
-#include <esscher/pool.h>
 #include <esscher/tokenizer.h>
+
+#include "model/pool.h"
 
 static tiny tiny_of_pool;
 static es_model *model;

@@ -57,7 +57,7 @@ static inline es_tokenizer *open_small(const char *config)
 static inline void expect_refusal(const char *name, const void *data, size_t size, es_status status,
                                   const char *rule)
 {
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_tokenizer *t;
     count_files(true);
     write_file(name, data, size);

@@ -4,7 +4,7 @@
 
 #include "testing.h"
 
-#include <esscher/tokens.h>
+#include "tokens/tokens.h"
 
 enum { DIM = 5, POINTS = 5000 };
 

@@ -6,7 +6,7 @@
 
 #include "testing.h"
 
-#include <esscher/tokens.h>
+#include "tokens/tokens.h"
 
 static const double most_se = 5.0;
 enum { N = 20000 };

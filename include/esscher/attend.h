@@ -9,7 +9,7 @@
  *   - per query: the output, log-sum-exp, entropy, the largest weight and its index, sum of squared
  * weights, mass of the k largest weights;
  *   - per query: how far its output may be from that of infinitely many such keys, from the spread
- * of what keys, or blocks of consecutive keys, contribute (esscher/error_bar.h makes bars of it);
+ * of what keys, or blocks of consecutive keys, contribute (stats/error_bar.h makes bars of it);
  *   - over queries: mean and covariance of the outputs;
  *   - all of it for every prefix n_1 < ... < n_P of the keys and for several score scales at once;
  *   - all of it under a mask: a query may see only some of the keys, and keys that no query sees
@@ -35,6 +35,7 @@
 #define ESSCHER_ATTEND_H
 
 #include <esscher/exec.h>
+#include <esscher/mask.h>
 #include <esscher/moments.h>
 #include <esscher/view.h>
 
@@ -49,42 +50,6 @@ extern "C" {
 #define ES_ATTEND_F64_ERROR     1e-12
 
 enum { ES_ATTEND_BLOCK = 1024 }; /* keys per block, at most: sums of a block are the kernel's */
-
-/* Which keys a query may see, and what is added to their scores. Zero-initialise: all, and nothing.
- *
- * Query i stands at the place p of a key. With j <= p where `causal` is set, it sees
- *   - every key, if neither window, sinks, local nor lists are given;
- *   - else each key that one of them lets it see. What several let it see it sees once.
- *
- * Keys that no query of a block sees are neither read nor multiplied: time is that of the pairs
- * that are seen, rounded up to what some 48 neighbouring queries see together. For the same reason
- * a list is that of consecutive queries, best of a hundred or more: lists of single queries are
- * correct, but cost what the union of 48 of them costs. Where blocks of keys are asked for
- * (opts.block) listed keys are not gathered: every tile with one of them is multiplied.
- *
- * Factors are logarithms, in nats, added to a score after the scale: exp(factor) multiplies the
- * weight. Every statistic is then that of the corrected weights w_ij ~ exp(b q_i.k_j + factor):
- * lse, entropy, the largest weight and its key, which may be another one at another scale. Several
- * scales with factors are computed one after the other. */
-typedef struct es_mask {
-    const int64_t *positions; /* (m) p of each query, 0 <= p < n, in any order; NULL: query i stands
-                                 at key i, with m <= n, and m = n where causal is set */
-    bool causal;              /* no key behind p */
-    int64_t window;           /* 0: none. |j - p| <= window; causal: the last `window` keys, its own
-                                 included, p - window < j <= p */
-    int64_t sinks;            /* 0: none. Keys j < sinks */
-    int64_t local;            /* 0: none. Keys of its own block, j / local = p / local */
-    int64_t list_queries;     /* 0: no lists. Queries i of one list: i / list_queries */
-    const int64_t *list_offsets; /* (lists + 1) list b is list_keys[list_offsets[b]], ... , to
-                                    before list_offsets[b + 1]; lists = ceil(m / list_queries) */
-    const int64_t *list_keys;    /* increasing in each list; may be none */
-    const double *list_factors;  /* (lists) added to the scores of keys that a query sees by its
-                                    list alone: ln(|R| / r) makes r keys drawn from |R| stand for
-                                    all of them; NULL: 0 */
-    int64_t n_classes;           /* 0: no classes of keys. At most 256 */
-    const uint8_t *classes;      /* (n) class of each key */
-    const double *class_factors; /* (n_classes) added to the scores of its keys */
-} es_mask;
 
 /* What to compute. Zero-initialise; every zero means the default. */
 typedef struct es_attend_opts {
@@ -172,46 +137,6 @@ typedef struct es_attend_plan {
 ES_API es_status es_attend_plan_for(int64_t m, int64_t n, int64_t d, int64_t dv,
                                     const es_attend_opts *opts, bool wants_moments,
                                     es_attend_plan *plan, es_error *err);
-
-/* ---- partial states: attention over some of the keys, to be merged ---- */
-
-/* What m queries know about the keys they have met so far. Merging the states of disjoint sets of
- * keys gives the state of their union: exactly, up to the rounding of one addition, because offsets
- * are powers of two. */
-typedef struct es_partial es_partial;
-
-/*! es_partial_new() : m queries that have met no key. Uses scales, top_k, precision and exec of
- * opts; prefixes, self, exclude_self, spread and block must be unset. scales must be given. A mask
- * may be causal and have a window, sinks and local blocks, but neither lists nor classes; its
- * places (which must be given unless it has only sinks) and numbers of keys count from the first of
- * all keys, and the state keeps a copy. Release with es_partial_free(). */
-ES_API es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_partial **out,
-                                es_error *err);
-ES_API void es_partial_free(es_partial *p);
-
-/*! es_partial_attend() : the queries meet keys k with values v. `first_key` is the index of k's
- * first row among all keys, for top_index and the mask. Errors as es_attend(), but a query may see
- * none of these keys. */
-ES_API es_status es_partial_attend(es_partial *p, const es_view *q, const es_view *k,
-                                   const es_view *v, int64_t first_key, es_error *err);
-
-/*! es_partial_merge() : what `from` has met is added to `into`. Same shapes and options, else
- * ES_E_SHAPE. For equal largest scores the index of `into` wins, so merge in key order. */
-ES_API es_status es_partial_merge(es_partial *into, const es_partial *from, es_error *err);
-
-/*! es_partial_finish() : results of the keys met so far, as es_attend() gives them with P = 1. The
- * state can go on.
- *  @return : ES_OK; ES_E_EMPTY if some query has met no key. */
-ES_API es_status es_partial_finish(const es_partial *p, const es_attend_out *out, es_error *err);
-
-/*! es_partial_numbers() : how many numbers a state is, when it is to travel or to be kept;
- *  arguments as for es_partial_new(). es_partial_save() : the state into out (so many numbers).
- *  es_partial_load() : p, made with the same shapes and options, becomes the state that was saved,
- *  bit for bit; what it knew before is forgotten. @return : ES_OK; ES_E_FORMAT (partial.numbers)
- * for numbers that are no state. */
-ES_API int64_t es_partial_numbers(int64_t m, int64_t dv, const es_attend_opts *opts);
-ES_API void es_partial_save(const es_partial *p, double *out);
-ES_API es_status es_partial_load(es_partial *p, const double *numbers, es_error *err);
 
 #ifdef __cplusplus
 }

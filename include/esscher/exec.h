@@ -21,10 +21,10 @@ extern "C" {
 
 /* A ceiling on what the library may have allocated at one time. Shared between threads; zero limit
  * means no ceiling. `used` and `peak` are kept by the library, in bytes, with atomic operations. */
-typedef struct es_budget {
+typedef struct es_mem_limit {
     size_t limit;
     size_t used, peak;
-} es_budget;
+} es_mem_limit;
 
 /* ---- progress ---- */
 
@@ -51,9 +51,6 @@ ES_API bool es_isa_parse(const char *name, es_isa *out);
 /*! es_isa_available() : does this CPU, under this operating system, run it, and was it built in? */
 ES_API bool es_isa_available(es_isa isa);
 
-/*! es_isa_best() : the fastest of those that are available, whatever ESSCHER_ISA says. */
-ES_API es_isa es_isa_best(void);
-
 /*! es_isa_resolve() : ES_ISA_AUTO turned into a concrete choice, ESSCHER_ISA honoured.
  *  @return : ES_OK; ES_E_ARGUMENT if ESSCHER_ISA names nothing we know; ES_E_UNSUPPORTED if this
  * CPU lacks what was asked for. Never a silent fallback. */
@@ -66,7 +63,7 @@ typedef struct es_executor es_executor; /* executor.h */
 typedef struct es_exec {
     int threads;             /* 0: as many as the machine offers */
     es_isa isa;              /* kernels */
-    es_budget *budget;       /* NULL: no ceiling */
+    es_mem_limit *budget;    /* NULL: no ceiling */
     es_progress_fn progress; /* NULL: silent */
     void *progress_user;
     const es_executor *executor; /* who shares the work; NULL: the threads of this process */

@@ -49,14 +49,6 @@ ES_API es_format_form es_format_choose(es_format format, const double *values, c
  *  there is no error. Pure function, thread-safe. Returns out. */
 ES_API char *es_format_put(es_format_form form, double value, double error, char *out, size_t size);
 
-/*! es_format_number() : a number that stands alone: a column of one row. Returns out. */
-ES_API char *es_format_number(es_format format, double value, double error, char *out, size_t size);
-
-/*! es_format_size() : how many, in a sentence: whole numbers below 10^7 with all their digits,
- *  "9999999"; others with three, and no power of ten from 10^-4 to 10^7: "12300", "4.56", "3.2e8",
- * "1e12", "1e-05". Returns out. */
-ES_API char *es_format_size(double n, char *out, size_t size);
-
 /*! es_format_name() : "text", "count", "real", "short", "bytes", "duration", "flag". */
 ES_API const char *es_format_name(es_format format);
 

@@ -134,7 +134,7 @@ typedef struct es_model_opts {
     es_dtype precision;   /* of weights and arithmetic: ES_F32 (default) or ES_F64 */
     bool allow_nonfinite; /* NaN and Inf among the weights are a remark, and spread from there */
     bool allow_trailing;  /* bytes after the last tensor of a file, too */
-    es_budget *budget;    /* the weights are counted here; must outlive the model */
+    es_mem_limit *budget; /* the weights are counted here; must outlive the model */
 } es_model_opts;
 
 /* Weights in memory and what they mean. Never changes once open: any number of threads may use it.
@@ -155,10 +155,8 @@ ES_API es_status es_model_open(const char *name, const es_model_opts *opts, es_m
                                es_error *err);
 ES_API void es_model_close(es_model *model); /* NULL is fine */
 
-/*! es_model_config_of(), es_model_folder(), es_model_precision() : what was opened. */
+/*! es_model_config_of() : the configuration of what was opened. */
 ES_API const es_model_config *es_model_config_of(const es_model *model);
-ES_API const char *es_model_folder(const es_model *model);
-ES_API es_dtype es_model_precision(const es_model *model);
 
 /*! es_model_check_tokenizer() : does the tokenizer go with the model of this configuration, which
  *  lies in `folder`? Embeddings without a token are a remark, for checkpoints pad their vocabulary;
@@ -177,21 +175,6 @@ typedef struct es_model_head {
     es_view bq, bk, bv; /* (1, k) */
     es_view wo;         /* (H, k) */
 } es_model_head;
-
-/*! es_model_head_of() : head 0 <= head < h of layer 0 <= layer < L, whose input is hidden state
- *  `layer`. Valid until es_model_close(). @return : ES_OK; ES_E_RANGE. */
-ES_API es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head,
-                                  es_model_head *out, es_error *err);
-
-/*! es_model_head_rows() : queries, keys and values (n, k each) of a head as they meet in a block of
- *  n tokens, in f64, from x (n, H), what the layer's attention is given (es_model_block.inputs):
- *  biases, norms of heads and rotary positions 0 .. n-1 included. Scores are q.k / sqrt(k). O(n H
- * k).
- *  @return : ES_OK; ES_E_RANGE (model.head; forward.length for more tokens than a model whose
- * queries turn has positions); as es_mat_multiply(). */
-ES_API es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
-                                    const es_view *x, es_budget *budget, double *q, double *k,
-                                    double *v, es_error *err);
 
 /* ---- running it ---- */
 
@@ -218,13 +201,6 @@ typedef struct es_model_sparse {
                                     engine, with the bits that it has without a policy */
     es_address at;               /* seed, experiment and first cell of the draws */
 } es_model_sparse;
-
-/*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions.
- *  es_model_sparse_bytes() : memory of a block of n tokens with sparse heads beyond what
- *  es_model_cost_of() says, draws with replacement apart; `span` is the longest observation window
- *  of their specs, 0: ES_POLICY_SPAN. */
-ES_API int64_t es_model_sparse_cells(const es_model *model);
-ES_API double es_model_sparse_bytes(const es_model_config *config, int64_t n, int64_t span);
 
 /* One head of one layer of a block, as it ran. Valid during the call that shows it. */
 typedef struct es_model_seen {

@@ -15,23 +15,20 @@ extern "C" {
 #endif
 
 typedef struct es_moments {
-    int64_t count;     /* rows seen */
-    int64_t dim;       /* columns */
-    double *mean;      /* (dim) */
-    double *scatter;   /* (dim, dim), lower triangle: sum of (row - mean)(row - mean)' */
-    double *scratch;   /* (ES_MOMENTS_STRIP + 1, dim), working space of es_moments_add() */
-    es_budget *budget; /* whom the memory is charged to */
+    int64_t count;        /* rows seen */
+    int64_t dim;          /* columns */
+    double *mean;         /* (dim) */
+    double *scatter;      /* (dim, dim), lower triangle: sum of (row - mean)(row - mean)' */
+    double *scratch;      /* (ES_MOMENTS_STRIP + 1, dim), working space of es_moments_add() */
+    es_mem_limit *budget; /* whom the memory is charged to */
 } es_moments;
 
 enum { ES_MOMENTS_STRIP = 8 }; /* rows reduced together */
 
 /*! es_moments_new() : no rows yet, dim columns. Owns its memory; release with es_moments_free().
  *  @return : ES_OK, ES_E_LIMIT, ES_E_MEMORY, ES_E_OVERFLOW. */
-ES_API es_status es_moments_new(int64_t dim, es_budget *budget, es_moments *out, es_error *err);
+ES_API es_status es_moments_new(int64_t dim, es_mem_limit *budget, es_moments *out, es_error *err);
 ES_API void es_moments_free(es_moments *m);
-
-/*! es_moments_bytes() : memory es_moments_new() takes for this many columns. */
-ES_API size_t es_moments_bytes(int64_t dim);
 
 /*! es_moments_add() : a batch of `count` contiguous rows (count, dim). O(count dim^2). Not
  * thread-safe. */
@@ -43,14 +40,6 @@ ES_API void es_moments_merge(es_moments *into, const es_moments *from);
 /*! es_moments_covariance() : scatter / (count - ddof) as a full symmetric (dim, dim) matrix; ddof 0
  * is the population covariance that the papers use. With count <= ddof every element is NaN. */
 ES_API void es_moments_covariance(const es_moments *m, int ddof, double *out);
-
-/*! es_moments_numbers() : how many numbers moments of so many columns are, when they are to travel
- *  or to be kept. es_moments_save() : into out. es_moments_load() : m, of the same columns, becomes
- *  what was saved, bit for bit. @return : ES_OK; ES_E_FORMAT (moments.numbers) for a count of rows
- *  that is none. */
-ES_API int64_t es_moments_numbers(int64_t dim);
-ES_API void es_moments_save(const es_moments *m, double *out);
-ES_API es_status es_moments_load(es_moments *m, const double *numbers, es_error *err);
 
 #ifdef __cplusplus
 }

@@ -46,7 +46,7 @@ typedef struct es_array {
     int rank;                     /* 1 .. ES_ARRAY_RANK */
     int64_t shape[ES_ARRAY_RANK]; /* shape[0 .. rank); the rest is 1 */
     void *data;                   /* never NULL after a successful load, even for no elements */
-    es_budget *budget;            /* the memory is counted here; must outlive the array */
+    es_mem_limit *budget;         /* the memory is counted here; must outlive the array */
 } es_array;
 
 /* What a file holds, found out without reading its numbers. */
@@ -69,8 +69,8 @@ typedef enum es_npy_raw {
     ES_NPY_RAW_WHOLE = 2
 } es_npy_raw;
 
-/*! es_npy_inspect() : shape and dtype of a file, with every check es_npy_load() makes before it
- *  allocates; es_npy_inspect_as() and es_npy_load_as() also take what `raw` says. Costs O(header).
+/*! es_npy_inspect_as() : shape and dtype of a file, with every check es_npy_load() makes before it
+ *  allocates; like es_npy_load_as() it also takes what `raw` says. Costs O(header).
  * Thread-safe.
  *  @return : ES_OK;
  *   ES_E_IO (file.open, file.regular, file.read): missing, unreadable, a directory, a FIFO; opening
@@ -81,18 +81,17 @@ typedef enum es_npy_raw {
  *     npy.data.short, npy.data.trailing;
  *   ES_E_UNSUPPORTED: npy.magic.other (an .npz, a pickle, safetensors, ... , named), npy.version,
  *     npy.dtype, npy.pickle, npy.fortran, npy.rank. */
-ES_API es_status es_npy_inspect(const char *path, es_npy_info *out, es_error *err);
 ES_API es_status es_npy_inspect_as(const char *path, es_npy_raw raw, es_npy_info *out,
                                    es_error *err);
 
 /*! es_npy_load() : the whole array, counted against `budget` (may be NULL). On success release it
  *  with es_array_free(); on failure *out is empty and may be freed too. O(bytes). Thread-safe.
  *  NaN and Inf are loaded as they are: who uses the numbers says whether they are welcome.
- *  @return : as es_npy_inspect(); ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO (file.changed)
- *  if the file shrinks while it is read. */
-ES_API es_status es_npy_load(const char *path, es_budget *budget, es_array *out, es_error *err);
-ES_API es_status es_npy_load_as(const char *path, es_npy_raw raw, es_budget *budget, es_array *out,
-                                es_error *err);
+ *  @return : as es_npy_inspect_as(); ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO
+ * (file.changed) if the file shrinks while it is read. */
+ES_API es_status es_npy_load(const char *path, es_mem_limit *budget, es_array *out, es_error *err);
+ES_API es_status es_npy_load_as(const char *path, es_npy_raw raw, es_mem_limit *budget,
+                                es_array *out, es_error *err);
 
 /*! es_npy_save() : write `data` (C order, native byte order) as version 1.0. The numbers go to a
  *  temporary file in the same folder, which takes the final name only when all of it is on disk:
@@ -105,10 +104,6 @@ ES_API es_status es_npy_save(const char *path, es_dtype dtype, int rank, const i
 
 /*! es_array_free() : give the memory back and empty the array; fine on an empty one. */
 ES_API void es_array_free(es_array *array);
-
-/*! es_array_slices() : how many matrices es_array_view() can give: 1 for one or two dimensions,
- *  else the product of all but the last two, e.g. the heads of (heads, n, d). */
-ES_API int64_t es_array_slices(const es_array *array);
 
 /*! es_array_view() : matrix `index` of the array, its last two dimensions; one dimension is one
  *  row. The view is valid until es_array_free().

@@ -63,7 +63,7 @@ typedef struct es_plan {
     char text[ES_PLAN_TEXT];    /* what it was calibrated on, for people; UTF-8 */
     char note[ES_PLAN_NOTE];    /* what to know before running it, for people; UTF-8 */
     es_plan_head *head;         /* (layers, heads) */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_plan;
 
 /*! es_plan_new() : a plan for models like this one in which every head keeps everything and no risk
@@ -71,19 +71,9 @@ typedef struct es_plan {
  *  @return : ES_OK; ES_E_ARGUMENT (plan.null); ES_E_RANGE (plan.context) unless 1 <= context <=
  *  positions and ES_PLAN_CONTEXT; ES_E_RANGE (plan.model) for a model beyond ES_PLAN_UNITS;
  *  ES_E_LIMIT, ES_E_MEMORY. */
-ES_API es_status es_plan_new(const es_model_config *config, int64_t context, es_budget *budget,
+ES_API es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_limit *budget,
                              es_plan **out, es_error *err);
 ES_API void es_plan_free(es_plan *plan); /* NULL is fine */
-
-/*! es_plan_sees() : keys that the last query of `n` tokens sees in the model: n, or its window. */
-ES_API int64_t es_plan_sees(const es_plan *plan, int64_t n);
-
-/*! es_plan_keys() : keys that head `head` of `layer` keeps of `n` tokens, at most what it sees. */
-ES_API int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n);
-
-/*! es_plan_count() : set keys_kept and keys_all from the heads. Heads that share keys and values
- *  keep the same, so one of each group counts. */
-ES_API void es_plan_count(es_plan *plan);
 
 /*! es_plan_load() : read a plan file. Every number and name in it is checked, and nothing is
  *  ignored: what this version does not know it cannot run by. Files of version 1 may leave parts of
@@ -99,7 +89,7 @@ ES_API void es_plan_count(es_plan *plan);
  * number of keys than `keys` says), plan.total (keys_kept or keys_all is not the sum); policy.part,
  * policy.keys of es_policy_spec_check(); ES_E_UNSUPPORTED: policy.causal, plan.policy (one that
  * keeps no set of keys). Messages name layer and head. */
-ES_API es_status es_plan_load(const char *path, es_budget *budget, es_plan **out, es_error *err);
+ES_API es_status es_plan_load(const char *path, es_mem_limit *budget, es_plan **out, es_error *err);
 
 /*! es_plan_save() : write it, under a temporary name until it is on disk; totals are counted anew,
  *  risks have 15 digits, and parts that are unset are written as es_policy_spec_fit() sets them.
@@ -112,18 +102,6 @@ ES_API es_status es_plan_save(const es_plan *plan, const char *path, bool force,
  *  longer than the model takes); ES_E_UNSUPPORTED (policy.causal) for policies that see the future
  *  in a causal model. Both sides are named. */
 ES_API es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_error *err);
-
-/*! es_plan_check_context() : does it make sense to run it on blocks of `n` tokens? Where n is not
- *  what the plan was made for, that is a remark (es_log_set()): keys stay the numbers they are.
- *  @return : ES_OK; ES_E_SHAPE (plan.context) if it drops keys at its own context and none at
- *  this one: what would be measured is the full model. */
-ES_API es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err);
-
-/*! es_plan_specs() : what the heads keep of blocks of n tokens, out (layers, heads), for
- *  es_model_sparse. Numbers of keys stay as they are; a head that would keep n or more keeps
- *  everything, as one of policy NULL. Parts that are unset are made to fit (es_policy_spec_fit()).
- */
-ES_API void es_plan_specs(const es_plan *plan, int64_t n, es_policy_spec *out);
 
 #ifdef __cplusplus
 }

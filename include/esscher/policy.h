@@ -70,14 +70,14 @@ typedef struct es_policy es_policy;
 ES_API const es_policy *es_policy_at(int64_t at);
 ES_API const es_policy *es_policy_find(const char *name);
 
-/*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_needs() :
+/*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_inputs() :
  *  ES_POLICY_ flags. es_policy_parts() : ES_PART_ flags. es_policy_deployable() : does it
  *  choose without future queries and the present one's scores? That is no promise that a cache can
  *  run it: policies that look at earlier weights see those of all keys, and may bring back a
  *  key that was dropped. NULL is full. */
 ES_API const char *es_policy_name(const es_policy *policy);
 ES_API const char *es_policy_about(const es_policy *policy);
-ES_API unsigned es_policy_needs(const es_policy *policy);
+ES_API unsigned es_policy_inputs(const es_policy *policy);
 ES_API unsigned es_policy_parts(const es_policy *policy);
 ES_API bool es_policy_deployable(const es_policy *policy);
 
@@ -123,24 +123,6 @@ typedef struct es_policy_spec {
 ES_API void es_policy_spec_init(es_policy_spec *spec, const es_policy *policy);
 ES_API es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error *err);
 
-/*! es_policy_spec_fit() : writes into the spec every number that the policy would otherwise take
- *  from its defaults at spec.keys keys, and whether keys kept by chance are corrected. Parts that
- *  were given stay. The spec then asks for the same keys whatever the defaults are, and no query
- *  keeps more than spec.keys. Nothing happens where spec.keys is unset.
- *  What depends on the query stays unset: random keys that fill up `keys` (random, retention,
- *  bigbird), and the stride and window of strided, which are made from `keys` and n.
- *  Windows of queries that see both sides have an odd number of keys; the one that this leaves over
- *  is one more sink, where there are sinks. Near an end of the context, and where it meets the
- *  sinks, a window has fewer. */
-ES_API void es_policy_spec_fit(es_policy_spec *spec, bool causal);
-
-/*! es_policy_corrects() : are keys that it keeps by chance corrected, as the spec says or as its
- *  policy is published? */
-ES_API bool es_policy_corrects(const es_policy_spec *spec);
-
-/*! es_policy_spec_same() : do both ask for the same keys? Whatever keeps everything is the same. */
-ES_API bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b);
-
 /* ---- one query's choice ---- */
 
 typedef struct es_policy_query {
@@ -161,7 +143,7 @@ typedef enum es_chance {
 } es_chance;
 
 typedef struct es_choice {
-    es_budget *budget;
+    es_mem_limit *budget;
     int64_t n;
     int64_t sure_count, rest_count;
     int64_t *sure; /* (sure_count) keys of F, increasing */
@@ -182,7 +164,7 @@ typedef struct es_choice {
  *  that the policy needs and has not, ES_E_NONFINITE (policy.needs) for NaN in it; ES_E_UNSUPPORTED
  *  (policy.measured) for one that keeps no set; ES_E_LIMIT, ES_E_MEMORY. */
 ES_API es_status es_policy_choose(const es_policy_spec *spec, const es_policy_query *query,
-                                  es_budget *budget, es_choice *choice, es_error *err);
+                                  es_mem_limit *budget, es_choice *choice, es_error *err);
 ES_API void es_choice_free(es_choice *choice);
 
 /*! es_choice_keys() : number of keys kept, expected where chance decides (draws with replacement
@@ -191,7 +173,7 @@ ES_API double es_choice_keys(const es_choice *choice);
 
 /* One outcome of a choice: keys increasing (repeated where drawn twice), and log c of each. */
 typedef struct es_kept {
-    es_budget *budget;
+    es_mem_limit *budget;
     int64_t count, room;
     int64_t *keys;
     double *log_factor;
@@ -208,16 +190,6 @@ typedef struct es_kept {
 ES_API es_status es_choice_draw(const es_choice *choice, const es_address *at, es_kept *kept,
                                 es_error *err);
 ES_API void es_kept_free(es_kept *kept);
-
-/* ---- no choice of keys ---- */
-
-/*! es_linformer_project() : out (rows, d) = E x for x (n, d), E (rows, n) of independent entries
- *  N(0, 1/n) at this address (token: row of x; lane: from 0 on). Keys and values projected at one
- *  address have the same E; attention over them is Linformer's (THEORY 9). O(n rows d).
- *  @return : ES_OK; ES_E_ARGUMENT (policy.null); ES_E_SHAPE (policy.shape); ES_E_RANGE for the
- *  address; ES_E_LIMIT, ES_E_MEMORY. */
-ES_API es_status es_linformer_project(const es_view *x, int64_t rows, const es_address *at,
-                                      es_budget *budget, double *out, es_error *err);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@
 #ifndef ESSCHER_POLICY_RISK_H
 #define ESSCHER_POLICY_RISK_H
 
-#include <esscher/num.h>
+#include <esscher/view.h>
 #include <esscher/policy.h>
 
 #ifdef __cplusplus
@@ -59,8 +59,8 @@ typedef struct es_risk_query {
  *  values); ES_E_RANGE (risk.value: beyond 1e150, whose square is no number); ES_E_EMPTY
  *  (risk.score) if no key has weight; ES_E_LIMIT, ES_E_MEMORY. After a failure *out is zero. */
 ES_API es_status es_risk_query_new(const double *scores, int64_t n, const es_view *values,
-                                   es_budget *budget, es_risk_query *out, es_error *err);
-ES_API void es_risk_query_free(es_risk_query *query, es_budget *budget);
+                                   es_mem_limit *budget, es_risk_query *out, es_error *err);
+ES_API void es_risk_query_free(es_risk_query *query, es_mem_limit *budget);
 
 /*! es_policy_risk_of() : the risk of a choice for this query, which is only read. O(n dv nodes),
  *  some 60 nodes being usual, more where weights range over hundreds of orders; without replacement
@@ -71,13 +71,13 @@ ES_API void es_risk_query_free(es_risk_query *query, es_budget *budget);
  *  ES_E_EMPTY (risk.empty) if nothing is ever kept, or nothing but scores of -inf; ES_E_LIMIT,
  *  ES_E_MEMORY. */
 ES_API es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
-                                   es_budget *budget, es_policy_risk *out, es_error *err);
+                                   es_mem_limit *budget, es_policy_risk *out, es_error *err);
 
 /*! es_policy_risk_near() : the same within `tolerance` of the risk, from 1e-10 to 0.01; out->square
  *  says what was kept of it. 1e-4 takes a third of the nodes. Without chance there is nothing to
  *  save. @return : as es_policy_risk_of(); ES_E_RANGE (risk.tolerance). */
 ES_API es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choice,
-                                     double tolerance, es_budget *budget, es_policy_risk *out,
+                                     double tolerance, es_mem_limit *budget, es_policy_risk *out,
                                      es_error *err);
 
 /*! es_kept_output() : the output over one outcome's keys, out (dv). O(keys dv).
@@ -92,7 +92,7 @@ ES_API es_status es_kept_output(const es_risk_query *query, const es_kept *kept,
  *  depend on each other may have less. O(n log n).
  *  @return : ES_OK; ES_E_ARGUMENT (risk.null); ES_E_RANGE (risk.keys) unless m > 0; ES_E_LIMIT,
  *  ES_E_MEMORY. */
-ES_API es_status es_policy_limit(const es_risk_query *query, double m, es_budget *budget,
+ES_API es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *budget,
                                  double *out, int64_t *sure, es_error *err);
 
 #ifdef __cplusplus

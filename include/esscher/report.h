@@ -36,10 +36,10 @@ extern "C" {
 enum { ES_REPORT_RUNS = 256 }; /* most that one page takes */
 
 typedef struct es_report_opts {
-    const char *title; /* NULL: model and text of the first run that has them, or the commands */
-    bool overwrite;    /* replace a file of that name */
-    bool tables_only;  /* leave figures out; the only way in a library built without them */
-    es_budget *budget; /* NULL: no ceiling. One run's tables are held at a time */
+    const char *title;    /* NULL: model and text of the first run that has them, or the commands */
+    bool overwrite;       /* replace a file of that name */
+    bool tables_only;     /* leave figures out; the only way in a library built without them */
+    es_mem_limit *budget; /* NULL: no ceiling. One run's tables are held at a time */
 } es_report_opts;
 
 typedef struct es_report_size {
@@ -73,7 +73,7 @@ typedef struct es_report_file {
 
 typedef struct es_figures_opts {
     bool overwrite;          /* replace files of those names */
-    es_budget *budget;       /* NULL: no ceiling. All files are held before the first is written */
+    es_mem_limit *budget;    /* NULL: no ceiling. All files are held before the first is written */
     es_progress_fn progress; /* NULL, or asked every 20 ms whether to stop */
     void *progress_user;
     void (*wrote)(void *user, const es_report_file *file); /* NULL, or told of each file */

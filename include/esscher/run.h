@@ -100,39 +100,16 @@ typedef struct es_run_about {
 ES_API es_status es_run_create(const char *path, const es_run_spec *spec, bool overwrite,
                                es_run **out, es_error *err);
 
-/*! es_run_resume() : go on with a run. Its damage, if any, is found now.
- *  @return : ES_OK;
- *   ES_E_ARGUMENT: run.parameters, with the first differences in the message (es_run_diff() on a
- *     run opened with es_run_open() gives all of them); run.command; run.spec;
- *   ES_E_IO: file.open, file.regular; run.locked, naming process and host of the writer;
- *     run.readonly: file or folder are write-protected; run.busy; run.full; run.io;
- *   ES_E_FORMAT: run.empty (no bytes), run.magic (something else), run.corrupt, run.checksum;
- *   ES_E_UNSUPPORTED: run.schema, written by a newer Esscher. */
-ES_API es_status es_run_resume(const char *path, const es_run_spec *spec, es_run **out,
-                               es_error *err);
-
 /*! es_run_open() : for reading only; works while another process writes. A transaction that a
  *  killed writer left behind is undone first where the folder is writable.
  *  @return : as es_run_resume(), without ES_E_ARGUMENT and run.locked. */
 ES_API es_status es_run_open(const char *path, es_run **out, es_error *err);
-
-/*! es_run_flush() : everything put so far is on disk when this returns ES_OK. */
-ES_API es_status es_run_flush(es_run *run, es_error *err);
 
 /*! es_run_close() : flush, give up the lock, free. NULL is fine. Whatever it returns, the run is
  *  gone and the file can be resumed; after a failure cells of the last batch may be missing. */
 ES_API es_status es_run_close(es_run *run, es_error *err);
 
 ES_API es_run_about es_run_info(const es_run *run);
-
-/*! es_run_diff() : how `spec` differs from what the run was created with, one line each,
- *  "seed: 7 in the file, 8 now\n", cut at `size` bytes with its end (size 0: only counted).
- *  Facts are not compared, nor is the order of parameters. @return : the number of differences. */
-ES_API int64_t es_run_diff(const es_run *run, const es_run_spec *spec, char *out, size_t size);
-
-/*! es_run_note() : one more fact of this start, once it is known; es_run_info() has it when the run
- *  is opened again. @return : ES_OK; ES_E_ARGUMENT (run.spec); as es_run_put_cell(). */
-ES_API es_status es_run_note(es_run *run, const char *key, const char *text, es_error *err);
 
 /* ---- cells ---- */
 
@@ -156,11 +133,6 @@ ES_API es_status es_run_add_stage(es_run *run, const char *name, int64_t rows, i
 /*! es_run_get_stage() : stage `id` of [0, stages_count). ES_E_RANGE otherwise. */
 ES_API es_status es_run_get_stage(es_run *run, int64_t id, es_run_stage *out, es_error *err);
 
-/*! es_run_has_cell() : is the cell there and sound? A damaged one counts as missing, so that a
- *  resumed run computes it again. O(its size). */
-ES_API es_status es_run_has_cell(es_run *run, int64_t stage, int64_t index, bool *out,
-                                 es_error *err);
-
 /*! es_run_put_cell() : a finished cell, values (rows, cols); one that is there is replaced.
  *  @return : ES_OK; ES_E_RANGE for a stage that is none; ES_E_ARGUMENT (run.readonly) if opened for
  *  reading; ES_E_IO. After a failed write the run takes no more: the same error comes back from
@@ -168,25 +140,9 @@ ES_API es_status es_run_has_cell(es_run *run, int64_t stage, int64_t index, bool
 ES_API es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const double *values,
                                  es_error *err);
 
-/*! es_run_drop_cell() : it is there no longer; fine if it never was. Its room in the file is used
- *  again. @return : as es_run_put_cell(). */
-ES_API es_status es_run_drop_cell(es_run *run, int64_t stage, int64_t index, es_error *err);
-
-/*! es_run_get_cell() : the cell into out (rows, cols).
- *  @return : ES_OK; ES_E_EMPTY (run.cell) if there is none; ES_E_FORMAT (run.checksum) if it is
- *  damaged; ES_E_RANGE; ES_E_IO. */
-ES_API es_status es_run_get_cell(es_run *run, int64_t stage, int64_t index, double *out,
-                                 es_error *err);
-
 /* Called with each cell; `values` (rows, cols) is valid during the call. Anything but ES_OK ends
  * the walk and is returned from it. Must not put into the run. */
 typedef es_status (*es_run_cell_fn)(void *user, int64_t index, const double *values, es_error *err);
-
-/*! es_run_each_cell() : every cell of a stage that is there, in increasing order of index; whoever
- *  needs all of them counts.
- *  @return : ES_OK; what `fn` returned; ES_E_FORMAT at the first damaged cell; ES_E_IO. */
-ES_API es_status es_run_each_cell(es_run *run, int64_t stage, es_run_cell_fn fn, void *user,
-                                  es_error *err);
 
 /* ---- shards ---- */
 
@@ -243,7 +199,7 @@ typedef struct es_run_table {
     const char *name;
     int64_t rows, cols; /* rows may be 0 */
     const es_run_column *columns;
-    es_budget *budget; /* of a table that was read; must outlive it */
+    es_mem_limit *budget; /* of a table that was read; must outlive it */
 } es_run_table;
 
 /*! es_run_put_table() : write a table, or replace the one of that name, and flush. For readers
@@ -262,7 +218,7 @@ ES_API es_status es_run_table_name(es_run *run, int64_t at, char out[256], es_er
 /*! es_run_get_table() : read a table; release it with es_run_table_free().
  *  @return : ES_OK; ES_E_EMPTY (run.table) if there is none of that name; ES_E_FORMAT if it is
  *  damaged; ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO. */
-ES_API es_status es_run_get_table(es_run *run, const char *name, es_budget *budget,
+ES_API es_status es_run_get_table(es_run *run, const char *name, es_mem_limit *budget,
                                   es_run_table *out, es_error *err);
 
 /*! es_run_column_of() : the column of that name; NULL if there is none. es_run_said() : what table

@@ -78,18 +78,18 @@ typedef struct es_param {
     const char *name; /* NULL ends a list */
     char letter;      /* for -x on a command line; 0: none */
     es_param_kind kind;
-    const char *argument;  /* how help calls the value: FILE, N, GRID; NULL of a flag */
-    const char *help;      /* what it does; the default is said by itself */
-    size_t field;          /* offsetof() into the struct the list belongs to */
-    const char *standard;  /* the default, as one would write it; NULL: none */
-    const char *otherwise; /* what happens without it, in words, where that depends on the rest */
+    const char *argument;      /* how help calls the value: FILE, N, GRID; NULL of a flag */
+    const char *help;          /* what it does; the default is said by itself */
+    size_t field;              /* offsetof() into the struct the list belongs to */
+    const char *default_value; /* the default, as one would write it; NULL: none */
+    const char *default_note;  /* in words, where the default depends on other parameters */
     const char *unit;
     double min, max;
     bool increasing;            /* of a grid: must increase */
     const char *const *choices; /* of a choice, NULL-ended */
-    bool aside;                 /* changes no number: not part of what a run file is about */
+    bool not_in_fingerprint;    /* changes no number: not part of what a run file is about */
     const char *alias;          /* another spelling */
-    const char *was;            /* a spelling that is gone: refused, naming this one */
+    const char *renamed_from;   /* a spelling that is gone: refused, naming this one */
     bool several; /* of a list: on a command line more values may follow, up to the next option */
 } es_param;
 
@@ -134,7 +134,7 @@ typedef struct es_cost {
 /*! es_cost_admit() : is the memory bound within `max_memory` (0: no limit)? Then the rest of it is
  *  the limit of `budget` (may be NULL). es_study_run() does it by itself.
  *  @return : ES_OK; ES_E_LIMIT (memory.limit), naming both. */
-ES_API es_status es_cost_admit(const es_cost *cost, size_t max_memory, es_budget *budget,
+ES_API es_status es_cost_admit(const es_cost *cost, size_t max_memory, es_mem_limit *budget,
                                es_error *err);
 
 /*! es_cost_tell() : the cost as table "cost" of an answer, with the time that this machine would
@@ -151,21 +151,21 @@ typedef struct es_stage {
     const char *noun;  /* plural of the cells, for people: "replicates" */
     int64_t cells, rows, cols;
     const char *const *columns; /* (cols) names */
-    bool alone;                 /* a cell takes one thread, and several run side by side; else all
-                                   threads work on one cell */
-    bool tells;                 /* a cell reports its own progress from 0 to the end once */
+    bool one_thread_per_cell;   /* cells run side by side, one thread each; otherwise all threads
+                                   work on one cell */
+    bool reports_progress;      /* a cell reports its own progress from 0 to the end once */
     bool shared;                /* cells of later stages read these: all ranks have them */
     double flops;               /* of a cell */
-    double (*weight)(const es_job *job, int64_t cell); /* of one among the others, where they differ
-                                                          much: for progress, and for shards, who
-                                                          must all find the same; not if `alone` */
+    /* Work of a cell relative to the others, where it differs much: for progress, and to divide
+     * cells among shards, which must all compute the same. Not with one_thread_per_cell. */
+    double (*weight)(const es_job *job, int64_t cell);
     es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *err);
 
     /* Or, instead of run(): `group` consecutive cells (0: 1) are computed together, the last group
      * being what is left, in `parts` (0: 1) that any rank may do. A part makes part_numbers numbers
      * of a group, its state; states are folded in the order of the parts, whoever made them, and
      * finish() makes the group's cells, out (cells of the group, rows, cols), of all of them. NULL:
-     * the state is the cells. Cells are not `alone`. */
+     * the state is the cells. Cells are not `one_thread_per_cell`. */
     int64_t group, parts, part_numbers;
     es_status (*run_part)(es_job *job, int64_t group, int64_t part, const es_exec *exec,
                           double *state, es_error *err);
@@ -208,6 +208,10 @@ typedef struct es_study {
  *  es_study_find() : by name; NULL if there is none. */
 ES_API const es_study *es_study_at(int64_t at);
 ES_API const es_study *es_study_find(const char *name);
+
+/*! es_claim_id_at() : the id of a claim that the study `claims` checks, for shell completion; NULL
+ *  beyond the last. */
+ES_API const char *es_claim_id_at(int64_t at);
 
 /* ---- a run of it ---- */
 

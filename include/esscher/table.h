@@ -78,7 +78,7 @@ typedef struct es_table_view {
     const char *columns; /* keys with a space between them, what matters most first: a narrow
                             terminal drops from the right; NULL: all */
     const char *note;    /* last lines of the foot; NULL: none */
-    bool more;           /* people see it only when they ask for everything */
+    bool only_with_full; /* people see it only when they ask for everything */
 } es_table_view;
 
 typedef struct es_table_spec {
@@ -102,7 +102,7 @@ typedef struct es_answer es_answer;
 
 /*! es_answer_new(), es_answer_free() : an empty answer; memory is counted in `budget` (may be
  * NULL), which must outlive it. NULL may be freed. @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-ES_API es_status es_answer_new(es_budget *budget, es_answer **out, es_error *err);
+ES_API es_status es_answer_new(es_mem_limit *budget, es_answer **out, es_error *err);
 ES_API void es_answer_free(es_answer *answer);
 
 /*! es_answer_status() : did everything that was put arrive? @return : ES_OK, or the first failure:
@@ -131,40 +131,30 @@ ES_API void es_answer_matrix(es_answer *answer, const char *key, const double *v
 ES_API void es_answer_texts(es_answer *answer, const char *key, const char *const *texts,
                             int64_t n);
 
-/*! es_answer_lone() : number `at` of the results that stand alone, those with one value: its key,
- *  and its value as text with all digits: in *text, which may be `room` (size). Lists are passed
- *  over. @return : false beyond the last. */
-ES_API bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char *room,
-                           size_t size, const char **text);
-
-/*! es_answer_fact() : who computed it, on what: under "provenance" in JSON. The same with a number,
- *  a truth value; and a file that was read, with its shape and dtype. */
-ES_API void es_answer_fact(es_answer *answer, const char *key, const char *text);
-ES_API void es_answer_fact_real(es_answer *answer, const char *key, double value);
-ES_API void es_answer_fact_count(es_answer *answer, const char *key, int64_t value);
-ES_API void es_answer_fact_flag(es_answer *answer, const char *key, bool value);
-ES_API void es_answer_fact_list(es_answer *answer, const char *key, const char *const *texts,
-                                int64_t n);
+/*! es_answer_provenance() : who computed it, on what: under "provenance" in JSON. The same with a
+ * number, a truth value; and a file that was read, with its shape and dtype. */
+ES_API void es_answer_provenance(es_answer *answer, const char *key, const char *text);
+ES_API void es_answer_provenance_real(es_answer *answer, const char *key, double value);
+ES_API void es_answer_provenance_count(es_answer *answer, const char *key, int64_t value);
+ES_API void es_answer_provenance_flag(es_answer *answer, const char *key, bool value);
+ES_API void es_answer_provenance_list(es_answer *answer, const char *key, const char *const *texts,
+                                      int64_t n);
 ES_API void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,
                             const int64_t *shape, const char *dtype);
 
-/*! es_answer_tell() : a finding: one sentence with its numbers and their uncertainty, plain text of
- *  any length.
- *  Numbers that printf writes as 1.5e+03, 1e+12 or 2e-09 become 1500, 1e12 and 2e-9.
- *  es_answer_finding() : sentence `at`, NULL beyond the last. */
-ES_API void es_answer_tell(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
+/*! es_answer_add_finding() : a finding: one sentence with its numbers and their uncertainty, plain
+ * text of any length. Numbers that printf writes as 1.5e+03, 1e+12 or 2e-09 become 1500, 1e12 and
+ * 2e-9. es_answer_finding() : sentence `at`, NULL beyond the last. */
+ES_API void es_answer_add_finding(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
-
-/*! es_answer_qualify() : findings from now on begin with these words, and with "Caution: " before
- *  them if they are cautions. NULL: no longer. The words are copied. */
-ES_API void es_answer_qualify(es_answer *answer, const char *words);
 
 /*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
 ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);
 
-/*! es_answer_refute() : a check that the user asked for has failed; es_answer_refuted() tells. */
-ES_API void es_answer_refute(es_answer *answer);
-ES_API bool es_answer_refuted(const es_answer *answer);
+/*! es_answer_fail_check() : a check that the user asked for has failed; es_answer_check_failed()
+ * tells. */
+ES_API void es_answer_fail_check(es_answer *answer);
+ES_API bool es_answer_check_failed(const es_answer *answer);
 
 /* ---- filling a table ---- */
 
@@ -177,11 +167,6 @@ ES_API void es_table_real(es_table *table, int64_t row, const char *key, double 
 ES_API void es_table_count(es_table *table, int64_t row, const char *key, int64_t value);
 ES_API void es_table_text(es_table *table, int64_t row, const char *key, const char *text);
 
-/*! es_table_array() : a list of `cols` numbers (rows = 0), or a matrix (rows, cols), as the value
- * of a column with `array`. Copied. NaN is null. */
-ES_API void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
-                           int64_t rows, int64_t cols);
-
 /*! es_table_each() : the columns that a spec's column with `each` stands for, one for each label.
  *  Call it once per key, before the first row; the errors of the columns come with them. Their keys
  *  are KEY.0, KEY.1, ...: an array in JSON. CSV calls them KEY_LABEL. */
@@ -190,10 +175,6 @@ ES_API void es_table_each(es_table *table, const char *key, const char *const *l
 /*! es_table_show() : only the views of `titles` (NULL-ended) are for people this time; NULL: none.
  *  Files hold the table whatever is shown. */
 ES_API void es_table_show(es_table *table, const char *const *titles);
-
-/*! es_key() : `a` followed by `b`, in `out`: "mean_error", "_se". Returns out. */
-enum { ES_KEY_ROOM = 96 };
-ES_API const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b);
 
 /* ---- reading one ---- */
 
@@ -213,13 +194,12 @@ typedef struct es_table_column {
 } es_table_column;
 
 /*! es_table_column_at() : column `at` among those that were given a value. @return : false beyond
- *  the last. es_table_find() : the column of a key. @return : false if there is none. */
+ *  the last. */
 ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
-ES_API bool es_table_find(const es_table *table, const char *key, es_table_column *out);
 
 /*! es_table_get() : a number; NaN if the row has none. es_table_get_text() : a text; "" likewise. A
  *  key that the table does not have is a mistake of the program: it is kept like one that is
- * filled, and es_answer_status() tells. Ask es_table_find() whether there is a column. */
+ * filled, and es_answer_status() tells. */
 ES_API double es_table_get(const es_table *table, int64_t row, const char *key);
 ES_API const char *es_table_get_text(const es_table *table, int64_t row, const char *key);
 

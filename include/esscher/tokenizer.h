@@ -105,7 +105,7 @@ typedef struct es_tokenizer_info {
  * tokenizer.pattern, tokenizer.added, tokenizer.word; of a GGUF also gguf.* (gguf_inside.h says
  * which), gguf.tokenizer for what is not built in; ES_E_LIMIT (tokenizer.size, or over the
  * budget); ES_E_MEMORY. */
-ES_API es_status es_tokenizer_open(const char *path, es_budget *budget, es_tokenizer **out,
+ES_API es_status es_tokenizer_open(const char *path, es_mem_limit *budget, es_tokenizer **out,
                                    es_error *err);
 
 /*! es_tokenizer_memory() : bytes that es_tokenizer_open() of this path takes at most at a time, by
@@ -114,8 +114,6 @@ ES_API size_t es_tokenizer_memory(const char *path);
 
 /*! es_tokenizer_free() : NULL is fine. No stream may be open on it. */
 ES_API void es_tokenizer_free(es_tokenizer *tokenizer);
-
-ES_API es_tokenizer_info es_tokenizer_describe(const es_tokenizer *tokenizer);
 
 /*! es_tokenizer_frame() : the same, where prefix and suffix are what stands around a block that a
  *  model reads: the template's specials, nothing that it does not have, and info.begin where it
@@ -126,9 +124,6 @@ ES_API es_tokenizer_info es_tokenizer_frame(const es_tokenizer *tokenizer);
 /*! es_tokenizer_token() : the text of an id, valid as long as the tokenizer; NULL for an id that
  *  has no token. O(1). */
 ES_API const char *es_tokenizer_token(const es_tokenizer *tokenizer, int64_t id);
-
-/*! es_tokenizer_find() : the id of a token, -1 if there is none of this text. O(its length). */
-ES_API int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token);
 
 /* ---- text ---- */
 
@@ -152,14 +147,14 @@ typedef struct es_encode_opts {
     bool no_specials;        /* leave [CLS] and [SEP] out */
     es_text_invalid invalid; /* bytes that are no UTF-8, surrogates included */
     int64_t vocab; /* ids that a model has embeddings for: a text with another is refused; 0: all */
-    es_budget *budget; /* NULL: no ceiling */
+    es_mem_limit *budget; /* NULL: no ceiling */
 } es_encode_opts;
 
 /* Tokens that we own; begin with {0}. */
 typedef struct es_token_list {
     es_token *tokens;
     int64_t count, capacity;
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_token_list;
 
 /*! es_tokenizer_encode() : the tokens of one text, in place of what the list held. A text without a

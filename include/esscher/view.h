@@ -37,35 +37,15 @@ ES_API const char *es_dtype_name(es_dtype dtype);
 ES_API es_view es_view_f32(const float *data, int64_t rows, int64_t cols);
 ES_API es_view es_view_f64(const double *data, int64_t rows, int64_t cols);
 
-/*! es_view_rows() : rows first .. first+count-1 of v. The range must lie inside v. */
-ES_API es_view es_view_rows(const es_view *v, int64_t first, int64_t count);
-
-/*! es_view_transpose() : the same numbers with rows and columns exchanged. */
-ES_API es_view es_view_transpose(const es_view *v);
-
-/*! es_view_get(), es_view_set() : one element, converted to or from double; data may be unaligned.
- */
+/*! es_view_get() : one element, converted to double; data may be unaligned. */
 ES_API double es_view_get(const es_view *v, int64_t row, int64_t col);
-ES_API void es_view_set(const es_view *v, int64_t row, int64_t col, double value);
 
-/*! es_view_read_row() : row `row` of v, converted to double, into out[0..cols). */
-ES_API void es_view_read_row(const es_view *v, int64_t row, double *out);
+/* ---- a number with a bound on its error ---- */
 
-/*! es_view_check() : is v a matrix one can read?
- *  @return : ES_OK; ES_E_ARGUMENT if data is NULL or the dtype unknown; ES_E_SHAPE if a dimension
- * is negative or above 2^40. `name` is how messages call the matrix. */
-ES_API es_status es_view_check(const es_view *v, const char *name, es_error *err);
-
-/* What one pass over a matrix finds out about it. */
-typedef struct es_scan {
-    double max_norm; /* largest Euclidean norm of a row, exact to rounding, never overflowing */
-    double max_abs;  /* largest magnitude of an element */
-} es_scan;
-
-/*! es_view_scan() : look at every element once; O(rows*cols), no allocation.
- *  @return : ES_OK; ES_E_NONFINITE with err->row, err->col at the first NaN or Inf in row-major
- * order. */
-ES_API es_status es_view_scan(const es_view *v, const char *name, es_scan *out, es_error *err);
+/* |true value - val| <= err. The tests check the claim, not only the value. */
+typedef struct es_num {
+    double val, err;
+} es_num;
 
 #ifdef __cplusplus
 }

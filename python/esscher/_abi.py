@@ -98,7 +98,7 @@ class Column(c.Structure):
 
 
 class TableView(c.Structure):
-    _fields_ = [("title", Text), ("columns", Text), ("note", Text), ("more", c.c_bool)]
+    _fields_ = [("title", Text), ("columns", Text), ("note", Text), ("only_with_full", c.c_bool)]
 
 
 class TableSpec(c.Structure):
@@ -133,9 +133,9 @@ class FormatForm(c.Structure):
 class Param(c.Structure):
     _fields_ = [
         ("name", Text), ("letter", c.c_char), ("kind", c.c_int), ("argument", Text),
-        ("help", Text), ("field", c.c_size_t), ("standard", Text), ("otherwise", Text),
+        ("help", Text), ("field", c.c_size_t), ("default_value", Text), ("default_note", Text),
         ("unit", Text), ("min", c.c_double), ("max", c.c_double), ("increasing", c.c_bool),
-        ("choices", c.POINTER(Text)), ("aside", c.c_bool), ("alias", Text), ("was", Text),
+        ("choices", c.POINTER(Text)), ("not_in_fingerprint", c.c_bool), ("alias", Text), ("renamed_from", Text),
         ("several", c.c_bool),
     ]  # fmt: skip
 
@@ -205,7 +205,7 @@ class MonitorView(c.Structure):
 STRUCTS: Dict[str, Type[c.Structure]] = {
     "es_error": Error,
     "es_view": View,
-    "es_budget": Budget,
+    "es_mem_limit": Budget,
     "es_exec": Exec,
     "es_build": Build,
     "es_moments": Moments,
@@ -270,7 +270,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_answer_status": (Status, [Pointer, _err]),
     "es_answer_table": (Pointer, [Pointer, c.POINTER(TableSpec)]),
     "es_answer_at": (Pointer, [Pointer, I64]),
-    "es_answer_tell": (None, [Pointer, Text, Text]),
+    "es_answer_add_finding": (None, [Pointer, Text, Text]),
     "es_answer_finding": (Text, [Pointer, I64]),
     "es_answer_name": (None, [Pointer, Text, I64]),
     "es_answer_real": (None, [Pointer, Text, c.c_double]),
@@ -281,14 +281,14 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_answer_counts": (None, [Pointer, Text, Pointer, I64]),
     "es_answer_matrix": (None, [Pointer, Text, Pointer, I64, I64]),
     "es_answer_texts": (None, [Pointer, Text, c.POINTER(Text), I64]),
-    "es_answer_fact": (None, [Pointer, Text, Text]),
-    "es_answer_fact_real": (None, [Pointer, Text, c.c_double]),
-    "es_answer_fact_count": (None, [Pointer, Text, I64]),
-    "es_answer_fact_flag": (None, [Pointer, Text, c.c_bool]),
-    "es_answer_fact_list": (None, [Pointer, Text, c.POINTER(Text), I64]),
+    "es_answer_provenance": (None, [Pointer, Text, Text]),
+    "es_answer_provenance_real": (None, [Pointer, Text, c.c_double]),
+    "es_answer_provenance_count": (None, [Pointer, Text, I64]),
+    "es_answer_provenance_flag": (None, [Pointer, Text, c.c_bool]),
+    "es_answer_provenance_list": (None, [Pointer, Text, c.POINTER(Text), I64]),
     "es_answer_input": (None, [Pointer, Text, Text, c.c_int, c.POINTER(I64), Text]),
-    "es_answer_refute": (None, [Pointer]),
-    "es_answer_refuted": (c.c_bool, [Pointer]),
+    "es_answer_fail_check": (None, [Pointer]),
+    "es_answer_check_failed": (c.c_bool, [Pointer]),
     "es_answer_write": (
         Status,
         [Pointer, c.c_int, c.POINTER(AnswerOpts), WriteFn, Pointer, _err],

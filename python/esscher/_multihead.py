@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ._sight import Masks, Refused
+from ._masks import Masks, Refused
 from ._verify import Caught, Entries, Entry, Finish, by_heads, checked, exact, given_by_name
 from ._verify import scale_of, shape_of
 

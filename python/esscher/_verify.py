@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import numpy as np
 
-from ._sight import Refused, Shape, Sight
+from ._masks import Refused, Shape, Sight
 
 torch: Any = import_module("torch")
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _arrays
-from ._request import SHAPES, STATS, Heads, Request, wanted_names
+from ._options import SHAPES, STATS, Heads, Request, wanted_names
 from .progress import Progress
 
 __all__ = ["Attention", "STATS", "attend"]

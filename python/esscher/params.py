@@ -59,11 +59,11 @@ class Parameter:
         kind: how its value is read, a number of ``es_param_kind``.
         argument: what help calls the value; empty for a flag.
         help: what it does.
-        standard: the default as one would write it, or ``None``.
-        otherwise: what happens without it, in words; may be empty.
+        default_value: the default as one would write it, or ``None``.
+        default_note: what happens without it, in words; may be empty.
         unit, min, max: of numbers.
         choices: the words of a choice.
-        was: a spelling that is gone.
+        renamed_from: a spelling that is gone.
     """
 
     name: str
@@ -71,14 +71,14 @@ class Parameter:
     kind: int
     argument: str
     help: str
-    standard: Optional[str]
-    otherwise: str
+    default_value: Optional[str]
+    default_note: str
     unit: str
     min: float
     max: float
     choices: Tuple[str, ...]
     alias: str
-    was: str
+    renamed_from: str
 
     @property
     def annotation(self) -> str:
@@ -106,24 +106,24 @@ class Parameter:
         """The default as a value of Python: what a signature shows."""
         if self.kind == FLAG:
             return False
-        if self.standard is None:
+        if self.default_value is None:
             return None
         try:
             if self.kind in (WHOLE, SEED):
-                return int(self.standard)
+                return int(self.default_value)
             if self.kind == NUMBER:
-                return float(self.standard)
+                return float(self.default_value)
         except ValueError:
             pass
-        return self.standard
+        return self.default_value
 
     @property
     def says(self) -> str:
         """What it does and what happens without it, for a docstring."""
-        if self.otherwise:
-            return f"{self.help} (default: {self.otherwise})"
-        if self.standard is not None and self.kind != FLAG:
-            return f"{self.help} (default: {self.standard})"
+        if self.default_note:
+            return f"{self.help} (default: {self.default_note})"
+        if self.default_value is not None and self.kind != FLAG:
+            return f"{self.help} (default: {self.default_value})"
         return self.help
 
 
@@ -153,14 +153,14 @@ def parameters(study: _abi.Study) -> List[Parameter]:
                 kind=p.kind,
                 argument=_abi.decoded(p.argument),
                 help=_abi.decoded(p.help),
-                standard=p.standard.decode() if p.standard is not None else None,
-                otherwise=_abi.decoded(p.otherwise),
+                default_value=p.default_value.decode() if p.default_value is not None else None,
+                default_note=_abi.decoded(p.default_note),
                 unit=_abi.decoded(p.unit),
                 min=p.min,
                 max=p.max,
                 choices=tuple(_choices(p.choices)),
                 alias=_abi.decoded(p.alias),
-                was=_abi.decoded(p.was),
+                renamed_from=_abi.decoded(p.renamed_from),
             )
         )
         at += 1

@@ -144,7 +144,7 @@ def _shown_keys(spec: _abi.TableSpec) -> Tuple[str, List[str], bool]:
     at = 0
     while spec.views and spec.views[at].title:
         view = spec.views[at]
-        title = title or ("" if view.more else _abi.decoded(view.title))
+        title = title or ("" if view.only_with_full else _abi.decoded(view.title))
         keys += _words(view.columns)
         everything = everything or view.columns is None
         at += 1
@@ -383,7 +383,7 @@ def result_of(answer: Answer, command: str, path: Optional[str]) -> Result:
         tables,
         answer.findings(),
         _Held(answer),
-        refuted=lib.es_answer_refuted(answer.handle),
+        refuted=lib.es_answer_check_failed(answer.handle),
         path=path,
     )
 

@@ -341,15 +341,15 @@ def _put_list(handle: Any, name: bytes, value: List[Any]) -> None:
 def _put_fact(handle: Any, key: str, value: Any) -> None:
     name = key.encode()
     if isinstance(value, list):
-        lib.es_answer_fact_list(handle, name, _texts(value), len(value))
+        lib.es_answer_provenance_list(handle, name, _texts(value), len(value))
     elif isinstance(value, str):
-        lib.es_answer_fact(handle, name, value.encode())
+        lib.es_answer_provenance(handle, name, value.encode())
     elif isinstance(value, bool):
-        lib.es_answer_fact_flag(handle, name, value)
+        lib.es_answer_provenance_flag(handle, name, value)
     elif isinstance(value, int):
-        lib.es_answer_fact_count(handle, name, value)
+        lib.es_answer_provenance_count(handle, name, value)
     else:
-        lib.es_answer_fact_real(handle, name, np.nan if value is None else value)
+        lib.es_answer_provenance_real(handle, name, np.nan if value is None else value)
 
 
 def _put_provenance(handle: Any, provenance: Dict[str, Any]) -> None:
@@ -402,9 +402,9 @@ class _Kept:
                 keep.append(_Again(table, self.specs.get(table.key, {}), said))
                 keep[-1].fill(lib.es_answer_table(handle, ctypes.byref(keep[-1].spec)))
         for sentence in self.findings:
-            lib.es_answer_tell(handle, b"%s", sentence.encode())
+            lib.es_answer_add_finding(handle, b"%s", sentence.encode())
         if self.refuted:
-            lib.es_answer_refute(handle)
+            lib.es_answer_fail_check(handle)
         check(lib.es_answer_status(handle, ctypes.byref(error)), error)
         return answer
 

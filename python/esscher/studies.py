@@ -158,7 +158,7 @@ class StudyFunction:
     def _unknown(self, keyword: str, known: List[str]) -> str:
         text = f"{self.__name__}() got an unexpected keyword argument {keyword!r}"
         for p in self.parameters.values():
-            if p.was and python_name(p.was) == keyword:
+            if p.renamed_from and python_name(p.renamed_from) == keyword:
                 return f"{text}: it is now {p.keyword!r}"
             if p.alias and python_name(p.alias) == keyword:
                 return f"{text}: it is called {p.keyword!r}"
@@ -280,7 +280,7 @@ def _options(common: Dict[str, Any], words: List[str]) -> _abi.StudyOpts:
 def _sign(handle: ctypes.c_void_p, words: List[str]) -> None:
     """How the answer was asked for, beside who computed it."""
     texts = (ctypes.c_char_p * len(words))(*(w.encode("utf-8", "surrogateescape") for w in words))
-    lib.es_answer_fact_list(handle, b"argv", texts, len(words))
+    lib.es_answer_provenance_list(handle, b"argv", texts, len(words))
 
 
 def studies() -> Dict[str, StudyFunction]:

@@ -134,14 +134,14 @@ def watch(
             DataParallel).
     """
     try:
-        from . import _catch
+        from . import _hooks
     except ImportError as error:
         raise ImportError(
             "esscher.watch needs PyTorch, which cannot be imported by this Python "
             f"({error}): install the package torch, or python3-torch of Debian"
         ) from error
     w = Watch(layers, heads, last, max_bytes, folder)
-    w._catcher = _catch.Catcher(model, w._receive)
+    w._catcher = _hooks.Catcher(model, w._receive)
     return w
 
 
@@ -243,7 +243,7 @@ class Watch:
     def _keep(
         self, layer: int, name: str, call: int, number: int, place: str, caught: "Caught"
     ) -> None:
-        from ._sight import Refused
+        from ._masks import Refused
         from ._verify import copied
 
         q, k, v = caught.entry
@@ -378,7 +378,7 @@ def _chosen(value: Any, name: str, patterns: bool = False) -> Optional[List[Any]
 
 
 def _why(error: Exception) -> str:
-    from ._sight import Refused
+    from ._masks import Refused
 
     if isinstance(error, Refused):
         return str(error)

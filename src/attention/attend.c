@@ -9,8 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/few.h"
+#include "attention/attend.h"
 #include "attention/cut.h"
+#include "attention/few.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -157,7 +158,7 @@ static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
 
 static void job_free(job *j)
 {
-    es_budget *budget = j->p->budget;
+    es_mem_limit *budget = j->p->budget;
     for (int t = 0; j->blocks && t < j->plan->threads; t++)
         es_block_free(&j->blocks[t]);
     for (int t = 0; j->scratch && t < j->plan->threads; t++)

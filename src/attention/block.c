@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/attend.h"
 #include "attention/pack.h"
 #include "attention/sight.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "base/view_at.h"
 
 /* ---- memory ---- */

@@ -3,6 +3,7 @@
 #define ES_ATTENTION_BLOCK_H
 
 #include "attention/kernels.h"
+#include "attention/attend.h"
 #include "attention/mask.h"
 #include "attention/partial.h"
 

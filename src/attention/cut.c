@@ -5,6 +5,7 @@
 #include "attention/few.h"
 #include "base/error.h"
 #include "base/threads.h"
+#include "stats/moments.h"
 
 enum {
     TILE_BYTES = 18 * 1024,    /* scores and weights of a tile, in the first-level cache */

@@ -4,9 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "attention/attend.h"
 #include "attention/block.h"
-#include "attention/pack.h"
 #include "attention/cut.h"
+#include "attention/pack.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"

@@ -9,6 +9,7 @@
 #define ES_ATTENTION_FEW_H
 
 #include "attention/kernels.h"
+#include "attention/attend.h"
 #include "attention/partial.h"
 
 /*! es_few_suits() : would these queries be met here? Few, and without what only a block knows: the

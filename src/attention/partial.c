@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/attend.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -199,7 +200,7 @@ es_status es_emit_scratch_new(es_emit_scratch *scratch, const es_problem *p, int
     return status;
 }
 
-void es_emit_scratch_free(es_emit_scratch *scratch, es_budget *budget)
+void es_emit_scratch_free(es_emit_scratch *scratch, es_mem_limit *budget)
 {
     es_mem_free(budget, scratch->rows);
     es_mem_free(budget, scratch->sorted);

@@ -9,6 +9,8 @@
 
 #include "attention/problem.h"
 
+#include "attention/attend.h"
+
 #define ES_LOG2_E 1.4426950408889634074
 #define ES_LN_2   0.69314718055994530942
 
@@ -54,7 +56,7 @@ struct es_partial {
     es_mask mask;           /* ranges alone, with own_positions */
     es_exec exec;
 
-    es_budget *budget;
+    es_mem_limit *budget;
 };
 
 /*! es_partial_init() : `queries` queries that have met nothing; memory is charged to p's budget. */
@@ -86,7 +88,7 @@ typedef struct es_emit_scratch {
 
 es_status es_emit_scratch_new(es_emit_scratch *scratch, const es_problem *p, int64_t queries,
                               es_error *err);
-void es_emit_scratch_free(es_emit_scratch *scratch, es_budget *budget);
+void es_emit_scratch_free(es_emit_scratch *scratch, es_mem_limit *budget);
 
 /*! es_partial_emit() : results of rows [row, row+count) written as queries first, first+1, ... of
  * prefix `prefix` in *out. Outputs are also added to `moments` (one per scale) unless that is NULL.

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/attend.h"
+#include "attention/cut.h"
 #include "attention/few.h"
 #include "attention/mask.h"
-#include "attention/cut.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -16,7 +17,7 @@ void es_partial_free(es_partial *p)
 {
     if (!p)
         return;
-    es_budget *budget = p->exec.budget;
+    es_mem_limit *budget = p->exec.budget;
     void *const scales = p->own_scales, *const top_k = p->own_top_k;
     void *const positions = p->own_positions;
     es_partial_clear(p);

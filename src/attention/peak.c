@@ -1,8 +1,9 @@
-#include <esscher/peak.h>
+#include <esscher/machine.h>
 
 #include "attention/kernels.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/exec.h"
 #include "base/threads.h"
 
 typedef struct job {

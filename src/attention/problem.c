@@ -7,6 +7,7 @@
 #include "attention/mask.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/view.h"
 
 static es_status check_scales(es_problem *p, const es_attend_opts *opts, es_error *err)
 {

@@ -24,7 +24,7 @@ typedef struct es_problem {
     double pairs;         /* of a query and a key that it sees, at the last prefix */
     int64_t kept;         /* scores kept per query: the largest top_k */
     const es_exec *exec;  /* may be NULL */
-    es_budget *budget;    /* exec's, may be NULL */
+    es_mem_limit *budget; /* exec's, may be NULL */
 
     double default_scale;   /* what scales points at when the caller gave none */
     int64_t default_prefix; /* likewise */

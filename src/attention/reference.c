@@ -7,6 +7,7 @@
 #include "attention/partial.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 
 static double dot(const double *a, const double *b, int64_t d)
 {

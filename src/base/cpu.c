@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/exec.h"
 
 static const char *const isa_names[] = {[ES_ISA_AUTO] = "auto",
                                         [ES_ISA_PORTABLE] = "portable",

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "base/memory.h"
 #include "base/threads.h"
 
@@ -36,7 +37,7 @@ static es_status unit(void *job, int64_t at, int thread, es_error *err)
  */
 static es_status do_all(team *t, const es_exec *exec, es_error *err)
 {
-    if (t->work->alone)
+    if (t->work->one_thread_per_cell)
         return es_parallel_run(exec, t->work->count, unit, t, err);
     for (int64_t i = 0; i < t->work->count; i++)
         ES_TRY(one_piece(t, t->work->pieces[i], 0, exec, err));
@@ -51,7 +52,7 @@ static es_status run_threads(const es_executor *self, const es_work *work, const
     t.one.threads = 1;
     t.one.progress = NULL;
     t.one.executor = NULL;
-    const int threads = work->alone ? es_parallel_threads(exec, work->count) : 1;
+    const int threads = work->one_thread_per_cell ? es_parallel_threads(exec, work->count) : 1;
     if (!work->room)
         ES_TRY(es_mem_array(exec->budget, threads, work->numbers, sizeof *t.scratch, "numbers",
                             (void **)&t.scratch, err));

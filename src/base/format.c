@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/format.h"
+
 static const char *const names[] = {"text", "count", "real", "short", "bytes", "duration", "flag"};
 
 const char *es_format_name(es_format format)

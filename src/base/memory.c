@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-es_status es_budget_charge(es_budget *budget, size_t size, const char *what, es_error *err)
+es_status es_mem_limit_charge(es_mem_limit *budget, size_t size, const char *what, es_error *err)
 {
     if (!budget)
         return ES_OK;
@@ -29,7 +29,7 @@ es_status es_budget_charge(es_budget *budget, size_t size, const char *what, es_
     return ES_OK;
 }
 
-void es_budget_release(es_budget *budget, size_t size)
+void es_mem_limit_release(es_mem_limit *budget, size_t size)
 {
     if (budget)
         __atomic_fetch_sub(&budget->used, size, __ATOMIC_RELAXED);
@@ -37,7 +37,7 @@ void es_budget_release(es_budget *budget, size_t size)
 
 /* The size of a block sits in the cache line before it, so that freeing needs no bookkeeping
  * elsewhere. */
-es_status es_mem_new(es_budget *budget, size_t size, const char *what, void **out, es_error *err)
+es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void **out, es_error *err)
 {
     size_t total;
     *out = NULL;
@@ -45,10 +45,10 @@ es_status es_mem_new(es_budget *budget, size_t size, const char *what, void **ou
         return es_fail(err, ES_E_OVERFLOW, "memory.size", "ask for less", "%s: %zu bytes overflow",
                        what, size);
     total -= total % ES_ALIGN;
-    ES_TRY(es_budget_charge(budget, total, what, err));
+    ES_TRY(es_mem_limit_charge(budget, total, what, err));
     char *block = aligned_alloc(ES_ALIGN, total);
     if (!block) {
-        es_budget_release(budget, total);
+        es_mem_limit_release(budget, total);
         return es_fail(err, ES_E_MEMORY, "memory.system", "close other programs or ask for less",
                        "the system refused %.1f MiB for %s", (double)total / 1048576.0, what);
     }
@@ -58,7 +58,7 @@ es_status es_mem_new(es_budget *budget, size_t size, const char *what, void **ou
     return ES_OK;
 }
 
-es_status es_mem_array(es_budget *budget, int64_t count_a, int64_t count_b, size_t element,
+es_status es_mem_array(es_mem_limit *budget, int64_t count_a, int64_t count_b, size_t element,
                        const char *what, void **out, es_error *err)
 {
     size_t size;
@@ -70,7 +70,7 @@ es_status es_mem_array(es_budget *budget, int64_t count_a, int64_t count_b, size
     return es_mem_new(budget, size, what, out, err);
 }
 
-es_status es_mem_grow(es_budget *budget, void **array, int64_t *room, int64_t needed,
+es_status es_mem_grow(es_mem_limit *budget, void **array, int64_t *room, int64_t needed,
                       size_t element, const char *what, es_error *err)
 {
     int64_t larger = *room ? *room : 128;
@@ -88,14 +88,14 @@ es_status es_mem_grow(es_budget *budget, void **array, int64_t *room, int64_t ne
     return ES_OK;
 }
 
-void es_mem_free(es_budget *budget, void *memory)
+void es_mem_free(es_mem_limit *budget, void *memory)
 {
     if (!memory)
         return;
     char *block = (char *)memory - ES_ALIGN;
     size_t total;
     memcpy(&total, block, sizeof total);
-    es_budget_release(budget, total);
+    es_mem_limit_release(budget, total);
     free(block);
 }
 

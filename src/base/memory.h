@@ -12,26 +12,28 @@ enum { ES_ALIGN = 64 }; /* one cache line, one AVX-512 register */
  * budget.
  *  @return : ES_OK; ES_E_LIMIT if the budget would be exceeded; ES_E_MEMORY if the system refuses.
  * Then *out is NULL. `what` names the thing in the message. Thread-safe. */
-es_status es_mem_new(es_budget *budget, size_t size, const char *what, void **out, es_error *err);
+es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void **out,
+                     es_error *err);
 
 /*! es_mem_array() : the same for count_a*count_b elements, with the product checked
  * (ES_E_OVERFLOW). */
-es_status es_mem_array(es_budget *budget, int64_t count_a, int64_t count_b, size_t element,
+es_status es_mem_array(es_mem_limit *budget, int64_t count_a, int64_t count_b, size_t element,
                        const char *what, void **out, es_error *err);
 
 /*! es_mem_grow() : at least `needed` elements of room in *array, whose contents stay; nothing is
  * done where *room has them already. Room doubles, so that appending n elements copies O(n) of
  * them. Begin with NULL and 0. @return : as es_mem_array(); after a failure *array and *room are as
  * they were. */
-es_status es_mem_grow(es_budget *budget, void **array, int64_t *room, int64_t needed,
+es_status es_mem_grow(es_mem_limit *budget, void **array, int64_t *room, int64_t needed,
                       size_t element, const char *what, es_error *err);
 
 /*! es_mem_free() : give back what es_mem_new() gave; NULL is fine. */
-void es_mem_free(es_budget *budget, void *memory);
+void es_mem_free(es_mem_limit *budget, void *memory);
 
-/*! es_budget_charge(), es_budget_release() : count memory that was allocated by other means. */
-es_status es_budget_charge(es_budget *budget, size_t size, const char *what, es_error *err);
-void es_budget_release(es_budget *budget, size_t size);
+/*! es_mem_limit_charge(), es_mem_limit_release() : count memory that was allocated by other means.
+ */
+es_status es_mem_limit_charge(es_mem_limit *budget, size_t size, const char *what, es_error *err);
+void es_mem_limit_release(es_mem_limit *budget, size_t size);
 
 /* ---- arenas ---- */
 
@@ -39,7 +41,7 @@ void es_budget_release(es_budget *budget, size_t size);
  * code which can fail at every line needs no list of what it has to free. Pieces are zeroed and
  * aligned like those above, and counted against the same budget. Not thread-safe. */
 typedef struct es_arena {
-    es_budget *budget; /* may be NULL */
+    es_mem_limit *budget; /* may be NULL */
     struct es_arena_chunk *chunks;
     size_t left; /* bytes free at the end of the newest chunk */
 } es_arena;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/view.h"
 #include "base/view_at.h"
 
 size_t es_dtype_size(es_dtype dtype) { return dtype == ES_F32 ? 4 : dtype == ES_F64 ? 8 : 0; }

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include <esscher/machine.h>
-#include <esscher/peak.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "base/memory.h"
 #include "model/model_inside.h"
+#include "store/run.h"
 
 /* ---- progress ---- */
 
@@ -54,7 +55,8 @@ static double weight_of(void *driver, int64_t cell)
 static bool cell_progress(void *user, double done, double total)
 {
     es_driver *d = user;
-    const double part = d->job.stages[d->stage].tells && total > 0.0 ? done / total : 0.0;
+    const double part =
+        d->job.stages[d->stage].reports_progress && total > 0.0 ? done / total : 0.0;
     const int64_t cell = __atomic_load_n(&d->cell, __ATOMIC_RELAXED);
     return es_driver_tell(d, d->weight_done + part * weight_of(d, cell), d->weight_all);
 }
@@ -100,7 +102,7 @@ static double memory_of(const es_cost *c)
     return c->input_bytes + c->output_bytes + c->work_bytes;
 }
 
-es_status es_cost_admit(const es_cost *c, size_t max_memory, es_budget *budget, es_error *err)
+es_status es_cost_admit(const es_cost *c, size_t max_memory, es_mem_limit *budget, es_error *err)
 {
     const double mib = 1048576.0, bound = memory_of(c), limit = (double)max_memory;
     if (limit > 0.0 && bound > limit)
@@ -177,7 +179,7 @@ static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, d
 {
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
-    if (!s->alone)
+    if (!s->one_thread_per_cell)
         __atomic_store_n(&d->cell, cell, __ATOMIC_RELAXED); /* who waits for others looks at it */
     return s->run(&d->job, cell, exec, out, err);
 }
@@ -199,7 +201,7 @@ static es_status cell_done(void *driver, int64_t cell, const double *values, es_
         memcpy(room, values, (size_t)(s->rows * s->cols) * sizeof *room);
     ES_TRY(es_keep_cell(d, d->stage, cell, values, err));
     d->done++;
-    if (s->alone)
+    if (s->one_thread_per_cell)
         return ES_OK;
     d->weight_done += weight_of(d, cell);
     es_driver_tell(d, d->weight_done, d->weight_all);
@@ -235,13 +237,13 @@ static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
     es_work work = {.noun = stage->noun,
                     .pieces = missing,
                     .numbers = stage->rows * stage->cols,
-                    .alone = stage->alone,
+                    .one_thread_per_cell = stage->one_thread_per_cell,
                     .user = d,
                     .weight = stage->weight ? weight_of : NULL,
                     .room = room_of,
                     .compute = compute_cell,
                     .done = cell_done};
-    exec.progress = stage->alone ? side_progress : cell_progress;
+    exec.progress = stage->one_thread_per_cell ? side_progress : cell_progress;
     exec.progress_user = d;
     es_status status = is_first(d) ? es_keep_find(d, d->stage, missing, &work.count, err) : ES_OK;
     es_share_pick(d, d->stage, missing, &work.count);
@@ -329,7 +331,7 @@ static es_status open_study(es_driver *d, es_error *err)
     ES_TRY(job->study->open(job, err));
     ES_TRY(es_outputs_check(job, err));
     if (job->study->takes & ES_TAKES_PRECISION)
-        es_answer_fact(job->answer, "precision", es_dtype_name(job->precision));
+        es_answer_provenance(job->answer, "precision", es_dtype_name(job->precision));
     if (job->study->cost)
         ES_TRY(job->study->cost(job, &d->cost, err));
     if (d->opts->dry_run)
@@ -378,14 +380,14 @@ static es_status open_and_run(es_driver *d, es_error *err)
 void es_answer_machine(es_answer *a, const es_exec *exec)
 {
     const es_build build = es_build_info();
-    es_answer_fact(a, "library", es_version());
-    es_answer_fact(a, "compiler", build.compiler);
-    es_answer_fact(a, "flags", build.flags);
-    es_answer_fact(a, "blas", build.blas);
-    es_answer_fact_flag(a, "openmp", build.openmp);
-    es_answer_fact(a, "cpu", es_cpu_name());
-    es_answer_fact(a, "isa", es_isa_name(exec->isa));
-    es_answer_fact_count(a, "threads", exec->threads);
+    es_answer_provenance(a, "library", es_version());
+    es_answer_provenance(a, "compiler", build.compiler);
+    es_answer_provenance(a, "flags", build.flags);
+    es_answer_provenance(a, "blas", build.blas);
+    es_answer_provenance_flag(a, "openmp", build.openmp);
+    es_answer_provenance(a, "cpu", es_cpu_name());
+    es_answer_provenance(a, "isa", es_isa_name(exec->isa));
+    es_answer_provenance_count(a, "threads", exec->threads);
 }
 
 static es_status start(const es_study *study, es_params *params, const es_study_opts *opts,

@@ -253,7 +253,7 @@ es_status es_fingerprint_make(const es_job *job, const es_isa *isa, es_arena *ar
     if (job->study->takes & ES_TAKES_SEED)
         add(l, "seed", seed);
     for (const es_param *p = job->study->params; p && p->name; p++)
-        if (!p->aside && p->kind != ES_PARAM_OUTPUT)
+        if (!p->not_in_fingerprint && p->kind != ES_PARAM_OUTPUT)
             add_param(l, p, job->params);
     if (job->study->takes & ES_TAKES_PRECISION)
         add(l, "precision", es_dtype_name(job->precision));

@@ -14,8 +14,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/executor.h"
 #include "base/memory.h"
 #include "driver/driver.h"
+#include "store/run.h"
 
 #define SAVE_SECONDS 30.0 /* between two savings, */
 #define SAVE_SHARE   20.0 /* and so much more than the last one took */
@@ -57,7 +59,7 @@ static int64_t cells_of(const fold *f, int64_t group)
     return left < f->group ? left : f->group;
 }
 
-static es_budget *budget_of(const fold *f) { return f->d->job.exec.budget; }
+static es_mem_limit *budget_of(const fold *f) { return f->d->job.exec.budget; }
 
 /* ---- the run file ---- */
 
@@ -256,7 +258,7 @@ static es_status done(void *user, int64_t piece, const double *numbers, es_error
 static bool part_progress(void *user, double part, double total)
 {
     es_driver *d = user;
-    const bool tells = d->job.stages[d->stage].tells && total > 0.0;
+    const bool tells = d->job.stages[d->stage].reports_progress && total > 0.0;
     return es_driver_tell(d, d->weight_done + (tells ? part / total : 0.0), d->weight_all);
 }
 

@@ -54,11 +54,11 @@ es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err);
 /*! es_job_cell() : numbers (rows, cols) of a finished cell, in summarise(). */
 const double *es_job_cell(const es_job *job, int stage, int64_t cell);
 
-/*! es_job_need() : the same for a cell of an earlier stage, in the function that computes a cell of
- *  a later one: a shard whose share it is not computes it now, with `exec`, and keeps it. Any
+/*! es_job_fetch() : the same for a cell of an earlier stage, in the function that computes a cell
+ * of a later one: a shard whose share it is not computes it now, with `exec`, and keeps it. Any
  *  thread. @return : ES_OK; what computing or keeping it returns. */
-es_status es_job_need(const es_job *job, int stage, int64_t cell, const es_exec *exec,
-                      const double **numbers, es_error *err);
+es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec,
+                       const double **numbers, es_error *err);
 
 /*! es_job_window() : parts of a stage that may be at rank 0, or under way, ahead of the one that is
  *  folded next: so many states it has to hold, at most. */

@@ -6,8 +6,10 @@
 #include <esscher/npy.h>
 
 #include "base/error.h"
+#include "base/view.h"
 #include "driver/driver.h"
 #include "model/model_inside.h"
+#include "store/npy.h"
 
 es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
                        es_error *err)

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "driver/driver.h"
+#include "store/run.h"
 #include "table/answer.h"
+#include "table/table.h"
 
 /* ---- the file ---- */
 
@@ -141,7 +143,7 @@ static const char *more_of(const es_table *t, const es_table_view *view)
 {
     if (!view)
         return "no";
-    return t->hidden >> (view - t->spec->views) & 1 ? "never" : yes_no(view->more);
+    return t->hidden >> (view - t->spec->views) & 1 ? "never" : yes_no(view->only_with_full);
 }
 
 static bool has_missing(const es_table *t, const es_table_column *c)
@@ -317,7 +319,7 @@ static es_status say_about(es_table *to, const es_answer *answer, es_error *err)
 {
     const int64_t refuted = es_table_row(to), provenance = es_table_row(to);
     es_table_text(to, refuted, "key", "refuted");
-    es_table_text(to, refuted, "json", es_answer_refuted(answer) ? "true" : "false");
+    es_table_text(to, refuted, "json", es_answer_check_failed(answer) ? "true" : "false");
     es_table_text(to, provenance, "key", "provenance");
     return say_json(to, provenance, answer, NULL, err);
 }

@@ -119,12 +119,18 @@ static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
     return fail_value(p, text, why, err);
 }
 
+/* Returns the present word for a choice that had another name before version 0.3. */
+static const char *present_word(const char *text)
+{
+    return strcmp(text, "house") == 0 ? "default" : text;
+}
+
 static es_status store_choice(const es_param *p, const char *text, int *out, es_error *err)
 {
     char why[192] = "expected";
     int count = 0;
     for (int i = 0; p->choices[i]; i++) {
-        if (strcmp(text, p->choices[i]) == 0) {
+        if (strcmp(present_word(text), p->choices[i]) == 0) {
             *out = i;
             return ES_OK;
         }
@@ -249,8 +255,8 @@ es_status es_params_new(const es_param *list, size_t size, es_params **out, es_e
                                       "parameters", &params->values, err);
     for (const es_param *p = list; status == ES_OK && p && p->name; p++) {
         set_neutral(p, params->values);
-        if (p->standard)
-            status = store(params, p, p->standard, err);
+        if (p->default_value)
+            status = store(params, p, p->default_value, err);
     }
     if (status == ES_OK)
         *out = params;
@@ -280,7 +286,7 @@ static es_status fail_unknown(const es_param *list, const char *name, es_error *
     const char *names[MOST];
     int count = 0;
     for (const es_param *p = list; p && p->name && count < MOST; p++) {
-        if (p->was && strcmp(p->was, name) == 0)
+        if (p->renamed_from && strcmp(p->renamed_from, name) == 0)
             return es_fail(err, ES_E_ARGUMENT, "option.renamed",
                            "a name means one thing in every command", "--%s is now --%s", name,
                            p->name);

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "driver/driver.h"
+#include "store/run.h"
 
 /* ---- which cells ---- */
 
@@ -170,8 +172,8 @@ static es_status compute_needed(es_driver *d, int s, int64_t cell, const es_exec
     return es_keep_cell(d, s, cell, room, err);
 }
 
-es_status es_job_need(const es_job *job, int stage, int64_t cell, const es_exec *exec,
-                      const double **numbers, es_error *err)
+es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec,
+                       const double **numbers, es_error *err)
 {
     es_driver *d = job->driver;
     es_status status = ES_OK;
@@ -232,7 +234,7 @@ void es_share_tell(const es_driver *d)
     name_all(o->out, o->shard, files, sizeof files);
     es_answer_count(d->job.answer, "shard", o->shard);
     es_answer_count(d->job.answer, "shards", o->shards);
-    es_answer_tell(
+    es_answer_add_finding(
         d->job.answer, "Shard %lld of %lld: %s are in %s; esscher merge %s -o all.run joins them.",
         (long long)o->shard, (long long)o->shards, used ? cells : "no cells", o->out, files);
 }
@@ -240,8 +242,9 @@ void es_share_tell(const es_driver *d)
 void es_share_price(const es_driver *d)
 {
     if (is_shard(d))
-        es_answer_tell(d->job.answer,
-                       "This is the cost of the whole run: a shard has about one of %lld parts of "
-                       "its cells, and everything that is made before the first of them.",
-                       (long long)d->opts->shards);
+        es_answer_add_finding(
+            d->job.answer,
+            "This is the cost of the whole run: a shard has about one of %lld parts of "
+            "its cells, and everything that is made before the first of them.",
+            (long long)d->opts->shards);
 }

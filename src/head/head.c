@@ -1,10 +1,11 @@
 /* head.c : is a head a head? Its matrices, written out. */
-#include <esscher/head.h>
+#include "head/head.h"
 
 #include <math.h>
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/view.h"
 
 /* ---- checks ---- */
 

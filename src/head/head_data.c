@@ -1,12 +1,11 @@
 /* head_data.c : heads that own their matrices: drawn from a seed, or another head's, scaled. */
 #include <math.h>
 
-#include <esscher/head.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "head/head.h"
+#include "linalg/linalg.h"
 
 /* ---- storage ---- */
 
@@ -48,7 +47,7 @@ es_status es_head_fill_random(const es_address *at, int64_t d, double *out, es_e
     return ES_OK;
 }
 
-es_status es_head_fill_rotation(const es_address *at, int64_t d, es_budget *budget, double *out,
+es_status es_head_fill_rotation(const es_address *at, int64_t d, es_mem_limit *budget, double *out,
                                 es_error *err)
 {
     void *normals;
@@ -72,7 +71,7 @@ static es_status draw_projections(const es_address *at, int64_t d, es_head_data 
     return ES_OK;
 }
 
-es_status es_head_draw(es_head_kind kind, const es_address *at, int64_t d, es_budget *budget,
+es_status es_head_draw(es_head_kind kind, const es_address *at, int64_t d, es_mem_limit *budget,
                        es_head_data *out, es_error *err)
 {
     *out = (es_head_data){.budget = budget};
@@ -95,7 +94,7 @@ es_status es_head_draw(es_head_kind kind, const es_address *at, int64_t d, es_bu
 /* ---- from another head ---- */
 
 es_status es_head_scaled(const es_head *head, es_head_matrix into, double times, double over,
-                         es_budget *budget, es_head_data *out, es_error *err)
+                         es_mem_limit *budget, es_head_data *out, es_error *err)
 {
     const es_head_matrix which = head->A ? ES_HEAD_A : into == ES_HEAD_WQ ? ES_HEAD_WQ : ES_HEAD_WK;
     const es_view *from = head->A ? head->A : which == ES_HEAD_WQ ? head->Wq : head->Wk;

@@ -26,7 +26,7 @@ static void pack_panel(const double *factor, int64_t dim, int64_t p, double *pan
     }
 }
 
-es_status es_affine_new(int64_t dim, const double *mean, const double *factor, es_budget *budget,
+es_status es_affine_new(int64_t dim, const double *mean, const double *factor, es_mem_limit *budget,
                         es_affine *out, es_error *err)
 {
     *out = (es_affine){.dim = dim, .mean = mean};
@@ -43,7 +43,7 @@ es_status es_affine_new(int64_t dim, const double *mean, const double *factor, e
     return ES_OK;
 }
 
-void es_affine_free(es_affine *a, es_budget *budget)
+void es_affine_free(es_affine *a, es_mem_limit *budget)
 {
     es_mem_free(budget, a->panels);
     es_mem_free(budget, a->spans);

@@ -2,7 +2,7 @@
  *
  * Library Bessel functions underflow long before d = 768; the ratio, its slope and the logarithm do
  * not, so they are computed as such. */
-#include <esscher/bessel.h>
+#include "law/bessel.h"
 
 #include <float.h>
 #include <math.h>

@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "base/view_at.h"
 #include "law/law_row.h"
+#include "random/random.h"
 
 #define EPS DBL_EPSILON
 
@@ -152,7 +154,7 @@ static double weighted_cov(const es_view *points, const double *w, const double 
     return trace;
 }
 
-static es_status tilt(const es_law *law, const double *s, double *work, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)work;

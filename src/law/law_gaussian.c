@@ -24,7 +24,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
     return ES_OK;
 }
 
-static es_status tilt(const es_law *law, const double *s, double *work, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)work, (void)budget, (void)err;

@@ -140,7 +140,7 @@ static double distance2(const double *a, const double *b, int64_t d)
 typedef struct mixture {
     const es_law *law;
     const double *s;
-    es_budget *budget;
+    es_mem_limit *budget;
     double *p;     /* (parts) */
     double *grads; /* (parts, d) */
     double *hess;  /* (d, d) of one part; NULL if not wanted */
@@ -203,7 +203,7 @@ static es_status combine_parts(mixture *m, es_tilt *out, es_error *err)
     return ES_OK;
 }
 
-static es_status tilt(const es_law *law, const double *s, double *work, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)work;

@@ -1,9 +1,9 @@
-/* law_row.h : what a token law is to the rest of the house: one row of functions and facts.
+/* law_row.h : what a token law is to the other directories: one row of functions and facts.
  *
  * A law lives in a file of its own, src/law/law_NAME.c, which ends with its row; law_table.c lists
  * the rows once. Whoever draws tokens, computes limits or reads options asks the row: nobody else
  * knows which laws there are. To add one: its file, a word in the list of law_table.c, its number
- * in <esscher/law.h>.
+ * in law/law.h.
  *
  *     law_table.c    the rows; es_law_check() and other questions; a law ready to be drawn from
  *     law_tilt.c     K of Y = mean + B Z from K of Z; laws with independent coordinates
@@ -13,9 +13,10 @@
 #ifndef ES_LAW_LAW_ROW_H
 #define ES_LAW_LAW_ROW_H
 
-#include <esscher/bessel.h>
-#include <esscher/law.h>
+#include "law/bessel.h"
 #include <esscher/random.h>
+
+#include "law/law.h"
 
 typedef struct es_law_row es_law_row;
 
@@ -35,9 +36,9 @@ typedef struct es_affine {
     int64_t *spans;     /* columns [spans[2p], spans[2p+1]) of panel p hold all that is not 0 */
 } es_affine;
 
-es_status es_affine_new(int64_t dim, const double *mean, const double *factor, es_budget *budget,
+es_status es_affine_new(int64_t dim, const double *mean, const double *factor, es_mem_limit *budget,
                         es_affine *out, es_error *err);
-void es_affine_free(es_affine *a, es_budget *budget);
+void es_affine_free(es_affine *a, es_mem_limit *budget);
 
 /* sums (ES_PANEL_TALL, ES_PANEL) = z panel', columns span[0] .. span[1]-1 of the panel. */
 typedef void es_panel_fn(const double *panel, const int64_t span[2],
@@ -68,7 +69,7 @@ enum {
 typedef struct es_source {
     es_law law; /* a copy; its arrays are the caller's */
     const es_law_row *row;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_affine affine;        /* z -> mean + B z */
     void *own;               /* what row->prepare() computed, one block of memory; NULL: nothing */
     struct es_source *parts; /* (law.n_parts) of a mixture; NULL: none */
@@ -76,7 +77,7 @@ typedef struct es_source {
 
 /*! es_source_prepare() : fill *s, which is zero, for a checked law. Release with
  *  es_source_release(), also after a failure. */
-es_status es_source_prepare(es_source *s, const es_law *law, es_budget *budget, es_error *err);
+es_status es_source_prepare(es_source *s, const es_law *law, es_mem_limit *budget, es_error *err);
 void es_source_release(es_source *s);
 
 /* Room for the rows that are being made, one per call. Members that a law does not need are NULL.
@@ -125,7 +126,7 @@ typedef struct es_tilt {
 } es_tilt;
 
 /*! es_tilt_law() : a law that es_law_check() has accepted, at a finite t. */
-es_status es_tilt_law(const es_law *law, const double *t, es_budget *budget, es_tilt *out,
+es_status es_tilt_law(const es_law *law, const double *t, es_mem_limit *budget, es_tilt *out,
                       es_error *err);
 
 /* K of one coordinate at s, its first three derivatives and errors (third: a bound on it). */
@@ -136,7 +137,7 @@ typedef struct es_coordinate {
 /*! es_tilt_product() : row->tilt of a law whose coordinates are independent and alike, from
  *  row->coordinate: K is the sum, the Hessian is diagonal. Beyond row->edge this fails as
  *  es_limit_log_mgf() says. */
-es_status es_tilt_product(const es_law *law, const double *s, double *work, es_budget *budget,
+es_status es_tilt_product(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                           es_tilt *out, es_error *err);
 
 /*! es_tilt_radial() : K_q(|v|) for v (d) that depends on s as R s + constant and is known within
@@ -169,7 +170,7 @@ struct es_law_row {
     int64_t (*most)(const es_law *law);
 
     /* K_Z and its derivatives at s (d); work (d) is scratch. */
-    es_status (*tilt)(const es_law *law, const double *s, double *work, es_budget *budget,
+    es_status (*tilt)(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err);
     void (*coordinate)(const es_law *law, double s, es_coordinate *out); /* for es_tilt_product() */
     /* Mean (d) and covariance (d, d) of Y, either may be NULL; NULL: derivatives of K at 0. */

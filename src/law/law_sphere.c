@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "law/law_row.h"
 #include "random/elementary.h"
+#include "random/random.h"
 
 static es_status sphere_rows(const es_source *s, const es_address *first, int64_t count,
                              const es_law_room *stage, double *z, es_error *err)
@@ -38,7 +39,7 @@ static es_status ball_rows(const es_source *s, const es_address *first, int64_t 
 }
 
 /* v = size s, the argument of K_q. */
-static es_status tilt(const es_law *law, const double *s, double *v, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *v, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)budget, (void)err;

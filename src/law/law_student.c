@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "law/law_row.h"
+#include "random/random.h"
 
 static es_status check(const es_law *law, es_error *err)
 {
@@ -39,7 +40,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
     return es_source_radii(s, radius, first, count, z, err);
 }
 
-static es_status tilt(const es_law *law, const double *s, double *work, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)law, (void)s, (void)work, (void)budget, (void)out;

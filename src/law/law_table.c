@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "law/law_row.h"
 
 /* Every law, once, in the order of es_law_kind: row number kind - 1. */
@@ -103,7 +104,7 @@ es_status es_law_check(const es_law *law, es_error *err)
 
 /* ---- a law ready to be drawn from ---- */
 
-es_status es_source_prepare(es_source *s, const es_law *law, es_budget *budget, es_error *err)
+es_status es_source_prepare(es_source *s, const es_law *law, es_mem_limit *budget, es_error *err)
 {
     s->law = *law;
     s->row = es_law_row_of(law->kind);

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "law/law_row.h"
+#include "linalg/linalg.h"
 
 #define EPS DBL_EPSILON
 
@@ -70,7 +70,7 @@ static es_status check_edge(const es_law *law, int64_t i, double s, es_error *er
                    row->title, (long long)i, law->size * s);
 }
 
-es_status es_tilt_product(const es_law *law, const double *s, double *work, es_budget *budget,
+es_status es_tilt_product(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                           es_tilt *out, es_error *err)
 {
     (void)work, (void)budget;
@@ -120,7 +120,7 @@ static double pull_back(const double *B, const double *t, int64_t d, double *s)
 /* The derivatives at s become those at t: grad <- B grad, hess <- B hess B'. s_err is the error of
  * s, work (d) and square (d, d) are scratch. */
 static es_status push_forward(const double *B, int64_t d, double s_err, double *work,
-                              double *square, es_budget *budget, es_tilt *z, es_error *err)
+                              double *square, es_mem_limit *budget, es_tilt *z, es_error *err)
 {
     double frobenius2 = 0.0, g2 = 0.0;
     for (int64_t i = 0; i < d * d; i++)
@@ -162,7 +162,7 @@ static void add_mean(const double *mean, const double *t, int64_t d, es_tilt *ou
     out->grad_err += EPS * sqrt(norm2);
 }
 
-static es_status new_doubles(es_budget *budget, int64_t rows, int64_t cols, double **out,
+static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                              es_error *err)
 {
     void *memory = NULL;
@@ -172,7 +172,7 @@ static es_status new_doubles(es_budget *budget, int64_t rows, int64_t cols, doub
     return status;
 }
 
-es_status es_tilt_law(const es_law *law, const double *t, es_budget *budget, es_tilt *out,
+es_status es_tilt_law(const es_law *law, const double *t, es_mem_limit *budget, es_tilt *out,
                       es_error *err)
 {
     const int64_t d = law->dim;

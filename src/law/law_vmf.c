@@ -20,8 +20,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "law/law_row.h"
 #include "random/elementary.h"
+#include "random/random.h"
 
 enum {
     ATTEMPTS = 64,       /* each kept with probability above 0.65, worst in the plane */
@@ -194,7 +196,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
 
 /* ---- tilting ---- */
 
-static es_status tilt(const es_law *law, const double *s, double *v, es_budget *budget,
+static es_status tilt(const es_law *law, const double *s, double *v, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
     (void)budget, (void)err;

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "law/law_row.h"
 #include "limit/limit_map.h"
 
@@ -41,8 +42,8 @@ es_status es_limit_check(const es_law *law, const es_limit_head *head, es_error 
 
 /* ---- the log-MGF ---- */
 
-es_status es_limit_log_mgf(const es_law *law, const double *t, es_budget *budget, es_log_mgf *out,
-                           es_error *err)
+es_status es_limit_log_mgf(const es_law *law, const double *t, es_mem_limit *budget,
+                           es_log_mgf *out, es_error *err)
 {
     es_scan scan;
     void *own = NULL;
@@ -95,7 +96,7 @@ typedef struct map_job {
     const es_law *law;
     const es_limit_head *head;
     const es_view *x;
-    es_budget *budget;
+    es_mem_limit *budget;
     double V_norm;   /* bound on the spectral norm of V */
     double *scratch; /* (threads, 3, d) */
     double *out, *error;
@@ -165,7 +166,7 @@ es_status es_limit_map(const es_law *law, const es_limit_head *head, const es_vi
 
 /* ---- one token ---- */
 
-es_status es_limit_token_moments(const es_law *law, es_budget *budget, double *mean, double *cov,
+es_status es_limit_token_moments(const es_law *law, es_mem_limit *budget, double *mean, double *cov,
                                  es_error *err)
 {
     ES_TRY(es_law_check(law, err));

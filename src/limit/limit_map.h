@@ -3,7 +3,7 @@
 #ifndef ES_LIMIT_LIMIT_MAP_H
 #define ES_LIMIT_LIMIT_MAP_H
 
-#include <esscher/limit.h>
+#include "limit/limit.h"
 
 /*! es_limit_check() : es_law_check(), and a head whose matrices are finite. */
 es_status es_limit_check(const es_law *law, const es_limit_head *head, es_error *err);

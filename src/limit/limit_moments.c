@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "law/law_row.h"
 #include "limit/limit_map.h"
+#include "linalg/linalg.h"
 
 #define EPS DBL_EPSILON
 
@@ -46,7 +46,7 @@ static double frobenius(const double *x, int64_t count)
 
 /* Scratch matrices of one computation, freed together; after a failure the rest does nothing. */
 typedef struct desk {
-    es_budget *budget;
+    es_mem_limit *budget;
     es_error *err;
     es_status status;
     double *own[12];
@@ -221,7 +221,7 @@ static void standard_errors(const request *r, const double *y, int64_t m)
 /* Over draws, or over all there is: then the errors are those of the rows. */
 static es_status point_moments(const request *r, const es_view *points, bool all, es_error *err)
 {
-    es_budget *budget = r->exec->budget;
+    es_mem_limit *budget = r->exec->budget;
     ES_TRY(es_view_check(points, "points", err));
     const int64_t m = points->rows;
     void *memory;

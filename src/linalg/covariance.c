@@ -7,7 +7,7 @@
  * The (d, d) result is cut into blocks of WIDE columns; a unit of work is one block on or below the
  * diagonal and goes through all rows. So nothing is summed across units, any number of threads
  * gives the same bits, and a thread needs two (TALL, WIDE) tiles. */
-#include <esscher/linalg.h>
+#include "linalg/linalg.h"
 
 #include <cblas.h>
 #include <math.h>
@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "base/view_at.h"
 #include "linalg/dense.h"
 
@@ -134,7 +135,7 @@ es_status es_cov_estimate(const es_view *x, bool unbiased, const es_exec *exec, 
 
     const int64_t d = x->cols, blocks = (d + WIDE - 1) / WIDE, units = blocks * (blocks + 1) / 2;
     const int threads = es_parallel_threads(exec, units);
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     double *means = NULL, *scratch = NULL;
     es_status status = es_blas_room_for(threads, err);
     if (status == ES_OK)

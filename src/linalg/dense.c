@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "base/view_at.h"
 
 /* ---- BLAS on one thread ---- */
@@ -116,7 +117,8 @@ es_status es_dense_check(const es_view *a, const char *name, es_scan *scan, es_e
     return es_view_scan(a, name, scan, err);
 }
 
-es_status es_dense_new(es_budget *budget, int64_t rows, int64_t cols, double **out, es_error *err)
+es_status es_dense_new(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
+                       es_error *err)
 {
     void *memory = NULL;
     es_status status = es_blas_room(err);
@@ -126,7 +128,7 @@ es_status es_dense_new(es_budget *budget, int64_t rows, int64_t cols, double **o
     return status;
 }
 
-es_status es_dense_copy(const es_view *a, const char *name, es_budget *budget, double **out,
+es_status es_dense_copy(const es_view *a, const char *name, es_mem_limit *budget, double **out,
                         es_error *err)
 {
     es_scan scan;
@@ -175,7 +177,7 @@ es_status es_sym_check(const es_view *a, const char *name, double *asymmetry, es
     return ES_OK;
 }
 
-es_status es_dense_symmetric(const es_view *a, const char *name, es_budget *budget, double **out,
+es_status es_dense_symmetric(const es_view *a, const char *name, es_mem_limit *budget, double **out,
                              es_error *err)
 {
     *out = NULL;
@@ -222,7 +224,7 @@ void es_gemm_add(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x,
                     inner, 1.0, y, cols);
 }
 
-es_status es_mat_multiply(const es_view *a, const es_view *b, es_budget *budget, double *out,
+es_status es_mat_multiply(const es_view *a, const es_view *b, es_mem_limit *budget, double *out,
                           es_error *err)
 {
     double *left = NULL, *right = NULL;

@@ -5,8 +5,10 @@
 
 #include <stdint.h>
 
-#include <esscher/linalg.h>
 #include <esscher/view.h>
+
+#include "base/view.h"
+#include "linalg/linalg.h"
 
 /*! es_dense_check() : can we work on a? Its smaller dimension must be in [1, ES_MAX_DIM], its
  * larger one below 2^24 so that LAPACK's 32-bit indices do, and all of it finite. */
@@ -14,15 +16,16 @@ es_status es_dense_check(const es_view *a, const char *name, es_scan *scan, es_e
 
 /*! es_dense_copy() : es_dense_check(), then a as contiguous row-major f64. Free with es_mem_free().
  */
-es_status es_dense_copy(const es_view *a, const char *name, es_budget *budget, double **out,
+es_status es_dense_copy(const es_view *a, const char *name, es_mem_limit *budget, double **out,
                         es_error *err);
 
 /*! es_dense_symmetric() : es_sym_check(), then the symmetric part as contiguous f64. */
-es_status es_dense_symmetric(const es_view *a, const char *name, es_budget *budget, double **out,
+es_status es_dense_symmetric(const es_view *a, const char *name, es_mem_limit *budget, double **out,
                              es_error *err);
 
 /*! es_dense_new() : `count` f64 of scratch, and es_blas_room(). */
-es_status es_dense_new(es_budget *budget, int64_t rows, int64_t cols, double **out, es_error *err);
+es_status es_dense_new(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
+                       es_error *err);
 
 /*! es_psd_rounding() : how far below 0 an eigenvalue of `a` (d, d) may be by rounding; see
  *  linalg.h on tolerance. */
@@ -58,7 +61,7 @@ enum {
 
 /*! es_norm_certified() : es_norm_spectral() by Lanczos iteration of at most `steps` steps and a
  *  Cholesky certificate. */
-es_status es_norm_certified(const es_view *a, int steps, es_budget *budget, es_num *out,
+es_status es_norm_certified(const es_view *a, int steps, es_mem_limit *budget, es_num *out,
                             es_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* factor.c : what a matrix is made of, by LAPACK: eigenvalues, Cholesky factor and square root of a
  * symmetric one; singular values and vectors; QR. LAPACK counts columns first; a symmetric matrix
  * does not care, and "upper" there is "lower" here. */
-#include <esscher/linalg.h>
+#include "linalg/linalg.h"
 
 #include <cblas.h>
 #include <float.h>
@@ -11,12 +11,13 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "linalg/dense.h"
 
 /* ---- eigenvalues ---- */
 
 /* Eigenvalues of a (d, d), which is overwritten, by its eigenvectors as rows if they are wanted. */
-static es_status eigen_in_place(double *a, int64_t d, bool vectors, es_budget *budget,
+static es_status eigen_in_place(double *a, int64_t d, bool vectors, es_mem_limit *budget,
                                 double *values, es_error *err)
 {
     const char job = vectors ? 'V' : 'N';
@@ -42,7 +43,7 @@ static es_status eigen_in_place(double *a, int64_t d, bool vectors, es_budget *b
     return status;
 }
 
-es_status es_sym_eigen(const es_view *a, es_budget *budget, double *values, double *vectors,
+es_status es_sym_eigen(const es_view *a, es_mem_limit *budget, double *values, double *vectors,
                        es_error *err)
 {
     double *copy;
@@ -72,7 +73,7 @@ static bool try_factor(const double *a, int64_t d, double jitter, double *l)
     return true;
 }
 
-static es_status refuse_indefinite(double *a, int64_t d, es_budget *budget, es_error *err)
+static es_status refuse_indefinite(double *a, int64_t d, es_mem_limit *budget, es_error *err)
 {
     double *values;
     ES_TRY(es_dense_new(budget, d, 1, &values, err));
@@ -92,7 +93,7 @@ static bool all_zero(const double *a, int64_t count)
     return true;
 }
 
-es_status es_chol_factor(const es_view *a, double tolerance, es_budget *budget, double *l,
+es_status es_chol_factor(const es_view *a, double tolerance, es_mem_limit *budget, double *l,
                          double *jitter, es_error *err)
 {
     double *copy;
@@ -139,7 +140,7 @@ static void root_of_eigen(double *b, const double *values, int64_t d, double *ro
     }
 }
 
-es_status es_sym_sqrt(const es_view *a, double tolerance, es_budget *budget, double *root,
+es_status es_sym_sqrt(const es_view *a, double tolerance, es_mem_limit *budget, double *root,
                       es_clipped *clipped, es_error *err)
 {
     double *copy, *values = NULL;
@@ -170,7 +171,7 @@ es_status es_sym_sqrt(const es_view *a, double tolerance, es_budget *budget, dou
 /* What is row-major a here is column-major a' for LAPACK, whose factors of a' = v s u' land in
  * memory as our vt and u: no matrix is transposed. */
 
-es_status es_svd_factor(const es_view *a, es_budget *budget, double *s, double *u, double *vt,
+es_status es_svd_factor(const es_view *a, es_mem_limit *budget, double *s, double *u, double *vt,
                         double *bound, es_error *err)
 {
     if (!u != !vt)
@@ -232,7 +233,7 @@ static int factor_columns(double *t, int m, int n, double *tau, double *work, in
     return info;
 }
 
-es_status es_qr_factor(const es_view *a, es_budget *budget, double *q, double *r, es_error *err)
+es_status es_qr_factor(const es_view *a, es_mem_limit *budget, double *q, double *r, es_error *err)
 {
     ES_TRY(es_view_check(a, "the matrix", err));
     if (a->rows < a->cols)
@@ -261,7 +262,7 @@ es_status es_qr_factor(const es_view *a, es_budget *budget, double *q, double *r
     return status;
 }
 
-es_status es_haar_make(const double *normals, int64_t d, es_budget *budget, double *q,
+es_status es_haar_make(const double *normals, int64_t d, es_mem_limit *budget, double *q,
                        es_error *err)
 {
     const es_view g = es_view_f64(normals, d, d);

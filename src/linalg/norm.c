@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "linalg/dense.h"
 
 #define UNIT_ROUNDOFF (0.5 * DBL_EPSILON)
@@ -169,7 +170,7 @@ static es_num bracket(gram *m, int steps, double *small, double *u)
     return (es_num){.val = s, .err = fmax(t - s, 0.0) + rounding};
 }
 
-es_status es_norm_certified(const es_view *a, int steps, es_budget *budget, es_num *out,
+es_status es_norm_certified(const es_view *a, int steps, es_mem_limit *budget, es_num *out,
                             es_error *err)
 {
     es_scan scan;
@@ -220,7 +221,7 @@ es_status es_norm_certified(const es_view *a, int steps, es_budget *budget, es_n
     return status;
 }
 
-es_status es_norm_spectral(const es_view *a, es_budget *budget, es_num *out, es_error *err)
+es_status es_norm_spectral(const es_view *a, es_mem_limit *budget, es_num *out, es_error *err)
 {
     *out = (es_num){0};
     ES_TRY(es_view_check(a, "the matrix", err));

@@ -1,12 +1,13 @@
 /* principal.c : principal components: the directions in which rows vary most, and where the rows
  * lie along them. */
-#include <esscher/linalg.h>
+#include "linalg/linalg.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 
 /* An eigenvector is known up to its sign: the element of largest magnitude, the first of equal
  * ones, is made positive, so that a picture does not turn over between two machines. */
@@ -69,7 +70,7 @@ static es_status find(const es_view *x, int64_t count, const es_exec *exec, comp
 es_status es_principal_find(const es_view *x, int64_t count, const es_exec *exec, es_principal *out,
                             es_error *err)
 {
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     double *memory;
     ES_TRY(es_view_check(x, "x", err));
     const int64_t d = x->cols;

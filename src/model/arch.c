@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/gguf_model.h"
-#include "model/json.h"
+#include "checkpoint/json.h"
 #include "model/model_inside.h"
-#include "model/unicode.h"
+#include "base/unicode.h"
 #include "store/file.h"
 
 /* ---- the architectures ---- */

@@ -16,6 +16,8 @@
 #include "base/threads.h"
 #include "linalg/dense.h"
 #include "model/forward_inside.h"
+#include "model/model.h"
+#include "random/random.h"
 
 /* ---- memory ---- */
 
@@ -51,8 +53,8 @@ static double strip_bytes(const es_model_config *c, bool gated, es_dtype precisi
 
 /* One piece of memory per room, taken before any work: a run that does not fit fails at once. The
  * f64 part comes first, where the memory is aligned for it. */
-static es_status room_new(const es_model *m, const wants *w, es_budget *budget, es_block_room *room,
-                          es_error *err)
+static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budget,
+                          es_block_room *room, es_error *err)
 {
     const es_model_config *c = &m->config;
     const int64_t n = w->longest, item = (int64_t)es_dtype_size(m->precision);
@@ -237,7 +239,7 @@ static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, 
         const es_policy_spec *spec = &sparse->heads[i];
         if (spec->policy)
             ES_TRY(es_policy_spec_check(spec, m->config.causal, err));
-        if (es_policy_needs(spec->policy) & ES_POLICY_MEASURED && spec->keys < 1)
+        if (es_policy_inputs(spec->policy) & ES_POLICY_MEASURED && spec->keys < 1)
             return es_fail(err, ES_E_RANGE, "policy.keys", "say how many mixtures there are",
                            "%s was not told its number of keys", es_policy_name(spec->policy));
     }
@@ -299,7 +301,7 @@ static wants wants_of(const es_model_block *blocks, int64_t count)
 static es_status run_rooms(es_forward *f, const wants *w, int blocks, int threads,
                            const es_exec *exec, es_error *err)
 {
-    es_budget *budget = f->inner.budget;
+    es_mem_limit *budget = f->inner.budget;
     const double each =
         strip_bytes(&f->model->config, f->model->arch->gated, f->model->precision, w);
     void *rooms, *strips = NULL, *memory = NULL;
@@ -397,7 +399,7 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
     int64_t widest = model->config.hidden;
     const int64_t units = count * es_strips(n), rows = n < ES_STRIP ? n : ES_STRIP;
     const int threads = es_parallel_threads(exec, units);
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     void *memory;
     if (n < 1 || n > model->config.positions)
         return es_fail(err, ES_E_RANGE, "forward.length", "a block has 1 to `positions` tokens",

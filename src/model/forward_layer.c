@@ -15,8 +15,10 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "linalg/dense.h"
 #include "model/forward_inside.h"
+#include "policy/policy.h"
 
 /* A layer of a block while it runs. */
 typedef struct pass {

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "linalg/dense.h"
 #include "model/forward_inside.h"
 

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "model/arch.h"
 #include "model/gguf_model.h"
-#include "model/safetensors_inside.h"
+#include "checkpoint/safetensors_inside.h"
 
 enum { NAME_MOST = 96, RATES_MOST = 2048 };
 

@@ -2,7 +2,7 @@
 #ifndef ES_MODEL_GGUF_MODEL_H
 #define ES_MODEL_GGUF_MODEL_H
 
-#include "model/gguf_inside.h"
+#include "checkpoint/gguf_inside.h"
 
 /*! es_gguf_config() : what config.json would say, from the values of a file and the shape of its
  *  embeddings. Architectures are llama and qwen2. A value of the architecture that is not known

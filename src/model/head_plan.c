@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/plan.h"
 #include "model/sparse_head.h"
+#include "policy/policy.h"
 
 /* ---- making one ---- */
 
@@ -39,7 +41,7 @@ static void copy_shape(es_plan *plan, const es_model_config *c)
     plan->causal = c->causal;
 }
 
-es_status es_plan_new(const es_model_config *config, int64_t context, es_budget *budget,
+es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_limit *budget,
                       es_plan **out, es_error *err)
 {
     void *memory;
@@ -163,7 +165,7 @@ static bool parts_hold(const es_plan *plan, const es_policy_spec *spec, double k
 {
     const double slack = plan->causal ? 0.0 : SLACK, keys = (double)spec->keys;
     const bool in_blocks =
-        spec->span != ES_POLICY_UNSET && !(es_policy_needs(spec->policy) & ES_POLICY_OBSERVED);
+        spec->span != ES_POLICY_UNSET && !(es_policy_inputs(spec->policy) & ES_POLICY_OBSERVED);
     return kept <= keys && (kept >= keys - slack || in_blocks);
 }
 
@@ -199,7 +201,7 @@ static es_status check_keys(const es_plan *plan, es_plan_origin origin, int64_t 
         return fail_head(plan, origin, i,
                          status == ES_E_UNSUPPORTED ? ES_E_UNSUPPORTED : ES_E_FORMAT, why.rule,
                          why.hint, err, "%s", why.message);
-    if (es_policy_needs(spec->policy) & ES_POLICY_MEASURED)
+    if (es_policy_inputs(spec->policy) & ES_POLICY_MEASURED)
         return fail_head(plan, origin, i, ES_E_UNSUPPORTED, "plan.policy", "use another policy",
                          err, "policy %s keeps no set of keys", es_policy_name(spec->policy));
     if (!is_full(spec) && (spec->keys < 1 || spec->keys > sees))

@@ -11,7 +11,7 @@ enum { ES_PLAN_BYTES = 1 << 24 }; /* of a file: 65000 heads; real plans have som
 
 /*! es_plan_parse() : es_plan_load() of text[0 .. size), which need not end in NUL; `file` is for
  *  messages. *out is NULL after a failure. */
-es_status es_plan_parse(const void *text, size_t size, const char *file, es_budget *budget,
+es_status es_plan_parse(const void *text, size_t size, const char *file, es_mem_limit *budget,
                         es_plan **out, es_error *err);
 
 /* Where a plan's heads stand in its file, for messages. Zero: nowhere. */

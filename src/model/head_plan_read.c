@@ -10,8 +10,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "checkpoint/json.h"
 #include "model/head_plan.h"
-#include "model/json.h"
+#include "model/plan.h"
+#include "policy/policy.h"
 #include "store/file.h"
 
 enum { WORD_MOST = 64, FIELDS_MOST = 16 };
@@ -256,7 +258,7 @@ static es_status understand_head(reading *r, size_t at, const said *s, es_plan_h
 
 static es_status make_room(reading *r)
 {
-    es_budget *b = r->plan->budget;
+    es_mem_limit *b = r->plan->budget;
     const int64_t needed = r->count + 1;
     es_error *err = r->j.err;
     ES_TRY(es_mem_grow(b, (void **)&r->plan->head, &r->room, needed, sizeof *r->plan->head,
@@ -475,7 +477,7 @@ static es_status take_plan(reading *r)
     return check_totals(r);
 }
 
-es_status es_plan_parse(const void *text, size_t size, const char *file, es_budget *budget,
+es_status es_plan_parse(const void *text, size_t size, const char *file, es_mem_limit *budget,
                         es_plan **out, es_error *err)
 {
     reading r = {.j = {.bytes = text, .end = size, .file = file, .rule = "plan", .err = err}};
@@ -494,7 +496,7 @@ es_status es_plan_parse(const void *text, size_t size, const char *file, es_budg
     return status;
 }
 
-es_status es_plan_load(const char *path, es_budget *budget, es_plan **out, es_error *err)
+es_status es_plan_load(const char *path, es_mem_limit *budget, es_plan **out, es_error *err)
 {
     void *text;
     size_t size;

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/unicode.h"
 #include "model/head_plan.h"
-#include "model/unicode.h"
+#include "model/plan.h"
+#include "policy/policy.h"
 #include "store/file.h"
 
 /* A draft with a buffer; after a failure nothing more is written. */

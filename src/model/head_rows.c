@@ -1,12 +1,13 @@
 /* head_rows.c : queries, keys and values of one head, from what its attention is given. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "linalg/linalg.h"
+#include "model/model.h"
 #include "model/model_inside.h"
 
-#include <esscher/linalg.h>
-
 /* out (n, k) = x w' + b. */
-static es_status project(const es_view *x, const es_view *w, const es_view *b, es_budget *budget,
+static es_status project(const es_view *x, const es_view *w, const es_view *b, es_mem_limit *budget,
                          double *out, es_error *err)
 {
     const es_view down = es_view_transpose(w);
@@ -32,7 +33,7 @@ static void norm_rows(const es_model *m, const es_linear *norm, const es_head_ro
 }
 
 es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head, const es_view *x,
-                             es_budget *budget, double *q, double *k, double *v, es_error *err)
+                             es_mem_limit *budget, double *q, double *k, double *v, es_error *err)
 {
     const es_model_config *c = &model->config;
     const int64_t n = x->rows, half = c->rotary.width / 2;

@@ -9,9 +9,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "checkpoint/safetensors_inside.h"
 #include "model/gguf_model.h"
+#include "model/model.h"
 #include "model/model_inside.h"
-#include "model/safetensors_inside.h"
 #include "store/file.h"
 
 enum { PATH_MOST = 4096, FILE_MOST = 64, NAME_MOST = 256 };

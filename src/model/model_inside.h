@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 #include <esscher/model.h>
-#include <esscher/safetensors.h>
 
+#include "checkpoint/safetensors.h"
 #include "model/arch.h"
 
-/* ---- weights (checkpoint.c) ---- */
+/* ---- weights (model/weights.c) ---- */
 
 typedef struct es_linear {
     void *w; /* (outputs, inputs); a norm's scale (outputs); NULL: the model has no such part */
@@ -34,7 +34,7 @@ struct es_model {
     const es_arch *arch;
     es_model_config config;
     es_dtype precision;
-    es_budget *budget;
+    es_mem_limit *budget;
     char *folder;
     const es_activation *activation; /* between `up` and `down` */
     bool nonfinite;                  /* NaN or Inf is among the weights, and was allowed */

@@ -1,5 +1,5 @@
 /* pool.c : a finished pool, read. */
-#include <esscher/pool.h>
+#include "model/pool.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "model/pool_files.h"
 #include "stats/average.h"
 #include "store/npy_rows.h"
+#include "store/run.h"
 
 /* ---- what it is ---- */
 

@@ -1,5 +1,5 @@
 /* pool_build.c : texts, through the model, into the files of a pool. */
-#include <esscher/pool.h>
+#include "model/pool.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,10 +12,13 @@
 #include <esscher/run.h>
 
 #include "base/error.h"
+#include "base/executor.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "model/model.h"
 #include "model/pool_files.h"
 #include "store/file.h"
+#include "store/run.h"
 
 /* Everything one build works on. */
 typedef struct build {
@@ -49,7 +52,7 @@ static es_status add_sums(build *b, es_error *err)
     const int64_t L = b->config->layers;
     char(*names)[NAME] = NULL;
     const char **columns = NULL;
-    es_budget *budget = b->exec.budget;
+    es_mem_limit *budget = b->exec.budget;
     es_status status = es_mem_array(budget, L, 1, NAME, "names", (void **)&names, err);
     if (status == ES_OK)
         status = es_mem_array(budget, L, 1, sizeof *columns, "names", (void **)&columns, err);
@@ -258,7 +261,7 @@ static es_status open_files(build *b, es_error *err)
 static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
-    es_budget *budget = b->exec.budget;
+    es_mem_limit *budget = b->exec.budget;
     ES_TRY(es_mem_array(budget, ES_POOL_BATCH * c->layers, b->length * c->hidden, sizeof(float),
                         "hidden states", (void **)&b->inputs, err));
     ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
@@ -485,7 +488,7 @@ static es_status finish(build *b, es_error *err)
 static es_status prepare(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
-    es_budget *budget = b->exec.budget;
+    es_mem_limit *budget = b->exec.budget;
     const es_exec quiet = {.budget = budget}; /* progress counts blocks */
     ES_TRY(es_pool_text_read(b->spec, &quiet, b->rank != 0, &b->text, err));
     if (b->spec->keep) {
@@ -514,7 +517,7 @@ static es_status build_all(build *b, es_error *err)
 
 static void release(build *b)
 {
-    es_budget *budget = b->exec.budget;
+    es_mem_limit *budget = b->exec.budget;
     for (int64_t l = 0; b->layers && l < b->config->layers; l++)
         es_npy_rows_close(&b->layers[l]);
     for (int64_t l = 0; b->kept && l < b->config->layers; l++)

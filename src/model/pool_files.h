@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-#include <esscher/pool.h>
 #include <esscher/run.h>
 
+#include "model/pool.h"
 #include "store/checksum.h"
 #include "store/npy_rows.h"
 
@@ -71,7 +71,7 @@ typedef struct es_pool_text {
  * (blocks + 1); es_mem_free(). */
 es_status es_pool_text_read(const es_pool_spec *spec, const es_exec *exec, bool counted,
                             es_pool_text *out, es_error *err);
-es_status es_pool_text_starts(const es_pool_text *text, es_budget *budget, int64_t **out,
+es_status es_pool_text_starts(const es_pool_text *text, es_mem_limit *budget, int64_t **out,
                               es_error *err);
 
 /*! es_pool_has_specials() : are rows of all special tokens in the pool? */
@@ -107,8 +107,8 @@ typedef struct es_pool_kept {
 /*! es_pool_kept_make() : what spec->keep wants of every layer, out (layers), each to be freed with
  *  es_mem_free(). @return : ES_OK; ES_E_RANGE (pool.keep) for rows that are none; ES_E_EMPTY
  *  (pool.keep) for none at all; what spec->keep returns. */
-es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text, es_budget *budget,
-                            es_pool_kept *out, es_error *err);
+es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text,
+                            es_mem_limit *budget, es_pool_kept *out, es_error *err);
 
 /*! es_pool_kept_find() : the place of the first kept row that is `row` or comes after it. */
 int64_t es_pool_kept_find(const es_pool_kept *kept, int64_t row);

@@ -36,7 +36,7 @@ static es_status tidy(es_pool_kept *kept, int64_t layer, int64_t tokens, es_erro
 }
 
 static es_status keep_layer(const es_pool_spec *spec, const es_pool_info *about,
-                            const int64_t *starts, int64_t layer, es_budget *budget,
+                            const int64_t *starts, int64_t layer, es_mem_limit *budget,
                             es_pool_kept *out, es_error *err)
 {
     int64_t most;
@@ -47,8 +47,8 @@ static es_status keep_layer(const es_pool_spec *spec, const es_pool_info *about,
     return tidy(out, layer, about->tokens, err);
 }
 
-es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text, es_budget *budget,
-                            es_pool_kept *out, es_error *err)
+es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text,
+                            es_mem_limit *budget, es_pool_kept *out, es_error *err)
 {
     const es_model_config *c = es_model_config_of(spec->model);
     const es_pool_info about = {.tokens = text->rows,

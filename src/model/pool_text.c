@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "model/model.h"
 #include "model/model_inside.h"
 #include "model/pool_files.h"
 
@@ -33,7 +34,7 @@ static es_status remove_short(int64_t left_out, es_blocks *b, es_error *err)
 es_status es_pool_text_read(const es_pool_spec *s, const es_exec *exec, bool counted,
                             es_pool_text *out, es_error *err)
 {
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
     const es_blocks_spec spec = {.tokenizer = s->tokenizer,
                                  .texts = s->texts,
@@ -63,7 +64,7 @@ es_status es_pool_text_read(const es_pool_spec *s, const es_exec *exec, bool cou
     return ES_OK;
 }
 
-es_status es_pool_text_starts(const es_pool_text *text, es_budget *budget, int64_t **out,
+es_status es_pool_text_starts(const es_pool_text *text, es_mem_limit *budget, int64_t **out,
                               es_error *err)
 {
     const int64_t count = text->blocks.count + 1;
@@ -97,8 +98,8 @@ static double forward_flops(const es_model *model, const es_blocks *blocks)
 }
 
 /* Rows that are kept of all layers. */
-static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text, es_budget *budget,
-                            double *out, es_error *err)
+static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text,
+                            es_mem_limit *budget, double *out, es_error *err)
 {
     const int64_t layers = es_model_config_of(spec->model)->layers;
     es_pool_kept *kept;

@@ -26,7 +26,7 @@ static es_status tell(const walk *w, double done, double total, es_error *err)
     return ES_OK;
 }
 
-static es_budget *budget_of(const walk *w) { return w->exec ? w->exec->budget : NULL; }
+static es_mem_limit *budget_of(const walk *w) { return w->exec ? w->exec->budget : NULL; }
 
 /* ---- rows that are on disk ---- */
 

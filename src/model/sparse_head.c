@@ -19,14 +19,16 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "linalg/dense.h"
+#include "policy/policy.h"
 #include "stats/weigh.h"
 
 enum { CHUNK = 64 }; /* queries whose scores are one product */
 
 /* ---- memory ---- */
 
-es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_budget *budget,
+es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_mem_limit *budget,
                              es_sparse_room *room, es_error *err)
 {
     *room = (es_sparse_room){.budget = budget, .size = size, .longest = n};
@@ -400,7 +402,7 @@ es_status es_sparse_attend(es_sparse_room *room, int64_t count, const es_policy_
                            es_past past, const es_address *first, const es_view *k,
                            const es_view *v, es_sparse_found *found, es_error *err)
 {
-    const unsigned needs = es_policy_needs(spec->policy);
+    const unsigned needs = es_policy_inputs(spec->policy);
     asked a = {.spec = spec,
                .needs = needs,
                .past = past,

@@ -14,7 +14,7 @@ typedef struct es_sharing_head {
 
 /* What one thread works in; sized for the longest block. */
 typedef struct es_sparse_room {
-    es_budget *budget;
+    es_mem_limit *budget;
     es_sharing_head *heads; /* (size) to be filled in by who asks */
     int64_t size;           /* heads that share keys and values, at most */
     int64_t longest;        /* tokens */
@@ -39,7 +39,7 @@ typedef struct es_sparse_room {
 /*! es_sparse_room_new() : for blocks of up to n tokens and up to `size` heads of dimension dk that
  *  share keys. *room may be freed whatever is returned. O(size n dk) memory, and O(n span) while
  * the past is looked at: es_model_sparse_bytes(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_budget *budget,
+es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_mem_limit *budget,
                              es_sparse_room *room, es_error *err);
 void es_sparse_room_free(es_sparse_room *room);
 

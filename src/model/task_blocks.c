@@ -2,12 +2,13 @@
  * together. */
 #include <string.h>
 
-#include <esscher/experiment.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/tasks.h"
+#include "random/experiment.h"
+#include "random/random.h"
 
 /* The experiment of the address space whose cells are labels: which texts go together. */
 enum { SHUFFLE = ES_EXPERIMENT_DOWNSTREAM + 1 };
@@ -18,7 +19,7 @@ typedef struct maker {
     const es_task_spec *spec;
     es_tokenizer_info info;
     es_task_blocks *out;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_arena arena;
     int64_t room; /* ids of text in a block */
     int32_t *ids; /* of all texts */
@@ -223,7 +224,7 @@ static es_status make(maker *m, es_error *err)
     return make_blocks(m, err);
 }
 
-es_status es_tasks_encode(const es_tasks *tasks, const es_task_spec *spec, es_budget *budget,
+es_status es_tasks_encode(const es_tasks *tasks, const es_task_spec *spec, es_mem_limit *budget,
                           es_task_blocks *out, es_error *err)
 {
     const es_tokenizer_info info = es_tokenizer_frame(spec->tokenizer);

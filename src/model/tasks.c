@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/unicode.h"
+#include "base/unicode.h"
 #include "store/file.h"
 
 /* Where the reader stands. */
@@ -192,7 +192,7 @@ static es_status begin(const char *text, size_t size, const char *file, reader *
 }
 
 es_status es_tasks_parse(const char *text, size_t size, const char *file,
-                         const es_model_config *config, es_budget *budget, es_tasks *out,
+                         const es_model_config *config, es_mem_limit *budget, es_tasks *out,
                          es_error *err)
 {
     reader r;
@@ -234,7 +234,7 @@ static es_status read_paragraphs(reader *r, es_tasks *out, es_error *err)
 
 /* ---- files ---- */
 
-static es_status load_bytes(const char *path, es_budget *budget, es_tasks *out, size_t *size,
+static es_status load_bytes(const char *path, es_mem_limit *budget, es_tasks *out, size_t *size,
                             es_error *err)
 {
     uint64_t bytes;
@@ -248,7 +248,7 @@ static es_status load_bytes(const char *path, es_budget *budget, es_tasks *out, 
 }
 
 /* `config` NULL: paragraphs. */
-static es_status load(const char *path, const es_model_config *config, es_budget *budget,
+static es_status load(const char *path, const es_model_config *config, es_mem_limit *budget,
                       es_tasks *out, es_error *err)
 {
     reader r;
@@ -263,13 +263,13 @@ static es_status load(const char *path, const es_model_config *config, es_budget
     return status;
 }
 
-es_status es_tasks_load(const char *path, const es_model_config *config, es_budget *budget,
+es_status es_tasks_load(const char *path, const es_model_config *config, es_mem_limit *budget,
                         es_tasks *out, es_error *err)
 {
     return load(path, config, budget, out, err);
 }
 
-es_status es_tasks_paragraphs(const char *path, es_budget *budget, es_tasks *out, es_error *err)
+es_status es_tasks_paragraphs(const char *path, es_mem_limit *budget, es_tasks *out, es_error *err)
 {
     return load(path, NULL, budget, out, err);
 }

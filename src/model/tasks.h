@@ -15,8 +15,9 @@
 #define ES_MODEL_TASKS_H
 
 #include <esscher/model.h>
-#include <esscher/pool.h>
 #include <esscher/tokenizer.h>
+
+#include "model/pool.h"
 
 enum { ES_TASKS_BYTES = 1 << 26 }; /* of a file: far beyond any test set, far below memory */
 
@@ -28,7 +29,7 @@ typedef struct es_task {
 } es_task;
 
 typedef struct es_tasks {
-    es_budget *budget;
+    es_mem_limit *budget;
     void *file; /* bytes that the texts are in, if they are ours */
     int64_t count, room;
     es_task *at;
@@ -42,17 +43,17 @@ typedef struct es_tasks {
  *  tasks.blank (a blank line before the last text); ES_E_EMPTY (tasks.rows); ES_E_LIMIT,
  *  ES_E_MEMORY. */
 es_status es_tasks_parse(const char *text, size_t size, const char *file,
-                         const es_model_config *config, es_budget *budget, es_tasks *out,
+                         const es_model_config *config, es_mem_limit *budget, es_tasks *out,
                          es_error *err);
 
 /*! es_tasks_load() : the same of a file of at most ES_TASKS_BYTES bytes. @return : also ES_E_IO;
  *  ES_E_LIMIT (tasks.size) before anything is read; ES_E_UNSUPPORTED as es_text_check(). */
-es_status es_tasks_load(const char *path, const es_model_config *config, es_budget *budget,
+es_status es_tasks_load(const char *path, const es_model_config *config, es_mem_limit *budget,
                         es_tasks *out, es_error *err);
 
 /*! es_tasks_paragraphs() : the paragraphs of a text, which blank lines divide, without labels.
  *  @return : as es_tasks_load(), without the rules of lines. */
-es_status es_tasks_paragraphs(const char *path, es_budget *budget, es_tasks *out, es_error *err);
+es_status es_tasks_paragraphs(const char *path, es_mem_limit *budget, es_tasks *out, es_error *err);
 
 void es_tasks_free(es_tasks *tasks);
 
@@ -84,7 +85,7 @@ typedef struct es_task_blocks {
  *  model is not kept beyond it, whatever its length. O(bytes). Release with es_task_blocks_free().
  *  @return : ES_OK; ES_E_EMPTY (tasks.tokens) for a labelled text without a token, naming its line,
  *  or if there is no block at all; ES_E_RANGE; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_tasks_encode(const es_tasks *tasks, const es_task_spec *spec, es_budget *budget,
+es_status es_tasks_encode(const es_tasks *tasks, const es_task_spec *spec, es_mem_limit *budget,
                           es_task_blocks *out, es_error *err);
 void es_task_blocks_free(es_task_blocks *blocks);
 

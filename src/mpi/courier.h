@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 
 /* What precedes the bytes of every message. */
 typedef struct letter_head {

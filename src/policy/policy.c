@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "policy/policy.h"
 #include "policy/policy_row.h"
 
 /* ---- specs ---- */
@@ -184,7 +185,7 @@ static es_status check_needs(const es_policy *policy, const es_policy_query *que
 
 /* ---- choices ---- */
 
-static es_status make_room(es_choice *choice, int64_t n, es_budget *budget, es_error *err)
+static es_status make_room(es_choice *choice, int64_t n, es_mem_limit *budget, es_error *err)
 {
     if (choice->room < n) {
         es_choice_free(choice);
@@ -207,7 +208,7 @@ static es_status make_room(es_choice *choice, int64_t n, es_budget *budget, es_e
 }
 
 es_status es_policy_choose(const es_policy_spec *spec, const es_policy_query *query,
-                           es_budget *budget, es_choice *choice, es_error *err)
+                           es_mem_limit *budget, es_choice *choice, es_error *err)
 {
     if (!spec || !query || !choice)
         return es_fail(err, ES_E_ARGUMENT, "policy.null", "a spec, a query and a choice",

@@ -4,11 +4,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "policy/policy_row.h"
+#include "random/random.h"
 
 /* Uniforms of EACH: keys of one token, so that rows of them are made at a time. */
 enum { KEYS_OF_TOKEN = 256 };
 
-static es_status make_room(es_kept *kept, int64_t count, es_budget *budget, es_error *err)
+static es_status make_room(es_kept *kept, int64_t count, es_mem_limit *budget, es_error *err)
 {
     kept->count = 0;
     if (count <= kept->room)

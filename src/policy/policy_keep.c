@@ -1,6 +1,7 @@
 /* policy_keep.c : the sets of keys that policies are made of. */
 #include <stddef.h>
 
+#include "policy/policy.h"
 #include "policy/policy_row.h"
 
 /* ---- parts ---- */

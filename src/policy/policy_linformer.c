@@ -6,7 +6,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "policy/policy.h"
 #include "policy/policy_row.h"
+#include "random/random.h"
 
 const es_policy es_policy_row_linformer = {
     .name = "linformer",
@@ -26,7 +29,7 @@ static es_status add_row(const es_address *at, const double *x, int64_t dim, int
 }
 
 es_status es_linformer_project(const es_view *x, int64_t rows, const es_address *at,
-                               es_budget *budget, double *out, es_error *err)
+                               es_mem_limit *budget, double *out, es_error *err)
 {
     if (!x || !at || !out)
         return es_fail(err, ES_E_ARGUMENT, "policy.null", "rows, an address and out",

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "random/blocks.h"
+#include "random/random.h"
 
 /* A round mixes the worse the smaller the rectangle. Enumeration, with ideal keyed functions, gives
  * the distance from a uniform law on all permutations: in the 2 x 2 rectangle (counts 3 and 4) each

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "random/blocks.h"
 #include "random/elementary.h"
+#include "random/random.h"
 
 enum {
     OWN = 64,           /* lanes of an element */

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "random/blocks.h"
 #include "random/elementary.h"
+#include "random/random.h"
 
 enum { CELL_BITS = 48, TOKEN_BITS = 40, STAGE = 1024 };
 

@@ -211,7 +211,7 @@ static void tick(desk *d)
     if (!e->progress || now - d->told < TICK)
         return;
     d->told = now;
-    const bool alone = d->work->alone;
+    const bool alone = d->work->one_thread_per_cell;
     if (e->progress(e->progress_user, alone ? (double)d->done : d->part,
                     alone ? (double)d->work->count : d->whole)) {
         es_error err = {0};
@@ -283,7 +283,7 @@ static void put(desk *d, int64_t order, es_status status, const double *numbers,
         d->state[order] = DONE;
         fail(d, status == ES_E_INTERRUPTED ? -1 : order, status, err);
     }
-    if (d->work->alone)
+    if (d->work->one_thread_per_cell)
         tick(d);
     pthread_cond_broadcast(&d->news);
     pthread_mutex_unlock(&d->lock);
@@ -296,9 +296,9 @@ static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
     const es_work *w = d->work;
     es_exec exec = d->exec;
     (void)unit;
-    exec.progress = exec.progress && !w->alone ? locked_progress : NULL;
+    exec.progress = exec.progress && !w->one_thread_per_cell ? locked_progress : NULL;
     exec.progress_user = d;
-    exec.threads = w->alone ? 1 : exec.threads;
+    exec.threads = w->one_thread_per_cell ? 1 : exec.threads;
     for (int64_t order; (order = take(d)) >= 0;) {
         const int64_t piece = w->pieces[d->order[order]];
         double *numbers = w->room ? w->room(w->user, piece) : d->scratch + thread * w->numbers;
@@ -395,8 +395,9 @@ es_status es_desk_run(es_ranks *r, const es_work *work, const es_exec *exec, es_
               .whole = 1.0,
               .lock = PTHREAD_MUTEX_INITIALIZER,
               .news = PTHREAD_COND_INITIALIZER};
-    const int threads =
-        work->alone ? es_parallel_threads(exec, work->count > 0 ? work->count : 1) : 1;
+    const int threads = work->one_thread_per_cell
+                            ? es_parallel_threads(exec, work->count > 0 ? work->count : 1)
+                            : 1;
     const es_status status = run_list(&d, threads, err);
     pthread_cond_destroy(&d.news);
     pthread_mutex_destroy(&d.lock);

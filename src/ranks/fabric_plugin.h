@@ -3,7 +3,7 @@
 #ifndef ES_RANKS_FABRIC_PLUGIN_H
 #define ES_RANKS_FABRIC_PLUGIN_H
 
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 
 /* Counts up whenever anything below, or es_fabric, changes. */
 enum { ES_FABRIC_ABI = 1 };

@@ -2,7 +2,7 @@
 #ifndef ES_RANKS_LAUNCHER_H
 #define ES_RANKS_LAUNCHER_H
 
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 
 typedef enum es_launcher_kind {
     ES_LAUNCHER_NONE = 0,

@@ -10,7 +10,7 @@
 #ifndef ES_RANKS_INSIDE_H
 #define ES_RANKS_INSIDE_H
 
-#include <esscher/ranks.h>
+#include <esscher/executor.h>
 
 typedef enum es_letter_kind {
     ES_LETTER_NONE = 0,

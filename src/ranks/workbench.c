@@ -209,9 +209,9 @@ static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
     double *numbers = b->numbers + thread * w->numbers;
     es_rank_piece task;
     (void)unit;
-    exec.progress = w->alone ? NULL : piece_progress;
+    exec.progress = w->one_thread_per_cell ? NULL : piece_progress;
     exec.progress_user = b;
-    exec.threads = w->alone ? 1 : exec.threads;
+    exec.threads = w->one_thread_per_cell ? 1 : exec.threads;
     while (take(b, &task)) {
         const double since = es_seconds();
         const es_status status = w->compute(w->user, task.piece, &exec, numbers, err);
@@ -248,7 +248,7 @@ es_status es_workbench_run(es_ranks *r, const es_work *work, const es_exec *exec
                    .exec = *exec,
                    .lock = PTHREAD_MUTEX_INITIALIZER,
                    .news = PTHREAD_COND_INITIALIZER};
-    const int threads = work->alone ? es_parallel_threads(exec, INT64_MAX) : 1;
+    const int threads = work->one_thread_per_cell ? es_parallel_threads(exec, INT64_MAX) : 1;
     const es_status status = run_list(&b, threads, err);
     pthread_cond_destroy(&b.news);
     pthread_mutex_destroy(&b.lock);

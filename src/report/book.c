@@ -320,7 +320,7 @@ static es_status naming(const es_book *book, es_status status, es_error *err)
     return status;
 }
 
-es_status es_book_open(es_book *book, const char *path, es_budget *budget, es_error *err)
+es_status es_book_open(es_book *book, const char *path, es_mem_limit *budget, es_error *err)
 {
     *book = (es_book){.path = path, .budget = budget};
     ES_TRY(es_run_open(path, &book->run, err));

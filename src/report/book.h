@@ -41,12 +41,12 @@ typedef struct es_book {
     es_book_table *tables;
     int64_t count;   /* views that are here */
     int64_t missing; /* views beyond ES_BOOK_TABLES */
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_book;
 
 /*! es_book_open() : the run and what it found, without its tables. @return : as es_run_open(),
  * naming the file. */
-es_status es_book_open(es_book *book, const char *path, es_budget *budget, es_error *err);
+es_status es_book_open(es_book *book, const char *path, es_mem_limit *budget, es_error *err);
 
 /*! es_book_read() : all tables, into memory that es_book_forget() gives back. O(file). */
 es_status es_book_read(es_book *book, es_error *err);

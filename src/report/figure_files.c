@@ -50,7 +50,7 @@ static void put_run(es_sink *s, const es_book *book)
 }
 
 /* One run's tables are in memory at a time. */
-static es_status put_runs(es_sink *s, const char *const *runs, int64_t count, es_budget *budget,
+static es_status put_runs(es_sink *s, const char *const *runs, int64_t count, es_mem_limit *budget,
                           es_error *err)
 {
     es_sink_put(s, "[");
@@ -70,7 +70,7 @@ static es_status put_runs(es_sink *s, const char *const *runs, int64_t count, es
     return es_sink_flush(s);
 }
 
-static es_status write_data(int fd, const char *const *runs, int64_t count, es_budget *budget,
+static es_status write_data(int fd, const char *const *runs, int64_t count, es_mem_limit *budget,
                             es_error *err)
 {
     void *memory;
@@ -193,7 +193,7 @@ static es_status fail_answer(es_error *err)
                    "node gave back something else than figures");
 }
 
-static es_status read_answer(int fd, es_budget *budget, parcel *out, es_error *err)
+static es_status read_answer(int fd, es_mem_limit *budget, parcel *out, es_error *err)
 {
     struct stat st;
     void *memory;
@@ -212,7 +212,7 @@ static es_status read_answer(int fd, es_budget *budget, parcel *out, es_error *e
     return ES_OK;
 }
 
-static es_status open_parcel(parcel *p, es_budget *budget, es_error *err)
+static es_status open_parcel(parcel *p, es_mem_limit *budget, es_error *err)
 {
     parcel_file file;
     for (size_t at = 0; at < p->size;) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/format.h"
 #include "report/mathml.h"
 #include "report/page_table.h"
 

@@ -149,7 +149,7 @@ static void choose_series(const es_run_table *t, series *w, int64_t most, row_ch
         (long long)kept, (long long)w->count, (long long)out->count, (long long)t->rows, keys);
 }
 
-static es_status choose(const es_run_table *t, es_page_room *room, es_budget *budget,
+static es_status choose(const es_run_table *t, es_page_room *room, es_mem_limit *budget,
                         row_choice *out, es_error *err)
 {
     const int64_t cols = t->cols > 0 ? t->cols : 1, most = room->values / 2 / cols;

@@ -6,7 +6,7 @@
 #ifndef ES_STATS_CONTEXT_CURVE_H
 #define ES_STATS_CONTEXT_CURVE_H
 
-#include <esscher/context.h>
+#include "stats/context.h"
 
 /* Points, with contexts in units of their geometric mean, so that powers stay near 1. */
 typedef struct es_points {

@@ -256,7 +256,7 @@ static es_status fit_curve(fit_job *f, const double *c, const double *L, const d
 }
 
 es_status es_context_fit_points(const double *c, const double *L, const double *se, int64_t count,
-                                const es_context_opts *opts, es_budget *budget, double *weights,
+                                const es_context_opts *opts, es_mem_limit *budget, double *weights,
                                 es_context_fit *out, es_error *err)
 {
     es_context_opts o = opts ? *opts : (es_context_opts){0};

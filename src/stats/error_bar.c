@@ -1,5 +1,5 @@
 /* error_bar.c : the error of one output from what blocks of keys contribute (THEORY 9 (E3)). */
-#include <esscher/error_bar.h>
+#include "stats/error_bar.h"
 
 #include <math.h>
 

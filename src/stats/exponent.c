@@ -1,6 +1,6 @@
 /* exponent.c : the local exponent (THEORY 6) of one query, from its gaps; gaps from keys; and of
  * many queries, each its own unit of work, pooled. */
-#include <esscher/exponent.h>
+#include "stats/exponent.h"
 
 #include <float.h>
 #include <math.h>
@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "base/view_at.h"
 #include "stats/average.h"
 #include "stats/special.h"
@@ -357,7 +358,7 @@ es_status es_exponent_queries(const es_view *keys, const es_view *queries,
     if (!keys || !j.queries || !pool)
         return es_fail(err, ES_E_ARGUMENT, "exponent.null", "", "keys, queries or pool is NULL");
     ES_TRY(check_job(keys, j.queries, &j.o, err));
-    es_budget *budget = j.o.exec ? j.o.exec->budget : NULL;
+    es_mem_limit *budget = j.o.exec ? j.o.exec->budget : NULL;
     const int64_t m = j.queries->rows;
     es_exponent *own = NULL;
     es_status status =

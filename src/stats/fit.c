@@ -1,6 +1,6 @@
 /* fit.c : the line through errors on logarithmic axes, and the psi_2 norm of a sample. Replicates
  * of such lines are in replicates.c. */
-#include <esscher/fit.h>
+#include "stats/fit.h"
 
 #include <math.h>
 

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "stats/moments.h"
 
 size_t es_moments_bytes(int64_t dim)
 {
@@ -16,7 +17,7 @@ size_t es_moments_bytes(int64_t dim)
                : SIZE_MAX;
 }
 
-es_status es_moments_new(int64_t dim, es_budget *budget, es_moments *out, es_error *err)
+es_status es_moments_new(int64_t dim, es_mem_limit *budget, es_moments *out, es_error *err)
 {
     void *mean = NULL, *scatter = NULL, *scratch = NULL;
     *out = (es_moments){0};

@@ -1,5 +1,5 @@
 /* multiple.c : differences of measurements with errors from few groups, and many of them. */
-#include <esscher/multiple.h>
+#include "stats/multiple.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,16 +6,15 @@
  * move gives the test of a power law. Weights are estimated anew each time, for at few replicates
  * they are most of the noise.
  */
-#include <esscher/fit.h>
+#include "stats/fit.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/multiple.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "stats/average.h"
+#include "stats/multiple.h"
 #include "stats/special.h"
 
 enum { MOST_REPLICATES = 1 << 18 };
@@ -282,7 +281,7 @@ static es_status check_job(const job *j, double level, es_error *err)
     return ES_OK;
 }
 
-static es_status new_job(job *j, es_budget *budget, double **q, es_error *err)
+static es_status new_job(job *j, es_mem_limit *budget, double **q, es_error *err)
 {
     const int64_t degrees = MOST_BENDS + 2;
     ES_TRY(es_mem_array(budget, j->R, 1 + MOST_BENDS, sizeof(double), "replicates",

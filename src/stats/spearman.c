@@ -79,7 +79,7 @@ static es_spearman correlate(const double *a, const double *b, int64_t n, int64_
 }
 
 es_status es_spearman_of(const double *x, const double *y, const int64_t *groups, int64_t count,
-                         es_budget *budget, es_spearman *out, es_error *err)
+                         es_mem_limit *budget, es_spearman *out, es_error *err)
 {
     es_arena arena = {.budget = budget};
     void *places, *ranks;

@@ -21,6 +21,6 @@ typedef struct es_spearman {
  *  fewer than 4 pairs beyond the groups. O(count ln count + count groups). @return : ES_OK;
  * ES_E_NONFINITE (spearman.finite) with err->row; ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_spearman_of(const double *x, const double *y, const int64_t *groups, int64_t count,
-                         es_budget *budget, es_spearman *out, es_error *err);
+                         es_mem_limit *budget, es_spearman *out, es_error *err);
 
 #endif

@@ -1,19 +1,19 @@
 /* tail_sample.c : how heavy the tails of one sample are (THEORY 9): proxy, Hill, psi_2, and the
  * same of Gaussian samples, against which they are judged. */
-#include <esscher/tail_sample.h>
+#include "stats/tail_sample.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include <esscher/experiment.h>
-#include <esscher/fit.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "random/experiment.h"
 #include "stats/average.h"
+#include "stats/fit.h"
 #include "stats/special.h"
 
 /* ---- the proxy ---- */
@@ -205,7 +205,7 @@ static es_status check_sample(const double *x, int64_t n, es_tails_side side, es
     return ES_OK;
 }
 
-es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_budget *budget,
+es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_mem_limit *budget,
                       es_tails *out, es_error *err)
 {
     const int64_t k = es_tails_hill_count(n);
@@ -334,7 +334,7 @@ typedef struct controls {
     const double *spectrum; /* (dim) of norms; NULL: numbers */
     int64_t n, dim;
     uint64_t seed;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_tails *draws;
 } controls;
 

@@ -226,7 +226,7 @@ static int64_t count_lines(const char *text, size_t size)
     return lines;
 }
 
-es_status es_csv_parse(const char *text, size_t size, const char *file, es_budget *budget,
+es_status es_csv_parse(const char *text, size_t size, const char *file, es_mem_limit *budget,
                        es_csv *out, es_error *err)
 {
     reader r = {.text = text, .end = text + size, .at = text, .file = file, .line = 1, .field = 1};
@@ -261,7 +261,7 @@ void es_csv_free(es_csv *table)
 
 /* ---- the file ---- */
 
-es_status es_csv_load(const char *path, es_budget *budget, es_csv *out, es_error *err)
+es_status es_csv_load(const char *path, es_mem_limit *budget, es_csv *out, es_error *err)
 {
     es_file file;
     char *text = NULL;

@@ -116,8 +116,8 @@ void es_file_close(es_file *file)
     file->fd = -1;
 }
 
-es_status es_file_load(const char *path, uint64_t most, es_budget *budget, void **out, size_t *size,
-                       es_error *err)
+es_status es_file_load(const char *path, uint64_t most, es_mem_limit *budget, void **out,
+                       size_t *size, es_error *err)
 {
     es_file file;
     *out = NULL;

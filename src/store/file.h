@@ -42,8 +42,8 @@ void es_file_close(es_file *file);
 /*! es_file_load() : a whole file of at most `most` bytes as new memory of `budget`, followed by a
  *  NUL that does not count; release with es_mem_free(). @return : ES_OK; as es_file_open() and
  *  es_file_read(); ES_E_LIMIT (file.size) if it is larger; ES_E_MEMORY. */
-es_status es_file_load(const char *path, uint64_t most, es_budget *budget, void **out, size_t *size,
-                       es_error *err);
+es_status es_file_load(const char *path, uint64_t most, es_mem_limit *budget, void **out,
+                       size_t *size, es_error *err);
 
 /*! es_file_may_create() : may `path` be created, or replaced if `overwrite`? Looked at before a
  *  run, so that hours of work do not end in a refusal. @return : ES_OK; ES_E_EXISTS; ES_E_IO if it

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "store/file.h"
+#include "store/npy.h"
 #include "store/npy_header.h"
 
 /* ---- reading ---- */
@@ -73,12 +74,12 @@ es_status es_npy_inspect_as(const char *path, es_npy_raw raw, es_npy_info *out, 
     return status;
 }
 
-es_status es_npy_load(const char *path, es_budget *budget, es_array *out, es_error *err)
+es_status es_npy_load(const char *path, es_mem_limit *budget, es_array *out, es_error *err)
 {
     return es_npy_load_as(path, ES_NPY_RAW_REFUSED, budget, out, err);
 }
 
-es_status es_npy_load_as(const char *path, es_npy_raw raw, es_budget *budget, es_array *out,
+es_status es_npy_load_as(const char *path, es_npy_raw raw, es_mem_limit *budget, es_array *out,
                          es_error *err)
 {
     es_file file;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/file.h"
+#include "store/run.h"
 #include "store/run_inside.h"
 
 static void free_run(es_run *run)

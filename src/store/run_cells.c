@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/checksum.h"
+#include "store/run.h"
 
 /* ---- batches ---- */
 

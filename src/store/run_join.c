@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/file.h"
+#include "store/run.h"
 #include "store/run_inside.h"
 
 /* ---- what a shard says of itself ---- */

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/checksum.h"
+#include "store/run.h"
 
 void es_run_now(char out[32])
 {
@@ -256,6 +257,14 @@ static void add_line(lines *l, const char *key, const char *before, const char *
     l->used += (size_t)wrote < room ? (size_t)wrote : room - 1;
 }
 
+/* Do two values of a parameter mean the same? Files written before version 0.3 call the default
+ * protocol and the default preset "house". */
+static bool same_value(const char *before, const char *now)
+{
+    return strcmp(before, now) == 0 ||
+           (strcmp(before, "house") == 0 && strcmp(now, "default") == 0);
+}
+
 static void diff(const es_run *run, const es_run_spec *spec, lines *l)
 {
     if (strcmp(run->command, spec->command) != 0)
@@ -263,7 +272,7 @@ static void diff(const es_run *run, const es_run_spec *spec, lines *l)
     for (int64_t i = 0; i < run->params_count; i++) {
         const es_run_pair *p = &run->params[i];
         const char *now = text_of(spec->params, spec->params_count, p->key);
-        if (!now || strcmp(now, p->text) != 0)
+        if (!now || !same_value(p->text, now))
             add_line(l, p->key, p->text, now);
     }
     for (int64_t i = 0; i < spec->params_count; i++) {

@@ -302,7 +302,7 @@ void es_run_table_free(es_run_table *table)
 }
 
 static es_status decode_reals(const unsigned char *data, size_t size, int64_t rows,
-                              es_budget *budget, es_run_column *c, es_error *err)
+                              es_mem_limit *budget, es_run_column *c, es_error *err)
 {
     void *memory;
     size_t expected;
@@ -316,7 +316,7 @@ static es_status decode_reals(const unsigned char *data, size_t size, int64_t ro
 
 /* Pointers and the strings they lead to, in one piece of memory. */
 static es_status decode_texts(const unsigned char *data, size_t size, int64_t rows,
-                              es_budget *budget, es_run_column *c, es_error *err)
+                              es_mem_limit *budget, es_run_column *c, es_error *err)
 {
     void *memory;
     size_t ends = 0;
@@ -415,7 +415,7 @@ static es_status read_head(es_run *run, const char *name, es_run_table *t, es_er
     return status;
 }
 
-es_status es_run_get_table(es_run *run, const char *name, es_budget *budget, es_run_table *out,
+es_status es_run_get_table(es_run *run, const char *name, es_mem_limit *budget, es_run_table *out,
                            es_error *err)
 {
     *out = (es_run_table){.budget = budget};

@@ -62,7 +62,7 @@ static bool is_numbered(const char *name, const char *before, const char *after)
     return digits > 0 && strcmp(name + length + digits, after) == 0;
 }
 
-/* The files of a pool (esscher/pool.h), and those that are to become one of them. */
+/* The files of a pool (model/pool.h), and those that are to become one of them. */
 static bool is_of_pool(const char *name)
 {
     static const char *const names[] = {"pool.run", "pool.run-journal", "pool.run.lock",

@@ -7,8 +7,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "table/sheet.h"
+#include "table/table.h"
 
-es_status es_answer_new(es_budget *budget, es_answer **out, es_error *err)
+es_status es_answer_new(es_mem_limit *budget, es_answer **out, es_error *err)
 {
     void *memory;
     *out = NULL;
@@ -23,7 +24,7 @@ void es_answer_free(es_answer *answer)
 {
     if (!answer)
         return;
-    es_budget *budget = answer->arena.budget;
+    es_mem_limit *budget = answer->arena.budget;
     es_arena_free(&answer->arena);
     es_mem_free(budget, answer);
 }
@@ -193,8 +194,8 @@ const char *es_lone_text(const lone *l, char *room, size_t size)
     return room;
 }
 
-bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char *room, size_t size,
-                    const char **text)
+bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, char *room,
+                      size_t size, const char **text)
 {
     for (int64_t i = 0; i < answer->results.count; i++) {
         const lone *l = &answer->results.at[i];
@@ -207,27 +208,28 @@ bool es_answer_lone(const es_answer *answer, int64_t at, const char **key, char 
     return false;
 }
 
-void es_answer_fact(es_answer *answer, const char *key, const char *text)
+void es_answer_provenance(es_answer *answer, const char *key, const char *text)
 {
     put_text(answer, &answer->facts, key, text);
 }
 
-void es_answer_fact_real(es_answer *answer, const char *key, double value)
+void es_answer_provenance_real(es_answer *answer, const char *key, double value)
 {
     put_numbers(answer, &answer->facts, key, LONE_REAL, 0, &value, 1, 1);
 }
 
-void es_answer_fact_count(es_answer *answer, const char *key, int64_t value)
+void es_answer_provenance_count(es_answer *answer, const char *key, int64_t value)
 {
     put_numbers(answer, &answer->facts, key, LONE_COUNT, 0, &(double){(double)value}, 1, 1);
 }
 
-void es_answer_fact_flag(es_answer *answer, const char *key, bool value)
+void es_answer_provenance_flag(es_answer *answer, const char *key, bool value)
 {
     put_numbers(answer, &answer->facts, key, LONE_FLAG, 0, &(double){value}, 1, 1);
 }
 
-void es_answer_fact_list(es_answer *answer, const char *key, const char *const *texts, int64_t n)
+void es_answer_provenance_list(es_answer *answer, const char *key, const char *const *texts,
+                               int64_t n)
 {
     put_texts(answer, &answer->facts, key, texts, n);
 }
@@ -289,7 +291,7 @@ static const char *qualify(es_answer *a, const char *told)
     return text;
 }
 
-void es_answer_tell(es_answer *answer, const char *fmt, ...)
+void es_answer_add_finding(es_answer *answer, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -313,9 +315,9 @@ void es_answer_name(es_answer *answer, const char *command, int64_t seed)
     answer->seed = seed;
 }
 
-void es_answer_refute(es_answer *answer) { answer->refuted = true; }
+void es_answer_fail_check(es_answer *answer) { answer->refuted = true; }
 
-bool es_answer_refuted(const es_answer *answer) { return answer->refuted; }
+bool es_answer_check_failed(const es_answer *answer) { return answer->refuted; }
 
 /* ---- views ---- */
 
@@ -355,7 +357,7 @@ void es_pen_format(es_pen *pen, const char *fmt, ...)
 static bool people_see(const es_table *t)
 {
     for (const es_table_view *v = t->spec->views; v && v->title; v++)
-        if (!v->more)
+        if (!v->only_with_full)
             return t->rows > 0;
     return false;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "table/sheet.h"
+#include "table/table.h"
 
 static bool is_called(const es_table_column *c, const char *name)
 {
@@ -28,7 +29,7 @@ bool es_choice_sorted_by(const es_table *t, const es_answer_opts *opts, es_table
 bool es_choice_shows(const es_table *t, const es_table_view *view, const es_answer_opts *opts)
 {
     es_table_column c;
-    if (!view->more || opts->full)
+    if (!view->only_with_full || opts->full)
         return true;
     for (const es_row_pick *p = opts->picks; p && p->key; p++)
         if (!es_table_find(t, p->key, &c))

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "table/lines.h"
+#include "table/table.h"
 
 enum { GAP = 2, LEAST_TEXT = 20, MOST_LINES = 2, MOST_KEYS = 4 };
 

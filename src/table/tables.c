@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "table/answer.h"
+#include "table/table.h"
 
 const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "table/sheet.h"
+#include "table/table.h"
 
 /* ---- CSV ---- */
 

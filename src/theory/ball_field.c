@@ -4,20 +4,21 @@
  * Gamma_n is a ratio of two means over tokens. To first order its error is the mean of
  * V (y - K'(s)) e^{<s,y> - K(s)}, s = Ax, whose variance e^{-2K(s)} E e^{2<s,Y>} (..)(..)' is an
  * average over the law tilted by 2s: D = e^{K(2s)-2K(s)} V [K''(2s) + (K'(2s)-K'(s))(..)'] V'. */
-#include <esscher/ball_field.h>
+#include "theory/ball_field.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
 
-static es_status new_doubles(es_budget *budget, int64_t rows, int64_t cols, double **out,
+static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                              es_error *err)
 {
     void *memory = NULL;
@@ -59,7 +60,7 @@ static double spread(const double *V, int64_t dv, int64_t d, const double *H, co
 }
 
 es_status es_ball_point_at(const es_law *law, const double *A, const double *V, int64_t dv,
-                           const double *x, es_budget *budget, es_ball_point *out, es_error *err)
+                           const double *x, es_mem_limit *budget, es_ball_point *out, es_error *err)
 {
     ES_TRY(es_law_check(law, err));
     const int64_t d = law->dim;
@@ -90,8 +91,8 @@ es_status es_ball_point_at(const es_law *law, const double *A, const double *V, 
     return status;
 }
 
-es_status es_ball_directions(const es_law *law, const double *A, es_budget *budget, double *values,
-                             double *vectors, es_error *err)
+es_status es_ball_directions(const es_law *law, const double *A, es_mem_limit *budget,
+                             double *values, double *vectors, es_error *err)
 {
     ES_TRY(es_law_check(law, err));
     const int64_t d = law->dim;
@@ -125,7 +126,7 @@ enum {
 typedef struct field {
     const es_law *law;
     int64_t d, dv;
-    es_budget *budget;
+    es_mem_limit *budget;
     double *A, *V, *SA, *VSA;           /* (d, d), (dv, d), (d, d), (dv, d) */
     double *values, *vectors;           /* singular values (d), directions (d, d) */
     double trace;                       /* tr V S V', Gaussian tokens */
@@ -260,7 +261,7 @@ static es_status fill_field(field *f, const es_head *head, es_error *err)
     return status;
 }
 
-static es_status new_field(const es_law *law, const es_head *head, es_budget *budget, field *f,
+static es_status new_field(const es_law *law, const es_head *head, es_mem_limit *budget, field *f,
                            es_error *err)
 {
     *f = (field){.law = law, .d = law->dim, .budget = budget};
@@ -289,7 +290,8 @@ static es_status check_radii(const double *radii, int64_t count, es_error *err)
 }
 
 es_status es_ball_predict(const es_law *law, const es_head *head, const double *radii,
-                          int64_t n_radii, es_budget *budget, es_ball_constant *out, es_error *err)
+                          int64_t n_radii, es_mem_limit *budget, es_ball_constant *out,
+                          es_error *err)
 {
     if (!law || !head || !radii || !out)
         return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "law, head, radii or out is NULL");
@@ -342,7 +344,7 @@ enum {
 
 typedef struct grid {
     const es_law *law;
-    es_budget *budget;
+    es_mem_limit *budget;
     int64_t d, dv, m;               /* m points */
     double *A, *V;                  /* (d, d), (dv, d) */
     double *x, *s, *grad, *K;       /* (m, d), (m, d), (m, d), (m) */
@@ -494,7 +496,7 @@ static es_status sample(grid *g, uint64_t seed, es_num *out, es_error *err)
 }
 
 es_status es_ball_sup(const es_law *law, const es_head *head, double R, uint64_t seed,
-                      es_budget *budget, es_num *out, es_error *err)
+                      es_mem_limit *budget, es_num *out, es_error *err)
 {
     if (!law || !head || !out)
         return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "law, head or out is NULL");

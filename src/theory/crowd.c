@@ -5,12 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/experiment.h>
-#include <esscher/linalg.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "linalg/linalg.h"
+#include "random/experiment.h"
 #include "theory/predict.h"
 #include "theory/rem.h"
 
@@ -130,7 +131,7 @@ static es_status multiply(es_sample *s, scratch *w, es_error *err)
 }
 
 es_status es_sample_make(const es_view *cov, double tolerance, const es_head *head, int64_t count,
-                         uint64_t seed, es_budget *budget, es_sample *out, es_error *err)
+                         uint64_t seed, es_mem_limit *budget, es_sample *out, es_error *err)
 {
     *out = (es_sample){.budget = budget};
     ES_TRY(es_horizons_check(cov, head, err));

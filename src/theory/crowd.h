@@ -27,12 +27,12 @@ typedef struct es_sample {
     double trace, trace2;    /* tr Q, tr Q^2 */
     double lowest, highest;  /* q */
     double widest;           /* |e_j' z_j| */
-    es_budget *budget;
+    es_mem_limit *budget;
     void *memory;
 } es_sample;
 
 es_status es_sample_make(const es_view *cov, double tolerance, const es_head *head, int64_t count,
-                         uint64_t seed, es_budget *budget, es_sample *out, es_error *err);
+                         uint64_t seed, es_mem_limit *budget, es_sample *out, es_error *err);
 void es_sample_free(es_sample *s);
 
 /* Whitened geometry of a query z with M z = q e, in the metric Q of outputs. */
@@ -69,7 +69,7 @@ typedef struct es_crowd {
     double reached;                /* part of the limit's square that n tokens reach, on average */
     double features[ES_FEATURES];
     double *bias[2], noise[2];
-    es_budget *budget;
+    es_mem_limit *budget;
     void *memory;
 } es_crowd;
 

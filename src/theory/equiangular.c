@@ -4,7 +4,7 @@
  * u = sum_j y_j an output is (p - s + alpha sqrt q) y_i + s u, and |u|^2 = n c1, <u, y_i> = c1,
  * c1 = 1 + (n-1) rho. Its norm and the cosine of two of them are sums of three terms; 1 - cos' is
  * one product, so it keeps its digits where outputs nearly coincide. */
-#include <esscher/equiangular.h>
+#include "theory/equiangular.h"
 
 #include <math.h>
 

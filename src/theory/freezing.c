@@ -9,7 +9,7 @@
  * Gauss rule in y = ln(x/(1-x)), x = T/2, where the density is smooth up to both ends; l is a
  * lattice of the trapezoidal rule, whose error is e^{-pi^2/h}, 1e-11 for a step of 0.35.
  */
-#include <esscher/freezing.h>
+#include "theory/freezing.h"
 
 #include <math.h>
 
@@ -40,7 +40,7 @@ typedef struct crowd {
     double n; /* without a planted one */
     bool planted;
     double log_target; /* ln of the E sum w^2 that is looked for */
-    es_budget *budget;
+    es_mem_limit *budget;
     double beta; /* of a search for n */
     node *nodes; /* (room) */
     int64_t room;
@@ -215,7 +215,7 @@ static void scales_of_crowd(crowd *c, double n, es_scales *out)
         isnan(out->frozen) ? (double)NAN : beta_of(c, es_averages_squares(n), 0.5 * out->frozen);
 }
 
-static es_status scales(const es_cap *cap, double n, bool planted, es_budget *budget,
+static es_status scales(const es_cap *cap, double n, bool planted, es_mem_limit *budget,
                         es_scales *out, es_error *err)
 {
     crowd c = {
@@ -225,7 +225,7 @@ static es_status scales(const es_cap *cap, double n, bool planted, es_budget *bu
     return c.status;
 }
 
-es_status es_scales_of(const es_keys *keys, int64_t n, es_budget *budget, es_scales *out,
+es_status es_scales_of(const es_keys *keys, int64_t n, es_mem_limit *budget, es_scales *out,
                        es_error *err)
 {
     ES_TRY(es_keys_check(keys, err));
@@ -247,7 +247,8 @@ static es_status check_round(double alpha, double n, es_error *err)
     return ES_OK;
 }
 
-es_status es_scales_round(double alpha, double n, es_budget *budget, es_scales *out, es_error *err)
+es_status es_scales_round(double alpha, double n, es_mem_limit *budget, es_scales *out,
+                          es_error *err)
 {
     es_cap cap;
     ES_TRY(check_round(alpha, n, err));
@@ -294,7 +295,7 @@ static bool is_round(const es_exponent *e, double n)
     return check_round(e->alpha, es_exponent_keys(e, n), NULL) == ES_OK;
 }
 
-es_status es_exponent_scales(const es_exponent *e, double n, es_budget *budget, es_scales *out,
+es_status es_exponent_scales(const es_exponent *e, double n, es_mem_limit *budget, es_scales *out,
                              es_scales *log_se, es_error *err)
 {
     const es_exponent moved[2] = {with_alpha(e), with_more(e)};
@@ -318,7 +319,7 @@ es_status es_exponent_scales(const es_exponent *e, double n, es_budget *budget, 
 }
 
 /* The E sum w^2 of n keys of an estimate, or with beta given the search for n. */
-static es_status squares_of(const es_exponent *e, double n, double beta, es_budget *budget,
+static es_status squares_of(const es_exponent *e, double n, double beta, es_mem_limit *budget,
                             double *out, es_error *err)
 {
     es_cap cap;
@@ -338,7 +339,7 @@ static es_status check_beta(double beta, es_error *err)
     return ES_OK;
 }
 
-es_status es_exponent_weights(const es_exponent *e, double n, double beta, es_budget *budget,
+es_status es_exponent_weights(const es_exponent *e, double n, double beta, es_mem_limit *budget,
                               es_local_weights *out, es_error *err)
 {
     const es_exponent moved[2] = {with_alpha(e), with_more(e)};
@@ -368,7 +369,7 @@ static double frozen_by(const void *context, double log_n)
     return c->status == ES_OK ? log(squares_at(c, c->beta) / es_frozen_squares(c->n)) : (double)NAN;
 }
 
-es_status es_exponent_tokens(const es_exponent *e, double beta, es_budget *budget, double *out,
+es_status es_exponent_tokens(const es_exponent *e, double beta, es_mem_limit *budget, double *out,
                              es_error *err)
 {
     const double few = log(3.0), many = log((double)ES_KEYS_MOST_N);

@@ -1,14 +1,13 @@
 /* general.c : finite-n prediction for any covariance and head (THEORY 4.5). Queries are sampled;
  * the token that two of them share is averaged over exactly (influence.h). */
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "linalg/linalg.h"
 #include "theory/crowd.h"
 #include "theory/predict.h"
 
@@ -17,7 +16,7 @@
 typedef struct model {
     const es_sample *s;
     double n;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_expansions spectra;
     es_crowd crowd;
     es_expansion *at;              /* (count) of each query */
@@ -356,7 +355,7 @@ static es_status fill_query(model *m, int64_t j, es_error *err)
     return es_expansion_beside(m->n, x.q, x.ez, m->budget, table, &m->beside[j], err);
 }
 
-static es_status run(const es_sample *s, double n, uint64_t seed, es_budget *budget,
+static es_status run(const es_sample *s, double n, uint64_t seed, es_mem_limit *budget,
                      es_prediction *out, es_error *err)
 {
     model m = {.s = s, .n = n, .budget = budget};
@@ -377,7 +376,7 @@ static es_status run(const es_sample *s, double n, uint64_t seed, es_budget *bud
 }
 
 static es_status predict(const es_view *cov, double tolerance, const es_head *head, double n,
-                         const es_predict_opts *opts, es_budget *budget, es_prediction *out,
+                         const es_predict_opts *opts, es_mem_limit *budget, es_prediction *out,
                          es_prediction *slope, es_error *err)
 {
     const int64_t asked = opts ? opts->samples : 0, samples = asked ? asked : 512;
@@ -412,7 +411,7 @@ static es_status predict(const es_view *cov, double tolerance, const es_head *he
 /* The covariance's errors of a head with |M|_F = F, too small, from those of the head whose A is
  * larger by 1/ratio. */
 static es_status shrink(const es_view *cov, double tolerance, const es_head *head, double n,
-                        const es_predict_opts *opts, es_budget *budget, double ratio,
+                        const es_predict_opts *opts, es_mem_limit *budget, double ratio,
                         es_prediction *out, es_prediction *slope, es_error *err)
 {
     es_prediction larger, steeper;
@@ -430,7 +429,7 @@ static es_status shrink(const es_view *cov, double tolerance, const es_head *hea
 }
 
 es_status es_predict_general(const es_view *cov, double tolerance, const es_head *head, double n,
-                             const es_predict_opts *opts, es_budget *budget, es_prediction *out,
+                             const es_predict_opts *opts, es_mem_limit *budget, es_prediction *out,
                              es_prediction *slope, es_error *err)
 {
     ES_TRY(predict(cov, tolerance, head, n, opts, budget, out, slope, err));

@@ -1,6 +1,6 @@
 /* hardmax_exact.c : expectations of |Gbar| in one dimension, its size in several (THEORY 5). sigma
  * is a factor, so everything is done for 1. */
-#include <esscher/hardmax_exact.h>
+#include "theory/hardmax_exact.h"
 
 #include <math.h>
 #include <stdbool.h>

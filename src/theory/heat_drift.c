@@ -3,14 +3,13 @@
  * f_beta(q) = int f(k) e^{beta <q,k>} dk / e^{K_d(beta)}, so ln f_beta(q) = K(beta q) - K_d(beta):
  * its gradient along the sphere is beta times the tangential part of grad K(beta q), the limit
  * output. The drift is therefore (1/beta) grad ln f_beta exactly, and f_beta -> f. */
-#include <esscher/heat_drift.h>
+#include "theory/heat_drift.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/limit.h>
-
 #include "base/error.h"
+#include "limit/limit.h"
 
 /* ---- what is asked ---- */
 

@@ -13,16 +13,15 @@
  *
  * The integrand in L is analytic in a strip of half width pi/2: the trapezoidal rule of step 0.3
  * errs by e^{-pi^2/0.3} = 5e-15. g = 1 must give 1, and what that misses is returned. */
-#include <esscher/heat_drift.h>
+#include "theory/heat_drift.h"
 
 #include <math.h>
 #include <string.h>
 
-#include <esscher/bessel.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "law/bessel.h"
 #include "theory/quadrature.h"
 
 #define STEP 0.3
@@ -262,7 +261,7 @@ es_status es_heat_finite_of(const es_law *law, const double *queries, int64_t m,
     if (n < 2 || n > INT64_C(1000000000000000))
         return es_fail(err, ES_E_RANGE, "heat.n", "from 2 to 1e15", "n is %lld", (long long)n);
     job j = {law, queries, beta, m, betas, n, NULL, NULL};
-    es_budget *budget = exec ? exec->budget : NULL;
+    es_mem_limit *budget = exec ? exec->budget : NULL;
     es_status status =
         es_mem_array(budget, m * betas, NUMBERS, sizeof(double), "drifts", (void **)&j.each, err);
     if (status == ES_OK)

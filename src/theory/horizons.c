@@ -9,11 +9,11 @@
 #include <float.h>
 #include <math.h>
 
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/view.h"
+#include "linalg/linalg.h"
 
 /* ---- what is asked, checked and multiplied out ---- */
 
@@ -48,7 +48,7 @@ typedef struct factors {
     double *root;                 /* S^{1/2} (d, d) */
     double *left, *right, *plain; /* (rows, d); plain: right without its S^{1/2} */
     double *small, *q, *r1, *r2;  /* (d, d) at most, scratch */
-    es_budget *budget;
+    es_mem_limit *budget;
 } factors;
 
 static void free_factors(factors *f)
@@ -58,8 +58,8 @@ static void free_factors(factors *f)
         es_mem_free(f->budget, arrays[i]);
 }
 
-static es_status new_factors(const es_view *cov, const es_head *head, es_budget *budget, factors *f,
-                             es_error *err)
+static es_status new_factors(const es_view *cov, const es_head *head, es_mem_limit *budget,
+                             factors *f, es_error *err)
 {
     const int64_t d = cov->rows, rows = es_head_key_dim(head, d);
     *f = (factors){.rows = rows, .d = d, .budget = budget};
@@ -174,7 +174,7 @@ static void derive(double scale, bool unscaled, es_horizons *out)
 }
 
 es_status es_horizons_of(const es_view *cov, double tolerance, const es_head *head,
-                         es_budget *budget, es_horizons *out, es_error *err)
+                         es_mem_limit *budget, es_horizons *out, es_error *err)
 {
     ES_TRY(es_horizons_check(cov, head, err));
     factors f;

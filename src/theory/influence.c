@@ -129,7 +129,7 @@ static given with_lattice(const es_scores *s, const density *f, int64_t index)
 /* table += factor * influence among `others`, and a token at r e unless r is NaN; `mean` as in
  * influence(). */
 static es_status add(double others, double q, double r, double mean, double factor,
-                     es_budget *budget, es_influence_table *table, es_error *err)
+                     es_mem_limit *budget, es_influence_table *table, es_error *err)
 {
     const double widest = (double)table->half * ES_INFLUENCE_STEP;
     const es_scores_grid grid = {.extra_most = q * fmax(widest, isnan(r) ? 0.0 : r),
@@ -153,14 +153,14 @@ static es_status add(double others, double q, double r, double mean, double fact
     return status;
 }
 
-es_status es_influence_add(double n, double q, double factor, es_budget *budget,
+es_status es_influence_add(double n, double q, double factor, es_mem_limit *budget,
                            es_influence_table *table, es_rem *moments, es_error *err)
 {
     ES_TRY(es_rem_moments(n, q, budget, moments, err));
     return add(n - 1.0, q, NAN, -q * moments->participation, factor, budget, table, err);
 }
 
-es_status es_influence_add_beside(double n, double q, double r, double factor, es_budget *budget,
+es_status es_influence_add_beside(double n, double q, double r, double factor, es_mem_limit *budget,
                                   es_influence_table *table, es_error *err)
 {
     const double a = q * r;
@@ -237,7 +237,7 @@ static es_status make_node(es_expansions *s, int64_t i, double n, int64_t half, 
     return ES_OK;
 }
 
-es_status es_expansion_beside(double n, double q, double r, es_budget *budget,
+es_status es_expansion_beside(double n, double q, double r, es_mem_limit *budget,
                               es_influence_table *table, es_expansion *out, es_error *err)
 {
     *out = (es_expansion){.q = q};
@@ -246,7 +246,7 @@ es_status es_expansion_beside(double n, double q, double r, es_budget *budget,
     return ES_OK;
 }
 
-es_status es_expansions_make(double n, double low, double high, double widest, es_budget *budget,
+es_status es_expansions_make(double n, double low, double high, double widest, es_mem_limit *budget,
                              es_expansions *out, es_error *err)
 {
     const double span = log(high / low);

@@ -12,7 +12,7 @@
 #ifndef ES_THEORY_INFLUENCE_H
 #define ES_THEORY_INFLUENCE_H
 
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 #define ES_INFLUENCE_STEP 0.05
 
@@ -30,12 +30,12 @@ typedef struct es_influence_table {
 
 /*! es_influence_add() : table += factor * (influence at this q among n tokens). *moments gets those
  *  of n tokens. Some 0.3 ms. */
-es_status es_influence_add(double n, double q, double factor, es_budget *budget,
+es_status es_influence_add(double n, double q, double factor, es_mem_limit *budget,
                            es_influence_table *table, es_rem *moments, es_error *err);
 
 /*! es_influence_add_beside() : the same where one of the other n - 1 tokens is given too, and lies
  *  at r e: the query itself, when tokens attend to themselves. */
-es_status es_influence_add_beside(double n, double q, double r, double factor, es_budget *budget,
+es_status es_influence_add_beside(double n, double q, double r, double factor, es_mem_limit *budget,
                                   es_influence_table *table, es_error *err);
 
 /*! es_influence_at() : between the points, by cubic interpolation; |t| within the table. */
@@ -73,11 +73,11 @@ typedef struct es_expansions {
     double low, space; /* of log q */
     es_expansion *at;
     es_influence_table *tables;
-    es_budget *budget;
+    es_mem_limit *budget;
 } es_expansions;
 
 /*! es_expansions_make() : tables for q in [low, high], |t| <= widest. A few ms per node. */
-es_status es_expansions_make(double n, double low, double high, double widest, es_budget *budget,
+es_status es_expansions_make(double n, double low, double high, double widest, es_mem_limit *budget,
                              es_expansions *out, es_error *err);
 void es_expansions_free(es_expansions *s);
 
@@ -86,7 +86,7 @@ void es_expansions_at(const es_expansions *s, double q, es_expansion *out);
 
 /*! es_expansion_beside() : table and expansion for a query that is a token itself, at r e among n
  *  tokens; moments stay 0. table->at comes zeroed. */
-es_status es_expansion_beside(double n, double q, double r, es_budget *budget,
+es_status es_expansion_beside(double n, double q, double r, es_mem_limit *budget,
                               es_influence_table *table, es_expansion *out, es_error *err);
 
 /*! es_expansions_moments() : those of n tokens at q. */

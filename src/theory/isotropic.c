@@ -1,6 +1,6 @@
 /* isotropic.c : finite-n prediction for S = I, A = H O, V = I, by quadrature (THEORY 4.5): what two
  * tokens do together, then one token and the prediction. */
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 #include <float.h>
 #include <math.h>
@@ -71,7 +71,7 @@ static void letters_at(const alphabet *x, double q, double l, double *row)
 
 /* += factor * (at this q among n tokens; one of the others is at r e unless r is NaN). Some 1 ms.
  */
-static es_status add_second(double n, double q, double r, double factor, es_budget *budget,
+static es_status add_second(double n, double q, double r, double factor, es_mem_limit *budget,
                             two_tokens *out, es_error *err)
 {
     const double others = n - (isnan(r) ? 2.0 : 3.0);
@@ -176,7 +176,7 @@ typedef struct model {
     int64_t d;
     double H, n;
     es_rotation rotation;
-    es_budget *budget;
+    es_mem_limit *budget;
     es_influence_table table;       /* averaged over q */
     es_influence_table beside;      /* the same where the query is one of the tokens; NONE only */
     two_tokens pairs, pairs_beside; /* of tokens, as the two tables */
@@ -471,7 +471,7 @@ static es_status run_or_shrink(model *m, es_prediction *out, es_error *err)
 }
 
 es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, double n,
-                               es_budget *budget, es_prediction *out, es_prediction *slope,
+                               es_mem_limit *budget, es_prediction *out, es_prediction *slope,
                                es_error *err)
 {
     ES_TRY(es_predict_check(d, n, err));

@@ -10,16 +10,16 @@
  *            = D (C_2 + (m_2 - m_1)(m_2 - m_1)'),
  *     n (E output - m_1) -> -D (m_2 - m_1).
  */
-#include <esscher/key_weights.h>
+#include "theory/key_weights.h"
 
 #include <math.h>
 
-#include <esscher/limit.h>
-#include <esscher/linalg.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "base/view_at.h"
+#include "limit/limit.h"
+#include "linalg/linalg.h"
 #include "tokens/keys_law.h"
 
 /* Derivatives of K along the query, at beta and at 2 beta. */
@@ -46,7 +46,7 @@ static es_status check(const es_keys *keys, double n, double beta, const es_view
     return ES_OK;
 }
 
-static es_status tilt_twice(const es_law *law, double beta, es_budget *budget, tilts *s,
+static es_status tilt_twice(const es_law *law, double beta, es_mem_limit *budget, tilts *s,
                             es_error *err)
 {
     es_log_mgf one = {.grad = s->m1}, two = {.grad = s->m2, .hess = s->cov};
@@ -68,7 +68,7 @@ static es_status tilt_twice(const es_law *law, double beta, es_budget *budget, t
 }
 
 /* Through V: limit, mean with its first correction, covariance. */
-static es_status answer(const tilts *s, double n, const es_view *V, es_budget *budget,
+static es_status answer(const tilts *s, double n, const es_view *V, es_mem_limit *budget,
                         es_output_law *out, es_error *err)
 {
     const int64_t d = s->d, dv = V ? V->rows : d;
@@ -100,7 +100,7 @@ static es_status answer(const tilts *s, double n, const es_view *V, es_budget *b
 }
 
 es_status es_average_of(const es_keys *keys, double n, double beta, const es_view *V,
-                        es_budget *budget, es_output_law *out, es_error *err)
+                        es_mem_limit *budget, es_output_law *out, es_error *err)
 {
     ES_TRY(check(keys, n, beta, V, err));
     tilts s = {.d = keys->dim};

@@ -23,11 +23,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/bessel.h>
 #include <esscher/format.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/memory.h"
+#include "law/bessel.h"
 #include "stats/special.h"
 #include "tokens/cap.h"
 
@@ -253,7 +254,7 @@ static es_num number(double sums[2][SUMS], int i, double scale)
     return (es_num){.val = value, .err = fabs(value) * off};
 }
 
-static es_status answer(const question *q, bool planted, es_budget *budget, double sums[2][SUMS],
+static es_status answer(const question *q, bool planted, es_mem_limit *budget, double sums[2][SUMS],
                         es_weights *out, es_error *err)
 {
     others o = {.room = room_for(q)};
@@ -275,8 +276,8 @@ static es_status answer(const question *q, bool planted, es_budget *budget, doub
     return ES_OK;
 }
 
-static es_status of_cap(const es_cap *cap, double n, double beta, bool planted, es_budget *budget,
-                        double sums[2][SUMS], es_weights *out, es_error *err)
+static es_status of_cap(const es_cap *cap, double n, double beta, bool planted,
+                        es_mem_limit *budget, double sums[2][SUMS], es_weights *out, es_error *err)
 {
     const question q = {.start = es_cap_refine(cap, -REACH - log(n)).t,
                         .grain = es_cap_refine(cap, REACH).rest,
@@ -288,13 +289,13 @@ static es_status of_cap(const es_cap *cap, double n, double beta, bool planted, 
 }
 
 es_status es_weights_of_cap(const es_cap *cap, double n, double beta, bool planted,
-                            es_budget *budget, es_weights *out, es_error *err)
+                            es_mem_limit *budget, es_weights *out, es_error *err)
 {
     double sums[2][SUMS];
     return of_cap(cap, n, beta, planted, budget, sums, out, err);
 }
 
-es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budget *budget,
+es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_mem_limit *budget,
                            es_weights *out, es_error *err)
 {
     ES_TRY(es_keys_check(keys, err));
@@ -316,8 +317,8 @@ es_status es_weights_exact(const es_keys *keys, int64_t n, double beta, es_budge
     return status;
 }
 
-es_status es_weights_round(double alpha, double n, double beta, es_budget *budget, es_weights *out,
-                           es_error *err)
+es_status es_weights_round(double alpha, double n, double beta, es_mem_limit *budget,
+                           es_weights *out, es_error *err)
 {
     if (!(alpha >= 0.0625 && alpha <= 4096.0 && n >= 1.0 && n <= (double)ES_KEYS_MOST_N &&
           beta > 0.0 && beta <= ES_KEYS_MOST_BETA))
@@ -331,7 +332,7 @@ es_status es_weights_round(double alpha, double n, double beta, es_budget *budge
     return status;
 }
 
-es_status es_weights_critical(double alpha, double scaled, es_budget *budget, es_weights *out,
+es_status es_weights_critical(double alpha, double scaled, es_mem_limit *budget, es_weights *out,
                               es_error *err)
 {
     if (!(alpha >= 0.0625 && alpha <= 4096.0))

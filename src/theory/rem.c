@@ -130,7 +130,7 @@ static es_status carve(es_scores *s, gauss_lattice *g, void **gauss_memory, es_e
     return ES_OK;
 }
 
-es_status es_scores_make(double n, double q, const es_scores_grid *grid, es_budget *budget,
+es_status es_scores_make(double n, double q, const es_scores_grid *grid, es_mem_limit *budget,
                          es_scores *out, es_error *err)
 {
     *out = (es_scores){.q = q, .n = n, .budget = budget};
@@ -239,7 +239,7 @@ static es_rem flat(double n)
                     .entropy = log(n)};
 }
 
-es_status es_rem_moments(double n, double q, es_budget *budget, es_rem *out, es_error *err)
+es_status es_rem_moments(double n, double q, es_mem_limit *budget, es_rem *out, es_error *err)
 {
     ES_TRY(check_n(n, err));
     ES_TRY(check_q(q, 0.0, err));
@@ -303,7 +303,7 @@ static void with_extra(const es_scores *s, const es_rem_density *f, double a, es
                           .others = -s->q * P * s->step};
 }
 
-es_status es_rem_extra_at(double n, double q, const double *a, int64_t count, es_budget *budget,
+es_status es_rem_extra_at(double n, double q, const double *a, int64_t count, es_mem_limit *budget,
                           es_rem_extra *out, es_error *err)
 {
     ES_TRY(check_n(n, err));

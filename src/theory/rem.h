@@ -13,7 +13,7 @@
 #ifndef ES_THEORY_REM_H
 #define ES_THEORY_REM_H
 
-#include <esscher/theory.h>
+#include "theory/theory.h"
 
 #define ES_SCORES_MAX_Q 4096.0 /* scores this far apart are frozen for every n we allow */
 #define ES_SCORES_MIN_Q 1e-3   /* below, everything is its value at 0 plus q^2 times a constant */
@@ -33,7 +33,7 @@ typedef struct es_scores {
     double *power;         /* scratch of the same size for who integrates */
     double *kernel[4]; /* 1-e^-s, s e^-s, s^2 e^-s, s^4 e^-s at s = e^{i delta}, kernel_low <= i */
     int64_t kernel_low, kernel_high;
-    es_budget *budget;
+    es_mem_limit *budget;
     void *memory;
 } es_scores;
 
@@ -45,7 +45,7 @@ typedef struct es_scores_grid {
 
 /*! es_scores_make() : the tables for q in [ES_SCORES_MIN_Q, ES_SCORES_MAX_Q] and up to n tokens.
  *  Some 0.1 to 5 ms. Release with es_scores_free(). */
-es_status es_scores_make(double n, double q, const es_scores_grid *grid, es_budget *budget,
+es_status es_scores_make(double n, double q, const es_scores_grid *grid, es_mem_limit *budget,
                          es_scores *out, es_error *err);
 void es_scores_free(es_scores *s);
 

@@ -3,7 +3,7 @@
  * With x = j/(d/2) the sum (2/d) sum cos(D base^{-2j/d}) is int_0^1 cos(D base^{-x}) dx, and z = D
  * base^{-x}, dz = -z ln base dx makes it int_{D/base}^{D} cos z/z dz / ln base = (Ci(D) -
  * Ci(D/base))/ln base. */
-#include <esscher/rope.h>
+#include "theory/rope.h"
 
 #include <math.h>
 #include <stdbool.h>

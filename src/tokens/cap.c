@@ -7,10 +7,9 @@
 
 #include <math.h>
 
-#include <esscher/bessel.h>
-
 #include "base/error.h"
 #include "base/memory.h"
+#include "law/bessel.h"
 #include "stats/special.h"
 
 #define REACH 30.0 /* beyond |y| = 30 the law is a power of t or of 2 - t, to 1e-13 */
@@ -168,7 +167,7 @@ static void fill(es_cap *cap)
 }
 
 /* The table of a law with these exponents at its two ends. */
-static es_status make(const es_keys *keys, double A, double B, es_budget *budget, es_cap *out,
+static es_status make(const es_keys *keys, double A, double B, es_mem_limit *budget, es_cap *out,
                       es_error *err)
 {
     *out = (es_cap){.keys = keys, .A = A, .B = B, .low = -REACH, .budget = budget};
@@ -190,13 +189,13 @@ static es_status make(const es_keys *keys, double A, double B, es_budget *budget
     return ES_OK;
 }
 
-es_status es_cap_make(const es_keys *keys, es_budget *budget, es_cap *out, es_error *err)
+es_status es_cap_make(const es_keys *keys, es_mem_limit *budget, es_cap *out, es_error *err)
 {
     const double B = 0.5 * (double)(keys->dim - 1), A = B + 0.5 * keys->vanish;
     return make(keys, A, B, budget, out, err);
 }
 
-es_status es_cap_make_round(double alpha, es_budget *budget, es_cap *out, es_error *err)
+es_status es_cap_make_round(double alpha, es_mem_limit *budget, es_cap *out, es_error *err)
 {
     static const es_keys uniform = {.dim = 0}; /* no parts; the dimension is in alpha */
     return make(&uniform, alpha, alpha, budget, out, err);

@@ -10,7 +10,8 @@
 #define ES_TOKENS_CAP_H
 
 #include <esscher/exec.h>
-#include <esscher/keys.h>
+
+#include "tokens/keys.h"
 
 /* A place on [0, 2], with its distance from either end. */
 typedef struct es_cap_place {
@@ -26,18 +27,18 @@ typedef struct es_cap {
     int64_t count;
     double *below, *above; /* ln P(y <= y_j), ln P(y > y_j) */
     double *slope;         /* dy / d ln(P/(1-P)) */
-    es_budget *budget;
+    es_mem_limit *budget;
     void *memory;
 } es_cap;
 
 /*! es_cap_make() : the table of a law that was checked and must outlive it. 1 to 100 ms. Release
  * with es_cap_free(). */
-es_status es_cap_make(const es_keys *keys, es_budget *budget, es_cap *out, es_error *err);
+es_status es_cap_make(const es_keys *keys, es_mem_limit *budget, es_cap *out, es_error *err);
 void es_cap_free(es_cap *cap);
 
 /*! es_cap_make_round() : the same for keys uniform on a sphere of 2 alpha dimensions, which need
  * not be a whole number: T/2 ~ Beta(alpha, alpha). alpha in [1/16, 4096]. */
-es_status es_cap_make_round(double alpha, es_budget *budget, es_cap *out, es_error *err);
+es_status es_cap_make_round(double alpha, es_mem_limit *budget, es_cap *out, es_error *err);
 
 /*! es_cap_density() : of T at a place inside (0, 2). */
 double es_cap_density(const es_cap *cap, es_cap_place at);

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-es_status es_keys_law(const es_keys *keys, es_budget *budget, es_law *law, void **memory,
+es_status es_keys_law(const es_keys *keys, es_mem_limit *budget, es_law *law, void **memory,
                       es_error *err)
 {
     *memory = NULL;

@@ -1,24 +1,26 @@
 /* token_covariance.c : covariances to draw tokens with: described by a few numbers, or brought. */
-#include <esscher/spectrum.h>
+#include "tokens/spectrum.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <esscher/linalg.h>
 #include <esscher/npy.h>
 
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/view.h"
 #include "base/view_at.h"
+#include "linalg/linalg.h"
 #include "random/elementary.h"
 
 /* ---- matrix, factor and eigenvalues ---- */
 
 /* All zero. On failure *out may be freed. */
-static es_status new_covariance(int64_t dim, es_budget *budget, es_covariance *out, es_error *err)
+static es_status new_covariance(int64_t dim, es_mem_limit *budget, es_covariance *out,
+                                es_error *err)
 {
     void *memory;
     *out = (es_covariance){.dim = dim, .budget = budget};
@@ -274,7 +276,7 @@ static es_status rotate(const es_spectrum *s, es_covariance *c, es_error *err)
     return status;
 }
 
-es_status es_covariance_make(const es_spectrum *spectrum, es_budget *budget, es_covariance *out,
+es_status es_covariance_make(const es_spectrum *spectrum, es_mem_limit *budget, es_covariance *out,
                              es_error *err)
 {
     *out = (es_covariance){0};
@@ -306,7 +308,7 @@ static es_status adopt(const es_view *m, double tolerance, es_covariance *c, es_
     return find_values(c, err);
 }
 
-es_status es_covariance_from(const es_view *matrix, double tolerance, es_budget *budget,
+es_status es_covariance_from(const es_view *matrix, double tolerance, es_mem_limit *budget,
                              es_covariance *out, es_error *err)
 {
     *out = (es_covariance){0};
@@ -319,7 +321,7 @@ es_status es_covariance_from(const es_view *matrix, double tolerance, es_budget 
     return status;
 }
 
-static es_status from_array(const es_array *array, double tolerance, es_budget *budget,
+static es_status from_array(const es_array *array, double tolerance, es_mem_limit *budget,
                             es_covariance *out, es_error *err)
 {
     es_view matrix;
@@ -330,7 +332,7 @@ static es_status from_array(const es_array *array, double tolerance, es_budget *
     return es_covariance_from(&matrix, tolerance, budget, out, err);
 }
 
-es_status es_covariance_load(const char *path, double tolerance, es_budget *budget,
+es_status es_covariance_load(const char *path, double tolerance, es_mem_limit *budget,
                              es_covariance *out, es_error *err)
 {
     es_array array;

@@ -1,6 +1,6 @@
 /* token_sampler.c : tokens of a law: a few rows of Z at a time, then their image mean + B z; on one
  * thread or many. */
-#include <esscher/tokens.h>
+#include "tokens/tokens.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "law/law_row.h"
+#include "random/random.h"
 
 /* A stage holds STAGE numbers, which stay in the second cache beside a panel of B, but at least
  * FEW rows, over which the trip of a large B through memory is shared. */
@@ -25,12 +26,12 @@ void es_sampler_free(es_sampler *sampler)
 {
     if (!sampler)
         return;
-    es_budget *budget = sampler->source.budget;
+    es_mem_limit *budget = sampler->source.budget;
     es_source_release(&sampler->source);
     es_mem_free(budget, sampler);
 }
 
-es_status es_sampler_new(const es_law *law, es_budget *budget, es_sampler **out, es_error *err)
+es_status es_sampler_new(const es_law *law, es_mem_limit *budget, es_sampler **out, es_error *err)
 {
     void *memory;
     *out = NULL;

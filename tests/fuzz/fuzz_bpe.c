@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer_inside.h"
+#include "text/tokenizer_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,7 +34,7 @@ static es_status compare(void *user, const es_token *tokens, int64_t count, es_e
 
 /* What takes too long as a whole may be quick in pieces, or the other way round. */
 static void encode(const es_tokenizer *tokenizer, const char *text, size_t bytes, size_t step,
-                   es_budget *budget)
+                   es_mem_limit *budget)
 {
     const es_encode_opts opts = {.budget = budget};
     es_error err = {0};
@@ -62,7 +62,7 @@ static void encode(const es_tokenizer *tokenizer, const char *text, size_t bytes
 
 /* Now and then the text is repeated, to pass the edge of what is kept at a time. */
 static void encode_much(const es_tokenizer *tokenizer, const char *text, size_t bytes,
-                        es_budget *budget)
+                        es_mem_limit *budget)
 {
     enum { MUCH = 40000 };
     static char much[MUCH];
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = nul ? (const char *)nul + 1 : "ab \xc3\xa9<s>";
     const size_t bytes = nul ? size - json - 1 : strlen(text);
     es_error err = {0};
-    es_budget budget = {.limit = (size_t)1 << 28};
+    es_mem_limit budget = {.limit = (size_t)1 << 28};
     es_tokenizer *tokenizer = NULL;
     const es_status status =
         es_tokenizer_read_json((const char *)data, json, "fuzz", &budget, &tokenizer, &err);

@@ -18,7 +18,7 @@ static void require(int condition)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     es_error err = {0};
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_csv table;
     const es_status status = es_csv_parse((const char *)data, size, "fuzz", &budget, &table, &err);
     if (status != ES_OK) {

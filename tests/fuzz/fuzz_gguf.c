@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "model/gguf_model.h"
-#include "model/gguf_tokenizer.h"
+#include "text/gguf_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -62,7 +62,7 @@ static void check_values(const es_gguf_header *h)
 static void check_tokenizer(const es_gguf_header *h)
 {
     static const char text[] = " ab\xc3\xa9  12 c\xe2\x96\x81\n<s>x";
-    es_budget budget = {.limit = (size_t)1 << 26};
+    es_mem_limit budget = {.limit = (size_t)1 << 26};
     const es_encode_opts opts = {.budget = &budget};
     es_token_list list = {0};
     es_tokenizer *t = NULL;

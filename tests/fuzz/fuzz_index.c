@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/safetensors_inside.h"
+#include "checkpoint/safetensors_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "model/head_plan.h"
+#include "model/plan.h"
+#include "policy/policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,7 +35,7 @@ static void require_specs(const es_plan *plan, int64_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     es_error err = {0};
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_plan *plan;
     const es_status status = es_plan_parse(data, size, "fuzz", &budget, &plan, &err);
     if (status != ES_OK) {

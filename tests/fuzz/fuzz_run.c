@@ -11,6 +11,7 @@
 #include <esscher/run.h>
 
 #include "store/checksum.h"
+#include "store/run.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

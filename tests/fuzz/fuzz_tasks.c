@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const es_model_config config = {.labels = 3, .label = {"bad", "good", ""}};
     const char *text = (const char *)data;
     es_error err = {0};
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_tasks tasks;
     const es_status status = es_tasks_parse(text, size, "fuzz", &config, &budget, &tasks, &err);
     if (status != ES_OK) {

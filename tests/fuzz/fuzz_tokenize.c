@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer_inside.h"
+#include "text/tokenizer_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const es_tokenizer *tokenizer = make_tokenizer(data[0] & 15);
     const size_t step = (size_t)(data[0] >> 4) + 1, bytes = size - 1;
     const char *text = (const char *)data + 1;
-    es_budget budget = {0};
+    es_mem_limit budget = {0};
     es_encode_opts opts = {.invalid = ES_TEXT_ERROR, .budget = &budget};
     es_token_list list = {0};
     es_error err = {0};

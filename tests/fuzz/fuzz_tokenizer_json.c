@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/tokenizer_inside.h"
+#include "text/tokenizer_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char text[] = "Hello, [MASK] unaffable w\xc3\xb6rld! \xe4\xb8\xad##ing a\xcc\x81";
     es_error err = {0};
-    es_budget budget = {.limit = (size_t)1 << 30};
+    es_mem_limit budget = {.limit = (size_t)1 << 30};
     es_tokenizer *tokenizer = NULL;
     const es_status status =
         es_tokenizer_read_json((const char *)data, size, "fuzz", &budget, &tokenizer, &err);

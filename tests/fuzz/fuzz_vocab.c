@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tokenizer_inside.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     es_error err = {0};
-    es_budget budget = {.limit = (size_t)1 << 30};
+    es_mem_limit budget = {.limit = (size_t)1 << 30};
     es_tokenizer *tokenizer = NULL;
     const es_status status = es_tokenizer_read_vocab(text, bytes, "fuzz", config, config_bytes,
                                                      &budget, &tokenizer, &err);

@@ -1,0 +1,193 @@
+/* gguf_inside.h : GGUF files, the checkpoints of llama.cpp: one file with sizes, tokenizer and
+ * weights.
+ *
+ *     "GGUF", version, number of tensors, number of values
+ *     values: key, type, value; a value may be an array of values of one type
+ *     tensors: name, dimensions (the contiguous one first), type, offset in the data
+ *     padding, the data
+ *
+ * What is in front of the data is the header. It states its length nowhere, so that it is read from
+ * the file as far as it turns out to go, and kept: values are ranges of it and are walked where
+ * they stand. The file is believed in nothing, as with safetensors (safetensors.h): every length is
+ * compared with the file before it is used, counts with the bytes that so many things take at
+ * least, keys and names are unique, tensors fill the data without overlap or hole.
+ *
+ * A GGUF becomes what everybody else already reads: an es_st whose tensors have the names, shapes
+ * and order of rows of a Hugging Face checkpoint, an es_model_config, an es_tokenizer. */
+#ifndef ES_CHECKPOINT_GGUF_INSIDE_H
+#define ES_CHECKPOINT_GGUF_INSIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "checkpoint/safetensors.h"
+#include "store/file.h"
+
+/* ---- the header (gguf_header.c) ---- */
+
+/* Types of values, by their numbers in the file. */
+typedef enum es_gguf_type {
+    ES_GGUF_U8,
+    ES_GGUF_I8,
+    ES_GGUF_U16,
+    ES_GGUF_I16,
+    ES_GGUF_U32,
+    ES_GGUF_I32,
+    ES_GGUF_F32,
+    ES_GGUF_BOOL,
+    ES_GGUF_STRING,
+    ES_GGUF_ARRAY,
+    ES_GGUF_U64,
+    ES_GGUF_I64,
+    ES_GGUF_F64,
+    ES_GGUF_TYPES
+} es_gguf_type;
+
+/* A string of the header: not terminated, and any bytes but NUL. */
+typedef struct es_gguf_text {
+    const char *at;
+    size_t size;
+} es_gguf_text;
+
+typedef struct es_gguf_value {
+    es_gguf_text key;
+    es_gguf_type type;
+    es_gguf_type item; /* of an array: what it is made of; else = type */
+    int64_t count;     /* of an array; else 1 */
+    size_t at;         /* offset of the value, or of the array's first */
+} es_gguf_value;
+
+/* A kind of numbers that tensors are made of. */
+typedef struct es_gguf_kind {
+    const char *name; /* NULL: a number that is not in use */
+    int block;        /* numbers that are stored together */
+    int bytes;        /* of a block */
+    bool read;        /* es_gguf_decode() knows it */
+} es_gguf_kind;
+
+/*! es_gguf_kind_of() : by its name; NULL for one we do not know. */
+const es_gguf_kind *es_gguf_kind_of(const char *name);
+
+typedef struct es_gguf_header {
+    const unsigned char *bytes;
+    const char *file;      /* for messages */
+    es_gguf_value *values; /* in order of their keys */
+    int64_t values_count;
+    es_st_tensor *tensors; /* in order of their names; dtype is a kind's name, shape is in C order
+                              (the contiguous dimension last), offset that in the file */
+    int64_t count;
+    char *names;        /* of the tensors, terminated */
+    uint64_t end, data; /* where the header ends and the data begins */
+    es_mem_limit *budget;
+} es_gguf_header;
+
+enum { ES_GGUF_FIRST = 24, ES_GGUF_NAME_MOST = 255 }; /* bytes up to the counts; of a name */
+
+/* The longest header taken. A vocabulary of 256 000 tokens with its merges has some 12 MB. */
+#define ES_GGUF_HEADER_MOST UINT64_C(100000000)
+
+/*! es_gguf_parse() : the header of a file of `size` bytes, of which the first `have` are here, as
+ *  new memory of opts->budget. `bytes` must live as long as the header. Release it with
+ *  es_gguf_header_free(), after a failure as well. O(header log(keys + tensors)).
+ *
+ *  If the header goes on behind `have`, nothing is made and *want > have says how many bytes are
+ *  needed to get any further; *want <= size and <= ES_GGUF_HEADER_MOST. Else *want is 0.
+ *  @return : ES_OK;
+ *   ES_E_FORMAT with err->offset: gguf.magic, gguf.short (it ends within the header), gguf.counts,
+ *     gguf.string, gguf.array, gguf.type, gguf.flag, gguf.name, gguf.duplicate, gguf.alignment,
+ *     gguf.dimensions, gguf.overflow, gguf.block, gguf.offset, gguf.range, gguf.overlap, gguf.hole,
+ *     gguf.trailing;
+ *   ES_E_UNSUPPORTED: gguf.version (1, or of the future), gguf.endian, gguf.nested, gguf.kind;
+ *   ES_E_LIMIT (gguf.limit: over ES_GGUF_HEADER_MOST; the budget), ES_E_MEMORY. */
+es_status es_gguf_parse(const unsigned char *bytes, size_t have, uint64_t size, const char *file,
+                        const es_st_opts *opts, es_gguf_header *out, uint64_t *want, es_error *err);
+void es_gguf_header_free(es_gguf_header *header);
+
+/* ---- values (gguf_values.c) ---- */
+
+/* Bytes of a value of each type; 0: its length is its own. */
+extern const int es_gguf_widths[ES_GGUF_TYPES];
+
+static inline uint64_t es_gguf_little(const unsigned char *p, int bytes)
+{
+    uint64_t value = 0;
+    while (bytes-- > 0)
+        value = value << 8 | p[bytes];
+    return value;
+}
+
+int es_gguf_compare(es_gguf_text a, es_gguf_text b); /* their order, as of strcmp() */
+
+/*! es_gguf_find() : the value of a key, NULL if there is none. O(log values). */
+const es_gguf_value *es_gguf_find(const es_gguf_header *h, const char *key);
+
+bool es_gguf_text_is(es_gguf_text text, const char *word);
+
+/* One value of a key; where there is none, *out stays as it is, unless `required`.
+ * @return : ES_OK; ES_E_FORMAT: gguf.missing, gguf.value (of another type, out of [min, max]). */
+typedef struct es_gguf_range {
+    double min, max;
+    bool required;
+} es_gguf_range;
+
+es_status es_gguf_whole(const es_gguf_header *h, const char *key, es_gguf_range range, int64_t *out,
+                        es_error *err);
+es_status es_gguf_real(const es_gguf_header *h, const char *key, es_gguf_range range, double *out,
+                       es_error *err);
+es_status es_gguf_flag(const es_gguf_header *h, const char *key, bool *out, es_error *err);
+es_status es_gguf_string(const es_gguf_header *h, const char *key, bool required, es_gguf_text *out,
+                         es_error *err);
+
+/*! es_gguf_array() : the array of a key, whose items are of one of the two types; NULL if there is
+ *  none and it is not required. @return : as above. */
+es_status es_gguf_array(const es_gguf_header *h, const char *key, bool required, es_gguf_type item,
+                        es_gguf_type other, const es_gguf_value **out, es_error *err);
+
+/*! es_gguf_next() : the string at offset *at of the header, which then is that of the next; begin
+ *  with an array's `at`, `count` times at most. */
+es_gguf_text es_gguf_next(const es_gguf_header *h, size_t *at);
+
+/*! es_gguf_number() : number `i` of an array of numbers. O(1). */
+double es_gguf_number(const es_gguf_header *h, const es_gguf_value *array, int64_t i);
+
+/* ---- numbers of tensors (gguf.c) ---- */
+
+enum { ES_GGUF_BLOCK = 32 }; /* all kinds that are read have blocks of this, or of 1 */
+
+/*! es_gguf_decode() : `count` numbers, a multiple of the kind's block, from the bytes of the file
+ *  to `dtype`, adding to *seen; `first` is the index of the first one. Exact: all kinds that are
+ *  read are f32, Q8_0 too, where a number is an 11-bit scale times an 8-bit whole. */
+void es_gguf_decode(const es_gguf_kind *kind, const unsigned char *raw, int64_t first,
+                    int64_t count, es_dtype dtype, void *out, es_st_seen *seen);
+
+/* ---- files (gguf.c) ---- */
+
+typedef struct es_gguf {
+    es_file file;
+    char *path;
+    unsigned char *bytes; /* the header, and what was read with it */
+    es_gguf_header header;
+    int64_t *heads; /* (count) of a tensor whose rows are rotary pairs side by side; 0: as they are.
+                       NULL: of none */
+    es_mem_limit *budget;
+} es_gguf;
+
+/*! es_gguf_is() : does this regular file begin like a GGUF, or is it called one, NAME.gguf? False,
+ *  too, if it cannot be read. */
+bool es_gguf_is(const char *path);
+
+/*! es_gguf_open() : open a file and check its header; the data is not read. Memory is a few times
+ *  the header, counted against opts->budget, which must outlive it. Release it with
+ *  es_gguf_close(). @return : as es_gguf_parse(), es_st_host(); ES_E_IO (file.open, ...). */
+es_status es_gguf_open(const char *path, const es_st_opts *opts, es_gguf **out, es_error *err);
+void es_gguf_close(es_gguf *g); /* NULL is fine */
+
+/*! es_gguf_read() : the numbers of header.tensors[...], as es_st_read(); rows that are rotary pairs
+ *  side by side (0 1 2 3 of a head: first of pair 0, second of it, first of pair 1, ...) are put
+ *  first halves first, as Hugging Face's checkpoints have them.
+ *  @return : as es_st_read(); ES_E_UNSUPPORTED (gguf.kind) for a kind that is not read. */
+es_status es_gguf_read(const es_gguf *g, const es_st_tensor *tensor, es_dtype dtype, void *out,
+                       es_st_seen *seen, es_error *err);
+
+#endif

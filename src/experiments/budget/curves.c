@@ -1,0 +1,517 @@
+/* curves.c : risks of the heads of a model by number of keys, policy by policy.
+ *
+ * The model runs as it is and shows each head. Those that share keys and values are looked at when
+ * the last of them has been shown: they keep one set, chosen by what they look at in common, as in
+ * the forward pass (model.h). Their keys are scored for all queries in turn, a strip at a time,
+ * because policies may ask what earlier queries looked at; at the chosen queries the risks of each
+ * head are computed (policy_risk.h), with values v Wo_h' in place of v: the error then is that of
+ * the layer's output. As |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, values keep the k channels that
+ * they have. */
+#include "experiments/budget/budget.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <esscher/policy_risk.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/view.h"
+#include "experiments/budget/inside.h"
+#include "linalg/dense.h"
+#include "linalg/linalg.h"
+#include "model/sparse_head.h"
+#include "policy/policy.h"
+#include "random/experiment.h"
+#include "stats/average.h"
+#include "stats/weigh.h"
+
+enum { STRIP = 64 }; /* queries whose scores are one product */
+
+/* Of the integrals of chance: blocks of text differ by hundreds of times as much. */
+static const double TOLERANCE = 1e-4;
+
+typedef struct work {
+    const es_curves_spec *spec;
+    const es_mem_limit_block *block;
+    const es_model_config *c;
+    const es_curves *out;
+    es_mem_limit *budget;
+    es_arena arena;
+    int64_t size;        /* heads that share keys and values */
+    int64_t *chosen;     /* (queries) positions, increasing */
+    double *q;           /* (size, n, dk) times the scale */
+    double *v;           /* (size, n, dk) values through the root of G of each head */
+    double *k;           /* (n, dk) */
+    double *raw;         /* (n, dk) values as they are */
+    double *scores;      /* (size, STRIP, n) */
+    double *history;     /* (n) weight from the queries before, of all heads */
+    double *recent;      /* (span, n) of the last of them, one by one */
+    double *observed;    /* (n) their sum */
+    double *joint;       /* (n) ln of the heads' mean weight of the present query */
+    double *reach;       /* (n) what goes with it (sparse_head.c) */
+    double *sorted;      /* (n) */
+    double *gram, *root; /* (dk, dk) */
+    int64_t span;
+    es_wo_sum layer;
+    es_group group;
+    es_choice choice;
+    es_risk_query *query; /* (size) of the present position */
+    int64_t first;        /* head of all, the first of the group */
+    es_status status;
+} work;
+
+int64_t es_late_begin(const es_model_config *config, int64_t n)
+{
+    return config->causal ? n / 2 : 0;
+}
+
+/* ---- memory ---- */
+
+static es_status take(work *w, int64_t a, int64_t b, void *out, es_error *err)
+{
+    return es_arena_array(&w->arena, a, b, sizeof(double), "heads by keys", (void **)out, err);
+}
+
+static unsigned needs_of(const es_curves_spec *spec)
+{
+    unsigned needs = 0;
+    for (int64_t p = 0; p < spec->n_policies; p++)
+        needs |= es_policy_inputs(spec->policies[p].policy);
+    return needs;
+}
+
+static int64_t span_of(const es_curves_spec *spec, int64_t n)
+{
+    int64_t span = ES_POLICY_SPAN;
+    for (int64_t p = 0; p < spec->n_policies; p++)
+        if (es_policy_inputs(spec->policies[p].policy) & ES_POLICY_OBSERVED &&
+            spec->policies[p].span > 0)
+            span = spec->policies[p].span;
+    return span < n ? span : n;
+}
+
+static es_status work_new(work *w, es_error *err)
+{
+    const int64_t n = w->block->n, dk = w->c->head_dim;
+    void *m;
+    w->span = span_of(w->spec, n);
+    w->size = w->c->heads / w->c->kv_heads;
+    ES_TRY(es_arena_array(&w->arena, w->size, 1, sizeof *w->query, "queries", &m, err));
+    w->query = m;
+    ES_TRY(take(w, w->spec->queries, 1, &w->chosen, err));
+    ES_TRY(take(w, w->size * n, dk, &w->q, err));
+    ES_TRY(take(w, n, dk, &w->k, err));
+    ES_TRY(take(w, w->size * n, dk, &w->v, err));
+    ES_TRY(take(w, n, dk, &w->raw, err));
+    ES_TRY(take(w, w->size * n, STRIP, &w->scores, err));
+    ES_TRY(take(w, n, 1, &w->history, err));
+    ES_TRY(take(w, n, w->span, &w->recent, err));
+    ES_TRY(take(w, n, 1, &w->observed, err));
+    ES_TRY(take(w, n, 1, &w->joint, err));
+    ES_TRY(take(w, n, 1, &w->reach, err));
+    ES_TRY(take(w, n, 1, &w->sorted, err));
+    ES_TRY(take(w, dk, dk, &w->gram, err));
+    ES_TRY(take(w, dk, dk, &w->root, err));
+    ES_TRY(es_group_new(w->c, &w->arena, &w->group, err));
+    return es_wo_sum_new(w->block->model, n, &w->arena, &w->layer, err);
+}
+
+double es_curves_bytes(const es_model_config *c, int64_t n)
+{
+    const double N = (double)n, k = (double)c->head_dim, size = (double)(c->heads / c->kv_heads);
+    /* heads, their strips, what was observed, a query's risks; and the layer's sum */
+    return 8.0 * N * (4.0 * k + size * (4.0 * k + STRIP + 8.0) + 8.0 * ES_POLICY_SPAN + 64.0) +
+           es_group_bytes(c) + 32.0 * k * k + es_wo_sum_bytes(c, n) + 1e6;
+}
+
+/* ---- which queries ---- */
+
+/* One at a random place of each stretch, the same for all heads. */
+static es_status choose_queries(work *w, es_error *err)
+{
+    const int64_t n = w->block->n, Q = w->spec->queries, from = es_late_begin(w->c, n);
+    if (Q < 1 || Q > n - from)
+        return es_fail(err, ES_E_RANGE, "budget.queries", "fewer queries, or longer blocks",
+                       "%lld queries among %lld late positions", (long long)Q,
+                       (long long)(n - from));
+    for (int64_t i = 0; i < Q; i++) {
+        const es_address at = {.seed = w->block->seed,
+                               .experiment = ES_BUDGET_QUERIES,
+                               .cell = (uint64_t)w->block->number,
+                               .token = (uint64_t)i};
+        const int64_t low = from + (n - from) * i / Q, high = from + (n - from) * (i + 1) / Q;
+        w->chosen[i] = low + (int64_t)(es_uniform_at(&at) * (double)(high - low));
+    }
+    return ES_OK;
+}
+
+/* ---- one head's matrices ---- */
+
+/* G = Wo' Wo and its root. */
+static es_status weigh_head(work *w, int64_t g, es_error *err)
+{
+    const int64_t dk = w->c->head_dim, H = w->c->hidden;
+    const double *wo = w->group.wo + g * H * dk;
+    const es_view gram = es_view_f64(w->gram, dk, dk);
+    memset(w->gram, 0, (size_t)(dk * dk) * sizeof(double));
+    for (int64_t r = 0; r < H; r++)
+        for (int64_t i = 0; i < dk; i++)
+            for (int64_t j = 0; j < dk; j++)
+                w->gram[i * dk + j] += wo[r * dk + i] * wo[r * dk + j];
+    return es_sym_sqrt(&gram, 0.0, w->budget, w->root, NULL, err);
+}
+
+/* Head g of its group; all of them show the same keys and values. */
+static void read_head(work *w, const es_model_seen *seen, int64_t g)
+{
+    const int64_t n = w->block->n, dk = w->c->head_dim;
+    double *q = w->q + g * n * dk, *v = w->v + g * n * dk;
+    for (int64_t i = 0; i < n; i++) {
+        es_view_read_row(&seen->q, i, q + i * dk);
+        es_view_read_row(&seen->k, i, w->k + i * dk);
+        es_view_read_row(&seen->v, i, w->raw + i * dk);
+    }
+    for (int64_t i = 0; i < n * dk; i++)
+        q[i] *= seen->scale;
+    memset(v, 0, (size_t)(n * dk) * sizeof(double));
+    es_blas_enter();
+    es_gemm_add(ES_F64, n, dk, dk, w->raw, w->root, v); /* the root is symmetric */
+    es_blas_leave();
+}
+
+/* Scores of head g, `into` numbers into its strip. */
+static double *scores_of(const work *w, int64_t g, int64_t into)
+{
+    return w->scores + g * STRIP * w->block->n + into;
+}
+
+/* ---- one query ---- */
+
+/* Which keys queries see. */
+static es_past past_of(const work *w) { return (es_past){w->c->causal, w->c->window}; }
+
+/* The number of keys that hold a share of the weight. */
+static double keys_of_mass(work *w, const double *weights, int64_t n)
+{
+    double sum = 0.0;
+    int64_t count = 0;
+    memcpy(w->sorted, weights, (size_t)n * sizeof(double));
+    es_sort_reals(w->sorted, n);
+    while (count < n && sum < ES_BUDGET_MASS)
+        sum += w->sorted[n - ++count];
+    return (double)count;
+}
+
+/* Of a query that sees keys from `begin` on. */
+static void add_facts(work *w, int64_t g, int64_t begin)
+{
+    const es_risk_query *query = &w->query[g];
+    const double share = 1.0 / (double)w->spec->queries;
+    double *facts = w->out->facts + (w->first + g) * ES_FACTS;
+    double squares = 0.0, sinks = 0.0;
+    for (int64_t j = 0; j < query->n; j++)
+        squares += query->weights[j] * query->weights[j];
+    for (int64_t j = 0; begin + j < ES_BUDGET_SINKS && j < query->n; j++)
+        sinks += query->weights[j];
+    facts[ES_FACT_ESS] += share / squares;
+    facts[ES_FACT_SINKS] += share * sinks;
+    facts[ES_FACT_KEYS_95] += share * keys_of_mass(w, query->weights, query->n);
+    facts[ES_FACT_SPREAD] += share * query->spread2;
+}
+
+/* ---- risks ---- */
+
+/* What the heads look at in common, as sparse_head.c has it, but that what a key costs is known
+ * here: |sum_g Wo_g w_gj u_gj|. Of one head, what it has. */
+static void join(work *w, int64_t begin, es_policy_query *asked)
+{
+    const int64_t n = asked->n;
+    es_group *group = &w->group;
+    asked->reach = w->query[0].reach;
+    if (w->size == 1)
+        return;
+    es_group_begin(group, w->raw + begin * w->c->head_dim, w->query);
+    for (int64_t first = 0; first < n; first += ES_GROUP_CHUNK) {
+        const int64_t rows = n - first < ES_GROUP_CHUNK ? n - first : ES_GROUP_CHUNK;
+        for (int64_t g = 0; g < w->size; g++)
+            for (int64_t r = 0; r < rows; r++)
+                es_group_put(group, g, r, first + r, w->query[g].weights[first + r], NULL);
+        es_group_apply(group, rows);
+        for (int64_t r = 0; r < rows; r++) {
+            double mean = 0.0;
+            for (int64_t g = 0; g < w->size; g++)
+                mean += w->query[g].weights[first + r] / (double)w->size;
+            w->joint[first + r] = log(mean);
+            w->reach[first + r] = mean > 0.0 ? sqrt(group->together[r]) / mean : 0.0;
+        }
+    }
+    asked->scores = w->joint;
+    asked->reach = w->reach;
+}
+
+/* Draws without replacement as independent retention, a tenth of the work. */
+static void retain_each(es_choice *choice)
+{
+    if (choice->chance != ES_CHANCE_WITHOUT || choice->draws >= choice->rest_count)
+        return;
+    const double p = (double)choice->draws / (double)choice->rest_count;
+    for (int64_t i = 0; i < choice->rest_count; i++) {
+        choice->kept[i] = p;
+        choice->factors[i] = choice->factor;
+    }
+    choice->chance = ES_CHANCE_EACH;
+}
+
+/* The risk of what was chosen. Where none of it has weight in f64, attention would still be
+ * somewhere among it: a key's distance from the output stands for that. */
+static es_status risk_of(work *w, const es_risk_query *query, double *out, es_error *err)
+{
+    es_policy_risk risk = {0};
+    const es_status status =
+        es_policy_risk_near(query, &w->choice, TOLERANCE, w->budget, &risk, err);
+    *out = status == ES_E_EMPTY ? query->spread2 : risk.square.val;
+    return status == ES_E_EMPTY ? ES_OK : status;
+}
+
+/* Chance is asked at every other number of keys, the first and the last two included: the last is
+ * all keys, where only draws with replacement take any time. */
+static bool is_asked(const es_curves_spec *spec, int64_t policy, int64_t at)
+{
+    return !(es_policy_inputs(spec->policies[policy].policy) & ES_POLICY_CHANCE) || at == 0 ||
+           at == spec->n_keys - 1 || (spec->n_keys - at) % 2 == 0;
+}
+
+/* Where risks of head g of the group go. */
+static double *risk_at(const work *w, int64_t g, int64_t policy, int64_t m)
+{
+    const es_curves_spec *spec = w->spec;
+    return w->out->risk + ((w->first + g) * spec->n_policies + policy) * spec->n_keys + m;
+}
+
+/* All heads of the group under one policy with keys[m] keys: what is kept is chosen once. */
+static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy, int64_t m,
+                           es_error *err)
+{
+    const double share = 1.0 / (double)w->spec->queries;
+    es_policy_spec own = w->spec->policies[policy];
+    own.keys = w->spec->keys[m];
+    es_policy_spec_fit(&own, w->c->causal);
+    const bool known = is_asked(w->spec, policy, m);
+    const bool some = known && (own.keys < asked->n || own.with_replacement);
+    double sum = known ? 0.0 : (double)NAN, ratio = 1.0;
+    if (some) {
+        ES_TRY(es_policy_choose(&own, asked, w->budget, &w->choice, err));
+        retain_each(&w->choice);
+        ratio = w->size > 1 ? es_group_ratio(&w->group, &w->choice) : 1.0;
+    }
+    for (int64_t g = 0; g < w->size; g++) {
+        double value = known ? 0.0 : (double)NAN;
+        if (some)
+            ES_TRY(risk_of(w, &w->query[g], &value, err));
+        *risk_at(w, g, policy, m) += share * value;
+        sum += value;
+    }
+    w->out->group[(w->first / w->size * w->spec->n_policies + policy) * w->spec->n_keys + m] +=
+        share * ratio * sum;
+    return ES_OK;
+}
+
+/* First order, of keys that are kept each on its own: sum (1/p - 1) |w u|^2. */
+static double variance_of(const es_choice *choice, const es_risk_query *query)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < choice->rest_count; i++) {
+        const int64_t j = choice->rest[i];
+        const double cost = query->weights[j] * query->reach[j];
+        sum += (1.0 / choice->kept[i] - 1.0) * cost * cost;
+    }
+    return sum;
+}
+
+/* The limit of several heads is of probabilities that they have in common. What the best of them
+ * cost, sum (1/p - 1) a^2 with a = mean weight times reach, is shared out by the heads' variances.
+ */
+static es_status add_limits(work *w, const es_policy_query *asked, int64_t m, es_error *err)
+{
+    const double share = 1.0 / (double)w->spec->queries;
+    es_policy_spec best;
+    double value, sum = 0.0, all = 0.0;
+    es_policy_spec_init(&best, es_policy_find("limit"));
+    best.keys = w->spec->keys[m];
+    if (best.keys >= asked->n)
+        return ES_OK;
+    double *to = w->out->limit + w->first * w->spec->n_keys + m;
+    if (w->size == 1) {
+        ES_TRY(es_policy_limit(w->query, (double)best.keys, w->budget, &value, NULL, err));
+        *to += share * value;
+        return ES_OK;
+    }
+    ES_TRY(es_policy_choose(&best, asked, w->budget, &w->choice, err));
+    for (int64_t i = 0; i < w->choice.rest_count; i++) {
+        const int64_t j = w->choice.rest[i];
+        const double a = exp(w->joint[j]) * w->reach[j];
+        all += (1.0 / w->choice.kept[i] - 1.0) * a * a;
+    }
+    for (int64_t g = 0; g < w->size; g++)
+        sum += variance_of(&w->choice, &w->query[g]);
+    for (int64_t g = 0; g < w->size && sum > 0.0; g++)
+        to[g * w->spec->n_keys] += share * all * variance_of(&w->choice, &w->query[g]) / sum;
+    return ES_OK;
+}
+
+static es_status add_all(work *w, const es_policy_query *asked, es_error *err)
+{
+    for (int64_t m = 0; m < w->spec->n_keys; m++) {
+        ES_TRY(add_limits(w, asked, m, err));
+        for (int64_t p = 0; p < w->spec->n_policies; p++)
+            ES_TRY(add_risks(w, asked, p, m, err));
+    }
+    return ES_OK;
+}
+
+static void observe(work *w, int64_t i)
+{
+    const int64_t n = w->block->n;
+    memset(w->observed, 0, (size_t)n * sizeof(double));
+    for (int64_t r = i > w->span ? i - w->span : 0; r < i; r++)
+        for (int64_t j = 0; j < n; j++)
+            w->observed[j] += w->recent[r % w->span * n + j];
+}
+
+/* Position i, whose scores are `into` numbers into the strips. */
+static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
+{
+    const int64_t begin = es_past_begin(past_of(w), i), dk = w->c->head_dim;
+    const int64_t n = es_past_end(past_of(w), i, w->block->n) - begin;
+    es_policy_query asked = {.n = n,
+                             .position = i - begin,
+                             .causal = w->c->causal,
+                             .scores = scores_of(w, 0, into) + begin,
+                             .history = w->history + begin,
+                             .observed = w->observed + begin};
+    es_status status = ES_OK;
+    observe(w, i);
+    for (int64_t g = 0; g < w->size && status == ES_OK; g++) {
+        const es_view values = es_view_f64(w->v + (g * w->block->n + begin) * dk, n, dk);
+        status = es_risk_query_new(scores_of(w, g, into) + begin, n, &values, w->budget,
+                                   &w->query[g], err);
+        if (status == ES_OK)
+            add_facts(w, g, begin);
+    }
+    if (status == ES_OK) {
+        join(w, begin, &asked);
+        status = add_all(w, &asked, err);
+    }
+    for (int64_t g = 0; g < w->size; g++)
+        es_risk_query_free(&w->query[g], w->budget);
+    return status;
+}
+
+/* ---- all queries of a group ---- */
+
+/* Query i of a head adds what it gave to the keys that it saw to row (n), which begins as zeros. */
+static void add_weights(const work *w, int64_t i, const double *scores, double *row)
+{
+    const int64_t begin = es_past_begin(past_of(w), i);
+    const int64_t end = es_past_end(past_of(w), i, w->block->n);
+    es_weigh(scores + begin, end - begin, w->sorted + begin);
+    for (int64_t j = begin; j < end; j++)
+        row[j] += w->sorted[j];
+}
+
+static void remember(work *w, int64_t i, int64_t into)
+{
+    const int64_t n = w->block->n;
+    double *row = w->recent + i % w->span * n;
+    memset(row, 0, (size_t)n * sizeof(double));
+    for (int64_t g = 0; g < w->size; g++)
+        add_weights(w, i, scores_of(w, g, into), row);
+    for (int64_t j = 0; j < n; j++)
+        w->history[j] += row[j];
+}
+
+static void score_strip(work *w, int64_t first, int64_t count, int64_t keys)
+{
+    const int64_t n = w->block->n, dk = w->c->head_dim;
+    es_blas_enter();
+    for (int64_t g = 0; g < w->size; g++) {
+        memset(scores_of(w, g, 0), 0, (size_t)(count * keys) * sizeof(double));
+        es_gemm_add(ES_F64, count, keys, dk, w->q + (g * n + first) * dk, w->k, scores_of(w, g, 0));
+    }
+    es_blas_leave();
+}
+
+static es_status walk_queries(work *w, es_error *err)
+{
+    const int64_t n = w->block->n, Q = w->spec->queries;
+    const bool past = needs_of(w->spec) & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED);
+    int64_t next = 0;
+    memset(w->history, 0, (size_t)n * sizeof(double));
+    for (int64_t first = 0; first < n && next < Q; first += STRIP) {
+        const int64_t count = n - first < STRIP ? n - first : STRIP;
+        const int64_t keys = w->c->causal ? first + count : n;
+        if (!past && w->chosen[next] >= first + count)
+            continue;
+        score_strip(w, first, count, keys);
+        for (int64_t i = first; i < first + count && next < Q; i++) {
+            for (; next < Q && w->chosen[next] == i; next++)
+                ES_TRY(ask_query(w, i, (i - first) * keys, err));
+            if (past)
+                remember(w, i, (i - first) * keys);
+        }
+    }
+    return ES_OK;
+}
+
+/* ---- all heads ---- */
+
+/* Risks are sums, which begin with 0. */
+static void clear(const work *w, int64_t head)
+{
+    const es_curves_spec *spec = w->spec;
+    const int64_t risks = spec->n_policies * spec->n_keys;
+    memset(w->out->risk + head * risks, 0, (size_t)risks * sizeof(double));
+    memset(w->out->limit + head * spec->n_keys, 0, (size_t)spec->n_keys * sizeof(double));
+    memset(w->out->facts + head * ES_FACTS, 0, ES_FACTS * sizeof(double));
+    memset(w->out->group + head / w->size * risks, 0, (size_t)risks * sizeof(double));
+}
+
+static es_status see_head(void *context, const es_model_seen *seen, es_error *err)
+{
+    work *w = context;
+    const int64_t at = seen->layer * w->c->heads + seen->head, g = seen->head % w->size;
+    clear(w, at);
+    ES_TRY(es_wo_sum_add(&w->layer, seen, err));
+    if (seen->head == w->c->heads - 1)
+        w->out->spread2[seen->layer] = es_wo_sum_spread2(&w->layer);
+    memcpy(w->group.wo + g * w->c->hidden * w->c->head_dim, w->layer.wo,
+           (size_t)(w->c->hidden * w->c->head_dim) * sizeof(double));
+    ES_TRY(weigh_head(w, g, err));
+    read_head(w, seen, g);
+    if (g < w->size - 1)
+        return ES_OK;
+    w->first = at - g;
+    return walk_queries(w, err);
+}
+
+es_status es_curves_block(const es_curves_spec *spec, const es_mem_limit_block *block,
+                          const es_exec *exec, const es_curves *out, es_error *err)
+{
+    work w = {.spec = spec,
+              .block = block,
+              .c = es_model_config_of(block->model),
+              .out = out,
+              .budget = exec ? exec->budget : NULL,
+              .arena = {.budget = exec ? exec->budget : NULL}};
+    const es_model_visit visit = {.head = see_head, .context = &w};
+    const es_model_block b = {.ids = block->ids, .n = block->n, .visit = &visit};
+    es_status status = work_new(&w, err);
+    if (status == ES_OK)
+        status = choose_queries(&w, err);
+    if (status == ES_OK)
+        status = es_model_forward(block->model, &b, 1, exec, err);
+    es_choice_free(&w.choice);
+    es_arena_free(&w.arena);
+    return status;
+}

@@ -1,0 +1,69 @@
+/* inside.h : a layer's attention output, summed up from the heads that a model shows; heads
+ * that keep the same keys. */
+#ifndef ES_EXPERIMENTS_BUDGET_INSIDE_H
+#define ES_EXPERIMENTS_BUDGET_INSIDE_H
+
+#include "random/experiment.h"
+#include <esscher/model.h>
+#include <esscher/policy_risk.h>
+
+#include "base/memory.h"
+
+/* Experiments of the address space. */
+enum {
+    ES_BUDGET_QUERIES = ES_EXPERIMENT_BUDGET,   /* cell: block */
+    ES_BUDGET_GAINS = ES_EXPERIMENT_BUDGET + 1, /* keys kept by chance; cells as model.h says */
+    ES_BUDGET_TRIAL = ES_EXPERIMENT_BUDGET + 2, /* likewise */
+    ES_BUDGET_OWN = ES_EXPERIMENT_BUDGET + 3    /* likewise, each layer alone */
+};
+
+/* Of late positions alone: a = sum over heads of Wo_h y_h. */
+typedef struct es_wo_sum {
+    const es_model *model;
+    int64_t n, from;
+    double *wo;   /* (H, k) of the head that was added last */
+    double *rows; /* (n - from, H) */
+} es_wo_sum;
+
+/*! es_wo_sum_new() : room for blocks of n, in the arena. es_wo_sum_add() : one more head of a
+ *  layer; head 0 begins anew. es_wo_sum_spread2() : mean |a - mean a|^2. es_wo_sum_apart2() : mean
+ *  |a - b|^2. es_wo_sum_bytes() : memory. */
+es_status es_wo_sum_new(const es_model *model, int64_t n, es_arena *arena, es_wo_sum *out,
+                        es_error *err);
+es_status es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen, es_error *err);
+double es_wo_sum_spread2(const es_wo_sum *sum);
+double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b);
+double es_wo_sum_bytes(const es_model_config *config, int64_t n);
+
+/* ---- budget/group.c ---- */
+
+enum { ES_GROUP_CHUNK = 64 }; /* keys whose values go through Wo together */
+
+/* Heads that share keys and values, at one position. */
+typedef struct es_group {
+    int64_t size, dk, hidden;
+    double *wo;                 /* (size, H, dk), to be filled in */
+    const double *values;       /* (n, dk) of the keys that are seen, as they are */
+    const es_risk_query *query; /* (size) */
+    double *mean;               /* (size, dk) outputs */
+    double *bias, *mass;      /* (size, dk), (size) of a choice: mean of N over that of Z, which is
+                                 mass */
+    double *x;                /* (size, ES_GROUP_CHUNK, dk) that goes through Wo */
+    double *each, *sum;       /* (ES_GROUP_CHUNK, H) of one head, of all */
+    double *together, *apart; /* (ES_GROUP_CHUNK) |sum Wo_g x_g|^2 and sum |Wo_g x_g|^2 */
+} es_group;
+
+/*! es_group_new() : memory is the arena's. es_group_begin() : a position. es_group_put() : x of
+ * head g, row r, is times (v_key - y - off); off (dk) NULL is 0. es_group_apply() : so many rows of
+ * x through Wo. es_group_ratio() : the group's risk under a choice over the sum of its heads', to
+ *  first order: squares of what is sure, and of what each key adds that is kept by chance. */
+es_status es_group_new(const es_model_config *config, es_arena *arena, es_group *out,
+                       es_error *err);
+double es_group_bytes(const es_model_config *config);
+void es_group_begin(es_group *group, const double *values, const es_risk_query *query);
+void es_group_put(es_group *group, int64_t g, int64_t r, int64_t key, double times,
+                  const double *off);
+void es_group_apply(es_group *group, int64_t rows);
+double es_group_ratio(es_group *group, const es_choice *choice);
+
+#endif

@@ -1,0 +1,374 @@
+/* plan.c : from risks by number of keys to a plan, and what it will do.
+ *
+ * A unit is a group of heads that share their keys (one head where none do): its risk is that of
+ * the sum of their errors, under one policy and one number of keys. Between the numbers at which
+ * risks were computed they lie on a line of logarithms. own2 of a layer is the sum over its units:
+ * heads err nearly independently (THEORY 14). What later layers make of it is proportional to it
+ * (15): measured with one layer thinned at a time, for hidden states and for the loss alike, and
+ * added up. */
+#include <math.h>
+#include <string.h>
+
+#include <esscher/allocate.h>
+
+#include "base/error.h"
+#include "experiments/budget/question.h"
+#include "policy/policy.h"
+
+const char *const budget_ways[BUDGET_WAYS] = {"ours", "uniform", "pyramid", "mass"};
+
+#define PYRAMID_LAST                                                                               \
+    0.25 /* keys of the last layer, in means: PyramidKV's slope is of that size                    \
+          */
+
+static int64_t layer_of(const budget_state *s, int64_t unit) { return unit / s->config->kv_heads; }
+
+/* ---- means over blocks ---- */
+
+static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_error *err)
+{
+    return es_arena_array(arena, a, b, sizeof **out, "means over blocks", (void **)out, err);
+}
+
+/* Of the means' own order: risk, limit, need, out2. */
+static es_status means_new(const budget_state *s, es_arena *arena, budget_means *out, es_error *err)
+{
+    const int64_t L = s->config->layers;
+    ES_TRY(take(arena, budget_sum_numbers(s, BUDGET_CURVES), 1, &out->risk, err));
+    out->limit = out->risk + s->units * s->P * s->K;
+    out->need = out->limit + s->units * s->K;
+    out->out2 = out->need + s->units;
+    ES_TRY(take(arena, L, L + 1, &out->transfer, err));
+    ES_TRY(take(arena, L + 1, 1, &out->spread2, err));
+    return take(arena, L, 1, &out->loss, err);
+}
+
+/* Of each block, of so many that there are. */
+static double share_of(budget_subset of, int64_t blocks)
+{
+    const int64_t inside = of.to - of.from;
+    return 1.0 / (double)(of.others ? blocks - inside : inside);
+}
+
+/* Ratios of sums: of error2 and loss to own2. own2 is the measured one, of the thinned layer. */
+static es_status average_gains(const es_job *job, budget_subset of, const es_exec *exec,
+                               es_arena *arena, budget_means *out, es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t L = s->config->layers;
+    const double share = share_of(of, s->text.count);
+    double *sum;
+    ES_TRY(take(arena, budget_sum_numbers(s, BUDGET_GAINS), 1, &sum, err));
+    ES_TRY(budget_sum(job, BUDGET_GAINS, of, exec, sum, err));
+    const double *own2 = sum + L + 1, *loss = own2 + L, *error2 = loss + L;
+    for (int64_t j = 0; j <= L; j++)
+        out->spread2[j] = share * sum[j];
+    for (int64_t l = 0; l < L; l++) {
+        out->loss[l] = own2[l] > 0.0 ? loss[l] / own2[l] : 0.0;
+        for (int64_t j = l * (L + 1); j < (l + 1) * (L + 1); j++)
+            out->transfer[j] = own2[l] > 0.0 ? error2[j] / own2[l] : share * error2[j];
+    }
+    return ES_OK;
+}
+
+budget_subset budget_all(const budget_state *s) { return (budget_subset){.to = s->text.count}; }
+
+es_status budget_average_risks(const es_job *job, int stage, budget_subset of, const es_exec *exec,
+                               es_arena *arena, budget_means *out, es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t blocks = stage == BUDGET_OTHERS ? s->others.count : s->text.count;
+    ES_TRY(means_new(s, arena, out, err));
+    ES_TRY(budget_sum(job, stage, of, exec, out->risk, err));
+    for (int64_t i = 0; i < budget_sum_numbers(s, stage); i++)
+        out->risk[i] *= share_of(of, blocks);
+    return ES_OK;
+}
+
+es_status budget_average(const es_job *job, budget_subset of, const es_exec *exec, es_arena *arena,
+                         budget_means *out, es_error *err)
+{
+    ES_TRY(budget_average_risks(job, BUDGET_CURVES, of, exec, arena, out, err));
+    return average_gains(job, of, exec, arena, out, err);
+}
+
+void budget_copy_gains(const budget_means *from, budget_means *to)
+{
+    to->transfer = from->transfer;
+    to->spread2 = from->spread2;
+    to->loss = from->loss;
+}
+
+/* ---- risks at any number of keys ---- */
+
+/* Between (x0, y0) and (x1, y1): a line of logarithms, or a line where there are none. */
+static double between(double x0, double y0, double x1, double y1, double x)
+{
+    if (!(x1 > x0))
+        return y0;
+    if (!(y0 > 0.0 && y1 > 0.0))
+        return y0 + (y1 - y0) * ((x - x0) / (x1 - x0)); /* the share first: 1 at x1, so y1 there */
+    return y0 * exp(log(y1 / y0) * log(x / x0) / log(x1 / x0));
+}
+
+/* A curve (K) at m keys, up to all of them; points that are NaN are passed over. */
+static double read_curve(const budget_state *s, const double *curve, double m)
+{
+    double x0 = NAN, y0 = NAN;
+    for (int64_t k = 0; k < s->K; k++) {
+        const double x = (double)s->keys[k], y = curve[k];
+        if (isnan(y))
+            continue;
+        if (x >= m)
+            return isnan(x0) ? y : between(x0, y0, x, y, m);
+        x0 = x;
+        y0 = y;
+    }
+    return y0;
+}
+
+double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,
+                   double m)
+{
+    return read_curve(s, a->risk + (unit * s->P + policy) * s->K, m);
+}
+
+double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, double m)
+{
+    return read_curve(s, a->limit + unit * s->K, m);
+}
+
+budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
+                          const bool *only)
+{
+    budget_choice best = {.policy = -1, .keys = m};
+    if (m >= s->sees)
+        return best;
+    for (int64_t p = 0; p < s->P; p++) {
+        const double risk = budget_risk(s, a, unit, p, (double)m);
+        if ((only && !only[p]) || (best.policy >= 0 && !(risk < best.risk)))
+            continue;
+        best.policy = p;
+        best.risk = risk;
+    }
+    return best;
+}
+
+double budget_weight(const budget_state *s, const budget_means *a, int64_t layer)
+{
+    const int64_t L = s->config->layers;
+    return a->transfer[layer * (L + 1) + L];
+}
+
+/* ---- sharing out ---- */
+
+/* Options of all units. */
+typedef struct offer {
+    es_curve *curves;
+    double *keys, *risk;
+    int64_t *layer, *chosen;
+    double *share;
+} offer;
+
+static es_status offer_new(const budget_state *s, es_arena *arena, offer *o, es_error *err)
+{
+    void *m;
+    ES_TRY(take(arena, s->n_options, 1, &o->keys, err));
+    ES_TRY(take(arena, s->units, s->n_options, &o->risk, err));
+    ES_TRY(take(arena, s->units, 1, &o->share, err));
+    ES_TRY(es_arena_array(arena, s->units, 2, sizeof(int64_t), "units", &m, err));
+    o->layer = m;
+    o->chosen = o->layer + s->units;
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(es_curve), "units", &m, err));
+    o->curves = m;
+    for (int64_t i = 0; i < s->n_options; i++)
+        o->keys[i] = (double)s->options[i];
+    return ES_OK;
+}
+
+static void fill_offer(const budget_state *s, const budget_means *a, const bool *only, offer *o)
+{
+    for (int64_t u = 0; u < s->units; u++) {
+        double *risk = o->risk + u * s->n_options;
+        for (int64_t i = 0; i < s->n_options; i++)
+            risk[i] = budget_best(s, a, u, s->options[i], only).risk;
+        o->layer[u] = layer_of(s, u);
+        o->curves[u] = (es_curve){s->n_options, o->keys, risk, budget_weight(s, a, o->layer[u])};
+    }
+}
+
+/* The part of a layer is that of the others; within it units have theirs by the keys they need. */
+static void share_by_mass(const budget_state *s, const budget_means *a, double *share)
+{
+    const int64_t groups = s->config->kv_heads;
+    for (int64_t first = 0; first < s->units; first += groups) {
+        double sum = 0.0;
+        for (int64_t u = first; u < first + groups; u++)
+            sum += a->need[u];
+        for (int64_t u = first; u < first + groups; u++)
+            share[u] = a->need[u] / sum;
+    }
+}
+
+static es_status allocate(const budget_state *s, const budget_means *a, budget_way way,
+                          double total, offer *o, es_error *err)
+{
+    switch (way) {
+    case BUDGET_UNIFORM:
+        return es_allocate_uniform(o->curves, s->units, total, o->chosen, NULL, NULL, err);
+    case BUDGET_PYRAMID:
+        return es_allocate_pyramid(o->curves, s->units, total, o->layer, s->config->layers,
+                                   PYRAMID_LAST, o->chosen, NULL, NULL, err);
+    case BUDGET_MASS:
+        share_by_mass(s, a, o->share);
+        return es_allocate_mass(o->curves, s->units, total, o->share, o->chosen, NULL, NULL, err);
+    default:
+        return es_allocate_keys(o->curves, s->units, total, o->chosen, NULL, NULL, err);
+    }
+}
+
+static void take_chosen(const budget_state *s, const budget_means *a, const bool *only,
+                        const offer *o, budget_choice *picks)
+{
+    for (int64_t u = 0; u < s->units; u++)
+        picks[u] = budget_best(s, a, u, s->options[o->chosen[u]], only);
+}
+
+es_status budget_share(const budget_state *s, const budget_means *a, budget_way way, double total,
+                       const bool *only, es_arena *arena, budget_choice *picks, es_error *err)
+{
+    offer o;
+    ES_TRY(offer_new(s, arena, &o, err));
+    fill_offer(s, a, only, &o);
+    ES_TRY(allocate(s, a, way, total, &o, err));
+    take_chosen(s, a, only, &o, picks);
+    return ES_OK;
+}
+
+es_status budget_share_limit(const budget_state *s, const budget_means *a, double total,
+                             es_arena *arena, double *own2, es_error *err)
+{
+    offer o;
+    ES_TRY(offer_new(s, arena, &o, err));
+    fill_offer(s, a, NULL, &o);
+    for (int64_t u = 0; u < s->units; u++)
+        for (int64_t i = 0; i < s->n_options; i++)
+            o.risk[u * s->n_options + i] = budget_limit(s, a, u, o.keys[i]);
+    ES_TRY(es_allocate_keys(o.curves, s->units, total, o.chosen, NULL, NULL, err));
+    memset(own2, 0, (size_t)s->config->layers * sizeof *own2);
+    for (int64_t u = 0; u < s->units; u++)
+        own2[layer_of(s, u)] += o.risk[u * s->n_options + o.chosen[u]];
+    return ES_OK;
+}
+
+/* ---- tolerances ---- */
+
+/* Each layer by itself. */
+es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
+                                    const double *tolerance, es_arena *arena, budget_choice *picks,
+                                    es_error *err)
+{
+    const int64_t groups = s->config->kv_heads;
+    offer o;
+    ES_TRY(offer_new(s, arena, &o, err));
+    fill_offer(s, a, NULL, &o);
+    for (int64_t l = 0; l < s->config->layers; l++) {
+        es_curve *own = o.curves + l * groups;
+        const double most = tolerance[l] * tolerance[l] * a->out2[l];
+        for (int64_t g = 0; g < groups; g++)
+            own[g].weight = 1.0;
+        ES_TRY(es_allocate_risk(own, groups, most, o.chosen + l * groups, NULL, NULL, err));
+    }
+    take_chosen(s, a, NULL, &o, picks);
+    return ES_OK;
+}
+
+double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *picks)
+{
+    double loss = 0.0;
+    for (int64_t u = 0; u < s->units; u++)
+        loss += a->loss[layer_of(s, u)] * picks[u].risk;
+    return loss;
+}
+
+es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
+                                   es_arena *arena, double *total, es_error *err)
+{
+    const double all = budget_everything(s);
+    double low = (double)(s->units * s->options[0]), high = all;
+    void *picks;
+    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    ES_TRY(budget_share(s, a, BUDGET_OURS, low, NULL, arena, picks, err));
+    if (budget_loss(s, a, picks) <= loss)
+        high = low;
+    while (high - low > 0.005 * all) {
+        const double middle = 0.5 * (low + high);
+        ES_TRY(budget_share(s, a, BUDGET_OURS, middle, NULL, arena, picks, err));
+        *(budget_loss(s, a, picks) <= loss ? &high : &low) = middle;
+    }
+    *total = high;
+    return ES_OK;
+}
+
+double budget_total(const budget_state *s, const budget_choice *picks)
+{
+    double sum = 0.0;
+    for (int64_t u = 0; u < s->units; u++)
+        sum += (double)picks[u].keys;
+    return sum;
+}
+
+double budget_everything(const budget_state *s) { return (double)(s->units * s->sees); }
+
+void budget_specs(const budget_state *s, const budget_choice *picks, es_policy_spec *out)
+{
+    const int64_t size = s->config->heads / s->config->kv_heads;
+    for (int64_t h = 0; h < s->config->layers * s->config->heads; h++) {
+        const budget_choice *pick = &picks[h / size];
+        es_policy_spec_init(&out[h], NULL);
+        if (pick->policy < 0)
+            continue;
+        out[h] = s->policies[pick->policy];
+        out[h].keys = pick->keys;
+        es_policy_spec_fit(&out[h], s->config->causal);
+    }
+}
+
+/* ---- what it will do ---- */
+
+static double relative(double error2, double spread2)
+{
+    return spread2 > 0.0 ? sqrt(fmax(0.0, error2) / spread2) : (double)NAN;
+}
+
+double budget_own2(const budget_state *s, const budget_means *a, const budget_choice *picks,
+                   int64_t layer)
+{
+    const int64_t groups = s->config->kv_heads;
+    double sum = 0.0;
+    for (int64_t u = layer * groups; u < (layer + 1) * groups; u++)
+        if (picks[u].policy >= 0)
+            sum += budget_risk(s, a, u, picks[u].policy, (double)picks[u].keys);
+    return sum;
+}
+
+void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *picks,
+                    const double *own2, const budget_factors *f, budget_forecast *out)
+{
+    const int64_t L = s->config->layers;
+    out->loss = 0.0;
+    for (int64_t j = 0; j <= L; j++)
+        out->state[j] = 0.0;
+    for (int64_t l = 0; l < L; l++) {
+        const double own = (own2 ? own2[l] : budget_own2(s, a, picks, l)) *
+                           (f && f->optimism ? f->optimism[l] : 1.0) *
+                           (f && f->heads ? f->heads[l] : 1.0);
+        out->own[l] = relative(own, a->out2[l]);
+        out->loss += a->loss[l] * own * (f && f->loss > 0.0 ? f->loss : 1.0);
+        for (int64_t j = 0; j <= L; j++)
+            out->state[j] += a->transfer[l * (L + 1) + j] * own;
+    }
+    for (int64_t j = 0; j <= L; j++)
+        out->state[j] =
+            relative(out->state[j] * (f && f->coherence ? f->coherence[j] : 1.0), a->spread2[j]);
+}

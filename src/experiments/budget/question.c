@@ -1,0 +1,320 @@
+/* question.c : how many keys each head may drop: what is asked, cells, and what they take. */
+#include "experiments/budget/question.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/file.h"
+#include "experiments/kit/answer_kit.h"
+#include "experiments/kit/pool_params.h"
+
+/* ---- parameters ---- */
+
+const char *const budget_dtypes[] = {"f16", "bf16", "f32", "f64", "int8", "int4", NULL};
+
+int64_t budget_dtype_bits(int dtype)
+{
+    static const int64_t bits[] = {16, 16, 32, 64, 8, 4};
+    return bits[dtype];
+}
+
+#define FIELD(member) .field = offsetof(budget_params, member)
+static const es_param params[] = {
+    {"model", 'm', ES_PARAM_MODEL, "MODEL",
+     "folder of a checkpoint (config.json, model.safetensors, tokenizer), or org/name in the cache "
+     "of the Hugging Face hub: a decoder, a classifier, or a bare encoder",
+     FIELD(model)},
+    {"text", 0, ES_PARAM_FILES, "FILE", "text to calibrate on, UTF-8; may be given several times",
+     FIELD(texts)},
+    {"context", 0, ES_PARAM_WHOLE, "N", "tokens of the context that the plan is for",
+     FIELD(context), .min = 16, .max = 1e9, .unit = "tokens",
+     .default_note = "as many as the model has positions"},
+    {"ratio", 0, ES_PARAM_NUMBER, "R", "keep this share of all keys", FIELD(ratio), .min = 1e-6,
+     .max = 1.0},
+    {"keys", 0, ES_PARAM_WHOLE, "K",
+     "keep so many keys in all, summed over layers and key-value heads", FIELD(keys), .min = 1,
+     .max = 1e15, .unit = "keys"},
+    {"error", 0, ES_PARAM_NUMBER, "E",
+     "keep as few keys as leave each layer's attention output within E of what it was, in its "
+     "spread over tokens",
+     FIELD(error), .min = 1e-9, .max = 100.0},
+    {"loss", 0, ES_PARAM_NUMBER, "D",
+     "keep as few keys as cost D nats per token on the text, run through the model (a classifier: "
+     "KL "
+     "of its labels)",
+     FIELD(loss), .min = 1e-9, .max = 100.0, .unit = "nats"},
+    {"policy", 0, ES_PARAM_TEXT, "LIST",
+     "policies to choose from, with commas between them, as in `sparse`", FIELD(policy),
+     .default_value = "stream,heavy,observe,random,top"},
+    {"no-query-scores", 0, ES_PARAM_FLAG, NULL,
+     "of these, only policies that choose without the scores of the present query, which a server "
+     "has only after it has read every key",
+     FIELD(no_query_scores), .renamed_from = "deployable"},
+    {"blocks", 0, ES_PARAM_WHOLE, "B",
+     "pieces of the text to calibrate on, taken evenly from all of it", FIELD(blocks), .min = 1,
+     .max = 100000, .default_value = "8"},
+    {"query-count", 0, ES_PARAM_WHOLE, "M", "queries of a piece whose risks are computed",
+     FIELD(queries), .min = 1, .max = 100000, .default_value = "8"},
+    {"other-text", 0, ES_PARAM_FILES, "FILE",
+     "text of another kind: what the plan of either costs on the other", FIELD(others)},
+    {"verify", 0, ES_PARAM_FILES, "FILE",
+     "other text: run the plan through the model on it, and set what was predicted beside what is",
+     FIELD(verify)},
+    {"verify-tasks", 0, ES_PARAM_FILE, "T.tsv",
+     "instead, for a classifier: labelled texts, sentence TAB label; accuracy", FIELD(tasks)},
+    {"concat", 0, ES_PARAM_WHOLE, "C", "with --verify-tasks: so many texts of a label are one",
+     FIELD(concat), .min = 2, .max = 1e6},
+    {"verify-context", 0, ES_PARAM_WHOLE, "N", "tokens of a piece of that text",
+     FIELD(verify_context), .min = 16, .max = 1e9, .unit = "tokens", .default_note = "--context"},
+    {"verify-blocks", 0, ES_PARAM_WHOLE, "B", "pieces of that text, or labelled texts, at most",
+     FIELD(verify_blocks), .min = 1, .max = BUDGET_MOST_BLOCKS, .default_value = "8"},
+    {"rivals", 0, ES_PARAM_FLAG, NULL,
+     "also verify the same number of keys shared out evenly, falling with depth, and by mass",
+     FIELD(rivals)},
+    {"frontier", 0, ES_PARAM_REALS, "GRID", "shares of the keys for which predictions are shown",
+     FIELD(frontier), .min = 1e-6, .max = 1.0, .default_value = "0.0625,0.125,0.25,0.5",
+     .increasing = true},
+    {"verify-frontier", 0, ES_PARAM_FLAG, NULL, "and verify those as well", FIELD(everywhere)},
+    {"cache-dtype", 0, ES_PARAM_CHOICE, "DTYPE", "of the cache whose bytes are counted",
+     FIELD(cache), .choices = budget_dtypes, .default_value = "f16"},
+    {"out-plan", 0, ES_PARAM_OUTPUT, "P.json",
+     "write the plan, for `loss`, `downstream` and `sparse --plan`, and for other programs",
+     FIELD(out_plan)},
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
+     FIELD(allow_trailing), .not_in_fingerprint = true},
+    ES_INVALID_PARAM(budget_params, invalid),
+    {0}};
+
+/* ---- what is asked ---- */
+
+static es_status check_options(const es_job *job, const budget_params *p, es_error *err)
+{
+    const int asked = !isnan(p->ratio) + (p->keys > 0) + !isnan(p->error) + !isnan(p->loss);
+    if (!p->model || !p->texts.count)
+        return es_refuse(err, "budget.options", "--model MODEL --text FILE", "there is no %s",
+                         p->model ? "text" : "model");
+    if (asked != 1)
+        return es_refuse(err, "budget.options", "--ratio 0.25, or --keys, --error or --loss",
+                         asked ? "--ratio, --keys, --error and --loss exclude each other"
+                               : "how much is to be kept is open");
+    if (p->verify.count && p->tasks)
+        return es_refuse(err, "budget.options", "leave one out",
+                         "--verify and --verify-tasks exclude each other");
+    if (!p->verify.count && !p->tasks && (p->rivals || p->everywhere))
+        return es_refuse(err, "budget.options", "--verify FILE",
+                         "--rivals and --verify-frontier are for --verify");
+    if (p->concat && !p->tasks)
+        return es_refuse(err, "budget.options", "leave it out", "--concat is for --verify-tasks");
+    return p->out_plan ? es_file_may_create(p->out_plan, job->force, err) : ES_OK;
+}
+
+static es_status open_model(es_job *job, const budget_params *p, budget_state *s, es_error *err)
+{
+    const es_model_opts opts = {.precision = job->precision,
+                                .budget = job->exec.budget,
+                                .allow_trailing = p->allow_trailing};
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
+    s->config = es_model_config_of(s->model);
+    if (p->tasks && s->config->labels < 2)
+        return es_refuse(err, "budget.classifier", "--verify FILE",
+                         "--verify-tasks: the model has no classifier to label texts with");
+    if (!isnan(p->loss) && !s->config->predicts && s->config->labels < 2)
+        return es_refuse(err, "budget.loss", "--error E, or --ratio R",
+                         "--loss: the model predicts no token and no label");
+    return ES_OK;
+}
+
+/* ---- candidates ---- */
+
+static es_status read_policies(es_job *job, const budget_params *p, budget_state *s, es_error *err)
+{
+    const es_policy_params asked = {.names = p->policy, .correction = -1};
+    es_policy_asked *words;
+    int64_t count;
+    ES_TRY(es_policies_read(job, &asked, &words, &count, err));
+    ES_TRY(es_job_array(job, count, 1, sizeof *s->policies, &s->policies, err));
+    for (int64_t i = 0; i < count; i++) {
+        es_policy_spec spec = words[i].spec;
+        if (p->no_query_scores && !es_policy_deployable(spec.policy))
+            continue;
+        if (es_policy_inputs(spec.policy) & ES_POLICY_MEASURED ||
+            spec.policy == es_policy_find("full"))
+            return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
+                           "policy %s keeps no number of keys that could be chosen",
+                           es_policy_name(spec.policy));
+        spec.keys = 1;
+        ES_TRY(es_policy_spec_check(&spec, s->config->causal, err));
+        s->policies[s->P++] = spec;
+    }
+    if (!s->P)
+        return es_refuse(err, "budget.policy", "--policy stream,heavy,observe,random",
+                         "--no-query-scores leaves none of the policies");
+    return ES_OK;
+}
+
+/* Where risks are computed: ten numbers of keys, from a 64th of what a query sees on, each 1.5
+ * times the one before, and all keys, which leave a risk where they are drawn with replacement.
+ * What a unit may have: five times as many. */
+enum { POINTS = 10, BETWEEN = 5, LEAST = 64 };
+
+static es_status make_grid(es_job *job, budget_state *s, es_error *err)
+{
+    const double n = (double)s->sees, low = fmax(1.0, n / LEAST);
+    const double step = pow(0.66 * n / low, 1.0 / (POINTS - 1));
+    ES_TRY(es_job_array(job, POINTS + 1, 1, sizeof *s->keys, &s->keys, err));
+    ES_TRY(es_job_array(job, POINTS * BETWEEN + 2, 1, sizeof *s->options, &s->options, err));
+    for (int i = 0; i < POINTS; i++) {
+        const int64_t keys = (int64_t)floor(low * pow(step, i) + 0.5);
+        if (!s->K || keys > s->keys[s->K - 1])
+            s->keys[s->K++] = keys;
+    }
+    if (s->keys[s->K - 1] < s->sees)
+        s->keys[s->K++] = s->sees;
+    for (int i = 0; i < POINTS * BETWEEN; i++) {
+        const int64_t keys =
+            (int64_t)floor(low * pow(n / low, (double)i / (POINTS * BETWEEN)) + 0.5);
+        if (!s->n_options || keys > s->options[s->n_options - 1])
+            s->options[s->n_options++] = keys;
+    }
+    if (s->options[s->n_options - 1] < s->sees)
+        s->options[s->n_options++] = s->sees;
+    return ES_OK;
+}
+
+/* Of a context that is longer than the model's own window no query sees the first keys, and the
+ * farthest of its window, which stand first there, are no sinks. */
+static void forget_sinks(budget_state *s)
+{
+    for (int64_t i = 0; i < s->P && s->sees < s->n; i++)
+        if (es_policy_parts(s->policies[i].policy) & ES_PART_SINKS)
+            s->policies[i].sinks = 0;
+}
+
+static es_status check_amount(const budget_params *p, const budget_state *s, es_error *err)
+{
+    const double all = budget_everything(s), least = (double)(s->units * s->options[0]);
+    const double total = p->keys ? (double)p->keys : p->ratio * all;
+    if (isnan(total) || (total >= least && total <= all))
+        return ES_OK;
+    return es_refuse(err, "budget.amount", "a share of the keys from 1/64 to 1",
+                     "%.15g keys in all: %lld key-value heads with %lld each have %.0f, and a plan "
+                     "leaves them %.0f at least",
+                     total, (long long)s->units, (long long)s->sees, all, least);
+}
+
+static void add_setting(budget_state *s, budget_way way, double ratio)
+{
+    s->settings[s->n_settings++] = (budget_setting){way, ratio};
+}
+
+static es_status make_settings(es_job *job, const budget_params *p, budget_state *s, es_error *err)
+{
+    const int64_t ways = p->rivals ? BUDGET_WAYS : 1;
+    const int64_t most = s->verify.count > s->text.count ? s->verify.count : s->text.count;
+    ES_TRY(es_job_array(job, 2, most, sizeof *s->room, &s->room, err));
+    s->steps = isnan(p->error) && isnan(p->loss) ? 0 : BUDGET_STEPS;
+    if (!p->verify.count && !p->tasks)
+        return ES_OK;
+    ES_TRY(es_job_array(job, ways, 1 + p->frontier.count, sizeof *s->settings, &s->settings, err));
+    for (int w = 0; w < ways; w++)
+        add_setting(s, (budget_way)w, 0.0);
+    for (int64_t i = 0; i < p->frontier.count && p->everywhere; i++)
+        for (int w = 0; w < ways; w++)
+            if (p->frontier.reals[i] != p->ratio &&
+                p->frontier.reals[i] * (double)s->sees >= (double)s->options[0])
+                add_setting(s, (budget_way)w, p->frontier.reals[i]);
+    return ES_OK;
+}
+
+/* ---- all together ---- */
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    const budget_params *p = job->params;
+    budget_state *s = job->state;
+    s->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    ES_TRY(check_options(job, p, err));
+    ES_TRY(open_model(job, p, s, err));
+    s->units = s->config->layers * s->config->kv_heads;
+    ES_TRY(read_policies(job, p, s, err));
+    ES_TRY(budget_read_texts(job, err));
+    forget_sinks(s);
+    ES_TRY(make_grid(job, s, err));
+    ES_TRY(check_amount(p, s, err));
+    ES_TRY(make_settings(job, p, s, err));
+    return budget_stages(job, err);
+}
+
+static void close_study(es_job *job)
+{
+    budget_state *s = job->state;
+    es_arena_free(&s->memory);
+    pthread_mutex_destroy(&s->lock);
+    es_blocks_free(&s->text.blocks);
+    es_blocks_free(&s->verify.blocks);
+    es_blocks_free(&s->others.blocks);
+    es_task_blocks_free(&s->verify.tasks);
+    es_tasks_free(&s->tasks);
+    es_tokenizer_free(s->tokenizer);
+    es_model_close(s->model);
+}
+
+static const char *const examples[] = {
+    "esscher budget --model models/pebble --text a.txt --ratio 0.25 --out-plan pebble.plan.json",
+    "esscher budget --model models/pebble --text a.txt --ratio 0.25 --verify b.txt --rivals",
+    "esscher budget --model models/pebble --text a.txt --error 0.2 --no-query-scores --verify "
+    "b.txt",
+    "esscher budget --model models/pebble --text a.txt --loss 0.02 --context 1024",
+    "esscher budget --model minilm-sst2 --text a.txt --ratio 0.25 --verify-tasks sst2.tsv "
+    "--concat 16",
+    NULL};
+
+const es_study es_study_budget = {
+    .name = "budget",
+    .summary = "how many keys each head may drop, by which policy; verified through the model",
+    .usage = "--model MODEL --text FILE (--ratio R | --keys K | --error E | --loss D) [options]",
+    .about =
+        "Computes for every head of a model, on a text, the exact risk of keeping m keys under "
+        "each policy, in the units of the layer's output; follows each layer's error through the "
+        "layers after it; and shares a number of keys out among heads and layers so that the "
+        "error of the last hidden state is least (THEORY 13 to 15): errors of heads and of layers "
+        "are "
+        "taken to be small and independent [heuristic]. Heads that share keys and "
+        "values have one policy and one number of keys, and keep one set, by the sum of their "
+        "weights. The answer is a plan: policy and keys of each head, what it will cost, and the "
+        "bytes of the cache before and after."
+        "\n\n"
+        "Before anything is promised the plan is rehearsed: each block of the text goes through "
+        "the "
+        "model under the plan that the other blocks make, and what sums of risks miss becomes a "
+        "factor of the predictions. --error and --loss are met in the same way, by plans that are "
+        "run through the model, two of them before the last."
+        "\n\n"
+        "--verify runs the plan through the model on other text: the error of each layer's "
+        "attention and of each hidden state, extra loss, divergence and agreement of what it says "
+        "next, beside what was predicted. If --error or --loss is broken there beyond the 95 % "
+        "interval, the program ends with 1. --rivals does the same for the same number of keys "
+        "shared out evenly, falling with depth (PyramidKV), and by mass (Ada-KV)."
+        "\n\n"
+        "What is averaged over a block of a causal model is averaged over its second half, where "
+        "the cache is full or nearly so; an encoder's over all of it. Errors are shares of the "
+        "spread, the root mean square distance from the mean over tokens. A plan is for one "
+        "context "
+        "and texts like the one it was made from, and its numbers are about the next token, not "
+        "about retrieval."
+        "\n\n"
+        "Eviction is not simulated: heavy and observe choose anew for each query, so that a "
+        "dropped "
+        "key may come back, and a plan for such a rolling cache was worse than uniform for prompt "
+        "compression. docs/BUDGET.md has the numbers, and what else is not promised.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(budget_params),
+    .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION | ES_TAKES_HEADS,
+    .csv = "heads",
+    .state = sizeof(budget_state),
+    .open = open_study,
+    .cost = budget_cost,
+    .summarise = budget_summarise,
+    .close = close_study};

@@ -1,0 +1,351 @@
+/* question.h : the study `budget`: what it asks is in budget/question.c, its texts in
+ * budget/texts.c, cells in budget/cells.c, sums over blocks in budget/sums.c, curves and plans in
+ * budget/plan.c, how a tolerance is met in budget/search.c, predictions in budget/forecast.c, what
+ * becomes of them in budget/rows.c, other plans in budget/compare.c, verification in
+ * budget/verified.c.
+ *
+ * Three kinds of cells, each of a block of text: risks of all heads (curves), what later layers
+ * make of one layer's error (gains), the model under an allocation (trials: to meet a tolerance, to
+ * rehearse the plan, to verify it). Everything that is said is made of those. */
+#ifndef ES_EXPERIMENTS_BUDGET_QUESTION_H
+#define ES_EXPERIMENTS_BUDGET_QUESTION_H
+
+#include <pthread.h>
+
+#include <esscher/plan.h>
+#include <esscher/tokenizer.h>
+
+#include "driver/job.h"
+#include "experiments/budget/budget.h"
+#include "experiments/kit/policy_params.h"
+#include "model/pool.h"
+#include "model/tasks.h"
+#include "stats/average.h"
+
+/* Blocks of a text, at most. */
+#define BUDGET_MOST_BLOCKS 1000000
+
+typedef struct budget_params {
+    const char *model, *policy, *tasks, *out_plan;
+    es_texts texts, verify, others;
+    int64_t context, verify_context, blocks, verify_blocks, queries, keys, concat;
+    double ratio, error, loss;
+    es_grid frontier;
+    int cache;   /* index into budget_dtypes */
+    int invalid; /* as es_text_invalid */
+    bool no_query_scores, rivals, everywhere, allow_trailing;
+} budget_params;
+
+/* Stages. Trials of calibration's blocks run the plan that the other blocks make. */
+enum {
+    BUDGET_CURVES,
+    BUDGET_OTHERS, /* curves of another text */
+    BUDGET_GAINS,
+    BUDGET_SEARCH, /* trials of calibration's blocks, BUDGET_STEPS stages of them */
+    BUDGET_STEPS = 2,
+    BUDGET_REHEARSAL = BUDGET_SEARCH + BUDGET_STEPS, /* the same of what was found */
+    BUDGET_TRIALS                                    /* of other text: verification */
+};
+
+/* How keys are shared out. */
+typedef enum budget_way {
+    BUDGET_OURS,    /* by marginal risk */
+    BUDGET_UNIFORM, /* the same for all */
+    BUDGET_PYRAMID, /* falling with depth */
+    BUDGET_MASS,    /* within a layer by the keys that hold the weight */
+    BUDGET_WAYS
+} budget_way;
+extern const char *const budget_ways[BUDGET_WAYS];
+
+/* What is tried on text: a way at a number of keys. */
+typedef struct budget_setting {
+    budget_way way;
+    double ratio; /* of all keys; 0: as many as the plan has */
+} budget_setting;
+
+/* Blocks of text that are looked at. */
+typedef struct budget_text {
+    es_blocks blocks;
+    es_task_blocks tasks; /* instead, with labels */
+    int64_t *chosen;      /* (count) numbers of the blocks */
+    int64_t count, length;
+} budget_text;
+
+/* What plans are made for. */
+typedef struct budget_target {
+    double total;            /* keys; NaN: as many as tolerances take */
+    const double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
+} budget_target;
+
+typedef struct budget_state {
+    es_model *model;
+    const es_model_config *config;
+    es_tokenizer *tokenizer;
+    es_tasks tasks;
+    budget_text text, verify, others;
+    int64_t n;                /* context of the plan */
+    int64_t sees;             /* keys that its last query sees: n, or the model's window */
+    es_policy_spec *policies; /* (P) candidates */
+    int64_t P;
+    int64_t *keys; /* (K) where risks are computed, the last is `sees` */
+    int64_t K;
+    int64_t units; /* key-value heads of all layers: layer unit / kv_heads, group unit % kv_heads */
+    int64_t *options; /* (n_options) numbers of keys that a unit may have, the last is `sees` */
+    int64_t n_options;
+    budget_setting *settings; /* (n_settings); the first is the plan */
+    int64_t n_settings;
+    int steps;    /* trials that a tolerance takes: BUDGET_STEPS, or 0 */
+    double *room; /* (2, blocks) for summaries */
+
+    /* What all cells of later stages ask for, made once (budget/sums.c, budget/search.c); any
+     * thread may, under the lock. */
+    pthread_mutex_t lock;
+    es_arena memory;
+    const double
+        *sums[BUDGET_GAINS + 1]; /* of each stage (2, blocks + 1, numbers); NULL: not yet */
+    budget_target aims[BUDGET_STEPS + 1]; /* after so many steps */
+    bool aimed[BUDGET_STEPS + 1];
+} budget_state;
+
+/*! budget_block() : block `at` of a text, for the laboratory. */
+es_mem_limit_block budget_block(const es_job *job, const budget_text *text, int64_t at);
+
+/* ---- budget/texts.c ---- */
+
+es_status budget_read_texts(es_job *job, es_error *err);
+
+/* ---- budget/cells.c ---- */
+
+/*! budget_curves_at(), budget_gains_at(), budget_trial_at() : where the numbers of a cell are. */
+int64_t budget_curves_rows(const budget_state *s);
+int64_t budget_gains_rows(const budget_state *s);
+int64_t budget_trial_rows(const budget_state *s);
+es_curves budget_curves_at(const budget_state *s, const double *cell);
+void budget_gains_at(const budget_state *s, const double *cell, es_gain *gains, double **spread2);
+es_plan_trial budget_trial_at(const budget_state *s, const double *cell);
+
+/*! budget_stages() : all stages of the job. budget_cost() : what they take. */
+es_status budget_stages(es_job *job, es_error *err);
+es_status budget_cost(es_job *job, es_cost *out, es_error *err);
+
+/* ---- budget/sums.c ---- */
+
+/* Which blocks: [from, to), or all but those. */
+typedef struct budget_subset {
+    int64_t from, to;
+    bool others;
+} budget_subset;
+
+/*! budget_sum() : sums over some blocks of BUDGET_CURVES or BUDGET_OTHERS (risk, limit, need and
+ * out2 as in budget_means) or BUDGET_GAINS (spread2 (L + 1), own2 (L), loss (L), error2 (L, L +
+ * 1)), into out (budget_sum_numbers()). Each block is read once for all sums that leave blocks out,
+ * or begin with the first. Any thread. budget_sums_bytes() : memory. */
+int64_t budget_sum_numbers(const budget_state *s, int stage);
+es_status budget_sum(const es_job *job, int stage, budget_subset of, const es_exec *exec,
+                     double *out, es_error *err);
+double budget_sums_bytes(const budget_state *s);
+
+/* ---- budget/plan.c ---- */
+
+/* Means over the calibration's blocks. */
+typedef struct budget_means {
+    double *risk;     /* (units, P, K) of the sum over a group's heads; NaN: not looked at */
+    double *limit;    /* (units, K); this and the next two follow on each other in memory */
+    double *need;     /* (units) keys that hold most of the weight, mean over heads */
+    double *out2;     /* (L) spread2 of attention outputs */
+    double *transfer; /* (L, L + 1) error2 of a state over own2 of the layer */
+    double *spread2;  /* (L + 1) of hidden states */
+    double *loss;     /* (L) extra loss over own2 */
+} budget_means;
+
+/*! budget_all() : all blocks. budget_average() : means over some, with gains.
+ * budget_average_risks() : without them, of blocks of the text of a stage, BUDGET_CURVES or
+ * BUDGET_OTHERS. budget_copy_gains() : gains of other means take their place. Memory is the
+ * arena's. */
+budget_subset budget_all(const budget_state *s);
+es_status budget_average(const es_job *job, budget_subset of, const es_exec *exec, es_arena *arena,
+                         budget_means *out, es_error *err);
+es_status budget_average_risks(const es_job *job, int stage, budget_subset of, const es_exec *exec,
+                               es_arena *arena, budget_means *out, es_error *err);
+void budget_copy_gains(const budget_means *from, budget_means *to);
+
+/* What a unit keeps. */
+typedef struct budget_choice {
+    int64_t policy; /* -1: everything */
+    int64_t keys;
+    double risk;
+} budget_choice;
+
+/*! budget_risk() : of a unit and policy at m keys, between the points of the grid on a line of
+ *  logarithms. budget_best() : under the policy that is best there; only (P) says which may be
+ * used, NULL: all. budget_limit() : the limit nobody beats. */
+double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,
+                   double m);
+budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
+                          const bool *only);
+double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, double m);
+
+/*! budget_weight() : how much own2 of a layer counts: its transfer to the last hidden state. */
+double budget_weight(const budget_state *s, const budget_means *a, int64_t layer);
+
+/*! budget_share() : `total` keys over the units by `way`: picks (units). */
+es_status budget_share(const budget_state *s, const budget_means *a, budget_way way, double total,
+                       const bool *only, es_arena *arena, budget_choice *picks, es_error *err);
+
+/*! budget_share_limit() : the least weighted risk that the limits allow for `total` keys. own2 (L)
+ *  gets each layer's. */
+es_status budget_share_limit(const budget_state *s, const budget_means *a, double total,
+                             es_arena *arena, double *own2, es_error *err);
+
+/*! budget_min_keys_for_error() : the fewest keys that leave the risk of each layer within tolerance
+ * (L), in spreads of its attention output. budget_loss() : of picks, as means predict it.
+ *  budget_min_keys_for_loss() : the fewest keys, to half a per cent of all, whose predicted loss is
+ * within a tolerance: *total. */
+es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
+                                    const double *tolerance, es_arena *arena, budget_choice *picks,
+                                    es_error *err);
+double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *picks);
+es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
+                                   es_arena *arena, double *total, es_error *err);
+
+/*! budget_total() : keys of picks. budget_everything() : all keys there are. */
+double budget_total(const budget_state *s, const budget_choice *picks);
+double budget_everything(const budget_state *s);
+
+/*! budget_specs() : what picks mean for the heads, out (L, h). */
+void budget_specs(const budget_state *s, const budget_choice *picks, es_policy_spec *out);
+
+/* What is predicted of picks. */
+typedef struct budget_forecast {
+    double *own;   /* (L) error of the attention output, in its spreads */
+    double *state; /* (L + 1) of the hidden states, in theirs */
+    double loss;
+} budget_forecast;
+
+/* What sums of risks, and of errors through transfers, have to be multiplied with; NULL: 1. All are
+ * of mean squares. */
+typedef struct budget_factors {
+    double *optimism;  /* (L) risk on blocks that a plan was not made from */
+    double *heads;     /* (L) a layer's error over the sum of its heads' risks */
+    double *coherence; /* (L + 1) a hidden state's over the sum of the layers' */
+    double loss;       /* the same of the loss; 0: 1 */
+} budget_factors;
+
+/*! budget_own2() : a layer's risk under picks. budget_predict() : from means; own2 (L) NULL: of the
+ *  picks; factors may be NULL. */
+double budget_own2(const budget_state *s, const budget_means *a, const budget_choice *picks,
+                   int64_t layer);
+void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *picks,
+                    const double *own2, const budget_factors *factors, budget_forecast *out);
+
+/* ---- budget/search.c ---- */
+
+/*! budget_target_after() : after so many of the steps that find it; all: means over all blocks.
+ * Made once and remembered. budget_make() : the plan for it that means make. budget_fold() : the
+ * plan that is tried on block b of the calibration: that of the others, if there are any. */
+es_status budget_target_after(const es_job *job, int steps, const budget_means *all,
+                              const es_exec *exec, es_arena *arena, budget_target *out,
+                              es_error *err);
+es_status budget_make(const budget_state *s, const budget_means *a, const budget_target *aim,
+                      es_arena *arena, budget_choice *picks, es_error *err);
+es_status budget_fold(const es_job *job, int64_t block, const budget_target *aim,
+                      const es_exec *exec, es_arena *arena, budget_choice *picks, es_error *err);
+
+/* ---- budget/forecast.c ---- */
+
+/* What block b showed of the plan that the others make. */
+typedef struct budget_fold_result {
+    double *in, *out; /* (L) risk on the others, and on the block */
+    double *found;    /* (L) own2 of its layers, each from the full model's state */
+    double *error2;   /* (L + 1) of hidden states */
+    double kl;        /* loss */
+} budget_fold_result;
+
+/* What is known when tables are made. */
+typedef struct budget_context {
+    es_arena *arena;
+    budget_means all;
+    budget_means *without, *alone; /* (folds) without block b; of block b alone, gains of all */
+    int64_t folds;                 /* blocks, 0 if there is one */
+    budget_target aim;
+    budget_choice *plan;       /* (units) */
+    budget_fold_result *shown; /* (blocks) */
+    budget_fold_result sum;    /* over them */
+    budget_factors factors, factors_se;
+    budget_forecast forecast, forecast_se; /* of the plan; errors by leaving blocks out */
+    double *computed, *computed_se;        /* (L) own, without what the rehearsal says */
+} budget_context;
+
+/* How plans are made: the one that was asked for, or a way at a total, with some of the policies.
+ */
+typedef struct budget_strategy {
+    bool asked;
+    budget_way way;
+    double total;
+    const bool *only;
+} budget_strategy;
+
+/*! budget_know() : everything but the arena. budget_apply() : the plan of a recipe from means.
+ *  budget_optimism() : of its plans, out (L). */
+es_status budget_know(es_job *job, budget_context *k, es_error *err);
+es_status budget_apply(const es_job *job, const budget_context *k, const budget_strategy *r,
+                       const budget_means *means, es_arena *arena, budget_choice *picks,
+                       es_error *err);
+es_status budget_optimism(const es_job *job, const budget_context *k, const budget_strategy *r,
+                          double *out, es_error *err);
+es_status budget_forecast_new(const budget_state *s, es_arena *arena, budget_forecast *out,
+                              es_error *err);
+
+/* ---- budget/compare.c ---- */
+
+/*! budget_put_others() : other ways and amounts, policies by themselves and the limit, fewer
+ * blocks, another text. budget_setting_of() : which setting is that way at that ratio; -1: none. */
+es_status budget_put_others(es_job *job, const budget_context *k, es_answer *a, es_error *err);
+int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio);
+
+/* ---- answer ---- */
+
+es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
+
+/* ---- budget/verified.c ---- */
+
+/* Trials of blocks. */
+typedef struct budget_runs {
+    int stage;
+    int64_t first, count; /* cells */
+} budget_runs;
+
+/*! budget_tried() : of a setting on other text. budget_rehearsed() : of the calibration. */
+budget_runs budget_tried(const budget_state *s, int64_t setting);
+budget_runs budget_rehearsed(const budget_state *s);
+
+/*! budget_layer_error() : of a layer, in spreads; budget_found_state() : of a hidden state;
+ *  budget_found_end() : of ES_END_. Value and standard error over blocks. */
+es_measured budget_layer_error(const es_job *job, budget_runs runs, int64_t layer);
+es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state);
+es_measured budget_found_end(const es_job *job, budget_runs runs, int end);
+
+/*! budget_predicts_kl() : is what is predicted of the model's answer a KL divergence? Else it is
+ *  the extra loss: distributions of the next token do not fit into memory. */
+bool budget_predicts_kl(const es_job *job);
+
+/*! budget_accuracy() : share of labelled texts that are right, full (which 0) or under the setting
+ *  (1); NaN without labels. */
+es_measured budget_accuracy(const es_job *job, int64_t setting, int which);
+
+/*! budget_put_ends() : what the model says, into columns loss, kl, agreement. budget_put_accuracy()
+ *  : of a setting. budget_put_rehearsal() : record. budget_put_verified() : record, positions; the
+ *  verdict if a tolerance was asked for. */
+void budget_put_ends(const es_job *job, budget_runs runs, es_table *table, int64_t row);
+void budget_put_accuracy(const es_job *job, int64_t setting, es_table *table, int64_t row);
+void budget_put_rehearsal(const es_job *job, es_answer *answer);
+es_status budget_put_verified(es_job *job, es_answer *answer, es_error *err);
+
+/*! budget_broken() : which of `count` layers breaks the tolerance `most` beyond its interval of
+ *  95 % over blocks, that of all of them together; the one that does by most, -1 if none does. */
+int64_t budget_broken(const es_measured *layers, int64_t count, int64_t blocks, double most);
+
+extern const char *const budget_dtypes[];
+int64_t budget_dtype_bits(int dtype);
+
+#endif

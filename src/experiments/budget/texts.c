@@ -1,0 +1,114 @@
+/* texts.c : text to calibrate on and text to verify on, as blocks of one length; or labelled
+ * texts, each as long as it is. */
+#include "base/error.h"
+#include "experiments/budget/question.h"
+#include "model/model.h"
+#include "model/sparse_head.h"
+#include "text/text_even.h"
+
+/* Full blocks, evenly from all of the text: its beginning is not like the rest of it. */
+static es_status choose_blocks(es_job *job, const char *path, int64_t most, budget_text *t,
+                               es_error *err)
+{
+    int64_t *whole, count = 0;
+    ES_TRY(es_job_array(job, t->blocks.count, 1, sizeof *whole, &whole, err));
+    for (int64_t b = 0; b < t->blocks.count; b++)
+        if (t->blocks.start[b + 1] - t->blocks.start[b] == t->length)
+            whole[count++] = b;
+    if (!count)
+        return es_fail_file(err, ES_E_EMPTY, path, -1, "budget.text",
+                            "bring more text, or a smaller --context",
+                            "the text has no piece of %lld tokens", (long long)t->length);
+    t->count = count < most ? count : most;
+    ES_TRY(es_job_array(job, t->count, 1, sizeof *t->chosen, &t->chosen, err));
+    for (int64_t b = 0; b < t->count; b++)
+        t->chosen[b] = whole[es_even_block(b, t->count, count)];
+    return ES_OK;
+}
+
+/* A decoder reads pieces of running text, which begin as its tokenizer begins a text. */
+static es_status read_text(es_job *job, const es_texts *files, int64_t length, int64_t most,
+                           budget_text *t, es_error *err)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
+    const es_blocks_spec spec = {.tokenizer = s->tokenizer,
+                                 .texts = files->at,
+                                 .n_texts = files->count,
+                                 .length = length,
+                                 .vocab = s->config->vocab,
+                                 .invalid = (es_text_invalid)p->invalid,
+                                 .running = s->config->causal,
+                                 .start = info.prefix,
+                                 .n_start = s->config->causal ? info.prefix_count : 0,
+                                 .progress = job->exec.progress,
+                                 .progress_user = job->exec.progress_user};
+    t->length = length;
+    ES_TRY(es_blocks_read(&spec, job->exec.budget, &t->blocks, err));
+    return choose_blocks(job, files->at[0], most, t, err);
+}
+
+static es_status read_tasks(es_job *job, budget_text *t, es_error *err)
+{
+    const budget_params *p = job->params;
+    budget_state *s = job->state;
+    const es_task_spec spec = {.tokenizer = s->tokenizer,
+                               .positions = s->config->positions,
+                               .vocab = s->config->vocab,
+                               .least = 1,
+                               .most = p->verify_blocks,
+                               .concat = p->concat,
+                               .seed = job->seed};
+    ES_TRY(es_tasks_load(p->tasks, s->config, job->exec.budget, &s->tasks, err));
+    const es_status status = es_tasks_encode(&s->tasks, &spec, job->exec.budget, &t->tasks, err);
+    if (status != ES_OK)
+        return es_blame_file(status, p->tasks, err);
+    t->length = t->tasks.longest;
+    t->count = t->tasks.blocks.count;
+    ES_TRY(es_job_array(job, t->count, 1, sizeof *t->chosen, &t->chosen, err));
+    for (int64_t b = 0; b < t->count; b++)
+        t->chosen[b] = b;
+    return ES_OK;
+}
+
+static es_status check_length(const budget_state *s, const char *option, int64_t n, es_error *err)
+{
+    if (n >= 16 && n <= s->config->positions)
+        return ES_OK;
+    return es_refuse(err, "budget.context", "a context that the model reads, of 16 tokens at least",
+                     "--%s %lld: the model has %lld positions", option, (long long)n,
+                     (long long)s->config->positions);
+}
+
+es_status budget_read_texts(es_job *job, es_error *err)
+{
+    const budget_params *p = job->params;
+    budget_state *s = job->state;
+    s->n = p->context ? p->context : s->config->positions;
+    s->sees = es_past_last((es_past){s->config->causal, s->config->window}, s->n);
+    const int64_t then = p->verify_context ? p->verify_context : s->n;
+    ES_TRY(check_length(s, "context", s->n, err));
+    ES_TRY(check_length(s, "verify-context", then, err));
+    ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
+    ES_TRY(es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err));
+    ES_TRY(read_text(job, &p->texts, s->n, p->blocks, &s->text, err));
+    if (p->others.count)
+        ES_TRY(read_text(job, &p->others, s->n, p->blocks, &s->others, err));
+    if (p->tasks)
+        return read_tasks(job, &s->verify, err);
+    return p->verify.count ? read_text(job, &p->verify, then, p->verify_blocks, &s->verify, err)
+                           : ES_OK;
+}
+
+es_mem_limit_block budget_block(const es_job *job, const budget_text *t, int64_t at)
+{
+    const budget_state *s = job->state;
+    const es_blocks *b = t->tasks.labels ? &t->tasks.blocks : &t->blocks;
+    const int64_t from = b->start[t->chosen[at]];
+    return (es_mem_limit_block){.model = s->model,
+                                .ids = b->ids + from,
+                                .n = b->start[t->chosen[at] + 1] - from,
+                                .number = at,
+                                .seed = job->seed};
+}

@@ -1,0 +1,453 @@
+/* question.c : statements of the papers, results of this project, and readings, checked on this
+ * machine. A cell is a claim. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "driver/job.h"
+#include "stats/special.h"
+#include "experiments/kit/answer_kit.h"
+#include "experiments/claims/claim_kit.h"
+
+typedef struct claims_params {
+    int effort;
+    const char *only;
+    bool list, evidence;
+} claims_params;
+
+typedef struct claims_state {
+    int64_t first, count; /* claims that are checked */
+} claims_state;
+
+static const char *const efforts[] = {"quick", "paper", NULL};
+
+#define FIELD(member) .field = offsetof(claims_params, member)
+static const es_param params[] = {
+    {"effort", 0, ES_PARAM_CHOICE, "HOW",
+     "quick: all claims in some two minutes on two cores; paper: the papers' numbers of tokens, "
+     "with fewer replicates, half an hour",
+     FIELD(effort), .choices = efforts, .default_value = "quick"},
+    {"only", 0, ES_PARAM_TEXT, "CLAIM", "check this claim alone, by its id", FIELD(only)},
+    {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence", FIELD(evidence),
+     .not_in_fingerprint = true},
+    {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none", FIELD(list),
+     .not_in_fingerprint = true},
+    {0}};
+
+/* ---- tables ---- */
+
+/* A measurement beside its prediction, as claims and evidence both show it. */
+#define MEASURED_COLUMNS                                                                           \
+    {"relation", "is", "", ES_FORMAT_TEXT,                                                         \
+     "how measured should relate to predicted: =, ~ (equal up to an allowance), >= or <="},        \
+        {"predicted", "predicted", "", ES_FORMAT_SHORT,                                            \
+         "of a claim: that of the piece of evidence that is nearest to refuting it"},              \
+        {"allowance", "allowance", "", ES_FORMAT_SHORT, "what the prediction may be off by"},      \
+        {"measured",                                                                               \
+         "measured",                                                                               \
+         "",                                                                                       \
+         ES_FORMAT_REAL,                                                                           \
+         "the same, measured, +- one standard error where it is sampled",                          \
+         .error = "measured_se"},                                                                  \
+        {"low", "low", "", ES_FORMAT_REAL, "95 % interval, Student's t of the tries"},             \
+        {"high", "high", "", ES_FORMAT_REAL},                                                      \
+        {"slack", "slack", "", ES_FORMAT_SHORT,                                                    \
+         "how far inside what is claimed, allowance included, in units of the prediction; below "  \
+         "0: outside"},                                                                            \
+        {"slack_se", "in se", "", ES_FORMAT_SHORT,                                                 \
+         "the same in standard errors; empty of what is computed, not sampled"},                   \
+        {"line", "line", "", ES_FORMAT_SHORT,                                                      \
+         "standard errors outside at which it would not hold: Student's, at a level of 0.2 % "     \
+         "shared by all pieces of the claim"},                                                     \
+    {                                                                                              \
+        "tries", "tries", "", ES_FORMAT_COUNT,                                                     \
+            "independent draws behind the standard error; 0: computed"                             \
+    }
+
+static const es_column claim_columns[] = {
+    {"id", "claim", "", ES_FORMAT_TEXT},
+    {"group", "group", "", ES_FORMAT_TEXT,
+     "statements of the papers, results of this project, or readings and habits"},
+    {"source", "source", "", ES_FORMAT_TEXT, "the paper that says so, or where it comes from"},
+    {"statement", "statement", "", ES_FORMAT_TEXT, "in our words"},
+    MEASURED_COLUMNS,
+    {"pieces", "pieces", "", ES_FORMAT_COUNT, "comparisons that the verdict is made of"},
+    {"verdict", "verdict", "", ES_FORMAT_TEXT,
+     "from the standard errors alone: a claim fails where a piece of evidence is outside by more "
+     "than its line, and is undecided where errors are too large. A true claim fails with a "
+     "probability of at most 0.2 %. Readings are expected to fail, and that refutes no paper"},
+    {"conclusion", "what to conclude", "", ES_FORMAT_TEXT},
+    {"limits", "limits", "", ES_FORMAT_TEXT, "what this check cannot tell"},
+    {0}};
+static const es_table_view claim_views[] = {
+    {"Claims and verdicts", "id verdict predicted relation measured slack slack_se pieces tries",
+     "Numbers are those of the comparison that is nearest to refuting the claim: predicted, how "
+     "measured should relate to it, and by how much it does, relative and in standard errors."},
+    {"Conclusions", "id conclusion"},
+    {0}};
+static const es_table_spec claims_table = {"claims", claim_columns, claim_views, .keys = "id"};
+
+static const es_column evidence_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
+                                             {"label", "what", "", ES_FORMAT_TEXT},
+                                             MEASURED_COLUMNS,
+                                             {"verdict", "verdict", "", ES_FORMAT_TEXT},
+                                             {0}};
+static const es_table_spec evidence_table = {
+    "evidence", evidence_columns,
+    ES_VIEW("Evidence", "id label predicted relation allowance measured slack slack_se line tries "
+                        "verdict"),
+    .keys = "id label"};
+
+static const es_column list_columns[] = {
+    {"id", "claim", "", ES_FORMAT_TEXT},
+    {"group", "group", "", ES_FORMAT_TEXT, "readings and habits are expected to fail"},
+    {"statement", "statement", "", ES_FORMAT_TEXT, "in our words"},
+    {"source", "source", "", ES_FORMAT_TEXT},
+    {"limits", "limits", "", ES_FORMAT_TEXT, "what a check cannot tell"},
+    {0}};
+static const es_table_spec list_table = {
+    "list", list_columns, ES_VIEW("Claims", "id group statement source limits"), .keys = "id"};
+
+static const es_column group_columns[] = {
+    {"group", "group", "", ES_FORMAT_TEXT},
+    {"claims", "claims", "", ES_FORMAT_COUNT},
+    {"holds", "hold", "", ES_FORMAT_COUNT, "consistent, confirmed, hold as a reading"},
+    {"fails", "fail", "", ES_FORMAT_COUNT, "contradicted, not confirmed, fail as a reading"},
+    {"undecided", "undecided", "", ES_FORMAT_COUNT, "errors are too large at this effort"},
+    {0}};
+static const es_table_spec groups_table = {
+    "groups", group_columns, ES_VIEW("Groups", NULL, "Readings and habits are expected to fail."),
+    .keys = "group"};
+
+static const es_column paper_columns[] = {
+    {"title", "paper", "", ES_FORMAT_TEXT},
+    {"arxiv", "arXiv", "", ES_FORMAT_TEXT},
+    {"text", "text that was available", "", ES_FORMAT_TEXT,
+     "statements of the paper are taken from it, in our words"},
+    {0}};
+static const es_table_spec papers_table = {"papers", paper_columns, ES_VIEW("Papers"),
+                                           .keys = "title"};
+
+/* ---- a finding as the numbers of a cell ----
+ *
+ * One row for each piece of evidence that a claim can have: what was predicted and measured, and
+ * its label in the columns text_1, ...; a piece that is not there has relation 0. Behind them come
+ * rows whose text, one after the other, is the conclusion. A number holds six bytes of text, the
+ * first in the lowest place: a whole number below 2^48, which every double and every tool keeps.
+ * What follows from these numbers (how many pieces there are, which decides, the verdict) is not
+ * kept. */
+enum {
+    PREDICTED,
+    ALLOWANCE,
+    RESOLUTION,
+    MEASURED,
+    SE,
+    TRIES,
+    RELATION,
+    TEXT,
+    TEXTS = 14,
+    COLUMNS = TEXT + TEXTS
+};
+enum { BYTES = 6, LINE = BYTES * TEXTS }; /* of a number, of a row */
+enum {
+    CONCLUSION = sizeof((es_finding *)0)->conclusion,
+    LINES = (CONCLUSION + LINE - 1) / LINE,
+    ROWS = ES_CLAIM_EVIDENCE + LINES
+};
+_Static_assert(sizeof((es_evidence *)0)->label <= LINE, "a label is one row");
+
+static const char *const cell_columns[COLUMNS] = {
+    "predicted", "allowance", "resolution", "measured", "se",      "tries",   "relation",
+    "text_1",    "text_2",    "text_3",     "text_4",   "text_5",  "text_6",  "text_7",
+    "text_8",    "text_9",    "text_10",    "text_11",  "text_12", "text_13", "text_14"};
+
+static void pack_text(const char *text, size_t length, double *row)
+{
+    for (size_t i = 0; i < length && i < LINE; i++)
+        row[TEXT + i / BYTES] += ldexp((double)(unsigned char)text[i], 8 * (int)(i % BYTES));
+}
+
+static void unpack_text(const double *row, char *out, size_t room)
+{
+    for (size_t i = 0; i < room && i < LINE; i++)
+        out[i] = (char)((uint64_t)row[TEXT + i / BYTES] >> 8 * (i % BYTES) & 0xff);
+}
+
+static void pack(const es_finding *f, double *cell)
+{
+    memset(cell, 0, sizeof(double) * ROWS * COLUMNS);
+    for (int i = 0; i < f->count; i++) {
+        const es_evidence *e = &f->evidence[i];
+        double *row = cell + (ptrdiff_t)i * COLUMNS;
+        row[PREDICTED] = e->predicted;
+        row[ALLOWANCE] = e->allowance;
+        row[RESOLUTION] = e->resolution;
+        row[MEASURED] = e->measured;
+        row[SE] = e->se;
+        row[TRIES] = (double)e->tries;
+        row[RELATION] = (double)e->relation;
+        pack_text(e->label, strlen(e->label), row);
+    }
+    const size_t length = strlen(f->conclusion);
+    for (size_t i = 0; i < LINES && i * LINE < length; i++)
+        pack_text(f->conclusion + i * LINE, length - i * LINE,
+                  cell + (ES_CLAIM_EVIDENCE + i) * COLUMNS);
+}
+
+static void unpack(const double *cell, es_finding *f)
+{
+    *f = (es_finding){0};
+    for (; f->count < ES_CLAIM_EVIDENCE; f->count++) {
+        const double *row = cell + (ptrdiff_t)f->count * COLUMNS;
+        es_evidence *e = &f->evidence[f->count];
+        if (row[RELATION] == 0.0)
+            break;
+        *e = (es_evidence){.relation = (es_relation)row[RELATION],
+                           .predicted = row[PREDICTED],
+                           .allowance = row[ALLOWANCE],
+                           .resolution = row[RESOLUTION],
+                           .measured = row[MEASURED],
+                           .se = row[SE],
+                           .tries = (int64_t)row[TRIES]};
+        unpack_text(row, e->label, sizeof e->label - 1);
+    }
+    for (size_t i = 0; i < LINES; i++)
+        unpack_text(cell + (ES_CLAIM_EVIDENCE + i) * COLUMNS, f->conclusion + i * LINE,
+                    CONCLUSION - 1 - i * LINE);
+    es_finding_decide(f);
+}
+
+/* ---- claims ---- */
+
+static es_status run_claim(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                           es_error *err)
+{
+    const claims_params *p = job->params;
+    const claims_state *s = job->state;
+    const es_claim_opts opts = {.effort = (es_effort)p->effort, .seed = job->seed, .exec = exec};
+    es_finding found;
+    ES_TRY(es_claim_check(s->first + cell, &opts, &found, err));
+    pack(&found, out);
+    return ES_OK;
+}
+
+/* How long a claim takes among the others, for progress: seconds of one core at quick effort, where
+ * they are more than two. Effort multiplies them all, nearly alike. */
+static double weight_of(const es_job *job, int64_t cell)
+{
+    static const struct {
+        const char *id;
+        double seconds;
+    } long_ones[] = {{"slope-predicts", 8.3},    {"ball-rate", 7.3},      {"ball-growth", 7.1},
+                     {"finite-reference", 5.7},  {"weights-exact", 4.2},  {"unscaled-horizon", 4.0},
+                     {"exponent-predicts", 3.4}, {"radial-identity", 2.9}};
+    const claims_state *s = job->state;
+    for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++)
+        if (strcmp(es_claim_at(s->first + cell)->id, long_ones[i].id) == 0)
+            return long_ones[i].seconds;
+    return 1.1; /* the others' mean */
+}
+
+/* A name that is off by a letter or two is answered with the nearest one. */
+static es_status find_claim(const char *id, int64_t *index, es_error *err)
+{
+    enum { MOST = 128 };
+    const char *names[MOST];
+    char hint[128] = "esscher claims --list";
+    int count = 0;
+    for (; count < MOST && es_claim_at(count); count++) {
+        names[count] = es_claim_at(count)->id;
+        if (strcmp(names[count], id) == 0) {
+            *index = count;
+            return ES_OK;
+        }
+    }
+    const char *nearest = es_nearest(id, names, count);
+    if (nearest)
+        snprintf(hint, sizeof hint, "did you mean %s?", nearest);
+    return es_refuse(err, "claims.id", hint, "there is no claim %s", id);
+}
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    const claims_params *p = job->params;
+    claims_state *s = job->state;
+    s->count = p->list ? 0 : p->only ? 1 : es_claims_count();
+    if (p->only)
+        ES_TRY(find_claim(p->only, &s->first, err));
+    return es_job_stage(job,
+                        &(es_stage){"claim", .phase = "checking claims", .noun = "claims",
+                                    .cells = s->count, .rows = ROWS, .cols = COLUMNS,
+                                    .columns = cell_columns, .flops = 1.0, .weight = weight_of,
+                                    .run = run_claim},
+                        err);
+}
+
+/* ---- the answer ---- */
+
+static void put_measured(es_table *t, int64_t row, const es_evidence *e)
+{
+    es_table_text(t, row, "relation", es_relation_name(e->relation));
+    es_put(t, row, {"predicted", e->predicted}, {"allowance", e->allowance},
+           {"measured", e->measured}, {"slack", e->slack}, {"slack_se", e->slack_se},
+           {"line", e->se > 0.0 ? e->sigmas : (double)NAN}, {"tries", (double)e->tries});
+    /* what is computed, not sampled, has no error to show */
+    const double half = e->se > 0.0 && e->tries > 1
+                            ? e->se * es_student_quantile((double)e->tries - 1.0, 0.025)
+                            : 0.0;
+    es_put(t, row, {"measured_se", e->se > 0.0 ? e->se : (double)NAN}, {"low", e->measured - half},
+           {"high", e->measured + half});
+}
+
+static void put_claim(es_table *claims, es_table *evidence, const es_claim *claim,
+                      const es_finding *f)
+{
+    const int64_t row = es_table_row(claims);
+    es_table_text(claims, row, "id", claim->id);
+    es_table_text(claims, row, "group", es_claim_group_name(claim->group));
+    es_table_text(claims, row, "source", claim->source);
+    es_table_text(claims, row, "statement", claim->statement);
+    put_measured(claims, row, &f->evidence[f->decisive]);
+    es_put(claims, row, {"pieces", (double)f->count});
+    es_table_text(claims, row, "verdict", es_claim_verdict_name(claim->group, f->verdict));
+    es_table_text(claims, row, "conclusion", f->conclusion);
+    es_table_text(claims, row, "limits", claim->limits ? claim->limits : "");
+    for (int i = 0; i < f->count; i++) {
+        const int64_t piece = es_table_row(evidence);
+        es_table_text(evidence, piece, "id", claim->id);
+        es_table_text(evidence, piece, "label", f->evidence[i].label);
+        put_measured(evidence, piece, &f->evidence[i]);
+        es_table_text(evidence, piece, "verdict",
+                      es_claim_verdict_name(claim->group, f->evidence[i].verdict));
+    }
+}
+
+static void put_list(es_answer *answer)
+{
+    es_table *t = es_answer_table(answer, &list_table);
+    for (int64_t i = 0; i < es_claims_count(); i++) {
+        const es_claim *claim = es_claim_at(i);
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "id", claim->id);
+        es_table_text(t, row, "group", es_claim_group_name(claim->group));
+        es_table_text(t, row, "statement", claim->statement);
+        es_table_text(t, row, "source", claim->source);
+        es_table_text(t, row, "limits", claim->limits ? claim->limits : "");
+    }
+}
+
+static void put_papers(es_answer *answer)
+{
+    int64_t count;
+    const es_claim_paper *papers = es_claim_papers(&count);
+    es_table *t = es_answer_table(answer, &papers_table);
+    for (int64_t i = 0; i < count; i++) {
+        es_table_row(t);
+        es_table_text(t, i, "title", papers[i].title);
+        es_table_text(t, i, "arxiv", papers[i].arxiv);
+        es_table_text(t, i, "text", papers[i].text);
+    }
+}
+
+static void put_groups(es_table *t, const es_claim_tally *tally)
+{
+    for (int g = 0; g < ES_CLAIM_GROUPS; g++) {
+        es_table_row(t);
+        es_table_text(t, g, "group", es_claim_group_name((es_claim_group)g));
+        es_put(t, g, {"claims", (double)es_claim_tally_group(tally, (es_claim_group)g)},
+               {"holds", (double)tally->of[g][ES_VERDICT_HOLDS]},
+               {"fails", (double)tally->of[g][ES_VERDICT_FAILS]},
+               {"undecided", (double)tally->of[g][ES_VERDICT_UNDECIDED]});
+    }
+}
+
+/* ", ball-rate" behind the names that are there. */
+static void add_name(char *names, size_t room, const char *id)
+{
+    const size_t length = strlen(names);
+    snprintf(names + length, room - length, "%s%s", length ? ", " : "", id);
+}
+
+static void add_findings(es_answer *a, const es_claim_tally *tally, const char *wrong)
+{
+    const int64_t should_hold =
+        es_claim_tally_group(tally, ES_CLAIM_PAPER) + es_claim_tally_group(tally, ES_CLAIM_RESULT);
+    char headline[512];
+    es_claim_headline(tally, headline, sizeof headline);
+    es_answer_add_finding(a, "%s", headline);
+    if (*wrong)
+        es_answer_add_finding(
+            a,
+            "Should hold and does not: %s. Chance alone does this to one run in %.0f; "
+            "repeat with --only and another --seed.",
+            wrong, 1.0 / (ES_CLAIM_LEVEL * (double)should_hold));
+    es_answer_add_finding(
+        a, "Statements are in our words, taken from abstracts, notes and public code: "
+           "no paper's full text was available.");
+}
+
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const claims_params *p = job->params;
+    const claims_state *s = job->state;
+    es_claim_tally tally = {0};
+    es_finding found;
+    char wrong[512] = "";
+    (void)err;
+    if (p->list) {
+        put_list(answer);
+        return ES_OK;
+    }
+    es_table *groups = p->only ? NULL : es_answer_table(answer, &groups_table);
+    if (!p->only)
+        put_papers(answer);
+    es_table *claims = es_answer_table(answer, &claims_table);
+    es_table *evidence = es_answer_table(answer, &evidence_table);
+    if (!p->evidence)
+        es_table_show(evidence, NULL);
+    for (int64_t i = 0; i < s->count; i++) {
+        const es_claim *claim = es_claim_at(s->first + i);
+        unpack(es_job_cell(job, 0, i), &found);
+        put_claim(claims, evidence, claim, &found);
+        tally.of[claim->group][found.verdict]++;
+        if (found.verdict == ES_VERDICT_FAILS && claim->group != ES_CLAIM_READING)
+            add_name(wrong, sizeof wrong, claim->id);
+    }
+    es_answer_text(answer, "effort", efforts[p->effort]);
+    es_answer_count(answer, "unexpected", es_claim_tally_unexpected(&tally));
+    if (es_claim_tally_unexpected(&tally))
+        es_answer_fail_check(answer);
+    if (p->only) {
+        es_answer_add_finding(answer, "%s", found.conclusion);
+        return ES_OK;
+    }
+    put_groups(groups, &tally);
+    add_findings(answer, &tally, wrong);
+    return ES_OK;
+}
+
+static const char *const examples[] = {"esscher claims", "esscher claims --list",
+                                       "esscher claims --only hardmax-law --effort paper",
+                                       "esscher claims --out claims.run", NULL};
+
+const es_study es_study_claims = {
+    "claims",
+    .summary = "statements of the papers, checked on this machine",
+    .usage = "[options]",
+    .about = "Runs a small experiment for every claim, in three groups: statements of four papers "
+             "(consistent or contradicted), results of this project (confirmed or not), and "
+             "readings and habits, which no available text of a paper states and which are "
+             "expected to fail. The "
+             "verdict follows from the standard errors alone; a claim is undecided where they are "
+             "too large at this effort. A true claim fails once in 500 seeds or less. Exit code "
+             "1 if a statement of a paper is contradicted or a result is not confirmed; readings "
+             "do not count.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(claims_params),
+    .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA,
+    .csv = "claims",
+    .state = sizeof(claims_state),
+    .open = open_study,
+    .summarise = summarise};

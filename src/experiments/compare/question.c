@@ -1,0 +1,323 @@
+/* question.c : two runs of one command side by side: which of their figures differ by more
+ * than their errors, where so many are looked at.
+ *
+ * Tables are matched by name, rows by the columns that tell them apart, and every column that has a
+ * standard error in both runs is compared by Welch's t; Holm's correction is for all of them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "driver/job.h"
+#include "stats/average.h"
+#include "store/file.h"
+#include "experiments/kit/answer_kit.h"
+#include "experiments/kit/run_pairs.h"
+
+typedef struct compare_params {
+    es_texts runs;
+    double significance;
+} compare_params;
+
+static const es_param params[] = {
+    {"runs", 0, ES_PARAM_FILES, "RUN", "run files of one command: two of them",
+     .field = offsetof(compare_params, runs)},
+    {"significance", 0, ES_PARAM_NUMBER, "P", "a figure differs if its corrected p is at most this",
+     .field = offsetof(compare_params, significance), .default_value = "0.05", .min = 1e-12,
+     .max = 0.5},
+    {0}};
+
+/* ---- what is said ---- */
+
+static const es_column parameter_columns[] = {{"parameter", "parameter", "", ES_FORMAT_TEXT},
+                                              {"first", "first", "", ES_FORMAT_TEXT},
+                                              {"second", "second", "", ES_FORMAT_TEXT},
+                                              {0}};
+static const es_table_spec parameter_table = {
+    "parameters", parameter_columns, ES_VIEW("What was asked differently"), .keys = "parameter"};
+
+static const es_column quantity_columns[] = {
+    {"table", "table", "", ES_FORMAT_TEXT},
+    {"quantity", "quantity", "", ES_FORMAT_TEXT},
+    {"figures", "figures", "", ES_FORMAT_COUNT, "rows that both runs have, with errors"},
+    {"differ", "differ", "", ES_FORMAT_COUNT,
+     "of them, at --significance for all figures together"},
+    {"ratio", "ratio", "", ES_FORMAT_SHORT, "second over first, median over the rows"},
+    {"t_largest", "largest t", "", ES_FORMAT_SHORT, "in magnitude"},
+    {"at", "where", "", ES_FORMAT_TEXT},
+    {0}};
+static const es_table_spec quantity_table = {"quantities", quantity_columns,
+                                             ES_VIEW("What differs"), .keys = "table quantity"};
+
+static const es_column difference_columns[] = {
+    {"table", "table", "", ES_FORMAT_TEXT},
+    {"at", "where", "", ES_FORMAT_TEXT},
+    {"quantity", "quantity", "", ES_FORMAT_TEXT},
+    {"first", "first", "", ES_FORMAT_REAL, .error = "first_se"},
+    {"second", "second", "", ES_FORMAT_REAL, .error = "second_se"},
+    {"difference", "difference", "", ES_FORMAT_REAL, "second - first", .error = "difference_se"},
+    {"t", "t", "", ES_FORMAT_SHORT, "difference over its standard error"},
+    {"freedom", "freedom", "", ES_FORMAT_SHORT,
+     "of t, by Welch and Satterthwaite from the replicates of either run; empty: none are known, "
+     "and t is taken for normal"},
+    {"p_alone", "p alone", "", ES_FORMAT_SHORT, "of a difference as large, if there is none"},
+    {"p", "p", "", ES_FORMAT_SHORT, "corrected by Holm for all figures"},
+    {"differs", "differs", "", ES_FORMAT_FLAG},
+    {0}};
+static const es_table_spec difference_table = {
+    "differences", difference_columns,
+    ES_VIEW("Figure by figure, the largest t first",
+            "table at quantity difference t p differs first second",
+            "Errors are taken for those of independent runs. Where two runs draw the same numbers "
+            "(one seed, one text) they are not, and a difference may be surer than said.",
+            .only_with_full = true),
+    .keys = "table at quantity"};
+
+/* ---- two runs ---- */
+
+static const char *param_of(const es_run *run, const char *key)
+{
+    const es_run_about about = es_run_info(run);
+    for (int64_t i = 0; i < about.params_count; i++)
+        if (strcmp(about.params[i].key, key) == 0)
+            return about.params[i].text;
+    return NULL;
+}
+
+static es_status open_side(const char *path, es_mem_limit *budget, es_run_side *out, es_error *err)
+{
+    ES_TRY(es_run_open(path, &out->run, err));
+    const char *replicates = param_of(out->run, "replicates");
+    out->freedom = replicates ? strtod(replicates, NULL) - 1.0 : (double)NAN;
+    const es_status status = es_run_get_table(out->run, "_columns", budget, &out->said, err);
+    if (status != ES_E_EMPTY)
+        return status;
+    out->said = (es_run_table){0};
+    return es_fail_file(err, ES_E_EMPTY, path, -1, "compare.unfinished",
+                        "finish it with --resume, or compute it again with this version",
+                        "the run has no tables that say which columns tell rows apart");
+}
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    const compare_params *p = job->params;
+    compare_state *s = job->state;
+    if (p->runs.count != 2)
+        return es_refuse(err, "compare.runs", "esscher compare A.run B.run",
+                         "two run files are compared, and %lld are named",
+                         (long long)p->runs.count);
+    for (int i = 0; i < 2; i++) {
+        if (job->out && es_file_same(job->out, p->runs.at[i]))
+            return es_fail_file(err, ES_E_ARGUMENT, job->out, -1, "compare.out",
+                                "give the comparison a name of its own",
+                                "it would overwrite a run that is compared");
+        ES_TRY(open_side(p->runs.at[i], job->exec.budget, &s->sides[i], err));
+    }
+    const char *a = es_run_info(s->sides[0].run).command, *b = es_run_info(s->sides[1].run).command;
+    if (strcmp(a, b) != 0)
+        return es_refuse(err, "compare.command", "compare runs of one command",
+                         "the first run is of %s, the second of %s", a, b);
+    es_answer_text(job->answer, "compared", a);
+    es_answer_text(job->answer, "first", p->runs.at[0]);
+    es_answer_text(job->answer, "second", p->runs.at[1]);
+    return ES_OK;
+}
+
+static void close_study(es_job *job)
+{
+    compare_state *s = job->state;
+    for (int i = 0; i < 2; i++) {
+        es_run_table_free(&s->sides[i].said);
+        es_run_close(s->sides[i].run, NULL);
+    }
+}
+
+/* ---- the answer ---- */
+
+static int64_t put_parameters(const es_job *job, es_answer *answer)
+{
+    const compare_state *s = job->state;
+    const es_run_about a = es_run_info(s->sides[0].run), b = es_run_info(s->sides[1].run);
+    es_table *t = es_answer_table(answer, &parameter_table);
+    for (int which = 0; which < 2; which++) {
+        const es_run_about *of = which ? &b : &a;
+        for (int64_t i = 0; i < of->params_count; i++) {
+            const char *first = param_of(s->sides[0].run, of->params[i].key),
+                       *second = param_of(s->sides[1].run, of->params[i].key);
+            if ((which && first) || (first && second && strcmp(first, second) == 0))
+                continue;
+            const int64_t row = es_table_row(t);
+            es_table_text(t, row, "parameter", of->params[i].key);
+            es_table_text(t, row, "first", first);
+            es_table_text(t, row, "second", second);
+        }
+    }
+    return es_table_rows(t);
+}
+
+static void put_differences(const es_job *job, es_answer *answer)
+{
+    const compare_params *p = job->params;
+    const compare_state *s = job->state;
+    es_table *t = es_answer_table(answer, &difference_table);
+    for (int64_t i = 0; i < s->count; i++) {
+        const es_figure_pair *one = &s->pairs[i];
+        const int64_t row = es_table_row(t);
+        const double freedom = one->test.freedom;
+        es_table_text(t, row, "table", one->table);
+        es_table_text(t, row, "at", one->at);
+        es_table_text(t, row, "quantity", one->quantity);
+        es_put(t, row, {"first", one->first.value}, {"first_se", one->first.se},
+               {"second", one->second.value}, {"second_se", one->second.se},
+               {"difference", one->second.value - one->first.value},
+               {"difference_se", hypot(one->first.se, one->second.se)}, {"t", one->test.t},
+               {"freedom", freedom < 1e8 ? freedom : (double)NAN}, {"p_alone", one->test.p},
+               {"p", one->p}, {"differs", one->p <= p->significance});
+    }
+}
+
+static bool same_quantity(const es_figure_pair *a, const es_figure_pair *b)
+{
+    return strcmp(a->table, b->table) == 0 && strcmp(a->quantity, b->quantity) == 0;
+}
+
+/* Pairs stand with the largest t first, so a quantity's first pair is its largest. */
+static void put_quantity(const es_job *job, int64_t first, es_table *t)
+{
+    const compare_params *p = job->params;
+    const compare_state *s = job->state;
+    const es_figure_pair *of = &s->pairs[first];
+    int64_t figures = 0, differ = 0, ratios = 0;
+    for (int64_t i = first; i < s->count; i++) {
+        const es_figure_pair *one = &s->pairs[i];
+        if (!same_quantity(one, of))
+            continue;
+        figures++;
+        differ += one->p <= p->significance;
+        if (one->first.value != 0.0)
+            s->p[ratios++] = one->second.value / one->first.value; /* p is not needed any more */
+    }
+    es_sort_reals(s->p, ratios);
+    const int64_t row = es_table_row(t);
+    es_table_text(t, row, "table", of->table);
+    es_table_text(t, row, "quantity", of->quantity);
+    es_put(t, row, {"figures", (double)figures}, {"differ", (double)differ},
+           {"ratio", ratios ? es_median_of(s->p, ratios) : (double)NAN}, {"t_largest", of->test.t});
+    es_table_text(t, row, "at", of->at);
+}
+
+static void put_quantities(const es_job *job, es_answer *answer)
+{
+    const compare_state *s = job->state;
+    es_table *t = es_answer_table(answer, &quantity_table);
+    for (int64_t i = 0; i < s->count; i++) {
+        bool met = false;
+        for (int64_t k = 0; k < i && !met; k++)
+            met = same_quantity(&s->pairs[k], &s->pairs[i]);
+        if (!met)
+            put_quantity(job, i, t);
+    }
+}
+
+static void tell_differences(const es_job *job, es_answer *answer)
+{
+    const compare_params *p = job->params;
+    const compare_state *s = job->state;
+    char a[ES_SAY_ROOM], b[ES_SAY_ROOM];
+    int64_t differ = 0;
+    for (int64_t i = 0; i < s->count; i++)
+        differ += s->pairs[i].p <= p->significance;
+    if (s->count == 0) {
+        es_answer_add_finding(answer,
+                              "The runs have no figure with an error in common: %lld rows of the "
+                              "first have no partner in the second.",
+                              (long long)s->alone);
+        return;
+    }
+    const es_figure_pair *most = &s->pairs[0];
+    es_answer_add_finding(
+        answer,
+        "Of %lld figures that both runs have with errors %lld differ, at a level of %g "
+        "for all together.",
+        (long long)s->count, (long long)differ, p->significance);
+    es_answer_add_finding(
+        answer,
+        "The largest difference is %.1f standard errors: %s%s%s is %s in the first run "
+        "and %s in the second.",
+        fabs(most->test.t), most->quantity, *most->at ? " at " : "", most->at,
+        es_say_number(most->first.value, most->first.se, a),
+        es_say_number(most->second.value, most->second.se, b));
+    if (s->alone)
+        es_answer_add_finding(answer, "%lld row%s of the first run %s no partner in the second.",
+                              (long long)s->alone, s->alone == 1 ? "" : "s",
+                              s->alone == 1 ? "has" : "have");
+}
+
+static bool asked_alike(const compare_state *s, const char *key)
+{
+    const char *a = param_of(s->sides[0].run, key), *b = param_of(s->sides[1].run, key);
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* What the errors do not cover. */
+static void tell_parameters(const es_job *job, int64_t different, es_answer *answer)
+{
+    const compare_state *s = job->state;
+    const char *seed = param_of(s->sides[0].run, "seed");
+    if (different == 0)
+        es_answer_add_finding(answer,
+                              "Both runs were asked for the same: they are one experiment, and "
+                              "differences are those of machine or version.");
+    else if (seed && asked_alike(s, "seed"))
+        es_answer_add_finding(
+            answer,
+            "Caution: both runs have seed %s. Where they draw the same numbers their "
+            "errors are dependent, and a difference may be surer than said.",
+            seed);
+    else if (seed)
+        es_answer_add_finding(answer,
+                              "Caution: the seeds differ. What a seed draws once for a whole run, "
+                              "such as a head or the queries, is in no standard error: figures "
+                              "may differ because of it.");
+    if (different && !asked_alike(s, "n"))
+        es_answer_add_finding(answer,
+                              "Caution: the sizes n differ. Rows at one n are compared with each "
+                              "other, but what is said of the largest n is about different n.");
+}
+
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    ES_TRY(es_run_pairs(job, err));
+    tell_differences(job, answer);
+    const int64_t different = put_parameters(job, answer);
+    tell_parameters(job, different, answer);
+    put_quantities(job, answer);
+    put_differences(job, answer);
+    return ES_OK;
+}
+
+static const char *const examples[] = {"esscher compare alice.run moby-dick.run",
+                                       "esscher compare seed0.run seed1.run --csv",
+                                       "esscher report a.run b.run --compare -o both.html", NULL};
+
+const es_study es_study_compare = {
+    "compare",
+    .summary = "two runs side by side: which figures differ by more than their errors",
+    .usage = "A.run B.run [options]",
+    .about = "Takes two runs of one command, of two models, texts, seeds or versions, and sets "
+             "every figure that has a standard error in both beside its partner: the row of the "
+             "same table with the same layer, head, n or whatever tells its rows apart. A "
+             "difference is called one by Welch's t, corrected by Holm for all figures that are "
+             "looked at: where nothing differs, 19 of 20 comparisons find nothing at all. "
+             "(Another seed may also draw another head or another sample of queries: errors over "
+             "replicates do not cover that, and such runs do differ.)",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(compare_params),
+    .operand = "runs",
+    .csv = "differences",
+    .state = sizeof(compare_state),
+    .open = open_study,
+    .summarise = summarise,
+    .close = close_study};

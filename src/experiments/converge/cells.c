@@ -1,0 +1,280 @@
+/* cells.c : what replicates are measured against: moments of one finite sample, if one is asked
+ * for; then the question, checked, and the moments of the limit itself. */
+#include "experiments/converge/inside.h"
+
+#include <math.h>
+
+#include <esscher/random.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "experiments/kit/cell_kit.h"
+#include "limit/limit.h"
+#include "random/experiment.h"
+#include "stats/moments.h"
+#include "tokens/tokens.h"
+
+/* ==== a sample in the place of the limit ====
+ * This is what the public code of the papers compares with (THEORY 11), and what slopes then suffer
+ * from (THEORY 4.5, end): the sample is as far from the limit as any sample of its size, so that
+ *     E|C_n - C_N|^2 = |b_n - b_N|^2 + Var_n + Var_N .
+ * Its own error is not estimated but known, because the limit is. */
+
+/* The same spec with the reference as its only size. */
+static es_converge_spec one_sample(const es_converge_spec *spec)
+{
+    es_converge_spec one = *spec;
+    one.sizes = &spec->reference;
+    one.n_sizes = 1;
+    return one;
+}
+
+/* Moments of the sample replace those of the limit at scale s; cov (dv, dv) is scratch. */
+static void replace(es_converge_limit *limit, int64_t s, const es_moments *moments, double *cov)
+{
+    const int64_t dv = limit->channels;
+    double *mean = limit->mean + s * dv, *exact = limit->cov + s * dv * dv;
+    es_moments_covariance(moments, 0, cov);
+    limit->error[2 * s] += es_lab_distance(moments->mean, mean, dv);
+    limit->error[2 * s + 1] += es_lab_distance(cov, exact, dv * dv);
+    for (int64_t i = 0; i < dv; i++)
+        mean[i] = moments->mean[i];
+    for (int64_t i = 0; i < dv * dv; i++)
+        exact[i] = cov[i];
+}
+
+static es_status attend(const es_converge_spec *spec, es_moments *moments, es_error *err)
+{
+    const es_converge_spec one = one_sample(spec);
+    es_converge_sample sample;
+    ES_TRY(es_converge_sample_draw(&one, ES_EXPERIMENT_CONVERGE_REFERENCE, 0, &sample, err));
+    es_attend_opts opts = es_converge_attend_opts(&one, sample.scales);
+    opts.self = true;
+    const es_attend_out out = {.moments = moments};
+    const es_status status =
+        es_attend(&sample.q_view, &sample.k_view, &sample.v_view, &opts, &out, err);
+    es_converge_sample_free(&sample);
+    return status;
+}
+
+/* Moments of the reference sample into the place of the limit's, the distance into the errors. */
+static es_status refer(const es_converge_spec *spec, es_converge_limit *limit, es_error *err)
+{
+    const int64_t dv = limit->channels;
+    void *sets = NULL, *cov = NULL;
+    es_status status = es_mem_array(limit->budget, spec->n_scales, 1, sizeof(es_moments),
+                                    "the reference", &sets, err);
+    es_moments *moments = sets;
+    if (status == ES_OK)
+        status = es_mem_array(limit->budget, dv, dv, sizeof(double), "the reference", &cov, err);
+    if (status == ES_OK)
+        status = attend(spec, moments, err);
+    for (int64_t s = 0; s < spec->n_scales && moments; s++) {
+        if (status == ES_OK)
+            replace(limit, s, &moments[s], cov);
+        es_moments_free(&moments[s]);
+    }
+    es_mem_free(limit->budget, cov);
+    es_mem_free(limit->budget, sets);
+    return status;
+}
+
+static es_status refer_cost(const es_converge_spec *spec, double *flops, double *bytes,
+                            es_error *err)
+{
+    const es_converge_spec one = one_sample(spec);
+    const int64_t dv = channels_of(spec);
+    es_attend_opts opts = es_converge_attend_opts(&one, spec->scales);
+    es_attend_plan plan;
+    opts.self = true;
+    ES_TRY(es_attend_plan_for(spec->reference, spec->reference, key_dim_of(spec), dv, &opts, true,
+                              &plan, err));
+    *flops = plan.flops;
+    *bytes = (double)plan.bytes + es_converge_sample_bytes(&one) + 8.0 * (double)(dv * dv) +
+             (double)spec->n_scales * (double)(es_moments_bytes(dv) + sizeof(es_moments)) +
+             3.0 * ES_ALIGN;
+    return ES_OK;
+}
+
+/* ==== the question and its limits ==== */
+
+enum { LIMIT_DRAWS = 65536 }; /* for limits that have no closed form */
+
+/* ---- the question, checked ---- */
+
+static es_status check_reference(const es_converge_spec *spec, es_error *err)
+{
+    if (spec->reference == 0)
+        return ES_OK;
+    if (spec->reference < 2)
+        return es_fail(err, ES_E_ARGUMENT, "converge.reference", "0 stands for the limit itself",
+                       "a reference sample of %lld tokens", (long long)spec->reference);
+    if (spec->population)
+        return es_fail(err, ES_E_ARGUMENT, "converge.reference",
+                       "leave one of the two out: fresh queries are compared with what the limit "
+                       "does to the same queries",
+                       "a reference sample, whose queries are its tokens, for fresh queries");
+    return ES_OK;
+}
+
+es_status es_converge_check(const es_converge_spec *spec, es_error *err)
+{
+    ES_TRY(es_law_check(spec->law, err));
+    ES_TRY(es_head_check(spec->head, spec->law->dim, err));
+    if (spec->n_sizes < 1 || spec->n_scales < 1)
+        return es_fail(err, ES_E_ARGUMENT, "converge.grid", "give at least one n and one scale",
+                       "an empty grid");
+    if (spec->sizes[0] < 2)
+        return es_fail(err, ES_E_ARGUMENT, "converge.sizes", "start at two tokens",
+                       "n = %lld has no covariance", (long long)spec->sizes[0]);
+    if (spec->queries < 0 || spec->map_queries < 0)
+        return es_fail(err, ES_E_ARGUMENT, "converge.queries", "0 stands for the default",
+                       "a negative count");
+    return check_reference(spec, err);
+}
+
+/* ---- limits ---- */
+
+void es_converge_limit_free(es_converge_limit *limit)
+{
+    if (!limit)
+        return;
+    es_mem_limit *budget = limit->budget;
+    es_mem_free(budget, limit->a);
+    es_mem_free(budget, limit->v);
+    es_mem_free(budget, limit->mean);
+    es_mem_free(budget, limit->cov);
+    es_mem_free(budget, limit->error);
+    es_mem_free(budget, limit);
+}
+
+/* Moments of Gamma(X) at one scale: a closed form or quadrature where there is one, else an average
+ * over fresh tokens with its standard error. `points` (LIMIT_DRAWS, dim) is drawn the first time it
+ * is needed. */
+static es_status limit_at_scale(const es_converge_spec *spec, es_converge_limit *limit, int64_t s,
+                                const double *a, double **points, es_error *err)
+{
+    const int64_t d = spec->law->dim, dv = limit->channels;
+    const es_limit_head head = {.A = a, .V = limit->v, .dv = dv};
+    double *mean = limit->mean + s * dv, *cov = limit->cov + s * dv * dv;
+    es_limit_accuracy accuracy = {0};
+    es_status status =
+        es_limit_moments(spec->law, &head, NULL, spec->exec, mean, cov, &accuracy, err);
+    if (status == ES_E_UNSUPPORTED) {
+        if (!*points) {
+            const es_address at = {.seed = spec->seed, .experiment = ES_EXPERIMENT_CONVERGE_LIMIT};
+            void *memory;
+            ES_TRY(es_mem_array(limit->budget, LIMIT_DRAWS, d, sizeof(double), "draws of the limit",
+                                &memory, err));
+            *points = memory;
+            ES_TRY(es_tokens_fill(spec->law, &at, LIMIT_DRAWS, spec->exec, *points, err));
+        }
+        const es_view draws = es_view_f64(*points, LIMIT_DRAWS, d);
+        status = es_limit_moments(spec->law, &head, &draws, spec->exec, mean, cov, &accuracy, err);
+    }
+    /* from an error per element to one of the whole vector and matrix */
+    limit->error[2 * s] = accuracy.mean * sqrt((double)dv);
+    limit->error[2 * s + 1] = accuracy.cov * (double)dv;
+    return status;
+}
+
+void es_converge_scale_a(const es_converge_spec *spec, const es_converge_limit *limit, int64_t s,
+                         double *scaled)
+{
+    for (int64_t i = 0; i < spec->law->dim * spec->law->dim; i++)
+        scaled[i] = spec->scales[s] * limit->a[i];
+}
+
+static es_status fill_limits(const es_converge_spec *spec, es_converge_limit *limit, es_error *err)
+{
+    const int64_t d = spec->law->dim;
+    double *points = NULL;
+    void *a;
+    ES_TRY(es_head_write(spec->head, d, limit->a, limit->v, err));
+    ES_TRY(es_mem_array(limit->budget, d, d, sizeof(double), "A", &a, err));
+    es_status status = ES_OK;
+    for (int64_t s = 0; s < spec->n_scales && status == ES_OK; s++) {
+        es_converge_scale_a(spec, limit, s, a);
+        status = limit_at_scale(spec, limit, s, a, &points, err);
+    }
+    es_mem_free(limit->budget, a);
+    es_mem_free(limit->budget, points);
+    return status;
+}
+
+es_status es_converge_limit_new(const es_converge_spec *spec, es_converge_limit **out,
+                                es_error *err)
+{
+    *out = NULL;
+    ES_TRY(es_converge_check(spec, err));
+    es_mem_limit *budget = budget_of(spec);
+    const int64_t dv = channels_of(spec), d = spec->law->dim;
+    const int64_t counts[5] = {d * d, dv * d, spec->n_scales * dv, spec->n_scales * dv * dv,
+                               2 * spec->n_scales};
+    void *memory, *part[5] = {0};
+    ES_TRY(es_mem_new(budget, sizeof(es_converge_limit), "limits", &memory, err));
+    es_converge_limit *limit = memory;
+    es_status status = ES_OK;
+    for (int i = 0; i < 5 && status == ES_OK; i++)
+        status = es_mem_array(budget, counts[i], 1, sizeof(double), "limits", &part[i], err);
+    *limit = (es_converge_limit){.scales = spec->n_scales,
+                                 .channels = dv,
+                                 .a = part[0],
+                                 .v = part[1],
+                                 .mean = part[2],
+                                 .cov = part[3],
+                                 .error = part[4],
+                                 .budget = budget};
+    if (status == ES_OK)
+        status = fill_limits(spec, limit, err);
+    if (status == ES_E_RANGE && spec->reference)
+        status = es_fail(err, ES_E_RANGE, "converge.no_limit", "choose a law with lighter tails",
+                         "a reference sample stands for a limit, and tokens of this law have none: "
+                         "the more there are, the further out the largest, which gets all weight");
+    if (status == ES_OK && spec->reference)
+        status = refer(spec, limit, err);
+    if (status != ES_OK) {
+        es_converge_limit_free(limit);
+        return status;
+    }
+    *out = limit;
+    return ES_OK;
+}
+
+es_status es_converge_limit_cost(const es_converge_spec *spec, es_converge_cost *out, es_error *err)
+{
+    const double d = (double)spec->law->dim, dv = (double)channels_of(spec);
+    const double kept = 2.0 * d * d + dv * d + (double)spec->n_scales * (dv * dv + dv + 2.0);
+    double flops = 0.0, refer = 0.0, find = 16.0 * (d + dv) * (d + dv);
+    if (!(es_law_traits(spec->law->kind) &
+          ES_LAW_QUADRATIC)) { /* points and their outputs; nodes of a quadrature */
+        const es_view *points = spec->law->points;
+        const double most =
+            points && points->rows > LIMIT_DRAWS ? (double)points->rows : (double)LIMIT_DRAWS;
+        find += most * (d + dv + 2.0) + 65536.0 * es_parallel_threads(spec->exec, 1024);
+    }
+    if (spec->reference)
+        ES_TRY(refer_cost(spec, &flops, &refer, err));
+    out->limit_flops = flops;
+    out->limit_bytes = (size_t)(8.0 * kept + fmax(8.0 * find, refer) + 16.0 * ES_ALIGN);
+    return ES_OK;
+}
+
+void es_converge_limit_error(const es_converge_limit *limit, int64_t s, double *mean, double *cov)
+{
+    *mean = limit->error[2 * s];
+    *cov = limit->error[2 * s + 1];
+}
+
+void es_converge_limit_size(const es_converge_limit *limit, int64_t s, double *rms, double *spread)
+{
+    const int64_t dv = limit->channels;
+    double trace = 0.0, square = 0.0;
+    for (int64_t c = 0; c < dv; c++) {
+        trace += limit->cov[(s * dv + c) * dv + c];
+        square += limit->mean[s * dv + c] * limit->mean[s * dv + c];
+    }
+    *spread = sqrt(fmax(0.0, trace));
+    *rms = sqrt(square + fmax(0.0, trace));
+}

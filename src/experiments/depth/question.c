@@ -1,0 +1,164 @@
+/* question.c : what an error of attention does on its way through the layers: what is asked, and
+ * which of the two ways answers it (THEORY 15). */
+#include "experiments/depth/question.h"
+
+#include "base/error.h"
+#include "experiments/kit/pool_params.h"
+#include "experiments/kit/setting_params.h"
+
+static const char *const norms[] = {"none", "layer", "both", NULL};
+
+#define FIELD(member) .field = offsetof(depth_params, member)
+static const es_param params[] = {
+    {"model", 'm', ES_PARAM_MODEL, "MODEL",
+     "folder of a model (config.json, model.safetensors, tokenizer), or org/name in the "
+     "cache of the Hugging Face hub",
+     FIELD(model)},
+    {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times", FIELD(texts)},
+    ES_INVALID_PARAM(depth_params, invalid),
+    {"blocks", 'b', ES_PARAM_WHOLE, "B",
+     "pieces of text that the model reads, taken evenly from all of it", FIELD(blocks), .min = 1,
+     .max = 100000, .default_value = "8"},
+    {"length", 0, ES_PARAM_WHOLE, "N", "tokens of a piece, specials included", FIELD(length),
+     .min = 3, .max = 1e6, .unit = "tokens", .default_note = "as many as the model has positions"},
+    ES_POLICY_PARAMS(depth_params, policy, "random,bigbird,top"),
+    {"layer", 0, ES_PARAM_WHOLE, "L", "keys are dropped in this layer alone", FIELD(layer),
+     .min = 0, .max = 4096, .default_note = "in all layers"},
+    {"directions", 0, ES_PARAM_WHOLE, "K",
+     "times that noise is added to every token of a block, for the gain of each layer",
+     FIELD(directions), .min = 1, .max = 4096, .default_value = "4"},
+    {"synthetic", 0, ES_PARAM_FLAG, NULL,
+     "no model: Gaussian tokens through layers x + V Gamma(x) of n tokens", FIELD(synthetic)},
+    {"dim", 'd', ES_PARAM_WHOLE, "D", "synthetic: dimension of a token", FIELD(dim), .min = 2,
+     .max = 256, .default_value = "4", .alias = "d"},
+    {"n", 'n', ES_PARAM_COUNTS, "GRID", "synthetic: tokens", FIELD(n), .min = 8, .max = 1e6,
+     .default_value = "250..2500*4", .unit = "tokens", .increasing = true},
+    {"depth", 0, ES_PARAM_WHOLE, "L", "synthetic: layers", FIELD(depth), .min = 1, .max = 1000,
+     .default_value = "4"},
+    {"horizon", 0, ES_PARAM_REALS, "GRID", "synthetic: horizons before the first layer",
+     FIELD(horizon), .min = 1e-6, .max = 100.0, .default_value = "0.1,0.3,0.6", .increasing = true},
+    {"value", 0, ES_PARAM_NUMBER, "V", "synthetic: spectral norm of V", FIELD(value), .min = 1e-6,
+     .max = 1e3, .default_value = "0.5"},
+    {"norm", 0, ES_PARAM_CHOICE, "WHAT",
+     "synthetic: none; layer: mean 0 and variance 1 over the dimensions of every token, after each "
+     "layer and before the first; both, one after the other",
+     FIELD(norm), .choices = norms, .default_value = "both"},
+    {"head", 0, ES_PARAM_CHOICE, "KIND",
+     "synthetic: random: Wq, Wk, V with entries N(0, 1/d); rotation: A a random rotation, V the "
+     "identity; identity: both. Scaled to --horizon and --value",
+     FIELD(head), .choices = es_head_kinds, .default_value = "random"},
+    {"fresh", 0, ES_PARAM_FLAG, NULL, "synthetic: each layer has matrices of its own",
+     FIELD(fresh)},
+    {"replicates", 'r', ES_PARAM_WHOLE, "R", "synthetic: independent sets of tokens",
+     FIELD(replicates), .min = 2, .max = 1e5, .default_value = "16"},
+    {"reference", 0, ES_PARAM_WHOLE, "N",
+     "synthetic: tokens of each of the four sets that stand for infinitely many with a norm",
+     FIELD(reference), .min = 16, .max = 1e6, .default_value = "8192", .unit = "tokens"},
+    {0}};
+
+/* ---- the two ways ---- */
+
+static bool is_synthetic(const es_job *job)
+{
+    return ((const depth_params *)job->params)->synthetic;
+}
+
+/* Parameters of the other way would be silently ignored. */
+static es_status refuse_others(const es_job *job, es_error *err)
+{
+    static const char *const models[] = {
+        "model", "text",       "blocks",     "length",           "policy",
+        "keys",  "window",     "sinks",      "random",           "span",
+        "layer", "correction", "directions", "with-replacement", NULL};
+    static const char *const stacks[] = {"dim",        "n",         "depth", "horizon",
+                                         "value",      "norm",      "head",  "fresh",
+                                         "replicates", "reference", NULL};
+    const char *const *others = is_synthetic(job) ? models : stacks;
+    for (; *others; others++)
+        if (es_params_given(job->given, *others))
+            return es_refuse(err, "depth.options", "leave one of them out",
+                             is_synthetic(job) ? "--%s is for a model, not for --synthetic"
+                                               : "--%s is for --synthetic",
+                             *others);
+    return ES_OK;
+}
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    ES_TRY(refuse_others(job, err));
+    return is_synthetic(job) ? depth_stack_open(job, err) : depth_model_open(job, err);
+}
+
+static es_status cost(es_job *job, es_cost *out, es_error *err)
+{
+    (void)err;
+    if (is_synthetic(job))
+        depth_stack_cost(job, out);
+    else
+        depth_model_cost(job, out);
+    return ES_OK;
+}
+
+static es_status begin(es_job *job, es_error *err)
+{
+    return is_synthetic(job) ? depth_stack_begin(job, err) : ES_OK;
+}
+
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    return is_synthetic(job) ? depth_stack_answer(job, answer, err)
+                             : depth_model_answer(job, answer, err);
+}
+
+static void close_study(es_job *job)
+{
+    depth_state *s = job->state;
+    for (int64_t i = 0; i < s->n_stacks; i++)
+        es_stack_limit_free(s->stacks[i].limit);
+    es_blocks_free(&s->text);
+    es_tokenizer_free(s->tokenizer);
+    es_model_close(s->model);
+}
+
+/* ---- the study ---- */
+
+static const char *const examples[] = {
+    "esscher depth --model all-MiniLM-L6-v2 --text alice.txt --keys 32,128",
+    "esscher depth --model all-MiniLM-L6-v2 --text alice.txt --policy random --with-replacement "
+    "--keys 16..512*6 --out depth.run",
+    "esscher depth --model all-MiniLM-L6-v2 --text alice.txt --policy top --keys 64 --layer 0",
+    "esscher depth --synthetic",
+    "esscher depth --synthetic --depth 12 --norm layer --dim 16",
+    NULL};
+
+const es_study es_study_depth = {
+    .name = "depth",
+    .summary = "an error of attention on its way through the layers",
+    .usage = "--model MODEL --text FILE [options] | --synthetic [options]",
+    .about =
+        "Lets policies drop keys in all layers of a model, or in one (--layer), and measures how "
+        "far its hidden states are from the full model's after each layer. Beside it: the gain of "
+        "each layer, how much it makes of a small error of that kind; the layer's own error, from "
+        "the full model's state; and what they predict together if errors are small and "
+        "independent, e^2 = gain^2 e^2 + own^2 from layer to layer [heuristic]. The gain of the "
+        "error as it is, and of the same made small, tell where linearity ends. Errors are in "
+        "spreads, the root mean square distance of a block's hidden states from their mean; "
+        "standard errors are over blocks. Means over a block of a decoder are over its second "
+        "half, as in budget: early queries see fewer keys than policies keep. Other policies than "
+        "windows, first keys and blocks choose anew for every query, which saves no memory: an "
+        "ideal.\n\n"
+        "--synthetic follows Gaussian tokens through layers x + V Gamma(x) of n tokens, without "
+        "and with a norm. Without, the covariance after each layer is known, S' = (I + V S A) S (I "
+        "+ V S A)' [proved], and with it the horizon H = |S^1/2 A S^1/2|, which decides how fast n "
+        "tokens find their limit; with a norm, four large sets of tokens stand for the limit.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(depth_params),
+    .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION,
+    .state = sizeof(depth_state),
+    .open = open_study,
+    .cost = cost,
+    .begin = begin,
+    .summarise = summarise,
+    .close = close_study,
+};

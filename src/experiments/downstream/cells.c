@@ -1,0 +1,385 @@
+/* cells.c : texts through a model whose heads keep some of their keys. */
+#include "experiments/downstream/downstream.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <esscher/moments.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "base/view.h"
+#include "experiments/kit/cell_kit.h"
+#include "model/model.h"
+#include "model/plan.h"
+#include "random/experiment.h"
+#include "theory/theory.h"
+
+/* ---- answers ---- */
+
+int64_t es_thinning_keys(const es_thinning *thinning, int64_t n)
+{
+    int64_t keys = thinning->spec.keys;
+    if (thinning->share > 0.0)
+        keys = (int64_t)floor(thinning->share * (double)n + 0.5);
+    else if (keys == ES_POLICY_UNSET)
+        return keys;
+    return keys < 1 ? 1 : keys > n ? n : keys;
+}
+
+int64_t es_downstream_outputs(const es_downstream *d)
+{
+    const es_model_config *c = es_model_config_of(d->model);
+    return d->embed ? c->hidden : c->labels;
+}
+
+/* What a slice of the texts takes. */
+typedef struct slice {
+    const es_downstream *d;
+    const es_thinning *thinning;
+    int64_t first, count, heads; /* heads of all layers */
+    es_arena arena;
+    es_model_block *blocks;  /* (count) */
+    es_model_sparse *sparse; /* (count) */
+    es_policy_spec *specs;   /* (count, heads) */
+    double *kept;            /* (count, heads) */
+    double *logits;          /* (count, labels) */
+    char *last;              /* hidden states of all texts */
+} slice;
+
+static es_status slice_new(slice *s, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(s->d->model);
+    const int64_t *start = s->d->texts->start, n = start[s->first + s->count] - start[s->first];
+    const size_t item = es_dtype_size(es_model_precision(s->d->model));
+    void *m;
+#define ROOM(member, a, b, size)                                                                   \
+    do {                                                                                           \
+        ES_TRY(es_arena_array(&s->arena, a, b, size, "a slice of the texts", &m, err));            \
+        s->member = m;                                                                             \
+    } while (0)
+    ROOM(blocks, s->count, 1, sizeof *s->blocks);
+    ROOM(sparse, s->count, 1, sizeof *s->sparse);
+    ROOM(specs, s->thinning ? s->count : 0, s->heads, sizeof *s->specs);
+    ROOM(kept, s->thinning ? s->count : 0, s->heads, sizeof *s->kept);
+    ROOM(logits, s->count, c->labels, sizeof *s->logits);
+    ROOM(last, s->d->embed ? n : 0, c->hidden, item);
+#undef ROOM
+    return ES_OK;
+}
+
+/* What the heads of text i keep: a share of a text is another number of keys in each. */
+static void thin_text(const slice *s, int64_t i, int64_t n)
+{
+    const es_thinning *t = s->thinning;
+    const int64_t cells = es_model_sparse_cells(s->d->model);
+    es_policy_spec *specs = s->specs + i * s->heads;
+    if (t->plan)
+        es_plan_specs(t->plan, n, specs);
+    for (int64_t h = 0; h < s->heads; h++)
+        if (t->heads && !t->heads[h]) {
+            specs[h] = (es_policy_spec){0}; /* no policy */
+        } else if (!t->plan) {
+            specs[h] = t->spec;
+            specs[h].keys = es_thinning_keys(t, n);
+        }
+    s->sparse[i] = (es_model_sparse){.heads = specs,
+                                     .at = {.seed = s->d->seed,
+                                            .experiment = ES_EXPERIMENT_DOWNSTREAM,
+                                            .cell = (uint64_t)((s->first + i) * cells)}};
+    s->blocks[i].sparse = &s->sparse[i];
+    s->blocks[i].kept = s->kept + i * s->heads;
+}
+
+static void lay_out(const slice *s)
+{
+    const es_model_config *c = es_model_config_of(s->d->model);
+    const es_blocks *texts = s->d->texts;
+    const size_t row = (size_t)c->hidden * es_dtype_size(es_model_precision(s->d->model));
+    for (int64_t i = 0; i < s->count; i++) {
+        const int64_t from = texts->start[s->first + i], n = texts->start[s->first + i + 1] - from;
+        s->blocks[i] = (es_model_block){.ids = texts->ids + from, .n = n};
+        if (s->d->embed)
+            s->blocks[i].last = s->last + (size_t)(from - texts->start[s->first]) * row;
+        else
+            s->blocks[i].logits = s->logits + i * c->labels;
+        if (s->thinning)
+            thin_text(s, i, n);
+    }
+}
+
+/* The mean of a text's tokens, specials included, as sentence embeddings are made. */
+static void pool_text(const es_model *model, const es_model_block *b, double *row, double *out)
+{
+    const int64_t H = es_model_config_of(model)->hidden;
+    const es_dtype dtype = es_model_precision(model);
+    const int64_t item = (int64_t)es_dtype_size(dtype);
+    const es_view states = {b->last, dtype, b->n, H, H * item, item};
+    memset(out, 0, (size_t)H * sizeof *out);
+    for (int64_t i = 0; i < b->n; i++) {
+        es_view_read_row(&states, i, row);
+        for (int64_t c = 0; c < H; c++)
+            out[c] += row[c] / (double)b->n;
+    }
+}
+
+static double keys_of(const slice *s, int64_t i)
+{
+    double sum = 0.0, count = 0.0;
+    if (!s->thinning)
+        return (double)s->blocks[i].n;
+    for (int64_t h = 0; h < s->heads; h++)
+        if (!s->thinning->heads || s->thinning->heads[h]) {
+            sum += s->kept[i * s->heads + h];
+            count += 1.0;
+        }
+    return sum / count;
+}
+
+static es_status run_slice(slice *s, const es_exec *exec, double *out, es_error *err)
+{
+    const int64_t outputs = es_downstream_outputs(s->d);
+    void *row;
+    ES_TRY(slice_new(s, err));
+    ES_TRY(es_arena_array(&s->arena, outputs, 1, sizeof(double), "an answer", &row, err));
+    lay_out(s);
+    ES_TRY(es_model_forward(s->d->model, s->blocks, s->count, exec, err));
+    for (int64_t i = 0; i < s->count; i++) {
+        double *to = out + i * (outputs + 1);
+        if (s->d->embed)
+            pool_text(s->d->model, &s->blocks[i], row, to);
+        else
+            memcpy(to, s->blocks[i].logits, (size_t)outputs * sizeof *to);
+        to[outputs] = keys_of(s, i);
+    }
+    return ES_OK;
+}
+
+es_status es_downstream_run(const es_downstream *d, const es_thinning *thinning, int64_t first,
+                            int64_t count, const es_exec *exec, double *out, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(d->model);
+    slice s = {.d = d,
+               .thinning = thinning,
+               .first = first,
+               .count = count,
+               .heads = c->layers * c->heads,
+               .arena = {.budget = exec ? exec->budget : NULL}};
+    const es_status status = run_slice(&s, exec, out, err);
+    es_arena_free(&s.arena);
+    return status;
+}
+
+/* ---- horizons ---- */
+
+enum { TOGETHER = 8 }; /* texts whose hidden states are held at a time */
+
+typedef struct walk {
+    const es_downstream *d;
+    es_arena arena;
+    es_exec alone;
+    es_moments *layers; /* (L) of the inputs */
+    double *rows;       /* (L, H) one token */
+    char *hidden;       /* (L, n, H) of each text that is held */
+    es_model_block blocks[TOGETHER];
+    int64_t held;
+    double *out; /* (L, h) */
+} walk;
+
+static es_status walk_new(walk *w, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(w->d->model);
+    const es_blocks *t = w->d->texts;
+    const size_t item = es_dtype_size(es_model_precision(w->d->model));
+    int64_t longest = 0;
+    void *m;
+    for (int64_t i = 0; i < t->count; i++)
+        longest = t->start[i + 1] - t->start[i] > longest ? t->start[i + 1] - t->start[i] : longest;
+    ES_TRY(es_arena_array(&w->arena, c->layers, 1, sizeof *w->layers, "layers", &m, err));
+    w->layers = m;
+    ES_TRY(es_arena_array(&w->arena, c->layers, c->hidden, sizeof *w->rows, "tokens", &m, err));
+    w->rows = m;
+    ES_TRY(es_arena_array(&w->arena, TOGETHER * longest, c->layers * c->hidden, item,
+                          "hidden states", &m, err));
+    w->hidden = m;
+    for (int64_t l = 0; l < c->layers; l++)
+        ES_TRY(es_moments_new(c->hidden, w->arena.budget, &w->layers[l], err));
+    for (int64_t i = 0; i < TOGETHER; i++)
+        w->blocks[i].hidden = w->hidden + (size_t)(i * longest * c->layers * c->hidden) * item;
+    return ES_OK;
+}
+
+/* Token by token in the order of the texts, so that sums have the same bits on any team. */
+static es_status add_layer(void *user, int64_t layer, int thread, es_error *err)
+{
+    const walk *w = user;
+    const int64_t H = es_model_config_of(w->d->model)->hidden;
+    const es_dtype dtype = es_model_precision(w->d->model);
+    const int64_t item = (int64_t)es_dtype_size(dtype);
+    (void)thread;
+    (void)err;
+    for (int64_t t = 0; t < w->held; t++) {
+        const es_model_block *b = &w->blocks[t];
+        const es_view states = {
+            (char *)b->hidden + layer * b->n * H * item, dtype, b->n, H, H * item, item};
+        for (int64_t i = 0; i < b->n; i++) {
+            es_view_read_row(&states, i, w->rows + layer * H);
+            es_moments_add(&w->layers[layer], w->rows + layer * H, 1);
+        }
+    }
+    return ES_OK;
+}
+
+static es_status walk_texts(walk *w, const es_exec *exec, es_error *err)
+{
+    const int64_t L = es_model_config_of(w->d->model)->layers;
+    const es_exec quiet = es_lab_quiet(exec);
+    const es_blocks *t = w->d->texts;
+    for (int64_t first = 0; first < t->count; first += TOGETHER) {
+        w->held = t->count - first < TOGETHER ? t->count - first : TOGETHER;
+        for (int64_t i = 0; i < w->held; i++) {
+            w->blocks[i].ids = t->ids + t->start[first + i];
+            w->blocks[i].n = t->start[first + i + 1] - t->start[first + i];
+            w->blocks[i].states = L;
+        }
+        ES_TRY(es_model_forward(w->d->model, w->blocks, w->held, &quiet, err));
+        ES_TRY(es_parallel_run(&quiet, L, add_layer, w, err));
+        ES_TRY(es_lab_tell(exec, first + w->held, t->count, err));
+    }
+    return ES_OK;
+}
+
+static es_status layer_horizons(void *user, int64_t layer, int thread, es_error *err)
+{
+    const walk *w = user;
+    const es_model_config *c = es_model_config_of(w->d->model);
+    void *cov;
+    (void)thread;
+    ES_TRY(es_mem_array(w->arena.budget, c->hidden, c->hidden, sizeof(double), "a covariance", &cov,
+                        err));
+    const es_view S = es_view_f64(cov, c->hidden, c->hidden);
+    es_moments_covariance(&w->layers[layer], 0, cov);
+    es_status status = ES_OK;
+    for (int64_t h = 0; h < c->heads && status == ES_OK; h++) {
+        es_model_head head;
+        es_horizons found;
+        status = es_model_head_of(w->d->model, layer, h, &head, err);
+        if (status == ES_OK)
+            status = es_horizons_of(&S, 0.0, &(es_head){.Wq = &head.wq, .Wk = &head.wk},
+                                    w->arena.budget, &found, err);
+        if (status == ES_OK)
+            w->out[layer * c->heads + h] = found.horizon.val;
+    }
+    es_mem_free(w->arena.budget, cov);
+    return status;
+}
+
+es_status es_downstream_horizons(const es_downstream *d, const es_exec *exec, double *out,
+                                 es_error *err)
+{
+    const int64_t L = es_model_config_of(d->model)->layers;
+    walk w = {.d = d, .arena = {.budget = exec ? exec->budget : NULL}, .out = out};
+    es_status status = walk_new(&w, err);
+    if (status == ES_OK)
+        status = walk_texts(&w, exec, err);
+    for (int64_t l = 0; l < L && status == ES_OK; l++)
+        status = layer_horizons(&w, l, 0, err);
+    for (int64_t l = 0; w.layers && l < L; l++)
+        es_moments_free(&w.layers[l]);
+    es_arena_free(&w.arena);
+    return status;
+}
+
+/* ---- one answer beside another ---- */
+
+int64_t es_logits_best(const double *logits, int64_t labels)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < labels; i++)
+        best = logits[i] > logits[best] ? i : best;
+    return best;
+}
+
+static double log_sum(const double *x, int64_t n)
+{
+    double most = x[0], sum = 0.0;
+    for (int64_t i = 1; i < n; i++)
+        most = fmax(most, x[i]);
+    for (int64_t i = 0; i < n; i++)
+        sum += exp(x[i] - most);
+    return most + log(sum);
+}
+
+/* With r = ln(q/p), sum p (e^r - 1 - r): the same sum, since p and q both add up to 1, of terms
+ * that are never negative; for small r they are r^2/2, which the plain form would lose. */
+double es_logits_kl(const double *a, const double *b, int64_t labels)
+{
+    const double za = log_sum(a, labels), zb = log_sum(b, labels);
+    double sum = 0.0;
+    for (int64_t i = 0; i < labels; i++) {
+        const double r = (b[i] - zb) - (a[i] - za);
+        const double term =
+            fabs(r) < 1e-3 ? r * r * (0.5 + r / 6.0 * (1.0 + r / 4.0)) : expm1(fmin(r, 700.0)) - r;
+        sum += exp(a[i] - za) * term;
+    }
+    return sum;
+}
+
+double es_cosine(const double *a, const double *b, int64_t count)
+{
+    const double aa = es_lab_dot(a, a, count), bb = es_lab_dot(b, b, count);
+    return es_lab_dot(a, b, count) / sqrt(aa * bb);
+}
+
+/* ---- neighbours ---- */
+
+typedef struct search {
+    const double *const *rows, *const *among;
+    double *squares; /* (2, count) |x|^2 of rows, and of those among which they look */
+    int64_t count, width, *nearest;
+} search;
+
+static es_status square_row(void *user, int64_t unit, int thread, es_error *err)
+{
+    const search *s = user;
+    const double *x = unit < s->count ? s->rows[unit] : s->among[unit - s->count];
+    (void)thread;
+    (void)err;
+    s->squares[unit] = es_lab_dot(x, x, s->width);
+    return ES_OK;
+}
+
+/* The bits of a cosine are those of es_cosine(). */
+static es_status find_nearest(void *user, int64_t i, int thread, es_error *err)
+{
+    const search *s = user;
+    double most = -2.0;
+    (void)thread;
+    (void)err;
+    s->nearest[i] = -1;
+    for (int64_t j = 0; j < s->count; j++) {
+        if (j == i)
+            continue;
+        const double near = es_lab_dot(s->rows[i], s->among[j], s->width) /
+                            sqrt(s->squares[i] * s->squares[s->count + j]);
+        if (near > most) {
+            most = near;
+            s->nearest[i] = j;
+        }
+    }
+    return ES_OK;
+}
+
+es_status es_nearest_rows(const double *const *rows, const double *const *among, int64_t count,
+                          int64_t width, const es_exec *exec, int64_t *nearest, es_error *err)
+{
+    es_mem_limit *budget = exec ? exec->budget : NULL;
+    search s = {.rows = rows, .among = among, .count = count, .width = width, .nearest = nearest};
+    ES_TRY(es_mem_array(budget, 2, count, sizeof *s.squares, "lengths", (void **)&s.squares, err));
+    es_status status = es_parallel_run(exec, 2 * count, square_row, &s, err);
+    if (status == ES_OK)
+        status = es_parallel_run(exec, count, find_nearest, &s, err);
+    es_mem_free(budget, s.squares);
+    return status;
+}

@@ -1,0 +1,487 @@
+/* question.c : what dropping keys costs a model's answer: what is asked, settings, slices
+ * of texts as cells, and what it takes. */
+#include "experiments/downstream/question.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <esscher/attend.h>
+
+#include "base/error.h"
+#include "experiments/kit/answer_kit.h"
+#include "model/model.h"
+
+/* ---- parameters ---- */
+
+#define FIELD(member) .field = offsetof(downstream_params, member)
+static const es_param params[] = {
+    {"model", 'm', ES_PARAM_MODEL, "MODEL",
+     "folder of a model (config.json, model.safetensors, tokenizer), or org/name in the "
+     "cache of the Hugging Face hub; with a classifier for --tasks",
+     FIELD(model)},
+    {"tasks", 0, ES_PARAM_FILE, "T.tsv",
+     "labelled texts, a line each: sentence, tab, label (a number, or a name of id2label); the "
+     "first line may name the columns",
+     FIELD(tasks)},
+    {"text", 0, ES_PARAM_FILE, "T.txt",
+     "instead of --tasks, text whose paragraphs (blank lines divide them) are embedded",
+     FIELD(text)},
+    {"concat", 0, ES_PARAM_WHOLE, "K",
+     "texts of --tasks become documents of K of one label, shuffled by the seed, cut at the "
+     "model's positions",
+     FIELD(concat), .min = 2, .max = 1e6, .default_note = "each text by itself"},
+    {"most", 0, ES_PARAM_WHOLE, "N", "texts or documents, the first N at most", FIELD(most),
+     .min = 2, .max = 1e7, .default_note = "all of --tasks, 500 of --text"},
+    {"least", 0, ES_PARAM_WHOLE, "N", "paragraphs of fewer tokens are left out", FIELD(least),
+     .min = 1, .max = 1e6, .default_value = "32", .unit = "tokens"},
+    ES_POLICY_PARAMS_WITH(downstream_params, policy, "random,window,stream,bigbird,top",
+                          "what --keep or the parts below say"),
+    ES_PLAN_PARAM(downstream_params, plan),
+    {"keep", 0, ES_PARAM_REALS, "GRID",
+     "keys that a query keeps as shares of its text's tokens, specials included; 1 key at least",
+     FIELD(keep), .min = 1e-9, .max = 1.0,
+     .default_note = "0.5,0.25,0.125,0.0625,0.03125, unless --keys or parts of a policy say"},
+    {"layer", 0, ES_PARAM_WHOLE, "L", "thin the heads of this layer alone, from 0", FIELD(layer),
+     .min = 0, .max = 1e6, .default_note = "all layers"},
+    {"strata", 0, ES_PARAM_FLAG, NULL,
+     "also thin only the third of the heads with the smallest horizons, the middle, the largest",
+     FIELD(strata)},
+    {"ablate", 0, ES_PARAM_FLAG, NULL, "also thin the heads one by one", FIELD(ablate)},
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
+     FIELD(allow_trailing), .not_in_fingerprint = true},
+    {0}};
+
+/* ---- inputs ---- */
+
+static es_status refuse(const char *hint, const char *message, es_error *err)
+{
+    return es_refuse(err, "downstream.options", hint, "%s", message);
+}
+
+static es_status check_options(const es_job *job, const downstream_params *p, es_error *err)
+{
+    if (!p->model)
+        return refuse("--model MODEL", "there is no model", err);
+    if (!p->tasks == !p->text)
+        return refuse("--tasks T.tsv for a classifier, --text FILE for embeddings",
+                      p->tasks ? "--tasks and --text exclude each other" : "there is no text", err);
+    if (p->concat && !p->tasks)
+        return refuse("leave it out", "--concat is for --tasks: it goes by labels", err);
+    if (p->tasks && es_params_given(job->given, "least"))
+        return refuse("leave it out", "--least is for paragraphs of --text", err);
+    return ES_OK;
+}
+
+static es_status open_model(es_job *job, const downstream_params *p, downstream_state *s,
+                            es_error *err)
+{
+    const es_model_opts opts = {.precision = job->precision,
+                                .budget = job->exec.budget,
+                                .allow_trailing = p->allow_trailing};
+    ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
+    s->config = es_model_config_of(s->model);
+    if (p->tasks && s->config->labels < 2)
+        return es_refuse(err, "downstream.classifier", "--text FILE looks at its embeddings",
+                         s->config->labels ? "the model's classifier gives one number, no label"
+                                           : "the model has no classifier to label texts with");
+    if (es_params_given(job->given, "layer") && p->layer >= s->config->layers)
+        return es_refuse(err, "downstream.layer", "count from 0",
+                         "--layer %lld: the model has layers 0 to %lld", (long long)p->layer,
+                         (long long)s->config->layers - 1);
+    ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
+    return es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err);
+}
+
+static es_status open_texts(es_job *job, const downstream_params *p, downstream_state *s,
+                            es_error *err)
+{
+    es_mem_limit *budget = job->exec.budget;
+    const char *path = p->tasks ? p->tasks : p->text;
+    const es_task_spec spec = {.tokenizer = s->tokenizer,
+                               .positions = s->config->positions,
+                               .vocab = s->config->vocab,
+                               .least = p->tasks ? 1 : p->least,
+                               .most = p->most    ? p->most
+                                       : p->tasks ? 0
+                                                  : 500,
+                               .concat = p->concat,
+                               .seed = job->seed};
+    ES_TRY(p->tasks ? es_tasks_load(path, s->config, budget, &s->tasks, err)
+                    : es_tasks_paragraphs(path, budget, &s->tasks, err));
+    const es_status status = es_tasks_encode(&s->tasks, &spec, budget, &s->texts, err);
+    if (status != ES_OK)
+        return es_blame_file(status, path, err);
+    s->count = s->texts.blocks.count;
+    return s->count > 1 ? ES_OK
+                        : es_fail_file(err, ES_E_EMPTY, path, -1, "downstream.texts", "bring more",
+                                       "there is one text, and two make an interval");
+}
+
+/* ---- settings ---- */
+
+bool downstream_in_scope(const downstream_state *s, int64_t head)
+{
+    return s->only < 0 || head / s->config->heads == s->only;
+}
+
+/* Rows of one policy: each share, then each number; or what its parts say, if nothing else does. */
+static void add_rows(const downstream_params *p, const es_grid *keep, const es_policy_spec *own,
+                     bool by_parts, downstream_state *s)
+{
+    es_thinning row = {.spec = *own};
+    row.spec.keys = ES_POLICY_UNSET;
+    if (by_parts)
+        s->rows[s->n_rows++] = row;
+    for (int64_t i = 0; !by_parts && i < keep->count; i++) {
+        row.share = keep->reals[i];
+        s->rows[s->n_rows++] = row;
+    }
+    row.share = 0.0;
+    for (int64_t i = 0; !by_parts && i < p->policy.keys.count; i++) {
+        row.spec.keys = p->policy.keys.counts[i];
+        s->rows[s->n_rows++] = row;
+    }
+}
+
+/* The one row of a plan. */
+static es_status plan_row(es_job *job, const char *path, downstream_state *s, es_error *err)
+{
+    ES_TRY(es_plan_open(job, path, s->config, &s->plan, err));
+    s->plan_path = path;
+    ES_TRY(es_job_array(job, 1, 1, sizeof *s->rows, &s->rows, err));
+    s->rows[s->n_rows] = (es_thinning){.plan = s->plan};
+    es_policy_spec_init(&s->rows[s->n_rows++].spec, NULL);
+    return ES_OK;
+}
+
+/* The policies of the list with the parts that were given; how many keys is ours to say. `full` is
+ * what the others are compared with, and there anyway. */
+static es_status make_rows(es_job *job, downstream_params *p, downstream_state *s, es_error *err)
+{
+    es_policy_params asked = p->policy;
+    es_policies policies;
+    asked.keys = (es_grid){0};
+    const bool amounts = p->keep.count || p->policy.keys.count;
+    if (!amounts)
+        ES_TRY(es_params_set(job->given, "keep", "0.5,0.25,0.125,0.0625,0.03125", err));
+    ES_TRY(es_policies_make(job, &asked, false, 8, &policies, err));
+    const int64_t most = p->keep.count + p->policy.keys.count;
+    ES_TRY(es_job_array(job, policies.count, most, sizeof *s->rows, &s->rows, err));
+    for (int64_t i = 0; i < policies.count; i++) {
+        const es_policy_spec *spec = &policies.specs[i];
+        if (spec->policy == es_policy_find("full"))
+            continue;
+        if (es_policy_inputs(spec->policy) & ES_POLICY_MEASURED)
+            return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
+                           "policy %s keeps no set of keys", es_policy_name(spec->policy));
+        add_rows(p, &p->keep, spec, !amounts && spec->keys == ES_POLICY_UNSET, s);
+    }
+    for (int64_t i = 0; i < s->n_rows; i++) {
+        es_policy_spec trial = s->rows[i].spec;
+        trial.keys = s->rows[i].share > 0.0 ? 1 : trial.keys;
+        ES_TRY(es_policy_spec_check(&trial, false, err));
+    }
+    return ES_OK;
+}
+
+static es_status make_settings(es_job *job, const downstream_params *p, downstream_state *s,
+                               es_error *err)
+{
+    const int64_t per = 1 + (p->strata ? DOWNSTREAM_STRATA : 0) + (p->ablate ? s->in_scope : 0);
+    if (p->strata && s->in_scope < DOWNSTREAM_STRATA)
+        return es_refuse(err, "downstream.strata", "leave it out", "%lld heads make no thirds",
+                         (long long)s->in_scope);
+    ES_TRY(es_job_array(job, 1 + s->n_rows * per, 1, sizeof *s->settings, &s->settings, err));
+    s->settings[s->n_settings++] = (downstream_setting){-1, -1, -1};
+    for (int64_t r = 0; r < s->n_rows; r++)
+        s->settings[s->n_settings++] = (downstream_setting){r, -1, -1};
+    for (int64_t r = 0; p->strata && r < s->n_rows; r++)
+        for (int64_t t = 0; t < DOWNSTREAM_STRATA; t++)
+            s->settings[s->n_settings++] = (downstream_setting){r, t, -1};
+    for (int64_t r = 0; p->ablate && r < s->n_rows; r++)
+        for (int64_t h = 0; h < s->heads; h++)
+            if (downstream_in_scope(s, h))
+                s->settings[s->n_settings++] = (downstream_setting){r, -1, h};
+    return ES_OK;
+}
+
+/* ---- cells ---- */
+
+/* In the order of their horizons, by counting who comes before: heads are few. */
+void downstream_stratum(const downstream_state *s, const double *horizons, int *strata)
+{
+    for (int64_t h = 0; h < s->heads; h++) {
+        int64_t before = 0;
+        strata[h] = -1;
+        if (!downstream_in_scope(s, h))
+            continue;
+        for (int64_t g = 0; g < s->heads; g++)
+            before += downstream_in_scope(s, g) &&
+                      (horizons[g] < horizons[h] || (horizons[g] == horizons[h] && g < h));
+        strata[h] = (int)(before * DOWNSTREAM_STRATA / s->in_scope);
+    }
+}
+
+/* Which heads a setting thins, heads (heads). */
+static es_status choose_heads(es_job *job, const downstream_setting *setting, const es_exec *exec,
+                              unsigned char *heads, int *strata, es_error *err)
+{
+    const downstream_state *s = job->state;
+    const double *horizons;
+    if (setting->stratum >= 0) {
+        ES_TRY(es_job_fetch(job, DOWNSTREAM_HORIZONS, 0, exec, &horizons, err));
+        downstream_stratum(s, horizons, strata);
+    }
+    for (int64_t h = 0; h < s->heads; h++)
+        heads[h] = downstream_in_scope(s, h) &&
+                   (setting->stratum < 0 || strata[h] == setting->stratum) &&
+                   (setting->head < 0 || h == setting->head);
+    return ES_OK;
+}
+
+static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                           es_error *err)
+{
+    const downstream_state *s = job->state;
+    const downstream_setting *setting = &s->settings[cell / s->slices];
+    const int64_t first = cell % s->slices * s->slice;
+    const int64_t count = s->count - first < s->slice ? s->count - first : s->slice;
+    es_arena arena = {.budget = exec->budget};
+    void *heads, *strata;
+    if (setting->row < 0)
+        return es_downstream_run(&s->lab, NULL, first, count, exec, out, err);
+    es_status status = es_arena_array(&arena, s->heads, 1, 1, "heads", &heads, err);
+    if (status == ES_OK)
+        status = es_arena_array(&arena, s->heads, 1, sizeof(int), "heads", &strata, err);
+    if (status == ES_OK)
+        status = choose_heads(job, setting, exec, heads, strata, err);
+    if (status == ES_OK) {
+        es_thinning thinning = s->rows[setting->row];
+        thinning.heads = heads;
+        status = es_downstream_run(&s->lab, &thinning, first, count, exec, out, err);
+    }
+    es_arena_free(&arena);
+    return status;
+}
+
+static es_status run_horizons(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                              es_error *err)
+{
+    const downstream_state *s = job->state;
+    (void)cell;
+    return es_downstream_horizons(&s->lab, exec, out, err);
+}
+
+const double *downstream_answer(const es_job *job, int64_t setting, int64_t text)
+{
+    const downstream_state *s = job->state;
+    const double *cell =
+        es_job_cell(job, DOWNSTREAM_ANSWERS, setting * s->slices + text / s->slice);
+    return cell + text % s->slice * (s->outputs + 1);
+}
+
+/* ---- what it takes ---- */
+
+/* Short texts are small products, at a fifth of the speed at which operations are counted on to be
+ * done. */
+#define SLOWNESS 5.0
+
+/* What it takes to choose, draw and weigh was timed: 2 microseconds for each query and 40 ns for
+ * each of its keys, while the model does 25 operations in a nanosecond. */
+static downstream_work work_of(const downstream_state *s)
+{
+    const es_model_config *c = s->config;
+    downstream_work w = {0};
+    for (int64_t i = 0; i < s->count; i++) {
+        const int64_t tokens = s->texts.blocks.start[i + 1] - s->texts.blocks.start[i];
+        const es_model_cost cost = es_model_cost_of(c, ES_F32, tokens, 1, false);
+        const double n = (double)tokens;
+        w.forward += SLOWNESS * (cost.products + cost.attention);
+        w.head += SLOWNESS * (n * n * 1000.0 + n * 50000.0);
+    }
+    return w;
+}
+
+static double heads_of(const downstream_state *s, const downstream_setting *setting)
+{
+    if (setting->row < 0)
+        return 0.0;
+    const double all = (double)s->in_scope;
+    return setting->head >= 0 ? 1.0 : setting->stratum >= 0 ? all / DOWNSTREAM_STRATA : all;
+}
+
+static double slice_weight(const es_job *job, int64_t cell)
+{
+    const downstream_state *s = job->state;
+    return 1.0 + heads_of(s, &s->settings[cell / s->slices]) * s->work.head / s->work.forward;
+}
+
+static double settings_flops(const downstream_state *s)
+{
+    double flops = 0.0;
+    for (int64_t i = 0; i < s->n_settings; i++)
+        flops += s->work.forward + heads_of(s, &s->settings[i]) * s->work.head;
+    return flops;
+}
+
+static double draw_bytes(const downstream_state *s)
+{
+    double most = 0.0;
+    for (int64_t i = 0; i < s->n_rows; i++) {
+        es_policy_spec spec = s->rows[i].spec;
+        spec.keys = es_thinning_keys(&s->rows[i], s->texts.longest);
+        most = fmax(most, es_policy_draw_bytes(&spec));
+    }
+    return most;
+}
+
+/* Of one slice, and of the walk that horizons take: states of a few texts and a covariance for each
+ * layer, which is held twice while it is looked at. */
+static double slice_bytes(const es_job *job, bool horizons)
+{
+    const downstream_params *p = job->params;
+    const downstream_state *s = job->state;
+    const es_model_config *c = s->config;
+    const double H = (double)c->hidden, L = (double)c->layers;
+    const double n = (double)s->texts.longest, item = (double)es_dtype_size(job->precision);
+    const double slice = (double)s->slice, threads = (double)job->exec.threads;
+    const double sparse =
+        es_model_sparse_bytes(c, s->texts.longest, es_plan_span(&p->policy, s->plan));
+    const es_model_cost cost =
+        es_model_cost_of(c, job->precision, s->texts.longest, job->exec.threads, false);
+    const double texts = slice * ((double)s->heads * 64.0 + 512.0 + 16.0 * (double)s->outputs) +
+                         (s->lab.embed ? slice * n * H * item : 0.0);
+    const double walk =
+        horizons ? 8.0 * n * L * H * item + L * 8.0 * H * (H + 16.0) + 8.0 * 8.0 * H * H : 0.0;
+    return texts + walk + (sparse + draw_bytes(s)) * threads + cost.bytes;
+}
+
+/* Neighbours of embeddings are looked for among all texts, once for the full model and twice in
+ * each setting. Timed: a look of three products took as long as 100 operations for each number; now
+ * it is one. */
+static double neighbour_flops(const downstream_state *s)
+{
+    const double texts = (double)s->count, looks = 1.0 + 2.0 * (double)s->n_settings;
+    return s->lab.embed ? looks * 35.0 * texts * texts * (double)s->outputs : 0.0;
+}
+
+static es_status cost_of(es_job *job, es_cost *out, es_error *err)
+{
+    const downstream_params *p = job->params;
+    const downstream_state *s = job->state;
+    const es_mem_limit *budget = job->exec.budget;
+    const bool horizons = p->strata || p->ablate;
+    const double cells = 8.0 * (double)(s->n_settings * s->slices * s->slice * (s->outputs + 1));
+    /* of the answer: what a setting costs each text, and how much more than another */
+    const double costs = 16.0 * (double)(s->n_settings * s->count);
+    const double H = (double)s->config->hidden, L = (double)s->config->layers;
+    (void)err;
+    *out = (es_cost){
+        .flops = settings_flops(s) + neighbour_flops(s) +
+                 (horizons ? s->work.forward + 2.0 * L * H * H * (double)s->texts.ids : 0.0),
+        .input_bytes = budget ? (double)budget->used : 0.0,
+        .output_bytes = 4096.0 * (double)s->n_settings,
+        .work_bytes =
+            1.1 * cells + costs + slice_bytes(job, horizons) + 128.0 * (double)s->count + 1e6};
+    return ES_OK;
+}
+
+/* ---- all together ---- */
+
+static es_status add_stages(es_job *job, es_error *err)
+{
+    const downstream_params *p = job->params;
+    const downstream_state *s = job->state;
+    const char **columns;
+    const int64_t cols = s->heads > s->outputs + 1 ? s->heads : s->outputs + 1;
+    ES_TRY(es_job_array(job, cols, 1, sizeof *columns, &columns, err));
+    for (int64_t i = 0; i < cols; i++)
+        columns[i] = "number";
+    ES_TRY(es_job_stage(job,
+                        &(es_stage){"horizon", .phase = "taking covariances", .noun = "horizons",
+                                    .cells = p->strata || p->ablate, .rows = 1, .cols = s->heads,
+                                    .columns = columns, .reports_progress = true, .shared = true,
+                                    .flops = s->work.forward, .run = run_horizons},
+                        err));
+    return es_job_stage(
+        job,
+        &(es_stage){"answers", .phase = "asking the model", .noun = "slices of texts",
+                    .cells = s->n_settings * s->slices, .rows = s->slice, .cols = s->outputs + 1,
+                    .columns = columns, .weight = slice_weight,
+                    .flops = settings_flops(s) / (double)(s->n_settings * s->slices),
+                    .run = run_slice},
+        err);
+}
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    downstream_params *p = job->params;
+    downstream_state *s = job->state;
+    ES_TRY(check_options(job, p, err));
+    ES_TRY(open_model(job, p, s, err));
+    s->only = es_params_given(job->given, "layer") ? p->layer : -1;
+    s->heads = s->config->layers * s->config->heads;
+    s->in_scope = s->only < 0 ? s->heads : s->config->heads;
+    ES_TRY(p->plan ? plan_row(job, p->plan, s, err) : make_rows(job, p, s, err));
+    ES_TRY(make_settings(job, p, s, err));
+    ES_TRY(open_texts(job, p, s, err));
+    if (s->plan)
+        ES_TRY(es_plan_fits(s->plan, p->plan, s->texts.longest, err));
+    s->lab = (es_downstream){
+        .model = s->model, .texts = &s->texts.blocks, .embed = !p->tasks, .seed = job->seed};
+    s->outputs = es_downstream_outputs(&s->lab);
+    s->work = work_of(s);
+    /* some 8192 tokens: threads have enough to do, and a killed run loses seconds */
+    const int64_t mean = s->texts.ids / s->count;
+    s->slice = 8192 / mean < 4 ? 4 : 8192 / mean > 128 ? 128 : 8192 / mean;
+    s->slice = s->slice < s->count ? s->slice : s->count;
+    s->slices = (s->count + s->slice - 1) / s->slice;
+    return add_stages(job, err);
+}
+
+static void close_study(es_job *job)
+{
+    downstream_state *s = job->state;
+    es_plan_free(s->plan);
+    es_task_blocks_free(&s->texts);
+    es_tasks_free(&s->tasks);
+    es_tokenizer_free(s->tokenizer);
+    es_model_close(s->model);
+}
+
+static const char *const examples[] = {
+    "esscher downstream --model minilm-sst2 --tasks sst2.tsv",
+    "esscher downstream --model minilm-sst2 --tasks sst2.tsv --concat 16 --policy random,top",
+    "esscher downstream --model minilm-sst2 --tasks sst2.tsv --policy top --keep 0.125 --strata",
+    "esscher downstream --model minilm-sst2 --tasks sst2.tsv --plan sst2.plan.json",
+    "esscher downstream --model minilm --text wiki.txt --keep 0.5,0.125",
+    NULL};
+
+const es_study es_study_downstream = {
+    .name = "downstream",
+    .summary = "what dropping keys costs a model's answer: accuracy, agreement, KL",
+    .usage = "--model MODEL (--tasks T.tsv | --text FILE) [options]",
+    .about =
+        "Runs a classifier on labelled texts while its heads keep some of their keys, chosen by a "
+        "policy, and sets beside the full model: accuracy, how often both give the same label, and "
+        "the divergence of their distributions over labels, each with its interval over texts. "
+        "Keys are counted as shares of each text's own tokens (--keep), or as numbers (--keys); a "
+        "plan (--plan) has a policy and a number of keys for every head."
+        "\n\n"
+        "--strata thins only a third of the heads, by their horizon; --ablate heads one by one, "
+        "and asks whether those with large horizons cost more (Spearman). --concat makes long "
+        "documents of short texts."
+        "\n\n"
+        "A model without a classifier is asked for embeddings of the paragraphs of a text "
+        "(--text): their cosine with the full model's, and how often a paragraph's nearest "
+        "neighbour stays what it was.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(downstream_params),
+    .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION,
+    .state = sizeof(downstream_state),
+    .open = open_study,
+    .cost = cost_of,
+    .summarise = downstream_summarise,
+    .close = close_study,
+};

@@ -1,0 +1,75 @@
+#include "experiments/kit/answer_kit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "table/table.h"
+
+void es_put_pairs(es_table *table, int64_t row, const char *prefix, const es_pair *pairs,
+                  size_t count)
+{
+    char key[ES_KEY_ROOM];
+    for (size_t i = 0; i < count; i++)
+        es_table_real(table, row, es_key(key, prefix, pairs[i].key), pairs[i].value);
+}
+
+void es_put_at(es_table *table, int64_t row, const char *key, int64_t at, double value)
+{
+    char name[ES_KEY_ROOM];
+    snprintf(name, sizeof name, "%s.%lld", key, (long long)at);
+    es_table_real(table, row, name, value);
+}
+
+/* Labels are kept with the job: the table points at them until it is written. */
+es_status es_put_each(es_job *job, es_table *table, const char *key, const double *values,
+                      int64_t count, es_error *err)
+{
+    enum { ROOM = 24 };
+    const char **labels;
+    char *texts;
+    ES_TRY(es_job_array(job, count, sizeof *labels, 1, &labels, err));
+    ES_TRY(es_job_array(job, count, ROOM, 1, &texts, err));
+    for (int64_t i = 0; i < count; i++) {
+        labels[i] = texts + i * ROOM;
+        snprintf(texts + i * ROOM, ROOM, "%.6g", values[i]);
+    }
+    es_table_each(table, key, labels, count);
+    return ES_OK;
+}
+
+es_status es_job_tick(const es_job *job, int64_t done, int64_t total)
+{
+    return job->exec.progress(job->exec.progress_user, (double)done, (double)total)
+               ? ES_E_INTERRUPTED
+               : ES_OK;
+}
+
+const char *es_say_number(double value, double error, char out[ES_SAY_ROOM])
+{
+    return es_format_number(isfinite(error) ? ES_FORMAT_REAL : ES_FORMAT_SHORT, value, error, out,
+                            ES_SAY_ROOM);
+}
+
+const char *es_say_size(double n, char out[ES_SAY_ROOM])
+{
+    return es_format_size(n, out, ES_SAY_ROOM);
+}
+
+const char *es_say_power(double rate, double error, char out[ES_SAY_ROOM])
+{
+    char text[ES_FORMAT_ROOM];
+    if (!isfinite(rate)) {
+        snprintf(out, ES_SAY_ROOM, "no power that could be fitted");
+        return out;
+    }
+    es_format_number(ES_FORMAT_REAL, fabs(rate), error, text, sizeof text);
+    char *after = strstr(text, " ±");
+    if (after)
+        *after++ = '\0';
+    snprintf(out, ES_SAY_ROOM, "n^%s%s%s%s%s", rate < 0.0 ? "" : "-", text, after ? " (" : "",
+             after ? after : "", after ? ")" : "");
+    return out;
+}

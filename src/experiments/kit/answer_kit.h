@@ -1,0 +1,69 @@
+/* answer_kit.h : what every study does with its answer: numbers into rows, labels for columns, and
+ * numbers as findings say them. */
+#ifndef ES_EXPERIMENTS_KIT_ANSWER_KIT_H
+#define ES_EXPERIMENTS_KIT_ANSWER_KIT_H
+
+#include <esscher/table.h>
+
+#include "driver/job.h"
+
+/* ---- tables ---- */
+
+/* The views of a table that has one: title, columns (all without), note (none without). */
+#define ES_VIEW(...)                                                                               \
+    (const es_table_view[])                                                                        \
+    {                                                                                              \
+        {__VA_ARGS__}, { 0 }                                                                       \
+    }
+
+/* ---- rows ---- */
+
+typedef struct es_pair {
+    const char *key;
+    double value;
+} es_pair;
+
+/*! es_put() : several numbers of one row, es_put(t, row, {"n", n}, {"error", x}). Pairs keep a key
+ *  beside its number, where two lists could come apart. No value may depend on another's side
+ *  effects: C does not say in which order they are computed. */
+#define es_put(table, row, ...) es_put_under(table, row, "", __VA_ARGS__)
+
+/*! es_put_under() : the same for keys that begin alike: es_put_under(t, row, "rate", {"", x},
+ *  {"_se", se}) sets rate and rate_se. */
+#define es_put_under(table, row, prefix, ...)                                                      \
+    es_put_pairs(table, row, prefix, (const es_pair[]){__VA_ARGS__},                               \
+                 sizeof((const es_pair[]){__VA_ARGS__}) / sizeof(es_pair))
+void es_put_pairs(es_table *table, int64_t row, const char *prefix, const es_pair *pairs,
+                  size_t count);
+
+/*! es_put_at() : element `at` of a column that stands for several (es_table_each). */
+void es_put_at(es_table *table, int64_t row, const char *key, int64_t at, double value);
+
+/*! es_put_each() : columns of `key`, one for each of the values (count), which are its labels. */
+es_status es_put_each(es_job *job, es_table *table, const char *key, const double *values,
+                      int64_t count, es_error *err);
+
+/* ---- sentences ---- */
+
+enum { ES_SAY_ROOM = 96 }; /* bytes that hold any of these */
+
+/*! es_say_step() : from one row to the next that gets a sentence, of `rows`: the first and the last
+ *  do, the table has the rest. */
+static inline int64_t es_say_step(int64_t rows) { return rows > 2 ? rows - 1 : 1; }
+
+/*! es_say_number() : "0.512 ± 0.031"; without an error (NaN) three digits. Returns out. */
+const char *es_say_number(double value, double error, char out[ES_SAY_ROOM]);
+
+/*! es_say_size() : how many tokens or keys: es_format_size(). Returns out. */
+const char *es_say_size(double n, char out[ES_SAY_ROOM]);
+
+/*! es_say_power() : "n^-0.512 (± 0.031)", or that there is none if `rate` is NaN. Returns out. */
+const char *es_say_power(double rate, double error, char out[ES_SAY_ROOM]);
+
+/* ---- progress ---- */
+
+/*! es_job_tick() : `done` of `total` of what begin() or summarise() is doing. @return : ES_OK;
+ *  ES_E_INTERRUPTED. */
+es_status es_job_tick(const es_job *job, int64_t done, int64_t total);
+
+#endif

@@ -1,0 +1,118 @@
+/* cell_kit.h : what several experiments share, and the few parts of small ones that tests look
+ * at. */
+#ifndef ES_EXPERIMENTS_KIT_CELL_KIT_H
+#define ES_EXPERIMENTS_KIT_CELL_KIT_H
+
+#include <math.h>
+#include <string.h>
+
+#include <esscher/exec.h>
+#include <esscher/random.h>
+
+#include "base/error.h"
+#include "random/experiment.h"
+
+/*! es_lab_check() : is low <= value <= high? `rule` is "experiment.name", by whose second half the
+ * failure calls the number. */
+static inline es_status es_lab_check(int64_t value, int64_t low, int64_t high, const char *rule,
+                                     es_error *error)
+{
+    if (value >= low && value <= high)
+        return ES_OK;
+    return es_fail(error, ES_E_RANGE, rule, "", "%s is %lld; it must be from %lld to %lld",
+                   strchr(rule, '.') + 1, (long long)value, (long long)low, (long long)high);
+}
+
+/*! es_lab_quiet() : the same threads and budget, for a part too short to be worth telling about. */
+static inline es_exec es_lab_quiet(const es_exec *exec)
+{
+    es_exec quiet = exec ? *exec : (es_exec){0};
+    quiet.progress = NULL;
+    return quiet;
+}
+
+/*! es_lab_alone() : for what one unit of parallel work calls: its own thread and no more. */
+static inline es_exec es_lab_alone(const es_exec *exec)
+{
+    return exec ? (es_exec){.threads = 1, .isa = exec->isa, .budget = exec->budget}
+                : (es_exec){.threads = 1};
+}
+
+/* Progress of a part of some work, from one share of the whole to another. */
+typedef struct es_lab_part {
+    const es_exec *exec;
+    double from, to;
+} es_lab_part;
+
+static inline bool es_lab_part_told(void *user, double done, double total)
+{
+    const es_lab_part *p = (const es_lab_part *)user;
+    return p->exec->progress(p->exec->progress_user, p->from + (p->to - p->from) * done / total,
+                             1.0);
+}
+
+/*! es_lab_exec_of() : the same threads and budget, with progress that counts as that part. */
+static inline es_exec es_lab_exec_of(es_lab_part *part)
+{
+    es_exec exec = part->exec ? *part->exec : (es_exec){0};
+    exec.progress = exec.progress ? es_lab_part_told : NULL;
+    exec.progress_user = part;
+    return exec;
+}
+
+/*! es_lab_tell() : progress of a loop that is not units. @return : ES_OK; ES_E_INTERRUPTED. */
+static inline es_status es_lab_tell(const es_exec *exec, int64_t done, int64_t total,
+                                    es_error *error)
+{
+    if (exec && exec->progress && exec->progress(exec->progress_user, (double)done, (double)total))
+        return es_fail(error, ES_E_INTERRUPTED, "exec.progress", "", "interrupted");
+    return ES_OK;
+}
+
+static inline double es_lab_dot(const double *a, const double *b, int64_t d)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < d; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+static inline double es_lab_distance(const double *a, const double *b, int64_t d)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < d; i++)
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sqrt(sum);
+}
+
+/* ---- collapse/cells.c ---- */
+
+/* Unit tokens y (n, dim), and what attention made of number i among them. */
+typedef struct es_jacobian_row {
+    const double *y;
+    int64_t n, dim, i;
+    double beta, alpha, square; /* q > 0 */
+    const double *m;            /* (dim) sum_j A_ij y_j */
+    double lse;                 /* of row i's scores beta <y_i, y_j> */
+    const double *probe;        /* (dim) a vector z with E zz' = I */
+    double *scratch;            /* (2 dim) */
+} es_jacobian_row;
+
+/*! es_jacobian_row2() : sum_k |dx_i'/dx_k|_F^2, where the squared norm of the one matrix that is
+ * not of low rank, C Q, is replaced by |C Q z|^2: unbiased over the probe. O(n dim). */
+double es_jacobian_row2(const es_jacobian_row *row);
+
+/* ---- hardmax/cells.c ---- */
+
+/*! es_coins_draw() : how many of n fair coins show heads, 1 <= n <= 10^18, exact up to the rounding
+ * of the logarithm of a probability. Uses up to 64 lanes from at.lane on. */
+es_status es_coins_draw(es_address at, int64_t n, int64_t *heads, es_error *err);
+
+/* ---- tails/cells.c ---- */
+
+/* Experiments of the address space beside those of stats/tails_control.c. */
+enum { ES_TAILS_SPHERE = ES_EXPERIMENT_TAILS + 2, ES_TAILS_QUERIES = ES_EXPERIMENT_TAILS + 3 };
+
+enum { ES_TAILS_PANEL = 8 }; /* directions of one product, always so many: same bits in any group */
+
+#endif

@@ -1,0 +1,46 @@
+/* plan_params.h : a plan file (plan.h) as a parameter: the same in every study that runs a model by
+ * one.
+ *
+ *     static const es_param params[] = {..., ES_PLAN_PARAM(my_params, plan), {0}};
+ *     open():    if (p->plan) ES_TRY(es_plan_open(job, p->plan, config, &s->plan, err));
+ *     close():   es_plan_free(s->plan);
+ */
+#ifndef ES_EXPERIMENTS_KIT_PLAN_PARAMS_H
+#define ES_EXPERIMENTS_KIT_PLAN_PARAMS_H
+
+#include <esscher/plan.h>
+
+#include "driver/job.h"
+#include "experiments/kit/policy_params.h"
+
+/* clang-format off */
+#define ES_PLAN_PARAM(type, plan)                                                                  \
+    {"plan", 0, ES_PARAM_FILE, "P.json",                                                           \
+     "instead of --policy and --keys: a plan, which says for every head which keys it keeps; "     \
+     "`esscher budget` makes them",                                                                \
+     .field = offsetof(type, plan)}
+/* clang-format on */
+
+/*! es_plan_open() : read a plan and see that it is one of this model, and that nothing else was
+ *  said about keys. *out is on the job's budget; release it with es_plan_free().
+ *  @return : ES_OK; as es_plan_load(), es_plan_check(), which the file is to blame for
+ *  (es_blame_file()); ES_E_ARGUMENT (plan.options) for an option that the plan leaves nothing to.
+ */
+es_status es_plan_open(es_job *job, const char *path, const es_model_config *config, es_plan **out,
+                       es_error *err);
+
+/*! es_plan_fits() : es_plan_check_context() of blocks of up to n tokens, naming the file. */
+es_status es_plan_fits(const es_plan *plan, const char *path, int64_t n, es_error *err);
+
+/*! es_plan_span() : queries of the longest observation window, by --span or by the heads of a plan
+ *  (NULL: none was given); 0: nobody says. */
+int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan);
+
+/* "plan.json, which keeps 25 % of the keys at 2048 tokens", for findings. Returns out. */
+enum { ES_PLAN_ROOM = 160 };
+const char *es_plan_say(const es_plan *plan, const char *path, char out[ES_PLAN_ROOM]);
+
+/*! es_plan_word() : "plan plan.json", to name settings by: the file without its folders. */
+const char *es_plan_word(const char *path, char out[ES_POLICY_ROOM]);
+
+#endif

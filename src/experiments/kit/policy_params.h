@@ -1,0 +1,127 @@
+/* policy_params.h : policies, and how many keys they keep, as parameters; the same in every study
+ * that asks what dropping keys costs.
+ *
+ *     typedef struct my_params { es_policy_params policy; ... } my_params;
+ *     static const es_param params[] = {ES_POLICY_PARAMS(my_params, policy, "random,top"), ...,
+ * {0}};
+ *
+ *     open():   es_policies_make(job, &p->policy, causal, &s->policies, err);
+ *               s->policies.specs[0 .. count), policies in the order of the list, keys increasing
+ */
+#ifndef ES_EXPERIMENTS_KIT_POLICY_PARAMS_H
+#define ES_EXPERIMENTS_KIT_POLICY_PARAMS_H
+
+#include <esscher/policy.h>
+
+#include "driver/job.h"
+
+typedef struct es_policy_params {
+    const char *names; /* with commas between them */
+    es_grid keys;
+    int64_t window, sinks, random, span;
+    int correction; /* index into es_policy_corrections; -1: as published */
+    bool with_replacement;
+} es_policy_params;
+
+extern const char *const es_policy_corrections[]; /* "none", "inverse" */
+
+/* clang-format off */
+/* Rows of a parameter list for member `policy` of struct `type`; `standard_names` is the list of
+ * policies if none is given, `standard_keys` what is said of --keys then. */
+#define ES_POLICY_PARAMS(type, policy, standard_names)                                             \
+    ES_POLICY_PARAMS_WITH(type, policy, standard_names,                                            \
+                          "what the parts below say, or an eighth of them")
+#define ES_POLICY_PARAMS_WITH(type, policy, standard_names, standard_keys)                         \
+    ES_POLICY_LIST_PARAMS(type, policy, standard_names, standard_keys),                            \
+    {"window", 0, ES_PARAM_WHOLE, "W",                                                             \
+     "keys j with |i - j| <= W are kept; in a causal model the last W, the query's own included",  \
+     .field = offsetof(type, policy.window), .min = 0, .max = 1e12, .unit = "keys",                \
+     .default_note = "what --keys leaves"},                                                           \
+    {"sinks", 0, ES_PARAM_WHOLE, "G", "the first G keys are kept",                                 \
+     .field = offsetof(type, policy.sinks), .min = 0, .max = 1e12, .unit = "keys",                 \
+     .default_note = "what the policy is published with"},                                            \
+    ES_POLICY_PART_PARAMS(type, policy)
+/* The same in two lists, for a study whose --window and --sinks are its own; it sets these members
+ * before es_policies_make(). */
+#define ES_POLICY_LIST_PARAMS(type, policy, standard_names, standard_keys)                         \
+    {"policy", 0, ES_PARAM_TEXT, "LIST",                                                           \
+     "policies, with commas between them: full, random, retention, window, stream, bigbird, "      \
+     "longformer, top, top-random, heavy, observe, strided, local, linformer, limit; NAME+inverse "\
+     "and NAME+none say for one of them what --correction says, NAME+with draws with replacement", \
+     .field = offsetof(type, policy.names), .default_value = standard_names},                           \
+    {"keys", 0, ES_PARAM_COUNTS, "GRID", "keys that a query keeps, in all",                        \
+     .field = offsetof(type, policy.keys), .min = 1, .max = 1e12, .unit = "keys",                  \
+     .increasing = true, .default_note = standard_keys}
+#define ES_POLICY_PART_PARAMS(type, policy)                                                        \
+    {"random", 0, ES_PARAM_WHOLE, "R", "keys that are kept by chance",                             \
+     .field = offsetof(type, policy.random), .min = 0, .max = 1e12, .unit = "keys",                \
+     .default_note = "what --keys leaves"},                                                           \
+    {"span", 0, ES_PARAM_WHOLE, "N",                                                               \
+     "keys of a block (local), between two keys (strided), queries that are observed (observe)",   \
+     .field = offsetof(type, policy.span), .min = 1, .max = 1e12,                                  \
+     .default_note = "what the policy is published with"},                                            \
+    {"correction", 0, ES_PARAM_CHOICE, "HOW",                                                      \
+     "factor on keys kept by chance: none, or inverse, one by the probability that they are kept", \
+     .field = offsetof(type, policy.correction), .choices = es_policy_corrections,                 \
+     .default_note = "as the policy is published"},                                                   \
+    {"with-replacement", 0, ES_PARAM_FLAG, NULL, "a key may be drawn more than once",              \
+     .field = offsetof(type, policy.with_replacement)}
+/* clang-format on */
+
+/* A policy of the list, with the parts that were given; its keys are still open. */
+enum { ES_POLICY_ROOM = 96 };
+typedef struct es_policy_asked {
+    char word[ES_POLICY_ROOM]; /* as it was asked for: "bigbird+inverse" */
+    es_policy_spec spec;
+} es_policy_asked;
+
+/*! es_policies_read() : the list, out (*count) in its order; memory is the job's. @return : ES_OK;
+ *  ES_E_ARGUMENT: policy.name (the hint is a name that is near), policy.repeated, policy.part (a
+ *  part that none of the policies has). */
+es_status es_policies_read(es_job *job, const es_policy_params *asked, es_policy_asked **out,
+                           int64_t *count, es_error *err);
+
+/* What is asked: each policy at each number of keys. A part goes to the policies that have it. */
+typedef struct es_policies {
+    int64_t count;
+    es_policy_spec *specs; /* (count) */
+} es_policies;
+
+/*! es_policies_make() : of what was given. `n` is a context's number of keys, an eighth of which
+ *  are kept where nothing says how many; 0: not known, and then something must. A policy that keeps
+ *  everything is there once. Memory is the job's. @return : ES_OK; as es_policies_read();
+ *  ES_E_ARGUMENT (policy.keys); as es_policy_spec_check(). */
+es_status es_policies_make(es_job *job, const es_policy_params *asked, bool causal, int64_t n,
+                           es_policies *out, es_error *err);
+
+/*! es_policy_draw_bytes() : memory of one outcome's draws with replacement, of which there may be
+ *  more than keys; 0 for who does not draw so. The rest of an outcome is in what a study counts for
+ *  each key. */
+double es_policy_draw_bytes(const es_policy_spec *spec);
+
+/* Columns that say which policy a row is about; es_policy_put() sets them. */
+#define ES_POLICY_COLUMNS                                                                          \
+    {"policy", "policy", "", ES_FORMAT_TEXT, "which keys a query keeps, as asked for"},            \
+        {"keys", "keys", "keys", ES_FORMAT_COUNT, "that a query is to keep, in all"},              \
+    {                                                                                              \
+        "correction", "correction", "", ES_FORMAT_TEXT,                                            \
+            "factor on keys kept by chance: none, or inverse to the probability; as published "    \
+            "unless asked otherwise"                                                               \
+    }
+void es_policy_put(const es_policy_spec *spec, es_table *table, int64_t row);
+
+/*! es_policy_say() : "bigbird+inverse, 64 keys", for findings. Returns out. */
+const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_ROOM]);
+
+/*! es_policy_same() : would both be asked for by the same word? */
+bool es_policy_same(const es_policy_spec *a, const es_policy_spec *b);
+
+/*! es_policy_rolls() : can a cache that only appends and evicts hold what it keeps? Of windows,
+ *  first keys and blocks it can: a key that one query lacks no later one has. The others choose
+ *  anew for every query, which saves no memory: an ideal. */
+bool es_policy_rolls(const es_policy_spec *spec);
+
+/*! es_policy_word() : "bigbird+inverse", as it would be asked for. Returns out. */
+const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM]);
+
+#endif

@@ -1,0 +1,86 @@
+#include "experiments/kit/series.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+es_status es_series_new(es_arena *arena, int64_t replicates, int64_t points, es_series *out,
+                        es_error *err)
+{
+    void *errors, *at, *flags, *summary;
+    ES_TRY(es_arena_array(arena, replicates, points, sizeof(double), "errors", &errors, err));
+    ES_TRY(es_arena_array(arena, points, 1, sizeof(double), "points", &at, err));
+    ES_TRY(es_arena_array(arena, points, 1, sizeof(unsigned), "flags", &flags, err));
+    ES_TRY(es_arena_array(arena, points, 1, sizeof(es_fit_summary), "means", &summary, err));
+    *out = (es_series){.replicates = replicates,
+                       .points = points,
+                       .errors = errors,
+                       .at = at,
+                       .flags = flags,
+                       .summary = summary};
+    return ES_OK;
+}
+
+/* What ends a run. Every other failure of a fit is about its points, and is told beside them: a
+ * run that took hours is not thrown away because one series has no line. */
+static bool stops(es_status status) { return status == ES_E_LIMIT || status == ES_E_MEMORY; }
+
+es_status es_series_means(es_series *s, es_error *err)
+{
+    es_rate ignored;
+    const es_status status = es_fit_replicates(s->errors, s->replicates, s->points, s->at, NULL,
+                                               NULL, s->summary, &ignored, err);
+    return stops(status) ? status : ES_OK;
+}
+
+es_status es_series_fit(es_series *s, es_error *err)
+{
+    es_error why = {0};
+    s->status = es_fit_replicates(s->errors, s->replicates, s->points, s->at, s->flags, NULL,
+                                  s->summary, &s->rate, &why);
+    snprintf(s->reason, sizeof s->reason, "%s", s->status == ES_OK ? "" : why.message);
+    if (stops(s->status) && err)
+        *err = why;
+    return stops(s->status) ? s->status : ES_OK;
+}
+
+/* Predictions have no errors of their own to weigh them by. With the weights of what was
+ * measured, the fit of a prediction and the fit of the measurement see the same points alike,
+ * and their rates can be compared; without that, curvature alone would make them differ. */
+double es_series_rate_with(const es_series *s, const double *numbers, const double *se)
+{
+    void *memory;
+    es_fit line;
+    if (es_mem_array(NULL, s->points, 1, sizeof(es_fit_point), "points", &memory, NULL) != ES_OK)
+        return (double)NAN;
+    es_fit_point *points = memory;
+    for (int64_t i = 0; i < s->points; i++)
+        points[i] =
+            (es_fit_point){.n = s->at[i], .error = numbers[i], .se = se[i], .flags = s->flags[i]};
+    const es_status status = es_fit_power(points, s->points, &line, NULL);
+    es_mem_free(NULL, memory);
+    return status == ES_OK ? line.rate : (double)NAN;
+}
+
+double es_series_rate_even(const es_series *s, const double *numbers, double relative)
+{
+    void *memory;
+    if (es_mem_array(NULL, s->points, 1, sizeof(double), "points", &memory, NULL) != ES_OK)
+        return (double)NAN;
+    double *se = memory;
+    for (int64_t i = 0; i < s->points; i++) {
+        const es_fit_summary *m = &s->summary[i];
+        const double own = isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0;
+        se[i] = numbers[i] * (isnan(relative) ? own : relative);
+    }
+    const double rate = es_series_rate_with(s, numbers, se);
+    es_mem_free(NULL, memory);
+    return rate;
+}
+
+double es_series_rate(const es_series *s, const double *numbers)
+{
+    return es_series_rate_even(s, numbers, (double)NAN);
+}

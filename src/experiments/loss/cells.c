@@ -1,0 +1,174 @@
+/* cells.c : a block of text through a causal model that sees less of it. */
+#include "experiments/loss/loss.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <esscher/attend.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "experiments/kit/cell_kit.h"
+#include "model/model.h"
+#include "model/plan.h"
+#include "theory/equiangular.h"
+
+/* ---- what is done to it ---- */
+
+double es_score_factor(const es_loss_setting *setting, int64_t i, int64_t n)
+{
+    const double keys = (double)i + 1.0;
+    switch (setting->scale) {
+    case ES_SCALE_LOG:
+        return log(keys) / log(setting->reference);
+    case ES_SCALE_LOGN:
+        return es_scaling_logn(keys, setting->reference);
+    case ES_SCALE_YARN:
+        return es_scaling_yarn((double)n, setting->reference, 0.1);
+    case ES_SCALE_FACTOR:
+        return setting->factor;
+    default:
+        return 1.0;
+    }
+}
+
+/* The query at place i sees min(i + 1, window) keys of its window, and the sinks before those. */
+double es_window_keys(const es_loss_setting *setting, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t last = setting->window && setting->window < i + 1 ? setting->window : i + 1;
+        const int64_t left = i + 1 - last;
+        sum += (double)(last + (setting->sinks < left ? setting->sinks : left));
+    }
+    return sum / (double)n;
+}
+
+/* ---- one block ---- */
+
+typedef struct work {
+    es_arena arena;
+    es_model_block block;
+    es_mask mask;
+    es_model_sparse sparse;
+    double *entropy, *kept; /* (L, h) */
+} work;
+
+static es_status take(work *w, int64_t count, size_t element, void *out, es_error *err)
+{
+    return es_arena_array(&w->arena, count, 1, element, "a block of text", (void **)out, err);
+}
+
+/* Draws have the cells of the block, whatever is kept: settings are compared on equal chance. */
+static es_status make_sparse(work *w, const es_loss_block *b, const es_loss_setting *setting,
+                             es_error *err)
+{
+    const es_model_config *c = es_model_config_of(b->model);
+    es_policy_spec *heads;
+    ES_TRY(take(w, c->layers * c->heads, sizeof *heads, &heads, err));
+    for (int64_t h = 0; h < c->layers * c->heads; h++)
+        heads[h] = setting->policy;
+    if (setting->plan)
+        es_plan_specs(setting->plan, b->n, heads);
+    w->sparse =
+        (es_model_sparse){.heads = heads,
+                          .at = {.seed = b->seed,
+                                 .experiment = ES_EXPERIMENT_LOSS,
+                                 .cell = (uint64_t)(b->number * es_model_sparse_cells(b->model))}};
+    w->block.sparse = &w->sparse;
+    w->block.kept = w->kept;
+    return ES_OK;
+}
+
+static es_status make_factors(work *w, const es_loss_setting *setting, es_error *err)
+{
+    double *factors;
+    ES_TRY(take(w, w->block.n, sizeof *factors, &factors, err));
+    for (int64_t i = 0; i < w->block.n; i++)
+        factors[i] = es_score_factor(setting, i, w->block.n);
+    w->block.score_factor = factors;
+    return ES_OK;
+}
+
+/* A window is a mask, which the engine takes at the speed of the keys that are left; a policy is
+ * asked for every query. */
+static es_status prepare(work *w, const es_loss_block *b, const es_loss_setting *setting,
+                         double *nll, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(b->model);
+    w->block = (es_model_block){.ids = b->ids, .n = b->n, .nll = nll};
+    ES_TRY(take(w, c->layers * c->heads, sizeof *w->entropy, &w->entropy, err));
+    ES_TRY(take(w, c->layers * c->heads, sizeof *w->kept, &w->kept, err));
+    w->block.entropy = w->entropy;
+    if (setting->window) {
+        w->mask = (es_mask){.causal = true, .window = setting->window, .sinks = setting->sinks};
+        w->block.mask = &w->mask;
+    }
+    if (setting->policy.policy || setting->plan)
+        ES_TRY(make_sparse(w, b, setting, err));
+    return setting->scale ? make_factors(w, setting, err) : ES_OK;
+}
+
+static double mean_of(const double *x, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += x[i];
+    return sum / (double)count;
+}
+
+es_status es_loss_run(const es_loss_block *b, const es_loss_setting *setting, const es_exec *exec,
+                      double *nll, double *entropy, double *keys, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(b->model);
+    work w = {.arena = {.budget = exec ? exec->budget : NULL}};
+    es_status status = prepare(&w, b, setting, nll, err);
+    if (status == ES_OK)
+        status = es_model_forward(b->model, &w.block, 1, exec, err);
+    if (status == ES_OK) {
+        es_loss_setting seen = *setting;
+        if (!seen.window)
+            seen.window = c->window; /* what the model itself sees */
+        for (int64_t l = 0; l < c->layers; l++)
+            entropy[l] = mean_of(w.entropy + l * c->heads, c->heads);
+        *keys =
+            w.block.sparse ? mean_of(w.kept, c->layers * c->heads) : es_window_keys(&seen, b->n);
+    }
+    es_arena_free(&w.arena);
+    return status;
+}
+
+/* ---- a text of the last tokens ---- */
+
+/* Tokens [at, end) of the block as the last of a text that begins W before them. ids and losses
+ * have room for the block. */
+static es_status run_piece(const es_loss_block *b, const es_fresh_text *f, int64_t at, int64_t end,
+                           int32_t *ids, double *losses, const es_exec *exec, double *nll,
+                           es_error *err)
+{
+    const bool whole = at - f->window < f->n_start;
+    const int64_t first = whole ? 0 : at - f->window, before = whole ? 0 : f->n_start;
+    for (int64_t i = 0; i < before; i++)
+        ids[i] = f->start[i];
+    memcpy(ids + before, b->ids + first, (size_t)(end - first) * sizeof *ids);
+    const es_model_block piece = {.ids = ids, .n = before + end - first, .nll = losses};
+    ES_TRY(es_model_forward(b->model, &piece, 1, exec, err));
+    memcpy(nll, losses + before + at - first - 1, (size_t)(end - at) * sizeof *nll);
+    return ES_OK;
+}
+
+es_status es_loss_fresh(const es_loss_block *b, const es_fresh_text *f, const es_exec *exec,
+                        double *nll, es_error *err)
+{
+    es_arena arena = {.budget = exec ? exec->budget : NULL};
+    void *ids, *losses;
+    es_status status = es_arena_array(&arena, b->n, 1, sizeof(int32_t), "a text", &ids, err);
+    if (status == ES_OK)
+        status = es_arena_array(&arena, b->n, 1, sizeof(double), "a text", &losses, err);
+    for (int64_t at = f->from; at < b->n && status == ES_OK; at += f->window) {
+        const int64_t end = at + f->window < b->n ? at + f->window : b->n;
+        status = run_piece(b, f, at, end, ids, losses, exec, nll + at - f->from, err);
+    }
+    es_arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* oracle_fit.c : what was changed by an amount that is not known, found from a few rows. A number
+ * that is fitted must have more to explain than itself: small outputs are left alone. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "experiments/measure/oracle.h"
+
+enum { ENOUGH = 32 }; /* elements that one fitted number has to explain */
+enum { FEW = 4 };     /* rows of every head that fits look at */
+
+static bool enough(const compare_case *c)
+{
+    return c->s->heads * measure_queries(c->s, 0) * c->s->dv >= ENOUGH;
+}
+
+/* ---- the scale ---- */
+
+/* From the best of a grid, by Gauss and Newton in ln b: quadratic, so that an output of f64 is
+ * explained to its last digits. */
+static es_status refine(compare_case *c, compare_variant *v, compare_sum *best, es_error *err)
+{
+    enum { STEPS = 12 };
+    for (int i = 0; i < STEPS && best->slope2 > 0.0; i++) {
+        compare_variant next = *v;
+        compare_sum sum;
+        /* the derivative is by ln(scale), but for scores of weights: d o / d ln b */
+        next.scale *= exp(fmax(-0.5, fmin(0.5, best->along / best->slope2)));
+        if (next.scale == v->scale)
+            break;
+        ES_TRY(compare_rows(c, &next, FEW, &sum, err));
+        if (!(sum.squares < best->squares))
+            break;
+        *v = next;
+        *best = sum;
+    }
+    return ES_OK;
+}
+
+static es_status fit_scale(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    enum { OCTAVES = 7, STEPS = 3 };
+    const double scale = v->scale > 0.0 ? v->scale : 1.0 / sqrt((double)c->s->d);
+    compare_variant best = *v;
+    compare_sum found = {.squares = (double)INFINITY};
+    *applies = enough(c);
+    for (int i = -OCTAVES * STEPS; *applies && i <= OCTAVES * STEPS; i++) {
+        compare_variant next = *v;
+        compare_sum sum;
+        next.scale = scale * exp2((double)i / STEPS);
+        ES_TRY(compare_rows(c, &next, FEW, &sum, err));
+        if (sum.squares < found.squares) {
+            found = sum;
+            best = next;
+        }
+    }
+    if (!*applies)
+        return ES_OK;
+    ES_TRY(refine(c, &best, &found, err));
+    *v = best;
+    snprintf(v->note, sizeof v->note, "%.4g", v->scale);
+    return ES_OK;
+}
+
+es_status compare_fit_scale(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    c->glance = true;
+    const es_status status = fit_scale(c, v, applies, err);
+    c->glance = false;
+    return status;
+}
+
+/* ---- a factor ---- */
+
+es_status compare_fit_factor(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    compare_sum sum;
+    *applies = enough(c);
+    if (!*applies)
+        return ES_OK;
+    ES_TRY(compare_rows(c, v, FEW, &sum, err));
+    *applies = sum.ours2 > 0.0 && isfinite(sum.theirs_ours);
+    v->factor = *applies ? sum.theirs_ours / sum.ours2 : 1.0;
+    snprintf(v->note, sizeof v->note, "%.4g", v->factor);
+    return ES_OK;
+}
+
+/* ---- a width ---- */
+
+/* The step of the growth at which their output is nearest. */
+static es_status nearest_step(compare_case *c, const compare_variant *v, compare_growth growth,
+                              int64_t *best, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_arena_array(&c->arena, v->keys, 1, sizeof(double), "widths", &memory, err));
+    double *far = memory;
+    c->glance = true;
+    const es_status status = compare_widths(c, v, growth, far, err);
+    c->glance = false;
+    ES_TRY(status);
+    *best = 0;
+    for (int64_t i = 1; i < v->keys; i++)
+        if (far[i] < far[*best])
+            *best = i;
+    return ES_OK;
+}
+
+static es_status fit_width(compare_case *c, compare_variant *v, bool band, bool *applies,
+                           es_error *err)
+{
+    const int64_t keys = v->keys, shift = keys - measure_queries(c->s, 0);
+    int64_t best;
+    *applies = enough(c) && keys > 2 && shift >= 0 && compare_as_asked(c, v);
+    if (!*applies)
+        return ES_OK;
+    v->shift = shift; /* the last query stands at the last key */
+    ES_TRY(nearest_step(c, v, band ? COMPARE_AROUND : COMPARE_BACK, &best, err));
+    v->mask = band ? COMPARE_BAND : COMPARE_WINDOW;
+    v->width = band ? best : best + 1;
+    *applies = !compare_as_asked(c, v);
+    snprintf(v->note, sizeof v->note, "%lld", (long long)v->width);
+    return ES_OK;
+}
+
+es_status compare_fit_window(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return fit_width(c, v, false, applies, err);
+}
+
+es_status compare_fit_band(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return fit_width(c, v, true, applies, err);
+}
+
+/* ---- keys that are hidden ---- */
+
+/* Left padding and right padding that the file does not have: as many as are seen explain most. */
+static es_status fit_hidden(compare_case *c, compare_variant *v, compare_growth growth,
+                            bool *applies, es_error *err)
+{
+    int64_t best;
+    *applies = enough(c) && v->keys > 2 && v->mask == COMPARE_ALL;
+    if (!*applies)
+        return ES_OK;
+    ES_TRY(nearest_step(c, v, growth, &best, err));
+    const int64_t hidden = v->keys - 1 - best;
+    *applies = hidden > 0;
+    if (growth == COMPARE_FIRSTS)
+        v->keys -= hidden;
+    else
+        v->skipped = hidden;
+    snprintf(v->note, sizeof v->note, "%lld", (long long)hidden);
+    return ES_OK;
+}
+
+es_status compare_fit_firsts(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return fit_hidden(c, v, COMPARE_FIRSTS, applies, err);
+}
+
+es_status compare_fit_lasts(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    return fit_hidden(c, v, COMPARE_LASTS, applies, err);
+}
+
+/* ---- an order of heads ---- */
+
+static double distance2(const double *a, const double *b, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sum;
+}
+
+/* Each of our heads stands where it is nearest; each place must be taken once. */
+static bool find_places(const double *ours, const double *theirs, int64_t heads, int64_t each,
+                        int64_t *place, bool *taken)
+{
+    bool moved = false;
+    for (int64_t h = 0; h < heads; h++) {
+        double best = INFINITY;
+        place[h] = h;
+        for (int64_t g = 0; g < heads; g++) {
+            const double far = distance2(ours + h * each, theirs + g * each, each);
+            if (far < best) {
+                best = far;
+                place[h] = g;
+            }
+        }
+        if (taken[place[h]])
+            return false;
+        taken[place[h]] = true;
+        moved = moved || place[h] != h;
+    }
+    return moved;
+}
+
+es_status compare_fit_order(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    const int64_t heads = c->s->heads, queries = measure_queries(c->s, 0);
+    const int64_t rows = queries < FEW ? queries : FEW;
+    void *ours, *theirs, *place, *taken;
+    *applies = heads > 1 && enough(c);
+    if (!*applies)
+        return ES_OK;
+    const int64_t each = rows * c->s->dv;
+    ES_TRY(es_arena_array(&c->arena, heads, each, sizeof(double), "outputs", &ours, err));
+    ES_TRY(es_arena_array(&c->arena, heads, each, sizeof(double), "outputs", &theirs, err));
+    ES_TRY(es_arena_array(&c->arena, heads, 1, sizeof(int64_t), "heads", &place, err));
+    ES_TRY(es_arena_array(&c->arena, heads, 1, sizeof(bool), "heads", &taken, err));
+    ES_TRY(compare_outputs(c, v, rows, ours, theirs, err));
+    *applies = find_places(ours, theirs, heads, each, place, taken);
+    v->place = place;
+    return ES_OK;
+}

@@ -1,0 +1,340 @@
+/* oracle_hypotheses.c : what kernels and the people who call them get wrong, one description each.
+ * What explains without a fitted number stands before what needs one. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "experiments/measure/oracle.h"
+
+/* ---- which keys are seen ---- */
+
+/* The first query stands at key `shift`, and no key behind a query's own is seen. */
+static es_status see_causally(compare_case *c, compare_variant *v, int64_t shift, bool *applies)
+{
+    v->mask = COMPARE_CAUSAL;
+    v->shift = shift;
+    v->width = 0;
+    *applies = v->keys > 1 && compare_queries(c, v) > 0 && !compare_as_asked(c, v);
+    return ES_OK;
+}
+
+static es_status causal(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    return see_causally(c, v, 0, applies);
+}
+
+static es_status causal_end(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    const int64_t shift = v->keys - compare_queries(c, v);
+    (void)err;
+    *applies = shift > 0 && !v->swapped; /* else the same as causal, or rows that see nothing */
+    return *applies ? see_causally(c, v, shift, applies) : ES_OK;
+}
+
+static es_status causal_strict(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    const bool alone = compare_as_asked(c, v) && !v->width;
+    (void)err;
+    ES_TRY(see_causally(c, v, v->shift - 1, applies));
+    *applies = *applies && alone;
+    return ES_OK;
+}
+
+/* Every key, although only some were asked for. */
+static es_status unmasked(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    *applies = compare_as_asked(c, v) && v->mask != COMPARE_ALL;
+    v->mask = COMPARE_ALL;
+    v->shift = v->width = 0;
+    return ES_OK;
+}
+
+static es_status other_self(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    v->exclude_self = !v->exclude_self;
+    *applies = v->keys > 1;
+    snprintf(v->note, sizeof v->note,
+             v->exclude_self ? "does not see its own key" : "sees its own key");
+    return ES_OK;
+}
+
+static es_status last_missing(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    *applies = v->keys > 1 && v->mask == COMPARE_ALL;
+    v->keys -= *applies;
+    return ES_OK;
+}
+
+/* ---- the scale ---- */
+
+static es_status to_scale(compare_variant *v, double scale, bool *applies)
+{
+    *applies = scale != v->scale && isfinite(scale);
+    v->scale = scale;
+    snprintf(v->note, sizeof v->note, "%.4g", scale);
+    return ES_OK;
+}
+
+#define SCALE(name, value)                                                                         \
+    static es_status name(compare_case *c, compare_variant *v, bool *applies, es_error *err)       \
+    {                                                                                              \
+        const double d = (double)c->s->d, b = v->scale, heads = (double)c->s->heads;               \
+        (void)d, (void)b, (void)heads, (void)err;                                                  \
+        return to_scale(v, value, applies);                                                        \
+    }
+SCALE(scale_usual, 1.0 / sqrt(d))
+SCALE(scale_dim, 1.0 / d)
+SCALE(scale_twice, b *b)
+SCALE(scale_inverse, sqrt(d))
+SCALE(scale_model, 1.0 / sqrt(heads * d))
+SCALE(scale_base_two, b *log(2.0))
+SCALE(scale_base_e, b / log(2.0))
+
+/* Their sentences say it. */
+static es_status scale_none(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    ES_TRY(to_scale(v, 1.0, applies));
+    v->note[0] = '\0';
+    return ES_OK;
+}
+
+static es_status scale_zero(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    ES_TRY(to_scale(v, 0.0, applies));
+    v->note[0] = '\0';
+    return ES_OK;
+}
+
+/* ---- the softmax ---- */
+
+static es_status not_divided(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    v->norm = COMPARE_SUM;
+    *applies = true;
+    return ES_OK;
+}
+
+static es_status not_divided_max(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    v->norm = COMPARE_MAX;
+    *applies = true;
+    return ES_OK;
+}
+
+static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    v->sink = 1.0;
+    *applies = true;
+    return ES_OK;
+}
+
+enum { FIRST_TILE = 16 }; /* of those in the list; 8 comes last */
+
+/* Keys of zeros fill the last tile, and nobody masks them. */
+static es_status padded_to(compare_variant *v, int64_t tile, bool *applies)
+{
+    const int64_t more = (tile - v->keys % tile) % tile;
+    const int64_t before = tile < FIRST_TILE ? FIRST_TILE : tile / 2;
+    v->sink = (double)more;
+    /* a tile that comes to the same has been tried */
+    const bool tried = tile != FIRST_TILE && more == (before - v->keys % before) % before;
+    *applies = more > 0 && v->mask == COMPARE_ALL && !tried;
+    snprintf(v->note, sizeof v->note, "%lld key%s to a multiple of %lld", (long long)more,
+             more == 1 ? "" : "s", (long long)tile);
+    return ES_OK;
+}
+
+#define PADDED(tile)                                                                               \
+    static es_status padded_##tile(compare_case *c, compare_variant *v, bool *applies,             \
+                                   es_error *err)                                                  \
+    {                                                                                              \
+        (void)c, (void)err;                                                                        \
+        return padded_to(v, tile, applies);                                                        \
+    }
+PADDED(16)
+PADDED(32)
+PADDED(64)
+PADDED(128)
+PADDED(8)
+
+#define CAPPED(at)                                                                                 \
+    static es_status capped_##at(compare_case *c, compare_variant *v, bool *applies,               \
+                                 es_error *err)                                                    \
+    {                                                                                              \
+        (void)c, (void)err;                                                                        \
+        v->cap = at;                                                                               \
+        *applies = true;                                                                           \
+        return ES_OK;                                                                              \
+    }
+CAPPED(50)
+CAPPED(30)
+
+/* ---- rounding before the softmax ---- */
+
+static es_status inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    v->round_inputs = true;
+    *applies =
+        c->format->weights; /* inputs that are such already change nothing, and do not match */
+    snprintf(v->note, sizeof v->note, "%s", c->format->name);
+    return ES_OK;
+}
+
+static es_status scores_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    v->round_scores = true;
+    *applies = c->format->weights;
+    snprintf(v->note, sizeof v->note, "%s", c->format->name);
+    return ES_OK;
+}
+
+static es_status both_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    v->round_inputs = true;
+    return scores_rounded(c, v, applies, err);
+}
+
+/* ---- heads ---- */
+
+static es_status tiled(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    v->tiled = true;
+    *applies = c->s->kv_heads > 1 && c->s->kv_heads < c->s->heads;
+    return ES_OK;
+}
+
+static es_status swapped_output(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    v->swapped_output = true;
+    *applies = c->s->heads > 1 && c->s->m > 1 && measure_queries(c->s, 0) == c->s->m;
+    return ES_OK;
+}
+
+/* A transposition that was forgotten before heads are put side by side. */
+static es_status flat_output(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    v->flat_output = true;
+    *applies = c->s->heads > 1 && c->s->m > 1 && measure_queries(c->s, 0) == c->s->m &&
+               c->s->heads != c->s->m; /* there it is the same */
+    return ES_OK;
+}
+
+static es_status swapped(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    const measure_state *s = c->s;
+    (void)err;
+    v->swapped = true;
+    *applies =
+        !s->p->tokens && s->heads > 1 && s->heads == s->kv_heads && s->m == s->n && v->keys == s->n;
+    return ES_OK;
+}
+
+/* A number for each row explains an output of few columns whatever it is. */
+static es_status row_factors(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)err;
+    v->row_factor = true;
+    *applies = c->s->dv >= 4;
+    return ES_OK;
+}
+
+/* ---- a coarser format than its numbers have ---- */
+
+static es_status computed_in(compare_case *c, compare_variant *v, const char *name, bool *applies)
+{
+    v->format = compare_format_named(name);
+    *applies = v->format->unit > c->format->unit;
+    snprintf(v->note, sizeof v->note, "%s and stored", name);
+    return ES_OK;
+}
+
+#define COMPUTED_IN(format)                                                                        \
+    static es_status in_##format(compare_case *c, compare_variant *v, bool *applies,               \
+                                 es_error *err)                                                    \
+    {                                                                                              \
+        (void)err;                                                                                 \
+        return computed_in(c, v, #format, applies);                                                \
+    }
+COMPUTED_IN(f32)
+COMPUTED_IN(f16)
+COMPUTED_IN(bf16)
+
+/* ---- the list ---- */
+
+const compare_hypothesis compare_hypotheses[] = {
+    {"causal", "causal attention", causal, "causal"},
+    {"causal-end", "causal attention, the last query at the last key,", causal_end,
+     "causal with the last query at the last key"},
+    {"causal-strict", "causal attention without a query's own key", causal_strict},
+    {"unmasked", "attention over all keys", unmasked},
+    {"inputs-rounded", "attention of Q, K and V rounded to", inputs_rounded},
+    {"scale-none", "attention without a scale", scale_none},
+    {"scale-usual", "attention with the scale 1/sqrt(d) =", scale_usual},
+    {"scale-1/d", "attention with the scale 1/d =", scale_dim},
+    {"scale-twice", "attention with its scale applied twice, that is with", scale_twice},
+    {"scale-inverse", "attention with the scale sqrt(d) =", scale_inverse},
+    {"scale-model", "attention with the scale 1/sqrt(heads d) =", scale_model},
+    {"scale-base-2", "attention with 2^s for e^s, that is with the scale", scale_base_two},
+    {"scale-base-e", "attention with e^(s log2 e) for e^s, that is with the scale", scale_base_e},
+    {"uniform", "the average of all values, whatever the scores,", scale_zero},
+    {"not-divided", "sum exp(s) v, not divided by sum exp(s),", not_divided},
+    {"not-divided-max", "sum exp(s - max s) v, not divided by its weights,", not_divided_max},
+    {"other-self", "attention where a query", other_self},
+    {"groups-tiled",
+     "attention where query head h has key head h mod the key heads, not "
+     "neighbours one key head,",
+     tiled},
+    {"rows-first", "attention written as (n, heads, d) and read as (heads, n, d)", swapped_output},
+    {"heads-first",
+     "attention written as (heads, n, d) and read as (n, heads, d), a transposition forgotten,",
+     flat_output},
+    {"all-rows-first", "attention of (n, heads, d) arrays, all of them read as (heads, n, d),",
+     swapped},
+    {"heads-moved", "attention with its heads in another order", compare_fit_order},
+    {"last-key", "attention without the last key", last_missing},
+    {"sink", "attention with one more in the denominator", sink},
+    {"padded-16", "attention that also sees padding, keys of zeros:", padded_16},
+    {"padded-32", "attention that also sees padding, keys of zeros:", padded_32},
+    {"padded-64", "attention that also sees padding, keys of zeros:", padded_64},
+    {"padded-128", "attention that also sees padding, keys of zeros:", padded_128},
+    {"padded-8", "attention that also sees padding, keys of zeros:", padded_8},
+    {"cap-50", "attention with scores capped as 50 tanh(s/50)", capped_50},
+    {"cap-30", "attention with scores capped as 30 tanh(s/30)", capped_30},
+    /* after what is exact: (C6) is wide */
+    {"scores-rounded", "attention with scores rounded before the softmax to", scores_rounded,
+     .ordinary = true},
+    {"all-rounded", "attention with Q, K, V and then scores rounded to", both_rounded},
+    {"window", "causal attention over a window of keys:", compare_fit_window},
+    {"band", "attention over so many keys to either side:", compare_fit_band},
+    {"last-keys", "attention without the last keys, so many:", compare_fit_firsts},
+    {"first-keys", "attention without the first keys, so many:", compare_fit_lasts},
+    {"factor", "attention times", compare_fit_factor},
+    {"scale-fitted", "attention with another scale:", compare_fit_scale},
+    {"row-factors", "attention with every row times a number of its own", row_factors},
+    {"in-f32", "attention computed in", in_f32},
+    {"in-f16", "attention computed in", in_f16},
+    {"in-bf16", "attention computed in", in_bf16},
+    {0}};

@@ -1,0 +1,523 @@
+/* oracle_rows.c : rows of attention with something changed, against somebody's output.
+ *
+ * Plain f64 loops over one head at a time: the fast kernels know few of the changes, and a few rows
+ * are enough to tell. Rows are computed side by side; whatever is added is added in their order. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "base/view.h"
+#include "experiments/measure/oracle.h"
+
+/* ---- which rows ---- */
+
+int64_t compare_heads(const compare_case *c, const compare_variant *v)
+{
+    return v->swapped ? measure_queries(c->s, 0) : c->s->heads;
+}
+
+int64_t compare_queries(const compare_case *c, const compare_variant *v)
+{
+    return v->swapped ? c->s->heads : measure_queries(c->s, 0);
+}
+
+/* From one head that is looked at to the next. */
+static int64_t head_step(const compare_case *c, const compare_variant *v)
+{
+    enum { GLANCED = 4 };
+    const int64_t heads = compare_heads(c, v);
+    return c->glance && heads > GLANCED ? (heads + GLANCED - 1) / GLANCED : 1;
+}
+
+double compare_row_flops(const compare_case *c)
+{
+    const measure_state *s = c->s;
+    return (double)s->opts.prefixes[0] * (2.0 * (double)s->d + 8.0 * (double)s->dv + 20.0);
+}
+
+compare_variant compare_asked(const compare_case *c)
+{
+    const measure_params *p = c->s->p;
+    return (compare_variant){.scale = c->s->opts.scales[0],
+                             .mask = p->causal   ? (p->window ? COMPARE_WINDOW : COMPARE_CAUSAL)
+                                     : p->window ? COMPARE_BAND
+                                                 : COMPARE_ALL,
+                             .shift = measure_shift(c->s),
+                             .width = p->window,
+                             .keys = c->s->opts.prefixes[0],
+                             .exclude_self = c->s->opts.exclude_self,
+                             .own = measure_shift(c->s),
+                             .factor = 1.0};
+}
+
+bool compare_as_asked(const compare_case *c, const compare_variant *v)
+{
+    const compare_variant asked = compare_asked(c);
+    return v->mask == asked.mask && v->shift == asked.shift && v->width == asked.width &&
+           v->keys == asked.keys && v->skipped == asked.skipped;
+}
+
+/* Row `at` of `count` that are spread evenly over `rows`. */
+static int64_t spread_row(int64_t at, int64_t count, int64_t rows)
+{
+    return count < 2 ? rows - 1 : at * (rows - 1) / (count - 1);
+}
+
+/* ---- one head ---- */
+
+/* A head of the variant, all of it f64, and what its rows need. */
+typedef struct head_rows {
+    compare_case *c;
+    const compare_variant *v;
+    int64_t head, keys, rows, count; /* `count` of `rows` are looked at */
+    es_view q;
+    double *k, *values;      /* (keys, d), (keys, dv) */
+    double longest;          /* max |k| */
+    double *scratch;         /* for each thread: scores (keys), q (d), o, slope, y (dv each) */
+    int64_t each;            /* doubles of it */
+    double *ours, *theirs;   /* (count, dv), NULL: not wanted */
+    struct row_found *found; /* (count) */
+} head_rows;
+
+typedef struct row_found {
+    bool seen; /* some key is */
+    int64_t nonfinite;
+    double squares, expected;
+    double along, slope2, theirs_ours, ours2;
+} row_found;
+
+static measure_layout swap_layout(measure_layout l)
+{
+    return (measure_layout){.heads = l.rows,
+                            .rows = l.heads,
+                            .cols = l.cols,
+                            .first = l.first,
+                            .head_stride = l.row_stride,
+                            .row_stride = l.head_stride};
+}
+
+static void views_of(const compare_case *c, const compare_variant *v, int64_t head, es_view out[3])
+{
+    const measure_state *s = c->s;
+    if (v->swapped) {
+        for (int i = 0; i < 3; i++) {
+            const measure_layout l = swap_layout(s->at[i]);
+            out[i] = measure_view(&s->arrays[i], &l, head);
+        }
+        return;
+    }
+    measure_views(s, head, out);
+    if (v->tiled) {
+        es_view other[3];
+        measure_views(s, head % s->kv_heads * (s->heads / s->kv_heads), other);
+        out[MEASURE_K] = other[MEASURE_K];
+        out[MEASURE_V] = other[MEASURE_V];
+    }
+}
+
+/* Their row for row i of our head. */
+static void read_theirs(const head_rows *h, int64_t i, double *out)
+{
+    const measure_state *s = h->c->s;
+    const measure_layout *l = &s->at[MEASURE_Y];
+    int64_t head = h->v->place ? h->v->place[h->head] : h->head, row = i;
+    if (h->v->swapped) {
+        head = i;
+        row = h->head;
+    } else if (h->v->swapped_output) {
+        const int64_t flat = i * s->heads + h->head;
+        head = flat / l->rows;
+        row = flat % l->rows;
+    } else if (h->v->flat_output) {
+        const int64_t flat = h->head * l->rows + i;
+        head = flat % l->heads;
+        row = flat / l->heads;
+    }
+    const es_view y = measure_view(&s->arrays[MEASURE_Y], l, head);
+    es_view_read_row(&y, row, out);
+}
+
+static void read_rounded(const head_rows *h, const es_view *view, int64_t row, double *out)
+{
+    es_view_read_row(view, row, out);
+    for (int64_t j = 0; h->v->round_inputs && j < view->cols; j++)
+        out[j] = compare_round(h->c->format, out[j]);
+}
+
+static double dot(const double *a, const double *b, int64_t n)
+{
+    double sum[4] = {0.0, 0.0, 0.0, 0.0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++)
+            sum[k] += a[i + k] * b[i + k];
+    for (; i < n; i++)
+        sum[0] += a[i] * b[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static es_status load_head(head_rows *h, int64_t head, es_error *err)
+{
+    const measure_state *s = h->c->s;
+    es_view views[3];
+    views_of(h->c, h->v, head, views);
+    h->head = head;
+    h->q = views[MEASURE_Q];
+    h->longest = 0.0;
+    for (int64_t j = 0; j < h->keys; j++) {
+        double *k = h->k + j * s->d;
+        read_rounded(h, &views[MEASURE_K], j, k);
+        read_rounded(h, &views[MEASURE_V], j, h->values + j * s->dv);
+        h->longest = fmax(h->longest, sqrt(dot(k, k, s->d)));
+    }
+    return measure_stop(&h->c->exec)
+               ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop")
+               : ES_OK;
+}
+
+/* ---- one row ---- */
+
+/* Keys [*first, *last) that query i sees. */
+static void seen_by(const head_rows *h, int64_t i, int64_t *first, int64_t *last)
+{
+    const compare_variant *v = h->v;
+    const int64_t at = i + v->shift;
+    *first = 0;
+    *last = h->keys;
+    if (v->mask == COMPARE_WINDOW)
+        *first = at - v->width + 1;
+    if (v->mask == COMPARE_BAND)
+        *first = at - v->width;
+    if (v->mask != COMPARE_ALL)
+        *last = at + 1 + (v->mask == COMPARE_BAND ? v->width : 0);
+    *first = *first < v->skipped ? v->skipped : *first;
+    *last = *last > h->keys ? h->keys : *last;
+}
+
+static double score(const head_rows *h, const double *q, int64_t j)
+{
+    const compare_variant *v = h->v;
+    const compare_format *f = h->c->format;
+    const double product = dot(q, h->k + j * h->c->s->d, h->c->s->d);
+    const double s = v->round_scores ? compare_round(f, v->scale * compare_round(f, product))
+                                     : v->scale * product;
+    return v->cap > 0.0 ? v->cap * tanh(s / v->cap) : s;
+}
+
+/* Scores to weights, in place; a key that is not seen has none. *times is what they are to be
+ * multiplied with to be those of the variant's norm. @return : false if no key is seen. */
+static bool weigh(const compare_variant *v, int64_t i, int64_t first, int64_t last, double *w,
+                  double *times)
+{
+    double most = -INFINITY, total = 0.0;
+    for (int64_t j = first; j < last; j++)
+        if (!(v->exclude_self && j == i + v->own))
+            most = fmax(most, w[j]);
+    if (most == -INFINITY)
+        return false;
+    for (int64_t j = first; j < last; j++) {
+        w[j] = v->exclude_self && j == i + v->own ? 0.0 : exp(w[j] - most);
+        total += w[j];
+    }
+    total += v->sink > 0.0 ? v->sink * exp(-most) : 0.0;
+    for (int64_t j = first; j < last; j++)
+        w[j] /= total;
+    *times = v->factor * (v->norm == COMPARE_SUM   ? total * exp(most)
+                          : v->norm == COMPARE_MAX ? total
+                                                   : 1.0);
+    return true;
+}
+
+/* Output and its derivative by ln(scale) of weights w, whose logarithms are the scores but for a
+ * constant; and what its error depends on. */
+static void sum_row(const head_rows *h, int64_t first, int64_t last, const double *w, double *o,
+                    double *slope, compare_row *about)
+{
+    const int64_t dv = h->c->s->dv;
+    double mean = 0.0, spread2 = 0.0, share2 = 0.0;
+    memset(o, 0, (size_t)dv * sizeof *o);
+    memset(slope, 0, (size_t)dv * sizeof *slope);
+    for (int64_t j = first; j < last; j++) {
+        mean += w[j] > 0.0 ? w[j] * log(w[j]) : 0.0;
+        for (int64_t c = 0; c < dv; c++)
+            o[c] += w[j] * h->values[j * dv + c];
+    }
+    for (int64_t j = first; j < last; j++) {
+        const double off = w[j] > 0.0 ? w[j] * (log(w[j]) - mean) : 0.0;
+        double far2 = 0.0;
+        for (int64_t c = 0; c < dv; c++) {
+            const double away = h->values[j * dv + c] - o[c];
+            far2 += away * away;
+            slope[c] += off * away;
+        }
+        spread2 += w[j] * w[j] * far2;
+        share2 += w[j] * w[j];
+    }
+    *about = (compare_row){.length = sqrt(dot(o, o, dv)),
+                           .spread = sqrt(spread2),
+                           .share = sqrt(share2),
+                           .focus = compare_focus(-mean, last - first),
+                           .keys = last - first,
+                           .cols = dv};
+}
+
+static void compare_row_with(const head_rows *h, const double *y, double *o, const double *slope,
+                             double times, double expected, row_found *out)
+{
+    const int64_t dv = h->c->s->dv;
+    if (h->v->row_factor)
+        times = dot(y, o, dv) / dot(o, o, dv);
+    *out = (row_found){.seen = true, .expected = expected * fabs(times)};
+    for (int64_t c = 0; c < dv; c++) {
+        o[c] *= times;
+        const double off = y[c] - o[c];
+        if (!isfinite(off)) {
+            out->nonfinite++;
+            continue;
+        }
+        out->squares += off * off;
+        out->along += off * times * slope[c];
+        out->slope2 += times * times * slope[c] * slope[c];
+        out->theirs_ours += y[c] * o[c];
+        out->ours2 += o[c] * o[c];
+    }
+}
+
+static es_status do_row(void *job, int64_t at, int thread, es_error *err)
+{
+    head_rows *h = job;
+    const compare_variant *v = h->v;
+    const int64_t d = h->c->s->d, dv = h->c->s->dv, i = spread_row(at, h->count, h->rows);
+    double *w = h->scratch + thread * h->each, *q = w + h->keys, *o = q + d, *slope = o + dv;
+    double *y = slope + dv;
+    int64_t first, last;
+    double times, largest = 0.0;
+    compare_row about;
+    (void)err;
+    h->found[at] = (row_found){0};
+    read_rounded(h, &h->q, i, q);
+    seen_by(h, i, &first, &last);
+    for (int64_t j = first; j < last; j++) {
+        w[j] = score(h, q, j);
+        largest = fmax(largest, fabs(w[j]));
+    }
+    if (!weigh(v, i, first, last, w, &times))
+        return ES_OK;
+    sum_row(h, first, last, w, o, slope, &about);
+    about.reach = v->scale * sqrt(dot(q, q, d)) * h->longest;
+    about.stored = v->round_scores ? largest : 0.0;
+    read_theirs(h, i, y);
+    compare_row_with(h, y, o, slope, times,
+                     compare_expected(v->format ? v->format : h->c->format, &about, h->c->z),
+                     &h->found[at]);
+    if (h->ours) {
+        memcpy(h->ours + at * dv, o, (size_t)dv * sizeof *o);
+        memcpy(h->theirs + at * dv, y, (size_t)dv * sizeof *y);
+    }
+    return ES_OK;
+}
+
+/* ---- all heads ---- */
+
+static es_status room_of(es_arena *arena, int64_t rows, int64_t cols, double **out, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_arena_array(arena, rows, cols, sizeof(double), "rows to compare", &memory, err));
+    *out = memory;
+    return ES_OK;
+}
+
+static es_status start_rows(compare_case *c, const compare_variant *v, int64_t per_head,
+                            es_arena *arena, head_rows *h, es_error *err)
+{
+    const int64_t d = c->s->d, dv = c->s->dv, rows = compare_queries(c, v);
+    void *memory;
+    *h = (head_rows){.c = c,
+                     .v = v,
+                     .keys = v->swapped ? c->s->kv_heads : v->keys,
+                     .rows = rows,
+                     .count = per_head < rows ? per_head : rows};
+    h->each = (h->keys + d + 3 * dv + 7) / 8 * 8;
+    ES_TRY(room_of(arena, h->keys, d, &h->k, err));
+    ES_TRY(room_of(arena, h->keys, dv, &h->values, err));
+    ES_TRY(room_of(arena, es_parallel_threads(&c->exec, h->count), h->each, &h->scratch, err));
+    ES_TRY(es_arena_array(arena, h->count, 1, sizeof(row_found), "rows to compare", &memory, err));
+    h->found = memory;
+    return ES_OK;
+}
+
+static void add_rows(const head_rows *h, compare_sum *sum)
+{
+    const double dv = (double)h->c->s->dv;
+    for (int64_t at = 0; at < h->count; at++) {
+        const row_found *f = &h->found[at];
+        const double error = f->nonfinite ? (double)INFINITY : sqrt(f->squares / dv);
+        if (!f->seen)
+            continue;
+        const double ratio = error == 0.0 ? 0.0 : isinf(error) ? error : error / f->expected;
+        if (ratio > sum->ratio || sum->rows == 0) {
+            sum->ratio = ratio;
+            sum->expected = f->expected;
+            sum->head = h->head;
+            sum->row = spread_row(at, h->count, h->rows);
+        }
+        sum->rows++;
+        sum->rounded += error >= f->expected / 50.0;
+        sum->elements += h->c->s->dv;
+        sum->nonfinite += f->nonfinite;
+        sum->squares += f->squares;
+        sum->largest = fmax(sum->largest, error);
+        sum->along += f->along;
+        sum->slope2 += f->slope2;
+        sum->theirs_ours += f->theirs_ours;
+        sum->ours2 += f->ours2;
+        sum->allowed += f->expected * f->expected * dv;
+    }
+}
+
+static es_status each_head(compare_case *c, const compare_variant *v, int64_t per_head,
+                           es_arena *arena, compare_sum *out, double *ours, double *theirs,
+                           es_error *err)
+{
+    head_rows h;
+    es_exec exec = c->exec;
+    *out = (compare_sum){0};
+    ES_TRY(start_rows(c, v, per_head, arena, &h, err));
+    if ((double)h.count * compare_row_flops(c) < 2e7) /* waking threads would take longer */
+        exec.threads = 1;
+    for (int64_t head = 0; head < compare_heads(c, v); head += head_step(c, v)) {
+        ES_TRY(load_head(&h, head, err));
+        h.ours = ours ? ours + head * h.count * c->s->dv : NULL;
+        h.theirs = ours ? theirs + head * h.count * c->s->dv : NULL;
+        ES_TRY(es_parallel_run(&exec, h.count, do_row, &h, err));
+        add_rows(&h, out);
+    }
+    return ES_OK;
+}
+
+es_status compare_rows(compare_case *c, const compare_variant *v, int64_t per_head,
+                       compare_sum *out, es_error *err)
+{
+    es_arena arena = {.budget = c->arena.budget};
+    const es_status status = each_head(c, v, per_head, &arena, out, NULL, NULL, err);
+    es_arena_free(&arena);
+    return status;
+}
+
+/* Our row for theirs: read_theirs() the other way round. */
+static compare_place ours_for(const compare_case *c, const compare_variant *v, compare_place theirs)
+{
+    const int64_t heads = c->s->heads;
+    compare_place ours = theirs;
+    if (v->swapped)
+        return (compare_place){theirs.row, theirs.head};
+    if (v->swapped_output) {
+        const int64_t flat = theirs.head * c->s->at[MEASURE_Y].rows + theirs.row;
+        return (compare_place){flat % heads, flat / heads};
+    }
+    if (v->flat_output) {
+        const int64_t flat = theirs.row * heads + theirs.head, rows = c->s->at[MEASURE_Y].rows;
+        return (compare_place){flat / rows, flat % rows};
+    }
+    for (int64_t h = 0; v->place && h < heads; h++)
+        if (v->place[h] == theirs.head)
+            ours.head = h;
+    return ours;
+}
+
+static es_status one_row(compare_case *c, const compare_variant *v, compare_place at,
+                         es_arena *arena, compare_sum *out, es_error *err)
+{
+    head_rows h;
+    ES_TRY(start_rows(c, v, 1, arena, &h, err));
+    h.rows = at.row + 1; /* one row of so many is the last */
+    ES_TRY(load_head(&h, at.head, err));
+    ES_TRY(do_row(&h, 0, 0, err));
+    add_rows(&h, out);
+    return ES_OK;
+}
+
+es_status compare_row_at(compare_case *c, const compare_variant *v, compare_place theirs,
+                         compare_sum *out, es_error *err)
+{
+    es_arena arena = {.budget = c->arena.budget};
+    const es_status status = one_row(c, v, ours_for(c, v, theirs), &arena, out, err);
+    es_arena_free(&arena);
+    return status;
+}
+
+es_status compare_outputs(compare_case *c, const compare_variant *v, int64_t per_head, double *ours,
+                          double *theirs, es_error *err)
+{
+    es_arena arena = {.budget = c->arena.budget};
+    compare_sum ignored;
+    const es_status status = each_head(c, v, per_head, &arena, &ignored, ours, theirs, err);
+    es_arena_free(&arena);
+    return status;
+}
+
+/* ---- windows ---- */
+
+/* Distances of row i from attention over ever more keys: a key is added to numerator and
+ * denominator, so that all widths cost as much as one. */
+static void add_widths(const head_rows *h, int64_t i, compare_growth growth, double *out)
+{
+    const int64_t d = h->c->s->d, dv = h->c->s->dv;
+    const int64_t at = growth == COMPARE_FIRSTS  ? 0
+                       : growth == COMPARE_LASTS ? h->keys - 1
+                                                 : i + h->v->shift;
+    const int64_t way = growth == COMPARE_FIRSTS ? 1 : -1;
+    double *w = h->scratch, *q = w + h->keys, *sum = q + d, *y = sum + dv;
+    double total = 0.0, most = -INFINITY, squares = 0.0;
+    read_rounded(h, &h->q, i, q);
+    read_theirs(h, i, y);
+    memset(sum, 0, (size_t)dv * sizeof *sum);
+    for (int64_t j = 0; j < h->keys; j++) {
+        w[j] = score(h, q, j);
+        most = fmax(most, w[j]);
+    }
+    for (int64_t step = 0; step < h->keys; step++) {
+        for (int side = 0; side < (growth == COMPARE_AROUND && step ? 2 : 1); side++) {
+            const int64_t j = at + (side ? step : way * step);
+            if (j < 0 || j >= h->keys || (h->v->exclude_self && j == i + h->v->own))
+                continue;
+            const double p = exp(w[j] - most);
+            total += p;
+            for (int64_t c = 0; c < dv; c++)
+                sum[c] += p * h->values[j * dv + c];
+        }
+        squares = 0.0;
+        for (int64_t c = 0; c < dv; c++) {
+            const double off = y[c] - (total > 0.0 ? sum[c] / total : 0.0);
+            squares += off * off;
+        }
+        out[step] += squares;
+    }
+}
+
+static es_status widths_in(compare_case *c, const compare_variant *v, compare_growth growth,
+                           es_arena *arena, double *out, es_error *err)
+{
+    enum { LATE = 3 };
+    head_rows h;
+    ES_TRY(start_rows(c, v, LATE, arena, &h, err));
+    for (int64_t head = 0; head < compare_heads(c, v); head += head_step(c, v)) {
+        ES_TRY(load_head(&h, head, err));
+        /* late rows have seen most, and the widest window is told apart by them alone */
+        for (int64_t at = 0; at < h.count; at++)
+            add_widths(&h, h.rows - 1 - at * (h.rows / 4), growth, out);
+    }
+    return ES_OK;
+}
+
+es_status compare_widths(compare_case *c, const compare_variant *v, compare_growth growth,
+                         double *out, es_error *err)
+{
+    es_arena arena = {.budget = c->arena.budget};
+    memset(out, 0, (size_t)v->keys * sizeof *out);
+    const es_status status = widths_in(c, v, growth, &arena, out, err);
+    es_arena_free(&arena);
+    return status;
+}

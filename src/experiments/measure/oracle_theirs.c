@@ -1,0 +1,143 @@
+/* oracle_theirs.c : somebody's output of a head against the f64 engine's, and the error that was
+ * to be expected. */
+#include <math.h>
+#include <string.h>
+
+#include "experiments/measure/oracle.h"
+
+/* Significant bits and smallest exponent of a number format. */
+typedef struct ulp_format {
+    const char *name;
+    int bits, least;
+} ulp_format;
+
+static ulp_format format_of(const char *descr)
+{
+    static const struct spelling {
+        const char *descr; /* NumPy's without its byte order, or that of safetensors */
+        ulp_format format;
+    } known[] = {{"f2", {"f16", 11, -14}},    {"f4", {"f32", 24, -126}}, {"f8", {"f64", 53, -1022}},
+                 {"BF16", {"bf16", 8, -126}}, {"F16", {"f16", 11, -14}}, {"F32", {"f32", 24, -126}},
+                 {"F64", {"f64", 53, -1022}}};
+    enum { KNOWN = sizeof known / sizeof known[0] };
+    int i = 0;
+    while (i < KNOWN - 1 && !strstr(descr, known[i].descr))
+        i++;
+    return known[i].format;
+}
+
+static double ulp_of(const ulp_format *f, double value)
+{
+    int exponent = f->least;
+    if (value != 0.0)
+        exponent = ilogb(value) > f->least ? ilogb(value) : f->least;
+    return ldexp(1.0, exponent - f->bits + 1);
+}
+
+/* What a head's rows add up to. */
+typedef struct tally {
+    double error, total; /* squared norms */
+    double max_abs, max_ulps, worst;
+    int64_t worst_row, nonfinite;
+    double largest, ratio, expected; /* as compare_sum has them */
+    int64_t ratio_row, beyond;
+    double allowed; /* squared norm of what is expected */
+} tally;
+
+static void add_row(tally *t, const ulp_format *f, const es_view *theirs, const double *ours,
+                    int64_t row, double expected)
+{
+    const int64_t before = t->nonfinite;
+    double error = 0.0, total = 0.0;
+    for (int64_t c = 0; c < theirs->cols; c++) {
+        const double value = es_view_get(theirs, row, c), off = fabs(value - ours[c]);
+        if (!isfinite(value)) {
+            t->nonfinite++;
+            continue;
+        }
+        error += off * off;
+        total += ours[c] * ours[c];
+        t->max_abs = fmax(t->max_abs, off);
+        t->max_ulps = fmax(t->max_ulps, off / ulp_of(f, ours[c]));
+    }
+    t->error += error;
+    t->allowed += expected * expected * (double)theirs->cols;
+    t->total += total;
+    const double relative = error > 0.0 ? sqrt(error / total) : 0.0;
+    if (relative > t->worst || row == 0) {
+        t->worst = relative;
+        t->worst_row = row;
+    }
+    const double off = sqrt(error / (double)theirs->cols);
+    const double ratio = t->nonfinite > before ? (double)INFINITY
+                         : off > 0.0           ? off / expected
+                                               : 0.0;
+    t->largest = fmax(t->largest, off);
+    t->beyond += ratio > 1.0;
+    if (ratio > t->ratio || row == 0) {
+        t->ratio = ratio;
+        t->expected = expected;
+        t->ratio_row = row;
+    }
+}
+
+const char *measure_ulps_of(const measure_state *s)
+{
+    return format_of(s->info[MEASURE_Y].descr).name;
+}
+
+static double squares_of(const double *x, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += x[i] * x[i];
+    return sum;
+}
+
+static double row_length(const es_view *v, int64_t row)
+{
+    double sum = 0.0;
+    for (int64_t j = 0; j < v->cols; j++)
+        sum += es_view_get(v, row, j) * es_view_get(v, row, j);
+    return sqrt(sum);
+}
+
+void compare_head(const measure_state *s, int64_t head, const es_attend_out *out, double *cell)
+{
+    const int64_t queries = measure_queries(s, 0);
+    const es_view theirs = measure_view(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], head);
+    const ulp_format f = format_of(s->info[MEASURE_Y].descr);
+    const double z = compare_quantile(s->heads * queries);
+    double longest = 0.0;
+    tally t = {0};
+    es_view views[3];
+    measure_views(s, head, views);
+    for (int64_t j = 0; j < s->opts.prefixes[0]; j++)
+        longest = fmax(longest, row_length(&views[MEASURE_K], j));
+    for (int64_t i = 0; i < queries; i++) {
+        const double *ours = out->output + i * s->dv;
+        const int64_t keys = measure_seen(s, i, 0);
+        const compare_row row = {.length = sqrt(squares_of(ours, s->dv)),
+                                 .spread = sqrt(fmax(out->spread2[i], 0.0)),
+                                 .share = sqrt(out->sum_squares[i]),
+                                 .reach =
+                                     s->opts.scales[0] * row_length(&views[MEASURE_Q], i) * longest,
+                                 .focus = compare_focus(out->entropy[i], keys),
+                                 .keys = keys,
+                                 .cols = s->dv};
+        add_row(&t, &f, &theirs, ours, i, compare_expected(s->their_format, &row, z));
+    }
+    cell[MEASURE_THEIR_ERROR] = t.error;
+    cell[MEASURE_THEIR_TOTAL] = t.total;
+    cell[MEASURE_THEIR_MAX_ABS] = t.max_abs;
+    cell[MEASURE_THEIR_MAX_ULPS] = t.max_ulps;
+    cell[MEASURE_THEIR_WORST] = t.worst;
+    cell[MEASURE_THEIR_WORST_ROW] = (double)t.worst_row;
+    cell[MEASURE_THEIR_NONFINITE] = (double)t.nonfinite;
+    cell[MEASURE_THEIR_LARGEST] = t.largest;
+    cell[MEASURE_THEIR_RATIO] = t.ratio;
+    cell[MEASURE_THEIR_EXPECTED] = t.expected;
+    cell[MEASURE_THEIR_ROW] = (double)t.ratio_row;
+    cell[MEASURE_THEIR_BEYOND] = (double)t.beyond;
+    cell[MEASURE_THEIR_ALLOWED] = t.allowed;
+}

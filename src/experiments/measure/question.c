@@ -1,0 +1,317 @@
+/* question.c : what attention does with queries, keys and values that the user brings: what is
+ * asked, the stages, files of outputs and per-query statistics, and the order of things. */
+#include "experiments/measure/question.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "experiments/kit/answer_kit.h"
+
+const char *const measure_dtypes[] = {"f16", "bf16", "f32", "f64", NULL};
+static const char *const layouts[] = {"bhnd", "bnhd", NULL}; /* measure_order */
+
+#define FIELD(member) .field = offsetof(measure_params, member)
+static const es_param params[] = {
+    {"q", 0, ES_PARAM_FILE, "FILE",
+     "queries of shape (m, d), (heads, m, d) or (batch, heads, m, d), f16, bf16, f32 or f64: a "
+     ".npy "
+     "file, or FILE.safetensors:TENSOR",
+     FIELD(paths[MEASURE_Q])},
+    {"k", 0, ES_PARAM_FILE, "FILE",
+     "keys, (n, d), (heads, n, d) or (batch, heads, n, d). Fewer heads than Q has, if they divide "
+     "them, are shared by "
+     "groups of query heads",
+     FIELD(paths[MEASURE_K])},
+    {"v", 0, ES_PARAM_FILE, "FILE", "values, (n, dv), (heads, n, dv) or (batch, heads, n, dv)",
+     FIELD(paths[MEASURE_V])},
+    {"layout", 0, ES_PARAM_CHOICE, "bhnd|bnhd",
+     "order of the dimensions of --q, --k, --v: (batch, heads, n, d), Hugging Face's, or "
+     "(batch, n, heads, d), flash-attention's; arrays of three dimensions have no batch",
+     FIELD(layout), .choices = layouts, .default_note = "bhnd"},
+    {"batch", 0, ES_PARAM_WHOLE, "B", "which of a batch of arrays of four dimensions, from 0",
+     FIELD(batch), .min = 0, .max = 0x1p40, .default_note = "the only one"},
+    {"bf16", 0, ES_PARAM_FLAG, NULL,
+     "two-byte integers or raw bytes in .npy files are bfloat16, which NumPy has no name for",
+     FIELD(bf16)},
+    {"tokens", 0, ES_PARAM_FILE, "FILE",
+     "tokens (n, d) instead of queries, keys and values, which are x Wq', x Wk', x Wv'; implies "
+     "--self",
+     FIELD(tokens)},
+    {"Wq", 0, ES_PARAM_FILE, "FILE", "with --tokens: (k, d) or (heads, k, d)",
+     FIELD(weights[MEASURE_Q]), .default_note = "the identity"},
+    {"Wk", 0, ES_PARAM_FILE, "FILE", "the same for keys; heads may be shared as above",
+     FIELD(weights[MEASURE_K]), .default_note = "the identity"},
+    {"Wv", 0, ES_PARAM_FILE, "FILE", "the same for values, (dv, d) or (heads, dv, d)",
+     FIELD(weights[MEASURE_V]), .default_note = "the identity", .alias = "V"},
+    {"scale", 0, ES_PARAM_NUMBER, "B", "score scale b of exp(b q.k)", FIELD(scale), .min = 0.0,
+     .max = 1e30, .default_note = "1/sqrt(d)"},
+    {"scales", 0, ES_PARAM_REALS, "GRID", "several score scales in one pass", FIELD(scales),
+     .min = 0.0, .max = 1e30},
+    {"prefixes", 0, ES_PARAM_COUNTS, "GRID",
+     "results on the first n keys, for each n of the grid, in one pass", FIELD(prefixes), .min = 1,
+     .max = 0x1p40, .increasing = true, .default_note = "all keys", .unit = "keys"},
+    {"self", 0, ES_PARAM_FLAG, NULL,
+     "the queries are the tokens: with prefix n only the first n of them ask; rows of the others "
+     "are NaN in files",
+     FIELD(self)},
+    {"exclude-self", 0, ES_PARAM_FLAG, NULL,
+     "query i does not see key i, or the key it stands at with --causal or --window",
+     FIELD(exclude_self)},
+    {"causal", 0, ES_PARAM_FLAG, NULL,
+     "a query sees its own key and those before it. The last query stands at the last key: fewer "
+     "queries than keys are those of the last keys, as with a cache. With --prefixes implies "
+     "--self",
+     FIELD(causal)},
+    {"window", 0, ES_PARAM_WHOLE, "W",
+     "a query sees the W keys to either side of its own; with --causal the last W, its own "
+     "included. It stands where --causal says",
+     FIELD(window), .min = 1, .max = 0x1p40, .default_note = "all keys", .unit = "keys"},
+    {"top-k", 0, ES_PARAM_COUNTS, "GRID", "also the mass of the k largest weights, for each k",
+     FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
+    {"error-bar", 0, ES_PARAM_WHOLE, "B",
+     "error bars: how far outputs are from those of infinitely many such keys, from how "
+     "much blocks of B consecutive keys differ in this one context. A power of two, long against "
+     "what neighbouring keys share",
+     FIELD(block), .min = 1, .max = ES_ATTEND_BLOCK, .default_note = "none", .unit = "keys"},
+    {"moments", 0, ES_PARAM_FLAG, NULL, "mean and covariance of the outputs in full, in the JSON",
+     FIELD(moments)},
+    {"output", 0, ES_PARAM_OUTPUT, "FILE",
+     "write the outputs as .npy, ([heads,] [scales,] [prefixes,] m, dv), in the precision of V, or "
+     "f64 with --precision f64",
+     FIELD(output)},
+    {"per-query", 0, ES_PARAM_OUTPUT, "FILE",
+     "write statistics of every query: .csv with a header, or .npy (..., m, 5 + k) with columns "
+     "lse, entropy, top weight, top index, sum of squares, top-k masses, and 6 more with "
+     "--error-bar: the bar, that of independent keys, design effect, relative bar, t, told (1 or "
+     "0)",
+     FIELD(per_query)},
+    {"compare", 0, ES_PARAM_FILE, "FILE",
+     "an output for the same inputs, (m, dv), (heads, m, dv), (batch, heads, m, dv) or all heads "
+     "side by side (m, heads dv), made by another program: report how far it is from the f64 "
+     "engine's",
+     FIELD(compare)},
+    {"compare-layout", 0, ES_PARAM_CHOICE, "bhnd|bnhd",
+     "order of the dimensions of --compare; outputs of models are often (batch, n, heads, d)",
+     FIELD(compare_layout), .choices = layouts, .default_note = "that of --layout"},
+    {"compare-dtype", 0, ES_PARAM_CHOICE, "f16|bf16|f32|f64",
+     "number format in which the output of --compare was computed, which says how large its errors "
+     "may be; bf16 also reads two-byte items as bfloat16",
+     FIELD(compare_dtype), .choices = measure_dtypes,
+     .default_note = "the narrowest that holds all its numbers"},
+    {"tolerance", 0, ES_PARAM_NUMBER, "X",
+     "with --compare: exit with code 1 if the relative L2 error is above X, and only then; without "
+     "it, if a row is off by more than a kernel of its number format may be",
+     FIELD(tolerance), .min = 0.0, .max = 1e30, .not_in_fingerprint = true},
+    {0}};
+
+/* ---- what was asked ---- */
+
+static es_status refuse(const char *hint, const char *message, es_error *err)
+{
+    return es_refuse(err, "measure.options", hint, "%s", message);
+}
+
+/* Parameters that contradict each other. */
+static es_status check(const es_job *job, const measure_params *p, es_error *err)
+{
+    const bool any = p->paths[0] || p->paths[1] || p->paths[2];
+    if (p->tokens ? any : !p->paths[0] || !p->paths[1] || !p->paths[2])
+        return refuse("esscher measure --q Q.npy --k K.npy --v V.npy",
+                      any && p->tokens ? "--tokens excludes --q, --k and --v"
+                                       : "--q, --k and --v are needed, or --tokens",
+                      err);
+    if (!p->tokens && (p->weights[0] || p->weights[1] || p->weights[2]))
+        return refuse("name the tokens with --tokens", "--Wq, --Wk and --Wv go with --tokens", err);
+    if (!p->weights[MEASURE_Q] != !p->weights[MEASURE_K])
+        return refuse("give both, or neither", "--Wq and --Wk belong together", err);
+    if (!isnan(p->scale) && p->scales.count)
+        return refuse("choose one", "--scale and --scales at once", err);
+    if (p->compare && (p->scales.count > 1 || p->prefixes.count > 1))
+        return refuse("run the comparison for one of them",
+                      "--compare works with one scale and one prefix", err);
+    if (p->compare && job->precision_given && job->precision == ES_F32)
+        return refuse("leave --precision f32 out", "--compare is judged by the f64 engine", err);
+    if (!isnan(p->tolerance) && !p->compare)
+        return refuse("name their output with --compare", "--tolerance without --compare", err);
+    if (p->block & (p->block - 1))
+        return refuse("use 16, 64, 256 ...", "--error-bar takes a power of two", err);
+    if (p->block && p->window)
+        return refuse("leave --window out",
+                      "--error-bar asks for infinitely many keys, --window never has them", err);
+    return ES_OK;
+}
+
+static const es_column shape_columns[] = {
+    {"heads", "query heads", "", ES_FORMAT_COUNT},
+    {"kv_heads", "key heads", "", ES_FORMAT_COUNT},
+    {"queries", "queries", "", ES_FORMAT_COUNT},
+    {"keys", "keys", "", ES_FORMAT_COUNT},
+    {"dim", "dimension", "", ES_FORMAT_COUNT, "of queries and keys"},
+    {"value_dim", "value dimension", "", ES_FORMAT_COUNT},
+    {0}};
+static const es_table_spec shape_table = {
+    "shape", shape_columns, ES_VIEW("Sizes of the arrays", .only_with_full = true), .record = true};
+
+static void put_question(const measure_state *s, es_answer *a)
+{
+    es_table *t = es_answer_table(a, &shape_table);
+    const int64_t row = es_table_row(t);
+    es_put(t, row, {"heads", (double)s->heads}, {"kv_heads", (double)s->kv_heads},
+           {"queries", (double)s->m}, {"keys", (double)s->n}, {"dim", (double)s->d},
+           {"value_dim", (double)s->dv});
+    measure_mask_put(s, a);
+    if (s->K)
+        es_answer_counts(a, "top_k", s->opts.top_k, s->K);
+}
+
+/* ---- stages ---- */
+
+/* Names of all numbers of a cell: those of every head, and what --top-k and --moments add. */
+static es_status name_numbers(es_job *job, const char *const **out, es_error *err)
+{
+    enum { ROOM = 48 };
+    const measure_state *s = job->state;
+    const int64_t more = s->numbers - MEASURE_NUMBERS, K = s->K, dv = s->dv;
+    const char **names;
+    char *text;
+    ES_TRY(es_job_array(job, s->numbers, 1, sizeof *names, &names, err));
+    ES_TRY(es_job_array(job, more, ROOM, 1, &text, err));
+    memcpy((void *)names, (const void *)measure_names, sizeof measure_names);
+    for (int64_t i = 0; i < more; i++, text += ROOM) {
+        const int64_t at = i - 2 * K;
+        names[MEASURE_NUMBERS + i] = text;
+        if (i < 2 * K)
+            snprintf(text, ROOM, "top_mass_%s%lld", i < K ? "" : "se_", (long long)(i % K));
+        else if (at < dv)
+            snprintf(text, ROOM, "mean_%lld", (long long)at);
+        else
+            snprintf(text, ROOM, "cov_%lld_%lld", (long long)((at - dv) / dv),
+                     (long long)((at - dv) % dv));
+    }
+    *out = names;
+    return ES_OK;
+}
+
+static const char *const horizon_names[] = {"horizon", "horizon_error", "frobenius", "score_sd",
+                                            "one_sided"};
+_Static_assert(sizeof(measure_horizon) == MEASURE_HORIZON_NUMBERS * sizeof(double),
+               "a horizon is its numbers");
+
+static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, double *out,
+                             es_error *err)
+{
+    char reason[MEASURE_REASON]; /* the summary asks again where there is one */
+    (void)err;
+    return measure_horizon_of(job->state, head, exec, (measure_horizon *)(void *)out, reason);
+}
+
+static es_status add_stages(es_job *job, es_error *err)
+{
+    const measure_state *s = job->state;
+    const char *const *names;
+    ES_TRY(name_numbers(job, &names, err));
+    ES_TRY(es_job_stage(job,
+                        &(es_stage){"attention", .phase = "attending", .noun = "heads",
+                                    .cells = s->heads, .rows = s->S * s->P, .cols = s->numbers,
+                                    .columns = names, .reports_progress = true,
+                                    .flops = s->attention_flops, .run = measure_head},
+                        err));
+    return es_job_stage(job,
+                        &(es_stage){"horizons", .phase = "covariances", .noun = "heads",
+                                    .cells = s->horizon_reason[0] ? 0 : s->heads, .rows = 1,
+                                    .cols = MEASURE_HORIZON_NUMBERS, .columns = horizon_names,
+                                    .flops = s->horizon_flops, .run = run_horizon},
+                        err);
+}
+
+/* ---- all of it ---- */
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    const measure_params *p = job->params;
+    measure_state *s = job->state;
+    s->p = p;
+    for (int i = 0; i < 3; i++)
+        s->paths[i] = p->paths[i];
+    s->paths[MEASURE_Y] = p->compare;
+    s->keeps_output = p->output || p->compare || p->block;
+    ES_TRY(check(job, p, err));
+    ES_TRY(measure_files_check(job, err));
+    ES_TRY(measure_inspect(job, err));
+    put_question(s, job->answer);
+    return add_stages(job, err);
+}
+
+static es_status cost(es_job *job, es_cost *out, es_error *err)
+{
+    (void)err;
+    *out = ((const measure_state *)job->state)->cost;
+    return ES_OK;
+}
+
+static es_status begin(es_job *job, es_error *err)
+{
+    measure_state *s = job->state;
+    es_job_phase(job, "loading", s->tokens.flops);
+    ES_TRY(measure_load(job, err));
+    ES_TRY(measure_files_start(s, err));
+    s->start = es_seconds();
+    return ES_OK;
+}
+
+static void close_study(es_job *job)
+{
+    measure_state *s = job->state;
+    for (int i = 0; i < MEASURE_FILES; i++)
+        es_array_free(&s->arrays[i]);
+    es_array_free(&s->tokens.x);
+    for (int i = 0; i < 3; i++)
+        es_array_free(&s->tokens.weights[i]);
+    es_arena_free(&s->files);
+}
+
+static const char *const examples[] = {
+    "esscher measure --q Q.npy --k K.npy --v V.npy",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --prefixes 1e3..3e4*12 --json",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --layout bnhd --out heads.run",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --causal --window 4096 --compare Y.npy",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --error-bar 64 --per-query bars.csv",
+    "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json",
+    NULL};
+
+const es_study es_study_measure = {
+    "measure",
+    .summary = "attention statistics of Q, K, V in files; an oracle for other kernels",
+    .usage = "(--q Q.npy --k K.npy --v V.npy | --tokens X.npy) [options]",
+    .about = "Computes exact softmax attention of every query against every key, or with "
+             "--causal and --window those that it sees, streamed, and "
+             "reports per head, score scale and prefix of the keys: entropy, effective number of "
+             "keys, largest weight, log-sum-exp, mean and covariance of the outputs; and per head "
+             "the horizon that covariances of queries and keys imply, the exponents that it stands "
+             "for [cited], with reach and coupling where --tokens are given. Some queries are "
+             "computed again in higher precision, so that the accuracy of the run is measured and "
+             "not assumed.\n\n"
+             "--compare says whether an output of another program is this attention: every row is "
+             "held against the error that a kernel of its number format may have [heuristic], one "
+             "that rounds scores before the softmax included, which is then said. If it is not, "
+             "what it is instead is looked for: causal or not, a window, another or no scale, "
+             "not divided, heads elsewhere, wrong groups, padding that is seen, first or last keys "
+             "that are not, and more; exit "
+             "code 1. Where the format's error is larger than the values themselves nothing can be "
+             "told: the answer says so, with exit code 0 unless --tolerance is given.\n\n"
+             "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(measure_params),
+    .takes = ES_TAKES_HEADS | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION,
+    .csv = "compare_heads", /* what was asked for with --compare; else the first table */
+    .state = sizeof(measure_state),
+    .open = open_study,
+    .cost = cost,
+    .begin = begin,
+    .summarise = measure_summarise,
+    .close = close_study};

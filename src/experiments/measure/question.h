@@ -1,0 +1,257 @@
+/* question.h : the parts of the study `measure`.
+ *
+ *     measure/question.c    parameters, stages, files that are written, the order of things
+ *     measure/mask.c     which keys queries see
+ *     measure/layout.c   which numbers of an array are a head's rows
+ *     measure/inputs.c   what the files hold, whether it fits together, loading it
+ *     measure/files.c    outputs and statistics of queries, as files
+ *     measure/cells.c    attention of one head, its accuracy, somebody else's output
+ *     measure/bars.c     error bars of outputs from one context
+ *     measure/horizon.c  horizons of the heads, and what they cost
+ *     measure/rows.c  tables and findings; with --compare measure/oracle_verdict.c and
+ * measure/oracle.h
+ */
+#ifndef ES_EXPERIMENTS_MEASURE_QUESTION_H
+#define ES_EXPERIMENTS_MEASURE_QUESTION_H
+
+#include <esscher/attend.h>
+#include <esscher/npy.h>
+
+#include "driver/job.h"
+#include "linalg/linalg.h"
+
+typedef struct measure_params {
+    const char *paths[3];   /* of Q, K, V */
+    const char *tokens;     /* instead of them */
+    const char *weights[3]; /* Wq, Wk, Wv for tokens; NULL: the identity */
+    double scale;           /* NaN: not given */
+    es_grid scales, prefixes, top_k;
+    bool self, exclude_self, moments, bf16;
+    bool causal;
+    int64_t window; /* 0: none */
+    const char *output, *per_query, *compare;
+    int layout, compare_layout; /* measure_order; -1: not given */
+    int compare_dtype;          /* of measure_dtypes; -1: not given */
+    int64_t batch;
+    double tolerance; /* NaN: not given */
+    int64_t block;    /* keys per block of error bars; 0: none are wanted */
+} measure_params;
+
+/* In which order an array holds heads and rows. */
+typedef enum measure_order { MEASURE_BHND, MEASURE_BNHD } measure_order;
+
+/* Number formats of outputs, as --compare-dtype calls them. */
+extern const char *const measure_dtypes[];
+
+/* Error bar of an output, also columns of per-query files. */
+enum {
+    MEASURE_BAR,             /* root mean square error of the output, from blocks of keys */
+    MEASURE_BAR_INDEPENDENT, /* the same were keys independent */
+    MEASURE_BAR_DESIGN,      /* ratio of their squares */
+    MEASURE_BAR_RELATIVE,    /* MEASURE_BAR over the length of the output */
+    MEASURE_BAR_T,           /* 95 % intervals are so many standard errors */
+    MEASURE_BAR_TOLD,        /* 1 if these claims hold, 0 if it cannot be told */
+    MEASURE_BARS
+};
+extern const char *const measure_bar_names[MEASURE_BARS];
+
+enum { MEASURE_Q, MEASURE_K, MEASURE_V, MEASURE_Y, MEASURE_FILES };
+enum { MEASURE_ATTENTION, MEASURE_HORIZONS }; /* stages; a cell of either is a head */
+
+/* Numbers of a head at one scale and prefix. After these come the masses of the k largest weights
+ * (K) and their errors (K), and with --moments mean (dv) and covariance (dv, dv) of the outputs. */
+enum {
+    MEASURE_ENTROPY,
+    MEASURE_ENTROPY_SE,
+    MEASURE_PERPLEXITY,
+    MEASURE_PERPLEXITY_SE,
+    MEASURE_ESS,
+    MEASURE_ESS_SE,
+    MEASURE_SUM_SQUARES,
+    MEASURE_SUM_SQUARES_SE,
+    MEASURE_TOP_WEIGHT,
+    MEASURE_TOP_WEIGHT_SE,
+    MEASURE_LSE,
+    MEASURE_LSE_SE,
+    MEASURE_MEAN_NORM,
+    MEASURE_MEAN_NORM_SE,
+    MEASURE_TRACE,
+    MEASURE_STATISTICS,
+    /* of the largest prefix: distances from the judge; 0 where nothing was computed again */
+    MEASURE_CHECK_OUTPUT = MEASURE_STATISTICS,
+    MEASURE_CHECK_LSE,
+    MEASURE_CHECK_ENTROPY,
+    /* with --compare */
+    MEASURE_THEIR_ERROR, /* squared norms: of the difference, and of ours */
+    MEASURE_THEIR_TOTAL,
+    MEASURE_THEIR_MAX_ABS,
+    MEASURE_THEIR_MAX_ULPS,
+    MEASURE_THEIR_WORST,
+    MEASURE_THEIR_WORST_ROW,
+    MEASURE_THEIR_NONFINITE,
+    MEASURE_THEIR_LARGEST,  /* error of a row, root mean square over its elements */
+    MEASURE_THEIR_RATIO,    /* largest of error / expected error, */
+    MEASURE_THEIR_EXPECTED, /* the expected error of that row, */
+    MEASURE_THEIR_ROW,      /* and which it is */
+    MEASURE_THEIR_BEYOND,   /* rows whose ratio is above 1 */
+    MEASURE_THEIR_ALLOWED,  /* squared norm of the expected errors of all rows */
+    /* with --error-bar: medians over the queries that can tell, and their share */
+    MEASURE_FIRST_BAR,
+    MEASURE_NUMBERS = MEASURE_FIRST_BAR + MEASURE_BARS
+};
+extern const char *const measure_names[MEASURE_NUMBERS];
+
+/* What covariances say about a head at score scale 1; all of it is linear in the scale. NaN where
+ * it is not known. Also the cell of a head in the second stage. */
+typedef struct measure_horizon {
+    double horizon, horizon_error; /* |Cov(q)^1/2 Cov(k)^1/2| */
+    double frobenius;              /* the same matrix's */
+    double score_sd;  /* root mean square over queries of the standard deviation of scores */
+    double one_sided; /* |S^1/2 Wk' Wq|, of tokens only */
+} measure_horizon;
+enum { MEASURE_HORIZON_NUMBERS = 5 };
+
+enum { MEASURE_REASON = sizeof(((es_error *)0)->message) };
+
+/* Where the rows of heads are in an array, in elements: head h, row i begins at
+ * first + h head_stride + i row_stride. */
+typedef struct measure_layout {
+    int64_t heads, rows, cols;
+    int64_t first, head_stride, row_stride;
+} measure_layout;
+
+/* With --tokens: what Q, K and V are made from. */
+typedef struct measure_tokens {
+    es_npy_info info, weight_info[3];
+    es_array x, weights[3];
+    double *projected[3]; /* (heads, n, k), NULL: the tokens themselves */
+    double flops;         /* of making them */
+} measure_tokens;
+
+/* Everything one run knows. Shapes: Q (heads, m, d), K (kv_heads, n, d), V (kv_heads, n, dv). */
+typedef struct measure_state {
+    const measure_params *p;
+    const char *paths[MEASURE_FILES];
+    es_npy_info info[MEASURE_FILES];
+    es_array arrays[MEASURE_FILES];
+    measure_layout at[MEASURE_FILES]; /* made up for Q, K, V of tokens */
+    measure_tokens tokens;
+    int64_t heads, kv_heads, m, n, d, dv;
+    int64_t S, P, K; /* scales, prefixes, top-k sizes */
+    int64_t numbers; /* columns of a cell */
+    double default_scale;
+    int64_t default_prefix;
+    es_attend_opts opts; /* exec is a cell's */
+    es_mask mask;        /* of opts, unless every query sees every key */
+    es_cost cost;
+    double attention_flops, horizon_flops; /* of a head */
+    double start;                          /* of the first cell, by the clock */
+
+    bool keeps_output; /* outputs are asked for */
+    es_dtype out_dtype;
+    es_arena files; /* what leaves in files; counted as results, not as work */
+    void *outputs;  /* (heads, S, P, m, dv) of out_dtype, for --output */
+    const struct compare_format *their_format; /* with --compare */
+    double *per_query; /* (heads, S, P, m, 5+K), for --per-query; error bars come last */
+    bool *filled;      /* (heads): of which head these are there */
+
+    int64_t checked_rows; /* accuracy: queries recomputed per head */
+
+    char horizon_reason[MEASURE_REASON]; /* why no head has a horizon; "": they have */
+    es_num reach;                        /* |S| of the tokens, NaN where it is not known */
+    double trace;                        /* of S, the same */
+} measure_state;
+
+/*! measure_queries() : queries that exist at prefix p: in self mode only the tokens of the prefix
+ *  are queries. */
+int64_t measure_queries(const measure_state *s, int64_t p);
+
+/*! measure_masked() : are there keys that a query does not see? measure_shift() : then query i
+ *  stands at key i + shift. measure_mask_start() : the mask of s->opts. measure_mask_put() : a
+ * table of it, where there is one. */
+bool measure_masked(const measure_params *p);
+int64_t measure_shift(const measure_state *s);
+es_status measure_mask_start(es_job *job, es_error *err);
+void measure_mask_put(const measure_state *s, es_answer *a);
+
+/*! measure_seen() : keys that a query sees at prefix p; its own is counted, whether excluded or
+ *  not. measure_mean_seen() : mean over the queries of f(keys), NULL: of their number. */
+int64_t measure_seen(const measure_state *s, int64_t query, int64_t p);
+double measure_mean_seen(const measure_state *s, int64_t p, double (*f)(double));
+
+/*! measure_views() : head `head` as views into the loaded arrays. */
+void measure_views(const measure_state *s, int64_t head, es_view views[3]);
+
+/*! measure_layout_of() : the layout of an array of two to four dimensions; of a batch, number
+ *  `batch` (negative: not given). @return : ES_E_SHAPE (measure.batch), saying how to choose. */
+es_status measure_layout_of(const es_npy_info *info, measure_order order, int64_t batch,
+                            const char *path, measure_layout *out, es_error *err);
+
+/*! measure_layout_split() : rows that hold the outputs of all heads side by side, as models
+ *  concatenate them. The columns must be a multiple of `heads`. */
+void measure_layout_split(measure_layout *layout, int64_t heads);
+
+/*! measure_view() : the rows of a head. */
+es_view measure_view(const es_array *array, const measure_layout *layout, int64_t head);
+
+/*! measure_scan() : every number that is used; those of others of a batch are nobody's business.
+ *  @return : ES_E_NONFINITE (measure.finite), naming file, head, row and column. */
+es_status measure_scan(const es_array *array, const measure_layout *layout, const char *path,
+                       es_error *err);
+
+/*! measure_stop() : did somebody ask to stop? */
+bool measure_stop(const es_exec *exec);
+
+/*! measure_inspect() : look at the headers of the files: shapes that fit together, grids, and
+ *  s->cost. Loads nothing. measure_load() : load them. @return : ES_E_NONFINITE, naming file, head,
+ *  row and column. */
+es_status measure_inspect(es_job *job, es_error *err);
+es_status measure_load(es_job *job, es_error *err);
+
+/*! measure_head() : a cell: (S, P) rows of s->numbers. */
+es_status measure_head(es_job *job, int64_t head, const es_exec *exec, double *out, es_error *err);
+
+/*! measure_bars() : *bars (S, P, m, MEASURE_BARS) of a head in `scratch`, NULL unless asked for;
+ * what they come to is put into the cell. */
+es_status measure_bars(const measure_state *s, const es_attend_out *ours, es_arena *scratch,
+                       double *cell, double **bars, es_error *err);
+
+/*! measure_stop_only() : progress that only asks whether to stop: `user` is the es_exec whose
+ *  progress is asked. For work inside a step that is one of many. */
+bool measure_stop_only(void *user, double done, double total);
+
+/*! measure_check_plan() : how many queries per head will be computed again (s->checked_rows), and
+ *  the memory it takes. */
+void measure_check_plan(measure_state *s, size_t *bytes);
+
+/*! measure_worse() : the larger of two errors, NaN if one is. */
+double measure_worse(double a, double b);
+
+/*! measure_ulps_of() : the number format of their file, whose units in the last place are counted.
+ */
+const char *measure_ulps_of(const measure_state *s);
+
+/*! measure_horizon_plan() : decide whether horizons are computed: they must not take longer than
+ *  attention, of `attention` operations, unless that is a matter of a second. Adds to s->cost, or
+ *  sets s->horizon_reason. @return : their operations, all heads. */
+double measure_horizon_plan(measure_state *s, double attention);
+
+/*! measure_horizon_tokens() : reach and trace of the tokens into s. measure_horizon_of() : the
+ *  horizon of a head; `reason` says why there is none, "" otherwise. @return : ES_OK, whatever they
+ *  had to leave out; ES_E_INTERRUPTED. */
+es_status measure_horizon_tokens(es_job *job);
+es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
+                             measure_horizon *out, char reason[MEASURE_REASON]);
+
+/*! Files: whether they may be written, memory they take, making it, the results of a head, writing.
+ *  Heads that a run file already had are computed again by the last: it holds no outputs. */
+es_status measure_files_check(const es_job *job, es_error *err);
+double measure_files_bytes(const measure_state *s);
+es_status measure_files_start(measure_state *s, es_error *err);
+void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
+                        const double *bars);
+es_status measure_files_finish(es_job *job, es_error *err);
+
+es_status measure_summarise(es_job *job, es_answer *answer, es_error *err);
+
+#endif

@@ -1,0 +1,142 @@
+/* policies.c : which keys a head should keep when it may keep an eighth of them: the exact
+ * errors of the policies that `sparse` compares (THEORY 13). */
+#include "experiments/probe/inside.h"
+
+#include <math.h>
+
+#include <esscher/policy_risk.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+
+enum { POLICIES = ES_PROBE_POLICIES, ASKED = ES_PROBE_POLICY_QUERIES };
+
+#define TOLERANCE 1e-3 /* of a mean square error: far below what 16 queries scatter by */
+
+const char *es_probe_policy_name(int64_t at)
+{
+    static const char *const names[POLICIES] = {"random", "top", "top-random"};
+    return at >= 0 && at < POLICIES ? names[at] : NULL;
+}
+
+typedef struct context {
+    const es_probe *probe;
+    int64_t n, queries, head;
+    int64_t *rows;                       /* (n) of the pool */
+    float *x, *keys, *values;            /* (n, H), (n, Q), (n, Q) */
+    double squares[ASKED][POLICIES + 1]; /* mean square errors of the head's queries; spread2 */
+} context;
+
+static es_status draw_context(context *c, es_error *err)
+{
+    const es_probe *p = c->probe;
+    const int64_t H = p->weights.hidden, Q = p->weights.all;
+    es_mem_limit *budget = p->exec.budget;
+    ES_TRY(es_mem_array(budget, c->n, 1, sizeof *c->rows, "rows of keys", (void **)&c->rows, err));
+    ES_TRY(es_mem_array(budget, c->n, H + 2 * Q, sizeof *c->x, "keys", (void **)&c->x, err));
+    c->keys = c->x + c->n * H;
+    c->values = c->keys + c->n * Q;
+    ES_TRY(es_probe_key_rows(&p->spec, p->pool.tokens, p->layer, c->n, c->rows, err));
+    ES_TRY(es_pool_gather(p->spec.pool, p->layer, c->rows, c->n, c->x, err));
+    ES_TRY(es_probe_project(&p->exec, c->x, c->n, p->weights.wk, NULL, Q, H, c->keys, err));
+    return es_probe_project(&p->exec, c->x, c->n, p->weights.wv, NULL, Q, H, c->values, err);
+}
+
+/* Fills out (POLICIES) with the mean square errors of one query whose scores are known. */
+static es_status risks_of(const es_risk_query *query, const double *scores, es_mem_limit *budget,
+                          double *out, es_error *err)
+{
+    const es_policy_query asked = {.n = query->n, .position = -1, .scores = scores};
+    es_choice choice = {.budget = budget};
+    es_status status = ES_OK;
+    for (int64_t i = 0; i < POLICIES && status == ES_OK; i++) {
+        es_policy_spec spec;
+        es_policy_risk risk;
+        es_policy_spec_init(&spec, es_policy_find(es_probe_policy_name(i)));
+        spec.keys = query->n / ES_PROBE_POLICY_SHARE;
+        status = es_policy_choose(&spec, &asked, budget, &choice, err);
+        if (status == ES_OK)
+            status = es_policy_risk_near(query, &choice, TOLERANCE, budget, &risk, err);
+        if (status == ES_OK)
+            out[i] = risk.square.val;
+    }
+    es_choice_free(&choice);
+    return status;
+}
+
+/* Query i of the head under way. */
+static es_status ask_query(void *user, int64_t i, int thread, es_error *err)
+{
+    context *c = user;
+    const es_probe *p = c->probe;
+    const int64_t Q = p->weights.all, k = p->weights.width;
+    const float *q = p->q + i * Q + c->head * k;
+    es_view values = es_view_f32(c->values + c->head * k, c->n, k);
+    es_mem_limit *budget = p->exec.budget;
+    es_risk_query query = {0};
+    double *scores;
+    (void)thread;
+    values.row_stride = Q * (int64_t)sizeof(float);
+    ES_TRY(es_mem_array(budget, c->n, 1, sizeof *scores, "scores", (void **)&scores, err));
+    for (int64_t j = 0; j < c->n; j++) {
+        const float *key = c->keys + j * Q + c->head * k;
+        for (int64_t l = 0; l < k; l++)
+            scores[j] += (double)q[l] * (double)key[l] / sqrt((double)k);
+    }
+    es_status status = es_risk_query_new(scores, c->n, &values, budget, &query, err);
+    if (status == ES_OK)
+        status = risks_of(&query, scores, budget, c->squares[i], err);
+    c->squares[i][POLICIES] = query.spread2;
+    es_risk_query_free(&query, budget);
+    es_mem_free(budget, scores);
+    return status;
+}
+
+/* Means over queries; how far each policy is behind the best, by differences query by query. */
+static void compare(const context *c, es_probe_policies *out)
+{
+    const double count = (double)c->queries;
+    double mean[POLICIES + 1] = {0};
+    for (int64_t i = 0; i < c->queries; i++)
+        for (int64_t j = 0; j <= POLICIES; j++)
+            mean[j] += c->squares[i][j] / count;
+    for (int64_t j = 1; j < POLICIES; j++)
+        if (mean[j] < mean[out->best])
+            out->best = j;
+    for (int64_t j = 0; j < POLICIES; j++) {
+        const double behind = mean[j] - mean[out->best];
+        double scatter = 0.0;
+        for (int64_t i = 0; i < c->queries; i++)
+            scatter += pow(c->squares[i][j] - c->squares[i][out->best] - behind, 2.0);
+        out->error[j] = sqrt(mean[j] / mean[POLICIES]);
+        out->behind[j] = behind / mean[POLICIES];
+        out->behind_se[j] = sqrt(scatter / (count * (count - 1.0))) / mean[POLICIES];
+    }
+}
+
+es_status es_probe_policies_of(const es_probe *probe, es_probe_policies *out, es_error *err)
+{
+    const int64_t largest = probe->spec.sizes[probe->spec.n_sizes - 1];
+    const int64_t tokens = probe->pool.tokens < largest ? probe->pool.tokens : largest;
+    context c = {.probe = probe,
+                 .n = tokens < ES_PROBE_POLICY_TOKENS ? tokens : ES_PROBE_POLICY_TOKENS,
+                 .queries = probe->queries < ASKED ? probe->queries : ASKED};
+    const bool enough = c.n >= 2 * ES_PROBE_POLICY_SHARE && c.queries > 1;
+    const es_exec quiet = es_lab_quiet(&probe->exec);
+    es_status status = enough ? draw_context(&c, err) : ES_OK;
+    for (c.head = 0; c.head < probe->weights.heads && status == ES_OK; c.head++) {
+        out[c.head] = (es_probe_policies){.best = 0};
+        if (!enough)
+            continue;
+        out[c.head].n = c.n;
+        out[c.head].keys = c.n / ES_PROBE_POLICY_SHARE;
+        out[c.head].queries = c.queries;
+        status = es_parallel_run(&quiet, c.queries, ask_query, &c, err);
+        if (status == ES_OK)
+            compare(&c, &out[c.head]);
+    }
+    es_mem_free(probe->exec.budget, c.x);
+    es_mem_free(probe->exec.budget, c.rows);
+    return status;
+}

@@ -1,0 +1,149 @@
+/* position_findings.c : what the heads of a causal model do as their context grows, in sentences.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "experiments/kit/answer_kit.h"
+#include "experiments/probe/question.h"
+
+typedef struct summary_ctx {
+    const probe_state *s;
+    const probe_positions *p;
+    const probe_position_facts *f;
+    es_answer *answer;
+} summary_ctx;
+
+static const char *counted(const summary_ctx *t)
+{
+    return t->s->pools.n_domains > 1 ? "pairs of a head and a domain" : "heads";
+}
+
+static int64_t rows_of(const summary_ctx *t) { return es_table_rows(t->f->heads); }
+
+/* Do the queries with the longest contexts see the first keys? */
+static bool sees_first(const summary_ctx *t) { return t->p->grid.seen == t->p->spec.length; }
+
+/* ---- what heads do ---- */
+
+static void tell_places(const summary_ctx *t)
+{
+    const es_positions_grid *g = &t->p->grid;
+    double of[PROBE_HEAD_PLACES];
+    for (int place = 0; place < PROBE_HEAD_PLACES; place++)
+        of[place] = es_table_get(t->f->places, place, "heads");
+    es_answer_add_finding(
+        t->answer,
+        "Of %lld %s, %.0f %s near: the last %d keys%s give their outputs within %.3g "
+        "standard deviations, at %lld to %lld keys. %.0f %s far (off by %.3g or more), "
+        "%.0f between, %.0f undecided (95 %% intervals over %lld blocks).",
+        (long long)rows_of(t), counted(t), of[PROBE_NEAR], of[PROBE_NEAR] == 1.0 ? "is" : "are",
+        ES_POSITIONS_LOCAL, sees_first(t) ? " and the first 4" : "", PROBE_NEAR_BELOW,
+        (long long)(g->bins > 1 ? g->to[g->bins - 2] + 1 : 1), (long long)g->to[g->bins - 1],
+        of[PROBE_FAR], of[PROBE_FAR] == 1.0 ? "is" : "are", PROBE_FAR_FROM, of[PROBE_BETWEEN],
+        of[PROBE_NO_PLACE], (long long)t->p->blocks);
+}
+
+/* A share of queries; a few of thousands are no number worth its digits. */
+static void say_share(es_measured x, char out[ES_SAY_ROOM])
+{
+    if (x.value < 0.0005)
+        snprintf(out, ES_SAY_ROOM, "fewer than 0.001");
+    else
+        es_say_number(x.value, x.se, out);
+}
+
+/* Weight on one key may be retrieval; weight on a sink is none. */
+static void tell_sinks(const summary_ctx *t)
+{
+    char mass[ES_SAY_ROOM], single[ES_SAY_ROOM], sink[ES_SAY_ROOM];
+    es_say_number(t->f->sink_mass.value, t->f->sink_mass.se, mass);
+    say_share(t->f->single_key, single);
+    say_share(t->f->rests_on_sink, sink);
+    if (sees_first(t))
+        es_answer_add_finding(
+            t->answer,
+            "Sink mass (weight on the first 4 keys) is %s, mean over heads. In %s of "
+            "queries one other key holds most of the weight (ESS < 2); %s rest on one "
+            "of the first 4.",
+            mass, single, sink);
+    else
+        es_answer_add_finding(
+            t->answer,
+            "One key holds most of the weight (ESS < 2) in %s of queries, mean over "
+            "heads.",
+            single);
+}
+
+static int64_t count_growth(const summary_ctx *t, probe_growth growth)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows_of(t); i++)
+        count += strcmp(es_table_get_text(t->f->heads, i, "grows"), probe_growth_name(growth)) == 0;
+    return count;
+}
+
+/* A window that grows with n costs the model nothing by itself. */
+static void tell_windows(const summary_ctx *t)
+{
+    char share[ES_SAY_ROOM];
+    es_answer_add_finding(
+        t->answer,
+        "The window needed for an error of %.3g is %s of these keys in the median head; it grows "
+        "with n in %lld of %lld and saturates in %lld. Whether that matters to the model's loss: "
+        "esscher loss --window %d.",
+        t->p->error, es_say_number(t->f->window_share.value, t->f->window_share.se, share),
+        (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t),
+        (long long)count_growth(t, PROBE_SATURATED), ES_POSITIONS_LOCAL);
+}
+
+/* ---- what should not be believed ---- */
+
+/* Twice what errors that fall like 1/w^(1/2) would give. */
+#define PLATEAU 5.0
+
+static void caution_plateaus(const summary_ctx *t)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows_of(t); i++)
+        count += es_table_get(t->f->heads, i, "sensitivity") > PLATEAU;
+    if (count)
+        es_answer_add_finding(
+            t->answer,
+            "Caution: the effective context of %lld of %lld %s depends strongly on "
+            "--error %.3g: over a wide range of windows their error hardly falls.",
+            (long long)count, (long long)rows_of(t), counted(t), t->p->error);
+}
+
+static void caution(const summary_ctx *t)
+{
+    caution_plateaus(t);
+    if (t->s->pools.config->head_norms)
+        es_answer_add_finding(
+            t->answer, "Caution: heads of this model normalise their queries and keys: there is "
+                       "no matrix A, so --look limit refuses it.");
+    if (t->p->blocks < 4)
+        es_answer_add_finding(
+            t->answer,
+            "Caution: %lld block%s of %lld tokens: %s. Take more text (--pool) or shorter blocks "
+            "(--block).",
+            (long long)t->p->blocks, t->p->blocks > 1 ? "s" : "", (long long)t->p->spec.length,
+            t->p->blocks > 1 ? "standard errors over so few are rough"
+                             : "there are no standard errors, and no head can be classified");
+    if (t->p->spec.length < 4 * ES_POSITIONS_LOCAL)
+        es_answer_add_finding(
+            t->answer,
+            "Caution: blocks of %lld tokens are hardly longer than the last %d keys: "
+            "there is little else to need. Take longer blocks (--block).",
+            (long long)t->p->spec.length, ES_POSITIONS_LOCAL);
+}
+
+void probe_positions_tell(const es_job *job, const probe_position_facts *facts, es_answer *answer)
+{
+    const probe_state *s = job->state;
+    const summary_ctx t = {.s = s, .p = &s->positions, .f = facts, .answer = answer};
+    tell_places(&t);
+    tell_sinks(&t);
+    tell_windows(&t);
+    caution(&t);
+}

@@ -1,0 +1,71 @@
+/* inside.h : the parts of the regimes experiment.
+ *
+ *     regimes/cells.c        what is asked, units of work; averages and tests over the replicates
+ *     regimes/output.c outputs of attention: their mean and fluctuations along directions
+ *     regimes/draw.c   one replicate: the nearest keys in order, all keys, the critical limit
+ */
+#ifndef ES_EXPERIMENTS_REGIMES_INSIDE_H
+#define ES_EXPERIMENTS_REGIMES_INSIDE_H
+
+#include <esscher/random.h>
+
+#include "experiments/regimes/regimes.h"
+#include "tokens/cap.h"
+#include "tokens/tokens.h"
+
+/* ---- the sum over keys beyond a distance ---- */
+
+/* X = exp(-beta (T - t)), Y = beta (T - t) given T > t: E X, E XY, E X^2, ... and E X^2 r^2. */
+typedef struct es_bulk_moments {
+    double x, xy, xx, xxy, xxyy, xxx, xxxy, xxxx, xxr;
+} es_bulk_moments;
+
+typedef struct es_bulk {
+    const es_cap *cap;
+    double beta;
+    es_bulk_moments *at; /* (cap->count) given y > y_j */
+    es_mem_limit *budget;
+} es_bulk;
+
+es_status es_bulk_make(const es_cap *cap, double beta, es_mem_limit *budget, es_bulk *out,
+                       es_error *err);
+void es_bulk_free(es_bulk *bulk);
+
+/* ---- one replicate ---- */
+
+typedef struct es_nearest_job {
+    es_cap cap;
+    es_bulk bulk;
+    uint64_t seed;
+    int64_t n, ordered; /* keys that are not planted; how many of them at most in order */
+    double beta;
+    bool planted, turned; /* turned: directions are not uniform, so tangential parts stay unknown */
+    int64_t tangents;     /* dim - 1 */
+    int64_t directions;   /* keys whose direction is drawn */
+} es_nearest_job;
+
+/*! es_nearest_draw() : scratch (2 tangents). */
+es_status es_nearest_draw(const es_nearest_job *job, int64_t replicate, double *scratch,
+                          es_regimes_draw *out, es_error *err);
+
+typedef struct es_brute {
+    uint64_t seed;
+    int64_t n, dim;
+    double beta;
+    bool planted;
+    const es_keys *keys;
+    const es_sampler *sampler; /* of the keys' law; NULL: points, or a vanishing density */
+    const es_view *points;
+    const double *query; /* (dim) of norm 1, or NULL */
+    double *outputs;     /* (replicates, dim), or NULL */
+} es_brute;
+
+/*! es_brute_scratch() : doubles that a replicate works in. */
+int64_t es_brute_scratch(int64_t dim);
+es_status es_brute_draw(const es_brute *job, int64_t replicate, double *scratch,
+                        es_regimes_draw *out, es_error *err);
+
+/*! es_unit_vector() : x (dim) scaled to norm 1 without overflow. False if it is 0. */
+bool es_unit_vector(double *x, int64_t dim);
+
+#endif

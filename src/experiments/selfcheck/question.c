@@ -1,0 +1,470 @@
+/* question.c : how often the program's intervals hold the truth, its p-values are small by
+ * chance, and its verdicts are wrong. A cell is one setting at one seed. */
+#include "experiments/selfcheck/question.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "driver/job.h"
+#include "experiments/kit/answer_kit.h"
+#include "stats/fit.h"
+#include "stats/special.h"
+#include "table/table.h"
+
+static const char *const efforts[] = {"quick", "full", NULL};
+
+#define FIELD(member) .field = offsetof(selfcheck_params, member)
+static const es_param params[] = {
+    {"effort", 0, ES_PARAM_CHOICE, "HOW", "quick: 40 seeds; full: 400", FIELD(effort),
+     .choices = efforts, .default_value = "quick"},
+    {"trials", 0, ES_PARAM_WHOLE, "N", "seeds", FIELD(trials), .min = 4, .max = 1e6,
+     .default_note = "40 or 400, by --effort"},
+    {"only", 0, ES_PARAM_TEXT, "NAME", "only settings whose name begins so", FIELD(only)},
+    ES_POOL_PARAMS(selfcheck_params, pool),
+    {0}};
+
+/* ---- one setting at one seed ---- */
+
+enum { VALUE, LOW, HIGH, COLUMNS };
+static const char *const cell_columns[COLUMNS] = {"value", "low", "high"};
+enum { ROWS = ES_FIGURES * ES_FIGURE_ROWS };
+
+static uint64_t seed_of(const es_job *job, int64_t trial)
+{
+    return job->seed * 1000003u + (uint64_t)trial + 1u;
+}
+
+/* "name=value name=value", with the folder for @ and the model for %. */
+static es_status set_params(const char *given, const char *folder, const char *model, es_params *to,
+                            es_error *err)
+{
+    char words[512], value[4200], *rest = words;
+    snprintf(words, sizeof words, "%s", given);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(word, '=');
+        if (!equals) {
+            ES_TRY(es_params_set(to, word, NULL, err));
+            continue;
+        }
+        *equals = '\0';
+        const char *stands = equals[1] == '@' ? folder : equals[1] == '%' ? model : NULL;
+        snprintf(value, sizeof value, "%s%s", stands ? stands : "", equals + (stands ? 2 : 1));
+        ES_TRY(es_params_set(to, word, value, err));
+    }
+    return ES_OK;
+}
+
+/* Interval of a row: as printed, or from its standard error. */
+static void take_row(const es_table *t, int64_t row, const es_figure *f, double *out)
+{
+    char key[ES_KEY_ROOM];
+    const double value = es_table_get(t, row, f->key);
+    const double exact = f->exact ? es_table_get(t, row, f->exact) : f->truth;
+    out[VALUE] =
+        f->kind == ES_FIGURE_INTERVAL || f->kind == ES_FIGURE_ERROR ? value - exact : value;
+    if (f->kind == ES_FIGURE_INTERVAL) {
+        out[LOW] = es_table_get(t, row, f->low ? f->low : es_key(key, f->key, "_ci.0")) - value;
+        out[HIGH] = es_table_get(t, row, f->high ? f->high : es_key(key, f->key, "_ci.1")) - value;
+    } else if (f->kind == ES_FIGURE_ERROR) {
+        const double own = es_table_get(t, row, f->se ? f->se : es_key(key, f->key, "_se"));
+        const double se = hypot(own, f->exact_se ? es_table_get(t, row, f->exact_se) : 0.0);
+        out[HIGH] = se * (f->freedom > 0.0 ? es_student_quantile(f->freedom, 0.025) : ES_SIGMAS_95);
+        out[LOW] = -out[HIGH];
+    } else if (f->kind == ES_FIGURE_VERDICT) {
+        const char *text = es_table_get_text(t, row, f->key);
+        out[VALUE] = text && strcmp(text, f->wrong) == 0;
+    }
+}
+
+static es_status take_figures(const es_setting *s, const es_answer *a, double *out, es_error *err)
+{
+    for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++)
+        out[i] = (double)NAN;
+    for (int f = 0; f < ES_FIGURES && s->figures[f].kind; f++) {
+        const es_figure *figure = &s->figures[f];
+        const es_table *t = es_answer_find(a, figure->table);
+        es_table_column column;
+        if (!t || !es_table_find(t, figure->key, &column))
+            return es_fail(err, ES_E_ARGUMENT, "selfcheck.figure", "the list of settings is wrong",
+                           "%s has no column %s of %s", s->study, figure->key, figure->table);
+        double *to = out + (int64_t)f * ES_FIGURE_ROWS * COLUMNS;
+        const bool all = figure->kind == ES_FIGURE_VERDICT;
+        for (int64_t row = 0; row < es_table_rows(t); row++) {
+            double numbers[COLUMNS] = {(double)NAN, (double)NAN, (double)NAN};
+            if (figure->row && row + 1 != figure->row)
+                continue;
+            take_row(t, row, figure, numbers);
+            if (all) /* one wrong word among all rows is a wrong answer */
+                to[VALUE] = fmax(isnan(to[VALUE]) ? 0.0 : to[VALUE], numbers[VALUE]);
+            else if (row < ES_FIGURE_ROWS)
+                memcpy(to + row * COLUMNS, numbers, sizeof numbers);
+        }
+    }
+    return ES_OK;
+}
+
+static es_status ask(const es_job *job, const es_setting *s, const char *folder, uint64_t seed,
+                     const es_exec *exec, double *out, es_error *err)
+{
+    const selfcheck_params *p = job->params;
+    const es_study *study = es_study_find(s->study);
+    const es_study_opts opts = {.seed = seed, .exec = {.threads = 1, .isa = exec->isa}};
+    es_params *own = NULL;
+    es_answer *answer = NULL;
+    ES_TRY(es_params_new(study->params, study->size, &own, err));
+    es_status status = set_params(s->given, folder, p->pool.model, own, err);
+    if (status == ES_OK)
+        status = es_study_run(study, own, &opts, &answer, err);
+    if (status == ES_OK)
+        status = take_figures(s, answer, out, err);
+    es_answer_free(answer);
+    es_params_free(own);
+    return status;
+}
+
+static void remove_folder(const char *folder)
+{
+    static const char *const names[] = {"a.npy", "b.npy", "a.csv", "a.txt", "b.txt"};
+    char path[4200];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                           es_error *err)
+{
+    const selfcheck_state *state = job->state;
+    const es_setting *s = &es_settings[state->settings[cell / state->trials]];
+    const uint64_t seed = seed_of(job, cell % state->trials);
+    const char *wanted = getenv("TMPDIR"), *base = wanted && *wanted ? wanted : "/tmp";
+    char folder[4100] = "";
+    es_status status = ES_OK;
+    if (s->input) {
+        snprintf(folder, sizeof folder, "%s/esscher-selfcheck-XXXXXX", base);
+        if (!mkdtemp(folder))
+            return es_fail(err, ES_E_IO, "selfcheck.folder", "set TMPDIR",
+                           "no temporary folder can be made in %s", base);
+        status = s->input(job, folder, seed, err);
+    }
+    if (status == ES_OK)
+        status = s->direct ? s->direct(job, s, cell % state->trials, seed, exec, out, err)
+                           : ask(job, s, folder, seed, exec, out, err);
+    if (folder[0])
+        remove_folder(folder);
+    return status;
+}
+
+/* ---- what is asked ---- */
+
+/* Only rates of heads take a pool of hidden states, and only losses take those of a text. */
+static bool wants(const selfcheck_state *s, es_setting_direct direct)
+{
+    for (int64_t i = 0; i < s->count; i++)
+        if (es_settings[s->settings[i]].direct == direct)
+            return true;
+    return false;
+}
+
+static es_status is_decoder(const char *model, bool *out, es_error *err)
+{
+    char path[4096];
+    es_model_config config;
+    *out = false;
+    if (!model)
+        return ES_OK;
+    ES_TRY(es_model_locate(model, path, sizeof path, err));
+    ES_TRY(es_model_config_load(path, &config, err));
+    *out = config.causal;
+    return ES_OK;
+}
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    selfcheck_params *p = job->params;
+    selfcheck_state *s = job->state;
+    s->layer.pools.scratch.fd = -1;
+    bool decoder;
+    ES_TRY(is_decoder(p->pool.model, &decoder, err));
+    s->trials = p->trials ? p->trials : p->effort ? 400 : 40;
+    ES_TRY(es_job_array(job, es_settings_count, 1, sizeof *s->settings, &s->settings, err));
+    for (int64_t i = 0; i < es_settings_count; i++)
+        if ((!p->only || strncmp(es_settings[i].name, p->only, strlen(p->only)) == 0) &&
+            (p->pool.model || !es_settings[i].needs_model) &&
+            (decoder || !es_settings[i].needs_decoder))
+            s->settings[s->count++] = i;
+    if (s->count == 0)
+        return es_refuse(err, "selfcheck.only", "esscher selfcheck shows all names",
+                         "no setting has a name that begins with %s", p->only);
+    return wants(s, es_direct_rates) ? es_pools_open(job, &p->pool, &s->layer.pools, err) : ES_OK;
+}
+
+static es_status begin(es_job *job, es_error *err)
+{
+    selfcheck_state *s = job->state;
+    if (s->layer.pools.model)
+        ES_TRY(es_checked_layer_open(job, &s->layer, err));
+    if (wants(s, es_direct_losses))
+        ES_TRY(es_checked_text_read(job, &s->text, err));
+    return es_job_stage(job,
+                        &(es_stage){"trial", .phase = "asking again and again", .noun = "trials",
+                                    .cells = s->count * s->trials, .rows = ROWS, .cols = COLUMNS,
+                                    .columns = cell_columns, .one_thread_per_cell = true,
+                                    .flops = 2e9, /* of some hundred milliseconds */
+                                    .run = run_trial},
+                        err);
+}
+
+/* ---- how often it was right ---- */
+
+static const es_column check_columns[] = {
+    {"setting", "setting", "", ES_FORMAT_TEXT},
+    {"figure", "figure", "", ES_FORMAT_TEXT, "column of the study's answer"},
+    {"kind", "what", "", ES_FORMAT_TEXT,
+     "interval: 95 %, as printed; error: 95 % by Student's t from the standard error; p: of a "
+     "statement that is true; verdict: one that is wrong"},
+    {"seeds", "seeds", "", ES_FORMAT_COUNT},
+    {"rows", "rows", "", ES_FORMAT_COUNT, "rows of the answer that have this figure"},
+    {"nominal", "should be", "share", ES_FORMAT_SHORT,
+     "how often the interval holds the truth, p is below .05, the verdict is wrong (at most)"},
+    {"found", "is", "share", ES_FORMAT_REAL, "how often it was", .error = "found_se"},
+    {"uniform_p", "p of uniform", "", ES_FORMAT_SHORT,
+     "of p-values over seeds (first row), test of Kolmogorov and Smirnov"},
+    {"within", "verdict", "", ES_FORMAT_TEXT,
+     "off: by more than four standard errors and two points of a hundred; never said: no answer "
+     "had "
+     "it"},
+    {0}};
+static const es_table_spec check_table = {
+    "checks", check_columns,
+    ES_VIEW("How far the program's own errors can be trusted",
+            "setting figure kind nominal found within rows uniform_p",
+            "Errors are binomial, and from the scatter between seeds where an answer has several "
+            "rows."),
+    .keys = "setting figure"};
+
+static const es_column setting_columns[] = {
+    {"setting", "setting", "", ES_FORMAT_TEXT},
+    {"study", "study", "", ES_FORMAT_TEXT},
+    {"about", "what is asked", "", ES_FORMAT_TEXT},
+    {"given", "parameters", "", ES_FORMAT_TEXT, "of the study; @: a folder of inputs made up here"},
+    {0}};
+static const es_table_spec setting_table = {
+    "settings", setting_columns, ES_VIEW("Settings", .only_with_full = true), .keys = "setting"};
+
+/* One figure of one setting over all seeds. */
+typedef struct tally {
+    const es_setting *setting;
+    const es_figure *figure;
+    int64_t seeds, rows;
+    double nominal, found, se, uniform_p;
+    bool off;
+} tally;
+
+static const double *numbers_of(const es_job *job, int64_t which, int figure, int64_t trial)
+{
+    const selfcheck_state *s = job->state;
+    return es_job_cell(job, 0, which * s->trials + trial) +
+           (int64_t)figure * ES_FIGURE_ROWS * COLUMNS;
+}
+
+static double mean_value(const es_job *job, int64_t which, int figure, int64_t row)
+{
+    const selfcheck_state *s = job->state;
+    double sum = 0.0, count = 0.0;
+    for (int64_t t = 0; t < s->trials; t++) {
+        const double x = numbers_of(job, which, figure, t)[row * COLUMNS + VALUE];
+        sum += isnan(x) ? 0.0 : x;
+        count += !isnan(x);
+    }
+    return sum / count;
+}
+
+/* The setting that a figure takes its truth from: itself, if that is not among those asked. */
+static int64_t truth_from(const es_job *job, int64_t which, const es_figure *f)
+{
+    const selfcheck_state *s = job->state;
+    for (int64_t i = 0; i < s->count; i++)
+        if (strcmp(es_settings[s->settings[i]].name, f->like) == 0)
+            return i;
+    return which;
+}
+
+double es_figure_outcome(const es_figure *figure, const double answer[3], double truth)
+{
+    const double value = answer[VALUE];
+    if (isnan(value))
+        return (double)NAN;
+    if (figure->kind == ES_FIGURE_P)
+        return value < 0.05;
+    if (figure->kind == ES_FIGURE_VERDICT)
+        return value;
+    return value + answer[LOW] <= truth && truth <= value + answer[HIGH];
+}
+
+bool es_figure_off(es_figure_kind kind, double nominal, double found, double se)
+{
+    const double apart = kind == ES_FIGURE_VERDICT ? found - nominal : fabs(found - nominal);
+    return isnan(found) || (apart > 4.0 * se && apart > 0.02);
+}
+
+static double uniformity(const es_job *job, int64_t which, int figure, double *room)
+{
+    const selfcheck_state *s = job->state;
+    int64_t count = 0;
+    for (int64_t t = 0; t < s->trials; t++) {
+        const double p = numbers_of(job, which, figure, t)[VALUE];
+        if (p > 0.0 && p < 1.0) /* as a normal deviate, which is what the test is of */
+            room[count++] = (p < 0.5 ? 1.0 : -1.0) * es_normal_tail_quantile(log(fmin(p, 1.0 - p)));
+    }
+    return count >= 20 ? es_ks_normal(room, count).p : (double)NAN;
+}
+
+static void count(const es_job *job, int64_t which, int figure, double *room, tally *out)
+{
+    const selfcheck_state *s = job->state;
+    const es_figure *f = out->figure;
+    const bool pooled = f->like != NULL;
+    double truths[ES_FIGURE_ROWS] = {0}, sum = 0.0, squares = 0.0;
+    for (int64_t r = 0; pooled && r < ES_FIGURE_ROWS; r++)
+        truths[r] = mean_value(job, truth_from(job, which, f), figure, r);
+    for (int64_t t = 0; t < s->trials; t++) {
+        const double *n = numbers_of(job, which, figure, t);
+        double right = 0.0, rows = 0.0;
+        for (int64_t r = 0; r < ES_FIGURE_ROWS; r++) {
+            const double one = es_figure_outcome(f, n + r * COLUMNS, truths[r]);
+            right += isnan(one) ? 0.0 : one;
+            rows += !isnan(one);
+        }
+        if (rows == 0.0)
+            continue;
+        out->seeds++;
+        out->rows = (int64_t)fmax((double)out->rows, rows);
+        sum += right / rows;
+        squares += right / rows * (right / rows);
+    }
+    const double seeds = (double)out->seeds, p = out->nominal;
+    out->found = sum / seeds;
+    out->se = sqrt(fmax((squares / seeds - out->found * out->found) / (seeds - 1.0),
+                        p * (1.0 - p) / (seeds * (double)out->rows)));
+    out->uniform_p = f->kind == ES_FIGURE_P ? uniformity(job, which, figure, room) : (double)NAN;
+    out->off = es_figure_off(f->kind, p, out->found, out->se);
+}
+
+static void put(es_table *t, const tally *c)
+{
+    static const char *const kinds[] = {"", "interval", "error", "p", "verdict"};
+    const int64_t row = es_table_row(t);
+    es_table_text(t, row, "setting", c->setting->name);
+    es_table_text(t, row, "figure", c->figure->name ? c->figure->name : c->figure->key);
+    es_table_text(t, row, "kind", kinds[c->figure->kind]);
+    es_table_count(t, row, "seeds", c->seeds);
+    es_table_count(t, row, "rows", c->rows);
+    es_put(t, row, {"nominal", c->nominal}, {"found", c->found}, {"found_se", c->se},
+           {"uniform_p", c->uniform_p});
+    es_table_text(t, row, "within", !c->seeds ? "never said" : c->off ? "off" : "within");
+}
+
+/* Which ones are off, wherever their rows stand: a table is not read to its end. */
+static void tell_off(const es_table *t, es_answer *answer)
+{
+    char found[ES_SAY_ROOM];
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        if (strcmp(es_table_get_text(t, i, "within"), "off") == 0)
+            es_answer_add_finding(
+                answer, "Off: %s of %s, whose %s has a share of %s instead of %.2f.",
+                es_table_get_text(t, i, "figure"), es_table_get_text(t, i, "setting"),
+                es_table_get_text(t, i, "kind"),
+                es_say_number(es_table_get(t, i, "found"), es_table_get(t, i, "found_se"), found),
+                es_table_get(t, i, "nominal"));
+}
+
+static void put_settings(const selfcheck_state *s, es_answer *answer)
+{
+    es_table *t = es_answer_table(answer, &setting_table);
+    for (int64_t i = 0; i < s->count; i++) {
+        const es_setting *setting = &es_settings[s->settings[i]];
+        const int64_t row = es_table_row(t);
+        es_table_text(t, row, "setting", setting->name);
+        es_table_text(t, row, "study", setting->study);
+        es_table_text(t, row, "about", setting->about);
+        es_table_text(t, row, "given", setting->given ? setting->given : "");
+    }
+}
+
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const selfcheck_state *s = job->state;
+    es_table *t = es_answer_table(answer, &check_table);
+    long long all = 0, off = 0;
+    double *room, least = 1.0, most = 0.0;
+    ES_TRY(es_job_array(job, s->trials, 1, sizeof *room, &room, err));
+    for (int64_t i = 0; i < s->count; i++) {
+        const es_setting *setting = &es_settings[s->settings[i]];
+        for (int f = 0; f < ES_FIGURES && setting->figures[f].kind; f++) {
+            const es_figure *figure = &setting->figures[f];
+            const bool holds = figure->kind <= ES_FIGURE_ERROR;
+            tally c = {setting, figure, .nominal = holds ? 0.95 : 0.05};
+            count(job, i, f, room, &c);
+            put(t, &c);
+            all++;
+            off += c.off;
+            least = holds ? fmin(least, c.found) : least;
+            most = holds ? fmax(most, c.found) : most;
+        }
+    }
+    put_settings(s, answer);
+    es_answer_count(answer, "seeds", s->trials);
+    es_answer_count(answer, "off", off);
+    if (off)
+        es_answer_fail_check(answer);
+    es_answer_add_finding(
+        answer,
+        "Of %lld kinds of intervals, p-values and verdicts, asked with %lld seeds each, "
+        "%lld %s off by more than four standard errors and two points; intervals of "
+        "95 %% held the truth %.1f to %.1f %% of the time.",
+        all, (long long)s->trials, off, off == 1 ? "is" : "are", 100.0 * least, 100.0 * most);
+    tell_off(t, answer);
+    return ES_OK;
+}
+
+static void close_study(es_job *job)
+{
+    selfcheck_state *s = job->state;
+    es_checked_layer_close(&s->layer);
+}
+
+static const char *const examples[] = {"esscher selfcheck",
+                                       "esscher selfcheck --effort full --out selfcheck.run",
+                                       "esscher selfcheck --only converge", NULL};
+
+const es_study es_study_selfcheck = {
+    "selfcheck",
+    .summary = "how often intervals, p-values and verdicts of this program are right",
+    .usage = "[options]",
+    .about =
+        "Runs the other studies again and again, with another seed each time, where the truth "
+        "is known, and counts: how often a 95 % interval holds it, how often a p-value is "
+        "below .05 although what it tests is true, how often a verdict is wrong. Exit code 1 "
+        "if one is off by more than four standard errors and two points of a hundred.\n\n"
+        "With --model and --text also what probe says about the heads of one layer, the truth "
+        "being "
+        "the mean over all seeds, what budget predicts of plans, the truth being what is found "
+        "on other pieces of the text, and, of a decoder, what loss finds from 8 and 16 blocks, the "
+        "truth being all blocks of the text. docs/CALIBRATION.md has a run at full effort.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(selfcheck_params),
+    .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA,
+    .csv = "checks",
+    .state = sizeof(selfcheck_state),
+    .open = open_study,
+    .begin = begin,
+    .close = close_study,
+    .summarise = summarise};

@@ -1,0 +1,218 @@
+/* question.c : how much attention a sink takes from n keys.
+ *
+ * n keys have scores q g_i, g_i standard normal; one more key, the sink, has score s whatever the
+ * query. Its weight is w = e^s / (e^s + Z), Z = sum e^{q g_i}. With Z at its mean n e^{q^2/2} it is
+ * one half at s = ln n + q^2/2: the absorbing threshold of THEORY 9. Z is at its mean only while
+ * q^2 << 2 ln n: wider scores have a typical Z far below it, and a sink takes more than that form
+ * says. Exactly (THEORY 4.2, with one deterministic extra token): 1/(c + Z) = int e^{-l(c+Z)} dl
+ * turns the mean of the ratio into one integral over powers of a single-key average. */
+#include <math.h>
+
+#include <esscher/random.h>
+
+#include "base/error.h"
+#include "driver/job.h"
+#include "experiments/kit/answer_kit.h"
+#include "random/experiment.h"
+#include "stats/average.h"
+
+typedef struct sink_params {
+    es_grid n, spread, offset;
+    int64_t replicates;
+} sink_params;
+
+static const es_param params[] = {
+    {"n", 'n', ES_PARAM_COUNTS, "GRID", "keys beside the sink", .field = offsetof(sink_params, n),
+     .default_value = "100,10000", .unit = "tokens", .min = 1, .max = 1e7, .increasing = true},
+    {"spread", 0, ES_PARAM_REALS, "GRID", "standard deviations q of the keys' scores",
+     .field = offsetof(sink_params, spread), .default_value = "0.5,2,4", .unit = "nats", .min = 0.0,
+     .max = 30.0, .increasing = true},
+    {"offset", 0, ES_PARAM_REALS, "GRID",
+     "scores of the sink, counted from the threshold ln n + q^2/2",
+     .field = offsetof(sink_params, offset), .default_value = "-8,-4,-2,0,2", .unit = "nats",
+     .min = -300.0, .max = 300.0, .increasing = true},
+    {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent sets of keys",
+     .field = offsetof(sink_params, replicates), .default_value = "400", .min = 2, .max = 1e6},
+    {0}};
+
+static const es_column columns[] = {
+    {"n", "n", "tokens", ES_FORMAT_COUNT},
+    {"spread", "q", "nats", ES_FORMAT_SHORT, "standard deviation of the keys' scores"},
+    {"offset", "offset", "nats", ES_FORMAT_SHORT, "of the sink's score from ln n + q^2/2"},
+    {"score", "score", "nats", ES_FORMAT_SHORT, "of the sink"},
+    {"weight", "weight", "", ES_FORMAT_REAL, "of the sink, mean over replicates",
+     .error = "weight_se"},
+    {"weight_exact", "exact", "", ES_FORMAT_REAL, "its expectation, by quadrature",
+     .standing = ES_STANDING_PROVED},
+    {"weight_leading", "leading", "", ES_FORMAT_SHORT,
+     "1/(1 + e^-offset): the sum of the keys at its mean, for q^2 far below 2 ln n",
+     .standing = ES_STANDING_HEURISTIC},
+    {"z", "z", "errors", ES_FORMAT_SHORT, "weight less exact, in standard errors"},
+    {0}};
+static const es_table_view views[] = {{"Weight of a sink among n keys"}, {0}};
+static const es_table_spec rows_table = {"rows", columns, views, .keys = "n spread offset"};
+
+static double score_of(double n, double q, double offset) { return log(n) + 0.5 * q * q + offset; }
+
+/* ---- measured ---- */
+
+/* ln Z of one set of n keys. Scores are counted from the largest there can be, 8.58 q (random.h),
+ * so that no term overflows however wide they spread; what is lost below e^-700 is nothing in the
+ * sum. */
+static es_status log_sum(const es_address *first, int64_t n, double q, double *out, es_error *err)
+{
+    enum { CHUNK = 1024 };
+    double g[CHUNK], top = 8.6 * q, sum = 0.0;
+    es_address at = *first;
+    for (int64_t done = 0; done < n; done += CHUNK) {
+        const int64_t count = n - done < CHUNK ? n - done : CHUNK;
+        at.token = (uint64_t)done;
+        ES_TRY(es_normal_rows(&at, count, 1, g, err));
+        for (int64_t i = 0; i < count; i++)
+            sum += exp(q * g[i] - top);
+    }
+    *out = top + log(sum);
+    return ES_OK;
+}
+
+/* A cell is one (n, q): the weights of all offsets, from the same keys. */
+static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double *out,
+                          es_error *err)
+{
+    const sink_params *p = job->params;
+    const int64_t n = p->n.counts[cell / p->spread.count], R = p->replicates;
+    const double q = p->spread.reals[cell % p->spread.count];
+    es_arena arena = {.budget = exec->budget};
+    void *memory;
+    es_status status = es_arena_array(&arena, R, 1, sizeof(double), "weights", &memory, err);
+    double *sums = memory;
+    for (int64_t r = 0; r < R && status == ES_OK; r++) {
+        const es_address at = {
+            .seed = job->seed, .experiment = ES_EXPERIMENT_SINK, .cell = (uint64_t)(cell * R + r)};
+        status = log_sum(&at, n, q, &sums[r], err);
+    }
+    if (status == ES_OK)
+        status = es_arena_array(&arena, R, 1, sizeof(double), "weights", &memory, err);
+    for (int64_t k = 0; k < p->offset.count && status == ES_OK; k++) {
+        double *w = memory;
+        for (int64_t r = 0; r < R; r++)
+            w[r] = 1.0 / (1.0 + exp(sums[r] - score_of((double)n, q, p->offset.reals[k])));
+        const es_measured m = es_average_column(w, R, 1);
+        out[2 * k] = m.value;
+        out[2 * k + 1] = m.se;
+    }
+    es_arena_free(&arena);
+    return status;
+}
+
+/* ---- exact ---- */
+
+/* 1 - E exp(-e^{q g - l}), g standard normal: no cancellation where it is small. Trapezoid; the
+ * integrand is smooth on the scale 1/q. */
+static double one_less_phi(double q, double l)
+{
+    const double step = fmin(0.04, 0.25 / fmax(q, 1e-3)), end = 9.0 + q;
+    double sum = 0.0;
+    for (double g = -9.0; g <= end; g += step)
+        sum += exp(-0.5 * g * g) * -expm1(-exp(fmin(q * g - l, 700.0)));
+    return fmin(1.0, sum * step * 0.3989422804014327);
+}
+
+/* E w = int e^{s-l} exp(-e^{s-l}) phi(l)^n dl: doubly exponential decay to the left of s, e^{s-l}
+ * to the right, so that [s-4, s+40] and the trapezoid hold 1e-12. */
+static double exact_weight(double n, double q, double s)
+{
+    const double step = 0.05;
+    double sum = 0.0;
+    for (double x = -4.0; x <= 40.0; x += step)
+        sum += exp(-x - exp(-x) + n * log1p(-one_less_phi(q, s + x)));
+    return sum * step;
+}
+
+/* ---- the study ---- */
+
+static es_status open_study(es_job *job, es_error *err)
+{
+    static const char *const names[] = {"weight", "weight_se"};
+    const sink_params *p = job->params;
+    double keys = 0.0;
+    for (int64_t i = 0; i < p->n.count; i++)
+        keys += p->n.reals[i] / (double)p->n.count;
+    return es_job_stage(job,
+                        &(es_stage){.name = "pair",
+                                    .phase = "drawing keys",
+                                    .noun = "pairs (n, q)",
+                                    .cells = p->n.count * p->spread.count,
+                                    .rows = p->offset.count,
+                                    .cols = 2,
+                                    .columns = names,
+                                    .one_thread_per_cell = true,
+                                    .flops = 60.0 * keys * (double)p->replicates,
+                                    .run = run_pair},
+                        err);
+}
+
+static es_status cost(es_job *job, es_cost *out, es_error *err)
+{
+    const sink_params *p = job->params;
+    const double rows = (double)(p->n.count * p->spread.count * p->offset.count);
+    (void)err;
+    *out = (es_cost){.flops = (double)job->stages[0].cells * job->stages[0].flops + 2e7 * rows,
+                     .output_bytes = 256.0 * rows,
+                     .work_bytes = 16384.0 * (job->exec.threads + 1) +
+                                   16.0 * (double)p->replicates * job->exec.threads};
+    return ES_OK;
+}
+
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    const sink_params *p = job->params;
+    es_table *t = es_answer_table(answer, &rows_table);
+    char weight[ES_SAY_ROOM];
+    (void)err;
+    for (int64_t pair = 0; pair < p->n.count * p->spread.count; pair++)
+        for (int64_t k = 0; k < p->offset.count; k++) {
+            const double n = p->n.reals[pair / p->spread.count], offset = p->offset.reals[k];
+            const double q = p->spread.reals[pair % p->spread.count], s = score_of(n, q, offset);
+            const double *found = es_job_cell(job, 0, pair) + 2 * k, exact = exact_weight(n, q, s);
+            const int64_t row = es_table_row(t);
+            es_table_real(t, row, "n", n);
+            es_table_real(t, row, "spread", q);
+            es_table_real(t, row, "offset", offset);
+            es_table_real(t, row, "score", s);
+            es_table_real(t, row, "weight", found[0]);
+            es_table_real(t, row, "weight_se", found[1]);
+            es_table_real(t, row, "weight_exact", exact);
+            es_table_real(t, row, "weight_leading", 1.0 / (1.0 + exp(-offset)));
+            es_table_real(t, row, "z", (found[0] - exact) / found[1]);
+            if (offset == 0.0 && pair + 1 == p->n.count * p->spread.count)
+                es_answer_add_finding(
+                    answer,
+                    "Among %.0f keys whose scores spread by %.3g nats, a sink at the "
+                    "threshold ln n + q^2/2 = %.3g takes %s of the weight (exactly "
+                    "%.3g; one half while q^2 is far below 2 ln n = %.3g).",
+                    n, q, s, es_say_number(found[0], found[1], weight), exact, 2.0 * log(n));
+        }
+    return ES_OK;
+}
+
+static const char *const examples[] = {"esscher sink", "esscher sink --n 1e3..1e6*4 --spread 1,3",
+                                       "esscher sink --offset -6,-3,0 --json", NULL};
+
+const es_study es_study_sink = {
+    .name = "sink",
+    .summary = "how much attention one key takes that everybody looks at",
+    .usage = "[options]",
+    .about = "A key whose score does not depend on the query, such as the first token of many "
+             "models, competes with n keys of random scores. Measures the weight it gets, and sets "
+             "beside it the exact expectation [proved] and the leading form [heuristic], by which "
+             "it takes half of the attention at a score of ln n + q^2/2 nats. Where scores spread "
+             "wide, q^2 near 2 ln n or above, it takes more.",
+    .examples = examples,
+    .params = params,
+    .size = sizeof(sink_params),
+    .takes = ES_TAKES_SEED | ES_TAKES_THREADS,
+    .open = open_study,
+    .cost = cost,
+    .summarise = summarise,
+};

@@ -1,0 +1,44 @@
+/* linformer.c : Linformer keeps no keys: it attends over k random mixtures of all of them
+ * (es_linformer_project()). They behave like k fresh tokens of the keys' covariance, whatever n is
+ * (THEORY 9); nothing here is a subset of keys, so it is measured and not computed. */
+#include <math.h>
+
+#include "base/error.h"
+#include "experiments/sparse/inside.h"
+#include "policy/policy.h"
+
+/* Keys and values of one draw, mixed by the same matrix. */
+static es_status mix(const es_sparse_query *q, const es_sparse_spec *spec, int64_t rows,
+                     int64_t draw, es_arena *scratch, double **keys, double **values, es_error *err)
+{
+    const es_sparse_head *h = q->head;
+    const es_address at = {
+        .seed = spec->seed, .experiment = ES_SPARSE_PROJECTIONS, .cell = (uint64_t)draw};
+    void *memory;
+    ES_TRY(es_arena_array(scratch, rows, h->keys.cols + h->values.cols, sizeof(double),
+                          "mixtures of keys", &memory, err));
+    *keys = memory;
+    *values = *keys + rows * h->keys.cols;
+    ES_TRY(es_linformer_project(&h->keys, rows, &at, scratch->budget, *keys, err));
+    return es_linformer_project(&h->values, rows, &at, scratch->budget, *values, err);
+}
+
+es_status es_sparse_project(es_sparse_query *q, const es_sparse_spec *spec, int64_t rows,
+                            int64_t draw, es_arena *scratch, es_error *err)
+{
+    const int64_t d = q->head->keys.cols, dv = q->head->values.cols;
+    double *keys, *values, top = -INFINITY, sum = 0.0;
+    ES_TRY(mix(q, spec, rows, draw, scratch, &keys, &values, err));
+    memset(q->kept, 0, (size_t)dv * sizeof *q->kept);
+    for (int64_t i = 0; i < rows; i++)
+        top = fmax(top, q->head->scale * es_lab_dot(q->query, keys + i * d, d));
+    for (int64_t i = 0; i < rows; i++) {
+        const double w = exp(q->head->scale * es_lab_dot(q->query, keys + i * d, d) - top);
+        sum += w;
+        for (int64_t c = 0; c < dv; c++)
+            q->kept[c] += w * values[i * dv + c];
+    }
+    for (int64_t c = 0; c < dv; c++)
+        q->kept[c] /= sum;
+    return ES_OK;
+}

@@ -1,0 +1,32 @@
+/* model.h : what the library alone needs beside <esscher/model.h>. */
+#ifndef ES_MODEL_MODEL_H
+#define ES_MODEL_MODEL_H
+
+#include <esscher/model.h>
+
+/*! es_model_folder(), es_model_precision() : folder and precision of what was opened. */
+const char *es_model_folder(const es_model *model);
+es_dtype es_model_precision(const es_model *model);
+
+/*! es_model_head_of() : head 0 <= head < h of layer 0 <= layer < L, whose input is hidden state
+ *  `layer`. Valid until es_model_close(). @return : ES_OK; ES_E_RANGE. */
+es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, es_model_head *out,
+                           es_error *err);
+
+/*! es_model_head_rows() : queries, keys and values (n, k each) of a head as they meet in a block of
+ *  n tokens, in f64, from x (n, H), what the layer's attention is given (es_model_block.inputs):
+ *  biases, norms of heads and rotary positions 0 .. n-1 included. Scores are q.k / sqrt(k). O(n H
+ * k).
+ *  @return : ES_OK; ES_E_RANGE (model.head; forward.length for more tokens than a model whose
+ * queries turn has positions); as es_mat_multiply(). */
+es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head, const es_view *x,
+                             es_mem_limit *budget, double *q, double *k, double *v, es_error *err);
+
+/*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions.
+ *  es_model_sparse_bytes() : memory of a block of n tokens with sparse heads beyond what
+ *  es_model_cost_of() says, draws with replacement apart; `span` is the longest observation window
+ *  of their specs, 0: ES_POLICY_SPAN. */
+int64_t es_model_sparse_cells(const es_model *model);
+double es_model_sparse_bytes(const es_model_config *config, int64_t n, int64_t span);
+
+#endif

@@ -1,0 +1,525 @@
+/* weights.c : the tensors of a checkpoint become a model in memory, as its description says. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/model_inside.h"
+
+/* Every tensor is visited twice: first checked and counted, so that no memory is taken for weights
+ * that are not there; then read into its place. */
+typedef struct loader {
+    es_model *model;
+    const es_st *st;
+    bool allow_nonfinite;
+    const char *prefix; /* of the description, or "" */
+    bool reading;       /* second visit */
+    int64_t used;       /* numbers counted or read so far */
+    int64_t widest;     /* outputs of a part without bias, at most: zeros stand for it */
+    void *aside;        /* a tensor whose rows lie otherwise in the file */
+    int64_t most_aside; /* numbers of the largest of them */
+    bool kv_scales;     /* there are scales for a cache in FP8 */
+    es_error *err;
+} loader;
+
+enum { NAME_MOST = 256 };
+
+/* ---- one tensor ---- */
+
+/* "[30522, 384]" */
+static const char *shape_text(const es_st_tensor *t, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "[");
+    for (int i = 0; i < t->rank && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, i ? ", %lld" : "%lld",
+                                 (long long)t->shape[i]);
+    if (used < size)
+        snprintf(out + used, size - used, "]");
+    return out;
+}
+
+/* Either the weight or the bias of a part, in a layer. */
+typedef struct tensor_ref {
+    const es_arch_part *part;
+    int64_t layer;
+    bool bias;
+} tensor_ref;
+
+/* "encoder.layer.3.output.dense" for the part named "encoder.layer.*.output.dense". */
+static void full_name(const loader *l, tensor_ref ref, const char *ending, char out[NAME_MOST])
+{
+    const char *name = ref.part->name, *star = strchr(name, '*');
+    const char *prefix = ref.part->outside ? "" : l->prefix;
+    if (star)
+        snprintf(out, NAME_MOST, "%s%.*s%lld%s%s", prefix, (int)(star - name), name,
+                 (long long)ref.layer, star + 1, ending);
+    else
+        snprintf(out, NAME_MOST, "%s%s%s", prefix, name, ending);
+}
+
+/* The tensor, under its name or, for a norm, the one that TensorFlow's checkpoints gave it: gamma
+ * for weight, beta for bias. `name` is left as the first of them, for messages. */
+static const es_st_tensor *find(const loader *l, tensor_ref ref, char name[NAME_MOST])
+{
+    char old[NAME_MOST];
+    full_name(l, ref, ref.bias ? ".bias" : ".weight", name);
+    const es_st_tensor *t = es_st_find(l->st, name);
+    if (t || ref.part->kind != ES_PART_NORM)
+        return t;
+    full_name(l, ref, ref.bias ? ".beta" : ".gamma", old);
+    return es_st_find(l->st, old);
+}
+
+/* A tensor that is NULL is missing. */
+static es_status check(const loader *l, const es_st_tensor *t, const char *name, tensor_ref ref)
+{
+    const es_model_config *c = &l->model->config;
+    const bool vector = ref.bias || es_part_is_vector(ref.part);
+    const bool turned = !vector && ref.part->order == ES_ROWS_TRANSPOSED;
+    const int64_t outputs = es_config_size(c, ref.part->rows);
+    const int64_t inputs = vector ? 1 : es_config_size(c, ref.part->cols);
+    const int64_t rows = turned ? inputs : outputs, cols = turned ? outputs : inputs;
+    char has[128], wants[64];
+    if (!t)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                            "is config.json that of these weights?", "there is no tensor %s", name);
+    if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
+        return ES_OK;
+    snprintf(wants, sizeof wants, vector ? "[%lld]" : "[%lld, %lld]", (long long)rows,
+             (long long)cols);
+    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
+                        "model.shape", "is config.json that of these weights?",
+                        "tensor %s has shape %s, config.json asks for %s", t->name,
+                        shape_text(t, has, sizeof has), wants);
+}
+
+/* A NaN among the weights spreads to every hidden state of a block, far from its cause; so it is
+ * looked for here, where the tensor has a name. Subnormal numbers are common in f16 and harmless.
+ */
+static es_status read(const loader *l, const es_st_tensor *t, void *at)
+{
+    es_st_seen seen;
+    ES_TRY(es_st_read(l->st, t, l->model->precision, at, &seen, l->err));
+    if (seen.subnormals)
+        es_log(ES_LOG_DEBUG, "tensor %.100s: %lld subnormal %s numbers", t->name,
+               (long long)seen.subnormals, t->dtype);
+    if (seen.first < 0)
+        return ES_OK;
+    if (!l->allow_nonfinite)
+        return es_fail_file(l->err, ES_E_NONFINITE, es_st_file(l->st, t), (int64_t)t->offset,
+                            "model.finite", "download it anew; or allow non-finite weights",
+                            "tensor %.100s holds %lld NaN and %lld infinite numbers, the first at "
+                            "index %lld",
+                            t->name, (long long)seen.nans, (long long)seen.infinities,
+                            (long long)seen.first);
+    l->model->nonfinite = true;
+    es_log(ES_LOG_WARN, "tensor %.100s holds %lld NaN and %lld infinite numbers", t->name,
+           (long long)seen.nans, (long long)seen.infinities);
+    return ES_OK;
+}
+
+/* ---- tensors whose rows lie otherwise in the file ---- */
+
+/* Where row `row` of the file belongs: rows of head h are its query's, its key's, its value's. */
+static int64_t row_by_head(const es_model_config *c, int64_t row)
+{
+    const int64_t k = c->head_dim, head = row / (3 * k), what = row / k % 3;
+    return what * c->query_width + head * k + row % k;
+}
+
+/* From l->aside into its place, number by number, `item` bytes each. */
+static void rearrange(const loader *l, tensor_ref ref, char *at)
+{
+    const es_model_config *c = &l->model->config;
+    const int64_t rows = es_config_size(c, ref.part->rows);
+    const int64_t cols = ref.bias ? 1 : es_config_size(c, ref.part->cols);
+    const size_t item = es_dtype_size(l->model->precision);
+    const char *from = l->aside;
+    const bool by_head = ref.part->order == ES_ROWS_BY_HEAD;
+    for (int64_t i = 0; i < rows * cols; i++, from += item) {
+        const int64_t row = by_head ? row_by_head(c, i / cols) : i % rows;
+        const int64_t col = by_head ? i % cols : i / rows;
+        memcpy(at + (size_t)(row * cols + col) * item, from, item);
+    }
+}
+
+static bool lies_otherwise(tensor_ref ref)
+{
+    return ref.part->order == ES_ROWS_BY_HEAD ||
+           (ref.part->order == ES_ROWS_TRANSPOSED && !ref.bias);
+}
+
+/* Check and count, or read; *place (if not NULL) is then where. */
+static es_status visit(loader *l, tensor_ref ref, void **place)
+{
+    char name[NAME_MOST];
+    const es_st_tensor *t = find(l, ref, name);
+    if (!l->reading) {
+        ES_TRY(check(l, t, name, ref)); /* so t->count is what a file on disk holds */
+        if (lies_otherwise(ref) && t->count > l->most_aside)
+            l->most_aside = t->count;
+    } else {
+        void *at = (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
+        ES_TRY(read(l, t, lies_otherwise(ref) ? l->aside : at));
+        if (lies_otherwise(ref))
+            rearrange(l, ref, at);
+        if (place)
+            *place = at;
+    }
+    l->used += t->count;
+    return ES_OK;
+}
+
+/* ---- all of them ---- */
+
+static bool has_bias(const es_model_config *c, const es_arch_part *part)
+{
+    if (part->kind == ES_PART_MATRIX)
+        return part->biased && *(const bool *)((const char *)c + part->biased);
+    return part->kind == ES_PART_LINEAR || part->kind == ES_PART_NORM;
+}
+
+/* A bias that the configuration does not know of would change what is computed: one of a matrix, of
+ * a norm, of embeddings, or of an output that is tied to them. */
+static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_t layer)
+{
+    static const char *const endings[] = {".bias", ".beta"};
+    char name[NAME_MOST];
+    for (int i = 0; i < 2; i++) {
+        full_name(l, (tensor_ref){.part = part, .layer = layer}, endings[i], name);
+        if (es_st_find(l->st, name))
+            return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                                "is config.json that of these weights?",
+                                "there is a tensor %s, and a %s of this configuration has no such "
+                                "bias",
+                                name, l->model->arch->title);
+    }
+    return ES_OK;
+}
+
+/* Weights of parts that share a place follow each other in memory, then their biases do; so each is
+ * one matrix, or one vector. Where there is no bias, zeros that all such parts share stand for it:
+ * they are the first numbers of the block. */
+static es_status visit_stack(loader *l, const es_arch_part *first, int count, int64_t layer)
+{
+    es_linear *place = es_model_place(l->model, first, layer);
+    int64_t rows = 0;
+    for (int i = 0; i < count; i++) {
+        ES_TRY(visit(l, (tensor_ref){first + i, layer, false}, i ? NULL : &place->w));
+        rows += es_config_size(&l->model->config, first[i].rows);
+    }
+    for (int i = 0; i < count && has_bias(&l->model->config, first); i++)
+        ES_TRY(visit(l, (tensor_ref){first + i, layer, true}, i ? NULL : &place->b));
+    if (has_bias(&l->model->config, first))
+        return ES_OK;
+    for (int i = 0; i < count; i++)
+        ES_TRY(check_no_bias(l, first + i, layer));
+    if (first->kind == ES_PART_TABLE)
+        return ES_OK;
+    l->widest = rows > l->widest ? rows : l->widest;
+    place->b = l->reading ? l->model->weights : NULL;
+    return ES_OK;
+}
+
+/* The body's parts in the order of the description: those of no layer, then layer by layer. */
+static es_status visit_body(loader *l)
+{
+    es_model *m = l->model;
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, false, &s);)
+        ES_TRY(visit_stack(l, s.part, s.count, -1));
+    for (int64_t layer = 0; layer < m->config.layers; layer++)
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);)
+            ES_TRY(visit_stack(l, s.part, s.count, layer));
+    return ES_OK;
+}
+
+/* Both visits go through here, so that places are counted in the order in which they are taken,
+ * after the zeros. */
+static es_status visit_all(loader *l)
+{
+    es_model *m = l->model;
+    l->used = l->widest;
+    ES_TRY(visit_body(l));
+    for (const es_arch_part *p = m->arch->parts; p->name; p++)
+        if ((p->role == ES_ROLE_POOLER && m->config.pooler) ||
+            (p->role == ES_ROLE_CLASSIFIER && m->config.labels) ||
+            (p->role == ES_ROLE_PREDICTOR && m->config.predicts && !m->config.tied))
+            ES_TRY(visit_stack(l, p, 1, -1));
+        else if (p->role == ES_ROLE_PREDICTOR)
+            ES_TRY(check_no_bias(l, p, -1));
+    if (m->config.tied)
+        m->predictor = m->word;
+    return ES_OK;
+}
+
+/* ---- what the names say ---- */
+
+static bool starts_with(const char *text, const char *beginning, size_t length)
+{
+    return strncmp(text, beginning, length) == 0;
+}
+
+/* Is it called like a tensor of the body: does it begin with the first word of a part's name? And,
+ * if it is one of a layer, of which (else -1)? */
+static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
+{
+    bool any = false;
+    *layer = -1;
+    for (const es_arch_part *p = arch->parts; p->name; p++) {
+        const char *star = strchr(p->name, '*');
+        if (p->role != ES_ROLE_BODY || !starts_with(name, p->name, strcspn(p->name, ".") + 1))
+            continue;
+        any = true;
+        if (star && starts_with(name, p->name, (size_t)(star - p->name)))
+            *layer = strtoll(name + (star - p->name), NULL, 10);
+    }
+    return any;
+}
+
+static bool ends_with_any(const char *name, const char *const *endings)
+{
+    const size_t length = strlen(name);
+    for (; *endings; endings++) {
+        const size_t size = strlen(*endings);
+        if (length >= size && strcmp(name + length - size, *endings) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Tensors of a decoder's layer that nobody reads: buffers that old checkpoints hold. */
+static bool is_buffer(const char *name)
+{
+    static const char *const endings[] = {
+        ".inv_freq", "attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias",
+        NULL};
+    return ends_with_any(name, endings);
+}
+
+/* Scales by which a server may keep keys and values in FP8; weights and function are as without. */
+static bool is_kv_scale(const char *name)
+{
+    static const char *const endings[] = {".k_scale", ".v_scale", NULL};
+    return ends_with_any(name, endings);
+}
+
+/* Is `rest`, which follows the number of a layer, a weight or bias that the description has? */
+static bool is_part(const es_arch *arch, const char *rest)
+{
+    static const char *const endings[] = {".weight", ".bias", ".gamma", ".beta"};
+    for (const es_arch_part *p = arch->parts; p->name; p++) {
+        const char *star = strchr(p->name, '*'), *own = star ? star + 1 : "";
+        const size_t size = strlen(own);
+        if (!star || !starts_with(rest, own, size))
+            continue;
+        for (int i = 0; i < 4; i++)
+            if (strcmp(rest + size, endings[i]) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* A tensor of a decoder's layer that its description does not have (norms of queries in a Llama,
+ * adapters, cross-attention) changes what is computed, whatever config.json says. */
+static es_status check_known(loader *l, const char *name)
+{
+    const es_arch *arch = l->model->arch;
+    const es_arch_part *p = arch->parts;
+    while (p->name && !es_part_in_layer(p))
+        p++;
+    const size_t before = strcspn(p->name, "*");
+    if (!arch->defaults.causal || !starts_with(name, p->name, before) || is_buffer(name))
+        return ES_OK;
+    const char *number = name + before, *rest = number + strspn(number, "0123456789");
+    if (rest == number || strtoll(number, NULL, 10) >= l->model->config.layers ||
+        is_part(arch, rest))
+        return ES_OK;
+    if (is_kv_scale(name)) {
+        l->kv_scales = true;
+        return ES_OK;
+    }
+    return es_fail_file(l->err, ES_E_UNSUPPORTED, l->model->folder, -1, "model.unknown",
+                        "supported are checkpoints that are exactly of their model_type",
+                        "tensor %.100s is no part of a %s", name, arch->title);
+}
+
+/* Renamed tensors are the commonest mistake of those who save a model by hand; the hint says
+ * how they should be called, from the description. */
+static es_status no_body(const loader *l)
+{
+    const es_arch *arch = l->model->arch;
+    const es_arch_part *p = arch->parts;
+    char hint[sizeof l->err->hint];
+    while (p->name && !es_part_in_layer(p))
+        p++;
+    snprintf(hint, sizeof hint,
+             "tensors of a %s are named %.*s0..., or with \"%s\" before it; rename them when you "
+             "save the model",
+             arch->title, p->name ? (int)strcspn(p->name, "*") : 0, p->name ? p->name : "",
+             arch->prefix);
+    return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix", hint,
+                        "no tensor is named as in a %s: there are %lld, the first is '%.100s'",
+                        arch->title, (long long)es_st_count(l->st),
+                        es_st_count(l->st) ? es_st_at(l->st, 0)->name : "");
+}
+
+/* The prefix of the body's tensors, and how many layers they have. */
+static es_status survey(loader *l, int64_t *layers)
+{
+    const es_arch *arch = l->model->arch;
+    const size_t length = strlen(arch->prefix);
+    bool with = false, without = false;
+    *layers = 0;
+    for (int64_t i = 0; i < es_st_count(l->st); i++) {
+        const char *name = es_st_at(l->st, i)->name;
+        const bool prefixed = starts_with(name, arch->prefix, length);
+        int64_t layer;
+        if (!in_body(arch, prefixed ? name + length : name, &layer))
+            continue;
+        ES_TRY(check_known(l, prefixed ? name + length : name));
+        *(prefixed ? &with : &without) = true;
+        *layers = layer >= *layers && layer < 1 << 20 ? layer + 1 : *layers;
+    }
+    l->prefix = with ? arch->prefix : "";
+    if (l->kv_scales)
+        es_log(ES_LOG_WARN,
+               "%s: k_scale and v_scale are not used: keys and values are not rounded to FP8 here",
+               l->model->folder);
+    if (!with && !without)
+        return no_body(l);
+    if (with && without)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
+                            "keep one of the two encoders",
+                            "tensors are named with and without \"%s\": which encoder is meant?",
+                            arch->prefix);
+    return ES_OK;
+}
+
+/* The weight tells whether the part is there; that its bias is there as well is checked with
+ * all others. */
+static const es_st_tensor *find_role(const loader *l, es_part_role role)
+{
+    char name[NAME_MOST];
+    for (const es_arch_part *p = l->model->arch->parts; p->name; p++)
+        if (p->role == role)
+            return find(l, (tensor_ref){.part = p}, name);
+    return NULL;
+}
+
+/* Pooler and classifier are there or not; a config's labels count only with a classifier of blocks
+ * (one of tokens or of pairs has the same name). */
+static void find_heads(const loader *l)
+{
+    es_model_config *c = &l->model->config;
+    const es_st_tensor *classifier = find_role(l, ES_ROLE_CLASSIFIER);
+    const char *wanted = l->model->arch->classifier;
+    const bool of_blocks = wanted && strcmp(c->architecture, wanted) == 0;
+    c->pooler = find_role(l, ES_ROLE_POOLER) != NULL;
+    c->predicts = c->causal && (c->tied || find_role(l, ES_ROLE_PREDICTOR) != NULL);
+    if (!of_blocks || !classifier || !c->pooler)
+        c->labels = 0;
+    else if (!c->labels) /* config.json leaves out id2label when it is LABEL_0, ... */
+        c->labels = classifier->shape[0];
+}
+
+/* Fewer layers than stated are an error, more are a remark: a model of the first layers of
+ * another is a common way to make a small one. */
+static es_status check_layers(const loader *l, int64_t layers)
+{
+    const int64_t wanted = l->model->config.layers;
+    if (layers < wanted)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.layers",
+                            "is config.json that of these weights?",
+                            "config.json says %lld layers, the weights have %lld",
+                            (long long)wanted, (long long)layers);
+    if (layers > wanted)
+        es_log(ES_LOG_WARN,
+               "the weights have %lld layers, config.json says %lld: the rest is unused",
+               (long long)layers, (long long)wanted);
+    return ES_OK;
+}
+
+/* ---- the two visits ---- */
+
+/* What the first visit found, for the second. */
+typedef struct es_unread {
+    es_st *st;
+    loader loader;  /* its err is the second visit's */
+    size_t charged; /* to the budget */
+} es_unread;
+
+/* The first visit. */
+static es_status count_weights(loader *l)
+{
+    es_model *model = l->model;
+    int64_t layers;
+    void *memory;
+    ES_TRY(survey(l, &layers));
+    ES_TRY(check_layers(l, layers));
+    find_heads(l);
+    ES_TRY(es_mem_array(model->budget, model->config.layers, 1, sizeof *model->layers,
+                        "a list of layers", &memory, l->err));
+    model->layers = memory;
+    return visit_all(l);
+}
+
+es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts, es_error *err)
+{
+    void *memory;
+    es_status status = es_mem_new(model->budget, sizeof(es_unread), "a model", &memory, err);
+    if (status != ES_OK) {
+        es_st_close(st);
+        return status;
+    }
+    es_unread *u = model->unread = memory;
+    u->st = st;
+    u->loader =
+        (loader){.model = model, .st = st, .allow_nonfinite = opts->allow_nonfinite, .err = err};
+    ES_TRY(count_weights(&u->loader));
+    const loader *l = &u->loader;
+    /* every number is in a file on disk, so that the sum is far from overflow */
+    const size_t bytes =
+        (size_t)(l->widest + l->used + l->most_aside) * es_dtype_size(model->precision);
+    ES_TRY(es_mem_limit_charge(model->budget, bytes, "the weights", err));
+    u->charged = bytes;
+    return ES_OK;
+}
+
+void es_weights_forget(es_model *model)
+{
+    es_unread *u = model->unread;
+    if (!u)
+        return;
+    es_mem_limit_release(model->budget, u->charged);
+    es_st_close(u->st);
+    es_mem_free(model->budget, u);
+    model->unread = NULL;
+}
+
+/* All weights become one block of memory: one allocation to account for, and neighbours in a
+ * layer are neighbours in memory. */
+static es_status read_weights(loader *l)
+{
+    es_model *model = l->model;
+    const size_t item = es_dtype_size(model->precision);
+    ES_TRY(es_mem_array(model->budget, l->widest + l->used, 1, item, "the weights", &model->weights,
+                        l->err));
+    ES_TRY(es_mem_array(model->budget, l->most_aside, 1, item, "a tensor", &l->aside, l->err));
+    l->reading = true;
+    const es_status status = visit_all(l);
+    es_mem_free(model->budget, l->aside);
+    return status;
+}
+
+/* The charge makes room for the memory itself. */
+es_status es_weights_read(es_model *model, es_error *err)
+{
+    es_unread *u = model->unread;
+    es_mem_limit_release(model->budget, u->charged);
+    u->charged = 0;
+    u->loader.err = err;
+    const es_status status = read_weights(&u->loader);
+    es_weights_forget(model);
+    return status;
+}

@@ -1,0 +1,2 @@
+#define ES_EACH es_risk_each_portable
+#include "risk/each_text.h"

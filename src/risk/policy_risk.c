@@ -1,0 +1,550 @@
+/* policy_risk.c : E|y_S - y|^2 of a choice of keys: a number, or one integral (THEORY 13).
+ *
+ * policy_terms.h says what is integrated over t = ln l, by the trapezoid rule of damping.h. The
+ * integrand is a mean of positive numbers, so that nothing cancels. Its ends:
+ *
+ *   right   |N/Z| <= max|u| leaves at most max|u|^2 E (1 + lZ) e^{-lZ} beyond t, outcomes without
+ *           weight apart: of those that have some, there are no more than keys with weight;
+ *   left    e^{-lZ} is 1 but for lZ, so that the nodes below t add up to E|N|^2 times a geometric
+ *           series, which is added, within E|N|^2 max Z times the next. */
+#include <esscher/policy_risk.h>
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "risk/damping.h"
+#include "risk/policy_terms.h"
+
+static const double ENDS = 1e-12;                    /* that each end may leave */
+static const double FINEST = 1e-10, COARSEST = 1e-2; /* tolerances */
+static const double ROUNDING = 5e-11;                /* sums over keys; powers */
+static const double UNIT = 2.3e-16;                  /* of a double */
+
+/* ---- checks ---- */
+
+static es_status check_keys(const int64_t *keys, int64_t count, int64_t n, es_error *err)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (keys[i] < 0 || keys[i] >= n || (i > 0 && keys[i] <= keys[i - 1]))
+            return es_fail(err, ES_E_ARGUMENT, "risk.choice", "keys of the query, increasing",
+                           "key %lld of %lld", (long long)keys[i], (long long)n);
+    return ES_OK;
+}
+
+static es_status check_chance(const es_choice *choice, es_error *err)
+{
+    const bool draws = choice->chance == ES_CHANCE_WITH || choice->chance == ES_CHANCE_WITHOUT;
+    if (draws && (choice->draws < 1 || choice->rest_count < 1 ||
+                  !(choice->factor > 0.0 && isfinite(choice->factor)) ||
+                  (choice->chance == ES_CHANCE_WITHOUT && choice->draws > choice->rest_count)))
+        return es_fail(err, ES_E_ARGUMENT, "risk.choice", "draws from keys, with a factor",
+                       "%lld draws from %lld keys, times %g", (long long)choice->draws,
+                       (long long)choice->rest_count, choice->factor);
+    for (int64_t i = 0; choice->chance == ES_CHANCE_EACH && i < choice->rest_count; i++)
+        if (!(choice->kept[i] > 0.0 && choice->kept[i] <= 1.0 && choice->factors[i] > 0.0 &&
+              isfinite(choice->factors[i])))
+            return es_fail(err, ES_E_ARGUMENT, "risk.choice",
+                           "probabilities up to 1 and factors above 0", "probability %g, factor %g",
+                           choice->kept[i], choice->factors[i]);
+    return ES_OK;
+}
+
+static es_status check_choice(const es_risk_query *query, const es_choice *choice, es_error *err)
+{
+    if (choice->n != query->n)
+        return es_fail(err, ES_E_SHAPE, "risk.choice", "a choice for this query",
+                       "a choice of %lld keys for a query of %lld", (long long)choice->n,
+                       (long long)query->n);
+    ES_TRY(check_keys(choice->sure, choice->sure_count, choice->n, err));
+    if (choice->chance == ES_CHANCE_NONE)
+        return ES_OK;
+    ES_TRY(check_keys(choice->rest, choice->rest_count, choice->n, err));
+    return check_chance(choice, err);
+}
+
+/* ---- what is sure ---- */
+
+/* n_F = N_F/Z_F, in units of r->unit. All w u sum to zero, so N_F is minus the sum over the other
+ * keys, which is nearer where those have less weight: *apart is that weight over Z_F, or 1. */
+static void gather_sure(const es_risk_query *query, const es_choice *choice, es_risk_terms *r,
+                        double *apart)
+{
+    double kept = 0.0, left = 0.0;
+    int64_t next = 0;
+    for (int64_t j = 0; j < query->n; j++) {
+        const bool sure = next < choice->sure_count && choice->sure[next] == j;
+        next += sure;
+        *(sure ? &kept : &left) += query->weights[j];
+    }
+    const bool others = left < kept;
+    next = 0;
+    for (int64_t j = 0; j < query->n && kept > 0.0; j++) {
+        const bool sure = next < choice->sure_count && choice->sure[next] == j;
+        const double w = query->weights[j] / kept, *u = query->off + j * r->width;
+        next += sure;
+        for (int64_t l = 0; l < r->width && sure != others; l++)
+            r->sure[l] += (others ? -w : w) * (u[l] / r->unit);
+    }
+    for (int64_t l = 0; l < r->width; l++)
+        r->sure2 += r->sure[l] * r->sure[l];
+    r->log_sure = log(kept);
+    *apart = others ? left / kept : 1.0;
+}
+
+/* The same where Z_F is too small for a number: keys count by their weights among each other. */
+static void gather_light(const es_risk_query *query, const es_choice *choice, es_risk_terms *r)
+{
+    double top = -(double)INFINITY, total = 0.0;
+    for (int64_t i = 0; i < choice->sure_count; i++)
+        top = fmax(top, query->logs[choice->sure[i]]);
+    if (!(top > -(double)INFINITY))
+        return;
+    for (int64_t i = 0; i < choice->sure_count; i++)
+        total += exp(query->logs[choice->sure[i]] - top);
+    for (int64_t i = 0; i < choice->sure_count; i++) {
+        const double w = exp(query->logs[choice->sure[i]] - top) / total;
+        for (int64_t l = 0; l < r->width; l++)
+            r->sure[l] += w * (query->off[choice->sure[i] * r->width + l] / r->unit);
+    }
+    for (int64_t l = 0; l < r->width; l++)
+        r->sure2 += r->sure[l] * r->sure[l];
+    r->log_sure = top + log(total);
+}
+
+/* ---- what is left to chance ---- */
+
+/* Values as they are where they need no unit and R has no gaps; copies of them elsewhere. */
+static es_status gather_values(const es_risk_query *query, const es_choice *choice, es_arena *arena,
+                               es_risk_terms *r, es_error *err)
+{
+    const int64_t first = choice->rest[0], last = choice->rest[r->count - 1];
+    const double per_unit = 1.0 / r->unit; /* a power of two */
+    double *u;
+    if (r->unit == 1.0 && last - first == r->count - 1) {
+        r->u = query->off + first * r->width;
+        return ES_OK;
+    }
+    ES_TRY(es_arena_array(arena, r->padded, r->width, sizeof *u, "values", (void **)&u, err));
+    for (int64_t i = 0; i < r->count; i++)
+        for (int64_t l = 0; l < r->width; l++)
+            u[i * r->width + l] = query->off[choice->rest[i] * r->width + l] * per_unit;
+    r->u = u;
+    return ES_OK;
+}
+
+static void gather_key(const es_risk_query *query, const es_choice *choice, int64_t i,
+                       es_risk_terms *r)
+{
+    const int64_t j = choice->rest[i];
+    const double reach = query->reach[j] / r->unit, *u = r->u + i * r->width;
+    r->s[i] = query->weights[j] > 0.0 ? query->logs[j] : -(double)INFINITY;
+    for (int64_t l = 0; l < r->width && r->sure2 > 0.0; l++)
+        r->along[i] += u[l] * r->sure[l];
+    r->u2[i] = reach * reach;
+    if (r->p)
+        r->p[i] = choice->chance == ES_CHANCE_EACH ? choice->kept[i] : 1.0;
+    if (query->weights[j] > 0.0)
+        r->reach = fmax(r->reach, reach);
+}
+
+/* Scores with the logarithms of factors, which are often all alike. */
+static void gather_factors(const es_choice *choice, es_risk_terms *r)
+{
+    double factor = choice->factor, log_factor = log(factor);
+    for (int64_t i = 0; i < r->count; i++) {
+        if (choice->chance == ES_CHANCE_EACH && choice->factors[i] != factor) {
+            factor = choice->factors[i];
+            log_factor = log(factor);
+        }
+        r->s[i] += log_factor;
+    }
+}
+
+static es_status gather_rest(const es_risk_query *query, const es_choice *choice, es_arena *arena,
+                             es_risk_terms *r, es_error *err)
+{
+    const int64_t n = choice->rest_count;
+    const int64_t all = (n + ES_RISK_LANES - 1) / ES_RISK_LANES * ES_RISK_LANES;
+    r->count = n;
+    r->padded = all;
+    r->chance = choice->chance;
+    r->draws = (double)choice->draws;
+    if (r->chance == ES_CHANCE_WITHOUT && choice->draws == n)
+        r->chance = ES_CHANCE_EACH; /* all of them, each with its factor */
+    ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "scores", (void **)&r->s, err));
+    ES_TRY(gather_values(query, choice, arena, r, err));
+    ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "norms", (void **)&r->u2, err));
+    ES_TRY(es_arena_array(arena, n, 1, sizeof(double), "norms", (void **)&r->along, err));
+    if (r->chance == ES_CHANCE_EACH)
+        ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "probabilities", (void **)&r->p, err));
+    if (r->chance == ES_CHANCE_WITHOUT)
+        ES_TRY(es_arena_array(arena, 4 * n + (2 * ES_RISK_BATCH + 1) * r->width, 1, sizeof(double),
+                              "a node", (void **)&r->scratch, err));
+    r->reach = sqrt(r->sure2);
+    for (int64_t i = 0; i < n; i++)
+        gather_key(query, choice, i, r);
+    gather_factors(choice, r);
+    for (int64_t i = n; i < all; i++)
+        r->s[i] = -(double)INFINITY;
+    return ES_OK;
+}
+
+/* ---- moments of N and Z, which are closed forms: in units of e^{log_unit} ---- */
+
+typedef struct moments {
+    double log_unit;  /* the largest of ln Z_F and ln(c w) */
+    double *w;        /* (count) c w */
+    double *mean;     /* (width) E N */
+    double *room;     /* (width) */
+    double z, most_z; /* E Z, and what Z never exceeds */
+    double square;    /* E|N|^2 */
+    double spread;    /* E|N - (EN/EZ) Z|^2 less the square of its mean, which is 0 */
+    double log_empty; /* ln P(nothing with weight is kept) */
+} moments;
+
+/* Probability that key i of R is among those kept; of draws, how often on average. */
+static double share_of(const es_risk_terms *r, int64_t i)
+{
+    return r->chance == ES_CHANCE_EACH ? r->p[i] : r->draws / (double)r->count;
+}
+
+static double unit_of(const es_risk_terms *r)
+{
+    double most = r->log_sure;
+    for (int64_t i = 0; i < r->count; i++)
+        most = fmax(most, r->s[i]);
+    return most;
+}
+
+static void means_of(const es_risk_terms *r, moments *m)
+{
+    const double sure = exp(r->log_sure - m->log_unit);
+    double all = 0.0, largest = 0.0;
+    m->z = sure;
+    for (int64_t l = 0; l < r->width; l++)
+        m->mean[l] = sure * r->sure[l];
+    for (int64_t i = 0; i < r->count; i++) {
+        const double w = m->w[i] = exp(r->s[i] - m->log_unit), share = share_of(r, i);
+        all += w;
+        largest = fmax(largest, w);
+        m->z += share * w;
+        for (int64_t l = 0; l < r->width; l++)
+            m->mean[l] += share * w * r->u[i * r->width + l];
+    }
+    const double drawn = r->draws * largest;
+    m->most_z = sure + (r->chance == ES_CHANCE_WITH   ? drawn
+                        : r->chance == ES_CHANCE_EACH ? all
+                                                      : fmin(drawn, all));
+}
+
+/* |u - b|^2, in lanes: a single sum waits for itself. */
+static double apart2(const double *u, const double *b, int64_t width)
+{
+    double lane[4] = {0}, rest = 0.0;
+    int64_t l = 0;
+    for (; l + 4 <= width; l += 4)
+        for (int64_t i = 0; i < 4; i++)
+            lane[i] += (u[l + i] - b[l + i]) * (u[l + i] - b[l + i]);
+    for (; l < width; l++)
+        rest += (u[l] - b[l]) * (u[l] - b[l]);
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]) + rest;
+}
+
+/* Variance, summed over channels, of sum_S w (u - b): b (width) NULL is 0. */
+static double variance_of(const es_risk_terms *r, const moments *m, const double *b)
+{
+    const bool each = r->chance == ES_CHANCE_EACH;
+    const double count = (double)r->count, draws = r->draws;
+    double squares = 0.0, sum2 = 0.0;
+    for (int64_t l = 0; l < r->width; l++)
+        m->room[l] = 0.0;
+    for (int64_t i = 0; i < r->count; i++) {
+        const double w = m->w[i], *u = r->u + i * r->width;
+        squares += w * w * (b ? apart2(u, b, r->width) : r->u2[i]) *
+                   (each ? r->p[i] * (1.0 - r->p[i]) : 1.0);
+        for (int64_t l = 0; l < r->width && !each; l++)
+            m->room[l] += w * (u[l] - (b ? b[l] : 0.0));
+    }
+    if (each)
+        return squares;
+    for (int64_t l = 0; l < r->width; l++)
+        sum2 += m->room[l] * m->room[l];
+    const double one = fmax(squares / count - sum2 / (count * count), 0.0);
+    return r->chance == ES_CHANCE_WITH ? draws * one
+                                       : draws * one * (count - draws) / fmax(count - 1.0, 1.0);
+}
+
+static double log_empty_of(const es_risk_terms *r)
+{
+    double zeros = 0.0, log_empty = 0.0;
+    if (r->log_sure > -(double)INFINITY)
+        return -(double)INFINITY;
+    for (int64_t i = 0; i < r->count; i++) {
+        if (!(r->s[i] > -(double)INFINITY))
+            zeros += 1.0;
+        else if (r->chance == ES_CHANCE_EACH)
+            log_empty += log1p(-r->p[i]);
+    }
+    const double count = (double)r->count;
+    if (r->chance == ES_CHANCE_WITH)
+        return r->draws * log(zeros / count);
+    if (r->chance == ES_CHANCE_EACH)
+        return log_empty;
+    if (zeros < r->draws)
+        return -(double)INFINITY;
+    for (double i = 0.0; i < r->draws; i += 1.0)
+        log_empty += log((zeros - i) / (count - i));
+    return log_empty;
+}
+
+/* b (width) of room is EN/EZ for a while. */
+static void moments_of(const es_risk_terms *r, double *b, moments *m)
+{
+    double norm2 = 0.0;
+    m->log_unit = unit_of(r);
+    m->log_empty = log_empty_of(r);
+    if (!(m->log_unit > -(double)INFINITY))
+        return;
+    means_of(r, m);
+    for (int64_t l = 0; l < r->width; l++) {
+        norm2 += m->mean[l] * m->mean[l];
+        b[l] = m->mean[l] / m->z;
+    }
+    m->square = norm2 + variance_of(r, m, NULL);
+    m->spread = variance_of(r, m, b);
+}
+
+/* ---- the integral ---- */
+
+typedef struct accuracy {
+    double step; /* of the trapezoid rule, in t */
+    double rule; /* what it may be off by, as a share of the risk */
+    double ends; /* what each end may leave */
+} accuracy;
+
+/* Half of a tolerance for the rule, an eighth for each end. */
+static accuracy accuracy_of(double tolerance)
+{
+    accuracy a = {.step = ES_DAMPING_STEP, .rule = ES_DAMPING_RULE, .ends = ENDS};
+    if (!(tolerance > FINEST))
+        return a;
+    while (es_damping_rule(a.step + 1.0 / 64.0) <= 0.5 * tolerance)
+        a.step += 1.0 / 64.0;
+    a.rule = es_damping_rule(a.step);
+    a.ends = 0.125 * tolerance;
+    return a;
+}
+
+typedef struct integral {
+    es_risk_terms *terms;
+    moments m;
+    accuracy a;
+    es_risk_node node[ES_RISK_NODES]; /* of places first, first + 1, ... */
+    int64_t first, count;
+    double square, *bias; /* sums over nodes; (width) */
+    double end;           /* what is left of the square to the right, at most */
+} integral;
+
+/* Node k, of those that are made together, which begin or end with it. */
+static const es_risk_node *node_at(integral *in, int64_t k, bool rightwards)
+{
+    if (in->count == 0 || k < in->first || k >= in->first + in->count) {
+        in->count = es_risk_nodes_of(in->terms);
+        in->first = rightwards ? k : k - in->count + 1;
+        es_risk_nodes_at(in->terms, in->a.step * (double)in->first, in->a.step, in->node);
+    }
+    return &in->node[k - in->first];
+}
+
+static void add_node(integral *in, int64_t k, bool rightwards)
+{
+    const double sure = exp(in->a.step * (double)k + in->terms->log_sure);
+    const es_risk_node *n = node_at(in, k, rightwards);
+    const double times = exp(n->log_mean - sure);
+    in->end = 0.0;
+    if (!(times > 0.0))
+        return;
+    in->square += times * n->square;
+    for (int64_t l = 0; l < in->terms->width; l++)
+        in->bias[l] += times * n->mean[l];
+    const double some = sure > 0.0 ? 1.0 + sure : n->some;
+    in->end = in->terms->reach * in->terms->reach * times * (some + n->once);
+}
+
+/* Sums over all nodes below k, were e^{-lZ} 1: of l^2 and of l, in the moments' unit. */
+static double below2(const integral *in, int64_t k)
+{
+    return exp(2.0 * (in->a.step * (double)k + in->m.log_unit)) / expm1(2.0 * in->a.step);
+}
+
+static double below1(const integral *in, int64_t k)
+{
+    return exp(in->a.step * (double)k + in->m.log_unit) / expm1(in->a.step);
+}
+
+static bool more_on_the_left(const integral *in, int64_t k)
+{
+    const moments *m = &in->m;
+    const double l = exp(in->a.step * (double)k + m->log_unit), two = below2(in, k);
+    const double rest = fmin(1.0, l * m->most_z), square = in->square;
+    return m->square * two * rest > in->a.ends * square ||
+           in->a.step * two * sqrt(m->square * m->most_z * m->z) >
+               10.0 * in->a.ends * sqrt(in->a.step * square);
+}
+
+/* From where l E Z = 1 to the right, then to the left. Both ends come: doubly exponentially on the
+ * right, where x_F or the smallest sum of m x's passes 745 and a node is zero, like e^{3t} on the
+ * left. */
+static void integrate(integral *in)
+{
+    const moments *m = &in->m;
+    const int64_t middle = (int64_t)floor(-(m->log_unit + log(m->z)) / in->a.step);
+    int64_t k = middle;
+    if (in->terms->chance == ES_CHANCE_WITHOUT)
+        es_risk_without_begin(in->terms);
+    do
+        add_node(in, k, true);
+    while (k++, in->end > in->a.ends * in->a.step * in->square);
+    if (in->terms->chance == ES_CHANCE_WITHOUT)
+        es_risk_without_begin(in->terms); /* the last circle is far away */
+    for (k = middle; more_on_the_left(in, k);)
+        add_node(in, --k, false);
+    in->square += m->square * below2(in, k);
+    for (int64_t l = 0; l < in->terms->width; l++)
+        in->bias[l] += m->mean[l] * below1(in, k);
+}
+
+/* ---- answers ---- */
+
+/* In units of the terms'. `off` is how far rounding of u may move N/Z. */
+static es_num with_error(double square, double relative, double off, double unit)
+{
+    return (es_num){.val = square * unit * unit,
+                    .err = (relative * square + off * (2.0 * sqrt(square) + off)) * unit * unit};
+}
+
+static double kept_mass(const es_risk_query *query, const es_choice *choice)
+{
+    const double count = (double)choice->rest_count, draws = (double)choice->draws;
+    double mass = 0.0;
+    for (int64_t i = 0; i < choice->sure_count; i++)
+        mass += query->weights[choice->sure[i]];
+    for (int64_t i = 0; i < choice->rest_count && choice->chance != ES_CHANCE_NONE; i++)
+        mass += query->weights[choice->rest[i]] *
+                (choice->chance == ES_CHANCE_EACH   ? choice->kept[i]
+                 : choice->chance == ES_CHANCE_WITH ? -expm1(draws * log1p(-1.0 / count))
+                                                    : draws / count);
+    return mass;
+}
+
+static void answer_sure(const es_risk_query *query, const es_risk_terms *r, double apart,
+                        es_policy_risk *out)
+{
+    const double all = sqrt((double)query->n);
+    out->square = with_error(r->sure2, 16.0 * all * UNIT, 8.0 * all * UNIT * apart, r->unit);
+    out->bias2 = out->square.val;
+    out->variance = 0.0;
+    out->first_order = (double)NAN;
+}
+
+static void answer_chance(const integral *in, es_policy_risk *out)
+{
+    const es_risk_terms *r = in->terms;
+    const moments *m = &in->m;
+    const double given = -expm1(m->log_empty), unit2 = r->unit * r->unit;
+    const double relative =
+        in->a.rule + 2.0 * in->a.ends + ROUNDING + 4.0 * UNIT * (double)r->count;
+    double bias2 = 0.0, mean2 = 0.0;
+    for (int64_t l = 0; l < r->width; l++) {
+        const double bias = in->a.step * in->bias[l] / given;
+        bias2 += bias * bias;
+        mean2 += m->mean[l] * m->mean[l];
+    }
+    out->square =
+        with_error(in->a.step * in->square / given, relative, 8.0 * UNIT * r->reach, r->unit);
+    out->bias2 = fmin(bias2 * unit2, out->square.val);
+    out->variance = out->square.val - out->bias2;
+    out->first_order = (mean2 + m->spread) / (m->z * m->z) * unit2;
+    out->empty = exp(m->log_empty);
+}
+
+static es_status empty(es_error *err)
+{
+    return es_fail(err, ES_E_EMPTY, "risk.empty", "keep a key that has weight",
+                   "no key that may be kept has weight");
+}
+
+static es_status by_chance(const es_risk_query *query, const es_choice *choice, es_arena *arena,
+                           double tolerance, es_risk_terms *r, es_policy_risk *out, es_error *err)
+{
+    integral in = {.terms = r, .a = accuracy_of(tolerance)};
+    double *room;
+    ES_TRY(gather_rest(query, choice, arena, r, err));
+    ES_TRY(es_arena_array(arena, 4 + ES_RISK_NODES, r->width, sizeof(double), "sums",
+                          (void **)&room, err));
+    ES_TRY(es_arena_array(arena, r->count, 1, sizeof(double), "weights", (void **)&in.m.w, err));
+    in.m.mean = room;
+    in.m.room = room + r->width;
+    in.bias = room + 2 * r->width;
+    for (int64_t i = 0; i < ES_RISK_NODES; i++)
+        in.node[i].mean = room + (4 + i) * r->width;
+    moments_of(r, room + 3 * r->width, &in.m);
+    if (!(in.m.log_unit > -(double)INFINITY))
+        return empty(err);
+    if (r->reach > 0.0)
+        integrate(&in);
+    answer_chance(&in, out);
+    return ES_OK;
+}
+
+/* Values whose squares are numbers stay as they are. */
+static double unit_for(const es_risk_query *query)
+{
+    double most = 0.0;
+    for (int64_t j = 0; j < query->n; j++)
+        most = query->reach[j] > most ? query->reach[j] : most;
+    if (!(most > 0.0) || (most > 0x1p-100 && most < 0x1p100))
+        return 1.0;
+    return fmax(exp2(floor(log2(most))), 0x1p-1000);
+}
+
+es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choice, double tolerance,
+                              es_mem_limit *budget, es_policy_risk *out, es_error *err)
+{
+    if (!query || !choice || !out)
+        return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query, a choice and out",
+                       "an argument is missing");
+    if (!(tolerance >= FINEST && tolerance <= COARSEST))
+        return es_fail(err, ES_E_RANGE, "risk.tolerance", "from 1e-10 to 0.01", "a tolerance of %g",
+                       tolerance);
+    ES_TRY(check_choice(query, choice, err));
+    es_arena arena = {.budget = budget};
+    es_risk_terms r = {.width = query->dv, .unit = unit_for(query)};
+    es_policy_risk risk = {.mass = kept_mass(query, choice), .keys = es_choice_keys(choice)};
+    double apart;
+    es_status status =
+        es_arena_array(&arena, r.width, 1, sizeof(double), "an output", (void **)&r.sure, err);
+    if (status == ES_OK) {
+        const bool chance = choice->chance != ES_CHANCE_NONE && choice->rest_count > 0;
+        gather_sure(query, choice, &r, &apart);
+        if (!chance && !(r.log_sure > -(double)INFINITY))
+            gather_light(query, choice, &r);
+        if (chance)
+            status = by_chance(query, choice, &arena, tolerance, &r, &risk, err);
+        else if (r.log_sure > -(double)INFINITY)
+            answer_sure(query, &r, apart, &risk);
+        else
+            status = empty(err);
+    }
+    if (status == ES_OK)
+        *out = risk;
+    es_arena_free(&arena);
+    return status;
+}
+
+es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
+                            es_mem_limit *budget, es_policy_risk *out, es_error *err)
+{
+    return es_policy_risk_near(query, choice, FINEST, budget, out, err);
+}

@@ -1,0 +1,206 @@
+/* risk_query.c : one query's weights and values, ready for exact risks; what they say at once. */
+#include <esscher/policy_risk.h>
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/memory.h"
+#include "base/view.h"
+#include "policy/policy_row.h"
+#include "risk/policy_terms.h"
+
+static const double MOST_VALUE = 1e150; /* squares must fit a number */
+
+/* ---- a query ---- */
+
+static es_status check_input(const double *scores, int64_t n, const es_view *values, es_error *err)
+{
+    es_scan scan;
+    if (!scores || !values)
+        return es_fail(err, ES_E_ARGUMENT, "risk.null", "scores and values",
+                       "an argument is missing");
+    ES_TRY(es_view_check(values, "values", err));
+    if (n < 1 || values->rows != n || values->cols < 1 || values->cols > ES_MAX_DIM)
+        return es_fail(err, ES_E_SHAPE, "risk.shape", "a row of values for every key",
+                       "%lld keys, values (%lld, %lld)", (long long)n, (long long)values->rows,
+                       (long long)values->cols);
+    ES_TRY(es_view_scan(values, "values", &scan, err));
+    if (scan.max_abs > MOST_VALUE)
+        return es_fail(err, ES_E_RANGE, "risk.value", "at most 1e150, as squares must fit a number",
+                       "a value of magnitude %g", scan.max_abs);
+    for (int64_t j = 0; j < n; j++)
+        if (isnan(scores[j]) || scores[j] == (double)INFINITY)
+            return es_fail_at(err, ES_E_NONFINITE, 0, j, "risk.score",
+                              "scores are numbers, or -inf for a weight of zero", "a score is %g",
+                              scores[j]);
+    return ES_OK;
+}
+
+static es_status make_room(es_risk_query *q, es_mem_limit *budget, es_error *err)
+{
+    ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->weights, err));
+    ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->logs, err));
+    ES_TRY(es_mem_array(budget, q->n, q->dv, sizeof(double), "values", (void **)&q->values, err));
+    ES_TRY(es_mem_array(budget, q->dv, 1, sizeof(double), "an output", (void **)&q->output, err));
+    const int64_t rows = q->n + ES_RISK_LANES; /* nodes read whole lanes */
+    ES_TRY(es_mem_array(budget, rows, q->dv, sizeof(double), "values", (void **)&q->off, err));
+    return es_mem_array(budget, q->n, 1, sizeof(double), "distances", (void **)&q->reach, err);
+}
+
+/* The key of largest weight, or -1 where none has any. */
+static int64_t weigh(const double *scores, es_risk_query *q)
+{
+    int64_t top = 0;
+    double total = 0.0;
+    for (int64_t j = 1; j < q->n; j++)
+        top = scores[j] > scores[top] ? j : top;
+    if (!(scores[top] > -(double)INFINITY))
+        return -1;
+    for (int64_t j = 0; j < q->n; j++)
+        total += q->weights[j] = exp(scores[j] - scores[top]);
+    for (int64_t j = 0; j < q->n; j++) {
+        q->weights[j] /= total;
+        q->logs[j] = scores[j] - scores[top] - log(total);
+    }
+    return top;
+}
+
+/* |u| of dv numbers, which neither overflows nor vanishes on the way. */
+static double length_of(const double *u, int64_t dv)
+{
+    double most = 0.0, square = 0.0;
+    for (int64_t l = 0; l < dv; l++)
+        most = fmax(most, fabs(u[l]));
+    for (int64_t l = 0; l < dv && most > 0.0; l++)
+        square += (u[l] / most) * (u[l] / most);
+    return most * sqrt(square);
+}
+
+/* Values are measured from that of the largest weight first: where it has nearly all of it, its own
+ * u is a small sum over the others, not the rounding of a difference. */
+static void measure(int64_t top, es_risk_query *q)
+{
+    const double *from = q->values + top * q->dv;
+    for (int64_t j = 0; j < q->n; j++)
+        for (int64_t l = 0; l < q->dv; l++) {
+            q->off[j * q->dv + l] = q->values[j * q->dv + l] - from[l];
+            q->output[l] += q->weights[j] * q->off[j * q->dv + l];
+        }
+    for (int64_t j = 0; j < q->n; j++) {
+        for (int64_t l = 0; l < q->dv; l++)
+            q->off[j * q->dv + l] -= q->output[l];
+        q->reach[j] = length_of(q->off + j * q->dv, q->dv);
+        q->spread2 += q->weights[j] * q->reach[j] * q->reach[j];
+    }
+    for (int64_t l = 0; l < q->dv; l++)
+        q->output[l] += from[l];
+}
+
+es_status es_risk_query_new(const double *scores, int64_t n, const es_view *values,
+                            es_mem_limit *budget, es_risk_query *out, es_error *err)
+{
+    if (!out)
+        return es_fail(err, ES_E_ARGUMENT, "risk.null", "somewhere to put it",
+                       "an argument is missing");
+    *out = (es_risk_query){0};
+    ES_TRY(check_input(scores, n, values, err));
+    es_risk_query q = {.n = n, .dv = values->cols};
+    es_status status = make_room(&q, budget, err);
+    if (status == ES_OK) {
+        for (int64_t j = 0; j < n; j++)
+            es_view_read_row(values, j, q.values + j * q.dv);
+        const int64_t top = weigh(scores, &q);
+        if (top >= 0)
+            measure(top, &q);
+        else
+            status = es_fail(err, ES_E_EMPTY, "risk.score", "at least one key must have weight",
+                             "all weights are zero");
+    }
+    if (status == ES_OK)
+        *out = q;
+    else
+        es_risk_query_free(&q, budget);
+    return status;
+}
+
+void es_risk_query_free(es_risk_query *query, es_mem_limit *budget)
+{
+    es_mem_free(budget, query->weights);
+    es_mem_free(budget, query->logs);
+    es_mem_free(budget, query->values);
+    es_mem_free(budget, query->output);
+    es_mem_free(budget, query->off);
+    es_mem_free(budget, query->reach);
+    *query = (es_risk_query){0};
+}
+
+/* ---- one outcome ---- */
+
+/* As y and what the outcome is off by, which loses nothing where they are close. */
+es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double *out,
+                         es_error *err)
+{
+    if (!query || !kept || !out)
+        return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query, an outcome and out",
+                       "an argument is missing");
+    double top = -(double)INFINITY, total = 0.0;
+    for (int64_t i = 0; i < kept->count; i++) {
+        if (kept->keys[i] < 0 || kept->keys[i] >= query->n)
+            return es_fail(err, ES_E_ARGUMENT, "risk.choice", "keys of this query",
+                           "key %lld of %lld", (long long)kept->keys[i], (long long)query->n);
+        top = fmax(top, log(query->weights[kept->keys[i]]) + kept->log_factor[i]);
+    }
+    if (!(top > -(double)INFINITY))
+        return es_fail(err, ES_E_EMPTY, "risk.empty", "an outcome of nothing has no output",
+                       "no key that was kept has weight");
+    for (int64_t l = 0; l < query->dv; l++)
+        out[l] = 0.0;
+    for (int64_t i = 0; i < kept->count; i++) {
+        const int64_t j = kept->keys[i];
+        const double w = exp(log(query->weights[j]) + kept->log_factor[i] - top);
+        total += w;
+        for (int64_t l = 0; l < query->dv; l++)
+            out[l] += w * query->off[j * query->dv + l];
+    }
+    for (int64_t l = 0; l < query->dv; l++)
+        out[l] = query->output[l] + out[l] / total;
+    return ES_OK;
+}
+
+/* ---- the limit ---- */
+
+es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *budget, double *out,
+                          int64_t *sure, es_error *err)
+{
+    if (!query || !out)
+        return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query and out",
+                       "an argument is missing");
+    if (!(m > 0.0))
+        return es_fail(err, ES_E_RANGE, "risk.keys", "more than no key", "%g keys", m);
+    const int64_t n = query->n;
+    const int64_t most = m < (double)n ? (int64_t)floor(m) : n;
+    int64_t *falling, kept = n;
+    double *a, beyond = 0.0, rest = 0.0, squares = 0.0;
+    *out = 0.0;
+    ES_TRY(es_mem_array(budget, n, 2, sizeof(double), "keys", (void **)&a, err));
+    falling = (int64_t *)(a + n);
+    for (int64_t j = 0; j < n; j++) {
+        a[j] = query->weights[j] * query->reach[j];
+        falling[j] = j;
+    }
+    if (most < n) {
+        es_best_first(a, falling, n, most);
+        for (int64_t i = most; i < n; i++)
+            beyond += a[falling[i]];
+        kept = es_limit_sure(a, falling, most, beyond, m, &rest);
+        for (int64_t i = kept; i < n; i++)
+            squares += a[falling[i]] * a[falling[i]];
+        if (rest > 0.0)
+            *out = fmax(rest * rest / (m - (double)kept) - squares, 0.0);
+    }
+    if (sure)
+        *sure = kept;
+    es_mem_free(budget, a);
+    return ES_OK;
+}

@@ -1,0 +1,18 @@
+/* moments.h : what the library alone needs beside <esscher/moments.h>. */
+#ifndef ES_STATS_MOMENTS_H
+#define ES_STATS_MOMENTS_H
+
+#include <esscher/moments.h>
+
+/*! es_moments_bytes() : memory es_moments_new() takes for this many columns. */
+size_t es_moments_bytes(int64_t dim);
+
+/*! es_moments_numbers() : how many numbers moments of so many columns are, when they are to travel
+ *  or to be kept. es_moments_save() : into out. es_moments_load() : m, of the same columns, becomes
+ *  what was saved, bit for bit. @return : ES_OK; ES_E_FORMAT (moments.numbers) for a count of rows
+ *  that is none. */
+int64_t es_moments_numbers(int64_t dim);
+void es_moments_save(const es_moments *m, double *out);
+es_status es_moments_load(es_moments *m, const double *numbers, es_error *err);
+
+#endif

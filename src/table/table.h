@@ -1,0 +1,29 @@
+/* table.h : what the library alone needs beside <esscher/table.h>. */
+#ifndef ES_TABLE_TABLE_H
+#define ES_TABLE_TABLE_H
+
+#include <esscher/table.h>
+
+/*! es_answer_scalar() : number `at` of the results that stand alone, those with one value: its key,
+ *  and its value as text with all digits: in *text, which may be `room` (size). Lists are passed
+ *  over. @return : false beyond the last. */
+bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, char *room,
+                      size_t size, const char **text);
+
+/*! es_answer_qualify() : findings from now on begin with these words, and with "Caution: " before
+ *  them if they are cautions. NULL: no longer. The words are copied. */
+void es_answer_qualify(es_answer *answer, const char *words);
+
+/*! es_table_array() : a list of `cols` numbers (rows = 0), or a matrix (rows, cols), as the value
+ * of a column with `array`. Copied. NaN is null. */
+void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
+                    int64_t rows, int64_t cols);
+
+/*! es_key() : `a` followed by `b`, in `out`: "mean_error", "_se". Returns out. */
+enum { ES_KEY_ROOM = 96 };
+const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b);
+
+/*! es_table_find() : the column of a key. @return : false if there is none. */
+bool es_table_find(const es_table *table, const char *key, es_table_column *out);
+
+#endif

@@ -1,0 +1,322 @@
+#include "text/bpe.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/unicode.h"
+
+/* ---- tables ---- */
+
+es_status es_pair_table_open(es_pair_table *table, int64_t count, es_mem_limit *budget,
+                             es_error *err)
+{
+    table->slots = 16;
+    while (table->slots < 2 * (uint64_t)count)
+        table->slots *= 2;
+    ES_TRY(es_mem_array(budget, (int64_t)table->slots, 1, sizeof *table->keys, "merges",
+                        (void **)&table->keys, err));
+    memset(table->keys, 0xff, (size_t)table->slots * sizeof *table->keys);
+    return es_mem_array(budget, (int64_t)table->slots, 1, sizeof *table->values, "merges",
+                        (void **)&table->values, err);
+}
+
+void es_pair_table_close(es_pair_table *table, es_mem_limit *budget)
+{
+    es_mem_free(budget, table->keys);
+    es_mem_free(budget, table->values);
+    *table = (es_pair_table){0};
+}
+
+/* A key twice keeps the later value, as in other readers. */
+void es_pair_table_put(es_pair_table *table, uint64_t key, uint64_t value)
+{
+    uint64_t slot = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 24;
+    while (table->keys[slot & (table->slots - 1)] != UINT64_MAX &&
+           table->keys[slot & (table->slots - 1)] != key)
+        slot++;
+    table->keys[slot & (table->slots - 1)] = key;
+    table->values[slot & (table->slots - 1)] = value;
+}
+
+/* GPT-2's alphabet: white space, control characters, U+00AD and U+007F to U+00A0 cannot be seen,
+ * and get letters in their order. */
+int32_t es_byte_letter(unsigned char byte)
+{
+    const int b = byte;
+    if ((b >= '!' && b <= '~') || (b >= 0xa1 && b != 0xad))
+        return b;
+    return 0x100 + (b <= ' ' ? b : b <= 0xa0 ? b - 0x7f + 33 : 67);
+}
+
+/* ---- pairs that wait, the first of the list on top ---- */
+
+static void sift_down(uint64_t *heap, int64_t count, uint64_t value)
+{
+    int64_t at = 0;
+    for (int64_t child = 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && heap[child + 1] < heap[child];
+        if (heap[child] >= value)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = value;
+}
+
+static uint64_t pop(es_cutting *work)
+{
+    const uint64_t top = work->queue[0];
+    work->queue_count--;
+    if (work->queue_count)
+        sift_down(work->queue, work->queue_count, work->queue[work->queue_count]);
+    return top;
+}
+
+/* There is room: a word of n symbols has n - 1 pairs, and a merge replaces one by two at most. */
+static void push(es_cutting *work, uint64_t value)
+{
+    int64_t at = work->queue_count++;
+    for (; at > 0 && work->queue[(at - 1) / 2] > value; at = (at - 1) / 2)
+        work->queue[at] = work->queue[(at - 1) / 2];
+    work->queue[at] = value;
+}
+
+/* ---- merging ---- */
+
+/* Two pieces with scores. */
+static uint64_t find_scored(const es_tokenizer *t, int32_t left, int32_t right)
+{
+    const uint32_t *ranks = t->bpe->ranks;
+    if (left < 0 || right < 0 || ranks[left] == UINT32_MAX || ranks[right] == UINT32_MAX)
+        return UINT64_MAX;
+    const int32_t both = es_tokenizer_joined(t, left, right);
+    return both < 0 || ranks[both] == UINT32_MAX ? UINT64_MAX
+                                                 : (uint64_t)ranks[both] << 32 | (uint32_t)both;
+}
+
+static uint64_t find_merge(const es_cutting *work, int32_t left)
+{
+    const es_tokenizer *t = work->tokenizer;
+    const es_symbol *a = &work->symbols[left];
+    if (a->after < 0)
+        return UINT64_MAX;
+    const int32_t right = work->symbols[a->after].id;
+    return t->bpe->ranks ? find_scored(t, a->id, right)
+                         : es_pair_table_find(&t->bpe->merges, es_token_pair(a->id, right));
+}
+
+/* A pair waits as its rank and its place, so that of equals the leftmost goes first. */
+static void push_pair(es_cutting *work, int32_t left)
+{
+    const uint64_t merge = left < 0 ? UINT64_MAX : find_merge(work, left);
+    if (merge != UINT64_MAX)
+        push(work, (merge & ~(uint64_t)UINT32_MAX) | (uint32_t)left);
+}
+
+/* A pair that one of its sides has left since is no pair any more, and its rank tells. Where
+ * several pairs have one rank, another of them may have come to its place: it then waits there,
+ * too, and is as good now as later. */
+static void merge_all(es_cutting *work)
+{
+    es_symbol *s = work->symbols;
+    for (int32_t i = 0; i + 1 < work->symbols_count; i++)
+        push_pair(work, i);
+    while (work->queue_count) {
+        const uint64_t top = pop(work);
+        const int32_t left = (int32_t)(uint32_t)top;
+        const uint64_t merge = s[left].bytes ? find_merge(work, left) : UINT64_MAX;
+        if (merge == UINT64_MAX || merge >> 32 != top >> 32)
+            continue;
+        const int32_t right = s[left].after;
+        s[left].id = (int32_t)(uint32_t)merge;
+        s[left].bytes += s[right].bytes;
+        s[left].after = s[right].after;
+        s[right].bytes = 0;
+        if (s[left].after >= 0)
+            s[s[left].after].before = left;
+        push_pair(work, s[left].before);
+        push_pair(work, left);
+    }
+}
+
+/* ---- the symbols a word begins as ---- */
+
+static void add_symbol(es_cutting *work, int32_t id, size_t bytes)
+{
+    const int32_t at = (int32_t)work->symbols_count++;
+    work->symbols[at] = (es_symbol){id, (uint32_t)bytes, at - 1, at + 1};
+}
+
+/* What has no piece is unknown; where that has none either it is left out, and the piece before it
+ * gets its bytes, or at the beginning one of id -1, so that places stay true. Unknowns in a row may
+ * be one. */
+static void add_unknown(es_cutting *work, size_t bytes)
+{
+    const int32_t unknown = work->tokenizer->info.unknown;
+    es_symbol *last = work->symbols_count ? &work->symbols[work->symbols_count - 1] : NULL;
+    if (last && (unknown < 0 || (work->tokenizer->bpe->fuse_unk && last->id == unknown)))
+        last->bytes += (uint32_t)bytes;
+    else
+        add_symbol(work, unknown, bytes);
+}
+
+static void add_bytes(es_cutting *work, const unsigned char *p, size_t bytes)
+{
+    const int32_t *ids = work->tokenizer->bpe->bytes;
+    for (size_t i = 0; i < bytes; i++)
+        ids[p[i]] >= 0 ? add_symbol(work, ids[p[i]], 1) : add_unknown(work, 1);
+}
+
+static bool has_bytes(const es_bpe *bpe, const unsigned char *p, size_t bytes)
+{
+    bool all = bpe->byte_fallback;
+    for (size_t i = 0; i < bytes; i++)
+        all = all && bpe->bytes[p[i]] >= 0;
+    return all;
+}
+
+static void add_characters(es_cutting *work, const unsigned char *p, size_t bytes)
+{
+    const es_tokenizer *t = work->tokenizer;
+    for (size_t at = 0; at < bytes;) {
+        int32_t c, id;
+        const size_t length = es_utf8_next(p + at, bytes - at, &c);
+        id = length == 1 ? t->bpe->ascii[p[at] & 0x7f]
+                         : es_tokenizer_id(t, (const char *)p + at, length);
+        if (id >= 0)
+            add_symbol(work, id, length);
+        else if (has_bytes(t->bpe, p + at, length))
+            add_bytes(work, p + at, length);
+        else
+            add_unknown(work, length);
+        at += length;
+    }
+}
+
+/* ---- words that were seen before ---- */
+
+enum { CACHE_SLOTS = 16384, CACHE_BYTES = 24, CACHE_PIECES = 6, WORDS_BEFORE_CACHE = 256 };
+
+/* A word takes the slot of its hash from whichever was there: what is kept is bounded, and words
+ * that are frequent come back at once. */
+typedef struct cached_word {
+    unsigned char word[CACHE_BYTES];
+    unsigned char bytes, count, lengths[CACHE_PIECES];
+    int32_t ids[CACHE_PIECES];
+} cached_word;
+
+typedef struct es_word_cache {
+    cached_word slots[CACHE_SLOTS];
+} es_word_cache;
+
+static cached_word *find_slot(es_cutting *work, const unsigned char *word, size_t bytes)
+{
+    uint64_t hash = bytes;
+    if (!work->cache || bytes > CACHE_BYTES)
+        return NULL;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ word[i]) * UINT64_C(0x100000001b3);
+    return &work->cache->slots[(hash ^ hash >> 29) & (CACHE_SLOTS - 1)];
+}
+
+static void remember(const es_cutting *work, cached_word *slot, const unsigned char *word,
+                     size_t bytes)
+{
+    if (!slot || work->pieces_count > CACHE_PIECES)
+        return;
+    memcpy(slot->word, word, bytes);
+    slot->bytes = (unsigned char)bytes;
+    slot->count = (unsigned char)work->pieces_count;
+    for (int i = 0; i < work->pieces_count; i++) {
+        slot->ids[i] = work->pieces[i].id;
+        slot->lengths[i] = (unsigned char)work->pieces[i].bytes;
+    }
+}
+
+static bool recall(es_cutting *work, const cached_word *slot, const unsigned char *word,
+                   size_t bytes)
+{
+    if (!slot || slot->bytes != bytes || memcmp(slot->word, word, bytes) != 0)
+        return false;
+    work->pieces_count = slot->count;
+    for (int i = 0; i < slot->count; i++)
+        work->pieces[i] = (es_piece){slot->ids[i], slot->lengths[i]};
+    return true;
+}
+
+/* ---- a word ---- */
+
+/* A whole word that the vocabulary has, spelt as the vocabulary spells it; *id is -1 if not. */
+static es_status find_word(es_cutting *work, const unsigned char *word, size_t bytes, int32_t *id,
+                           es_error *err)
+{
+    const es_tokenizer *t = work->tokenizer;
+    size_t used = 0;
+    *id = -1;
+    if (!t->bpe->ignore_merges || bytes > t->names.longest)
+        return ES_OK;
+    ES_TRY(es_mem_grow(work->budget, (void **)&work->spelt, &work->spelt_room,
+                       ES_UTF8_MOST * (int64_t)bytes, 1, "letters of a word", err));
+    for (size_t i = 0; i < bytes; i++)
+        if (t->bpe->byte_level)
+            used += es_utf8_put(es_byte_letter(word[i]), work->spelt + used);
+        else
+            work->spelt[used++] = word[i];
+    *id = es_tokenizer_id(t, (const char *)work->spelt, used);
+    return ES_OK;
+}
+
+static es_status cut_word(es_cutting *work, const unsigned char *word, size_t bytes, es_error *err)
+{
+    const es_bpe *bpe = work->tokenizer->bpe;
+    int32_t whole;
+    ES_TRY(find_word(work, word, bytes, &whole, err));
+    if (whole >= 0) {
+        work->pieces[0] = (es_piece){whole, (uint32_t)bytes};
+        work->pieces_count = 1;
+        return ES_OK;
+    }
+    ES_TRY(es_mem_grow(work->budget, (void **)&work->symbols, &work->symbols_room, (int64_t)bytes,
+                       sizeof *work->symbols, "symbols of a word", err));
+    ES_TRY(es_mem_grow(work->budget, (void **)&work->queue, &work->queue_room, 2 * (int64_t)bytes,
+                       sizeof *work->queue, "pairs of a word", err));
+    work->symbols_count = work->queue_count = 0;
+    bpe->byte_level ? add_bytes(work, word, bytes) : add_characters(work, word, bytes);
+    work->symbols[work->symbols_count - 1].after = -1;
+    merge_all(work);
+    ES_TRY(es_mem_grow(work->budget, (void **)&work->pieces, &work->pieces_room,
+                       work->symbols_count, sizeof *work->pieces, "pieces of a word", err));
+    work->pieces_count = 0;
+    for (int32_t i = 0; i >= 0; i = work->symbols[i].after)
+        work->pieces[work->pieces_count++] =
+            (es_piece){work->symbols[i].id, work->symbols[i].bytes};
+    return ES_OK;
+}
+
+es_status es_cutting_run(es_cutting *work, const unsigned char *word, size_t bytes, es_error *err)
+{
+    if (bytes > INT32_MAX)
+        return es_fail(err, ES_E_LIMIT, "text.word", "divide the text into lines",
+                       "a word of %zu bytes is too long", bytes);
+    ES_TRY(es_mem_grow(work->budget, (void **)&work->pieces, &work->pieces_room, CACHE_PIECES,
+                       sizeof *work->pieces, "pieces of a word", err));
+    if (!work->cache && ++work->words > WORDS_BEFORE_CACHE) /* not for a text of a few words */
+        ES_TRY(es_mem_new(work->budget, sizeof *work->cache, "words", (void **)&work->cache, err));
+    cached_word *slot = find_slot(work, word, bytes);
+    if (recall(work, slot, word, bytes))
+        return ES_OK;
+    ES_TRY(cut_word(work, word, bytes, err));
+    remember(work, slot, word, bytes);
+    return ES_OK;
+}
+
+void es_cutting_free(es_cutting *work)
+{
+    es_mem_free(work->budget, work->spelt);
+    es_mem_free(work->budget, work->symbols);
+    es_mem_free(work->budget, work->queue);
+    es_mem_free(work->budget, work->pieces);
+    es_mem_free(work->budget, work->cache);
+    *work = (es_cutting){0};
+}

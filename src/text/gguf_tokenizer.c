@@ -1,0 +1,438 @@
+/* gguf_tokenizer.c : the tokenizer that a GGUF carries with it.
+ *
+ * The file has the vocabulary and, of byte pairs spelt in bytes ("gpt2"), the merges; of
+ * SentencePiece's ("llama") a score for each piece. How text is divided into words it does not say
+ * but by a name, "tokenizer.ggml.pre", that stands for a pattern in llama.cpp's source. Here a name
+ * stands for the parts that the tokenizer.json of the same model has, in its language, and from
+ * there on it is one tokenizer like any other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "text/bpe.h"
+#include "text/gguf_tokenizer.h"
+#include "base/unicode.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+/* ---- rules by their names ---- */
+
+#define RULES(flags, parts) "{\"model\":{\"type\":\"BPE\"" flags "}" parts "}"
+#define SPLIT(regex)                                                                               \
+    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\"}"
+#define BYTES(words) "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" words "}"
+#define WORDS(steps)                                                                               \
+    ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" steps "," BYTES("false") "]}"
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define REST         "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define LATER_WORDS(digits)                                                                        \
+    SPLIT(CONTRACTIONS "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|" digits                          \
+                       "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" REST)
+#define CAPITAL "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+#define SMALL   "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+#define BEFORE  "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+#define NFC     ",\"normalizer\":{\"type\":\"NFC\"}"
+#define WHOLE   ",\"ignore_merges\":true"
+#define OLD_WORDS                                                                                  \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)"
+
+typedef struct pre_rules {
+    const char *name;
+    bool begins; /* a text begins with the token bos, unless the file says otherwise */
+    const char *json;
+} pre_rules;
+
+/* Qwen's own tokenizer composes characters first; llama.cpp leaves that out, and gives other ids to
+ * text that is not composed. */
+static const pre_rules pres[] = {
+    {"gpt-2", false, RULES("", ",\"pre_tokenizer\":" BYTES("true"))},
+    {"llama-bpe", true, RULES(WHOLE, WORDS(LATER_WORDS("\\\\p{N}{1,3}")))},
+    {"llama3", true, RULES(WHOLE, WORDS(LATER_WORDS("\\\\p{N}{1,3}")))},
+    {"llama-v3", true, RULES(WHOLE, WORDS(LATER_WORDS("\\\\p{N}{1,3}")))},
+    {"qwen2", false, RULES("", NFC WORDS(LATER_WORDS("\\\\p{N}")))},
+    {"smollm", false,
+     RULES("", ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+               "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES("true") "]}")},
+    {"tekken", true,
+     RULES(WHOLE, WORDS(SPLIT(BEFORE CAPITAL
+                              "*" SMALL "+|" BEFORE CAPITAL "+" SMALL
+                              "*|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*" REST)))},
+    /* llama.cpp's guess at a model whose tokenizer it did not know */
+    {"default", false,
+     RULES("", WORDS(SPLIT("[\\\\p{P}\\\\$\\\\+<=>\\\\^~\\\\|]+") "," SPLIT(OLD_WORDS) "," SPLIT(
+                   "\\\\p{N}+") "," SPLIT("[0-9][0-9][0-9]")))},
+};
+
+#define BLANK   "\xe2\x96\x81"
+#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" BLANK "\"}"
+#define SENTENCE_PIECE(normalizers)                                                                \
+    RULES(",\"byte_fallback\":true,\"fuse_unk\":true",                                             \
+          ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" normalizers "]}")
+
+static const char prefixed[] =
+    SENTENCE_PIECE("{\"type\":\"Prepend\",\"prepend\":\"" BLANK "\"}," REPLACE);
+static const char unprefixed[] = SENTENCE_PIECE(REPLACE);
+
+/* ---- the vocabulary ---- */
+
+/* What a token is for, by its number in the file. */
+enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
+
+typedef struct source {
+    const es_gguf_header *h;
+    const es_gguf_value *tokens, *types, *scores, *merges;
+} source;
+
+static int type_of(const source *s, int64_t id) { return (int)es_gguf_number(s->h, s->types, id); }
+
+static es_status fail_count(const source *s, const es_gguf_value *v, es_error *err)
+{
+    return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)v->at, "gguf.value",
+                        "write or download the file anew",
+                        "'%.*s' has %lld items, there are %lld tokens", (int)v->key.size, v->key.at,
+                        (long long)v->count, (long long)s->tokens->count);
+}
+
+/* Before one of them is used as a number of C. */
+static es_status check_types(const source *s, es_error *err)
+{
+    for (int64_t id = 0; id < s->types->count; id++) {
+        const double type = es_gguf_number(s->h, s->types, id);
+        if (!(type >= 0 && type <= BYTE))
+            return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->types->at, "gguf.value",
+                                "write or download the file anew",
+                                "token %lld has type %.0f; 0 to %d are known", (long long)id, type,
+                                BYTE);
+    }
+    return ES_OK;
+}
+
+static es_status find_arrays(source *s, bool pieces, es_error *err)
+{
+    ES_TRY(
+        es_gguf_array(s->h, KEY("tokens"), true, ES_GGUF_STRING, ES_GGUF_STRING, &s->tokens, err));
+    ES_TRY(es_gguf_array(s->h, KEY("token_type"), true, ES_GGUF_I32, ES_GGUF_U32, &s->types, err));
+    ES_TRY(es_gguf_array(s->h, KEY("scores"), pieces, ES_GGUF_F32, ES_GGUF_F64, &s->scores, err));
+    ES_TRY(es_gguf_array(s->h, KEY("merges"), !pieces, ES_GGUF_STRING, ES_GGUF_STRING, &s->merges,
+                         err));
+    if (s->types->count != s->tokens->count)
+        return fail_count(s, s->types, err);
+    if (pieces && s->scores->count != s->tokens->count)
+        return fail_count(s, s->scores, err);
+    if (s->tokens->count == 0)
+        return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->tokens->at, "vocab.empty",
+                            "write or download the file anew", "the vocabulary is empty");
+    return check_types(s, err);
+}
+
+/* Tokens that are no text of their own are looked for in the text as it stands, as those that a
+ * tokenizer.json calls added. */
+static es_status read_tokens(const source *s, es_vocab_list *list, es_error *err)
+{
+    size_t at = s->tokens->at;
+    for (int64_t id = 0; id < s->tokens->count; id++) {
+        const size_t begin = at;
+        const es_gguf_text text = es_gguf_next(s->h, &at);
+        const int type = type_of(s, id);
+        if (es_utf8_invalid(text.at, text.size) >= 0)
+            return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)begin, "gguf.token",
+                                "write or download the file anew", "token %lld is no UTF-8",
+                                (long long)id);
+        const es_vocab_entry entry = {.text = text.at,
+                                      .bytes = text.size,
+                                      .id = id,
+                                      .added = type >= UNKNOWN && type <= USER_DEFINED};
+        ES_TRY(es_vocab_list_add(list, entry, err));
+    }
+    return ES_OK;
+}
+
+/* ---- tokens around a text ---- */
+
+/* The token of `id_key`, if `add_key` says so, or, where it is not there, if `usual`. */
+static es_status read_special(const source *s, const char *add_key, const char *id_key, bool usual,
+                              int64_t id, int *count, int32_t *ids, es_error *err)
+{
+    bool add = usual;
+    ES_TRY(es_gguf_flag(s->h, add_key, &add, err));
+    if (!add)
+        return ES_OK;
+    const es_gguf_range range = {0, (double)s->tokens->count - 1, id < 0};
+    ES_TRY(es_gguf_whole(s->h, id_key, range, &id, err));
+    ids[(*count)++] = (int32_t)id;
+    return ES_OK;
+}
+
+/* Ids that a file of pieces does not state are those of the first models that had them. */
+static es_status read_specials(const source *s, bool pieces, bool begins, es_tokenizer_info *rules,
+                               es_error *err)
+{
+    ES_TRY(read_special(s, KEY("add_bos_token"), KEY("bos_token_id"), begins, pieces ? 1 : -1,
+                        &rules->prefix_count, rules->prefix, err));
+    return read_special(s, KEY("add_eos_token"), KEY("eos_token_id"), false, pieces ? 2 : -1,
+                        &rules->suffix_count, rules->suffix, err);
+}
+
+/* What begins a text that a model reads where nothing is put before it: a file that names such a
+ * token and does not say that it is left out means it. */
+static es_status find_begin(const source *s, es_tokenizer *t, es_error *err)
+{
+    int64_t id = -1;
+    const es_gguf_range range = {0, (double)t->info.size - 1, false};
+    if (t->info.prefix_count || es_gguf_find(s->h, KEY("add_bos_token")))
+        return ES_OK;
+    ES_TRY(es_gguf_whole(s->h, KEY("bos_token_id"), range, &id, err));
+    t->info.begin = (int32_t)id;
+    return ES_OK;
+}
+
+/* ---- merges that are listed ---- */
+
+/* "left right"; a piece may begin with a space, but has none behind that. */
+static es_status put_listed(es_tokenizer *t, const void *from, es_error *err)
+{
+    const source *s = from;
+    size_t at = s->merges->at;
+    ES_TRY(es_bpe_room(t, s->merges->count, err));
+    for (int64_t rank = 0; rank < s->merges->count; rank++) {
+        const size_t begin = at;
+        const es_gguf_text text = es_gguf_next(s->h, &at);
+        const char *space = text.size > 2 ? memchr(text.at + 1, ' ', text.size - 2) : NULL;
+        if (!space)
+            return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)begin, "tokenizer.merge",
+                                "write or download the file anew",
+                                "merge %lld is no pair of pieces", (long long)rank);
+        const size_t left = (size_t)(space - text.at);
+        const es_merge m = {text.at, space + 1, left, text.size - left - 1};
+        ES_TRY(es_bpe_put(t, s->h->file, rank, &m, err));
+    }
+    return ES_OK;
+}
+
+/* ---- merges that scores make ----
+ *
+ * SentencePiece joins the two neighbours that together are the piece of the highest score, the
+ * leftmost of equals. So any two pieces that together are one may merge, and the rank of that is
+ * the rank of the piece's score among all scores; no list of them is made. */
+
+typedef struct scored {
+    double score;
+    int32_t id;
+} scored;
+
+static int by_score(const void *a, const void *b)
+{
+    const scored *s = a, *t = b;
+    return s->score > t->score ? -1 : s->score < t->score ? 1 : s->id < t->id ? -1 : 1;
+}
+
+/* (tokens) the rank of each score; equal scores have one. */
+static es_status rank_scores(const source *s, scored *order, uint32_t *ranks, es_error *err)
+{
+    const int64_t count = s->tokens->count;
+    for (int64_t id = 0; id < count; id++) {
+        order[id] = (scored){es_gguf_number(s->h, s->scores, id), (int32_t)id};
+        if (order[id].score != order[id].score)
+            return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->scores->at, "gguf.value",
+                                "write or download the file anew", "the score of token %lld is NaN",
+                                (long long)id);
+    }
+    qsort(order, (size_t)count, sizeof *order, by_score);
+    for (int64_t i = 0, rank = 0; i < count; i++) {
+        rank += i > 0 && order[i].score != order[i - 1].score;
+        ranks[order[i].id] = (uint32_t)rank;
+    }
+    return ES_OK;
+}
+
+static size_t length_at(const char *text, size_t bytes)
+{
+    int32_t c;
+    return es_utf8_next((const unsigned char *)text, bytes, &c);
+}
+
+/* A character that is no piece is spelt in bytes before anything is merged, while SentencePiece
+ * may join it to what makes a piece with it. No vocabulary that was trained has such a piece. */
+static es_status check_edges(const es_tokenizer *t, const source *s, int64_t id, const char *text,
+                             size_t bytes, es_error *err)
+{
+    const size_t first = length_at(text, bytes);
+    size_t last = 0;
+    for (size_t at = 0; at < bytes; at += length_at(text + at, bytes - at))
+        last = at;
+    if (last == 0)
+        return ES_OK;
+    const bool two = first == last;
+    const bool at_first = es_tokenizer_id(t, text, first) < 0 &&
+                          (two || es_tokenizer_id(t, text + first, bytes - first) >= 0);
+    const bool at_last = es_tokenizer_id(t, text + last, bytes - last) < 0 &&
+                         (two || es_tokenizer_id(t, text, last) >= 0);
+    if (at_first || at_last)
+        return es_fail_file(err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.token",
+                            "use the model's tokenizer.json",
+                            "token %lld is made of a character that is no token", (long long)id);
+    return ES_OK;
+}
+
+/* Tokens that are no text of their own take no part, nor does one whose text another has. */
+static es_status put_pieces(es_tokenizer *t, const source *s, es_error *err)
+{
+    for (int64_t id = 0; id < s->tokens->count; id++) {
+        const char *text = es_tokenizer_token(t, id);
+        const size_t bytes = strlen(text);
+        if (bytes == 0 || type_of(s, id) != NORMAL || es_tokenizer_id(t, text, bytes) != id) {
+            t->bpe->ranks[id] = UINT32_MAX;
+            continue;
+        }
+        ES_TRY(check_edges(t, s, id, text, bytes, err));
+        es_bpe_put_joints(t->bpe, text, bytes);
+    }
+    return ES_OK;
+}
+
+static es_status put_scored(es_tokenizer *t, const void *from, es_error *err)
+{
+    const source *s = from;
+    void *order = NULL;
+    ES_TRY(es_mem_array(t->budget, s->tokens->count, 1, sizeof *t->bpe->ranks, "scores",
+                        (void **)&t->bpe->ranks, err));
+    es_status status =
+        es_mem_array(t->budget, s->tokens->count, 1, sizeof(scored), "scores", &order, err);
+    if (status == ES_OK)
+        status = rank_scores(s, order, t->bpe->ranks, err);
+    es_mem_free(t->budget, order);
+    return status == ES_OK ? put_pieces(t, s, err) : status;
+}
+
+/* ---- all of it ---- */
+
+static es_status refuse(const source *s, const char *key, es_gguf_text found, const char *known,
+                        es_error *err)
+{
+    return es_fail_file(err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.tokenizer", known,
+                        "%s is '%.*s', which is not built in", key,
+                        found.size < 64 ? (int)found.size : 64, found.at);
+}
+
+/* From the rules, a vocabulary and merges. */
+static es_status build(const source *s, const char *json, es_vocab_list *list,
+                       es_merge_source merges, es_tokenizer **out, es_error *err)
+{
+    es_settings rules;
+    ES_TRY(es_settings_open(&rules, json, strlen(json), s->h->file, list->budget, err));
+    es_status status = read_tokens(s, list, err);
+    if (status == ES_OK)
+        status = es_bpe_build(&rules, list, merges, s, out, err);
+    es_settings_close(&rules);
+    return status;
+}
+
+static es_status build_listed(source *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
+{
+    es_gguf_text pre;
+    ES_TRY(es_gguf_string(s->h, KEY("pre"), true, &pre, err));
+    for (size_t i = 0; i < sizeof pres / sizeof pres[0]; i++) {
+        if (!es_gguf_text_is(pre, pres[i].name))
+            continue;
+        ES_TRY(find_arrays(s, false, err));
+        ES_TRY(read_specials(s, false, pres[i].begins, &list->rules, err));
+        return build(s, pres[i].json, list, put_listed, out, err);
+    }
+    return refuse(s, KEY("pre"), pre,
+                  "gpt-2, llama-bpe, qwen2, smollm, tekken and default are; or use the model's "
+                  "tokenizer.json",
+                  err);
+}
+
+/* What would change the text before it is cut. */
+static es_status check_plain(const source *s, es_error *err)
+{
+    bool strips = false;
+    es_gguf_text pre = {"default", 7};
+    ES_TRY(es_gguf_flag(s->h, KEY("remove_extra_whitespaces"), &strips, err));
+    ES_TRY(es_gguf_string(s->h, KEY("pre"), false, &pre, err));
+    if (strips || es_gguf_find(s->h, KEY("precompiled_charsmap")))
+        return refuse(s, strips ? KEY("remove_extra_whitespaces") : KEY("precompiled_charsmap"),
+                      (es_gguf_text){"there", 5}, "use the model's tokenizer.json", err);
+    return es_gguf_text_is(pre, "default")
+               ? ES_OK
+               : refuse(s, KEY("pre"), pre, "pieces with scores have 'default'", err);
+}
+
+static es_status build_scored(source *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
+{
+    bool prefix = true;
+    int64_t unknown = 0;
+    char text[64] = "";
+    ES_TRY(check_plain(s, err));
+    ES_TRY(find_arrays(s, true, err));
+    ES_TRY(es_gguf_flag(s->h, KEY("add_space_prefix"), &prefix, err));
+    ES_TRY(es_gguf_whole(s->h, KEY("unknown_token_id"),
+                         (es_gguf_range){0, (double)s->tokens->count - 1, false}, &unknown, err));
+    size_t at = s->tokens->at;
+    es_gguf_text token = {0};
+    for (int64_t id = 0; id <= unknown; id++)
+        token = es_gguf_next(s->h, &at);
+    if (token.size >= sizeof text)
+        return refuse(s, KEY("unknown_token_id"), token, "a token shorter than 64 bytes is", err);
+    memcpy(text, token.at, token.size);
+    list->unknown = text;
+    ES_TRY(read_specials(s, true, true, &list->rules, err));
+    return build(s, prefix ? prefixed : unprefixed, list, put_scored, out, err);
+}
+
+es_status es_gguf_tokenizer(const es_gguf_header *h, es_mem_limit *budget, es_tokenizer **out,
+                            es_error *err)
+{
+    source s = {.h = h};
+    es_gguf_text model;
+    es_vocab_list list = {.path = h->file, .kind = &es_kind_bpe, .budget = budget};
+    es_status status;
+    *out = NULL;
+    ES_TRY(es_gguf_string(h, KEY("model"), true, &model, err));
+    if (es_gguf_text_is(model, "gpt2"))
+        status = build_listed(&s, &list, out, err);
+    else if (es_gguf_text_is(model, "llama"))
+        status = build_scored(&s, &list, out, err);
+    else
+        status = refuse(&s, KEY("model"), model,
+                        "gpt2 (byte pairs) and llama (SentencePiece's) are; or use the model's "
+                        "tokenizer.json",
+                        err);
+    es_vocab_list_free(&list);
+    if (status == ES_OK)
+        status = find_begin(&s, *out, err);
+    if (status != ES_OK) {
+        es_tokenizer_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* By their text and type alone, in lists that may contradict each other: then it will be refused.
+ */
+size_t es_gguf_tokenizer_memory(const es_gguf_header *h)
+{
+    source s = {.h = h};
+    const es_gguf_value *tokens = es_gguf_find(h, KEY("tokens"));
+    const es_gguf_value *merges = es_gguf_find(h, KEY("merges"));
+    es_error ignored;
+    es_tokenizer_size size = {0};
+    if (!tokens || tokens->item != ES_GGUF_STRING)
+        return 0;
+    const es_status status =
+        es_gguf_array(h, KEY("token_type"), true, ES_GGUF_I32, ES_GGUF_U32, &s.types, &ignored);
+    size_t at = tokens->at;
+    size.tokens = tokens->count;
+    size.merges = merges ? merges->count : 0;
+    for (int64_t id = 0; id < tokens->count; id++) {
+        const es_gguf_text text = es_gguf_next(h, &at);
+        const bool typed = status == ES_OK && id < s.types->count;
+        const double type = typed ? es_gguf_number(h, s.types, id) : NORMAL;
+        size.text += text.size;
+        size.added += type >= UNKNOWN && type <= USER_DEFINED ? text.size : 0;
+    }
+    return es_tokenizer_most(&size);
+}

@@ -1,0 +1,337 @@
+#include "text/normalizer.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/unicode.h"
+
+/* ---- text with places ---- */
+
+static es_status make_room(es_aligned *a, size_t more, es_error *err)
+{
+    const int64_t needed = (int64_t)(a->used + more);
+    if (needed <= a->to_room) /* the last of the three to grow */
+        return ES_OK;
+    ES_TRY(es_mem_grow(a->budget, (void **)&a->bytes, &a->bytes_room, needed, 1, "text", err));
+    ES_TRY(es_mem_grow(a->budget, (void **)&a->from, &a->from_room, needed, sizeof *a->from,
+                       "places of text", err));
+    return es_mem_grow(a->budget, (void **)&a->to, &a->to_room, needed, sizeof *a->to,
+                       "places of text", err);
+}
+
+es_status es_aligned_put(es_aligned *a, const void *bytes, size_t count, int64_t from, int64_t to,
+                         es_error *err)
+{
+    ES_TRY(make_room(a, count, err));
+    memcpy(a->bytes + a->used, bytes, count);
+    for (size_t i = a->used; i < a->used + count; i++)
+        a->from[i] = from, a->to[i] = to;
+    a->used += count;
+    return ES_OK;
+}
+
+es_status es_aligned_text(es_aligned *a, const unsigned char *bytes, size_t count, int64_t at,
+                          es_error *err)
+{
+    if (count == 0)
+        return ES_OK;
+    ES_TRY(make_room(a, count, err));
+    memcpy(a->bytes + a->used, bytes, count);
+    int64_t *from = a->from + a->used, *to = a->to + a->used;
+    for (size_t i = 0; i < count; i++)
+        from[i] = at + (int64_t)i, to[i] = at + (int64_t)i + 1;
+    a->used += count;
+    return ES_OK;
+}
+
+es_status es_aligned_copy(es_aligned *a, const es_aligned *b, size_t begin, size_t end,
+                          es_error *err)
+{
+    const size_t count = end - begin;
+    if (count == 0)
+        return ES_OK;
+    ES_TRY(make_room(a, count, err));
+    memcpy(a->bytes + a->used, b->bytes + begin, count);
+    memcpy(a->from + a->used, b->from + begin, count * sizeof *a->from);
+    memcpy(a->to + a->used, b->to + begin, count * sizeof *a->to);
+    a->used += count;
+    return ES_OK;
+}
+
+void es_aligned_drop(es_aligned *a, size_t count)
+{
+    const size_t left = a->used - count;
+    if (left && count) {
+        memmove(a->bytes, a->bytes + count, left);
+        memmove(a->from, a->from + count, left * sizeof *a->from);
+        memmove(a->to, a->to + count, left * sizeof *a->to);
+    }
+    a->used = left;
+}
+
+void es_aligned_free(es_aligned *a)
+{
+    es_mem_free(a->budget, a->bytes);
+    es_mem_free(a->budget, a->from);
+    es_mem_free(a->budget, a->to);
+    *a = (es_aligned){0};
+}
+
+/* ---- NFC ---- */
+
+/* The end of a run that begins at `at`: where the next character is that no composition reaches
+ * across. *plain: the run is one character, which stays what it is. */
+static size_t find_run(const es_aligned *in, size_t at, bool *plain)
+{
+    int32_t c;
+    size_t end = at + es_utf8_next(in->bytes + at, in->used - at, &c);
+    const size_t first = end;
+    *plain = es_char_composed(c);
+    while (end < in->used) {
+        const size_t length = es_utf8_next(in->bytes + end, in->used - end, &c);
+        if (es_char_boundary(c))
+            break;
+        end += length;
+    }
+    *plain = *plain && end == first;
+    return end;
+}
+
+/* Characters of a run in their order and composed. Which of them became which is not followed: each
+ * that comes out was made from the whole run. */
+static es_status compose_run(es_normalizing *work, const es_aligned *in, size_t begin, size_t end,
+                             es_aligned *out, es_error *err)
+{
+    int64_t count = 0;
+    for (size_t at = begin; at < end;) {
+        int32_t c;
+        at += es_utf8_next(in->bytes + at, end - at, &c);
+        ES_TRY(es_mem_grow(work->budget, (void **)&work->run, &work->run_room,
+                           2 * (count + ES_DECOMPOSE_MOST), sizeof *work->run, "characters", err));
+        count += es_char_decompose(c, work->run + count);
+    }
+    count = es_text_compose(work->run, count, work->run + count);
+    for (int64_t i = 0; i < count; i++) {
+        unsigned char bytes[ES_UTF8_MOST];
+        const size_t length = es_utf8_put(work->run[i], bytes);
+        ES_TRY(es_aligned_put(out, bytes, length, in->from[begin], in->to[end - 1], err));
+    }
+    return ES_OK;
+}
+
+static es_status run_nfc(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
+                         bool fresh, es_aligned *out, es_error *err)
+{
+    (void)step, (void)fresh;
+    size_t same = 0; /* bytes from here on are copied as they are */
+    for (size_t at = 0; at < in->used;) {
+        bool plain;
+        const size_t end = find_run(in, at, &plain);
+        if (!plain) {
+            ES_TRY(es_aligned_copy(out, in, same, at, err));
+            ES_TRY(compose_run(work, in, at, end, out, err));
+            same = end;
+        }
+        at = end;
+    }
+    return es_aligned_copy(out, in, same, in->used, err);
+}
+
+/* ---- Prepend and Replace ---- */
+
+static es_status run_prepend(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
+                             bool fresh, es_aligned *out, es_error *err)
+{
+    (void)work;
+    if (fresh && in->used)
+        ES_TRY(es_aligned_put(out, step->text, strlen(step->text), in->from[0], in->from[0], err));
+    return es_aligned_copy(out, in, 0, in->used, err);
+}
+
+/* An empty match puts text between characters, and the character behind it is then copied. */
+static es_status run_replace(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
+                             bool fresh, es_aligned *out, es_error *err)
+{
+    (void)fresh;
+    const size_t length = strlen(step->text);
+    size_t copied = 0, from = 0, begin = 0, end = 0;
+    while (from <= in->used) {
+        es_found found;
+        ES_TRY(es_pattern_find(step->pattern, work->matcher, in->bytes, in->used, from, true,
+                               &found, &begin, &end, err));
+        if (found != ES_FOUND_MATCH)
+            break;
+        ES_TRY(es_aligned_copy(out, in, copied, begin, err));
+        const int64_t place = begin < in->used ? in->from[begin] : in->to[in->used - 1];
+        ES_TRY(es_aligned_put(out, step->text, length, place, end > begin ? in->to[end - 1] : place,
+                              err));
+        copied = end;
+        int32_t c;
+        from = end > begin      ? end
+               : end < in->used ? end + es_utf8_next(in->bytes + end, in->used - end, &c)
+                                : in->used + 1;
+    }
+    return es_aligned_copy(out, in, copied, in->used, err);
+}
+
+/* ---- kinds ---- */
+
+/* One step by the "type" it has in a tokenizer.json. */
+struct es_normalizer_kind {
+    const char *type;
+    es_status (*read)(es_normalizers *n, const es_settings *s, const json_t *part, es_error *err);
+    es_status (*run)(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
+                     bool fresh, es_aligned *out, es_error *err);
+};
+
+/* The step that is being read. */
+static es_normalizer *current(es_normalizers *n) { return &n->steps[n->count - 1]; }
+
+static es_status keep_text(es_normalizers *n, const char *text, es_error *err)
+{
+    ES_TRY(es_mem_new(n->budget, strlen(text) + 1, "normalizer", (void **)&current(n)->text, err));
+    strcpy(current(n)->text, text);
+    return ES_OK;
+}
+
+/* Where a text may be cut is known of characters as they are written, so composition goes first. */
+static es_status read_nfc(es_normalizers *n, const es_settings *s, const json_t *part,
+                          es_error *err)
+{
+    (void)s, (void)part, (void)err;
+    n->whole = n->whole || n->count > 1;
+    return ES_OK;
+}
+
+static es_status read_prepend(es_normalizers *n, const es_settings *s, const json_t *part,
+                              es_error *err)
+{
+    const char *text = NULL;
+    ES_TRY(es_settings_text(s, part, "prepend", &text, err));
+    if (!text)
+        return es_settings_fail(s, "normalizer.prepend", "there", err);
+    return keep_text(n, text, err);
+}
+
+/* The splitters have such a key, too. */
+es_status es_settings_pattern(const es_settings *s, const json_t *part, es_mem_limit *budget,
+                              es_pattern **out, bool *single, es_error *err)
+{
+    const json_t *pattern = json_object_get(part, "pattern");
+    const char *literal = NULL, *regex = NULL;
+    ES_TRY(es_settings_text(s, pattern, "String", &literal, err));
+    ES_TRY(es_settings_text(s, pattern, "Regex", &regex, err));
+    if (!literal == !regex)
+        return es_settings_fail(s, "pattern", "a String or a Regex", err);
+    int32_t c;
+    *single = literal && *literal &&
+              es_utf8_next((const unsigned char *)literal, strlen(literal), &c) == strlen(literal);
+    return es_pattern_open(literal ? literal : regex, literal != NULL, s->path, budget, out, err);
+}
+
+static es_status read_replace(es_normalizers *n, const es_settings *s, const json_t *part,
+                              es_error *err)
+{
+    const char *content = NULL;
+    bool single = false;
+    ES_TRY(es_settings_text(s, part, "content", &content, err));
+    if (!content)
+        return es_settings_fail(s, "normalizer.content", "there", err);
+    ES_TRY(es_settings_pattern(s, part, n->budget, &current(n)->pattern, &single, err));
+    n->whole = n->whole || !single; /* a match may lie across the cut */
+    return keep_text(n, content, err);
+}
+
+static const es_normalizer_kind kinds[] = {{"NFC", read_nfc, run_nfc},
+                                           {"Prepend", read_prepend, run_prepend},
+                                           {"Replace", read_replace, run_replace}};
+
+static es_status read_step(es_normalizers *n, const es_settings *s, const json_t *part,
+                           es_error *err)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (es_settings_is(part, kinds[i].type)) {
+            if (n->count == ES_NORMALIZERS_MOST)
+                break;
+            n->steps[n->count++].kind = &kinds[i];
+            return kinds[i].read(n, s, part, err);
+        }
+    return es_settings_refuse(s, "tokenizer.normalizer", "a normalizer",
+                              n->count == ES_NORMALIZERS_MOST ? "one of more than 16"
+                                                              : es_settings_type(part),
+                              "NFC, Prepend, Replace and a Sequence of them are built in", err);
+}
+
+es_status es_normalizers_read(es_normalizers *n, const es_settings *s, es_error *err)
+{
+    const json_t *part = json_object_get(s->root, "normalizer");
+    *n = (es_normalizers){.budget = s->budget};
+    if (!part || json_is_null(part))
+        return ES_OK;
+    if (!es_settings_is(part, "Sequence"))
+        return read_step(n, s, part, err);
+    const json_t *list = json_object_get(part, "normalizers");
+    if (!json_is_array(list))
+        return es_settings_fail(s, "normalizer.normalizers", "a list", err);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        ES_TRY(read_step(n, s, json_array_get(list, i), err));
+    return ES_OK;
+}
+
+void es_normalizers_close(es_normalizers *n)
+{
+    for (int i = 0; i < n->count; i++) {
+        es_pattern_close(n->steps[i].pattern);
+        es_mem_free(n->budget, n->steps[i].text);
+    }
+    *n = (es_normalizers){0};
+}
+
+/* ---- running them ---- */
+
+void es_normalizing_free(es_normalizing *work)
+{
+    es_aligned_free(&work->first);
+    es_aligned_free(&work->second);
+    es_mem_free(work->budget, work->run);
+    work->run = NULL;
+}
+
+/* Without composition any character ends a part; with it, one that a boundary follows. */
+size_t es_normalizers_cut(const es_normalizers *n, const unsigned char *text, size_t bytes)
+{
+    if (n->whole)
+        return 0;
+    if (n->count == 0 || n->steps[0].kind->run != run_nfc)
+        return bytes;
+    for (size_t at = bytes; at-- > 0;) {
+        int32_t c;
+        if ((text[at] & 0xc0) == 0x80)
+            continue;
+        es_utf8_next(text + at, bytes - at, &c);
+        if (c >= 0 && es_char_boundary(c))
+            return at;
+    }
+    return 0;
+}
+
+/* Texts between steps go to and fro between two buffers. */
+es_status es_normalizers_run(const es_normalizers *n, es_normalizing *work, bool fresh,
+                             es_aligned *out, es_error *err)
+{
+    es_aligned *in = &work->first, *next = &work->second;
+    if (in->used == 0)
+        return ES_OK;
+    for (int i = 0; i < n->count; i++) {
+        const es_normalizer *step = &n->steps[i];
+        es_aligned *to = i + 1 == n->count ? out : next;
+        ES_TRY(step->kind->run(step, work, in, fresh, to, err));
+        in->used = 0;
+        next = in;
+        in = to;
+    }
+    const es_status status = n->count ? ES_OK : es_aligned_copy(out, in, 0, in->used, err);
+    work->first.used = work->second.used = 0;
+    return status;
+}

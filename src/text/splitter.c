@@ -1,0 +1,341 @@
+#include "text/splitter.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/unicode.h"
+
+/* ---- dividing ---- */
+
+/* A step at work on bytes [at, end) of a text. */
+typedef struct divider {
+    es_splitting *work;
+    int next; /* the step that words go to */
+    const es_splitter *step;
+    const es_aligned *text;
+    bool holds, match; /* a part is held, for what comes next may join it; is it a match? */
+    size_t from, to;   /* the part */
+    size_t taken;      /* up to here words have been handed on */
+} divider;
+
+static es_status run_step(es_splitting *work, int i, const es_aligned *text, size_t begin,
+                          size_t end, bool fresh, bool last, size_t *taken, es_error *err);
+
+static es_status hand_on(divider *d, size_t from, size_t to, es_error *err)
+{
+    size_t taken;
+    d->taken = to;
+    return run_step(d->work, d->next, d->text, from, to, true, true, &taken, err);
+}
+
+static es_status let_go(divider *d, es_error *err)
+{
+    if (!d->holds)
+        return ES_OK;
+    d->holds = false;
+    return hand_on(d, d->from, d->to, err);
+}
+
+static void hold(divider *d, size_t from, size_t to, bool match)
+{
+    d->from = d->holds ? d->from : from;
+    d->to = to;
+    d->match = match;
+    d->holds = true;
+}
+
+/* The next part of the text, in order: a match, or what lies between two. Parts that may still be
+ * joined by the next are held. */
+static es_status take_part(divider *d, size_t from, size_t to, bool match, es_error *err)
+{
+    if (from == to)
+        return ES_OK;
+    match = match != d->step->invert;
+    switch (d->step->behavior) {
+    case ES_SPLIT_REMOVED:
+        if (match)
+            d->taken = to;
+        return match ? ES_OK : hand_on(d, from, to, err);
+    case ES_SPLIT_ISOLATED:
+        return hand_on(d, from, to, err);
+    case ES_SPLIT_MERGED_WITH_PREVIOUS: /* what is held is no match */
+        if (d->holds && !match)
+            ES_TRY(let_go(d, err));
+        hold(d, from, to, match);
+        return match ? let_go(d, err) : ES_OK;
+    case ES_SPLIT_MERGED_WITH_NEXT: /* what is held is a match */
+        if (d->holds && match)
+            ES_TRY(let_go(d, err));
+        hold(d, from, to, match);
+        return match ? ES_OK : let_go(d, err);
+    case ES_SPLIT_CONTIGUOUS:
+        if (d->holds && d->match != match)
+            ES_TRY(let_go(d, err));
+        hold(d, from, to, match);
+        return ES_OK;
+    }
+    return ES_OK;
+}
+
+/* Where a pattern looks back, text that has been matched has to stay, and so the whole of it is
+ * waited for. */
+static es_status divide(divider *d, size_t begin, size_t end, bool last, es_error *err)
+{
+    const es_pattern *pattern = d->step->pattern;
+    size_t at = begin, from = begin, match = 0, stop = 0;
+    if (!last && !es_pattern_streams(pattern))
+        return ES_OK;
+    while (from <= end) {
+        es_found found;
+        ES_TRY(es_pattern_find(pattern, d->work->matcher, d->text->bytes + begin, end - begin,
+                               from - begin, last, &found, &match, &stop, err));
+        if (found == ES_FOUND_WAIT || (found == ES_FOUND_NONE && !last))
+            return ES_OK; /* a held part waits as well */
+        if (found == ES_FOUND_NONE)
+            break;
+        ES_TRY(take_part(d, at, begin + match, false, err));
+        ES_TRY(take_part(d, begin + match, begin + stop, true, err));
+        at = from = begin + stop;
+        int32_t c;
+        if (stop == match) /* an empty match divides, and the search goes on behind a character */
+            from += from < end ? es_utf8_next(d->text->bytes + from, end - from, &c) : 1;
+    }
+    ES_TRY(take_part(d, at, end, false, err));
+    return let_go(d, err);
+}
+
+/* ---- spelling ---- */
+
+static bool begins_with(const es_aligned *text, size_t begin, size_t end, const char *what)
+{
+    const size_t length = strlen(what);
+    return end - begin >= length && memcmp(text->bytes + begin, what, length) == 0;
+}
+
+/* The text as this step spells it. *prefix: bytes that were put before it. */
+static es_status rewrite(const es_splitter *step, const es_aligned *text, size_t begin, size_t end,
+                         bool prefixed, es_aligned *out, size_t *prefix, es_error *err)
+{
+    const size_t length = strlen(step->space);
+    out->used = 0;
+    *prefix = 0;
+    if (prefixed && end > begin && text->bytes[begin] != ' ' &&
+        !begins_with(text, begin, end, step->space)) {
+        *prefix = length;
+        ES_TRY(es_aligned_put(out, step->space, length, text->from[begin], text->from[begin], err));
+    }
+    size_t same = begin;
+    for (size_t at = begin; at < end; at++)
+        if (text->bytes[at] == ' ') {
+            ES_TRY(es_aligned_copy(out, text, same, at, err));
+            ES_TRY(es_aligned_put(out, step->space, length, text->from[at], text->to[at], err));
+            same = at + 1;
+        }
+    return es_aligned_copy(out, text, same, end, err);
+}
+
+/* How much of the text became the first `taken` bytes of what it was rewritten to. */
+static size_t unwritten(const es_splitter *step, const es_aligned *text, size_t begin,
+                        size_t prefix, size_t taken)
+{
+    size_t at = begin;
+    for (size_t done = prefix; done < taken; at++)
+        done += text->bytes[at] == ' ' ? strlen(step->space) : 1;
+    return at - begin;
+}
+
+/* ---- the chain ---- */
+
+static es_status run_pattern(es_splitting *work, int i, const es_aligned *text, size_t begin,
+                             size_t end, bool fresh, bool last, size_t *taken, es_error *err)
+{
+    const es_splitter *step = &work->chain->steps[i];
+    if (!step->pattern)
+        return run_step(work, i + 1, text, begin, end, fresh, last, taken, err);
+    divider d = {.work = work, .next = i + 1, .step = step, .text = text, .taken = begin};
+    ES_TRY(divide(&d, begin, end, last, err));
+    *taken = (last ? end : d.taken) - begin;
+    return ES_OK;
+}
+
+/* A word may be all that was put before the text, of which nothing is taken then; what goes before
+ * the text has gone there all the same. */
+static es_status run_sink(es_splitting *work, const es_aligned *text, size_t begin, size_t end,
+                          bool last, size_t *taken, es_error *err)
+{
+    const es_status status = work->sink(work->user, text, begin, end, last, taken, err);
+    work->begun = work->begun || *taken;
+    return status;
+}
+
+static es_status run_step(es_splitting *work, int i, const es_aligned *text, size_t begin,
+                          size_t end, bool fresh, bool last, size_t *taken, es_error *err)
+{
+    *taken = 0;
+    if (end == begin)
+        return ES_OK;
+    if (i == work->chain->count)
+        return run_sink(work, text, begin, end, last, taken, err);
+    const es_splitter *step = &work->chain->steps[i];
+    if (!step->space[0])
+        return run_pattern(work, i, text, begin, end, fresh, last, taken, err);
+    es_aligned *out = &work->rewritten[i];
+    const bool prefixed = fresh && (step->prefix == ES_PREFIX_ALWAYS ||
+                                    (step->prefix == ES_PREFIX_FIRST && text->from[begin] == 0));
+    size_t prefix, done;
+    out->budget = work->budget;
+    ES_TRY(rewrite(step, text, begin, end, prefixed, out, &prefix, err));
+    ES_TRY(run_pattern(work, i, out, 0, out->used, fresh, last, &done, err));
+    *taken = last ? end - begin : unwritten(step, text, begin, prefix, done);
+    return ES_OK;
+}
+
+es_status es_splitting_run(es_splitting *work, const es_aligned *text, bool last, size_t *taken,
+                           es_error *err)
+{
+    const es_status status = run_step(work, 0, text, 0, text->used, !work->begun, last, taken, err);
+    work->begun = !last && (work->begun || *taken);
+    return status;
+}
+
+void es_splitting_free(es_splitting *work)
+{
+    for (int i = 0; i < ES_SPLITTERS_MOST; i++)
+        es_aligned_free(&work->rewritten[i]);
+}
+
+/* ---- kinds ---- */
+
+/* The step that is being read. */
+static es_splitter *current(es_splitters *p) { return &p->steps[p->count - 1]; }
+
+/* GPT-2's words: contractions, letters, digits and signs, each with the space before it. */
+static const char gpt2_words[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
+                                 "|\\s+(?!\\S)|\\s+";
+
+static es_status read_byte_level(es_splitters *p, const es_settings *s, const json_t *part,
+                                 es_error *err)
+{
+    es_splitter *step = current(p);
+    bool prefix = true, regex = true;
+    ES_TRY(es_settings_bool(s, part, "add_prefix_space", &prefix, err));
+    ES_TRY(es_settings_bool(s, part, "use_regex", &regex, err));
+    p->byte_level = true;
+    if (prefix) {
+        step->prefix = ES_PREFIX_ALWAYS;
+        strcpy(step->space, " ");
+    }
+    step->behavior = ES_SPLIT_ISOLATED;
+    return regex ? es_pattern_open(gpt2_words, false, s->path, p->budget, &step->pattern, err)
+                 : ES_OK;
+}
+
+static es_status read_split(es_splitters *p, const es_settings *s, const json_t *part,
+                            es_error *err)
+{
+    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious",
+                                        "MergedWithNext", "Contiguous"};
+    es_splitter *step = current(p);
+    const char *behavior = NULL;
+    bool single;
+    ES_TRY(es_settings_text(s, part, "behavior", &behavior, err));
+    ES_TRY(es_settings_bool(s, part, "invert", &step->invert, err));
+    for (int i = ES_SPLIT_REMOVED; behavior && i <= ES_SPLIT_CONTIGUOUS; i++)
+        if (strcmp(behavior, names[i]) == 0) {
+            step->behavior = (es_split_behavior)i;
+            return es_settings_pattern(s, part, p->budget, &step->pattern, &single, err);
+        }
+    return es_settings_refuse(s, "tokenizer.pretokenizer", "the behavior of Split", behavior,
+                              "Removed, Isolated, MergedWithPrevious, MergedWithNext and "
+                              "Contiguous are built in",
+                              err);
+}
+
+/* Digits, and whatever else Unicode counts as a number. */
+static es_status read_digits(es_splitters *p, const es_settings *s, const json_t *part,
+                             es_error *err)
+{
+    bool individual = false;
+    ES_TRY(es_settings_bool(s, part, "individual_digits", &individual, err));
+    current(p)->behavior = individual ? ES_SPLIT_ISOLATED : ES_SPLIT_CONTIGUOUS;
+    return es_pattern_open("\\p{N}", false, s->path, p->budget, &current(p)->pattern, err);
+}
+
+/* Older files say add_prefix_space, true or false; newer ones when. */
+static es_status read_metaspace(es_splitters *p, const es_settings *s, const json_t *part,
+                                es_error *err)
+{
+    static const char *const names[] = {"never", "first", "always"};
+    es_splitter *step = current(p);
+    const char *space = "\xe2\x96\x81", *scheme = NULL;
+    bool prefix = true, split = true, known = false;
+    ES_TRY(es_settings_text(s, part, "replacement", &space, err));
+    ES_TRY(es_settings_text(s, part, "prepend_scheme", &scheme, err));
+    ES_TRY(es_settings_bool(s, part, "add_prefix_space", &prefix, err));
+    ES_TRY(es_settings_bool(s, part, "split", &split, err));
+    scheme = scheme ? scheme : names[prefix ? ES_PREFIX_ALWAYS : ES_PREFIX_NEVER];
+    for (int i = ES_PREFIX_NEVER; i <= ES_PREFIX_ALWAYS; i++)
+        if (strcmp(scheme, names[i]) == 0)
+            step->prefix = (es_split_prefix)i, known = true;
+    if (!known)
+        return es_settings_refuse(s, "tokenizer.pretokenizer", "the prepend_scheme of Metaspace",
+                                  scheme, "always, first and never are built in", err);
+    if (!*space || strlen(space) > ES_UTF8_MOST)
+        return es_settings_fail(s, "replacement", "one character", err);
+    strcpy(step->space, space);
+    step->behavior = ES_SPLIT_MERGED_WITH_NEXT;
+    return split ? es_pattern_open(space, true, s->path, p->budget, &step->pattern, err) : ES_OK;
+}
+
+static const struct {
+    const char *type;
+    es_status (*read)(es_splitters *p, const es_settings *s, const json_t *part, es_error *err);
+} kinds[] = {{"ByteLevel", read_byte_level},
+             {"Split", read_split},
+             {"Digits", read_digits},
+             {"Metaspace", read_metaspace}};
+
+/* Behind ByteLevel a text is spelt in another alphabet, one letter for each byte, and no pattern
+ * would mean what it says. */
+static es_status read_step(es_splitters *p, const es_settings *s, const json_t *part, es_error *err)
+{
+    const char *found = es_settings_type(part);
+    if (p->byte_level)
+        found = "one behind ByteLevel";
+    else if (p->count == ES_SPLITTERS_MOST)
+        found = "one of more than 16";
+    else
+        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+            if (es_settings_is(part, kinds[i].type)) {
+                p->steps[p->count++] = (es_splitter){0};
+                return kinds[i].read(p, s, part, err);
+            }
+    return es_settings_refuse(s, "tokenizer.pretokenizer", "a pre-tokenizer", found,
+                              "ByteLevel, Split, Digits, Metaspace and a Sequence of them, "
+                              "ByteLevel last, are built in",
+                              err);
+}
+
+es_status es_splitters_read(es_splitters *p, const es_settings *s, es_error *err)
+{
+    const json_t *part = json_object_get(s->root, "pre_tokenizer");
+    *p = (es_splitters){.budget = s->budget};
+    if (!part || json_is_null(part))
+        return ES_OK;
+    if (!es_settings_is(part, "Sequence"))
+        return read_step(p, s, part, err);
+    const json_t *list = json_object_get(part, "pretokenizers");
+    if (!json_is_array(list))
+        return es_settings_fail(s, "pre_tokenizer.pretokenizers", "a list", err);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        ES_TRY(read_step(p, s, json_array_get(list, i), err));
+    return ES_OK;
+}
+
+void es_splitters_close(es_splitters *p)
+{
+    for (int i = 0; i < p->count; i++)
+        es_pattern_close(p->steps[i].pattern);
+    *p = (es_splitters){0};
+}

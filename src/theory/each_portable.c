@@ -1,2 +1,0 @@
-#define ES_EACH es_risk_each_portable
-#include "theory/each_text.h"
