@@ -43,8 +43,9 @@ static const es_param params[] = {
 
 static int computed; /* cells that were computed, over all runs of a test */
 
-static es_status square(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *e)
+static es_status square(es_job *job, int64_t cell, const es_exec *exec, void *record, es_error *e)
 {
+    double *out = record;
     const small_params *p = job->params;
     (void)exec;
     if (cell == p->fail_at) {
@@ -58,14 +59,15 @@ static es_status square(es_job *job, int64_t cell, const es_exec *exec, double *
     return ES_OK;
 }
 
-static es_status sum(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *e)
+static es_status sum(es_job *job, int64_t cell, const es_exec *exec, void *record, es_error *e)
 {
+    double *out = record;
     (void)exec;
     (void)e;
     __atomic_add_fetch(&computed, 1, __ATOMIC_RELAXED);
     out[0] = 0.0;
     for (int64_t i = 0; i <= cell; i++) /* of a stage that is finished */
-        out[0] += es_job_cell(job, 0, i)[0];
+        out[0] += es_job_numbers(job, 0, i)[0];
     return ES_OK;
 }
 
@@ -117,7 +119,7 @@ static es_status summarise(es_job *job, es_answer *a, es_error *e)
     es_table *t = es_answer_table(a, &table);
     for (int64_t i = 0; i < p->cells; i++) {
         es_table_count(t, es_table_row(t), "cell", i);
-        es_table_real(t, i, "sum", es_job_cell(job, 1, i)[0]);
+        es_table_real(t, i, "sum", es_job_numbers(job, 1, i)[0]);
     }
     es_answer_add_finding(a, "%lld cells.", (long long)p->cells);
     return ES_OK;

@@ -51,14 +51,17 @@ es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts,
  *  stages are computed. A stage without cells is fine. */
 es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err);
 
-/*! es_job_cell() : numbers (rows, cols) of a finished cell, in summarise(). */
-const double *es_job_cell(const es_job *job, int stage, int64_t cell);
+/*! es_job_cell() : the records (rows) of a finished cell, in summarise(). es_job_numbers() : the
+ *  numbers (rows, cols) of a cell that has no record. */
+const void *es_job_cell(const es_job *job, int stage, int64_t cell);
+const double *es_job_numbers(const es_job *job, int stage, int64_t cell);
 
-/*! es_job_fetch() : the same for a cell of an earlier stage, in the function that computes a cell
- * of a later one: a shard whose share it is not computes it now, with `exec`, and keeps it. Any
- *  thread. @return : ES_OK; what computing or keeping it returns. */
-es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec,
-                       const double **numbers, es_error *err);
+/*! es_job_fetch() : stores the address of a finished cell of an earlier stage in *out, a pointer to
+ *  its records or numbers; for functions that compute a cell of a later stage. A shard that does
+ * not have the cell computes it now, with `exec`, and stores it. Any thread.
+ *  @return : ES_OK; what computing or storing it returns. */
+es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec, void *out,
+                       es_error *err);
 
 /*! es_job_window() : parts of a stage that may be at rank 0, or under way, ahead of the one that is
  *  folded next: so many states it has to hold, at most. */

@@ -172,12 +172,13 @@ static es_status compute_needed(es_driver *d, int s, int64_t cell, const es_exec
     return es_keep_cell(d, s, cell, room, err);
 }
 
-es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec,
-                       const double **numbers, es_error *err)
+es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec, void *out,
+                       es_error *err)
 {
     es_driver *d = job->driver;
     es_status status = ES_OK;
-    *numbers = es_job_cell(job, stage, cell);
+    const void *found = es_job_cell(job, stage, cell);
+    memcpy(out, &found, sizeof found); /* `out` is a pointer to a pointer of any type */
     if (!d->shared_out)
         return ES_OK;
     pthread_mutex_lock(&d->needing);

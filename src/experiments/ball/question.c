@@ -56,9 +56,10 @@ static const char *const cell_columns[BALL_COLUMNS] = {
     [BALL_SUP] = "sup_error", [BALL_RADIUS] = "radius"};
 
 /* One draw of the tokens: every n, a prefix of it, and every R. */
-static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const ball_state *s = job->state;
     (void)exec; /* the ball has s->alone */
     return es_ball_replicates(s->ball, cell, 1, (es_ball_cell *)(void *)out, err);
@@ -245,7 +246,8 @@ typedef struct summary_ctx {
 /* Cells are (sizes, radii, columns): one number of a replicate. */
 static double number(const summary_ctx *m, int64_t replicate, int64_t p, int64_t r, int which)
 {
-    return es_job_cell(m->job, 0, replicate)[(p * m->s->spec.n_radii + r) * BALL_COLUMNS + which];
+    return es_job_numbers(m->job, 0,
+                          replicate)[(p * m->s->spec.n_radii + r) * BALL_COLUMNS + which];
 }
 
 /* Beyond saturation the error is that of the nearest token, which is bounded: such points would

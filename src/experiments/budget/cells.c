@@ -80,16 +80,18 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
     return es_curves_block(&spec, &block, exec, &to, err);
 }
 
-static es_status run_curves(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_curves(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     const budget_state *s = job->state;
     return curves_cell(job, &s->text, cell, exec, out, err);
 }
 
-static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     const budget_state *s = job->state;
     return curves_cell(job, &s->others, cell, exec, out, err);
 }
@@ -147,9 +149,10 @@ static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_ar
     return ES_OK;
 }
 
-static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     es_arena arena = {.budget = exec->budget};
     const es_status status = gain_cell(job, cell, exec, &arena, out, err);
     es_arena_free(&arena);
@@ -206,21 +209,24 @@ static bool wants_layers(const es_job *job)
     return !isnan(p->error);
 }
 
-static es_status run_first(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_first(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     return run_fold(job, 0, wants_layers(job), cell, exec, out, err);
 }
 
-static es_status run_second(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_second(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     return run_fold(job, 1, wants_layers(job), cell, exec, out, err);
 }
 
-static es_status run_rehearsal(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_rehearsal(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const budget_state *s = job->state;
     return run_fold(job, s->steps, true, cell, exec, out, err);
 }
@@ -258,9 +264,10 @@ static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_a
     return try_picks(job, &block, picks, setting->way == BUDGET_OURS, exec, arena, out, err);
 }
 
-static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     es_arena arena = {.budget = exec->budget};
     const es_status status = trial_cell(job, cell, exec, &arena, out, err);
     es_arena_free(&arena);
@@ -354,8 +361,7 @@ es_status budget_stages(es_job *job, es_error *err)
         const char *name, *phase, *noun;
         int64_t cells, rows;
         double flops;
-        es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, double *out,
-                         es_error *err);
+        es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err);
     } stages[] = {
         [BUDGET_CURVES] = {"curves", "computing risks", "blocks", B, curves, w.curves, run_curves},
         [BUDGET_OTHERS] = {"others", "computing risks of the other text", "blocks", s->others.count,

@@ -107,9 +107,9 @@ static double more_loss(const es_job *job, int64_t setting, int64_t ours, int64_
 {
     const budget_state *s = job->state;
     const es_plan_trial a =
-        budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, setting * s->verify.count + block));
+        budget_trial_at(s, es_job_numbers(job, BUDGET_TRIALS, setting * s->verify.count + block));
     const es_plan_trial b =
-        budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, ours * s->verify.count + block));
+        budget_trial_at(s, es_job_numbers(job, BUDGET_TRIALS, ours * s->verify.count + block));
     return a.ends[ES_END_LOSS] - b.ends[ES_END_LOSS];
 }
 

@@ -126,7 +126,7 @@ static es_status show_block(es_job *job, const budget_context *k, int64_t b,
 {
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
-    const es_plan_trial t = budget_trial_at(s, es_job_cell(job, BUDGET_REHEARSAL, b));
+    const es_plan_trial t = budget_trial_at(s, es_job_numbers(job, BUDGET_REHEARSAL, b));
     es_arena arena = {.budget = job->exec.budget};
     ES_TRY(shown_new(s, k->arena, out, err));
     out->kl = isnan(t.ends[ES_END_KL]) ? t.ends[ES_END_LOSS] : t.ends[ES_END_KL];

@@ -218,7 +218,7 @@ static head_facts facts_of(const es_job *job, const budget_context *k, int64_t h
     const budget_choice *pick = &k->plan[head / size];
     head_facts f = {0};
     for (int64_t b = 0; b < B; b++) {
-        const es_curves c = budget_curves_at(s, es_job_cell(job, BUDGET_CURVES, b));
+        const es_curves c = budget_curves_at(s, es_job_numbers(job, BUDGET_CURVES, b));
         /* a unit of one head, whose means are its own */
         const budget_means own = {.risk = c.risk + head * s->P * s->K,
                                   .limit = c.limit + head * s->K};

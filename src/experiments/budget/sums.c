@@ -56,7 +56,7 @@ static void add_gains(const budget_state *s, const double *cell, double *to)
 
 static void add_block(const es_job *job, int stage, int64_t block, double *to)
 {
-    const double *cell = es_job_cell(job, stage, block);
+    const double *cell = es_job_numbers(job, stage, block);
     if (stage == BUDGET_GAINS)
         add_gains(job->state, cell, to);
     else

@@ -25,7 +25,7 @@ budget_runs budget_rehearsed(const budget_state *s)
 
 static es_plan_trial trial_of(const es_job *job, budget_runs runs, int64_t block)
 {
-    return budget_trial_at(job->state, es_job_cell(job, runs.stage, runs.first + block));
+    return budget_trial_at(job->state, es_job_numbers(job, runs.stage, runs.first + block));
 }
 
 /* sqrt(sum a / sum b) over blocks, and its error as that of a ratio. */

@@ -96,9 +96,10 @@ static const char *const draw_columns[] = {"rho",         "cosine", "angle_ratio
 enum { DRAW_NUMBERS = 6 };
 _Static_assert(sizeof(es_collapse_draw) == DRAW_NUMBERS * sizeof(double), "a draw is its numbers");
 
-static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const collapse_params *p = job->params;
     const collapse_state *s = job->state;
     const int64_t n = p->n.counts[cell / p->rho.count];

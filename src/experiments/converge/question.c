@@ -145,9 +145,10 @@ static const char *const cell_columns[] = {"mean_error", "cov_frobenius", "cov_s
                                            "map_error"};
 
 /* One draw of the tokens: all scales and sizes of it, in one pass. */
-static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const converge_state *s = job->state;
     es_converge_spec spec = s->spec;
     spec.exec = exec;

@@ -338,7 +338,7 @@ static es_status put_trusting(const summary_ctx *m, es_series *s, int64_t row, i
 static es_status sum_up(summary_ctx *m, int64_t scale, int which, es_error *err)
 {
     es_series *s = &m->of[which];
-    converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
+    converge_gather(&m->s->spec, es_job_numbers(m->job, 0, 0), scale, which, s);
     for (int64_t i = 0; i < s->points; i++)
         s->flags[i] = 0;
     if (m->references)

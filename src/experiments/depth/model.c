@@ -41,9 +41,10 @@ enum {
 
 /* ---- cells ---- */
 
-static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const int64_t number = cell / s->policies.count, block = s->chosen[number];
@@ -167,7 +168,7 @@ static const es_depth_state *state_of(const es_job *job, int64_t block, int64_t 
                                       int64_t layer)
 {
     const depth_state *s = job->state;
-    const double *cell = es_job_cell(job, 0, block * s->policies.count + policy);
+    const double *cell = es_job_numbers(job, 0, block * s->policies.count + policy);
     return (const es_depth_state *)(const void *)cell + layer;
 }
 

@@ -92,9 +92,10 @@ static es_status make_stack(es_job *job, es_stack_norm norm, double asked, depth
 
 /* ---- cells ---- */
 
-static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const int64_t stack = cell / (p->n.count * p->replicates),
@@ -225,7 +226,7 @@ static const es_stack_state *state_of(const es_job *job, int64_t stack, int64_t 
 {
     const depth_params *p = job->params;
     const double *cell =
-        es_job_cell(job, 0, (stack * p->n.count + size) * p->replicates + replicate);
+        es_job_numbers(job, 0, (stack * p->n.count + size) * p->replicates + replicate);
     return (const es_stack_state *)(const void *)cell + layer;
 }
 

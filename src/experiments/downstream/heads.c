@@ -174,7 +174,7 @@ static es_status put_row_strata(es_job *job, int64_t r, const double *horizons, 
 es_status downstream_put_strata(es_job *job, es_answer *answer, es_error *err)
 {
     const downstream_state *s = job->state;
-    const double *horizons = es_job_cell(job, DOWNSTREAM_HORIZONS, 0);
+    const double *horizons = es_job_numbers(job, DOWNSTREAM_HORIZONS, 0);
     es_table *t = es_answer_table(answer, &strata_table);
     int *strata;
     downstream_found *f; /* (n_rows, DOWNSTREAM_STRATA) */
@@ -257,7 +257,7 @@ static es_status put_row_heads(es_job *job, int64_t r, const double *horizons, c
 es_status downstream_put_heads(es_job *job, es_answer *answer, es_error *err)
 {
     const downstream_state *s = job->state;
-    const double *horizons = es_job_cell(job, DOWNSTREAM_HORIZONS, 0);
+    const double *horizons = es_job_numbers(job, DOWNSTREAM_HORIZONS, 0);
     es_table *ranks = es_answer_table(answer, &ranks_table); /* before the heads, for people */
     es_table *t = es_answer_table(answer, &heads_table);
     pairs x;

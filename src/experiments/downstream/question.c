@@ -239,9 +239,10 @@ static es_status choose_heads(es_job *job, const downstream_setting *setting, co
     return ES_OK;
 }
 
-static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const downstream_state *s = job->state;
     const downstream_setting *setting = &s->settings[cell / s->slices];
     const int64_t first = cell % s->slices * s->slice;
@@ -264,9 +265,10 @@ static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, doubl
     return status;
 }
 
-static es_status run_horizons(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_horizons(es_job *job, int64_t cell, const es_exec *exec, void *record,
                               es_error *err)
 {
+    double *out = record;
     const downstream_state *s = job->state;
     (void)cell;
     return es_downstream_horizons(&s->lab, exec, out, err);
@@ -276,7 +278,7 @@ const double *downstream_answer(const es_job *job, int64_t setting, int64_t text
 {
     const downstream_state *s = job->state;
     const double *cell =
-        es_job_cell(job, DOWNSTREAM_ANSWERS, setting * s->slices + text / s->slice);
+        es_job_numbers(job, DOWNSTREAM_ANSWERS, setting * s->slices + text / s->slice);
     return cell + text % s->slice * (s->outputs + 1);
 }
 

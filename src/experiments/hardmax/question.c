@@ -108,9 +108,10 @@ static es_hardmax_opts opts_of(const es_job *job, int64_t first, int64_t replica
 enum { MEAN_ABS, MEAN_ABS_SE, RMS, RMS_SE, AVERAGES };
 static const char *const average_names[AVERAGES] = {"mean_abs", "mean_abs_se", "rms", "rms_se"};
 
-static es_status run_size(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_size(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const hardmax_params *p = job->params;
     const es_hardmax_opts opts = opts_of(job, 0, p->replicates, exec);
     es_hardmax_row row;
@@ -127,9 +128,10 @@ enum { SIZE, SQUARE, DRAWN };
 static const char *const draw_names[DRAWN] = {"size", "square"};
 _Static_assert(sizeof(es_hardmax_draw) == DRAWN * sizeof(double), "a draw is its two numbers");
 
-static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const hardmax_params *p = job->params;
     const es_hardmax_opts opts = opts_of(job, cell, 1, exec);
     return es_hardmax_sample(&opts, p->n.counts, p->n.count, (es_hardmax_draw *)(void *)out, err);
@@ -199,7 +201,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 static void get_row(const es_job *job, int64_t i, es_hardmax_row *out)
 {
     const hardmax_params *p = job->params;
-    const double *x = es_job_cell(job, 0, i);
+    const double *x = es_job_numbers(job, 0, i);
     *out = (es_hardmax_row){p->n.counts[i], .mean_abs = x[MEAN_ABS], .mean_abs_se = x[MEAN_ABS_SE],
                             .rms = x[RMS], .rms_se = x[RMS_SE]};
 }
@@ -257,7 +259,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(es_job_array(job, p->n.count, 1, sizeof *rows, &rows, err));
     if (p->dim > 1) {
         ES_TRY(es_hardmax_steiner(p->dim, &constant, err));
-        es_hardmax_average((const es_hardmax_draw *)(const void *)es_job_cell(job, 0, 0),
+        es_hardmax_average((const es_hardmax_draw *)(const void *)es_job_numbers(job, 0, 0),
                            p->replicates, p->n.counts, p->n.count, rows);
     }
     for (int64_t i = 0; i < p->n.count; i++) {

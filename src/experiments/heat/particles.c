@@ -80,9 +80,10 @@ static es_status walk_all(const heat_params *p, const es_exec *exec, double *x, 
     return ES_OK;
 }
 
-static es_status run_particles(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_particles(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const heat_params *p = job->params;
     const heat_state *s = job->state;
     const es_address at = {.seed = job->seed, .experiment = TOKENS, .cell = (uint64_t)cell};

@@ -108,9 +108,10 @@ _Static_assert(sizeof(es_heat_draw) == DRAW_NUMBERS * sizeof(double), "a draw is
 
 /* A block of replicates, which its threads share; the last one may be shorter, and ends in zeros.
  */
-static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const heat_params *p = job->params;
     const heat_state *s = job->state;
     const es_heat_opts opts = {

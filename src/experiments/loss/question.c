@@ -345,7 +345,7 @@ static int64_t cell_rows(const loss_state *s) { return s->longest - 1 + s->confi
 const double *loss_tokens(const es_job *job, int64_t setting, int64_t block)
 {
     const loss_state *s = job->state;
-    return es_job_cell(job, LOSS_BLOCKS, setting * s->text.count + block);
+    return es_job_numbers(job, LOSS_BLOCKS, setting * s->text.count + block);
 }
 
 const double *loss_entropy(const es_job *job, int64_t setting, int64_t block)
@@ -363,7 +363,7 @@ double loss_keys(const es_job *job, int64_t setting, int64_t block)
 const double *loss_fresh(const es_job *job, int64_t fresh, int64_t block)
 {
     const loss_state *s = job->state;
-    return es_job_cell(job, LOSS_FRESH, fresh * s->text.count + block);
+    return es_job_numbers(job, LOSS_FRESH, fresh * s->text.count + block);
 }
 
 static es_loss_block block_of(const es_job *job, int64_t block)
@@ -376,9 +376,10 @@ static es_loss_block block_of(const es_job *job, int64_t block)
                            .seed = job->seed};
 }
 
-static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const loss_state *s = job->state;
     const int64_t block = cell % s->text.count;
     const es_loss_block b = block_of(job, block);
@@ -390,9 +391,10 @@ static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, doubl
                        entropy + s->config->layers, err);
 }
 
-static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const loss_state *s = job->state;
     const es_loss_block b = block_of(job, cell % s->text.count);
     const es_fresh_text fresh = {.window = s->fresh[cell / s->text.count],

@@ -323,8 +323,9 @@ static es_status attend(measure_state *s, int64_t head, const es_exec *exec, es_
     return ES_OK;
 }
 
-es_status measure_head(es_job *job, int64_t head, const es_exec *exec, double *out, es_error *err)
+es_status measure_head(es_job *job, int64_t head, const es_exec *exec, void *record, es_error *err)
 {
+    double *out = record;
     es_arena scratch = {0};
     const es_status status = attend(job->state, head, exec, &scratch, out, err);
     es_arena_free(&scratch);

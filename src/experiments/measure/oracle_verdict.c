@@ -136,7 +136,7 @@ static total add_heads(const es_job *job, es_table *heads)
     const measure_state *s = job->state;
     total all = {0};
     for (int64_t h = 0; h < s->heads; h++) {
-        const double *x = es_job_cell(job, MEASURE_ATTENTION, h);
+        const double *x = es_job_numbers(job, MEASURE_ATTENTION, h);
         put_their_head(s, x, h, heads);
         all.squares += x[MEASURE_THEIR_ERROR];
         all.ours2 += x[MEASURE_THEIR_TOTAL];

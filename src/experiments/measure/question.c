@@ -200,9 +200,10 @@ static const char *const horizon_names[] = {"horizon", "horizon_error", "frobeni
 _Static_assert(sizeof(measure_horizon) == MEASURE_HORIZON_NUMBERS * sizeof(double),
                "a horizon is its numbers");
 
-static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, double *out,
+static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, void *record,
                              es_error *err)
 {
+    double *out = record;
     char reason[MEASURE_REASON]; /* the summary asks again where there is one */
     (void)err;
     return measure_horizon_of(job->state, head, exec, (measure_horizon *)(void *)out, reason);

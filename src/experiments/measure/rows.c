@@ -160,7 +160,7 @@ static const es_table_spec accuracy_table = {
 static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
 {
     const measure_state *s = job->state;
-    return es_job_cell(job, MEASURE_ATTENTION, head) + at * s->numbers;
+    return es_job_numbers(job, MEASURE_ATTENTION, head) + at * s->numbers;
 }
 
 /* Where the first scale meets the longest prefix: what is said of a head as such. */
@@ -307,7 +307,7 @@ static es_status horizon_of(const es_job *job, int64_t head, measure_horizon *h,
     const measure_state *s = job->state;
     reason[0] = '\0';
     if (job->stages[MEASURE_HORIZONS].cells)
-        *h = *(const measure_horizon *)(const void *)es_job_cell(job, MEASURE_HORIZONS, head);
+        *h = *(const measure_horizon *)(const void *)es_job_numbers(job, MEASURE_HORIZONS, head);
     const bool whole = job->stages[MEASURE_HORIZONS].cells && !isnan(h->horizon) &&
                        !(s->p->tokens && isnan(h->one_sided));
     return whole ? ES_OK : measure_horizon_of(s, head, &job->exec, h, reason);

@@ -148,9 +148,10 @@ static es_status check_points(const picture_params *p, const picture_state *s, e
 /* ---- cells ---- */
 
 /* Outputs of one n, or of the limit; the last column is the limit's error. */
-static es_status run_output(es_job *job, int64_t set, const es_exec *exec, double *out,
+static es_status run_output(es_job *job, int64_t set, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     const picture_params *p = job->params;
     const picture_state *s = job->state;
     const int64_t m = p->queries, c = s->channels;
@@ -234,9 +235,10 @@ static es_status make_plane(es_job *job, const es_exec *exec, es_arena *arena, d
     return ES_OK;
 }
 
-static es_status run_plane(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_plane(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     es_arena arena = {.budget = exec->budget};
     (void)cell;
     const es_status status = make_plane(job, exec, &arena, out, err);

@@ -144,7 +144,7 @@ static double apart_of(const summary_ctx *m, int64_t i)
 
 static double error_at(const summary_ctx *m, int stage, int64_t r, int64_t i, int which)
 {
-    const double *cell = es_job_cell(m->job, stage, m->place * m->p->replicates + r);
+    const double *cell = es_job_numbers(m->job, stage, m->place * m->p->replicates + r);
     return cell[(m->head * m->s->spec.n_sizes + i) * PROBE_COLUMNS + which];
 }
 

@@ -99,7 +99,7 @@ static const char *const trait_names[ES_PROBE_TRAITS] = {"tokens", "score sd"};
 static es_grouped trait_of(const es_job *job, int64_t domain, int64_t head, int trait)
 {
     const probe_state *s = job->state;
-    const double *cell = es_job_cell(job, PROBE_SECTIONS, domain * s->layers + head / s->heads) +
+    const double *cell = es_job_numbers(job, PROBE_SECTIONS, domain * s->layers + head / s->heads) +
                          (head % s->heads * ES_PROBE_TRAITS + trait) * (1 + ES_PROBE_SECTIONS);
     return es_jackknife(cell[0], cell + 1, ES_PROBE_SECTIONS);
 }

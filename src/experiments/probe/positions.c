@@ -116,9 +116,10 @@ double probe_positions_bytes(const es_job *job)
     return fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * (cells + threads);
 }
 
-static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const probe_positions *p = &((const probe_state *)job->state)->positions;
     const es_blocks *text = &p->texts[cell / p->blocks];
     return es_positions_block(&p->spec, ids_of(text, p->spec.length, cell % p->blocks), exec, out,
@@ -398,7 +399,7 @@ static void sum_up_head(summary_ctx *m)
     const probe_positions *p = m->p;
     const int64_t place = m->layer * m->s->heads + m->head;
     m->track = (probe_track){
-        &p->grid, es_job_cell(m->job, p->stage, m->domain * p->blocks) + place * p->grid.numbers,
+        &p->grid, es_job_numbers(m->job, p->stage, m->domain * p->blocks) + place * p->grid.numbers,
         heads_of(m->s) * p->grid.numbers, p->blocks, p->room};
     put_head(m);
     add_to_averages(m, p->grid.bins - 1);

@@ -60,9 +60,10 @@ static es_status open_passage(es_job *job, int64_t number, const es_exec *exec, 
                                &s->paper, err);
 }
 
-static es_status run_paper(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_paper(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const int64_t R = ((const probe_params *)job->params)->replicates;
     probe_state *s = job->state;
     ES_TRY(open_passage(job, cell / R, exec, err));
@@ -157,7 +158,7 @@ static es_status sum_up(es_job *job, int64_t number, int which, es_series *serie
     for (int64_t r = 0; r < R; r++)
         for (int64_t i = 0; i < sizes; i++)
             series->errors[r * sizes + i] =
-                es_job_cell(job, PROBE_PAPER, number * R + r)[i * ERRORS + which];
+                es_job_numbers(job, PROBE_PAPER, number * R + r)[i * ERRORS + which];
     ES_TRY(es_series_fit(series, err));
     for (int64_t i = 0; i < sizes; i++)
         es_put_under(t->rows, number * sizes + i, names[which][0], {"", series->summary[i].mean},

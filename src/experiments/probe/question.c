@@ -289,9 +289,10 @@ static void pack_draw(const probe_state *s, double *out)
     }
 }
 
-static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const int64_t R = ((const probe_params *)job->params)->replicates;
     const probe_state *s = job->state;
     ES_TRY(probe_open_layer(job, cell / R, true, exec, err));
@@ -300,9 +301,10 @@ static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, double
     return ES_OK;
 }
 
-static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     const int64_t R = ((const probe_params *)job->params)->replicates;
     const probe_state *s = job->state;
     ES_TRY(probe_open_layer(job, cell / R, true, exec, err));
@@ -311,9 +313,10 @@ static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, doub
     return ES_OK;
 }
 
-static es_status run_control(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_control(es_job *job, int64_t cell, const es_exec *exec, void *record,
                              es_error *err)
 {
+    double *out = record;
     const int64_t C = ((const probe_params *)job->params)->control;
     probe_state *s = job->state;
     ES_TRY(probe_open_layer(job, cell / C, true, exec, err));

@@ -143,9 +143,10 @@ static es_status fold_limits(es_job *job, int64_t group, double *into, const dou
     return ES_OK;
 }
 
-static es_status finish_limits(es_job *job, int64_t group, const double *state, double *out,
+static es_status finish_limits(es_job *job, int64_t group, const double *state, void *record,
                                es_error *err)
 {
+    double *out = record;
     const probe_state *s = job->state;
     stretch r = stretch_of(&job->stages[PROBE_LIMIT], group, s->layers);
     for (; r.at < r.end; r.at++) {

@@ -146,8 +146,10 @@ static es_status measure(const es_job *job, const regimes_cell *c, const predict
     return ES_OK;
 }
 
-static es_status run_output(es_job *job, int64_t i, const es_exec *exec, double *out, es_error *err)
+static es_status run_output(es_job *job, int64_t i, const es_exec *exec, void *record,
+                            es_error *err)
 {
+    double *out = record;
     const regimes_params *p = job->params;
     regimes_cell cell;
     prediction law;
@@ -268,7 +270,7 @@ static es_status put_output(const es_job *job, int64_t i, es_table *t, es_error 
     es_output_row m;
     bool averages;
     ES_TRY(regimes_cell_of(job, i, &cell, err));
-    memcpy(&m, es_job_cell(job, 1, i), sizeof m);
+    memcpy(&m, es_job_numbers(job, 1, i), sizeof m);
     const es_status status = predict(job, &cell, &p, &averages, err);
     if (status == ES_OK && averages)
         put_row(job, &cell, &p, &m, t);

@@ -217,8 +217,9 @@ es_status regimes_cell_of(const es_job *job, int64_t i, regimes_cell *cell, es_e
 }
 
 /* All replicates of one dim, n and beta; they share the work of making the keys' law. */
-static es_status run_cell(es_job *job, int64_t i, const es_exec *exec, double *out, es_error *err)
+static es_status run_cell(es_job *job, int64_t i, const es_exec *exec, void *record, es_error *err)
 {
+    double *out = record;
     const regimes_params *p = job->params;
     const regimes_state *s = job->state;
     regimes_cell cell;

@@ -137,9 +137,10 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const selfcheck_state *state = job->state;
     const es_setting *s = &es_settings[state->settings[cell / state->trials]];
     const uint64_t seed = seed_of(job, cell % state->trials);
@@ -270,7 +271,7 @@ typedef struct tally {
 static const double *numbers_of(const es_job *job, int64_t which, int figure, int64_t trial)
 {
     const selfcheck_state *s = job->state;
-    return es_job_cell(job, 0, which * s->trials + trial) +
+    return es_job_numbers(job, 0, which * s->trials + trial) +
            (int64_t)figure * ES_FIGURE_ROWS * COLUMNS;
 }
 

@@ -76,9 +76,10 @@ static es_status log_sum(const es_address *first, int64_t n, double q, double *o
 }
 
 /* A cell is one (n, q): the weights of all offsets, from the same keys. */
-static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const sink_params *p = job->params;
     const int64_t n = p->n.counts[cell / p->spread.count], R = p->replicates;
     const double q = p->spread.reals[cell % p->spread.count];
@@ -174,7 +175,8 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         for (int64_t k = 0; k < p->offset.count; k++) {
             const double n = p->n.reals[pair / p->spread.count], offset = p->offset.reals[k];
             const double q = p->spread.reals[pair % p->spread.count], s = score_of(n, q, offset);
-            const double *found = es_job_cell(job, 0, pair) + 2 * k, exact = exact_weight(n, q, s);
+            const double *found = es_job_numbers(job, 0, pair) + 2 * k,
+                         exact = exact_weight(n, q, s);
             const int64_t row = es_table_row(t);
             es_table_real(t, row, "n", n);
             es_table_real(t, row, "spread", q);

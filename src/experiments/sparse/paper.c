@@ -101,9 +101,10 @@ es_status sparse_paper_plans(es_job *job, es_error *err)
 /* ---- the stage ---- */
 
 /* A cell is one draw of every plan for a head over a context. */
-static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const sparse_state *s = job->state;
     const int64_t unit = cell / s->p->replicates, context = unit % s->contexts;
     const es_sparse_spec spec = {s->specs, .n_plans = s->n_plans, .seed = job->seed, .exec = exec};
@@ -192,8 +193,8 @@ static es_status sum_up(es_job *job, int64_t place, int scheme, int which, es_se
             double *mean = &series->errors[r * POINTS + i];
             *mean = 0.0;
             for (int64_t k = 0; k < each; k++)
-                *mean += es_job_cell(job, SPARSE_PAPER,
-                                     (place * R + r) * each + k)[(first + i) * ERRORS + which] /
+                *mean += es_job_numbers(job, SPARSE_PAPER,
+                                        (place * R + r) * each + k)[(first + i) * ERRORS + which] /
                          (double)each;
         }
     ES_TRY(es_series_fit(series, err));

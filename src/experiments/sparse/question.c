@@ -98,9 +98,10 @@ static const char *const numbers[SPARSE_NUMBERS] = {
     "mass", "kept",    "empty", "corrected", "spread2",  "ess",         "n"};
 
 /* A cell is a few queries of a head over a context. */
-static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const sparse_state *s = job->state;
     const int64_t part = cell % s->groups, unit = cell / s->groups;
     const int64_t context = unit % s->contexts, first = part * s->group;

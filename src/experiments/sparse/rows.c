@@ -16,7 +16,7 @@ static const es_sparse_cell *cell_of(const es_job *job, int64_t place, int64_t c
 {
     const sparse_state *s = job->state;
     const int64_t cell = (place * s->contexts + context) * s->groups + query / s->group;
-    const double *all = es_job_cell(job, SPARSE_QUERIES, cell);
+    const double *all = es_job_numbers(job, SPARSE_QUERIES, cell);
     return (const es_sparse_cell *)(const void *)(all + ((query % s->group) * s->n_plans + plan) *
                                                             SPARSE_NUMBERS);
 }

@@ -193,9 +193,10 @@ static es_tails_spec tails_spec_at(const tails_state *s, int64_t cell)
 
 /* The control depends on the number of tokens alone, which texts of one domain may have a special
  * token less of than those of another: what the cell before has drawn is drawn once. */
-static es_status run_layer(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_layer(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     tails_state *s = job->state;
     es_tails_spec spec = tails_spec_at(s, cell);
     const int64_t tokens = spec.pool ? es_pool_about(spec.pool).tokens : s->count;
@@ -358,7 +359,7 @@ static void name_row(const summary_ctx *m, es_table *t, int64_t row)
 
 static es_tails_row direction_at(const summary_ctx *m, int64_t i)
 {
-    return tails_unpack(es_job_cell(m->job, 0, m->cell) + i * TAILS_NUMBERS);
+    return tails_unpack(es_job_numbers(m->job, 0, m->cell) + i * TAILS_NUMBERS);
 }
 
 /* ---- directions ---- */

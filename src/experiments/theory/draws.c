@@ -113,9 +113,10 @@ static es_status read_matrix(es_job *job, const char *role, const char *path, es
     return status;
 }
 
-static es_status run_query(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_query(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const theory_params *p = job->params;
     const theory_state *s = job->state;
     const es_view scores = es_view_rows(&s->scores.view, cell, 1);
@@ -182,7 +183,7 @@ static double mean_at(const es_job *job, int64_t i, int column, bool squared)
     const int64_t m = ((const theory_state *)job->state)->scores.rows;
     double sum = 0.0;
     for (int64_t q = 0; q < m; q++) {
-        const double x = es_job_cell(job, 0, q)[i * COLUMNS + column];
+        const double x = es_job_numbers(job, 0, q)[i * COLUMNS + column];
         sum += (squared ? x * x : x) / (double)m;
     }
     return sum;
@@ -222,7 +223,7 @@ static es_status put_weights(es_job *job, double spread, es_answer *a, es_error 
     double low = 0.0, high = 0.0, *room = NULL;
     ES_TRY(es_job_array(job, 2, m, sizeof *room, &room, err));
     for (int64_t q = 0; q < m; q++) {
-        const double *about = es_job_cell(job, 0, q) + last * COLUMNS;
+        const double *about = es_job_numbers(job, 0, q) + last * COLUMNS;
         room[q] = about[ESS];
         room[m + q] = about[TOP];
         low += about[ESS] < 2.0 ? 1.0 / (double)m : 0.0;

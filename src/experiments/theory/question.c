@@ -161,9 +161,10 @@ static es_status blame(const theory_params *p, es_status status, es_error *err)
 }
 
 /* THEORY 4.5: bias exact, variance to first order of an ANOVA, queries sampled from the seed. */
-static es_status run_prediction(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_prediction(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                 es_error *err)
 {
+    double *out = record;
     const theory_params *p = job->params;
     const theory_state *s = job->state;
     const es_predict_opts opts = {.samples = p->samples, .seed = job->seed};
@@ -211,7 +212,7 @@ static void put_predictions(const es_job *job, es_answer *a)
     const es_grid *n = &((const theory_params *)job->params)->n;
     es_table *t = es_answer_table(a, &prediction_table);
     for (int64_t i = 0; i < n->count; i++) {
-        const double *cell = es_job_cell(job, 0, i);
+        const double *cell = es_job_numbers(job, 0, i);
         const int64_t row = es_table_row(t);
         es_table_count(t, row, "n", n->counts[i]);
         for (int k = 0; k < COLUMNS; k++)
@@ -282,7 +283,7 @@ static void tell(const es_job *job, const es_horizons *h, const es_exponents *x,
         x->query_rms, x->mean_rms, x->mean_abs, x->paper);
     if (n->count == 0)
         return;
-    const double *cell = es_job_cell(job, 0, n->count - 1);
+    const double *cell = es_job_numbers(job, 0, n->count - 1);
     es_answer_add_finding(
         a,
         "At n = %.8g it will be %.4g for one output and %.4g for the mean, both root "
