@@ -11,10 +11,10 @@
 #include "model/model_inside.h"
 #include "store/npy.h"
 
-es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
+es_status es_job_array(es_job *job, int64_t rows, int64_t cols, size_t element, void *out,
                        es_error *err)
 {
-    return es_arena_array(&job->arena, count_a, count_b, element, job->study->name, out, err);
+    return es_arena_array(&job->arena, rows, cols, element, job->study->name, out, err);
 }
 
 es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts, es_model **out,
