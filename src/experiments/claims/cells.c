@@ -73,8 +73,7 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
 
 static es_status array(es_trial *t, int64_t rows, int64_t cols, double **out, es_error *err)
 {
-    return es_arena_array(&t->arena, rows, cols, sizeof(double), "numbers of a claim", (void **)out,
-                          err);
+    return ES_ARENA_NEW_2D(&t->arena, *out, rows, cols, "numbers of a claim", err);
 }
 
 /* ---- trials: the experiment ---- */

@@ -107,16 +107,14 @@ static es_status run_job(job *j, int64_t count, es_error *err)
     es_status status = es_sampler_new(j->o.law, budget, &j->sampler, err);
     j->each = j->o.n * d + j->betas * j->m * (d + 1);
     if (status == ES_OK)
-        status =
-            es_mem_array(budget, j->m, d, sizeof(double), "gradients", (void **)&j->gradient, err);
+        status = ES_MEM_NEW_2D(budget, j->gradient, j->m, d, "gradients", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, j->betas * j->m, d, sizeof(double), "drifts",
-                              (void **)&j->drift, err);
+        status = ES_MEM_NEW_2D(budget, j->drift, j->betas * j->m, d, "drifts", err);
     if (status == ES_OK)
         status = prepare(j, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, es_parallel_threads(exec, count), j->each, sizeof(double),
-                              "keys", (void **)&j->scratch, err);
+        status = ES_MEM_NEW_2D(budget, j->scratch, es_parallel_threads(exec, count), j->each,
+                               "keys", err);
     if (status == ES_OK)
         status = es_parallel_run(exec, count, draw_replicate, j, err);
     es_mem_free(budget, j->scratch);
@@ -185,7 +183,7 @@ es_status es_heat_step(double *x, int64_t n, int64_t dim, double beta, const es_
         return es_fail(err, ES_E_RANGE, "heat.beta", "a positive number", "beta is %g", beta);
     es_mem_limit *budget = exec ? exec->budget : NULL;
     double *out;
-    ES_TRY(es_mem_array(budget, n, dim, sizeof *out, "particles", (void **)&out, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, out, n, dim, "particles", err));
     const es_view tokens = es_view_f64(x, n, dim);
     const es_attend_opts opts = {.precision = ES_F64, .scales = &beta, .n_scales = 1, .exec = exec};
     const es_attend_out results = {.output = out};
@@ -234,7 +232,7 @@ es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double an
     const double far = 4.0 * sin(0.5 * angle) * sin(0.5 * angle); /* as a squared chord */
     int64_t *leaders, *members;
     double near;
-    ES_TRY(es_mem_array(budget, 2, n, sizeof *leaders, "clusters", (void **)&leaders, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, leaders, 2, n, "clusters", err));
     members = leaders + n;
     *out = (es_heat_clusters){0};
     for (int64_t i = 0; i < n; i++) {

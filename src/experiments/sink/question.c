@@ -83,16 +83,15 @@ static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double
     const int64_t n = p->n.counts[cell / p->spread.count], R = p->replicates;
     const double q = p->spread.reals[cell % p->spread.count];
     es_arena arena = {.budget = exec->budget};
-    void *memory;
-    es_status status = es_arena_array(&arena, R, 1, sizeof(double), "weights", &memory, err);
-    double *sums = memory;
+    double *sums, *memory;
+    es_status status = ES_ARENA_NEW(&arena, sums, R, "weights", err);
     for (int64_t r = 0; r < R && status == ES_OK; r++) {
         const es_address at = {
             .seed = job->seed, .experiment = ES_EXPERIMENT_SINK, .cell = (uint64_t)(cell * R + r)};
         status = log_sum(&at, n, q, &sums[r], err);
     }
     if (status == ES_OK)
-        status = es_arena_array(&arena, R, 1, sizeof(double), "weights", &memory, err);
+        status = ES_ARENA_NEW(&arena, memory, R, "weights", err);
     for (int64_t k = 0; k < p->offset.count && status == ES_OK; k++) {
         double *w = memory;
         for (int64_t r = 0; r < R; r++)
