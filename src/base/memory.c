@@ -73,6 +73,15 @@ es_status es_mem_array(es_mem_limit *budget, int64_t rows, int64_t cols, size_t 
     return es_mem_new(budget, size, what, out, err);
 }
 
+es_status es_mem_text(es_mem_limit *budget, const char *text, const char *what, char **out,
+                      es_error *err)
+{
+    const size_t size = strlen(text) + 1;
+    ES_TRY(es_mem_new(budget, size, what, out, err));
+    memcpy(*out, text, size);
+    return ES_OK;
+}
+
 es_status es_mem_grow(es_mem_limit *budget, void *array, int64_t *room, int64_t needed,
                       size_t element, const char *what, es_error *err)
 {

@@ -27,6 +27,14 @@ enum { ES_ALIGN = 64 }; /* one cache line, one AVX-512 register */
 #define ES_MEM_NEW_2D(budget, ptr, rows, cols, what, err)                                          \
     es_mem_array((budget), (rows), (cols), sizeof *(ptr), (what), &(ptr), (err))
 
+/*! ES_MEM_BYTES() : the same for `size` bytes, a size_t: texts, files, a struct with its tail. */
+#define ES_MEM_BYTES(budget, ptr, size, what, err)                                                 \
+    es_mem_new((budget), (size), (what), &(ptr), (err))
+
+/*! es_mem_text() : allocates a copy of `text`; `what` as above. @return : as ES_MEM_NEW(). */
+es_status es_mem_text(es_mem_limit *budget, const char *text, const char *what, char **out,
+                      es_error *err);
+
 /*! ES_MEM_GROW() : makes room for at least `needed` elements in the array `ptr`, which keeps its
  *  contents; does nothing if *room is large enough. Room doubles, so that appending n elements
  *  copies O(n) of them. Start with NULL and 0.

@@ -120,7 +120,7 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
     ES_TRY(es_npy_load(path, job->exec.budget, &array, err));
     es_status status = es_array_view(&array, 0, &view, err);
     if (status == ES_OK)
-        status = es_job_array(job, view.rows, view.cols, sizeof(double), &out->data, err);
+        status = ES_JOB_NEW_2D(job, out->data, view.rows, view.cols, err);
     if (status == ES_OK)
         status = copy_finite(role, path, &view, out->data, err);
     if (status == ES_OK) {

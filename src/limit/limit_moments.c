@@ -55,10 +55,9 @@ typedef struct desk {
 
 static double *take(desk *k, int64_t rows, int64_t cols)
 {
-    void *memory = NULL;
+    double *memory = NULL;
     if (k->status == ES_OK)
-        k->status =
-            es_mem_array(k->budget, rows, cols, sizeof(double), "limit moments", &memory, k->err);
+        k->status = ES_MEM_NEW_2D(k->budget, memory, rows, cols, "limit moments", k->err);
     return k->own[k->count++] = memory;
 }
 
@@ -224,8 +223,8 @@ static es_status point_moments(const request *r, const es_view *points, bool all
     es_mem_limit *budget = r->exec->budget;
     ES_TRY(es_view_check(points, "points", err));
     const int64_t m = points->rows;
-    void *memory;
-    ES_TRY(es_mem_array(budget, m > 0 ? m : 0, r->dv + 1, sizeof(double), "outputs", &memory, err));
+    double *memory;
+    ES_TRY(ES_MEM_NEW_2D(budget, memory, m > 0 ? m : 0, r->dv + 1, "outputs", err));
     double *y = memory, *errors = y + m * r->dv;
     const es_view outputs = es_view_f64(y, m, r->dv);
     es_status status =

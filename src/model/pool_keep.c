@@ -41,7 +41,7 @@ static es_status keep_layer(const es_pool_spec *spec, const es_pool_info *about,
 {
     int64_t most;
     ES_TRY(spec->keep(spec->keep_user, about, starts, layer, NULL, &most, err));
-    ES_TRY(es_mem_array(budget, most, 1, sizeof *out->rows, "kept rows", (void **)&out->rows, err));
+    ES_TRY(ES_MEM_NEW(budget, out->rows, most, "kept rows", err));
     out->count = most;
     ES_TRY(spec->keep(spec->keep_user, about, starts, layer, out->rows, &out->count, err));
     return tidy(out, layer, about->tokens, err);
@@ -105,7 +105,7 @@ es_status es_pool_kept_put(es_run *run, int64_t layer, const es_pool_kept *kept,
     char name[NAME];
     double *rows;
     name_of(layer, name);
-    ES_TRY(es_mem_array(NULL, kept->count, 1, sizeof *rows, "kept rows", (void **)&rows, err));
+    ES_TRY(ES_MEM_NEW(NULL, rows, kept->count, "kept rows", err));
     for (int64_t i = 0; i < kept->count; i++)
         rows[i] = (double)kept->rows[i];
     const es_run_column column = {"row", ES_RUN_REAL, rows, NULL};
@@ -126,8 +126,7 @@ es_status es_pool_kept_get(es_run *run, int64_t layer, int64_t tokens, es_pool_k
     bool sound = table.rows >= 1 && table.cols == 1 && table.columns[0].kind == ES_RUN_REAL;
     es_status status = ES_OK;
     if (sound)
-        status = es_mem_array(NULL, table.rows, 1, sizeof *out->rows, "kept rows",
-                              (void **)&out->rows, err);
+        status = ES_MEM_NEW(NULL, out->rows, table.rows, "kept rows", err);
     for (int64_t i = 0; sound && status == ES_OK && i < table.rows; i++) {
         const double row = table.columns[0].reals[i];
         sound = row >= 0.0 && row < (double)tokens && row == floor(row) &&

@@ -68,7 +68,7 @@ es_status es_pool_text_starts(const es_pool_text *text, es_mem_limit *budget, in
                               es_error *err)
 {
     const int64_t count = text->blocks.count + 1;
-    ES_TRY(es_mem_array(budget, count, 1, sizeof **out, "blocks", (void **)out, err));
+    ES_TRY(ES_MEM_NEW(budget, *out, count, "blocks", err));
     for (int64_t i = 0; i < count; i++)
         (*out)[i] = es_pool_text_row(text, i);
     return ES_OK;
@@ -106,7 +106,7 @@ static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text,
     *out = (double)text->rows * (double)layers;
     if (!spec->keep)
         return ES_OK;
-    ES_TRY(es_mem_array(budget, layers, 1, sizeof *kept, "kept rows", (void **)&kept, err));
+    ES_TRY(ES_MEM_NEW(budget, kept, layers, "kept rows", err));
     const es_status status = es_pool_kept_make(spec, text, budget, kept, err);
     *out = 0.0;
     for (int64_t l = 0; l < layers; l++) {

@@ -361,13 +361,12 @@ es_status es_exponent_queries(const es_view *keys, const es_view *queries,
     es_mem_limit *budget = j.o.exec ? j.o.exec->budget : NULL;
     const int64_t m = j.queries->rows;
     es_exponent *own = NULL;
-    es_status status =
-        es_mem_array(budget, keys->rows, 1, sizeof *j.norms, "norms", (void **)&j.norms, err);
+    es_status status = ES_MEM_NEW(budget, j.norms, keys->rows, "norms", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, es_parallel_threads(j.o.exec, m), keys->rows + keys->cols,
-                              sizeof *j.scratch, "gaps", (void **)&j.scratch, err);
+        status = ES_MEM_NEW_2D(budget, j.scratch, es_parallel_threads(j.o.exec, m),
+                               keys->rows + keys->cols, "gaps", err);
     if (status == ES_OK && !each)
-        status = es_mem_array(budget, m, 1, sizeof *own, "estimates", (void **)&own, err);
+        status = ES_MEM_NEW(budget, own, m, "estimates", err);
     j.each = each ? each : own;
     if (status == ES_OK)
         status = run_job(&j, pool, err);

@@ -284,17 +284,14 @@ static es_status check_job(const job *j, double level, es_error *err)
 static es_status new_job(job *j, es_mem_limit *budget, double **q, es_error *err)
 {
     const int64_t degrees = MOST_BENDS + 2;
-    ES_TRY(es_mem_array(budget, j->R, 1 + MOST_BENDS, sizeof(double), "replicates",
-                        (void **)&j->column, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, j->column, j->R, 1 + MOST_BENDS, "replicates", err));
     j->bends = j->column + j->R;
-    ES_TRY(es_mem_array(budget, 2, j->R + 1, sizeof *j->before, "replicates", (void **)&j->before,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(budget, j->before, 2, j->R + 1, "replicates", err));
     j->after = j->before + j->R + 1;
-    ES_TRY(es_mem_array(budget, j->R + 2, j->P, sizeof *j->without, "means without a replicate",
-                        (void **)&j->without, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, j->without, j->R + 2, j->P, "means without a replicate", err));
     j->all = j->without + j->R * j->P;
     j->medians = j->all + j->P;
-    return es_mem_array(budget, degrees, j->P, sizeof **q, "polynomials", (void **)q, err);
+    return ES_MEM_NEW_2D(budget, *q, degrees, j->P, "polynomials", err);
 }
 
 /* One replicate: its line, without anything that would need a spread. */

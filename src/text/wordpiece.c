@@ -34,12 +34,10 @@ static es_status word_open(word *w, const es_tokenizer *tokenizer, es_mem_limit 
 {
     const int64_t chars = tokenizer->info.max_chars;
     *w = (word){.tokenizer = tokenizer, .budget = budget};
-    ES_TRY(es_mem_array(budget, chars, ES_UTF8_MOST, 1, "word", (void **)&w->bytes, err));
-    ES_TRY(es_mem_array(budget, chars, ES_UTF8_MOST, sizeof *w->begin, "word", (void **)&w->begin,
-                        err));
-    ES_TRY(
-        es_mem_array(budget, chars, ES_UTF8_MOST, sizeof *w->end, "word", (void **)&w->end, err));
-    return es_mem_array(budget, chars, 1, sizeof *w->pieces, "word", (void **)&w->pieces, err);
+    ES_TRY(ES_MEM_NEW_2D(budget, w->bytes, chars, ES_UTF8_MOST, "word", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, w->begin, chars, ES_UTF8_MOST, "word", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, w->end, chars, ES_UTF8_MOST, "word", err));
+    return ES_MEM_NEW(budget, w->pieces, chars, "word", err);
 }
 
 static void word_close(word *w)
@@ -297,15 +295,14 @@ static es_status allocate(wordpiece *s, es_mem_limit *budget, es_error *err)
     const size_t longest = s->tokenizer->added.longest;
     s->ahead = longest > ES_UTF8_MOST ? longest : ES_UTF8_MOST;
     ES_TRY(word_open(&s->word, s->tokenizer, budget, err));
-    ES_TRY(es_mem_array(budget, s->tokenizer->info.max_chars, 1, sizeof *s->marks, "marks",
-                        (void **)&s->marks, err));
-    return es_mem_new(budget, 2 * s->ahead, "token stream", (void **)&s->carry, err);
+    ES_TRY(ES_MEM_NEW(budget, s->marks, s->tokenizer->info.max_chars, "marks", err));
+    return ES_MEM_BYTES(budget, s->carry, 2 * s->ahead, "token stream", err);
 }
 
 static es_status wordpiece_open(es_token_stream *stream, es_error *err)
 {
     wordpiece *s;
-    ES_TRY(es_mem_new(stream->budget, sizeof *s, "token stream", (void **)&s, err));
+    ES_TRY(ES_MEM_NEW(stream->budget, s, 1, "token stream", err));
     *s = (wordpiece){.stream = stream, .tokenizer = stream->tokenizer};
     stream->state = s;
     return allocate(s, stream->budget, err);

@@ -326,16 +326,11 @@ static void model_free(model *m)
 static es_status model_allocate(model *m, es_error *err)
 {
     const int64_t N = m->s->count;
-    void *at, *self, *rows, *influence;
-    ES_TRY(es_mem_array(m->budget, N, 2, sizeof(es_expansion), "prediction", &at, err));
-    m->at = at;
+    ES_TRY(ES_MEM_NEW_2D(m->budget, m->at, N, 2, "prediction", err));
     m->beside = m->at + N;
-    ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_asking), "prediction", &self, err));
-    m->self = self;
-    ES_TRY(es_mem_array(m->budget, N, ES_FEATURES + 1, sizeof(double), "prediction", &rows, err));
-    m->rows = rows;
-    ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_influence_table), "influence", &influence, err));
-    m->influence = influence;
+    ES_TRY(ES_MEM_NEW(m->budget, m->self, N, "prediction", err));
+    ES_TRY(ES_MEM_NEW_2D(m->budget, m->rows, N, ES_FEATURES + 1, "prediction", err));
+    ES_TRY(ES_MEM_NEW(m->budget, m->influence, N, "influence", err));
     return ES_OK;
 }
 
@@ -344,14 +339,11 @@ static es_status fill_query(model *m, int64_t j, es_error *err)
 {
     const es_query x = query_of(m->s, j);
     es_influence_table *table = &m->influence[j];
-    void *memory;
     es_expansions_at(&m->spectra, x.q, &m->at[j]);
     m->self[j] = es_ask(&m->spectra, &x, m->s->trace);
     table->half = (int64_t)ceil(WIDEST / ES_INFLUENCE_STEP) + 2;
     table->count = 2 * table->half + 1;
-    ES_TRY(
-        es_mem_array(m->budget, table->count, 1, sizeof(es_influence), "influence", &memory, err));
-    table->at = memory;
+    ES_TRY(ES_MEM_NEW(m->budget, table->at, table->count, "influence", err));
     return es_expansion_beside(m->n, x.q, x.ez, m->budget, table, &m->beside[j], err);
 }
 

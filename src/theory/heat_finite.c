@@ -262,11 +262,10 @@ es_status es_heat_finite_of(const es_law *law, const double *queries, int64_t m,
         return es_fail(err, ES_E_RANGE, "heat.n", "from 2 to 1e15", "n is %lld", (long long)n);
     job j = {law, queries, beta, m, betas, n, NULL, NULL};
     es_mem_limit *budget = exec ? exec->budget : NULL;
-    es_status status =
-        es_mem_array(budget, m * betas, NUMBERS, sizeof(double), "drifts", (void **)&j.each, err);
+    es_status status = ES_MEM_NEW_2D(budget, j.each, m * betas, NUMBERS, "drifts", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, es_parallel_threads(exec, m * betas), 3 * MOST_NODES,
-                              sizeof(double), "nodes", (void **)&j.scratch, err);
+        status = ES_MEM_NEW_2D(budget, j.scratch, es_parallel_threads(exec, m * betas),
+                               3 * MOST_NODES, "nodes", err);
     if (status == ES_OK)
         status = es_parallel_run(exec, m * betas, run_one, &j, err);
     for (int64_t b = 0; b < betas && status == ES_OK; b++)

@@ -70,9 +70,7 @@ static es_status new_factors(const es_view *cov, const es_head *head, es_mem_lim
     const int64_t sizes[] = {d * d,         rows * d, rows * d,      rows * d,
                              least * least, d * rows, least * least, least * least};
     for (int i = 0; i < 8; i++) {
-        void *memory;
-        ES_TRY(es_mem_array(budget, sizes[i], 1, sizeof(double), "horizons", &memory, err));
-        *arrays[i] = memory;
+        ES_TRY(ES_MEM_NEW(budget, *arrays[i], sizes[i], "horizons", err));
     }
     return ES_OK;
 }

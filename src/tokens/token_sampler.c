@@ -33,11 +33,10 @@ void es_sampler_free(es_sampler *sampler)
 
 es_status es_sampler_new(const es_law *law, es_mem_limit *budget, es_sampler **out, es_error *err)
 {
-    void *memory;
     *out = NULL;
     ES_TRY(es_law_check(law, err));
-    ES_TRY(es_mem_new(budget, sizeof(es_sampler), "a sampler", &memory, err));
-    es_sampler *s = memory;
+    es_sampler *s;
+    ES_TRY(ES_MEM_NEW(budget, s, 1, "a sampler", err));
     s->source.budget = budget;
     const es_status status = es_source_prepare(&s->source, law, budget, err);
     if (status == ES_OK)
@@ -69,12 +68,9 @@ static es_status stage_new(const es_source *s, int64_t count, bool image, es_law
     const bool wanted[] = {s->law.factor != NULL, image, s->parts != NULL};
     double **const places[] = {&stage->base, &stage->image, &stage->gather};
     for (int i = 0; i < 3; i++) {
-        void *memory = NULL;
-        const es_status status = wanted[i]
-                                     ? es_mem_array(s->budget, stage->rows, s->law.dim,
-                                                    sizeof(double), "rows of tokens", &memory, err)
-                                     : ES_OK;
-        *places[i] = memory;
+        const es_status status = wanted[i] ? ES_MEM_NEW_2D(s->budget, *places[i], stage->rows,
+                                                           s->law.dim, "rows of tokens", err)
+                                           : ES_OK;
         if (status != ES_OK) {
             stage_free(s, stage);
             return status;

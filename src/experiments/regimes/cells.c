@@ -106,7 +106,7 @@ static es_status make_nearest(job *j, int64_t n, double beta, es_mem_limit *budg
 /* What brute force owns beside the job. */
 typedef struct brute_parts {
     es_sampler *sampler;
-    void *law;
+    es_law *law;
     double *query;
 } brute_parts;
 
