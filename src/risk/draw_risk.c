@@ -504,9 +504,6 @@ es_status es_draw_risks(const es_view *scores, es_draw_input input, const es_vie
                         const int64_t *sizes, int64_t n_sizes, const es_exec *exec,
                         es_draw_risk *out, es_draw_query *about, es_error *err)
 {
-    if (!scores || !values || !sizes || !out)
-        return es_fail(err, ES_E_ARGUMENT, "draw.null", "scores, values, sizes and out",
-                       "an argument is missing");
     if (input != ES_DRAW_SCORES && input != ES_DRAW_WEIGHTS)
         return es_fail(err, ES_E_ARGUMENT, "draw.input", "scores or weights", "input %d",
                        (int)input);

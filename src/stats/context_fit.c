@@ -260,8 +260,6 @@ es_status es_context_fit_points(const double *c, const double *L, const double *
                                 es_context_fit *out, es_error *err)
 {
     es_context_opts o = opts ? *opts : (es_context_opts){0};
-    if (!c || !L || !out)
-        return es_fail(err, ES_E_ARGUMENT, "context.null", "", "c, L or out is NULL");
     o.huber = o.huber < 0.0 ? INFINITY : o.huber > 0.0 ? o.huber : 1.345;
     o.level = o.level == 0.0 ? 0.95 : o.level;
     o.span = o.span > 0.0 ? o.span : 10.0;

@@ -330,8 +330,6 @@ es_status es_fit_replicates(const double *errors, int64_t replicates, int64_t po
                             es_fit_summary *summary, es_rate *out, es_error *err)
 {
     static const es_rate_opts standard = {0};
-    if (!errors || !n || !out)
-        return es_fail(err, ES_E_ARGUMENT, "fit.null", "", "errors, n or out is NULL");
     opts = opts ? opts : &standard;
     job j = {.errors = errors, .n = n, .flags = flags, .R = replicates, .P = points};
     const double level = opts->level == 0.0 ? 0.95 : opts->level;

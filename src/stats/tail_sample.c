@@ -211,8 +211,6 @@ es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_mem_lim
     const int64_t k = es_tails_hill_count(n);
     const double none = (double)NAN;
     double *y;
-    if (!x || !out)
-        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "x or out is NULL");
     ES_TRY(check_sample(x, n, side, err));
     *out = (es_tails){(double)n, 0.0, 0.0, none, none, none, none, none, none, none, none, none};
     ES_TRY(ES_MEM_NEW(budget, y, n, "a sample", err));
@@ -413,8 +411,6 @@ static es_status run_controls(controls *c, int64_t draws, const es_exec *exec,
                               es_tails_control *out, es_error *err)
 {
     const int64_t count = draws ? draws : DRAWS;
-    if (!out)
-        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "out is NULL");
     if (count < 2)
         return es_fail(err, ES_E_RANGE, "tails.draws", "2 or more, 0 for 64",
                        "%lld draws have no spread", (long long)draws);
@@ -448,8 +444,8 @@ es_status es_tails_gaussian_norms(const double *spectrum, int64_t dim, int64_t n
                                   es_error *err)
 {
     controls c = {.spectrum = spectrum, .dim = dim, .n = n, .seed = seed};
-    if (!spectrum || dim < 1)
-        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "there is no spectrum");
+    if (dim < 1)
+        return es_fail(err, ES_E_ARGUMENT, "tails.spectrum", "", "the spectrum is empty");
     for (int64_t j = 0; j < dim; j++)
         if (!(spectrum[j] >= 0.0) || isinf(spectrum[j]))
             return es_fail_at(err, ES_E_RANGE, j, -1, "tails.spectrum", "",

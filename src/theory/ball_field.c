@@ -290,8 +290,6 @@ es_status es_ball_predict(const es_law *law, const es_head *head, const double *
                           int64_t n_radii, es_mem_limit *budget, es_ball_constant *out,
                           es_error *err)
 {
-    if (!law || !head || !radii || !out)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "law, head, radii or out is NULL");
     ES_TRY(es_law_check(law, err));
     ES_TRY(check_radii(radii, n_radii, err));
     field f;
@@ -492,8 +490,6 @@ static es_status sample(grid *g, uint64_t seed, es_num *out, es_error *err)
 es_status es_ball_sup(const es_law *law, const es_head *head, double R, uint64_t seed,
                       es_mem_limit *budget, es_num *out, es_error *err)
 {
-    if (!law || !head || !out)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "law, head or out is NULL");
     ES_TRY(es_law_check(law, err));
     if (!(R > 0.0 && isfinite(R)))
         return es_fail(err, ES_E_RANGE, "ball.radii", "a positive number", "R is %g", R);

@@ -254,8 +254,6 @@ es_status es_heat_finite_of(const es_law *law, const double *queries, int64_t m,
                             int64_t betas, int64_t n, const es_exec *exec, es_heat_finite *out,
                             es_error *err)
 {
-    if (!law || !queries || !beta || !out)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "an array is NULL");
     if (m < 1 || betas < 1)
         return es_fail(err, ES_E_EMPTY, "heat.count", "", "no query or no beta is given");
     if (n < 2 || n > INT64_C(1000000000000000))

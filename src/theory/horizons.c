@@ -245,7 +245,7 @@ double es_rem_slope(double q, double n)
  * and its mean square (1-h^4)^{-3/2}; another direction's weight alone gives (1-h^4)^{-1/2}. */
 es_status es_mean_clt(const double *h, int64_t count, double *out, es_error *err)
 {
-    if (!h || count < 1 || !out)
+    if (count < 1)
         return es_fail(err, ES_E_ARGUMENT, "theory.clt", "give the singular values of M",
                        "no singular values");
     double log_product = 0.0, sum = 0.0;

@@ -33,8 +33,6 @@ static es_status check_part(const es_keys_part *p, int64_t row, es_error *err)
 
 es_status es_keys_check(const es_keys *keys, es_error *err)
 {
-    if (!keys || keys->n_parts < 0 || (keys->n_parts > 0 && !keys->parts))
-        return es_fail(err, ES_E_ARGUMENT, "keys.null", "", "no keys, or parts that are NULL");
     if (keys->dim < 2 || keys->dim > ES_KEYS_MOST_DIM)
         return es_fail(err, ES_E_RANGE, "keys.dim",
                        keys->dim == 1 ? "in one dimension keys are q or -q: no distance in between"

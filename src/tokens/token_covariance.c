@@ -123,8 +123,6 @@ static es_status check_shape(const es_spectrum *s, es_error *err)
 
 static es_status check(const es_spectrum *s, es_error *err)
 {
-    if (!s)
-        return es_fail(err, ES_E_ARGUMENT, "spectrum.null", "give a spectrum", "no spectrum");
     if (s->kind < ES_SPECTRUM_SCALAR || s->kind > ES_SPECTRUM_BLOCK)
         return es_fail(err, ES_E_ARGUMENT, "spectrum.kind", "use one of es_spectrum_kind",
                        "unknown spectrum %d", (int)s->kind);

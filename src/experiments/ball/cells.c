@@ -42,9 +42,6 @@ static es_status check_radii(const es_ball_spec *spec, es_error *err)
 
 static es_status check(const es_ball_spec *spec, es_error *err)
 {
-    if (!spec || !spec->law || !spec->head || !spec->sizes || !spec->radii)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "",
-                       "spec, law, head, sizes or radii is NULL");
     ES_TRY(es_law_check(spec->law, err));
     if (spec->n_sizes < 1 || spec->n_radii < 1)
         return es_fail(err, ES_E_EMPTY, "ball.grid", "give at least one n and one radius",
@@ -127,8 +124,6 @@ static es_status fill(es_ball *b, es_error *err)
 
 es_status es_ball_new(const es_ball_spec *spec, es_ball **out, es_error *err)
 {
-    if (!out)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "out is NULL");
     *out = NULL;
     ES_TRY(check(spec, err));
     es_mem_limit *budget = spec->exec ? spec->exec->budget : NULL;
@@ -178,8 +173,6 @@ static es_status replicate(void *user, int64_t unit, int thread, es_error *err)
 es_status es_ball_replicates(const es_ball *ball, int64_t first, int64_t count, es_ball_cell *out,
                              es_error *err)
 {
-    if (!ball || !out)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "ball or out is NULL");
     if (first < 0 || count < 0)
         return es_fail(err, ES_E_RANGE, "ball.replicates", "count from 0", "a negative number");
     const es_exec *exec = ball->spec.exec;

@@ -285,8 +285,6 @@ es_status es_collapse_sample(const es_collapse_opts *opts, int64_t n, double rho
                              const double *beta, int64_t betas, int64_t first, int64_t count,
                              es_collapse_draw *draws, es_error *err)
 {
-    if (!opts || !beta || !draws)
-        return es_fail(err, ES_E_ARGUMENT, "collapse.null", "", "opts, beta or draws is NULL");
     job j = {.o = complete(opts, n),
              .n = n,
              .betas = betas,

@@ -331,8 +331,6 @@ static es_status draw_hull(void *user, int64_t unit, int thread, es_error *err)
 es_status es_hardmax_sample(const es_hardmax_opts *opts, const int64_t *n, int64_t count,
                             es_hardmax_draw *draws, es_error *err)
 {
-    if (!opts || !n || !draws)
-        return es_fail(err, ES_E_ARGUMENT, "hardmax.null", "", "opts, n or draws is NULL");
     job j = {.o = complete(opts), .n = n, .count = count, .draws = draws};
     ES_TRY(check_job(&j, err));
     const es_exec *exec = opts->exec;
@@ -369,8 +367,6 @@ void es_hardmax_average(const es_hardmax_draw *draws, int64_t replicates, const 
 es_status es_hardmax_run(const es_hardmax_opts *opts, const int64_t *n, int64_t count,
                          es_hardmax_row *rows, es_error *err)
 {
-    if (!opts || !n || !rows)
-        return es_fail(err, ES_E_ARGUMENT, "hardmax.null", "", "opts, n or rows is NULL");
     job j = {.o = complete(opts), .n = n, .count = count};
     ES_TRY(check_job(&j, err));
     es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;

@@ -128,8 +128,6 @@ es_status es_heat_sample(const es_heat_opts *opts, const double *queries, int64_
                          const double *beta, int64_t betas, int64_t first, int64_t count,
                          es_heat_draw *draws, es_error *err)
 {
-    if (!opts || !opts->law || !queries || !beta || !draws)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "an argument is NULL");
     job j = {.o = *opts,
              .queries = queries,
              .beta = beta,
@@ -176,8 +174,6 @@ static void move(double *x, const double *y, int64_t d)
 es_status es_heat_step(double *x, int64_t n, int64_t dim, double beta, const es_exec *exec,
                        es_error *err)
 {
-    if (!x)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "x is NULL");
     ES_TRY(check_dim(n, dim, err));
     if (!(beta > 0.0 && isfinite(beta)))
         return es_fail(err, ES_E_RANGE, "heat.beta", "a positive number", "beta is %g", beta);
@@ -223,8 +219,6 @@ static int64_t nearest_of(const double *x, const double *p, int64_t d, const int
 es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double angle,
                               es_mem_limit *budget, es_heat_clusters *out, es_error *err)
 {
-    if (!x || !out)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "x or out is NULL");
     ES_TRY(check_dim(n, dim, err));
     if (!(angle > 0.0 && angle <= 3.141592653589793))
         return es_fail(err, ES_E_RANGE, "heat.angle", "above 0, at most pi", "the angle is %g",
@@ -266,8 +260,6 @@ static double below(double u, int64_t dim)
 es_status es_heat_histogram(const double *x, int64_t n, int64_t dim, int64_t bins, double *density,
                             es_error *err)
 {
-    if (!x || !density)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "x or density is NULL");
     ES_TRY(check_dim(n, dim, err));
     if (bins < 1 || bins > 10000)
         return es_fail(err, ES_E_RANGE, "heat.bins", "from 1 to 10000", "bins is %lld",

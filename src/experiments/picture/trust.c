@@ -90,8 +90,6 @@ es_status es_embed_trust(const es_view *x, const double *y, int64_t k, const es_
                          es_trust *out, es_error *err)
 {
     es_scan scan;
-    if (!x || !y || !out)
-        return es_fail(err, ES_E_ARGUMENT, "trust.null", "", "an argument is missing");
     ES_TRY(es_view_check(x, "points", err));
     ES_TRY(es_view_scan(x, "points", &scan, err));
     if (k < 1 || 2 * k >= x->rows)

@@ -405,8 +405,6 @@ es_status es_tsne_embed(const es_view *x, const double *start, const es_tsne_opt
     es_tsne_opts opts = given ? *given : (es_tsne_opts){0};
     opts.perplexity = opts.perplexity == 0.0 ? 30.0 : opts.perplexity;
     opts.steps = opts.steps ? opts.steps : 1000;
-    if (!x || !start || !y || !facts)
-        return es_fail(err, ES_E_ARGUMENT, "tsne.null", "", "an argument is missing");
     ES_TRY(check(x, start, &opts, err));
     es_tsne t;
     ES_TRY(es_tsne_new(x->rows, exec, &t, err));

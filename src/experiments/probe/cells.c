@@ -162,8 +162,6 @@ static es_status check_question(const es_probe_spec *spec, int64_t tokens, es_er
 
 es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err)
 {
-    if (!spec || !spec->pool)
-        return es_fail(err, ES_E_ARGUMENT, "probe.null", "", "the pool is missing");
     const es_pool_info pool = es_pool_about(spec->pool);
     ES_TRY(check_question(spec, pool.tokens, err));
     const es_model_config *c = es_model_config_of(spec->model);

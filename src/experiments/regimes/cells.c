@@ -291,8 +291,6 @@ static es_status fill(const es_regimes_opts *o, int64_t n, double beta, es_regim
 es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta, es_regimes_row *out,
                          es_error *err)
 {
-    if (!opts || !out)
-        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "opts or out is NULL");
     es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     const int64_t count = opts->replicates ? opts->replicates : 1000;
     es_regimes_draw *draws;
