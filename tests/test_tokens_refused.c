@@ -80,7 +80,6 @@ static void laws_that_are_none(void **state)
                        cases[i].rule);
         assert_true(x[0] == 42);
     }
-    double x[DIM];
     const es_law nan_mean = {GAUSS, .size = 1, .mean = nan_at_2};
     assert_int_equal(es_law_check(&nan_mean, &err), ES_E_NONFINITE);
     assert_int_equal(err.col, 2);

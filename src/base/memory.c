@@ -114,8 +114,9 @@ void es_mem_free(es_mem_limit *budget, void *memory)
 
 /* ---- arenas ---- */
 
-/* Small allocations share a chunk of this many bytes; a larger one gets its own chunk. */
-enum { CHUNK = 16384 };
+/* Small allocations share chunks, whose size doubles from the first to the largest; a larger
+ * allocation gets its own chunk. An arena for a few numbers therefore stays small. */
+enum { FIRST_CHUNK = 1024, LARGEST_CHUNK = 16384 };
 
 typedef struct es_arena_chunk {
     struct es_arena_chunk *next;
@@ -136,7 +137,9 @@ es_status es_arena_array(es_arena *arena, int64_t rows, int64_t cols, size_t ele
     size = (size + ES_ALIGN - 1) / ES_ALIGN * ES_ALIGN;
     if (!arena->chunks || size > arena->left) {
         es_arena_chunk *chunk;
-        const size_t room = size > CHUNK ? size : CHUNK;
+        const size_t twice = arena->chunks ? 2 * arena->chunks->size : FIRST_CHUNK;
+        const size_t next = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
+        const size_t room = size > next ? size : next;
         ES_TRY(es_mem_new(arena->budget, HEADER + room, what, &chunk, err));
         *chunk = (es_arena_chunk){.next = arena->chunks, .size = room};
         arena->chunks = chunk;

@@ -211,18 +211,17 @@ static es_status tilt(const es_law *law, const double *s, double *work, es_mem_l
     memset(out->grad, 0, (size_t)d * sizeof(double));
     if (out->hess)
         memset(out->hess, 0, (size_t)(d * d) * sizeof(double));
-    es_status status = ES_MEM_NEW(budget, m.p, law->n_parts, "log-MGF", err);
+    es_arena arena = {.budget = budget};
+    es_status status = ES_ARENA_NEW(&arena, m.p, law->n_parts, "log-MGF", err);
     if (status == ES_OK) /* one row more: scratch of combine_parts() */
-        status = ES_MEM_NEW_2D(budget, m.grads, law->n_parts + 1, d, "log-MGF", err);
+        status = ES_ARENA_NEW_2D(&arena, m.grads, law->n_parts + 1, d, "log-MGF", err);
     if (status == ES_OK && out->hess)
-        status = ES_MEM_NEW_2D(budget, m.hess, d, d, "log-MGF", err);
+        status = ES_ARENA_NEW_2D(&arena, m.hess, d, d, "log-MGF", err);
     if (status == ES_OK)
         status = evaluate_parts(&m, out, err);
     if (status == ES_OK)
         status = combine_parts(&m, out, err);
-    es_mem_free(budget, m.p);
-    es_mem_free(budget, m.grads);
-    es_mem_free(budget, m.hess);
+    es_arena_free(&arena);
     return status;
 }
 

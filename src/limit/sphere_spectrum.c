@@ -184,22 +184,16 @@ es_status es_sphere_spectrum(const double *sigma, int64_t count, int64_t q, doub
                              const es_exec *exec, double *lambda, double *error, es_error *err)
 {
     tree t = {.sigma = sigma, .count = count, .leaves = 1, .q = q, .R = R};
-    double *work = NULL;
-    rule *inside = NULL, *outside = NULL;
+    es_arena arena = {.budget = exec->budget};
     while (t.leaves < count + 1)
         t.leaves *= 2;
-    es_status status = ES_MEM_NEW(exec->budget, inside, 2 * t.leaves, "quadrature", err);
+    es_status status = ES_ARENA_NEW(&arena, t.inside, 2 * t.leaves, "quadrature", err);
     if (status == ES_OK)
-        status = ES_MEM_NEW(exec->budget, outside, 2 * t.leaves, "quadrature", err);
+        status = ES_ARENA_NEW(&arena, t.outside, 2 * t.leaves, "quadrature", err);
     if (status == ES_OK) /* the second half stays 0: what change() measures sizes against */
-        status = ES_MEM_NEW_2D(exec->budget, work, 2, count, "quadrature", err);
-    t.inside = inside;
-    t.outside = outside;
-    t.lambda = work;
+        status = ES_ARENA_NEW_2D(&arena, t.lambda, 2, count, "quadrature", err);
     if (status == ES_OK)
         status = refine(&t, exec, lambda, error, err);
-    es_mem_free(exec->budget, inside);
-    es_mem_free(exec->budget, outside);
-    es_mem_free(exec->budget, work);
+    es_arena_free(&arena);
     return status;
 }

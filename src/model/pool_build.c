@@ -27,6 +27,7 @@ typedef struct build {
     es_exec exec;
     int rank;
     es_pool_text text;
+    es_arena arena;     /* holds the arrays below */
     es_pool_kept *kept; /* (layers) of a sparse pool; NULL: all rows */
     es_run *run;        /* of rank 0 */
     int64_t stage, sums_stage;
@@ -260,15 +261,15 @@ static es_status open_files(build *b, es_error *err)
 static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
-    es_mem_limit *budget = b->exec.budget;
-    ES_TRY(ES_MEM_NEW_2D(budget, b->inputs, ES_POOL_BATCH * c->layers, b->length * c->hidden,
-                         "hidden states", err));
-    ES_TRY(ES_MEM_NEW_2D(budget, b->raw, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads,
-                         "attention statistics", err));
-    ES_TRY(ES_MEM_NEW(budget, b->layers, c->layers, "layers", err));
+    es_arena *arena = &b->arena;
+    ES_TRY(ES_ARENA_NEW_2D(arena, b->inputs, ES_POOL_BATCH * c->layers, b->length * c->hidden,
+                           "hidden states", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, b->raw, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads,
+                           "attention statistics", err));
+    ES_TRY(ES_ARENA_NEW(arena, b->layers, c->layers, "layers", err));
     for (int64_t l = 0; l < c->layers; l++)
         b->layers[l].fd = -1;
-    return ES_MEM_NEW(budget, b->missing, batches_of(b), "batches", err);
+    return ES_ARENA_NEW(arena, b->missing, batches_of(b), "batches", err);
 }
 
 /* ---- one batch ---- */
@@ -485,12 +486,11 @@ static es_status finish(build *b, es_error *err)
 static es_status prepare(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
-    es_mem_limit *budget = b->exec.budget;
-    const es_exec quiet = {.budget = budget}; /* progress counts blocks */
+    const es_exec quiet = {.budget = b->exec.budget}; /* progress counts blocks */
     ES_TRY(es_pool_text_read(b->spec, &quiet, b->rank != 0, &b->text, err));
     if (b->spec->keep) {
-        ES_TRY(ES_MEM_NEW(budget, b->kept, c->layers, "kept rows", err));
-        ES_TRY(es_pool_kept_make(b->spec, &b->text, budget, b->kept, err));
+        ES_TRY(ES_ARENA_NEW(&b->arena, b->kept, c->layers, "kept rows", err));
+        ES_TRY(es_pool_kept_make(b->spec, &b->text, &b->arena, b->kept, err));
     }
     b->seen = ES_POOL_BATCH * c->layers * c->heads * ES_POOL_SEEN;
     b->sums = (b->kept ? 1 : ES_POOL_BATCH * b->length) * c->layers;
@@ -513,16 +513,9 @@ static es_status build_all(build *b, es_error *err)
 
 static void release(build *b)
 {
-    es_mem_limit *budget = b->exec.budget;
     for (int64_t l = 0; b->layers && l < b->config->layers; l++)
         es_npy_rows_close(&b->layers[l]);
-    for (int64_t l = 0; b->kept && l < b->config->layers; l++)
-        es_mem_free(budget, b->kept[l].rows);
-    es_mem_free(budget, b->kept);
-    es_mem_free(budget, b->missing);
-    es_mem_free(budget, b->layers);
-    es_mem_free(budget, b->raw);
-    es_mem_free(budget, b->inputs);
+    es_arena_free(&b->arena);
     es_blocks_free(&b->text.blocks);
 }
 
@@ -533,6 +526,7 @@ es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error 
     build b = {
         .spec = spec, .config = es_model_config_of(spec->model), .length = es_pool_length(spec)};
     b.exec = exec ? *exec : (es_exec){0};
+    b.arena.budget = b.exec.budget;
     b.rank = es_executor_of(exec)->rank;
     if (es_model_precision(spec->model) != ES_F32)
         return es_fail(err, ES_E_ARGUMENT, "pool.precision", "open the model in f32",

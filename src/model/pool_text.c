@@ -106,14 +106,14 @@ static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text,
     *out = (double)text->rows * (double)layers;
     if (!spec->keep)
         return ES_OK;
-    ES_TRY(ES_MEM_NEW(budget, kept, layers, "kept rows", err));
-    const es_status status = es_pool_kept_make(spec, text, budget, kept, err);
+    es_arena arena = {.budget = budget};
+    es_status status = ES_ARENA_NEW(&arena, kept, layers, "kept rows", err);
+    if (status == ES_OK)
+        status = es_pool_kept_make(spec, text, &arena, kept, err);
     *out = 0.0;
-    for (int64_t l = 0; l < layers; l++) {
+    for (int64_t l = 0; l < layers && status == ES_OK; l++)
         *out += (double)kept[l].count;
-        es_mem_free(budget, kept[l].rows);
-    }
-    es_mem_free(budget, kept);
+    es_arena_free(&arena);
     return status;
 }
 

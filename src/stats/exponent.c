@@ -352,20 +352,16 @@ es_status es_exponent_queries(const es_view *keys, const es_view *queries,
     job j = {.keys = keys, .o = opts ? *opts : (es_exponent_opts){0}};
     j.queries = j.o.self ? keys : queries;
     ES_TRY(check_job(keys, j.queries, &j.o, err));
-    es_mem_limit *budget = j.o.exec ? j.o.exec->budget : NULL;
-    const int64_t m = j.queries->rows;
-    es_exponent *own = NULL;
-    es_status status = ES_MEM_NEW(budget, j.norms, keys->rows, "norms", err);
+    es_arena arena = {.budget = j.o.exec ? j.o.exec->budget : NULL};
+    const int64_t m = j.queries->rows, threads = es_parallel_threads(j.o.exec, m);
+    j.each = each;
+    es_status status = ES_ARENA_NEW(&arena, j.norms, keys->rows, "norms", err);
     if (status == ES_OK)
-        status = ES_MEM_NEW_2D(budget, j.scratch, es_parallel_threads(j.o.exec, m),
-                               keys->rows + keys->cols, "gaps", err);
+        status = ES_ARENA_NEW_2D(&arena, j.scratch, threads, keys->rows + keys->cols, "gaps", err);
     if (status == ES_OK && !each)
-        status = ES_MEM_NEW(budget, own, m, "estimates", err);
-    j.each = each ? each : own;
+        status = ES_ARENA_NEW(&arena, j.each, m, "estimates", err);
     if (status == ES_OK)
         status = run_job(&j, pool, err);
-    es_mem_free(budget, own);
-    es_mem_free(budget, j.scratch);
-    es_mem_free(budget, j.norms);
+    es_arena_free(&arena);
     return status;
 }

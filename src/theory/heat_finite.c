@@ -259,16 +259,15 @@ es_status es_heat_finite_of(const es_law *law, const double *queries, int64_t m,
     if (n < 2 || n > INT64_C(1000000000000000))
         return es_fail(err, ES_E_RANGE, "heat.n", "from 2 to 1e15", "n is %lld", (long long)n);
     job j = {law, queries, beta, m, betas, n, NULL, NULL};
-    es_mem_limit *budget = exec ? exec->budget : NULL;
-    es_status status = ES_MEM_NEW_2D(budget, j.each, m * betas, NUMBERS, "drifts", err);
+    es_arena arena = {.budget = exec ? exec->budget : NULL};
+    es_status status = ES_ARENA_NEW_2D(&arena, j.each, m * betas, NUMBERS, "drifts", err);
     if (status == ES_OK)
-        status = ES_MEM_NEW_2D(budget, j.scratch, es_parallel_threads(exec, m * betas),
-                               3 * MOST_NODES, "nodes", err);
+        status = ES_ARENA_NEW_2D(&arena, j.scratch, es_parallel_threads(exec, m * betas),
+                                 3 * MOST_NODES, "nodes", err);
     if (status == ES_OK)
         status = es_parallel_run(exec, m * betas, run_one, &j, err);
     for (int64_t b = 0; b < betas && status == ES_OK; b++)
         out[b] = gather(&j, b);
-    es_mem_free(budget, j.scratch);
-    es_mem_free(budget, j.each);
+    es_arena_free(&arena);
     return status;
 }

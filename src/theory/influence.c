@@ -223,10 +223,10 @@ static es_status make_node(es_expansions *s, int64_t i, double n, int64_t half, 
 {
     es_influence_table *table = &s->tables[i];
     *table = (es_influence_table){.half = half, .count = 2 * half + 1};
-    ES_TRY(ES_MEM_NEW(s->budget, table->at, table->count, "influence", err));
+    ES_TRY(ES_ARENA_NEW(&s->arena, table->at, table->count, "influence", err));
     const double q = exp(s->low + (double)i * s->space);
     es_rem moments;
-    ES_TRY(es_influence_add(n, q, 1.0, s->budget, table, &moments, err));
+    ES_TRY(es_influence_add(n, q, 1.0, s->arena.budget, table, &moments, err));
     s->at[i].moments = moments;
     s->at[i].q = q;
     expand(table, &s->at[i]);
@@ -247,13 +247,11 @@ es_status es_expansions_make(double n, double low, double high, double widest, e
 {
     const double span = log(high / low);
     const int64_t nodes = (int64_t)fmax(4.0, ceil(span / SPACE) + 1.0);
-    *out = (es_expansions){.nodes = nodes, .n = n, .low = log(low), .budget = budget};
+    *out = (es_expansions){.nodes = nodes, .n = n, .low = log(low), .arena.budget = budget};
     out->space = fmax(span, 1e-3) / (double)(nodes - 1);
-    es_influence_table *tables;
-    ES_TRY(ES_MEM_NEW(budget, out->at, nodes, "influence", err));
-    es_status status = ES_MEM_NEW(budget, tables, nodes, "influence", err);
+    es_status status = ES_ARENA_NEW(&out->arena, out->at, nodes, "influence", err);
     if (status == ES_OK)
-        out->tables = tables;
+        status = ES_ARENA_NEW(&out->arena, out->tables, nodes, "influence", err);
     const int64_t half = (int64_t)ceil(widest / ES_INFLUENCE_STEP) + 2;
     for (int64_t i = 0; i < nodes && status == ES_OK; i++)
         status = make_node(out, i, n, half, err);
@@ -264,10 +262,7 @@ es_status es_expansions_make(double n, double low, double high, double widest, e
 
 void es_expansions_free(es_expansions *s)
 {
-    for (int64_t i = 0; s->tables && i < s->nodes; i++)
-        es_mem_free(s->budget, s->tables[i].at);
-    es_mem_free(s->budget, s->tables);
-    es_mem_free(s->budget, s->at);
+    es_arena_free(&s->arena);
     *s = (es_expansions){0};
 }
 
