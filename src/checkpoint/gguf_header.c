@@ -324,15 +324,9 @@ static es_status take_header(walk *w, es_gguf_header *h, uint64_t *tensors, uint
 
 static es_status allocate(es_gguf_header *h, size_t names, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_array(h->budget, h->values_count, 1, sizeof *h->values, "the values of a GGUF",
-                        &memory, err));
-    h->values = memory;
-    ES_TRY(es_mem_array(h->budget, h->count, 1, sizeof *h->tensors, "the list of tensors", &memory,
-                        err));
-    h->tensors = memory;
-    ES_TRY(es_mem_new(h->budget, names, "names of tensors", &memory, err));
-    h->names = memory;
+    ES_TRY(ES_MEM_NEW(h->budget, h->values, h->values_count, "the values of a GGUF", err));
+    ES_TRY(ES_MEM_NEW(h->budget, h->tensors, h->count, "the list of tensors", err));
+    ES_TRY(ES_MEM_BYTES(h->budget, h->names, names, "names of tensors", err));
     return ES_OK;
 }
 
@@ -461,18 +455,16 @@ static es_status check_rest(const es_gguf_header *h, uint64_t rest, uint64_t ali
 static es_status check_data(es_gguf_header *h, uint64_t size, bool allow_trailing, es_error *err)
 {
     uint64_t alignment = 1, end = 0;
-    void *memory;
+    const es_st_tensor **order;
     ES_TRY(find_data(h, size, &alignment, err));
     for (int64_t i = 0; i < h->count; i++)
         ES_TRY(check_range(h, &h->tensors[i], alignment, size, err));
-    ES_TRY(es_mem_array(h->budget, h->count, 1, sizeof h->tensors, "the order of tensors", &memory,
-                        err));
-    const es_st_tensor **order = memory;
+    ES_TRY(ES_MEM_NEW(h->budget, order, h->count, "the order of tensors", err));
     for (int64_t i = 0; i < h->count; i++)
         order[i] = &h->tensors[i];
     qsort(order, (size_t)h->count, sizeof *order, by_offset);
     es_status status = check_order(h, order, alignment, &end, err);
-    es_mem_free(h->budget, memory);
+    es_mem_free(h->budget, order);
     if (status == ES_OK)
         status = check_rest(h, size - end, alignment, allow_trailing, end, err);
     return status;

@@ -448,14 +448,13 @@ static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
 static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t count,
                                        const data_range *data, es_mem_limit *budget, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_array(budget, count, 1, sizeof tensors, "the order of tensors", &memory, err));
-    const es_st_tensor **order = memory;
+    const es_st_tensor **order;
+    ES_TRY(ES_MEM_NEW(budget, order, count, "the order of tensors", err));
     for (int64_t i = 0; i < count; i++)
         order[i] = &tensors[i];
     qsort(order, (size_t)count, sizeof *order, by_offset);
     const es_status status = check_ranges(order, count, data, err);
-    es_mem_free(budget, memory);
+    es_mem_free(budget, order);
     return status;
 }
 
@@ -468,26 +467,25 @@ es_status es_st_parse(unsigned char *bytes, size_t header_end, uint64_t file_siz
     const es_json text = {bytes, 8, header_end, file, "safetensors", err, 0};
     const data_range data = {header_end, file_size, opts->allow_trailing, file};
     reader first = {.j = text, .data_size = file_size - header_end}, second = first;
-    void *memory;
+    es_st_tensor *all;
     *tensors = NULL;
     ES_TRY(take_members(&first, NULL, count));
-    ES_TRY(es_mem_array(opts->budget, *count, 1, sizeof **tensors, "the list of tensors", &memory,
-                        err));
+    ES_TRY(ES_MEM_NEW(opts->budget, all, *count, "the list of tensors", err));
     second.keep = bytes;
-    es_status status = take_members(&second, memory, count);
+    es_status status = take_members(&second, all, count);
     if (status == ES_OK) {
-        qsort(memory, (size_t)*count, sizeof **tensors, es_st_by_name);
-        status = check_names(bytes, memory, *count, file, err);
+        qsort(all, (size_t)*count, sizeof *all, es_st_by_name);
+        status = check_names(bytes, all, *count, file, err);
     }
     if (status == ES_OK)
-        status = sort_and_check_ranges(memory, *count, &data, opts->budget, err);
+        status = sort_and_check_ranges(all, *count, &data, opts->budget, err);
     if (status != ES_OK) {
-        es_mem_free(opts->budget, memory);
+        es_mem_free(opts->budget, all);
         return status;
     }
     if (second.extra_keys)
         es_log(ES_LOG_WARN, "%s: ignored %lld unknown keys of tensors", file,
                (long long)second.extra_keys);
-    *tensors = memory;
+    *tensors = all;
     return ES_OK;
 }

@@ -256,17 +256,17 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];
     const int64_t numbers = stage->cells * stage->rows * stage->cols;
-    void *missing;
+    int64_t *missing;
     d->stage = s;
     if (stage->cells)
         es_driver_phase(d, stage->phase, (double)es_share_cells(d, s) * stage->flops);
     ES_TRY(check_stop(d, err));
     if (is_first(d) || stage->shared)
-        ES_TRY(es_job_array(&d->job, stage->cells, stage->rows * stage->cols, sizeof(double),
-                            &d->job.cells[s], err));
+        ES_TRY(
+            ES_JOB_NEW_2D(&d->job, d->job.cells[s], stage->cells, stage->rows * stage->cols, err));
     if (!stage->cells)
         return ES_OK;
-    ES_TRY(es_mem_array(NULL, stage->cells, 1, sizeof(int64_t), "cells", &missing, err));
+    ES_TRY(ES_MEM_NEW(NULL, missing, stage->cells, "cells", err));
     es_status status =
         stage->run_part ? es_fold_stage(d, missing, err) : run_missing(d, missing, err);
     es_mem_free(NULL, missing);
@@ -426,7 +426,7 @@ static es_status start(const es_study *study, es_params *params, const es_study_
     es_answer_name(job->answer, study->name,
                    study->takes & ES_TAKES_SEED ? (int64_t)job->seed : -1);
     es_answer_machine(job->answer, &job->exec);
-    return es_job_array(job, (int64_t)(study->state ? study->state : 1), 1, 1, &job->state, err);
+    return ES_JOB_NEW(job, job->state, (int64_t)(study->state ? study->state : 1), err);
 }
 
 es_status es_study_run(const es_study *study, es_params *params, const es_study_opts *opts,
@@ -435,9 +435,8 @@ es_status es_study_run(const es_study *study, es_params *params, const es_study_
     es_error own = {0}, closing;
     err = err ? err : &own;
     *answer = NULL;
-    void *memory;
-    ES_TRY(es_mem_new(NULL, sizeof(es_driver), "a run", &memory, err));
-    es_driver *d = memory;
+    es_driver *d;
+    ES_TRY(ES_MEM_NEW(NULL, d, 1, "a run", err));
     es_status status = start(study, params, opts, d, err);
     const bool opened = status == ES_OK;
     if (opened)

@@ -35,8 +35,13 @@ struct es_job {
     void *driver; /* of the run that this job is part of */
 };
 
-/*! es_job_array() : zeroed memory of the job's, counted against its budget, freed with it. */
-es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
+/*! ES_JOB_NEW(), ES_JOB_NEW_2D() : as ES_ARENA_NEW(), from the job's arena; a message names the
+ *  study. */
+#define ES_JOB_NEW(job, ptr, count, err) ES_JOB_NEW_2D(job, ptr, count, 1, err)
+#define ES_JOB_NEW_2D(job, ptr, rows, cols, err)                                                   \
+    es_job_array((job), (rows), (cols), sizeof *(ptr), &(ptr), (err))
+
+es_status es_job_array(es_job *job, int64_t rows, int64_t cols, size_t element, void *out,
                        es_error *err);
 
 /*! es_job_model() : open the study's model, in open(). Its configuration and the headers of its

@@ -12,10 +12,10 @@
 #include "store/npy.h"
 #include "table/table.h"
 
-es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
+es_status es_job_array(es_job *job, int64_t rows, int64_t cols, size_t element, void *out,
                        es_error *err)
 {
-    return es_arena_array(&job->arena, count_a, count_b, element, job->study->name, out, err);
+    return es_arena_array(&job->arena, rows, cols, element, job->study->name, out, err);
 }
 
 es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts, es_model **out,
@@ -166,7 +166,7 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
     ES_TRY(es_npy_load(path, job->exec.budget, &array, err));
     es_status status = es_array_view(&array, 0, &view, err);
     if (status == ES_OK)
-        status = es_job_array(job, view.rows, view.cols, sizeof(double), &out->data, err);
+        status = ES_JOB_NEW_2D(job, out->data, view.rows, view.cols, err);
     if (status == ES_OK)
         status = copy_finite(role, path, &view, out->data, err);
     if (status == ES_OK) {

@@ -108,9 +108,7 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
     while (es_table_column_at(t, cols, &c))
         cols++;
     es_run_column *columns;
-    void *memory;
-    ES_TRY(es_arena_array(arena, cols, 1, sizeof *columns, "columns", &memory, err));
-    columns = memory;
+    ES_TRY(ES_ARENA_NEW(arena, columns, cols, "columns", err));
     for (int64_t j = 0; j < cols; j++) {
         es_table_column_at(t, j, &c);
         ES_TRY(copy_column(&c, rows, &columns[j], arena, err));
@@ -275,7 +273,7 @@ static const es_table_spec about_table = {"_about", about_columns, NULL};
 
 /* A text that a pen writes, in memory. */
 typedef struct gathered {
-    void *bytes;
+    char *bytes;
     int64_t used, room;
 } gathered;
 
@@ -283,11 +281,11 @@ static bool gather(void *user, const char *bytes, size_t count)
 {
     gathered *g = user;
     const int64_t needed = g->used + (int64_t)count + 1;
-    if (es_mem_grow(NULL, &g->bytes, &g->room, needed, 1, "a text", NULL) != ES_OK)
+    if (ES_MEM_GROW(NULL, g->bytes, &g->room, needed, "a text", NULL) != ES_OK)
         return false;
-    memcpy((char *)g->bytes + g->used, bytes, count);
+    memcpy(g->bytes + g->used, bytes, count);
     g->used += (int64_t)count;
-    ((char *)g->bytes)[g->used] = '\0';
+    g->bytes[g->used] = '\0';
     return true;
 }
 

@@ -246,10 +246,9 @@ static void set_neutral(const es_param *p, void *values)
 
 es_status es_params_new(const es_param *list, size_t size, es_params **out, es_error *err)
 {
-    void *memory;
     *out = NULL;
-    ES_TRY(es_mem_new(NULL, sizeof(es_params), "parameters", &memory, err));
-    es_params *params = memory;
+    es_params *params;
+    ES_TRY(ES_MEM_NEW(NULL, params, 1, "parameters", err));
     params->list = list;
     es_status status = es_arena_array(&params->arena, (int64_t)(size ? size : 1), 1, 1,
                                       "parameters", &params->values, err);

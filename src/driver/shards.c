@@ -131,7 +131,7 @@ es_status es_share_begin(es_driver *d, es_error *err)
     for (int s = 0; s < d->job.n_stages; s++) {
         const es_stage *stage = &d->job.stages[s];
         d->share_at[s] = share_of_stage(d, stage);
-        ES_TRY(es_job_array(&d->job, stage->cells, 1, sizeof *d->have[s], &d->have[s], err));
+        ES_TRY(ES_JOB_NEW(&d->job, d->have[s], stage->cells, err));
     }
     pthread_mutexattr_init(&again); /* a cell that is needed may need one itself */
     pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);

@@ -59,8 +59,8 @@ static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budge
     const es_model_config *c = &m->config;
     const int64_t n = w->longest, item = (int64_t)es_dtype_size(m->precision);
     const int64_t half = c->rotary.width / 2, rows = places(c, w) * n;
-    ES_TRY(es_mem_array(budget, (int64_t)room_bytes(c, m->precision, w), 1, 1,
-                        "a block of hidden states", &room->memory, err));
+    ES_TRY(ES_MEM_BYTES(budget, room->memory, (size_t)room_bytes(c, m->precision, w),
+                        "a block of hidden states", err));
     room->head = room->memory;
     room->lse = room->head + rows * c->head_dim;
     room->entropy = room->lse + rows;
@@ -304,18 +304,17 @@ static es_status run_rooms(es_forward *f, const wants *w, int blocks, int thread
     es_mem_limit *budget = f->inner.budget;
     const double each =
         strip_bytes(&f->model->config, f->model->arch->gated, f->model->precision, w);
-    void *rooms, *strips = NULL, *memory = NULL;
-    ES_TRY(es_mem_array(budget, blocks, 1, sizeof *f->rooms, "blocks", &rooms, err));
-    f->rooms = rooms;
-    es_status status =
-        es_mem_array(budget, threads, 1, sizeof(es_strip_room), "threads", &strips, err);
+    char *memory = NULL;
+    es_strip_room *strips = NULL;
+    ES_TRY(ES_MEM_NEW(budget, f->rooms, blocks, "blocks", err));
+    es_status status = ES_MEM_NEW(budget, strips, threads, "threads", err);
     if (status == ES_OK)
         status =
-            es_mem_array(budget, threads, (int64_t)each, 1, "rows of hidden states", &memory, err);
+            ES_MEM_NEW_2D(budget, memory, threads, (int64_t)each, "rows of hidden states", err);
     for (int t = 0; t < threads && status == ES_OK; t++)
-        place_strip(f->model, w, (char *)memory + t * (int64_t)each, (es_strip_room *)strips + t);
+        place_strip(f->model, w, memory + t * (int64_t)each, strips + t);
     for (int t = 0; t < blocks && status == ES_OK; t++) {
-        f->rooms[t].strip = (es_strip_room *)strips + t;
+        f->rooms[t].strip = strips + t;
         status = room_new(f->model, w, budget, &f->rooms[t], err);
     }
     if (status == ES_OK) {
@@ -329,7 +328,7 @@ static es_status run_rooms(es_forward *f, const wants *w, int blocks, int thread
     }
     es_mem_free(budget, memory);
     es_mem_free(budget, strips);
-    es_mem_free(budget, rooms);
+    es_mem_free(budget, f->rooms);
     return status;
 }
 
@@ -400,7 +399,6 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
     const int64_t units = count * es_strips(n), rows = n < ES_STRIP ? n : ES_STRIP;
     const int threads = es_parallel_threads(exec, units);
     es_mem_limit *budget = exec ? exec->budget : NULL;
-    void *memory;
     if (n < 1 || n > model->config.positions)
         return es_fail(err, ES_E_RANGE, "forward.length", "a block has 1 to `positions` tokens",
                        "a block of %lld tokens; the model has %lld positions", (long long)n,
@@ -411,11 +409,11 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
     }
     product_job j = {
         .model = model, .n = n, .each = (size_t)(rows * widest) * es_dtype_size(model->precision)};
-    ES_TRY(es_mem_array(budget, 2 * threads, (int64_t)j.each, 1, "products", &memory, err));
-    j.memory = memory; /* zeros: products of finite numbers, whatever is added */
+    /* zeros: products of finite numbers, whatever is added */
+    ES_TRY(ES_MEM_NEW_2D(budget, j.memory, 2 * threads, (int64_t)j.each, "products", err));
     es_blas_enter();
     const es_status status = es_parallel_run(exec, units, multiply_strip, &j, err);
     es_blas_leave();
-    es_mem_free(budget, memory);
+    es_mem_free(budget, j.memory);
     return status;
 }

@@ -560,26 +560,24 @@ static int64_t heads_of(const es_model_config *c, const es_st_tensor *t)
 es_status es_gguf_adopt(es_gguf *g, const es_model_config *config, es_error *err)
 {
     es_gguf_header *h = &g->header;
-    void *memory, *heads;
+    char *names;
     ES_TRY(check_all_there(g, config, err));
-    ES_TRY(es_mem_array(g->budget, h->count, NAME_MOST, 1, "names of tensors", &memory, err));
-    char(*const names)[NAME_MOST] = memory;
+    ES_TRY(ES_MEM_NEW_2D(g->budget, names, h->count, NAME_MOST, "names of tensors", err));
     es_status status = ES_OK;
     int64_t count = 0;
     for (int64_t i = 0; i < h->count && status == ES_OK; i++) {
         es_st_tensor t = h->tensors[i];
         if (strcmp(t.name, rates_name) == 0)
             continue; /* it is part of the configuration */
-        status = rename_tensor(g, config, &t, names[count], err);
+        status = rename_tensor(g, config, &t, names + count * NAME_MOST, err);
         h->tensors[count++] = t;
     }
     es_mem_free(g->budget, h->names);
-    h->names = memory;
+    h->names = names;
     h->count = status == ES_OK ? count : 0; /* half of them have other names: none is fit for use */
     ES_TRY(status);
     qsort(h->tensors, (size_t)h->count, sizeof *h->tensors, es_st_by_name);
-    ES_TRY(es_mem_array(g->budget, h->count, 1, sizeof *g->heads, "a list of heads", &heads, err));
-    g->heads = heads;
+    ES_TRY(ES_MEM_NEW(g->budget, g->heads, h->count, "a list of heads", err));
     for (int64_t i = 0; i < h->count; i++)
         g->heads[i] = heads_of(config, &h->tensors[i]);
     return ES_OK;

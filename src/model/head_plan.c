@@ -44,19 +44,18 @@ static void copy_shape(es_plan *plan, const es_model_config *c)
 es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_limit *budget,
                       es_plan **out, es_error *err)
 {
-    void *memory;
     *out = NULL;
     if (!config)
         return es_fail(err, ES_E_ARGUMENT, "plan.null", "the model's configuration",
                        "an argument is missing");
     ES_TRY(check_shape(config, context, err));
-    ES_TRY(es_mem_new(budget, sizeof **out, "a plan", &memory, err));
-    es_plan *plan = memory;
+    es_plan *plan;
+    ES_TRY(ES_MEM_NEW(budget, plan, 1, "a plan", err));
     plan->budget = budget;
     plan->context = context;
     copy_shape(plan, config);
-    const es_status status = es_mem_array(budget, plan->layers, plan->heads, sizeof *plan->head,
-                                          "heads of a plan", (void **)&plan->head, err);
+    const es_status status =
+        ES_MEM_NEW_2D(budget, plan->head, plan->layers, plan->heads, "heads of a plan", err);
     if (status != ES_OK) {
         es_plan_free(plan);
         return status;
@@ -230,7 +229,7 @@ static es_status check_group(const es_plan *plan, es_plan_origin origin, int64_t
 es_status es_plan_obey(const es_plan *plan, es_plan_origin origin, es_error *err)
 {
     es_choice choice = {0};
-    void *zeros = NULL;
+    double *zeros = NULL;
     bool any = false;
     for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
         ES_TRY(check_keys(plan, origin, i, err));
@@ -239,8 +238,8 @@ es_status es_plan_obey(const es_plan *plan, es_plan_origin origin, es_error *err
     }
     if (!any)
         return ES_OK;
-    es_status status = es_mem_array(plan->budget, es_plan_sees(plan, plan->context), 1,
-                                    sizeof(double), "weights", &zeros, err);
+    es_status status =
+        ES_MEM_NEW(plan->budget, zeros, es_plan_sees(plan, plan->context), "weights", err);
     if (status == ES_OK)
         status = check_parts(plan, origin, zeros, &choice, err);
     es_choice_free(&choice);

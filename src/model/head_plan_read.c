@@ -261,11 +261,9 @@ static es_status make_room(reading *r)
     es_mem_limit *b = r->plan->budget;
     const int64_t needed = r->count + 1;
     es_error *err = r->j.err;
-    ES_TRY(es_mem_grow(b, (void **)&r->plan->head, &r->room, needed, sizeof *r->plan->head,
-                       "heads of a plan", err));
-    ES_TRY(es_mem_grow(b, (void **)&r->at, &r->room_at, needed, sizeof *r->at, "places", err));
-    return es_mem_grow(b, (void **)&r->group, &r->room_group, needed, sizeof *r->group, "groups",
-                       err);
+    ES_TRY(ES_MEM_GROW(b, r->plan->head, &r->room, needed, "heads of a plan", err));
+    ES_TRY(ES_MEM_GROW(b, r->at, &r->room_at, needed, "places", err));
+    return ES_MEM_GROW(b, r->group, &r->room_group, needed, "groups", err);
 }
 
 static es_status take_head(reading *r)
@@ -481,10 +479,8 @@ es_status es_plan_parse(const void *text, size_t size, const char *file, es_mem_
                         es_plan **out, es_error *err)
 {
     reading r = {.j = {.bytes = text, .end = size, .file = file, .rule = "plan", .err = err}};
-    void *memory;
     *out = NULL;
-    ES_TRY(es_mem_new(budget, sizeof *r.plan, "a plan", &memory, err));
-    r.plan = memory;
+    ES_TRY(ES_MEM_NEW(budget, r.plan, 1, "a plan", err));
     r.plan->budget = budget;
     const es_status status = take_plan(&r);
     es_mem_free(budget, r.at);

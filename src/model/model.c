@@ -110,21 +110,18 @@ es_status es_model_open_headers(const char *name, const es_model_opts *opts, es_
     static const es_model_opts defaults = {0};
     const es_model_opts *o = opts ? opts : &defaults;
     char folder[PATH_MOST];
-    void *memory;
     *out = NULL;
     if (o->precision && !es_dtype_size(o->precision))
         return es_fail(err, ES_E_ARGUMENT, "model.precision", "use ES_F32 or ES_F64",
                        "unknown precision %d", (int)o->precision);
     ES_TRY(es_model_locate(name, folder, sizeof folder, err));
-    ES_TRY(es_mem_new(o->budget, sizeof **out, "a model", &memory, err));
-    es_model *model = memory;
+    es_model *model;
+    ES_TRY(ES_MEM_NEW(o->budget, model, 1, "a model", err));
     model->precision = o->precision ? o->precision : ES_F32;
     model->budget = o->budget;
-    es_status status = es_mem_new(o->budget, strlen(folder) + 1, "a file name", &memory, err);
-    if (status == ES_OK) {
-        model->folder = memcpy(memory, folder, strlen(folder) + 1);
+    es_status status = es_mem_text(o->budget, folder, "a file name", &model->folder, err);
+    if (status == ES_OK)
         status = check(model, o, err);
-    }
     if (status != ES_OK)
         es_model_close(model);
     else

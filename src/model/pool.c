@@ -100,8 +100,7 @@ static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
     bool sound = table.rows == count && table.cols == 1 && table.columns[0].kind == ES_RUN_REAL;
     es_status status = ES_OK;
     if (sound)
-        status = es_mem_array(NULL, count, 1, sizeof *pool->starts, "blocks",
-                              (void **)&pool->starts, err);
+        status = ES_ARENA_NEW(&pool->arena, pool->starts, count, "blocks", err);
     for (int64_t i = 0; sound && status == ES_OK && i < count; i++) {
         const double first = table.columns[0].reals[i];
         sound = starts_at(&pool->info, pool->starts, i, first);
@@ -131,10 +130,9 @@ static es_status read_kept(es_run *run, es_pool *pool, es_error *err)
     pool->weights = hash_of(run, ES_POOL_MODEL_KEY);
     if (!pool->info.sparse)
         return ES_OK;
-    ES_TRY(es_mem_array(NULL, pool->info.layers, 1, sizeof *pool->kept, "kept rows",
-                        (void **)&pool->kept, err));
+    ES_TRY(ES_ARENA_NEW(&pool->arena, pool->kept, pool->info.layers, "kept rows", err));
     for (int64_t l = 0; l < pool->info.layers; l++)
-        ES_TRY(es_pool_kept_get(run, l, pool->info.tokens, &pool->kept[l], err));
+        ES_TRY(es_pool_kept_get(run, l, pool->info.tokens, &pool->arena, &pool->kept[l], err));
     return ES_OK;
 }
 
@@ -148,8 +146,7 @@ static int64_t rows_in_file(const es_pool *pool, int64_t layer)
 static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
 {
     char path[ES_POOL_PATH];
-    ES_TRY(es_mem_array(NULL, pool->info.layers, 1, sizeof *pool->layers, "layers",
-                        (void **)&pool->layers, err));
+    ES_TRY(ES_ARENA_NEW(&pool->arena, pool->layers, pool->info.layers, "layers", err));
     for (int64_t l = 0; l < pool->info.layers; l++)
         pool->layers[l].fd = -1;
     for (int64_t l = 0; l < pool->info.layers; l++) {
@@ -236,10 +233,8 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
     if (stage.rows != ES_POOL_BATCH * heads || stage.cols != ES_POOL_SEEN)
         return es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
                        "cells of pool.run have another shape");
-    ES_TRY(es_mem_array(NULL, heads, 1, sizeof *pool->context, "attention statistics",
-                        (void **)&pool->context, err));
-    ES_TRY(es_mem_array(NULL, heads, ES_POOL_SEEN, sizeof *r.tallies, "attention statistics",
-                        (void **)&r.tallies, err));
+    ES_TRY(ES_ARENA_NEW(&pool->arena, pool->context, heads, "attention statistics", err));
+    ES_TRY(ES_MEM_NEW_2D(NULL, r.tallies, heads, ES_POOL_SEEN, "attention statistics", err));
     es_status status = es_run_each_cell(run, ES_POOL_STAGE_ID, tally_batch, &r, err);
     if (status == ES_OK && r.tallies[0].count != pool->info.blocks)
         status = es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
@@ -331,13 +326,12 @@ static es_status make_sums(es_pool *pool, es_error *err)
 {
     const int64_t L = pool->info.layers;
     int64_t rows = 0;
-    ES_TRY(
-        es_mem_array(NULL, L, 1, sizeof *pool->sums_at, "checksums", (void **)&pool->sums_at, err));
+    ES_TRY(ES_ARENA_NEW(&pool->arena, pool->sums_at, L, "checksums", err));
     for (int64_t l = 0; l < L; l++) {
         pool->sums_at[l] = rows;
         rows += rows_in_file(pool, l);
     }
-    return es_mem_array(NULL, rows, 1, sizeof *pool->sums, "checksums", (void **)&pool->sums, err);
+    return ES_ARENA_NEW(&pool->arena, pool->sums, rows, "checksums", err);
 }
 
 /* A sum for each row of each layer, 8 bytes for some 1500: a bit that turned is found in the
@@ -359,7 +353,7 @@ static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
         return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
                        "pool.run does not hold the checksums of all rows");
     ES_TRY(make_sums(pool, err));
-    ES_TRY(es_mem_array(NULL, info->hidden, 1, sizeof *r.row, "a row", (void **)&r.row, err));
+    ES_TRY(ES_MEM_NEW(NULL, r.row, info->hidden, "a row", err));
     const es_status status =
         es_run_each_cell(run, ES_POOL_SUMS_ID, info->sparse ? sum_kept : keep_sums, &r, err);
     es_mem_free(NULL, r.row);
@@ -403,7 +397,7 @@ es_status es_pool_open(const char *folder, es_pool **out, es_error *err)
     *out = NULL;
     es_pool_run_path(folder, path);
     ES_TRY(es_run_open(path, &run, err));
-    es_status status = es_mem_new(NULL, sizeof *pool, "a pool", (void **)&pool, err);
+    es_status status = ES_MEM_NEW(NULL, pool, 1, "a pool", err);
     if (status == ES_OK)
         status = es_pool_check_format(run, path, err);
     if (status == ES_OK)
@@ -432,14 +426,7 @@ void es_pool_close(es_pool *pool)
         return;
     for (int64_t l = 0; pool->layers && l < pool->info.layers; l++)
         es_npy_rows_close(&pool->layers[l]);
-    es_mem_free(NULL, pool->layers);
-    es_mem_free(NULL, pool->context);
-    es_mem_free(NULL, pool->starts);
-    for (int64_t l = 0; pool->kept && l < pool->info.layers; l++)
-        es_mem_free(NULL, pool->kept[l].rows);
-    es_mem_free(NULL, pool->kept);
-    es_mem_free(NULL, pool->sums);
-    es_mem_free(NULL, pool->sums_at);
+    es_arena_free(&pool->arena);
     es_blocks_free(&pool->text.blocks);
     es_mem_free(NULL, pool);
 }

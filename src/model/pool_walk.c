@@ -46,8 +46,8 @@ static es_status read_layer(walk *w, int64_t layer, es_error *err)
 
 static es_status read_all(walk *w, es_error *err)
 {
-    ES_TRY(es_mem_array(budget_of(w), w->range->strip, w->pool->info.hidden, sizeof *w->strips,
-                        "a strip of the pool", (void **)&w->strips, err));
+    ES_TRY(ES_MEM_NEW_2D(budget_of(w), w->strips, w->range->strip, w->pool->info.hidden,
+                         "a strip of the pool", err));
     for (int64_t l = 0; l < w->range->layers; l++)
         ES_TRY(read_layer(w, w->range->layer + l, err));
     return ES_OK;
@@ -175,10 +175,10 @@ static es_status run_all(walk *w, es_error *err)
                        "the pool does not hold all rows, and has no text to make them of");
     w->states = r->layer + r->layers;
     w->at = r->first;
-    ES_TRY(es_mem_array(budget_of(w), r->layers * r->strip, info->hidden, sizeof *w->strips,
-                        "strips of the pool", (void **)&w->strips, err));
-    ES_TRY(es_mem_array(budget_of(w), ES_POOL_BATCH * w->states, info->length * info->hidden,
-                        sizeof *w->hidden, "hidden states", (void **)&w->hidden, err));
+    ES_TRY(ES_MEM_NEW_2D(budget_of(w), w->strips, r->layers * r->strip, info->hidden,
+                         "strips of the pool", err));
+    ES_TRY(ES_MEM_NEW_2D(budget_of(w), w->hidden, ES_POOL_BATCH * w->states,
+                         info->length * info->hidden, "hidden states", err));
     int64_t block = block_of(w->pool, r->first);
     while (w->at < r->last) {
         const int64_t left = block_of(w->pool, r->last - 1) + 1 - block;

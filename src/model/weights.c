@@ -454,20 +454,18 @@ static es_status count_weights(loader *l)
 {
     es_model *model = l->model;
     int64_t layers;
-    void *memory;
     ES_TRY(survey(l, &layers));
     ES_TRY(check_layers(l, layers));
     find_heads(l);
-    ES_TRY(es_mem_array(model->budget, model->config.layers, 1, sizeof *model->layers,
-                        "a list of layers", &memory, l->err));
-    model->layers = memory;
+    ES_TRY(
+        ES_MEM_NEW(model->budget, model->layers, model->config.layers, "a list of layers", l->err));
     return visit_all(l);
 }
 
 es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts, es_error *err)
 {
-    void *memory;
-    es_status status = es_mem_new(model->budget, sizeof(es_unread), "a model", &memory, err);
+    es_unread *memory;
+    es_status status = ES_MEM_NEW(model->budget, memory, 1, "a model", err);
     if (status != ES_OK) {
         es_st_close(st);
         return status;

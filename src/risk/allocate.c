@@ -120,7 +120,7 @@ static es_status make_steps(const es_curve *curves, int64_t units, step **out, i
     int64_t most = 0;
     for (int64_t u = 0; u < units; u++)
         most += curves[u].count - 1;
-    ES_TRY(es_mem_array(NULL, most, 1, sizeof **out, "steps", (void **)out, err));
+    ES_TRY(ES_MEM_NEW(NULL, *out, most, "steps", err));
     *count = 0;
     for (int64_t u = 0; u < units; u++) {
         double before = INFINITY;
@@ -367,7 +367,7 @@ static es_status by_layer(const es_curve *curves, int64_t units, double keys, co
                           es_error *err)
 {
     double *share;
-    ES_TRY(es_mem_array(NULL, units, 1, sizeof *share, "shares", (void **)&share, err));
+    ES_TRY(ES_MEM_NEW(NULL, share, units, "shares", err));
     for (int64_t u = 0; u < units; u++) {
         const double depth = layer && layers > 1 ? (double)layer[u] / (double)(layers - 1) : 0.5;
         share[u] = (2.0 - last) - 2.0 * (1.0 - last) * depth;

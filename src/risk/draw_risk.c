@@ -47,7 +47,7 @@ static es_status make_dampings(es_mem_limit *budget, dampings *d, es_error *err)
 {
     d->first = (int64_t)floor(LOG_LEAST * ES_DRAW_POINTS);
     d->count = (int64_t)ceil(ES_DAMPING_LARGEST * ES_DRAW_POINTS) + 2 - d->first;
-    ES_TRY(es_mem_array(budget, d->count, 1, sizeof *d->at, "a table", (void **)&d->at, err));
+    ES_TRY(ES_MEM_NEW(budget, d->at, d->count, "a table", err));
     for (int64_t i = 0; i < d->count; i++)
         d->at[i] = es_damping_at((double)(d->first + i) / ES_DRAW_POINTS);
     return ES_OK;
@@ -267,9 +267,8 @@ static es_status prepare(integral *in, const int64_t *sizes, es_error *err)
 {
     const int64_t width = in->atoms->width;
     es_mem_limit *budget = in->atoms->budget;
-    ES_TRY(es_mem_array(budget, in->n_sizes, 1, sizeof *in->sums, "sums", (void **)&in->sums, err));
-    ES_TRY(es_mem_array(budget, in->n_sizes + 2, width, sizeof(double), "sums", (void **)&in->room,
-                        err));
+    ES_TRY(ES_MEM_NEW(budget, in->sums, in->n_sizes, "sums", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, in->room, in->n_sizes + 2, width, "sums", err));
     in->node.b = in->room;
     for (int64_t i = 0; i < in->n_sizes; i++)
         in->sums[i] = (sum){.m = (double)sizes[i], .bias = in->room + (i + 2) * width};
@@ -370,8 +369,7 @@ static es_status read_values(question *q, const es_view *values, es_error *err)
         return es_fail(err, ES_E_RANGE, "draw.value", "at most 1e150, as squares must fit a number",
                        "a value of magnitude %g", scan.max_abs);
     q->unit = scan.max_abs > 0.0 ? exp2(floor(log2(scan.max_abs))) : 1.0;
-    ES_TRY(es_mem_array(q->budget, q->keys, q->width, sizeof *q->values, "values",
-                        (void **)&q->values, err));
+    ES_TRY(ES_MEM_NEW_2D(q->budget, q->values, q->keys, q->width, "values", err));
     for (int64_t j = 0; j < q->keys; j++) {
         es_view_read_row(values, j, q->values + j * q->width);
         for (int64_t l = 0; l < q->width; l++)
@@ -489,8 +487,7 @@ static es_status answer_query(void *user, int64_t row, int thread, es_error *err
     es_draw_atoms atoms = {0};
     double *scores, top;
     (void)thread;
-    ES_TRY(es_mem_array(q->budget, q->keys + q->width, 1, sizeof *scores, "scores",
-                        (void **)&scores, err));
+    ES_TRY(ES_MEM_NEW(q->budget, scores, q->keys + q->width, "scores", err));
     es_status status = read_scores(q, row, scores, &top, err);
     if (status == ES_OK)
         status = gather(q, scores, top, scores + q->keys, &atoms, err);
@@ -507,9 +504,6 @@ es_status es_draw_risks(const es_view *scores, es_draw_input input, const es_vie
                         const int64_t *sizes, int64_t n_sizes, const es_exec *exec,
                         es_draw_risk *out, es_draw_query *about, es_error *err)
 {
-    if (!scores || !values || !sizes || !out)
-        return es_fail(err, ES_E_ARGUMENT, "draw.null", "scores, values, sizes and out",
-                       "an argument is missing");
     if (input != ES_DRAW_SCORES && input != ES_DRAW_WEIGHTS)
         return es_fail(err, ES_E_ARGUMENT, "draw.input", "scores or weights", "input %d",
                        (int)input);

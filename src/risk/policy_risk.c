@@ -125,7 +125,7 @@ static es_status gather_values(const es_risk_query *query, const es_choice *choi
         r->u = query->off + first * r->width;
         return ES_OK;
     }
-    ES_TRY(es_arena_array(arena, r->padded, r->width, sizeof *u, "values", (void **)&u, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, u, r->padded, r->width, "values", err));
     for (int64_t i = 0; i < r->count; i++)
         for (int64_t l = 0; l < r->width; l++)
             u[i * r->width + l] = query->off[choice->rest[i] * r->width + l] * per_unit;
@@ -172,15 +172,15 @@ static es_status gather_rest(const es_risk_query *query, const es_choice *choice
     r->draws = (double)choice->draws;
     if (r->chance == ES_CHANCE_WITHOUT && choice->draws == n)
         r->chance = ES_CHANCE_EACH; /* all of them, each with its factor */
-    ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "scores", (void **)&r->s, err));
+    ES_TRY(ES_ARENA_NEW(arena, r->s, all, "scores", err));
     ES_TRY(gather_values(query, choice, arena, r, err));
-    ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "norms", (void **)&r->u2, err));
-    ES_TRY(es_arena_array(arena, n, 1, sizeof(double), "norms", (void **)&r->along, err));
+    ES_TRY(ES_ARENA_NEW(arena, r->u2, all, "norms", err));
+    ES_TRY(ES_ARENA_NEW(arena, r->along, n, "norms", err));
     if (r->chance == ES_CHANCE_EACH)
-        ES_TRY(es_arena_array(arena, all, 1, sizeof(double), "probabilities", (void **)&r->p, err));
+        ES_TRY(ES_ARENA_NEW(arena, r->p, all, "probabilities", err));
     if (r->chance == ES_CHANCE_WITHOUT)
-        ES_TRY(es_arena_array(arena, 4 * n + (2 * ES_RISK_BATCH + 1) * r->width, 1, sizeof(double),
-                              "a node", (void **)&r->scratch, err));
+        ES_TRY(ES_ARENA_NEW(arena, r->scratch, 4 * n + (2 * ES_RISK_BATCH + 1) * r->width, "a node",
+                            err));
     r->reach = sqrt(r->sure2);
     for (int64_t i = 0; i < n; i++)
         gather_key(query, choice, i, r);
@@ -481,9 +481,8 @@ static es_status by_chance(const es_risk_query *query, const es_choice *choice, 
     integral in = {.terms = r, .a = accuracy_of(tolerance)};
     double *room;
     ES_TRY(gather_rest(query, choice, arena, r, err));
-    ES_TRY(es_arena_array(arena, 4 + ES_RISK_NODES, r->width, sizeof(double), "sums",
-                          (void **)&room, err));
-    ES_TRY(es_arena_array(arena, r->count, 1, sizeof(double), "weights", (void **)&in.m.w, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, room, 4 + ES_RISK_NODES, r->width, "sums", err));
+    ES_TRY(ES_ARENA_NEW(arena, in.m.w, r->count, "weights", err));
     in.m.mean = room;
     in.m.room = room + r->width;
     in.bias = room + 2 * r->width;
@@ -523,8 +522,7 @@ es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choic
     es_risk_terms r = {.width = query->dv, .unit = unit_for(query)};
     es_policy_risk risk = {.mass = kept_mass(query, choice), .keys = es_choice_keys(choice)};
     double apart;
-    es_status status =
-        es_arena_array(&arena, r.width, 1, sizeof(double), "an output", (void **)&r.sure, err);
+    es_status status = ES_ARENA_NEW(&arena, r.sure, r.width, "an output", err);
     if (status == ES_OK) {
         const bool chance = choice->chance != ES_CHANCE_NONE && choice->rest_count > 0;
         gather_sure(query, choice, &r, &apart);

@@ -39,13 +39,13 @@ static es_status check_input(const double *scores, int64_t n, const es_view *val
 
 static es_status make_room(es_risk_query *q, es_mem_limit *budget, es_error *err)
 {
-    ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->weights, err));
-    ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->logs, err));
-    ES_TRY(es_mem_array(budget, q->n, q->dv, sizeof(double), "values", (void **)&q->values, err));
-    ES_TRY(es_mem_array(budget, q->dv, 1, sizeof(double), "an output", (void **)&q->output, err));
+    ES_TRY(ES_MEM_NEW(budget, q->weights, q->n, "weights", err));
+    ES_TRY(ES_MEM_NEW(budget, q->logs, q->n, "weights", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, q->values, q->n, q->dv, "values", err));
+    ES_TRY(ES_MEM_NEW(budget, q->output, q->dv, "an output", err));
     const int64_t rows = q->n + ES_RISK_LANES; /* nodes read whole lanes */
-    ES_TRY(es_mem_array(budget, rows, q->dv, sizeof(double), "values", (void **)&q->off, err));
-    return es_mem_array(budget, q->n, 1, sizeof(double), "distances", (void **)&q->reach, err);
+    ES_TRY(ES_MEM_NEW_2D(budget, q->off, rows, q->dv, "values", err));
+    return ES_MEM_NEW(budget, q->reach, q->n, "distances", err);
 }
 
 /* The key of largest weight, or -1 where none has any. */
@@ -183,7 +183,7 @@ es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *bu
     int64_t *falling, kept = n;
     double *a, beyond = 0.0, rest = 0.0, squares = 0.0;
     *out = 0.0;
-    ES_TRY(es_mem_array(budget, n, 2, sizeof(double), "keys", (void **)&a, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, a, n, 2, "keys", err));
     falling = (int64_t *)(a + n);
     for (int64_t j = 0; j < n; j++) {
         a[j] = query->weights[j] * query->reach[j];

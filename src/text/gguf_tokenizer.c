@@ -295,11 +295,9 @@ static es_status put_pieces(es_tokenizer *t, const source *s, es_error *err)
 static es_status put_scored(es_tokenizer *t, const void *from, es_error *err)
 {
     const source *s = from;
-    void *order = NULL;
-    ES_TRY(es_mem_array(t->budget, s->tokens->count, 1, sizeof *t->bpe->ranks, "scores",
-                        (void **)&t->bpe->ranks, err));
-    es_status status =
-        es_mem_array(t->budget, s->tokens->count, 1, sizeof(scored), "scores", &order, err);
+    scored *order = NULL;
+    ES_TRY(ES_MEM_NEW(t->budget, t->bpe->ranks, s->tokens->count, "scores", err));
+    es_status status = ES_MEM_NEW(t->budget, order, s->tokens->count, "scores", err);
     if (status == ES_OK)
         status = rank_scores(s, order, t->bpe->ranks, err);
     es_mem_free(t->budget, order);

@@ -160,7 +160,7 @@ static es_status build(es_pattern *p, size_t bytes, bool literal, const char *pa
     p->charged = charge;
     if (literal)
         return compile(p, p->text, bytes, true, path, err);
-    ES_TRY(es_mem_new(p->budget, most, "pattern", (void **)&copy, err));
+    ES_TRY(ES_MEM_BYTES(p->budget, copy, most, "pattern", err));
     es_status status = translate(p->text, path, copy, &used, &p->streams, err);
     if (status == ES_OK)
         status = compile(p, copy, used, false, path, err);
@@ -178,7 +178,7 @@ es_status es_pattern_open(const char *text, bool literal, const char *path, es_m
         return es_fail_file(err, ES_E_UNSUPPORTED, path, -1, "tokenizer.pattern",
                             "shorten the pattern", "a pattern of %zu bytes; 1 to %d are possible",
                             bytes, ES_PATTERN_MOST_BYTES);
-    ES_TRY(es_mem_new(budget, sizeof *p + bytes + 1, "pattern", (void **)&p, err));
+    ES_TRY(ES_MEM_BYTES(budget, p, sizeof *p + bytes + 1, "pattern", err));
     p->budget = budget;
     p->streams = true;
     memcpy(p->text, text, bytes);
@@ -220,7 +220,7 @@ enum { STEPS_ANYWAY = 1 << 16, STEPS_PER_BYTE = 8, MOST_DEPTH = 1 << 20, MOST_HE
 es_status es_matcher_open(es_mem_limit *budget, es_matcher **out, es_error *err)
 {
     es_matcher *m;
-    ES_TRY(es_mem_new(budget, sizeof *m, "pattern", (void **)&m, err));
+    ES_TRY(ES_MEM_NEW(budget, m, 1, "pattern", err));
     *m = (es_matcher){.data = pcre2_match_data_create(1, NULL),
                       .context = pcre2_match_context_create(NULL),
                       .budget = budget};

@@ -52,7 +52,7 @@ es_status es_token_stream_open(const es_tokenizer *tokenizer, const es_encode_op
     if (!tokenizer || !sink || !out)
         return es_fail(err, ES_E_ARGUMENT, "tokenizer.stream", "pass a tokenizer and a sink",
                        "no tokenizer, no sink or nowhere to put the stream");
-    ES_TRY(es_mem_new(budget, sizeof *s, "token stream", (void **)&s, err));
+    ES_TRY(ES_MEM_NEW(budget, s, 1, "token stream", err));
     *s = (es_token_stream){.tokenizer = tokenizer, .sink = sink, .user = user, .budget = budget};
     if (opts)
         s->opts = *opts;

@@ -28,7 +28,7 @@ static es_status read_whole(const char *path, es_mem_limit *budget, char **out, 
                               "%llu bytes are more than the %d a tokenizer may have",
                               (unsigned long long)file.size, ES_TOKENIZER_MOST_BYTES);
     if (status == ES_OK)
-        status = es_mem_new(budget, (size_t)file.size, "tokenizer file", (void **)out, err);
+        status = ES_MEM_BYTES(budget, *out, (size_t)file.size, "tokenizer file", err);
     if (status == ES_OK)
         status = es_file_read(&file, 0, *out, (size_t)file.size, err);
     *bytes = (size_t)file.size;
@@ -268,8 +268,8 @@ int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token)
 static es_status append(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     es_token_list *list = user;
-    ES_TRY(es_mem_grow(list->budget, (void **)&list->tokens, &list->capacity, list->count + count,
-                       sizeof *tokens, "tokens", err));
+    ES_TRY(ES_MEM_GROW(list->budget, list->tokens, &list->capacity, list->count + count, "tokens",
+                       err));
     memcpy(list->tokens + list->count, tokens, (size_t)count * sizeof *tokens);
     list->count += count;
     return ES_OK;

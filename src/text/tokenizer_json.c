@@ -98,7 +98,7 @@ es_status es_settings_pick(es_settings *s, const char *data, size_t bytes, const
     char *members;
     size_t used = 0;
     *s = (es_settings){0};
-    ES_TRY(es_mem_new(budget, bytes + 2, "JSON", (void **)&members, err));
+    ES_TRY(ES_MEM_BYTES(budget, members, bytes + 2, "JSON", err));
     es_status status = pick_members(&j, wanted, members, &used);
     if (status == ES_OK)
         status = es_settings_open(s, members, used, path, budget, err);

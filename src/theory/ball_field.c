@@ -21,10 +21,7 @@
 static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                              es_error *err)
 {
-    void *memory = NULL;
-    const es_status status =
-        es_mem_array(budget, rows, cols, sizeof(double), "field on a ball", &memory, err);
-    *out = memory;
+    const es_status status = ES_MEM_NEW_2D(budget, *out, rows, cols, "field on a ball", err);
     return status;
 }
 
@@ -293,8 +290,6 @@ es_status es_ball_predict(const es_law *law, const es_head *head, const double *
                           int64_t n_radii, es_mem_limit *budget, es_ball_constant *out,
                           es_error *err)
 {
-    if (!law || !head || !radii || !out)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "law, head, radii or out is NULL");
     ES_TRY(es_law_check(law, err));
     ES_TRY(check_radii(radii, n_radii, err));
     field f;
@@ -396,10 +391,7 @@ static es_status new_grid(const es_head *head, double R, grid *g, es_error *err)
                                 {g->m, d},     {g->m, 1},    {wide, wide}, {wide, wide},
                                 {BATCH, wide}, {BATCH, wide}};
     for (int i = 0; i < 10; i++) {
-        void *memory;
-        ES_TRY(es_mem_array(g->budget, sizes[i][0], sizes[i][1], sizeof(double), "limit field",
-                            &memory, err));
-        *arrays[i] = memory;
+        ES_TRY(ES_MEM_NEW_2D(g->budget, *arrays[i], sizes[i][0], sizes[i][1], "limit field", err));
     }
     place(g, R, outermost);
     return es_head_write(head, d, g->A, g->V, err);
@@ -498,8 +490,6 @@ static es_status sample(grid *g, uint64_t seed, es_num *out, es_error *err)
 es_status es_ball_sup(const es_law *law, const es_head *head, double R, uint64_t seed,
                       es_mem_limit *budget, es_num *out, es_error *err)
 {
-    if (!law || !head || !out)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "law, head or out is NULL");
     ES_TRY(es_law_check(law, err));
     if (!(R > 0.0 && isfinite(R)))
         return es_fail(err, ES_E_RANGE, "ball.radii", "a positive number", "R is %g", R);

@@ -25,7 +25,7 @@ static es_status carve(es_sample *s, es_error *err)
     int64_t total = 0;
     for (int i = 0; i < 13; i++)
         total += sizes[i];
-    ES_TRY(es_mem_array(s->budget, total, 1, sizeof(double), "prediction", &s->memory, err));
+    ES_TRY(ES_MEM_NEW(s->budget, s->memory, total, "prediction", err));
     double *next = s->memory;
     for (int i = 0; i < 13; i++) {
         *arrays[i] = next;
@@ -139,9 +139,9 @@ es_status es_sample_make(const es_view *cov, double tolerance, const es_head *he
     out->count = count;
     out->d = d;
     ES_TRY(carve(out, err));
-    void *memory;
-    es_status status = es_mem_array(budget, 3 * d + values + 2 * count, d, sizeof(double),
-                                    "prediction", &memory, err);
+    double *memory;
+    es_status status =
+        ES_MEM_NEW_2D(budget, memory, 3 * d + values + 2 * count, d, "prediction", err);
     if (status == ES_OK) {
         double *at = memory;
         scratch w = {.root = at, .product = at + d * d, .A = at + 2 * d * d};
@@ -183,14 +183,13 @@ static int64_t crowd_size(int64_t d)
 typedef struct block {
     double *z, *e, *zQ, *eQ, *left, *sum; /* sum (d, d) */
     double q[BLOCK];
-    void *memory;
+    double *memory;
 } block;
 
 static es_status block_make(const es_sample *s, block *b, es_error *err)
 {
     const int64_t size = BLOCK * s->d;
-    ES_TRY(es_mem_array(s->budget, 5 * BLOCK + s->d, s->d, sizeof(double), "prediction", &b->memory,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(s->budget, b->memory, 5 * BLOCK + s->d, s->d, "prediction", err));
     b->z = b->memory;
     b->e = b->z + size;
     b->zQ = b->e + size;
@@ -364,7 +363,7 @@ es_status es_crowd_make(const es_sample *s, const es_expansions *spectra, uint64
     const int64_t d = s->d;
     block b;
     *out = (es_crowd){.count = crowd_size(d), .d = d, .budget = s->budget};
-    ES_TRY(es_mem_array(s->budget, 2 * d, d, sizeof(double), "prediction", &out->memory, err));
+    ES_TRY(ES_MEM_NEW_2D(s->budget, out->memory, 2 * d, d, "prediction", err));
     out->bias[0] = out->memory;
     out->bias[1] = out->bias[0] + d * d;
     es_status status = block_make(s, &b, err);
@@ -425,8 +424,8 @@ es_status es_crowd_covariance(const es_crowd *c, const es_sample *s, int mode, d
 {
     const int64_t d = s->d;
     const double N = (double)c->count, *bias = c->bias[mode];
-    void *memory;
-    ES_TRY(es_mem_array(s->budget, 4 * d, d, sizeof(double), "prediction", &memory, err));
+    double *memory;
+    ES_TRY(ES_MEM_NEW_2D(s->budget, memory, 4 * d, d, "prediction", err));
     double *zero = memory, *X = zero + d * d, *QX = X + d * d;
     double trace = 0.0, square = 0.0, plain = 0.0; /* of a step that fails, too */
     es_status status = quadratic(s, zero, 1.0, k, k * k, X, err);

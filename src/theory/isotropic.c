@@ -424,28 +424,26 @@ static void predict_self(const model *m, es_predicted *out)
     set(m, mean, second, matrix_variance(m, a, b) + rest + pairs, out);
 }
 
-static es_status tables_make(model *m, void **memory, es_error *err)
+static es_status tables_make(model *m, es_error *err)
 {
     const double widest = fmin(WIDEST, sqrt((double)m->d) + SPREAD);
     es_influence_table table = {.half = (int64_t)ceil(widest / ES_INFLUENCE_STEP) + 2};
     table.count = 2 * table.half + 1;
-    ES_TRY(es_mem_array(m->budget, table.count, 2, sizeof(es_influence), "influence", memory, err));
+    ES_TRY(ES_MEM_NEW_2D(m->budget, table.at, table.count, 2, "influence", err));
     m->table = m->beside = table;
-    m->table.at = *memory;
     m->beside.at = m->table.at + table.count;
     return ES_OK;
 }
 
 static es_status run(model *m, es_prediction *out, es_error *err)
 {
-    void *memory;
-    ES_TRY(tables_make(m, &memory, err));
+    ES_TRY(tables_make(m, err));
     m->query = m->second = 0.0;
     m->pairs = m->pairs_beside = (two_tokens){0};
     es_status status = ask(m, err);
     if (status == ES_OK)
         status = meet_tokens(m, err);
-    es_mem_free(m->budget, memory);
+    es_mem_free(m->budget, m->table.at);
     if (status != ES_OK)
         return status;
     out->sampling = 0.0;

@@ -90,7 +90,7 @@ static es_status answer(const tilts *s, double n, const es_view *V, es_mem_limit
         return ES_OK;
     }
     double *half;
-    ES_TRY(es_mem_array(budget, dv, d, sizeof *half, "covariance", (void **)&half, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, half, dv, d, "covariance", err));
     const es_view down = es_view_transpose(V), left = es_view_f64(half, dv, d);
     es_status status = es_mat_multiply(V, &cov, budget, half, err);
     if (status == ES_OK)
@@ -105,8 +105,8 @@ es_status es_average_of(const es_keys *keys, double n, double beta, const es_vie
     ES_TRY(check(keys, n, beta, V, err));
     tilts s = {.d = keys->dim};
     es_law law;
-    void *parts = NULL;
-    ES_TRY(es_mem_array(budget, s.d + 3, s.d, sizeof(double), "tilts", (void **)&s.t, err));
+    es_law *parts = NULL;
+    ES_TRY(ES_MEM_NEW_2D(budget, s.t, s.d + 3, s.d, "tilts", err));
     s.m1 = s.t + s.d;
     s.m2 = s.m1 + s.d;
     s.cov = s.m2 + s.d;

@@ -57,7 +57,7 @@ typedef struct question {
 typedef struct others {
     int64_t count, room;
     double *g, *shrink, *y, *r2; /* (room) probability, e^-y, y, r^2 */
-    void *memory;
+    double *memory;
 } others;
 
 /* Sums of g times functions of s at one v. */
@@ -258,7 +258,7 @@ static es_status answer(const question *q, bool planted, es_mem_limit *budget, d
                         es_weights *out, es_error *err)
 {
     others o = {.room = room_for(q)};
-    ES_TRY(es_mem_array(budget, o.room, 4, sizeof(double), "quadrature", &o.memory, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, o.memory, o.room, 4, "quadrature", err));
     o.g = o.memory;
     o.shrink = o.g + o.room;
     o.y = o.shrink + o.room;

@@ -71,7 +71,7 @@ void es_sampler_free(es_sampler *sampler);
  *  rows is counted against the sampler's budget. count = 0 is fine and does nothing. `out` is
  *  untouched on failure. A size, mean or factor that takes a token beyond the largest number
  *  gives Inf.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL (tokens.null); ES_E_SHAPE if count < 0 or
+ *  @return : ES_OK; ES_E_SHAPE if count < 0 or
  *  count*dim does not fit (tokens.count); ES_E_RANGE if an address leaves its field
  *  (random.address), or if tokens beyond the N points of a law without replacement are asked for
  *  (tokens.points); ES_E_LIMIT, ES_E_MEMORY. */

@@ -129,11 +129,11 @@ static es_status begin(es_job *job, es_error *err)
     ball_state *s = job->state;
     const int64_t d = s->spec.law->dim, radii = s->spec.n_radii;
     double *A, *values, *vectors;
-    ES_TRY(es_job_array(job, d, d, sizeof *A, &A, err));
-    ES_TRY(es_job_array(job, d, 1, sizeof *values, &values, err));
-    ES_TRY(es_job_array(job, d, d, sizeof *vectors, &vectors, err));
-    ES_TRY(es_job_array(job, radii, 1, sizeof *s->constants, &s->constants, err));
-    ES_TRY(es_job_array(job, radii, 1, sizeof *s->sups, &s->sups, err));
+    ES_TRY(ES_JOB_NEW_2D(job, A, d, d, err));
+    ES_TRY(ES_JOB_NEW(job, values, d, err));
+    ES_TRY(ES_JOB_NEW_2D(job, vectors, d, d, err));
+    ES_TRY(ES_JOB_NEW(job, s->constants, radii, err));
+    ES_TRY(ES_JOB_NEW(job, s->sups, radii, err));
     ES_TRY(es_head_write(s->spec.head, d, A, NULL, err));
     ES_TRY(es_ball_directions(s->spec.law, A, job->exec.budget, values, vectors, err));
     s->h1 = values[0];
@@ -341,7 +341,7 @@ static es_status put_slope(const summary_ctx *m, const es_series *l, int64_t row
                            const double *constants, es_error *err)
 {
     double *se;
-    ES_TRY(es_job_array(m->job, l->points, 1, sizeof *se, &se, err));
+    ES_TRY(ES_JOB_NEW(m->job, se, l->points, err));
     for (int64_t r = 0; r < l->points; r++) {
         se[r] = constants[r] * l->summary[r].se / l->summary[r].mean;
         if (!isfinite(se[r])) /* of a single replicate */
@@ -356,7 +356,7 @@ static es_status put_slope(const summary_ctx *m, const es_series *l, int64_t row
 static es_status put_predicted(const summary_ctx *m, const es_series *l, int64_t row, es_error *err)
 {
     double *constants;
-    ES_TRY(es_job_array(m->job, l->points, 1, sizeof *constants, &constants, err));
+    ES_TRY(ES_JOB_NEW(m->job, constants, l->points, err));
     for (int64_t r = 0; r < l->points; r++)
         constants[r] = m->s->sups[r].val;
     ES_TRY(put_slope(m, l, row, "slope_predicted", constants, err));
@@ -438,7 +438,7 @@ static void tell_growth(es_answer *a, const es_table *growth)
 static es_status ball_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     summary_ctx m = {.job = job, .p = job->params, .s = job->state};
-    ES_TRY(es_job_array(job, m.p->replicates, 1, sizeof *m.column, &m.column, err));
+    ES_TRY(ES_JOB_NEW(job, m.column, m.p->replicates, err));
     m.rows = es_answer_table(answer, &rows_table);
     m.fits = es_answer_table(answer, &fits_table);
     m.growth = es_answer_table(answer, &growth_table);

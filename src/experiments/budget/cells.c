@@ -102,10 +102,7 @@ static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, void
 static es_status specs_of(const budget_state *s, const budget_choice *picks, es_arena *arena,
                           es_policy_spec **out, es_error *err)
 {
-    void *m;
-    ES_TRY(
-        es_arena_array(arena, s->config->layers, s->config->heads, sizeof **out, "specs", &m, err));
-    *out = m;
+    ES_TRY(ES_ARENA_NEW_2D(arena, *out, s->config->layers, s->config->heads, "specs", err));
     budget_specs(s, picks, *out);
     return ES_OK;
 }
@@ -120,8 +117,8 @@ static es_status gain_specs(const es_job *job, const es_exec *exec, es_arena *ar
     const double asked = p->keys ? (double)p->keys : isnan(p->ratio) ? all / 4.0 : p->ratio * all;
     const double total = fmin(asked, all / 2.0);
     budget_means means;
-    void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    budget_choice *picks;
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(budget_average_risks(job, BUDGET_CURVES, budget_all(s), exec, arena, &means, err));
     ES_TRY(budget_share(s, &means, BUDGET_UNIFORM, total, NULL, arena, picks, err));
     return specs_of(s, picks, arena, out, err);
@@ -135,10 +132,9 @@ static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_ar
     const int64_t L = s->config->layers;
     es_policy_spec *specs;
     double *spread2;
-    void *gains;
     ES_TRY(gain_specs(job, exec, arena, &specs, err));
-    ES_TRY(es_arena_array(arena, L, 1, sizeof(es_gain), "gains", &gains, err));
-    es_gain *g = gains;
+    es_gain *g;
+    ES_TRY(ES_ARENA_NEW(arena, g, L, "gains", err));
     budget_gains_at(s, out, g, &spread2);
     ES_TRY(es_gains_block(&block, specs, exec, g, spread2, err));
     for (int64_t l = 0; l < L; l++) {
@@ -184,9 +180,9 @@ static es_status try_fold(es_job *job, int steps, bool layers, int64_t b, const 
     es_mem_limit_block block = budget_block(job, &s->text, b);
     budget_means all;
     budget_target aim;
-    void *picks;
+    budget_choice *picks;
     block.number += (steps + 1) * (int64_t)BUDGET_MOST_BLOCKS;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &all, err));
     ES_TRY(budget_target_after(job, steps, &all, exec, arena, &aim, err));
     ES_TRY(budget_fold(job, b, &aim, exec, arena, picks, err));
@@ -257,8 +253,8 @@ static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_a
     const budget_state *s = job->state;
     const budget_setting *setting = &s->settings[cell / s->verify.count];
     const es_mem_limit_block block = budget_block(job, &s->verify, cell % s->verify.count);
-    void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    budget_choice *picks;
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(setting_picks(job, setting, exec, arena, picks, err));
     /* what is predicted of single layers is checked with ours */
     return try_picks(job, &block, picks, setting->way == BUDGET_OURS, exec, arena, out, err);

@@ -331,7 +331,7 @@ static es_status judge_error(es_job *job, es_answer *a, es_error *err)
     const int64_t L = s->config->layers, worst = worst_layer(job);
     char what[ES_SAY_ROOM];
     es_measured *layers;
-    ES_TRY(es_job_array(job, L, 1, sizeof *layers, &layers, err));
+    ES_TRY(ES_JOB_NEW(job, layers, L, err));
     for (int64_t l = 0; l < L; l++)
         layers[l] = budget_layer_error(job, budget_tried(s, 0), l);
     const int64_t broken = budget_broken(layers, L, s->verify.count, p->error);

@@ -42,8 +42,8 @@ static es_status run_ball(const es_claim_opts *opts, ball_trial *t, es_error *er
         &t->law,        .head = &t->head, .sizes = ball_sizes, .n_sizes = BALL_SIZES,
         .radii = radii, .n_radii = RADII, .seed = opts->seed,  .exec = opts->exec};
     es_ball *ball;
-    ES_TRY(es_arena_array(&t->arena, t->replicates, BALL_SIZES * RADII, sizeof *t->cells,
-                          "suprema of a claim", (void **)&t->cells, err));
+    ES_TRY(ES_ARENA_NEW_2D(&t->arena, t->cells, t->replicates, BALL_SIZES * RADII,
+                           "suprema of a claim", err));
     ES_TRY(es_ball_new(&spec, &ball, err));
     const es_status status = es_ball_replicates(ball, 0, t->replicates, t->cells, err);
     es_ball_free(ball);
@@ -285,11 +285,9 @@ static es_status check_covariance(const es_claim_opts *opts, es_finding *out, es
     es_mem_limit *budget = es_claim_budget(opts);
     const int64_t count = es_effort_pick(opts, 100000, 1000000);
     double *tokens, *outputs = NULL;
-    es_status status = es_mem_array(budget, count, SPHERE_DIM, sizeof(double), "tokens of a claim",
-                                    (void **)&tokens, err);
+    es_status status = ES_MEM_NEW_2D(budget, tokens, count, SPHERE_DIM, "tokens of a claim", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, count, SPHERE_DIM, sizeof(double), "outputs of a claim",
-                              (void **)&outputs, err);
+        status = ES_MEM_NEW_2D(budget, outputs, count, SPHERE_DIM, "outputs of a claim", err);
     if (status == ES_OK)
         status = gather_sphere(opts, tokens, outputs, count, out, err);
     es_mem_free(budget, outputs);

@@ -109,9 +109,8 @@ static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *
                                    .alpha = p->alpha, .square = p->square,
                                    .exec = exec};
     es_arena scratch = {.budget = exec->budget};
-    void *memory;
-    ES_TRY(es_arena_array(&scratch, s->gammas, 1, sizeof(double), "scales", &memory, err));
-    double *beta = memory;
+    double *beta;
+    ES_TRY(ES_ARENA_NEW(&scratch, beta, s->gammas, "scales", err));
     for (int64_t g = 0; g < s->gammas; g++)
         beta[g] = collapse_gamma(p, rho, g) * log((double)n);
     const es_status status = es_collapse_sample(&opts, n, rho, beta, s->gammas, 0, p->replicates,

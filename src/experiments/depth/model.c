@@ -64,7 +64,7 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
     const depth_params *p = job->params;
     depth_state *s = job->state;
     int64_t *whole, count = 0;
-    ES_TRY(es_job_array(job, s->text.count, 1, sizeof *whole, &whole, err));
+    ES_TRY(ES_JOB_NEW(job, whole, s->text.count, err));
     for (int64_t b = 0; b < s->text.count; b++)
         if (s->text.start[b + 1] - s->text.start[b] == length)
             whole[count++] = b;
@@ -72,7 +72,7 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
         return es_refuse(err, "depth.text", "bring more text, or a smaller --length",
                          "the text has no piece of %lld tokens", (long long)length);
     s->blocks = count < p->blocks ? count : p->blocks;
-    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *s->chosen, &s->chosen, err));
+    ES_TRY(ES_JOB_NEW(job, s->chosen, s->blocks, err));
     for (int64_t b = 0; b < s->blocks; b++)
         s->chosen[b] = whole[es_even_block(b, s->blocks, count)];
     return ES_OK;
@@ -242,8 +242,8 @@ static es_status average_policy(es_job *job, int64_t policy, double *room, layer
     const depth_state *s = job->state;
     const int64_t layers = job->stages[0].rows - 1, B = s->blocks;
     double(*all)[NUMBERS], (*without)[NUMBERS];
-    ES_TRY(es_job_array(job, layers, 1, sizeof *all, &all, err));
-    ES_TRY(es_job_array(job, B * layers, 1, sizeof *without, &without, err));
+    ES_TRY(ES_JOB_NEW(job, all, layers, err));
+    ES_TRY(ES_JOB_NEW(job, without, B * layers, err));
     average(job, policy, -1, layers, all);
     for (int64_t b = 0; b < B && B > 1; b++)
         average(job, policy, b, layers, without + b * layers);
@@ -424,8 +424,8 @@ es_status depth_model_answer(es_job *job, es_answer *answer, es_error *err)
     es_table *t = es_answer_table(answer, &rows_table);
     layer_row *rows;
     double *room;
-    ES_TRY(es_job_array(job, policies, layers, sizeof *rows, &rows, err));
-    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW_2D(job, rows, policies, layers, err));
+    ES_TRY(ES_JOB_NEW(job, room, s->blocks, err));
     for (int64_t i = 0; i < policies; i++) {
         const es_policy_spec *spec = &s->policies.specs[i];
         layer_row *own = rows + i * layers;

@@ -148,7 +148,7 @@ static es_status plan_row(es_job *job, const char *path, downstream_state *s, es
 {
     ES_TRY(es_plan_open(job, path, s->config, &s->plan, err));
     s->plan_path = path;
-    ES_TRY(es_job_array(job, 1, 1, sizeof *s->rows, &s->rows, err));
+    ES_TRY(ES_JOB_NEW(job, s->rows, 1, err));
     s->rows[s->n_rows] = (es_thinning){.plan = s->plan};
     es_policy_spec_init(&s->rows[s->n_rows++].spec, NULL);
     return ES_OK;
@@ -166,7 +166,7 @@ static es_status make_rows(es_job *job, downstream_params *p, downstream_state *
         ES_TRY(es_params_set(job->given, "keep", "0.5,0.25,0.125,0.0625,0.03125", err));
     ES_TRY(es_policies_make(job, &asked, false, 8, &policies, err));
     const int64_t most = p->keep.count + p->policy.keys.count;
-    ES_TRY(es_job_array(job, policies.count, most, sizeof *s->rows, &s->rows, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->rows, policies.count, most, err));
     for (int64_t i = 0; i < policies.count; i++) {
         const es_policy_spec *spec = &policies.specs[i];
         if (spec->policy == es_policy_find("full"))
@@ -191,7 +191,7 @@ static es_status make_settings(es_job *job, const downstream_params *p, downstre
     if (p->strata && s->in_scope < DOWNSTREAM_STRATA)
         return es_refuse(err, "downstream.strata", "leave it out", "%lld heads make no thirds",
                          (long long)s->in_scope);
-    ES_TRY(es_job_array(job, 1 + s->n_rows * per, 1, sizeof *s->settings, &s->settings, err));
+    ES_TRY(ES_JOB_NEW(job, s->settings, 1 + s->n_rows * per, err));
     s->settings[s->n_settings++] = (downstream_setting){-1, -1, -1};
     for (int64_t r = 0; r < s->n_rows; r++)
         s->settings[s->n_settings++] = (downstream_setting){r, -1, -1};
@@ -248,12 +248,13 @@ static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, void 
     const int64_t first = cell % s->slices * s->slice;
     const int64_t count = s->count - first < s->slice ? s->count - first : s->slice;
     es_arena arena = {.budget = exec->budget};
-    void *heads, *strata;
+    unsigned char *heads;
+    int *strata;
     if (setting->row < 0)
         return es_downstream_run(&s->lab, NULL, first, count, exec, out, err);
-    es_status status = es_arena_array(&arena, s->heads, 1, 1, "heads", &heads, err);
+    es_status status = ES_ARENA_NEW(&arena, heads, s->heads, "heads", err);
     if (status == ES_OK)
-        status = es_arena_array(&arena, s->heads, 1, sizeof(int), "heads", &strata, err);
+        status = ES_ARENA_NEW(&arena, strata, s->heads, "heads", err);
     if (status == ES_OK)
         status = choose_heads(job, setting, exec, heads, strata, err);
     if (status == ES_OK) {
@@ -396,7 +397,7 @@ static es_status add_stages(es_job *job, es_error *err)
     const downstream_state *s = job->state;
     const char **columns;
     const int64_t cols = s->heads > s->outputs + 1 ? s->heads : s->outputs + 1;
-    ES_TRY(es_job_array(job, cols, 1, sizeof *columns, &columns, err));
+    ES_TRY(ES_JOB_NEW(job, columns, cols, err));
     for (int64_t i = 0; i < cols; i++)
         columns[i] = "number";
     ES_TRY(es_job_stage(job,

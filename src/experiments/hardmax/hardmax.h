@@ -43,7 +43,7 @@ typedef struct es_hardmax_row {
  * same draws and different n are independent; in more dimensions a replicate has a cell and the n
  * are prefixes of its tokens. Same bits for any number of threads.
  * O(replicates count), and O(replicates n directions dim) where tokens are drawn.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL, the n do not increase or queries are
+ *  @return : ES_OK; ES_E_ARGUMENT if the n do not increase or queries are
  * unknown; ES_E_EMPTY if count < 1; ES_E_RANGE for n outside [1, 10^18] ([1, 10^7] if dim > 1),
  * dim outside [1, 64], replicates outside [1, 10^8], directions outside [2, 65536] or a sigma that
  * is not positive and finite; ES_E_UNSUPPORTED for queries = tokens and dim > 1; ES_E_LIMIT,

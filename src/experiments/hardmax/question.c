@@ -256,7 +256,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     es_table *t = es_answer_table(answer, &rows_table);
     es_hardmax_row *rows;
     double constant = (double)NAN;
-    ES_TRY(es_job_array(job, p->n.count, 1, sizeof *rows, &rows, err));
+    ES_TRY(ES_JOB_NEW(job, rows, p->n.count, err));
     if (p->dim > 1) {
         ES_TRY(es_hardmax_steiner(p->dim, &constant, err));
         es_hardmax_average((const es_hardmax_draw *)(const void *)es_job_numbers(job, 0, 0),

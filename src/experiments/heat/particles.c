@@ -89,8 +89,7 @@ static es_status run_particles(es_job *job, int64_t cell, const es_exec *exec, v
     const es_address at = {.seed = job->seed, .experiment = TOKENS, .cell = (uint64_t)cell};
     const int64_t numbers = p->particles * p->dim;
     double *x;
-    ES_TRY(
-        es_mem_array(exec->budget, numbers + p->bins, 1, sizeof *x, "particles", (void **)&x, err));
+    ES_TRY(ES_MEM_NEW(exec->budget, x, numbers + p->bins, "particles", err));
     es_status status = es_tokens_fill(&s->law, &at, p->particles, exec, x, err);
     if (status == ES_OK)
         status = walk_all(p, exec, x, x + numbers, out, err);

@@ -267,7 +267,7 @@ static es_status add_windows(es_job *job, const int64_t *sinks, int64_t n_sinks,
             ES_TRY(check_window(s, keys.window, keys.sinks, err));
             add_settings(job, &keys, list);
         }
-    ES_TRY(es_job_array(job, p->window.count, 1, sizeof *s->fresh, &s->fresh, err));
+    ES_TRY(ES_JOB_NEW(job, s->fresh, p->window.count, err));
     for (int64_t w = 0; w < p->window.count; w++)
         if (2 * p->window.counts[w] < s->longest && (!p->ids || s->n_start))
             s->fresh[s->n_fresh++] = p->window.counts[w];
@@ -304,7 +304,7 @@ static es_status make_settings(es_job *job, loss_params *p, loss_state *s, es_er
     const scales none = {.names = {"none"}, .count = 1};
     es_policies policies = {0};
     scales *asked;
-    ES_TRY(es_job_array(job, 1, 1, sizeof *asked, &asked, err));
+    ES_TRY(ES_JOB_NEW(job, asked, 1, err));
     ES_TRY(read_scales(job, asked, err));
     if (p->policy.names) {
         p->policy.window = p->window.count ? p->window.counts[0] : 0;
@@ -312,10 +312,9 @@ static es_status make_settings(es_job *job, loss_params *p, loss_state *s, es_er
         ES_TRY(es_policies_make(job, &p->policy, true, s->longest, &policies, err));
     }
     int64_t *sinks;
-    ES_TRY(es_job_array(job, p->sinks.count + 2, 1, sizeof *sinks, &sinks, err));
+    ES_TRY(ES_JOB_NEW(job, sinks, p->sinks.count + 2, err));
     const int64_t n_sinks = list_sinks(p, s, sinks), windows = p->window.count * n_sinks;
-    ES_TRY(es_job_array(job, 2 + windows + policies.count, asked->count, sizeof *s->settings,
-                        &s->settings, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->settings, 2 + windows + policies.count, asked->count, err));
     add_settings(job, &full, &none);
     if (s->plan)
         add_settings(job, &(es_loss_setting){.plan = s->plan}, asked);
@@ -501,7 +500,7 @@ static es_status open_study(es_job *job, es_error *err)
     if (s->plan)
         ES_TRY(es_plan_fits(s->plan, p->plan, s->longest, err));
     ES_TRY(make_settings(job, p, s, err));
-    ES_TRY(es_job_array(job, s->text.count, 1, sizeof *s->sums, &s->sums, err));
+    ES_TRY(ES_JOB_NEW(job, s->sums, s->text.count, err));
     ES_TRY(es_job_stage(
         job,
         &(es_stage){"blocks", .phase = "predicting text", .noun = "blocks and settings",

@@ -177,8 +177,8 @@ static es_status name_numbers(es_job *job, const char *const **out, es_error *er
     const int64_t more = s->numbers - MEASURE_NUMBERS, K = s->K, dv = s->dv;
     const char **names;
     char *text;
-    ES_TRY(es_job_array(job, s->numbers, 1, sizeof *names, &names, err));
-    ES_TRY(es_job_array(job, more, ROOM, 1, &text, err));
+    ES_TRY(ES_JOB_NEW(job, names, s->numbers, err));
+    ES_TRY(ES_JOB_NEW_2D(job, text, more, ROOM, err));
     memcpy((void *)names, (const void *)measure_names, sizeof measure_names);
     for (int64_t i = 0; i < more; i++, text += ROOM) {
         const int64_t at = i - 2 * K;

@@ -274,7 +274,7 @@ es_status picture_summarise(es_job *job, es_answer *answer, es_error *err)
     es_table *t = es_answer_table(answer, &rows_table);
     double *distances, smallest = (double)INFINITY;
     seen first = {{0}}, last = {{0}};
-    ES_TRY(es_job_array(job, p->queries, 1, sizeof *distances, &distances, err));
+    ES_TRY(ES_JOB_NEW(job, distances, p->queries, err));
     if (!s->spec.law)
         es_pools_unreadable(&s->pools, answer);
     for (int64_t set = 0; set < p->sizes.count; set++) {

@@ -126,7 +126,7 @@ static es_status correct(es_job *job, es_table *t, es_error *err)
 {
     const int64_t rows = es_table_rows(t);
     double *p;
-    ES_TRY(es_job_array(job, rows, 1, sizeof *p, &p, err));
+    ES_TRY(ES_JOB_NEW(job, p, rows, err));
     for (int64_t i = 0; i < rows; i++)
         p[i] = es_table_get(t, i, "p_alone");
     ES_TRY(es_holm(p, rows, p, err));

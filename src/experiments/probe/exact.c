@@ -27,8 +27,7 @@ static es_status curve_of(const es_probe *p, int64_t head, const double *exact, 
                        (long long)head, (long long)p->weights.heads);
     *c = (curve){.probe = p, .head = head, .few = es_probe_exact_of(&p->spec, m)};
     c->exact = exact + es_probe_exact_at(&p->spec, c->few, head, 0);
-    ES_TRY(
-        es_mem_array(p->exec.budget, m, 1, sizeof *c->apart, "distances", (void **)&c->apart, err));
+    ES_TRY(ES_MEM_NEW(p->exec.budget, c->apart, m, "distances", err));
     const es_probe_gram gram = es_probe_gram_of(p, head);
     for (int64_t l = 0; l < k; l++) {
         const float *row = p->weights.wv + (head * k + l) * H;

@@ -92,7 +92,7 @@ es_status probe_add_paper(es_job *job, es_error *err)
         .reports_progress = true,
         .flops = es_probe_paper_price(&s->spec, s->pools.config->positions, &open).flops,
         .run = run_paper};
-    ES_TRY(es_job_array(job, s->spec.n_sizes, 1, sizeof *s->paper_cells, &s->paper_cells, err));
+    ES_TRY(ES_JOB_NEW(job, s->paper_cells, s->spec.n_sizes, err));
     return es_job_stage(job, &stage, err);
 }
 

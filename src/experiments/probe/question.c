@@ -391,8 +391,8 @@ static es_status begin(es_job *job, es_error *err)
     if (s->by_position)
         return probe_positions_add(job, err);
     ES_TRY(es_pools_build(job, &s->pools, err));
-    ES_TRY(es_job_array(job, s->heads, s->spec.n_sizes, sizeof *s->cells, &s->cells, err));
-    ES_TRY(es_job_array(job, s->spec.n_sizes, 1, sizeof *s->joint, &s->joint, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->cells, s->heads, s->spec.n_sizes, err));
+    ES_TRY(ES_JOB_NEW(job, s->joint, s->spec.n_sizes, err));
     return add_stages(job, err);
 }
 

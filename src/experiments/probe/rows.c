@@ -390,12 +390,12 @@ static es_status prepare(summary_ctx *m, es_error *err)
         ES_TRY(es_series_new(&m->job->arena, m->p->replicates, sizes, &m->of[TEXT][which], err));
         ES_TRY(es_series_new(&m->job->arena, m->p->control, sizes, &m->of[GAUSSIAN][which], err));
     }
-    ES_TRY(es_job_array(m->job, heads, 1, sizeof *m->local, &m->local, err));
+    ES_TRY(ES_JOB_NEW(m->job, m->local, heads, err));
     /* which keys a causal head should keep depends on their places, which the pool does not have */
     if (!m->s->pools.config->causal)
-        ES_TRY(es_job_array(m->job, heads, 1, sizeof *m->policies, &m->policies, err));
-    ES_TRY(es_job_array(m->job, sizes, 1, sizeof *m->predicted, &m->predicted, err));
-    return es_job_array(m->job, sizes, 1, sizeof *m->exact, &m->exact, err);
+        ES_TRY(ES_JOB_NEW(m->job, m->policies, heads, err));
+    ES_TRY(ES_JOB_NEW(m->job, m->predicted, sizes, err));
+    return ES_JOB_NEW(m->job, m->exact, sizes, err);
 }
 
 es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)

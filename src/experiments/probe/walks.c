@@ -244,6 +244,6 @@ es_status probe_add_exact(es_job *job, es_error *err)
                             .group = group,
                             .part_numbers = group * es_probe_slice_numbers(&spec),
                             .run_part = run_slices};
-    ES_TRY(es_job_array(job, s->layers, 1, sizeof *s->limits, &s->limits, err));
+    ES_TRY(ES_JOB_NEW(job, s->limits, s->layers, err));
     return es_job_stage(job, &stage, err);
 }

@@ -94,8 +94,7 @@ static es_status predict(const es_job *job, const regimes_cell *c, prediction *p
     es_mem_limit *budget = job->exec.budget;
     const int64_t dv = V ? V->rows : c->keys.dim;
     *p = (prediction){.dv = dv};
-    ES_TRY(es_mem_array(budget, 2 * dv + 3 + ES_OUTPUT_DIRECTIONS, dv, sizeof(double), "outputs",
-                        (void **)&p->memory, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, p->memory, 2 * dv + 3 + ES_OUTPUT_DIRECTIONS, dv, "outputs", err));
     p->law.limit = p->memory;
     p->law.mean = p->law.limit + dv;
     p->directions = p->law.mean + dv;

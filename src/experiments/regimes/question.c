@@ -111,7 +111,7 @@ static es_status make_parts(es_job *job, regimes_params *p, es_error *err)
         (p->weights.count && p->weights.count != p->kappa.count))
         return refuse(err, "one for each --kappa, in the same order",
                       "--kappa, --cosine and --part-weights have different lengths");
-    ES_TRY(es_job_array(job, p->kappa.count, 1, sizeof *s->parts, &s->parts, err));
+    ES_TRY(ES_JOB_NEW(job, s->parts, p->kappa.count, err));
     for (int64_t i = 0; i < p->kappa.count; i++)
         s->parts[i] = (es_keys_part){.weight = p->weights.count ? p->weights.reals[i] : 1.0,
                                      .kappa = p->kappa.reals[i],

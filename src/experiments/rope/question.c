@@ -126,8 +126,8 @@ static es_status make_labels(es_job *job, const char ***out, es_error *err)
     const rope_params *p = job->params;
     const int64_t count = job->stages[0].cells;
     char *texts;
-    ES_TRY(es_job_array(job, count, ROOM, 1, &texts, err));
-    ES_TRY(es_job_array(job, count, 1, sizeof **out, out, err));
+    ES_TRY(ES_JOB_NEW_2D(job, texts, count, ROOM, err));
+    ES_TRY(ES_JOB_NEW(job, *out, count, err));
     for (int64_t i = 0; i < count; i++) {
         const es_rope r = embedding(p, i);
         (*out)[i] = texts + i * ROOM;

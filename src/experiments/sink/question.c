@@ -101,9 +101,10 @@ static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *
     const double q = p->spread.reals[cell % p->spread.count];
     sink_cell *found = out;
     es_arena arena = {.budget = exec->budget};
-    void *memory;
-    es_status status = es_arena_array(&arena, R, 2, sizeof(double), "weights", &memory, err);
-    double *sums = memory, *w = sums + R;
+    double *sums, *w;
+    es_status status = ES_ARENA_NEW(&arena, sums, R, "sums", err);
+    if (status == ES_OK)
+        status = ES_ARENA_NEW(&arena, w, R, "weights", err);
     for (int64_t r = 0; r < R && status == ES_OK; r++) {
         const es_address at = {
             .seed = job->seed, .experiment = ES_EXPERIMENT_SINK, .cell = (uint64_t)(cell * R + r)};

@@ -87,8 +87,8 @@ es_status sparse_paper_plans(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
     ES_TRY(check(job, err));
-    ES_TRY(es_job_array(job, SCHEMES, POINTS, sizeof *s->specs, &s->specs, err));
-    ES_TRY(es_job_array(job, SCHEMES, POINTS, sizeof *s->plans, &s->plans, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->specs, SCHEMES, POINTS, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->plans, SCHEMES, POINTS, err));
     for (int scheme = 0; scheme < SCHEMES; scheme++)
         for (int64_t at = 0; at < POINTS; at++)
             add_plan(s, scheme, at, random_of(job));
@@ -280,7 +280,7 @@ es_status sparse_put_paper(es_job *job, es_answer *answer, es_error *err)
     /* draws of one context share its window: contexts are replicates, if there are several */
     ES_TRY(es_series_new(&job->arena, s->contexts > 1 ? s->contexts : s->p->replicates, POINTS,
                          &series, err));
-    ES_TRY(es_job_array(job, s->n_places, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, s->n_places, err));
     es_table *rates = es_answer_table(answer, &rates_table);
     es_table *rows = es_answer_table(answer, &rows_table);
     for (int64_t i = 0; i < s->n_places; i++)

@@ -221,8 +221,8 @@ static es_status begin(es_job *job, es_error *err)
     es_tails_spec spec = tails_spec_at(s, 0);
     spec.exec = &job->exec;
     const int64_t rows = es_tails_rows(&spec);
-    ES_TRY(es_job_array(job, rows, 1, sizeof *s->rows, &s->rows, err));
-    ES_TRY(es_job_array(job, TAILS_NUMBERS, 1, sizeof *columns, &columns, err));
+    ES_TRY(ES_JOB_NEW(job, s->rows, rows, err));
+    ES_TRY(ES_JOB_NEW(job, columns, TAILS_NUMBERS, err));
     for (int i = 0; i < TAILS_NUMBERS; i++)
         columns[i] = numbers[i].name;
     return es_job_stage(
@@ -509,8 +509,8 @@ static es_status correct(es_job *job, summary_ctx *m, es_error *err)
 {
     const int64_t cells = m->s->layers * m->s->n_domains, count = 2 * cells * m->width;
     double *p;
-    ES_TRY(es_job_array(job, cells, m->width, sizeof *m->corrected, &m->corrected, err));
-    ES_TRY(es_job_array(job, count, 1, sizeof *p, &p, err));
+    ES_TRY(ES_JOB_NEW_2D(job, m->corrected, cells, m->width, err));
+    ES_TRY(ES_JOB_NEW(job, p, count, err));
     for (m->cell = 0; m->cell < cells; m->cell++)
         for (int64_t i = 0; i < m->width; i++) {
             const es_tails_p here = direction_at(m, i).p;
@@ -528,7 +528,7 @@ static es_status tails_summarise(es_job *job, es_answer *answer, es_error *err)
     summary_ctx m = {.job = job, .s = job->state};
     const es_tails_spec spec = tails_spec_at(m.s, 0);
     const int64_t directions = es_tails_rows(&spec);
-    ES_TRY(es_job_array(job, 3, directions, sizeof *m.proxy, &m.proxy, err));
+    ES_TRY(ES_JOB_NEW_2D(job, m.proxy, 3, directions, err));
     m.psi2 = m.proxy + directions;
     m.hill = m.psi2 + directions;
     m.width = directions;

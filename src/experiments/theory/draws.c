@@ -100,7 +100,7 @@ static es_status read_matrix(es_job *job, const char *role, const char *path, es
                               "the %s are empty, (%lld, %lld)", role, (long long)view.rows,
                               (long long)view.cols);
     if (status == ES_OK)
-        status = es_job_array(job, view.rows, view.cols, sizeof(double), &out->data, err);
+        status = ES_JOB_NEW_2D(job, out->data, view.rows, view.cols, err);
     for (int64_t i = 0; status == ES_OK && i < view.rows; i++)
         es_view_read_row(&view, i, out->data + i * view.cols);
     if (status == ES_OK) {
@@ -123,9 +123,7 @@ static es_status run_query(es_job *job, int64_t cell, const es_exec *exec, void 
     const int64_t count = p->n.count + POWERS;
     es_draw_risk *risks;
     es_draw_query about;
-    void *memory;
-    ES_TRY(es_mem_array(exec->budget, count, 1, sizeof *risks, "errors", &memory, err));
-    risks = memory;
+    ES_TRY(ES_MEM_NEW(exec->budget, risks, count, "errors", err));
     const es_status status = es_draw_risks(&scores, s->input, &s->values.view, s->sizes, count,
                                            exec, risks, &about, err);
     for (int64_t i = 0; i < count && status == ES_OK; i++, out += COLUMNS) {
@@ -142,7 +140,7 @@ static es_status run_query(es_job *job, int64_t cell, const es_exec *exec, void 
     } else if (err && err->row >= 0 && strncmp(err->rule, "draw.", 5) == 0) {
         err->row = cell; /* of the scores; values are named by their own rows */
     }
-    es_mem_free(exec->budget, memory);
+    es_mem_free(exec->budget, risks);
     return status;
 }
 
@@ -162,7 +160,7 @@ es_status theory_draws_open(es_job *job, es_error *err)
     }
     if (!p->n.count)
         ES_TRY(es_params_set(job->given, "n", "1..1000000*13", err));
-    ES_TRY(es_job_array(job, p->n.count + POWERS, 1, sizeof *s->sizes, &s->sizes, err));
+    ES_TRY(ES_JOB_NEW(job, s->sizes, p->n.count + POWERS, err));
     memcpy(s->sizes, p->n.counts, (size_t)p->n.count * sizeof *s->sizes);
     for (int i = 0; i < POWERS; i++)
         s->sizes[p->n.count + i] = INT64_C(1) << i;
@@ -221,7 +219,7 @@ static es_status put_weights(es_job *job, double spread, es_answer *a, es_error 
     const int64_t m = s->scores.rows, last = p->n.count + POWERS;
     es_table *t = es_answer_table(a, &weight_table);
     double low = 0.0, high = 0.0, *room = NULL;
-    ES_TRY(es_job_array(job, 2, m, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW_2D(job, room, 2, m, err));
     for (int64_t q = 0; q < m; q++) {
         const double *about = es_job_numbers(job, 0, q) + last * COLUMNS;
         room[q] = about[ESS];
