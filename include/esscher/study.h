@@ -153,16 +153,18 @@ typedef struct es_cell_field {
 
 #define ES_IS_MEASURED_(pointer) _Generic((pointer), double * : false, es_measured * : true)
 
-/* ES_FIELD(record, member) : a member that is a double or an es_measured. ES_FIELD_LIST() : one
- * that is an array of those; its columns are NAME_1, NAME_2, ... */
-#define ES_FIELD(record, member)                                                                   \
+/* ES_FIELD(record, member) : a member that is a double or an es_measured; ES_FIELD_AS() gives it
+ * another name in run files. ES_FIELD_LIST() : an array of those; its columns are NAME_1, NAME_2,
+ * ... */
+#define ES_FIELD(record, member) ES_FIELD_AS(record, member, #member)
+#define ES_FIELD_AS(record, member, name_)                                                         \
     {                                                                                              \
-#member, offsetof(record, member), sizeof((record *)0)->member,                            \
+        name_, offsetof(record, member), sizeof((record *)0)->member,                              \
             ES_IS_MEASURED_(&((record *)0)->member)                                                \
     }
 #define ES_FIELD_LIST(record, member)                                                              \
     {                                                                                              \
-#member, offsetof(record, member), sizeof((record *)0)->member,                            \
+        #member, offsetof(record, member), sizeof((record *)0)->member,                            \
             ES_IS_MEASURED_(&((record *)0)->member[0])                                             \
     }
 
