@@ -97,7 +97,21 @@ static es_status add_second(double n, double q, double r, double factor, es_mem_
     return ES_OK;
 }
 
-/* tr E_y g g'' = sum over k and over letters a of g, b of g'' of factor[k][a][b] a_k b_k. */
+/* Fills the factors of tr E_y g g*' for two queries e and e* at rho = <e, e*> (THEORY 4.5):
+ *
+ *     tr E_y g g*' = sum_k sum_{i,j} factor[k-1][i][j] x_i x*_j,   x_0 = a_k (along), x_1 = b_k
+ *     g(y) = f(t) y,  t = <e, y>,  a_k = E t f(t) h_k(t),  b_k = E f(t) h_{k-1}(t),  k >= 1.
+ *
+ * Write y = t e + y_perp for each query. Mehler's formula E h_j(t) h_k(t*) = rho^k for j = k, else
+ * 0, and Stein's identity E (t - rho t*) F(t) G(t*) = (1 - rho^2) E F'(t) G(t*) give
+ *
+ *     along,  along :  rho E (t f)(t* f*)         = sum rho^{k+1} a_k a*_k
+ *     along,  across:  E t f (t - rho t*) f*      = sum sqrt(k) rho^{k-1} (1 - rho^2) a_k b*_k
+ *     across, across:  E f f* <y_perp, y*_perp>   = sum rho^{k-1} (d - 1 - k (1 - rho^2)) b_k b*_k
+ *
+ * (in the last, d - 2 directions are orthogonal to both queries, and the one that is left has
+ * rho^2 E f f* - rho (1 - rho^2) E f' f*'). Order 0, the constant a_0 e, does not depend on the
+ * token and is left out. */
 static void trace_factors(double rho, double d, double factor[ORDERS][2][2])
 {
     const double across = 1.0 - rho * rho;
