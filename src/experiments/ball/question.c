@@ -73,18 +73,17 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const ball_params *p = job->params;
     const ball_state *s = job->state;
     const es_ball_cost one = es_ball_cost_of(s->ball);
-    const double d = (double)s->spec.law->dim, threads = (double)job->exec.threads;
+    const double d = (double)s->spec.law->dim;
     const double cells = (double)(p->replicates * s->spec.n_sizes * s->spec.n_radii);
     /* where the limit field is sampled: two covariances of up to 260 points, and draws */
     const double dv = s->spec.head->V ? (double)s->spec.head->V->rows : d;
     const double field = d <= 2.0 ? 8.0 * 260.0 * dv * (3.0 * 260.0 * dv + 512.0) : 0.0;
     (void)err;
-    *out =
-        (es_cost){.flops = (double)p->replicates * one.flops,
-                  .output_bytes = cells * (double)sizeof(es_ball_cell),
-                  /* the threads', and some (d, d) matrices of the limit and the head */
-                  .work_bytes = threads * (double)one.bytes + (16.0 + 4.0 * threads) * 8.0 * d * d +
-                                65536.0 + 16.0 * cells + field};
+    *out = (es_cost){.flops = (double)p->replicates * one.flops,
+                     .output_bytes = cells * (double)sizeof(es_ball_cell),
+                     /* some (d, d) matrices of the limit and the head */
+                     .work_bytes = 16.0 * 8.0 * d * d + 65536.0 + 16.0 * cells + field,
+                     .thread_bytes = (double)one.bytes + 4.0 * 8.0 * d * d};
     return ES_OK;
 }
 

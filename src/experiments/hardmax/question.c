@@ -192,15 +192,15 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const hardmax_params *p = job->params;
     const double d = (double)p->dim, M = (double)p->directions, R = (double)p->replicates;
-    const double sizes = (double)p->n.count, threads = (double)job->exec.threads;
+    const double sizes = (double)p->n.count;
     (void)err;
     *out = (es_cost){.output_bytes = 256.0 * sizes,
                      .work_bytes = R * sizeof(es_hardmax_draw) + 32.0 * sizes + 65536.0,
                      .flops = sizes * flops_of(p)};
     if (p->dim > 1) {
         out->flops = R * flops_of(p);
-        out->work_bytes = R * (sizes * sizeof(es_hardmax_draw) + 8.0) + 65536.0 +
-                          threads * 8.0 * (64.0 * d + d * M + 3.0 * M);
+        out->work_bytes = 8.0 * R + 65536.0;
+        out->thread_bytes = 8.0 * (64.0 * d + d * M + 3.0 * M);
     }
     return ES_OK;
 }

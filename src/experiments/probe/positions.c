@@ -113,7 +113,7 @@ double probe_positions_bytes(const es_job *job)
     const double threads = job->exec.threads ? job->exec.threads : es_threads_available();
     const double numbers = (double)heads_of(s) * (double)(p->grid.numbers + 1); /* and a share */
     const double cells = (double)cells_of(p);
-    return fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * (cells + threads);
+    return fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * threads;
 }
 
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,

@@ -192,13 +192,9 @@ static void price_limits(const es_job *job, es_cost *out)
     const probe_params *p = job->params;
     const probe_state *s = job->state;
     const es_pool_cost *pools = &s->pools.cost;
-    const double places = (double)probe_places(s), hidden = (double)s->pools.config->hidden;
+    const double places = (double)probe_places(s);
     const double points = (double)(s->heads * s->spec.n_sizes);
     const double R = draws_of(p), C = (double)p->control;
-    const double limit = hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points;
-    const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
-    const double cells =
-        8.0 * places * (limit + draws + C * PROBE_ERRORS * points + s->cost.exact_numbers);
     const es_probe_price sections = probe_sections_price(s), paper = probe_paper_price(job, s);
     const es_probe_price walks = probe_walks_price(job, s);
     const double again = s->pools.n_domains > 1 /* for sections */
@@ -214,7 +210,7 @@ static void price_limits(const es_job *job, es_cost *out)
                                         R * s->cost.replicate_flops + C * s->cost.control_flops),
                      .disk_bytes = pools->disk_bytes,
                      .output_bytes = 512.0 * places * points,
-                     .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes) + cells};
+                     .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes)};
 }
 
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
@@ -226,7 +222,6 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
                          .work_bytes = probe_positions_bytes(job)};
     else
         price_limits(job, out);
-    out->work_bytes += job->exec.budget ? (double)job->exec.budget->used : 0.0;
     return ES_OK;
 }
 
