@@ -7,7 +7,6 @@
 #include <esscher/machine.h>
 #include <esscher/random.h>
 
-#include "random/experiment.h"
 #include "talk.h"
 
 static const cli_option options[] = {

@@ -8,7 +8,6 @@
 #include <esscher/random.h>
 
 #include "bench.h"
-#include "random/experiment.h"
 #include "talk.h"
 
 static const es_column columns[] = {

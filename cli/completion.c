@@ -2,8 +2,9 @@
 
 #include <string.h>
 
+#include <esscher/study.h>
+
 #include "command.h"
-#include "experiments/claims/claims.h"
 #include "options.h"
 
 const char *const cli_completion_shells[] = {"bash", "zsh", "fish", NULL};
@@ -47,7 +48,7 @@ static const char *word_at(const cli_option *o, int at)
         return o->choices[at];
     if (strcmp(o->argument, "COMMAND") == 0)
         return cli_command_at(at) ? cli_command_at(at)->name : NULL;
-    return at < es_claims_count() ? es_claim_at(at)->id : NULL;
+    return es_claim_id_at(at);
 }
 
 static void print_words(const cli_option *o, FILE *out)

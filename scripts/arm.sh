@@ -21,10 +21,10 @@ install_missing
 sh cmake/aarch64_root.sh build/arm-root libc6-dev libgomp1 libopenblas-dev liblapacke-dev librandom123-dev \
     libsqlite3-dev libjansson-dev libutf8proc-dev libpcre2-dev libcmocka-dev
 : >build/check.txt
-# Left out: tests of the source (label house), tests that take hours here (label slow, NU05), tests that use this machine's
+# Left out: tests of the source (label source), tests that take hours here (label slow, NU05), tests that use this machine's
 # compiler, Python, browser, shells, launchers or clock, and a test with too little memory for QEMU to start.
 if build arm; then
-    ESSCHER_QUICK_TESTS=1 run_tests arm --parallel 2 --timeout 3000 --label-exclude '^(house|slow)$' --exclude-regex \
+    ESSCHER_QUICK_TESTS=1 run_tests arm --parallel 2 --timeout 3000 --label-exclude '^(source|slow)$' --exclude-regex \
         '^(attend_edges.NU05.*|install|reproducible|files_.*|python_.*|docs_.*|notebook|bench_run|browser|slurm|kubernetes|mpi_.*|cli_completion.*|cli_cl08_memory)$' \
         "$@"
 else

@@ -50,9 +50,9 @@ took() { say "$1: $(($(date +%s) - began)) s since the start"; }
 # Four at a time, even on two processors: many tests mostly wait for a disk, a clock or a child process.
 if build release; then run_tests release --parallel 4; else note "failed release building"; fi
 took "release build and every test"
-# Tests of the source (label house) and long numerical tests (label slow) are not repeated.
+# Tests of the source (label source) and long numerical tests (label slow) are not repeated.
 if build asan; then
-    ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 4 --label-exclude '^(house|slow)$'
+    ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 4 --label-exclude '^(source|slow)$'
 else
     note "failed asan building"
 fi

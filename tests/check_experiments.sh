@@ -3,7 +3,7 @@
 # does not name: the same address would be the same random numbers.
 set -eu
 cd "$(dirname "$0")/.."
-list=src/random/experiment.h
+list="src/random/experiment.h include/esscher/random.h"
 numbers=$(sed -n 's/^ *ES_EXPERIMENT_[A-Z_]* = \([0-9a-fx]*\).*/\1/p' $list)
 [ "$(printf '%s\n' "$numbers" | wc -l)" -ge 10 ] || { echo "FAIL: $list has no list" >&2; exit 1; }
 twice=$(printf '%s\n' "$numbers" | sort | uniq -d)

@@ -15,7 +15,7 @@ function complain(text) {
 }
 function is_theory(key, definition,    words, i, n) {
     # no prediction: the error of the stand-in for infinitely many tokens; of a claim, whose source stands beside it
-    if (key ~ /(_error_limit|_off|_identity|_needs_n)$/ || (key ~ /_error$/ && key !~ /predicted/) || file ~ /claims_/)
+    if (key ~ /(_error_limit|_off|_identity|_needs_n)$/ || (key ~ /_error$/ && key !~ /predicted/) || file ~ /experiments\/claims\//)
         return 0
     if (key ~ /^(predicted\.)?rate_(horizon|worst_case)$/ || key ~ /^freezing/)
         return 1
@@ -45,8 +45,8 @@ function check_columns(text,    one, key) {
 {
     file = $0
     study = $0
-    sub(/.*\//, "", study)
-    sub(/[_.].*/, "", study)
+    sub(/^src\/experiments\//, "", study) # the name of its directory
+    sub(/\/.*/, "", study)
     all = ""
     while ((getline line < file) > 0) {
         sub(/\\$/, "", line)

@@ -28,9 +28,10 @@ static const es_param params[] = {
 
 static int squared, summed, dies_at = -1; /* cells that were computed; the square that kills */
 
-static inline es_status square(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static inline es_status square(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *e)
 {
+    double *out = record;
     (void)exec, (void)e;
     if (cell == dies_at)
         raise(SIGKILL);
@@ -40,9 +41,10 @@ static inline es_status square(es_job *job, int64_t cell, const es_exec *exec, d
     return ES_OK;
 }
 
-static inline es_status sum(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static inline es_status sum(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *e)
 {
+    double *out = record;
     __atomic_add_fetch(&summed, 1, __ATOMIC_RELAXED);
     out[0] = 0.0;
     for (int64_t i = 0; i <= cell; i++) {
@@ -94,7 +96,7 @@ static inline es_status summarise(es_job *job, es_answer *a, es_error *e)
     es_table *t = es_answer_table(a, &table);
     for (int64_t i = 0; i < p->cells; i++) {
         es_table_count(t, es_table_row(t), "cell", i);
-        es_table_real(t, i, "sum", es_job_cell(job, 1, i)[0]);
+        es_table_real(t, i, "sum", es_job_numbers(job, 1, i)[0]);
     }
     return ES_OK;
 }

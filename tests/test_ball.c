@@ -551,8 +551,6 @@ static void questions_that_make_no_sense_are_refused(void **state)
     refuses(&spec, ES_E_EMPTY, "ball.grid");
     spec = good, spec.starts = -1;
     refuses(&spec, ES_E_RANGE, "ball.starts");
-    spec = good, spec.law = NULL;
-    refuses(&spec, ES_E_ARGUMENT, "ball.null");
     spec = good, spec.head = &wide;
     refuses(&spec, ES_E_SHAPE, "theory.shape");
     spec = good, spec.head = &none;

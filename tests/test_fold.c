@@ -51,8 +51,9 @@ static es_status fold(es_job *job, int64_t group, double *into, const double *st
     return ES_OK;
 }
 
-static es_status finish(es_job *job, int64_t group, const double *state, double *out, es_error *e)
+static es_status finish(es_job *job, int64_t group, const double *state, void *record, es_error *e)
 {
+    double *out = record;
     (void)job, (void)e;
     assert_true(state[1] == PARTS);
     for (int64_t c = 0; c < (group == 2 ? 1 : GROUP); c++)
@@ -108,8 +109,8 @@ static es_status summarise(es_job *job, es_answer *a, es_error *e)
     es_table *t = es_answer_table(a, &table);
     for (int64_t i = 0; i < CELLS; i++) {
         const int64_t row = es_table_row(t);
-        es_table_real(t, row, "a", es_job_cell(job, 0, i)[0]);
-        es_table_real(t, row, "b", es_job_cell(job, 1, i)[0]);
+        es_table_real(t, row, "a", es_job_numbers(job, 0, i)[0]);
+        es_table_real(t, row, "b", es_job_numbers(job, 1, i)[0]);
     }
     return ES_OK;
 }
@@ -375,8 +376,10 @@ static void shares_are_cut_between_groups(void **state)
 }
 
 /* Cell i needs cell i + 1 of the parts: that of another shard at the end of a share. */
-static es_status run_after(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *e)
+static es_status run_after(es_job *job, int64_t cell, const es_exec *exec, void *record,
+                           es_error *e)
 {
+    double *out = record;
     const double *number;
     const es_status status = es_job_fetch(job, 0, (cell + 1) % CELLS, exec, &number, e);
     if (status == ES_OK)

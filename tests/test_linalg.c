@@ -253,7 +253,7 @@ static void square_root_of_closed_forms(void **state)
     free(w), free(root);
 }
 
-/* ---- the house rules ---- */
+/* ---- general rules ---- */
 
 static void blas_threads_change_no_bit_and_are_given_back(void **state)
 {

@@ -80,8 +80,6 @@ static void laws_that_are_none(void **state)
                        cases[i].rule);
         assert_true(x[0] == 42);
     }
-    double x[DIM];
-    assert_refused(es_tokens_rows(NULL, &start, 1, x, &err), ES_E_ARGUMENT, "law.null");
     const es_law nan_mean = {GAUSS, .size = 1, .mean = nan_at_2};
     assert_int_equal(es_law_check(&nan_mean, &err), ES_E_NONFINITE);
     assert_int_equal(err.col, 2);
@@ -130,9 +128,6 @@ static void calls_that_make_no_sense(void **state)
     assert_refused(es_tokens_rows(law, &start, -1, x, &err), ES_E_SHAPE, "tokens.count");
     assert_refused(es_tokens_fill(law, &start, INT64_MAX, NULL, x, &err), ES_E_SHAPE,
                    "tokens.count");
-    assert_refused(es_tokens_rows(law, &start, 1, NULL, &err), ES_E_ARGUMENT, "tokens.null");
-    assert_refused(es_tokens_rows(law, NULL, 1, x, &err), ES_E_ARGUMENT, "tokens.null");
-    assert_refused(es_sampler_rows(NULL, &start, 1, x, &err), ES_E_ARGUMENT, "tokens.null");
     far.token = (UINT64_C(1) << 40) - 1;
     assert_refused(es_tokens_rows(law, &far, 2, x, &err), ES_E_RANGE, "random.address");
     far = start;

@@ -107,7 +107,7 @@ def end_of_declaration(lines, at):
             return at
 
 
-def rooms(architecture):
+def directories(architecture):
     """[(folder, [header])], from the table of docs/ARCHITECTURE.md."""
     found = []
     for folder, names in re.findall(r"^\| `(src/\w+)` \| ([^|]*) \|", architecture, re.M):
@@ -129,7 +129,7 @@ def make(source, target, index, architecture):
     target.mkdir(parents=True)
     for name, (essay, items) in parsed.items():
         (target / name.replace(".h", ".md")).write_text(render(name, essay, items, index))
-    (target / "index.md").write_text(contents(parsed, rooms(architecture), index))
+    (target / "index.md").write_text(contents(parsed, directories(architecture), index))
 
 
 def render(name, essay, items, index):
@@ -153,15 +153,15 @@ def render(name, essay, items, index):
     return "\n".join(out)
 
 
-def contents(parsed, by_room, index):
+def contents(parsed, by_directory, index):
     out = [
         "# Headers",
         "",
-        "The C library, `libesscher`: its public headers, by the [directory](../docs/ARCHITECTURE.md) that "
-        "implements them.",
+        "The C library, `libesscher`: what each public header is for, by "
+        "[the directory](../docs/ARCHITECTURE.md) that implements it.",
         "",
     ]
-    for folder, names in by_room:
+    for folder, names in by_directory:
         out += [f"**{folder}**", ""]
         for name in names:
             essay = parsed[f"{name}.h"][0]

@@ -9,8 +9,7 @@
  *                           .compute = compute, .done = keep};
  *     es_work_run(&work, exec, &err);
  *
- * compute() is called wherever a piece is done, done() on rank 0 alone, with the numbers. What the
- * other ranks need of them later is sent with es_work_share().
+ * compute() is called wherever a piece is done, done() on rank 0 alone, with the numbers.
  */
 #ifndef ESSCHER_EXECUTOR_H
 #define ESSCHER_EXECUTOR_H
@@ -30,8 +29,8 @@ typedef struct es_work {
     const int64_t *pieces; /* (count) their numbers; what rank 0 has is done */
     int64_t count;
     int64_t numbers;          /* that a piece makes */
-    bool one_thread_per_cell; /* a piece takes one thread, and several are done side by side; else
-                   all threads of a process work on one piece */
+    bool one_thread_per_cell; /* pieces run side by side, one thread each; otherwise all threads of
+                                 a process work on one piece */
     int64_t window; /* so many pieces from the first that is not done are begun at most: those that
                        come early have to wait somewhere. 0: no limit */
     void *user;
@@ -74,8 +73,8 @@ struct es_executor {
 /*! es_executor_threads : the threads of this process. */
 ES_API extern const es_executor es_executor_threads;
 
-/*! es_work_run(), es_work_share(), es_work_agree() : run(), share() and agree() of whoever that
- * is. Every rank must come by, in the same order. */
+/*! es_work_run(), es_work_agree() : run() and agree() of the executor that `exec` names. Every rank
+ *  must call them, in the same order. */
 ES_API es_status es_work_run(const es_work *work, const es_exec *exec, es_error *err);
 ES_API es_status es_work_agree(const es_exec *exec, es_status status, const char *same,
                                es_error *err);

@@ -22,6 +22,11 @@ typedef enum es_format {
     ES_FORMAT_FLAG = 6      /* yes for what is not 0, no for 0 */
 } es_format;
 
+/* A measurement and its standard error. */
+typedef struct es_measured {
+    double value, se;
+} es_measured;
+
 enum { ES_FORMAT_ROOM = 64 }; /* bytes that hold any number, with its end */
 
 /* How every number of one column is written, so that they can be compared at a glance. */

@@ -155,7 +155,7 @@ ES_API es_status es_model_open(const char *name, const es_model_opts *opts, es_m
                                es_error *err);
 ES_API void es_model_close(es_model *model); /* NULL is fine */
 
-/*! es_model_config_of(), es_model_folder(), es_model_precision() : what was opened. */
+/*! es_model_config_of() : the configuration of what was opened. */
 ES_API const es_model_config *es_model_config_of(const es_model *model);
 
 /*! es_model_check_tokenizer() : does the tokenizer go with the model of this configuration, which

@@ -69,8 +69,8 @@ typedef enum es_npy_raw {
     ES_NPY_RAW_WHOLE = 2
 } es_npy_raw;
 
-/*! es_npy_inspect() : shape and dtype of a file, with every check es_npy_load() makes before it
- *  allocates; es_npy_inspect_as() and es_npy_load_as() also take what `raw` says. Costs O(header).
+/*! es_npy_inspect_as() : shape and dtype of a file, with every check es_npy_load() makes before it
+ *  allocates; like es_npy_load_as() it also takes what `raw` says. Costs O(header).
  * Thread-safe.
  *  @return : ES_OK;
  *   ES_E_IO (file.open, file.regular, file.read): missing, unreadable, a directory, a FIFO; opening
@@ -87,8 +87,8 @@ ES_API es_status es_npy_inspect_as(const char *path, es_npy_raw raw, es_npy_info
 /*! es_npy_load() : the whole array, counted against `budget` (may be NULL). On success release it
  *  with es_array_free(); on failure *out is empty and may be freed too. O(bytes). Thread-safe.
  *  NaN and Inf are loaded as they are: who uses the numbers says whether they are welcome.
- *  @return : as es_npy_inspect(); ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO (file.changed)
- *  if the file shrinks while it is read. */
+ *  @return : as es_npy_inspect_as(); ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO
+ * (file.changed) if the file shrinks while it is read. */
 ES_API es_status es_npy_load(const char *path, es_mem_limit *budget, es_array *out, es_error *err);
 ES_API es_status es_npy_load_as(const char *path, es_npy_raw raw, es_mem_limit *budget,
                                 es_array *out, es_error *err);

@@ -82,8 +82,7 @@ typedef struct es_param {
     const char *help;          /* what it does; the default is said by itself */
     size_t field;              /* offsetof() into the struct the list belongs to */
     const char *default_value; /* the default, as one would write it; NULL: none */
-    const char
-        *default_note; /* what happens without it, in words, where that depends on the rest */
+    const char *default_note;  /* in words, where the default depends on other parameters */
     const char *unit;
     double min, max;
     bool increasing;            /* of a grid: must increase */
@@ -123,13 +122,20 @@ ES_API const char *es_nearest(const char *text, const char *const *names, int co
  *  es_study_run() does it by itself. */
 ES_API void es_answer_machine(es_answer *answer, const es_exec *exec);
 
-/* What a run takes. Work is in operations of attention, or what attention would do in the time. */
+/* What a run takes. Work is in operations of attention, or what attention would do in the time.
+ *
+ * A study states only the memory that the driver cannot know. es_study_run() adds the memory that
+ * is in use when the run is admitted (weights of a model, arrays that open() has read, the state),
+ * the cells of all stages, and thread_bytes for each thread. */
 typedef struct es_cost {
     double flops;
     double seconds; /* where that was tried; 0: as long as operations take at a share of the peak */
-    double disk_bytes; /* written along the way, in no memory */
-    double input_bytes, output_bytes, work_bytes;
-    double begin_flops; /* of flops, those before the first cell: for progress */
+    double disk_bytes;   /* written along the way, in no memory */
+    double input_bytes;  /* files that are read after open() */
+    double output_bytes; /* tables of the answer */
+    double work_bytes;   /* scratch memory that exists once */
+    double thread_bytes; /* scratch memory of one thread; es_cost_admit() counts work_bytes alone */
+    double begin_flops;  /* of flops, those before the first cell: for progress */
 } es_cost;
 
 /*! es_cost_admit() : is the memory bound within `max_memory` (0: no limit)? Then the rest of it is
@@ -145,23 +151,55 @@ ES_API es_status es_cost_tell(const es_cost *cost, const es_exec *exec, es_dtype
 
 typedef struct es_job es_job;
 
-/* A kind of cell: each holds (rows, cols) numbers. */
+/* A member of a cell's record: numbers in memory, a column each in run files. */
+typedef struct es_cell_field {
+    const char *name; /* NULL ends a list */
+    size_t offset, size;
+    bool measured; /* es_measured: the second number is NAME_se */
+} es_cell_field;
+
+#define ES_IS_MEASURED_(pointer) _Generic((pointer), double * : false, es_measured * : true)
+
+/* ES_FIELD(record, member) : a member that is a double or an es_measured; ES_FIELD_AS() gives it
+ * another name in run files. ES_FIELD_LIST() : an array of those; its columns are NAME_1, NAME_2,
+ * ... */
+#define ES_FIELD(record, member) ES_FIELD_AS(record, member, #member)
+#define ES_FIELD_AS(record, member, name_)                                                         \
+    {                                                                                              \
+        name_, offsetof(record, member), sizeof((record *)0)->member,                              \
+            ES_IS_MEASURED_(&((record *)0)->member)                                                \
+    }
+#define ES_FIELD_LIST(record, member)                                                              \
+    {                                                                                              \
+        #member, offsetof(record, member), sizeof((record *)0)->member,                            \
+            ES_IS_MEASURED_(&((record *)0)->member[0])                                             \
+    }
+
+/* The record of a stage's cells: ES_RECORD(sink_cell, sink_fields). */
+#define ES_RECORD(type, list) .record = sizeof(type), .fields = (list)
+
+/* A kind of cell. Each holds `rows` records: structs whose members are double or es_measured, all
+ * of them listed in `fields`. Where the number of columns depends on the parameters, a cell is
+ * (rows, cols) numbers with names instead. */
 typedef struct es_stage {
     const char *name;  /* in run files */
     const char *phase; /* what is going on, for progress: "drawing tokens" */
     const char *noun;  /* plural of the cells, for people: "replicates" */
-    int64_t cells, rows, cols;
-    const char *const *columns; /* (cols) names */
-    bool one_thread_per_cell;   /* a cell takes one thread, and several run side by side; else all
-                     threads work on one cell */
-    bool reports_progress;      /* a cell reports its own progress from 0 to the end once */
-    bool shared;                /* cells of later stages read these: all ranks have them */
-    double flops;               /* of a cell */
-    double (*weight)(const es_job *job,
-                     int64_t cell); /* of one among the others, where they differ
-                                       much: for progress, and for shards, who
-                                       must all find the same; not if `one_thread_per_cell` */
-    es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, double *out, es_error *err);
+    int64_t cells, rows;
+    size_t record;               /* bytes of a record, ES_RECORD(); 0: plain numbers */
+    const es_cell_field *fields; /* of a record; ends with a name that is NULL */
+    int64_t cols;                /* numbers of a row; es_job_stage() sets it for a record */
+    const char *const *columns;  /* (cols) names; likewise */
+    bool one_thread_per_cell;    /* cells run side by side, one thread each; otherwise all threads
+                                    work on one cell */
+    bool reports_progress;       /* a cell reports its own progress from 0 to the end once */
+    bool shared;                 /* cells of later stages read these: all ranks have them */
+    double flops;                /* of a cell */
+    /* Work of a cell relative to the others, where it differs much: for progress, and to divide
+     * cells among shards, which must all compute the same. Not with one_thread_per_cell. */
+    double (*weight)(const es_job *job, int64_t cell);
+    /* Computes a cell: out (rows) records, or (rows, cols) numbers. */
+    es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err);
 
     /* Or, instead of run(): `group` consecutive cells (0: 1) are computed together, the last group
      * being what is left, in `parts` (0: 1) that any rank may do. A part makes part_numbers numbers
@@ -172,8 +210,7 @@ typedef struct es_stage {
     es_status (*run_part)(es_job *job, int64_t group, int64_t part, const es_exec *exec,
                           double *state, es_error *err);
     es_status (*fold)(es_job *job, int64_t group, double *into, const double *state, es_error *err);
-    es_status (*finish)(es_job *job, int64_t group, const double *state, double *out,
-                        es_error *err);
+    es_status (*finish)(es_job *job, int64_t group, const double *state, void *out, es_error *err);
 } es_stage;
 
 /* Which common parameters a study has. */
@@ -210,6 +247,10 @@ typedef struct es_study {
  *  es_study_find() : by name; NULL if there is none. */
 ES_API const es_study *es_study_at(int64_t at);
 ES_API const es_study *es_study_find(const char *name);
+
+/*! es_claim_id_at() : the id of a claim that the study `claims` checks, for shell completion; NULL
+ *  beyond the last. */
+ES_API const char *es_claim_id_at(int64_t at);
 
 /* ---- a run of it ---- */
 

@@ -1,32 +1,40 @@
-/* table.h : the one form in which the house answers.
+/* table.h : answers: tables of typed rows, single results and findings.
  *
- * An answer is a list of tables, of results that stand alone, and of findings: sentences with their
- * numbers. Text for people, Markdown, CSV, JSON, run files, pages and figures are views of it, and
- * nobody computes from a view.
+ * Text, Markdown, LaTeX, CSV, JSON, run files, pages and figures are views of an answer. Nothing is
+ * computed from a view.
  *
- * A *column* knows everything that is said about it: its key for programs, its title and unit for
- * people, what it means, how its numbers are written, and which column is its standard error. A
- * *table spec* is a list of columns, and of the views that people are shown; CSV, JSON and run
- * files hold every column. Specs are constants and outlive every table made of them.
+ * A row is a struct. Its columns are described once, beside it: ES_COL() takes key, type and offset
+ * from the member, so a misspelt column or one of a wrong type does not compile.
  *
- *     static const es_column columns[] = {
- *         {"n", "n", "tokens", ES_FORMAT_COUNT},
- *         {"mean_error", "mean error", "", ES_FORMAT_REAL, "|m_n - m|", .error = "mean_error_se"},
+ *     typedef struct rate_row {
+ *         double scale;
+ *         es_measured rate; // value and standard error: columns "rate" and "rate_se"
+ *         const char *flag;
+ *     } rate_row;
+ *
+ *     static const es_column rate_columns[] = {
+ *         ES_COL(rate_row, scale, ES_FORMAT_SHORT, "scale", "", "factor on the scores"),
+ *         ES_COL(rate_row, rate, ES_FORMAT_REAL, "rate", "", "the error falls like n^-rate"),
+ *         ES_COL(rate_row, flag, ES_FORMAT_TEXT, "flag", ""),
  *         {0}};
- *     static const es_table_view views[] = {{"Errors", "n mean_error"}, {0}};
- *     static const es_table_spec spec = {"rows", columns, views};
+ *     static const es_table_view views[] = {{"Rates", "scale rate"}, {0}};
+ *     static const es_table_spec rates = {"fits", rate_columns, views, ES_ROW(rate_row)};
  *
- *     es_table *t = es_answer_table(answer, &spec);
- *     const int64_t row = es_table_row(t);
- *     es_table_real(t, row, "mean_error", 0.25);
- *     return es_answer_status(answer, err);
+ *     es_table *t = es_answer_table(answer, &rates);
+ *     rate_row *r = es_rows_add(t, rate_row);
+ *     if (!r)
+ *         return es_answer_status(answer, err);
+ *     r->rate = es_fit_rate(...);
  *
- * Filling cannot fail line by line: the first failure (no memory, or a key that the spec does not
- * have) is kept, everything after it is dropped, and es_answer_status() tells.
+ * Members that are never assigned are unset. A column that is unset in every row is in no view;
+ * one that is NaN is shown as missing. Tables whose columns are known only at run time (run files,
+ * other languages) are filled by key instead: es_table_real() and its neighbours.
+ *
+ * CSV, JSON and run files hold every column; a *view* is the part that people are shown. Specs are
+ * constants and outlive every table made of them.
  *
  * A dot in a key nests: "predicted.rate" is member "rate" of an object "predicted" in JSON, and
  * "rate_ci.0", "rate_ci.1" are the elements of an array. CSV and run files keep the key as it is.
- * A column that no row was given a value for is in no view.
  *
  * An answer belongs to one thread at a time.
  */
@@ -34,6 +42,7 @@
 #define ESSCHER_TABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <esscher/exec.h>
@@ -59,6 +68,33 @@ typedef enum es_standing {
 /*! es_standing_name() : "proved", "heuristic", "numerical", "cited"; "" of none. */
 ES_API const char *es_standing_name(es_standing standing);
 
+/* A list (rows = 0) or a matrix of numbers as one cell: es_table_numbers() makes one. */
+typedef struct es_numbers {
+    const double *values; /* (cols) or (rows, cols); NULL: no list */
+    int64_t rows, cols;
+} es_numbers;
+
+/* The type of a row's member. ES_COL() finds it; columns that are filled by key have none. */
+typedef enum es_type {
+    ES_TYPE_NONE = 0,
+    ES_TYPE_REAL = 1,      /* double */
+    ES_TYPE_COUNT = 2,     /* int64_t */
+    ES_TYPE_INT = 3,       /* int */
+    ES_TYPE_FLAG = 4,      /* bool, which is never unset */
+    ES_TYPE_TEXT = 5,      /* const char *, that outlives the answer: es_table_format() */
+    ES_TYPE_MEASURED = 6,  /* es_measured: a column, and its error under KEY_se */
+    ES_TYPE_NUMBERS = 7,   /* es_numbers: for JSON and CSV alone */
+    ES_TYPE_REALS = 8,     /* double *: one number for each label of es_table_each() */
+    ES_TYPE_MEASUREDS = 9, /* es_measured *: likewise, with their errors */
+    ES_TYPE_TEXTS = 10     /* const char **: likewise */
+} es_type;
+
+/* What a member holds that was never assigned: reals, counts and ints. Texts are NULL. */
+ES_API double es_unset_real(void);
+ES_API bool es_is_unset(double value);
+#define ES_UNSET_COUNT INT64_MIN
+#define ES_UNSET_INT   INT32_MIN
+
 typedef struct es_column {
     const char *key;        /* for programs; NULL ends a list */
     const char *title;      /* for people */
@@ -66,11 +102,55 @@ typedef struct es_column {
     es_format format;       /* text is text; counts are whole numbers in JSON */
     const char *definition; /* for the foot of a table; NULL: the title says it all */
     const char *error;      /* key of the standard error, a column by itself that need not be in
-                               the list; NULL: none */
+                               the list; NULL: none, or KEY_se of a measured member */
     bool each;              /* one column for each label given to es_table_each() */
     bool array;             /* a cell is a list or a matrix of numbers: for JSON and CSV alone */
-    es_standing standing;   /* of what theory says; every view but CSV tells it */
+    es_standing standing;   /* of what theory says; every view but CSV shows it */
+    es_type type;           /* of the member; ES_TYPE_NONE: filled by key */
+    size_t offset;          /* of the member in its row */
+    int64_t inline_count;   /* of a member that is an array with one element for each label: its
+                               length; 0: a pointer, which es_rows_add() sets */
 } es_column;
+
+#define ES_TYPE_OF_(pointer)                                                                       \
+    _Generic((pointer), double *                                                                   \
+             : ES_TYPE_REAL, int64_t *                                                             \
+             : ES_TYPE_COUNT, int *                                                                \
+             : ES_TYPE_INT, bool *                                                                 \
+             : ES_TYPE_FLAG, const char **                                                         \
+             : ES_TYPE_TEXT, es_measured *                                                         \
+             : ES_TYPE_MEASURED, es_numbers *                                                      \
+             : ES_TYPE_NUMBERS, double **                                                          \
+             : ES_TYPE_REALS, es_measured **                                                       \
+             : ES_TYPE_MEASUREDS, const char ***                                                   \
+             : ES_TYPE_TEXTS)
+#define ES_IS_EACH_(pointer)                                                                       \
+    _Generic((pointer), double **                                                                  \
+             : true, es_measured **                                                                \
+             : true, const char ***                                                                \
+             : true, default                                                                       \
+             : false)
+#define ES_IS_ARRAY_(pointer) _Generic((pointer), es_numbers * : true, default : false)
+
+/* ES_COL(row type, member, format, title, unit, definition, .standing = ...) : a column whose key
+ * is the member's name, nested members with their dots. What follows the unit may be left out.
+ * ES_COL_KEY() : the same under another key. ES_COL_LIST() : a member that is an array of double,
+ * es_measured or const char *, one element for each label of es_table_each(). */
+#define ES_COL(row, member, format_, title_, unit_, ...)                                           \
+    ES_COL_KEY(row, member, #member, format_, title_, unit_, __VA_ARGS__)
+#define ES_COL_KEY(row, member, key_, format_, title_, unit_, ...)                                 \
+    {                                                                                              \
+        .type = ES_TYPE_OF_(&((row *)0)->member), .offset = offsetof(row, member),                 \
+        .each = ES_IS_EACH_(&((row *)0)->member), .array = ES_IS_ARRAY_(&((row *)0)->member),      \
+        .key = key_, .title = title_, .unit = unit_, .format = format_, __VA_ARGS__                \
+    }
+#define ES_COL_LIST(row, member, format_, title_, unit_, ...)                                      \
+    {                                                                                              \
+        .type = ES_TYPE_OF_(&((row *)0)->member[0]), .offset = offsetof(row, member),              \
+        .each = true,                                                                              \
+        .inline_count = (int64_t)(sizeof((row *)0)->member / sizeof((row *)0)->member[0]),         \
+        .key = #member, .title = title_, .unit = unit_, .format = format_, __VA_ARGS__             \
+    }
 
 /* What people are shown of a table at a time. */
 typedef struct es_table_view {
@@ -85,6 +165,7 @@ typedef struct es_table_spec {
     const char *key;            /* name of the table; rows are the array of that name in JSON */
     const es_column *columns;   /* ends with a key that is NULL */
     const es_table_view *views; /* ends with a title that is NULL; NULL: no view for people */
+    size_t row;                 /* bytes of a row's struct, ES_ROW(); 0: rows are filled by key */
     bool record;                /* one row at most: an object in JSON, a list for people */
     /* Rows also stand in JSON inside those rows of table `inside` that agree with them in the
      * columns `link` (keys with a space between them; NULL: in all), as an array `nested`. */
@@ -94,6 +175,9 @@ typedef struct es_table_spec {
      * others say what was found there. NULL: the number of the row tells. */
     const char *keys;
 } es_table_spec;
+
+/* The struct that rows of a table are, in its spec. */
+#define ES_ROW(type) .row = sizeof(type)
 
 typedef struct es_table es_table;
 typedef struct es_answer es_answer;
@@ -156,16 +240,40 @@ ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed)
 ES_API void es_answer_fail_check(es_answer *answer);
 ES_API bool es_answer_check_failed(const es_answer *answer);
 
-/* ---- filling a table ---- */
+/* ---- filling a table of typed rows ---- */
+
+/*! es_rows_add() : adds a row of the given type to a table whose spec has that row, and returns it
+ *  with all members unset and those that no column describes zero. The pointer is valid until the
+ *  next row is added. NULL after a failure, which es_answer_status() reports: no memory, or a type
+ *  that is not the table's. */
+#define es_rows_add(table, type) ((type *)es_table_add_row((table), sizeof(type)))
+ES_API void *es_table_add_row(es_table *table, size_t size);
+
+/*! es_rows() : the rows of a table, an array of es_table_rows() structs; valid like the last of
+ *  them. */
+#define es_rows(table, type) ((type *)es_table_row_array((table), sizeof(type)))
+ES_API void *es_table_row_array(const es_table *table, size_t size);
+
+/*! es_table_format() : a formatted text that lives as long as the answer; "" after a failure.
+ *  es_table_numbers() : a copy of a list of `cols` numbers (rows = 0) or a matrix (rows, cols) that
+ *  lives as long as the answer. NaN is null. */
+ES_API const char *es_table_format(es_table *table, const char *fmt, ...) ES_PRINTF(2, 3);
+ES_API es_numbers es_table_numbers(es_table *table, const double *values, int64_t rows,
+                                   int64_t cols);
+
+/* ---- filling a table by key ---- */
 
 /*! es_table_row() : one more row, empty. @return : its number. */
 ES_API int64_t es_table_row(es_table *table);
 
-/*! es_table_real(), ... : the value of a column in a row. A NULL text is no text: the cell stays
- *  empty, and JSON has no such member. */
+/*! es_table_real(), ... : sets the value of a column in a row, of typed rows too. A NULL text is no
+ *  text: the cell stays empty, and JSON has no such member. A key that the spec does not have is a
+ *  failure, which es_answer_status() reports. */
 ES_API void es_table_real(es_table *table, int64_t row, const char *key, double value);
 ES_API void es_table_count(es_table *table, int64_t row, const char *key, int64_t value);
 ES_API void es_table_text(es_table *table, int64_t row, const char *key, const char *text);
+
+/* ---- both ---- */
 
 /*! es_table_each() : the columns that a spec's column with `each` stands for, one for each label.
  *  Call it once per key, before the first row; the errors of the columns come with them. Their keys
@@ -188,18 +296,27 @@ typedef struct es_table_column {
     const char *title;     /* with its label */
     const es_column *spec; /* of a standard error: that of the column it belongs to */
     es_format format;
-    bool is_error;            /* of the column before it */
-    const double *reals;      /* (rows), NULL of a text */
-    const char *const *texts; /* (rows), some may be NULL; NULL of a number */
+    bool is_error;         /* of the column before it */
+    const char *error;     /* key of the column that is its standard error; NULL: it has none */
+    const es_table *table; /* for es_column_real() and es_column_text() */
+    int64_t at;
 } es_table_column;
 
+/*! es_column_real() : the number in a row; NaN where it is unset, or the column holds texts.
+ *  es_column_text() : the text in a row; NULL where there is none, or the column holds numbers. */
+ES_API double es_column_real(const es_table_column *column, int64_t row);
+ES_API const char *es_column_text(const es_table_column *column, int64_t row);
+
+/*! es_column_reals() : all numbers of a column into out (rows). */
+ES_API void es_column_reals(const es_table_column *column, double *out);
+
 /*! es_table_column_at() : column `at` among those that were given a value. @return : false beyond
- *  the last. es_table_find() : the column of a key. @return : false if there is none. */
+ *  the last. */
 ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
 
 /*! es_table_get() : a number; NaN if the row has none. es_table_get_text() : a text; "" likewise. A
  *  key that the table does not have is a mistake of the program: it is kept like one that is
- * filled, and es_answer_status() tells. Ask es_table_find() whether there is a column. */
+ * filled, and es_answer_status() tells. */
 ES_API double es_table_get(const es_table *table, int64_t row, const char *key);
 ES_API const char *es_table_get_text(const es_table *table, int64_t row, const char *key);
 

@@ -37,8 +37,7 @@ ES_API const char *es_dtype_name(es_dtype dtype);
 ES_API es_view es_view_f32(const float *data, int64_t rows, int64_t cols);
 ES_API es_view es_view_f64(const double *data, int64_t rows, int64_t cols);
 
-/*! es_view_get(), es_view_set() : one element, converted to or from double; data may be unaligned.
- */
+/*! es_view_get() : one element, converted to double; data may be unaligned. */
 ES_API double es_view_get(const es_view *v, int64_t row, int64_t col);
 
 /* ---- a number with a bound on its error ---- */

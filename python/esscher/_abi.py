@@ -94,6 +94,7 @@ class Column(c.Structure):
     _fields_ = [
         ("key", Text), ("title", Text), ("unit", Text), ("format", c.c_int), ("definition", Text),
         ("error", Text), ("each", c.c_bool), ("array", c.c_bool), ("standing", c.c_int),
+        ("type", c.c_int), ("offset", c.c_size_t), ("inline_count", I64),
     ]  # fmt: skip
 
 
@@ -104,7 +105,7 @@ class TableView(c.Structure):
 class TableSpec(c.Structure):
     _fields_ = [
         ("key", Text), ("columns", c.POINTER(Column)), ("views", c.POINTER(TableView)),
-        ("record", c.c_bool), ("inside", Text), ("link", Text), ("nested", Text),
+        ("row", c.c_size_t), ("record", c.c_bool), ("inside", Text), ("link", Text), ("nested", Text),
         ("only_inside", c.c_bool), ("keys", Text),
     ]  # fmt: skip
 
@@ -112,8 +113,8 @@ class TableSpec(c.Structure):
 class TableColumn(c.Structure):
     _fields_ = [
         ("key", Text), ("name", Text), ("title", Text), ("spec", c.POINTER(Column)),
-        ("format", c.c_int), ("is_error", c.c_bool), ("reals", c.POINTER(c.c_double)),
-        ("texts", c.POINTER(Text)),
+        ("format", c.c_int), ("is_error", c.c_bool), ("error", Text), ("table", Pointer),
+        ("at", I64),
     ]  # fmt: skip
 
 
@@ -177,8 +178,8 @@ class RunAbout(c.Structure):
 
 class RunColumn(c.Structure):
     _fields_ = [
-        ("name", Text), ("kind", c.c_int), ("reals", c.POINTER(c.c_double)),
-        ("texts", c.POINTER(Text)),
+        ("name", Text), ("kind", c.c_int), ("error", Text), ("table", Pointer),
+        ("at", I64),
     ]  # fmt: skip
 
 
@@ -301,6 +302,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_table_show": (None, [Pointer, c.POINTER(Text)]),
     "es_table_text": (None, [Pointer, I64, Text, Text]),
     "es_table_column_at": (c.c_bool, [Pointer, I64, c.POINTER(TableColumn)]),
+    "es_column_text": (Text, [c.POINTER(TableColumn), I64]),
+    "es_column_reals": (None, [c.POINTER(TableColumn), Pointer]),
     "es_standing_name": (Text, [c.c_int]),
     "es_format_name": (Text, [c.c_int]),
     "es_format_choose": (FormatForm, [c.c_int, Pointer, Pointer, I64]),

@@ -19,7 +19,7 @@ from .errors import check
 _FORMS = {"text": 0, "markdown": 1, "csv": 2, "json": 3, "latex": 4}
 
 # es_format
-COUNT, FLAG = 1, 6
+TEXT, COUNT, FLAG = 0, 1, 6
 
 # Members of an answer's JSON that are no results.
 _RESERVED = ("schema", "command", "version", "seed", "provenance", "standing", "findings")
@@ -155,16 +155,13 @@ def _column_info(column: _abi.TableColumn, spec: _abi.TableSpec) -> ColumnInfo:
     own = column.spec.contents
     _, shown, everything = _shown_keys(spec)
     key, own_key = _abi.decoded(column.key), _abi.decoded(own.key)
-    error = None
-    if own.error and not column.is_error:
-        error = _abi.decoded(own.error) + key[len(own_key) :]
     return ColumnInfo(
         key=key,
         title=_abi.decoded(column.title),
         unit=_abi.decoded(own.unit),
         format=_abi.decoded(lib.es_format_name(column.format)),
         definition="one standard error" if column.is_error else _abi.decoded(own.definition),
-        error=error,
+        error=_abi.decoded(column.error) if column.error else None,
         standing="" if column.is_error else _abi.decoded(lib.es_standing_name(own.standing)),
         is_error=column.is_error,
         shown=not column.is_error and (everything or own_key in shown),
@@ -182,7 +179,7 @@ def _read_table(handle: int) -> Table:
     while lib.es_table_column_at(handle, at, ctypes.byref(column)):
         info = _column_info(column, spec)
         about.append(info)
-        columns[info.key] = read_column(column.reals, column.texts, rows, column.format)
+        columns[info.key] = _read_column(column, rows)
         at += 1
     return Table(_abi.decoded(spec.key), columns, about, _shown_keys(spec)[0], _list_columns(spec))
 
@@ -209,13 +206,14 @@ def _list_columns(spec: _abi.TableSpec) -> List[ColumnInfo]:
     return found
 
 
-def read_column(reals: Any, texts: Any, rows: int, form: int) -> "np.ndarray[Any, Any]":
-    """A column of the library's as an array of its own."""
-    if texts:
-        return objects([_abi.decoded(texts[i]) for i in range(rows)])
-    if not rows:
-        return np.empty(0)
-    return numbers(np.ctypeslib.as_array(reals, (rows,)).copy(), form)
+def _read_column(column: _abi.TableColumn, rows: int) -> "np.ndarray[Any, Any]":
+    """Return the cells of one of the library's columns as a new array."""
+    if column.format == TEXT:
+        cell = lib.es_column_text
+        return objects([_abi.decoded(cell(ctypes.byref(column), i)) for i in range(rows)])
+    reals = np.empty(rows)
+    lib.es_column_reals(ctypes.byref(column), reals.ctypes.data)
+    return numbers(reals, column.format)
 
 
 class Result:

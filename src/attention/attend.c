@@ -130,14 +130,10 @@ static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
     const es_problem *p = j->p;
     const es_attend_plan *plan = j->plan;
     const bool split = plan->segments > 1 || plan->few;
-    void *memory;
-    ES_TRY(es_mem_array(p->budget, plan->threads, 1, sizeof *j->blocks, "blocks", &memory, err));
-    j->blocks = memory;
-    ES_TRY(es_mem_array(p->budget, plan->threads, 1, sizeof *j->scratch, "scratch", &memory, err));
-    j->scratch = memory;
+    ES_TRY(ES_MEM_NEW(p->budget, j->blocks, plan->threads, "blocks", err));
+    ES_TRY(ES_MEM_NEW(p->budget, j->scratch, plan->threads, "scratch", err));
     j->n_states = split ? plan->segments : plan->threads;
-    ES_TRY(es_mem_array(p->budget, j->n_states, 1, sizeof *j->states, "states", &memory, err));
-    j->states = memory;
+    ES_TRY(ES_MEM_NEW(p->budget, j->states, j->n_states, "states", err));
     for (int t = 0; t < plan->threads; t++) {
         if (!plan->few)
             ES_TRY(es_block_new(&j->blocks[t], p, kernels, plan->block, plan->tile,
@@ -149,8 +145,7 @@ static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
     if (!j->out->moments)
         return ES_OK;
     const int64_t sets = plan->chunks * p->n_prefixes * p->n_scales;
-    ES_TRY(es_mem_array(p->budget, sets, 1, sizeof *j->moments, "moments", &memory, err));
-    j->moments = memory;
+    ES_TRY(ES_MEM_NEW(p->budget, j->moments, sets, "moments", err));
     for (int64_t i = 0; i < sets; i++)
         ES_TRY(es_moments_new(p->dv, p->budget, &j->moments[i], err));
     return ES_OK;
@@ -222,11 +217,10 @@ void es_attend_out_blank(const es_problem *p, const es_attend_out *out)
 static es_status choose_centre(es_problem *p, es_error *err)
 {
     const int64_t rows = p->n < 1024 ? p->n : 1024;
-    void *memory;
     if (!p->spread)
         return ES_OK;
-    ES_TRY(es_mem_array(p->budget, p->dv, 1, sizeof(double), "a centre", &memory, err));
-    double *centre = memory;
+    double *centre;
+    ES_TRY(ES_MEM_NEW(p->budget, centre, p->dv, "a centre", err));
     for (int64_t c = 0; c < p->dv; c++) {
         double sum = 0.0;
         for (int64_t j = 0; j < rows; j++)

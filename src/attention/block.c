@@ -93,14 +93,12 @@ es_status es_block_new(es_block *b, const es_problem *p, const es_kernels *kerne
     block_buffer list[BUFFERS];
     list_buffers(p, kernels, queries, tile, list);
     for (int i = 0; i < BUFFERS; i++) {
-        void *memory;
         const es_status status = es_mem_array(p->budget, list[i].count, 1, list[i].element,
-                                              "a block of queries", &memory, err);
+                                              "a block of queries", (char *)b + list[i].field, err);
         if (status != ES_OK) {
             es_block_free(b);
             return status;
         }
-        memcpy((char *)b + list[i].field, &memory, sizeof memory);
     }
     return ES_OK;
 }

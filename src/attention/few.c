@@ -118,10 +118,8 @@ static es_status few_new(few *f, const es_problem *p, const es_kernels *kernels,
     few_buffer list[BUFFERS];
     list_buffers(p, kernels, list);
     for (int i = 0; i < BUFFERS; i++) {
-        void *memory;
-        ES_TRY(es_mem_array(p->budget, list[i].count, 1, list[i].element, "a few queries", &memory,
-                            err));
-        memcpy((char *)f + list[i].field, &memory, sizeof memory);
+        ES_TRY(es_mem_array(p->budget, list[i].count, 1, list[i].element, "a few queries",
+                            (char *)f + list[i].field, err));
     }
     es_pack(p->q, 1, p->largest_scale * ES_LOG2_E, kernels->dtype, f->queries);
     return ES_OK;
@@ -316,8 +314,8 @@ static es_status meet(job *j, const es_kernels *kernels, bool plain, es_error *e
 es_status es_few_attend(const es_problem *p, const es_attend_plan *plan, const es_kernels *kernels,
                         bool plain, int64_t index_base, es_partial *states, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_array(p->budget, plan->threads, 1, sizeof(few), "threads", &memory, err));
+    few *memory;
+    ES_TRY(ES_MEM_NEW(p->budget, memory, plan->threads, "threads", err));
     job j = {.p = p, .plan = plan, .threads = memory, .states = states, .index_base = index_base};
     const es_status status = meet(&j, kernels, plain, err);
     for (int t = 0; t < plan->threads; t++)

@@ -88,14 +88,12 @@ es_status es_partial_init(es_partial *partial, const es_problem *p, int64_t quer
                   {&partial->best_index, 1, sizeof(int64_t)},
                   {&partial->kept_scores, p->kept, sizeof(double)}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        void *memory;
         const es_status status = es_mem_array(p->budget, arrays[i].each, queries, arrays[i].element,
-                                              "partial attention states", &memory, err);
+                                              "partial attention states", arrays[i].to, err);
         if (status != ES_OK) {
             es_partial_clear(partial);
             return status;
         }
-        memcpy(arrays[i].to, &memory, sizeof memory);
     }
     es_partial_forget(partial);
     return ES_OK;
@@ -188,12 +186,10 @@ void es_partial_join(es_partial *into, int64_t row, const es_partial *from, int6
 es_status es_emit_scratch_new(es_emit_scratch *scratch, const es_problem *p, int64_t queries,
                               es_error *err)
 {
-    void *rows = NULL, *sorted = NULL;
-    es_status status =
-        es_mem_array(p->budget, queries, p->dv, sizeof(double), "outputs of a block", &rows, err);
+    double *rows = NULL, *sorted = NULL;
+    es_status status = ES_MEM_NEW_2D(p->budget, rows, queries, p->dv, "outputs of a block", err);
     if (status == ES_OK)
-        status =
-            es_mem_array(p->budget, p->kept, 1, sizeof(double), "largest scores", &sorted, err);
+        status = ES_MEM_NEW(p->budget, sorted, p->kept, "largest scores", err);
     *scratch = (es_emit_scratch){.rows = rows, .sorted = sorted};
     if (status != ES_OK)
         es_emit_scratch_free(scratch, p->budget);

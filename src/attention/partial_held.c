@@ -41,14 +41,14 @@ static es_status check_mask(int64_t m, const es_mask *mask, es_error *err)
 static es_status copy_mask(es_partial *partial, const es_mask *mask, const es_problem *p,
                            es_error *err)
 {
-    void *memory;
+    int64_t *memory;
     if (!mask)
         return ES_OK;
     partial->mask = *mask;
     if (!mask->positions)
         return ES_OK;
     partial->mask.positions = NULL;
-    ES_TRY(es_mem_array(p->budget, p->m, 1, sizeof(int64_t), "places of queries", &memory, err));
+    ES_TRY(ES_MEM_NEW(p->budget, memory, p->m, "places of queries", err));
     memcpy(memory, mask->positions, (size_t)p->m * sizeof(int64_t));
     partial->mask.positions = partial->own_positions = memory;
     return ES_OK;
@@ -68,14 +68,15 @@ es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_p
     es_problem p; /* keys, their dimension and what a mask says of them come later */
     ES_TRY(es_problem_shape(&p, m, 1, 1, dv, &unmasked, err));
     ES_TRY(check_mask(m, opts->mask, err));
-    void *memory, *scales = NULL, *top_k = NULL;
-    ES_TRY(es_mem_new(p.budget, sizeof(es_partial), "a partial state", &memory, err));
-    es_partial *partial = memory;
+    int64_t *top_k = NULL;
+    double *scales = NULL;
+    es_partial *partial;
+    ES_TRY(ES_MEM_NEW(p.budget, partial, 1, "a partial state", err));
     es_status status = es_partial_init(partial, &p, m, err);
     if (status == ES_OK)
-        status = es_mem_array(p.budget, p.n_scales, 1, sizeof(double), "scales", &scales, err);
+        status = ES_MEM_NEW(p.budget, scales, p.n_scales, "scales", err);
     if (status == ES_OK)
-        status = es_mem_array(p.budget, p.n_top_k, 1, sizeof(int64_t), "top-k sizes", &top_k, err);
+        status = ES_MEM_NEW(p.budget, top_k, p.n_top_k, "top-k sizes", err);
     if (status == ES_OK)
         status = copy_mask(partial, opts->mask, &p, err);
     partial->exec = opts->exec ? *opts->exec : (es_exec){0};
@@ -129,9 +130,7 @@ static es_status meet_block(void *job_, int64_t block, int thread, es_error *err
 
 static es_status meet_keys(job *j, const es_kernels *kernels, int threads, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_array(j->p->budget, threads, 1, sizeof *j->blocks, "blocks", &memory, err));
-    j->blocks = memory;
+    ES_TRY(ES_MEM_NEW(j->p->budget, j->blocks, threads, "blocks", err));
     for (int t = 0; t < threads; t++)
         ES_TRY(
             es_block_new(&j->blocks[t], j->p, kernels, j->plan->block, j->plan->tile, false, err));
@@ -148,9 +147,7 @@ static es_status meet_few(job *j, const es_kernels *kernels, es_error *err)
 
 static es_status states_new(job *j, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_array(j->p->budget, j->n_states, 1, sizeof *j->states, "states", &memory, err));
-    j->states = memory;
+    ES_TRY(ES_MEM_NEW(j->p->budget, j->states, j->n_states, "states", err));
     for (int64_t i = 0; i < j->n_states; i++)
         ES_TRY(es_partial_init(&j->states[i], j->p, j->plan->block, err));
     return ES_OK;

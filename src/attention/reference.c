@@ -183,11 +183,9 @@ es_status es_attend_reference(const es_view *q, const es_view *k, const es_view 
     exact.precision = ES_F64;
     es_problem p;
     ES_TRY(es_problem_data(&p, q, k, v, &exact, err));
-    void *memory;
     ES_TRY(es_problem_wants(&p, out, err));
-    ES_TRY(es_mem_array(p.budget, 4 * p.n + 2 * p.d + p.dv, 1, sizeof(double), "the reference",
-                        &memory, err));
-    double *x = memory;
+    double *x;
+    ES_TRY(ES_MEM_NEW(p.budget, x, 4 * p.n + 2 * p.d + p.dv, "the reference", err));
     const workspace w = {.q = x,
                          .k = x + p.d,
                          .dots = x + 2 * p.d,
@@ -196,7 +194,7 @@ es_status es_attend_reference(const es_view *q, const es_view *k, const es_view 
                          .masked = x + 2 * p.d + 3 * p.n,
                          .y = x + 2 * p.d + 4 * p.n};
     const es_status status = reference(&p, &w, out, err);
-    es_mem_free(p.budget, memory);
+    es_mem_free(p.budget, x);
     if (status != ES_OK && out->moments)
         for (int64_t i = 0; i < p.n_scales * p.n_prefixes; i++)
             es_moments_free(&out->moments[i]);

@@ -54,8 +54,7 @@ static es_status run_threads(const es_executor *self, const es_work *work, const
     t.one.executor = NULL;
     const int threads = work->one_thread_per_cell ? es_parallel_threads(exec, work->count) : 1;
     if (!work->room)
-        ES_TRY(es_mem_array(exec->budget, threads, work->numbers, sizeof *t.scratch, "numbers",
-                            (void **)&t.scratch, err));
+        ES_TRY(ES_MEM_NEW_2D(exec->budget, t.scratch, threads, work->numbers, "numbers", err));
     const es_status status = do_all(&t, exec, err);
     pthread_mutex_destroy(&t.lock);
     es_mem_free(exec->budget, t.scratch);

@@ -7,6 +7,8 @@
 /*! es_executor_of() : who works for `exec` (NULL: threads). */
 const es_executor *es_executor_of(const es_exec *exec);
 
+/*! es_work_share() : share() of the executor that `exec` names. Every rank must call it, in the
+ * same order as the other functions of its kind. */
 es_status es_work_share(const es_exec *exec, void *bytes, size_t size, es_error *err);
 
 #endif

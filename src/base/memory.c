@@ -1,4 +1,4 @@
-/* memory.c : the budget, blocks that are counted against it, arenas made of them. */
+/* memory.c : the memory limit, blocks charged to it, arenas made of blocks. */
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -35,12 +35,15 @@ void es_mem_limit_release(es_mem_limit *budget, size_t size)
         __atomic_fetch_sub(&budget->used, size, __ATOMIC_RELAXED);
 }
 
-/* The size of a block sits in the cache line before it, so that freeing needs no bookkeeping
- * elsewhere. */
-es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void **out, es_error *err)
+/* Stores `memory` in the pointer at `out`, whatever its type. memcpy() instead of an assignment
+ * through void **, because a double * may not be written as a void *. */
+static void set_pointer(void *out, void *memory) { memcpy(out, &memory, sizeof memory); }
+
+/* Stores the size of a block in the cache line before it, so that es_mem_free() can release it. */
+es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void *out, es_error *err)
 {
     size_t total;
-    *out = NULL;
+    set_pointer(out, NULL);
     if (!es_add_size(size, 2 * ES_ALIGN - 1, &total))
         return es_fail(err, ES_E_OVERFLOW, "memory.size", "ask for less", "%s: %zu bytes overflow",
                        what, size);
@@ -54,36 +57,46 @@ es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void *
     }
     memset(block, 0, total);
     memcpy(block, &total, sizeof total);
-    *out = block + ES_ALIGN;
+    set_pointer(out, block + ES_ALIGN);
     return ES_OK;
 }
 
-es_status es_mem_array(es_mem_limit *budget, int64_t count_a, int64_t count_b, size_t element,
-                       const char *what, void **out, es_error *err)
+es_status es_mem_array(es_mem_limit *budget, int64_t rows, int64_t cols, size_t element,
+                       const char *what, void *out, es_error *err)
 {
     size_t size;
-    *out = NULL;
-    if (!es_size_of_array(count_a, count_b, 1, element, &size))
+    set_pointer(out, NULL);
+    if (!es_size_of_array(rows, cols, 1, element, &size))
         return es_fail(err, ES_E_OVERFLOW, "memory.size", "ask for less",
-                       "%s: %lld x %lld elements of %zu bytes overflow", what, (long long)count_a,
-                       (long long)count_b, element);
+                       "%s: %lld x %lld elements of %zu bytes overflow", what, (long long)rows,
+                       (long long)cols, element);
     return es_mem_new(budget, size, what, out, err);
 }
 
-es_status es_mem_grow(es_mem_limit *budget, void **array, int64_t *room, int64_t needed,
+es_status es_mem_text(es_mem_limit *budget, const char *text, const char *what, char **out,
+                      es_error *err)
+{
+    const size_t size = strlen(text) + 1;
+    ES_TRY(es_mem_new(budget, size, what, out, err));
+    memcpy(*out, text, size);
+    return ES_OK;
+}
+
+es_status es_mem_grow(es_mem_limit *budget, void *array, int64_t *room, int64_t needed,
                       size_t element, const char *what, es_error *err)
 {
     int64_t larger = *room ? *room : 128;
-    void *memory;
+    void *memory, *old;
     if (needed <= *room)
         return ES_OK;
     while (larger < needed)
         larger = larger <= INT64_MAX / 2 ? 2 * larger : needed;
     ES_TRY(es_mem_array(budget, larger, 1, element, what, &memory, err));
+    memcpy(&old, array, sizeof old);
     if (*room)
-        memcpy(memory, *array, (size_t)*room * element);
-    es_mem_free(budget, *array);
-    *array = memory;
+        memcpy(memory, old, (size_t)*room * element);
+    es_mem_free(budget, old);
+    set_pointer(array, memory);
     *room = larger;
     return ES_OK;
 }
@@ -101,8 +114,9 @@ void es_mem_free(es_mem_limit *budget, void *memory)
 
 /* ---- arenas ---- */
 
-/* A chunk serves many small pieces; a piece that is larger gets one of its own. */
-enum { CHUNK = 16384 };
+/* Small allocations share chunks, whose size doubles from the first to the largest; a larger
+ * allocation gets its own chunk. An arena for a few numbers therefore stays small. */
+enum { FIRST_CHUNK = 1024, LARGEST_CHUNK = 16384 };
 
 typedef struct es_arena_chunk {
     struct es_arena_chunk *next;
@@ -110,36 +124,37 @@ typedef struct es_arena_chunk {
 } es_arena_chunk;
 
 enum { HEADER = ES_ALIGN };
-_Static_assert(sizeof(es_arena_chunk) <= HEADER, "pieces start on a line of their own");
+_Static_assert(sizeof(es_arena_chunk) <= HEADER, "memory after the header is aligned");
 
-es_status es_arena_array(es_arena *arena, int64_t count_a, int64_t count_b, size_t element,
-                         const char *what, void **out, es_error *err)
+es_status es_arena_array(es_arena *arena, int64_t rows, int64_t cols, size_t element,
+                         const char *what, void *out, es_error *err)
 {
     size_t size;
-    *out = NULL;
-    if (!es_size_of_array(count_a, count_b, 1, element, &size) || size > SIZE_MAX / 2)
+    set_pointer(out, NULL);
+    if (!es_size_of_array(rows, cols, 1, element, &size) || size > SIZE_MAX / 2)
         return es_fail(err, ES_E_OVERFLOW, "memory.size", "ask for less",
                        "the size of %s does not fit any machine", what);
     size = (size + ES_ALIGN - 1) / ES_ALIGN * ES_ALIGN;
     if (!arena->chunks || size > arena->left) {
-        void *memory;
-        const size_t room = size > CHUNK ? size : CHUNK;
-        ES_TRY(es_mem_new(arena->budget, HEADER + room, what, &memory, err));
-        es_arena_chunk *chunk = memory;
+        es_arena_chunk *chunk;
+        const size_t twice = arena->chunks ? 2 * arena->chunks->size : FIRST_CHUNK;
+        const size_t next = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
+        const size_t room = size > next ? size : next;
+        ES_TRY(es_mem_new(arena->budget, HEADER + room, what, &chunk, err));
         *chunk = (es_arena_chunk){.next = arena->chunks, .size = room};
         arena->chunks = chunk;
         arena->left = room;
     }
-    *out = (char *)arena->chunks + HEADER + (arena->chunks->size - arena->left);
+    set_pointer(out, (char *)arena->chunks + HEADER + (arena->chunks->size - arena->left));
     arena->left -= size;
     return ES_OK;
 }
 
 char *es_arena_text(es_arena *arena, const char *text)
 {
-    void *copy;
+    char *copy;
     const size_t size = strlen(text) + 1;
-    if (es_arena_array(arena, (int64_t)size, 1, 1, "a text", &copy, NULL) != ES_OK)
+    if (ES_ARENA_NEW(arena, copy, (int64_t)size, "a text", NULL) != ES_OK)
         return NULL;
     return memcpy(copy, text, size);
 }

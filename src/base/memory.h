@@ -1,5 +1,4 @@
-/* memory.h : aligned memory, counted against the caller's budget; arenas, for many small pieces
- * with one end. */
+/* memory.h : aligned memory, charged to the caller's memory limit; arenas. */
 #ifndef ES_BASE_MEMORY_H
 #define ES_BASE_MEMORY_H
 
@@ -7,27 +6,50 @@
 
 enum { ES_ALIGN = 64 }; /* one cache line, one AVX-512 register */
 
-/*! es_mem_new() : `size` zeroed bytes aligned to ES_ALIGN, charged to `budget` (may be NULL).
- *  On success *out is never NULL, even for size 0; release it with es_mem_free() and the same
- * budget.
- *  @return : ES_OK; ES_E_LIMIT if the budget would be exceeded; ES_E_MEMORY if the system refuses.
- * Then *out is NULL. `what` names the thing in the message. Thread-safe. */
-es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void **out,
-                     es_error *err);
+/* Callers allocate with the macros ES_MEM_NEW, ES_ARENA_NEW and ES_JOB_NEW (driver/job.h). The type
+ * comes from the pointer, so neither a cast nor a `void *` variable is necessary:
+ *
+ *     double *mean, *cov;
+ *     ES_TRY(ES_ARENA_NEW(&arena, mean, d, "means", err));
+ *     ES_TRY(ES_ARENA_NEW_2D(&arena, cov, d, d, "a covariance", err));
+ *
+ * `ptr` is any pointer that can be assigned to, of a complete type; it is evaluated once. After a
+ * failure it is NULL. `what` names the memory in the message: "2.1 MiB for a covariance". */
 
-/*! es_mem_array() : the same for count_a*count_b elements, with the product checked
- * (ES_E_OVERFLOW). */
-es_status es_mem_array(es_mem_limit *budget, int64_t count_a, int64_t count_b, size_t element,
-                       const char *what, void **out, es_error *err);
+/*! ES_MEM_NEW() : allocates `count` zeroed elements aligned to ES_ALIGN and charges them to
+ *  `budget` (may be NULL). On success the pointer is not NULL, even for a count of 0. Release it
+ *  with es_mem_free() and the same budget.
+ *  @return : ES_OK; ES_E_OVERFLOW if the size does not fit size_t; ES_E_LIMIT if the budget would
+ *  be exceeded; ES_E_MEMORY if the system refuses. Thread-safe. */
+#define ES_MEM_NEW(budget, ptr, count, what, err) ES_MEM_NEW_2D(budget, ptr, count, 1, what, err)
 
-/*! es_mem_grow() : at least `needed` elements of room in *array, whose contents stay; nothing is
- * done where *room has them already. Room doubles, so that appending n elements copies O(n) of
- * them. Begin with NULL and 0. @return : as es_mem_array(); after a failure *array and *room are as
- * they were. */
-es_status es_mem_grow(es_mem_limit *budget, void **array, int64_t *room, int64_t needed,
+/*! ES_MEM_NEW_2D() : the same for rows * cols elements; the product is checked. */
+#define ES_MEM_NEW_2D(budget, ptr, rows, cols, what, err)                                          \
+    es_mem_array((budget), (rows), (cols), sizeof *(ptr), (what), &(ptr), (err))
+
+/*! ES_MEM_BYTES() : the same for `size` bytes, a size_t: texts, files, a struct with its tail. */
+#define ES_MEM_BYTES(budget, ptr, size, what, err)                                                 \
+    es_mem_new((budget), (size), (what), &(ptr), (err))
+
+/*! es_mem_text() : allocates a copy of `text`; `what` as above. @return : as ES_MEM_NEW(). */
+es_status es_mem_text(es_mem_limit *budget, const char *text, const char *what, char **out,
+                      es_error *err);
+
+/*! ES_MEM_GROW() : makes room for at least `needed` elements in the array `ptr`, which keeps its
+ *  contents; does nothing if *room is large enough. Room doubles, so that appending n elements
+ *  copies O(n) of them. Start with NULL and 0.
+ *  @return : as ES_MEM_NEW(); after a failure `ptr` and *room are unchanged. */
+#define ES_MEM_GROW(budget, ptr, room, needed, what, err)                                          \
+    es_mem_grow((budget), &(ptr), (room), (needed), sizeof *(ptr), (what), (err))
+
+/* The functions behind the macros. `out` and `array` point to a pointer of any type. */
+es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void *out, es_error *err);
+es_status es_mem_array(es_mem_limit *budget, int64_t rows, int64_t cols, size_t element,
+                       const char *what, void *out, es_error *err);
+es_status es_mem_grow(es_mem_limit *budget, void *array, int64_t *room, int64_t needed,
                       size_t element, const char *what, es_error *err);
 
-/*! es_mem_free() : give back what es_mem_new() gave; NULL is fine. */
+/*! es_mem_free() : frees what ES_MEM_NEW() or ES_MEM_GROW() allocated; NULL is fine. */
 void es_mem_free(es_mem_limit *budget, void *memory);
 
 /*! es_mem_limit_charge(), es_mem_limit_release() : count memory that was allocated by other means.
@@ -37,23 +59,27 @@ void es_mem_limit_release(es_mem_limit *budget, size_t size);
 
 /* ---- arenas ---- */
 
-/* What belongs to one job or one answer is taken from its arena and given back all at once, so that
- * code which can fail at every line needs no list of what it has to free. Pieces are zeroed and
- * aligned like those above, and counted against the same budget. Not thread-safe. */
+/* An arena holds memory that is released all at once, with one es_arena_free(). Code that can fail
+ * at every line therefore needs no list of what to free. Memory is zeroed and aligned as above, and
+ * charged to the same budget. Not thread-safe. Start with {.budget = budget}. */
 typedef struct es_arena {
     es_mem_limit *budget; /* may be NULL */
     struct es_arena_chunk *chunks;
     size_t left; /* bytes free at the end of the newest chunk */
 } es_arena;
 
-/*! es_arena_array() : count_a*count_b zeroed elements, valid until es_arena_free().
- *  @return : as es_mem_array(). */
-es_status es_arena_array(es_arena *arena, int64_t count_a, int64_t count_b, size_t element,
-                         const char *what, void **out, es_error *err);
+/*! ES_ARENA_NEW(), ES_ARENA_NEW_2D() : as ES_MEM_NEW(), valid until es_arena_free(). */
+#define ES_ARENA_NEW(arena, ptr, count, what, err) ES_ARENA_NEW_2D(arena, ptr, count, 1, what, err)
+#define ES_ARENA_NEW_2D(arena, ptr, rows, cols, what, err)                                         \
+    es_arena_array((arena), (rows), (cols), sizeof *(ptr), (what), &(ptr), (err))
 
-/*! es_arena_text() : a copy of `text`; NULL if there is no memory. */
+es_status es_arena_array(es_arena *arena, int64_t rows, int64_t cols, size_t element,
+                         const char *what, void *out, es_error *err);
+
+/*! es_arena_text() : returns a copy of `text`; NULL if there is no memory. */
 char *es_arena_text(es_arena *arena, const char *text);
 
+/*! es_arena_free() : releases everything; the arena is empty afterwards and can be used again. */
 void es_arena_free(es_arena *arena);
 
 #endif

@@ -10,6 +10,7 @@ es_view es_view_rows(const es_view *v, int64_t first, int64_t count);
 /*! es_view_transpose() : the same numbers with rows and columns exchanged. */
 es_view es_view_transpose(const es_view *v);
 
+/*! es_view_set() : writes one element, converted from double; data may be unaligned. */
 void es_view_set(const es_view *v, int64_t row, int64_t col, double value);
 
 /*! es_view_read_row() : row `row` of v, converted to double, into out[0..cols). */

@@ -35,8 +35,7 @@ static es_status read_header(es_gguf *g, const es_st_opts *opts, es_error *err)
     while (want) {
         const uint64_t more = want > 2 * have ? want : 2 * have;
         const uint64_t next = more < size ? more : size;
-        ES_TRY(es_mem_grow(g->budget, (void **)&g->bytes, &room, (int64_t)next, 1,
-                           "the header of a GGUF", err));
+        ES_TRY(ES_MEM_GROW(g->budget, g->bytes, &room, (int64_t)next, "the header of a GGUF", err));
         ES_TRY(es_file_read(&g->file, have, g->bytes + have, (size_t)(next - have), err));
         have = next;
         es_gguf_header_free(&g->header);
@@ -50,11 +49,8 @@ static es_status read_header(es_gguf *g, const es_st_opts *opts, es_error *err)
 
 static es_status load(es_gguf *g, const char *path, const es_st_opts *opts, es_error *err)
 {
-    const size_t size = strlen(path) + 1;
-    void *name;
     ES_TRY(es_st_host(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, path, err));
-    ES_TRY(es_mem_new(g->budget, size, "a file name", &name, err));
-    g->path = memcpy(name, path, size);
+    ES_TRY(es_mem_text(g->budget, path, "a file name", &g->path, err));
     ES_TRY(es_file_open(g->path, &g->file, err));
     return read_header(g, opts, err);
 }
@@ -63,10 +59,9 @@ es_status es_gguf_open(const char *path, const es_st_opts *opts, es_gguf **out, 
 {
     static const es_st_opts strict = {0};
     const es_st_opts *o = opts ? opts : &strict;
-    void *memory;
     *out = NULL;
-    ES_TRY(es_mem_new(o->budget, sizeof **out, "a GGUF file", &memory, err));
-    es_gguf *g = memory;
+    es_gguf *g;
+    ES_TRY(ES_MEM_NEW(o->budget, g, 1, "a GGUF file", err));
     g->budget = o->budget;
     g->file.fd = -1;
     const es_status status = load(g, path, o, err);
@@ -101,8 +96,8 @@ static es_status check_kind(const es_gguf *g, const es_st_tensor *t, es_dtype dt
         return ES_OK;
     char hint[ES_GGUF_HINT];
     return es_fail_file(err, ES_E_UNSUPPORTED, g->path, (int64_t)t->offset, "gguf.kind",
-                        es_gguf_kinds_hint(hint), "tensor '%.100s' has type %s, which is not read",
-                        t->name, t->dtype);
+                        es_gguf_kinds_hint(hint),
+                        "tensor '%.100s' has type %s, which is not supported", t->name, t->dtype);
 }
 
 /* `count` numbers from number `from` of a tensor, a piece at a time through the stack, to number

@@ -22,18 +22,15 @@ static const es_st_opts strict = {0};
 /* Room for `files` files, none open, and no tensors. es_st_close() is fine at any stage. */
 static es_status files_new(int files, es_mem_limit *budget, es_st **out, es_error *err)
 {
-    void *memory;
+    es_st *st;
     *out = NULL;
-    ES_TRY(es_mem_new(budget, sizeof **out, "a safetensors file", &memory, err));
-    es_st *st = memory;
+    ES_TRY(ES_MEM_NEW(budget, st, 1, "a safetensors file", err));
     st->budget = budget;
-    const es_status status =
-        es_mem_array(budget, files, 1, sizeof *st->files, "a list of files", &memory, err);
+    const es_status status = ES_MEM_NEW(budget, st->files, files, "a list of files", err);
     if (status != ES_OK) {
         es_st_close(st);
         return status;
     }
-    st->files = memory;
     for (int i = 0; i < files; i++)
         st->files[st->n_files++].file.fd = -1;
     *out = st;
@@ -49,20 +46,19 @@ static es_status read_header(es_st_one *one, const es_st_opts *opts, es_error *e
     const es_file *file = &one->file;
     const size_t have = file->size < sizeof prefix ? (size_t)file->size : sizeof prefix;
     uint64_t extent;
-    void *memory;
     ES_TRY(es_file_read(file, 0, prefix, have, err));
     ES_TRY(es_st_extent(prefix, have, file->size, file->path, opts, &extent, err));
     if (extent > SIZE_MAX)
         return es_fail_file(err, ES_E_LIMIT, file->path, 0, "safetensors.header.limit",
                             "use a 64-bit machine", "the header does not fit memory");
-    ES_TRY(
-        es_mem_new(opts->budget, (size_t)extent, "the header of a safetensors file", &memory, err));
-    one->header = memory;
+    ES_TRY(ES_MEM_BYTES(opts->budget, one->header, (size_t)extent,
+                        "the header of a safetensors file", err));
     one->header_end = (size_t)extent;
     ES_TRY(es_file_read(file, 0, one->header, one->header_end, err));
     if (memcmp(one->header, prefix, 8) != 0)
         return es_fail_file(err, ES_E_IO, file->path, 0, "file.changed",
-                            "wait until nobody writes to it", "the file changed under our eyes");
+                            "wait until no program writes to it",
+                            "the file changed while it was read");
     return ES_OK;
 }
 
@@ -88,11 +84,8 @@ static es_status load_file(es_st *st, int index, const char *path, const es_st_o
                            es_st_tensor **tensors, int64_t *count, es_error *err)
 {
     es_st_one *one = &st->files[index];
-    const size_t size = strlen(path) + 1;
-    void *name;
     ES_TRY(es_st_host(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, path, err));
-    ES_TRY(es_mem_new(st->budget, size, "a file name", &name, err));
-    one->path = memcpy(name, path, size);
+    ES_TRY(es_mem_text(st->budget, path, "a file name", &one->path, err));
     ES_TRY(open_file(one->path, &one->file, err));
     ES_TRY(read_header(one, opts, err));
     ES_TRY(es_st_parse(one->header, one->header_end, one->file.size, one->path, opts, tensors,
@@ -139,8 +132,6 @@ void es_st_close(es_st *st)
 /* Its path is that of the one file; nothing else of `files` is in use. */
 es_status es_st_of_gguf(es_gguf *gguf, es_st **out, es_error *err)
 {
-    const size_t size = strlen(gguf->path) + 1;
-    void *path;
     es_st *st;
     es_status status = files_new(1, gguf->budget, out, err);
     if (status != ES_OK) {
@@ -151,10 +142,8 @@ es_status es_st_of_gguf(es_gguf *gguf, es_st **out, es_error *err)
     st->gguf = gguf;
     st->tensors = gguf->header.tensors;
     st->count = gguf->header.count;
-    status = es_mem_new(st->budget, size, "a file name", &path, err);
-    if (status == ES_OK) {
-        st->files[0].path = memcpy(path, gguf->path, size);
-    } else {
+    status = es_mem_text(st->budget, gguf->path, "a file name", &st->files[0].path, err);
+    if (status != ES_OK) {
         es_st_close(st);
         *out = NULL;
     }
@@ -201,14 +190,14 @@ static es_status check_readable(const es_st *st, const es_st_tensor *t, es_dtype
                        "unknown dtype %d", (int)dtype);
     if (kind && !kind->what && (kind->bits < 64 || dtype == ES_F64))
         return ES_OK;
-    return es_fail_file(err, ES_E_UNSUPPORTED, es_st_file(st, t), (int64_t)t->offset,
-                        "safetensors.dtype",
-                        kind && !kind->what ? "ask for f64" : "save it as F32, F16 or BF16",
-                        "tensor '%.100s' has dtype %s (%s), which is not read%s", t->name, t->dtype,
-                        !kind        ? "unknown here"
-                        : kind->what ? kind->what
-                                     : "64-bit floats",
-                        kind && !kind->what ? " as f32, because it would lose digits" : "");
+    return es_fail_file(
+        err, ES_E_UNSUPPORTED, es_st_file(st, t), (int64_t)t->offset, "safetensors.dtype",
+        kind && !kind->what ? "ask for f64" : "save it as F32, F16 or BF16",
+        "tensor '%.100s' has dtype %s (%s), which is not supported%s", t->name, t->dtype,
+        !kind        ? "unknown here"
+        : kind->what ? kind->what
+                     : "64-bit floats",
+        kind && !kind->what ? " as f32, because it would lose digits" : "");
 }
 
 /* A piece at a time through the stack: a tensor of gigabytes needs no second copy of itself,
@@ -263,7 +252,7 @@ es_status es_st_load(const es_st *st, const es_st_tensor *tensor, es_mem_limit *
     es_npy_info info;
     *out = (es_array){.budget = budget};
     ES_TRY(es_st_inspect(st, tensor, &info, err));
-    ES_TRY(es_mem_new(budget, (size_t)info.bytes, es_st_file(st, tensor), &out->data, err));
+    ES_TRY(ES_MEM_BYTES(budget, out->data, (size_t)info.bytes, es_st_file(st, tensor), err));
     const es_status status = es_st_read(st, tensor, info.dtype, out->data, NULL, err);
     if (status != ES_OK) {
         es_array_free(out);
@@ -384,21 +373,21 @@ es_status es_st_index_parse(unsigned char *bytes, size_t size, const char *file,
                             es_error *err)
 {
     const es_json j = {bytes, 0, size, file, "index", err, 0};
-    void *memory;
+    es_st_place *all;
     *places = NULL;
     ES_TRY(take_index(j, bytes, NULL, count)); /* a place costs eight bytes of text, or more */
-    ES_TRY(es_mem_array(budget, *count, 1, sizeof **places, "a shard index", &memory, err));
-    es_status status = take_index(j, bytes, memory, count);
+    ES_TRY(ES_MEM_NEW(budget, all, *count, "a shard index", err));
+    es_status status = take_index(j, bytes, all, count);
     if (status == ES_OK) {
-        qsort(memory, (size_t)*count, sizeof **places, by_tensor);
-        status = check_tensors(memory, *count, file, err);
+        qsort(all, (size_t)*count, sizeof *all, by_tensor);
+        status = check_tensors(all, *count, file, err);
     }
     if (status != ES_OK) {
-        es_mem_free(budget, memory);
+        es_mem_free(budget, all);
         return status;
     }
-    qsort(memory, (size_t)*count, sizeof **places, by_shard);
-    *places = memory;
+    qsort(all, (size_t)*count, sizeof *all, by_shard);
+    *places = all;
     return ES_OK;
 }
 
@@ -448,7 +437,7 @@ static es_status load_shards(shards *s, es_st *st, const es_st_opts *opts, es_er
         ES_TRY(shard_path(s, s->places[i].shard, path, sizeof path, err));
         if (access(path, F_OK) != 0 && errno == ENOENT)
             return es_fail_file(err, ES_E_FORMAT, s->index, -1, "index.file",
-                                "download that file, too", "shard '%.100s' is not there",
+                                "download that file as well", "missing shard '%.100s'",
                                 s->places[i].shard);
         ES_TRY(load_file(st, shard, path, opts, &s->one[shard].tensors, &s->one[shard].count, err));
         shard++;
@@ -460,12 +449,9 @@ static es_status load_shards(shards *s, es_st *st, const es_st_opts *opts, es_er
 static es_status join_shards(const shards *s, es_st *st, es_error *err)
 {
     int64_t total = 0;
-    void *memory;
     for (int i = 0; i < s->count; i++)
         total += s->one[i].count;
-    ES_TRY(es_mem_array(st->budget, total, 1, sizeof *st->tensors, "the list of tensors", &memory,
-                        err));
-    st->tensors = memory;
+    ES_TRY(ES_MEM_NEW(st->budget, st->tensors, total, "the list of tensors", err));
     for (int i = 0; i < s->count; i++) {
         memcpy(st->tensors + st->count, s->one[i].tensors,
                (size_t)s->one[i].count * sizeof *st->tensors);
@@ -476,7 +462,7 @@ static es_status join_shards(const shards *s, es_st *st, es_error *err)
         const es_st_tensor *a = &st->tensors[i - 1], *b = &st->tensors[i];
         if (strcmp(a->name, b->name) == 0)
             return es_fail_file(err, ES_E_FORMAT, es_st_file(st, b), (int64_t)b->offset,
-                                "index.twice", anew, "tensor '%.100s' is in another shard, too",
+                                "index.twice", anew, "tensor '%.100s' is also in another shard",
                                 a->name);
     }
     return ES_OK;
@@ -505,10 +491,8 @@ static es_status check_places(const shards *s, const es_st *st, es_error *err)
 /* Whatever the outcome, the shards' own lists are given back: the joint one has copies. */
 static es_status open_shards(shards *s, const es_st_opts *opts, es_st **out, es_error *err)
 {
-    void *memory;
     es_st *st;
-    ES_TRY(es_mem_array(opts->budget, s->count, 1, sizeof *s->one, "shards", &memory, err));
-    s->one = memory;
+    ES_TRY(ES_MEM_NEW(opts->budget, s->one, s->count, "shards", err));
     es_status status = files_new(s->count, opts->budget, &st, err);
     if (status == ES_OK)
         status = load_shards(s, st, opts, err);
@@ -518,7 +502,7 @@ static es_status open_shards(shards *s, const es_st_opts *opts, es_st **out, es_
         status = check_places(s, st, err);
     for (int i = 0; i < s->count; i++)
         es_mem_free(opts->budget, s->one[i].tensors);
-    es_mem_free(opts->budget, memory);
+    es_mem_free(opts->budget, s->one);
     if (status != ES_OK)
         es_st_close(st);
     else

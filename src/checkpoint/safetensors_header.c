@@ -11,7 +11,7 @@
 #include "checkpoint/json.h"
 #include "checkpoint/safetensors_inside.h"
 
-static const char anew[] = "write or download the file anew";
+static const char anew[] = "write or download the file again";
 
 /* ---- the first bytes: is it one, and how long is its header? ---- */
 
@@ -223,7 +223,7 @@ static es_status take_offsets(reader *r, es_st_tensor *t)
         return bad_entry(r, at, "safetensors.offsets", t->name, "ends before it begins");
     if (bound[1] > r->data_size)
         return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)at, "safetensors.range",
-                            "the file was cut short: download it anew",
+                            "the file was cut short: download it again",
                             "tensor '%.100s' ends at byte %llu of the data, which has %llu",
                             t->name, (unsigned long long)bound[1],
                             (unsigned long long)r->data_size);
@@ -312,7 +312,7 @@ static es_status take_metadata(reader *r)
     es_json_text key, value;
     if (es_json_kind(&r->j) != '{')
         return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)r->j.at,
-                            "safetensors.metadata", anew, "__metadata__ is no object");
+                            "safetensors.metadata", anew, "__metadata__ is not an object");
     ES_TRY(es_json_begin(&r->j, '{', &list));
     for (;;) {
         ES_TRY(es_json_next(&r->j, &list, &key));
@@ -321,7 +321,7 @@ static es_status take_metadata(reader *r)
         if (es_json_kind(&r->j) != '"')
             return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)r->j.at,
                                 "safetensors.metadata", anew,
-                                "__metadata__ holds a value that is no string");
+                                "__metadata__ holds a value that is not a string");
         ES_TRY(es_json_string(&r->j, &value));
     }
 }
@@ -437,7 +437,7 @@ static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
     const unsigned long long rest = data->end - at;
     if (rest && !data->allow_trailing)
         return es_fail_file(err, ES_E_FORMAT, data->file, (int64_t)at, "safetensors.trailing",
-                            "download it anew, or allow trailing bytes",
+                            "download it again, or allow trailing bytes",
                             "%llu bytes follow the last tensor", rest);
     if (rest)
         es_log(ES_LOG_WARN, "%s: %llu bytes follow the last tensor", data->file, rest);
@@ -448,14 +448,13 @@ static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
 static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t count,
                                        const data_range *data, es_mem_limit *budget, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_array(budget, count, 1, sizeof tensors, "the order of tensors", &memory, err));
-    const es_st_tensor **order = memory;
+    const es_st_tensor **order;
+    ES_TRY(ES_MEM_NEW(budget, order, count, "the order of tensors", err));
     for (int64_t i = 0; i < count; i++)
         order[i] = &tensors[i];
     qsort(order, (size_t)count, sizeof *order, by_offset);
     const es_status status = check_ranges(order, count, data, err);
-    es_mem_free(budget, memory);
+    es_mem_free(budget, order);
     return status;
 }
 
@@ -468,26 +467,25 @@ es_status es_st_parse(unsigned char *bytes, size_t header_end, uint64_t file_siz
     const es_json text = {bytes, 8, header_end, file, "safetensors", err, 0};
     const data_range data = {header_end, file_size, opts->allow_trailing, file};
     reader first = {.j = text, .data_size = file_size - header_end}, second = first;
-    void *memory;
+    es_st_tensor *all;
     *tensors = NULL;
     ES_TRY(take_members(&first, NULL, count));
-    ES_TRY(es_mem_array(opts->budget, *count, 1, sizeof **tensors, "the list of tensors", &memory,
-                        err));
+    ES_TRY(ES_MEM_NEW(opts->budget, all, *count, "the list of tensors", err));
     second.keep = bytes;
-    es_status status = take_members(&second, memory, count);
+    es_status status = take_members(&second, all, count);
     if (status == ES_OK) {
-        qsort(memory, (size_t)*count, sizeof **tensors, es_st_by_name);
-        status = check_names(bytes, memory, *count, file, err);
+        qsort(all, (size_t)*count, sizeof *all, es_st_by_name);
+        status = check_names(bytes, all, *count, file, err);
     }
     if (status == ES_OK)
-        status = sort_and_check_ranges(memory, *count, &data, opts->budget, err);
+        status = sort_and_check_ranges(all, *count, &data, opts->budget, err);
     if (status != ES_OK) {
-        es_mem_free(opts->budget, memory);
+        es_mem_free(opts->budget, all);
         return status;
     }
     if (second.extra_keys)
         es_log(ES_LOG_WARN, "%s: ignored %lld unknown keys of tensors", file,
                (long long)second.extra_keys);
-    *tensors = memory;
+    *tensors = all;
     return ES_OK;
 }

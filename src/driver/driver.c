@@ -102,6 +102,22 @@ static double memory_of(const es_cost *c)
     return c->input_bytes + c->output_bytes + c->work_bytes;
 }
 
+/* Adds the memory that every study has: what is in use now, the cells of all stages with the list
+ * of those that are missing, and the scratch memory of all threads. Weights and matrices count as
+ * inputs, the rest as working memory. */
+static void add_known_memory(const es_job *job, es_cost *c)
+{
+    const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
+    const double inputs = job->model ? used : job->matrix_bytes;
+    const int threads = job->exec.threads ? job->exec.threads : es_threads_available();
+    c->input_bytes += inputs;
+    c->work_bytes += fmax(used - inputs, 0.0) + (double)threads * c->thread_bytes;
+    for (int i = 0; i < job->n_stages; i++) {
+        const es_stage *s = &job->stages[i];
+        c->work_bytes += 8.0 * (double)s->cells * ((double)s->rows * (double)s->cols + 1.0);
+    }
+}
+
 es_status es_cost_admit(const es_cost *c, size_t max_memory, es_mem_limit *budget, es_error *err)
 {
     const double mib = 1048576.0, bound = memory_of(c), limit = (double)max_memory;
@@ -256,17 +272,17 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];
     const int64_t numbers = stage->cells * stage->rows * stage->cols;
-    void *missing;
+    int64_t *missing;
     d->stage = s;
     if (stage->cells)
         es_driver_phase(d, stage->phase, (double)es_share_cells(d, s) * stage->flops);
     ES_TRY(check_stop(d, err));
     if (is_first(d) || stage->shared)
-        ES_TRY(es_job_array(&d->job, stage->cells, stage->rows * stage->cols, sizeof(double),
-                            &d->job.cells[s], err));
+        ES_TRY(
+            ES_JOB_NEW_2D(&d->job, d->job.cells[s], stage->cells, stage->rows * stage->cols, err));
     if (!stage->cells)
         return ES_OK;
-    ES_TRY(es_mem_array(NULL, stage->cells, 1, sizeof(int64_t), "cells", &missing, err));
+    ES_TRY(ES_MEM_NEW(NULL, missing, stage->cells, "cells", err));
     es_status status =
         stage->run_part ? es_fold_stage(d, missing, err) : run_missing(d, missing, err);
     es_mem_free(NULL, missing);
@@ -332,8 +348,10 @@ static es_status open_study(es_driver *d, es_error *err)
     ES_TRY(es_outputs_check(job, err));
     if (job->study->takes & ES_TAKES_PRECISION)
         es_answer_provenance(job->answer, "precision", es_dtype_name(job->precision));
-    if (job->study->cost)
+    if (job->study->cost) {
         ES_TRY(job->study->cost(job, &d->cost, err));
+        add_known_memory(job, &d->cost);
+    }
     if (d->opts->dry_run)
         return ES_OK;
     if (job->study->cost && d->opts->admitted)
@@ -435,9 +453,8 @@ es_status es_study_run(const es_study *study, es_params *params, const es_study_
     es_error own = {0}, closing;
     err = err ? err : &own;
     *answer = NULL;
-    void *memory;
-    ES_TRY(es_mem_new(NULL, sizeof(es_driver), "a run", &memory, err));
-    es_driver *d = memory;
+    es_driver *d;
+    ES_TRY(ES_MEM_NEW(NULL, d, 1, "a run", err));
     es_status status = start(study, params, opts, d, err);
     const bool opened = status == ES_OK;
     if (opened)

@@ -245,9 +245,8 @@ es_status es_fingerprint_make(const es_job *job, const es_isa *isa, es_arena *ar
                               es_fingerprint *out, es_error *err)
 {
     char seed[24];
-    void *memory;
-    ES_TRY(es_arena_array(arena, 1, 1, sizeof(list), "parameters", &memory, err));
-    list *l = memory;
+    list *l;
+    ES_TRY(ES_ARENA_NEW(arena, l, 1, "parameters", err));
     l->arena = arena;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)job->seed);
     if (job->study->takes & ES_TAKES_SEED)
@@ -286,7 +285,7 @@ es_status es_fingerprint_text(es_job *job, const char **out, es_error *err)
         const es_run_pair *p = i < OWN ? &program[i] : &print.pairs[i - OWN];
         room += strlen(p->key) + strlen(p->text) + 3;
     }
-    ES_TRY(es_job_array(job, (int64_t)room, 1, 1, &text, err));
+    ES_TRY(ES_JOB_NEW(job, text, (int64_t)room, err));
     for (int64_t i = 0; i < OWN + print.count; i++) {
         const es_run_pair *p = i < OWN ? &program[i] : &print.pairs[i - OWN];
         used += (size_t)snprintf(text + used, room - used, "%s: %s\n", p->key, p->text);

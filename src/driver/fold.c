@@ -137,8 +137,7 @@ static es_status load(fold *f, int64_t group, es_error *err)
     const int best = parts[1] > parts[0];
     if (parts[best] == 0.0)
         return ES_OK;
-    ES_TRY(es_mem_array(budget_of(f), f->stage->part_numbers, 1, sizeof *g->state, "a folded state",
-                        (void **)&g->state, err));
+    ES_TRY(ES_MEM_NEW(budget_of(f), g->state, f->stage->part_numbers, "a folded state", err));
     for (int64_t c = 0; c < f->chunks; c++) {
         ES_TRY(es_run_get_cell(f->d->run, f->saved_stage, saved_cell(f, group, best, c), f->scratch,
                                err));
@@ -183,8 +182,7 @@ static es_status add_part(fold *f, int64_t group, const double *numbers, es_erro
     if (g->state)
         ES_TRY(f->stage->fold(&f->d->job, group, g->state, numbers, err));
     else {
-        ES_TRY(es_mem_array(budget_of(f), f->stage->part_numbers, 1, sizeof *g->state,
-                            "a folded state", (void **)&g->state, err));
+        ES_TRY(ES_MEM_NEW(budget_of(f), g->state, f->stage->part_numbers, "a folded state", err));
         memcpy(g->state, numbers, (size_t)f->stage->part_numbers * sizeof *numbers);
     }
     return ++g->next == f->parts ? finish(f, group, err) : ES_OK;
@@ -208,12 +206,11 @@ static es_status fold_one(fold *f, int64_t piece, const double *numbers, es_erro
 static es_status wait(fold *f, int64_t piece, const double *numbers, es_error *err)
 {
     early *e;
-    ES_TRY(es_mem_new(budget_of(f), sizeof *e, "a part", (void **)&e, err));
+    ES_TRY(ES_MEM_NEW(budget_of(f), e, 1, "a part", err));
     e->after = f->waiting; /* so that it is freed whatever comes */
     e->piece = piece;
     f->waiting = e;
-    ES_TRY(es_mem_array(budget_of(f), f->stage->part_numbers, 1, sizeof *numbers, "a part",
-                        (void **)&e->numbers, err));
+    ES_TRY(ES_MEM_NEW(budget_of(f), e->numbers, f->stage->part_numbers, "a part", err));
     memcpy(e->numbers, numbers, (size_t)f->stage->part_numbers * sizeof *numbers);
     return ES_OK;
 }
@@ -281,7 +278,7 @@ static es_status find(fold *f, int64_t *missing, int64_t **pieces, int64_t *coun
     ES_TRY(es_keep_find(d, f->s, missing, &cells, err));
     es_share_pick(d, f->s, missing, &cells);
     d->done = es_share_cells(d, f->s);
-    ES_TRY(es_mem_array(NULL, f->groups, f->parts, sizeof **pieces, "parts", (void **)pieces, err));
+    ES_TRY(ES_MEM_NEW_2D(NULL, *pieces, f->groups, f->parts, "parts", err));
     for (int64_t i = 0; i < cells; i++) {
         const int64_t group = missing[i] / f->group;
         if (i && missing[i - 1] / f->group == group)
@@ -298,11 +295,10 @@ static es_status prepare(fold *f, es_error *err)
 {
     static const char *const columns[] = {"number"};
     char name[256];
-    ES_TRY(es_mem_array(NULL, f->groups, 1, sizeof *f->of, "groups", (void **)&f->of, err));
+    ES_TRY(ES_MEM_NEW(NULL, f->of, f->groups, "groups", err));
     if (!f->d->run || f->parts < 2)
         return ES_OK;
-    ES_TRY(es_mem_array(NULL, 1 + f->chunk, 1, sizeof *f->scratch, "a chunk", (void **)&f->scratch,
-                        err));
+    ES_TRY(ES_MEM_NEW(NULL, f->scratch, 1 + f->chunk, "a chunk", err));
     /* in other groups or parts it is another state: a run may go on with one as with the other */
     snprintf(name, sizeof name, "_%s-%lld-%lld-%lld", f->stage->name, (long long)f->group,
              (long long)f->parts, (long long)f->stage->part_numbers);
@@ -405,8 +401,7 @@ es_status es_fold_needed(es_driver *d, int s, int64_t cell, const es_exec *exec,
     double *numbers = NULL;
     es_status status = prepare(&f, err);
     if (status == ES_OK)
-        status = es_mem_array(exec->budget, f.stage->part_numbers, 1, sizeof *numbers, "a part",
-                              (void **)&numbers, err);
+        status = ES_MEM_NEW(exec->budget, numbers, f.stage->part_numbers, "a part", err);
     if (status == ES_OK)
         status = fold_group(&f, cell / f.group, exec, numbers, err);
     es_mem_free(exec->budget, numbers);

@@ -30,13 +30,19 @@ struct es_job {
     es_stage stages[ES_MOST_STAGES];
     double *cells[ES_MOST_STAGES]; /* (cells, rows, cols) of each stage, once they are there */
     int n_stages;
-    es_model *model; /* of es_job_model() */
+    es_model *model;     /* of es_job_model() */
+    double matrix_bytes; /* of all es_job_matrix() */
 
     void *driver; /* of the run that this job is part of */
 };
 
-/*! es_job_array() : zeroed memory of the job's, counted against its budget, freed with it. */
-es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
+/*! ES_JOB_NEW(), ES_JOB_NEW_2D() : as ES_ARENA_NEW(), from the job's arena; a message names the
+ *  study. */
+#define ES_JOB_NEW(job, ptr, count, err) ES_JOB_NEW_2D(job, ptr, count, 1, err)
+#define ES_JOB_NEW_2D(job, ptr, rows, cols, err)                                                   \
+    es_job_array((job), (rows), (cols), sizeof *(ptr), &(ptr), (err))
+
+es_status es_job_array(es_job *job, int64_t rows, int64_t cols, size_t element, void *out,
                        es_error *err);
 
 /*! es_job_model() : open the study's model, in open(). Its configuration and the headers of its
@@ -51,14 +57,17 @@ es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts,
  *  stages are computed. A stage without cells is fine. */
 es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err);
 
-/*! es_job_cell() : numbers (rows, cols) of a finished cell, in summarise(). */
-const double *es_job_cell(const es_job *job, int stage, int64_t cell);
+/*! es_job_cell() : the records (rows) of a finished cell, in summarise(). es_job_numbers() : the
+ *  numbers (rows, cols) of a cell that has no record. */
+const void *es_job_cell(const es_job *job, int stage, int64_t cell);
+const double *es_job_numbers(const es_job *job, int stage, int64_t cell);
 
-/*! es_job_fetch() : the same for a cell of an earlier stage, in the function that computes a cell
- * of a later one: a shard whose share it is not computes it now, with `exec`, and keeps it. Any
- *  thread. @return : ES_OK; what computing or keeping it returns. */
-es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec,
-                       const double **numbers, es_error *err);
+/*! es_job_fetch() : stores the address of a finished cell of an earlier stage in *out, a pointer to
+ *  its records or numbers; for functions that compute a cell of a later stage. A shard that does
+ * not have the cell computes it now, with `exec`, and stores it. Any thread.
+ *  @return : ES_OK; what computing or storing it returns. */
+es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec, void *out,
+                       es_error *err);
 
 /*! es_job_window() : parts of a stage that may be at rank 0, or under way, ahead of the one that is
  *  folded next: so many states it has to hold, at most. */

@@ -10,11 +10,12 @@
 #include "driver/driver.h"
 #include "model/model_inside.h"
 #include "store/npy.h"
+#include "table/table.h"
 
-es_status es_job_array(es_job *job, int64_t count_a, int64_t count_b, size_t element, void *out,
+es_status es_job_array(es_job *job, int64_t rows, int64_t cols, size_t element, void *out,
                        es_error *err)
 {
-    return es_arena_array(&job->arena, count_a, count_b, element, job->study->name, out, err);
+    return es_arena_array(&job->arena, rows, cols, element, job->study->name, out, err);
 }
 
 es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts, es_model **out,
@@ -31,18 +32,63 @@ es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts,
     return ES_OK;
 }
 
+/* ---- stages ---- */
+
+/* Names number `at` of a field: NAME, NAME_se, or NAME_3, NAME_3_se of a list. */
+static const char *name_number(es_job *job, const es_cell_field *f, size_t at)
+{
+    char name[ES_KEY_ROOM];
+    const size_t per = f->measured ? 2 : 1;
+    const char *error = f->measured && at % 2 ? "_se" : "";
+    if (f->size / sizeof(double) == per)
+        snprintf(name, sizeof name, "%s%s", f->name, error);
+    else
+        snprintf(name, sizeof name, "%s_%zu%s", f->name, at / per + 1, error);
+    return es_arena_text(&job->arena, name);
+}
+
+/* Names the numbers of a record as columns. Fails unless the fields, in their order, fill it. */
+static es_status name_record(es_job *job, es_stage *stage, es_error *err)
+{
+    const char **names;
+    size_t used = 0;
+    stage->cols = (int64_t)(stage->record / sizeof(double));
+    ES_TRY(es_job_array(job, stage->cols, 1, sizeof *names, &names, err));
+    for (const es_cell_field *f = stage->fields; f->name; f++) {
+        if (f->offset != used || used + f->size > stage->record)
+            break;
+        for (size_t i = 0; i < f->size / sizeof(double); i++)
+            names[used / sizeof(double) + i] = name_number(job, f, i);
+        used += f->size;
+    }
+    if (used != stage->record)
+        return es_fail(err, ES_E_ARGUMENT, "study.record", "list every member in its order",
+                       "fields of stage %s describe %zu of %zu bytes", stage->name, used,
+                       stage->record);
+    stage->columns = names;
+    return ES_OK;
+}
+
 es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err)
 {
     if (job->n_stages == ES_MOST_STAGES)
         return es_fail(err, ES_E_LIMIT, "study.stages", "", "more stages than a study may have");
-    job->stages[job->n_stages++] = *stage;
+    job->stages[job->n_stages] = *stage;
+    if (stage->record)
+        ES_TRY(name_record(job, &job->stages[job->n_stages], err));
+    job->n_stages++;
     return ES_OK;
 }
 
-const double *es_job_cell(const es_job *job, int stage, int64_t cell)
+const double *es_job_numbers(const es_job *job, int stage, int64_t cell)
 {
     const es_stage *s = &job->stages[stage];
     return job->cells[stage] + cell * s->rows * s->cols;
+}
+
+const void *es_job_cell(const es_job *job, int stage, int64_t cell)
+{
+    return es_job_numbers(job, stage, cell);
 }
 
 void es_job_phase(es_job *job, const char *phase, double flops)
@@ -120,13 +166,14 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
     ES_TRY(es_npy_load(path, job->exec.budget, &array, err));
     es_status status = es_array_view(&array, 0, &view, err);
     if (status == ES_OK)
-        status = es_job_array(job, view.rows, view.cols, sizeof(double), &out->data, err);
+        status = ES_JOB_NEW_2D(job, out->data, view.rows, view.cols, err);
     if (status == ES_OK)
         status = copy_finite(role, path, &view, out->data, err);
     if (status == ES_OK) {
         out->rows = view.rows;
         out->cols = view.cols;
         out->view = es_view_f64(out->data, out->rows, out->cols);
+        job->matrix_bytes += 8.0 * (double)out->rows * (double)out->cols;
         es_answer_input(job->answer, role, path, info.rank, info.shape, info.descr);
     } else {
         *out = (es_matrix){0};

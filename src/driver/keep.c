@@ -81,6 +81,25 @@ es_status es_keep_cell(es_driver *d, int s, int64_t cell, const double *values, 
 
 /* ---- tables ---- */
 
+/* A column of a table as run files take it, in `arena`. A row without text has an empty one. */
+static es_status copy_column(const es_table_column *c, int64_t rows, es_run_column *out,
+                             es_arena *arena, es_error *err)
+{
+    void *memory;
+    if (c->format == ES_FORMAT_TEXT) {
+        ES_TRY(es_arena_array(arena, rows, 1, sizeof(char *), "texts", &memory, err));
+        const char **texts = memory;
+        for (int64_t i = 0; i < rows; i++)
+            texts[i] = es_column_text(c, i) ? es_column_text(c, i) : "";
+        *out = (es_run_column){.name = c->key, .kind = ES_RUN_TEXT, .texts = texts};
+        return ES_OK;
+    }
+    double *reals;
+    ES_TRY(es_column_gather(c, arena, &reals, err));
+    *out = (es_run_column){.name = c->key, .kind = ES_RUN_REAL, .reals = reals};
+    return ES_OK;
+}
+
 static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_error *err)
 {
     es_table_column c;
@@ -89,22 +108,10 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
     while (es_table_column_at(t, cols, &c))
         cols++;
     es_run_column *columns;
-    void *memory;
-    ES_TRY(es_arena_array(arena, cols, 1, sizeof *columns, "columns", &memory, err));
-    columns = memory;
+    ES_TRY(ES_ARENA_NEW(arena, columns, cols, "columns", err));
     for (int64_t j = 0; j < cols; j++) {
         es_table_column_at(t, j, &c);
-        const char **texts = NULL;
-        if (c.texts) {
-            ES_TRY(es_arena_array(arena, rows, 1, sizeof *texts, "texts", &memory, err));
-            texts = memory;
-            for (int64_t i = 0; i < rows; i++)
-                texts[i] = c.texts[i] ? c.texts[i] : "";
-        }
-        columns[j] = (es_run_column){.name = c.key,
-                                     .kind = c.texts ? ES_RUN_TEXT : ES_RUN_REAL,
-                                     .reals = c.reals,
-                                     .texts = texts};
+        ES_TRY(copy_column(&c, rows, &columns[j], arena, err));
     }
     const es_run_table table = {
         .name = es_table_about(t)->key, .rows = rows, .cols = cols, .columns = columns};
@@ -148,8 +155,8 @@ static const char *more_of(const es_table *t, const es_table_view *view)
 
 static bool has_missing(const es_table *t, const es_table_column *c)
 {
-    for (int64_t i = 0; c->texts && i < t->rows; i++)
-        if (!c->texts[i])
+    for (int64_t i = 0; c->format == ES_FORMAT_TEXT && i < t->rows; i++)
+        if (!es_column_text(c, i))
             return true;
     return false;
 }
@@ -157,11 +164,11 @@ static bool has_missing(const es_table *t, const es_table_column *c)
 static void say_column(es_table *to, const es_table *t, const es_table_view *view,
                        const es_table_column *c, int64_t place, bool hidden)
 {
-    char error[ES_KEY_ROOM] = "";
-    const char *each = !c->spec->each ? "" : c->is_error ? c->spec->error : c->spec->key;
+    char room[ES_KEY_ROOM];
+    const char *each = !c->spec->each ? ""
+                       : c->is_error  ? es_column_error_key(c->spec, room)
+                                      : c->spec->key;
     const int64_t row = es_table_row(to);
-    if (c->spec->error && !c->is_error)
-        es_key(error, c->spec->error, c->key + strlen(c->spec->key));
     const char *const values[] = {es_table_about(t)->key,
                                   view ? view->title : es_table_about(t)->key,
                                   view && view->note ? view->note : "",
@@ -173,7 +180,7 @@ static void say_column(es_table *to, const es_table *t, const es_table_view *vie
                                   : c->spec->definition ? c->spec->definition
                                                         : "",
                                   es_standing_name(c->is_error ? 0 : c->spec->standing),
-                                  error,
+                                  c->error ? c->error : "",
                                   yes_no(hidden),
                                   role_of(es_table_about(t), c),
                                   more_of(t, view),
@@ -266,7 +273,7 @@ static const es_table_spec about_table = {"_about", about_columns, NULL};
 
 /* A text that a pen writes, in memory. */
 typedef struct gathered {
-    void *bytes;
+    char *bytes;
     int64_t used, room;
 } gathered;
 
@@ -274,11 +281,11 @@ static bool gather(void *user, const char *bytes, size_t count)
 {
     gathered *g = user;
     const int64_t needed = g->used + (int64_t)count + 1;
-    if (es_mem_grow(NULL, &g->bytes, &g->room, needed, 1, "a text", NULL) != ES_OK)
+    if (ES_MEM_GROW(NULL, g->bytes, &g->room, needed, "a text", NULL) != ES_OK)
         return false;
-    memcpy((char *)g->bytes + g->used, bytes, count);
+    memcpy(g->bytes + g->used, bytes, count);
     g->used += (int64_t)count;
-    ((char *)g->bytes)[g->used] = '\0';
+    g->bytes[g->used] = '\0';
     return true;
 }
 

@@ -119,12 +119,18 @@ static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
     return fail_value(p, text, why, err);
 }
 
+/* Returns the present word for a choice that had another name before version 0.3. */
+static const char *present_word(const char *text)
+{
+    return strcmp(text, "house") == 0 ? "default" : text;
+}
+
 static es_status store_choice(const es_param *p, const char *text, int *out, es_error *err)
 {
     char why[192] = "expected";
     int count = 0;
     for (int i = 0; p->choices[i]; i++) {
-        if (strcmp(text, p->choices[i]) == 0) {
+        if (strcmp(present_word(text), p->choices[i]) == 0) {
             *out = i;
             return ES_OK;
         }
@@ -240,10 +246,9 @@ static void set_neutral(const es_param *p, void *values)
 
 es_status es_params_new(const es_param *list, size_t size, es_params **out, es_error *err)
 {
-    void *memory;
     *out = NULL;
-    ES_TRY(es_mem_new(NULL, sizeof(es_params), "parameters", &memory, err));
-    es_params *params = memory;
+    es_params *params;
+    ES_TRY(ES_MEM_NEW(NULL, params, 1, "parameters", err));
     params->list = list;
     es_status status = es_arena_array(&params->arena, (int64_t)(size ? size : 1), 1, 1,
                                       "parameters", &params->values, err);

@@ -131,7 +131,7 @@ es_status es_share_begin(es_driver *d, es_error *err)
     for (int s = 0; s < d->job.n_stages; s++) {
         const es_stage *stage = &d->job.stages[s];
         d->share_at[s] = share_of_stage(d, stage);
-        ES_TRY(es_job_array(&d->job, stage->cells, 1, sizeof *d->have[s], &d->have[s], err));
+        ES_TRY(ES_JOB_NEW(&d->job, d->have[s], stage->cells, err));
     }
     pthread_mutexattr_init(&again); /* a cell that is needed may need one itself */
     pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
@@ -172,12 +172,13 @@ static es_status compute_needed(es_driver *d, int s, int64_t cell, const es_exec
     return es_keep_cell(d, s, cell, room, err);
 }
 
-es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec,
-                       const double **numbers, es_error *err)
+es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec, void *out,
+                       es_error *err)
 {
     es_driver *d = job->driver;
     es_status status = ES_OK;
-    *numbers = es_job_cell(job, stage, cell);
+    const void *found = es_job_cell(job, stage, cell);
+    memcpy(out, &found, sizeof found); /* `out` is a pointer to a pointer of any type */
     if (!d->shared_out)
         return ES_OK;
     pthread_mutex_lock(&d->needing);

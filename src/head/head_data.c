@@ -14,9 +14,8 @@ es_status es_head_data_add(es_head_data *data, es_head_matrix which, int64_t row
 {
     const es_view **const slots[ES_HEAD_MATRICES] = {&data->head.Wq, &data->head.Wk, &data->head.V,
                                                      &data->head.A};
-    void *memory;
-    ES_TRY(
-        es_mem_array(data->budget, rows, cols, sizeof(double), "a matrix of a head", &memory, err));
+    double *memory;
+    ES_TRY(ES_MEM_NEW_2D(data->budget, memory, rows, cols, "a matrix of a head", err));
     es_mem_free(data->budget, data->numbers[which]);
     *numbers = data->numbers[which] = memory;
     data->view[which] = es_view_f64(memory, rows, cols);
@@ -50,8 +49,8 @@ es_status es_head_fill_random(const es_address *at, int64_t d, double *out, es_e
 es_status es_head_fill_rotation(const es_address *at, int64_t d, es_mem_limit *budget, double *out,
                                 es_error *err)
 {
-    void *normals;
-    ES_TRY(es_mem_array(budget, d, d, sizeof(double), "a rotation", &normals, err));
+    double *normals;
+    ES_TRY(ES_MEM_NEW_2D(budget, normals, d, d, "a rotation", err));
     es_status status = es_normal_rows(at, d, d, normals, err);
     if (status == ES_OK)
         status = es_haar_make(normals, d, budget, out, err);

@@ -33,11 +33,8 @@ es_status es_affine_new(int64_t dim, const double *mean, const double *factor, e
     if (!factor)
         return ES_OK;
     const int64_t panels = (dim + ES_PANEL - 1) / ES_PANEL;
-    void *memory;
-    ES_TRY(es_mem_array(budget, panels * ES_PANEL, dim, sizeof(double), "a factor", &memory, err));
-    out->panels = memory;
-    ES_TRY(es_mem_array(budget, panels, 2, sizeof(int64_t), "a factor", &memory, err));
-    out->spans = memory;
+    ES_TRY(ES_MEM_NEW_2D(budget, out->panels, panels * ES_PANEL, dim, "a factor", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, out->spans, panels, 2, "a factor", err));
     for (int64_t p = 0; p < panels; p++)
         pack_panel(factor, dim, p, out->panels + p * dim * ES_PANEL, out->spans + 2 * p);
     return ES_OK;

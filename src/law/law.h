@@ -66,7 +66,7 @@ typedef struct es_law {
 /*! es_law_check() : is this a law? Looks at every number, those of the points too: O(dim^2), or
  *  O(N dim). Fields that the kind does not use are not looked at. Thread-safe.
  *  @return : ES_OK;
- *   ES_E_ARGUMENT: law.null, law.kind, law.part (a part that is a mixture or empirical), law.parts
+ *   ES_E_ARGUMENT: law.kind, law.part (a part that is a mixture or empirical), law.parts
  *     and law.direction (no array), view.data and view.dtype (of points);
  *   ES_E_SHAPE: law.dim, law.part (dimension of a part), law.points, view.shape;
  *   ES_E_RANGE: law.size, law.freedom, law.concentration, law.direction (zero), law.weight;

@@ -161,16 +161,14 @@ static es_status tilt(const es_law *law, const double *s, double *work, es_mem_l
     const es_view *points = law->points;
     const int64_t n = points->rows, d = points->cols;
     double most, error, reach, *w;
-    void *memory;
-    ES_TRY(es_mem_array(budget, n + d, 1, sizeof *w, "softmax weights", &memory, err));
-    w = memory;
+    ES_TRY(ES_MEM_NEW(budget, w, n + d, "softmax weights", err));
     if (out->hess)
         memset(out->hess, 0, (size_t)(d * d) * sizeof(double));
     score(points, s, w, &most, &error, &reach);
     const double total = normalise(w, n, most), rounding = rounding_of(n);
     weighted_mean(points, w, w + n, out->grad);
     const double trace = weighted_cov(points, w, out->grad, w + n, out->hess);
-    es_mem_free(budget, memory);
+    es_mem_free(budget, w);
 
     out->K = most + log(total) - log((double)n);
     out->K_err = error + rounding + EPS * (fabs(most) + log((double)n) + fabs(out->K));

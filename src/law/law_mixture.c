@@ -51,12 +51,10 @@ static es_status check(const es_law *law, es_error *err)
 static es_status prepare(es_source *s, es_error *err)
 {
     const int64_t n = s->law.n_parts;
-    void *memory;
-    ES_TRY(es_mem_array(s->budget, n, 1, sizeof(double), "weights", &memory, err));
-    double *cumulative = s->own = memory;
-    ES_TRY(
-        es_mem_array(s->budget, n, sizeof(es_source), 1, "the parts of a mixture", &memory, err));
-    s->parts = memory;
+    double *cumulative;
+    ES_TRY(ES_MEM_NEW(s->budget, cumulative, n, "weights", err));
+    s->own = cumulative;
+    ES_TRY(ES_MEM_NEW(s->budget, s->parts, n, "the parts of a mixture", err));
     double sum = 0.0, so_far = 0.0;
     for (int64_t i = 0; i < n; i++)
         sum += s->law.weights[i];
@@ -213,20 +211,17 @@ static es_status tilt(const es_law *law, const double *s, double *work, es_mem_l
     memset(out->grad, 0, (size_t)d * sizeof(double));
     if (out->hess)
         memset(out->hess, 0, (size_t)(d * d) * sizeof(double));
-    es_status status =
-        es_mem_array(budget, law->n_parts, 1, sizeof *m.p, "log-MGF", (void **)&m.p, err);
+    es_arena arena = {.budget = budget};
+    es_status status = ES_ARENA_NEW(&arena, m.p, law->n_parts, "log-MGF", err);
     if (status == ES_OK) /* one row more: scratch of combine_parts() */
-        status = es_mem_array(budget, law->n_parts + 1, d, sizeof *m.grads, "log-MGF",
-                              (void **)&m.grads, err);
+        status = ES_ARENA_NEW_2D(&arena, m.grads, law->n_parts + 1, d, "log-MGF", err);
     if (status == ES_OK && out->hess)
-        status = es_mem_array(budget, d, d, sizeof *m.hess, "log-MGF", (void **)&m.hess, err);
+        status = ES_ARENA_NEW_2D(&arena, m.hess, d, d, "log-MGF", err);
     if (status == ES_OK)
         status = evaluate_parts(&m, out, err);
     if (status == ES_OK)
         status = combine_parts(&m, out, err);
-    es_mem_free(budget, m.p);
-    es_mem_free(budget, m.grads);
-    es_mem_free(budget, m.hess);
+    es_arena_free(&arena);
     return status;
 }
 

@@ -73,8 +73,6 @@ static es_status check_array(const double *x, int64_t rows, int64_t cols, const 
 
 es_status es_law_check(const es_law *law, es_error *err)
 {
-    if (!law)
-        return es_fail(err, ES_E_ARGUMENT, "law.null", "give a law", "no law");
     const es_law_row *row = es_law_row_of(law->kind);
     if (!row)
         return es_fail(err, ES_E_ARGUMENT, "law.kind", "use one of es_law_kind", "unknown law %d",

@@ -165,11 +165,7 @@ static void add_mean(const double *mean, const double *t, int64_t d, es_tilt *ou
 static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                              es_error *err)
 {
-    void *memory = NULL;
-    const es_status status =
-        es_mem_array(budget, rows, cols, sizeof(double), "log-MGF", &memory, err);
-    *out = memory;
-    return status;
+    return ES_MEM_NEW_2D(budget, *out, rows, cols, "log-MGF", err);
 }
 
 es_status es_tilt_law(const es_law *law, const double *t, es_mem_limit *budget, es_tilt *out,

@@ -88,8 +88,8 @@ static es_status prepare(es_source *s, es_error *err)
     if (kappa > 1e15)
         return es_fail(err, ES_E_RANGE, "tokens.concentration", "use at most 1e15",
                        "concentration is %g", kappa);
-    ES_TRY(es_mem_new(s->budget, sizeof(wood) + (size_t)s->law.dim * sizeof(double), "a direction",
-                      &s->own, err));
+    ES_TRY(ES_MEM_BYTES(s->budget, s->own, sizeof(wood) + (size_t)s->law.dim * sizeof(double),
+                        "a direction", err));
     wood *c = s->own;
     prepare_reflection(&s->law, c);
     c->kappa = kappa;

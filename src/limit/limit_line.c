@@ -92,9 +92,8 @@ es_status es_limit_line(const es_law *law, double a, const es_exec *exec, es_num
                         es_num *variance, es_error *err)
 {
     const int64_t parts = es_law_uses(law->kind) & ES_LAW_USES_PARTS ? law->n_parts : 1;
-    void *memory;
-    ES_TRY(es_mem_array(exec->budget, 3 * parts + 1, LAST, sizeof(double), "quadrature", &memory,
-                        err));
+    double *memory;
+    ES_TRY(ES_MEM_NEW_2D(exec->budget, memory, 3 * parts + 1, LAST, "quadrature", err));
     cloud c = {.x = memory};
     c.w = c.x + parts * LAST;
     c.off = c.w + parts * LAST;

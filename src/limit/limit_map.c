@@ -46,12 +46,12 @@ es_status es_limit_log_mgf(const es_law *law, const double *t, es_mem_limit *bud
                            es_log_mgf *out, es_error *err)
 {
     es_scan scan;
-    void *own = NULL;
+    double *own = NULL;
     ES_TRY(es_law_check(law, err));
     const es_view v = es_view_f64(t, 1, law->dim);
     ES_TRY(es_view_scan(&v, "t", &scan, err));
     if (!out->grad)
-        ES_TRY(es_mem_array(budget, law->dim, 1, sizeof(double), "log-MGF", &own, err));
+        ES_TRY(ES_MEM_NEW(budget, own, law->dim, "log-MGF", err));
     es_tilt tilt = {.grad = out->grad ? out->grad : own, .hess = out->hess};
     const es_status status = es_tilt_law(law, t, budget, &tilt, err);
     out->val = (es_num){tilt.K, tilt.K_err};
@@ -138,9 +138,9 @@ es_status es_limit_rows(const es_law *law, const es_limit_head *head, const es_v
                        "%lld queries of dimension %lld for a law of dimension %lld",
                        (long long)x->rows, (long long)x->cols, (long long)d);
     ES_TRY(es_view_scan(x, "x", &scan, err));
-    void *memory;
-    ES_TRY(es_mem_array(exec->budget, es_parallel_threads(exec, x->rows), 3 * d, sizeof(double),
-                        "limit map", &memory, err));
+    double *memory;
+    ES_TRY(ES_MEM_NEW_2D(exec->budget, memory, es_parallel_threads(exec, x->rows), 3 * d,
+                         "limit map", err));
     map_job job = {.law = law,
                    .head = head,
                    .x = x,
@@ -173,9 +173,9 @@ es_status es_limit_token_moments(const es_law *law, es_mem_limit *budget, double
     const es_law_row *row = es_law_row_of(law->kind);
     if (row->moments)
         return row->moments(law, mean, cov, err);
-    void *zero;
-    ES_TRY(es_mem_array(budget, 2, law->dim, sizeof(double), "token moments", &zero, err));
-    es_tilt tilt = {.grad = mean ? mean : (double *)zero + law->dim, .hess = cov};
+    double *zero;
+    ES_TRY(ES_MEM_NEW_2D(budget, zero, 2, law->dim, "token moments", err));
+    es_tilt tilt = {.grad = mean ? mean : zero + law->dim, .hess = cov};
     const es_status status = es_tilt_law(law, zero, budget, &tilt, err);
     es_mem_free(budget, zero);
     return status;

@@ -42,24 +42,21 @@ static double frobenius(const double *x, int64_t count)
     return sqrt(sum);
 }
 
-/* ---- matrices on loan from the budget ---- */
+/* ---- scratch matrices ---- */
 
-/* Scratch matrices of one computation, freed together; after a failure the rest does nothing. */
+/* Scratch matrices of one computation. After a failure the functions below do nothing. */
 typedef struct desk {
-    es_mem_limit *budget;
+    es_arena arena;
     es_error *err;
     es_status status;
-    double *own[12];
-    int count;
 } desk;
 
 static double *take(desk *k, int64_t rows, int64_t cols)
 {
-    void *memory = NULL;
+    double *memory = NULL;
     if (k->status == ES_OK)
-        k->status =
-            es_mem_array(k->budget, rows, cols, sizeof(double), "limit moments", &memory, k->err);
-    return k->own[k->count++] = memory;
+        k->status = ES_ARENA_NEW_2D(&k->arena, memory, rows, cols, "limit moments", k->err);
+    return memory;
 }
 
 /* A new a b. */
@@ -67,7 +64,7 @@ static double *product(desk *k, es_view a, es_view b)
 {
     double *out = take(k, a.rows, b.cols);
     if (k->status == ES_OK)
-        k->status = es_mat_multiply(&a, &b, k->budget, out, k->err);
+        k->status = es_mat_multiply(&a, &b, k->arena.budget, out, k->err);
     return out;
 }
 
@@ -84,8 +81,7 @@ static const double *given(desk *k, const double *m, int64_t d)
 
 static es_status clear(desk *k)
 {
-    while (k->count > 0)
-        es_mem_free(k->budget, k->own[--k->count]);
+    es_arena_free(&k->arena);
     return k->status;
 }
 
@@ -102,7 +98,7 @@ static void outer(const request *r, const double *g, desk *k)
 {
     const es_view a = es_view_f64(g, r->dv, r->d), b = turned(g, r->dv, r->d);
     if (k->status == ES_OK)
-        k->status = es_mat_multiply(&a, &b, k->budget, r->cov, k->err);
+        k->status = es_mat_multiply(&a, &b, k->arena.budget, r->cov, k->err);
     for (int64_t i = 0; k->status == ES_OK && i < r->dv; i++) {
         for (int64_t j = 0; j < i; j++)
             r->cov[j * r->dv + i] = r->cov[i * r->dv + j];
@@ -116,7 +112,7 @@ static es_status gaussian_moments(const request *r, es_error *err)
 {
     const int64_t d = r->d, dv = r->dv;
     const double size2 = r->law->size * r->law->size;
-    desk k = {.budget = r->exec->budget, .err = err};
+    desk k = {.arena.budget = r->exec->budget, .err = err};
     const double *A = given(&k, r->head->A, d), *V = given(&k, r->head->V, d);
     const double *B = given(&k, r->law->factor, d);
     const double *VB = product(&k, es_view_f64(V, dv, d), square(B, d));
@@ -147,7 +143,7 @@ static es_status gaussian_moments(const request *r, es_error *err)
 static es_status sphere_moments(const request *r, es_error *err)
 {
     const int64_t d = r->d, dv = r->dv, q = d + es_law_row_of(r->law->kind)->above;
-    desk k = {.budget = r->exec->budget, .err = err};
+    desk k = {.arena.budget = r->exec->budget, .err = err};
     const double *A = given(&k, r->head->A, d), *V = given(&k, r->head->V, d);
     const double *B = given(&k, r->law->factor, d);
     const double *AB = product(&k, square(A, d), square(B, d));
@@ -157,7 +153,7 @@ static es_status sphere_moments(const request *r, es_error *err)
     double bound = 0.0, error = 0.0, *lambda = sigma ? sigma + d : NULL;
     const es_view core = square(BAB, d);
     if (k.status == ES_OK)
-        k.status = es_svd_factor(&core, k.budget, sigma, u, vt, &bound, err);
+        k.status = es_svd_factor(&core, k.arena.budget, sigma, u, vt, &bound, err);
     for (int64_t i = 0; k.status == ES_OK && i < d; i++)
         sigma[i] = sigma[i] > bound ? sigma[i] : 0.0;
     if (k.status == ES_OK)
@@ -224,8 +220,8 @@ static es_status point_moments(const request *r, const es_view *points, bool all
     es_mem_limit *budget = r->exec->budget;
     ES_TRY(es_view_check(points, "points", err));
     const int64_t m = points->rows;
-    void *memory;
-    ES_TRY(es_mem_array(budget, m > 0 ? m : 0, r->dv + 1, sizeof(double), "outputs", &memory, err));
+    double *memory;
+    ES_TRY(ES_MEM_NEW_2D(budget, memory, m > 0 ? m : 0, r->dv + 1, "outputs", err));
     double *y = memory, *errors = y + m * r->dv;
     const es_view outputs = es_view_f64(y, m, r->dv);
     es_status status =

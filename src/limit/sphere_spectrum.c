@@ -165,12 +165,9 @@ static es_status refine(tree *t, const es_exec *exec, double *lambda, double *er
         t->N = sizes[i];
         t->per_thread = scratch_size(t->N);
         const int threads = es_parallel_threads(exec, t->leaves);
-        void *memory;
-        ES_TRY(es_mem_array(exec->budget, threads, t->per_thread, sizeof(double), "quadrature",
-                            &memory, err));
-        t->scratch = memory;
+        ES_TRY(ES_MEM_NEW_2D(exec->budget, t->scratch, threads, t->per_thread, "quadrature", err));
         const es_status status = evaluate(t, exec, err);
-        es_mem_free(exec->budget, memory);
+        es_mem_free(exec->budget, t->scratch);
         if (status != ES_OK)
             return status;
         const double largest = change(t->lambda, t->lambda + t->count, t->count);
@@ -187,23 +184,16 @@ es_status es_sphere_spectrum(const double *sigma, int64_t count, int64_t q, doub
                              const es_exec *exec, double *lambda, double *error, es_error *err)
 {
     tree t = {.sigma = sigma, .count = count, .leaves = 1, .q = q, .R = R};
-    void *inside = NULL, *outside = NULL, *work = NULL;
+    es_arena arena = {.budget = exec->budget};
     while (t.leaves < count + 1)
         t.leaves *= 2;
-    es_status status =
-        es_mem_array(exec->budget, 2 * t.leaves, 1, sizeof(rule), "quadrature", &inside, err);
+    es_status status = ES_ARENA_NEW(&arena, t.inside, 2 * t.leaves, "quadrature", err);
     if (status == ES_OK)
-        status =
-            es_mem_array(exec->budget, 2 * t.leaves, 1, sizeof(rule), "quadrature", &outside, err);
+        status = ES_ARENA_NEW(&arena, t.outside, 2 * t.leaves, "quadrature", err);
     if (status == ES_OK) /* the second half stays 0: what change() measures sizes against */
-        status = es_mem_array(exec->budget, 2, count, sizeof(double), "quadrature", &work, err);
-    t.inside = inside;
-    t.outside = outside;
-    t.lambda = work;
+        status = ES_ARENA_NEW_2D(&arena, t.lambda, 2, count, "quadrature", err);
     if (status == ES_OK)
         status = refine(&t, exec, lambda, error, err);
-    es_mem_free(exec->budget, inside);
-    es_mem_free(exec->budget, outside);
-    es_mem_free(exec->budget, work);
+    es_arena_free(&arena);
     return status;
 }

@@ -120,11 +120,9 @@ es_status es_dense_check(const es_view *a, const char *name, es_scan *scan, es_e
 es_status es_dense_new(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                        es_error *err)
 {
-    void *memory = NULL;
     es_status status = es_blas_room(err);
     if (status == ES_OK)
-        status = es_mem_array(budget, rows, cols, sizeof **out, "linear algebra", &memory, err);
-    *out = memory;
+        status = ES_MEM_NEW_2D(budget, *out, rows, cols, "linear algebra", err);
     return status;
 }
 

@@ -23,14 +23,13 @@ static es_status eigen_in_place(double *a, int64_t d, bool vectors, es_mem_limit
     const char job = vectors ? 'V' : 'N';
     const int n = (int)d;
     double best = 0.0, *work = NULL;
-    void *integers = NULL;
-    int few = 0;
+    int few = 0, *integers = NULL;
     es_blas_enter();
     int info =
         LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, job, 'U', n, a, n, values, &best, -1, &few, -1);
     es_status status = es_dense_new(budget, (int64_t)best, 1, &work, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, few, 1, sizeof few, "linear algebra", &integers, err);
+        status = ES_MEM_NEW(budget, integers, few, "linear algebra", err);
     if (status == ES_OK)
         info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, job, 'U', n, a, n, values, work, (int)best,
                                    integers, few);
@@ -178,12 +177,12 @@ es_status es_svd_factor(const es_view *a, es_mem_limit *budget, double *s, doubl
         return es_fail(err, ES_E_ARGUMENT, "linalg.svd", "ask for both or none",
                        "only one side of the singular vectors was asked for");
     double *copy, *work = NULL, best = 0.0;
-    void *integers = NULL;
+    int *integers = NULL;
     ES_TRY(es_dense_copy(a, "the matrix", budget, &copy, err));
     const int m = (int)a->cols, n = (int)a->rows, k = m < n ? m : n; /* as LAPACK sees it */
     const char job = u ? 'S' : 'N';
 
-    es_status status = es_mem_array(budget, 8, k, sizeof(int), "linear algebra", &integers, err);
+    es_status status = ES_MEM_NEW_2D(budget, integers, 8, k, "linear algebra", err);
     es_blas_enter();
     int info = 0;
     if (status == ES_OK) {

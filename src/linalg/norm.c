@@ -170,6 +170,18 @@ static es_num bracket(gram *m, int steps, double *small, double *u)
     return (es_num){.val = s, .err = fmax(t - s, 0.0) + rounding};
 }
 
+/* Allocates what bracket() works in: g and work (k, k), basis (steps, k), small and u. */
+static es_status scratch(gram *m, int steps, es_arena *arena, double **small, double **u,
+                         es_error *err)
+{
+    const char *what = "linear algebra";
+    ES_TRY(ES_ARENA_NEW_2D(arena, m->g, m->k, m->k, what, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, m->work, m->k, m->k, what, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, m->basis, steps, m->k, what, err));
+    ES_TRY(ES_ARENA_NEW(arena, *small, steps * (int64_t)(steps + 8) + m->k, what, err));
+    return ES_ARENA_NEW(arena, *u, m->rows + m->cols, what, err);
+}
+
 es_status es_norm_certified(const es_view *a, int steps, es_mem_limit *budget, es_num *out,
                             es_error *err)
 {
@@ -185,18 +197,10 @@ es_status es_norm_certified(const es_view *a, int steps, es_mem_limit *budget, e
     if (steps > m.k)
         steps = m.k;
 
-    double *small = NULL, *u = NULL;
-    es_status status = es_dense_copy(a, "the matrix", budget, &m.a, err);
-    if (status == ES_OK)
-        status = es_dense_new(budget, k, k, &m.g, err);
-    if (status == ES_OK)
-        status = es_dense_new(budget, k, k, &m.work, err);
-    if (status == ES_OK)
-        status = es_dense_new(budget, steps, k, &m.basis, err);
-    if (status == ES_OK)
-        status = es_dense_new(budget, steps * (int64_t)(steps + 8) + k, 1, &small, err);
-    if (status == ES_OK)
-        status = es_dense_new(budget, a->rows + a->cols, 1, &u, err);
+    double *small, *u;
+    es_arena arena = {.budget = budget};
+    ES_TRY(es_dense_copy(a, "the matrix", budget, &m.a, err));
+    es_status status = scratch(&m, steps, &arena, &small, &u, err);
     if (status == ES_OK) {
         for (int64_t i = 0; i < count; i++) /* by a power of 2: exact, and squares stay in range */
             m.a[i] = ldexp(m.a[i], -exponent);
@@ -205,12 +209,8 @@ es_status es_norm_certified(const es_view *a, int steps, es_mem_limit *budget, e
         es_blas_leave();
         *out = (es_num){.val = ldexp(scaled.val, exponent), .err = ldexp(scaled.err, exponent)};
     }
+    es_arena_free(&arena);
     es_mem_free(budget, m.a);
-    es_mem_free(budget, m.g);
-    es_mem_free(budget, m.work);
-    es_mem_free(budget, m.basis);
-    es_mem_free(budget, small);
-    es_mem_free(budget, u);
     if (status == ES_OK && !isfinite(out->val + out->err))
         status = es_fail(err, ES_E_OVERFLOW, "linalg.overflow", "scale the matrix",
                          "the spectral norm overflows");

@@ -77,8 +77,7 @@ es_status es_principal_find(const es_view *x, int64_t count, const es_exec *exec
     if (count < 1 || count > d)
         return es_fail(err, ES_E_SHAPE, "principal.count", "1 to the number of columns",
                        "%lld components of %lld columns", (long long)count, (long long)d);
-    ES_TRY(es_mem_array(budget, 2 * d + 3, d, sizeof *memory, "principal components",
-                        (void **)&memory, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, memory, 2 * d + 3, d, "principal components", err));
     components c = {.row = memory, .mean = memory + d, .values = memory + 2 * d};
     c.cov = memory + 3 * d;
     c.vectors = c.cov + d * d;

@@ -59,8 +59,8 @@ static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budge
     const es_model_config *c = &m->config;
     const int64_t n = w->longest, item = (int64_t)es_dtype_size(m->precision);
     const int64_t half = c->rotary.width / 2, rows = places(c, w) * n;
-    ES_TRY(es_mem_array(budget, (int64_t)room_bytes(c, m->precision, w), 1, 1,
-                        "a block of hidden states", &room->memory, err));
+    ES_TRY(ES_MEM_BYTES(budget, room->memory, (size_t)room_bytes(c, m->precision, w),
+                        "a block of hidden states", err));
     room->head = room->memory;
     room->lse = room->head + rows * c->head_dim;
     room->entropy = room->lse + rows;
@@ -152,8 +152,8 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
         m->nonfinite)
         return ES_OK;
     return es_fail(err, ES_E_NONFINITE, "forward.overflow",
-                   "run the model in f64; else its weights are broken",
-                   "NaN or infinity on the way to hidden state 0");
+                   "run the model in f64; if that fails too, its weights are damaged",
+                   "NaN or infinity while computing hidden state 0");
 }
 
 /* From ids to the last state. States are copied out as they arise: x is overwritten by the next
@@ -188,12 +188,13 @@ static es_status check_start(const es_model_config *c, const es_model_block *b, 
 {
     const int64_t states = b->states ? b->states : c->layers + 1;
     if (b->start && !b->input)
-        return es_fail(err, ES_E_ARGUMENT, "forward.start", "give the state as input",
-                       "to begin with hidden state %lld takes that state", (long long)b->start);
+        return es_fail(err, ES_E_ARGUMENT, "forward.start", "pass the state as input",
+                       "starting at hidden state %lld requires that state as input",
+                       (long long)b->start);
     if (b->start < 0 || b->start >= states)
         return es_fail(err, ES_E_RANGE, "forward.states", "states counts from state 0",
-                       "from hidden state %lld on none of %lld is left", (long long)b->start,
-                       (long long)states);
+                       "starting at hidden state %lld leaves none of %lld to compute",
+                       (long long)b->start, (long long)states);
     return ES_OK;
 }
 
@@ -207,11 +208,11 @@ static es_status check_predict(const es_model_config *c, const es_model_block *b
                        "use a decoder with its language head",
                        "the model does not predict the next token");
     if (b->nll && !b->ids)
-        return es_fail(err, ES_E_ARGUMENT, "forward.predict", "give the ids beside the state",
-                       "how surprising tokens are takes their ids");
+        return es_fail(err, ES_E_ARGUMENT, "forward.predict", "pass the ids with the state",
+                       "the loss of tokens requires their ids");
     if (b->states && b->states <= c->layers)
-        return es_fail(err, ES_E_ARGUMENT, "forward.states", "0 for all of them",
-                       "the next token is wanted, and %lld of %lld states are computed",
+        return es_fail(err, ES_E_ARGUMENT, "forward.states", "use 0 for all states",
+                       "predicting the next token requires all states; %lld of %lld are computed",
                        (long long)b->states, (long long)c->layers + 1);
     return ES_OK;
 }
@@ -240,8 +241,8 @@ static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, 
         if (spec->policy)
             ES_TRY(es_policy_spec_check(spec, m->config.causal, err));
         if (es_policy_inputs(spec->policy) & ES_POLICY_MEASURED && spec->keys < 1)
-            return es_fail(err, ES_E_RANGE, "policy.keys", "say how many mixtures there are",
-                           "%s was not told its number of keys", es_policy_name(spec->policy));
+            return es_fail(err, ES_E_RANGE, "policy.keys", "set the number of mixtures",
+                           "%s has no number of keys", es_policy_name(spec->policy));
     }
     return ES_OK;
 }
@@ -253,22 +254,22 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
 {
     const es_model_config *c = &m->config;
     if ((!b->ids && !b->input) || b->n <= 0)
-        return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give it a token",
+        return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give at least one token",
                           "block %lld has no tokens", (long long)index);
     if (b->n > c->positions)
         return es_fail_at(err, ES_E_RANGE, index, -1, "forward.length", "cut the text into blocks",
-                          "block %lld has %lld tokens, the model positions for %lld",
+                          "block %lld has %lld tokens; the model has %lld positions",
                           (long long)index, (long long)b->n, (long long)c->positions);
     if ((b->logits && !c->labels) || (b->pooled && !c->pooler))
         return es_fail(err, ES_E_ARGUMENT, "forward.logits", "use a model fine-tuned for a task",
                        "the model has no %s", c->pooler ? "classifier" : "pooler");
     if (b->states < 0 || b->states > c->layers + 1)
-        return es_fail(err, ES_E_RANGE, "forward.states", "0 for all of them",
+        return es_fail(err, ES_E_RANGE, "forward.states", "use 0 for all states",
                        "%lld hidden states of %lld", (long long)b->states,
                        (long long)c->layers + 1);
     if (b->states && b->states <= c->layers && (b->last || b->pooled || b->logits))
-        return es_fail(err, ES_E_ARGUMENT, "forward.states", "0 for all of them",
-                       "the last state is wanted, and %lld of %lld are computed",
+        return es_fail(err, ES_E_ARGUMENT, "forward.states", "use 0 for all states",
+                       "the last state requires all states; %lld of %lld are computed",
                        (long long)b->states, (long long)c->layers + 1);
     ES_TRY(check_start(c, b, err));
     ES_TRY(check_predict(c, b, err));
@@ -304,18 +305,17 @@ static es_status run_rooms(es_forward *f, const wants *w, int blocks, int thread
     es_mem_limit *budget = f->inner.budget;
     const double each =
         strip_bytes(&f->model->config, f->model->arch->gated, f->model->precision, w);
-    void *rooms, *strips = NULL, *memory = NULL;
-    ES_TRY(es_mem_array(budget, blocks, 1, sizeof *f->rooms, "blocks", &rooms, err));
-    f->rooms = rooms;
-    es_status status =
-        es_mem_array(budget, threads, 1, sizeof(es_strip_room), "threads", &strips, err);
+    char *memory = NULL;
+    es_strip_room *strips = NULL;
+    ES_TRY(ES_MEM_NEW(budget, f->rooms, blocks, "blocks", err));
+    es_status status = ES_MEM_NEW(budget, strips, threads, "threads", err);
     if (status == ES_OK)
         status =
-            es_mem_array(budget, threads, (int64_t)each, 1, "rows of hidden states", &memory, err);
+            ES_MEM_NEW_2D(budget, memory, threads, (int64_t)each, "rows of hidden states", err);
     for (int t = 0; t < threads && status == ES_OK; t++)
-        place_strip(f->model, w, (char *)memory + t * (int64_t)each, (es_strip_room *)strips + t);
+        place_strip(f->model, w, memory + t * (int64_t)each, strips + t);
     for (int t = 0; t < blocks && status == ES_OK; t++) {
-        f->rooms[t].strip = (es_strip_room *)strips + t;
+        f->rooms[t].strip = strips + t;
         status = room_new(f->model, w, budget, &f->rooms[t], err);
     }
     if (status == ES_OK) {
@@ -329,7 +329,7 @@ static es_status run_rooms(es_forward *f, const wants *w, int blocks, int thread
     }
     es_mem_free(budget, memory);
     es_mem_free(budget, strips);
-    es_mem_free(budget, rooms);
+    es_mem_free(budget, f->rooms);
     return status;
 }
 
@@ -400,7 +400,6 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
     const int64_t units = count * es_strips(n), rows = n < ES_STRIP ? n : ES_STRIP;
     const int threads = es_parallel_threads(exec, units);
     es_mem_limit *budget = exec ? exec->budget : NULL;
-    void *memory;
     if (n < 1 || n > model->config.positions)
         return es_fail(err, ES_E_RANGE, "forward.length", "a block has 1 to `positions` tokens",
                        "a block of %lld tokens; the model has %lld positions", (long long)n,
@@ -411,11 +410,11 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
     }
     product_job j = {
         .model = model, .n = n, .each = (size_t)(rows * widest) * es_dtype_size(model->precision)};
-    ES_TRY(es_mem_array(budget, 2 * threads, (int64_t)j.each, 1, "products", &memory, err));
-    j.memory = memory; /* zeros: products of finite numbers, whatever is added */
+    /* zeros: products of finite numbers, whatever is added */
+    ES_TRY(ES_MEM_NEW_2D(budget, j.memory, 2 * threads, (int64_t)j.each, "products", err));
     es_blas_enter();
     const es_status status = es_parallel_run(exec, units, multiply_strip, &j, err);
     es_blas_leave();
-    es_mem_free(budget, memory);
+    es_mem_free(budget, j.memory);
     return status;
 }

@@ -2,6 +2,8 @@
 #ifndef ES_MODEL_GGUF_MODEL_H
 #define ES_MODEL_GGUF_MODEL_H
 
+#include <esscher/model.h>
+
 #include "checkpoint/gguf_inside.h"
 
 /*! es_gguf_config() : what config.json would say, from the values of a file and the shape of its

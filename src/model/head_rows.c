@@ -40,17 +40,16 @@ es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
     const es_head_rows queries = {q, n, c->head_dim, 1, c->head_dim};
     const es_head_rows keys = {k, n, c->head_dim, 1, c->head_dim};
     es_model_head h;
-    void *memory;
+    double *memory;
     ES_TRY(es_model_head_of(model, layer, head, &h, err));
     if (half && n > c->positions)
         return es_fail(err, ES_E_RANGE, "forward.length", "cut the text into blocks",
-                       "a block has %lld tokens, the model positions for %lld", (long long)n,
+                       "a block has %lld tokens; the model has %lld positions", (long long)n,
                        (long long)c->positions);
     ES_TRY(project(x, &h.wq, &h.bq, budget, q, err));
     ES_TRY(project(x, &h.wk, &h.bk, budget, k, err));
     ES_TRY(project(x, &h.wv, &h.bv, budget, v, err));
-    ES_TRY(es_mem_array(budget, 2 * n * half + c->head_dim, 1, sizeof(double), "angles", &memory,
-                        err));
+    ES_TRY(ES_MEM_NEW(budget, memory, 2 * n * half + c->head_dim, "angles", err));
     double *cosines = memory, *sines = cosines + n * half, *scale = sines + n * half;
     norm_rows(model, &model->layers[layer].norm_q, &queries, scale);
     norm_rows(model, &model->layers[layer].norm_k, &keys, scale);

@@ -4,6 +4,7 @@
 
 #include <esscher/model.h>
 
+/*! es_model_folder(), es_model_precision() : folder and precision of what was opened. */
 const char *es_model_folder(const es_model *model);
 es_dtype es_model_precision(const es_model *model);
 

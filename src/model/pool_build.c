@@ -27,6 +27,7 @@ typedef struct build {
     es_exec exec;
     int rank;
     es_pool_text text;
+    es_arena arena;     /* holds the arrays below */
     es_pool_kept *kept; /* (layers) of a sparse pool; NULL: all rows */
     es_run *run;        /* of rank 0 */
     int64_t stage, sums_stage;
@@ -50,21 +51,20 @@ static es_status add_sums(build *b, es_error *err)
 {
     enum { NAME = 32 };
     const int64_t L = b->config->layers;
-    char(*names)[NAME] = NULL;
-    const char **columns = NULL;
-    es_mem_limit *budget = b->exec.budget;
-    es_status status = es_mem_array(budget, L, 1, NAME, "names", (void **)&names, err);
+    char *names;
+    const char **columns;
+    es_arena arena = {.budget = b->exec.budget};
+    es_status status = ES_ARENA_NEW_2D(&arena, names, L, NAME, "names", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, L, 1, sizeof *columns, "names", (void **)&columns, err);
+        status = ES_ARENA_NEW(&arena, columns, L, "names", err);
     for (int64_t l = 0; l < L && status == ES_OK; l++) {
-        snprintf(names[l], NAME, "layer-%lld", (long long)l);
-        columns[l] = names[l];
+        columns[l] = names + l * NAME;
+        snprintf(names + l * NAME, NAME, "layer-%lld", (long long)l);
     }
     if (status == ES_OK)
         status =
             es_run_add_stage(b->run, ES_POOL_SUMS, b->sums / L, L, columns, &b->sums_stage, err);
-    es_mem_free(budget, columns);
-    es_mem_free(budget, names);
+    es_arena_free(&arena);
     return status;
 }
 
@@ -227,8 +227,8 @@ static es_status check_shared(const build *b, es_error *err)
     ES_TRY(es_work_share(&b->exec, &nonce, sizeof nonce, err));
     if (!sees_nonce(b, nonce))
         status = es_fail(err, ES_E_IO, "pool.shared",
-                         "--pool-dir DIR on a file system that all machines share",
-                         "the folder %s is not the one that rank 0 sees", b->spec->folder);
+                         "use --pool-dir DIR on a file system that all machines share",
+                         "folder %s is not the folder that rank 0 uses", b->spec->folder);
     status = es_work_agree(&b->exec, status, "", err);
     es_pool_nonce_path(b->spec->folder, path);
     if (b->rank == 0)
@@ -250,8 +250,8 @@ static es_status open_files(build *b, es_error *err)
         /* a new file would be zeros where pool.run says that there are rows */
         if (stage.cells > 0 && access(path, F_OK) != 0)
             return es_fail_file(err, ES_E_FORMAT, path, -1, "pool.damaged",
-                                "remove the pool's folder and make it anew",
-                                "the file is gone, but pool.run says it was begun");
+                                "remove the pool's folder and build it again",
+                                "the file is missing, but pool.run says that it was started");
         ES_TRY(es_npy_rows_create(path, b->kept ? b->kept[l].count : b->text.rows, c->hidden,
                                   b->spec->store == ES_POOL_F16, &b->layers[l], err));
     }
@@ -261,17 +261,15 @@ static es_status open_files(build *b, es_error *err)
 static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
-    es_mem_limit *budget = b->exec.budget;
-    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * c->layers, b->length * c->hidden, sizeof(float),
-                        "hidden states", (void **)&b->inputs, err));
-    ES_TRY(es_mem_array(budget, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads, sizeof(double),
-                        "attention statistics", (void **)&b->raw, err));
-    ES_TRY(
-        es_mem_array(budget, c->layers, 1, sizeof *b->layers, "layers", (void **)&b->layers, err));
+    es_arena *arena = &b->arena;
+    ES_TRY(ES_ARENA_NEW_2D(arena, b->inputs, ES_POOL_BATCH * c->layers, b->length * c->hidden,
+                           "hidden states", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, b->raw, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads,
+                           "attention statistics", err));
+    ES_TRY(ES_ARENA_NEW(arena, b->layers, c->layers, "layers", err));
     for (int64_t l = 0; l < c->layers; l++)
         b->layers[l].fd = -1;
-    return es_mem_array(budget, batches_of(b), 1, sizeof *b->missing, "batches",
-                        (void **)&b->missing, err);
+    return ES_ARENA_NEW(arena, b->missing, batches_of(b), "batches", err);
 }
 
 /* ---- one batch ---- */
@@ -431,7 +429,8 @@ static es_status run_batches(build *b, es_error *err)
     exec.progress_user = b;
     status = es_work_run(&work, &exec, err);
     if (status == ES_E_INTERRUPTED)
-        return es_fail(err, status, "pool.interrupted", "the same folder goes on where it stopped",
+        return es_fail(err, status, "pool.interrupted",
+                       "run again with the same folder to continue",
                        "interrupted after %lld of %lld batches of the pool", (long long)b->finished,
                        (long long)batches_of(b));
     return status;
@@ -442,7 +441,7 @@ static es_status put_starts(build *b, es_error *err)
 {
     const int64_t count = b->text.blocks.count + 1;
     double *starts;
-    ES_TRY(es_mem_array(b->exec.budget, count, 1, sizeof *starts, "blocks", (void **)&starts, err));
+    ES_TRY(ES_MEM_NEW(b->exec.budget, starts, count, "blocks", err));
     for (int64_t i = 0; i < count; i++)
         starts[i] = (double)row_of(b, i);
     const es_run_column column = {"first_row", ES_RUN_REAL, starts, NULL};
@@ -488,13 +487,11 @@ static es_status finish(build *b, es_error *err)
 static es_status prepare(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
-    es_mem_limit *budget = b->exec.budget;
-    const es_exec quiet = {.budget = budget}; /* progress counts blocks */
+    const es_exec quiet = {.budget = b->exec.budget}; /* progress counts blocks */
     ES_TRY(es_pool_text_read(b->spec, &quiet, b->rank != 0, &b->text, err));
     if (b->spec->keep) {
-        ES_TRY(es_mem_array(budget, c->layers, 1, sizeof *b->kept, "kept rows", (void **)&b->kept,
-                            err));
-        ES_TRY(es_pool_kept_make(b->spec, &b->text, budget, b->kept, err));
+        ES_TRY(ES_ARENA_NEW(&b->arena, b->kept, c->layers, "kept rows", err));
+        ES_TRY(es_pool_kept_make(b->spec, &b->text, &b->arena, b->kept, err));
     }
     b->seen = ES_POOL_BATCH * c->layers * c->heads * ES_POOL_SEEN;
     b->sums = (b->kept ? 1 : ES_POOL_BATCH * b->length) * c->layers;
@@ -517,16 +514,9 @@ static es_status build_all(build *b, es_error *err)
 
 static void release(build *b)
 {
-    es_mem_limit *budget = b->exec.budget;
     for (int64_t l = 0; b->layers && l < b->config->layers; l++)
         es_npy_rows_close(&b->layers[l]);
-    for (int64_t l = 0; b->kept && l < b->config->layers; l++)
-        es_mem_free(budget, b->kept[l].rows);
-    es_mem_free(budget, b->kept);
-    es_mem_free(budget, b->missing);
-    es_mem_free(budget, b->layers);
-    es_mem_free(budget, b->raw);
-    es_mem_free(budget, b->inputs);
+    es_arena_free(&b->arena);
     es_blocks_free(&b->text.blocks);
 }
 
@@ -537,10 +527,11 @@ es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error 
     build b = {
         .spec = spec, .config = es_model_config_of(spec->model), .length = es_pool_length(spec)};
     b.exec = exec ? *exec : (es_exec){0};
+    b.arena.budget = b.exec.budget;
     b.rank = es_executor_of(exec)->rank;
     if (es_model_precision(spec->model) != ES_F32)
         return es_fail(err, ES_E_ARGUMENT, "pool.precision", "open the model in f32",
-                       "pools are made by f32 models");
+                       "a pool requires a model in f32");
     es_status status = build_all(&b, err);
     release(&b);
     es_error closing;

@@ -6,6 +6,7 @@
 
 #include <esscher/run.h>
 
+#include "base/memory.h"
 #include "model/pool.h"
 #include "store/checksum.h"
 #include "store/npy_rows.h"
@@ -104,11 +105,11 @@ typedef struct es_pool_kept {
     int64_t count;
 } es_pool_kept;
 
-/*! es_pool_kept_make() : what spec->keep wants of every layer, out (layers), each to be freed with
- *  es_mem_free(). @return : ES_OK; ES_E_RANGE (pool.keep) for rows that are none; ES_E_EMPTY
- *  (pool.keep) for none at all; what spec->keep returns. */
-es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text,
-                            es_mem_limit *budget, es_pool_kept *out, es_error *err);
+/*! es_pool_kept_make() : asks spec->keep for the rows of every layer, out (layers), in `arena`.
+ *  @return : ES_OK; ES_E_RANGE (pool.keep) for a row that the pool does not have; ES_E_EMPTY
+ *  (pool.keep) for a layer without rows; what spec->keep returns. */
+es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text, es_arena *arena,
+                            es_pool_kept *out, es_error *err);
 
 /*! es_pool_kept_find() : the place of the first kept row that is `row` or comes after it. */
 int64_t es_pool_kept_find(const es_pool_kept *kept, int64_t row);
@@ -116,10 +117,10 @@ int64_t es_pool_kept_find(const es_pool_kept *kept, int64_t row);
 /*! es_pool_kept_hash() : of all layers. */
 uint64_t es_pool_kept_hash(const es_pool_kept *kept, int64_t layers);
 
-/*! es_pool_kept_put(), es_pool_kept_get() : the list of a layer in pool.run. */
+/*! es_pool_kept_put(), es_pool_kept_get() : write and read the list of a layer in pool.run. */
 es_status es_pool_kept_put(es_run *run, int64_t layer, const es_pool_kept *kept, es_error *err);
-es_status es_pool_kept_get(es_run *run, int64_t layer, int64_t tokens, es_pool_kept *out,
-                           es_error *err);
+es_status es_pool_kept_get(es_run *run, int64_t layer, int64_t tokens, es_arena *arena,
+                           es_pool_kept *out, es_error *err);
 
 /* The sums of a batch's kept rows, one after the other, as one. */
 static inline uint64_t es_pool_chain(uint64_t before, uint64_t sum)
@@ -132,6 +133,7 @@ static inline uint64_t es_pool_chain(uint64_t before, uint64_t sum)
 
 struct es_pool {
     es_pool_info info;
+    es_arena arena;           /* holds the arrays below */
     int64_t dropped;          /* rows of each block that were left out: queries all the same */
     es_npy_rows *layers;      /* (layers) */
     es_pool_context *context; /* (layers, heads) */

@@ -21,8 +21,8 @@ static es_status tidy(es_pool_kept *kept, int64_t layer, int64_t tokens, es_erro
 {
     int64_t count = 0;
     if (kept->count == 0)
-        return es_fail(err, ES_E_EMPTY, "pool.keep", "keep a row of every layer",
-                       "nothing is kept of layer %lld", (long long)layer);
+        return es_fail(err, ES_E_EMPTY, "pool.keep", "keep at least one row of every layer",
+                       "no row of layer %lld is kept", (long long)layer);
     qsort(kept->rows, (size_t)kept->count, sizeof *kept->rows, by_value);
     if (kept->rows[0] < 0 || kept->rows[kept->count - 1] >= tokens)
         return es_fail(err, ES_E_RANGE, "pool.keep", "count from 0",
@@ -36,19 +36,19 @@ static es_status tidy(es_pool_kept *kept, int64_t layer, int64_t tokens, es_erro
 }
 
 static es_status keep_layer(const es_pool_spec *spec, const es_pool_info *about,
-                            const int64_t *starts, int64_t layer, es_mem_limit *budget,
+                            const int64_t *starts, int64_t layer, es_arena *arena,
                             es_pool_kept *out, es_error *err)
 {
     int64_t most;
     ES_TRY(spec->keep(spec->keep_user, about, starts, layer, NULL, &most, err));
-    ES_TRY(es_mem_array(budget, most, 1, sizeof *out->rows, "kept rows", (void **)&out->rows, err));
+    ES_TRY(ES_ARENA_NEW(arena, out->rows, most, "kept rows", err));
     out->count = most;
     ES_TRY(spec->keep(spec->keep_user, about, starts, layer, out->rows, &out->count, err));
     return tidy(out, layer, about->tokens, err);
 }
 
-es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text,
-                            es_mem_limit *budget, es_pool_kept *out, es_error *err)
+es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text, es_arena *arena,
+                            es_pool_kept *out, es_error *err)
 {
     const es_model_config *c = es_model_config_of(spec->model);
     const es_pool_info about = {.tokens = text->rows,
@@ -62,11 +62,11 @@ es_status es_pool_kept_make(const es_pool_spec *spec, const es_pool_text *text,
                                 .repeats = text->blocks.repeats,
                                 .sparse = true};
     int64_t *starts;
-    ES_TRY(es_pool_text_starts(text, budget, &starts, err));
+    ES_TRY(es_pool_text_starts(text, arena->budget, &starts, err));
     es_status status = ES_OK;
     for (int64_t l = 0; l < c->layers && status == ES_OK; l++)
-        status = keep_layer(spec, &about, starts, l, budget, &out[l], err);
-    es_mem_free(budget, starts);
+        status = keep_layer(spec, &about, starts, l, arena, &out[l], err);
+    es_mem_free(arena->budget, starts);
     return status;
 }
 
@@ -105,7 +105,7 @@ es_status es_pool_kept_put(es_run *run, int64_t layer, const es_pool_kept *kept,
     char name[NAME];
     double *rows;
     name_of(layer, name);
-    ES_TRY(es_mem_array(NULL, kept->count, 1, sizeof *rows, "kept rows", (void **)&rows, err));
+    ES_TRY(ES_MEM_NEW(NULL, rows, kept->count, "kept rows", err));
     for (int64_t i = 0; i < kept->count; i++)
         rows[i] = (double)kept->rows[i];
     const es_run_column column = {"row", ES_RUN_REAL, rows, NULL};
@@ -116,8 +116,8 @@ es_status es_pool_kept_put(es_run *run, int64_t layer, const es_pool_kept *kept,
 }
 
 /* A file that anybody may have edited: rows increase, and all of them are of the pool. */
-es_status es_pool_kept_get(es_run *run, int64_t layer, int64_t tokens, es_pool_kept *out,
-                           es_error *err)
+es_status es_pool_kept_get(es_run *run, int64_t layer, int64_t tokens, es_arena *arena,
+                           es_pool_kept *out, es_error *err)
 {
     char name[NAME];
     es_run_table table;
@@ -126,8 +126,7 @@ es_status es_pool_kept_get(es_run *run, int64_t layer, int64_t tokens, es_pool_k
     bool sound = table.rows >= 1 && table.cols == 1 && table.columns[0].kind == ES_RUN_REAL;
     es_status status = ES_OK;
     if (sound)
-        status = es_mem_array(NULL, table.rows, 1, sizeof *out->rows, "kept rows",
-                              (void **)&out->rows, err);
+        status = ES_ARENA_NEW(arena, out->rows, table.rows, "kept rows", err);
     for (int64_t i = 0; sound && status == ES_OK && i < table.rows; i++) {
         const double row = table.columns[0].reals[i];
         sound = row >= 0.0 && row < (double)tokens && row == floor(row) &&
@@ -137,8 +136,8 @@ es_status es_pool_kept_get(es_run *run, int64_t layer, int64_t tokens, es_pool_k
     out->count = table.rows;
     es_run_table_free(&table);
     if (status == ES_OK && !sound)
-        status = es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
-                         "the rows of layer %lld that pool.run says are kept are none",
-                         (long long)layer);
+        status =
+            es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again",
+                    "pool.run has an invalid list of kept rows for layer %lld", (long long)layer);
     return status;
 }

@@ -26,8 +26,8 @@ static es_status remove_short(int64_t left_out, es_blocks *b, es_error *err)
     if (count)
         return ES_OK;
     es_blocks_free(b);
-    return es_fail(err, ES_E_EMPTY, "pool.short", "more text, or longer blocks",
-                   "no block has more than %lld tokens, and so many are left out of each",
+    return es_fail(err, ES_E_EMPTY, "pool.short", "use more text or longer blocks",
+                   "no block has more than %lld tokens, and that many are left out of each",
                    (long long)left_out);
 }
 
@@ -68,7 +68,7 @@ es_status es_pool_text_starts(const es_pool_text *text, es_mem_limit *budget, in
                               es_error *err)
 {
     const int64_t count = text->blocks.count + 1;
-    ES_TRY(es_mem_array(budget, count, 1, sizeof **out, "blocks", (void **)out, err));
+    ES_TRY(ES_MEM_NEW(budget, *out, count, "blocks", err));
     for (int64_t i = 0; i < count; i++)
         (*out)[i] = es_pool_text_row(text, i);
     return ES_OK;
@@ -106,14 +106,14 @@ static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text,
     *out = (double)text->rows * (double)layers;
     if (!spec->keep)
         return ES_OK;
-    ES_TRY(es_mem_array(budget, layers, 1, sizeof *kept, "kept rows", (void **)&kept, err));
-    const es_status status = es_pool_kept_make(spec, text, budget, kept, err);
+    es_arena arena = {.budget = budget};
+    es_status status = ES_ARENA_NEW(&arena, kept, layers, "kept rows", err);
+    if (status == ES_OK)
+        status = es_pool_kept_make(spec, text, &arena, kept, err);
     *out = 0.0;
-    for (int64_t l = 0; l < layers; l++) {
+    for (int64_t l = 0; l < layers && status == ES_OK; l++)
         *out += (double)kept[l].count;
-        es_mem_free(budget, kept[l].rows);
-    }
-    es_mem_free(budget, kept);
+    es_arena_free(&arena);
     return status;
 }
 

@@ -33,10 +33,8 @@ es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_mem_limit *
 {
     *room = (es_sparse_room){.budget = budget, .size = size, .longest = n};
     const int64_t numbers = n * ((size + 2) * dk + size * CHUNK + 6) + dk;
-    ES_TRY(es_mem_array(budget, size, 1, sizeof *room->heads, "heads that share keys",
-                        (void **)&room->heads, err));
-    ES_TRY(
-        es_mem_array(budget, numbers + n, 1, sizeof(double), "a sparse head", &room->memory, err));
+    ES_TRY(ES_MEM_NEW(budget, room->heads, size, "heads that share keys", err));
+    ES_TRY(ES_MEM_NEW(budget, room->memory, numbers + n, "a sparse head", err));
     room->q = room->memory;
     room->k = room->q + size * n * dk;
     room->v = room->k + n * dk;
@@ -149,8 +147,8 @@ static es_status begin_past(es_sparse_room *room, int64_t span, int64_t n, es_er
 {
     room->span = span < n ? span : n;
     memset(room->history, 0, (size_t)n * sizeof(double));
-    return es_mem_array(room->budget, room->span + 1, n, sizeof(double),
-                        "queries that were observed", (void **)&room->recent, err);
+    return ES_MEM_NEW_2D(room->budget, room->recent, room->span + 1, n,
+                         "queries that were observed", err);
 }
 
 /* What the last queries before query i gave each key. */
@@ -349,8 +347,8 @@ static es_status attend_mixtures(es_sparse_room *room, const asked *a, const es_
                                  const es_view *v_, es_sparse_found *found, es_error *err)
 {
     const int64_t n = a->n, dk = a->dk, rows = a->spec->keys < n ? a->spec->keys : n;
-    void *memory;
-    ES_TRY(es_mem_array(room->budget, 2 * rows, dk, sizeof(double), "mixtures", &memory, err));
+    double *memory;
+    ES_TRY(ES_MEM_NEW_2D(room->budget, memory, 2 * rows, dk, "mixtures", err));
     double *k = memory, *v = k + rows * dk;
     es_status status = es_linformer_project(k_, rows, a->first, room->budget, k, err);
     if (status == ES_OK)

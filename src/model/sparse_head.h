@@ -33,7 +33,7 @@ typedef struct es_sparse_room {
     int64_t *keys; /* (n) different keys that are kept */
     es_choice choice;
     es_kept kept;
-    void *memory;
+    double *memory;
 } es_sparse_room;
 
 /*! es_sparse_room_new() : for blocks of up to n tokens and up to `size` heads of dimension dk that

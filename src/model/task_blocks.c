@@ -43,8 +43,7 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
         int64_t *end = &m->start[m->text + 1];
         if (m->tokens[m->text]++ >= m->room)
             continue;
-        ES_TRY(es_mem_grow(m->budget, (void **)&m->ids, &m->ids_room, *end + 1, sizeof *m->ids,
-                           "token ids", err));
+        ES_TRY(ES_MEM_GROW(m->budget, m->ids, &m->ids_room, *end + 1, "token ids", err));
         m->ids[(*end)++] = tokens[i].id;
     }
     return ES_OK;
@@ -94,14 +93,11 @@ static void choose_each(maker *m)
 static es_status sort_by_label(maker *m, int64_t *labels, int64_t **first, int64_t **sorted,
                                es_error *err)
 {
-    void *memory;
     *labels = 0;
     for (int64_t i = 0; i < m->tasks->count; i++)
         *labels = m->tasks->at[i].label >= *labels ? m->tasks->at[i].label + 1 : *labels;
-    ES_TRY(es_arena_array(&m->arena, *labels + 2, 1, sizeof **first, "labels", &memory, err));
-    *first = memory;
-    ES_TRY(es_arena_array(&m->arena, m->tasks->count, 1, sizeof **sorted, "texts", &memory, err));
-    *sorted = memory;
+    ES_TRY(ES_ARENA_NEW(&m->arena, *first, *labels + 2, "labels", err));
+    ES_TRY(ES_ARENA_NEW(&m->arena, *sorted, m->tasks->count, "texts", err));
     /* counts shifted by two, so that filling moves first[label + 1] to where the next begins */
     for (int64_t i = 0; i < m->tasks->count; i++)
         if (long_enough(m, i))
@@ -152,8 +148,7 @@ static es_status push(maker *m, int64_t at, const int32_t *ids, int64_t count, e
     es_blocks *b = &m->out->blocks;
     if (count == 0)
         return ES_OK;
-    ES_TRY(es_mem_grow(m->budget, (void **)&b->ids, &m->ids_out, at + count, sizeof *ids,
-                       "token ids", err));
+    ES_TRY(ES_MEM_GROW(m->budget, b->ids, &m->ids_out, at + count, "token ids", err));
     memcpy(b->ids + at, ids, (size_t)count * sizeof *ids);
     return ES_OK;
 }
@@ -192,12 +187,10 @@ static es_status make_blocks(maker *m, es_error *err)
         count = m->spec->most;
     m->out->left_out = m->tasks->count - count * m->per;
     if (!count)
-        return es_fail(err, ES_E_EMPTY, "tasks.tokens", "bring more text, or ask for less of it",
-                       "none of the %lld texts makes a block", (long long)m->tasks->count);
-    ES_TRY(
-        es_mem_array(m->budget, count + 1, 1, sizeof *b->start, "blocks", (void **)&b->start, err));
-    ES_TRY(es_mem_array(m->budget, count, 1, sizeof *m->out->labels, "labels",
-                        (void **)&m->out->labels, err));
+        return es_fail(err, ES_E_EMPTY, "tasks.tokens", "use more text, or ask for fewer tokens",
+                       "none of the %lld texts fills a block", (long long)m->tasks->count);
+    ES_TRY(ES_MEM_NEW(m->budget, b->start, count + 1, "blocks", err));
+    ES_TRY(ES_MEM_NEW(m->budget, m->out->labels, count, "labels", err));
     for (int64_t i = 0; i < count; i++)
         ES_TRY(make_block(m, i * m->per, err));
     return ES_OK;
@@ -206,16 +199,13 @@ static es_status make_blocks(maker *m, es_error *err)
 static es_status make(maker *m, es_error *err)
 {
     const int64_t count = m->tasks->count;
-    void *memory;
     if (m->room < 1)
         return es_fail(err, ES_E_RANGE, "tasks.positions",
-                       "is max_position_embeddings of config.json right?",
+                       "check max_position_embeddings in config.json",
                        "the model has no position for a token of text");
-    ES_TRY(es_arena_array(&m->arena, count, 2, sizeof(int64_t), "texts", &memory, err));
-    m->tokens = memory;
+    ES_TRY(ES_ARENA_NEW_2D(&m->arena, m->tokens, count, 2, "texts", err));
     m->chosen = m->tokens + count;
-    ES_TRY(es_arena_array(&m->arena, count + 1, 1, sizeof(int64_t), "texts", &memory, err));
-    m->start = memory;
+    ES_TRY(ES_ARENA_NEW(&m->arena, m->start, count + 1, "texts", err));
     ES_TRY(read_texts(m, err));
     if (m->spec->concat)
         ES_TRY(choose_together(m, err));

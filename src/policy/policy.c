@@ -190,14 +190,10 @@ static es_status make_room(es_choice *choice, int64_t n, es_mem_limit *budget, e
     if (choice->room < n) {
         es_choice_free(choice);
         choice->budget = budget;
-        ES_TRY(
-            es_mem_array(budget, n, 1, sizeof *choice->sure, "keys", (void **)&choice->sure, err));
-        ES_TRY(
-            es_mem_array(budget, n, 1, sizeof *choice->rest, "keys", (void **)&choice->rest, err));
-        ES_TRY(es_mem_array(budget, n, 1, sizeof *choice->kept, "probabilities",
-                            (void **)&choice->kept, err));
-        ES_TRY(es_mem_array(budget, n, 1, sizeof *choice->factors, "factors",
-                            (void **)&choice->factors, err));
+        ES_TRY(ES_MEM_NEW(budget, choice->sure, n, "keys", err));
+        ES_TRY(ES_MEM_NEW(budget, choice->rest, n, "keys", err));
+        ES_TRY(ES_MEM_NEW(budget, choice->kept, n, "probabilities", err));
+        ES_TRY(ES_MEM_NEW(budget, choice->factors, n, "factors", err));
         choice->room = n;
     }
     choice->n = n;

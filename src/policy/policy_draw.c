@@ -16,9 +16,8 @@ static es_status make_room(es_kept *kept, int64_t count, es_mem_limit *budget, e
         return ES_OK;
     es_kept_free(kept);
     kept->budget = budget;
-    ES_TRY(es_mem_array(budget, count, 1, sizeof *kept->keys, "keys", (void **)&kept->keys, err));
-    ES_TRY(es_mem_array(budget, count, 1, sizeof *kept->log_factor, "factors",
-                        (void **)&kept->log_factor, err));
+    ES_TRY(ES_MEM_NEW(budget, kept->keys, count, "keys", err));
+    ES_TRY(ES_MEM_NEW(budget, kept->log_factor, count, "factors", err));
     kept->room = count;
     return ES_OK;
 }

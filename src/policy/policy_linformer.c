@@ -40,8 +40,7 @@ es_status es_linformer_project(const es_view *x, int64_t rows, const es_address 
                        "%lld mixtures of %lld rows", (long long)rows, (long long)x->rows);
     const double scale = 1.0 / sqrt((double)x->rows);
     double *column;
-    ES_TRY(
-        es_mem_array(budget, rows + x->cols, 1, sizeof *column, "a column", (void **)&column, err));
+    ES_TRY(ES_MEM_NEW(budget, column, rows + x->cols, "a column", err));
     es_address here = {.seed = at->seed, .experiment = at->experiment, .cell = at->cell};
     es_status status = es_address_check(at, err);
     for (int64_t i = 0; i < rows * x->cols; i++)

@@ -1,4 +1,4 @@
-/* policy_row.h : what a policy is to the rest of the house: one row, and what rows are made of.
+/* policy_row.h : what a policy is to the other directories: one row, and what rows are made of.
  *
  * A policy lives in a file of its own, src/policy/policy_NAME.c, which ends with its row;
  * policy_table.c lists the rows once. To add one: its file and a word in that list.

@@ -343,33 +343,30 @@ static int by_falling_weight(const void *a, const void *b)
 static es_status put_in_order(desk *d, es_error *err)
 {
     const es_work *w = d->work;
-    void *memory;
     if (!w->weight) {
         for (int64_t i = 0; i < w->count; i++)
             d->order[i] = i;
         return ES_OK;
     }
-    ES_TRY(es_mem_array(NULL, w->count, 1, sizeof(weighed), "pieces", &memory, err));
-    weighed *all = memory;
+    weighed *all;
+    ES_TRY(ES_MEM_NEW(NULL, all, w->count, "pieces", err));
     for (int64_t i = 0; i < w->count; i++)
         all[i] = (weighed){w->weight(w->user, w->pieces[i]), i};
     qsort(all, (size_t)w->count, sizeof *all, by_falling_weight);
     for (int64_t i = 0; i < w->count; i++)
         d->order[i] = all[i].at;
-    es_mem_free(NULL, memory);
+    es_mem_free(NULL, all);
     return ES_OK;
 }
 
 static es_status prepare(desk *d, int threads, es_error *err)
 {
     const es_work *w = d->work;
-    ES_TRY(es_mem_array(NULL, w->count, 1, sizeof *d->order, "pieces", (void **)&d->order, err));
-    ES_TRY(es_mem_array(NULL, w->count, 1, 1, "pieces", (void **)&d->state, err));
-    ES_TRY(es_mem_array(NULL, d->r->fabric->ranks, 1, sizeof *d->hands, "ranks", (void **)&d->hands,
-                        err));
+    ES_TRY(ES_MEM_NEW(NULL, d->order, w->count, "pieces", err));
+    ES_TRY(ES_MEM_NEW(NULL, d->state, w->count, "pieces", err));
+    ES_TRY(ES_MEM_NEW(NULL, d->hands, d->r->fabric->ranks, "ranks", err));
     if (!w->room)
-        ES_TRY(es_mem_array(d->exec.budget, threads, w->numbers, sizeof *d->scratch, "numbers",
-                            (void **)&d->scratch, err));
+        ES_TRY(ES_MEM_NEW_2D(d->exec.budget, d->scratch, threads, w->numbers, "numbers", err));
     return put_in_order(d, err);
 }
 

@@ -32,10 +32,10 @@ es_status es_post_whole(es_ranks *r, int to, es_letter_head head, void *bytes, s
 es_status es_post(es_ranks *r, int to, es_letter_head head, const void *body, size_t size,
                   es_error *err)
 {
-    void *whole;
-    ES_TRY(es_mem_new(NULL, sizeof head + size, "a letter", &whole, err));
+    char *whole;
+    ES_TRY(ES_MEM_BYTES(NULL, whole, sizeof head + size, "a letter", err));
     if (size)
-        memcpy((char *)whole + sizeof head, body, size);
+        memcpy(whole + sizeof head, body, size);
     const es_status status = es_post_whole(r, to, head, whole, sizeof head + size, err);
     es_mem_free(NULL, whole);
     return status;
@@ -87,10 +87,8 @@ static bool take_early(es_ranks *r, es_letter *out)
 
 static es_status put_aside(es_ranks *r, es_letter *letter, es_error *err)
 {
-    void *array = r->early;
     const es_status status =
-        es_mem_grow(NULL, &array, &r->room_early, r->n_early + 1, sizeof *r->early, "letters", err);
-    r->early = array;
+        ES_MEM_GROW(NULL, r->early, &r->room_early, r->n_early + 1, "letters", err);
     if (status != ES_OK)
         es_letter_free(letter);
     else

@@ -142,11 +142,11 @@ static es_status preside(es_ranks *r, es_status status, const char *same, es_err
 static es_status attend_meeting(es_ranks *r, es_status status, const char *same, es_error *err)
 {
     const size_t length = strlen(same) + 1, size = sizeof *err + length;
-    void *body;
-    ES_TRY(es_mem_new(NULL, size, "a letter", &body, err));
+    char *body;
+    ES_TRY(ES_MEM_BYTES(NULL, body, size, "a letter", err));
     if (status != ES_OK) /* otherwise nobody has filled it */
         memcpy(body, err, sizeof *err);
-    memcpy((char *)body + sizeof *err, same, length);
+    memcpy(body + sizeof *err, same, length);
     es_status sent =
         es_post(r, 0, (es_letter_head){.kind = ES_LETTER_MEET, .status = status}, body, size, err);
     es_mem_free(NULL, body);
@@ -230,10 +230,9 @@ static es_status run(const es_executor *self, const es_work *work, const es_exec
 
 es_status es_ranks_new(const es_fabric *fabric, es_executor **out, es_error *err)
 {
-    void *memory;
     *out = NULL;
-    ES_TRY(es_mem_new(NULL, sizeof(es_ranks), "ranks", &memory, err));
-    es_ranks *r = memory;
+    es_ranks *r;
+    ES_TRY(ES_MEM_NEW(NULL, r, 1, "ranks", err));
     r->fabric = fabric;
     r->executor = (es_executor){.name = fabric->name,
                                 .rank = fabric->rank,

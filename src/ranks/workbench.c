@@ -58,7 +58,6 @@ static es_status send_out(workbench *b, es_error *err)
 
 static es_status take_tasks(workbench *b, const es_letter *l, es_error *err)
 {
-    void *tasks = b->tasks;
     const int64_t n = l->head.count;
     if (n < 0 || l->size % sizeof(es_rank_piece) || (size_t)n != l->size / sizeof(es_rank_piece))
         return es_fail(err, ES_E_FORMAT, "ranks.letter", "the same program on all machines",
@@ -66,8 +65,7 @@ static es_status take_tasks(workbench *b, const es_letter *l, es_error *err)
     if (b->next == b->n_tasks)
         b->next = b->n_tasks = 0;
     const es_status status =
-        es_mem_grow(NULL, &tasks, &b->room_tasks, b->n_tasks + n, sizeof *b->tasks, "pieces", err);
-    b->tasks = tasks;
+        ES_MEM_GROW(NULL, b->tasks, &b->room_tasks, b->n_tasks + n, "pieces", err);
     if (status == ES_OK && n)
         memcpy(b->tasks + b->n_tasks, l->body, l->size);
     b->n_tasks += status == ES_OK ? n : 0;
@@ -174,14 +172,12 @@ static es_status add_result(workbench *b, const es_rank_piece *task, const doubl
 {
     const int64_t size = b->work->numbers * (int64_t)sizeof *numbers;
     const int64_t all = size + (int64_t)sizeof *task;
-    void *out = b->out;
     if (!b->out_count) {
         b->out_size = sizeof(es_letter_head);
         b->out_since = es_seconds();
     }
     const es_status status =
-        es_mem_grow(NULL, &out, &b->out_room, b->out_size + all, 1, "numbers of pieces", err);
-    b->out = out;
+        ES_MEM_GROW(NULL, b->out, &b->out_room, b->out_size + all, "numbers of pieces", err);
     ES_TRY(status);
     memcpy(b->out + b->out_size, task, sizeof *task);
     memcpy(b->out + b->out_size + sizeof *task, numbers, (size_t)size);
@@ -227,8 +223,7 @@ static es_status run_list(workbench *b, int threads, es_error *err)
 {
     es_error ignored;
     es_exec exec = b->exec;
-    ES_TRY(es_mem_array(exec.budget, threads, b->work->numbers, sizeof *b->numbers, "numbers",
-                        (void **)&b->numbers, err));
+    ES_TRY(ES_MEM_NEW_2D(exec.budget, b->numbers, threads, b->work->numbers, "numbers", err));
     ES_TRY(es_post(b->r, 0, (es_letter_head){.kind = ES_LETTER_READY, .count = threads}, NULL, 0,
                    err));
     exec.progress = NULL;

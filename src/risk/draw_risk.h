@@ -59,7 +59,7 @@ typedef struct es_draw_query {
  *  out (m, n_sizes), and about (m) unless NULL. Sizes need not be in order. O(m N dv) time and
  *  some 8 N dv bytes; up to 4096 keys O(m N dv nodes), 100 nodes being usual. Parallel over
  *  queries; the same bits for any number of threads.
- *  @return : ES_OK; ES_E_ARGUMENT (draw.null, draw.input); ES_E_SHAPE (draw.shape) unless the
+ *  @return : ES_OK; ES_E_ARGUMENT (draw.input); ES_E_SHAPE (draw.shape) unless the
  *  matrices fit together and nothing is empty; ES_E_RANGE (draw.sizes, draw.score, draw.weight,
  *  draw.value, naming row and column); ES_E_NONFINITE (draw.score, draw.weight, values);
  *  ES_E_LIMIT, ES_E_MEMORY, ES_E_INTERRUPTED. */

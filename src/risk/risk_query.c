@@ -27,25 +27,26 @@ static es_status check_input(const double *scores, int64_t n, const es_view *val
                        (long long)values->cols);
     ES_TRY(es_view_scan(values, "values", &scan, err));
     if (scan.max_abs > MOST_VALUE)
-        return es_fail(err, ES_E_RANGE, "risk.value", "at most 1e150, as squares must fit a number",
+        return es_fail(err, ES_E_RANGE, "risk.value",
+                       "use values up to 1e150: their squares must be finite",
                        "a value of magnitude %g", scan.max_abs);
     for (int64_t j = 0; j < n; j++)
         if (isnan(scores[j]) || scores[j] == (double)INFINITY)
             return es_fail_at(err, ES_E_NONFINITE, 0, j, "risk.score",
-                              "scores are numbers, or -inf for a weight of zero", "a score is %g",
+                              "use numbers, or -inf for a weight of zero", "a score is %g",
                               scores[j]);
     return ES_OK;
 }
 
 static es_status make_room(es_risk_query *q, es_mem_limit *budget, es_error *err)
 {
-    ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->weights, err));
-    ES_TRY(es_mem_array(budget, q->n, 1, sizeof(double), "weights", (void **)&q->logs, err));
-    ES_TRY(es_mem_array(budget, q->n, q->dv, sizeof(double), "values", (void **)&q->values, err));
-    ES_TRY(es_mem_array(budget, q->dv, 1, sizeof(double), "an output", (void **)&q->output, err));
+    ES_TRY(ES_MEM_NEW(budget, q->weights, q->n, "weights", err));
+    ES_TRY(ES_MEM_NEW(budget, q->logs, q->n, "weights", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, q->values, q->n, q->dv, "values", err));
+    ES_TRY(ES_MEM_NEW(budget, q->output, q->dv, "an output", err));
     const int64_t rows = q->n + ES_RISK_LANES; /* nodes read whole lanes */
-    ES_TRY(es_mem_array(budget, rows, q->dv, sizeof(double), "values", (void **)&q->off, err));
-    return es_mem_array(budget, q->n, 1, sizeof(double), "distances", (void **)&q->reach, err);
+    ES_TRY(ES_MEM_NEW_2D(budget, q->off, rows, q->dv, "values", err));
+    return ES_MEM_NEW(budget, q->reach, q->n, "distances", err);
 }
 
 /* The key of largest weight, or -1 where none has any. */
@@ -101,7 +102,7 @@ es_status es_risk_query_new(const double *scores, int64_t n, const es_view *valu
                             es_mem_limit *budget, es_risk_query *out, es_error *err)
 {
     if (!out)
-        return es_fail(err, ES_E_ARGUMENT, "risk.null", "somewhere to put it",
+        return es_fail(err, ES_E_ARGUMENT, "risk.null", "pass an object for the result",
                        "an argument is missing");
     *out = (es_risk_query){0};
     ES_TRY(check_input(scores, n, values, err));
@@ -152,7 +153,7 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
         top = fmax(top, log(query->weights[kept->keys[i]]) + kept->log_factor[i]);
     }
     if (!(top > -(double)INFINITY))
-        return es_fail(err, ES_E_EMPTY, "risk.empty", "an outcome of nothing has no output",
+        return es_fail(err, ES_E_EMPTY, "risk.empty", "keep at least one key that has weight",
                        "no key that was kept has weight");
     for (int64_t l = 0; l < query->dv; l++)
         out[l] = 0.0;
@@ -177,13 +178,13 @@ es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *bu
         return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query and out",
                        "an argument is missing");
     if (!(m > 0.0))
-        return es_fail(err, ES_E_RANGE, "risk.keys", "more than no key", "%g keys", m);
+        return es_fail(err, ES_E_RANGE, "risk.keys", "keep more than 0 keys", "%g keys", m);
     const int64_t n = query->n;
     const int64_t most = m < (double)n ? (int64_t)floor(m) : n;
     int64_t *falling, kept = n;
     double *a, beyond = 0.0, rest = 0.0, squares = 0.0;
     *out = 0.0;
-    ES_TRY(es_mem_array(budget, n, 2, sizeof(double), "keys", (void **)&a, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, a, n, 2, "keys", err));
     falling = (int64_t *)(a + n);
     for (int64_t j = 0; j < n; j++) {
         a[j] = query->weights[j] * query->reach[j];

@@ -7,10 +7,7 @@
 
 #include <stdint.h>
 
-/* A measurement and its standard error. */
-typedef struct es_measured {
-    double value, se;
-} es_measured;
+#include <esscher/format.h>
 
 /*! es_average_column() : mean of x (count), `stride` apart, and its standard error, NaN of one
  * number. Two passes. */

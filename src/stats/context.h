@@ -47,7 +47,7 @@ typedef struct es_context_fit {
  * loss L, and standard errors se of L or NULL: all the same, unknown. weights (count), or NULL,
  * gets Huber's weight of each point, in (0,1]. O(count) with a large constant: some milliseconds.
  * Thread-safe, deterministic.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL or level is not in (0,1);
+ *  @return : ES_OK; ES_E_ARGUMENT if level is not in (0,1);
  *   ES_E_NONFINITE (context.finite), ES_E_RANGE (context.range) with err->row the point;
  *   ES_E_EMPTY (context.points): fewer than 4 different contexts;
  *   ES_E_NUMERIC when the data do not determine the curve: context.flat (the loss does not fall

@@ -260,8 +260,6 @@ es_status es_context_fit_points(const double *c, const double *L, const double *
                                 es_context_fit *out, es_error *err)
 {
     es_context_opts o = opts ? *opts : (es_context_opts){0};
-    if (!c || !L || !out)
-        return es_fail(err, ES_E_ARGUMENT, "context.null", "", "c, L or out is NULL");
     o.huber = o.huber < 0.0 ? INFINITY : o.huber > 0.0 ? o.huber : 1.345;
     o.level = o.level == 0.0 ? 0.95 : o.level;
     o.span = o.span > 0.0 ? o.span : 10.0;
@@ -273,7 +271,7 @@ es_status es_context_fit_points(const double *c, const double *L, const double *
         return es_fail(err, ES_E_EMPTY, "context.points", "the curve has three parameters",
                        "there are fewer than 4 different contexts");
     double *numbers;
-    ES_TRY(es_mem_array(budget, 4, count, sizeof *numbers, "points", (void **)&numbers, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, numbers, 4, count, "points", err));
     fit_job f = {.p.count = count};
     const es_status status = fit_curve(&f, c, L, se, numbers, &o, weights, out, err);
     es_mem_free(budget, numbers);

@@ -136,8 +136,6 @@ static int64_t default_k(int64_t n)
 
 es_status es_exponent_estimate(double *T, int64_t n, int64_t k, es_exponent *out, es_error *err)
 {
-    if (!T || !out)
-        return es_fail(err, ES_E_ARGUMENT, "exponent.null", "", "T or out is NULL");
     ES_TRY(check_gaps(T, n, err));
     es_exponent e = {.n = n, .copies = zeros_first(T, n)};
     const int64_t rest = n - e.copies;
@@ -206,8 +204,6 @@ static double gap(const es_view *keys, int64_t i, double norm, const double *q, 
 
 es_status es_exponent_gaps(const es_view *keys, const double *query, double *T, es_error *err)
 {
-    if (!keys || !query || !T)
-        return es_fail(err, ES_E_ARGUMENT, "exponent.null", "", "keys, query or T is NULL");
     ES_TRY(es_view_check(keys, "keys", err));
     const es_view q = es_view_f64(query, 1, keys->cols);
     double norm;
@@ -355,24 +351,17 @@ es_status es_exponent_queries(const es_view *keys, const es_view *queries,
 {
     job j = {.keys = keys, .o = opts ? *opts : (es_exponent_opts){0}};
     j.queries = j.o.self ? keys : queries;
-    if (!keys || !j.queries || !pool)
-        return es_fail(err, ES_E_ARGUMENT, "exponent.null", "", "keys, queries or pool is NULL");
     ES_TRY(check_job(keys, j.queries, &j.o, err));
-    es_mem_limit *budget = j.o.exec ? j.o.exec->budget : NULL;
-    const int64_t m = j.queries->rows;
-    es_exponent *own = NULL;
-    es_status status =
-        es_mem_array(budget, keys->rows, 1, sizeof *j.norms, "norms", (void **)&j.norms, err);
+    es_arena arena = {.budget = j.o.exec ? j.o.exec->budget : NULL};
+    const int64_t m = j.queries->rows, threads = es_parallel_threads(j.o.exec, m);
+    j.each = each;
+    es_status status = ES_ARENA_NEW(&arena, j.norms, keys->rows, "norms", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, es_parallel_threads(j.o.exec, m), keys->rows + keys->cols,
-                              sizeof *j.scratch, "gaps", (void **)&j.scratch, err);
+        status = ES_ARENA_NEW_2D(&arena, j.scratch, threads, keys->rows + keys->cols, "gaps", err);
     if (status == ES_OK && !each)
-        status = es_mem_array(budget, m, 1, sizeof *own, "estimates", (void **)&own, err);
-    j.each = each ? each : own;
+        status = ES_ARENA_NEW(&arena, j.each, m, "estimates", err);
     if (status == ES_OK)
         status = run_job(&j, pool, err);
-    es_mem_free(budget, own);
-    es_mem_free(budget, j.scratch);
-    es_mem_free(budget, j.norms);
+    es_arena_free(&arena);
     return status;
 }

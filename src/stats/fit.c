@@ -119,8 +119,6 @@ static line draw_line(const es_fit_point *points, int64_t count,
 
 es_status es_fit_power(const es_fit_point *points, int64_t count, es_fit *out, es_error *err)
 {
-    if (!points || !out)
-        return es_fail(err, ES_E_ARGUMENT, "fit.null", "", "points or out is NULL");
     int64_t used;
     ES_TRY(check_points(points, count, &used, err));
     const line weighted = draw_line(points, count, weight_of);
@@ -163,8 +161,6 @@ static double log_mean(const double *x, int64_t count, double top, double log_s)
 
 es_status es_psi2_norm(const double *x, int64_t count, double *out, es_error *err)
 {
-    if (!x || !out)
-        return es_fail(err, ES_E_ARGUMENT, "psi2.null", "", "x or out is NULL");
     if (count < 1)
         return es_fail(err, ES_E_EMPTY, "psi2.count", "", "the sample is empty");
     double top = 0.0;

@@ -65,7 +65,7 @@ typedef struct es_fit {
 
 /*! es_fit_power() : the line through the points that carry no flag. O(count). A se of 0 is taken as
  * 1e-9 of the error.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL; ES_E_EMPTY with fewer than 3 usable points;
+ *  @return : ES_OK; ES_E_EMPTY with fewer than 3 usable points;
  * ES_E_RANGE if one of them has n < 1 or an error or se that is not positive (se: negative), or if
  * all n are equal; ES_E_NONFINITE for NaN and infinities, with err->row the point; ES_E_NUMERIC if
  * the standard errors are so far apart, or so large, that nothing finite comes out. */
@@ -119,7 +119,7 @@ es_status es_fit_replicates(const double *errors, int64_t replicates, int64_t po
 /*! es_psi2_norm() : the sub-Gaussian norm of a sample (count): the least s with
  * mean exp(x^2/s^2) <= 2. By bisection on ln s, through log-sum-exp, to 1e-12. O(count). 0 if every
  * x is 0. It underrates the norm of the law the sample is from, whose tail the sample lacks.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL; ES_E_EMPTY if count < 1; ES_E_NONFINITE
+ *  @return : ES_OK; ES_E_EMPTY if count < 1; ES_E_NONFINITE
  * with err->row. */
 es_status es_psi2_norm(const double *x, int64_t count, double *out, es_error *err);
 

@@ -19,14 +19,14 @@ size_t es_moments_bytes(int64_t dim)
 
 es_status es_moments_new(int64_t dim, es_mem_limit *budget, es_moments *out, es_error *err)
 {
-    void *mean = NULL, *scatter = NULL, *scratch = NULL;
+    double *scratch = NULL;
+    double *mean = NULL, *scatter = NULL;
     *out = (es_moments){0};
-    es_status status = es_mem_array(budget, dim, 1, sizeof(double), "a mean", &mean, err);
+    es_status status = ES_MEM_NEW(budget, mean, dim, "a mean", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, dim, dim, sizeof(double), "a covariance", &scatter, err);
+        status = ES_MEM_NEW_2D(budget, scatter, dim, dim, "a covariance", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, dim, ES_MOMENTS_STRIP + 1, sizeof(double), "a covariance",
-                              &scratch, err);
+        status = ES_MEM_NEW_2D(budget, scratch, dim, ES_MOMENTS_STRIP + 1, "a covariance", err);
     *out = (es_moments){
         .dim = dim, .mean = mean, .scatter = scatter, .scratch = scratch, .budget = budget};
     if (status != ES_OK)

@@ -67,7 +67,7 @@ es_status es_holm(const double *p, int64_t count, double *out, es_error *err)
 {
     ranked *order;
     int64_t tests;
-    ES_TRY(es_mem_array(NULL, count, 1, sizeof *order, "p-values", (void **)&order, err));
+    ES_TRY(ES_MEM_NEW(NULL, order, count, "p-values", err));
     const es_status status = rank(p, count, order, &tests, err);
     if (status == ES_OK) {
         double most = 0.0;

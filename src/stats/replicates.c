@@ -281,20 +281,17 @@ static es_status check_job(const job *j, double level, es_error *err)
     return ES_OK;
 }
 
-static es_status new_job(job *j, es_mem_limit *budget, double **q, es_error *err)
+static es_status new_job(job *j, es_arena *arena, double **q, es_error *err)
 {
     const int64_t degrees = MOST_BENDS + 2;
-    ES_TRY(es_mem_array(budget, j->R, 1 + MOST_BENDS, sizeof(double), "replicates",
-                        (void **)&j->column, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, j->column, j->R, 1 + MOST_BENDS, "replicates", err));
     j->bends = j->column + j->R;
-    ES_TRY(es_mem_array(budget, 2, j->R + 1, sizeof *j->before, "replicates", (void **)&j->before,
-                        err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, j->before, 2, j->R + 1, "replicates", err));
     j->after = j->before + j->R + 1;
-    ES_TRY(es_mem_array(budget, j->R + 2, j->P, sizeof *j->without, "means without a replicate",
-                        (void **)&j->without, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, j->without, j->R + 2, j->P, "means without a replicate", err));
     j->all = j->without + j->R * j->P;
     j->medians = j->all + j->P;
-    return es_mem_array(budget, degrees, j->P, sizeof **q, "polynomials", (void **)q, err);
+    return ES_ARENA_NEW_2D(arena, *q, degrees, j->P, "polynomials", err);
 }
 
 /* One replicate: its line, without anything that would need a spread. */
@@ -333,19 +330,15 @@ es_status es_fit_replicates(const double *errors, int64_t replicates, int64_t po
                             es_fit_summary *summary, es_rate *out, es_error *err)
 {
     static const es_rate_opts standard = {0};
-    if (!errors || !n || !out)
-        return es_fail(err, ES_E_ARGUMENT, "fit.null", "", "errors, n or out is NULL");
     opts = opts ? opts : &standard;
     job j = {.errors = errors, .n = n, .flags = flags, .R = replicates, .P = points};
     const double level = opts->level == 0.0 ? 0.95 : opts->level;
-    double *q = NULL;
+    es_arena arena = {.budget = opts->budget};
+    double *q;
     ES_TRY(check_job(&j, level, err));
-    es_status status = new_job(&j, opts->budget, &q, err);
+    es_status status = new_job(&j, &arena, &q, err);
     if (status == ES_OK)
         status = run_job(&j, level, q, summary, out, err);
-    es_mem_free(opts->budget, q);
-    es_mem_free(opts->budget, j.without);
-    es_mem_free(opts->budget, j.before);
-    es_mem_free(opts->budget, j.column);
+    es_arena_free(&arena);
     return status;
 }

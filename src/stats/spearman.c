@@ -82,15 +82,15 @@ es_status es_spearman_of(const double *x, const double *y, const int64_t *groups
                          es_mem_limit *budget, es_spearman *out, es_error *err)
 {
     es_arena arena = {.budget = budget};
-    void *places, *ranks;
+    double *ranks;
+    place *places;
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(x[i]) || !isfinite(y[i]))
             return es_fail_at(err, ES_E_NONFINITE, i, -1, "spearman.finite", "leave it out",
                               "pair %lld is not finite", (long long)i);
-    es_status status =
-        es_arena_array(&arena, count, 1, sizeof(place), "values to sort", &places, err);
+    es_status status = ES_ARENA_NEW(&arena, places, count, "values to sort", err);
     if (status == ES_OK)
-        status = es_arena_array(&arena, count, 2, sizeof(double), "ranks", &ranks, err);
+        status = ES_ARENA_NEW_2D(&arena, ranks, count, 2, "ranks", err);
     if (status == ES_OK) {
         double *a = ranks, *b = a + count;
         rank(x, count, places, a);

@@ -211,11 +211,9 @@ es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_mem_lim
     const int64_t k = es_tails_hill_count(n);
     const double none = (double)NAN;
     double *y;
-    if (!x || !out)
-        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "x or out is NULL");
     ES_TRY(check_sample(x, n, side, err));
     *out = (es_tails){(double)n, 0.0, 0.0, none, none, none, none, none, none, none, none, none};
-    ES_TRY(es_mem_array(budget, n, 1, sizeof *y, "a sample", (void **)&y, err));
+    ES_TRY(ES_MEM_NEW(budget, y, n, "a sample", err));
     es_status status = ES_OK;
     if (standardise(x, n, y, out)) {
         out->design = design_of(y, n);
@@ -243,7 +241,15 @@ static double distance(double value, const es_tails_spread *control)
     return (value - control->mean) / control->sd;
 }
 
-/* P(a draw is above value), for a value that is not below the last order. */
+/* Returns the probability that a new draw exceeds the last order by more than `excess` >= 0:
+ *
+ *     (k + 1)/(R + 1) (1 + excess/(k m))^-k                                       (THEORY 9)
+ *
+ * Of R draws the k = floor(R/4) largest exceed that order, by m = mean_excess on average. The first
+ * factor is the probability of being among them. The second is the predictive law of exponential
+ * excesses whose mean theta is unknown, e^(-excess/theta) averaged over theta given k excesses of
+ * sum k m with the prior 1/theta: exact for exponential tails, too large for lighter ones. Without
+ * a tail (k = 0) or with equal draws (m = 0) only the rank is left. */
 static double tail_of(double excess, double mean_excess, double draws)
 {
     const double k = floor(draws / 4.0), beyond = (k + 1.0) / (draws + 1.0);
@@ -342,7 +348,7 @@ typedef struct controls {
 static es_status draw_norms(const controls *c, es_address at, double *x, es_error *err)
 {
     double *g;
-    ES_TRY(es_mem_array(c->budget, STRIP, c->dim, sizeof *g, "vectors", (void **)&g, err));
+    ES_TRY(ES_MEM_NEW_2D(c->budget, g, STRIP, c->dim, "vectors", err));
     es_status status = ES_OK;
     for (int64_t first = 0; first < c->n && status == ES_OK; first += STRIP) {
         const int64_t count = c->n - first < STRIP ? c->n - first : STRIP;
@@ -367,7 +373,7 @@ static es_status draw_one(void *user, int64_t unit, int thread, es_error *err)
                            .cell = (uint64_t)unit};
     double *x;
     (void)thread;
-    ES_TRY(es_mem_array(c->budget, c->n, 1, sizeof *x, "a control", (void **)&x, err));
+    ES_TRY(ES_MEM_NEW(c->budget, x, c->n, "a control", err));
     es_status status =
         c->spectrum ? draw_norms(c, at, x, err) : es_normal_rows(&at, c->n, 1, x, err);
     if (status == ES_OK)
@@ -413,19 +419,16 @@ static es_status run_controls(controls *c, int64_t draws, const es_exec *exec,
                               es_tails_control *out, es_error *err)
 {
     const int64_t count = draws ? draws : DRAWS;
-    if (!out)
-        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "out is NULL");
     if (count < 2)
         return es_fail(err, ES_E_RANGE, "tails.draws", "2 or more, 0 for 64",
                        "%lld draws have no spread", (long long)draws);
     ES_TRY(check_count(c->n, err));
     c->budget = exec ? exec->budget : NULL;
     double *x = NULL;
-    ES_TRY(
-        es_mem_array(c->budget, count, 1, sizeof *c->draws, "controls", (void **)&c->draws, err));
+    ES_TRY(ES_MEM_NEW(c->budget, c->draws, count, "controls", err));
     es_status status = es_parallel_run(exec, count, draw_one, c, err);
     if (status == ES_OK)
-        status = es_mem_array(c->budget, count, 1, sizeof *x, "controls", (void **)&x, err);
+        status = ES_MEM_NEW(c->budget, x, count, "controls", err);
     if (status == ES_OK)
         *out = (es_tails_control){.kurtosis =
                                       spread_of(c->draws, count, offsetof(es_tails, kurtosis), x),
@@ -449,8 +452,8 @@ es_status es_tails_gaussian_norms(const double *spectrum, int64_t dim, int64_t n
                                   es_error *err)
 {
     controls c = {.spectrum = spectrum, .dim = dim, .n = n, .seed = seed};
-    if (!spectrum || dim < 1)
-        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "there is no spectrum");
+    if (dim < 1)
+        return es_fail(err, ES_E_ARGUMENT, "tails.spectrum", "", "the spectrum is empty");
     for (int64_t j = 0; j < dim; j++)
         if (!(spectrum[j] >= 0.0) || isinf(spectrum[j]))
             return es_fail_at(err, ES_E_RANGE, j, -1, "tails.spectrum", "",

@@ -56,7 +56,7 @@ int64_t es_tails_hill_count(int64_t n);
 
 /*! es_tails_of() : of x (n). If all x are alike, variance is 0 and everything after it NaN.
  *  O(n log n), about 150 exp for each number; memory O(n). Thread-safe.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL; ES_E_EMPTY (tails.count) if n is below
+ *  @return : ES_OK; ES_E_EMPTY (tails.count) if n is below
  *  ES_TAILS_LEAST; ES_E_NONFINITE with err->row; ES_E_RANGE (tails.sign) for a negative x where
  *  side is ES_TAILS_UPPER; ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_mem_limit *budget,

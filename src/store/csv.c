@@ -236,8 +236,7 @@ es_status es_csv_parse(const char *text, size_t size, const char *file, es_mem_l
     const int64_t room = count_lines(text, size);
     es_status status = read_header(&r, out, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, room, out->cols, sizeof *out->data, "table",
-                              (void **)&out->data, err);
+        status = ES_MEM_NEW_2D(budget, out->data, room, out->cols, "table", err);
     if (status == ES_OK)
         status = read_rows(&r, out, room, err);
     if (status != ES_OK)
@@ -272,7 +271,7 @@ es_status es_csv_load(const char *path, es_mem_limit *budget, es_csv *out, es_er
         status = es_fail_file(err, ES_E_LIMIT, path, -1, "csv.size", "a table has up to 64 MiB",
                               "the file has %llu bytes", (unsigned long long)file.size);
     if (status == ES_OK)
-        status = es_mem_new(budget, (size_t)file.size, "text", (void **)&text, err);
+        status = ES_MEM_BYTES(budget, text, (size_t)file.size, "text", err);
     if (status == ES_OK)
         status = es_file_read(&file, 0, text, (size_t)file.size, err);
     es_file_close(&file);

@@ -129,7 +129,7 @@ es_status es_file_load(const char *path, uint64_t most, es_mem_limit *budget, vo
                               "the file has %llu bytes; the most accepted is %llu",
                               (unsigned long long)file.size, (unsigned long long)most);
     if (status == ES_OK)
-        status = es_mem_new(budget, (size_t)file.size + 1, path, out, err);
+        status = ES_MEM_BYTES(budget, *out, (size_t)file.size + 1, path, err);
     if (status == ES_OK)
         status = es_file_read(&file, 0, *out, (size_t)file.size, err);
     if (status == ES_OK) {
@@ -177,12 +177,11 @@ es_status es_file_may_create(const char *path, bool overwrite, es_error *err)
 {
     ES_TRY(check_target(path, overwrite, err));
     const size_t length = folder_length(path);
-    void *memory;
-    ES_TRY(es_mem_new(NULL, length + 2, "a file name", &memory, err));
-    char *folder = memory;
+    char *folder;
+    ES_TRY(ES_MEM_BYTES(NULL, folder, length + 2, "a file name", err));
     memcpy(folder, length ? path : ".", length ? length : 1);
     const int number = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
-    es_mem_free(NULL, memory);
+    es_mem_free(NULL, folder);
     return number ? es_file_fail(err, path, "file.create",
                                  "check that the folder exists and is writable", "create", number)
                   : ES_OK;
@@ -246,9 +245,7 @@ es_status es_draft_open(const char *path, bool overwrite, es_draft *out, es_erro
     ES_TRY(check_target(path, overwrite, err));
 
     const size_t folder = folder_length(path);
-    void *name;
-    ES_TRY(es_mem_new(NULL, folder + DRAFT_NAME, "a file name", &name, err));
-    out->temp = name;
+    ES_TRY(ES_MEM_BYTES(NULL, out->temp, folder + DRAFT_NAME, "a file name", err));
     memcpy(out->temp, path, folder);
     draft_owner(path + folder, owner);
     remove_abandoned(folder ? out->temp : ".", owner);

@@ -17,10 +17,10 @@ static es_status read_layout(const es_file *file, es_npy_raw raw, es_npy_layout 
     unsigned char prefix[ES_NPY_PREFIX];
     const size_t have = file->size < sizeof prefix ? (size_t)file->size : sizeof prefix;
     size_t extent;
-    void *header;
+    unsigned char *header;
     ES_TRY(es_file_read(file, 0, prefix, have, err));
     ES_TRY(es_npy_extent(prefix, have, file->size, file->path, &extent, err));
-    ES_TRY(es_mem_new(NULL, extent, "the header of an .npy file", &header, err));
+    ES_TRY(ES_MEM_BYTES(NULL, header, extent, "the header of an .npy file", err));
     es_status status = es_file_read(file, 0, header, extent, err);
     if (status == ES_OK && memcmp(header, prefix, have < extent ? have : extent) != 0)
         status = es_fail_file(err, ES_E_IO, file->path, 0, "file.changed",
@@ -88,7 +88,7 @@ es_status es_npy_load_as(const char *path, es_npy_raw raw, es_mem_limit *budget,
     ES_TRY(es_file_open(path, &file, err));
     es_status status = read_layout(&file, raw, &layout, err);
     if (status == ES_OK)
-        status = es_mem_new(budget, (size_t)layout.info.bytes, path, &out->data, err);
+        status = ES_MEM_BYTES(budget, out->data, (size_t)layout.info.bytes, path, err);
     if (status == ES_OK)
         status = read_numbers(&file, &layout, out->data, err);
     es_file_close(&file);

@@ -4,6 +4,7 @@
 
 #include <esscher/npy.h>
 
+/*! es_npy_inspect() : es_npy_inspect_as() for ordinary dtypes. */
 es_status es_npy_inspect(const char *path, es_npy_info *out, es_error *err);
 
 /*! es_array_slices() : how many matrices es_array_view() can give: 1 for one or two dimensions,

@@ -22,10 +22,7 @@ static size_t item_of(const es_npy_rows *file)
 
 static es_status copy_path(const char *path, es_npy_rows *out, es_error *err)
 {
-    const size_t size = strlen(path) + 1;
-    ES_TRY(es_mem_new(NULL, size, "a file name", (void **)&out->path, err));
-    memcpy(out->path, path, size);
-    return ES_OK;
+    return es_mem_text(NULL, path, "a file name", &out->path, err);
 }
 
 /* ---- opening ---- */

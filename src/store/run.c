@@ -24,20 +24,17 @@ static void free_run(es_run *run)
 static es_status new_run(const char *path, es_run **out, es_error *err)
 {
     uint64_t size;
-    void *memory;
+    es_run *run;
+    *out = NULL;
     ES_TRY(es_file_examine(path, &size, err));
     if (size == 0)
         return es_fail_file(err, ES_E_FORMAT, path, 0, "run.empty",
                             "remove it, or create the run again", "the file is empty");
-    ES_TRY(es_mem_new(NULL, sizeof **out, "a run", &memory, err));
-    es_run *run = memory;
+    ES_TRY(ES_MEM_NEW(NULL, run, 1, "a run", err));
     run->lock.fd = -1;
-    es_status status = es_mem_new(NULL, strlen(path) + 1, "a file name", &memory, err);
-    if (status == ES_OK) {
-        run->path = memory;
-        memcpy(run->path, path, strlen(path));
+    es_status status = es_mem_text(NULL, path, "a file name", &run->path, err);
+    if (status == ES_OK)
         status = es_sql_open(path, run->path, &run->sql, err);
-    }
     if (status != ES_OK) {
         free_run(run);
         return status;
@@ -118,10 +115,10 @@ es_status es_run_resume(const char *path, const es_run_spec *spec, es_run **out,
 static es_status remove_journal(const char *path, es_error *err)
 {
     static const char suffix[] = "-journal";
-    void *name;
-    ES_TRY(es_mem_new(NULL, strlen(path) + sizeof suffix, "a file name", &name, err));
+    char *name;
+    ES_TRY(ES_MEM_BYTES(NULL, name, strlen(path) + sizeof suffix, "a file name", err));
     memcpy(name, path, strlen(path));
-    memcpy((char *)name + strlen(path), suffix, sizeof suffix);
+    memcpy(name + strlen(path), suffix, sizeof suffix);
     unlink(name);
     es_mem_free(NULL, name);
     return ES_OK;

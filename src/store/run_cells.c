@@ -137,10 +137,10 @@ es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const doubl
                           es_error *err)
 {
     cell_job job = {.stage = stage, .index = index};
-    void *bytes;
+    unsigned char *bytes;
     ES_TRY(es_run_stage_at(run, stage, &job.shape, err));
     const size_t count = count_of(job.shape);
-    ES_TRY(es_mem_new(NULL, 8 * count, "a cell", &bytes, err));
+    ES_TRY(ES_MEM_BYTES(NULL, bytes, 8 * count, "a cell", err));
     es_run_encode(values, count, bytes);
     job.bytes = bytes;
     const es_status status = es_run_write(run, write_cell, &job, 8 * count, false, err);
@@ -250,9 +250,9 @@ es_status es_run_each_cell(es_run *run, int64_t id, es_run_cell_fn fn, void *use
 {
     const es_run_stage *stage;
     sqlite3_stmt *s;
-    void *values;
+    double *values;
     ES_TRY(es_run_stage_at(run, id, &stage, err));
-    ES_TRY(es_mem_new(NULL, 8 * count_of(stage), "a cell", &values, err));
+    ES_TRY(ES_MEM_NEW(NULL, values, (int64_t)count_of(stage), "a cell", err));
     es_run_enter(run);
     es_status status = es_sql_prepare(
         &run->sql, err, &s, "SELECT idx, checksum, data FROM cell WHERE stage = ? ORDER BY idx",

@@ -245,10 +245,8 @@ static void warn_of_network(int fd, const char *path)
 es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out, es_error *err)
 {
     static const char suffix[] = ".lock";
-    void *name;
     *out = (es_run_lock){.fd = -1};
-    ES_TRY(es_mem_new(NULL, strlen(file) + sizeof suffix, "a file name", &name, err));
-    out->path = name;
+    ES_TRY(ES_MEM_BYTES(NULL, out->path, strlen(file) + sizeof suffix, "a file name", err));
     memcpy(out->path, file, strlen(file));
     memcpy(out->path + strlen(file), suffix, sizeof suffix);
     const es_status status = take(out, path, err);

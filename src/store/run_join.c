@@ -116,8 +116,7 @@ static es_status read_stages(joint *j, const char *text, es_error *err)
         snprintf(s->name, sizeof s->name, "%.*s", (int)(name - 1), at);
         s->cells = strtoll(at + name, NULL, 10);
         s->id = -1;
-        ES_TRY(es_arena_array(&j->arena, s->cells, 1, sizeof *s->owner, "cells", (void *)&s->owner,
-                              err));
+        ES_TRY(ES_ARENA_NEW(&j->arena, s->owner, s->cells, "cells", err));
         j->n_stages++;
         at += length;
     }
@@ -201,8 +200,7 @@ static es_status take_stage(joint *j, es_run *run, int64_t id, es_error *err)
     j->bytes = (size_t)(stage.rows * stage.cols) * sizeof *j->before;
     j->read = 0;
     j->to_read = stage.cells;
-    ES_TRY(es_mem_array(NULL, stage.rows, stage.cols, sizeof *j->before, "a cell",
-                        (void *)&j->before, err));
+    ES_TRY(ES_MEM_NEW_2D(NULL, j->before, stage.rows, stage.cols, "a cell", err));
     const es_status status = es_run_each_cell(run, id, take_cell, j, err);
     es_mem_free(NULL, j->before);
     if (status == ES_E_FORMAT && strcmp(err->rule, "run.checksum") == 0)
@@ -322,14 +320,14 @@ es_status es_run_join(const char *const *paths, int64_t count, const char *out,
 {
     es_error own;
     es_run_joined nobodys;
-    void *memory;
+    joint *memory;
     es_run *first;
     err = err ? err : &own;
     joined = joined ? joined : &nobodys;
     *joined = (es_run_joined){0};
     ES_TRY(check_names(paths, count, out, err));
     ES_TRY(es_run_open(paths[0], &first, err));
-    es_status status = es_mem_new(NULL, sizeof(joint), "a join", &memory, err);
+    es_status status = ES_MEM_NEW(NULL, memory, 1, "a join", err);
     if (status == ES_OK) {
         joint *j = memory;
         *j =

@@ -190,18 +190,15 @@ static es_status load_rows(es_run *run, const char *query, int64_t room,
 es_status es_run_spec_load(es_run *run, es_error *err)
 {
     int64_t params, facts; /* counted by walking over them, so memory is bounded by the file */
-    void *memory;
     ES_TRY(load_run(run, err));
     ES_TRY(es_sql_number(&run->sql, "SELECT count(*) FROM parameter", &params, err));
-    ES_TRY(es_mem_array(NULL, params, 1, sizeof *run->params, "parameters", &memory, err));
-    run->params = memory;
+    ES_TRY(ES_MEM_NEW(NULL, run->params, params, "parameters", err));
     ES_TRY(load_rows(run, "SELECT key, text FROM parameter ORDER BY position", params, load_param,
                      err));
     if (identity_of(run->command, run->params, run->params_count) != run->identity)
         return es_sql_corrupt(&run->sql, "run.checksum", err, "its parameters are not sound");
     ES_TRY(es_sql_number(&run->sql, "SELECT count(*) FROM fact", &facts, err));
-    ES_TRY(es_mem_array(NULL, facts, 1, sizeof *run->facts, "facts", &memory, err));
-    run->facts = memory;
+    ES_TRY(ES_MEM_NEW(NULL, run->facts, facts, "facts", err));
     return load_rows(run, "SELECT key, text, session, checksum FROM fact ORDER BY position", facts,
                      load_fact, err);
 }
@@ -257,6 +254,14 @@ static void add_line(lines *l, const char *key, const char *before, const char *
     l->used += (size_t)wrote < room ? (size_t)wrote : room - 1;
 }
 
+/* Do two values of a parameter mean the same? Files written before version 0.3 call the default
+ * protocol and the default preset "house". */
+static bool same_value(const char *before, const char *now)
+{
+    return strcmp(before, now) == 0 ||
+           (strcmp(before, "house") == 0 && strcmp(now, "default") == 0);
+}
+
 static void diff(const es_run *run, const es_run_spec *spec, lines *l)
 {
     if (strcmp(run->command, spec->command) != 0)
@@ -264,7 +269,7 @@ static void diff(const es_run *run, const es_run_spec *spec, lines *l)
     for (int64_t i = 0; i < run->params_count; i++) {
         const es_run_pair *p = &run->params[i];
         const char *now = text_of(spec->params, spec->params_count, p->key);
-        if (!now || strcmp(now, p->text) != 0)
+        if (!now || !same_value(p->text, now))
             add_line(l, p->key, p->text, now);
     }
     for (int64_t i = 0; i < spec->params_count; i++) {

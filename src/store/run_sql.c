@@ -88,9 +88,9 @@ static const char settings[] = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_ch
  * text takes a few pages: where there is room for a thousand, it is the text. */
 static bool memory_is_left(void)
 {
-    void *memory;
+    char *memory;
     es_error ignored;
-    const bool left = es_mem_new(NULL, 1 << 22, "", &memory, &ignored) == ES_OK;
+    const bool left = ES_MEM_NEW(NULL, memory, 1 << 22, "", &ignored) == ES_OK;
     es_mem_free(NULL, memory);
     return left;
 }
@@ -207,10 +207,8 @@ es_status es_sql_text(const es_sql *sql, sqlite3_stmt *statement, int column, si
     const size_t size = is_text ? (size_t)sqlite3_column_bytes(statement, column) : 0;
     if (!text || size > longest || memchr(text, 0, size))
         return es_sql_corrupt(sql, "run.corrupt", err, "there is no text where one should be");
-    void *copy;
-    ES_TRY(es_mem_new(NULL, size + 1, "a text of a run file", &copy, err));
-    memcpy(copy, text, size);
-    *out = copy;
+    ES_TRY(ES_MEM_BYTES(NULL, *out, size + 1, "a text of a run file", err));
+    memcpy(*out, text, size);
     return ES_OK;
 }
 

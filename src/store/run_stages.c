@@ -26,10 +26,9 @@ static es_status check_shape(int64_t rows, int64_t cols, es_error *err)
 static es_status new_stage(const char *names, size_t size, int64_t rows, int64_t cols,
                            es_run_stage **out, es_error *err)
 {
-    void *memory;
     const size_t pointers = (size_t)cols * sizeof(char *);
-    ES_TRY(es_mem_new(NULL, sizeof **out + pointers + size, "a stage", &memory, err));
-    es_run_stage *stage = memory;
+    es_run_stage *stage;
+    ES_TRY(ES_MEM_BYTES(NULL, stage, sizeof **out + pointers + size, "a stage", err));
     const char **columns = (const char **)(void *)(stage + 1);
     char *text = (char *)(columns + cols);
     memcpy(text, names, size);
@@ -45,16 +44,7 @@ static es_status new_stage(const char *names, size_t size, int64_t rows, int64_t
 
 static es_status keep_stage(es_run *run, es_run_stage *stage, es_error *err)
 {
-    if (run->stages_count == run->stages_room) {
-        void *wider;
-        const int64_t room = 2 * run->stages_room + 8;
-        ES_TRY(es_mem_array(NULL, room, 1, sizeof *run->stages, "stages", &wider, err));
-        if (run->stages)
-            memcpy(wider, run->stages, (size_t)run->stages_count * sizeof *run->stages);
-        es_mem_free(NULL, run->stages);
-        run->stages = wider;
-        run->stages_room = room;
-    }
+    ES_TRY(ES_MEM_GROW(NULL, run->stages, &run->stages_room, run->stages_count + 1, "stages", err));
     run->stages[run->stages_count++] = stage;
     return ES_OK;
 }
@@ -135,7 +125,7 @@ static bool same_stage(const es_run_stage *stage, int64_t rows, int64_t cols,
 }
 
 /* Its name and those of its columns, one after the other, each with its end. */
-static es_status join_names(const char *name, int64_t cols, const char *const *columns, void **out,
+static es_status join_names(const char *name, int64_t cols, const char *const *columns, char **out,
                             size_t *size, es_error *err)
 {
     *size = es_run_name_ok(name) ? strlen(name) + 1 : 0;
@@ -147,7 +137,7 @@ static es_status join_names(const char *name, int64_t cols, const char *const *c
     if (!good)
         return es_fail(err, ES_E_ARGUMENT, "run.stage", "names have 1 to 255 bytes",
                        "a stage or a column of it has no name, or one too long");
-    ES_TRY(es_mem_new(NULL, *size, "names", out, err));
+    ES_TRY(ES_MEM_BYTES(NULL, *out, *size, "names", err));
     char *to = *out;
     memcpy(to, name, strlen(name));
     to += strlen(name) + 1;
@@ -177,7 +167,7 @@ static es_status write_stage(es_run *run, const void *job, es_error *err)
 static es_status add_stage(es_run *run, const char *name, int64_t rows, int64_t cols,
                            const char *const *columns, es_error *err)
 {
-    void *names;
+    char *names;
     stage_job job = {0};
     ES_TRY(join_names(name, cols, columns, &names, &job.size, err));
     job.names = names;

@@ -195,10 +195,10 @@ static uint64_t column_checksum(uint64_t of_table, int64_t position, const es_ru
 static es_status write_column(es_run *run, const es_run_table *t, int64_t position, es_error *err)
 {
     const es_run_column *c = &t->columns[position];
-    void *data;
+    unsigned char *data;
     size_t size;
     column_size(c, t->rows, &size);
-    ES_TRY(es_mem_new(NULL, size, "a column", &data, err));
+    ES_TRY(ES_MEM_BYTES(NULL, data, size, "a column", err));
     encode_column(c, t->rows, data);
     const uint64_t checksum =
         column_checksum(table_checksum(run, t->name, t->rows, t->cols), position, c, data, size);
@@ -304,13 +304,13 @@ void es_run_table_free(es_run_table *table)
 static es_status decode_reals(const unsigned char *data, size_t size, int64_t rows,
                               es_mem_limit *budget, es_run_column *c, es_error *err)
 {
-    void *memory;
+    double *reals;
     size_t expected;
     if (!es_size_of_array(rows, 1, 1, 8, &expected) || expected != size)
         return ES_E_FORMAT;
-    ES_TRY(es_mem_new(budget, size, "a column", &memory, err));
-    es_run_decode(data, (size_t)rows, memory);
-    c->reals = memory;
+    ES_TRY(ES_MEM_NEW(budget, reals, rows, "a column", err));
+    es_run_decode(data, (size_t)rows, reals);
+    c->reals = reals;
     return ES_OK;
 }
 
@@ -318,14 +318,13 @@ static es_status decode_reals(const unsigned char *data, size_t size, int64_t ro
 static es_status decode_texts(const unsigned char *data, size_t size, int64_t rows,
                               es_mem_limit *budget, es_run_column *c, es_error *err)
 {
-    void *memory;
+    const char **texts;
     size_t ends = 0;
     for (size_t i = 0; i < size; i++)
         ends += data[i] == '\0';
     if (rows < 0 || ends != (size_t)rows || (size && data[size - 1] != '\0'))
         return ES_E_FORMAT;
-    ES_TRY(es_mem_new(budget, ends * sizeof(char *) + size, "a column", &memory, err));
-    const char **texts = memory;
+    ES_TRY(ES_MEM_BYTES(budget, texts, ends * sizeof(char *) + size, "a column", err));
     char *text = (char *)(texts + rows);
     memcpy(text, data, size);
     for (int64_t i = 0; i < rows; i++) {
@@ -366,9 +365,8 @@ static es_status read_columns(es_run *run, es_run_table *t, es_error *err)
 {
     sqlite3_stmt *s;
     bool row;
-    void *memory;
-    ES_TRY(es_mem_array(NULL, t->cols, 1, sizeof *t->columns, "columns", &memory, err));
-    es_run_column *columns = memory;
+    es_run_column *columns;
+    ES_TRY(ES_MEM_NEW(NULL, columns, t->cols, "columns", err));
     t->columns = columns;
     ES_TRY(es_sql_prepare(&run->sql, err, &s,
                           "SELECT position, name, kind, checksum, data FROM result_column "

@@ -5,14 +5,19 @@
 #include <esscher/table.h>
 
 #include "base/memory.h"
+#include "table/table.h"
 
-/* A live column: of the spec, of a label, or the standard error of the one before. */
+/* A column as it is in one table: of the spec, of a label, or the standard error of the one before.
+ * A cell is found from the row's first byte: `offset` bytes on, and, of a pointer to one element
+ * for each label, `within` bytes into what it points at. */
 typedef struct column {
     es_table_column about;
-    double *reals;
-    const char **texts;
-    struct lone **arrays; /* (rows) of a column of lists, which only JSON has; some may be NULL */
-    bool used;            /* some row was given a value that every view shows */
+    es_type type; /* of the cell: real, count, int, flag, text or numbers */
+    size_t offset;
+    bool indirect;
+    size_t within;
+    bool used;    /* some row has a value; never becomes false again */
+    int64_t seen; /* rows that were looked at for that */
 } column;
 
 struct es_table {
@@ -20,10 +25,31 @@ struct es_table {
     const es_table_spec *spec;
     column *columns;
     int64_t count, columns_room;
+    char *data;  /* (rows_room, row_size) */
+    char *blank; /* (row_size) a row in which everything is unset */
+    size_t row_size;
     int64_t rows, rows_room;
     int64_t hint;    /* where the next key is looked for first */
     uint64_t hidden; /* views that are not shown this time, one bit each */
 };
+
+/*! es_cell() : the address of a cell. es_cell_real(), es_cell_text(), es_cell_numbers() : what it
+ *  holds; NaN, NULL and NULL where it is unset or holds something else. */
+void *es_cell(const es_table *t, const column *c, int64_t row);
+double es_cell_real(const es_table *t, const column *c, int64_t row);
+const char *es_cell_text(const es_table *t, const column *c, int64_t row);
+const es_numbers *es_cell_numbers(const es_table *t, const column *c, int64_t row);
+
+/*! es_column_used() : was the column given a value in some row? Lists do not count: only JSON and
+ *  CSV show them. */
+bool es_column_used(const es_table *t, int64_t j);
+
+/*! es_column_gather() : the numbers of a column (rows), in `arena`. */
+es_status es_column_gather(const es_table_column *c, es_arena *arena, double **out, es_error *err);
+
+/*! es_column_error_key() : the key of a column's standard error, in `room` where it is made up;
+ *  NULL: it has none. */
+const char *es_column_error_key(const es_column *c, char room[ES_KEY_ROOM]);
 
 /* A result that stands alone, or a fact. */
 typedef enum lone_kind { LONE_REAL, LONE_COUNT, LONE_FLAG, LONE_TEXT, LONE_TEXTS } lone_kind;
@@ -71,10 +97,6 @@ struct es_answer {
 /*! es_answer_grow() : room for one more of `count` elements; false, with the failure kept, if there
  *  is none. What was there is copied; the old piece stays in the arena until the end. */
 bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *room, size_t element);
-
-/*! es_answer_numbers() : a list (rank 1) of `rows` numbers or a matrix (rank 2), copied; NULL, with
- *  the failure kept, if there is no memory. */
-lone *es_answer_numbers(es_answer *a, int rank, const double *values, int64_t rows, int64_t cols);
 
 /*! es_lone_text() : a result of one value as text with all digits, which may be in `room` (size).
  */

@@ -104,16 +104,6 @@ static void put_numbers(es_answer *a, lone_list *list, const char *key, lone_kin
         fill_numbers(a, l, kind, rank, values, rows, cols);
 }
 
-lone *es_answer_numbers(es_answer *a, int rank, const double *values, int64_t rows, int64_t cols)
-{
-    void *memory = NULL;
-    if (a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, 1, 1, sizeof(lone), "a list", &memory, &a->err);
-    if (a->status == ES_OK)
-        fill_numbers(a, memory, LONE_REAL, rank, values, rows, cols);
-    return a->status == ES_OK ? memory : NULL;
-}
-
 static void put_text(es_answer *a, lone_list *list, const char *key, const char *text)
 {
     lone *l = entry(a, list, key);

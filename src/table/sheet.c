@@ -18,11 +18,7 @@ const char *es_sheet_cell(const es_sheet *s, int64_t i, int64_t j)
 
 bool es_sheet_error(const es_table *t, const es_table_column *c, es_table_column *out)
 {
-    char key[ES_KEY_ROOM];
-    if (c->is_error || !c->spec->error)
-        return false;
-    const char *index = strlen(c->key) > strlen(c->spec->key) ? c->key + strlen(c->spec->key) : "";
-    return es_table_find(t, es_key(key, c->spec->error, index), out);
+    return c->error && es_table_find(t, c->error, out);
 }
 
 /* ---- which columns ---- */
@@ -37,9 +33,11 @@ static bool is_shown(const es_table_view *view, const es_table_column *c)
 /* A column of texts none of which says anything is not shown. */
 static bool is_empty(const es_table *t, const es_table_column *c)
 {
-    for (int64_t i = 0; i < t->rows; i++)
-        if (!c->texts || (c->texts[i] && *c->texts[i]))
+    for (int64_t i = 0; i < t->rows; i++) {
+        const char *text = es_column_text(c, i);
+        if (c->format != ES_FORMAT_TEXT || (text && *text))
             return false;
+    }
     return t->rows > 0;
 }
 
@@ -122,18 +120,24 @@ static es_status make_column(es_sheet *s, int64_t j, es_error *err)
     const es_table_column *c = &s->columns[j];
     char number[ES_FORMAT_ROOM];
     es_table_column error = {0};
-    const double *errors = es_sheet_error(s->table, c, &error) ? error.reals : NULL;
+    const bool is_text = c->format == ES_FORMAT_TEXT;
+    const bool has_error = !is_text && es_sheet_error(s->table, c, &error);
     es_format_form form = {0};
-    if (!c->texts)
-        form = es_format_choose(c->format, c->reals, errors, s->table->rows);
+    if (!is_text) {
+        double *values, *errors = NULL;
+        ES_TRY(es_column_gather(c, &s->arena, &values, err));
+        if (has_error)
+            ES_TRY(es_column_gather(&error, &s->arena, &errors, err));
+        form = es_format_choose(c->format, values, errors, s->table->rows);
+    }
     for (int64_t i = 0; i < s->rows.count; i++) {
         const int64_t row = s->rows.at[i];
         const char *text;
-        if (c->texts) {
-            text = text_cell(s, c->texts[row]);
+        if (is_text) {
+            text = text_cell(s, es_column_text(c, row));
         } else {
-            es_format_put(form, c->reals[row], errors ? errors[row] : (double)NAN, number,
-                          sizeof number);
+            const double se = has_error ? es_column_real(&error, row) : (double)NAN;
+            es_format_put(form, es_column_real(c, row), se, number, sizeof number);
             text = es_arena_text(&s->arena, number);
         }
         if (!text)
@@ -241,7 +245,7 @@ static void fit_columns(es_sheet *s, const int *cells)
     set_widths(s, cells, true);
     count = count_fitting(s, &room);
     room -= count ? GAP : 0;
-    if (count < s->count && s->columns[count].texts &&
+    if (count < s->count && s->columns[count].format == ES_FORMAT_TEXT &&
         (count == 0 || (room >= LEAST_TEXT && room >= longest_word(s->columns[count].title)))) {
         s->wrapped = true;
         s->widths[count++] = room;

@@ -14,8 +14,8 @@ bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, cha
  *  them if they are cautions. NULL: no longer. The words are copied. */
 void es_answer_qualify(es_answer *answer, const char *words);
 
-/*! es_table_array() : a list of `cols` numbers (rows = 0), or a matrix (rows, cols), as the value
- * of a column with `array`. Copied. NaN is null. */
+/*! es_table_array() : sets a list of `cols` numbers (rows = 0), or a matrix (rows, cols), as the
+ *  value of a column with `array`. Copied. NaN is null. */
 void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
                     int64_t rows, int64_t cols);
 
@@ -23,6 +23,7 @@ void es_table_array(es_table *table, int64_t row, const char *key, const double 
 enum { ES_KEY_ROOM = 96 };
 const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b);
 
+/*! es_table_find() : the column of a key. @return : false if there is none. */
 bool es_table_find(const es_table *table, const char *key, es_table_column *out);
 
 #endif

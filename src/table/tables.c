@@ -1,5 +1,9 @@
-/* tables.c : rows and columns: filling them, looking things up. */
+/* tables.c : tables: their columns, the memory of their rows, filling and reading cells.
+ *
+ * Rows are structs of spec->row bytes, described by offsets. Rows of a table that is filled by key
+ * have one slot of 8 bytes for each column, so that both kinds are read by the same code. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +33,52 @@ int64_t es_words_at(const char *list, const char *key)
     return -1;
 }
 
+/* ---- unset cells ---- */
+
+/* A quiet NaN with a payload of its own: NaN that a computation gives is not unset. */
+static const uint64_t unset_bits = 0x7ff8e55c4e550001u;
+
+double es_unset_real(void)
+{
+    double value;
+    memcpy(&value, &unset_bits, sizeof value);
+    return value;
+}
+
+bool es_is_unset(double value) { return memcmp(&value, &unset_bits, sizeof value) == 0; }
+
+/* Bytes of one element of a cell's type. */
+static size_t size_of_type(es_type type)
+{
+    switch (type) {
+    case ES_TYPE_INT:
+        return sizeof(int);
+    case ES_TYPE_FLAG:
+        return sizeof(bool);
+    case ES_TYPE_NUMBERS:
+        return sizeof(es_numbers);
+    case ES_TYPE_MEASURED:
+        return sizeof(es_measured);
+    default:
+        return 8;
+    }
+}
+
+/* Writes an unset value of a type to `at`. */
+static void write_unset(char *at, es_type type)
+{
+    const int64_t count = ES_UNSET_COUNT;
+    const int whole = ES_UNSET_INT;
+    if (type == ES_TYPE_COUNT)
+        memcpy(at, &count, sizeof count);
+    else if (type == ES_TYPE_INT)
+        memcpy(at, &whole, sizeof whole);
+    else if (type == ES_TYPE_REAL)
+        memcpy(at, &unset_bits, sizeof unset_bits);
+    else
+        memset(at, 0, size_of_type(type));
+}
+
 /* ---- columns ---- */
 
 static bool is_listed(const es_table_spec *spec, const char *key)
@@ -39,37 +89,85 @@ static bool is_listed(const es_table_spec *spec, const char *key)
     return false;
 }
 
+static bool is_measured(const es_column *c)
+{
+    return c->type == ES_TYPE_MEASURED || c->type == ES_TYPE_MEASUREDS;
+}
+
+const char *es_column_error_key(const es_column *c, char room[ES_KEY_ROOM])
+{
+    return c->error || !is_measured(c) ? c->error : es_key(room, c->key, "_se");
+}
+
+/* The type of the cells of a column: elements of a list are of the list's element type. */
+static es_type cell_type(const es_column *c)
+{
+    switch (c->type) {
+    case ES_TYPE_NONE:
+        return c->array                      ? ES_TYPE_NUMBERS
+               : c->format == ES_FORMAT_TEXT ? ES_TYPE_TEXT
+                                             : ES_TYPE_REAL;
+    case ES_TYPE_MEASURED:
+    case ES_TYPE_REALS:
+    case ES_TYPE_MEASUREDS:
+        return ES_TYPE_REAL;
+    case ES_TYPE_TEXTS:
+        return ES_TYPE_TEXT;
+    default:
+        return c->type;
+    }
+}
+
+/* Where the cell of a column lies in a typed row; `index` is that of a label. */
+static void place_column(column *to, const es_column *c, int64_t index)
+{
+    const size_t element = is_measured(c) ? sizeof(es_measured) : size_of_type(cell_type(c));
+    const size_t error = to->about.is_error ? sizeof(double) : 0;
+    to->indirect = c->each && !c->inline_count;
+    to->within = to->indirect ? (size_t)index * element + error : 0;
+    to->offset = c->offset + (to->indirect ? 0 : (size_t)index * element + error);
+}
+
 static void add_column(es_table *t, const es_column *spec, const char *key, const char *name,
-                       const char *title, bool is_error)
+                       const char *title, int64_t index, bool is_error)
 {
     es_answer *a = t->answer;
     if (!es_answer_grow(a, &t->columns, t->count, &t->columns_room, sizeof(column)))
         return;
-    t->columns[t->count++] = (column){.about = {.key = es_answer_keep(a, key),
-                                                .name = es_answer_keep(a, name),
-                                                .title = es_answer_keep(a, title),
-                                                .spec = spec,
-                                                .format = is_error ? ES_FORMAT_SHORT : spec->format,
-                                                .is_error = is_error}};
+    const es_type type = is_error ? ES_TYPE_REAL : cell_type(spec);
+    column *c = &t->columns[t->count];
+    *c = (column){.about = {.key = es_answer_keep(a, key),
+                            .name = es_answer_keep(a, name),
+                            .title = es_answer_keep(a, title),
+                            .spec = spec,
+                            .format = is_error ? ES_FORMAT_SHORT : spec->format,
+                            .is_error = is_error,
+                            .table = t,
+                            .at = t->count},
+                  .type = type};
+    if (t->spec->row) {
+        place_column(c, spec, index);
+    } else { /* the next slot */
+        c->offset = t->row_size;
+        t->row_size += type == ES_TYPE_NUMBERS ? sizeof(es_numbers) : 8;
+    }
+    t->count++;
 }
 
-/* The column, and behind it its standard error unless the spec lists that by itself. */
+/* Adds the column, and behind it its standard error unless the spec lists that by itself. */
 static void add_with_error(es_table *t, const es_column *c, const char *label, int64_t index)
 {
-    char key[ES_KEY_ROOM], name[ES_KEY_ROOM], title[ES_KEY_ROOM];
-    const char *const keys[2] = {c->key, c->error};
-    for (int i = 0; i < 2; i++) {
-        if (!keys[i] || (i && is_listed(t->spec, keys[i])))
-            continue;
+    char error[ES_KEY_ROOM], key[ES_KEY_ROOM], name[ES_KEY_ROOM], title[ES_KEY_ROOM];
+    const char *const keys[2] = {c->key, es_column_error_key(c, error)};
+    for (int i = 0; i < 2 && keys[i]; i++) {
         const char *head = i ? "error of " : "";
-        if (label) {
-            snprintf(key, sizeof key, "%s.%lld", keys[i], (long long)index);
-            snprintf(name, sizeof name, "%s_%s", keys[i], label);
-            snprintf(title, sizeof title, "%s%s %s", head, c->title, label);
-        } else {
-            snprintf(title, sizeof title, "%s%s", head, c->title);
-        }
-        add_column(t, c, label ? key : keys[i], label ? name : keys[i], title, i == 1);
+        snprintf(key, sizeof key, label ? "%s.%lld" : "%s", keys[i], (long long)index);
+        snprintf(name, sizeof name, label ? "%s_%s" : "%s", keys[i], label);
+        snprintf(title, sizeof title, label ? "%s%s %s" : "%s%s", head, c->title, label);
+        if (i && t->count)
+            t->columns[t->count - 1].about.error = es_answer_keep(t->answer, key);
+        if (!i || !is_listed(t->spec, keys[i]))
+            add_column(t, c, key, name, title, index, i == 1);
     }
 }
 
@@ -84,22 +182,28 @@ void es_table_each(es_table *table, const char *key, const char *const *labels, 
 
 /* ---- tables of an answer ---- */
 
+/* An empty table of a spec. */
+static es_table *new_table(es_answer *a, const es_table_spec *spec)
+{
+    void *memory = NULL;
+    if (a->status == ES_OK)
+        a->status = es_arena_array(&a->arena, 1, 1, sizeof(es_table), "a table", &memory, &a->err);
+    if (a->status != ES_OK ||
+        !es_answer_grow(a, &a->tables, a->tables_count, &a->tables_room, sizeof(es_table *)))
+        return &a->nowhere;
+    es_table *t = memory;
+    *t = (es_table){.answer = a, .spec = spec, .row_size = spec->row};
+    a->tables[a->tables_count++] = t;
+    return t;
+}
+
 es_table *es_answer_table(es_answer *answer, const es_table_spec *spec)
 {
     for (int64_t i = 0; i < answer->tables_count; i++)
         if (answer->tables[i]->spec == spec)
             return answer->tables[i];
-    void *memory = NULL;
-    if (answer->status == ES_OK)
-        answer->status = es_arena_array(&answer->arena, 1, 1, sizeof(es_table), "a table", &memory,
-                                        &answer->err);
-    if (answer->status != ES_OK || !es_answer_grow(answer, &answer->tables, answer->tables_count,
-                                                   &answer->tables_room, sizeof(es_table *)))
-        return &answer->nowhere;
-    es_table *t = memory;
-    *t = (es_table){.answer = answer, .spec = spec};
-    answer->tables[answer->tables_count++] = t;
-    for (const es_column *c = spec->columns; c->key; c++)
+    es_table *t = new_table(answer, spec);
+    for (const es_column *c = spec->columns; t->spec && c->key; c++)
         if (!c->each)
             add_with_error(t, c, NULL, 0);
     return t;
@@ -130,49 +234,139 @@ void es_table_show(es_table *table, const char *const *titles)
     }
 }
 
-/* ---- filling ---- */
+/* ---- rows ---- */
 
-/* Room for so many rows of a column; cells that nobody fills are NaN, no text, no list. */
-static es_status more_cells(es_table *t, column *c, int64_t room)
+/* The row in which everything is unset; pointers to lists are set row by row. */
+static void make_blank(es_table *t)
 {
     es_answer *a = t->answer;
-    const bool text = c->about.format == ES_FORMAT_TEXT, array = c->about.spec->array;
-    void *memory = NULL;
-    ES_TRY(es_arena_array(&a->arena, room, 1, text || array ? sizeof(void *) : sizeof(double),
-                          "rows of a table", &memory, &a->err));
-    const void *old = array ? (void *)c->arrays : text ? (void *)c->texts : c->reals;
-    if (old)
-        memcpy(memory, old, (size_t)t->rows * (text || array ? sizeof(void *) : sizeof(double)));
-    if (array)
-        c->arrays = memory;
-    else if (text)
-        c->texts = memory;
-    else
-        c->reals = memory;
-    for (int64_t i = t->rows; c->reals && i < room; i++)
-        c->reals[i] = (double)NAN;
-    return ES_OK;
+    void *memory;
+    a->status = es_arena_array(&a->arena, 1, (int64_t)(t->row_size ? t->row_size : 1), 1,
+                               "a row of a table", &memory, &a->err);
+    if (a->status != ES_OK)
+        return;
+    t->blank = memory;
+    for (int64_t j = 0; j < t->count; j++)
+        if (!t->columns[j].indirect)
+            write_unset(t->blank + t->columns[j].offset, t->columns[j].type);
 }
 
-/* Twice the room for rows, in every column. */
+/* Room for twice the rows; what is there is copied. */
 static bool more_rows(es_table *t)
 {
     es_answer *a = t->answer;
+    void *memory;
     const int64_t room = t->rows_room ? 2 * t->rows_room : 16;
-    for (int64_t j = 0; j < t->count && a->status == ES_OK; j++)
-        a->status = more_cells(t, &t->columns[j], room);
+    if (!t->blank)
+        make_blank(t);
     if (a->status == ES_OK)
-        t->rows_room = room;
-    return a->status == ES_OK;
+        a->status = es_arena_array(&a->arena, room, (int64_t)t->row_size, 1, "rows of a table",
+                                   &memory, &a->err);
+    if (a->status != ES_OK)
+        return false;
+    if (t->rows)
+        memcpy(memory, t->data, (size_t)t->rows * t->row_size);
+    t->data = memory;
+    t->rows_room = room;
+    return true;
 }
 
-int64_t es_table_row(es_table *table)
+/* Points the members of a new row that are lists, one element for each label, at unset elements. */
+static void add_lists(es_table *t, char *row)
 {
-    if (!table->spec || table->answer->status != ES_OK ||
-        (table->rows == table->rows_room && !more_rows(table)))
-        return 0;
-    return table->rows++;
+    es_answer *a = t->answer;
+    for (int64_t j = 0; j < t->count && a->status == ES_OK; j++) {
+        const column *c = &t->columns[j];
+        if (!c->indirect)
+            continue;
+        char *list;
+        memcpy(&list, row + c->offset, sizeof list);
+        if (!list) { /* the first label: labels of a key follow each other */
+            int64_t last = j;
+            while (last + 1 < t->count && t->columns[last + 1].offset == c->offset)
+                last++;
+            void *memory;
+            a->status = es_arena_array(&a->arena, (int64_t)t->columns[last].within + 8, 1, 1,
+                                       "lists of a row", &memory, &a->err);
+            if (a->status != ES_OK)
+                return;
+            list = memory;
+            memcpy(row + c->offset, &list, sizeof list);
+        }
+        write_unset(list + c->within, c->type);
+    }
 }
+
+/* A new row, everything unset; NULL after a failure. */
+static char *add_row(es_table *t)
+{
+    if (!t->spec || t->answer->status != ES_OK || (t->rows == t->rows_room && !more_rows(t)))
+        return NULL;
+    char *row = t->data + (size_t)t->rows * t->row_size;
+    memcpy(row, t->blank, t->row_size);
+    if (t->spec->row)
+        add_lists(t, row);
+    if (t->answer->status != ES_OK)
+        return NULL;
+    t->rows++;
+    return row;
+}
+
+int64_t es_table_row(es_table *table) { return add_row(table) ? table->rows - 1 : 0; }
+
+/* Is this the size of the table's rows? If not, the failure is kept. */
+static bool is_row(const es_table *t, size_t size)
+{
+    es_answer *a = t->answer;
+    if (t->spec && t->spec->row != size && a->status == ES_OK)
+        a->status =
+            es_fail(&a->err, ES_E_ARGUMENT, "table.row", "use the struct of the spec",
+                    "rows of table %s have %zu bytes, not %zu", t->spec->key, t->spec->row, size);
+    return t->spec && t->spec->row == size;
+}
+
+void *es_table_add_row(es_table *table, size_t size)
+{
+    return is_row(table, size) ? add_row(table) : NULL;
+}
+
+void *es_table_row_array(const es_table *table, size_t size)
+{
+    return is_row(table, size) ? table->data : NULL;
+}
+
+const char *es_table_format(es_table *table, const char *fmt, ...)
+{
+    es_answer *a = table->answer;
+    void *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    const int size = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (size >= 0 && a->status == ES_OK)
+        a->status = es_arena_array(&a->arena, size + (int64_t)1, 1, 1, "a text", &text, &a->err);
+    if (!text)
+        return "";
+    va_start(args, fmt);
+    vsnprintf(text, (size_t)size + 1, fmt, args);
+    va_end(args);
+    return text;
+}
+
+es_numbers es_table_numbers(es_table *table, const double *values, int64_t rows, int64_t cols)
+{
+    es_answer *a = table->answer;
+    void *memory = NULL;
+    if (a->status == ES_OK)
+        a->status = es_arena_array(&a->arena, rows ? rows : 1, cols, sizeof *values, "a list",
+                                   &memory, &a->err);
+    if (!memory)
+        return (es_numbers){0};
+    memcpy(memory, values, (size_t)((rows ? rows : 1) * cols) * sizeof *values);
+    return (es_numbers){.values = memory, .rows = rows, .cols = cols};
+}
+
+/* ---- filling by key ---- */
 
 /* Columns are mostly filled in their order, so the search goes on where the last one ended. */
 static column *find_column(es_table *t, const char *key)
@@ -197,26 +391,36 @@ static void fail_column(const es_table *t, int64_t row, const char *key, bool te
                             text ? "text" : "number", key, (long long)row);
 }
 
-/* The column to fill; NULL, with the failure kept, for a key or kind that the spec does not have.
- */
-static column *column_for(es_table *t, int64_t row, const char *key, bool text)
+/* The cell to fill; NULL, with the failure kept, for a key or kind that the spec does not have. */
+static void *cell_for(es_table *t, int64_t row, const char *key, bool text, es_type *type)
 {
     if (!t->spec || t->answer->status != ES_OK)
         return NULL;
     column *c = find_column(t, key);
-    if (c && row < t->rows && (c->about.format == ES_FORMAT_TEXT) == text)
-        return c;
-    fail_column(t, row, key, text);
-    return NULL;
+    if (!c || row >= t->rows || (c->type == ES_TYPE_TEXT) != text) {
+        fail_column(t, row, key, text);
+        return NULL;
+    }
+    if (type)
+        *type = c->type;
+    c->used = c->used || c->type != ES_TYPE_NUMBERS;
+    return es_cell(t, c, row);
 }
 
 void es_table_real(es_table *table, int64_t row, const char *key, double value)
 {
-    column *c = column_for(table, row, key, false);
-    if (c && c->reals) {
-        c->reals[row] = value;
-        c->used = true;
-    }
+    es_type type = ES_TYPE_NONE;
+    void *cell = cell_for(table, row, key, false, &type);
+    if (!cell)
+        return;
+    if (type == ES_TYPE_REAL)
+        *(double *)cell = value;
+    else if (type == ES_TYPE_COUNT)
+        *(int64_t *)cell = (int64_t)value;
+    else if (type == ES_TYPE_INT)
+        *(int *)cell = (int)value;
+    else if (type == ES_TYPE_FLAG)
+        *(bool *)cell = value != 0.0;
 }
 
 void es_table_count(es_table *table, int64_t row, const char *key, int64_t value)
@@ -226,20 +430,18 @@ void es_table_count(es_table *table, int64_t row, const char *key, int64_t value
 
 void es_table_text(es_table *table, int64_t row, const char *key, const char *text)
 {
-    column *c = text ? column_for(table, row, key, true) : NULL;
-    if (c) {
-        c->texts[row] = es_answer_keep(table->answer, text);
-        c->used = true;
-    }
+    const char **cell = text ? cell_for(table, row, key, true, NULL) : NULL;
+    if (cell)
+        *cell = es_answer_keep(table->answer, text);
 }
 
 void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
                     int64_t rows, int64_t cols)
 {
-    column *c = column_for(table, row, key, false);
-    if (c && c->arrays)
-        c->arrays[row] = es_answer_numbers(table->answer, rows ? 2 : 1, values, rows ? rows : cols,
-                                           rows ? cols : 1);
+    es_type type = ES_TYPE_NONE;
+    es_numbers *cell = cell_for(table, row, key, false, &type);
+    if (cell && type == ES_TYPE_NUMBERS)
+        *cell = es_table_numbers(table, values, rows, cols);
 }
 
 /* ---- reading ---- */
@@ -248,21 +450,88 @@ const es_table_spec *es_table_about(const es_table *table) { return table->spec;
 
 int64_t es_table_rows(const es_table *table) { return table->rows; }
 
-static void show_column(const column *c, es_table_column *out)
+void *es_cell(const es_table *t, const column *c, int64_t row)
 {
-    *out = c->about;
-    out->reals = c->reals;
-    out->texts = c->texts;
+    char *at = t->data + (size_t)row * t->row_size + c->offset, *list;
+    if (!c->indirect)
+        return at;
+    memcpy(&list, at, sizeof list);
+    return list + c->within;
+}
+
+/* The number of a cell; unset ones keep their payload. */
+static double read_real(const es_table *t, const column *c, int64_t row)
+{
+    const void *cell = es_cell(t, c, row);
+    if (c->type == ES_TYPE_COUNT)
+        return *(const int64_t *)cell == ES_UNSET_COUNT ? es_unset_real()
+                                                        : (double)*(const int64_t *)cell;
+    if (c->type == ES_TYPE_INT)
+        return *(const int *)cell == ES_UNSET_INT ? es_unset_real() : *(const int *)cell;
+    if (c->type == ES_TYPE_FLAG)
+        return *(const bool *)cell;
+    return c->type == ES_TYPE_REAL ? *(const double *)cell : (double)NAN;
+}
+
+double es_cell_real(const es_table *t, const column *c, int64_t row)
+{
+    const double value = read_real(t, c, row);
+    return isnan(value) ? (double)NAN : value;
+}
+
+const char *es_cell_text(const es_table *t, const column *c, int64_t row)
+{
+    return c->type == ES_TYPE_TEXT ? *(const char *const *)es_cell(t, c, row) : NULL;
+}
+
+const es_numbers *es_cell_numbers(const es_table *t, const column *c, int64_t row)
+{
+    const es_numbers *n = c->type == ES_TYPE_NUMBERS ? es_cell(t, c, row) : NULL;
+    return n && n->values ? n : NULL;
+}
+
+double es_column_real(const es_table_column *c, int64_t row)
+{
+    return es_cell_real(c->table, &c->table->columns[c->at], row);
+}
+
+const char *es_column_text(const es_table_column *c, int64_t row)
+{
+    return es_cell_text(c->table, &c->table->columns[c->at], row);
+}
+
+void es_column_reals(const es_table_column *c, double *out)
+{
+    for (int64_t i = 0; i < c->table->rows; i++)
+        out[i] = es_column_real(c, i);
+}
+
+es_status es_column_gather(const es_table_column *c, es_arena *arena, double **out, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_arena_array(arena, c->table->rows, 1, sizeof **out, "a column", &memory, err));
+    *out = memory;
+    es_column_reals(c, *out);
+    return ES_OK;
+}
+
+bool es_column_used(const es_table *t, int64_t j)
+{
+    column *c = &t->columns[j];
+    for (; !c->used && c->type != ES_TYPE_NUMBERS && c->seen < t->rows; c->seen++)
+        c->used = c->type == ES_TYPE_TEXT ? es_cell_text(t, c, c->seen) != NULL
+                                          : !es_is_unset(read_real(t, c, c->seen));
+    return c->used;
 }
 
 /* An empty table still has its header. */
-bool es_column_shown(const es_table *t, int64_t j) { return t->columns[j].used || t->rows == 0; }
+bool es_column_shown(const es_table *t, int64_t j) { return es_column_used(t, j) || t->rows == 0; }
 
 bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out)
 {
     for (int64_t j = 0; at >= 0 && j < table->count; j++)
         if (es_column_shown(table, j) && at-- == 0) {
-            show_column(&table->columns[j], out);
+            *out = table->columns[j].about;
             return true;
         }
     return false;
@@ -271,8 +540,8 @@ bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out)
 bool es_table_find(const es_table *table, const char *key, es_table_column *out)
 {
     for (int64_t j = 0; j < table->count; j++)
-        if (table->columns[j].used && strcmp(table->columns[j].about.key, key) == 0) {
-            show_column(&table->columns[j], out);
+        if (strcmp(table->columns[j].about.key, key) == 0 && es_column_used(table, j)) {
+            *out = table->columns[j].about;
             return true;
         }
     return false;
@@ -284,7 +553,7 @@ static const column *column_read(const es_table *t, int64_t row, const char *key
 {
     for (int64_t j = 0; j < t->count; j++) {
         const column *c = &t->columns[j];
-        if (strcmp(c->about.key, key) == 0 && (c->about.format == ES_FORMAT_TEXT) == text)
+        if (strcmp(c->about.key, key) == 0 && (c->type == ES_TYPE_TEXT) == text)
             return row >= 0 && row < t->rows ? c : NULL;
     }
     fail_column(t, row, key, text);
@@ -294,11 +563,12 @@ static const column *column_read(const es_table *t, int64_t row, const char *key
 double es_table_get(const es_table *table, int64_t row, const char *key)
 {
     const column *c = column_read(table, row, key, false);
-    return c && c->reals ? c->reals[row] : (double)NAN;
+    return c ? es_cell_real(table, c, row) : (double)NAN;
 }
 
 const char *es_table_get_text(const es_table *table, int64_t row, const char *key)
 {
     const column *c = column_read(table, row, key, true);
-    return c && c->texts && c->texts[row] ? c->texts[row] : "";
+    const char *text = c ? es_cell_text(table, c, row) : NULL;
+    return text ? text : "";
 }

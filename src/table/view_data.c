@@ -35,27 +35,28 @@ static void csv_text(es_pen *pen, const char *text)
         free(escaped);
 }
 
-static void csv_cell(es_pen *pen, const column *c, int64_t row)
+static void csv_cell(es_pen *pen, const es_table_column *c, int64_t row)
 {
-    const es_format format = c->about.format;
-    if (c->texts)
-        csv_text(pen, c->texts[row] ? c->texts[row] : "");
-    else if (isfinite(c->reals[row]) && format == ES_FORMAT_FLAG)
-        es_pen_put(pen, c->reals[row] != 0.0 ? "true" : "false");
-    else if (isfinite(c->reals[row])) /* nothing at all for NaN and infinities */
-        es_pen_format(pen, format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", c->reals[row]);
+    const char *text = es_column_text(c, row);
+    const double value = es_column_real(c, row);
+    if (text)
+        csv_text(pen, text);
+    else if (isfinite(value) && c->format == ES_FORMAT_FLAG)
+        es_pen_put(pen, value != 0.0 ? "true" : "false");
+    else if (isfinite(value)) /* nothing at all for NaN and infinities */
+        es_pen_format(pen, c->format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", value);
 }
 
-static void json_list(const lone *l, int64_t row, es_format format, es_pen *pen);
+static void json_list(const double *values, int64_t count, es_format format, es_pen *pen);
 
 /* A list or a matrix is one field, written as in JSON: every reader of CSV can take it apart. */
-static void csv_list(es_pen *pen, const lone *l)
+static void csv_list(es_pen *pen, const es_numbers *list)
 {
-    const bool matrix = l->rank == 2;
+    const bool matrix = list->rows > 0;
     es_pen_put(pen, matrix ? "\"[" : "\"");
-    for (int64_t i = 0; i < (matrix ? l->rows : 1); i++) {
+    for (int64_t i = 0; i < (matrix ? list->rows : 1); i++) {
         es_pen_put(pen, i ? ", " : "");
-        json_list(l, i, ES_FORMAT_REAL, pen);
+        json_list(list->values + i * list->cols, list->cols, ES_FORMAT_REAL, pen);
     }
     es_pen_put(pen, matrix ? "]\"" : "\"");
 }
@@ -63,8 +64,8 @@ static void csv_list(es_pen *pen, const lone *l)
 /* Lists are no columns of other views, but they are of a file that leaves nothing out. */
 static bool in_csv(const es_table *t, int64_t j)
 {
-    for (int64_t i = 0; t->columns[j].arrays && i < t->rows; i++)
-        if (t->columns[j].arrays[i])
+    for (int64_t i = 0; i < t->rows && t->columns[j].type == ES_TYPE_NUMBERS; i++)
+        if (es_cell_numbers(t, &t->columns[j], i))
             return true;
     return es_column_shown(t, j);
 }
@@ -78,10 +79,11 @@ static void csv_row(const es_table *t, int64_t row, es_pen *pen)
             continue;
         es_pen_put(pen, comma);
         comma = ",";
-        if (c->arrays && c->arrays[row])
-            csv_list(pen, c->arrays[row]);
-        else if (!c->arrays)
-            csv_cell(pen, c, row);
+        const es_numbers *list = es_cell_numbers(t, c, row);
+        if (list)
+            csv_list(pen, list);
+        else if (c->type != ES_TYPE_NUMBERS)
+            csv_cell(pen, &c->about, row);
     }
     es_pen_put(pen, "\n");
 }
@@ -173,9 +175,11 @@ typedef struct branch {
     const char *path;
 } branch;
 
-static bool belongs(const branch *b, const column *c)
+static bool belongs(const branch *b, int64_t j)
 {
-    return (c->used || c->arrays) && strncmp(c->about.key, b->path, b->from) == 0;
+    const column *c = &b->table->columns[j];
+    return strncmp(c->about.key, b->path, b->from) == 0 &&
+           (es_column_used(b->table, j) || c->type == ES_TYPE_NUMBERS);
 }
 
 static size_t word_length(const char *key) { return strcspn(key, "."); }
@@ -190,19 +194,30 @@ static bool met_before(const branch *b, int64_t j)
         return false;
     for (int64_t i = 0; i < j; i++) {
         const column *c = &b->table->columns[i];
-        if (belongs(b, c) && word_length(c->about.key + b->from) == length &&
+        if (belongs(b, i) && word_length(c->about.key + b->from) == length &&
             strncmp(c->about.key + b->from, word, length) == 0)
             return true;
     }
     return false;
 }
 
-static bool has_value(const column *c, int64_t row)
+static bool has_value(const es_table *t, const column *c, int64_t row)
 {
-    return c->arrays ? c->arrays[row] != NULL : !c->texts || c->texts[row];
+    if (c->type == ES_TYPE_NUMBERS)
+        return es_cell_numbers(t, c, row) != NULL;
+    return c->about.format != ES_FORMAT_TEXT || es_column_text(&c->about, row);
 }
 
-static void json_lone(const lone *l, int depth, es_pen *pen);
+static void json_matrix(const double *values, int64_t rows, int64_t cols, es_format format,
+                        int depth, es_pen *pen);
+
+static void json_numbers(const es_numbers *n, int depth, es_pen *pen)
+{
+    if (n->rows)
+        json_matrix(n->values, n->rows, n->cols, ES_FORMAT_REAL, depth, pen);
+    else
+        json_list(n->values, n->cols, ES_FORMAT_REAL, pen);
+}
 
 static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first);
 
@@ -212,7 +227,7 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
     const char *word = c->about.key + b->from;
     const size_t length = word_length(word);
     char name[ES_KEY_ROOM];
-    if (word[length] == '\0' && !has_value(c, b->row))
+    if (word[length] == '\0' && !has_value(b->table, c, b->row))
         return;
     snprintf(name, sizeof name, "%.*s", (int)length, word);
     if (!array)
@@ -231,19 +246,19 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
         if (!list)
             indent(pen, depth);
         es_pen_put(pen, list ? "]" : "}");
-    } else if (c->arrays) {
-        json_lone(c->arrays[b->row], depth, pen);
-    } else if (c->texts) {
-        json_text(pen, c->texts[b->row]);
+    } else if (c->type == ES_TYPE_NUMBERS) {
+        json_numbers(es_cell_numbers(b->table, c, b->row), depth, pen);
+    } else if (c->about.format == ES_FORMAT_TEXT) {
+        json_text(pen, es_column_text(&c->about, b->row));
     } else {
-        json_number(pen, c->about.format, c->reals[b->row]);
+        json_number(pen, c->about.format, es_column_real(&c->about, b->row));
     }
 }
 
 static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first)
 {
     for (int64_t j = 0; j < b->table->count; j++)
-        if (belongs(b, &b->table->columns[j]) && !met_before(b, j))
+        if (belongs(b, j) && !met_before(b, j))
             json_member(b, j, array, pen, depth, first);
 }
 
@@ -256,7 +271,9 @@ static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t
     for (int64_t j = 0; t->spec->link && es_table_column_at(t, j, &b); j++) {
         if (es_words_at(t->spec->link, b.key) < 0 || !es_table_find(outer, b.key, &a))
             continue;
-        if (a.texts ? strcmp(a.texts[at], b.texts[row]) != 0 : a.reals[at] != b.reals[row])
+        if (a.format == ES_FORMAT_TEXT
+                ? strcmp(es_column_text(&a, at), es_column_text(&b, row)) != 0
+                : es_column_real(&a, at) != es_column_real(&b, row))
             return false;
     }
     return true;
@@ -315,14 +332,24 @@ static void json_table(const es_answer *a, const es_table *t, es_pen *pen, bool 
 
 /* ---- JSON: what stands alone ---- */
 
-static void json_list(const lone *l, int64_t row, es_format format, es_pen *pen)
+static void json_list(const double *values, int64_t count, es_format format, es_pen *pen)
 {
-    const int64_t count = l->rank == 1 ? l->rows : l->cols;
-    const double *values = l->reals + (l->rank == 1 ? 0 : row * l->cols);
     es_pen_put(pen, "[");
     for (int64_t i = 0; i < count; i++) {
         es_pen_put(pen, i ? ", " : "");
         json_number(pen, format, values[i]);
+    }
+    es_pen_put(pen, "]");
+}
+
+static void json_matrix(const double *values, int64_t rows, int64_t cols, es_format format,
+                        int depth, es_pen *pen)
+{
+    es_pen_put(pen, "[");
+    for (int64_t i = 0; i < rows; i++) {
+        es_pen_put(pen, i ? "," : "");
+        indent(pen, depth + 1);
+        json_list(values + i * cols, cols, format, pen);
     }
     es_pen_put(pen, "]");
 }
@@ -343,15 +370,9 @@ static void json_lone(const lone *l, int depth, es_pen *pen)
     } else if (l->rank == 0) {
         json_number(pen, formats[l->kind], l->reals[0]);
     } else if (l->rank == 1) {
-        json_list(l, 0, formats[l->kind], pen);
+        json_list(l->reals, l->rows, formats[l->kind], pen);
     } else {
-        es_pen_put(pen, "[");
-        for (int64_t i = 0; i < l->rows; i++) {
-            es_pen_put(pen, i ? "," : "");
-            indent(pen, depth + 1);
-            json_list(l, i, formats[l->kind], pen);
-        }
-        es_pen_put(pen, "]");
+        json_matrix(l->reals, l->rows, l->cols, formats[l->kind], depth, pen);
     }
 }
 
@@ -391,7 +412,7 @@ void es_json_provenance(const es_answer *a, es_pen *pen)
 static bool is_used(const es_table *t, const es_column *spec)
 {
     for (int64_t j = 0; j < t->count; j++)
-        if (t->columns[j].used && t->columns[j].about.spec == spec)
+        if (t->columns[j].about.spec == spec && es_column_used(t, j))
             return true;
     return false;
 }

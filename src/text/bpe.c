@@ -14,11 +14,9 @@ es_status es_pair_table_open(es_pair_table *table, int64_t count, es_mem_limit *
     table->slots = 16;
     while (table->slots < 2 * (uint64_t)count)
         table->slots *= 2;
-    ES_TRY(es_mem_array(budget, (int64_t)table->slots, 1, sizeof *table->keys, "merges",
-                        (void **)&table->keys, err));
+    ES_TRY(ES_MEM_NEW(budget, table->keys, (int64_t)table->slots, "merges", err));
     memset(table->keys, 0xff, (size_t)table->slots * sizeof *table->keys);
-    return es_mem_array(budget, (int64_t)table->slots, 1, sizeof *table->values, "merges",
-                        (void **)&table->values, err);
+    return ES_MEM_NEW(budget, table->values, (int64_t)table->slots, "merges", err);
 }
 
 void es_pair_table_close(es_pair_table *table, es_mem_limit *budget)
@@ -256,8 +254,8 @@ static es_status find_word(es_cutting *work, const unsigned char *word, size_t b
     *id = -1;
     if (!t->bpe->ignore_merges || bytes > t->names.longest)
         return ES_OK;
-    ES_TRY(es_mem_grow(work->budget, (void **)&work->spelt, &work->spelt_room,
-                       ES_UTF8_MOST * (int64_t)bytes, 1, "letters of a word", err));
+    ES_TRY(ES_MEM_GROW(work->budget, work->spelt, &work->spelt_room, ES_UTF8_MOST * (int64_t)bytes,
+                       "letters of a word", err));
     for (size_t i = 0; i < bytes; i++)
         if (t->bpe->byte_level)
             used += es_utf8_put(es_byte_letter(word[i]), work->spelt + used);
@@ -277,16 +275,16 @@ static es_status cut_word(es_cutting *work, const unsigned char *word, size_t by
         work->pieces_count = 1;
         return ES_OK;
     }
-    ES_TRY(es_mem_grow(work->budget, (void **)&work->symbols, &work->symbols_room, (int64_t)bytes,
-                       sizeof *work->symbols, "symbols of a word", err));
-    ES_TRY(es_mem_grow(work->budget, (void **)&work->queue, &work->queue_room, 2 * (int64_t)bytes,
-                       sizeof *work->queue, "pairs of a word", err));
+    ES_TRY(ES_MEM_GROW(work->budget, work->symbols, &work->symbols_room, (int64_t)bytes,
+                       "symbols of a word", err));
+    ES_TRY(ES_MEM_GROW(work->budget, work->queue, &work->queue_room, 2 * (int64_t)bytes,
+                       "pairs of a word", err));
     work->symbols_count = work->queue_count = 0;
     bpe->byte_level ? add_bytes(work, word, bytes) : add_characters(work, word, bytes);
     work->symbols[work->symbols_count - 1].after = -1;
     merge_all(work);
-    ES_TRY(es_mem_grow(work->budget, (void **)&work->pieces, &work->pieces_room,
-                       work->symbols_count, sizeof *work->pieces, "pieces of a word", err));
+    ES_TRY(ES_MEM_GROW(work->budget, work->pieces, &work->pieces_room, work->symbols_count,
+                       "pieces of a word", err));
     work->pieces_count = 0;
     for (int32_t i = 0; i >= 0; i = work->symbols[i].after)
         work->pieces[work->pieces_count++] =
@@ -299,10 +297,10 @@ es_status es_cutting_run(es_cutting *work, const unsigned char *word, size_t byt
     if (bytes > INT32_MAX)
         return es_fail(err, ES_E_LIMIT, "text.word", "divide the text into lines",
                        "a word of %zu bytes is too long", bytes);
-    ES_TRY(es_mem_grow(work->budget, (void **)&work->pieces, &work->pieces_room, CACHE_PIECES,
-                       sizeof *work->pieces, "pieces of a word", err));
+    ES_TRY(ES_MEM_GROW(work->budget, work->pieces, &work->pieces_room, CACHE_PIECES,
+                       "pieces of a word", err));
     if (!work->cache && ++work->words > WORDS_BEFORE_CACHE) /* not for a text of a few words */
-        ES_TRY(es_mem_new(work->budget, sizeof *work->cache, "words", (void **)&work->cache, err));
+        ES_TRY(ES_MEM_NEW(work->budget, work->cache, 1, "words", err));
     cached_word *slot = find_slot(work, word, bytes);
     if (recall(work, slot, word, bytes))
         return ES_OK;

@@ -46,8 +46,8 @@ static es_status put_word(bpe_state *s, const es_aligned *text, size_t begin, si
     es_cutting *cut = &s->cutting;
     int64_t count = 0;
     ES_TRY(es_cutting_run(cut, text->bytes + begin, end - begin, err));
-    ES_TRY(es_mem_grow(s->stream->budget, (void **)&s->tokens, &s->tokens_room, cut->pieces_count,
-                       sizeof *s->tokens, "tokens of a word", err));
+    ES_TRY(ES_MEM_GROW(s->stream->budget, s->tokens, &s->tokens_room, cut->pieces_count,
+                       "tokens of a word", err));
     for (int64_t i = 0; i < cut->pieces_count; i++) {
         const es_piece *piece = &cut->pieces[i];
         if (piece->id >= 0)
@@ -318,7 +318,7 @@ static es_status bpe_open(es_token_stream *stream, es_error *err)
     const es_tokenizer *t = stream->tokenizer;
     es_mem_limit *budget = stream->budget;
     bpe_state *s;
-    ES_TRY(es_mem_new(budget, sizeof *s, "token stream", (void **)&s, err));
+    ES_TRY(ES_MEM_NEW(budget, s, 1, "token stream", err));
     *s = (bpe_state){
         .stream = stream, .bpe = t->bpe, .previous = -1, .normal_previous = -1, .fresh = true};
     stream->state = s;
@@ -359,8 +359,8 @@ static void bpe_write(es_token_stream *stream, const unsigned char *p, size_t by
     es_error *err = &stream->failure;
     while (bytes && stream->status == ES_OK) {
         const size_t more = bytes < CHUNK ? bytes : CHUNK;
-        stream->status = es_mem_grow(stream->budget, (void **)&s->raw, &s->raw_room,
-                                     (int64_t)(s->raw_used + more), 1, "text that waits", err);
+        stream->status = ES_MEM_GROW(stream->budget, s->raw, &s->raw_room,
+                                     (int64_t)(s->raw_used + more), "text that waits", err);
         if (stream->status != ES_OK)
             return;
         memcpy(s->raw + s->raw_used, p, more);
@@ -410,10 +410,9 @@ static es_status bpe_prepare(es_tokenizer *t, const es_vocab_list *list, es_erro
         return es_fail_file(err, ES_E_FORMAT, list->path, -1, "tokenizer.special",
                             "add it to the vocabulary, or leave unk_token out",
                             "the vocabulary has no token %.64s", list->unknown);
-    ES_TRY(es_mem_new(t->budget, sizeof *t->bpe, "tokenizer", (void **)&t->bpe, err));
-    ES_TRY(es_mem_new(t->budget, (1 << ES_JOINT_BITS) / 8, "tokenizer", (void **)&t->bpe->joints,
-                      err));
-    return es_mem_new(t->budget, (size_t)t->info.size, "tokenizer", (void **)&t->bpe->flags, err);
+    ES_TRY(ES_MEM_NEW(t->budget, t->bpe, 1, "tokenizer", err));
+    ES_TRY(ES_MEM_BYTES(t->budget, t->bpe->joints, (1 << ES_JOINT_BITS) / 8, "tokenizer", err));
+    return ES_MEM_BYTES(t->budget, t->bpe->flags, (size_t)t->info.size, "tokenizer", err);
 }
 
 const es_token_kind es_kind_bpe = {

@@ -13,11 +13,9 @@ static es_status make_room(es_aligned *a, size_t more, es_error *err)
     const int64_t needed = (int64_t)(a->used + more);
     if (needed <= a->to_room) /* the last of the three to grow */
         return ES_OK;
-    ES_TRY(es_mem_grow(a->budget, (void **)&a->bytes, &a->bytes_room, needed, 1, "text", err));
-    ES_TRY(es_mem_grow(a->budget, (void **)&a->from, &a->from_room, needed, sizeof *a->from,
-                       "places of text", err));
-    return es_mem_grow(a->budget, (void **)&a->to, &a->to_room, needed, sizeof *a->to,
-                       "places of text", err);
+    ES_TRY(ES_MEM_GROW(a->budget, a->bytes, &a->bytes_room, needed, "text", err));
+    ES_TRY(ES_MEM_GROW(a->budget, a->from, &a->from_room, needed, "places of text", err));
+    return ES_MEM_GROW(a->budget, a->to, &a->to_room, needed, "places of text", err);
 }
 
 es_status es_aligned_put(es_aligned *a, const void *bytes, size_t count, int64_t from, int64_t to,
@@ -107,8 +105,8 @@ static es_status compose_run(es_normalizing *work, const es_aligned *in, size_t 
     for (size_t at = begin; at < end;) {
         int32_t c;
         at += es_utf8_next(in->bytes + at, end - at, &c);
-        ES_TRY(es_mem_grow(work->budget, (void **)&work->run, &work->run_room,
-                           2 * (count + ES_DECOMPOSE_MOST), sizeof *work->run, "characters", err));
+        ES_TRY(ES_MEM_GROW(work->budget, work->run, &work->run_room,
+                           2 * (count + ES_DECOMPOSE_MOST), "characters", err));
         count += es_char_decompose(c, work->run + count);
     }
     count = es_text_compose(work->run, count, work->run + count);
@@ -190,9 +188,7 @@ static es_normalizer *current(es_normalizers *n) { return &n->steps[n->count - 1
 
 static es_status keep_text(es_normalizers *n, const char *text, es_error *err)
 {
-    ES_TRY(es_mem_new(n->budget, strlen(text) + 1, "normalizer", (void **)&current(n)->text, err));
-    strcpy(current(n)->text, text);
-    return ES_OK;
+    return es_mem_text(n->budget, text, "normalizer", &current(n)->text, err);
 }
 
 /* Where a text may be cut is known of characters as they are written, so composition goes first. */

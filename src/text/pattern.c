@@ -139,7 +139,7 @@ static es_status compile(es_pattern *p, const char *text, size_t bytes, bool lit
         pcre2_get_error_message(code, said, sizeof said);
         return es_fail_file(err, ES_E_UNSUPPORTED, path, -1, "tokenizer.pattern",
                             "compare with a file that Hugging Face's tokenizers wrote",
-                            "the pattern \"%.200s\" is none that PCRE2 takes: %s", p->text,
+                            "the pattern \"%.200s\" is not valid in PCRE2: %s", p->text,
                             (const char *)said);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* or it is slower */
@@ -160,7 +160,7 @@ static es_status build(es_pattern *p, size_t bytes, bool literal, const char *pa
     p->charged = charge;
     if (literal)
         return compile(p, p->text, bytes, true, path, err);
-    ES_TRY(es_mem_new(p->budget, most, "pattern", (void **)&copy, err));
+    ES_TRY(ES_MEM_BYTES(p->budget, copy, most, "pattern", err));
     es_status status = translate(p->text, path, copy, &used, &p->streams, err);
     if (status == ES_OK)
         status = compile(p, copy, used, false, path, err);
@@ -178,7 +178,7 @@ es_status es_pattern_open(const char *text, bool literal, const char *path, es_m
         return es_fail_file(err, ES_E_UNSUPPORTED, path, -1, "tokenizer.pattern",
                             "shorten the pattern", "a pattern of %zu bytes; 1 to %d are possible",
                             bytes, ES_PATTERN_MOST_BYTES);
-    ES_TRY(es_mem_new(budget, sizeof *p + bytes + 1, "pattern", (void **)&p, err));
+    ES_TRY(ES_MEM_BYTES(budget, p, sizeof *p + bytes + 1, "pattern", err));
     p->budget = budget;
     p->streams = true;
     memcpy(p->text, text, bytes);
@@ -220,7 +220,7 @@ enum { STEPS_ANYWAY = 1 << 16, STEPS_PER_BYTE = 8, MOST_DEPTH = 1 << 20, MOST_HE
 es_status es_matcher_open(es_mem_limit *budget, es_matcher **out, es_error *err)
 {
     es_matcher *m;
-    ES_TRY(es_mem_new(budget, sizeof *m, "pattern", (void **)&m, err));
+    ES_TRY(ES_MEM_NEW(budget, m, 1, "pattern", err));
     *m = (es_matcher){.data = pcre2_match_data_create(1, NULL),
                       .context = pcre2_match_context_create(NULL),
                       .budget = budget};
@@ -283,7 +283,7 @@ static es_status search(const es_pattern *p, es_matcher *m, const unsigned char 
         m->work += (window > FIRST_WINDOW ? (double)(end - from) : 0.0) +
                    (steps > FIRST_STEPS ? (double)steps : 0.0);
         if (m->work > WORK_ANYWAY + WORK_PER_BYTE * (m->done + (double)bytes))
-            return fail_match(p, "it looks at the same text again and again", err);
+            return fail_match(p, "it backtracks too much", err);
         if (*code == PCRE2_ERROR_MATCHLIMIT && steps < most)
             steps = MORE * steps < most ? MORE * steps : most;
         else if (end < bytes && (*code == PCRE2_ERROR_PARTIAL || *code == PCRE2_ERROR_NOMATCH))

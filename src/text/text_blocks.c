@@ -43,8 +43,7 @@ static es_status push(cutter *c, int32_t id, es_error *err)
 {
     es_blocks *b = c->out;
     int64_t *end = &b->start[b->count + 1];
-    ES_TRY(es_mem_grow(b->budget, (void **)&b->ids, &c->ids_room, *end + 1, sizeof id, "token ids",
-                       err));
+    ES_TRY(ES_MEM_GROW(b->budget, b->ids, &c->ids_room, *end + 1, "token ids", err));
     b->ids[(*end)++] = id;
     return ES_OK;
 }
@@ -65,11 +64,9 @@ static es_status begin_block(cutter *c, es_error *err)
         c->full = true;
         return ES_OK;
     }
-    ES_TRY(es_mem_grow(b->budget, (void **)&b->start, &c->starts_room, b->count + 3,
-                       sizeof *b->start, "blocks", err));
+    ES_TRY(ES_MEM_GROW(b->budget, b->start, &c->starts_room, b->count + 3, "blocks", err));
     if (c->spec->running)
-        ES_TRY(es_mem_grow(b->budget, (void **)&b->bytes, &c->bytes_room, b->count + 1,
-                           sizeof *b->bytes, "blocks", err));
+        ES_TRY(ES_MEM_GROW(b->budget, b->bytes, &c->bytes_room, b->count + 1, "blocks", err));
     b->start[b->count + 1] = b->start[b->count];
     c->open = true;
     for (int i = 0; i < c->info.prefix_count; i++)
@@ -277,8 +274,7 @@ static es_status plan_even(cutter *c, es_error *err)
     const int64_t asked = blocks_asked(c);
     if (!asked || c->spec->from == ES_BLOCKS_START)
         return ES_OK;
-    ES_TRY(es_mem_array(c->out->budget, c->spec->n_texts + 1, 1, sizeof *c->whole, "texts",
-                        (void **)&c->whole, err));
+    ES_TRY(ES_MEM_NEW(c->out->budget, c->whole, c->spec->n_texts + 1, "texts", err));
     c->counting = true;
     ES_TRY(read_all(c, err));
     c->counting = false;
@@ -293,11 +289,11 @@ static es_status check_enough(const cutter *c, es_error *err)
     const int64_t have = ids_count(c->out), want = c->spec->tokens;
     if (have == 0)
         return es_fail_file(err, ES_E_EMPTY, c->spec->texts[0], -1, "pool.empty",
-                            "is it the right file?", "the text holds no token");
+                            "check that this is the right file", "the text has no token");
     if (want && want - have > specials_of(&c->info))
         return es_fail_file(err, ES_E_EMPTY, c->spec->n_texts == 1 ? c->spec->texts[0] : NULL, -1,
-                            "pool.short", "ask for fewer, bring more text, or --repeat",
-                            "the text has %lld tokens, specials included, and %lld were asked for",
+                            "pool.short", "ask for fewer, give more text, or use --repeat",
+                            "the text has %lld tokens, special ones included; %lld were requested",
                             (long long)have, (long long)want);
     return ES_OK;
 }
@@ -327,12 +323,12 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_mem_limit *budget, es_bl
     cutter c = {.spec = spec, .info = es_tokenizer_frame(spec->tokenizer), .out = out};
     ES_TRY(take_start(&c, err));
     if (spec->n_texts < 1)
-        return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
+        return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "missing text");
     if (spec->length <= specials_of(&c.info))
-        return es_fail(err, ES_E_RANGE, "pool.length", "more tokens in a block",
-                       "blocks of %lld ids hold specials alone", (long long)spec->length);
-    es_status status = es_mem_grow(budget, (void **)&out->start, &c.starts_room, 2,
-                                   sizeof *out->start, "blocks", err); /* start[0] is there: 0 */
+        return es_fail(err, ES_E_RANGE, "pool.length", "use longer blocks",
+                       "blocks of %lld ids hold only special tokens", (long long)spec->length);
+    es_status status = ES_MEM_GROW(budget, out->start, &c.starts_room, 2, "blocks",
+                                   err); /* start[0] is there: 0 */
     if (status == ES_OK)
         status = plan_even(&c, err);
     c.units = spec->shuffle ? &units : NULL;

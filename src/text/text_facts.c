@@ -109,8 +109,7 @@ es_status es_blocks_facts(const es_blocks *blocks, const es_tokenizer *tokenizer
     *out = (es_text_facts){0};
     while (s.room < 2 * MOST && s.room < 2 * blocks->start[blocks->count])
         s.room *= 2;
-    ES_TRY(es_mem_array(blocks->budget, s.room + s.room / 2 + 1, 1, sizeof *s.slots,
-                        "stretches of text", (void **)&s.slots, err));
+    ES_TRY(ES_MEM_NEW(blocks->budget, s.slots, s.room + s.room / 2 + 1, "stretches of text", err));
     s.spare = s.slots + s.room;
     count(blocks, &info, &s, out);
     es_mem_free(blocks->budget, s.slots);

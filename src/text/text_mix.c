@@ -110,10 +110,8 @@ static es_status interleave(cut *cuts, int64_t count, es_blocks *out, es_error *
         blocks += cuts[i].blocks.count;
         out->repeats += cuts[i].blocks.repeats;
     }
-    ES_TRY(
-        es_mem_array(out->budget, ids, 1, sizeof *out->ids, "token ids", (void **)&out->ids, err));
-    ES_TRY(es_mem_array(out->budget, blocks + 1, 1, sizeof *out->start, "blocks",
-                        (void **)&out->start, err));
+    ES_TRY(ES_MEM_NEW(out->budget, out->ids, ids, "token ids", err));
+    ES_TRY(ES_MEM_NEW(out->budget, out->start, blocks + 1, "blocks", err));
     for (; out->count < blocks; out->count++) {
         cut *c = &cuts[turn_of(cuts, count)];
         const int64_t *start = &c->blocks.start[c->next++], length = start[1] - start[0];

@@ -15,8 +15,7 @@
 static es_status note_byte(es_text_units *u, int64_t at, char byte, es_error *err)
 {
     if (byte == '\n' && u->line_blank) {
-        ES_TRY(es_mem_grow(u->budget, (void **)&u->blank, &u->blank_room, u->blanks + 1,
-                           sizeof *u->blank, "blank lines", err));
+        ES_TRY(ES_MEM_GROW(u->budget, u->blank, &u->blank_room, u->blanks + 1, "blank lines", err));
         u->blank[u->blanks++] = at + 1;
     }
     if (byte == '\n')
@@ -86,8 +85,7 @@ void es_text_units_word(es_text_units *u, const es_token *tokens, int64_t count)
 es_status es_text_units_token(es_text_units *u, es_error *err)
 {
     if (u->begins) {
-        ES_TRY(es_mem_grow(u->budget, (void **)&u->start, &u->room, u->count + 1, sizeof *u->start,
-                           "words of a text", err));
+        ES_TRY(ES_MEM_GROW(u->budget, u->start, &u->room, u->count + 1, "words of a text", err));
         u->start[u->count++] = u->kept;
     }
     u->begins = false;
@@ -119,7 +117,7 @@ static es_status shuffle_units(const es_text_units *u, const es_permutation *ord
                                es_error *err)
 {
     int32_t *from, *to;
-    ES_TRY(es_mem_array(b->budget, u->kept, 2, sizeof *from, "token ids", (void **)&from, err));
+    ES_TRY(ES_MEM_NEW_2D(b->budget, from, u->kept, 2, "token ids", err));
     to = from + u->kept;
     move_inner(u, b, from, true);
     for (int64_t i = 0; i < u->count; i++) {
@@ -137,10 +135,8 @@ static es_status shuffle_blocks(const es_permutation *order, es_blocks *b, es_er
 {
     int32_t *ids;
     int64_t *start;
-    ES_TRY(es_mem_array(b->budget, b->start[b->count], 1, sizeof *ids, "token ids", (void **)&ids,
-                        err));
-    const es_status status =
-        es_mem_array(b->budget, b->count + 1, 1, sizeof *start, "blocks", (void **)&start, err);
+    ES_TRY(ES_MEM_NEW(b->budget, ids, b->start[b->count], "token ids", err));
+    const es_status status = ES_MEM_NEW(b->budget, start, b->count + 1, "blocks", err);
     if (status != ES_OK) {
         es_mem_free(b->budget, ids);
         return status;

@@ -17,8 +17,8 @@ es_status es_trie_open(es_trie *trie, es_mem_limit *budget, es_error *err)
 {
     *trie = (es_trie){
         .slots = FIRST_SLOTS, .nodes = ES_TRIE_ROOT + 1, .room = FIRST_SLOTS / 2, .budget = budget};
-    ES_TRY(es_mem_new(budget, FIRST_SLOTS * sizeof(uint64_t), "trie", (void **)&trie->edges, err));
-    ES_TRY(es_mem_new(budget, trie->room * sizeof(int32_t), "trie", (void **)&trie->ids, err));
+    ES_TRY(ES_MEM_NEW(budget, trie->edges, FIRST_SLOTS, "trie", err));
+    ES_TRY(ES_MEM_NEW(budget, trie->ids, trie->room, "trie", err));
     memset(trie->ids, 0xff, trie->room * sizeof(int32_t));
     return ES_OK;
 }
@@ -50,10 +50,8 @@ static es_status grow(es_trie *trie, es_error *err)
                     .nodes = trie->nodes,
                     .room = trie->slots,
                     .budget = trie->budget};
-    ES_TRY(es_mem_array(trie->budget, next.slots, 1, sizeof(uint64_t), "trie", (void **)&next.edges,
-                        err));
-    const es_status status =
-        es_mem_array(trie->budget, next.room, 1, sizeof(int32_t), "trie", (void **)&next.ids, err);
+    ES_TRY(ES_MEM_NEW(trie->budget, next.edges, next.slots, "trie", err));
+    const es_status status = ES_MEM_NEW(trie->budget, next.ids, next.room, "trie", err);
     if (status != ES_OK) {
         es_trie_close(&next);
         return status;
@@ -123,13 +121,10 @@ static es_status names_open(es_tokenizer *t, int64_t tokens, es_error *err)
     while (slots < 2 * (uint64_t)tokens)
         slots *= 2;
     n->mask = slots - 1;
-    ES_TRY(es_mem_array(t->budget, (int64_t)slots, 1, sizeof *n->slots, "vocabulary",
-                        (void **)&n->slots, err));
+    ES_TRY(ES_MEM_NEW(t->budget, n->slots, (int64_t)slots, "vocabulary", err));
     memset(n->slots, 0xff, (size_t)slots * sizeof *n->slots);
-    ES_TRY(es_mem_array(t->budget, t->info.size, 1, sizeof *n->hashes, "vocabulary",
-                        (void **)&n->hashes, err));
-    return es_mem_array(t->budget, t->info.size, 1, sizeof *n->bytes, "vocabulary",
-                        (void **)&n->bytes, err);
+    ES_TRY(ES_MEM_NEW(t->budget, n->hashes, t->info.size, "vocabulary", err));
+    return ES_MEM_NEW(t->budget, n->bytes, t->info.size, "vocabulary", err);
 }
 
 /* Continues with the bytes of a text; no byte counts as 0, or leading ones would not count. */
@@ -185,8 +180,8 @@ int32_t es_tokenizer_joined(const es_tokenizer *t, int32_t left, int32_t right)
 
 es_status es_vocab_list_add(es_vocab_list *list, es_vocab_entry entry, es_error *err)
 {
-    ES_TRY(es_mem_grow(list->budget, (void **)&list->entries, &list->capacity, list->count + 1,
-                       sizeof entry, "vocabulary", err));
+    ES_TRY(ES_MEM_GROW(list->budget, list->entries, &list->capacity, list->count + 1, "vocabulary",
+                       err));
     list->entries[list->count++] = entry;
     return ES_OK;
 }
@@ -240,9 +235,8 @@ static es_status allocate_texts(es_tokenizer *t, const es_vocab_list *list, es_e
     size_t bytes = 0;
     for (int64_t i = 0; i < list->count; i++)
         bytes += list->entries[i].bytes + 1;
-    ES_TRY(es_mem_new(t->budget, bytes, "vocabulary", (void **)&t->text, err));
-    ES_TRY(es_mem_array(t->budget, t->info.size, 1, sizeof *t->start, "vocabulary",
-                        (void **)&t->start, err));
+    ES_TRY(ES_MEM_BYTES(t->budget, t->text, bytes, "vocabulary", err));
+    ES_TRY(ES_MEM_NEW(t->budget, t->start, t->info.size, "vocabulary", err));
     memset(t->start, 0xff, (size_t)t->info.size * sizeof *t->start);
     return ES_OK;
 }
@@ -312,8 +306,7 @@ static es_status find_specials(es_tokenizer *t, const es_vocab_list *list, es_er
 static es_status find_own_size(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     bool *added;
-    ES_TRY(es_mem_array(t->budget, t->info.size, 1, sizeof *added, "vocabulary", (void **)&added,
-                        err));
+    ES_TRY(ES_MEM_NEW(t->budget, added, t->info.size, "vocabulary", err));
     for (int64_t i = 0; i < list->count; i++)
         added[list->entries[i].id] |= list->entries[i].added;
     t->info.own_size = t->info.size;
@@ -369,7 +362,7 @@ size_t es_tokenizer_most(const es_tokenizer_size *size)
 es_status es_tokenizer_build(const es_vocab_list *list, es_tokenizer **out, es_error *err)
 {
     es_tokenizer *t;
-    ES_TRY(es_mem_new(list->budget, sizeof *t, "tokenizer", (void **)&t, err));
+    ES_TRY(ES_MEM_NEW(list->budget, t, 1, "tokenizer", err));
     t->kind = list->kind;
     t->budget = list->budget;
     t->info = list->rules;

@@ -24,31 +24,18 @@ typedef struct word {
     es_token *pieces;
     size_t used;
     int64_t chars, from, to; /* of the text, over the whole word */
-    es_mem_limit *budget;
 } word;
 
 /* Sized for the longest word that is not unknown; a piece has at least one character, so they fit.
  */
-static es_status word_open(word *w, const es_tokenizer *tokenizer, es_mem_limit *budget,
-                           es_error *err)
+static es_status word_open(word *w, const es_tokenizer *tokenizer, es_arena *arena, es_error *err)
 {
     const int64_t chars = tokenizer->info.max_chars;
-    *w = (word){.tokenizer = tokenizer, .budget = budget};
-    ES_TRY(es_mem_array(budget, chars, ES_UTF8_MOST, 1, "word", (void **)&w->bytes, err));
-    ES_TRY(es_mem_array(budget, chars, ES_UTF8_MOST, sizeof *w->begin, "word", (void **)&w->begin,
-                        err));
-    ES_TRY(
-        es_mem_array(budget, chars, ES_UTF8_MOST, sizeof *w->end, "word", (void **)&w->end, err));
-    return es_mem_array(budget, chars, 1, sizeof *w->pieces, "word", (void **)&w->pieces, err);
-}
-
-static void word_close(word *w)
-{
-    es_mem_free(w->budget, w->bytes);
-    es_mem_free(w->budget, w->begin);
-    es_mem_free(w->budget, w->end);
-    es_mem_free(w->budget, w->pieces);
-    *w = (word){0};
+    *w = (word){.tokenizer = tokenizer};
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->bytes, chars, ES_UTF8_MOST, "word", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->begin, chars, ES_UTF8_MOST, "word", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->end, chars, ES_UTF8_MOST, "word", err));
+    return ES_ARENA_NEW(arena, w->pieces, chars, "word", err);
 }
 
 /* One more character, made from bytes [begin, end) of the text. Marks in canonical order need not
@@ -128,6 +115,7 @@ typedef struct mark {
 typedef struct wordpiece {
     es_token_stream *stream;
     const es_tokenizer *tokenizer;
+    es_arena arena; /* holds everything that is allocated */
     word word;
     mark *marks; /* (max_chars) waiting for a starter, in canonical order */
     int64_t marks_count;
@@ -292,23 +280,23 @@ static size_t take(wordpiece *s, const unsigned char *p, size_t bytes, bool last
 /* ---- the kind ---- */
 
 /* All memory of a stream is taken here: writing to it never fails for want of any. */
-static es_status allocate(wordpiece *s, es_mem_limit *budget, es_error *err)
+static es_status allocate(wordpiece *s, es_error *err)
 {
     const size_t longest = s->tokenizer->added.longest;
     s->ahead = longest > ES_UTF8_MOST ? longest : ES_UTF8_MOST;
-    ES_TRY(word_open(&s->word, s->tokenizer, budget, err));
-    ES_TRY(es_mem_array(budget, s->tokenizer->info.max_chars, 1, sizeof *s->marks, "marks",
-                        (void **)&s->marks, err));
-    return es_mem_new(budget, 2 * s->ahead, "token stream", (void **)&s->carry, err);
+    ES_TRY(word_open(&s->word, s->tokenizer, &s->arena, err));
+    ES_TRY(ES_ARENA_NEW(&s->arena, s->marks, s->tokenizer->info.max_chars, "marks", err));
+    return ES_ARENA_NEW(&s->arena, s->carry, 2 * (int64_t)s->ahead, "token stream", err);
 }
 
 static es_status wordpiece_open(es_token_stream *stream, es_error *err)
 {
     wordpiece *s;
-    ES_TRY(es_mem_new(stream->budget, sizeof *s, "token stream", (void **)&s, err));
-    *s = (wordpiece){.stream = stream, .tokenizer = stream->tokenizer};
+    ES_TRY(ES_MEM_NEW(stream->budget, s, 1, "token stream", err));
+    *s = (wordpiece){
+        .stream = stream, .tokenizer = stream->tokenizer, .arena.budget = stream->budget};
     stream->state = s;
-    return allocate(s, stream->budget, err);
+    return allocate(s, err);
 }
 
 static void wordpiece_close(es_token_stream *stream)
@@ -316,9 +304,7 @@ static void wordpiece_close(es_token_stream *stream)
     wordpiece *s = stream->state;
     if (!s)
         return;
-    word_close(&s->word);
-    es_mem_free(stream->budget, s->marks);
-    es_mem_free(stream->budget, s->carry);
+    es_arena_free(&s->arena);
     es_mem_free(stream->budget, s);
 }
 
@@ -396,13 +382,14 @@ static es_status make_trie(es_tokenizer *t, es_error *err)
 static es_status wordpiece_prepare(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     if (list->rules.max_chars < 1 || list->rules.max_chars > ES_WORD_MOST_CHARS)
-        return es_fail_file(err, ES_E_UNSUPPORTED, list->path, -1, "tokenizer.word", "BERT has 100",
-                            "max_input_chars_per_word %lld is outside [1, %d]",
+        return es_fail_file(err, ES_E_UNSUPPORTED, list->path, -1, "tokenizer.word",
+                            "BERT uses 100", "max_input_chars_per_word %lld is outside [1, %d]",
                             (long long)list->rules.max_chars, ES_WORD_MOST_CHARS);
     if (t->info.unknown < 0)
-        return es_fail_file(err, ES_E_FORMAT, list->path, -1, "tokenizer.special",
-                            "a word that cannot be cut up needs it; add it to the vocabulary",
-                            "the vocabulary has no token %.64s", list->unknown);
+        return es_fail_file(
+            err, ES_E_FORMAT, list->path, -1, "tokenizer.special",
+            "add it to the vocabulary: words that cannot be split become this token",
+            "the vocabulary has no token %.64s", list->unknown);
     ES_TRY(make_trie(t, err));
     t->wordpiece.continuing = es_trie_walk(&t->wordpiece.pieces, ES_TRIE_ROOT, list->continuing,
                                            strlen(list->continuing));

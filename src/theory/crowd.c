@@ -15,6 +15,8 @@
 #include "theory/predict.h"
 #include "theory/rem.h"
 
+/* Allocates the arrays of a sample in one block and points its members into it: N queries,
+ * their directions e and tokens z (N, d), M and Q (d, d), and the products of all pairs (N, N). */
 static es_status carve(es_sample *s, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
@@ -25,7 +27,7 @@ static es_status carve(es_sample *s, es_error *err)
     int64_t total = 0;
     for (int i = 0; i < 13; i++)
         total += sizes[i];
-    ES_TRY(es_mem_array(s->budget, total, 1, sizeof(double), "prediction", &s->memory, err));
+    ES_TRY(ES_MEM_NEW(s->budget, s->memory, total, "prediction", err));
     double *next = s->memory;
     for (int i = 0; i < 13; i++) {
         *arrays[i] = next;
@@ -77,6 +79,9 @@ static double normalise(double *row, int64_t d, int64_t j)
     return q;
 }
 
+/* Draws the sampled queries: z ~ N(0, I), e = M z/q, q = |M z|, the standard deviation of a
+ * query's scores. Values of q below 0.05 are raised to it, because nothing depends on them by
+ * more than q^2. */
 static es_status draw(es_sample *s, uint64_t seed, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
@@ -108,6 +113,9 @@ static es_status products(es_sample *s, const double *left, double *with_e, doub
     return es_mat_multiply(&a, &zt, s->budget, with_z, err);
 }
 
+/* Computes the products that the prediction needs between all pairs of queries: <e, e>, <e, Q
+ * e>, <e, Q^2 e> and the same of e with z (N, N), then z'Q z and z'Q^2 z of each, and tr Q and
+ * tr Q^2. */
 static es_status multiply(es_sample *s, scratch *w, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
@@ -139,9 +147,9 @@ es_status es_sample_make(const es_view *cov, double tolerance, const es_head *he
     out->count = count;
     out->d = d;
     ES_TRY(carve(out, err));
-    void *memory;
-    es_status status = es_mem_array(budget, 3 * d + values + 2 * count, d, sizeof(double),
-                                    "prediction", &memory, err);
+    double *memory;
+    es_status status =
+        ES_MEM_NEW_2D(budget, memory, 3 * d + values + 2 * count, d, "prediction", err);
     if (status == ES_OK) {
         double *at = memory;
         scratch w = {.root = at, .product = at + d * d, .A = at + 2 * d * d};
@@ -183,14 +191,15 @@ static int64_t crowd_size(int64_t d)
 typedef struct block {
     double *z, *e, *zQ, *eQ, *left, *sum; /* sum (d, d) */
     double q[BLOCK];
-    void *memory;
+    double *memory;
 } block;
 
+/* Allocates the scratch arrays of BLOCK queries in one block of memory: z, e, z Q, e Q, left
+ * (BLOCK, d) and sum (d, d). */
 static es_status block_make(const es_sample *s, block *b, es_error *err)
 {
     const int64_t size = BLOCK * s->d;
-    ES_TRY(es_mem_array(s->budget, 5 * BLOCK + s->d, s->d, sizeof(double), "prediction", &b->memory,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(s->budget, b->memory, 5 * BLOCK + s->d, s->d, "prediction", err));
     b->z = b->memory;
     b->e = b->z + size;
     b->zQ = b->e + size;
@@ -331,6 +340,9 @@ static es_status add_bias(const es_crowd *c, const es_sample *s, const es_influe
     return ES_OK;
 }
 
+/* Adds BLOCK more queries to the averages of the crowd: the quadratic forms of each query, its
+ * two influence functions (fresh, and as a token), and their contribution to the bias of the
+ * covariance. */
 static es_status add_block(es_crowd *c, const es_sample *s, const es_expansions *spectra, block *b,
                            es_error *err)
 {
@@ -364,7 +376,7 @@ es_status es_crowd_make(const es_sample *s, const es_expansions *spectra, uint64
     const int64_t d = s->d;
     block b;
     *out = (es_crowd){.count = crowd_size(d), .d = d, .budget = s->budget};
-    ES_TRY(es_mem_array(s->budget, 2 * d, d, sizeof(double), "prediction", &out->memory, err));
+    ES_TRY(ES_MEM_NEW_2D(s->budget, out->memory, 2 * d, d, "prediction", err));
     out->bias[0] = out->memory;
     out->bias[1] = out->bias[0] + d * d;
     es_status status = block_make(s, &b, err);
@@ -425,8 +437,8 @@ es_status es_crowd_covariance(const es_crowd *c, const es_sample *s, int mode, d
 {
     const int64_t d = s->d;
     const double N = (double)c->count, *bias = c->bias[mode];
-    void *memory;
-    ES_TRY(es_mem_array(s->budget, 4 * d, d, sizeof(double), "prediction", &memory, err));
+    double *memory;
+    ES_TRY(ES_MEM_NEW_2D(s->budget, memory, 4 * d, d, "prediction", err));
     double *zero = memory, *X = zero + d * d, *QX = X + d * d;
     double trace = 0.0, square = 0.0, plain = 0.0; /* of a step that fails, too */
     es_status status = quadratic(s, zero, 1.0, k, k * k, X, err);

@@ -28,7 +28,7 @@ typedef struct es_sample {
     double lowest, highest;  /* q */
     double widest;           /* |e_j' z_j| */
     es_mem_limit *budget;
-    void *memory;
+    double *memory;
 } es_sample;
 
 es_status es_sample_make(const es_view *cov, double tolerance, const es_head *head, int64_t count,
@@ -70,7 +70,7 @@ typedef struct es_crowd {
     double features[ES_FEATURES];
     double *bias[2], noise[2];
     es_mem_limit *budget;
-    void *memory;
+    double *memory;
 } es_crowd;
 
 /*! es_crowd_widen() : raises highest and widest of the sample to those of the crowd. */

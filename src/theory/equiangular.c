@@ -70,8 +70,6 @@ static void gradients(const es_equiangular *t, double q, es_collapse *c)
 
 es_status es_collapse_exact(const es_equiangular *tokens, es_collapse *out, es_error *err)
 {
-    if (!tokens || !out)
-        return es_fail(err, ES_E_ARGUMENT, "collapse.null", "", "tokens or out is NULL");
     ES_TRY(check(tokens, err));
     const double n = (double)tokens->n, others = (double)(tokens->n - 1), rho = tokens->rho;
     const double q = tokens->square > 0.0 ? tokens->square : 1.0;

@@ -61,7 +61,7 @@ typedef struct es_collapse {
 
 /*! es_collapse_exact() : everything above in closed form, to 1e-13 of itself. O(1), thread-safe.
  * Nothing cancels: where outputs nearly coincide the angle is as exact as elsewhere.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL; ES_E_RANGE for a number outside its
+ *  @return : ES_OK; ES_E_RANGE for a number outside its
  * interval above. */
 es_status es_collapse_exact(const es_equiangular *tokens, es_collapse *out, es_error *err);
 

@@ -103,8 +103,7 @@ static es_status lay_nodes(crowd *c, double beta, int64_t *count)
         es_mem_free(c->budget, c->nodes);
         c->nodes = NULL;
         c->room = 0;
-        ES_TRY(es_mem_array(c->budget, *count, 1, sizeof *c->nodes, "quadrature",
-                            (void **)&c->nodes, c->err));
+        ES_TRY(ES_MEM_NEW(c->budget, c->nodes, *count, "quadrature", c->err));
         c->room = *count;
     }
     lay(c, beta, nearest, c->nodes);

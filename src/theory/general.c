@@ -16,7 +16,7 @@
 typedef struct model {
     const es_sample *s;
     double n;
-    es_mem_limit *budget;
+    es_arena arena;
     es_expansions spectra;
     es_crowd crowd;
     es_expansion *at;              /* (count) of each query */
@@ -313,12 +313,7 @@ static es_status predict_self(const model *m, es_predicted *out, es_error *err)
 
 static void model_free(model *m)
 {
-    for (int64_t j = 0; m->influence && j < m->s->count; j++)
-        es_mem_free(m->budget, m->influence[j].at);
-    es_mem_free(m->budget, m->influence);
-    es_mem_free(m->budget, m->at);
-    es_mem_free(m->budget, m->self);
-    es_mem_free(m->budget, m->rows);
+    es_arena_free(&m->arena);
     es_crowd_free(&m->crowd);
     es_expansions_free(&m->spectra);
 }
@@ -326,17 +321,11 @@ static void model_free(model *m)
 static es_status model_allocate(model *m, es_error *err)
 {
     const int64_t N = m->s->count;
-    void *at, *self, *rows, *influence;
-    ES_TRY(es_mem_array(m->budget, N, 2, sizeof(es_expansion), "prediction", &at, err));
-    m->at = at;
+    ES_TRY(ES_ARENA_NEW_2D(&m->arena, m->at, N, 2, "prediction", err));
     m->beside = m->at + N;
-    ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_asking), "prediction", &self, err));
-    m->self = self;
-    ES_TRY(es_mem_array(m->budget, N, ES_FEATURES + 1, sizeof(double), "prediction", &rows, err));
-    m->rows = rows;
-    ES_TRY(es_mem_array(m->budget, N, 1, sizeof(es_influence_table), "influence", &influence, err));
-    m->influence = influence;
-    return ES_OK;
+    ES_TRY(ES_ARENA_NEW(&m->arena, m->self, N, "prediction", err));
+    ES_TRY(ES_ARENA_NEW_2D(&m->arena, m->rows, N, ES_FEATURES + 1, "prediction", err));
+    return ES_ARENA_NEW(&m->arena, m->influence, N, "influence", err);
 }
 
 /* Query j, fresh and as a token. */
@@ -344,21 +333,18 @@ static es_status fill_query(model *m, int64_t j, es_error *err)
 {
     const es_query x = query_of(m->s, j);
     es_influence_table *table = &m->influence[j];
-    void *memory;
     es_expansions_at(&m->spectra, x.q, &m->at[j]);
     m->self[j] = es_ask(&m->spectra, &x, m->s->trace);
     table->half = (int64_t)ceil(WIDEST / ES_INFLUENCE_STEP) + 2;
     table->count = 2 * table->half + 1;
-    ES_TRY(
-        es_mem_array(m->budget, table->count, 1, sizeof(es_influence), "influence", &memory, err));
-    table->at = memory;
-    return es_expansion_beside(m->n, x.q, x.ez, m->budget, table, &m->beside[j], err);
+    ES_TRY(ES_ARENA_NEW(&m->arena, table->at, table->count, "influence", err));
+    return es_expansion_beside(m->n, x.q, x.ez, m->arena.budget, table, &m->beside[j], err);
 }
 
 static es_status run(const es_sample *s, double n, uint64_t seed, es_mem_limit *budget,
                      es_prediction *out, es_error *err)
 {
-    model m = {.s = s, .n = n, .budget = budget};
+    model m = {.s = s, .n = n, .arena.budget = budget};
     es_status status = es_expansions_make(n, s->lowest, s->highest, fmax(WIDEST, s->widest), budget,
                                           &m.spectra, err);
     if (status == ES_OK)

@@ -21,7 +21,7 @@ static es_status check_part(const es_law *part, es_error *err)
         part->factor)
         return es_fail(err, ES_E_UNSUPPORTED, "heat.law",
                        "sphere, vmf or a mixture of them, of size 1, without mean and factor",
-                       "this law has no density on the unit sphere that is known here");
+                       "this law has no known density on the unit sphere");
     return ES_OK;
 }
 
@@ -115,8 +115,6 @@ static double make_tangent(double *x, const double *q, int64_t d)
 es_status es_heat_at(const es_law *law, const double *q, double beta, double *gradient,
                      double *drift, es_heat_point *out, es_error *err)
 {
-    if (!law || !q || !out)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "law, q or out is NULL");
     ES_TRY(check(law, q, beta, err));
     const int64_t d = law->dim;
     double grad[ES_HEAT_MOST_DIM], t[ES_HEAT_MOST_DIM], output[ES_HEAT_MOST_DIM];
@@ -142,8 +140,6 @@ es_status es_heat_at(const es_law *law, const double *q, double beta, double *gr
 es_status es_heat_exact_of(const es_law *law, const double *queries, int64_t m, const double *beta,
                            int64_t betas, es_heat_exact *exact, es_error *err)
 {
-    if (!law || !queries || !beta || !exact)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "an array is NULL");
     if (m < 1 || betas < 1)
         return es_fail(err, ES_E_EMPTY, "heat.count", "", "no query or no beta is given");
     for (int64_t b = 0; b < betas; b++) {
@@ -175,8 +171,6 @@ es_status es_heat_exact_of(const es_law *law, const double *queries, int64_t m, 
  * Y_l. */
 es_status es_heat_fastest(int64_t dim, double beta, int64_t *degree, double *growth, es_error *err)
 {
-    if (!degree)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "degree is NULL");
     if (dim < 2 || dim > ES_HEAT_MOST_DIM)
         return es_fail(err, ES_E_RANGE, "heat.dim", "from 2 to 64", "dim is %lld", (long long)dim);
     if (!(beta > 0.0 && beta <= ES_HEAT_MOST_FASTEST))

@@ -254,24 +254,20 @@ es_status es_heat_finite_of(const es_law *law, const double *queries, int64_t m,
                             int64_t betas, int64_t n, const es_exec *exec, es_heat_finite *out,
                             es_error *err)
 {
-    if (!law || !queries || !beta || !out)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "an array is NULL");
     if (m < 1 || betas < 1)
         return es_fail(err, ES_E_EMPTY, "heat.count", "", "no query or no beta is given");
     if (n < 2 || n > INT64_C(1000000000000000))
         return es_fail(err, ES_E_RANGE, "heat.n", "from 2 to 1e15", "n is %lld", (long long)n);
     job j = {law, queries, beta, m, betas, n, NULL, NULL};
-    es_mem_limit *budget = exec ? exec->budget : NULL;
-    es_status status =
-        es_mem_array(budget, m * betas, NUMBERS, sizeof(double), "drifts", (void **)&j.each, err);
+    es_arena arena = {.budget = exec ? exec->budget : NULL};
+    es_status status = ES_ARENA_NEW_2D(&arena, j.each, m * betas, NUMBERS, "drifts", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, es_parallel_threads(exec, m * betas), 3 * MOST_NODES,
-                              sizeof(double), "nodes", (void **)&j.scratch, err);
+        status = ES_ARENA_NEW_2D(&arena, j.scratch, es_parallel_threads(exec, m * betas),
+                                 3 * MOST_NODES, "nodes", err);
     if (status == ES_OK)
         status = es_parallel_run(exec, m * betas, run_one, &j, err);
     for (int64_t b = 0; b < betas && status == ES_OK; b++)
         out[b] = gather(&j, b);
-    es_mem_free(budget, j.scratch);
-    es_mem_free(budget, j.each);
+    es_arena_free(&arena);
     return status;
 }

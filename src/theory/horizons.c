@@ -35,7 +35,7 @@ static es_status check_covariance(const es_view *cov, es_error *err)
 es_status es_horizons_check(const es_view *cov, const es_head *head, es_error *err)
 {
     if (!cov || !head)
-        return es_fail(err, ES_E_ARGUMENT, "theory.head", "", "no covariance or no head");
+        return es_fail(err, ES_E_ARGUMENT, "theory.head", "", "missing covariance or head");
     ES_TRY(check_covariance(cov, err));
     return es_head_check(head, cov->cols, err);
 }
@@ -70,9 +70,7 @@ static es_status new_factors(const es_view *cov, const es_head *head, es_mem_lim
     const int64_t sizes[] = {d * d,         rows * d, rows * d,      rows * d,
                              least * least, d * rows, least * least, least * least};
     for (int i = 0; i < 8; i++) {
-        void *memory;
-        ES_TRY(es_mem_array(budget, sizes[i], 1, sizeof(double), "horizons", &memory, err));
-        *arrays[i] = memory;
+        ES_TRY(ES_MEM_NEW(budget, *arrays[i], sizes[i], "horizons", err));
     }
     return ES_OK;
 }
@@ -247,7 +245,7 @@ double es_rem_slope(double q, double n)
  * and its mean square (1-h^4)^{-3/2}; another direction's weight alone gives (1-h^4)^{-1/2}. */
 es_status es_mean_clt(const double *h, int64_t count, double *out, es_error *err)
 {
-    if (!h || count < 1 || !out)
+    if (count < 1)
         return es_fail(err, ES_E_ARGUMENT, "theory.clt", "give the singular values of M",
                        "no singular values");
     double log_product = 0.0, sum = 0.0;

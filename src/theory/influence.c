@@ -44,7 +44,7 @@ es_influence es_influence_of(const es_rem_extra *x, double q, double participati
 typedef struct density {
     const double *all, *part, *first, *two;
     double *part_above, *first_above, *two_above;
-    void *memory;
+    double *memory;
 } density;
 
 static void sum_from_top(const double *from, int64_t count, double *to)
@@ -73,9 +73,8 @@ static void join(const es_scores *s, const es_rem_density *f, double r, double *
 /* Of s->n others, and of a token at r e unless r is NaN. */
 static es_status density_make(es_scores *s, double r, density *out, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_array(s->budget, s->count, 4, sizeof(double), "influence", &memory, err));
-    double *first = memory;
+    double *first;
+    ES_TRY(ES_MEM_NEW_2D(s->budget, first, s->count, 4, "influence", err));
     es_rem_density f;
     es_rem_others(s, &f);
     if (isnan(r))
@@ -83,7 +82,7 @@ static es_status density_make(es_scores *s, double r, density *out, es_error *er
             first[j] = -s->q * f.one[j];
     else
         join(s, &f, r, first);
-    *out = (density){.all = f.all, .part = f.one, .first = first, .two = f.two, .memory = memory};
+    *out = (density){.all = f.all, .part = f.one, .first = first, .two = f.two, .memory = first};
     out->part_above = first + s->count;
     out->first_above = out->part_above + s->count;
     out->two_above = out->first_above + s->count;
@@ -223,14 +222,11 @@ static void expand(const es_influence_table *table, es_expansion *out)
 static es_status make_node(es_expansions *s, int64_t i, double n, int64_t half, es_error *err)
 {
     es_influence_table *table = &s->tables[i];
-    void *memory;
     *table = (es_influence_table){.half = half, .count = 2 * half + 1};
-    ES_TRY(
-        es_mem_array(s->budget, table->count, 1, sizeof(es_influence), "influence", &memory, err));
-    table->at = memory;
+    ES_TRY(ES_ARENA_NEW(&s->arena, table->at, table->count, "influence", err));
     const double q = exp(s->low + (double)i * s->space);
     es_rem moments;
-    ES_TRY(es_influence_add(n, q, 1.0, s->budget, table, &moments, err));
+    ES_TRY(es_influence_add(n, q, 1.0, s->arena.budget, table, &moments, err));
     s->at[i].moments = moments;
     s->at[i].q = q;
     expand(table, &s->at[i]);
@@ -251,15 +247,11 @@ es_status es_expansions_make(double n, double low, double high, double widest, e
 {
     const double span = log(high / low);
     const int64_t nodes = (int64_t)fmax(4.0, ceil(span / SPACE) + 1.0);
-    *out = (es_expansions){.nodes = nodes, .n = n, .low = log(low), .budget = budget};
+    *out = (es_expansions){.nodes = nodes, .n = n, .low = log(low), .arena.budget = budget};
     out->space = fmax(span, 1e-3) / (double)(nodes - 1);
-    void *at, *tables;
-    ES_TRY(es_mem_array(budget, nodes, 1, sizeof(es_expansion), "influence", &at, err));
-    out->at = at;
-    es_status status =
-        es_mem_array(budget, nodes, 1, sizeof(es_influence_table), "influence", &tables, err);
+    es_status status = ES_ARENA_NEW(&out->arena, out->at, nodes, "influence", err);
     if (status == ES_OK)
-        out->tables = tables;
+        status = ES_ARENA_NEW(&out->arena, out->tables, nodes, "influence", err);
     const int64_t half = (int64_t)ceil(widest / ES_INFLUENCE_STEP) + 2;
     for (int64_t i = 0; i < nodes && status == ES_OK; i++)
         status = make_node(out, i, n, half, err);
@@ -270,10 +262,7 @@ es_status es_expansions_make(double n, double low, double high, double widest, e
 
 void es_expansions_free(es_expansions *s)
 {
-    for (int64_t i = 0; s->tables && i < s->nodes; i++)
-        es_mem_free(s->budget, s->tables[i].at);
-    es_mem_free(s->budget, s->tables);
-    es_mem_free(s->budget, s->at);
+    es_arena_free(&s->arena);
     *s = (es_expansions){0};
 }
 

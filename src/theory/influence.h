@@ -14,6 +14,8 @@
 
 #include "theory/theory.h"
 
+#include "base/memory.h"
+
 #define ES_INFLUENCE_STEP 0.05
 
 typedef struct es_influence {
@@ -73,7 +75,7 @@ typedef struct es_expansions {
     double low, space; /* of log q */
     es_expansion *at;
     es_influence_table *tables;
-    es_mem_limit *budget;
+    es_arena arena;
 } es_expansions;
 
 /*! es_expansions_make() : tables for q in [low, high], |t| <= widest. A few ms per node. */

@@ -107,13 +107,11 @@ static void sum_row(es_scores *s, const gauss_lattice *g, int64_t j)
     s->tail[j] = tail, s->m1[j] = m1, s->m2[j] = m2, s->m4[j] = m4, s->e2[j] = e2;
 }
 
-static es_status carve(es_scores *s, gauss_lattice *g, void **gauss_memory, es_error *err)
+static es_status carve(es_scores *s, gauss_lattice *g, es_error *err)
 {
     const int64_t kernels = s->kernel_high - s->kernel_low + 1, points = g->high - g->low + 1;
-    ES_TRY(es_mem_array(s->budget, 6 * s->count + 4 * kernels, 1, sizeof(double), "score tables",
-                        &s->memory, err));
-    const es_status status =
-        es_mem_array(s->budget, points, 3, sizeof(double), "score tables", gauss_memory, err);
+    ES_TRY(ES_MEM_NEW(s->budget, s->memory, 6 * s->count + 4 * kernels, "score tables", err));
+    const es_status status = ES_MEM_NEW_2D(s->budget, g->one, points, 3, "score tables", err);
     if (status != ES_OK) {
         es_scores_free(s);
         return status;
@@ -124,7 +122,6 @@ static es_status carve(es_scores *s, gauss_lattice *g, void **gauss_memory, es_e
         *arrays[i] = next;
     for (int i = 0; i < 4; i++, next += kernels)
         s->kernel[i] = next;
-    g->one = *gauss_memory;
     g->square = g->one + points;
     g->above = g->square + points;
     return ES_OK;
@@ -141,8 +138,7 @@ es_status es_scores_make(double n, double q, const es_scores_grid *grid, es_mem_
     g.high = (int64_t)ceil((fmin(out->top / q, 2.0 * q) + WIDE + OVERFLOWS / q) / g.h);
     out->kernel_low = g.low * g.skip - out->top_index;
     out->kernel_high = (int64_t)ceil(OVERFLOWS / out->delta);
-    void *gauss_memory;
-    ES_TRY(carve(out, &g, &gauss_memory, err));
+    ES_TRY(carve(out, &g, err));
     fill_gauss(out, &g);
     fill_kernels(out);
     int64_t j = 0;
@@ -150,7 +146,7 @@ es_status es_scores_make(double n, double q, const es_scores_grid *grid, es_mem_
         sum_row(out, &g, j);
     while (n * out->tail[j++] < GONE && j < out->count);
     out->count = j;
-    es_mem_free(budget, gauss_memory);
+    es_mem_free(budget, g.one);
     return ES_OK;
 }
 
@@ -184,9 +180,9 @@ static es_status check_q(double q, double least, es_error *err)
 {
     if (q >= least && q <= ES_SCORES_MAX_Q)
         return ES_OK;
-    return es_fail(err, ES_E_RANGE, "theory.q", "scale the scores down: all of this is frozen",
-                   "a standard deviation of scores of %g is outside [%g, %g]", q, least,
-                   ES_SCORES_MAX_Q);
+    return es_fail(
+        err, ES_E_RANGE, "theory.q", "scale the scores down: larger ones select a single key",
+        "a standard deviation of scores of %g is outside [%g, %g]", q, least, ES_SCORES_MAX_Q);
 }
 
 /* E log Z = int (e^{-e^-l} - phi^n) dl, from log Z = int (e^-lambda - e^{-lambda Z}) d lambda /

@@ -34,7 +34,7 @@ typedef struct es_scores {
     double *kernel[4]; /* 1-e^-s, s e^-s, s^2 e^-s, s^4 e^-s at s = e^{i delta}, kernel_low <= i */
     int64_t kernel_low, kernel_high;
     es_mem_limit *budget;
-    void *memory;
+    double *memory;
 } es_scores;
 
 /* How the lattice is laid. */

@@ -33,8 +33,6 @@ static es_status check_part(const es_keys_part *p, int64_t row, es_error *err)
 
 es_status es_keys_check(const es_keys *keys, es_error *err)
 {
-    if (!keys || keys->n_parts < 0 || (keys->n_parts > 0 && !keys->parts))
-        return es_fail(err, ES_E_ARGUMENT, "keys.null", "", "no keys, or parts that are NULL");
     if (keys->dim < 2 || keys->dim > ES_KEYS_MOST_DIM)
         return es_fail(err, ES_E_RANGE, "keys.dim",
                        keys->dim == 1 ? "in one dimension keys are q or -q: no distance in between"
@@ -177,8 +175,7 @@ static es_status make(const es_keys *keys, double A, double B, es_mem_limit *bud
     /* The narrowest feature of the density has width of 1 over this root. */
     out->count = 1 + (int64_t)ceil(2.0 * REACH / fmin(0.02, 0.1 / sqrt(A + B + out->kappa)));
     out->step = 2.0 * REACH / (double)(out->count - 1);
-    ES_TRY(es_mem_array(budget, 3 * out->count + keys->n_parts, 1, sizeof(double), "cap table",
-                        &out->memory, err));
+    ES_TRY(ES_MEM_NEW(budget, out->memory, 3 * out->count + keys->n_parts, "cap table", err));
     out->below = out->memory;
     out->above = out->below + out->count;
     out->slope = out->above + out->count;

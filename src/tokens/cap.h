@@ -28,7 +28,7 @@ typedef struct es_cap {
     double *below, *above; /* ln P(y <= y_j), ln P(y > y_j) */
     double *slope;         /* dy / d ln(P/(1-P)) */
     es_mem_limit *budget;
-    void *memory;
+    double *memory;
 } es_cap;
 
 /*! es_cap_make() : the table of a law that was checked and must outlive it. 1 to 100 ms. Release

@@ -6,17 +6,18 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-es_status es_keys_law(const es_keys *keys, es_mem_limit *budget, es_law *law, void **memory,
+es_status es_keys_law(const es_keys *keys, es_mem_limit *budget, es_law *law, es_law **out,
                       es_error *err)
 {
-    *memory = NULL;
+    *out = NULL;
     *law = (es_law){.kind = ES_LAW_SPHERE, .dim = keys->dim, .size = 1.0};
     if (keys->n_parts == 0)
         return ES_OK;
     /* parts, their weights and directions */
     const size_t part = sizeof(es_law) + ((size_t)keys->dim + 1) * sizeof(double);
-    ES_TRY(es_mem_array(budget, keys->n_parts, 1, part, "parts", memory, err));
-    es_law *parts = *memory;
+    es_law *parts;
+    ES_TRY(es_mem_array(budget, keys->n_parts, 1, part, "parts", &parts, err));
+    *out = parts;
     double *weights = (double *)(parts + keys->n_parts), *direction = weights + keys->n_parts;
     for (int64_t i = 0; i < keys->n_parts; i++, direction += keys->dim) {
         const es_keys_part *p = &keys->parts[i];

@@ -74,7 +74,7 @@ typedef struct es_covariance {
  * the symmetric root (BLOCK), or Q times that. O(d^2); O(d^3) for TOEPLITZ and with a rotation.
  * Memory is counted against `budget` (may be NULL), which must outlive *out. Release with
  *  es_covariance_free(), which is fine after a failure too. Thread-safe.
- *  @return : ES_OK; ES_E_ARGUMENT: spectrum.null, spectrum.kind, spectrum.scale,
+ *  @return : ES_OK; ES_E_ARGUMENT: spectrum.kind, spectrum.scale,
  *  spectrum.diagonal (no array); ES_E_SHAPE: spectrum.dim; ES_E_RANGE: spectrum.level,
  *  spectrum.decay, spectrum.diagonal, spectrum.rank, spectrum.floor, spectrum.correlation,
  *  spectrum.blocks, spectrum.target, random.address; ES_E_NONFINITE: view.finite (diagonal);

@@ -22,14 +22,10 @@
 static es_status new_covariance(int64_t dim, es_mem_limit *budget, es_covariance *out,
                                 es_error *err)
 {
-    void *memory;
     *out = (es_covariance){.dim = dim, .budget = budget};
-    ES_TRY(es_mem_array(budget, dim, dim, sizeof(double), "a covariance", &memory, err));
-    out->matrix = memory;
-    ES_TRY(es_mem_array(budget, dim, dim, sizeof(double), "a factor", &memory, err));
-    out->factor = memory;
-    ES_TRY(es_mem_array(budget, dim, 1, sizeof(double), "eigenvalues", &memory, err));
-    out->values = memory;
+    ES_TRY(ES_MEM_NEW_2D(budget, out->matrix, dim, dim, "a covariance", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, out->factor, dim, dim, "a factor", err));
+    ES_TRY(ES_MEM_NEW(budget, out->values, dim, "eigenvalues", err));
     return ES_OK;
 }
 
@@ -127,8 +123,6 @@ static es_status check_shape(const es_spectrum *s, es_error *err)
 
 static es_status check(const es_spectrum *s, es_error *err)
 {
-    if (!s)
-        return es_fail(err, ES_E_ARGUMENT, "spectrum.null", "give a spectrum", "no spectrum");
     if (s->kind < ES_SPECTRUM_SCALAR || s->kind > ES_SPECTRUM_BLOCK)
         return es_fail(err, ES_E_ARGUMENT, "spectrum.kind", "use one of es_spectrum_kind",
                        "unknown spectrum %d", (int)s->kind);
@@ -267,10 +261,10 @@ static es_status rotate_in(const es_spectrum *s, double *room, es_covariance *c,
 
 static es_status rotate(const es_spectrum *s, es_covariance *c, es_error *err)
 {
-    void *room;
+    double *room;
     if (!s->rotation)
         return ES_OK;
-    ES_TRY(es_mem_array(c->budget, 2 * s->dim, s->dim, sizeof(double), "a rotation", &room, err));
+    ES_TRY(ES_MEM_NEW_2D(c->budget, room, 2 * s->dim, s->dim, "a rotation", err));
     const es_status status = rotate_in(s, room, c, err);
     es_mem_free(c->budget, room);
     return status;

@@ -33,11 +33,10 @@ void es_sampler_free(es_sampler *sampler)
 
 es_status es_sampler_new(const es_law *law, es_mem_limit *budget, es_sampler **out, es_error *err)
 {
-    void *memory;
     *out = NULL;
     ES_TRY(es_law_check(law, err));
-    ES_TRY(es_mem_new(budget, sizeof(es_sampler), "a sampler", &memory, err));
-    es_sampler *s = memory;
+    es_sampler *s;
+    ES_TRY(ES_MEM_NEW(budget, s, 1, "a sampler", err));
     s->source.budget = budget;
     const es_status status = es_source_prepare(&s->source, law, budget, err);
     if (status == ES_OK)
@@ -69,12 +68,9 @@ static es_status stage_new(const es_source *s, int64_t count, bool image, es_law
     const bool wanted[] = {s->law.factor != NULL, image, s->parts != NULL};
     double **const places[] = {&stage->base, &stage->image, &stage->gather};
     for (int i = 0; i < 3; i++) {
-        void *memory = NULL;
-        const es_status status = wanted[i]
-                                     ? es_mem_array(s->budget, stage->rows, s->law.dim,
-                                                    sizeof(double), "rows of tokens", &memory, err)
-                                     : ES_OK;
-        *places[i] = memory;
+        const es_status status = wanted[i] ? ES_MEM_NEW_2D(s->budget, *places[i], stage->rows,
+                                                           s->law.dim, "rows of tokens", err)
+                                           : ES_OK;
         if (status != ES_OK) {
             stage_free(s, stage);
             return status;
@@ -128,11 +124,8 @@ static es_status draw(const es_source *s, const es_address *first, int64_t count
 
 /* May these rows be asked for? All reasons to refuse but a lack of memory. */
 static es_status check(const es_sampler *sampler, const es_address *first, int64_t count,
-                       const void *out, es_error *err)
+                       es_error *err)
 {
-    if (!sampler || !first || !out)
-        return es_fail(err, ES_E_ARGUMENT, "tokens.null", "give all three",
-                       "no sampler, no address or no place for the rows");
     const es_source *s = &sampler->source;
     size_t bytes;
     if (!es_size_of_array(count, s->law.dim, 1, sizeof(double), &bytes))
@@ -176,14 +169,14 @@ static es_status draw_all(const es_source *s, const es_address *first, int64_t c
 es_status es_sampler_rows(const es_sampler *sampler, const es_address *first, int64_t count,
                           double *out, es_error *err)
 {
-    ES_TRY(check(sampler, first, count, out, err));
+    ES_TRY(check(sampler, first, count, err));
     return draw_all(&sampler->source, first, count, out, NULL, err);
 }
 
 es_status es_sampler_rows_f32(const es_sampler *sampler, const es_address *first, int64_t count,
                               float *out, es_error *err)
 {
-    ES_TRY(check(sampler, first, count, out, err));
+    ES_TRY(check(sampler, first, count, err));
     return draw_all(&sampler->source, first, count, NULL, out, err);
 }
 
@@ -236,11 +229,10 @@ static es_status fill(const es_law *law, job *w, const es_exec *exec, es_error *
 {
     es_sampler *sampler;
     ES_TRY(es_sampler_new(law, exec ? exec->budget : NULL, &sampler, err));
-    const void *out = w->out32 ? (const void *)w->out32 : w->out64;
     const int64_t units = w->count / ES_TOKENS_UNIT + (w->count % ES_TOKENS_UNIT != 0);
     w->sampler = sampler;
     w->dim = law->dim;
-    es_status status = check(sampler, w->first, w->count, out, err);
+    es_status status = check(sampler, w->first, w->count, err);
     if (status == ES_OK)
         status = es_parallel_run(exec, units, fill_unit, w, err);
     es_sampler_free(sampler);

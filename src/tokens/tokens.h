@@ -6,7 +6,7 @@
  * last bits depend on the CPU; a factor made by them hands that on.)
  *
  *     es_law law = {.kind = ES_LAW_GAUSSIAN, .dim = d, .size = 1.0, .factor = cov.factor};
- *     es_address at = {.seed = 7, .cell = 12};
+ *     es_address at = {.seed = 7, .experiment = ES_EXPERIMENT_FREE, .cell = 12};
  *     es_tokens_fill(&law, &at, n, NULL, x, &err);       tokens 0 .. n-1 of cell 12, (n, d)
  *
  * Those who stream prepare the law once and then ask for rows as they need them:
@@ -71,7 +71,7 @@ void es_sampler_free(es_sampler *sampler);
  *  rows is counted against the sampler's budget. count = 0 is fine and does nothing. `out` is
  *  untouched on failure. A size, mean or factor that takes a token beyond the largest number
  *  gives Inf.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL (tokens.null); ES_E_SHAPE if count < 0 or
+ *  @return : ES_OK; ES_E_SHAPE if count < 0 or
  *  count*dim does not fit (tokens.count); ES_E_RANGE if an address leaves its field
  *  (random.address), or if tokens beyond the N points of a law without replacement are asked for
  *  (tokens.points); ES_E_LIMIT, ES_E_MEMORY. */

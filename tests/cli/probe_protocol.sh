@@ -1,4 +1,4 @@
-# probe --protocol paper: its tables beside the house's, whose numbers stay; the same bits for any threads and after --resume.
+# probe --protocol paper: its tables beside those of the default, whose numbers stay; the same bits for any threads and after --resume.
 mkdir model && make_model model
 export OMP_NUM_THREADS=1
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
@@ -10,7 +10,7 @@ get_json a.json protocol paper_rates.4.layer paper_rates.4.block paper_rates.4.t
 for key in rate_mean rate_mean_se rate_mean_ci.1 rate_cov rate_cov_se horizon_unscaled_all_heads; do
     get_json a.json paper_rates.11.$key | grep -q '^[0-9]' || echo "$key: $(get_json a.json paper_rates.11.$key)"
 done
-# the house's own numbers are those of a run without it
+# the numbers of the default protocol are those of a run without it
 probe --n 8,16,32,64 --json >b.json && get_json b.json protocol paper_rates
 [ "$(get_json a.json heads.2.rate_map)" = "$(get_json b.json heads.2.rate_map)" ] && echo same
 probe --n 8,16,32,64 --protocol paper --json --out a.run --resume --threads 3 >c.json

@@ -55,7 +55,7 @@ typedef struct es_ball_cell {
 typedef struct es_ball es_ball;
 
 /*! es_ball_new() : everything `spec` points to must outlive the ball. O(dim^3).
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL or sizes or radii do not increase;
+ *  @return : ES_OK; ES_E_ARGUMENT if sizes or radii do not increase;
  * ES_E_EMPTY for an empty grid; ES_E_RANGE for a radius that is not positive and finite, n < 1,
  * starts < 0, and where the law has no limit: Student's t, or a law that is not
  * ES_LAW_ENTIRE, such as Laplace, where the ball reaches too far; as es_head_write(),

@@ -42,9 +42,6 @@ static es_status check_radii(const es_ball_spec *spec, es_error *err)
 
 static es_status check(const es_ball_spec *spec, es_error *err)
 {
-    if (!spec || !spec->law || !spec->head || !spec->sizes || !spec->radii)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "",
-                       "spec, law, head, sizes or radii is NULL");
     ES_TRY(es_law_check(spec->law, err));
     if (spec->n_sizes < 1 || spec->n_radii < 1)
         return es_fail(err, ES_E_EMPTY, "ball.grid", "give at least one n and one radius",
@@ -64,15 +61,15 @@ static es_status check_reach(const es_law *law, const double *M, double R, es_me
 {
     const es_law_row *row = es_law_row_of(law->kind);
     const int64_t d = law->dim;
-    void *memory = NULL;
+    double *turned = NULL;
     const double *here = M;
     es_status status = ES_OK;
     if (law->factor) {
         const es_view B = es_view_f64(law->factor, d, d), m = es_view_f64(M, d, d);
         const es_view Bt = es_view_transpose(&B);
-        ES_TRY(es_mem_array(budget, d, d, sizeof(double), "reach of a ball", &memory, err));
-        here = memory;
-        status = es_mat_multiply(&Bt, &m, budget, memory, err);
+        ES_TRY(ES_MEM_NEW_2D(budget, turned, d, d, "reach of a ball", err));
+        here = turned;
+        status = es_mat_multiply(&Bt, &m, budget, turned, err);
     }
     const bool mixed = row->uses & ES_LAW_USES_PARTS;
     for (int64_t p = 0; mixed && p < law->n_parts && status == ES_OK; p++)
@@ -88,7 +85,7 @@ static es_status check_reach(const es_law *law, const double *M, double R, es_me
                              "R is %g",
                              row->title, edge, (long long)i, R);
     }
-    es_mem_free(budget, memory);
+    es_mem_free(budget, turned);
     return status;
 }
 
@@ -114,10 +111,7 @@ static es_status fill(es_ball *b, es_error *err)
     double **const arrays[] = {&b->A, &b->V, &b->values, &b->directions};
     const int64_t rows[] = {d, b->dv, 1, d};
     for (int i = 0; i < 4; i++) {
-        void *memory;
-        ES_TRY(es_mem_array(b->budget, rows[i], d, sizeof(double), "matrices of a head", &memory,
-                            err));
-        *arrays[i] = memory;
+        ES_TRY(ES_MEM_NEW_2D(b->budget, *arrays[i], rows[i], d, "matrices of a head", err));
     }
     ES_TRY(es_head_write(spec->head, d, b->A, b->V, err));
     /* at tilt 0, the values array being zero: Student's t has no limit anywhere */
@@ -130,14 +124,11 @@ static es_status fill(es_ball *b, es_error *err)
 
 es_status es_ball_new(const es_ball_spec *spec, es_ball **out, es_error *err)
 {
-    void *memory;
-    if (!out)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "out is NULL");
     *out = NULL;
     ES_TRY(check(spec, err));
     es_mem_limit *budget = spec->exec ? spec->exec->budget : NULL;
-    ES_TRY(es_mem_new(budget, sizeof(es_ball), "a ball", &memory, err));
-    es_ball *b = memory;
+    es_ball *b;
+    ES_TRY(ES_MEM_NEW(budget, b, 1, "a ball", err));
     const int64_t d = spec->law->dim, pairs = d < ES_BALL_PAIRS ? d : ES_BALL_PAIRS;
     *b = (es_ball){.spec = *spec, .d = d, .budget = budget};
     b->dv = es_head_channels(spec->head, d);
@@ -182,22 +173,15 @@ static es_status replicate(void *user, int64_t unit, int thread, es_error *err)
 es_status es_ball_replicates(const es_ball *ball, int64_t first, int64_t count, es_ball_cell *out,
                              es_error *err)
 {
-    if (!ball || !out)
-        return es_fail(err, ES_E_ARGUMENT, "ball.null", "", "ball or out is NULL");
     if (first < 0 || count < 0)
         return es_fail(err, ES_E_RANGE, "ball.replicates", "count from 0", "a negative number");
     const es_exec *exec = ball->spec.exec;
     const int threads = count > 0 ? es_parallel_threads(exec, count) : 0;
     job j = {.ball = ball, .first = first, .out = out};
-    void *samples = NULL, *climbs = NULL;
     int ready = 0;
-    es_status status =
-        es_mem_array(ball->budget, threads, sizeof(es_ball_sample), 1, "samples", &samples, err);
+    es_status status = ES_MEM_NEW(ball->budget, j.samples, threads, "samples", err);
     if (status == ES_OK)
-        status =
-            es_mem_array(ball->budget, threads, sizeof(es_ball_climb), 1, "climbs", &climbs, err);
-    j.samples = samples;
-    j.climbs = climbs;
+        status = ES_MEM_NEW(ball->budget, j.climbs, threads, "climbs", err);
     for (; ready < threads && status == ES_OK; ready += status == ES_OK) {
         status = es_ball_sample_new(ball, &j.samples[ready], err);
         if (status == ES_OK) {
@@ -212,8 +196,8 @@ es_status es_ball_replicates(const es_ball *ball, int64_t first, int64_t count, 
         es_ball_climb_free(&j.climbs[ready]);
         es_ball_sample_free(&j.samples[ready]);
     }
-    es_mem_free(ball->budget, samples);
-    es_mem_free(ball->budget, climbs);
+    es_mem_free(ball->budget, j.samples);
+    es_mem_free(ball->budget, j.climbs);
     return status;
 }
 

@@ -46,14 +46,14 @@ void es_ball_sample_free(es_ball_sample *s)
 es_status es_ball_sample_new(const es_ball *b, es_ball_sample *s, es_error *err)
 {
     const int64_t d = b->d;
-    void *tokens = NULL, *weights = NULL, *memory = NULL;
+    double *memory = NULL;
+    double *tokens = NULL, *weights = NULL;
     *s = (es_ball_sample){.ball = b};
-    es_status status = es_mem_array(b->budget, room(b), d, sizeof(double), "tokens", &tokens, err);
+    es_status status = ES_MEM_NEW_2D(b->budget, tokens, room(b), d, "tokens", err);
     if (status == ES_OK)
-        status = es_mem_array(b->budget, room(b), L, sizeof(double), "weights", &weights, err);
+        status = ES_MEM_NEW_2D(b->budget, weights, room(b), L, "weights", err);
     if (status == ES_OK)
-        status =
-            es_mem_array(b->budget, fixed_doubles(b), 1, sizeof(double), "queries", &memory, err);
+        status = ES_MEM_NEW(b->budget, memory, fixed_doubles(b), "queries", err);
     s->tokens = tokens;
     s->weights = weights;
     s->memory = memory;
@@ -261,16 +261,15 @@ void es_ball_climb_free(es_ball_climb *c)
 es_status es_ball_climb_new(es_ball_sample *sample, es_ball_climb *c, es_error *err)
 {
     const es_ball *b = sample->ball;
-    void *memory = NULL, *climbers = NULL, *longest = NULL;
+    int64_t *longest = NULL;
+    es_ball_climber *climbers = NULL;
+    double *memory = NULL;
     *c = (es_ball_climb){.sample = sample};
-    es_status status = es_mem_array(b->budget, es_ball_climb_doubles(b), 1, sizeof(double),
-                                    "climbers", &memory, err);
+    es_status status = ES_MEM_NEW(b->budget, memory, es_ball_climb_doubles(b), "climbers", err);
     if (status == ES_OK)
-        status = es_mem_array(b->budget, climbers_of(b), 1, sizeof(es_ball_climber), "climbers",
-                              &climbers, err);
+        status = ES_MEM_NEW(b->budget, climbers, climbers_of(b), "climbers", err);
     if (status == ES_OK)
-        status = es_mem_array(b->budget, ES_BALL_LONGEST, 1, sizeof(int64_t), "longest tokens",
-                              &longest, err);
+        status = ES_MEM_NEW(b->budget, longest, ES_BALL_LONGEST, "longest tokens", err);
     c->memory = memory;
     c->climbers = climbers;
     c->longest = longest;

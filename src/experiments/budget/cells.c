@@ -80,16 +80,18 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
     return es_curves_block(&spec, &block, exec, &to, err);
 }
 
-static es_status run_curves(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_curves(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     const budget_state *s = job->state;
     return curves_cell(job, &s->text, cell, exec, out, err);
 }
 
-static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     const budget_state *s = job->state;
     return curves_cell(job, &s->others, cell, exec, out, err);
 }
@@ -100,10 +102,7 @@ static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, doub
 static es_status specs_of(const budget_state *s, const budget_choice *picks, es_arena *arena,
                           es_policy_spec **out, es_error *err)
 {
-    void *m;
-    ES_TRY(
-        es_arena_array(arena, s->config->layers, s->config->heads, sizeof **out, "specs", &m, err));
-    *out = m;
+    ES_TRY(ES_ARENA_NEW_2D(arena, *out, s->config->layers, s->config->heads, "specs", err));
     budget_specs(s, picks, *out);
     return ES_OK;
 }
@@ -118,8 +117,8 @@ static es_status gain_specs(const es_job *job, const es_exec *exec, es_arena *ar
     const double asked = p->keys ? (double)p->keys : isnan(p->ratio) ? all / 4.0 : p->ratio * all;
     const double total = fmin(asked, all / 2.0);
     budget_means means;
-    void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    budget_choice *picks;
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(budget_average_risks(job, BUDGET_CURVES, budget_all(s), exec, arena, &means, err));
     ES_TRY(budget_share(s, &means, BUDGET_UNIFORM, total, NULL, arena, picks, err));
     return specs_of(s, picks, arena, out, err);
@@ -133,10 +132,9 @@ static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_ar
     const int64_t L = s->config->layers;
     es_policy_spec *specs;
     double *spread2;
-    void *gains;
     ES_TRY(gain_specs(job, exec, arena, &specs, err));
-    ES_TRY(es_arena_array(arena, L, 1, sizeof(es_gain), "gains", &gains, err));
-    es_gain *g = gains;
+    es_gain *g;
+    ES_TRY(ES_ARENA_NEW(arena, g, L, "gains", err));
     budget_gains_at(s, out, g, &spread2);
     ES_TRY(es_gains_block(&block, specs, exec, g, spread2, err));
     for (int64_t l = 0; l < L; l++) {
@@ -147,9 +145,10 @@ static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_ar
     return ES_OK;
 }
 
-static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     es_arena arena = {.budget = exec->budget};
     const es_status status = gain_cell(job, cell, exec, &arena, out, err);
     es_arena_free(&arena);
@@ -181,9 +180,9 @@ static es_status try_fold(es_job *job, int steps, bool layers, int64_t b, const 
     es_mem_limit_block block = budget_block(job, &s->text, b);
     budget_means all;
     budget_target aim;
-    void *picks;
+    budget_choice *picks;
     block.number += (steps + 1) * (int64_t)BUDGET_MOST_BLOCKS;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &all, err));
     ES_TRY(budget_target_after(job, steps, &all, exec, arena, &aim, err));
     ES_TRY(budget_fold(job, b, &aim, exec, arena, picks, err));
@@ -206,21 +205,24 @@ static bool wants_layers(const es_job *job)
     return !isnan(p->error);
 }
 
-static es_status run_first(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_first(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     return run_fold(job, 0, wants_layers(job), cell, exec, out, err);
 }
 
-static es_status run_second(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_second(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     return run_fold(job, 1, wants_layers(job), cell, exec, out, err);
 }
 
-static es_status run_rehearsal(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_rehearsal(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const budget_state *s = job->state;
     return run_fold(job, s->steps, true, cell, exec, out, err);
 }
@@ -251,16 +253,17 @@ static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_a
     const budget_state *s = job->state;
     const budget_setting *setting = &s->settings[cell / s->verify.count];
     const es_mem_limit_block block = budget_block(job, &s->verify, cell % s->verify.count);
-    void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    budget_choice *picks;
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(setting_picks(job, setting, exec, arena, picks, err));
     /* what is predicted of single layers is checked with ours */
     return try_picks(job, &block, picks, setting->way == BUDGET_OURS, exec, arena, out, err);
 }
 
-static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     es_arena arena = {.budget = exec->budget};
     const es_status status = trial_cell(job, cell, exec, &arena, out, err);
     es_arena_free(&arena);
@@ -316,13 +319,9 @@ es_status budget_cost(es_job *job, es_cost *out, es_error *err)
 {
     const budget_state *s = job->state;
     const work w = work_of(job);
-    const double threads = (double)job->exec.threads;
     const double blocks = (double)s->text.count, others = (double)s->others.count;
     const double trials = (double)(s->n_settings * s->verify.count),
                  folds = blocks * (double)(s->steps + 1);
-    const double cells = 8.0 * ((blocks + others) * (double)budget_curves_rows(s) +
-                                blocks * (double)budget_gains_rows(s) +
-                                (trials + folds) * (double)budget_trial_rows(s));
     const int64_t longest = s->verify.length > s->n ? s->verify.length : s->n;
     const double curves = es_curves_bytes(s->config, s->n) +
                           es_model_cost_of(s->config, job->precision, s->n, 1, false).bytes;
@@ -331,12 +330,10 @@ es_status budget_cost(es_job *job, es_cost *out, es_error *err)
     (void)err;
     *out = (es_cost){.flops = (blocks + others) * w.curves + blocks * w.gains +
                               folds * w.rehearsal + trials * w.trial,
-                     .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
                      .output_bytes = 4096.0 * (double)(s->config->layers * s->config->heads),
-                     .work_bytes = 1.1 * cells +
-                                   threads * (fmax(curves, es_plan_trial_bytes(s->model, longest)) +
-                                              8.0 * means) +
-                                   40.0 * means + folds_means + budget_sums_bytes(s) + 4e6};
+                     .work_bytes = 40.0 * means + folds_means + budget_sums_bytes(s) + 4e6,
+                     .thread_bytes =
+                         fmax(curves, es_plan_trial_bytes(s->model, longest)) + 8.0 * means};
     return ES_OK;
 }
 
@@ -354,8 +351,7 @@ es_status budget_stages(es_job *job, es_error *err)
         const char *name, *phase, *noun;
         int64_t cells, rows;
         double flops;
-        es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, double *out,
-                         es_error *err);
+        es_status (*run)(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err);
     } stages[] = {
         [BUDGET_CURVES] = {"curves", "computing risks", "blocks", B, curves, w.curves, run_curves},
         [BUDGET_OTHERS] = {"others", "computing risks of the other text", "blocks", s->others.count,

@@ -107,9 +107,9 @@ static double more_loss(const es_job *job, int64_t setting, int64_t ours, int64_
 {
     const budget_state *s = job->state;
     const es_plan_trial a =
-        budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, setting * s->verify.count + block));
+        budget_trial_at(s, es_job_numbers(job, BUDGET_TRIALS, setting * s->verify.count + block));
     const es_plan_trial b =
-        budget_trial_at(s, es_job_cell(job, BUDGET_TRIALS, ours * s->verify.count + block));
+        budget_trial_at(s, es_job_numbers(job, BUDGET_TRIALS, ours * s->verify.count + block));
     return a.ends[ES_END_LOSS] - b.ends[ES_END_LOSS];
 }
 
@@ -149,9 +149,9 @@ static es_status put_amount(es_job *job, const budget_context *k, double ratio, 
     budget_forecast f;
     budget_choice *picks;
     budget_factors own = {0};
-    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof(double), &own.optimism, err));
+    ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
-    ES_TRY(es_job_array(job, s->units, 1, sizeof *picks, &picks, err));
+    ES_TRY(ES_JOB_NEW(job, picks, s->units, err));
     for (int w = 0; w < BUDGET_WAYS; w++) {
         ES_TRY(budget_share(s, &k->all, (budget_way)w, total, NULL, k->arena, picks, err));
         const bool asked = w == BUDGET_OURS && ratio == 0.0;
@@ -218,8 +218,8 @@ static es_status put_policies(es_job *job, const budget_context *k, const char *
     budget_factors own = {0};
     const budget_strategy r = {.way = BUDGET_OURS, .total = ratio * all, .only = only};
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
-    ES_TRY(es_job_array(job, s->units, 1, sizeof *picks, &picks, err));
-    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof(double), &own.optimism, err));
+    ES_TRY(ES_JOB_NEW(job, picks, s->units, err));
+    ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
     ES_TRY(budget_apply(job, k, &r, &k->all, k->arena, picks, err));
     ES_TRY(budget_optimism(job, k, &r, own.optimism, err));
     budget_predict(s, &k->all, picks, NULL, &own, &f);
@@ -234,7 +234,7 @@ static es_status put_limit(es_job *job, const budget_context *k, double ratio, e
     budget_forecast f;
     double *own2;
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
-    ES_TRY(es_job_array(job, s->config->layers, 1, sizeof *own2, &own2, err));
+    ES_TRY(ES_JOB_NEW(job, own2, s->config->layers, err));
     ES_TRY(budget_share_limit(s, &k->all, ratio * budget_everything(s), k->arena, own2, err));
     budget_predict(s, &k->all, NULL, own2, NULL, &f);
     put_point(job, "limit", ratio, ratio, &f, t);
@@ -249,7 +249,7 @@ static es_status put_frontier(es_job *job, const budget_context *k, es_answer *a
     bool *only;
     int64_t without = 0; /* policies that need no scores */
     char word[ES_POLICY_ROOM];
-    ES_TRY(es_job_array(job, s->P, 1, sizeof *only, &only, err));
+    ES_TRY(ES_JOB_NEW(job, only, s->P, err));
     for (int64_t i = 0; i < s->P; i++)
         without += es_policy_deployable(s->policies[i].policy);
     for (int64_t i = 0; i < p->frontier.count; i++) {
@@ -305,7 +305,7 @@ static es_status state2_of(const budget_state *s, const budget_means *means,
 static es_status picks_new(const budget_state *s, es_arena *arena, budget_choice **out,
                            es_error *err)
 {
-    return es_arena_array(arena, s->units, 1, sizeof **out, "picks", (void **)out, err);
+    return ES_ARENA_NEW(arena, *out, s->units, "picks", err);
 }
 
 /* The plan of blocks [from, from + count), judged by the other blocks. */

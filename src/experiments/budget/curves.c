@@ -68,11 +68,6 @@ int64_t es_late_begin(const es_model_config *config, int64_t n)
 
 /* ---- memory ---- */
 
-static es_status take(work *w, int64_t a, int64_t b, void *out, es_error *err)
-{
-    return es_arena_array(&w->arena, a, b, sizeof(double), "heads by keys", (void **)out, err);
-}
-
 static unsigned needs_of(const es_curves_spec *spec)
 {
     unsigned needs = 0;
@@ -94,25 +89,23 @@ static int64_t span_of(const es_curves_spec *spec, int64_t n)
 static es_status work_new(work *w, es_error *err)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
-    void *m;
     w->span = span_of(w->spec, n);
     w->size = w->c->heads / w->c->kv_heads;
-    ES_TRY(es_arena_array(&w->arena, w->size, 1, sizeof *w->query, "queries", &m, err));
-    w->query = m;
-    ES_TRY(take(w, w->spec->queries, 1, &w->chosen, err));
-    ES_TRY(take(w, w->size * n, dk, &w->q, err));
-    ES_TRY(take(w, n, dk, &w->k, err));
-    ES_TRY(take(w, w->size * n, dk, &w->v, err));
-    ES_TRY(take(w, n, dk, &w->raw, err));
-    ES_TRY(take(w, w->size * n, STRIP, &w->scores, err));
-    ES_TRY(take(w, n, 1, &w->history, err));
-    ES_TRY(take(w, n, w->span, &w->recent, err));
-    ES_TRY(take(w, n, 1, &w->observed, err));
-    ES_TRY(take(w, n, 1, &w->joint, err));
-    ES_TRY(take(w, n, 1, &w->reach, err));
-    ES_TRY(take(w, n, 1, &w->sorted, err));
-    ES_TRY(take(w, dk, dk, &w->gram, err));
-    ES_TRY(take(w, dk, dk, &w->root, err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->query, w->size, "queries", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->chosen, w->spec->queries, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->q, w->size * n, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->k, n, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->v, w->size * n, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->raw, n, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->scores, w->size * n, STRIP, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->history, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->recent, n, w->span, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->observed, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->joint, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->reach, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->sorted, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->gram, dk, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->root, dk, dk, "heads by keys", err));
     ES_TRY(es_group_new(w->c, &w->arena, &w->group, err));
     return es_wo_sum_new(w->block->model, n, &w->arena, &w->layer, err);
 }

@@ -22,7 +22,7 @@
 
 static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_error *err)
 {
-    return es_arena_array(arena, a, b, sizeof **out, "a forecast", (void **)out, err);
+    return ES_ARENA_NEW_2D(arena, *out, a, b, "a forecast", err);
 }
 
 es_status budget_forecast_new(const budget_state *s, es_arena *arena, budget_forecast *out,
@@ -58,10 +58,8 @@ static es_status make_folds(es_job *job, budget_context *k, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t B = s->text.count;
-    void *m;
     k->folds = B > 1 ? B : 0;
-    ES_TRY(es_arena_array(k->arena, 2 * B, 1, sizeof *k->without, "folds", &m, err));
-    k->without = m;
+    ES_TRY(ES_ARENA_NEW(k->arena, k->without, 2 * B, "folds", err));
     k->alone = k->without + B;
     for (int64_t b = 0; b < B; b++) {
         ES_TRY(budget_average(job, (budget_subset){b, b + 1, B > 1}, &job->exec, k->arena,
@@ -78,9 +76,8 @@ static es_status fold_risks(const es_job *job, const budget_context *k, const bu
                             int64_t b, es_arena *arena, double *in, double *out, es_error *err)
 {
     const budget_state *s = job->state;
-    void *m;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &m, err));
-    budget_choice *picks = m;
+    budget_choice *picks;
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(budget_apply(job, k, r, &k->without[b], arena, picks, err));
     for (int64_t l = 0; l < s->config->layers; l++) {
         out[l] += budget_own2(s, &k->alone[b], picks, l);
@@ -126,7 +123,7 @@ static es_status show_block(es_job *job, const budget_context *k, int64_t b,
 {
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
-    const es_plan_trial t = budget_trial_at(s, es_job_cell(job, BUDGET_REHEARSAL, b));
+    const es_plan_trial t = budget_trial_at(s, es_job_numbers(job, BUDGET_REHEARSAL, b));
     es_arena arena = {.budget = job->exec.budget};
     ES_TRY(shown_new(s, k->arena, out, err));
     out->kl = isnan(t.ends[ES_END_KL]) ? t.ends[ES_END_LOSS] : t.ends[ES_END_KL];
@@ -253,11 +250,8 @@ static es_status find_errors(es_job *job, budget_context *k, es_error *err)
 static es_status known_new(const budget_state *s, budget_context *k, es_error *err)
 {
     const int64_t L = s->config->layers;
-    void *m;
-    ES_TRY(es_arena_array(k->arena, s->units, 1, sizeof *k->plan, "the plan", &m, err));
-    k->plan = m;
-    ES_TRY(es_arena_array(k->arena, s->text.count, 1, sizeof *k->shown, "blocks", &m, err));
-    k->shown = m;
+    ES_TRY(ES_ARENA_NEW(k->arena, k->plan, s->units, "the plan", err));
+    ES_TRY(ES_ARENA_NEW(k->arena, k->shown, s->text.count, "blocks", err));
     ES_TRY(budget_forecast_new(s, k->arena, &k->forecast, err));
     ES_TRY(budget_forecast_new(s, k->arena, &k->forecast_se, err));
     ES_TRY(factors_new(s, k->arena, &k->factors, err));

@@ -12,7 +12,7 @@
 
 static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_error *err)
 {
-    return es_arena_array(arena, a, b, sizeof **out, "heads that share keys", (void **)out, err);
+    return ES_ARENA_NEW_2D(arena, *out, a, b, "heads that share keys", err);
 }
 
 es_status es_group_new(const es_model_config *c, es_arena *arena, es_group *out, es_error *err)

@@ -27,7 +27,7 @@ static int64_t layer_of(const budget_state *s, int64_t unit) { return unit / s->
 
 static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_error *err)
 {
-    return es_arena_array(arena, a, b, sizeof **out, "means over blocks", (void **)out, err);
+    return ES_ARENA_NEW_2D(arena, *out, a, b, "means over blocks", err);
 }
 
 /* Of the means' own order: risk, limit, need, out2. */
@@ -172,15 +172,12 @@ typedef struct offer {
 
 static es_status offer_new(const budget_state *s, es_arena *arena, offer *o, es_error *err)
 {
-    void *m;
     ES_TRY(take(arena, s->n_options, 1, &o->keys, err));
     ES_TRY(take(arena, s->units, s->n_options, &o->risk, err));
     ES_TRY(take(arena, s->units, 1, &o->share, err));
-    ES_TRY(es_arena_array(arena, s->units, 2, sizeof(int64_t), "units", &m, err));
-    o->layer = m;
+    ES_TRY(ES_ARENA_NEW_2D(arena, o->layer, s->units, 2, "units", err));
     o->chosen = o->layer + s->units;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(es_curve), "units", &m, err));
-    o->curves = m;
+    ES_TRY(ES_ARENA_NEW(arena, o->curves, s->units, "units", err));
     for (int64_t i = 0; i < s->n_options; i++)
         o->keys[i] = (double)s->options[i];
     return ES_OK;
@@ -296,8 +293,8 @@ es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a,
 {
     const double all = budget_everything(s);
     double low = (double)(s->units * s->options[0]), high = all;
-    void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    budget_choice *picks;
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(budget_share(s, a, BUDGET_OURS, low, NULL, arena, picks, err));
     if (budget_loss(s, a, picks) <= loss)
         high = low;
@@ -352,6 +349,16 @@ double budget_own2(const budget_state *s, const budget_means *a, const budget_ch
     return sum;
 }
 
+/* Predicts what the plan `picks` does (THEORY 14 (B1), (B2), (B3)):
+ *
+ *     own_l^2    = sum_u R_u(m_u) * optimism_l * heads_l           error of layer l's own output
+ *     e_j^2      = c_j sum_l t_{l->j} own_l^2                      error of hidden state j
+ *     extra loss = f->loss * sum_l lambda_l own_l^2
+ *
+ * own2 (L) replaces the sums of risks if it is not NULL. The factors come from runs of the
+ * calibration blocks: optimism_l = R on the block/R on the others, heads_l = own_l^2 found/R on the
+ * block, c_j = coherence[j]. A factor that is missing counts as 1. Errors of the outputs and states
+ * are written relative to their spread, sqrt(e_j^2/spread_j^2). */
 void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *picks,
                     const double *own2, const budget_factors *f, budget_forecast *out)
 {

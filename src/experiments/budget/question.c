@@ -133,7 +133,7 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
     es_policy_asked *words;
     int64_t count;
     ES_TRY(es_policies_read(job, &asked, &words, &count, err));
-    ES_TRY(es_job_array(job, count, 1, sizeof *s->policies, &s->policies, err));
+    ES_TRY(ES_JOB_NEW(job, s->policies, count, err));
     for (int64_t i = 0; i < count; i++) {
         es_policy_spec spec = words[i].spec;
         if (p->no_query_scores && !es_policy_deployable(spec.policy))
@@ -162,8 +162,8 @@ static es_status make_grid(es_job *job, budget_state *s, es_error *err)
 {
     const double n = (double)s->sees, low = fmax(1.0, n / LEAST);
     const double step = pow(0.66 * n / low, 1.0 / (POINTS - 1));
-    ES_TRY(es_job_array(job, POINTS + 1, 1, sizeof *s->keys, &s->keys, err));
-    ES_TRY(es_job_array(job, POINTS * BETWEEN + 2, 1, sizeof *s->options, &s->options, err));
+    ES_TRY(ES_JOB_NEW(job, s->keys, POINTS + 1, err));
+    ES_TRY(ES_JOB_NEW(job, s->options, POINTS * BETWEEN + 2, err));
     for (int i = 0; i < POINTS; i++) {
         const int64_t keys = (int64_t)floor(low * pow(step, i) + 0.5);
         if (!s->K || keys > s->keys[s->K - 1])
@@ -212,11 +212,11 @@ static es_status make_settings(es_job *job, const budget_params *p, budget_state
 {
     const int64_t ways = p->rivals ? BUDGET_WAYS : 1;
     const int64_t most = s->verify.count > s->text.count ? s->verify.count : s->text.count;
-    ES_TRY(es_job_array(job, 2, most, sizeof *s->room, &s->room, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->room, 2, most, err));
     s->steps = isnan(p->error) && isnan(p->loss) ? 0 : BUDGET_STEPS;
     if (!p->verify.count && !p->tasks)
         return ES_OK;
-    ES_TRY(es_job_array(job, ways, 1 + p->frontier.count, sizeof *s->settings, &s->settings, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->settings, ways, 1 + p->frontier.count, err));
     for (int w = 0; w < ways; w++)
         add_setting(s, (budget_way)w, 0.0);
     for (int64_t i = 0; i < p->frontier.count && p->everywhere; i++)

@@ -218,7 +218,7 @@ static head_facts facts_of(const es_job *job, const budget_context *k, int64_t h
     const budget_choice *pick = &k->plan[head / size];
     head_facts f = {0};
     for (int64_t b = 0; b < B; b++) {
-        const es_curves c = budget_curves_at(s, es_job_cell(job, BUDGET_CURVES, b));
+        const es_curves c = budget_curves_at(s, es_job_numbers(job, BUDGET_CURVES, b));
         /* a unit of one head, whose means are its own */
         const budget_means own = {.risk = c.risk + head * s->P * s->K,
                                   .limit = c.limit + head * s->K};
@@ -271,7 +271,7 @@ static es_status put_heads(es_job *job, const budget_context *k, es_answer *a, e
     const budget_state *s = job->state;
     es_table *t = es_answer_table(a, &heads_table);
     double *room;
-    ES_TRY(es_job_array(job, 2, s->text.count, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW_2D(job, room, 2, s->text.count, err));
     for (int64_t h = 0; h < s->config->layers * s->config->heads; h++)
         put_head(job, k, h, room, t);
     return ES_OK;
@@ -505,15 +505,15 @@ static es_status save_plan(const es_job *job, const budget_context *k, es_error 
     const budget_state *s = job->state;
     const int64_t heads = s->config->layers * s->config->heads;
     es_plan *plan;
-    void *m;
-    ES_TRY(es_arena_array(k->arena, heads, 1, sizeof(es_policy_spec), "specs", &m, err));
-    es_policy_spec *specs = m;
-    ES_TRY(es_arena_array(k->arena, 2, s->text.count, sizeof(double), "risks", &m, err));
+    es_policy_spec *specs;
+    double *risks;
+    ES_TRY(ES_ARENA_NEW(k->arena, specs, heads, "specs", err));
+    ES_TRY(ES_ARENA_NEW_2D(k->arena, risks, 2, s->text.count, "risks", err));
     ES_TRY(es_plan_new(s->config, s->n, job->exec.budget, &plan, err));
     budget_specs(s, k->plan, specs);
     for (int64_t h = 0; h < heads; h++) {
         plan->head[h].spec = specs[h];
-        plan->head[h].risk = facts_of(job, k, h, m).risk.value;
+        plan->head[h].risk = facts_of(job, k, h, risks).risk.value;
     }
     const char *slash = strrchr(p->texts.at[0], '/');
     snprintf(plan->text, sizeof plan->text, "%lld block%s of %lld tokens of %.160s",

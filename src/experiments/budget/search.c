@@ -41,8 +41,7 @@ es_status budget_fold(const es_job *job, int64_t block, const budget_target *aim
 
 static es_status new_tolerance(const budget_state *s, es_arena *arena, double **out, es_error *err)
 {
-    return es_arena_array(arena, s->config->layers, 1, sizeof **out, "tolerances", (void **)out,
-                          err);
+    return ES_ARENA_NEW(arena, *out, s->config->layers, "tolerances", err);
 }
 
 static es_status first_aim(const es_job *job, const budget_means *all, es_arena *arena,
@@ -87,9 +86,8 @@ static es_status found_loss(const es_job *job, int step, const es_exec *exec, es
     const budget_state *s = job->state;
     const int64_t B = s->text.count;
     double kl = 0.0;
-    void *m;
-    ES_TRY(es_arena_array(arena, B, 1, sizeof(double), "losses", &m, err));
-    double *extra = m;
+    double *extra;
+    ES_TRY(ES_ARENA_NEW(arena, extra, B, "losses", err));
     for (int64_t b = 0; b < B; b++) {
         const double *cell;
         ES_TRY(es_job_fetch(job, BUDGET_SEARCH + step, b, exec, &cell, err));
@@ -125,8 +123,8 @@ static es_status correct_loss(const es_job *job, int step, const budget_means *a
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     double found;
-    void *picks;
-    ES_TRY(es_arena_array(arena, s->units, 1, sizeof(budget_choice), "picks", &picks, err));
+    budget_choice *picks;
+    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
     ES_TRY(budget_make(s, all, aim, arena, picks, err));
     ES_TRY(found_loss(job, step, exec, arena, &found, err));
     const double computed = budget_loss(s, all, picks);

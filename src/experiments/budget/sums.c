@@ -56,7 +56,7 @@ static void add_gains(const budget_state *s, const double *cell, double *to)
 
 static void add_block(const es_job *job, int stage, int64_t block, double *to)
 {
-    const double *cell = es_job_cell(job, stage, block);
+    const double *cell = es_job_numbers(job, stage, block);
     if (stage == BUDGET_GAINS)
         add_gains(job->state, cell, to);
     else
@@ -83,9 +83,9 @@ static es_status make_sums(const es_job *job, int stage, es_error *err)
 {
     budget_state *s = job->state;
     const int64_t B = blocks_of(s, stage), N = budget_sum_numbers(s, stage);
-    void *m;
+    double *m;
     s->memory.budget = job->exec.budget;
-    ES_TRY(es_arena_array(&s->memory, 2 * (B + 1), N, sizeof(double), "sums of blocks", &m, err));
+    ES_TRY(ES_ARENA_NEW_2D(&s->memory, m, 2 * (B + 1), N, "sums of blocks", err));
     double *before = m, *from = before + (B + 1) * N;
     for (int64_t b = 0; b < B; b++) {
         memcpy(before + (b + 1) * N, before + b * N, (size_t)N * sizeof *before);

@@ -11,7 +11,7 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
                                es_error *err)
 {
     int64_t *whole, count = 0;
-    ES_TRY(es_job_array(job, t->blocks.count, 1, sizeof *whole, &whole, err));
+    ES_TRY(ES_JOB_NEW(job, whole, t->blocks.count, err));
     for (int64_t b = 0; b < t->blocks.count; b++)
         if (t->blocks.start[b + 1] - t->blocks.start[b] == t->length)
             whole[count++] = b;
@@ -20,7 +20,7 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
                             "bring more text, or a smaller --context",
                             "the text has no piece of %lld tokens", (long long)t->length);
     t->count = count < most ? count : most;
-    ES_TRY(es_job_array(job, t->count, 1, sizeof *t->chosen, &t->chosen, err));
+    ES_TRY(ES_JOB_NEW(job, t->chosen, t->count, err));
     for (int64_t b = 0; b < t->count; b++)
         t->chosen[b] = whole[es_even_block(b, t->count, count)];
     return ES_OK;
@@ -66,7 +66,7 @@ static es_status read_tasks(es_job *job, budget_text *t, es_error *err)
         return es_blame_file(status, p->tasks, err);
     t->length = t->tasks.longest;
     t->count = t->tasks.blocks.count;
-    ES_TRY(es_job_array(job, t->count, 1, sizeof *t->chosen, &t->chosen, err));
+    ES_TRY(ES_JOB_NEW(job, t->chosen, t->count, err));
     for (int64_t b = 0; b < t->count; b++)
         t->chosen[b] = b;
     return ES_OK;

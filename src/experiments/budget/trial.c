@@ -17,13 +17,9 @@ es_status es_wo_sum_new(const es_model *model, int64_t n, es_arena *arena, es_wo
                         es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);
-    void *m;
     *out = (es_wo_sum){.model = model, .n = n, .from = es_late_begin(c, n)};
-    ES_TRY(es_arena_array(arena, c->hidden, c->head_dim, sizeof(double), "Wo", &m, err));
-    out->wo = m;
-    ES_TRY(es_arena_array(arena, n - out->from, c->hidden, sizeof(double), "a layer's output", &m,
-                          err));
-    out->rows = m;
+    ES_TRY(ES_ARENA_NEW_2D(arena, out->wo, c->hidden, c->head_dim, "Wo", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, out->rows, n - out->from, c->hidden, "a layer's output", err));
     return ES_OK;
 }
 
@@ -101,11 +97,6 @@ typedef struct work {
     es_policy_spec *heads; /* (L, h) of the run */
 } work;
 
-static es_status take(work *w, int64_t a, int64_t b, size_t item, void *out, es_error *err)
-{
-    return es_arena_array(&w->arena, a, b, item, "a block, twice", (void **)out, err);
-}
-
 static bool has_labels(const es_model_config *c) { return !c->causal && c->labels > 0; }
 
 static double token_bytes(const es_model *model, int64_t n)
@@ -122,20 +113,21 @@ static es_status work_new(work *w, es_error *err)
     w->from = es_late_begin(c, n);
     w->late = n - w->from;
     w->state = (size_t)(n * c->hidden) * item;
-    ES_TRY(take(w, states, 1, w->state, &w->full, err));
-    ES_TRY(take(w, states, 1, w->state, &w->thin, err));
-    ES_TRY(take(w, w->late, c->hidden, sizeof(double), &w->x, err));
-    ES_TRY(take(w, w->late, c->hidden, sizeof(double), &w->y, err));
-    ES_TRY(take(w, c->layers, c->heads, sizeof *w->heads, &w->heads, err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->full, states, (int64_t)w->state, "a block, twice", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->thin, states, (int64_t)w->state, "a block, twice", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->x, w->late, c->hidden, "a block, twice", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->y, w->late, c->hidden, "a block, twice", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->heads, c->layers, c->heads, "a block, twice", err));
     for (int i = 0; i < 2; i++) {
         ES_TRY(es_wo_sum_new(w->block->model, n, &w->arena, &w->sum[i], err));
         if (c->predicts)
-            ES_TRY(take(w, n, 1, sizeof(double), &w->nll[i], err));
+            ES_TRY(ES_ARENA_NEW(&w->arena, w->nll[i], n, "a block, twice", err));
         if (has_labels(c))
-            ES_TRY(take(w, c->labels, 1, sizeof(double), &w->logits[i], err));
+            ES_TRY(ES_ARENA_NEW(&w->arena, w->logits[i], c->labels, "a block, twice", err));
         if (c->predicts && token_bytes(w->block->model, n) <= ES_TRIAL_BYTES) {
-            ES_TRY(take(w, n, c->vocab, item, &w->tokens[i], err));
-            ES_TRY(take(w, c->vocab, 1, sizeof(double), &w->row[i], err));
+            ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->tokens[i], n, c->vocab * (int64_t)item,
+                                   "a block, twice", err));
+            ES_TRY(ES_ARENA_NEW(&w->arena, w->row[i], c->vocab, "a block, twice", err));
         }
     }
     return ES_OK;

@@ -25,7 +25,7 @@ budget_runs budget_rehearsed(const budget_state *s)
 
 static es_plan_trial trial_of(const es_job *job, budget_runs runs, int64_t block)
 {
-    return budget_trial_at(job->state, es_job_cell(job, runs.stage, runs.first + block));
+    return budget_trial_at(job->state, es_job_numbers(job, runs.stage, runs.first + block));
 }
 
 /* sqrt(sum a / sum b) over blocks, and its error as that of a ratio. */
@@ -331,7 +331,7 @@ static es_status judge_error(es_job *job, es_answer *a, es_error *err)
     const int64_t L = s->config->layers, worst = worst_layer(job);
     char what[ES_SAY_ROOM];
     es_measured *layers;
-    ES_TRY(es_job_array(job, L, 1, sizeof *layers, &layers, err));
+    ES_TRY(ES_JOB_NEW(job, layers, L, err));
     for (int64_t l = 0; l < L; l++)
         layers[l] = budget_layer_error(job, budget_tried(s, 0), l);
     const int64_t broken = budget_broken(layers, L, s->verify.count, p->error);

@@ -51,6 +51,12 @@ int64_t es_claims_count(void)
     return count;
 }
 
+const char *es_claim_id_at(int64_t at)
+{
+    const es_claim *claim = es_claim_at(at);
+    return claim ? claim->id : NULL;
+}
+
 const es_claim *es_claim_at(int64_t index)
 {
     const es_claim_entry *e = index < 0 ? NULL : entry_at(index);
@@ -60,8 +66,6 @@ const es_claim *es_claim_at(int64_t index)
 es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     const es_claim_entry *e = index < 0 ? NULL : entry_at(index);
-    if (!opts || !out)
-        return es_fail(err, ES_E_ARGUMENT, "claims.null", "", "a pointer is NULL");
     if (!e)
         return es_fail(err, ES_E_RANGE, "claims.index", "see es_claims_count()",
                        "there is no claim %lld", (long long)index);
@@ -73,8 +77,7 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
 
 static es_status array(es_trial *t, int64_t rows, int64_t cols, double **out, es_error *err)
 {
-    return es_arena_array(&t->arena, rows, cols, sizeof(double), "numbers of a claim", (void **)out,
-                          err);
+    return ES_ARENA_NEW_2D(&t->arena, *out, rows, cols, "numbers of a claim", err);
 }
 
 /* ---- trials: the experiment ---- */

@@ -294,8 +294,7 @@ static es_status check_decay(const es_claim_opts *opts, es_finding *out, es_erro
 {
     const int64_t count = es_effort_pick(opts, 1000, 20000);
     double *work;
-    ES_TRY(es_mem_array(es_claim_budget(opts), count, 3, sizeof *work, "places of a claim",
-                        (void **)&work, err));
+    ES_TRY(ES_MEM_NEW_2D(es_claim_budget(opts), work, count, 3, "places of a claim", err));
     const es_status status = gather_decay(opts, count, work, out, err);
     es_mem_free(es_claim_budget(opts), work);
     ES_TRY(status);

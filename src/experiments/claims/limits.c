@@ -60,10 +60,9 @@ static es_status second_weight(const es_claim_opts *opts, const place *p, int64_
 {
     es_regimes_draw *draws;
     double *weights = NULL;
-    ES_TRY(es_mem_array(es_claim_budget(opts), replicates, 1, sizeof *draws, "draws of a claim",
-                        (void **)&draws, err));
-    es_status status = es_mem_array(es_claim_budget(opts), replicates, 1, sizeof *weights,
-                                    "draws of a claim", (void **)&weights, err);
+    ES_TRY(ES_MEM_NEW(es_claim_budget(opts), draws, replicates, "draws of a claim", err));
+    es_status status =
+        ES_MEM_NEW(es_claim_budget(opts), weights, replicates, "draws of a claim", err);
     if (status == ES_OK)
         status =
             es_critical_sample(opts->seed, p->alpha, p->scaled, replicates, opts->exec, draws, err);
@@ -312,10 +311,8 @@ static es_status take_draws(const es_claim_opts *opts, const es_regimes_opts *ho
                             double beta, draws *out, es_error *err)
 {
     *out = (draws){.count = how->replicates, .budget = es_claim_budget(opts)};
-    ES_TRY(es_mem_array(out->budget, out->count, 1, sizeof *out->each, "draws of a claim",
-                        (void **)&out->each, err));
-    ES_TRY(es_mem_array(out->budget, out->count, 1, sizeof *out->column, "draws of a claim",
-                        (void **)&out->column, err));
+    ES_TRY(ES_MEM_NEW(out->budget, out->each, out->count, "draws of a claim", err));
+    ES_TRY(ES_MEM_NEW(out->budget, out->column, out->count, "draws of a claim", err));
     return es_regimes_sample(how, n, beta, out->each, err);
 }
 
@@ -504,8 +501,8 @@ static es_status check_heat(const es_claim_opts *opts, es_finding *out, es_error
     static const int64_t dims[] = {2, 3, 8};
     const int64_t replicates = 16;
     es_heat_draw *sample;
-    ES_TRY(es_mem_array(es_claim_budget(opts), replicates, COUNT(betas), sizeof *sample,
-                        "draws of a claim", (void **)&sample, err));
+    ES_TRY(ES_MEM_NEW_2D(es_claim_budget(opts), sample, replicates, COUNT(betas),
+                         "draws of a claim", err));
     es_status status = ES_OK;
     for (int64_t i = 0; i < COUNT(dims) && status == ES_OK; i++)
         status = gather_heat(opts, dims[i], replicates, sample, out, err);
@@ -548,11 +545,10 @@ static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_e
     static const int64_t dims[] = {2, 3, 5, 8};
     const int64_t n = es_effort_pick(opts, 10000, 1000000);
     double *keys, *gaps = NULL;
-    es_status status = es_mem_array(es_claim_budget(opts), n, HEAT_MOST, sizeof *keys,
-                                    "keys of a claim", (void **)&keys, err);
+    es_status status =
+        ES_MEM_NEW_2D(es_claim_budget(opts), keys, n, HEAT_MOST, "keys of a claim", err);
     if (status == ES_OK)
-        status = es_mem_array(es_claim_budget(opts), n, 1, sizeof *gaps, "keys of a claim",
-                              (void **)&gaps, err);
+        status = ES_MEM_NEW(es_claim_budget(opts), gaps, n, "keys of a claim", err);
     for (int64_t i = 0; i < COUNT(dims) && status == ES_OK; i++) {
         es_measured alpha;
         const double true_alpha = 0.5 * (double)(dims[i] - 1);

@@ -220,9 +220,10 @@ static void unpack(const double *cell, es_finding *f)
 
 /* ---- claims ---- */
 
-static es_status run_claim(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_claim(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const claims_params *p = job->params;
     const claims_state *s = job->state;
     const es_claim_opts opts = {.effort = (es_effort)p->effort, .seed = job->seed, .exec = exec};
@@ -408,7 +409,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         es_table_show(evidence, NULL);
     for (int64_t i = 0; i < s->count; i++) {
         const es_claim *claim = es_claim_at(s->first + i);
-        unpack(es_job_cell(job, 0, i), &found);
+        unpack(es_job_numbers(job, 0, i), &found);
         put_claim(claims, evidence, claim, &found);
         tally.of[claim->group][found.verdict]++;
         if (found.verdict == ES_VERDICT_FAILS && claim->group != ES_CLAIM_READING)

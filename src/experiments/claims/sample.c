@@ -99,8 +99,8 @@ static es_status check_bias(const es_claim_opts *opts, es_finding *out, es_error
     bias_job job = {.opts = opts};
     ES_TRY(es_sampler_new(&law, budget, &sampler, err));
     job.sampler = sampler;
-    es_status status = es_mem_array(budget, units, BIAS_UNIT, sizeof(double), "ratios of a claim",
-                                    (void **)&job.ratios, err);
+    es_status status =
+        ES_MEM_NEW_2D(budget, job.ratios, units, BIAS_UNIT, "ratios of a claim", err);
     if (status == ES_OK)
         status = gather_bias(&job, units, out, err);
     es_mem_free(budget, job.ratios);

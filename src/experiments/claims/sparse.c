@@ -55,10 +55,8 @@ static es_status context_fill(const es_claim_opts *opts, const scene *s, int64_t
                               context *out, es_error *err)
 {
     const es_address at = {.seed = opts->seed, .experiment = TOKENS, .cell = (uint64_t)replicate};
-    ES_TRY(es_mem_array(out->budget, s->n, 1, sizeof(double), "scores of a claim",
-                        (void **)&out->scores, err));
-    ES_TRY(es_mem_array(out->budget, s->n, DIM, sizeof(double), "tokens of a claim",
-                        (void **)&out->values, err));
+    ES_TRY(ES_MEM_NEW(out->budget, out->scores, s->n, "scores of a claim", err));
+    ES_TRY(ES_MEM_NEW_2D(out->budget, out->values, s->n, DIM, "tokens of a claim", err));
     ES_TRY(es_normal_rows(&at, s->n, DIM, out->values, err));
     correlate(out->values, s->n, s->reach);
     for (int64_t j = 0; j < s->n; j++)

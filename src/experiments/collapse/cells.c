@@ -285,8 +285,6 @@ es_status es_collapse_sample(const es_collapse_opts *opts, int64_t n, double rho
                              const double *beta, int64_t betas, int64_t first, int64_t count,
                              es_collapse_draw *draws, es_error *err)
 {
-    if (!opts || !beta || !draws)
-        return es_fail(err, ES_E_ARGUMENT, "collapse.null", "", "opts, beta or draws is NULL");
     job j = {.o = complete(opts, n),
              .n = n,
              .betas = betas,
@@ -297,8 +295,8 @@ es_status es_collapse_sample(const es_collapse_opts *opts, int64_t n, double rho
     ES_TRY(check_job(&j, count, err));
     es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     j.each = desk_size(&j);
-    ES_TRY(es_mem_array(budget, es_parallel_threads(opts->exec, count), j.each, sizeof *j.scratch,
-                        "tokens", (void **)&j.scratch, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, j.scratch, es_parallel_threads(opts->exec, count), j.each,
+                         "tokens", err));
     const es_status status = es_parallel_run(opts->exec, count, draw_replicate, &j, err);
     es_mem_free(budget, j.scratch);
     return status;

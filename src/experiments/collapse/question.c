@@ -96,9 +96,10 @@ static const char *const draw_columns[] = {"rho",         "cosine", "angle_ratio
 enum { DRAW_NUMBERS = 6 };
 _Static_assert(sizeof(es_collapse_draw) == DRAW_NUMBERS * sizeof(double), "a draw is its numbers");
 
-static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const collapse_params *p = job->params;
     const collapse_state *s = job->state;
     const int64_t n = p->n.counts[cell / p->rho.count];
@@ -108,9 +109,8 @@ static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double
                                    .alpha = p->alpha, .square = p->square,
                                    .exec = exec};
     es_arena scratch = {.budget = exec->budget};
-    void *memory;
-    ES_TRY(es_arena_array(&scratch, s->gammas, 1, sizeof(double), "scales", &memory, err));
-    double *beta = memory;
+    double *beta;
+    ES_TRY(ES_ARENA_NEW(&scratch, beta, s->gammas, "scales", err));
     for (int64_t g = 0; g < s->gammas; g++)
         beta[g] = collapse_gamma(p, rho, g) * log((double)n);
     const es_status status = es_collapse_sample(&opts, n, rho, beta, s->gammas, 0, p->replicates,
@@ -168,9 +168,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double most = n * d + G * fmin(n, (double)p->queries) * (d + 2.0) + 3.0 * d;
     (void)err;
     *out = (es_cost){.flops = all_flops(p, s),
-                     .work_bytes = 4096.0 +
-                                   fmin((double)job->exec.threads, R) * (8.0 * most * 2.0 + 4e6) +
-                                   8.0 * DRAW_NUMBERS * (double)s->pairs * G * R,
+                     .work_bytes = 4096.0,
+                     .thread_bytes = R > 0.0 ? 16.0 * most + 4e6 : 0.0,
                      .output_bytes = (double)(p->n.count * p->rho.count) * G * 2048.0};
     return ES_OK;
 }

@@ -383,9 +383,9 @@ static void tell_curves(es_answer *a, const collapse_params *p, const es_table *
 static es_status average(es_job *job, summary_ctx *m, es_error *err)
 {
     es_collapse_row *rows;
-    ES_TRY(es_job_array(job, m->s->pairs, m->s->gammas, sizeof *rows, &rows, err));
+    ES_TRY(ES_JOB_NEW_2D(job, rows, m->s->pairs, m->s->gammas, err));
     for (int64_t i = 0; i < m->s->pairs; i++)
-        es_collapse_average((const es_collapse_draw *)(const void *)es_job_cell(job, 0, i),
+        es_collapse_average((const es_collapse_draw *)(const void *)es_job_numbers(job, 0, i),
                             m->p->replicates, m->s->gammas, rows + i * m->s->gammas);
     m->measured = rows;
     return ES_OK;

@@ -117,7 +117,7 @@ static es_status take_column(es_job *job, const es_csv *table, const char *name,
         return es_fail_file(err, ES_E_FORMAT, p->file, -1, "context.column", hint,
                             "there is no column \"%s\"", name);
     }
-    ES_TRY(es_job_array(job, table->rows, 1, sizeof **out, out, err));
+    ES_TRY(ES_JOB_NEW(job, *out, table->rows, err));
     for (int64_t i = 0; i < table->rows; i++)
         (*out)[i] = table->data[i * table->cols + column];
     return ES_OK;
@@ -135,7 +135,7 @@ static es_status take_columns(es_job *job, const es_csv *table, es_error *err)
     ES_TRY(take_column(job, table, p->loss, &s->L, err));
     if (se)
         ES_TRY(take_column(job, table, se, &s->se, err));
-    return es_job_array(job, table->rows, 1, sizeof *s->weights, &s->weights, err);
+    return ES_JOB_NEW(job, s->weights, table->rows, err);
 }
 
 static es_status open_study(es_job *job, es_error *err)

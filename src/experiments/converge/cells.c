@@ -62,12 +62,11 @@ static es_status attend(const es_converge_spec *spec, es_moments *moments, es_er
 static es_status refer(const es_converge_spec *spec, es_converge_limit *limit, es_error *err)
 {
     const int64_t dv = limit->channels;
-    void *sets = NULL, *cov = NULL;
-    es_status status = es_mem_array(limit->budget, spec->n_scales, 1, sizeof(es_moments),
-                                    "the reference", &sets, err);
-    es_moments *moments = sets;
+    double *cov = NULL;
+    es_moments *moments;
+    es_status status = ES_MEM_NEW(limit->budget, moments, spec->n_scales, "the reference", err);
     if (status == ES_OK)
-        status = es_mem_array(limit->budget, dv, dv, sizeof(double), "the reference", &cov, err);
+        status = ES_MEM_NEW_2D(limit->budget, cov, dv, dv, "the reference", err);
     if (status == ES_OK)
         status = attend(spec, moments, err);
     for (int64_t s = 0; s < spec->n_scales && moments; s++) {
@@ -76,7 +75,7 @@ static es_status refer(const es_converge_spec *spec, es_converge_limit *limit, e
         es_moments_free(&moments[s]);
     }
     es_mem_free(limit->budget, cov);
-    es_mem_free(limit->budget, sets);
+    es_mem_free(limit->budget, moments);
     return status;
 }
 
@@ -164,10 +163,8 @@ static es_status limit_at_scale(const es_converge_spec *spec, es_converge_limit 
     if (status == ES_E_UNSUPPORTED) {
         if (!*points) {
             const es_address at = {.seed = spec->seed, .experiment = ES_EXPERIMENT_CONVERGE_LIMIT};
-            void *memory;
-            ES_TRY(es_mem_array(limit->budget, LIMIT_DRAWS, d, sizeof(double), "draws of the limit",
-                                &memory, err));
-            *points = memory;
+            ES_TRY(
+                ES_MEM_NEW_2D(limit->budget, *points, LIMIT_DRAWS, d, "draws of the limit", err));
             ES_TRY(es_tokens_fill(spec->law, &at, LIMIT_DRAWS, spec->exec, *points, err));
         }
         const es_view draws = es_view_f64(*points, LIMIT_DRAWS, d);
@@ -189,10 +186,9 @@ void es_converge_scale_a(const es_converge_spec *spec, const es_converge_limit *
 static es_status fill_limits(const es_converge_spec *spec, es_converge_limit *limit, es_error *err)
 {
     const int64_t d = spec->law->dim;
-    double *points = NULL;
-    void *a;
+    double *a, *points = NULL;
     ES_TRY(es_head_write(spec->head, d, limit->a, limit->v, err));
-    ES_TRY(es_mem_array(limit->budget, d, d, sizeof(double), "A", &a, err));
+    ES_TRY(ES_MEM_NEW_2D(limit->budget, a, d, d, "A", err));
     es_status status = ES_OK;
     for (int64_t s = 0; s < spec->n_scales && status == ES_OK; s++) {
         es_converge_scale_a(spec, limit, s, a);
@@ -212,12 +208,12 @@ es_status es_converge_limit_new(const es_converge_spec *spec, es_converge_limit 
     const int64_t dv = channels_of(spec), d = spec->law->dim;
     const int64_t counts[5] = {d * d, dv * d, spec->n_scales * dv, spec->n_scales * dv * dv,
                                2 * spec->n_scales};
-    void *memory, *part[5] = {0};
-    ES_TRY(es_mem_new(budget, sizeof(es_converge_limit), "limits", &memory, err));
-    es_converge_limit *limit = memory;
+    es_converge_limit *limit;
+    double *part[5] = {0};
+    ES_TRY(ES_MEM_NEW(budget, limit, 1, "limits", err));
     es_status status = ES_OK;
     for (int i = 0; i < 5 && status == ES_OK; i++)
-        status = es_mem_array(budget, counts[i], 1, sizeof(double), "limits", &part[i], err);
+        status = ES_MEM_NEW(budget, part[i], counts[i], "limits", err);
     *limit = (es_converge_limit){.scales = spec->n_scales,
                                  .channels = dv,
                                  .a = part[0],

@@ -46,8 +46,8 @@ static es_status failing_new(failing *f, const es_converge_spec *spec, es_error 
                  {&f->tilts, f->m, d},  {&f->output, sets * f->m, dv},
                  {&f->top, sets, f->m}, {&f->squares, sets, f->m}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        ES_TRY(es_arena_array(&f->arena, parts[i].rows, parts[i].cols, sizeof(double),
-                              "a replicate", (void **)parts[i].at, err));
+        ES_TRY(ES_ARENA_NEW_2D(&f->arena, *parts[i].at, parts[i].rows, parts[i].cols, "a replicate",
+                               err));
     return ES_OK;
 }
 

@@ -18,9 +18,10 @@ _Static_assert(sizeof(es_converge_failure) == NUMBERS * sizeof(double), "a cell 
 
 /* ---- replicates ---- */
 
-static es_status run_failing(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_failing(es_job *job, int64_t cell, const es_exec *exec, void *record,
                              es_error *err)
 {
+    double *out = record;
     es_converge_spec spec = ((const converge_state *)job->state)->spec;
     spec.exec = exec;
     return es_converge_failing(&spec, cell, (es_converge_failure *)(void *)out, err);
@@ -280,10 +281,10 @@ es_status converge_growth_summarise(es_job *job, es_answer *answer, es_error *er
 {
     const converge_state *s = job->state;
     summary_ctx g = {
-        .job = job, .p = job->params, .spec = &s->spec, .cells = es_job_cell(job, 0, 0)};
-    ES_TRY(es_job_array(job, g.p->replicates, 1, sizeof(double), &g.column, err));
-    ES_TRY(es_job_array(job, g.spec->n_sizes, 1, sizeof(double), &g.x, err));
-    ES_TRY(es_job_array(job, g.spec->n_sizes, 1, sizeof(double), &g.y, err));
+        .job = job, .p = job->params, .spec = &s->spec, .cells = es_job_numbers(job, 0, 0)};
+    ES_TRY(ES_JOB_NEW(job, g.column, g.p->replicates, err));
+    ES_TRY(ES_JOB_NEW(job, g.x, g.spec->n_sizes, err));
+    ES_TRY(ES_JOB_NEW(job, g.y, g.spec->n_sizes, err));
     for (int64_t i = 0; i < g.spec->n_sizes; i++)
         g.x[i] = log((double)g.spec->sizes[i]);
     g.rows = es_answer_table(answer, &rows_table);

@@ -113,7 +113,7 @@ static es_status read_reference(es_job *job, converge_params *p, int64_t *tokens
                          "--reference %s with --queries population", p->reference);
     char *text;
     enum { ROOM = 24 };
-    ES_TRY(es_job_array(job, ROOM, 1, 1, &text, err));
+    ES_TRY(ES_JOB_NEW(job, text, ROOM, err));
     snprintf(text, ROOM, "%lld", (long long)*tokens);
     p->reference = text;
     return ES_OK;
@@ -124,7 +124,7 @@ static es_status make_horizons(es_job *job, converge_state *s, es_error *err)
 {
     const int64_t d = s->law.law.dim;
     double *cov;
-    ES_TRY(es_job_array(job, d, d, sizeof *cov, &cov, err));
+    ES_TRY(ES_JOB_NEW_2D(job, cov, d, d, err));
     const es_view view = es_view_f64(cov, d, d);
     ES_TRY(es_limit_token_moments(&s->law.law, job->exec.budget, NULL, cov, err));
     return es_horizons_of(&view, 0.0, &s->head.head, job->exec.budget, &s->horizons, err);
@@ -145,9 +145,10 @@ static const char *const cell_columns[] = {"mean_error", "cov_frobenius", "cov_s
                                            "map_error"};
 
 /* One draw of the tokens: all scales and sizes of it, in one pass. */
-static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const converge_state *s = job->state;
     es_converge_spec spec = s->spec;
     spec.exec = exec;
@@ -236,15 +237,15 @@ static es_status trial_new(es_job *job, double factor, trial *t, es_error *err)
     *t = (trial){.k = es_head_key_dim(spec->head, spec->law->dim),
                  .dv = es_head_channels(spec->head, spec->law->dim),
                  .exec = job->exec};
-    ES_TRY(es_job_array(job, spec->n_sizes, 1, sizeof(int64_t), &t->sizes, err));
+    ES_TRY(ES_JOB_NEW(job, t->sizes, spec->n_sizes, err));
     for (int64_t i = 0; i < spec->n_sizes; i++) {
         const int64_t n = (int64_t)fmax(2.0, factor * (double)spec->sizes[i]);
         if (t->prefixes == 0 || n > t->sizes[t->prefixes - 1])
             t->sizes[t->prefixes++] = n;
     }
     const int64_t n = t->sizes[t->prefixes - 1];
-    ES_TRY(es_job_array(job, n, t->k, sizeof(double), &t->q, err));
-    ES_TRY(es_job_array(job, n, t->dv, sizeof(double), &t->v, err));
+    ES_TRY(ES_JOB_NEW_2D(job, t->q, n, t->k, err));
+    ES_TRY(ES_JOB_NEW_2D(job, t->v, n, t->dv, err));
     t->exec.threads = 1;
     return ES_OK;
 }
@@ -274,7 +275,7 @@ static es_status trial_run(es_job *job, trial *t, pace *out, es_error *err)
         .prefixes = t->sizes, .n_prefixes = t->prefixes, .self = true,
         .exec = &t->exec};
     es_moments *moments;
-    ES_TRY(es_job_array(job, sets, 1, sizeof *moments, &moments, err));
+    ES_TRY(ES_JOB_NEW(job, moments, sets, err));
     const es_attend_out results = {.moments = moments};
     es_attend_plan plan = {0};
     es_status status = es_attend_plan_for(n, n, t->k, t->dv, &opts, true, &plan, err);

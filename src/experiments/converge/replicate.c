@@ -53,9 +53,9 @@ static es_status allocate(const es_converge_spec *spec, es_converge_sample *s, e
 {
     int64_t count[SAMPLE_PARTS];
     const int64_t total = count_sample(spec, count);
-    void *memory;
+    double *memory;
     *s = (es_converge_sample){.budget = budget_of(spec)};
-    ES_TRY(es_mem_array(s->budget, total, 1, sizeof(double), "a replicate", &memory, err));
+    ES_TRY(ES_MEM_NEW(s->budget, memory, total, "a replicate", err));
     double *next = memory,
            **parts[SAMPLE_PARTS] = {&s->tokens, &s->asking, &s->q, &s->k, &s->v, &s->scales};
     for (int i = 0; i < SAMPLE_PARTS; i++) {
@@ -208,12 +208,12 @@ static es_status replicate_new(replicate *r, const es_converge_spec *spec, es_er
 {
     es_mem_limit *budget = budget_of(spec);
     int64_t count[PARTS];
-    void *memory = NULL, *moments = NULL;
+    es_moments *moments = NULL;
+    double *memory = NULL;
     *r = (replicate){.sets = spec->n_scales * spec->n_sizes};
-    es_status status = es_mem_array(budget, count_parts(spec, count), 1, sizeof(double),
-                                    "a replicate", &memory, err);
+    es_status status = ES_MEM_NEW(budget, memory, count_parts(spec, count), "a replicate", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, r->sets, 1, sizeof(es_moments), "a replicate", &moments, err);
+        status = ES_MEM_NEW(budget, moments, r->sets, "a replicate", err);
     r->memory = memory;
     r->moments = moments;
     double *next = memory,
@@ -352,15 +352,13 @@ enum { REPLICATE_BITS = 18 };
 static es_status measure_apart(const es_converge_spec *spec, const es_converge_limit *limit,
                                int64_t number, es_converge_cell *out, es_error *err)
 {
-    void *memory;
     if (number >> REPLICATE_BITS || largest_size(spec) >> (48 - REPLICATE_BITS))
         return es_fail(err, ES_E_RANGE, "converge.independent",
                        "replicates below 2^18 and n below 2^30",
                        "replicate %lld of %lld tokens has no address for independent sizes",
                        (long long)number, (long long)largest_size(spec));
-    ES_TRY(
-        es_mem_array(budget_of(spec), spec->n_scales, 1, sizeof *out, "a replicate", &memory, err));
-    es_converge_cell *cells = memory;
+    es_converge_cell *cells;
+    ES_TRY(ES_MEM_NEW(budget_of(spec), cells, spec->n_scales, "a replicate", err));
     es_status status = ES_OK;
     for (int64_t i = 0; i < spec->n_sizes && status == ES_OK; i++) {
         const es_converge_spec one = alone(spec, i);
@@ -369,7 +367,7 @@ static es_status measure_apart(const es_converge_spec *spec, const es_converge_l
         for (int64_t s = 0; s < spec->n_scales && status == ES_OK; s++)
             out[s * spec->n_sizes + i] = cells[s];
     }
-    es_mem_free(budget_of(spec), memory);
+    es_mem_free(budget_of(spec), cells);
     return status;
 }
 

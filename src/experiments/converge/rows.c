@@ -37,7 +37,7 @@ es_status converge_theory_new(es_job *job, converge_theory *out, es_error *err)
     const converge_state *s = job->state;
     const int64_t d = s->law.law.dim;
     *out = (converge_theory){.rotation = rotation_of(job->params, s)};
-    ES_TRY(es_job_array(job, d, d, sizeof(double), &out->cov, err));
+    ES_TRY(ES_JOB_NEW_2D(job, out->cov, d, d, err));
     out->cov_view = es_view_f64(out->cov, d, d);
     return es_limit_token_moments(&s->law.law, job->exec.budget, NULL, out->cov, err);
 }
@@ -338,7 +338,7 @@ static es_status put_trusting(const summary_ctx *m, es_series *s, int64_t row, i
 static es_status sum_up(summary_ctx *m, int64_t scale, int which, es_error *err)
 {
     es_series *s = &m->of[which];
-    converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
+    converge_gather(&m->s->spec, es_job_numbers(m->job, 0, 0), scale, which, s);
     for (int64_t i = 0; i < s->points; i++)
         s->flags[i] = 0;
     if (m->references)
@@ -405,7 +405,7 @@ static es_status predict_scale(const summary_ctx *m, const converge_theory *theo
 {
     const int64_t sizes = m->s->spec.n_sizes;
     double *errors;
-    ES_TRY(es_job_array(m->job, 3, sizes, sizeof *errors, &errors, err));
+    ES_TRY(ES_JOB_NEW_2D(m->job, errors, 3, sizes, err));
     for (int64_t i = 0; i < sizes; i++) {
         es_predicted p;
         double sampling;
@@ -457,7 +457,7 @@ static es_status tell_agreement(es_job *job, es_answer *a, const es_table *t, es
                                            {"map_error_rms", "predicted_map_error"}};
     double *off;
     size_t count = 0;
-    ES_TRY(es_job_array(job, 3, es_table_rows(t), sizeof *off, &off, err));
+    ES_TRY(ES_JOB_NEW_2D(job, off, 3, es_table_rows(t), err));
     for (int64_t i = 0; i < es_table_rows(t); i++)
         for (int k = 0; k < 3; k++) {
             const double measured = es_table_get(t, i, pairs[k][0]);

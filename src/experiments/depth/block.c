@@ -53,31 +53,24 @@ typedef struct work {
     es_arena arena;
 } work;
 
-/* ---- memory ---- */
-
-static es_status take(es_arena *arena, int64_t count, size_t element, void *out, es_error *err)
-{
-    return es_arena_array(arena, count, 1, element, "hidden states", (void **)out, err);
-}
-
 static es_status work_new(work *w, es_error *err)
 {
     const int64_t rows = w->n * w->c->hidden, states = w->c->layers + 1;
     const int64_t heads = w->c->layers * w->c->heads;
     es_arena *a = &w->arena;
-    ES_TRY(take(a, states, w->state, &w->full, err));
-    ES_TRY(take(a, states, w->state, &w->sparse, err));
-    ES_TRY(take(a, 1, w->state, &w->input, err));
-    ES_TRY(take(a, 2, w->state, &w->pair, err));
-    ES_TRY(take(a, rows, sizeof(double), &w->x, err));
-    ES_TRY(take(a, rows, sizeof(double), &w->y, err));
-    ES_TRY(take(a, rows, sizeof(double), &w->error, err));
-    ES_TRY(take(a, rows, sizeof(double), &w->turned, err));
-    ES_TRY(take(a, rows, sizeof(double), &w->noise, err));
-    ES_TRY(take(a, CHUNK * w->n, sizeof(double), &w->normals, err));
-    ES_TRY(take(a, heads, sizeof *w->heads, &w->heads, err));
-    ES_TRY(take(a, heads, sizeof *w->kept, &w->kept, err));
-    return take(a, heads, sizeof *w->empty, &w->empty, err);
+    ES_TRY(ES_ARENA_NEW_2D(a, w->full, states, (int64_t)w->state, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW_2D(a, w->sparse, states, (int64_t)w->state, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW_2D(a, w->input, 1, (int64_t)w->state, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW_2D(a, w->pair, 2, (int64_t)w->state, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW(a, w->x, rows, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW(a, w->y, rows, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW(a, w->error, rows, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW(a, w->turned, rows, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW(a, w->noise, rows, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW(a, w->normals, CHUNK * w->n, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW(a, w->heads, heads, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW(a, w->kept, heads, "hidden states", err));
+    return ES_ARENA_NEW(a, w->empty, heads, "hidden states", err);
 }
 
 double es_depth_bytes(const es_model *model, int64_t n, int64_t span)

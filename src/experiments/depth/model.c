@@ -41,9 +41,10 @@ enum {
 
 /* ---- cells ---- */
 
-static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const int64_t number = cell / s->policies.count, block = s->chosen[number];
@@ -63,7 +64,7 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
     const depth_params *p = job->params;
     depth_state *s = job->state;
     int64_t *whole, count = 0;
-    ES_TRY(es_job_array(job, s->text.count, 1, sizeof *whole, &whole, err));
+    ES_TRY(ES_JOB_NEW(job, whole, s->text.count, err));
     for (int64_t b = 0; b < s->text.count; b++)
         if (s->text.start[b + 1] - s->text.start[b] == length)
             whole[count++] = b;
@@ -71,7 +72,7 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
         return es_refuse(err, "depth.text", "bring more text, or a smaller --length",
                          "the text has no piece of %lld tokens", (long long)length);
     s->blocks = count < p->blocks ? count : p->blocks;
-    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *s->chosen, &s->chosen, err));
+    ES_TRY(ES_JOB_NEW(job, s->chosen, s->blocks, err));
     for (int64_t b = 0; b < s->blocks; b++)
         s->chosen[b] = whole[es_even_block(b, s->blocks, count)];
     return ES_OK;
@@ -145,16 +146,14 @@ void depth_model_cost(const es_job *job, es_cost *out)
     const depth_state *s = job->state;
     const double rows = (double)(job->stages[0].rows * s->policies.count);
     const double cells = (double)job->stages[0].cells, blocks = (double)s->blocks;
-    const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
     const double block = es_depth_bytes(s->model, p->length, p->policy.span);
     double drawn = 0.0;
     for (int64_t i = 0; i < s->policies.count; i++)
         drawn = fmax(drawn, es_policy_draw_bytes(&s->policies.specs[i]));
     *out = (es_cost){.flops = cells * job->stages[0].flops,
                      .output_bytes = 1024.0 * rows,
-                     .work_bytes = used + (double)job->exec.threads * (block + drawn) +
-                                   8.0 * rows * blocks * (CELL_NUMBERS + NUMBERS) +
-                                   8.0 * blocks * 4.0 + 65536.0};
+                     .work_bytes = 8.0 * rows * blocks * NUMBERS + 8.0 * blocks * 4.0 + 65536.0,
+                     .thread_bytes = block + drawn};
 }
 
 /* ---- averages over blocks ---- */
@@ -167,7 +166,7 @@ static const es_depth_state *state_of(const es_job *job, int64_t block, int64_t 
                                       int64_t layer)
 {
     const depth_state *s = job->state;
-    const double *cell = es_job_cell(job, 0, block * s->policies.count + policy);
+    const double *cell = es_job_numbers(job, 0, block * s->policies.count + policy);
     return (const es_depth_state *)(const void *)cell + layer;
 }
 
@@ -241,8 +240,8 @@ static es_status average_policy(es_job *job, int64_t policy, double *room, layer
     const depth_state *s = job->state;
     const int64_t layers = job->stages[0].rows - 1, B = s->blocks;
     double(*all)[NUMBERS], (*without)[NUMBERS];
-    ES_TRY(es_job_array(job, layers, 1, sizeof *all, &all, err));
-    ES_TRY(es_job_array(job, B * layers, 1, sizeof *without, &without, err));
+    ES_TRY(ES_JOB_NEW(job, all, layers, err));
+    ES_TRY(ES_JOB_NEW(job, without, B * layers, err));
     average(job, policy, -1, layers, all);
     for (int64_t b = 0; b < B && B > 1; b++)
         average(job, policy, b, layers, without + b * layers);
@@ -423,8 +422,8 @@ es_status depth_model_answer(es_job *job, es_answer *answer, es_error *err)
     es_table *t = es_answer_table(answer, &rows_table);
     layer_row *rows;
     double *room;
-    ES_TRY(es_job_array(job, policies, layers, sizeof *rows, &rows, err));
-    ES_TRY(es_job_array(job, s->blocks, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW_2D(job, rows, policies, layers, err));
+    ES_TRY(ES_JOB_NEW(job, room, s->blocks, err));
     for (int64_t i = 0; i < policies; i++) {
         const es_policy_spec *spec = &s->policies.specs[i];
         layer_row *own = rows + i * layers;

@@ -40,8 +40,7 @@ struct es_stack_limit {
 
 static es_status take(es_arena *arena, int64_t rows, int64_t cols, double **out, es_error *err)
 {
-    return es_arena_array(arena, rows, cols, sizeof(double), "tokens of a stack", (void **)out,
-                          err);
+    return ES_ARENA_NEW_2D(arena, *out, rows, cols, "tokens of a stack", err);
 }
 
 /* ---- a layer ---- */
@@ -202,7 +201,6 @@ es_status es_stack_limit_new(const es_stack *stack, int64_t samples, int64_t tok
 {
     es_mem_limit *budget = exec ? exec->budget : NULL;
     const bool closed = samples == 0;
-    void *memory;
     *out = NULL;
     if (closed ? stack->norm != ES_STACK_NONE : samples < 2 || tokens < 2)
         return es_fail(err, ES_E_ARGUMENT, "stack.limit",
@@ -214,8 +212,8 @@ es_status es_stack_limit_new(const es_stack *stack, int64_t samples, int64_t tok
                        "%lld dimensions, %lld layers", (long long)stack->dim,
                        (long long)stack->depth);
     ES_TRY(es_blas_room(err));
-    ES_TRY(es_mem_new(budget, sizeof(es_stack_limit), "a limit", &memory, err));
-    es_stack_limit *l = memory;
+    es_stack_limit *l;
+    ES_TRY(ES_MEM_NEW(budget, l, 1, "a limit", err));
     *l = (es_stack_limit){.stack = *stack,
                           .samples = samples,
                           .tokens = tokens,

@@ -70,10 +70,10 @@ static es_status make_stack(es_job *job, es_stack_norm norm, double asked, depth
     const depth_params *p = job->params;
     const int64_t d = p->dim, size = d * d;
     double *S;
-    ES_TRY(es_job_array(job, size, 1, sizeof *S, &S, err));
-    ES_TRY(es_job_array(job, p->depth, size, sizeof *out->A, &out->A, err));
-    ES_TRY(es_job_array(job, p->depth, size, sizeof *out->V, &out->V, err));
-    ES_TRY(es_job_array(job, p->depth + 1, 1, sizeof *out->horizon, &out->horizon, err));
+    ES_TRY(ES_JOB_NEW(job, S, size, err));
+    ES_TRY(ES_JOB_NEW_2D(job, out->A, p->depth, size, err));
+    ES_TRY(ES_JOB_NEW_2D(job, out->V, p->depth, size, err));
+    ES_TRY(ES_JOB_NEW(job, out->horizon, p->depth + 1, err));
     first_covariance(norm, d, S);
     for (int64_t layer = 0; layer < p->depth; layer++) {
         ES_TRY(draw_layer(job, p->fresh ? layer : 0, S, asked, out->A + layer * size,
@@ -92,9 +92,10 @@ static es_status make_stack(es_job *job, es_stack_norm norm, double asked, depth
 
 /* ---- cells ---- */
 
-static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const int64_t stack = cell / (p->n.count * p->replicates),
@@ -122,7 +123,7 @@ es_status depth_stack_open(es_job *job, es_error *err)
     double flops = 0.0;
     if (!job->precision_given)
         job->precision = ES_F64;
-    ES_TRY(es_job_array(job, kinds, H, sizeof *s->stacks, &s->stacks, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->stacks, kinds, H, err));
     for (int64_t i = 0; i < kinds * H; i++) {
         const es_stack_norm norm = (es_stack_norm)(p->norm == BOTH ? i / H : p->norm);
         ES_TRY(make_stack(job, norm, p->horizon.reals[i % H], &s->stacks[i], err));
@@ -169,14 +170,12 @@ void depth_stack_cost(const es_job *job, es_cost *out)
     const double rows = (double)(s->n_stacks * (p->depth + 1));
     const double cells = (double)job->stages[0].cells;
     const double tokens = fmax(most, (double)p->reference);
-    const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
     *out =
         (es_cost){.flops = cells * job->stages[0].flops + begin,
                   .begin_flops = begin,
                   .output_bytes = 512.0 * rows * (double)(p->n.count + 1),
-                  .work_bytes = used + held + 8.0 * cells * (double)(p->depth + 1) * CELL_NUMBERS +
-                                (double)job->exec.threads * (64.0 * tokens * d + 8e6) +
-                                8.0 * (double)p->depth * d * d * 4.0 * (double)s->n_stacks +
+                  .thread_bytes = 64.0 * tokens * d + 8e6,
+                  .work_bytes = held + 8.0 * (double)p->depth * d * d * 4.0 * (double)s->n_stacks +
                                 8.0 * (double)p->n.count * (double)(p->replicates + 16) + 65536.0};
 }
 
@@ -225,7 +224,7 @@ static const es_stack_state *state_of(const es_job *job, int64_t stack, int64_t 
 {
     const depth_params *p = job->params;
     const double *cell =
-        es_job_cell(job, 0, (stack * p->n.count + size) * p->replicates + replicate);
+        es_job_numbers(job, 0, (stack * p->n.count + size) * p->replicates + replicate);
     return (const es_stack_state *)(const void *)cell + layer;
 }
 
@@ -243,10 +242,10 @@ static es_status fit_new(es_job *job, layer_fit *f, es_error *err)
 {
     const depth_params *p = job->params;
     const int64_t P = p->n.count;
-    ES_TRY(es_job_array(job, p->replicates, P, sizeof *f->errors, &f->errors, err));
-    ES_TRY(es_job_array(job, P, 1, sizeof *f->summary, &f->summary, err));
-    ES_TRY(es_job_array(job, P, 1, sizeof *f->open, &f->open, err));
-    return es_job_array(job, P, 1, sizeof *f->flags, &f->flags, err);
+    ES_TRY(ES_JOB_NEW_2D(job, f->errors, p->replicates, P, err));
+    ES_TRY(ES_JOB_NEW(job, f->summary, P, err));
+    ES_TRY(ES_JOB_NEW(job, f->open, P, err));
+    return ES_JOB_NEW(job, f->flags, P, err);
 }
 
 /* Products of the errors of two sets average out; were all tokens off in the same way, each of the
@@ -467,8 +466,8 @@ es_status depth_stack_answer(es_job *job, es_answer *answer, es_error *err)
     layer_fit fit;
     double *rates, *se;
     ES_TRY(fit_new(job, &fit, err));
-    ES_TRY(es_job_array(job, p->depth + 1, 1, sizeof *rates, &rates, err));
-    ES_TRY(es_job_array(job, p->depth + 1, 1, sizeof *se, &se, err));
+    ES_TRY(ES_JOB_NEW(job, rates, p->depth + 1, err));
+    ES_TRY(ES_JOB_NEW(job, se, p->depth + 1, err));
     tell_norm(job, answer);
     for (int64_t i = 0; i < s->n_stacks; i++) {
         for (int64_t l = 0; l <= p->depth; l++) {

@@ -52,20 +52,14 @@ static es_status slice_new(slice *s, es_error *err)
 {
     const es_model_config *c = es_model_config_of(s->d->model);
     const int64_t *start = s->d->texts->start, n = start[s->first + s->count] - start[s->first];
-    const size_t item = es_dtype_size(es_model_precision(s->d->model));
-    void *m;
-#define ROOM(member, a, b, size)                                                                   \
-    do {                                                                                           \
-        ES_TRY(es_arena_array(&s->arena, a, b, size, "a slice of the texts", &m, err));            \
-        s->member = m;                                                                             \
-    } while (0)
-    ROOM(blocks, s->count, 1, sizeof *s->blocks);
-    ROOM(sparse, s->count, 1, sizeof *s->sparse);
-    ROOM(specs, s->thinning ? s->count : 0, s->heads, sizeof *s->specs);
-    ROOM(kept, s->thinning ? s->count : 0, s->heads, sizeof *s->kept);
-    ROOM(logits, s->count, c->labels, sizeof *s->logits);
-    ROOM(last, s->d->embed ? n : 0, c->hidden, item);
-#undef ROOM
+    const int64_t item = (int64_t)es_dtype_size(es_model_precision(s->d->model));
+    const char *what = "a slice of the texts";
+    ES_TRY(ES_ARENA_NEW(&s->arena, s->blocks, s->count, what, err));
+    ES_TRY(ES_ARENA_NEW(&s->arena, s->sparse, s->count, what, err));
+    ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->specs, s->thinning ? s->count : 0, s->heads, what, err));
+    ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->kept, s->thinning ? s->count : 0, s->heads, what, err));
+    ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->logits, s->count, c->labels, what, err));
+    ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->last, s->d->embed ? n : 0, c->hidden * item, what, err));
     return ES_OK;
 }
 
@@ -140,9 +134,9 @@ static double keys_of(const slice *s, int64_t i)
 static es_status run_slice(slice *s, const es_exec *exec, double *out, es_error *err)
 {
     const int64_t outputs = es_downstream_outputs(s->d);
-    void *row;
+    double *row;
     ES_TRY(slice_new(s, err));
-    ES_TRY(es_arena_array(&s->arena, outputs, 1, sizeof(double), "an answer", &row, err));
+    ES_TRY(ES_ARENA_NEW(&s->arena, row, outputs, "an answer", err));
     lay_out(s);
     ES_TRY(es_model_forward(s->d->model, s->blocks, s->count, exec, err));
     for (int64_t i = 0; i < s->count; i++) {
@@ -193,16 +187,12 @@ static es_status walk_new(walk *w, es_error *err)
     const es_blocks *t = w->d->texts;
     const size_t item = es_dtype_size(es_model_precision(w->d->model));
     int64_t longest = 0;
-    void *m;
     for (int64_t i = 0; i < t->count; i++)
         longest = t->start[i + 1] - t->start[i] > longest ? t->start[i + 1] - t->start[i] : longest;
-    ES_TRY(es_arena_array(&w->arena, c->layers, 1, sizeof *w->layers, "layers", &m, err));
-    w->layers = m;
-    ES_TRY(es_arena_array(&w->arena, c->layers, c->hidden, sizeof *w->rows, "tokens", &m, err));
-    w->rows = m;
-    ES_TRY(es_arena_array(&w->arena, TOGETHER * longest, c->layers * c->hidden, item,
-                          "hidden states", &m, err));
-    w->hidden = m;
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->layers, c->layers, "layers", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->rows, c->layers, c->hidden, "tokens", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->hidden, TOGETHER * longest,
+                           c->layers * c->hidden * (int64_t)item, "hidden states", err));
     for (int64_t l = 0; l < c->layers; l++)
         ES_TRY(es_moments_new(c->hidden, w->arena.budget, &w->layers[l], err));
     for (int64_t i = 0; i < TOGETHER; i++)
@@ -254,10 +244,9 @@ static es_status layer_horizons(void *user, int64_t layer, int thread, es_error 
 {
     const walk *w = user;
     const es_model_config *c = es_model_config_of(w->d->model);
-    void *cov;
+    double *cov;
     (void)thread;
-    ES_TRY(es_mem_array(w->arena.budget, c->hidden, c->hidden, sizeof(double), "a covariance", &cov,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(w->arena.budget, cov, c->hidden, c->hidden, "a covariance", err));
     const es_view S = es_view_f64(cov, c->hidden, c->hidden);
     es_moments_covariance(&w->layers[layer], 0, cov);
     es_status status = ES_OK;
@@ -376,7 +365,7 @@ es_status es_nearest_rows(const double *const *rows, const double *const *among,
 {
     es_mem_limit *budget = exec ? exec->budget : NULL;
     search s = {.rows = rows, .among = among, .count = count, .width = width, .nearest = nearest};
-    ES_TRY(es_mem_array(budget, 2, count, sizeof *s.squares, "lengths", (void **)&s.squares, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, s.squares, 2, count, "lengths", err));
     es_status status = es_parallel_run(exec, 2 * count, square_row, &s, err);
     if (status == ES_OK)
         status = es_parallel_run(exec, count, find_nearest, &s, err);

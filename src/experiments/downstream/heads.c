@@ -89,7 +89,7 @@ static es_status excess_of(es_job *job, const downstream_found *a, const downstr
 {
     const downstream_state *s = job->state;
     double *d;
-    ES_TRY(es_job_array(job, s->count, 1, sizeof *d, &d, err));
+    ES_TRY(ES_JOB_NEW(job, d, s->count, err));
     for (int64_t i = 0; i < s->count; i++)
         d[i] = a->texts[i] - b->texts[i];
     *out = es_measured_mean(d, s->count);
@@ -174,12 +174,12 @@ static es_status put_row_strata(es_job *job, int64_t r, const double *horizons, 
 es_status downstream_put_strata(es_job *job, es_answer *answer, es_error *err)
 {
     const downstream_state *s = job->state;
-    const double *horizons = es_job_cell(job, DOWNSTREAM_HORIZONS, 0);
+    const double *horizons = es_job_numbers(job, DOWNSTREAM_HORIZONS, 0);
     es_table *t = es_answer_table(answer, &strata_table);
     int *strata;
     downstream_found *f; /* (n_rows, DOWNSTREAM_STRATA) */
-    ES_TRY(es_job_array(job, s->heads, 1, sizeof *strata, &strata, err));
-    ES_TRY(es_job_array(job, s->n_rows, DOWNSTREAM_STRATA, sizeof *f, &f, err));
+    ES_TRY(ES_JOB_NEW(job, strata, s->heads, err));
+    ES_TRY(ES_JOB_NEW_2D(job, f, s->n_rows, DOWNSTREAM_STRATA, err));
     downstream_stratum(s, horizons, strata);
     for (int64_t r = 0; r < s->n_rows; r++)
         ES_TRY(put_row_strata(job, r, horizons, strata, f + r * DOWNSTREAM_STRATA, t, err));
@@ -257,14 +257,14 @@ static es_status put_row_heads(es_job *job, int64_t r, const double *horizons, c
 es_status downstream_put_heads(es_job *job, es_answer *answer, es_error *err)
 {
     const downstream_state *s = job->state;
-    const double *horizons = es_job_cell(job, DOWNSTREAM_HORIZONS, 0);
+    const double *horizons = es_job_numbers(job, DOWNSTREAM_HORIZONS, 0);
     es_table *ranks = es_answer_table(answer, &ranks_table); /* before the heads, for people */
     es_table *t = es_answer_table(answer, &heads_table);
     pairs x;
     (void)ranks;
-    ES_TRY(es_job_array(job, s->in_scope, 1, sizeof *x.horizon, &x.horizon, err));
-    ES_TRY(es_job_array(job, s->in_scope, 1, sizeof *x.cost, &x.cost, err));
-    ES_TRY(es_job_array(job, s->in_scope, 1, sizeof *x.layer, &x.layer, err));
+    ES_TRY(ES_JOB_NEW(job, x.horizon, s->in_scope, err));
+    ES_TRY(ES_JOB_NEW(job, x.cost, s->in_scope, err));
+    ES_TRY(ES_JOB_NEW(job, x.layer, s->in_scope, err));
     for (int64_t r = 0; r < s->n_rows; r++)
         ES_TRY(put_row_heads(job, r, horizons, &x, t, answer, err));
     return downstream_correct(job, t, 0, "lost_p", err);

@@ -148,7 +148,7 @@ static es_status plan_row(es_job *job, const char *path, downstream_state *s, es
 {
     ES_TRY(es_plan_open(job, path, s->config, &s->plan, err));
     s->plan_path = path;
-    ES_TRY(es_job_array(job, 1, 1, sizeof *s->rows, &s->rows, err));
+    ES_TRY(ES_JOB_NEW(job, s->rows, 1, err));
     s->rows[s->n_rows] = (es_thinning){.plan = s->plan};
     es_policy_spec_init(&s->rows[s->n_rows++].spec, NULL);
     return ES_OK;
@@ -166,7 +166,7 @@ static es_status make_rows(es_job *job, downstream_params *p, downstream_state *
         ES_TRY(es_params_set(job->given, "keep", "0.5,0.25,0.125,0.0625,0.03125", err));
     ES_TRY(es_policies_make(job, &asked, false, 8, &policies, err));
     const int64_t most = p->keep.count + p->policy.keys.count;
-    ES_TRY(es_job_array(job, policies.count, most, sizeof *s->rows, &s->rows, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->rows, policies.count, most, err));
     for (int64_t i = 0; i < policies.count; i++) {
         const es_policy_spec *spec = &policies.specs[i];
         if (spec->policy == es_policy_find("full"))
@@ -191,7 +191,7 @@ static es_status make_settings(es_job *job, const downstream_params *p, downstre
     if (p->strata && s->in_scope < DOWNSTREAM_STRATA)
         return es_refuse(err, "downstream.strata", "leave it out", "%lld heads make no thirds",
                          (long long)s->in_scope);
-    ES_TRY(es_job_array(job, 1 + s->n_rows * per, 1, sizeof *s->settings, &s->settings, err));
+    ES_TRY(ES_JOB_NEW(job, s->settings, 1 + s->n_rows * per, err));
     s->settings[s->n_settings++] = (downstream_setting){-1, -1, -1};
     for (int64_t r = 0; r < s->n_rows; r++)
         s->settings[s->n_settings++] = (downstream_setting){r, -1, -1};
@@ -239,20 +239,22 @@ static es_status choose_heads(es_job *job, const downstream_setting *setting, co
     return ES_OK;
 }
 
-static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const downstream_state *s = job->state;
     const downstream_setting *setting = &s->settings[cell / s->slices];
     const int64_t first = cell % s->slices * s->slice;
     const int64_t count = s->count - first < s->slice ? s->count - first : s->slice;
     es_arena arena = {.budget = exec->budget};
-    void *heads, *strata;
+    unsigned char *heads;
+    int *strata;
     if (setting->row < 0)
         return es_downstream_run(&s->lab, NULL, first, count, exec, out, err);
-    es_status status = es_arena_array(&arena, s->heads, 1, 1, "heads", &heads, err);
+    es_status status = ES_ARENA_NEW(&arena, heads, s->heads, "heads", err);
     if (status == ES_OK)
-        status = es_arena_array(&arena, s->heads, 1, sizeof(int), "heads", &strata, err);
+        status = ES_ARENA_NEW(&arena, strata, s->heads, "heads", err);
     if (status == ES_OK)
         status = choose_heads(job, setting, exec, heads, strata, err);
     if (status == ES_OK) {
@@ -264,9 +266,10 @@ static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, doubl
     return status;
 }
 
-static es_status run_horizons(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_horizons(es_job *job, int64_t cell, const es_exec *exec, void *record,
                               es_error *err)
 {
+    double *out = record;
     const downstream_state *s = job->state;
     (void)cell;
     return es_downstream_horizons(&s->lab, exec, out, err);
@@ -276,7 +279,7 @@ const double *downstream_answer(const es_job *job, int64_t setting, int64_t text
 {
     const downstream_state *s = job->state;
     const double *cell =
-        es_job_cell(job, DOWNSTREAM_ANSWERS, setting * s->slices + text / s->slice);
+        es_job_numbers(job, DOWNSTREAM_ANSWERS, setting * s->slices + text / s->slice);
     return cell + text % s->slice * (s->outputs + 1);
 }
 
@@ -369,9 +372,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
-    const es_mem_limit *budget = job->exec.budget;
     const bool horizons = p->strata || p->ablate;
-    const double cells = 8.0 * (double)(s->n_settings * s->slices * s->slice * (s->outputs + 1));
     /* of the answer: what a setting costs each text, and how much more than another */
     const double costs = 16.0 * (double)(s->n_settings * s->count);
     const double H = (double)s->config->hidden, L = (double)s->config->layers;
@@ -379,10 +380,8 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     *out = (es_cost){
         .flops = settings_flops(s) + neighbour_flops(s) +
                  (horizons ? s->work.forward + 2.0 * L * H * H * (double)s->texts.ids : 0.0),
-        .input_bytes = budget ? (double)budget->used : 0.0,
         .output_bytes = 4096.0 * (double)s->n_settings,
-        .work_bytes =
-            1.1 * cells + costs + slice_bytes(job, horizons) + 128.0 * (double)s->count + 1e6};
+        .work_bytes = costs + slice_bytes(job, horizons) + 128.0 * (double)s->count + 1e6};
     return ES_OK;
 }
 
@@ -394,7 +393,7 @@ static es_status add_stages(es_job *job, es_error *err)
     const downstream_state *s = job->state;
     const char **columns;
     const int64_t cols = s->heads > s->outputs + 1 ? s->heads : s->outputs + 1;
-    ES_TRY(es_job_array(job, cols, 1, sizeof *columns, &columns, err));
+    ES_TRY(ES_JOB_NEW(job, columns, cols, err));
     for (int64_t i = 0; i < cols; i++)
         columns[i] = "number";
     ES_TRY(es_job_stage(job,

@@ -43,9 +43,8 @@ static es_status answers_of(const es_job *job, int64_t setting, es_arena *arena,
                             const double *const **out, es_error *err)
 {
     const downstream_state *s = job->state;
-    void *memory;
-    ES_TRY(es_arena_array(arena, s->count, 1, sizeof(double *), "answers", &memory, err));
-    const double **rows = memory;
+    const double **rows;
+    ES_TRY(ES_ARENA_NEW(arena, rows, s->count, "answers", err));
     for (int64_t i = 0; i < s->count; i++)
         rows[i] = downstream_answer(job, setting, i);
     *out = rows;
@@ -76,8 +75,7 @@ static es_status count_kept(const es_job *job, int64_t setting, int64_t among, e
 {
     const downstream_state *s = job->state;
     int64_t *nearest, kept = 0;
-    ES_TRY(es_mem_array(job->exec.budget, s->count, 1, sizeof *nearest, "neighbours",
-                        (void **)&nearest, err));
+    ES_TRY(ES_MEM_NEW(job->exec.budget, nearest, s->count, "neighbours", err));
     const es_status status = find_nearest(job, setting, among, nearest, err);
     for (int64_t i = 0; i < s->count && status == ES_OK; i++)
         kept += nearest[i] == s->neighbours[i];
@@ -122,7 +120,7 @@ es_status downstream_measure(es_job *job, int64_t setting, downstream_found *out
     const downstream_state *s = job->state;
     double *costs, keys = 0.0;
     *out = (downstream_found){0};
-    ES_TRY(es_job_array(job, s->count, 1, sizeof *costs, &costs, err));
+    ES_TRY(ES_JOB_NEW(job, costs, s->count, err));
     if (s->lab.embed)
         ES_TRY(compare_embeddings(job, setting, out, costs, err));
     else
@@ -184,7 +182,7 @@ es_status downstream_correct(es_job *job, es_table *table, int64_t from, const c
 {
     const int64_t count = es_table_rows(table) - from;
     double *p;
-    ES_TRY(es_job_array(job, count, 1, sizeof *p, &p, err));
+    ES_TRY(ES_JOB_NEW(job, p, count, err));
     for (int64_t i = 0; i < count; i++)
         p[i] = es_table_get(table, from + i, column);
     ES_TRY(es_holm(p, count, p, err));
@@ -374,9 +372,9 @@ es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
     downstream_state *s = job->state;
     es_table *t = es_answer_table(answer, &rows_table);
     downstream_found *found;
-    ES_TRY(es_job_array(job, 1 + s->n_rows, 1, sizeof *found, &found, err));
+    ES_TRY(ES_JOB_NEW(job, found, 1 + s->n_rows, err));
     if (s->lab.embed) {
-        ES_TRY(es_job_array(job, s->count, 1, sizeof *s->neighbours, &s->neighbours, err));
+        ES_TRY(ES_JOB_NEW(job, s->neighbours, s->count, err));
         ES_TRY(find_nearest(job, 0, 0, s->neighbours, err));
     }
     for (int64_t i = 0; i < 1 + s->n_rows; i++) {

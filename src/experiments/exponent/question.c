@@ -154,7 +154,7 @@ static es_status estimate(es_job *job, int64_t k, es_exponent_pool *pool, es_exp
     const exponent_state *s = job->state;
     const es_exponent_opts opts = {.k = k, .self = s->self, .count = s->count, .exec = &job->exec};
     es_exponent *each;
-    ES_TRY(es_job_array(job, s->count, 1, sizeof *each, &each, err));
+    ES_TRY(ES_JOB_NEW(job, each, s->count, err));
     ES_TRY(es_exponent_queries(&s->keys.view, s->self ? NULL : &s->queries.view, &opts, each, pool,
                                err));
     int64_t first = 0; /* there is one: a pool without any is refused */
@@ -510,8 +510,8 @@ static es_status sum_up_head(es_job *job, const es_exponent *e, es_answer *a, es
     es_table *t = es_answer_table(a, &freezing_table);
     shown found = {0};
     char from[80], statement[400], runs[ES_SAY_ROOM], keys[ES_SAY_ROOM];
-    ES_TRY(es_job_array(job, s->count, 1, sizeof *h.top, &h.top, err));
-    ES_TRY(es_job_array(job, s->count, 1, sizeof *h.squares, &h.squares, err));
+    ES_TRY(ES_JOB_NEW(job, h.top, s->count, err));
+    ES_TRY(ES_JOB_NEW(job, h.squares, s->count, err));
     ES_TRY(put_freezing(&h, e, beta, t, &found));
     say_frozen(&found.frozen, from, sizeof from);
     if (isnan(beta)) {

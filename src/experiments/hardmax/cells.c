@@ -331,8 +331,6 @@ static es_status draw_hull(void *user, int64_t unit, int thread, es_error *err)
 es_status es_hardmax_sample(const es_hardmax_opts *opts, const int64_t *n, int64_t count,
                             es_hardmax_draw *draws, es_error *err)
 {
-    if (!opts || !n || !draws)
-        return es_fail(err, ES_E_ARGUMENT, "hardmax.null", "", "opts, n or draws is NULL");
     job j = {.o = complete(opts), .n = n, .count = count, .draws = draws};
     ES_TRY(check_job(&j, err));
     const es_exec *exec = opts->exec;
@@ -341,8 +339,8 @@ es_status es_hardmax_sample(const es_hardmax_opts *opts, const int64_t *n, int64
         return es_parallel_run(exec, j.chunks * count, draw_extremes, &j, err);
     es_mem_limit *budget = exec ? exec->budget : NULL;
     j.each = hull_scratch(j.o.dim, j.o.directions);
-    ES_TRY(es_mem_array(budget, es_parallel_threads(exec, j.o.replicates), j.each,
-                        sizeof *j.scratch, "directions", (void **)&j.scratch, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, j.scratch, es_parallel_threads(exec, j.o.replicates), j.each,
+                         "directions", err));
     const es_status status = es_parallel_run(exec, j.o.replicates, draw_hull, &j, err);
     es_mem_free(budget, j.scratch);
     return status;
@@ -359,23 +357,19 @@ void es_hardmax_average(const es_hardmax_draw *draws, int64_t replicates, const 
         const es_measured square = es_average_column(&draws[p].square, replicates, width);
         const double rms = square.value > 0.0 ? sqrt(square.value) : (double)NAN;
         rows[p] = (es_hardmax_row){.n = n[p],
-                                   .mean_abs = size.value,
-                                   .mean_abs_se = size.se,
-                                   .rms = rms,
-                                   .rms_se = 0.5 * square.se / rms}; /* d sqrt(x) = dx/(2 sqrt x) */
+                                   .mean_abs = size,
+                                   /* d sqrt(x) = dx/(2 sqrt x) */
+                                   .rms = {rms, 0.5 * square.se / rms}};
     }
 }
 
 es_status es_hardmax_run(const es_hardmax_opts *opts, const int64_t *n, int64_t count,
                          es_hardmax_row *rows, es_error *err)
 {
-    if (!opts || !n || !rows)
-        return es_fail(err, ES_E_ARGUMENT, "hardmax.null", "", "opts, n or rows is NULL");
     job j = {.o = complete(opts), .n = n, .count = count};
     ES_TRY(check_job(&j, err));
     es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
-    ES_TRY(es_mem_array(budget, j.o.replicates, count, sizeof *j.draws, "replicates",
-                        (void **)&j.draws, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, j.draws, j.o.replicates, count, "replicates", err));
     const es_status status = es_hardmax_sample(opts, n, count, j.draws, err);
     for (int64_t i = 0; i < j.o.replicates * count && status == ES_OK; i++)
         j.draws[i].value = fabs(j.draws[i].value);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <esscher/exec.h>
+#include <esscher/format.h>
 
 #include "theory/hardmax_exact.h"
 
@@ -31,11 +32,11 @@ typedef struct es_hardmax_draw {
     double square; /* dim 1: Gbar^2; else an estimate of |Gbar|^2 without that bias */
 } es_hardmax_draw;
 
-/* Over the replicates at one n. Standard errors are NaN of a single replicate. */
+/* Averages over the replicates at one n. Standard errors of a single replicate are NaN. */
 typedef struct es_hardmax_row {
     int64_t n;
-    double mean_abs, mean_abs_se;
-    double rms, rms_se; /* root of the mean square; NaN if noise made the mean negative */
+    es_measured mean_abs;
+    es_measured rms; /* root of the mean square; NaN if noise made the mean negative */
 } es_hardmax_row;
 
 /*! es_hardmax_sample() : draws (replicates, count) at n[0] < n[1] < ... Numbers stand at (seed,
@@ -43,7 +44,7 @@ typedef struct es_hardmax_row {
  * same draws and different n are independent; in more dimensions a replicate has a cell and the n
  * are prefixes of its tokens. Same bits for any number of threads.
  * O(replicates count), and O(replicates n directions dim) where tokens are drawn.
- *  @return : ES_OK; ES_E_ARGUMENT if a pointer is NULL, the n do not increase or queries are
+ *  @return : ES_OK; ES_E_ARGUMENT if the n do not increase or queries are
  * unknown; ES_E_EMPTY if count < 1; ES_E_RANGE for n outside [1, 10^18] ([1, 10^7] if dim > 1),
  * dim outside [1, 64], replicates outside [1, 10^8], directions outside [2, 65536] or a sigma that
  * is not positive and finite; ES_E_UNSUPPORTED for queries = tokens and dim > 1; ES_E_LIMIT,

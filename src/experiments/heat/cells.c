@@ -107,16 +107,14 @@ static es_status run_job(job *j, int64_t count, es_error *err)
     es_status status = es_sampler_new(j->o.law, budget, &j->sampler, err);
     j->each = j->o.n * d + j->betas * j->m * (d + 1);
     if (status == ES_OK)
-        status =
-            es_mem_array(budget, j->m, d, sizeof(double), "gradients", (void **)&j->gradient, err);
+        status = ES_MEM_NEW_2D(budget, j->gradient, j->m, d, "gradients", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, j->betas * j->m, d, sizeof(double), "drifts",
-                              (void **)&j->drift, err);
+        status = ES_MEM_NEW_2D(budget, j->drift, j->betas * j->m, d, "drifts", err);
     if (status == ES_OK)
         status = prepare(j, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, es_parallel_threads(exec, count), j->each, sizeof(double),
-                              "keys", (void **)&j->scratch, err);
+        status = ES_MEM_NEW_2D(budget, j->scratch, es_parallel_threads(exec, count), j->each,
+                               "keys", err);
     if (status == ES_OK)
         status = es_parallel_run(exec, count, draw_replicate, j, err);
     es_mem_free(budget, j->scratch);
@@ -130,8 +128,6 @@ es_status es_heat_sample(const es_heat_opts *opts, const double *queries, int64_
                          const double *beta, int64_t betas, int64_t first, int64_t count,
                          es_heat_draw *draws, es_error *err)
 {
-    if (!opts || !opts->law || !queries || !beta || !draws)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "an argument is NULL");
     job j = {.o = *opts,
              .queries = queries,
              .beta = beta,
@@ -178,14 +174,12 @@ static void move(double *x, const double *y, int64_t d)
 es_status es_heat_step(double *x, int64_t n, int64_t dim, double beta, const es_exec *exec,
                        es_error *err)
 {
-    if (!x)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "x is NULL");
     ES_TRY(check_dim(n, dim, err));
     if (!(beta > 0.0 && isfinite(beta)))
         return es_fail(err, ES_E_RANGE, "heat.beta", "a positive number", "beta is %g", beta);
     es_mem_limit *budget = exec ? exec->budget : NULL;
     double *out;
-    ES_TRY(es_mem_array(budget, n, dim, sizeof *out, "particles", (void **)&out, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, out, n, dim, "particles", err));
     const es_view tokens = es_view_f64(x, n, dim);
     const es_attend_opts opts = {.precision = ES_F64, .scales = &beta, .n_scales = 1, .exec = exec};
     const es_attend_out results = {.output = out};
@@ -225,8 +219,6 @@ static int64_t nearest_of(const double *x, const double *p, int64_t d, const int
 es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double angle,
                               es_mem_limit *budget, es_heat_clusters *out, es_error *err)
 {
-    if (!x || !out)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "x or out is NULL");
     ES_TRY(check_dim(n, dim, err));
     if (!(angle > 0.0 && angle <= 3.141592653589793))
         return es_fail(err, ES_E_RANGE, "heat.angle", "above 0, at most pi", "the angle is %g",
@@ -234,7 +226,7 @@ es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double an
     const double far = 4.0 * sin(0.5 * angle) * sin(0.5 * angle); /* as a squared chord */
     int64_t *leaders, *members;
     double near;
-    ES_TRY(es_mem_array(budget, 2, n, sizeof *leaders, "clusters", (void **)&leaders, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, leaders, 2, n, "clusters", err));
     members = leaders + n;
     *out = (es_heat_clusters){0};
     for (int64_t i = 0; i < n; i++) {
@@ -268,8 +260,6 @@ static double below(double u, int64_t dim)
 es_status es_heat_histogram(const double *x, int64_t n, int64_t dim, int64_t bins, double *density,
                             es_error *err)
 {
-    if (!x || !density)
-        return es_fail(err, ES_E_ARGUMENT, "heat.null", "", "x or density is NULL");
     ES_TRY(check_dim(n, dim, err));
     if (bins < 1 || bins > 10000)
         return es_fail(err, ES_E_RANGE, "heat.bins", "from 1 to 10000", "bins is %lld",

@@ -80,16 +80,16 @@ static es_status walk_all(const heat_params *p, const es_exec *exec, double *x, 
     return ES_OK;
 }
 
-static es_status run_particles(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_particles(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const heat_params *p = job->params;
     const heat_state *s = job->state;
     const es_address at = {.seed = job->seed, .experiment = TOKENS, .cell = (uint64_t)cell};
     const int64_t numbers = p->particles * p->dim;
     double *x;
-    ES_TRY(
-        es_mem_array(exec->budget, numbers + p->bins, 1, sizeof *x, "particles", (void **)&x, err));
+    ES_TRY(ES_MEM_NEW(exec->budget, x, numbers + p->bins, "particles", err));
     es_status status = es_tokens_fill(&s->law, &at, p->particles, exec, x, err);
     if (status == ES_OK)
         status = walk_all(p, exec, x, x + numbers, out, err);
@@ -121,7 +121,7 @@ es_status heat_particle_cost(es_job *job, es_cost *out, es_error *err)
 {
     const heat_params *p = job->params;
     const es_attend_opts opts = {.precision = ES_F64, .exec = &job->exec}; /* as es_heat_step() */
-    const double N = (double)p->particles, d = (double)p->dim, sets = (double)p->sets;
+    const double N = (double)p->particles, d = (double)p->dim;
     const double bins = (double)((p->steps + 1) * p->bins);
     es_attend_plan plan;
     *out = (es_cost){0};
@@ -129,11 +129,10 @@ es_status heat_particle_cost(es_job *job, es_cost *out, es_error *err)
         return ES_OK;
     ES_TRY(
         es_attend_plan_for(p->particles, p->particles, p->dim, p->dim, &opts, false, &plan, err));
-    *out = (es_cost){.flops = sets * set_flops(p),
+    *out = (es_cost){.flops = (double)p->sets * set_flops(p),
                      .output_bytes = 512.0 * bins,
                      .work_bytes =
-                         8.0 * (2.0 * N * d + 2.0 * N + sets * NUMBERS * bins + (double)p->bins) +
-                         (double)plan.bytes};
+                         8.0 * (2.0 * N * d + 2.0 * N + (double)p->bins) + (double)plan.bytes};
     return ES_OK;
 }
 

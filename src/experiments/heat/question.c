@@ -75,7 +75,7 @@ static es_status read_modes(es_job *job, const heat_params *p, heat_state *s, es
     if (p->modes)
         return es_job_matrix(job, "modes", p->modes, -1, d, &s->modes, err);
     s->modes = (es_matrix){.rows = 2, .cols = d};
-    ES_TRY(es_job_array(job, 2, d, sizeof(double), &s->modes.data, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->modes.data, 2, d, err));
     s->modes.data[0] = 1.0;
     s->modes.data[d] = -0.5;
     s->modes.data[d + 1] = 0.8660254037844386;
@@ -86,8 +86,8 @@ static es_status make_law(es_job *job, const heat_params *p, heat_state *s, es_e
 {
     ES_TRY(read_modes(job, p, s, err));
     const int64_t parts = s->modes.rows;
-    ES_TRY(es_job_array(job, parts, 1, sizeof *s->parts, &s->parts, err));
-    ES_TRY(es_job_array(job, parts, 1, sizeof *s->weights, &s->weights, err));
+    ES_TRY(ES_JOB_NEW(job, s->parts, parts, err));
+    ES_TRY(ES_JOB_NEW(job, s->weights, parts, err));
     for (int64_t j = 0; j < parts; j++) {
         s->weights[j] = p->modes ? 1.0 : j ? 0.4 : 0.6;
         s->parts[j] = (es_law){p->keys == HEAT_UNIFORM ? ES_LAW_SPHERE : ES_LAW_VMF, .dim = p->dim,
@@ -108,9 +108,10 @@ _Static_assert(sizeof(es_heat_draw) == DRAW_NUMBERS * sizeof(double), "a draw is
 
 /* A block of replicates, which its threads share; the last one may be shorter, and ends in zeros.
  */
-static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const heat_params *p = job->params;
     const heat_state *s = job->state;
     const es_heat_opts opts = {
@@ -154,15 +155,13 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const heat_params *p = job->params;
     const double n = (double)p->n, m = (double)p->queries, d = (double)p->dim;
     const double R = (double)p->replicates, B = (double)p->beta.count;
-    const double threads = fmin((double)job->exec.threads, fmin(R, HEAT_BLOCK));
-    const double finite = R > 0.0 ? FINITE_BYTES * (double)job->exec.threads + 40.0 * B * m : 0.0;
     es_cost particles;
     ES_TRY(heat_particle_cost(job, &particles, err));
     *out = (es_cost){.flops = R * block_flops(p) / HEAT_BLOCK + particles.flops,
                      .output_bytes = 512.0 * B + particles.output_bytes,
-                     .work_bytes = 8.0 * (threads * (2.0 * n * d + B * m * (d + 1.0)) +
-                                          (R + HEAT_BLOCK) * B * 4.0 + B * m * d) +
-                                   threads * 4e6 + finite + particles.work_bytes + 16384.0};
+                     .work_bytes = 8.0 * B * m * (d + 5.0) + particles.work_bytes + 16384.0};
+    if (p->replicates)
+        out->thread_bytes = 8.0 * (2.0 * n * d + B * m * (d + 1.0)) + 4e6 + FINITE_BYTES;
     return ES_OK;
 }
 
@@ -171,10 +170,10 @@ static es_status begin(es_job *job, es_error *err)
     const heat_params *p = job->params;
     heat_state *s = job->state;
     const es_address at = {.seed = job->seed, .experiment = QUERIES};
-    ES_TRY(es_job_array(job, p->queries, p->dim, sizeof *s->queries, &s->queries, err));
-    ES_TRY(es_job_array(job, p->beta.count, 1, sizeof *s->exact, &s->exact, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->queries, p->queries, p->dim, err));
+    ES_TRY(ES_JOB_NEW(job, s->exact, p->beta.count, err));
     ES_TRY(es_sphere_rows(&at, p->queries, p->dim, s->queries, err));
-    ES_TRY(es_job_array(job, p->beta.count, 1, sizeof *s->finite, &s->finite, err));
+    ES_TRY(ES_JOB_NEW(job, s->finite, p->beta.count, err));
     if (p->replicates)
         ES_TRY(es_heat_finite_of(&s->law, s->queries, p->queries, p->beta.reals, p->beta.count,
                                  p->n, &job->exec, s->finite, err));
@@ -333,7 +332,7 @@ static es_status heat_summarise(es_job *job, es_answer *answer, es_error *err)
     const heat_params *p = job->params;
     const heat_state *s = job->state;
     es_heat_row *rows;
-    ES_TRY(es_job_array(job, p->beta.count, 1, sizeof *rows, &rows, err));
+    ES_TRY(ES_JOB_NEW(job, rows, p->beta.count, err));
     if (p->replicates)
         es_heat_average((const es_heat_draw *)(const void *)job->cells[HEAT_REPLICATES],
                         p->replicates, p->beta.count, rows);

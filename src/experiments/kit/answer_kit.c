@@ -30,8 +30,8 @@ es_status es_put_each(es_job *job, es_table *table, const char *key, const doubl
     enum { ROOM = 24 };
     const char **labels;
     char *texts;
-    ES_TRY(es_job_array(job, count, sizeof *labels, 1, &labels, err));
-    ES_TRY(es_job_array(job, count, ROOM, 1, &texts, err));
+    ES_TRY(ES_JOB_NEW(job, labels, count, err));
+    ES_TRY(ES_JOB_NEW_2D(job, texts, count, ROOM, err));
     for (int64_t i = 0; i < count; i++) {
         labels[i] = texts + i * ROOM;
         snprintf(texts + i * ROOM, ROOM, "%.6g", values[i]);

@@ -28,9 +28,7 @@ static es_status source_of(const char *name, source *out, es_error *err)
     if (!end)
         return ES_OK;
     const size_t length = (size_t)(end - name);
-    void *memory;
-    ES_TRY(es_mem_new(NULL, length + 1, "a file name", &memory, err));
-    out->path = memory;
+    ES_TRY(ES_MEM_NEW(NULL, out->path, (int64_t)length + 1, "a file name", err));
     memcpy(out->path, name, length);
     out->tensor = *end ? end + 1 : end;
     return ES_OK;

@@ -181,7 +181,7 @@ static es_status add_policy(const es_policy_params *asked, const es_policy_spec 
 es_status es_policies_read(es_job *job, const es_policy_params *asked, es_policy_asked **out,
                            int64_t *count, es_error *err)
 {
-    ES_TRY(es_job_array(job, MOST_POLICIES, 1, sizeof **out, out, err));
+    ES_TRY(ES_JOB_NEW(job, *out, MOST_POLICIES, err));
     ES_TRY(read_names(asked->names, *out, count, err));
     return share_parts(job, asked, *out, *count, err);
 }
@@ -194,7 +194,7 @@ es_status es_policies_make(es_job *job, const es_policy_params *asked, bool caus
     *out = (es_policies){0};
     ES_TRY(es_policies_read(job, asked, &words, &count, err));
     const int64_t grid = asked->keys.count ? asked->keys.count : 1;
-    ES_TRY(es_job_array(job, count, grid, sizeof *out->specs, &out->specs, err));
+    ES_TRY(ES_JOB_NEW_2D(job, out->specs, count, grid, err));
     for (int64_t i = 0; i < count; i++)
         ES_TRY(add_policy(asked, &words[i].spec, causal, n, out, err));
     return ES_OK;

@@ -45,7 +45,7 @@ static es_status add_domain(es_job *job, es_pools *p, const char *name, size_t l
             texts->at[texts->count++] = file;
             return ES_OK;
         }
-    ES_TRY(es_job_array(job, (int64_t)length + 1, 1, 1, &copy, err));
+    ES_TRY(ES_JOB_NEW(job, copy, (int64_t)length + 1, err));
     memcpy(copy, name, length);
     es_domain *domain = &p->domains[p->n_domains++];
     domain->name = copy;
@@ -61,8 +61,7 @@ static es_status read_domains(es_job *job, es_pools *p, es_error *err)
         return refuse("--text FILE, or --domain NAME=FILE for each",
                       texts->count ? "--text and --domain exclude each other" : "there is no text",
                       err);
-    ES_TRY(es_job_array(job, domains->count ? domains->count : 1, 1, sizeof *p->domains,
-                        &p->domains, err));
+    ES_TRY(ES_JOB_NEW(job, p->domains, domains->count ? domains->count : 1, err));
     for (int64_t i = 0; i < texts->count; i++)
         ES_TRY(add_domain(job, p, "text", strlen("text"), texts->at[i], err));
     for (int64_t i = 0; i < domains->count; i++) {
@@ -134,8 +133,8 @@ static es_status mix_domains(es_job *job, es_pools *p, es_error *err)
     if (p->n_domains > ES_TEXT_PARTS)
         return refuse_mix(mix->at[0], "too many domains", err);
     p->n_parts = p->n_domains;
-    ES_TRY(es_job_array(job, p->n_parts, 1, sizeof *p->parts, &p->parts, err));
-    ES_TRY(es_job_array(job, p->n_parts, 1, sizeof *p->part_names, &p->part_names, err));
+    ES_TRY(ES_JOB_NEW(job, p->parts, p->n_parts, err));
+    ES_TRY(ES_JOB_NEW(job, p->part_names, p->n_parts, err));
     for (int64_t d = 0; d < p->n_parts; d++) {
         p->parts[d].texts = p->domains[d].texts.at;
         p->parts[d].n_texts = p->domains[d].texts.count;
@@ -148,7 +147,7 @@ static es_status mix_domains(es_job *job, es_pools *p, es_error *err)
             at += length + (at[length] == ',');
         }
     ES_TRY(check_shares(p, err));
-    ES_TRY(es_job_array(job, 1, 1, sizeof *p->domains, &p->domains, err));
+    ES_TRY(ES_JOB_NEW(job, p->domains, 1, err));
     p->domains[0].name = "mix";
     p->n_domains = 1;
     return ES_OK;
@@ -281,7 +280,7 @@ static es_status make_scratch(es_job *job, es_pools *p, const char **base, es_er
     char *name;
     const es_status status = rank == 0 ? es_scratch_make("pool", &p->scratch, err) : ES_OK;
     ES_TRY(es_work_agree(&job->exec, status, "", err));
-    ES_TRY(es_job_array(job, (int64_t)sizeof p->scratch.path, 1, 1, &name, err));
+    ES_TRY(ES_JOB_NEW(job, name, (int64_t)sizeof p->scratch.path, err));
     memcpy(name, p->scratch.path, sizeof p->scratch.path);
     ES_TRY(es_work_share(&job->exec, name, sizeof p->scratch.path, err));
     *base = name;
@@ -303,7 +302,7 @@ static es_status name_folders(es_job *job, es_pools *p, es_error *err)
         const char *name = inner ? p->domains[d].name : "";
         const size_t size = strlen(base) + strlen(name) + 2;
         char *folder;
-        ES_TRY(es_job_array(job, (int64_t)size, 1, 1, &folder, err));
+        ES_TRY(ES_JOB_NEW(job, folder, (int64_t)size, err));
         snprintf(folder, size, "%s%s%s", base, inner ? "/" : "", name);
         p->domains[d].folder = folder;
     }

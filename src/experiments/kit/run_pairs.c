@@ -23,8 +23,8 @@ typedef struct matched {
 
 static es_status match_keys(es_job *job, const es_run_side *s, matched *m, es_error *err)
 {
-    ES_TRY(es_job_array(job, m->a->cols, 1, sizeof *m->keys_a, &m->keys_a, err));
-    ES_TRY(es_job_array(job, m->a->cols, 1, sizeof *m->keys_b, &m->keys_b, err));
+    ES_TRY(ES_JOB_NEW(job, m->keys_a, m->a->cols, err));
+    ES_TRY(ES_JOB_NEW(job, m->keys_b, m->a->cols, err));
     for (int64_t j = 0; j < m->a->cols; j++) {
         const es_run_column *a = &m->a->columns[j], *b = es_run_column_of(m->b, a->name);
         if (b && b->kind == a->kind &&
@@ -76,7 +76,7 @@ static int by_number(const void *a, const void *b)
 
 static es_status sort_places(es_job *job, matched *m, es_error *err)
 {
-    ES_TRY(es_job_array(job, m->b->rows, 1, sizeof *m->places, &m->places, err));
+    ES_TRY(ES_JOB_NEW(job, m->places, m->b->rows, err));
     for (int64_t k = 0; k < m->b->rows; k++)
         m->places[k] = (place){number_of(m->keys_b, m->keys, k), k};
     if (m->b->rows)
@@ -139,7 +139,7 @@ static es_status add_pair(es_job *job, const es_figure_pair *one, es_error *err)
     if (s->count == s->room) {
         es_figure_pair *more;
         const int64_t room = s->room ? 2 * s->room : 256;
-        ES_TRY(es_job_array(job, room, 1, sizeof *more, &more, err));
+        ES_TRY(ES_JOB_NEW(job, more, room, err));
         if (s->count)
             memcpy(more, s->pairs, (size_t)s->count * sizeof *more);
         s->pairs = more;
@@ -281,7 +281,7 @@ static es_status correct(es_job *job, es_error *err)
 {
     compare_state *s = job->state;
     drop_repeated(s);
-    ES_TRY(es_job_array(job, s->count, 1, sizeof *s->p, &s->p, err));
+    ES_TRY(ES_JOB_NEW(job, s->p, s->count, err));
     for (int64_t i = 0; i < s->count; i++)
         s->p[i] = s->pairs[i].test.p;
     ES_TRY(es_holm(s->p, s->count, s->p, err));

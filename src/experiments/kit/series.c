@@ -9,11 +9,13 @@
 es_status es_series_new(es_arena *arena, int64_t replicates, int64_t points, es_series *out,
                         es_error *err)
 {
-    void *errors, *at, *flags, *summary;
-    ES_TRY(es_arena_array(arena, replicates, points, sizeof(double), "errors", &errors, err));
-    ES_TRY(es_arena_array(arena, points, 1, sizeof(double), "points", &at, err));
-    ES_TRY(es_arena_array(arena, points, 1, sizeof(unsigned), "flags", &flags, err));
-    ES_TRY(es_arena_array(arena, points, 1, sizeof(es_fit_summary), "means", &summary, err));
+    es_fit_summary *summary;
+    unsigned *flags;
+    double *errors, *at;
+    ES_TRY(ES_ARENA_NEW_2D(arena, errors, replicates, points, "errors", err));
+    ES_TRY(ES_ARENA_NEW(arena, at, points, "points", err));
+    ES_TRY(ES_ARENA_NEW(arena, flags, points, "flags", err));
+    ES_TRY(ES_ARENA_NEW(arena, summary, points, "means", err));
     *out = (es_series){.replicates = replicates,
                        .points = points,
                        .errors = errors,
@@ -51,32 +53,30 @@ es_status es_series_fit(es_series *s, es_error *err)
  * and their rates can be compared; without that, curvature alone would make them differ. */
 double es_series_rate_with(const es_series *s, const double *numbers, const double *se)
 {
-    void *memory;
     es_fit line;
-    if (es_mem_array(NULL, s->points, 1, sizeof(es_fit_point), "points", &memory, NULL) != ES_OK)
+    es_fit_point *points;
+    if (ES_MEM_NEW(NULL, points, s->points, "points", NULL) != ES_OK)
         return (double)NAN;
-    es_fit_point *points = memory;
     for (int64_t i = 0; i < s->points; i++)
         points[i] =
             (es_fit_point){.n = s->at[i], .error = numbers[i], .se = se[i], .flags = s->flags[i]};
     const es_status status = es_fit_power(points, s->points, &line, NULL);
-    es_mem_free(NULL, memory);
+    es_mem_free(NULL, points);
     return status == ES_OK ? line.rate : (double)NAN;
 }
 
 double es_series_rate_even(const es_series *s, const double *numbers, double relative)
 {
-    void *memory;
-    if (es_mem_array(NULL, s->points, 1, sizeof(double), "points", &memory, NULL) != ES_OK)
+    double *se;
+    if (ES_MEM_NEW(NULL, se, s->points, "points", NULL) != ES_OK)
         return (double)NAN;
-    double *se = memory;
     for (int64_t i = 0; i < s->points; i++) {
         const es_fit_summary *m = &s->summary[i];
         const double own = isfinite(m->se) && m->mean > 0.0 ? m->se / m->mean : 1.0;
         se[i] = numbers[i] * (isnan(relative) ? own : relative);
     }
     const double rate = es_series_rate_with(s, numbers, se);
-    es_mem_free(NULL, memory);
+    es_mem_free(NULL, se);
     return rate;
 }
 

@@ -94,7 +94,7 @@ static es_status factor_cov(es_job *job, const char *path, es_law_data *out, es_
 {
     const int64_t d = out->cov.rows;
     double jitter;
-    ES_TRY(es_job_array(job, d, d, sizeof(double), &out->factor, err));
+    ES_TRY(ES_JOB_NEW_2D(job, out->factor, d, d, err));
     const es_status status =
         es_chol_factor(&out->cov.view, 0.0, job->exec.budget, out->factor, &jitter, err);
     if (status != ES_OK)
@@ -109,9 +109,9 @@ static es_status factor_cov(es_job *job, const char *path, es_law_data *out, es_
 static es_status make_parts(es_job *job, es_law_data *out, es_error *err)
 {
     const int64_t parts = out->means.rows, d = out->law.dim;
-    ES_TRY(es_job_array(job, parts, 1, sizeof(es_law), &out->parts, err));
+    ES_TRY(ES_JOB_NEW(job, out->parts, parts, err));
     if (!out->weights.data) {
-        ES_TRY(es_job_array(job, parts, 1, sizeof(double), &out->weights.data, err));
+        ES_TRY(ES_JOB_NEW(job, out->weights.data, parts, err));
         for (int64_t j = 0; j < parts; j++)
             out->weights.data[j] = 1.0;
     }
@@ -168,7 +168,7 @@ es_status es_law_cov(es_job *job, const es_law_params *p, es_matrix *out, es_err
         ES_TRY(es_matrix_cols(p->cov, &d, err));
     if (p->cov)
         return es_job_matrix(job, "cov", p->cov, d, d, out, err);
-    ES_TRY(es_job_array(job, d, d, sizeof(double), &out->data, err));
+    ES_TRY(ES_JOB_NEW_2D(job, out->data, d, d, err));
     for (int64_t i = 0; i < d; i++)
         out->data[i * d + i] = p->rho;
     out->rows = out->cols = d;
@@ -245,7 +245,7 @@ static es_status make_matrix(es_job *job, const es_head_params *p, int which, in
         *out = m.view;
         return ES_OK;
     }
-    ES_TRY(es_job_array(job, dim, dim, sizeof(double), &m.data, err));
+    ES_TRY(ES_JOB_NEW_2D(job, m.data, dim, dim, err));
     *out = es_view_f64(m.data, dim, dim);
     return fill(job, which, p->kind, dim, m.data, err);
 }

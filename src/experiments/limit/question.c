@@ -106,7 +106,7 @@ static es_status make_head(es_job *job, limit_state *s, es_error *err)
     s->head = (es_limit_head){numbers(given->A), numbers(given->V), given->V ? s->dv : 0};
     if (!given->Wq)
         return ES_OK;
-    ES_TRY(es_job_array(job, d, d, sizeof *A, &A, err));
+    ES_TRY(ES_JOB_NEW_2D(job, A, d, d, err));
     s->head.A = A;
     return es_head_write(given, d, A, NULL, err);
 }
@@ -145,10 +145,10 @@ static es_status make_map(es_job *job, limit_map *map, es_error *err)
 {
     const limit_state *s = job->state;
     const int64_t m = s->x.rows;
-    ES_TRY(es_job_array(job, m, s->dv, sizeof(double), &map->out, err));
-    ES_TRY(es_job_array(job, m, 1, sizeof(double), &map->error, err));
-    ES_TRY(es_job_array(job, m, 1, sizeof(double), &map->norm, err));
-    ES_TRY(es_job_array(job, m, 1, sizeof(es_num), &map->K, err));
+    ES_TRY(ES_JOB_NEW_2D(job, map->out, m, s->dv, err));
+    ES_TRY(ES_JOB_NEW(job, map->error, m, err));
+    ES_TRY(ES_JOB_NEW(job, map->norm, m, err));
+    ES_TRY(ES_JOB_NEW(job, map->K, m, err));
     ES_TRY(es_limit_map(&s->law.law, &s->head, &s->x.view, &job->exec, map->out, map->K, map->error,
                         err));
     for (int64_t i = 0; i < m; i++) {
@@ -168,7 +168,7 @@ static es_status put_channels(es_job *job, es_answer *a, es_table *t, es_error *
     const bool shown = dv <= CHANNELS_SHOWN;
     const char *const views[] = {shown ? narrow_title : wide_title, NULL};
     double *channels;
-    ES_TRY(es_job_array(job, dv, 1, sizeof *channels, &channels, err));
+    ES_TRY(ES_JOB_NEW(job, channels, dv, err));
     for (int64_t c = 0; c < dv; c++)
         channels[c] = (double)c;
     es_answer_counts(a, "channels", (const int64_t[CHANNELS_SHOWN]){0, 1, 2, 3, 4, 5, 6, 7},
@@ -266,8 +266,8 @@ static es_status answer_moments(es_job *job, es_answer *a, es_error *err)
     const limit_state *s = job->state;
     double *mean, *cov;
     es_limit_accuracy accuracy;
-    ES_TRY(es_job_array(job, s->dv, 1, sizeof *mean, &mean, err));
-    ES_TRY(es_job_array(job, s->dv, s->dv, sizeof *cov, &cov, err));
+    ES_TRY(ES_JOB_NEW(job, mean, s->dv, err));
+    ES_TRY(ES_JOB_NEW_2D(job, cov, s->dv, s->dv, err));
     const es_status status =
         es_limit_moments(&s->law.law, &s->head, s->draws.data ? &s->draws.view : NULL, &job->exec,
                          mean, cov, &accuracy, err);

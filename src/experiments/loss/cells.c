@@ -54,18 +54,13 @@ typedef struct work {
     double *entropy, *kept; /* (L, h) */
 } work;
 
-static es_status take(work *w, int64_t count, size_t element, void *out, es_error *err)
-{
-    return es_arena_array(&w->arena, count, 1, element, "a block of text", (void **)out, err);
-}
-
 /* Draws have the cells of the block, whatever is kept: settings are compared on equal chance. */
 static es_status make_sparse(work *w, const es_loss_block *b, const es_loss_setting *setting,
                              es_error *err)
 {
     const es_model_config *c = es_model_config_of(b->model);
     es_policy_spec *heads;
-    ES_TRY(take(w, c->layers * c->heads, sizeof *heads, &heads, err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, heads, c->layers * c->heads, "a block of text", err));
     for (int64_t h = 0; h < c->layers * c->heads; h++)
         heads[h] = setting->policy;
     if (setting->plan)
@@ -83,7 +78,7 @@ static es_status make_sparse(work *w, const es_loss_block *b, const es_loss_sett
 static es_status make_factors(work *w, const es_loss_setting *setting, es_error *err)
 {
     double *factors;
-    ES_TRY(take(w, w->block.n, sizeof *factors, &factors, err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, factors, w->block.n, "a block of text", err));
     for (int64_t i = 0; i < w->block.n; i++)
         factors[i] = es_score_factor(setting, i, w->block.n);
     w->block.score_factor = factors;
@@ -97,8 +92,8 @@ static es_status prepare(work *w, const es_loss_block *b, const es_loss_setting 
 {
     const es_model_config *c = es_model_config_of(b->model);
     w->block = (es_model_block){.ids = b->ids, .n = b->n, .nll = nll};
-    ES_TRY(take(w, c->layers * c->heads, sizeof *w->entropy, &w->entropy, err));
-    ES_TRY(take(w, c->layers * c->heads, sizeof *w->kept, &w->kept, err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->entropy, c->layers * c->heads, "a block of text", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->kept, c->layers * c->heads, "a block of text", err));
     w->block.entropy = w->entropy;
     if (setting->window) {
         w->mask = (es_mask){.causal = true, .window = setting->window, .sinks = setting->sinks};
@@ -161,10 +156,11 @@ es_status es_loss_fresh(const es_loss_block *b, const es_fresh_text *f, const es
                         double *nll, es_error *err)
 {
     es_arena arena = {.budget = exec ? exec->budget : NULL};
-    void *ids, *losses;
-    es_status status = es_arena_array(&arena, b->n, 1, sizeof(int32_t), "a text", &ids, err);
+    double *losses;
+    int32_t *ids;
+    es_status status = ES_ARENA_NEW(&arena, ids, b->n, "a text", err);
     if (status == ES_OK)
-        status = es_arena_array(&arena, b->n, 1, sizeof(double), "a text", &losses, err);
+        status = ES_ARENA_NEW(&arena, losses, b->n, "a text", err);
     for (int64_t at = f->from; at < b->n && status == ES_OK; at += f->window) {
         const int64_t end = at + f->window < b->n ? at + f->window : b->n;
         status = run_piece(b, f, at, end, ids, losses, exec, nll + at - f->from, err);

@@ -388,7 +388,7 @@ es_status loss_put_context(es_job *job, es_answer *answer, es_error *err)
     const loss_state *s = job->state;
     const bool sinks = s->settings[s->count - 1].lab.sinks > 0;
     loss_group *g;
-    ES_TRY(es_job_array(job, 1, 1, sizeof *g, &g, err));
+    ES_TRY(ES_JOB_NEW(job, g, 1, err));
     for (int64_t k = 1; k < s->count; k++) {
         if (!loss_find_group(s, k, g) || g->like->lab.scale)
             continue;

@@ -180,8 +180,8 @@ es_status loss_put_fits(es_job *job, es_answer *answer, es_error *err)
     const loss_state *s = job->state;
     curve *x;
     loss_group *g;
-    ES_TRY(es_job_array(job, 1, 1, sizeof *x, &x, err));
-    ES_TRY(es_job_array(job, 1, 1, sizeof *g, &g, err));
+    ES_TRY(ES_JOB_NEW(job, x, 1, err));
+    ES_TRY(ES_JOB_NEW(job, g, 1, err));
     if (s->longest > 2 * FIRST_PLACE)
         ES_TRY(put_law(job, NULL, x, answer, err));
     for (int64_t k = 1; k < s->count; k++)

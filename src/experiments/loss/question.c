@@ -267,7 +267,7 @@ static es_status add_windows(es_job *job, const int64_t *sinks, int64_t n_sinks,
             ES_TRY(check_window(s, keys.window, keys.sinks, err));
             add_settings(job, &keys, list);
         }
-    ES_TRY(es_job_array(job, p->window.count, 1, sizeof *s->fresh, &s->fresh, err));
+    ES_TRY(ES_JOB_NEW(job, s->fresh, p->window.count, err));
     for (int64_t w = 0; w < p->window.count; w++)
         if (2 * p->window.counts[w] < s->longest && (!p->ids || s->n_start))
             s->fresh[s->n_fresh++] = p->window.counts[w];
@@ -304,7 +304,7 @@ static es_status make_settings(es_job *job, loss_params *p, loss_state *s, es_er
     const scales none = {.names = {"none"}, .count = 1};
     es_policies policies = {0};
     scales *asked;
-    ES_TRY(es_job_array(job, 1, 1, sizeof *asked, &asked, err));
+    ES_TRY(ES_JOB_NEW(job, asked, 1, err));
     ES_TRY(read_scales(job, asked, err));
     if (p->policy.names) {
         p->policy.window = p->window.count ? p->window.counts[0] : 0;
@@ -312,10 +312,9 @@ static es_status make_settings(es_job *job, loss_params *p, loss_state *s, es_er
         ES_TRY(es_policies_make(job, &p->policy, true, s->longest, &policies, err));
     }
     int64_t *sinks;
-    ES_TRY(es_job_array(job, p->sinks.count + 2, 1, sizeof *sinks, &sinks, err));
+    ES_TRY(ES_JOB_NEW(job, sinks, p->sinks.count + 2, err));
     const int64_t n_sinks = list_sinks(p, s, sinks), windows = p->window.count * n_sinks;
-    ES_TRY(es_job_array(job, 2 + windows + policies.count, asked->count, sizeof *s->settings,
-                        &s->settings, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->settings, 2 + windows + policies.count, asked->count, err));
     add_settings(job, &full, &none);
     if (s->plan)
         add_settings(job, &(es_loss_setting){.plan = s->plan}, asked);
@@ -345,7 +344,7 @@ static int64_t cell_rows(const loss_state *s) { return s->longest - 1 + s->confi
 const double *loss_tokens(const es_job *job, int64_t setting, int64_t block)
 {
     const loss_state *s = job->state;
-    return es_job_cell(job, LOSS_BLOCKS, setting * s->text.count + block);
+    return es_job_numbers(job, LOSS_BLOCKS, setting * s->text.count + block);
 }
 
 const double *loss_entropy(const es_job *job, int64_t setting, int64_t block)
@@ -363,7 +362,7 @@ double loss_keys(const es_job *job, int64_t setting, int64_t block)
 const double *loss_fresh(const es_job *job, int64_t fresh, int64_t block)
 {
     const loss_state *s = job->state;
-    return es_job_cell(job, LOSS_FRESH, fresh * s->text.count + block);
+    return es_job_numbers(job, LOSS_FRESH, fresh * s->text.count + block);
 }
 
 static es_loss_block block_of(const es_job *job, int64_t block)
@@ -376,9 +375,10 @@ static es_loss_block block_of(const es_job *job, int64_t block)
                            .seed = job->seed};
 }
 
-static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const loss_state *s = job->state;
     const int64_t block = cell % s->text.count;
     const es_loss_block b = block_of(job, block);
@@ -390,9 +390,10 @@ static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, doubl
                        entropy + s->config->layers, err);
 }
 
-static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const loss_state *s = job->state;
     const es_loss_block b = block_of(job, cell % s->text.count);
     const es_fresh_text fresh = {.window = s->fresh[cell / s->text.count],
@@ -468,8 +469,6 @@ static double work_bytes(const es_job *job)
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const loss_state *s = job->state;
-    const double late = (double)(s->n_fresh * s->text.count) * (double)(s->longest - loss_late(s));
-    const double cells = 8.0 * ((double)(s->count * s->text.count) * (double)cell_rows(s) + late);
     double flops = 0.0;
     (void)err;
     for (int64_t i = 0; i < s->count; i++)
@@ -477,9 +476,8 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     for (int64_t i = 0; i < s->n_fresh; i++)
         flops += (double)s->text.count * fresh_flops(s, i);
     *out = (es_cost){.flops = flops,
-                     .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
                      .output_bytes = 8.0 * (double)s->tokens + 4096.0 * (double)s->count,
-                     .work_bytes = 1.1 * cells + work_bytes(job) + 8.0 * (double)s->tokens};
+                     .work_bytes = work_bytes(job) + 8.0 * (double)s->tokens};
     return ES_OK;
 }
 
@@ -499,7 +497,7 @@ static es_status open_study(es_job *job, es_error *err)
     if (s->plan)
         ES_TRY(es_plan_fits(s->plan, p->plan, s->longest, err));
     ES_TRY(make_settings(job, p, s, err));
-    ES_TRY(es_job_array(job, s->text.count, 1, sizeof *s->sums, &s->sums, err));
+    ES_TRY(ES_JOB_NEW(job, s->sums, s->text.count, err));
     ES_TRY(es_job_stage(
         job,
         &(es_stage){"blocks", .phase = "predicting text", .noun = "blocks and settings",

@@ -439,9 +439,7 @@ static es_status write_tokens(const es_job *job, es_error *err)
     const loss_state *s = job->state;
     double *all;
     int64_t at = 0;
-    void *memory;
-    ES_TRY(es_mem_array(job->exec.budget, s->tokens, 1, sizeof *all, "losses", &memory, err));
-    all = memory;
+    ES_TRY(ES_MEM_NEW(job->exec.budget, all, s->tokens, "losses", err));
     for (int64_t b = 0; b < s->text.count; b++) {
         const int64_t n = loss_length(s, b) - 1;
         memcpy(all + at, loss_tokens(job, s->asked, b), (size_t)n * sizeof *all);

@@ -110,15 +110,11 @@ static es_status cut_ids(es_job *job, const es_array *array, int64_t length, es_
     const int64_t cols = array->shape[array->rank - 1];
     const int64_t rows = array->rank == 2 ? array->shape[0] : 1, whole = rows * (cols / length);
     es_blocks *b = &s->text;
-    void *memory;
     *b = (es_blocks){.budget = job->exec.budget};
     if (p->blocks && p->blocks <= whole && p->from == ES_BLOCKS_EVEN)
         b->of = whole;
-    ES_TRY(es_mem_array(b->budget, rows, cols, sizeof *b->ids, "token ids", &memory, err));
-    b->ids = memory;
-    ES_TRY(es_mem_array(b->budget, rows * (cols / length + 1) + 1, 1, sizeof *b->start, "blocks",
-                        &memory, err));
-    b->start = memory;
+    ES_TRY(ES_MEM_NEW_2D(b->budget, b->ids, rows, cols, "token ids", err));
+    ES_TRY(ES_MEM_NEW(b->budget, b->start, rows * (cols / length + 1) + 1, "blocks", err));
     for (int64_t r = 0; r < rows; r++)
         ES_TRY(cut_row(job, array, r, length, err));
     return ES_OK;

@@ -52,13 +52,12 @@ static void put_medians(const double *bars, int64_t count, double *values, doubl
 es_status measure_bars(const measure_state *s, const es_attend_out *ours, es_arena *scratch,
                        double *cell, double **bars, es_error *err)
 {
-    void *memory, *values;
+    double *memory, *values;
     *bars = NULL;
     if (!s->p->block)
         return ES_OK;
-    ES_TRY(es_arena_array(scratch, s->S * s->P * s->m, MEASURE_BARS, sizeof(double), "error bars",
-                          &memory, err));
-    ES_TRY(es_arena_array(scratch, s->m, 1, sizeof(double), "error bars", &values, err));
+    ES_TRY(ES_ARENA_NEW_2D(scratch, memory, s->S * s->P * s->m, MEASURE_BARS, "error bars", err));
+    ES_TRY(ES_ARENA_NEW(scratch, values, s->m, "error bars", err));
     *bars = memory;
     for (int64_t at = 0; at < s->S * s->P; at++) {
         const int64_t count = measure_queries(s, at % s->P);

@@ -91,9 +91,7 @@ void measure_check_plan(measure_state *s, size_t *bytes)
 
 static es_status room_for_check(es_arena *scratch, int64_t count, double **out, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(scratch, count, 1, sizeof(double), "checks", &memory, err));
-    *out = memory;
+    ES_TRY(ES_ARENA_NEW(scratch, *out, count, "checks", err));
     return ES_OK;
 }
 
@@ -277,26 +275,24 @@ static es_status make_room(const measure_state *s, es_arena *scratch, es_attend_
                            double **cov, es_error *err)
 {
     const int64_t cells = s->S * s->P, each = cells * s->m;
-    const struct {
-        void *to;
-        int64_t a, b;
-        size_t element;
-    } pieces[] = {{&out->lse, each, 1, sizeof(double)},
-                  {&out->entropy, each, 1, sizeof(double)},
-                  {&out->top_weight, each, 1, sizeof(double)},
-                  {&out->top_index, each, 1, sizeof(int64_t)},
-                  {&out->sum_squares, each, 1, sizeof(double)},
-                  {&out->moments, cells, 1, sizeof(es_moments)},
-                  {cov, s->dv, s->dv, sizeof(double)},
-                  {s->K ? &out->top_mass : NULL, each, s->K, sizeof(double)},
-                  {s->opts.spread ? &out->spread2 : NULL, each, 1, sizeof(double)},
-                  {s->p->block ? &out->block_powers : NULL, each, 3, sizeof(double)},
-                  {s->p->block ? &out->block_spread2 : NULL, each, s->dv, sizeof(double)},
-                  {s->keeps_output ? &out->output : NULL, each, s->dv, sizeof(double)}};
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
-        if (pieces[i].to)
-            ES_TRY(es_arena_array(scratch, pieces[i].a, pieces[i].b, pieces[i].element,
-                                  "statistics of a head", pieces[i].to, err));
+    const char *what = "statistics of a head";
+    ES_TRY(ES_ARENA_NEW(scratch, out->lse, each, what, err));
+    ES_TRY(ES_ARENA_NEW(scratch, out->entropy, each, what, err));
+    ES_TRY(ES_ARENA_NEW(scratch, out->top_weight, each, what, err));
+    ES_TRY(ES_ARENA_NEW(scratch, out->top_index, each, what, err));
+    ES_TRY(ES_ARENA_NEW(scratch, out->sum_squares, each, what, err));
+    ES_TRY(ES_ARENA_NEW(scratch, out->moments, cells, what, err));
+    ES_TRY(ES_ARENA_NEW_2D(scratch, *cov, s->dv, s->dv, what, err));
+    if (s->K)
+        ES_TRY(ES_ARENA_NEW_2D(scratch, out->top_mass, each, s->K, what, err));
+    if (s->opts.spread)
+        ES_TRY(ES_ARENA_NEW(scratch, out->spread2, each, what, err));
+    if (s->p->block) {
+        ES_TRY(ES_ARENA_NEW_2D(scratch, out->block_powers, each, 3, what, err));
+        ES_TRY(ES_ARENA_NEW_2D(scratch, out->block_spread2, each, s->dv, what, err));
+    }
+    if (s->keeps_output)
+        ES_TRY(ES_ARENA_NEW_2D(scratch, out->output, each, s->dv, what, err));
     return ES_OK;
 }
 
@@ -323,8 +319,9 @@ static es_status attend(measure_state *s, int64_t head, const es_exec *exec, es_
     return ES_OK;
 }
 
-es_status measure_head(es_job *job, int64_t head, const es_exec *exec, double *out, es_error *err)
+es_status measure_head(es_job *job, int64_t head, const es_exec *exec, void *record, es_error *err)
 {
+    double *out = record;
     es_arena scratch = {0};
     const es_status status = attend(job->state, head, exec, &scratch, out, err);
     es_arena_free(&scratch);

@@ -65,9 +65,7 @@ es_status measure_files_start(measure_state *s, es_error *err)
 {
     const measure_params *p = s->p;
     const int64_t cells = s->heads * cells_of(s);
-    void *memory;
-    ES_TRY(es_arena_array(&s->files, s->heads, 1, sizeof *s->filled, "heads", &memory, err));
-    s->filled = memory;
+    ES_TRY(ES_ARENA_NEW(&s->files, s->filled, s->heads, "heads", err));
     if (p->output) {
         ES_TRY(check_rank(s, p->output, err));
         ES_TRY(es_arena_array(&s->files, cells, s->dv, es_dtype_size(s->out_dtype), "outputs",
@@ -80,9 +78,8 @@ es_status measure_files_start(measure_state *s, es_error *err)
                             "end the name in .csv or .npy", "the name does not say which format");
     if (ends_with(p->per_query, ".npy"))
         ES_TRY(check_rank(s, p->per_query, err));
-    ES_TRY(es_arena_array(&s->files, cells, columns_of(s), sizeof(double), "statistics of queries",
-                          &memory, err));
-    s->per_query = memory;
+    ES_TRY(ES_ARENA_NEW_2D(&s->files, s->per_query, cells, columns_of(s), "statistics of queries",
+                           err));
     return ES_OK;
 }
 
@@ -188,9 +185,8 @@ static es_status csv_all(const measure_state *s, csv *c, es_error *err)
 static es_status write_csv(const measure_state *s, bool force, es_error *err)
 {
     es_arena scratch = {0};
-    void *memory;
-    ES_TRY(es_arena_array(&scratch, 1, 1, sizeof(csv), "lines", &memory, err));
-    csv *c = memory;
+    csv *c;
+    ES_TRY(ES_ARENA_NEW(&scratch, c, 1, "lines", err));
     es_status status = es_draft_open(s->p->per_query, force, &c->draft, err);
     if (status == ES_OK) {
         status = csv_all(s, c, err);
@@ -230,7 +226,7 @@ static es_status fill_heads(es_job *job, es_error *err)
         if (s->filled[h])
             continue;
         if (!again)
-            ES_TRY(es_job_array(job, s->S * s->P, s->numbers, sizeof *again, &again, err));
+            ES_TRY(ES_JOB_NEW_2D(job, again, s->S * s->P, s->numbers, err));
         ES_TRY(es_job_tick(job, h, s->heads));
         ES_TRY(measure_head(job, h, &job->exec, again, err));
     }

@@ -21,9 +21,7 @@ typedef struct room {
 
 static es_status numbers_of(room *r, int64_t rows, int64_t cols, double **out, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(&r->arena, rows, cols, sizeof(double), "covariances", &memory, err));
-    *out = memory;
+    ES_TRY(ES_ARENA_NEW_2D(&r->arena, *out, rows, cols, "covariances", err));
     return ES_OK;
 }
 

@@ -165,7 +165,7 @@ static es_status project(es_job *job, int which, es_error *err)
     es_view x, w;
     const measure_layout l = plain_layout(&t->weight_info[which]);
     ES_TRY(measure_read(job, s->p->weights[which], &l, &t->weights[which], err));
-    ES_TRY(es_job_array(job, heads * n, k, sizeof(double), &t->projected[which], err));
+    ES_TRY(ES_JOB_NEW_2D(job, t->projected[which], heads * n, k, err));
     es_array_view(&t->x, 0, &x, err);
     for (int64_t h = 0; h < heads; h++) {
         ES_TRY(es_job_tick(job, h, heads));

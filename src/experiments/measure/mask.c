@@ -18,7 +18,7 @@ es_status measure_mask_start(es_job *job, es_error *err)
     int64_t *places;
     if (!measure_masked(s->p))
         return ES_OK;
-    ES_TRY(es_job_array(job, s->m, 1, sizeof *places, &places, err));
+    ES_TRY(ES_JOB_NEW(job, places, s->m, err));
     for (int64_t i = 0; i < s->m; i++)
         places[i] = i + measure_shift(s);
     s->mask = (es_mask){.positions = places, .causal = s->p->causal, .window = s->p->window};

@@ -91,9 +91,8 @@ es_status compare_fit_factor(compare_case *c, compare_variant *v, bool *applies,
 static es_status nearest_step(compare_case *c, const compare_variant *v, compare_growth growth,
                               int64_t *best, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(&c->arena, v->keys, 1, sizeof(double), "widths", &memory, err));
-    double *far = memory;
+    double *far;
+    ES_TRY(ES_ARENA_NEW(&c->arena, far, v->keys, "widths", err));
     c->glance = true;
     const es_status status = compare_widths(c, v, growth, far, err);
     c->glance = false;
@@ -200,15 +199,17 @@ es_status compare_fit_order(compare_case *c, compare_variant *v, bool *applies, 
 {
     const int64_t heads = c->s->heads, queries = measure_queries(c->s, 0);
     const int64_t rows = queries < FEW ? queries : FEW;
-    void *ours, *theirs, *place, *taken;
+    bool *taken;
+    int64_t *place;
+    double *ours, *theirs;
     *applies = heads > 1 && enough(c);
     if (!*applies)
         return ES_OK;
     const int64_t each = rows * c->s->dv;
-    ES_TRY(es_arena_array(&c->arena, heads, each, sizeof(double), "outputs", &ours, err));
-    ES_TRY(es_arena_array(&c->arena, heads, each, sizeof(double), "outputs", &theirs, err));
-    ES_TRY(es_arena_array(&c->arena, heads, 1, sizeof(int64_t), "heads", &place, err));
-    ES_TRY(es_arena_array(&c->arena, heads, 1, sizeof(bool), "heads", &taken, err));
+    ES_TRY(ES_ARENA_NEW_2D(&c->arena, ours, heads, each, "outputs", err));
+    ES_TRY(ES_ARENA_NEW_2D(&c->arena, theirs, heads, each, "outputs", err));
+    ES_TRY(ES_ARENA_NEW(&c->arena, place, heads, "heads", err));
+    ES_TRY(ES_ARENA_NEW(&c->arena, taken, heads, "heads", err));
     ES_TRY(compare_outputs(c, v, rows, ours, theirs, err));
     *applies = find_places(ours, theirs, heads, each, place, taken);
     v->place = place;

@@ -323,9 +323,7 @@ static es_status do_row(void *job, int64_t at, int thread, es_error *err)
 
 static es_status room_of(es_arena *arena, int64_t rows, int64_t cols, double **out, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(arena, rows, cols, sizeof(double), "rows to compare", &memory, err));
-    *out = memory;
+    ES_TRY(ES_ARENA_NEW_2D(arena, *out, rows, cols, "rows to compare", err));
     return ES_OK;
 }
 
@@ -333,7 +331,6 @@ static es_status start_rows(compare_case *c, const compare_variant *v, int64_t p
                             es_arena *arena, head_rows *h, es_error *err)
 {
     const int64_t d = c->s->d, dv = c->s->dv, rows = compare_queries(c, v);
-    void *memory;
     *h = (head_rows){.c = c,
                      .v = v,
                      .keys = v->swapped ? c->s->kv_heads : v->keys,
@@ -343,8 +340,7 @@ static es_status start_rows(compare_case *c, const compare_variant *v, int64_t p
     ES_TRY(room_of(arena, h->keys, d, &h->k, err));
     ES_TRY(room_of(arena, h->keys, dv, &h->values, err));
     ES_TRY(room_of(arena, es_parallel_threads(&c->exec, h->count), h->each, &h->scratch, err));
-    ES_TRY(es_arena_array(arena, h->count, 1, sizeof(row_found), "rows to compare", &memory, err));
-    h->found = memory;
+    ES_TRY(ES_ARENA_NEW(arena, h->found, h->count, "rows to compare", err));
     return ES_OK;
 }
 

@@ -136,7 +136,7 @@ static total add_heads(const es_job *job, es_table *heads)
     const measure_state *s = job->state;
     total all = {0};
     for (int64_t h = 0; h < s->heads; h++) {
-        const double *x = es_job_cell(job, MEASURE_ATTENTION, h);
+        const double *x = es_job_numbers(job, MEASURE_ATTENTION, h);
         put_their_head(s, x, h, heads);
         all.squares += x[MEASURE_THEIR_ERROR];
         all.ours2 += x[MEASURE_THEIR_TOTAL];
@@ -371,7 +371,7 @@ static es_status look_for(es_job *job, const total *all, compare_found *found, e
     c.exec.progress = measure_stop_only;
     c.exec.progress_user = &given;
     es_job_phase(job, "looking what it is instead", 0.0);
-    ES_TRY(es_job_array(job, compare_most_tries(), 1, sizeof *found->tries, &found->tries, err));
+    ES_TRY(ES_JOB_NEW(job, found->tries, compare_most_tries(), err));
     const es_status status = compare_search(&c, found, err);
     es_arena_free(&c.arena);
     return status;

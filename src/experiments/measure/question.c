@@ -177,8 +177,8 @@ static es_status name_numbers(es_job *job, const char *const **out, es_error *er
     const int64_t more = s->numbers - MEASURE_NUMBERS, K = s->K, dv = s->dv;
     const char **names;
     char *text;
-    ES_TRY(es_job_array(job, s->numbers, 1, sizeof *names, &names, err));
-    ES_TRY(es_job_array(job, more, ROOM, 1, &text, err));
+    ES_TRY(ES_JOB_NEW(job, names, s->numbers, err));
+    ES_TRY(ES_JOB_NEW_2D(job, text, more, ROOM, err));
     memcpy((void *)names, (const void *)measure_names, sizeof measure_names);
     for (int64_t i = 0; i < more; i++, text += ROOM) {
         const int64_t at = i - 2 * K;
@@ -200,9 +200,10 @@ static const char *const horizon_names[] = {"horizon", "horizon_error", "frobeni
 _Static_assert(sizeof(measure_horizon) == MEASURE_HORIZON_NUMBERS * sizeof(double),
                "a horizon is its numbers");
 
-static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, double *out,
+static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, void *record,
                              es_error *err)
 {
+    double *out = record;
     char reason[MEASURE_REASON]; /* the summary asks again where there is one */
     (void)err;
     return measure_horizon_of(job->state, head, exec, (measure_horizon *)(void *)out, reason);

@@ -209,7 +209,7 @@ es_status measure_inspect(es_job *job, es_error *err);
 es_status measure_load(es_job *job, es_error *err);
 
 /*! measure_head() : a cell: (S, P) rows of s->numbers. */
-es_status measure_head(es_job *job, int64_t head, const es_exec *exec, double *out, es_error *err);
+es_status measure_head(es_job *job, int64_t head, const es_exec *exec, void *record, es_error *err);
 
 /*! measure_bars() : *bars (S, P, m, MEASURE_BARS) of a head in `scratch`, NULL unless asked for;
  * what they come to is put into the cell. */

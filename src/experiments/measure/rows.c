@@ -160,7 +160,7 @@ static const es_table_spec accuracy_table = {
 static const double *numbers_of(const es_job *job, int64_t head, int64_t at)
 {
     const measure_state *s = job->state;
-    return es_job_cell(job, MEASURE_ATTENTION, head) + at * s->numbers;
+    return es_job_numbers(job, MEASURE_ATTENTION, head) + at * s->numbers;
 }
 
 /* Where the first scale meets the longest prefix: what is said of a head as such. */
@@ -238,7 +238,7 @@ static es_status tell_bars(es_job *job, es_answer *a, es_error *err)
     const int bars[3] = {MEASURE_BAR_RELATIVE, MEASURE_BAR_DESIGN, MEASURE_BAR_T};
     int64_t count = 0;
     for (int i = 0; i < 3; i++)
-        ES_TRY(es_job_array(job, s->heads, 1, sizeof **values, &values[i], err));
+        ES_TRY(ES_JOB_NEW(job, values[i], s->heads, err));
     for (int64_t h = 0; h < s->heads; h++) {
         const double *x = main_of(job, h) + MEASURE_FIRST_BAR;
         told += x[MEASURE_BAR_TOLD] / (double)s->heads;
@@ -307,7 +307,7 @@ static es_status horizon_of(const es_job *job, int64_t head, measure_horizon *h,
     const measure_state *s = job->state;
     reason[0] = '\0';
     if (job->stages[MEASURE_HORIZONS].cells)
-        *h = *(const measure_horizon *)(const void *)es_job_cell(job, MEASURE_HORIZONS, head);
+        *h = *(const measure_horizon *)(const void *)es_job_numbers(job, MEASURE_HORIZONS, head);
     const bool whole = job->stages[MEASURE_HORIZONS].cells && !isnan(h->horizon) &&
                        !(s->p->tokens && isnan(h->one_sided));
     return whole ? ES_OK : measure_horizon_of(s, head, &job->exec, h, reason);
@@ -416,8 +416,8 @@ static es_status tell_keys(es_job *job, es_answer *a, es_error *err)
                              sizeof weight));
         return ES_OK;
     }
-    ES_TRY(es_job_array(job, heads, 1, sizeof *ess, &ess, err));
-    ES_TRY(es_job_array(job, heads, 1, sizeof *top, &top, err));
+    ES_TRY(ES_JOB_NEW(job, ess, heads, err));
+    ES_TRY(ES_JOB_NEW(job, top, heads, err));
     for (int64_t h = 0; h < heads; h++) {
         ess[h] = main_of(job, h)[MEASURE_ESS];
         top[h] = main_of(job, h)[MEASURE_TOP_WEIGHT];
@@ -443,7 +443,7 @@ static es_status tell_regimes(es_job *job, es_answer *a, es_error *err)
     char scale[ES_FORMAT_ROOM];
     long long count[ES_REGIMES] = {0};
     double *entropy;
-    ES_TRY(es_job_array(job, s->heads, 1, sizeof *entropy, &entropy, err));
+    ES_TRY(ES_JOB_NEW(job, entropy, s->heads, err));
     for (int64_t h = 0; h < s->heads; h++) {
         entropy[h] = main_of(job, h)[MEASURE_ENTROPY];
         count[regime_of(job, h)]++;

@@ -57,8 +57,7 @@ static es_status ask(law_view *v, es_arena *arena, es_error *err)
     const int64_t d = s->law->dim, m = s->queries;
     v->key_dim = es_head_key_dim(s->head, d);
     v->channels = es_head_channels(s->head, d);
-    ES_TRY(es_arena_array(arena, m, d + v->key_dim, sizeof(double), "queries", (void **)&v->asking,
-                          err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, v->asking, m, d + v->key_dim, "queries", err));
     v->q = v->asking + m * d;
     ES_TRY(es_tokens_fill(s->law, &at, m, &quiet, v->asking, err));
     return es_converge_project(v->asking, m, d, s->head->Wq ? s->head->Wq : s->head->A,
@@ -85,8 +84,7 @@ static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_p
 static es_status meet_law(law_view *v, int64_t n, es_arena *arena, es_partial *state, es_error *err)
 {
     const int64_t tile = n < TILE ? n : TILE, d = v->spec->law->dim;
-    ES_TRY(es_arena_array(arena, tile, d + v->key_dim + v->channels, sizeof(double), "tokens",
-                          (void **)&v->x, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, v->x, tile, d + v->key_dim + v->channels, "tokens", err));
     v->keys = v->x + tile * d;
     v->values = v->keys + tile * v->key_dim;
     for (int64_t first = 0; first < n; first += tile) {
@@ -121,7 +119,7 @@ static es_status map_limit(const es_picture_spec *spec, es_arena *arena, double 
     law_view v = {.spec = spec};
     double *a;
     ES_TRY(ask(&v, arena, err));
-    ES_TRY(es_arena_array(arena, d + v.channels, d, sizeof *a, "A and V", (void **)&a, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, a, d + v.channels, d, "A and V", err));
     ES_TRY(es_head_write(spec->head, d, a, a + d * d, err));
     for (int64_t i = 0; i < d * d; i++)
         a[i] *= spec->scale;
@@ -165,9 +163,8 @@ static es_status open_pool(pool_view *v, const es_picture_spec *spec, const int6
     ES_TRY(es_probe_check(&v->probe, spec->layer, err));
     ES_TRY(es_probe_weights_new(&v->probe, spec->layer, &v->weights, err));
     const int64_t H = v->weights.hidden, k = v->weights.width;
-    ES_TRY(es_arena_array(arena, spec->queries, v->weights.all, sizeof(float), "queries",
-                          (void **)&v->q, err));
-    ES_TRY(es_arena_array(arena, tile, H + 2 * k, sizeof(float), "tokens", (void **)&v->x, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, v->q, spec->queries, v->weights.all, "queries", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, v->x, tile, H + 2 * k, "tokens", err));
     v->keys = v->x + tile * H;
     v->values = v->keys + tile * k;
     ES_TRY(es_probe_queries(&v->probe, spec->layer, &v->weights, v->q, err));
@@ -202,7 +199,7 @@ static es_status draw_pool(const pool_view *v, int64_t n, es_arena *arena, doubl
 {
     const es_picture_spec *s = v->spec;
     int64_t *rows;
-    ES_TRY(es_arena_array(arena, n, 1, sizeof *rows, "a draw", (void **)&rows, err));
+    ES_TRY(ES_ARENA_NEW(arena, rows, n, "a draw", err));
     ES_TRY(es_probe_draw_rows(&v->probe, es_pool_about(s->pool).tokens, s->layer, 0, rows, err));
     for (int64_t first = 0; first < n; first += v->strip) {
         const int64_t count = n - first < v->strip ? n - first : v->strip;
@@ -229,7 +226,7 @@ static es_status walk_pool(pool_view *v, es_arena *arena, double *out, double *e
     const es_pool_range range = {
         .layer = s->layer, .layers = 1, .last = es_pool_about(s->pool).tokens, .strip = v->strip};
     double *halves;
-    ES_TRY(es_arena_array(arena, 2 * m, k, sizeof *halves, "outputs", (void **)&halves, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, halves, 2 * m, k, "outputs", err));
     ES_TRY(es_pool_walk(s->pool, &range, s->exec, add_strip, v, err));
     for (int half = 0; half < 2; half++)
         ES_TRY(es_partial_finish(v->state[half], &(es_attend_out){.output = halves + half * m * k},

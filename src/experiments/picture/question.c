@@ -148,9 +148,10 @@ static es_status check_points(const picture_params *p, const picture_state *s, e
 /* ---- cells ---- */
 
 /* Outputs of one n, or of the limit; the last column is the limit's error. */
-static es_status run_output(es_job *job, int64_t set, const es_exec *exec, double *out,
+static es_status run_output(es_job *job, int64_t set, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     const picture_params *p = job->params;
     const picture_state *s = job->state;
     const int64_t m = p->queries, c = s->channels;
@@ -158,7 +159,7 @@ static es_status run_output(es_job *job, int64_t set, const es_exec *exec, doubl
     es_arena arena = {.budget = exec->budget};
     double *y, *error;
     spec.exec = exec;
-    es_status status = es_arena_array(&arena, m, c + 1, sizeof *y, "outputs", (void **)&y, err);
+    es_status status = ES_ARENA_NEW_2D(&arena, y, m, c + 1, "outputs", err);
     if (status == ES_OK) {
         error = y + m * c;
         status = set < p->sizes.count ? es_picture_outputs(&spec, p->sizes.counts[set], y, err)
@@ -212,8 +213,8 @@ static es_status make_plane(es_job *job, const es_exec *exec, es_arena *arena, d
     double *facts = out + 2 * N, *x, *start;
     es_exec quiet = *exec;
     quiet.progress = NULL;
-    ES_TRY(es_arena_array(arena, N, s->channels, sizeof *x, "outputs", (void **)&x, err));
-    ES_TRY(es_arena_array(arena, 2, 2 * N, sizeof *start, "a plane", (void **)&start, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, x, N, s->channels, "outputs", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, start, 2, 2 * N, "a plane", err));
     ES_TRY(gather(job, &quiet, x, err));
     const es_view points = es_view_f64(x, N, s->channels);
     ES_TRY(principal_plane(&points, &quiet, start + 2 * N, start, facts + 2 * PICTURE_SHARES, err));
@@ -234,9 +235,10 @@ static es_status make_plane(es_job *job, const es_exec *exec, es_arena *arena, d
     return ES_OK;
 }
 
-static es_status run_plane(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_plane(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     es_arena arena = {.budget = exec->budget};
     (void)cell;
     const es_status status = make_plane(job, exec, &arena, out, err);
@@ -275,8 +277,8 @@ static es_status name_columns(es_job *job, const char ***out, es_error *err)
     const picture_state *s = job->state;
     const char **names;
     char *text;
-    ES_TRY(es_job_array(job, s->channels + 1, 1, sizeof *names, &names, err));
-    ES_TRY(es_job_array(job, s->channels + 1, ROOM, 1, &text, err));
+    ES_TRY(ES_JOB_NEW(job, names, s->channels + 1, err));
+    ES_TRY(ES_JOB_NEW_2D(job, text, s->channels + 1, ROOM, err));
     for (int64_t i = 0; i < s->channels; i++) {
         snprintf(text + i * ROOM, ROOM, "y%d", (int)i); /* at most 4096 */
         names[i] = text + i * ROOM;
@@ -352,17 +354,13 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double plane =
         8.0 * N * (c + 4.0) + 64.0 * c * c + 1e6 +
         fmax(es_tsne_bytes(s->points, s->channels), 8.0 * N * (c + 4.0 + 2.0 * job->exec.threads));
-    const double cells = 8.0 * (N * (c + 1.0) + 2.0 * (N + PICTURE_FACTS));
-    *out = (es_cost){
-        .flops = flops, .output_bytes = 256.0 * N, .work_bytes = fmax(bytes, plane) + cells};
+    *out = (es_cost){.flops = flops, .output_bytes = 256.0 * N, .work_bytes = fmax(bytes, plane)};
     if (!s->spec.law) {
         const es_pool_cost *pools = &s->pools.cost;
         out->flops += pools->flops;
         out->begin_flops = pools->flops;
         out->disk_bytes = pools->disk_bytes;
-        out->work_bytes = (job->exec.budget ? (double)job->exec.budget->used : 0.0) +
-                          pools->held_bytes + cells +
-                          fmax(fmax(bytes, plane), (double)pools->bytes);
+        out->work_bytes = pools->held_bytes + fmax(out->work_bytes, (double)pools->bytes);
     }
     return ES_OK;
 }

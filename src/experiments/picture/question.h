@@ -45,7 +45,7 @@ typedef struct picture_state {
 /* Outputs (queries, channels + 1) of a set in a finished run, the last column being their error. */
 static inline const double *picture_outputs(const es_job *job, int64_t set)
 {
-    return es_job_cell(job, PICTURE_OUTPUT, set);
+    return es_job_numbers(job, PICTURE_OUTPUT, set);
 }
 
 es_status picture_summarise(es_job *job, es_answer *answer, es_error *err);

@@ -126,7 +126,7 @@ static cloud places_of(const es_job *job, int64_t set)
 {
     const picture_params *p = job->params;
     const picture_state *s = job->state;
-    const double *plane = es_job_cell(job, PICTURE_PLANE, 0);
+    const double *plane = es_job_numbers(job, PICTURE_PLANE, 0);
     return (cloud){plane + 2 * set * p->queries, plane + 2 * (s->sets - 1) * p->queries, p->queries,
                    2, 2};
 }
@@ -206,7 +206,7 @@ static void tell_picture(const es_job *job, es_answer *answer)
 {
     const picture_params *p = job->params;
     const picture_state *s = job->state;
-    const double *facts = es_job_cell(job, PICTURE_PLANE, 0) + 2 * s->points;
+    const double *facts = es_job_numbers(job, PICTURE_PLANE, 0) + 2 * s->points;
     const double *share = facts + 2 * PICTURE_SHARES, trust = facts[2 * PICTURE_TRUST];
     if (p->method == PICTURE_TSNE)
         es_answer_add_finding(
@@ -249,7 +249,7 @@ static void put_facts(const es_job *job, es_answer *answer)
 {
     const picture_params *p = job->params;
     const picture_state *s = job->state;
-    const double *facts = es_job_cell(job, PICTURE_PLANE, 0) + 2 * s->points;
+    const double *facts = es_job_numbers(job, PICTURE_PLANE, 0) + 2 * s->points;
     const cloud space = outputs_of(job, 0), plane = places_of(job, 0);
     es_answer_real(answer, "output_rms", spread_of(&space));
     es_answer_real(answer, "plane_rms", spread_of(&plane));
@@ -274,7 +274,7 @@ es_status picture_summarise(es_job *job, es_answer *answer, es_error *err)
     es_table *t = es_answer_table(answer, &rows_table);
     double *distances, smallest = (double)INFINITY;
     seen first = {{0}}, last = {{0}};
-    ES_TRY(es_job_array(job, p->queries, 1, sizeof *distances, &distances, err));
+    ES_TRY(ES_JOB_NEW(job, distances, p->queries, err));
     if (!s->spec.law)
         es_pools_unreadable(&s->pools, answer);
     for (int64_t set = 0; set < p->sizes.count; set++) {

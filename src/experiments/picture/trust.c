@@ -76,12 +76,10 @@ static es_status judge_all(trust_job *job, const es_view *x, const es_exec *exec
 {
     const int threads = es_parallel_threads(exec, job->n);
     double *copy;
-    ES_TRY(es_arena_array(arena, job->n, job->d, sizeof *copy, "points", (void **)&copy, err));
-    ES_TRY(es_arena_array(arena, 2 * threads, job->n, sizeof(double), "distances",
-                          (void **)&job->distances, err));
-    ES_TRY(es_arena_array(arena, threads, job->k, sizeof(int64_t), "neighbours",
-                          (void **)&job->nearest, err));
-    ES_TRY(es_arena_array(arena, 2, job->n, sizeof(int64_t), "ranks", (void **)&job->lost, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, copy, job->n, job->d, "points", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, job->distances, 2 * threads, job->n, "distances", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, job->nearest, threads, job->k, "neighbours", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, job->lost, 2, job->n, "ranks", err));
     for (int64_t i = 0; i < job->n; i++)
         es_view_read_row(x, i, copy + i * job->d);
     job->x = copy;
@@ -92,8 +90,6 @@ es_status es_embed_trust(const es_view *x, const double *y, int64_t k, const es_
                          es_trust *out, es_error *err)
 {
     es_scan scan;
-    if (!x || !y || !out)
-        return es_fail(err, ES_E_ARGUMENT, "trust.null", "", "an argument is missing");
     ES_TRY(es_view_check(x, "points", err));
     ES_TRY(es_view_scan(x, "points", &scan, err));
     if (k < 1 || 2 * k >= x->rows)

@@ -35,8 +35,7 @@ es_status es_tsne_new(int64_t n, const es_exec *exec, es_tsne *out, es_error *er
     const int64_t stride = round_up(n);
     *out = (es_tsne){.n = n, .stride = stride, .exec = exec ? *exec : (es_exec){0}};
     out->exec.progress = NULL;
-    ES_TRY(es_mem_array(out->exec.budget, numbers_of(n), 1, sizeof(double), "all pairs of points",
-                        &out->memory, err));
+    ES_TRY(ES_MEM_NEW(out->exec.budget, out->memory, numbers_of(n), "all pairs of points", err));
     out->p = out->memory;
     out->x = out->p + n * stride;
     out->y = out->x + stride;
@@ -117,7 +116,7 @@ static es_status find_distances(es_tsne *t, const es_view *points, es_error *err
     es_scan scan;
     double *copy;
     ES_TRY(es_view_scan(points, "points", &scan, err));
-    ES_TRY(es_mem_array(t->exec.budget, t->n, dim, sizeof *copy, "points", (void **)&copy, err));
+    ES_TRY(ES_MEM_NEW_2D(t->exec.budget, copy, t->n, dim, "points", err));
     const double unit = scan.max_abs > 0.0 ? scan.max_abs : 1.0;
     for (int64_t i = 0; i < t->n; i++) {
         es_view_read_row(points, i, copy + i * dim);
@@ -406,8 +405,6 @@ es_status es_tsne_embed(const es_view *x, const double *start, const es_tsne_opt
     es_tsne_opts opts = given ? *given : (es_tsne_opts){0};
     opts.perplexity = opts.perplexity == 0.0 ? 30.0 : opts.perplexity;
     opts.steps = opts.steps ? opts.steps : 1000;
-    if (!x || !start || !y || !facts)
-        return es_fail(err, ES_E_ARGUMENT, "tsne.null", "", "an argument is missing");
     ES_TRY(check(x, start, &opts, err));
     es_tsne t;
     ES_TRY(es_tsne_new(x->rows, exec, &t, err));

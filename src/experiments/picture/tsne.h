@@ -17,7 +17,7 @@ typedef struct es_tsne {
     double *entropy;   /* (n) of p_{.|i}, nats; then scratch */
     double *speed;     /* (2, n) last step of x and y, */
     double *gain;      /* (2, n) factor of the learning rate */
-    void *memory;
+    double *memory;
     es_exec exec; /* without progress */
 } es_tsne;
 

@@ -27,8 +27,8 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
     const es_model_config *c = es_model_config_of(spec->model);
     const int64_t H = c->hidden, k = c->head_dim, Q = c->query_width;
     *out = (es_probe_weights){.hidden = H, .heads = c->heads, .width = k, .all = Q};
-    ES_TRY(es_mem_array(es_probe_budget(spec), 4 * H + Q + 1, Q, sizeof(float),
-                        "weights of a layer", (void **)&out->wq, err));
+    ES_TRY(
+        ES_MEM_NEW_2D(es_probe_budget(spec), out->wq, 4 * H + Q + 1, Q, "weights of a layer", err));
     out->wk = out->wq + Q * H;
     out->wv = out->wk + Q * H;
     out->gram = out->wv + Q * H;
@@ -101,10 +101,9 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
     const int64_t m = es_probe_queries_of(spec), H = w->hidden;
     int64_t *rows;
     float *x = NULL;
-    es_status status = es_mem_array(es_probe_budget(spec), m, 1, sizeof *rows, "rows of queries",
-                                    (void **)&rows, err);
+    es_status status = ES_MEM_NEW(es_probe_budget(spec), rows, m, "rows of queries", err);
     if (status == ES_OK)
-        status = es_mem_array(es_probe_budget(spec), m, H, sizeof *x, "queries", (void **)&x, err);
+        status = ES_MEM_NEW_2D(es_probe_budget(spec), x, m, H, "queries", err);
     if (status == ES_OK)
         status = es_probe_query_rows(spec, es_pool_about(spec->pool).tokens, layer, rows, err);
     if (status == ES_OK)
@@ -163,8 +162,6 @@ static es_status check_question(const es_probe_spec *spec, int64_t tokens, es_er
 
 es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err)
 {
-    if (!spec || !spec->pool)
-        return es_fail(err, ES_E_ARGUMENT, "probe.null", "", "the pool is missing");
     const es_pool_info pool = es_pool_about(spec->pool);
     ES_TRY(check_question(spec, pool.tokens, err));
     const es_model_config *c = es_model_config_of(spec->model);
@@ -240,19 +237,16 @@ static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
             return es_fail(err, ES_E_NONFINITE, "probe.numbers", "measure the layer again",
                            "number %lld of layer %lld is not finite", (long long)i,
                            (long long)p->layer);
-    ES_TRY(es_mem_array(p->exec.budget, at.count, 1, sizeof(double), "numbers of a layer",
-                        (void **)&p->numbers, err));
+    ES_TRY(ES_MEM_NEW(p->exec.budget, p->numbers, at.count, "numbers of a layer", err));
     memcpy(p->numbers, numbers, (size_t)at.count * sizeof(double));
     p->mean = p->numbers + at.mean;
     p->cov = p->numbers + at.cov;
     p->limit = p->numbers + at.limit;
     p->about = p->numbers + at.about;
     p->sampling = p->numbers + at.sampling;
-    ES_TRY(es_mem_array(p->exec.budget, p->spec.n_sizes, 1, sizeof *p->tables, "tables of a probe",
-                        (void **)&p->tables, err));
+    ES_TRY(ES_MEM_NEW(p->exec.budget, p->tables, p->spec.n_sizes, "tables of a probe", err));
     ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));
-    ES_TRY(es_mem_array(p->exec.budget, p->queries, p->weights.all, sizeof(float), "queries",
-                        (void **)&p->q, err));
+    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, p->q, p->queries, p->weights.all, "queries", err));
     ES_TRY(es_probe_queries(&p->spec, p->layer, &p->weights, p->q, err));
     ES_TRY(es_probe_grams_fill(p, err));
     return p->spec.draws_only ? ES_OK : es_probe_tables_fill(p, err);
@@ -264,7 +258,7 @@ es_status es_probe_open(const es_probe_spec *spec, int64_t layer, const double *
     es_probe *p;
     *out = NULL;
     ES_TRY(es_probe_check(spec, layer, err));
-    ES_TRY(es_mem_new(es_probe_budget(spec), sizeof *p, "a probe", (void **)&p, err));
+    ES_TRY(ES_MEM_NEW(es_probe_budget(spec), p, 1, "a probe", err));
     p->spec = *spec;
     p->exec = spec->exec ? *spec->exec : (es_exec){0};
     p->pool = es_pool_about(spec->pool);

@@ -219,7 +219,7 @@ es_status probe_sum_up_classes(es_job *job, const es_table *heads, double n, es_
 {
     const int64_t rows = es_table_rows(heads);
     double *room;
-    ES_TRY(es_job_array(job, rows, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, rows, err));
     for (int i = 0; i < ES_REGIMES; i++)
         put_class(heads, probe_classes_order[i], n, room, classes);
     for (int64_t i = 0; i < rows; i++)

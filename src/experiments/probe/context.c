@@ -144,7 +144,7 @@ static double apart_of(const summary_ctx *m, int64_t i)
 
 static double error_at(const summary_ctx *m, int stage, int64_t r, int64_t i, int which)
 {
-    const double *cell = es_job_cell(m->job, stage, m->place * m->p->replicates + r);
+    const double *cell = es_job_numbers(m->job, stage, m->place * m->p->replicates + r);
     return cell[(m->head * m->s->spec.n_sizes + i) * PROBE_COLUMNS + which];
 }
 
@@ -473,10 +473,10 @@ static void tell_windows(const summary_ctx *m, es_answer *a)
 static es_status prepare(summary_ctx *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes, R = m->p->replicates;
-    ES_TRY(es_job_array(m->job, R > sizes ? R : sizes, 1, sizeof *m->room, &m->room, err));
-    ES_TRY(es_job_array(m->job, 2, sizes, sizeof *m->log_n, &m->log_n, err));
+    ES_TRY(ES_JOB_NEW(m->job, m->room, R > sizes ? R : sizes, err));
+    ES_TRY(ES_JOB_NEW_2D(m->job, m->log_n, 2, sizes, err));
     m->log_square = m->log_n + sizes;
-    ES_TRY(es_job_array(m->job, 2, m->s->layers * m->s->heads, sizeof *m->total, &m->total, err));
+    ES_TRY(ES_JOB_NEW_2D(m->job, m->total, 2, m->s->layers * m->s->heads, err));
     for (int64_t i = 0; i < sizes; i++)
         m->log_n[i] = log((double)m->s->spec.sizes[i]);
     return es_series_new(&m->job->arena, R, sizes, &m->series, err);
@@ -491,7 +491,7 @@ es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answ
     m.heads = es_answer_table(answer, &heads_table);
     m.windows = es_answer_table(answer, &windows_table);
     ES_TRY(prepare(&m, err));
-    ES_TRY(es_job_array(job, all, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, all, err));
     for (m.place = 0; m.place < domains * m.s->layers; m.place++) {
         m.tokens = es_pool_about(m.s->pools.domains[m.place / m.s->layers].pool).tokens;
         for (m.head = 0; m.head < m.s->heads; m.head++)

@@ -99,7 +99,7 @@ static const char *const trait_names[ES_PROBE_TRAITS] = {"tokens", "score sd"};
 static es_grouped trait_of(const es_job *job, int64_t domain, int64_t head, int trait)
 {
     const probe_state *s = job->state;
-    const double *cell = es_job_cell(job, PROBE_SECTIONS, domain * s->layers + head / s->heads) +
+    const double *cell = es_job_numbers(job, PROBE_SECTIONS, domain * s->layers + head / s->heads) +
                          (head % s->heads * ES_PROBE_TRAITS + trait) * (1 + ES_PROBE_SECTIONS);
     return es_jackknife(cell[0], cell + 1, ES_PROBE_SECTIONS);
 }
@@ -126,7 +126,7 @@ static es_status correct(es_job *job, es_table *t, es_error *err)
 {
     const int64_t rows = es_table_rows(t);
     double *p;
-    ES_TRY(es_job_array(job, rows, 1, sizeof *p, &p, err));
+    ES_TRY(ES_JOB_NEW(job, p, rows, err));
     for (int64_t i = 0; i < rows; i++)
         p[i] = es_table_get(t, i, "p_alone");
     ES_TRY(es_holm(p, rows, p, err));

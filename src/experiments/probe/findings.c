@@ -120,7 +120,7 @@ es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *c
 {
     const probe_state *s = job->state;
     double *room;
-    ES_TRY(es_job_array(job, es_table_rows(heads), 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, es_table_rows(heads), err));
     es_pools_unreadable(&s->pools, answer);
     tell_classes(job, heads, classes, answer);
     tell_rates(heads, answer, room);
@@ -201,7 +201,7 @@ es_status probe_caution(es_job *job, const es_table *heads, es_answer *answer, e
 {
     const probe_state *s = job->state;
     double *room;
-    ES_TRY(es_job_array(job, es_table_rows(heads), 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, es_table_rows(heads), err));
     es_pools_caution(&s->pools, answer);
     caution_sizes(s, heads, answer, room);
     caution_needs(s, heads, answer);

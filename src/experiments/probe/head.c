@@ -62,8 +62,7 @@ static es_status fill_grams(void *user, int64_t head, int thread, es_error *err)
     const int64_t size = w->width * w->width;
     double *at = p->grams + 3 * size * head, *room; /* zeroed, as all memory is */
     (void)thread;
-    ES_TRY(es_mem_array(p->exec.budget, w->hidden + 1, w->width, sizeof *room, "weights of a head",
-                        (void **)&room, err));
+    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, room, w->hidden + 1, w->width, "weights of a head", err));
     sandwich(p, head, w->wk, (const float *const[]){w->wk, w->wv}, (double *const[]){at, at + size},
              room);
     sandwich(p, head, w->wv, (const float *const[]){w->wv, NULL},
@@ -76,8 +75,8 @@ es_status es_probe_grams_fill(es_probe *probe, es_error *err)
 {
     const int64_t k = probe->weights.width;
     const es_exec quiet = es_lab_quiet(&probe->exec);
-    ES_TRY(es_mem_array(probe->exec.budget, 3 * probe->weights.heads, k * k, sizeof(double),
-                        "covariances of keys and values", (void **)&probe->grams, err));
+    ES_TRY(ES_MEM_NEW_2D(probe->exec.budget, probe->grams, 3 * probe->weights.heads, k * k,
+                         "covariances of keys and values", err));
     return es_parallel_run(&quiet, probe->weights.heads, fill_grams, probe, err);
 }
 
@@ -103,8 +102,7 @@ static es_status scores_of(const es_probe *p, int64_t head, scores *out, es_erro
     const int64_t k = p->weights.width, Q = p->weights.all, m = p->queries;
     const es_probe_gram gram = es_probe_gram_of(p, head);
     double *room;
-    ES_TRY(
-        es_mem_array(p->exec.budget, 2, m, sizeof *room, "scores of a head", (void **)&room, err));
+    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, room, 2, m, "scores of a head", err));
     *out = (scores){.q = room, .along = room + m};
     for (int64_t i = 0; i < k; i++)
         out->total += gram.vv[i * k + i];
@@ -319,12 +317,10 @@ static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, e
     out->sink_first = out->sink_last = out->sink_first_se = out->sink_last_se = (double)NAN;
     if (!p->pool.specials || es_model_config_of(p->spec.model)->causal)
         return ES_OK; /* of those that see only what was before them positions.h tells */
-    es_status status =
-        es_mem_array(p->exec.budget, p->pool.length, 1, sizeof *lse, "a block", (void **)&lse, err);
+    es_status status = ES_MEM_NEW(p->exec.budget, lse, p->pool.length, "a block", err);
     if (status == ES_OK)
-        status =
-            es_mem_array(p->exec.budget, p->pool.length, p->weights.hidden + 2 * p->weights.width,
-                         sizeof *x, "a block", (void **)&x, err);
+        status = ES_MEM_NEW_2D(p->exec.budget, x, p->pool.length,
+                               p->weights.hidden + 2 * p->weights.width, "a block", err);
     for (int64_t b = 0; b < blocks && status == ES_OK; b++) {
         int64_t first, count;
         status = es_pool_block(p->spec.pool, b, &first, &count, err);

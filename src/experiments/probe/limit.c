@@ -125,12 +125,10 @@ static es_status open_layer(walk *w, layer_seen *of, int64_t layer, es_error *er
     shape_of(w->spec, &s);
     ES_TRY(es_probe_weights_new(w->spec, layer, &of->weights, err));
     ES_TRY(es_moments_new(s.hidden, budget, &of->moments, err));
-    ES_TRY(es_mem_array(budget, 2, s.heads, sizeof *of->partial, "partial states",
-                        (void **)&of->partial, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, of->partial, 2, s.heads, "partial states", err));
     for (int64_t i = 0; i < 2 * s.heads; i++)
         ES_TRY(new_partial(&s, &of->partial[i], err));
-    ES_TRY(es_mem_array(budget, w->queries, s.heads * s.width, sizeof(float), "queries",
-                        (void **)&of->q, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, of->q, w->queries, s.heads * s.width, "queries", err));
     return es_probe_queries(w->spec, layer, &of->weights, of->q, err);
 }
 
@@ -139,12 +137,11 @@ static es_status prepare_walk(walk *w, es_error *err)
     es_mem_limit *budget = es_probe_budget(w->spec);
     const es_model_config *c = es_model_config_of(w->spec->model);
     const int64_t H = c->hidden, k = c->head_dim, Q = c->query_width;
-    ES_TRY(es_mem_array(budget, w->layers, 1, sizeof *w->of, "layers", (void **)&w->of, err));
-    ES_TRY(es_mem_array(budget, w->strip, 2 * Q + k + 1, sizeof(float), "a strip of the pool",
-                        (void **)&w->keys, err));
+    ES_TRY(ES_MEM_NEW(budget, w->of, w->layers, "layers", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, w->keys, w->strip, 2 * Q + k + 1, "a strip of the pool", err));
     w->values = w->keys + w->strip * Q;
     w->longer = w->values + w->strip * Q;
-    ES_TRY(es_mem_array(budget, H + 1, H, sizeof(double), "a covariance", (void **)&w->mean, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, w->mean, H + 1, H, "a covariance", err));
     w->cov = w->mean + H;
     for (int64_t l = 0; l < w->layers; l++)
         ES_TRY(open_layer(w, &w->of[l], w->layer + l, err));
@@ -397,8 +394,7 @@ static es_status finish_heads(ending *e, const double *state, es_error *err)
     const int64_t m = e->shape.queries, outputs = 2 * m * (e->shape.width + 1);
     const int64_t tokens = tokens_of(e->spec), strip = es_probe_strip(tokens);
     double *room;
-    ES_TRY(es_mem_array(es_probe_budget(e->spec), 2, outputs + 7 * m, sizeof *room, "outputs",
-                        (void **)&room, err));
+    ES_TRY(ES_MEM_NEW_2D(es_probe_budget(e->spec), room, 2, outputs + 7 * m, "outputs", err));
     for (int i = 0; i < 2; i++) {
         double *at = room + i * (outputs + 7 * m), *lse = at + outputs;
         e->half[i] = (seen){at, lse, lse + 2 * m, lse + 4 * m, lse + 6 * m, 0};
@@ -472,8 +468,7 @@ es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *num
     double *into;
     ES_TRY(es_probe_check(spec, layer, err));
     const int64_t size = es_probe_part_numbers(spec), states = es_probe_parts(spec) > 1 ? 2 : 1;
-    ES_TRY(es_mem_array(es_probe_budget(spec), states, size, sizeof *into, "states", (void **)&into,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(es_probe_budget(spec), into, states, size, "states", err));
     es_status status = measure_parts(spec, layer, into, into + (states - 1) * size, err);
     if (status == ES_OK)
         status = es_probe_finish(spec, into, numbers, err);

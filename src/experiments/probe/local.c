@@ -25,8 +25,8 @@ static es_status prepare(neighbours *s, es_error *err)
 {
     const int64_t H = s->probe->weights.hidden, Q = s->probe->weights.all;
     es_mem_limit *budget = s->probe->exec.budget;
-    ES_TRY(es_mem_array(budget, s->n, 1, sizeof *s->rows, "rows of keys", (void **)&s->rows, err));
-    ES_TRY(es_mem_array(budget, s->n + 1, H + Q, sizeof *s->x, "keys", (void **)&s->x, err));
+    ES_TRY(ES_MEM_NEW(budget, s->rows, s->n, "rows of keys", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, s->x, s->n + 1, H + Q, "keys", err));
     s->keys = s->x + s->n * H;
     s->centre = s->keys + s->n * Q;
     s->mean = s->centre + Q;

@@ -39,10 +39,9 @@ static es_status crowd_new(const es_probe_paper *paper, int64_t most, crowd *out
     const int64_t Q = paper->weights.all;
     es_mem_limit *budget = paper->exec.budget;
     *out = (crowd){.paper = paper};
-    ES_TRY(es_mem_array(budget, 3 * most, Q, sizeof(float), "drawn tokens", (void **)&out->q, err));
-    ES_TRY(es_mem_array(budget, 2 * most, Q, sizeof(double), "outputs", (void **)&out->heads, err));
-    ES_TRY(es_mem_array(budget, Q + 1, Q, sizeof(double), "moments of outputs", (void **)&out->mean,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(budget, out->q, 3 * most, Q, "drawn tokens", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, out->heads, 2 * most, Q, "outputs", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, out->mean, Q + 1, Q, "moments of outputs", err));
     out->keys = out->q + most * Q;
     out->values = out->keys + most * Q;
     out->outputs = out->heads + most * Q;
@@ -101,8 +100,7 @@ static es_status project_passage(es_probe_paper *p, int64_t first, es_error *err
 {
     const es_probe_weights *w = &p->weights;
     const int64_t H = w->hidden, Q = w->all, n = p->tokens;
-    ES_TRY(es_mem_array(p->exec.budget, n, H + 3 * Q, sizeof(float), "a passage", (void **)&p->x,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, p->x, n, H + 3 * Q, "a passage", err));
     p->q = p->x + n * H;
     p->keys = p->q + n * Q;
     p->values = p->keys + n * Q;
@@ -121,8 +119,7 @@ static es_status open_passage(es_probe_paper *p, es_error *err)
     ES_TRY(es_probe_weights_new(&p->spec, p->layer, &p->weights, err));
     const int64_t Q = p->weights.all;
     ES_TRY(project_passage(p, first, err));
-    ES_TRY(es_mem_array(p->exec.budget, Q + 1, Q, sizeof(double), "moments of a passage",
-                        (void **)&p->mean, err));
+    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, p->mean, Q + 1, Q, "moments of a passage", err));
     p->cov = p->mean + Q;
     es_status status = crowd_new(p, p->tokens, &all, err);
     if (status == ES_OK)
@@ -140,7 +137,7 @@ es_status es_probe_paper_open(const es_probe_spec *spec, int64_t layer, int64_t 
     *out = NULL;
     ES_TRY(es_probe_check(spec, layer, err));
     ES_TRY(es_lab_check(block, 0, (1 << 20) - 1, "probe.block", err));
-    ES_TRY(es_mem_new(es_probe_budget(spec), sizeof *p, "a passage", (void **)&p, err));
+    ES_TRY(ES_MEM_NEW(es_probe_budget(spec), p, 1, "a passage", err));
     p->spec = *spec;
     p->exec = spec->exec ? *spec->exec : (es_exec){0};
     p->layer = layer;
@@ -173,7 +170,7 @@ es_status es_probe_paper_about(const es_probe_paper *paper, es_probe_passage *ou
     const es_exec quiet = es_lab_quiet(&paper->exec);
     es_horizons all;
     double *cov;
-    ES_TRY(es_mem_array(paper->exec.budget, H, H, sizeof *cov, "a covariance", (void **)&cov, err));
+    ES_TRY(ES_MEM_NEW_2D(paper->exec.budget, cov, H, H, "a covariance", err));
     const es_view S = es_view_f64(cov, H, H);
     es_status status = es_cov_estimate(&x, false, &quiet, NULL, cov, err);
     if (status == ES_OK)
@@ -221,8 +218,7 @@ es_status es_probe_paper_draw(const es_probe_paper *paper, int64_t draw, es_prob
     crowd c = {.paper = paper};
     ES_TRY(es_lab_check(draw, 0, (1 << 16) - 1, "probe.draw", err));
     ES_TRY(es_lab_check(most, 2, (1 << 24) - 1, "probe.sizes", err));
-    es_status status =
-        es_mem_array(paper->exec.budget, most, 1, sizeof *rows, "a draw", (void **)&rows, err);
+    es_status status = ES_MEM_NEW(paper->exec.budget, rows, most, "a draw", err);
     if (status == ES_OK)
         status = crowd_new(paper, most, &c, err);
     if (status == ES_OK)

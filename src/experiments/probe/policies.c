@@ -33,8 +33,8 @@ static es_status draw_context(context *c, es_error *err)
     const es_probe *p = c->probe;
     const int64_t H = p->weights.hidden, Q = p->weights.all;
     es_mem_limit *budget = p->exec.budget;
-    ES_TRY(es_mem_array(budget, c->n, 1, sizeof *c->rows, "rows of keys", (void **)&c->rows, err));
-    ES_TRY(es_mem_array(budget, c->n, H + 2 * Q, sizeof *c->x, "keys", (void **)&c->x, err));
+    ES_TRY(ES_MEM_NEW(budget, c->rows, c->n, "rows of keys", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, c->x, c->n, H + 2 * Q, "keys", err));
     c->keys = c->x + c->n * H;
     c->values = c->keys + c->n * Q;
     ES_TRY(es_probe_key_rows(&p->spec, p->pool.tokens, p->layer, c->n, c->rows, err));
@@ -78,7 +78,7 @@ static es_status ask_query(void *user, int64_t i, int thread, es_error *err)
     double *scores;
     (void)thread;
     values.row_stride = Q * (int64_t)sizeof(float);
-    ES_TRY(es_mem_array(budget, c->n, 1, sizeof *scores, "scores", (void **)&scores, err));
+    ES_TRY(ES_MEM_NEW(budget, scores, c->n, "scores", err));
     for (int64_t j = 0; j < c->n; j++) {
         const float *key = c->keys + j * Q + c->head * k;
         for (int64_t l = 0; l < k; l++)

@@ -52,13 +52,13 @@ static es_status make_room(work *w, es_error *err)
 {
     es_mem_limit *b = budget_of(w);
     const int64_t n = w->n;
-    ES_TRY(es_mem_array(b, n, 1, sizeof *w->positions, "places", (void **)&w->positions, err));
-    ES_TRY(es_mem_array(b, n, 1, sizeof *w->bin_of, "places", (void **)&w->bin_of, err));
-    ES_TRY(es_mem_array(b, n, w->k, sizeof *w->q, "queries", (void **)&w->q, err));
-    ES_TRY(es_mem_array(b, n, w->k, sizeof *w->key, "keys", (void **)&w->key, err));
-    ES_TRY(es_mem_array(b, n + 1, w->k, sizeof *w->sums, "sums of keys", (void **)&w->sums, err));
-    ES_TRY(es_mem_array(b, n, w->dv, sizeof *w->output, "outputs", (void **)&w->output, err));
-    ES_TRY(es_mem_array(b, n, 1, sizeof *w->lse, "outputs", (void **)&w->lse, err));
+    ES_TRY(ES_MEM_NEW(b, w->positions, n, "places", err));
+    ES_TRY(ES_MEM_NEW(b, w->bin_of, n, "places", err));
+    ES_TRY(ES_MEM_NEW_2D(b, w->q, n, w->k, "queries", err));
+    ES_TRY(ES_MEM_NEW_2D(b, w->key, n, w->k, "keys", err));
+    ES_TRY(ES_MEM_NEW_2D(b, w->sums, n + 1, w->k, "sums of keys", err));
+    ES_TRY(ES_MEM_NEW_2D(b, w->output, n, w->dv, "outputs", err));
+    ES_TRY(ES_MEM_NEW(b, w->lse, n, "outputs", err));
     for (int64_t i = 0, bin = 0; i < n; i++) {
         bin += i + 1 > w->grid.to[bin] ? 1 : 0;
         w->positions[i] = i;
@@ -217,7 +217,7 @@ static void add_square(double *c, const double *key, int64_t k, double sign)
 static es_status sum_deviations(work *w, es_error *err)
 {
     double *c;
-    ES_TRY(es_mem_array(budget_of(w), w->k, w->k, sizeof *c, "squares of keys", (void **)&c, err));
+    ES_TRY(ES_MEM_NEW_2D(budget_of(w), c, w->k, w->k, "squares of keys", err));
     for (int64_t i = 0; i < w->n; i++) {
         const int64_t first = unseen(w, i);
         const double count = (double)(i + 1 - first);
@@ -251,7 +251,7 @@ static es_status put_horizon(work *w, bool plain, es_error *err)
     const int64_t k = w->k, size = k * k;
     double *room;
     es_num norm = {0};
-    ES_TRY(es_mem_array(budget_of(w), 4, size, sizeof *room, "covariances", (void **)&room, err));
+    ES_TRY(ES_MEM_NEW_2D(budget_of(w), room, 4, size, "covariances", err));
     const es_view lq = es_view_f64(room + size, k, k), lk = es_view_f64(room + 2 * size, k, k);
     const es_view turned = es_view_transpose(&lq), product = es_view_f64(room + 3 * size, k, k);
     es_status status = factor(w, w->q, room, room + size, err);

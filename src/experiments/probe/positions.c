@@ -69,12 +69,12 @@ es_status probe_positions_open(es_job *job, es_error *err)
     probe_state *s = job->state;
     const es_pools *pools = &s->pools;
     probe_positions *p = &s->positions;
-    ES_TRY(es_job_array(job, pools->n_domains, 1, sizeof *p->texts, &p->texts, err));
+    ES_TRY(ES_JOB_NEW(job, p->texts, pools->n_domains, err));
     for (int64_t d = 0; d < pools->n_domains; d++, p->n_domains++)
         ES_TRY(es_pools_blocks(pools, d, job->exec.budget, &p->texts[d], err));
     ES_TRY(measure_blocks(pools, p, err));
     ES_TRY(es_positions_grid_of(&p->spec, &p->grid, err));
-    ES_TRY(es_job_array(job, p->blocks, 1, sizeof *p->room, &p->room, err));
+    ES_TRY(ES_JOB_NEW(job, p->room, p->blocks, err));
     return es_positions_cost_of(&p->spec, &p->cost, err);
 }
 
@@ -113,12 +113,13 @@ double probe_positions_bytes(const es_job *job)
     const double threads = job->exec.threads ? job->exec.threads : es_threads_available();
     const double numbers = (double)heads_of(s) * (double)(p->grid.numbers + 1); /* and a share */
     const double cells = (double)cells_of(p);
-    return fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * (cells + threads);
+    return fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * threads;
 }
 
-static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const probe_positions *p = &((const probe_state *)job->state)->positions;
     const es_blocks *text = &p->texts[cell / p->blocks];
     return es_positions_block(&p->spec, ids_of(text, p->spec.length, cell % p->blocks), exec, out,
@@ -398,7 +399,7 @@ static void sum_up_head(summary_ctx *m)
     const probe_positions *p = m->p;
     const int64_t place = m->layer * m->s->heads + m->head;
     m->track = (probe_track){
-        &p->grid, es_job_cell(m->job, p->stage, m->domain * p->blocks) + place * p->grid.numbers,
+        &p->grid, es_job_numbers(m->job, p->stage, m->domain * p->blocks) + place * p->grid.numbers,
         heads_of(m->s) * p->grid.numbers, p->blocks, p->room};
     put_head(m);
     add_to_averages(m, p->grid.bins - 1);
@@ -523,8 +524,8 @@ static es_status make_tables(summary_ctx *m, es_answer *answer, es_error *err)
     m->places = es_answer_table(answer, &probe_places_table);
     m->windows = es_answer_table(answer, &probe_windows_table);
     m->distances = es_answer_table(answer, &probe_distances_table);
-    ES_TRY(es_job_array(m->job, AVERAGED, m->p->blocks, sizeof *m->averages, &m->averages, err));
-    ES_TRY(es_job_array(m->job, rows_of(m), 1 + m->p->blocks, sizeof *m->shares, &m->shares, err));
+    ES_TRY(ES_JOB_NEW_2D(m->job, m->averages, AVERAGED, m->p->blocks, err));
+    ES_TRY(ES_JOB_NEW_2D(m->job, m->shares, rows_of(m), 1 + m->p->blocks, err));
     return label_octaves(m, err);
 }
 
@@ -534,7 +535,7 @@ es_status probe_positions_put(es_job *job, es_answer *answer, es_error *err)
     double *room;
     m.p = &m.s->positions;
     ES_TRY(make_tables(&m, answer, err));
-    ES_TRY(es_job_array(job, rows_of(&m), 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, rows_of(&m), err));
     for (m.domain = 0; m.domain < m.s->pools.n_domains; m.domain++)
         for (m.layer = 0; m.layer < m.s->layers; m.layer++)
             for (m.head = 0; m.head < m.s->heads; m.head++)

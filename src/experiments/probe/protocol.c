@@ -1,5 +1,5 @@
 /* protocol.c : `probe --protocol paper`: experiment 2 of Token Sample Complexity beside the
- * house's own (probe_paper.h): its stage, its curves and rates. */
+ * default protocol (probe_paper.h): its stage, its curves and rates. */
 #include <math.h>
 
 #include "base/error.h"
@@ -60,9 +60,10 @@ static es_status open_passage(es_job *job, int64_t number, const es_exec *exec, 
                                &s->paper, err);
 }
 
-static es_status run_paper(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_paper(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const int64_t R = ((const probe_params *)job->params)->replicates;
     probe_state *s = job->state;
     ES_TRY(open_passage(job, cell / R, exec, err));
@@ -91,7 +92,7 @@ es_status probe_add_paper(es_job *job, es_error *err)
         .reports_progress = true,
         .flops = es_probe_paper_price(&s->spec, s->pools.config->positions, &open).flops,
         .run = run_paper};
-    ES_TRY(es_job_array(job, s->spec.n_sizes, 1, sizeof *s->paper_cells, &s->paper_cells, err));
+    ES_TRY(ES_JOB_NEW(job, s->paper_cells, s->spec.n_sizes, err));
     return es_job_stage(job, &stage, err);
 }
 
@@ -157,7 +158,7 @@ static es_status sum_up(es_job *job, int64_t number, int which, es_series *serie
     for (int64_t r = 0; r < R; r++)
         for (int64_t i = 0; i < sizes; i++)
             series->errors[r * sizes + i] =
-                es_job_cell(job, PROBE_PAPER, number * R + r)[i * ERRORS + which];
+                es_job_numbers(job, PROBE_PAPER, number * R + r)[i * ERRORS + which];
     ES_TRY(es_series_fit(series, err));
     for (int64_t i = 0; i < sizes; i++)
         es_put_under(t->rows, number * sizes + i, names[which][0], {"", series->summary[i].mean},

@@ -11,7 +11,7 @@
 #include "table/table.h"
 
 static const char *const draw_choices[] = {"with", "without", "contiguous", NULL};
-static const char *const protocol_choices[] = {"house", "paper", NULL};
+static const char *const protocol_choices[] = {"default", "paper", NULL};
 static const char *const look_choices[] = {"positions", "limit", NULL};
 
 #define FIELD(member) .field = offsetof(probe_params, member)
@@ -41,10 +41,10 @@ static const es_param params[] = {
      "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
      "replacement, and --blocks-from start unless given",
      FIELD(draw), .choices = draw_choices, .default_value = "with"},
-    {"protocol", 0, ES_PARAM_CHOICE, "house|paper",
+    {"protocol", 0, ES_PARAM_CHOICE, "default|paper",
      "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
      "other, heads concatenated; n is 64..384*10 unless given",
-     FIELD(paper), .choices = protocol_choices, .default_value = "house"},
+     FIELD(paper), .choices = protocol_choices, .default_value = "default"},
     {"look", 0, ES_PARAM_CHOICE, "WHAT",
      "positions: what heads of a causal model do as their context grows; limit: n tokens against "
      "the pool's limit: of a causal model its content alone, positions and the first 4 tokens of "
@@ -192,13 +192,9 @@ static void price_limits(const es_job *job, es_cost *out)
     const probe_params *p = job->params;
     const probe_state *s = job->state;
     const es_pool_cost *pools = &s->pools.cost;
-    const double places = (double)probe_places(s), hidden = (double)s->pools.config->hidden;
+    const double places = (double)probe_places(s);
     const double points = (double)(s->heads * s->spec.n_sizes);
     const double R = draws_of(p), C = (double)p->control;
-    const double limit = hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points;
-    const double draws = R * PROBE_COLUMNS * (points + (double)s->spec.n_sizes);
-    const double cells =
-        8.0 * places * (limit + draws + C * PROBE_ERRORS * points + s->cost.exact_numbers);
     const es_probe_price sections = probe_sections_price(s), paper = probe_paper_price(job, s);
     const es_probe_price walks = probe_walks_price(job, s);
     const double again = s->pools.n_domains > 1 /* for sections */
@@ -214,7 +210,7 @@ static void price_limits(const es_job *job, es_cost *out)
                                         R * s->cost.replicate_flops + C * s->cost.control_flops),
                      .disk_bytes = pools->disk_bytes,
                      .output_bytes = 512.0 * places * points,
-                     .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes) + cells};
+                     .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes)};
 }
 
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
@@ -226,7 +222,6 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
                          .work_bytes = probe_positions_bytes(job)};
     else
         price_limits(job, out);
-    out->work_bytes += job->exec.budget ? (double)job->exec.budget->used : 0.0;
     return ES_OK;
 }
 
@@ -289,9 +284,10 @@ static void pack_draw(const probe_state *s, double *out)
     }
 }
 
-static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
+    double *out = record;
     const int64_t R = ((const probe_params *)job->params)->replicates;
     const probe_state *s = job->state;
     ES_TRY(probe_open_layer(job, cell / R, true, exec, err));
@@ -300,9 +296,10 @@ static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, double
     return ES_OK;
 }
 
-static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
+    double *out = record;
     const int64_t R = ((const probe_params *)job->params)->replicates;
     const probe_state *s = job->state;
     ES_TRY(probe_open_layer(job, cell / R, true, exec, err));
@@ -311,9 +308,10 @@ static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, doub
     return ES_OK;
 }
 
-static es_status run_control(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_control(es_job *job, int64_t cell, const es_exec *exec, void *record,
                              es_error *err)
 {
+    double *out = record;
     const int64_t C = ((const probe_params *)job->params)->control;
     probe_state *s = job->state;
     ES_TRY(probe_open_layer(job, cell / C, true, exec, err));
@@ -388,8 +386,8 @@ static es_status begin(es_job *job, es_error *err)
     if (s->by_position)
         return probe_positions_add(job, err);
     ES_TRY(es_pools_build(job, &s->pools, err));
-    ES_TRY(es_job_array(job, s->heads, s->spec.n_sizes, sizeof *s->cells, &s->cells, err));
-    ES_TRY(es_job_array(job, s->spec.n_sizes, 1, sizeof *s->joint, &s->joint, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->cells, s->heads, s->spec.n_sizes, err));
+    ES_TRY(ES_JOB_NEW(job, s->joint, s->spec.n_sizes, err));
     return add_stages(job, err);
 }
 

@@ -156,7 +156,7 @@ extern const es_table_spec probe_differences_table;
 
 /* ---- probe/protocol.c ---- */
 
-/*! probe_paper_price() : of one layer of a domain; nothing where the protocol is the house's. */
+/*! probe_paper_price() : of one layer of a domain; nothing where the protocol is the default. */
 es_probe_price probe_paper_price(const es_job *job, const probe_state *s);
 
 /*! probe_add_paper() : the stage PROBE_PAPER, which has no cells then; pools are there already. */

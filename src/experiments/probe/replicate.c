@@ -47,8 +47,7 @@ es_status es_probe_errors(es_mem_limit *budget, const double *a, int64_t a_strid
                           es_error *err)
 {
     double *moments, sum = 0.0;
-    ES_TRY(es_mem_array(budget, 2 * (width + 1), width, sizeof *moments, "moments of outputs",
-                        (void **)&moments, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, moments, 2 * (width + 1), width, "moments of outputs", err));
     double *mean[2] = {moments, moments + width};
     double *cov[2] = {moments + 2 * width, moments + 2 * width + width * width};
     mean_and_cov(a, a_stride, queries, width, mean[0], cov[0]);
@@ -210,8 +209,7 @@ static es_status join_heads(const draw *d, es_probe_cell *cells, es_probe_joint 
     float *product;
     joining j = {d, cells};
     const es_exec quiet = es_lab_quiet(&p->exec);
-    ES_TRY(es_mem_array(p->exec.budget, m, Q, sizeof *product, "outputs of a layer",
-                        (void **)&product, err));
+    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, product, m, Q, "outputs of a layer", err));
     es_status status = es_parallel_run(&quiet, w->heads * sizes, alone_at, &j, err);
     for (int64_t i = 0; i < sizes && status == ES_OK; i++) {
         const float *errors = d->errors + i * m * Q;
@@ -232,16 +230,14 @@ static es_status prepare_draw(draw *d, es_error *err)
     const int64_t H = p->weights.hidden, Q = p->weights.all;
     const int64_t outputs = p->spec.n_sizes * p->queries;
     es_mem_limit *budget = p->exec.budget;
-    ES_TRY(es_mem_array(budget, d->n, 1, sizeof *d->rows, "a draw", (void **)&d->rows, err));
-    ES_TRY(
-        es_mem_array(budget, d->n, H + 2 * Q, sizeof(float), "drawn tokens", (void **)&d->x, err));
+    ES_TRY(ES_MEM_NEW(budget, d->rows, d->n, "a draw", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, d->x, d->n, H + 2 * Q, "drawn tokens", err));
     d->keys = d->x + d->n * H;
     d->values = d->keys + d->n * Q;
-    ES_TRY(es_mem_array(budget, outputs, p->weights.width + 2, sizeof(double), "outputs",
-                        (void **)&d->outputs, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, d->outputs, outputs, p->weights.width + 2, "outputs", err));
     d->top = d->outputs + outputs * p->weights.width;
     d->squares = d->top + outputs;
-    return es_mem_array(budget, outputs, Q, sizeof(float), "errors", (void **)&d->errors, err);
+    return ES_MEM_NEW_2D(budget, d->errors, outputs, Q, "errors", err);
 }
 
 static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_joint *joint,
@@ -313,15 +309,12 @@ static es_status prepare_control(control *c, es_error *err)
     const es_probe *p = c->probe;
     const int64_t k = p->weights.width, m = p->queries, both = 2 * k;
     es_mem_limit *budget = p->exec.budget;
-    ES_TRY(es_mem_array(budget, 2 * both, both, sizeof(double), "a covariance", (void **)&c->joint,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(budget, c->joint, 2 * both, both, "a covariance", err));
     c->root = c->joint + both * both;
-    ES_TRY(es_mem_array(budget, 2 * c->n + both, both, sizeof(float), "Gaussian tokens",
-                        (void **)&c->normals, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, c->normals, 2 * c->n + both, both, "Gaussian tokens", err));
     c->pairs = c->normals + c->n * both;
     c->factor = c->pairs + c->n * both;
-    ES_TRY(es_mem_array(budget, (p->spec.n_sizes + 1) * m, k, sizeof(double), "outputs",
-                        (void **)&c->outputs, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, c->outputs, (p->spec.n_sizes + 1) * m, k, "outputs", err));
     c->limit = c->outputs + p->spec.n_sizes * m * k;
     return ES_OK;
 }

@@ -77,8 +77,8 @@ static void gather(const summary_ctx *m, int kind, int which, es_series *to)
         to->at[i] = (double)m->s->spec.sizes[i];
     for (int64_t r = 0; r < R; r++)
         for (int64_t i = 0; i < sizes; i++)
-            to->errors[r * sizes + i] =
-                es_job_cell(m->job, stage, m->place * R + r)[(m->head * sizes + i) * cols + which];
+            to->errors[r * sizes + i] = es_job_numbers(
+                m->job, stage, m->place * R + r)[(m->head * sizes + i) * cols + which];
 }
 
 /* Tokens are drawn from the pool, so attention over the whole pool is the limit of theirs, exactly:
@@ -158,7 +158,7 @@ static es_status put_prediction(summary_ctx *m, es_error *err)
 
 static const double *exact_of(const summary_ctx *m)
 {
-    return es_job_cell(m->job, PROBE_EXACT, probe_exact_cell(m->s, m->place));
+    return es_job_numbers(m->job, PROBE_EXACT, probe_exact_cell(m->s, m->place));
 }
 
 /* A draw of n of the pool's N tokens without replacement has (N - n)/(N - 1) of the variance of
@@ -197,7 +197,7 @@ static es_measured drawn(const summary_ctx *m, int64_t i, int column, bool squar
 {
     const int64_t R = m->p->replicates, sizes = m->s->spec.n_sizes;
     const int64_t stride = (m->s->heads + 1) * sizes * PROBE_COLUMNS;
-    const double *first = es_job_cell(m->job, PROBE_DRAW, m->place * R) +
+    const double *first = es_job_numbers(m->job, PROBE_DRAW, m->place * R) +
                           (m->head * sizes + i) * PROBE_COLUMNS + column;
     if (squared)
         return es_measured_rms(first, R, stride);
@@ -334,7 +334,7 @@ static es_status sum_up_head(summary_ctx *m, es_error *err)
 static void put_joint(const summary_ctx *m, const char *name, int column)
 {
     const int64_t R = m->p->replicates, row = (m->s->heads + 1) * m->s->spec.n_sizes - 1;
-    const double *first = es_job_cell(m->job, PROBE_DRAW, m->place * R);
+    const double *first = es_job_numbers(m->job, PROBE_DRAW, m->place * R);
     const es_spread x = es_spread_of(first + row * PROBE_COLUMNS + column, R,
                                      (m->s->heads + 1) * m->s->spec.n_sizes * PROBE_COLUMNS);
     es_put_under(m->layers, m->place, name, {"", x.mean},
@@ -390,12 +390,12 @@ static es_status prepare(summary_ctx *m, es_error *err)
         ES_TRY(es_series_new(&m->job->arena, m->p->replicates, sizes, &m->of[TEXT][which], err));
         ES_TRY(es_series_new(&m->job->arena, m->p->control, sizes, &m->of[GAUSSIAN][which], err));
     }
-    ES_TRY(es_job_array(m->job, heads, 1, sizeof *m->local, &m->local, err));
+    ES_TRY(ES_JOB_NEW(m->job, m->local, heads, err));
     /* which keys a causal head should keep depends on their places, which the pool does not have */
     if (!m->s->pools.config->causal)
-        ES_TRY(es_job_array(m->job, heads, 1, sizeof *m->policies, &m->policies, err));
-    ES_TRY(es_job_array(m->job, sizes, 1, sizeof *m->predicted, &m->predicted, err));
-    return es_job_array(m->job, sizes, 1, sizeof *m->exact, &m->exact, err);
+        ES_TRY(ES_JOB_NEW(m->job, m->policies, heads, err));
+    ES_TRY(ES_JOB_NEW(m->job, m->predicted, sizes, err));
+    return ES_JOB_NEW(m->job, m->exact, sizes, err);
 }
 
 es_status probe_summarise(es_job *job, es_answer *answer, es_error *err)

@@ -62,10 +62,9 @@ static es_status choose_queries(const sections *s, layer_seen *of, int64_t layer
     es_mem_limit *budget = es_probe_budget(s->spec);
     int64_t *rows;
     float *x = NULL;
-    es_status status =
-        es_mem_array(budget, s->queries, 1, sizeof *rows, "rows of queries", (void **)&rows, err);
+    es_status status = ES_MEM_NEW(budget, rows, s->queries, "rows of queries", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, s->queries, H, sizeof *x, "queries", (void **)&x, err);
+        status = ES_MEM_NEW_2D(budget, x, s->queries, H, "queries", err);
     if (status == ES_OK)
         status = es_probe_section_rows(s->spec, s->tokens, layer, rows, err);
     if (status == ES_OK)
@@ -91,12 +90,9 @@ static es_status open_layer(const sections *s, layer_seen *of, int64_t layer, es
     es_mem_limit *budget = es_probe_budget(s->spec);
     const int64_t states = ES_PROBE_SECTIONS * s->heads;
     ES_TRY(es_probe_weights_new(s->spec, layer, &of->weights, err));
-    ES_TRY(es_mem_array(budget, s->queries, of->weights.all, sizeof(float), "queries",
-                        (void **)&of->q, err));
-    ES_TRY(es_mem_array(budget, states, 1, sizeof *of->keys_of, "moments", (void **)&of->keys_of,
-                        err));
-    ES_TRY(es_mem_array(budget, states, 1, sizeof *of->partial, "partial states",
-                        (void **)&of->partial, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, of->q, s->queries, of->weights.all, "queries", err));
+    ES_TRY(ES_MEM_NEW(budget, of->keys_of, states, "moments", err));
+    ES_TRY(ES_MEM_NEW(budget, of->partial, states, "partial states", err));
     for (int64_t i = 0; i < states; i++) {
         ES_TRY(es_moments_new(s->width, budget, &of->keys_of[i], err));
         ES_TRY(new_state(s, &of->partial[i], err));
@@ -108,14 +104,13 @@ static es_status prepare(sections *s, es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(s->spec);
     const int64_t k = s->width, Q = s->heads * k, m = s->queries;
-    ES_TRY(es_mem_array(budget, s->layers, 1, sizeof *s->of, "layers", (void **)&s->of, err));
-    ES_TRY(es_mem_array(budget, STRIP, 2 * Q + k + 1, sizeof(float), "a strip of the pool",
-                        (void **)&s->keys, err));
+    ES_TRY(ES_MEM_NEW(budget, s->of, s->layers, "layers", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, s->keys, STRIP, 2 * Q + k + 1, "a strip of the pool", err));
     s->values = s->keys + STRIP * Q;
     s->longer = s->values + STRIP * Q;
-    ES_TRY(es_mem_array(budget, k + 1, k, sizeof(double), "a covariance", (void **)&s->mean, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, s->mean, k + 1, k, "a covariance", err));
     s->cov = s->mean + k;
-    ES_TRY(es_mem_array(budget, 2 * m, k + 2, sizeof(double), "outputs", (void **)&s->output, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, s->output, 2 * m, k + 2, "outputs", err));
     s->lse = s->output + 2 * m * (k + 1);
     for (int64_t l = 0; l < s->layers; l++)
         ES_TRY(open_layer(s, &s->of[l], s->layer + l, err));

@@ -86,10 +86,8 @@ static es_status open_slice(const exact_walk *w, int64_t number, const double *n
                            .first = first,
                            .heads = heads - first < GROUP ? heads - first : GROUP,
                            .out = out};
-    ES_TRY(es_mem_array(budget, GROUP * w->few, k, sizeof *slice->center, "outputs",
-                        (void **)&slice->center, err));
-    ES_TRY(es_mem_array(budget, GROUP * w->few, 2, sizeof *slice->grids, "grids of scores",
-                        (void **)&slice->grids, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, slice->center, GROUP * w->few, k, "outputs", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, slice->grids, GROUP * w->few, 2, "grids of scores", err));
     for (int64_t unit = 0; unit < slice->heads * w->few; unit++) {
         double *center = slice->center + unit * k;
         for (int64_t l = 0; l < k; l++)
@@ -104,17 +102,15 @@ static es_status make_buffers(exact_walk *w, es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
     const int64_t k = w->width, threads = threads_of(w), all = es_probe_exact_sizes(w->spec);
-    ES_TRY(es_mem_array(budget, w->layers, 1, sizeof *w->of, "layers", (void **)&w->of, err));
+    ES_TRY(ES_MEM_NEW(budget, w->of, w->layers, "layers", err));
+    ES_TRY(ES_MEM_NEW(budget, w->slices, w->count, "slices", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, w->projected, w->strip, GROUP * k, "a strip of the pool", err));
     ES_TRY(
-        es_mem_array(budget, w->count, 1, sizeof *w->slices, "slices", (void **)&w->slices, err));
-    ES_TRY(es_mem_array(budget, w->strip, GROUP * k, sizeof *w->projected, "a strip of the pool",
-                        (void **)&w->projected, err));
-    ES_TRY(es_mem_array(budget, w->strip, 2 * GROUP * k + threads, sizeof *w->keys,
-                        "keys and values", (void **)&w->keys, err));
+        ES_MEM_NEW_2D(budget, w->keys, w->strip, 2 * GROUP * k + threads, "keys and values", err));
     w->values = w->keys + w->strip * GROUP * k;
     w->scores = w->values + w->strip * GROUP * k;
-    ES_TRY(es_mem_array(budget, all, 1, sizeof *w->sizes, "sizes", (void **)&w->sizes, err));
-    ES_TRY(es_mem_array(budget, all, threads, sizeof *w->risks, "errors", (void **)&w->risks, err));
+    ES_TRY(ES_MEM_NEW(budget, w->sizes, all, "sizes", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, w->risks, all, threads, "errors", err));
     for (int64_t i = 0; i < all; i++)
         w->sizes[i] =
             i < w->spec->n_sizes ? w->spec->sizes[i] : INT64_C(1) << (i - w->spec->n_sizes);
@@ -130,8 +126,7 @@ static es_status prepare(exact_walk *w, int64_t first, const double *const *numb
     for (int64_t l = 0; l < w->layers; l++) {
         exact_layer *of = &w->of[l];
         ES_TRY(es_probe_weights_new(w->spec, w->layer + l, &of->weights, err));
-        ES_TRY(
-            es_mem_array(budget, queries, w->all, sizeof *of->q, "queries", (void **)&of->q, err));
+        ES_TRY(ES_MEM_NEW_2D(budget, of->q, queries, w->all, "queries", err));
         ES_TRY(es_probe_queries(w->spec, w->layer + l, &of->weights, of->q, err));
     }
     for (int64_t i = 0; i < w->count; i++)
@@ -336,11 +331,9 @@ es_status es_probe_exact(const es_probe_spec *spec, int64_t layer, const double 
     es_mem_limit *budget = es_probe_budget(spec);
     const double **of;
     double *room = NULL;
-    ES_TRY(es_mem_array(budget, es_model_config_of(spec->model)->layers, 1, sizeof *of, "layers",
-                        (void **)&of, err));
+    ES_TRY(ES_MEM_NEW(budget, of, es_model_config_of(spec->model)->layers, "layers", err));
     of[layer] = numbers;
-    es_status status = es_mem_array(budget, es_probe_slice_numbers(spec), 1, sizeof *room, "errors",
-                                    (void **)&room, err);
+    es_status status = ES_MEM_NEW(budget, room, es_probe_slice_numbers(spec), "errors", err);
     if (status == ES_OK)
         status = exact_layer_of(spec, layer, of, room, exact, err);
     es_mem_free(budget, room);

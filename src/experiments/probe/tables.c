@@ -124,7 +124,7 @@ static const es_column head_columns[] = {
     {"tokens_for_tenth_sign", "bound", "", ES_FORMAT_TEXT,
      "\">\": thin is above 0.1, and 10 % is likely to be reached later than it says; any: one "
      "token gives outputs within a tenth of their spread, so that no number is given"},
-    {"tokens_for_tenth", "10 % from", "tokens", ES_FORMAT_REAL,
+    {"tokens_for_tenth", "tokens for 10 % error", "tokens", ES_FORMAT_REAL,
      "n from which the relative error is below a tenth for tokens drawn independently: where the "
      "exact curve falls to it. Its error is that of the queries and of the halves of the pool",
      .error = "tokens_for_tenth_error"},

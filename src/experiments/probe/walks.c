@@ -143,9 +143,10 @@ static es_status fold_limits(es_job *job, int64_t group, double *into, const dou
     return ES_OK;
 }
 
-static es_status finish_limits(es_job *job, int64_t group, const double *state, double *out,
+static es_status finish_limits(es_job *job, int64_t group, const double *state, void *record,
                                es_error *err)
 {
+    double *out = record;
     const probe_state *s = job->state;
     stretch r = stretch_of(&job->stages[PROBE_LIMIT], group, s->layers);
     for (; r.at < r.end; r.at++) {
@@ -243,6 +244,6 @@ es_status probe_add_exact(es_job *job, es_error *err)
                             .group = group,
                             .part_numbers = group * es_probe_slice_numbers(&spec),
                             .run_part = run_slices};
-    ES_TRY(es_job_array(job, s->layers, 1, sizeof *s->limits, &s->limits, err));
+    ES_TRY(ES_JOB_NEW(job, s->limits, s->layers, err));
     return es_job_stage(job, &stage, err);
 }

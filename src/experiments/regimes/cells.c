@@ -106,7 +106,7 @@ static es_status make_nearest(job *j, int64_t n, double beta, es_mem_limit *budg
 /* What brute force owns beside the job. */
 typedef struct brute_parts {
     es_sampler *sampler;
-    void *law;
+    es_law *law;
     double *query;
 } brute_parts;
 
@@ -133,7 +133,7 @@ static es_status make_brute(job *j, int64_t n, double beta, es_mem_limit *budget
     if (law || !o->query)
         return ES_OK;
     const size_t bytes = (size_t)j->brute.dim * sizeof(double);
-    ES_TRY(es_mem_new(budget, bytes, "query", (void **)&own->query, err));
+    ES_TRY(ES_MEM_NEW(budget, own->query, j->brute.dim, "query", err));
     memcpy(own->query, o->query, bytes);
     j->brute.query = own->query;
     if (!es_unit_vector(own->query, j->brute.dim))
@@ -157,8 +157,8 @@ static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
 static es_status draw_all(job *j, es_mem_limit *budget, es_error *err)
 {
     const int64_t units = (j->o.replicates + UNIT - 1) / UNIT;
-    ES_TRY(es_mem_array(budget, es_parallel_threads(j->o.exec, units), j->each, sizeof(double),
-                        "replicates at work", (void **)&j->scratch, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, j->scratch, es_parallel_threads(j->o.exec, units), j->each,
+                         "replicates at work", err));
     const es_status status = es_parallel_run(j->o.exec, units, draw_unit, j, err);
     es_mem_free(budget, j->scratch);
     return status;
@@ -291,8 +291,6 @@ static es_status fill(const es_regimes_opts *o, int64_t n, double beta, es_regim
 es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta, es_regimes_row *out,
                          es_error *err)
 {
-    if (!opts || !out)
-        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "opts or out is NULL");
     es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     const int64_t count = opts->replicates ? opts->replicates : 1000;
     es_regimes_draw *draws;
@@ -300,9 +298,8 @@ es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta, es
     if (count < 1 || count > 10000000)
         return es_fail(err, ES_E_RANGE, "regimes.replicates", "from 1 to 10^7", "%lld replicates",
                        (long long)count);
-    ES_TRY(es_mem_array(budget, 2, count, sizeof *draws, "replicates", (void **)&draws, err));
-    es_status status =
-        es_mem_array(budget, 2, count, sizeof *column, "replicates", (void **)&column, err);
+    ES_TRY(ES_MEM_NEW_2D(budget, draws, 2, count, "replicates", err));
+    es_status status = ES_MEM_NEW_2D(budget, column, 2, count, "replicates", err);
     if (status == ES_OK)
         status = fill(opts, n, beta, draws, count, column, out, err);
     es_mem_free(budget, column);

@@ -115,8 +115,7 @@ es_status es_bulk_make(const es_cap *cap, double beta, es_mem_limit *budget, es_
                        es_error *err)
 {
     *out = (es_bulk){.cap = cap, .beta = beta, .budget = budget};
-    ES_TRY(
-        es_mem_array(budget, cap->count, 1, sizeof *out->at, "bulk table", (void **)&out->at, err));
+    ES_TRY(ES_MEM_NEW(budget, out->at, cap->count, "bulk table", err));
     /* Beyond the table T is 2 and r is 0. */
     out->at[cap->count - 1] = (es_bulk_moments){.x = 1.0, .xx = 1.0, .xxx = 1.0, .xxxx = 1.0};
     for (int64_t j = cap->count - 2; j >= 0; j--)

@@ -90,9 +90,8 @@ es_status es_regimes_outputs(const es_regimes_opts *opts, int64_t n, double beta
     es_regimes_opts all = *opts;
     outputs o = {.count = opts->replicates, .dim = opts->keys->dim, .V = V};
     o.dv = V ? V->rows : o.dim;
-    ES_TRY(es_mem_array(budget, o.count, 1, sizeof *o.draws, "replicates", (void **)&o.draws, err));
-    es_status status =
-        es_mem_array(budget, o.count + 1, o.dim + 1, sizeof(double), "outputs", (void **)&o.x, err);
+    ES_TRY(ES_MEM_NEW(budget, o.draws, o.count, "replicates", err));
+    es_status status = ES_MEM_NEW_2D(budget, o.x, o.count + 1, o.dim + 1, "outputs", err);
     if (status == ES_OK) {
         o.column = o.x + o.count * o.dim;
         o.mean = o.column + o.count;

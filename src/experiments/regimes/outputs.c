@@ -94,8 +94,7 @@ static es_status predict(const es_job *job, const regimes_cell *c, prediction *p
     es_mem_limit *budget = job->exec.budget;
     const int64_t dv = V ? V->rows : c->keys.dim;
     *p = (prediction){.dv = dv};
-    ES_TRY(es_mem_array(budget, 2 * dv + 3 + ES_OUTPUT_DIRECTIONS, dv, sizeof(double), "outputs",
-                        (void **)&p->memory, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, p->memory, 2 * dv + 3 + ES_OUTPUT_DIRECTIONS, dv, "outputs", err));
     p->law.limit = p->memory;
     p->law.mean = p->law.limit + dv;
     p->directions = p->law.mean + dv;
@@ -146,8 +145,10 @@ static es_status measure(const es_job *job, const regimes_cell *c, const predict
     return ES_OK;
 }
 
-static es_status run_output(es_job *job, int64_t i, const es_exec *exec, double *out, es_error *err)
+static es_status run_output(es_job *job, int64_t i, const es_exec *exec, void *record,
+                            es_error *err)
 {
+    double *out = record;
     const regimes_params *p = job->params;
     regimes_cell cell;
     prediction law;
@@ -268,7 +269,7 @@ static es_status put_output(const es_job *job, int64_t i, es_table *t, es_error 
     es_output_row m;
     bool averages;
     ES_TRY(regimes_cell_of(job, i, &cell, err));
-    memcpy(&m, es_job_cell(job, 1, i), sizeof m);
+    memcpy(&m, es_job_numbers(job, 1, i), sizeof m);
     const es_status status = predict(job, &cell, &p, &averages, err);
     if (status == ES_OK && averages)
         put_row(job, &cell, &p, &m, t);

@@ -111,7 +111,7 @@ static es_status make_parts(es_job *job, regimes_params *p, es_error *err)
         (p->weights.count && p->weights.count != p->kappa.count))
         return refuse(err, "one for each --kappa, in the same order",
                       "--kappa, --cosine and --part-weights have different lengths");
-    ES_TRY(es_job_array(job, p->kappa.count, 1, sizeof *s->parts, &s->parts, err));
+    ES_TRY(ES_JOB_NEW(job, s->parts, p->kappa.count, err));
     for (int64_t i = 0; i < p->kappa.count; i++)
         s->parts[i] = (es_keys_part){.weight = p->weights.count ? p->weights.reals[i] : 1.0,
                                      .kappa = p->kappa.reals[i],
@@ -217,8 +217,9 @@ es_status regimes_cell_of(const es_job *job, int64_t i, regimes_cell *cell, es_e
 }
 
 /* All replicates of one dim, n and beta; they share the work of making the keys' law. */
-static es_status run_cell(es_job *job, int64_t i, const es_exec *exec, double *out, es_error *err)
+static es_status run_cell(es_job *job, int64_t i, const es_exec *exec, void *record, es_error *err)
 {
+    double *out = record;
     const regimes_params *p = job->params;
     const regimes_state *s = job->state;
     regimes_cell cell;
@@ -297,16 +298,14 @@ static es_status open_study(es_job *job, es_error *err)
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const regimes_params *p = job->params;
-    const regimes_state *s = job->state;
     const double cells = (double)job->stages[0].cells, draws = (double)p->replicates;
     (void)err;
     const double outputs = (double)job->stages[1].cells * job->stages[1].flops;
     *out = (es_cost){.flops = cells * (regimes_law_flops + job->stages[0].flops) + outputs,
-                     .input_bytes = 8.0 * (double)(s->points.rows * s->points.cols),
                      .output_bytes = 4096.0 * cells,
                      .work_bytes = draws * (32.0 * 16.0 + 8.0 * (largest_dim(job) + 1.0)) + 6e7 +
-                                   64.0 * largest_dim(job) * largest_dim(job) +
-                                   (double)job->exec.threads * 8.0 * 140.0 * largest_dim(job)};
+                                   64.0 * largest_dim(job) * largest_dim(job),
+                     .thread_bytes = 8.0 * 140.0 * largest_dim(job)};
     return ES_OK;
 }
 

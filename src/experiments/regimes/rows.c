@@ -287,7 +287,7 @@ static es_status put_cell(es_job *job, int64_t i, line *before, es_table *t, es_
     ES_TRY(regimes_cell_of(job, i, &l.cell, err));
     if (p->law != REGIMES_FILE)
         ES_TRY(find_scales(&l.cell, &before->cell, job->exec.budget, &l.scales, err));
-    regimes_unpack(es_job_cell(job, 0, i), &l.measured);
+    regimes_unpack(es_job_numbers(job, 0, i), &l.measured);
     l.row = es_table_row(t);
     es_put(t, l.row, {"dim", (double)l.cell.dim}, {"n", (double)l.cell.n});
     es_put(l.t, l.row, {"b", l.cell.b}, {"beta", l.cell.beta}, {"alpha", l.cell.cap.alpha});

@@ -84,9 +84,10 @@ static es_rope embedding(const rope_params *p, int64_t i)
                      .scale = p->scales.reals[i % p->scales.count]};
 }
 
-static es_status run_embedding(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_embedding(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const rope_params *p = job->params;
     const es_rope r = embedding(p, cell);
     (void)exec;
@@ -125,8 +126,8 @@ static es_status make_labels(es_job *job, const char ***out, es_error *err)
     const rope_params *p = job->params;
     const int64_t count = job->stages[0].cells;
     char *texts;
-    ES_TRY(es_job_array(job, count, ROOM, 1, &texts, err));
-    ES_TRY(es_job_array(job, count, 1, sizeof **out, out, err));
+    ES_TRY(ES_JOB_NEW_2D(job, texts, count, ROOM, err));
+    ES_TRY(ES_JOB_NEW(job, *out, count, err));
     for (int64_t i = 0; i < count; i++) {
         const es_rope r = embedding(p, i);
         (*out)[i] = texts + i * ROOM;
@@ -140,7 +141,7 @@ static void put_embeddings(const es_job *job, es_answer *a)
     es_table *t = es_answer_table(a, &reach_table);
     for (int64_t i = 0; i < job->stages[0].cells; i++) {
         const es_rope r = embedding(job->params, i);
-        const double *cell = es_job_cell(job, 0, i);
+        const double *cell = es_job_numbers(job, 0, i);
         const int64_t row = es_table_row(t);
         es_put(t, row, {"base", r.base}, {"scale", r.scale});
         for (int k = 0; k < COLUMNS; k++)
@@ -175,7 +176,7 @@ static void tell_reach(const es_job *job, const char *const *labels, es_answer *
     const rope_params *p = job->params;
     const int64_t count = job->stages[0].cells, step = es_say_step(count);
     for (int64_t i = 0; i < count; i += step) {
-        const double *cell = es_job_cell(job, 0, i);
+        const double *cell = es_job_numbers(job, 0, i);
         char swing[96];
         if (isnan(cell[FIRST_NEGATIVE]))
             snprintf(swing, sizeof swing, "no score up to %lld tokens is negative",

@@ -52,7 +52,7 @@ static es_status bars(uint64_t seed, double memory, const es_exec *exec, double 
     double queries[ASKING * WIDTH], output[ASKING * WIDTH], spread[ASKING * WIDTH];
     double powers[ASKING * 3], entropy[ASKING], *keys;
     const es_address at = {.seed = seed, .experiment = ES_EXPERIMENT_SELFCHECK};
-    ES_TRY(es_mem_array(exec->budget, CONTEXT, WIDTH, sizeof *keys, "keys", (void **)&keys, err));
+    ES_TRY(ES_MEM_NEW_2D(exec->budget, keys, CONTEXT, WIDTH, "keys", err));
     es_status status = es_normal_rows(&at, CONTEXT, WIDTH, keys, err);
     if (status == ES_OK)
         correlate(keys, memory);
@@ -101,8 +101,7 @@ es_status es_checked_layer_open(es_job *job, es_checked_layer *layer, es_error *
                                   .sizes = sizes,     .n_sizes = SIZES,
                                   .queries = QUERIES, .draws_only = true,
                                   .seed = job->seed,  .exec = &job->exec};
-    ES_TRY(es_job_array(job, es_probe_numbers(&layer->spec), 1, sizeof *layer->numbers,
-                        &layer->numbers, err));
+    ES_TRY(ES_JOB_NEW(job, layer->numbers, es_probe_numbers(&layer->spec), err));
     es_job_phase(job, "attending over the pool", 1.0);
     ES_TRY(es_probe_measure(&layer->spec, middle, layer->numbers, err));
     layer->spec.exec = &layer->exec; /* cells run side by side */
@@ -155,9 +154,8 @@ static es_status draw_all(const es_checked_layer *layer, int64_t trial, int64_t 
     es_probe_joint joint[SIZES];
     es_probe_cell *cells;
     double *errors = NULL;
-    ES_TRY(es_mem_array(budget, points, 1, sizeof *cells, "errors", (void **)&cells, err));
-    es_status status = es_mem_array(budget, points * ERRORS, replicates, sizeof *errors, "errors",
-                                    (void **)&errors, err);
+    ES_TRY(ES_MEM_NEW(budget, cells, points, "errors", err));
+    es_status status = ES_MEM_NEW_2D(budget, errors, points * ERRORS, replicates, "errors", err);
     for (int64_t r = 0; r < replicates && status == ES_OK; r++) {
         const int64_t which = trial * replicates + r;
         status = control ? es_probe_control(layer->probe, which, cells, err)

@@ -44,9 +44,9 @@ static es_status predict(es_job *job, const es_model *model, const es_blocks *te
 {
     es_model_block *blocks;
     double *nll;
-    ES_TRY(es_job_array(job, text->count, 1, sizeof *blocks, &blocks, err));
-    ES_TRY(es_job_array(job, text->count, LENGTH, sizeof *nll, &nll, err));
-    ES_TRY(es_job_array(job, text->count, 1, sizeof *out->blocks, &out->blocks, err));
+    ES_TRY(ES_JOB_NEW(job, blocks, text->count, err));
+    ES_TRY(ES_JOB_NEW_2D(job, nll, text->count, LENGTH, err));
+    ES_TRY(ES_JOB_NEW(job, out->blocks, text->count, err));
     for (int64_t b = 0; b < text->count; b++)
         blocks[b] = (es_model_block){.ids = text->ids + text->start[b],
                                      .n = text->start[b + 1] - text->start[b],

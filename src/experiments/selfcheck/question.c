@@ -137,9 +137,10 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     const selfcheck_state *state = job->state;
     const es_setting *s = &es_settings[state->settings[cell / state->trials]];
     const uint64_t seed = seed_of(job, cell % state->trials);
@@ -193,7 +194,7 @@ static es_status open_study(es_job *job, es_error *err)
     bool decoder;
     ES_TRY(is_decoder(p->pool.model, &decoder, err));
     s->trials = p->trials ? p->trials : p->effort ? 400 : 40;
-    ES_TRY(es_job_array(job, es_settings_count, 1, sizeof *s->settings, &s->settings, err));
+    ES_TRY(ES_JOB_NEW(job, s->settings, es_settings_count, err));
     for (int64_t i = 0; i < es_settings_count; i++)
         if ((!p->only || strncmp(es_settings[i].name, p->only, strlen(p->only)) == 0) &&
             (p->pool.model || !es_settings[i].needs_model) &&
@@ -270,7 +271,7 @@ typedef struct tally {
 static const double *numbers_of(const es_job *job, int64_t which, int figure, int64_t trial)
 {
     const selfcheck_state *s = job->state;
-    return es_job_cell(job, 0, which * s->trials + trial) +
+    return es_job_numbers(job, 0, which * s->trials + trial) +
            (int64_t)figure * ES_FIGURE_ROWS * COLUMNS;
 }
 
@@ -404,7 +405,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     es_table *t = es_answer_table(answer, &check_table);
     long long all = 0, off = 0;
     double *room, least = 1.0, most = 0.0;
-    ES_TRY(es_job_array(job, s->trials, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, s->trials, err));
     for (int64_t i = 0; i < s->count; i++) {
         const es_setting *setting = &es_settings[s->settings[i]];
         for (int f = 0; f < ES_FIGURES && setting->figures[f].kind; f++) {

@@ -30,7 +30,7 @@ static es_status write_rows(const char *folder, const char *name, drawer draw, u
     char path[4200];
     const es_address at = address_of(seed, which);
     double *x;
-    ES_TRY(es_mem_array(NULL, rows, cols, sizeof *x, name, (void **)&x, err));
+    ES_TRY(ES_MEM_NEW_2D(NULL, x, rows, cols, name, err));
     snprintf(path, sizeof path, "%s/%s", folder, name);
     es_status status = draw(&at, rows, cols, x, err);
     if (status == ES_OK)

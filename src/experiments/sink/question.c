@@ -35,22 +35,40 @@ static const es_param params[] = {
      .field = offsetof(sink_params, replicates), .default_value = "400", .min = 2, .max = 1e6},
     {0}};
 
+/* ---- rows ---- */
+
+/* One n, q and offset. */
+typedef struct sink_row {
+    double n, spread, offset, score;
+    es_measured weight;
+    double weight_exact, weight_leading, z;
+} sink_row;
+
 static const es_column columns[] = {
-    {"n", "n", "tokens", ES_FORMAT_COUNT},
-    {"spread", "q", "nats", ES_FORMAT_SHORT, "standard deviation of the keys' scores"},
-    {"offset", "offset", "nats", ES_FORMAT_SHORT, "of the sink's score from ln n + q^2/2"},
-    {"score", "score", "nats", ES_FORMAT_SHORT, "of the sink"},
-    {"weight", "weight", "", ES_FORMAT_REAL, "of the sink, mean over replicates",
-     .error = "weight_se"},
-    {"weight_exact", "exact", "", ES_FORMAT_REAL, "its expectation, by quadrature",
-     .standing = ES_STANDING_PROVED},
-    {"weight_leading", "leading", "", ES_FORMAT_SHORT,
-     "1/(1 + e^-offset): the sum of the keys at its mean, for q^2 far below 2 ln n",
-     .standing = ES_STANDING_HEURISTIC},
-    {"z", "z", "errors", ES_FORMAT_SHORT, "weight less exact, in standard errors"},
+    ES_COL(sink_row, n, ES_FORMAT_COUNT, "n", "tokens"),
+    ES_COL(sink_row, spread, ES_FORMAT_SHORT, "q", "nats",
+           "standard deviation of the keys' scores"),
+    ES_COL(sink_row, offset, ES_FORMAT_SHORT, "offset", "nats",
+           "of the sink's score from ln n + q^2/2"),
+    ES_COL(sink_row, score, ES_FORMAT_SHORT, "score", "nats", "of the sink"),
+    ES_COL(sink_row, weight, ES_FORMAT_REAL, "weight", "", "of the sink, mean over replicates"),
+    ES_COL(sink_row, weight_exact, ES_FORMAT_REAL, "exact", "", "its expectation, by quadrature",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(sink_row, weight_leading, ES_FORMAT_SHORT, "leading", "",
+           "1/(1 + e^-offset): the sum of the keys at its mean, for q^2 far below 2 ln n",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(sink_row, z, ES_FORMAT_SHORT, "z", "errors", "weight less exact, in standard errors"),
     {0}};
 static const es_table_view views[] = {{"Weight of a sink among n keys"}, {0}};
-static const es_table_spec rows_table = {"rows", columns, views, .keys = "n spread offset"};
+static const es_table_spec rows_table = {"rows", columns, views, ES_ROW(sink_row),
+                                         .keys = "n spread offset"};
+
+/* A cell is one (n, q), with a record for each offset. */
+typedef struct sink_cell {
+    es_measured weight;
+} sink_cell;
+
+static const es_cell_field cell_fields[] = {ES_FIELD(sink_cell, weight), {0}};
 
 static double score_of(double n, double q, double offset) { return log(n) + 0.5 * q * q + offset; }
 
@@ -75,31 +93,27 @@ static es_status log_sum(const es_address *first, int64_t n, double q, double *o
     return ES_OK;
 }
 
-/* A cell is one (n, q): the weights of all offsets, from the same keys. */
-static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, double *out,
-                          es_error *err)
+/* Measures the weights at all offsets for one (n, q), from the same keys. */
+static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
     const sink_params *p = job->params;
     const int64_t n = p->n.counts[cell / p->spread.count], R = p->replicates;
     const double q = p->spread.reals[cell % p->spread.count];
+    sink_cell *found = out;
     es_arena arena = {.budget = exec->budget};
-    void *memory;
-    es_status status = es_arena_array(&arena, R, 1, sizeof(double), "weights", &memory, err);
-    double *sums = memory;
+    double *sums, *w;
+    es_status status = ES_ARENA_NEW(&arena, sums, R, "sums", err);
+    if (status == ES_OK)
+        status = ES_ARENA_NEW(&arena, w, R, "weights", err);
     for (int64_t r = 0; r < R && status == ES_OK; r++) {
         const es_address at = {
             .seed = job->seed, .experiment = ES_EXPERIMENT_SINK, .cell = (uint64_t)(cell * R + r)};
         status = log_sum(&at, n, q, &sums[r], err);
     }
-    if (status == ES_OK)
-        status = es_arena_array(&arena, R, 1, sizeof(double), "weights", &memory, err);
     for (int64_t k = 0; k < p->offset.count && status == ES_OK; k++) {
-        double *w = memory;
         for (int64_t r = 0; r < R; r++)
             w[r] = 1.0 / (1.0 + exp(sums[r] - score_of((double)n, q, p->offset.reals[k])));
-        const es_measured m = es_average_column(w, R, 1);
-        out[2 * k] = m.value;
-        out[2 * k + 1] = m.se;
+        found[k].weight = es_average_column(w, R, 1);
     }
     es_arena_free(&arena);
     return status;
@@ -133,7 +147,6 @@ static double exact_weight(double n, double q, double s)
 
 static es_status open_study(es_job *job, es_error *err)
 {
-    static const char *const names[] = {"weight", "weight_se"};
     const sink_params *p = job->params;
     double keys = 0.0;
     for (int64_t i = 0; i < p->n.count; i++)
@@ -144,8 +157,7 @@ static es_status open_study(es_job *job, es_error *err)
                                     .noun = "pairs (n, q)",
                                     .cells = p->n.count * p->spread.count,
                                     .rows = p->offset.count,
-                                    .cols = 2,
-                                    .columns = names,
+                                    ES_RECORD(sink_cell, cell_fields),
                                     .one_thread_per_cell = true,
                                     .flops = 60.0 * keys * (double)p->replicates,
                                     .run = run_pair},
@@ -159,40 +171,47 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     (void)err;
     *out = (es_cost){.flops = (double)job->stages[0].cells * job->stages[0].flops + 2e7 * rows,
                      .output_bytes = 256.0 * rows,
-                     .work_bytes = 16384.0 * (job->exec.threads + 1) +
-                                   16.0 * (double)p->replicates * job->exec.threads};
+                     .work_bytes = 16384.0,
+                     .thread_bytes = 16384.0 + 16.0 * (double)p->replicates};
     return ES_OK;
+}
+
+/* ---- findings ---- */
+
+static void tell_threshold(es_answer *answer, const sink_row *r)
+{
+    char weight[ES_SAY_ROOM];
+    es_answer_add_finding(answer,
+                          "Among %.0f keys whose scores spread by %.3g nats, a sink at the "
+                          "threshold ln n + q^2/2 = %.3g takes %s of the weight (exactly %.3g; "
+                          "one half while q^2 is far below 2 ln n = %.3g).",
+                          r->n, r->spread, r->score,
+                          es_say_number(r->weight.value, r->weight.se, weight), r->weight_exact,
+                          2.0 * log(r->n));
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const sink_params *p = job->params;
+    const int64_t pairs = p->n.count * p->spread.count;
     es_table *t = es_answer_table(answer, &rows_table);
-    char weight[ES_SAY_ROOM];
-    (void)err;
-    for (int64_t pair = 0; pair < p->n.count * p->spread.count; pair++)
-        for (int64_t k = 0; k < p->offset.count; k++) {
-            const double n = p->n.reals[pair / p->spread.count], offset = p->offset.reals[k];
-            const double q = p->spread.reals[pair % p->spread.count], s = score_of(n, q, offset);
-            const double *found = es_job_cell(job, 0, pair) + 2 * k, exact = exact_weight(n, q, s);
-            const int64_t row = es_table_row(t);
-            es_table_real(t, row, "n", n);
-            es_table_real(t, row, "spread", q);
-            es_table_real(t, row, "offset", offset);
-            es_table_real(t, row, "score", s);
-            es_table_real(t, row, "weight", found[0]);
-            es_table_real(t, row, "weight_se", found[1]);
-            es_table_real(t, row, "weight_exact", exact);
-            es_table_real(t, row, "weight_leading", 1.0 / (1.0 + exp(-offset)));
-            es_table_real(t, row, "z", (found[0] - exact) / found[1]);
-            if (offset == 0.0 && pair + 1 == p->n.count * p->spread.count)
-                es_answer_add_finding(
-                    answer,
-                    "Among %.0f keys whose scores spread by %.3g nats, a sink at the "
-                    "threshold ln n + q^2/2 = %.3g takes %s of the weight (exactly "
-                    "%.3g; one half while q^2 is far below 2 ln n = %.3g).",
-                    n, q, s, es_say_number(found[0], found[1], weight), exact, 2.0 * log(n));
-        }
+    for (int64_t i = 0; i < pairs * p->offset.count; i++) {
+        const int64_t pair = i / p->offset.count, k = i % p->offset.count;
+        const sink_cell *found = es_job_cell(job, 0, pair);
+        sink_row *r = es_rows_add(t, sink_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        r->n = p->n.reals[pair / p->spread.count];
+        r->spread = p->spread.reals[pair % p->spread.count];
+        r->offset = p->offset.reals[k];
+        r->score = score_of(r->n, r->spread, r->offset);
+        r->weight = found[k].weight;
+        r->weight_exact = exact_weight(r->n, r->spread, r->score);
+        r->weight_leading = 1.0 / (1.0 + exp(-r->offset));
+        r->z = (r->weight.value - r->weight_exact) / r->weight.se;
+        if (r->offset == 0.0 && pair + 1 == pairs)
+            tell_threshold(answer, r);
+    }
     return ES_OK;
 }
 

@@ -210,9 +210,8 @@ static es_status measure(bench *b, const int64_t *which, int64_t count, int64_t 
                          es_sparse_cell *out, es_error *err)
 {
     const es_sparse_spec *spec = b->spec;
-    void *squares;
-    ES_TRY(es_arena_array(&b->arena, spec->draws, 1, sizeof(double), "errors of draws", &squares,
-                          err));
+    double *squares;
+    ES_TRY(ES_ARENA_NEW(&b->arena, squares, spec->draws, "errors of draws", err));
     for (int64_t i = 0; i < count; i++) {
         ES_TRY(look_at(b, which[i], err));
         for (int64_t p = 0; p < spec->n_plans; p++)

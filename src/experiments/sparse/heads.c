@@ -356,7 +356,7 @@ es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answe
         m.heads += best_of(s, rows + i * s->n_plans, m.main, false) >= 0;
     if (!m.heads)
         return ES_OK; /* parts decide about everything, or nothing does: rows say it all */
-    ES_TRY(es_job_array(job, s->n_places, 1, sizeof *m.room, &m.room, err));
+    ES_TRY(ES_JOB_NEW(job, m.room, s->n_places, err));
     m.by_head = es_answer_table(answer, &sparse_heads_table);
     m.best = es_answer_table(answer, &sparse_best_table);
     m.changes = es_answer_table(answer, &sparse_changes_table);

@@ -115,7 +115,7 @@ static es_status find_positions(es_job *job, es_error *err)
         return es_refuse(err, "sparse.positions", "--positions P.npy, one for each query",
                          "%lld queries over %lld keys: which keys does a causal query see?",
                          (long long)s->m, (long long)s->n);
-    ES_TRY(es_job_array(job, s->m, 1, sizeof *s->positions, &s->positions, err));
+    ES_TRY(ES_JOB_NEW(job, s->positions, s->m, err));
     for (int64_t i = 0; i < s->m; i++)
         s->positions[i] = -1;
     if (!p->positions)
@@ -255,7 +255,7 @@ static es_status find_places(es_job *job, es_error *err)
     ES_TRY(check_choice(&p->layers, layers, "layer", err));
     ES_TRY(check_choice(&p->heads, heads, "head", err));
     s->n_places = L * H;
-    ES_TRY(es_job_array(job, L, H, sizeof *s->places, &s->places, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->places, L, H, err));
     for (int64_t i = 0; i < s->n_places; i++) {
         const int64_t l = i / H, h = i % H;
         s->places[i] = (sparse_place){p->layers.count ? p->layers.counts[l] : l,
@@ -295,7 +295,7 @@ static es_status choose_queries(es_job *job, es_error *err)
     const int64_t asked = p->queries ? p->queries : few;
     const int64_t begin = first_query(s), m = s->m - begin;
     s->queries = asked < m ? asked : m;
-    ES_TRY(es_job_array(job, s->contexts, s->queries, sizeof *s->which, &s->which, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->which, s->contexts, s->queries, err));
     for (int64_t c = 0; c < s->contexts; c++)
         for (int64_t i = 0; i < s->queries; i++) {
             const int64_t from = i * m / s->queries, to = (i + 1) * m / s->queries;
@@ -350,9 +350,8 @@ static es_status project(const es_view *x, const es_view *w, es_arena *arena, es
                          es_error *err)
 {
     const es_view down = es_view_transpose(w);
-    void *memory;
-    ES_TRY(es_arena_array(arena, x->rows, w->rows, sizeof(double), "queries, keys and values",
-                          &memory, err));
+    double *memory;
+    ES_TRY(ES_ARENA_NEW_2D(arena, memory, x->rows, w->rows, "queries, keys and values", err));
     ES_TRY(es_mat_multiply(x, &down, arena->budget, memory, err));
     *out = es_view_f64(memory, x->rows, w->rows);
     return ES_OK;
@@ -366,16 +365,14 @@ static es_status head_of_model(const sparse_state *s, int64_t place, int64_t con
     const int64_t H = s->pools.config->hidden, layer = s->places[place].layer;
     es_view *const to[3] = {&out->queries, &out->keys, &out->values};
     double *qkv[3];
-    void *memory;
+    float *hidden;
     for (int i = 0; i < 3; i++) {
-        ES_TRY(es_arena_array(arena, s->n, s->d, sizeof(double), "queries, keys and values",
-                              &memory, err));
-        qkv[i] = memory;
+        ES_TRY(ES_ARENA_NEW_2D(arena, qkv[i], s->n, s->d, "queries, keys and values", err));
         *to[i] = es_view_f64(qkv[i], s->n, s->d);
     }
-    ES_TRY(es_arena_array(arena, s->n, H, sizeof(float), "hidden states", &memory, err));
-    ES_TRY(es_pool_rows(s->pools.domains[0].pool, layer, context * s->n, s->n, memory, err));
-    const es_view x = es_view_f32(memory, s->n, H);
+    ES_TRY(ES_ARENA_NEW_2D(arena, hidden, s->n, H, "hidden states", err));
+    ES_TRY(es_pool_rows(s->pools.domains[0].pool, layer, context * s->n, s->n, hidden, err));
+    const es_view x = es_view_f32(hidden, s->n, H);
     return es_model_head_rows(s->pools.model, layer, s->places[place].head, &x, arena->budget,
                               qkv[0], qkv[1], qkv[2], err);
 }
@@ -386,8 +383,8 @@ static es_status head_of_drawn(const es_job *job, int64_t context, es_arena *are
     const sparse_state *s = job->state;
     const es_address at = {
         .seed = job->seed, .experiment = ADDRESS_TOKENS, .cell = (uint64_t)context};
-    void *memory;
-    ES_TRY(es_arena_array(arena, s->n, s->d, sizeof(double), "tokens", &memory, err));
+    double *memory;
+    ES_TRY(ES_ARENA_NEW_2D(arena, memory, s->n, s->d, "tokens", err));
     ES_TRY(es_normal_rows(&at, s->n, s->d, memory, err));
     const es_view x = es_view_f64(memory, s->n, s->d);
     ES_TRY(project(&x, s->drawn.head.Wq, arena, &out->queries, err));

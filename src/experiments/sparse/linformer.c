@@ -14,10 +14,8 @@ static es_status mix(const es_sparse_query *q, const es_sparse_spec *spec, int64
     const es_sparse_head *h = q->head;
     const es_address at = {
         .seed = spec->seed, .experiment = ES_SPARSE_PROJECTIONS, .cell = (uint64_t)draw};
-    void *memory;
-    ES_TRY(es_arena_array(scratch, rows, h->keys.cols + h->values.cols, sizeof(double),
-                          "mixtures of keys", &memory, err));
-    *keys = memory;
+    ES_TRY(ES_ARENA_NEW_2D(scratch, *keys, rows, h->keys.cols + h->values.cols, "mixtures of keys",
+                           err));
     *values = *keys + rows * h->keys.cols;
     ES_TRY(es_linformer_project(&h->keys, rows, &at, scratch->budget, *keys, err));
     return es_linformer_project(&h->values, rows, &at, scratch->budget, *values, err);

@@ -87,8 +87,8 @@ es_status sparse_paper_plans(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
     ES_TRY(check(job, err));
-    ES_TRY(es_job_array(job, SCHEMES, POINTS, sizeof *s->specs, &s->specs, err));
-    ES_TRY(es_job_array(job, SCHEMES, POINTS, sizeof *s->plans, &s->plans, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->specs, SCHEMES, POINTS, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->plans, SCHEMES, POINTS, err));
     for (int scheme = 0; scheme < SCHEMES; scheme++)
         for (int64_t at = 0; at < POINTS; at++)
             add_plan(s, scheme, at, random_of(job));
@@ -101,9 +101,10 @@ es_status sparse_paper_plans(es_job *job, es_error *err)
 /* ---- the stage ---- */
 
 /* A cell is one draw of every plan for a head over a context. */
-static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
+    double *out = record;
     const sparse_state *s = job->state;
     const int64_t unit = cell / s->p->replicates, context = unit % s->contexts;
     const es_sparse_spec spec = {s->specs, .n_plans = s->n_plans, .seed = job->seed, .exec = exec};
@@ -192,8 +193,8 @@ static es_status sum_up(es_job *job, int64_t place, int scheme, int which, es_se
             double *mean = &series->errors[r * POINTS + i];
             *mean = 0.0;
             for (int64_t k = 0; k < each; k++)
-                *mean += es_job_cell(job, SPARSE_PAPER,
-                                     (place * R + r) * each + k)[(first + i) * ERRORS + which] /
+                *mean += es_job_numbers(job, SPARSE_PAPER,
+                                        (place * R + r) * each + k)[(first + i) * ERRORS + which] /
                          (double)each;
         }
     ES_TRY(es_series_fit(series, err));
@@ -279,7 +280,7 @@ es_status sparse_put_paper(es_job *job, es_answer *answer, es_error *err)
     /* draws of one context share its window: contexts are replicates, if there are several */
     ES_TRY(es_series_new(&job->arena, s->contexts > 1 ? s->contexts : s->p->replicates, POINTS,
                          &series, err));
-    ES_TRY(es_job_array(job, s->n_places, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, s->n_places, err));
     es_table *rates = es_answer_table(answer, &rates_table);
     es_table *rows = es_answer_table(answer, &rows_table);
     for (int64_t i = 0; i < s->n_places; i++)

@@ -14,7 +14,7 @@ static es_status make_grid(es_job *job, es_error *err)
     const sparse_params *p = job->params;
     sparse_state *s = job->state;
     const int64_t most = p->policy.keys.count > 5 ? p->policy.keys.count : 5;
-    ES_TRY(es_job_array(job, most, 1, sizeof *s->grid, &s->grid, err));
+    ES_TRY(ES_JOB_NEW(job, s->grid, most, err));
     for (int64_t i = 0; i < p->policy.keys.count; i++) {
         if (p->policy.keys.counts[i] > s->n)
             return es_refuse(err, "sparse.keys", "keep some of the keys, or all of them",
@@ -63,8 +63,8 @@ static es_status read_list(es_job *job, es_error *err)
     int64_t count;
     ES_TRY(es_policies_read(job, &p->policy, &words, &count, err));
     ES_TRY(make_grid(job, err));
-    ES_TRY(es_job_array(job, count * s->n_grid, 1, sizeof *s->specs, &s->specs, err));
-    ES_TRY(es_job_array(job, count * s->n_grid, 1, sizeof *s->plans, &s->plans, err));
+    ES_TRY(ES_JOB_NEW(job, s->specs, count * s->n_grid, err));
+    ES_TRY(ES_JOB_NEW(job, s->plans, count * s->n_grid, err));
     s->n_words = count;
     for (int64_t i = 0; i < count; i++) {
         const bool fixed = is_fixed(&words[i].spec, p->policy.keys.count > 0);
@@ -91,11 +91,11 @@ static es_status read_file(es_job *job, es_error *err)
                          "--plan is of a model's heads, and files say not which they are");
     ES_TRY(es_plan_open(job, path, s->pools.config, &s->file, err));
     ES_TRY(es_plan_fits(s->file, path, s->n, err));
-    ES_TRY(es_job_array(job, s->file->layers, s->file->heads, sizeof *all, &all, err));
-    ES_TRY(es_job_array(job, s->n_places, 1, sizeof *s->specs, &s->specs, err));
-    ES_TRY(es_job_array(job, 1, 1, sizeof *s->plans, &s->plans, err));
-    ES_TRY(es_job_array(job, 1, 1, sizeof *s->grid, &s->grid, err));
-    ES_TRY(es_job_array(job, ES_POLICY_ROOM, 1, 1, &word, err));
+    ES_TRY(ES_JOB_NEW_2D(job, all, s->file->layers, s->file->heads, err));
+    ES_TRY(ES_JOB_NEW(job, s->specs, s->n_places, err));
+    ES_TRY(ES_JOB_NEW(job, s->plans, 1, err));
+    ES_TRY(ES_JOB_NEW(job, s->grid, 1, err));
+    ES_TRY(ES_JOB_NEW(job, word, ES_POLICY_ROOM, err));
     es_plan_specs(s->file, s->n, all);
     for (int64_t i = 0; i < s->n_places; i++)
         s->specs[i] = all[s->places[i].layer * s->file->heads + s->places[i].head];

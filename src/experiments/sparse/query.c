@@ -17,9 +17,7 @@ static int64_t position_of(const es_sparse_head *h, int64_t row)
 
 static es_status room(es_arena *arena, int64_t count, double **out, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(arena, count, 1, sizeof(double), "a query", &memory, err));
-    *out = memory;
+    ES_TRY(ES_ARENA_NEW(arena, *out, count, "a query", err));
     return ES_OK;
 }
 
@@ -141,9 +139,7 @@ static int in_order(const void *a, const void *b)
 static es_status put_in_order(const es_sparse_head *h, es_arena *arena, placed **out, es_error *err)
 {
     const int64_t m = h->queries.rows;
-    void *memory;
-    ES_TRY(es_arena_array(arena, m, 1, sizeof(placed), "the order of queries", &memory, err));
-    *out = memory;
+    ES_TRY(ES_ARENA_NEW(arena, *out, m, "the order of queries", err));
     for (int64_t i = 0; i < m; i++)
         (*out)[i] = (placed){i, position_of(h, i)};
     qsort(*out, (size_t)m, sizeof **out, in_order);
@@ -219,7 +215,7 @@ es_status es_sparse_past_of(const es_sparse_spec *spec, const es_sparse_head *he
     int64_t span;
     placed *order;
     es_sparse_query q;
-    void *ranks;
+    int64_t *ranks;
     look_back(spec, &all, &span);
     *out = (es_sparse_past){.n = head->keys.rows};
     if (all)
@@ -230,8 +226,8 @@ es_status es_sparse_past_of(const es_sparse_spec *spec, const es_sparse_head *he
         return ES_OK;
     ES_TRY(put_in_order(head, arena, &order, err));
     ES_TRY(es_sparse_query_new(head, arena, &q, err));
-    ES_TRY(es_arena_array(arena, count, 1, sizeof(int64_t), "the order of queries", &ranks, err));
+    ES_TRY(ES_ARENA_NEW(arena, ranks, count, "the order of queries", err));
     for (int64_t i = 0; i < count; i++)
-        ((int64_t *)ranks)[i] = rank_of(order, head->queries.rows, which[i]);
+        ranks[i] = rank_of(order, head->queries.rows, which[i]);
     return fill_past(order, span, ranks, count, &q, out, err);
 }

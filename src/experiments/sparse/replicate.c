@@ -48,9 +48,7 @@ static es_status check(const es_sparse_head *h, const int64_t *which, int64_t co
 
 static es_status take(work *w, int64_t rows, int64_t cols, double **out, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(&w->arena, rows, cols, sizeof(double), "outputs", &memory, err));
-    *out = memory;
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, *out, rows, cols, "outputs", err));
     return ES_OK;
 }
 

@@ -16,7 +16,7 @@ static const es_sparse_cell *cell_of(const es_job *job, int64_t place, int64_t c
 {
     const sparse_state *s = job->state;
     const int64_t cell = (place * s->contexts + context) * s->groups + query / s->group;
-    const double *all = es_job_cell(job, SPARSE_QUERIES, cell);
+    const double *all = es_job_numbers(job, SPARSE_QUERIES, cell);
     return (const es_sparse_cell *)(const void *)(all + ((query % s->group) * s->n_plans + plan) *
                                                             SPARSE_NUMBERS);
 }
@@ -417,9 +417,9 @@ static es_status make_rows(es_job *job, sparse_row **rows, es_error *err)
     const int64_t queries = s->contexts * s->queries;
     blocks b;
     double *room;
-    ES_TRY(es_job_array(job, s->n_places, s->n_plans, sizeof **rows, rows, err));
-    ES_TRY(es_job_array(job, queries, 1, sizeof *b.sums, &b.sums, err));
-    ES_TRY(es_job_array(job, queries, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW_2D(job, *rows, s->n_places, s->n_plans, err));
+    ES_TRY(ES_JOB_NEW(job, b.sums, queries, err));
+    ES_TRY(ES_JOB_NEW(job, room, queries, err));
     for (int64_t i = 0; i < s->n_places; i++) {
         const double ess = median_ess(job, i, room);
         for (int64_t k = 0; k < s->n_plans; k++) {
@@ -436,7 +436,7 @@ es_status sparse_summarise(es_job *job, es_answer *answer, es_error *err)
     sparse_row *rows;
     double *room;
     ES_TRY(make_rows(job, &rows, err));
-    ES_TRY(es_job_array(job, s->n_places, 1, sizeof *room, &room, err));
+    ES_TRY(ES_JOB_NEW(job, room, s->n_places, err));
     ES_TRY(sparse_put_heads(job, rows, answer, err));
     tell_plans(s, rows, room, answer);
     tell_meaning(answer);

@@ -224,8 +224,7 @@ static es_status read_tokens(const tails_job *job, int64_t first, int64_t count,
         return ES_OK;
     }
     float *narrow;
-    ES_TRY(es_mem_array(job->exec.budget, count, d, sizeof *narrow, "a strip of the pool",
-                        (void **)&narrow, err));
+    ES_TRY(ES_MEM_NEW_2D(job->exec.budget, narrow, count, d, "a strip of the pool", err));
     const es_status status = es_pool_rows(job->spec.pool, job->layer, first, count, narrow, err);
     for (int64_t i = 0; status == ES_OK && i < count * d; i++)
         out[i] = (double)narrow[i];
@@ -277,10 +276,9 @@ static es_status find_spectrum(tails_job *job, es_error *err)
     double *x = NULL, *values = NULL;
     es_status status = es_moments_new(d, budget, &moments, err);
     if (status == ES_OK)
-        status = es_mem_array(budget, STRIP, d, sizeof *x, "a strip of tokens", (void **)&x, err);
+        status = ES_MEM_NEW_2D(budget, x, STRIP, d, "a strip of tokens", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, 2 * d + 1, d, sizeof *values, "a covariance",
-                              (void **)&values, err);
+        status = ES_MEM_NEW_2D(budget, values, 2 * d + 1, d, "a covariance", err);
     if (status == ES_OK) {
         double *cov = values + d, *vectors = cov + d * d;
         status = walk(job, x, values, cov, &moments, err);
@@ -323,8 +321,7 @@ static es_status key_direction(const tails_job *job, const es_model_head *head, 
     const int64_t k = head->wq.rows, d = job->dim;
     es_mem_limit *budget = job->exec.budget;
     double *B;
-    ES_TRY(es_mem_array(budget, 1, 4 * k * d + 3 * k * k + 2 * k, sizeof *B, "a head", (void **)&B,
-                        err));
+    ES_TRY(ES_MEM_NEW(budget, B, 4 * k * d + 3 * k * k + 2 * k, "a head", err));
     double *C = B + k * d, *R = C + k * d, *vt = R + k * d;
     double *gram = vt + k * d, *root = gram + k * k, *u = root + k * k, *s = u + k * k, *q = s + k;
     const es_view vB = es_view_f64(B, k, d), vC = es_view_f64(C, k, d), vR = es_view_f64(R, k, d);
@@ -409,10 +406,9 @@ static es_status find_directions(tails_job *job, es_error *err)
     double *keys = random + (job->spec.random + 1) * d, *L = NULL;
     float *x = NULL;
     es_mem_limit *budget = job->exec.budget;
-    es_status status =
-        es_mem_array(budget, d + 1, d, sizeof *L, "root of a covariance", (void **)&L, err);
+    es_status status = ES_MEM_NEW_2D(budget, L, d + 1, d, "root of a covariance", err);
     if (status == ES_OK)
-        status = es_mem_array(budget, job->spec.queries, d, sizeof *x, "queries", (void **)&x, err);
+        status = ES_MEM_NEW_2D(budget, x, job->spec.queries, d, "queries", err);
     if (status == ES_OK)
         status = draw_queries(job, x, err);
     if (status == ES_OK) {
@@ -460,8 +456,7 @@ static es_status project_strip(void *user, int64_t unit, int thread, es_error *e
     const int64_t count = left < STRIP ? left : STRIP;
     double *x;
     (void)thread;
-    ES_TRY(es_mem_array(job->exec.budget, count, d + ES_TAILS_PANEL, sizeof *x, "a strip of tokens",
-                        (void **)&x, err));
+    ES_TRY(ES_MEM_NEW_2D(job->exec.budget, x, count, d + ES_TAILS_PANEL, "a strip of tokens", err));
     const es_status status = read_tokens(job, first, count, x, err);
     if (status == ES_OK) {
         for (int64_t i = 0; i < count; i++)
@@ -533,8 +528,7 @@ static es_status run(tails_job *job, es_error *err)
 {
     const int64_t d = job->dim, rows = panels(job->rows) * ES_TAILS_PANEL;
     es_mem_limit *budget = job->exec.budget;
-    ES_TRY(es_mem_array(budget, d + 2 + rows, d, sizeof(double), "directions", (void **)&job->mean,
-                        err));
+    ES_TRY(ES_MEM_NEW_2D(budget, job->mean, d + 2 + rows, d, "directions", err));
     job->spectrum = job->mean + d;
     job->vectors = job->spectrum + d;
     job->directions = job->vectors + d * d;
@@ -543,8 +537,8 @@ static es_status run(tails_job *job, es_error *err)
     begin_phase(job, 0.0);
     ES_TRY(find_directions(job, err));
     ES_TRY(draw_controls(job, err));
-    ES_TRY(es_mem_array(budget, job->group, job->tokens, sizeof(double), "projections of tokens",
-                        (void **)&job->projected, err));
+    ES_TRY(ES_MEM_NEW_2D(budget, job->projected, job->group, job->tokens, "projections of tokens",
+                         err));
     return measure_groups(job, err);
 }
 

@@ -109,14 +109,14 @@ static es_status open_study(es_job *job, es_error *err)
 
 /* ---- what it takes ---- */
 
-/* What the study takes from the job's budget after this, beside what a layer takes: its cells, room
- * for one of them, the summary's, and what the driver notes down. */
+/* Memory that exists once, beside cells and what a layer takes: one cell, the rows of a layer and
+ * the p-values of the summary. */
 static double room_of(const tails_state *s, double rows)
 {
     const double layers = (double)(s->layers * s->n_domains);
     const double tests = 4.0 * layers; /* two p of each direction, as they are and corrected */
-    return 8.0 * rows * (TAILS_NUMBERS * (layers + 1.0) + tests) +
-           ((double)sizeof(es_tails_row) + 64.0) * rows + 262144.0;
+    return 8.0 * rows * (TAILS_NUMBERS + tests) + ((double)sizeof(es_tails_row) + 64.0) * rows +
+           262144.0;
 }
 
 /* How many directions are projected at a time depends on what the budget leaves, so the layer's
@@ -132,19 +132,17 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const double layers = (double)(s->layers * s->n_domains), limit = (double)job->max_memory;
     const double rows = (double)es_tails_cost_of(&spec, s->count, s->dim, s->heads).rows;
     const double output = 2048.0 * layers * rows, room = room_of(s, rows);
-    const double input = 8.0 * (double)s->tokens.rows * (double)s->tokens.cols;
-    const double others = output + room + pools->held_bytes;
+    const double cells = 8.0 * layers * (rows * TAILS_NUMBERS + 1.0); /* the driver's */
+    const double others = output + cells + room + pools->held_bytes;
     (void)err;
     if (budget && limit > 0.0)
         budget->limit = limit > others ? (size_t)(limit - others) : 1;
     const es_tails_cost layer = es_tails_cost_of(&spec, s->count, s->dim, s->heads);
-    const double used = budget ? (double)budget->used - input : 0.0; /* tokens are in it */
-    *out = (es_cost){.flops = pools->flops + layers * layer.flops,
-                     .disk_bytes = pools->disk_bytes,
-                     .input_bytes = input,
-                     .output_bytes = output,
-                     .work_bytes =
-                         used + room + pools->held_bytes + fmax(layer.bytes, (double)pools->bytes)};
+    *out =
+        (es_cost){.flops = pools->flops + layers * layer.flops,
+                  .disk_bytes = pools->disk_bytes,
+                  .output_bytes = output,
+                  .work_bytes = room + pools->held_bytes + fmax(layer.bytes, (double)pools->bytes)};
     return ES_OK;
 }
 
@@ -193,9 +191,10 @@ static es_tails_spec tails_spec_at(const tails_state *s, int64_t cell)
 
 /* The control depends on the number of tokens alone, which texts of one domain may have a special
  * token less of than those of another: what the cell before has drawn is drawn once. */
-static es_status run_layer(es_job *job, int64_t cell, const es_exec *exec, double *out,
+static es_status run_layer(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
+    double *out = record;
     tails_state *s = job->state;
     es_tails_spec spec = tails_spec_at(s, cell);
     const int64_t tokens = spec.pool ? es_pool_about(spec.pool).tokens : s->count;
@@ -220,8 +219,8 @@ static es_status begin(es_job *job, es_error *err)
     es_tails_spec spec = tails_spec_at(s, 0);
     spec.exec = &job->exec;
     const int64_t rows = es_tails_rows(&spec);
-    ES_TRY(es_job_array(job, rows, 1, sizeof *s->rows, &s->rows, err));
-    ES_TRY(es_job_array(job, TAILS_NUMBERS, 1, sizeof *columns, &columns, err));
+    ES_TRY(ES_JOB_NEW(job, s->rows, rows, err));
+    ES_TRY(ES_JOB_NEW(job, columns, TAILS_NUMBERS, err));
     for (int i = 0; i < TAILS_NUMBERS; i++)
         columns[i] = numbers[i].name;
     return es_job_stage(
@@ -358,7 +357,7 @@ static void name_row(const summary_ctx *m, es_table *t, int64_t row)
 
 static es_tails_row direction_at(const summary_ctx *m, int64_t i)
 {
-    return tails_unpack(es_job_cell(m->job, 0, m->cell) + i * TAILS_NUMBERS);
+    return tails_unpack(es_job_numbers(m->job, 0, m->cell) + i * TAILS_NUMBERS);
 }
 
 /* ---- directions ---- */
@@ -508,8 +507,8 @@ static es_status correct(es_job *job, summary_ctx *m, es_error *err)
 {
     const int64_t cells = m->s->layers * m->s->n_domains, count = 2 * cells * m->width;
     double *p;
-    ES_TRY(es_job_array(job, cells, m->width, sizeof *m->corrected, &m->corrected, err));
-    ES_TRY(es_job_array(job, count, 1, sizeof *p, &p, err));
+    ES_TRY(ES_JOB_NEW_2D(job, m->corrected, cells, m->width, err));
+    ES_TRY(ES_JOB_NEW(job, p, count, err));
     for (m->cell = 0; m->cell < cells; m->cell++)
         for (int64_t i = 0; i < m->width; i++) {
             const es_tails_p here = direction_at(m, i).p;
@@ -527,7 +526,7 @@ static es_status tails_summarise(es_job *job, es_answer *answer, es_error *err)
     summary_ctx m = {.job = job, .s = job->state};
     const es_tails_spec spec = tails_spec_at(m.s, 0);
     const int64_t directions = es_tails_rows(&spec);
-    ES_TRY(es_job_array(job, 3, directions, sizeof *m.proxy, &m.proxy, err));
+    ES_TRY(ES_JOB_NEW_2D(job, m.proxy, 3, directions, err));
     m.psi2 = m.proxy + directions;
     m.hill = m.psi2 + directions;
     m.width = directions;
