@@ -205,7 +205,8 @@ static const char *const examples[] = {"esscher bench --quick", "esscher bench -
 
 const cli_command cli_bench = {
     .name = "bench",
-    .summary = "speed of attention against the machine's own peak",
+    .summary = "how fast attention runs here, relative to the machine's peak",
+    .group = ES_GROUP_ARRAYS,
     .usage = "[options]",
     .about = "Times exact attention on standard normal inputs and states it as a share of the "
              "multiply-add peak of this machine, which is measured beside every repetition; with "

@@ -84,8 +84,8 @@ typedef struct cli_session cli_session;
 
 typedef struct cli_command {
     const char *name;
-    const char *summary;         /* one line, no full stop */
-    const char *usage;           /* what stands after the name */
+    const char *summary;         /* the question it answers: one line, no full stop */
+    const char *usage;           /* what follows the name on a command line */
     const char *about;           /* paragraphs for help and man page */
     const char *const *examples; /* NULL-ended */
     const cli_option *options;   /* its own; may be NULL */
@@ -95,8 +95,17 @@ typedef struct cli_command {
     size_t size;                 /* of that struct */
     /* Compute and put results into cli_result(). The options are the command's to complete. */
     es_status (*run)(cli_session *session, void *options, es_error *err);
-    const es_study *study; /* of the library: then run is not used */
+    const es_study *study;    /* of the library: then run is not used */
+    es_study_group group;     /* under which help lists it */
+    const char *main_options; /* as in es_study */
 } cli_command;
+
+/* A group of commands in help, in the order in which help prints them; ends with a NULL title. */
+typedef struct cli_group {
+    es_study_group group;
+    const char *title;
+} cli_group;
+extern const cli_group cli_groups[];
 
 struct cli_session {
     const cli_command *command;
@@ -135,7 +144,8 @@ es_answer *cli_result(cli_session *session);
 
 /* ---- the table of commands ---- */
 
-/* Commands in the order in which help lists them; NULL beyond the last. */
+/* Returns the commands in the order in which help lists them, group by group; NULL beyond the
+ * last. */
 const cli_command *cli_command_at(int at);
 extern const cli_command cli_demo, cli_tokenize, cli_encode, cli_report, cli_export, cli_merge,
     cli_info, cli_bench, cli_help;

@@ -45,8 +45,10 @@ static const char *word_at(const cli_option *o, int at)
 {
     if (o->kind == ES_PARAM_CHOICE)
         return o->choices[at];
-    if (strcmp(o->argument, "COMMAND") == 0)
-        return cli_command_at(at) ? cli_command_at(at)->name : NULL;
+    if (strcmp(o->argument, "COMMAND") == 0) /* of help, which explains `options`, too */
+        return cli_command_at(at)                 ? cli_command_at(at)->name
+               : at > 0 && cli_command_at(at - 1) ? "options"
+                                                  : NULL;
     return at < es_claims_count() ? es_claim_at(at)->id : NULL;
 }
 
@@ -231,7 +233,7 @@ static void zsh_command(const cli_command *command, FILE *out)
     fprintf(out, "    %s)\n        _arguments \\\n", command->name);
     for (int i = 0; i < list.count; i++)
         zsh_option(list.at[i].option, out);
-    fputs("            '-h[the options in short]' '--help[help]'", out);
+    fputs("            '-h[short help]' '--help[all help]'", out);
     if (command->operand) {
         fputs(takes_more(command->operand) ? " \\\n            '*" : " \\\n            '1", out);
         zsh_value(command->operand, out);

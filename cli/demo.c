@@ -313,7 +313,7 @@ static const char *const examples[] = {
 
 const cli_command cli_demo = {
     .name = "demo",
-    .summary = "the tour: a real model, a few experiments, the papers' claims; a report to look at",
+    .summary = "a tour: a real model, a few experiments, the papers' claims, one report",
     .usage = "[options]",
     .about =
         "Looks at every head of a real model, if one is named, and of a small decoder that "

@@ -361,7 +361,7 @@ static const char *const examples[] = {
 
 const cli_command cli_encode = {
     .name = "encode",
-    .summary = "hidden states of a block of text in a model on disk, and a decoder's logits",
+    .summary = "a model's hidden states, or a decoder's logits, for a text",
     .usage = "--model MODEL (--text FILE | --ids I.npy) [--out H.npy] [--logits L.npy] [options]",
     .about =
         "Runs a block of text through a model on disk: BERT and what is exactly BERT, such as "

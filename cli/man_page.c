@@ -9,7 +9,7 @@
 #include "talk.h"
 
 /* When options last changed; not of the build, whose bytes must repeat. */
-#define PAGE_DATE "2026-11-16"
+#define PAGE_DATE "2026-11-18"
 
 /* Text for troff: backslashes and hyphens escaped, no line that starts with a request. */
 static void print_roff(FILE *out, const char *text)
@@ -59,6 +59,20 @@ static void print_exits(FILE *out)
 
 /* ---- a command ---- */
 
+/* Names the common options that a command takes; esscher(1) explains them. */
+static void print_common_names(const cli_option_list *list, FILE *out)
+{
+    if (!list->count || !list->at[list->count - 1].common)
+        return;
+    fputs(".PP\nCommon options, explained in\n.BR esscher (1):\n", out);
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].common) {
+            char name[80];
+            snprintf(name, sizeof name, "--%s", list->at[i].option->name);
+            print_roff(out, name);
+        }
+}
+
 static void print_command(const cli_command *command, FILE *out)
 {
     cli_option_list list;
@@ -70,9 +84,10 @@ static void print_command(const cli_command *command, FILE *out)
     fputs(".SH DESCRIPTION\n", out);
     print_roff(out, command->about);
     fputs(".SH OPTIONS\n", out);
-    for (int i = 0; i < list.count; i++)
+    for (int i = 0; i < list.count && !list.at[i].common; i++)
         print_option(list.at[i].option, out);
-    fputs(".TP\n.B \\-h\nthe options alone\n.TP\n.B \\-\\-help\nall of this\n", out);
+    fputs(".TP\n.B \\-h\nprint short help\n.TP\n.B \\-\\-help\nprint all help\n", out);
+    print_common_names(&list, out);
     fputs(".SH EXAMPLES\n.nf\n", out);
     for (const char *const *e = command->examples; *e; e++)
         print_roff(out, *e);
@@ -109,10 +124,6 @@ static const char program_begin[] =
     "that leaves, such as\n.BR head (1),\nends a command quietly, its run file complete.\n";
 
 static const char program_end[] =
-    ".SH NUMBERS AND GRIDS\n"
-    "Numbers are decimal, with a point: 4096, 1e6, 0.125, or a power: 2^20. Sizes take the\n"
-    "suffixes K, M, G and T (powers of 1024). A grid is one number, a list 64,128,256, or\n"
-    "LOW..HIGH*POINTS, geometric: 1e3..3e4*12.\n"
     ".SH ENVIRONMENT\n"
     ".TP\n.B ESSCHER_ISA\nkernels to use: portable, avx2, avx512 or neon\n"
     ".TP\n.B ESSCHER_NO_MPI\nif not empty: each process for itself, as\n.B \\-\\-no\\-mpi\n"
@@ -122,6 +133,24 @@ static const char program_end[] =
     ".TP\n.B COLUMNS\nhow wide text may be, instead of the terminal; 100 where there is neither\n"
     ".TP\n.B NO_COLOR\nno bold headers on a terminal\n";
 
+static const char *group_title(es_study_group group)
+{
+    const cli_group *g = cli_groups;
+    while (g->title && g->group != group)
+        g++;
+    return g->title ? g->title : "";
+}
+
+/* Prints the section about the forms of values, from the same table as `esscher help options`. */
+static void print_values(FILE *out)
+{
+    fputs(".SH VALUES\n", out);
+    for (const cli_value_form *v = cli_value_forms; v->name; v++) {
+        fprintf(out, ".TP\n.B %s\n", v->name);
+        print_roff(out, v->text);
+    }
+}
+
 static void print_program(FILE *out)
 {
     const cli_command every = {.common = CLI_TAKES_ALL};
@@ -130,18 +159,19 @@ static void print_program(FILE *out)
     fputs(program_begin, out);
     fputs(".SH COMMANDS\n", out);
     for (int i = 0; cli_command_at(i); i++) {
+        if (i == 0 || cli_command_at(i)->group != cli_command_at(i - 1)->group)
+            fprintf(out, ".SS %s\n", group_title(cli_command_at(i)->group));
         fputs(".TP\n.BR esscher\\-", out);
         for (const char *c = cli_command_at(i)->name; *c; c++)
             fprintf(out, *c == '-' ? "\\-" : "%c", *c);
         fputs(" (1)\n", out);
         print_roff(out, cli_command_at(i)->summary);
     }
-    fputs(".SH OPTIONS OF MANY COMMANDS\nOf those that have use for them; the page of a command "
-          "lists all that it takes.\n",
-          out);
+    fputs(".SH COMMON OPTIONS\nThe page of a command names those that it takes.\n", out);
     cli_options_of(&every, &list);
     for (int i = 0; i < list.count; i++)
         print_option(list.at[i].option, out);
+    print_values(out);
     fputs(program_end, out);
     print_exits(out);
 }

@@ -204,8 +204,7 @@ static es_status fail_unknown(const reading *r, const char *name, es_error *err)
     char hint[128] = "--help lists the options";
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean --%s?", nearest);
-    return cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown", hint, "there is no option --%s",
-                    name);
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown", hint, "unknown option --%s", name);
 }
 
 static es_status fail_missing(const cli_option *o, es_error *err)
@@ -225,7 +224,7 @@ static es_status read_option(reading *r, es_error *err)
     if (!find_option(r, arg, name, &common))
         return arg[1] == '-' ? fail_unknown(r, name, err)
                              : cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown",
-                                        "--help lists the options", "there is no option %s", arg);
+                                        "--help lists the options", "unknown option %s", arg);
     const es_param *o = es_param_find(common ? common_list() : r->command->options, name);
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
     const char *value = equals ? equals + 1 : NULL;

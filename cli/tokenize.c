@@ -293,7 +293,7 @@ static const char *const examples[] = {
 
 const cli_command cli_tokenize = {
     .name = "tokenize",
-    .summary = "token ids of a text, as the model's own tokenizer makes them",
+    .summary = "the token ids of a text, from the model's own tokenizer",
     .usage = "--model MODEL [FILE] [options]",
     .about =
         "One output line per input line: the ids of its tokens, with the special tokens that the "

@@ -470,6 +470,16 @@ static void parameters_are_read_by_their_descriptions(void **state)
     assert_int_equal(set_one("loud", "perhaps"), ES_E_ARGUMENT);
 }
 
+/* Checks that every word of main_options names a parameter of the study. */
+static void assert_main_options_exist(const es_study *s)
+{
+    char names[256], *rest = names;
+    snprintf(names, sizeof names, "%s", s->main_options ? s->main_options : "");
+    for (const char *name; (name = strtok_r(rest, " ", &rest));)
+        if (!es_param_find(s->params, name))
+            fail_msg("%s: main_options names --%s, which does not exist", s->name, name);
+}
+
 /* Every study of the library: its defaults obey its own rules, names mean one thing, and every
  * parameter says what it does. */
 static void descriptions_are_sound(void **state)
@@ -482,6 +492,7 @@ static void descriptions_are_sound(void **state)
         assert_ok(es_params_new(s->params, s->size, &p, &err));
         es_params_free(p);
         assert_true(s->summary && s->usage && s->about && s->examples && s->open && s->summarise);
+        assert_main_options_exist(s);
         for (const es_param *a = s->params; a->name; a++) {
             assert_true(a->help && a->kind && (a->argument || a->kind == ES_PARAM_FLAG));
             /* these choose rows of tables that have layers and heads */

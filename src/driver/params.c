@@ -290,7 +290,7 @@ static es_status fail_unknown(const es_param *list, const char *name, es_error *
     char hint[128] = "--help lists the options";
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean --%s?", nearest);
-    return es_fail(err, ES_E_ARGUMENT, "option.unknown", hint, "there is no option --%s", name);
+    return es_fail(err, ES_E_ARGUMENT, "option.unknown", hint, "unknown option --%s", name);
 }
 
 es_status es_params_set(es_params *params, const char *name, const char *text, es_error *err)

@@ -91,7 +91,7 @@ try "a command that is no study" -n 3 sh kept.sh "$esscher" --version
 expect 0
 [ "$(grep -c '^esscher [0-9]' out)" = 1 ] || fail "MP08: --version is printed by several ranks"
 try "one that is unknown" -n 2 sh kept.sh "$esscher" konverge
-expect 2 'there is no command "konverge"'
+expect 2 'unknown command "konverge"'
 # each into a file of its own: mpirun may print one's lines in the middle of the other's
 try "each for itself" -n 2 sh kept.sh sh -c '"$0" "$@" >"answer.$$"' "$esscher" converge --dim 4 --n 100,200 --replicates 2 --scales 1 \
     --csv --quiet --no-mpi

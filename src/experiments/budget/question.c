@@ -272,7 +272,9 @@ static const char *const examples[] = {
 
 const es_study es_study_budget = {
     .name = "budget",
-    .summary = "how many keys each head may drop, by which policy; verified through the model",
+    .summary = "how many cached keys each head needs: a KV-cache plan, tested on the model",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model text context ratio keys error loss policy verify rivals out-plan",
     .usage = "--model MODEL --text FILE (--ratio R | --keys K | --error E | --loss D) [options]",
     .about =
         "Computes for every head of a model, on a text, the exact risk of keeping m keys under "

@@ -459,7 +459,9 @@ static const char *const examples[] = {
 
 const es_study es_study_downstream = {
     .name = "downstream",
-    .summary = "what dropping keys costs a model's answer: accuracy, agreement, KL",
+    .summary = "what dropping keys costs in accuracy, agreement and KL divergence",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model tasks text policy keys plan keep layer ablate",
     .usage = "--model MODEL (--tasks T.tsv | --text FILE) [options]",
     .about =
         "Runs a classifier on labelled texts while its heads keep some of their keys, chosen by a "

@@ -538,7 +538,9 @@ static const char *const examples[] = {
 
 const es_study es_study_loss = {
     .name = "loss",
-    .summary = "a decoder's loss by position and by window: what context is worth",
+    .summary = "how much more context lowers a decoder's loss, by position and window",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model text ids block blocks window policy keys plan reference enough",
     .usage = "--model MODEL (--text FILE ... | --ids I.npy) [options]",
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "

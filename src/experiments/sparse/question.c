@@ -291,7 +291,9 @@ static const char *const examples[] = {
 
 const es_study es_study_sparse = {
     "sparse",
-    .summary = "which keys may be dropped: policies of sparse attention, their exact errors",
+    .summary = "which keys can be dropped: the exact error of every eviction policy",
+    .group = ES_GROUP_MODEL,
+    .main_options = "q k v causal model text context layer head policy keys plan",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --model MODEL --text FILE) [options]",
     .about =
         "Keeps some of the keys of every head, as each policy would, and says how far outputs "
