@@ -1,8 +1,8 @@
-/* numbers.h : numbers out of text, the same wherever a person writes one.
+/* numbers.h : reads numbers from text, the same way for every option.
  *
  * Decimal only, whatever the locale: no hexadecimal, no nan, no blanks. Whole numbers may be
- * written 4096, 1e6 or 2^20. Each function returns NULL and stores the number, or the reason why it
- * cannot.
+ * written 4096, 1e6 or 2^20; real numbers also as a fraction 1/4 or a percentage 25%. Each function
+ * returns NULL and stores the number, or returns the reason why it cannot.
  */
 #ifndef ES_DRIVER_NUMBERS_H
 #define ES_DRIVER_NUMBERS_H
