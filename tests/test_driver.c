@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <esscher/run.h>
+#include <esscher/policy.h>
 #include <esscher/study.h>
 
 #include "driver/job.h"
@@ -480,6 +481,18 @@ static void assert_main_options_exist(const es_study *s)
             fail_msg("%s: main_options names --%s, which does not exist", s->name, name);
 }
 
+/* Help of --policy is a text; the registry decides which names it must hold. */
+static void help_names_every_policy(void **state)
+{
+    (void)state;
+    const char *help = es_param_find(es_study_find("sparse")->params, "policy")->help;
+    const es_policy *policy;
+    for (int64_t i = 0; (policy = es_policy_at(i)); i++)
+        if (!strstr(help, es_policy_name(policy)) ||
+            (es_policy_alias(policy) && !strstr(help, es_policy_alias(policy))))
+            fail_msg("--policy: help does not name %s", es_policy_name(policy));
+}
+
 /* Every study of the library: its defaults obey its own rules, names mean one thing, and every
  * parameter says what it does. */
 static void descriptions_are_sound(void **state)
@@ -566,6 +579,7 @@ int main(void)
         cmocka_unit_test(who_computes_does_not_matter),
         cmocka_unit_test(parameters_are_read_by_their_descriptions),
         cmocka_unit_test(descriptions_are_sound),
+        cmocka_unit_test(help_names_every_policy),
         cmocka_unit_test(names_mean_one_thing_everywhere),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

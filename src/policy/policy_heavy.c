@@ -17,6 +17,7 @@ static void fit(es_policy_spec *spec, bool causal)
 
 const es_policy es_policy_row_heavy = {
     .name = "heavy",
+    .alias = "h2o",
     .about = "the nearest keys and those of largest accumulated weight (H2O)",
     .needs = ES_POLICY_HISTORY,
     .parts = ES_PART_WINDOW,

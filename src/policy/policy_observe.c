@@ -49,6 +49,7 @@ static void fit(es_policy_spec *spec, bool causal)
 
 const es_policy es_policy_row_observe = {
     .name = "observe",
+    .alias = "snapkv",
     .about = "the nearest keys and those that the last queries looked at (SnapKV)",
     .needs = ES_POLICY_OBSERVED,
     .parts = ES_PART_WINDOW | ES_PART_SPAN | ES_PART_POOL,

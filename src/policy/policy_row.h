@@ -14,6 +14,7 @@
 
 struct es_policy {
     const char *name, *about;
+    const char *alias; /* its name in the literature, where that is another; NULL: none */
     unsigned needs;  /* ES_POLICY_ */
     unsigned parts;  /* ES_PART_: beside keys, which everybody takes */
     unsigned amount; /* ES_PART_: one of these, or keys, has to say how many; 0: keys alone */

@@ -15,6 +15,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
 static void fit(es_policy_spec *spec, bool causal) { es_fit_window(spec, SINKS, causal); }
 
 const es_policy es_policy_row_stream = {.name = "stream",
+                                        .alias = "streamingllm",
                                         .about = "sinks and the nearest keys (StreamingLLM)",
                                         .parts = ES_PART_WINDOW | ES_PART_SINKS,
                                         .amount = ES_PART_WINDOW,
