@@ -123,6 +123,7 @@ struct cli_session {
     bool print_failed;     /* it was printed, but not as asked: exit code 2 */
     bool check_failed;     /* a check the user asked for failed: exit code 1 */
     int code;              /* of a command that ran another: what that one ended with */
+    char stdin_facts[64];  /* size and hash of standard input, if an option read it; else "" */
 };
 
 /* What a command that is no study does with its cost: a dry run is answered, then *done; else the

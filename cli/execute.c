@@ -11,6 +11,7 @@
 #include "launch.h"
 #include "options.h"
 #include "shell_words.h"
+#include "stdin_file.h"
 #include "talk.h"
 
 /* A remark is made once, however often the library comes by what it is about. What does not fit the
@@ -140,6 +141,8 @@ static es_status run_study(cli_session *s, es_params *own, es_error *err)
         return status;
     cli_ranks_facts(s, s->result);
     es_answer_provenance_list(s->result, "argv", (const char *const *)s->argv, s->argc);
+    if (s->stdin_facts[0])
+        es_answer_provenance(s->result, "stdin", s->stdin_facts);
     s->check_failed = es_answer_check_failed(s->result);
     return ES_OK;
 }
@@ -158,6 +161,8 @@ es_answer *cli_result(cli_session *session)
         es_answer_machine(session->result, &session->exec);
         es_answer_provenance_list(session->result, "argv", (const char *const *)session->argv,
                                   session->argc);
+        if (session->stdin_facts[0])
+            es_answer_provenance(session->result, "stdin", session->stdin_facts);
     }
     return session->result;
 }
@@ -179,8 +184,10 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
 static es_status run_command(cli_session *s, es_params *own, es_error *err)
 {
     cli_interrupt_install();
-    const es_status status =
-        s->command->study ? run_study(s, own, err) : s->command->run(s, es_params_values(own), err);
+    es_status status = cli_stdin_copy(s, own, err);
+    if (status == ES_OK)
+        status = s->command->study ? run_study(s, own, err)
+                                   : s->command->run(s, es_params_values(own), err);
     cli_progress_wipe(&s->progress);
     return status;
 }
@@ -190,7 +197,9 @@ static es_status run_command(cli_session *s, es_params *own, es_error *err)
 static es_status run_session(cli_session *s, es_params *own, cli_stop *stop, es_error *err)
 {
     const bool together = s->command->study && !stop;
-    es_status status = together ? cli_ranks_join(s, err) : ES_OK;
+    es_status status = cli_stdin_check(s, own, err);
+    if (status == ES_OK && together)
+        status = cli_ranks_join(s, err);
     if (status != ES_OK)
         return status;
     status = start_session(s, err);

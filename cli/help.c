@@ -183,6 +183,7 @@ const cli_value_form cli_value_forms[] = {
     {"whole", "whole number: 4096, 1e6 or 2^20"},
     {"size", "bytes with a suffix K, M, G or T (powers of 1024): 500M, 1.5G"},
     {"grid", "one number, a list 64,128,256, or LOW..HIGH*POINTS in geometric steps: 1e3..3e4*12"},
+    {"file", "a name; - is standard input, for one option of a command"},
     {NULL, NULL}};
 
 /* ---- a command ---- */

@@ -22,7 +22,7 @@ static const cli_option operand = {"text",
                                    0,
                                    ES_PARAM_FILE,
                                    "FILE",
-                                   "a text in UTF-8 (default: stdin)",
+                                   "a text in UTF-8; -: standard input (the default)",
                                    .field = offsetof(tokenize_options, text)};
 
 static const cli_option options[] = {
@@ -260,8 +260,10 @@ static es_status tokenize(cli_session *session, const tokenize_options *o, FILE 
 
 static es_status run(cli_session *session, void *given, es_error *err)
 {
-    const tokenize_options *o = given;
+    tokenize_options *o = given;
     es_tokenizer *tokenizer;
+    if (o->text && strcmp(o->text, "-") == 0)
+        o->text = NULL; /* lines are read as they come: no copy is needed */
     if (!o->model)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "tokenize.options",
                         "esscher tokenize --model FOLDER [FILE]", "no model is named");

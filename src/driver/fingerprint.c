@@ -64,6 +64,8 @@ static void describe_file(const char *path, char out[FILE_TEXT])
     uint64_t h = fnv1a_start, size = 0;
     size_t got;
     FILE *f = fopen(path, "rb");
+    if (f)
+        rewind(f); /* /dev/stdin of some systems shares its offset with descriptor 0 */
     while (f && ((got = fread(bytes, 1, sizeof bytes, f)) > 0 || (ferror(f) && errno == EINTR))) {
         clearerr(f); /* a signal is no end: half a file would be another one */
         h = fnv1a(h, bytes, got);
