@@ -89,7 +89,7 @@ static const es_table_spec report_table = {"report", report_columns, report_view
 static es_status stop_failed(const stop *s, es_error *err)
 {
     return cli_fail(err, cli_interrupted() ? ES_E_INTERRUPTED : ES_E_NUMERIC, NULL, "demo.stop",
-                    "the complaint above says why", "the tour ends at: %s", s->title);
+                    "see the error above", "demo stopped at: %s", s->title);
 }
 
 /* Verdicts, of the stop that has any. */
@@ -239,7 +239,7 @@ static es_status check_options(const demo_options *o, es_error *err)
 {
     if (!o->model != !o->text)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.options", "give both, or neither",
-                        "--model and --text belong together");
+                        "give --model and --text together");
     if (strlen(o->folder) > 4000)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.folder", "a shorter one",
                         "the name of the folder is too long");

@@ -46,9 +46,10 @@ static const cli_option options[] = {
      .default_value = "replace"},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
      .field = offsetof(encode_options, force)},
-    {"allow-nonfinite", 0, CLI_FLAG, NULL, "NaN and Inf among the weights are a remark",
+    {"allow-nonfinite", 0, CLI_FLAG, NULL, "accept NaN and Inf among the weights (with a warning)",
      .field = offsetof(encode_options, allow_nonfinite)},
-    {"allow-trailing", 0, CLI_FLAG, NULL, "bytes after the last tensor of a file are a remark",
+    {"allow-trailing", 0, CLI_FLAG, NULL,
+     "accept extra bytes at the end of a weight file (with a warning)",
      .field = offsetof(encode_options, allow_trailing)},
     {0}};
 
@@ -101,11 +102,12 @@ static es_status check_together(const encode_options *o, es_error *err)
 {
     static const char usage[] = "esscher encode --model MODEL --text FILE --out H.npy";
     if (!o->model || (!o->text && !o->ids))
-        return refuse_options(usage, o->model ? "no text is named" : "no model is named", err);
+        return refuse_options(usage, o->model ? "missing --text" : "missing --model", err);
     if (o->text && o->ids)
-        return refuse_options("name one of them", "--text and --ids at once", err);
+        return refuse_options("name one of them", "--text and --ids exclude each other", err);
     if (o->ids && o->block)
-        return refuse_options("leave --block out", "--ids are a single block", err);
+        return refuse_options("remove --block", "--block needs --text: --ids hold a single block",
+                              err);
     if (o->out && o->logits && strcmp(o->out, o->logits) == 0)
         return refuse_options("give two names", "--out and --logits name the same file", err);
     return ES_OK;

@@ -160,7 +160,7 @@ static es_status load_ids(encode_job *job, es_error *err)
     if (array.dtype != ES_F64 || array.shape[array.rank - 1] != job->most) {
         es_array_free(&array);
         return cli_fail(err, ES_E_IO, job->o->ids, "file.changed", "run again",
-                        "the file is another than a moment ago");
+                        "the file changed while it was read");
     }
     const double *values = array.data; /* whole numbers become f64 */
     int64_t wrong = -1;
@@ -175,7 +175,7 @@ static es_status load_ids(encode_job *job, es_error *err)
     if (wrong >= 0)
         return cli_fail(err, ES_E_FORMAT, job->o->ids, "encode.id",
                         "are they of this model's tokenizer?",
-                        "id %lld, counted from 0, is %.0f; the vocabulary has 0 to %lld",
+                        "token %lld (counted from 0) has id %.0f; the vocabulary has ids 0 to %lld",
                         (long long)wrong, value, (long long)vocab - 1);
     return ES_OK;
 }

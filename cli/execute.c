@@ -106,7 +106,7 @@ static es_status read_shard(const char *text, int64_t *shard, int64_t *shards, e
     if (text[strspn(text, "0123456789/")] ||
         sscanf(text, "%18lld/%18lld%c", &at, &of, &rest) != 2 || at < 1 || at > of)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value",
-                        "1/4, 2/4, 3/4 and 4/4 are the parts of four",
+                        "four shards are 1/4, 2/4, 3/4 and 4/4",
                         "--shard \"%s\" is not I/K with 1 <= I <= K", text);
     *shard = at;
     *shards = of;

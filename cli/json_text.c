@@ -44,7 +44,8 @@ es_status cli_json_begin(cli_session *session, cli_json *json, es_error *err)
     session->printed = true;
     json->out = open_memstream(&json->text, &json->size);
     if (!json->out)
-        return cli_fail(err, ES_E_MEMORY, NULL, "json.memory", "", "there is no memory for JSON");
+        return cli_fail(err, ES_E_MEMORY, NULL, "json.memory", "",
+                        "out of memory for the JSON output");
     const es_status status =
         es_answer_write(cli_result(session), ES_ANSWER_JSON, NULL, to_memory, json->out, err);
     fflush(json->out);

@@ -22,7 +22,7 @@ static es_status check_alone(const cli_common *common, es_error *err)
         return ES_OK;
     return cli_fail(err, ES_E_ARGUMENT, NULL, "mpi.ranks",
                     "start it with mpirun -n or srun -n; --mpi if yours is another launcher",
-                    "%lld ranks are expected, and this process was started alone",
+                    "--expect-ranks %lld, but this process runs alone",
                     (long long)common->expect_ranks);
 }
 
@@ -31,7 +31,7 @@ es_status cli_ranks_join(cli_session *s, es_error *err)
     const cli_common *common = &s->common;
     if (common->mpi && common->no_mpi)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
-                        "--mpi and --no-mpi at once");
+                        "--mpi and --no-mpi exclude each other");
     if (common->no_mpi || (!common->mpi && es_launcher_seen().ranks == 1))
         return check_alone(common, err);
     const es_fabric_opts opts = {.patience = common->rank_timeout,

@@ -42,8 +42,8 @@ static int finish_stdout(const char *command, int code)
     if ((fflush(stdout) == 0 && !ferror(stdout)) || reader_left(STDOUT_FILENO))
         return code;
     es_error err = {0};
-    cli_fail(&err, ES_E_IO, NULL, "stdout.write", "is there room where it goes?",
-             "cannot write to stdout: the output is cut");
+    cli_fail(&err, ES_E_IO, NULL, "stdout.write", "check the free space of the disk",
+             "cannot write to stdout: the output is incomplete");
     cli_complain(command, &err);
     return CLI_IO;
 }
@@ -68,7 +68,7 @@ static void print_version(void)
         if (es_isa_parse(*name, &isa) && es_isa_available(isa))
             printf(" %s", *name);
     }
-    puts("\nesscher info says more");
+    puts("\nMore: esscher info");
 }
 
 int main(int argc, char **argv)

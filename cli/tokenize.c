@@ -150,7 +150,7 @@ static es_status locate(const reader *r, es_status status, es_error *err)
         return status;
     const int64_t offset = r->start + err->offset;
     cli_fail(err, status, r->name, "text.utf8",
-             "convert the text to UTF-8, or leave --invalid error out",
+             "convert the text to UTF-8, or remove --invalid error",
              "line %lld: this byte is not UTF-8", (long long)r->printer->line);
     err->offset = offset;
     return status;
@@ -201,7 +201,7 @@ static es_status read_text(reader *r, es_error *err)
             status = ES_E_INTERRUPTED;
     }
     if (status == ES_E_INTERRUPTED)
-        return cli_fail(err, status, r->name, "", "", "interrupted; the output is cut at line %lld",
+        return cli_fail(err, status, r->name, "", "", "interrupted; the output ends at line %lld",
                         (long long)r->printer->line);
     if (status == ES_OK && r->open)
         status = finish_line(r, err);
@@ -266,7 +266,7 @@ static es_status run(cli_session *session, void *given, es_error *err)
         o->text = NULL; /* lines are read as they come: no copy is needed */
     if (!o->model)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "tokenize.options",
-                        "esscher tokenize --model FOLDER [FILE]", "no model is named");
+                        "esscher tokenize --model FOLDER [FILE]", "missing --model");
     char folder[4096];
     struct stat st;
     es_status status = ES_OK;

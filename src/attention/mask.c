@@ -17,23 +17,23 @@ static es_status check_places(const es_mask *mask, int64_t m, int64_t n, es_erro
     for (int64_t i = 0; mask->positions && i < m; i++)
         if (mask->positions[i] < 0 || mask->positions[i] >= end)
             return es_fail_at(err, ES_E_RANGE, i, -1, "mask.position",
-                              "a query stands at the place of a key, counted from 0",
-                              "query %lld stands at %lld, with %lld keys", (long long)i,
+                              "the position of a query is the index of a key, from 0",
+                              "query %lld has position %lld, with %lld keys", (long long)i,
                               (long long)mask->positions[i], (long long)end);
     if (mask->positions || !uses_places(mask))
         return ES_OK;
     if (!n)
-        return es_fail(err, ES_E_ARGUMENT, "mask.positions", "give the place of each query",
-                       "where queries stand among keys that are still to come is open");
+        return es_fail(err, ES_E_ARGUMENT, "mask.positions", "give the position of each query",
+                       "the positions of queries are unknown while keys are still to come");
     if (mask->causal && m != n)
         return es_fail(err, ES_E_ARGUMENT, "mask.positions",
-                       "give the place of each query: 0, 1, ... if they belong to the first keys, "
-                       "n-m, ..., n-1 if to the last",
-                       "a causal mask for %lld queries and %lld keys can mean either", (long long)m,
+                       "give the position of each query: 0, 1, ... if they belong to the first "
+                       "keys, n-m, ..., n-1 if to the last",
+                       "a causal mask for %lld queries and %lld keys is ambiguous", (long long)m,
                        (long long)n);
     if (m > n)
-        return es_fail(err, ES_E_ARGUMENT, "mask.positions", "give the place of each query",
-                       "query i cannot stand at key i with %lld queries and %lld keys",
+        return es_fail(err, ES_E_ARGUMENT, "mask.positions", "give the position of each query",
+                       "query i cannot have position i with %lld queries and %lld keys",
                        (long long)m, (long long)n);
     return ES_OK;
 }

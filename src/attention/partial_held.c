@@ -32,9 +32,10 @@ static es_status check_mask(int64_t m, const es_mask *mask, es_error *err)
     if (!mask)
         return ES_OK;
     if (mask->list_queries || mask->n_classes)
-        return es_fail(err, ES_E_ARGUMENT, "partial.mask",
-                       "causal, window, sinks and local; lists and classes need all keys at once",
-                       "a partial state with lists or classes of keys");
+        return es_fail(
+            err, ES_E_ARGUMENT, "partial.mask",
+            "use causal, window, sinks and local: lists and classes need all keys at once",
+            "a partial state does not support lists or classes of keys");
     return es_mask_check(mask, m, 0, err);
 }
 
@@ -61,8 +62,8 @@ es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_p
     if (!opts || !opts->scales || opts->prefixes || opts->self || opts->exclude_self ||
         opts->spread || opts->block)
         return es_fail(err, ES_E_ARGUMENT, "partial.opts",
-                       "give scales; prefixes, self, spread and block make no sense here",
-                       "options do not describe a partial state");
+                       "set scales; prefixes, self, spread and block do not apply",
+                       "options that a partial state does not support");
     es_attend_opts unmasked = *opts;
     unmasked.mask = NULL;
     es_problem p; /* keys, their dimension and what a mask says of them come later */
@@ -165,11 +166,11 @@ es_status es_partial_attend(es_partial *partial, const es_view *q, const es_view
     const es_kernels *kernels;
     ES_TRY(es_problem_views(&p, q, k, v, &opts, err));
     if (p.m != partial->queries || p.dv != partial->channels)
-        return es_fail(err, ES_E_SHAPE, "partial.shape",
-                       "the same queries and value channels every time",
-                       "state of %lld queries and %lld channels meets %lld and %lld",
-                       (long long)partial->queries, (long long)partial->channels, (long long)p.m,
-                       (long long)p.dv);
+        return es_fail(
+            err, ES_E_SHAPE, "partial.shape", "the same queries and value channels every time",
+            "the state has %lld queries and %lld channels, the arrays have %lld and %lld",
+            (long long)partial->queries, (long long)partial->channels, (long long)p.m,
+            (long long)p.dv);
     p.mask = es_mask_is_given(&partial->mask) ? &partial->mask : NULL;
     ES_TRY(es_cut_make(&p, false, &plan, &kernels, err));
     if (!plan.few) /* which looks while it reads */
@@ -227,7 +228,7 @@ es_status es_partial_finish(const es_partial *partial, const es_attend_out *out,
         if (partial->sums[i].weight == 0.0)
             return es_fail_at(err, ES_E_EMPTY, i, -1, "partial.keys",
                               "call es_partial_attend() first, with keys that it sees",
-                              "query %lld has met no key", (long long)i);
+                              "query %lld has seen no key", (long long)i);
     es_emit_scratch scratch;
     ES_TRY(es_emit_scratch_new(&scratch, &p, p.m, err));
     es_status status = ES_OK;

@@ -91,8 +91,9 @@ static es_status check_spread(es_problem *p, const es_attend_opts *opts, es_erro
 es_status es_problem_wants(const es_problem *p, const es_attend_out *out, es_error *err)
 {
     if ((out->spread2 && !p->spread) || ((out->block_spread2 || out->block_powers) && !p->block))
-        return es_fail(err, ES_E_ARGUMENT, "attend.spread", "set opts.spread, opts.block",
-                       "the spread of keys or blocks is asked for, but not by the options");
+        return es_fail(
+            err, ES_E_ARGUMENT, "attend.spread", "set opts.spread, opts.block",
+            "the output has spreads of keys or blocks, but the options do not ask for them");
     return ES_OK;
 }
 

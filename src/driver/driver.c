@@ -71,7 +71,8 @@ static bool side_progress(void *user, double done, double total)
 
 static es_status check_stop(const es_driver *d, es_error *err)
 {
-    return d->stop ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop") : ES_OK;
+    return d->stop ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
+                   : ES_OK;
 }
 
 #define SUMMARY 0.01 /* of a run's work, unless the study tells of more */
@@ -108,8 +109,8 @@ es_status es_cost_admit(const es_cost *c, size_t max_memory, es_mem_limit *budge
     if (limit > 0.0 && bound > limit)
         return es_fail(err, ES_E_LIMIT, "memory.limit",
                        "raise --max-memory, or ask for fewer prefixes, scales or outputs",
-                       "the run may take %.1f MiB: %.1f of inputs, %.1f of results, %.1f to work "
-                       "in; the limit is %.1f MiB",
+                       "the run needs up to %.1f MiB (inputs %.1f, results %.1f, working memory "
+                       "%.1f); the limit is %.1f MiB",
                        bound / mib, c->input_bytes / mib, c->output_bytes / mib,
                        c->work_bytes / mib, limit / mib);
     /* results are the answer's, which is not counted; the rest is */
@@ -415,8 +416,8 @@ static es_status start(const es_study *study, es_params *params, const es_study_
     if (!study->cost && opts->max_memory && job->exec.budget)
         job->exec.budget->limit = opts->max_memory;
     if (opts->out && study->keeps_nothing)
-        return es_refuse(err, "run.options", "leave --out out",
-                         "%s is too quick to be kept in a run file", study->name);
+        return es_refuse(err, "run.options", "remove --out", "%s is quick and writes no run file",
+                         study->name);
     if (opts->resume && !opts->out)
         return es_refuse(err, "run.options", "name the run file with --out",
                          "--resume without --out");

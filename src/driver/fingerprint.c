@@ -263,7 +263,7 @@ es_status es_fingerprint_make(const es_job *job, const es_isa *isa, es_arena *ar
         add(l, "kernels", es_isa_name(*isa));
     if (l->full)
         return es_fail(err, ES_E_MEMORY, "run.parameters", "",
-                       "there is no memory for the parameters of the run");
+                       "out of memory for the parameters of the run");
     *out = (es_fingerprint){.pairs = l->pair, .count = l->count};
     return ES_OK;
 }

@@ -251,7 +251,7 @@ static es_status done(void *user, int64_t piece, const double *numbers, es_error
     ES_TRY(status);
     d->weight_done += 1.0;
     return es_driver_tell(d, d->weight_done, d->weight_all)
-               ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop")
+               ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
                : ES_OK;
 }
 

@@ -83,8 +83,8 @@ static es_status check_shape(const char *role, const char *path, const es_npy_in
         return es_fail_file(err, ES_E_SHAPE, path, -1, "input.rank", "give one matrix",
                             "--%s has %d dimensions", role, info->rank);
     if (has_rows < 1 || has_cols < 1)
-        return es_fail_file(err, ES_E_EMPTY, path, -1, "input.empty", "was it written whole?",
-                            "--%s holds nothing", role);
+        return es_fail_file(err, ES_E_EMPTY, path, -1, "input.empty", "check the file",
+                            "--%s is empty", role);
     if ((rows >= 0 && has_rows != rows) || (cols >= 0 && has_cols != cols))
         return es_fail_file(err, ES_E_SHAPE, path, -1, "input.shape",
                             "all matrices share one dimension d",

@@ -20,7 +20,7 @@ static bool nothing_to_resume(const char *path)
 {
     if (access(path, F_OK) == 0 || errno != ENOENT)
         return false;
-    es_log(ES_LOG_WARN, "there is no %s to resume: it is begun", path);
+    es_log(ES_LOG_WARN, "%s does not exist yet: starting it", path);
     return true;
 }
 
@@ -297,7 +297,7 @@ static es_status say_json(es_table *to, int64_t row, const es_answer *answer, co
         es_table_text(to, row, "json", g.bytes);
     es_mem_free(NULL, g.bytes);
     return pen.failed ? es_fail(err, ES_E_MEMORY, "memory.system", "",
-                                "there is no memory for what the run file keeps")
+                                "out of memory for the contents of the run file")
                       : ES_OK;
 }
 

@@ -219,7 +219,7 @@ const char *es_number_bytes(const char *text, int64_t *out)
 
 /* ---- several ---- */
 
-static const char no_memory[] = "there is no memory for it";
+static const char no_memory[] = "out of memory";
 
 /* Where a refusal is written. */
 typedef struct reason {

@@ -18,7 +18,7 @@ static es_status check_one(es_job *job, const char *output, const es_param *p, c
     if (!file || !es_file_same(file, output))
         return ES_OK;
     return es_fail_file(err, ES_E_ARGUMENT, output, -1, "file.input", "write to another file",
-                        "it would overwrite what --%s reads", p->name);
+                        "this would overwrite the input of --%s", p->name);
 }
 
 static es_status check_param(es_job *job, const char *output, const es_param *p, es_error *err)

@@ -173,7 +173,7 @@ static es_status store_number(const es_param *p, const char *text, double *out, 
 static const char *store_text(es_texts *texts, const char *text)
 {
     if (texts->count == ES_MOST_TEXTS)
-        return "too many of them";
+        return "given too many times";
     texts->at[texts->count++] = text;
     return NULL;
 }
@@ -184,14 +184,13 @@ static es_status store(es_params *params, const es_param *p, const char *text, e
     const char *why = NULL;
     const char *copy = text ? es_arena_text(&params->arena, text) : "";
     if (!copy)
-        return es_fail(err, ES_E_MEMORY, "memory.system", "", "there is no memory for --%s",
-                       p->name);
+        return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for --%s", p->name);
     switch (p->kind) {
     case ES_PARAM_FLAG:
         *(bool *)to = !text || strcmp(text, "yes") == 0;
         return !text || strcmp(text, "yes") == 0 || strcmp(text, "no") == 0
                    ? ES_OK
-                   : es_fail(err, ES_E_ARGUMENT, "option.value", "give it alone: there, it is on",
+                   : es_fail(err, ES_E_ARGUMENT, "option.value", "give it without a value",
                              "--%s takes no value", p->name);
     case ES_PARAM_WHOLE:
         return store_whole(p, copy, to, err);
@@ -281,9 +280,8 @@ static es_status fail_unknown(const es_param *list, const char *name, es_error *
     int count = 0;
     for (const es_param *p = list; p && p->name && count < MOST; p++) {
         if (p->renamed_from && strcmp(p->renamed_from, name) == 0)
-            return es_fail(err, ES_E_ARGUMENT, "option.renamed",
-                           "a name means one thing in every command", "--%s is now --%s", name,
-                           p->name);
+            return es_fail(err, ES_E_ARGUMENT, "option.renamed", "the option was renamed",
+                           "--%s is now --%s", name, p->name);
         names[count++] = p->name;
     }
     const char *nearest = es_nearest(name, names, count);

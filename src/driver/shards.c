@@ -65,17 +65,17 @@ es_status es_share_check(const es_study *study, const es_study_opts *o, es_error
     if (!o->shards && !o->shard)
         return ES_OK;
     if (o->shards < 1 || o->shards > ES_MOST_SHARDS || o->shard < 1 || o->shard > o->shards)
-        return es_refuse(err, "run.shard", "1/4, 2/4, 3/4 and 4/4 are the shards of four",
+        return es_refuse(err, "run.shard", "four shards are 1/4, 2/4, 3/4 and 4/4",
                          "shard %lld of %lld", (long long)o->shard, (long long)o->shards);
     if (study->keeps_nothing)
-        return es_refuse(err, "run.shard", "run it as a whole",
-                         "%s is too quick to be cut into shards", study->name);
+        return es_refuse(err, "run.shard", "run it without --shard",
+                         "%s is too quick to be split into shards", study->name);
     if (!o->out && !o->dry_run)
         return es_refuse(err, "run.shard", "name a run file of its own with --out",
                          "--shard without --out: what it computes would be lost");
     if (es_executor_of(&o->exec)->ranks > 1)
-        return es_refuse(err, "run.shard", "leave --shard out: ranks share the cells by themselves",
-                         "--shard in a run of %d ranks", es_executor_of(&o->exec)->ranks);
+        return es_refuse(err, "run.shard", "remove --shard: ranks share the cells already",
+                         "--shard in an MPI run of %d ranks", es_executor_of(&o->exec)->ranks);
     return ES_OK;
 }
 

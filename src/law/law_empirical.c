@@ -27,7 +27,7 @@ static es_status check(const es_law *law, es_error *err)
                        (long long)law->points->cols, (long long)law->dim);
     if (law->points->rows < 1)
         return es_fail(err, ES_E_EMPTY, "law.points", "give at least one point",
-                       "an empirical law of no points");
+                       "an empirical law without points");
     return es_view_scan(law->points, "points", &scan, err);
 }
 

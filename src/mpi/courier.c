@@ -160,7 +160,7 @@ static es_status meet(courier *c, MPI_Request *request, es_error *err)
             return ES_OK;
         if (limit > 0.0 && es_seconds() - began > limit)
             return es_fail(err, ES_E_IO, "ranks.lost", "--rank-timeout says how long to wait",
-                           "rank %d: not all of the other ranks came within %.3g s", c->fabric.rank,
+                           "rank %d: some ranks did not arrive within %.3g s", c->fabric.rank,
                            limit);
         rest(c, false);
     }
@@ -193,10 +193,10 @@ static es_status check_threads(int provided, es_error *err)
         got = provided == levels[i] ? names[i] : got;
     if (provided >= MPI_THREAD_FUNNELED)
         return ES_OK;
-    return es_fail(err, ES_E_UNSUPPORTED, "mpi.threads", "use an MPI that was built with threads",
-                   "MPI was asked for MPI_THREAD_FUNNELED and gives %s: it does not allow that a "
-                   "process has other threads",
-                   got);
+    return es_fail(
+        err, ES_E_UNSUPPORTED, "mpi.threads", "use an MPI that was built with threads",
+        "MPI provides %s instead of MPI_THREAD_FUNNELED, so that a process cannot use threads",
+        got);
 }
 
 /* Every rank's card, and how many of them have the processors of this one. The card that is sent
@@ -208,7 +208,7 @@ static es_status exchange_cards(courier *c, es_error *err)
     c->peers = calloc((size_t)ranks, sizeof *c->peers);
     if (!cards || !c->peers) {
         free(cards);
-        return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for %d ranks", ranks);
+        return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for %d ranks", ranks);
     }
     card *own = &cards[ranks];
     own->pid = getpid();
@@ -236,8 +236,9 @@ static es_status start(courier *c, bool *begun, es_error *err)
     int provided = 0, there = 0;
     MPI_Initialized(&there);
     if (there)
-        return es_fail(err, ES_E_ARGUMENT, "mpi.used", "load the fabric once, and no MPI beside it",
-                       "MPI is in use in this process already");
+        return es_fail(err, ES_E_ARGUMENT, "mpi.used",
+                       "load the fabric once, and use no other MPI in this process",
+                       "this process already uses MPI");
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (code != MPI_SUCCESS)
         return refuse_mpi(c, code, "MPI_Init_thread", err);

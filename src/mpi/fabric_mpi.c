@@ -25,7 +25,7 @@ static es_status send_bytes(const es_fabric *self, int to, const void *bytes, si
     letter *one = letter_new(to, false, bytes, size);
     if (!one)
         return es_fail(err, ES_E_MEMORY, "memory.system", "",
-                       "no memory for a message of %zu bytes", size);
+                       "out of memory for a message of %zu bytes", size);
     pthread_mutex_lock(&c->lock);
     const es_status status = c->broken || c->peers[to].lost ? c->failed : ES_OK;
     if (status == ES_OK) {
@@ -172,7 +172,7 @@ static es_status open_fabric(const es_fabric_opts *opts, es_fabric **out, es_err
     if (!c || start_thread(c) != 0) {
         if (c)
             free_courier(c);
-        return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for another thread");
+        return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for another thread");
     }
     const double limit = START_PATIENCE * opts->patience;
     if (!has_started(c, limit)) /* the thread is inside MPI, and cannot be ended or freed */

@@ -134,7 +134,8 @@ static bool forget_gone(courier *c)
 static void no_memory(courier *c, size_t size)
 {
     es_error err;
-    es_fail(&err, ES_E_MEMORY, "memory.system", "", "no memory for a message of %zu bytes", size);
+    es_fail(&err, ES_E_MEMORY, "memory.system", "", "out of memory for a message of %zu bytes",
+            size);
     courier_fail(c, ES_E_MEMORY, &err, NULL);
 }
 
@@ -170,9 +171,10 @@ static bool fits(courier *c, const peer *p, const arrival *a)
     es_error err;
     if (!p->whole || (size_t)a->size <= p->size - p->got)
         return true;
-    es_fail(&err, ES_E_FORMAT, "ranks.letter", "the same program on all machines",
-            "rank %d on %s: %zu bytes came of a message of %zu", (int)(p - c->peers), p->card.host,
-            p->got + (size_t)a->size, p->size);
+    es_fail(&err, ES_E_FORMAT, "ranks.letter",
+            "use the same version of the program on all machines",
+            "rank %d on %s: received %zu bytes of a message of %zu", (int)(p - c->peers),
+            p->card.host, p->got + (size_t)a->size, p->size);
     courier_fail(c, ES_E_FORMAT, &err, NULL);
     return false;
 }

@@ -30,8 +30,7 @@ static es_status check_number(int64_t number, int64_t least, const char *name, e
     if (number == ES_POLICY_UNSET || (number >= least && number <= ES_POLICY_MOST))
         return ES_OK;
     return es_fail(err, ES_E_RANGE, "policy.keys", "a number of keys, at most 2^40",
-                   "%s is %lld, and %lld at least makes sense", name, (long long)number,
-                   (long long)least);
+                   "%s is %lld; the minimum is %lld", name, (long long)number, (long long)least);
 }
 
 static es_status check_part(const es_policy_spec *spec, unsigned part, bool given, const char *name,
@@ -53,7 +52,7 @@ static es_status check_numbers(const es_policy_spec *spec, es_error *err)
     if (spec->with_replacement && (spec->keys > ES_POLICY_MOST_DRAWS ||
                                    spec->random > ES_POLICY_MOST_DRAWS)) /* each is remembered */
         return es_fail(err, ES_E_RANGE, "policy.keys", "draw fewer, or without replacement",
-                       "%lld draws with replacement, at most %d are made",
+                       "%lld draws with replacement; the maximum is %d",
                        (long long)(spec->keys > spec->random ? spec->keys : spec->random),
                        ES_POLICY_MOST_DRAWS);
     if (spec->pool > ES_POLICY_MOST_POOL)
@@ -88,7 +87,7 @@ static es_status check_amount(const es_policy_spec *spec, es_error *err)
     if (policy == es_policy_at(0) || spec->keys != unset || policy->amount & given)
         return ES_OK;
     return es_fail(err, ES_E_RANGE, "policy.keys", "say how many keys to keep",
-                   "policy %s was not told how many keys to keep", policy->name);
+                   "policy %s needs the number of keys to keep", policy->name);
 }
 
 es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error *err)
@@ -105,7 +104,7 @@ es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error
     if (causal && policy_of(spec)->needs & ES_POLICY_FUTURE)
         return es_fail(err, ES_E_UNSUPPORTED, "policy.causal",
                        "use another policy, or a model that is not causal",
-                       "policy %s mixes keys after the query into what it sees",
+                       "policy %s uses keys after the query, which a causal model does not have",
                        policy_of(spec)->name);
     return ES_OK;
 }
@@ -169,7 +168,7 @@ static es_status check_need(const es_policy *policy, unsigned need, const double
                        "policy %s needs %s", policy->name, name);
     for (int64_t j = 0; j < n; j++)
         if (isnan(numbers[j]))
-            return es_fail_at(err, ES_E_NONFINITE, 0, j, "policy.needs", "numbers that compare",
+            return es_fail_at(err, ES_E_NONFINITE, 0, j, "policy.needs", "remove the NaN",
                               "one of the %s is not a number", name);
     return ES_OK;
 }
@@ -218,8 +217,8 @@ es_status es_policy_choose(const es_policy_spec *spec, const es_policy_query *qu
     ES_TRY(es_policy_spec_check(spec, query->causal, err));
     if (!policy->choose)
         return es_fail(err, ES_E_UNSUPPORTED, "policy.measured",
-                       "es_linformer_project() makes what it attends to",
-                       "policy %s keeps no set of keys", policy->name);
+                       "use es_linformer_project() instead", "policy %s keeps no set of keys",
+                       policy->name);
     ES_TRY(check_needs(policy, query, err));
     ES_TRY(make_room(choice, query->n, budget, err));
     if (spec->keys >= query->n && !spec->with_replacement) /* n draws are not all n keys */

@@ -17,8 +17,8 @@ static es_status field_check(const char *name, uint64_t value, int bits, es_erro
     if (value >> bits == 0)
         return ES_OK;
     return es_fail(err, ES_E_RANGE, "random.address",
-                   "an address beyond its field would be that of another number",
-                   "%s %llu does not fit %d bits", name, (unsigned long long)value, bits);
+                   "a larger address would repeat another number", "%s %llu does not fit %d bits",
+                   name, (unsigned long long)value, bits);
 }
 
 es_status es_address_check(const es_address *address, es_error *err)

@@ -115,8 +115,9 @@ static es_status give(desk *d, int rank, es_error *err)
 static es_status bad_letter(const desk *d, int from, es_error *err)
 {
     char name[96];
-    return es_fail(err, ES_E_FORMAT, "ranks.letter", "the same program on all machines",
-                   "%s sent what was not asked for", es_rank_name(d->r, from, name, sizeof name));
+    return es_fail(err, ES_E_FORMAT, "ranks.letter",
+                   "use the same version of the program on all machines",
+                   "%s sent an unexpected message", es_rank_name(d->r, from, name, sizeof name));
 }
 
 /* Is it a piece that this rank may have? */
@@ -215,7 +216,7 @@ static void tick(desk *d)
     if (e->progress(e->progress_user, alone ? (double)d->done : d->part,
                     alone ? (double)d->work->count : d->whole)) {
         es_error err = {0};
-        es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop");
+        es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
         fail(d, -1, ES_E_INTERRUPTED, &err);
     }
 }
@@ -378,8 +379,8 @@ static es_status run_list(desk *d, int threads, es_error *err)
     pthread_t served;
     ES_TRY(prepare(d, threads, err));
     if (pthread_create(&served, NULL, clerk, d) != 0)
-        return es_fail(err, ES_E_MEMORY, "ranks.thread", "fewer threads or processes",
-                       "there is no thread for handing out work");
+        return es_fail(err, ES_E_MEMORY, "ranks.thread", "use fewer threads or processes",
+                       "cannot start the thread that distributes work");
     work_until_over(d, threads);
     pthread_join(served, NULL);
     if (d->stop)

@@ -128,12 +128,12 @@ static es_status check_count(const es_launcher *by, const es_fabric_opts *opts,
         return es_fail(err, ES_E_ARGUMENT, "mpi.launcher",
                        "start it with the mpirun of the MPI that is named here, or with srun "
                        "--mpi=pmix; --no-mpi: each process for itself",
-                       "%s started %d processes, but %s, which was loaded, knows of %d", by->name,
-                       by->ranks, fabric->name, fabric->ranks);
+                       "%s started %d processes, but the loaded %s sees %d", by->name, by->ranks,
+                       fabric->name, fabric->ranks);
     if (opts->expect && opts->expect != fabric->ranks)
         return es_fail(err, ES_E_ARGUMENT, "mpi.ranks",
-                       "say how many processes there are where they are started, as in mpirun -n",
-                       "%d ranks are expected, and %s knows of %d", opts->expect, fabric->name,
+                       "set the number of processes in the launcher, e.g. mpirun -n",
+                       "expected %d ranks, but %s sees %d", opts->expect, fabric->name,
                        fabric->ranks);
     return ES_OK;
 }
@@ -149,8 +149,7 @@ es_status es_fabric_load(const es_fabric_opts *opts, es_fabric **out, es_error *
         return es_fail(err, ES_E_ARGUMENT, "mpi.launcher",
                        "srun --mpi=pmix (srun --mpi=list tells what there is), or mpirun; "
                        "--no-mpi: each process for itself",
-                       "srun started %d processes and gave them no way to find each other",
-                       by.ranks);
+                       "srun started %d processes without a way to connect them", by.ranks);
     const es_fabric_plugin *plugin;
     ES_TRY(find_plugin(kind, &plugin, err));
     es_fabric *fabric;

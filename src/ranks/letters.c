@@ -58,8 +58,9 @@ static es_status open_letter(const es_ranks *r, const es_message *message, es_le
         memcpy(&out->head, message->bytes, sizeof out->head);
     if (out->head.magic != magic) {
         es_letter_free(out);
-        return es_fail(err, ES_E_UNSUPPORTED, "ranks.letter", "the same program on all machines",
-                       "%s speaks another version of this program",
+        return es_fail(err, ES_E_UNSUPPORTED, "ranks.letter",
+                       "use the same version of the program on all machines",
+                       "%s runs another version of this program",
                        es_rank_name(r, message->from, name, sizeof name));
     }
     out->body = (const char *)message->bytes + sizeof out->head;

@@ -90,12 +90,12 @@ static es_status compare(const es_ranks *r, const char *same, const es_letter *l
     if (strcmp(same, there) == 0)
         return ES_OK;
     first_difference(same, there, key, mine, theirs);
-    const char *hint = strcmp(key, "kernels") == 0   ? "choose those that all machines have: --isa"
-                       : strcmp(key, "program") == 0 ? "the same program on all machines"
-                       : strcmp(key, "blas") == 0
-                           ? "machines of one kind, or OPENBLAS_CORETYPE on all of them"
-                           : "start all ranks with the same arguments and files";
-    return es_fail(err, ES_E_ARGUMENT, "ranks.differ", hint, "%s has another %s: %s, and rank 0 %s",
+    const char *hint =
+        strcmp(key, "kernels") == 0   ? "choose those that all machines have: --isa"
+        : strcmp(key, "program") == 0 ? "use the same version of the program on all machines"
+        : strcmp(key, "blas") == 0    ? "machines of one kind, or OPENBLAS_CORETYPE on all of them"
+                                      : "start all ranks with the same arguments and files";
+    return es_fail(err, ES_E_ARGUMENT, "ranks.differ", hint, "%s has another %s: %s; rank 0 has %s",
                    es_rank_name(r, l->from, name, sizeof name), key, theirs[0] ? theirs : "none",
                    mine[0] ? mine : "none");
 }
@@ -188,8 +188,9 @@ static es_status receive_share(es_ranks *r, void *bytes, size_t size, es_error *
         if (kind == ES_LETTER_VERDICT)
             status = es_verdict_take(r, &letter, err);
         else if (kind == ES_LETTER_SHARE && letter.size != size)
-            status = es_fail(err, ES_E_SHAPE, "ranks.share", "the same program on all machines",
-                             "%zu bytes came, and %zu were expected", letter.size, size);
+            status = es_fail(err, ES_E_SHAPE, "ranks.share",
+                             "use the same version of the program on all machines",
+                             "received %zu bytes, expected %zu", letter.size, size);
         else if (kind == ES_LETTER_SHARE)
             memcpy(bytes, letter.body, size);
         es_letter_free(&letter);

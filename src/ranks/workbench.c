@@ -61,7 +61,8 @@ static es_status take_tasks(workbench *b, const es_letter *l, es_error *err)
     void *tasks = b->tasks;
     const int64_t n = l->head.count;
     if (n < 0 || l->size % sizeof(es_rank_piece) || (size_t)n != l->size / sizeof(es_rank_piece))
-        return es_fail(err, ES_E_FORMAT, "ranks.letter", "the same program on all machines",
+        return es_fail(err, ES_E_FORMAT, "ranks.letter",
+                       "use the same version of the program on all machines",
                        "rank 0 sent work that cannot be read");
     if (b->next == b->n_tasks)
         b->next = b->n_tasks = 0;
@@ -123,7 +124,7 @@ static bool asked_to_stop(workbench *b, double done, double total)
     b->asked = now;
     if (!b->exec.progress(b->exec.progress_user, done, total))
         return false;
-    es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop");
+    es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
     report(b, &(es_rank_piece){.order = -1}, ES_E_INTERRUPTED, &err);
     finish(b, ES_E_INTERRUPTED, &err);
     return true;

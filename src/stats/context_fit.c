@@ -187,7 +187,7 @@ static es_status judge_curve(const fit_job *f, double needed, es_context_fit *ou
 static es_status fail_beta(const es_context_fit *out, es_error *err)
 {
     return es_fail(err, ES_E_NUMERIC, "context.beta",
-                   "more points, longer contexts, or less noise would tell",
+                   "use more points, longer contexts, or less noisy losses",
                    "the data allow any beta from %.3g to %.3g: not identifiable",
                    isnan(out->beta_low) ? ES_CONTEXT_BETA_MIN : out->beta_low,
                    isnan(out->beta_high) ? ES_CONTEXT_BETA_MAX : out->beta_high);
@@ -201,7 +201,7 @@ static es_status measure_curve(fit_job *f, double level, double log_mean, es_con
     const double m = (double)f->p.count;
     if (!es_curve_covariance(&f->p, &f->best, cov))
         return es_fail(err, ES_E_NUMERIC, "context.beta", "measure more contexts",
-                       "A, beta and gamma cannot be told apart");
+                       "A, beta and gamma are not identifiable");
     double squares = 0.0, size = 0.0;
     for (int64_t i = 0; i < f->p.count; i++) {
         const double r = es_curve_residual(&f->p, &f->best, i);

@@ -200,7 +200,7 @@ static es_status check_sample(const double *x, int64_t n, es_tails_side side, es
                               (long long)i, x[i]);
         if (side == ES_TAILS_UPPER && x[i] < 0.0)
             return es_fail_at(err, ES_E_RANGE, i, -1, "tails.sign", "ES_TAILS_BOTH takes any sign",
-                              "x[%lld] is %g, and a norm is not", (long long)i, x[i]);
+                              "x[%lld] is %g, but a norm is not negative", (long long)i, x[i]);
     }
     return ES_OK;
 }
@@ -417,7 +417,7 @@ static es_status run_controls(controls *c, int64_t draws, const es_exec *exec,
         return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "out is NULL");
     if (count < 2)
         return es_fail(err, ES_E_RANGE, "tails.draws", "2 or more, 0 for 64",
-                       "%lld draws have no spread", (long long)draws);
+                       "%lld draws give no standard error", (long long)draws);
     ES_TRY(check_count(c->n, err));
     c->budget = exec ? exec->budget : NULL;
     double *x = NULL;
@@ -450,7 +450,7 @@ es_status es_tails_gaussian_norms(const double *spectrum, int64_t dim, int64_t n
 {
     controls c = {.spectrum = spectrum, .dim = dim, .n = n, .seed = seed};
     if (!spectrum || dim < 1)
-        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "there is no spectrum");
+        return es_fail(err, ES_E_ARGUMENT, "tails.null", "", "missing spectrum");
     for (int64_t j = 0; j < dim; j++)
         if (!(spectrum[j] >= 0.0) || isinf(spectrum[j]))
             return es_fail_at(err, ES_E_RANGE, j, -1, "tails.spectrum", "",

@@ -168,7 +168,7 @@ static es_status read_header(reader *r, es_csv *out, es_error *err)
                           "a number where a name should be", err);
         if (es_csv_column(out, name) >= 0)
             return refuse(r, ES_E_FORMAT, "csv.header", "give every column a name of its own",
-                          "this name is there already", err);
+                          "duplicate column name", err);
         out->cols++;
         if (at_line_end(r))
             return ES_OK;
@@ -214,7 +214,7 @@ static es_status read_rows(reader *r, es_csv *out, int64_t room, es_error *err)
         more = next_line(r);
     }
     if (out->rows == 0)
-        return refuse(r, ES_E_EMPTY, "csv.rows", "", "there is no line of numbers", err);
+        return refuse(r, ES_E_EMPTY, "csv.rows", "", "no line of numbers", err);
     return ES_OK;
 }
 

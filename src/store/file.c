@@ -100,7 +100,7 @@ es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t s
             return es_file_fail(err, file->path, "file.read", "", "read", errno);
         if (got == 0)
             return es_fail_file(err, ES_E_IO, file->path, (int64_t)offset, "file.changed",
-                                "wait until nobody writes to it",
+                                "wait until no other program writes to it",
                                 "the file became shorter while it was read");
         to += got;
         offset += (uint64_t)got;

@@ -24,7 +24,8 @@ static es_status read_layout(const es_file *file, es_npy_raw raw, es_npy_layout 
     es_status status = es_file_read(file, 0, header, extent, err);
     if (status == ES_OK && memcmp(header, prefix, have < extent ? have : extent) != 0)
         status = es_fail_file(err, ES_E_IO, file->path, 0, "file.changed",
-                              "wait until nobody writes to it", "the file changed under our eyes");
+                              "wait until no other program writes to it",
+                              "the file changed while it was read");
     if (status == ES_OK)
         status = es_npy_parse(header, extent, file->size, file->path, raw, out, err);
     es_mem_free(NULL, header);

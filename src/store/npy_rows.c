@@ -40,7 +40,7 @@ static es_status check_header(const unsigned char *header, const es_npy_layout *
     if (size == layout->data_offset && memcmp(header, ours, size) == 0)
         return ES_OK;
     return es_fail_file(err, ES_E_FORMAT, path, 0, "npy.rows.header", "remove it, or its folder",
-                        "its header is not as it was written");
+                        "its header has changed since it was written");
 }
 
 es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err)
@@ -57,7 +57,7 @@ es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err)
         status = es_npy_extent(header, have, file.size, path, &extent, err);
     if (status == ES_OK && extent > have)
         status = es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "npy.rows", "save it with NumPy",
-                              "its header is longer than ours ever are");
+                              "its header is too long");
     if (status == ES_OK)
         status = es_npy_parse(header, extent, file.size, path, ES_NPY_RAW_REFUSED, &layout, err);
     if (status == ES_OK && (layout.info.rank != 2 || layout.swap || layout.item > sizeof(float)))
@@ -95,7 +95,7 @@ static es_status make(const char *path, int64_t rows, int64_t cols, bool half, e
     ES_TRY(es_draft_open(path, false, &draft, err));
     es_status status = es_draft_write(&draft, header, size, err);
     if (status == ES_OK && ftruncate(draft.fd, whole) != 0)
-        status = es_file_fail(err, path, "file.write", "make room on the disk", "extend", errno);
+        status = es_file_fail(err, path, "file.write", "free space on the disk", "extend", errno);
     if (status == ES_OK)
         return es_draft_publish(&draft, err);
     es_draft_discard(&draft);

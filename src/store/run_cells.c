@@ -178,7 +178,7 @@ static const unsigned char *sound_cell(const es_run *run, const es_run_stage *st
 static es_status fail_cell(const es_run *run, const es_run_stage *stage, int64_t index,
                            es_error *err)
 {
-    return es_sql_corrupt(&run->sql, "run.checksum", err, "cell %lld of stage %s is not sound",
+    return es_sql_corrupt(&run->sql, "run.checksum", err, "cell %lld of stage %s is invalid",
                           (long long)index, stage->name);
 }
 

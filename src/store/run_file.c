@@ -72,7 +72,7 @@ static es_status check_kind(const es_sql *sql, es_error *err)
     if (magic != ES_RUN_MAGIC)
         return es_fail_file(err, ES_E_FORMAT, sql->path, 68, "run.magic",
                             "name a file that --out has written",
-                            "this is an SQLite database, but no run file");
+                            "this is an SQLite database, but not a run file");
     if (version > ES_RUN_SCHEMA)
         return es_fail_file(err, ES_E_UNSUPPORTED, sql->path, 60, "run.schema",
                             "use the version of Esscher that wrote it, or a newer one",
@@ -197,7 +197,7 @@ static es_status fail_locked(int fd, const char *path, es_error *err)
     char name[ES_LOCK_NAME];
     read_name(fd, name);
     return es_fail_file(err, ES_E_IO, path, -1, "run.locked",
-                        "wait for it or stop it; a lock left by a killed process does not count",
+                        "wait for it or stop it; locks of killed processes are ignored",
                         "%s is writing this run", holder_of(name));
 }
 
@@ -216,7 +216,7 @@ static es_status take(es_run_lock *lock, const char *path, es_error *err)
             const es_status status =
                 number == EWOULDBLOCK
                     ? fail_locked(lock->fd, path, err)
-                    : es_file_fail(err, path, "run.lock", "use a file system that has locks",
+                    : es_file_fail(err, path, "run.lock", "use a file system with file locks",
                                    "lock", number);
             close(lock->fd);
             lock->fd = -1;
@@ -277,7 +277,7 @@ es_status es_run_lock_check(es_run_lock *lock, const char *path, es_error *err)
         return ES_OK;
     return es_fail_file(err, ES_E_IO, path, -1, "run.stolen",
                         "let one process at a time write it; resume when the other has ended",
-                        "%s has begun to write this run, too: locks do not hold here",
+                        "%s is writing this run, too: file locks do not work here",
                         holder_of(name));
 }
 

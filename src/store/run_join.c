@@ -104,7 +104,7 @@ static es_status read_stages(joint *j, const char *text, es_error *err)
 {
     j->cells = es_arena_text(&j->arena, text);
     if (!j->cells)
-        return es_fail(err, ES_E_MEMORY, "merge.memory", "", "there is no memory for the stages");
+        return es_fail(err, ES_E_MEMORY, "merge.memory", "", "out of memory for the stages");
     for (const char *at = j->cells; *at; at += strspn(at, ", ")) {
         const size_t length = strcspn(at, ",");
         size_t name = length;
@@ -132,8 +132,8 @@ static es_status agree_on_cells(joint *j, const es_run *run, es_error *err)
         return ES_OK;
     if (!text)
         return es_fail_file(err, ES_E_ARGUMENT, path_of(j), -1, "merge.whole",
-                            "go on with it by --resume",
-                            "it is no shard: --shard I/K was not given when it was made");
+                            "continue it with --resume",
+                            "not a shard: it was made without --shard I/K");
     if (!j->cells)
         return read_stages(j, text, err);
     return strcmp(j->cells, text) == 0 ? ES_OK : fail_version(j, text, err);
@@ -156,11 +156,11 @@ static es_status compare_cell(joint *j, int64_t index, const double *values, es_
     j->joined->twice++;
     if (memcmp(j->before, values, j->bytes) == 0)
         return ES_OK;
-    return es_fail_file(err, ES_E_FORMAT, path_of(j), -1, "merge.overlap",
-                        "one of them was made by another build or on another kind of machine: make "
-                        "it again",
-                        "cell %lld of stage %s has other bits than in %s", (long long)index,
-                        j->stage->name, j->paths[j->stage->owner[index] - 1]);
+    return es_fail_file(
+        err, ES_E_FORMAT, path_of(j), -1, "merge.overlap",
+        "one of them comes from another build or another kind of machine: compute it again",
+        "cell %lld of stage %s differs from the one in %s", (long long)index, j->stage->name,
+        j->paths[j->stage->owner[index] - 1]);
 }
 
 static bool wants_to_stop(const joint *j)
@@ -176,7 +176,7 @@ static es_status take_cell(void *user, int64_t index, const double *values, es_e
     if (index < 0 || index >= j->stage->cells)
         return fail_version(j, "there are more than all of them", err);
     if (wants_to_stop(j))
-        return es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "do it again",
+        return es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "run it again",
                        "interrupted; nothing was written");
     j->read++;
     if (j->stage->owner[index])
@@ -218,9 +218,8 @@ static void remark_builds(const joint *j, const es_run *run)
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *here = fact_of(run, keys[i], false), *first = fact_of(j->first, keys[i], false);
         if (here && first && strcmp(here, first) != 0)
-            es_log(ES_LOG_WARN,
-                   "%s was made with %s %s, %s with %s: the same bits are not promised", path_of(j),
-                   keys[i], here, j->paths[0], first);
+            es_log(ES_LOG_WARN, "%s was made with %s %s, %s with %s: the last bits may differ",
+                   path_of(j), keys[i], here, j->paths[0], first);
     }
 }
 
@@ -232,7 +231,7 @@ static es_status take_file(joint *j, es_run *run, const es_run_spec *spec, es_er
     if (tables > 0)
         return es_fail_file(err, ES_E_ARGUMENT, path_of(j), -1, "merge.finished",
                             "esscher report and esscher export read it as it is",
-                            "the run is finished and has its tables: nothing is to be joined");
+                            "the run is already complete");
     ES_TRY(agree_on_cells(j, run, err));
     remark_builds(j, run);
     for (int64_t id = 0; id < run->stages_count; id++)

@@ -46,7 +46,8 @@ static es_status check_pairs(const es_run_pair *pairs, int64_t count, const char
 es_status es_run_spec_check(const es_run_spec *spec, es_error *err)
 {
     if (!spec || !es_run_name_ok(spec->command))
-        return es_fail(err, ES_E_ARGUMENT, "run.spec", "name the command", "a run of no command");
+        return es_fail(err, ES_E_ARGUMENT, "run.spec", "name the command",
+                       "the run names no command");
     ES_TRY(check_pairs(spec->params, spec->params_count, "parameter", true, err));
     return check_pairs(spec->facts, spec->facts_count, "fact", false, err);
 }
@@ -141,7 +142,7 @@ static es_status load_run(es_run *run, es_error *err)
         const uint64_t checksum =
             es_crc_text(es_crc_text(run->identity, run->created), run->updated);
         if (checksum != (uint64_t)sqlite3_column_int64(s, 4))
-            status = es_sql_corrupt(&run->sql, "run.checksum", err, "its times are not sound");
+            status = es_sql_corrupt(&run->sql, "run.checksum", err, "its times are invalid");
     }
     sqlite3_finalize(s);
     return status;
@@ -165,7 +166,7 @@ static es_status load_fact(es_run *run, sqlite3_stmt *s, es_error *err)
     run->facts[run->facts_count++] = (es_run_fact){session, key, text};
     if (status == ES_OK &&
         fact_checksum(run->identity, session, key, text) != (uint64_t)sqlite3_column_int64(s, 3))
-        status = es_sql_corrupt(&run->sql, "run.checksum", err, "fact %s is not sound", key);
+        status = es_sql_corrupt(&run->sql, "run.checksum", err, "fact %s is invalid", key);
     return status;
 }
 
@@ -198,7 +199,7 @@ es_status es_run_spec_load(es_run *run, es_error *err)
     ES_TRY(load_rows(run, "SELECT key, text FROM parameter ORDER BY position", params, load_param,
                      err));
     if (identity_of(run->command, run->params, run->params_count) != run->identity)
-        return es_sql_corrupt(&run->sql, "run.checksum", err, "its parameters are not sound");
+        return es_sql_corrupt(&run->sql, "run.checksum", err, "its parameters are invalid");
     ES_TRY(es_sql_number(&run->sql, "SELECT count(*) FROM fact", &facts, err));
     ES_TRY(es_mem_array(NULL, facts, 1, sizeof *run->facts, "facts", &memory, err));
     run->facts = memory;
@@ -317,7 +318,7 @@ es_status es_run_spec_join(const es_run *run, const es_run_spec *spec, const cha
         return ES_OK;
     return es_fail_file(err, ES_E_ARGUMENT, run->path, -1,
                         strcmp(run->command, spec->command) ? "merge.command" : "merge.parameters",
-                        "shards of one run differ in nothing but --shard and --out",
+                        "shards of one run differ only in --shard and --out",
                         "another run: %lld differ%s: %s", (long long)count, count == 1 ? "s" : "",
                         text);
 }

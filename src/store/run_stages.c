@@ -85,7 +85,7 @@ static es_status load_stage(es_run *run, sqlite3_stmt *s, es_error *err)
     if (id != run->stages_count || !names || check_shape(rows, cols, NULL) != ES_OK ||
         !holds_strings(names, size, cols + 1) ||
         stage_checksum(run, id, names, size, rows, cols) != (uint64_t)sqlite3_column_int64(s, 4))
-        return es_sql_corrupt(&run->sql, "run.checksum", err, "stage %lld is not sound",
+        return es_sql_corrupt(&run->sql, "run.checksum", err, "stage %lld is invalid",
                               (long long)id);
     ES_TRY(new_stage((const char *)names, size, rows, cols, &stage, err));
     const es_status status = keep_stage(run, stage, err);

@@ -27,7 +27,7 @@ static es_status run_text(const es_run *run, sqlite3_str *s, es_error *err)
     char *text = sqlite3_str_finish(s);
     if (!text)
         return es_fail_file(err, ES_E_MEMORY, run->path, -1, "run.memory", "",
-                            "there is no memory for a statement");
+                            "out of memory for a statement");
     const es_status status = es_sql_exec(&run->sql, text, err);
     sqlite3_free(text);
     return status;
@@ -58,7 +58,7 @@ static es_status prepare_insert(es_run *run, const es_run_table *t, sqlite3_stmt
     char *text = sqlite3_str_finish(s);
     const es_status status = text ? es_sql_prepare(&run->sql, err, out, text, "")
                                   : es_fail_file(err, ES_E_MEMORY, run->path, -1, "run.memory", "",
-                                                 "there is no memory for a statement");
+                                                 "out of memory for a statement");
     sqlite3_free(text);
     return status;
 }
@@ -338,7 +338,7 @@ static es_status decode_texts(const unsigned char *data, size_t size, int64_t ro
 
 static es_status fail_table(const es_run *run, const char *name, es_error *err)
 {
-    return es_sql_corrupt(&run->sql, "run.checksum", err, "table %s is not sound", name);
+    return es_sql_corrupt(&run->sql, "run.checksum", err, "table %s is invalid", name);
 }
 
 /* The checksum is looked at before anything is allocated by what it covers. */

@@ -214,6 +214,6 @@ es_status es_scratch_make(const char *what, es_scratch *out, es_error *err)
     const int number = errno;
     *out = (es_scratch){.fd = -1};
     return es_fail_file(err, ES_E_IO, where, -1, "scratch.folder",
-                        "set TMPDIR to a folder that is writable and has room",
-                        "cannot make a temporary folder: %s", strerror(number));
+                        "set TMPDIR to a writable directory with free space",
+                        "cannot create a temporary directory: %s", strerror(number));
 }

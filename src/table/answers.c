@@ -60,7 +60,7 @@ const char *es_answer_keep(es_answer *a, const char *text)
     char *copy = a->status == ES_OK ? es_arena_text(&a->arena, text) : NULL;
     if (!copy && a->status == ES_OK)
         a->status = es_fail(&a->err, ES_E_MEMORY, "memory.system", "ask for less",
-                            "there is no memory for the answer");
+                            "out of memory for the answer");
     return copy;
 }
 
@@ -399,6 +399,6 @@ es_status es_answer_write(const es_answer *answer, es_answer_form form, const es
     }
     es_pen_flush(&pen);
     if (status == ES_OK && pen.failed)
-        return es_fail(err, ES_E_IO, "answer.write", "", "the output could not be written");
+        return es_fail(err, ES_E_IO, "answer.write", "", "cannot write the output");
     return status;
 }

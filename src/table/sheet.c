@@ -137,7 +137,7 @@ static es_status make_column(es_sheet *s, int64_t j, es_error *err)
             text = es_arena_text(&s->arena, number);
         }
         if (!text)
-            return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
+            return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for the view");
         s->cells[i * s->count + j] = text;
         const int width = es_lines_width(text);
         s->widths[j] = width > s->widths[j] ? width : s->widths[j];

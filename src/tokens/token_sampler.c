@@ -146,8 +146,8 @@ static es_status check(const es_sampler *sampler, const es_address *first, int64
     const int64_t most = s->row->most ? s->row->most(&s->law) : INT64_MAX;
     if (count > 0 && last.token >= (uint64_t)most)
         return es_fail(err, ES_E_RANGE, "tokens.points",
-                       "bring more points, or draw with replacement",
-                       "token %llu of %lld points without replacement",
+                       "give more points, or draw with replacement",
+                       "token %llu does not exist: %lld points, drawn without replacement",
                        (unsigned long long)last.token, (long long)most);
     return ES_OK;
 }

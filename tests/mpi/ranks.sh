@@ -178,7 +178,7 @@ grep -q 'rank 1 on .* (pid [0-9]*): nothing heard for 5 s \[rule ranks.lost\]' e
 took "stopped"
 hurt KILL 1 --replicates 100
 [ "$last" -ne 0 ] || fail "MP01: a rank was killed, and the job ended well"
-"$esscher" export x.run --csv >/dev/null 2>err || fail "MP01: the run file is not sound"
+"$esscher" export x.run --csv >/dev/null 2>err || fail "MP01: the run file is invalid"
 # shellcheck disable=SC2086  # options are words
 {
     try "to the end" -n 2 "$esscher" $large --replicates 100 --resume

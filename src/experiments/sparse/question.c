@@ -57,8 +57,9 @@ static const es_param params[] = {
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",
      "keep the hidden states here, and take them from here if they are there", FIELD(pool.folder),
      .default_note = "a temporary folder"},
-    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(pool.allow_trailing), .not_in_fingerprint = true},
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
+     "accept extra bytes at the end of a weight file (with a warning)", FIELD(pool.allow_trailing),
+     .not_in_fingerprint = true},
     ES_INVALID_PARAM(sparse_params, pool.invalid),
     {"query-count", 0, ES_PARAM_WHOLE, "M",
      "queries of each context that are asked about, spread over it; of a decoder over its second "
