@@ -15,18 +15,17 @@ static const cli_option options[] = {
      .field = offsetof(bench_options, quick)},
     {"dim", 'd', CLI_COUNTS, "LIST", "head dimensions", .field = offsetof(bench_options, d),
      .default_value = "32,50,64,128", .min = 1, .max = 4096, .increasing = true, .alias = "d"},
-    {"n", 'n', CLI_WHOLE, "N",
-     "queries and keys of the square shapes; of --model tokens of a block",
+    {"n", 'n', CLI_WHOLE, "N", "number of queries and of keys; with --model, tokens of a block",
      .field = offsetof(bench_options, n), .min = 64, .max = 0x1p24,
      .default_note = "16384; quick: 4096; model: 512"},
-    {"repetitions", 0, CLI_WHOLE, "R", "of everything",
+    {"repetitions", 0, CLI_WHOLE, "R", "repetitions of every measurement",
      .field = offsetof(bench_options, repetitions), .default_value = "5", .min = 1, .max = 1000,
      .renamed_from = "repeat"},
     {"threads", 't', CLI_COUNTS, "LIST", "numbers of threads",
      .field = offsetof(bench_options, threads), .default_note = "1 and all processors", .min = 1,
      .max = 1024, .increasing = true},
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "instead: the forward pass of this model, against its matrix products alone",
+     "time the forward pass of this model instead, relative to its matrix products",
      .field = offsetof(bench_options, model)},
     {0}};
 
@@ -208,10 +207,10 @@ const cli_command cli_bench = {
     .summary = "how fast attention runs here, relative to the machine's peak",
     .group = ES_GROUP_ARRAYS,
     .usage = "[options]",
-    .about = "Times exact attention on standard normal inputs and states it as a share of the "
-             "multiply-add peak of this machine, which is measured beside every repetition; with "
-             "the error of what was computed. Then what statistics, prefixes and score scales "
-             "cost beside the output alone, and how fast random numbers come.",
+    .about = "Times exact attention on standard normal inputs, as a share of the multiply-add peak "
+             "of this machine, which is measured next to every repetition. Also prints the error "
+             "of the computed output, the extra cost of statistics, prefixes and score scales, and "
+             "the speed of the random numbers.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_ISA | CLI_TAKES_SEED | CLI_TAKES_MEMORY |

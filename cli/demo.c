@@ -17,11 +17,11 @@ typedef struct demo_options {
 } demo_options;
 
 static const cli_option options[] = {
-    {"folder", 0, ES_PARAM_OUTPUT, "DIR", "where run files and report go",
+    {"folder", 0, ES_PARAM_OUTPUT, "DIR", "directory for run files and report",
      .field = offsetof(demo_options, folder), .default_value = "demo"},
-    {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe a real model: its folder",
+    {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe your model: its directory, with --text",
      .field = offsetof(demo_options, model)},
-    {"text", 0, ES_PARAM_FILE, "FILE", "on this text", .field = offsetof(demo_options, text)},
+    {"text", 0, ES_PARAM_FILE, "FILE", "text for --model", .field = offsetof(demo_options, text)},
     {"decoder", 0, ES_PARAM_MODEL, "MODEL",
      "the causal model that is looked at, a folder with a text alice.txt in it (default: "
      "models/pebble, which comes with the program)",
@@ -315,13 +315,11 @@ const cli_command cli_demo = {
     .name = "demo",
     .summary = "a tour: a real model, a few experiments, the papers' claims, one report",
     .usage = "[options]",
-    .about =
-        "Looks at every head of a real model, if one is named, and of a small decoder that "
-        "comes with the program, and at what context is worth to it; runs a few experiments, "
-        "checks the papers' claims at quick effort, and writes a page with figures: "
-        "DIR/report.html, beside the run files it is made from. Two minutes on two cores. What "
-        "was there of an earlier tour is written over. Exit code 1 if a statement of a paper is "
-        "contradicted or a result of this project is not confirmed.",
+    .about = "Measures every head of a small decoder that comes with the program, and of your "
+             "model if you name one; runs a few experiments; checks the papers' claims at quick "
+             "effort. Writes run files and a page with figures, DIR/report.html. Takes two minutes "
+             "on two cores and overwrites the files of an earlier demo. Exit code 1 means that a "
+             "statement of a paper is contradicted or a result of this project is not confirmed.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS,

@@ -18,30 +18,31 @@ static const char *const invalid_names[] = {"replace", "error", "replace-all", N
 
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "a folder with config.json, model.safetensors and the tokenizer, a GGUF, or org/name in the "
-     "hub's cache",
+     "directory with config.json, model.safetensors and tokenizer, a GGUF file, or org/name in the "
+     "Hugging Face cache",
      .field = offsetof(encode_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "a text in UTF-8, taken as one string",
      .field = offsetof(encode_options, text)},
     {"ids", 0, ES_PARAM_FILE, "I.npy",
-     "token ids instead of a text: whole numbers, (n) or (1, n); nothing is put around them, and "
+     "token ids instead of a text: whole numbers, (n) or (1, n); no special tokens are added, and "
      "no tokenizer is needed",
      .field = offsetof(encode_options, ids)},
-    {"out", 'o', ES_PARAM_OUTPUT, "H.npy", "where the hidden states go",
+    {"out", 'o', ES_PARAM_OUTPUT, "H.npy", "output file for the hidden states",
      .field = offsetof(encode_options, out)},
     {"logits", 0, ES_PARAM_OUTPUT, "L.npy",
-     "where logits of the token after each go, (n, vocabulary), of a model that predicts it",
+     "output file for the logits of the next token, (n, vocabulary), of a decoder",
      .field = offsetof(encode_options, logits)},
     {"layer", 0, CLI_STRING, "L",
-     "0: the embeddings, .. the number of layers: the last; all: (layers + 1, n, hidden)",
+     "which hidden state: 0 (embeddings) to the number of layers (last), or all: (layers + 1, n, "
+     "hidden)",
      .field = offsetof(encode_options, layer), .default_value = "all"},
     {"block", 0, CLI_WHOLE, "B",
-     "which block of a longer text, from 0 (default: 0); a block holds as many tokens as the model "
-     "has positions, the special ones around it included",
+     "which block of a longer text, from 0 (default: 0); a block has as many tokens as the model "
+     "has positions, special tokens included",
      .field = offsetof(encode_options, block), .min = 0, .max = 1e15},
     {"invalid", 0, CLI_CHOICE, "WHAT",
-     "bytes of the text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they "
-     "are more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",
+     "what to do with bytes that are not UTF-8; replace: use U+FFFD, but refuse a text with more "
+     "than 1 % of them; error: refuse the text; replace-all: use U+FFFD for any number of them",
      .field = offsetof(encode_options, invalid), .choices = invalid_names,
      .default_value = "replace"},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
@@ -366,18 +367,16 @@ const cli_command cli_encode = {
     .summary = "a model's hidden states, or a decoder's logits, for a text",
     .usage = "--model MODEL (--text FILE | --ids I.npy) [--out H.npy] [--logits L.npy] [options]",
     .about =
-        "Runs a block of text through a model on disk: BERT and what is exactly BERT, such as "
-        "MiniLM, gte, bge, e5 and classifiers made from them, or a decoder of the Llama, Mistral, "
-        "Qwen, GPT-2 or NeoX family. The text is one string; block B of it stands between what the "
-        "tokenizer puts around a text ([CLS] and [SEP], or a token that begins it), without "
-        "padding. --ids are run as they are, so that hidden states and logits can be held against "
-        "another program's: docs/MODELS.md says how.\n\n"
-        "H.npy gets every hidden state, (layers + 1, n, hidden), the embeddings first, or one of "
-        "them, (n, hidden), in the precision asked for; those of a decoder are before its last "
-        "norm. L.npy gets logits of the token after each, (n, vocabulary). The answer holds the "
-        "token ids and, for every layer and head, entropy, largest weight and sum of squared "
-        "weights, means over the block's queries; and, where the model is a classifier, logits and "
-        "probabilities of its labels.",
+        "Runs one block of text through a model on disk. Known models are BERT and its derivatives "
+        "(MiniLM, gte, bge, e5 and classifiers) and decoders of the Llama, Mistral, Qwen, GPT-2 "
+        "and NeoX families. The tokenizer adds its special tokens ([CLS] and [SEP], or a start "
+        "token) around the block; there is no padding. --ids are used as they are, so that hidden "
+        "states and logits can be compared with another program: see docs/MODELS.md.\n\nH.npy "
+        "holds all hidden states, (layers + 1, n, hidden), embeddings first, or one of them, (n, "
+        "hidden); those of a decoder are taken before its last norm. L.npy holds the logits of the "
+        "next token, (n, vocabulary). The answer lists the token ids and, for every layer and "
+        "head, entropy, largest weight and sum of squared weights, averaged over the queries of "
+        "the block. For a classifier it adds logits and probabilities of its labels.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,

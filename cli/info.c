@@ -89,8 +89,8 @@ const cli_command cli_info = {
     .name = "info",
     .summary = "version, CPU, kernels, threads and libraries of this build",
     .usage = "[options]",
-    .about = "Says how the program was built, what the machine offers and which kernels would be "
-             "used, so that a result or a bug report can name them.",
+    .about = "Prints how the program was built, what the machine offers and which kernels it uses. "
+             "Quote it in a bug report or next to a result.",
     .examples = examples,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS | CLI_TAKES_ISA,
     .run = run,

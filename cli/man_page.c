@@ -111,8 +111,9 @@ static const char program_begin[] =
     ".B esscher\n"
     "measures what attention does as n grows, exactly and in bounded memory.\n"
     ".PP\n"
-    "Results go to stdout: what was found in sentences, then the tables that support it, as wide\n"
-    "as the terminal.\n.B \\-\\-full\nprints every table with all columns and rows;\n"
+    "Results go to stdout: first the findings in sentences, then the tables that support them.\n"
+    "Tables are as wide as the terminal.\n.B \\-\\-full\nprints every table with all columns and "
+    "rows;\n"
     ".BR \\-\\-sort ,\n.B \\-\\-top\nand, where tables have heads,\n.B \\-\\-layer\nand\n"
     ".B \\-\\-head\nchoose rows.\n.BI \\-\\-format \" FORM\"\nis\n.BR text ,\n.B markdown\nor\n.B "
     "latex\n"
@@ -120,17 +121,18 @@ static const char program_begin[] =
     ".B \\-\\-csv\nand\n.B \\-\\-json\nare short for it. Everything else goes to stderr.\n"
     "The memory bound of a run is printed before it starts. Results have the same bits for any\n"
     "number of threads, and of processes: a study that\n.BR mpirun (1)\nor\n.BR srun (1)\nstarts\n"
-    "shares its work over them, and the first of them, rank 0, talks and writes. A reader\n"
-    "that leaves, such as\n.BR head (1),\nends a command quietly, its run file complete.\n";
+    "divides its work among them; rank 0 prints and writes. If the reader of a pipe\n"
+    "ends early, as\n.BR head (1)\ndoes, the command ends without an error and its run file is "
+    "complete.\n";
 
 static const char program_end[] =
     ".SH ENVIRONMENT\n"
     ".TP\n.B ESSCHER_ISA\nkernels to use: portable, avx2, avx512 or neon\n"
-    ".TP\n.B ESSCHER_NO_MPI\nif not empty: each process for itself, as\n.B \\-\\-no\\-mpi\n"
-    ".TP\n.B ESSCHER_MPI_PLUGIN\nthe library that speaks MPI, instead of the one that fits the "
+    ".TP\n.B ESSCHER_NO_MPI\nif not empty: run without MPI, as with\n.B \\-\\-no\\-mpi\n"
+    ".TP\n.B ESSCHER_MPI_PLUGIN\nthe MPI plugin to load, instead of the one that fits the "
     "launcher\n"
-    ".TP\n.B OMP_NUM_THREADS\nthreads to use where\n.B \\-\\-threads\ndoes not say\n"
-    ".TP\n.B COLUMNS\nhow wide text may be, instead of the terminal; 100 where there is neither\n"
+    ".TP\n.B OMP_NUM_THREADS\nnumber of threads without\n.B \\-\\-threads\n"
+    ".TP\n.B COLUMNS\nwidth of text output; default: the width of the terminal, or 100\n"
     ".TP\n.B NO_COLOR\nno bold headers on a terminal\n";
 
 static const char *group_title(es_study_group group)

@@ -27,16 +27,16 @@ static const cli_option operand = {"text",
 
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "a model's folder with tokenizer.json or vocab.txt, one of these files, a GGUF, or org/name "
-     "in the hub's cache",
+     "directory with tokenizer.json or vocab.txt, one of these files, a GGUF file, or org/name in "
+     "the Hugging Face cache",
      .field = offsetof(tokenize_options, model)},
     {"no-special", 0, CLI_FLAG, NULL,
      "leave out the special tokens that the model expects around a text",
      .field = offsetof(tokenize_options, no_special)},
     {"invalid", 0, CLI_CHOICE, "WHAT",
-     "bytes that are not UTF-8: replace: by U+FFFD, as Python's decoder would, and refuse a text "
-     "of which they are more than 1 %; error: refuse any and name the byte; replace-all: by "
-     "U+FFFD, however many",
+     "what to do with bytes that are not UTF-8; replace: use U+FFFD, as Python's decoder does, but "
+     "refuse a text with more than 1 % of them; error: refuse the text and name the byte; "
+     "replace-all: use U+FFFD for any number of them",
      .field = offsetof(tokenize_options, invalid), .choices = invalid_names,
      .default_value = "replace"},
     {0}};
@@ -298,16 +298,15 @@ const cli_command cli_tokenize = {
     .summary = "the token ids of a text, from the model's own tokenizer",
     .usage = "--model MODEL [FILE] [options]",
     .about =
-        "One output line per input line: the ids of its tokens, with the special tokens that the "
-        "model expects around a text ([CLS] and [SEP] for BERT) unless --no-special is given. The "
-        "tokenizer is WordPiece, or byte-pair encoding from a tokenizer.json: GPT-2, Llama, "
-        "Mistral, Qwen. Lines are read and printed as they come, in memory that does not depend on "
-        "their length unless they are one word.\n\n"
-        "--json gives {\"lines\": [{\"ids\", \"tokens\", \"offsets\"}]} and holds it all in "
-        "memory; --csv gives a row per token. Offsets are the bytes [begin, end) of the line that "
-        "a token was made from, 0 and 0 for special tokens that were added.\n\n"
-        "A text without any token is an error (exit code 3), and so is one of which more than 1 % "
-        "is not UTF-8, after its lines have been printed.",
+        "Prints one line per input line: the ids of its tokens. The special tokens that the model "
+        "expects around a text ([CLS] and [SEP] for BERT) are included unless --no-special is "
+        "given. The tokenizer is WordPiece, or byte-pair encoding from a tokenizer.json: GPT-2, "
+        "Llama, Mistral, Qwen. Lines are read and printed as they come; memory does not depend on "
+        "their length, except for a line that is one word.\n\n--json prints {\"lines\": [{\"ids\", "
+        "\"tokens\", \"offsets\"}]} and holds all of it in memory; --csv prints one row per token. "
+        "Offsets are the bytes [begin, end) of the line from which a token was made, 0 and 0 for "
+        "added special tokens.\n\nA text without any token is an error (exit code 3). So is a text "
+        "of which more than 1 % is not UTF-8; its lines are printed first.",
     .examples = examples,
     .options = options,
     .operand = &operand,
