@@ -44,6 +44,8 @@ typedef struct tree {
 /* Points of Beta, points and weights of the product, basis of the compression. */
 static int64_t scratch_size(int64_t N) { return 6 * N + (N + 3) * N * N * N; }
 
+/* Combines the quadrature rules of two subtrees into one with at most N nodes. A subtree with no
+ * mass is the identity. */
 static es_status merge(const tree *t, const rule *a, const rule *b, double *scratch, rule *out,
                        es_error *err)
 {
@@ -103,6 +105,7 @@ static es_status expectation(const tree *t, double sigma, const rule *others, do
 
 /* ---- the tree ---- */
 
+/* Sets the leaves: each eigenvalue sigma_i^2 with mass 1/2, the exponent of one squared normal. */
 static void plant(tree *t)
 {
     memset(t->inside, 0, (size_t)(2 * t->leaves) * sizeof(rule));
@@ -115,6 +118,7 @@ static void plant(tree *t)
             (rule){.mass = 0.5 * (double)(t->q - t->count), .n = 1, .weight = {1.0}};
 }
 
+/* Merges the two children of a node, from the leaves to the root. */
 static es_status up(void *job, int64_t unit, int thread, es_error *err)
 {
     tree *t = job;
@@ -123,6 +127,7 @@ static es_status up(void *job, int64_t unit, int thread, es_error *err)
                  &t->inside[k], err);
 }
 
+/* Merges what lies outside a node's parent with its sibling: what lies outside the node. */
 static es_status down(void *job, int64_t unit, int thread, es_error *err)
 {
     tree *t = job;
@@ -131,6 +136,7 @@ static es_status down(void *job, int64_t unit, int thread, es_error *err)
                  &t->outside[k], err);
 }
 
+/* Computes one eigenvalue of the limit from the rule of everything outside its leaf. */
 static es_status gather(void *job, int64_t unit, int thread, es_error *err)
 {
     tree *t = job;
@@ -138,6 +144,7 @@ static es_status gather(void *job, int64_t unit, int thread, es_error *err)
                        t->scratch + thread * t->per_thread, &t->lambda[unit], err);
 }
 
+/* Runs one pass up and one down the tree, then all leaves: O(d) merges instead of O(d^2). */
 static es_status evaluate(tree *t, const es_exec *exec, es_error *err)
 {
     plant(t);
@@ -150,6 +157,7 @@ static es_status evaluate(tree *t, const es_exec *exec, es_error *err)
 
 /* ---- finer and finer rules ---- */
 
+/* Returns the largest difference between two spectra, the error estimate of refine(). */
 static double change(const double *a, const double *b, int64_t n)
 {
     double worst = 0.0;
@@ -158,6 +166,8 @@ static double change(const double *a, const double *b, int64_t n)
     return worst;
 }
 
+/* Repeats the computation with more nodes until the spectrum no longer changes; *error is the
+ * last change. */
 static es_status refine(tree *t, const es_exec *exec, double *lambda, double *error, es_error *err)
 {
     static const int sizes[] = {8, 12, 18, 26, MOST};

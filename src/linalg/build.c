@@ -32,6 +32,7 @@ extern char *openblas_get_config(void) __attribute__((weak));
 
 enum { ID = 2 * 32 + 1 }; /* hexadecimal digits of the longest mark, and an end */
 
+/* Returns the build id of the library's file, read once. */
 static const char *file_id(void)
 {
     static char id[ID];

@@ -19,6 +19,7 @@ void es_policy_spec_init(es_policy_spec *spec, const es_policy *policy)
                              .pool = ES_POLICY_UNSET};
 }
 
+/* Returns the policy of a spec; NULL stands for the first in the table, which keeps all keys. */
 static const es_policy *policy_of(const es_policy_spec *spec)
 {
     return spec->policy ? spec->policy : es_policy_at(0);
@@ -33,6 +34,8 @@ static es_status check_number(int64_t number, int64_t least, const char *name, e
                    "%s is %lld; the minimum is %lld", name, (long long)number, (long long)least);
 }
 
+/* Fails if a part was given that the policy does not have: ignoring it would change what was
+ * asked for. */
 static es_status check_part(const es_policy_spec *spec, unsigned part, bool given, const char *name,
                             es_error *err)
 {
@@ -43,6 +46,8 @@ static es_status check_part(const es_policy_spec *spec, unsigned part, bool give
                    "policy %s has no %s", policy->name, name);
 }
 
+/* Checks the range of every number of a spec. Draws with replacement are stored one by one, so
+ * their number has its own limit. */
 static es_status check_numbers(const es_policy_spec *spec, es_error *err)
 {
     ES_TRY(check_number(spec->keys, 1, "keys", err));
@@ -62,6 +67,7 @@ static es_status check_numbers(const es_policy_spec *spec, es_error *err)
     return check_number(spec->span, 1, "span", err);
 }
 
+/* Checks that the policy has every part that was given. */
 static es_status check_parts(const es_policy_spec *spec, es_error *err)
 {
     const int64_t unset = ES_POLICY_UNSET;
@@ -126,6 +132,7 @@ bool es_policy_corrects(const es_policy_spec *spec)
                                                  : spec->correction == ES_CORRECTION_INVERSE;
 }
 
+/* Returns true for the policy that keeps all keys. */
 static bool is_full(const es_policy_spec *spec) { return policy_of(spec) == es_policy_at(0); }
 
 bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b)
@@ -140,6 +147,8 @@ bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b)
 
 /* ---- queries ---- */
 
+/* Checks the position of a query among its keys. A causal query is the last of the keys that it
+ * sees. */
 static es_status check_query(const es_policy_query *query, es_error *err)
 {
     if (query->n < 1 || query->n > ES_POLICY_MOST)
@@ -158,6 +167,8 @@ static es_status check_query(const es_policy_query *query, es_error *err)
     return ES_OK;
 }
 
+/* Fails if an array that the policy reads is missing or holds a NaN, which would make the order
+ * of keys depend on the sort. */
 static es_status check_need(const es_policy *policy, unsigned need, const double *numbers,
                             int64_t n, const char *name, es_error *err)
 {
@@ -173,6 +184,7 @@ static es_status check_need(const es_policy *policy, unsigned need, const double
     return ES_OK;
 }
 
+/* Checks the arrays that the policy reads: scores, distances, accumulated and observed weights. */
 static es_status check_needs(const es_policy *policy, const es_policy_query *query, es_error *err)
 {
     const int64_t n = query->n;
@@ -184,6 +196,7 @@ static es_status check_needs(const es_policy *policy, const es_policy_query *que
 
 /* ---- choices ---- */
 
+/* Makes room for n keys in a choice, which is reused from query to query, and empties it. */
 static es_status make_room(es_choice *choice, int64_t n, es_mem_limit *budget, es_error *err)
 {
     if (choice->room < n) {

@@ -8,6 +8,8 @@
 
 enum { GLOBAL = 4 };
 
+/* Returns the window: half of the keys that the global ones leave, or all that the given number
+ * of random keys leaves. */
 static int64_t window_of(const es_policy_spec *spec, int64_t global, bool causal)
 {
     const int64_t left = spec->keys - global;
@@ -15,6 +17,7 @@ static int64_t window_of(const es_policy_spec *spec, int64_t global, bool causal
                           spec->random == ES_POLICY_UNSET ? left / 2 : left - spec->random);
 }
 
+/* Chooses global keys, a window, and random keys among the rest. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t global = es_part_sinks(spec, GLOBAL);

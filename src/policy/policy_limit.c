@@ -55,6 +55,8 @@ static void by_chance(es_choice *choice, double tau)
     choice->chance = count > 0 ? ES_CHANCE_EACH : ES_CHANCE_NONE;
 }
 
+/* Chooses keys with p_j = min(1, tau a_j) (THEORY 13): the largest a_j surely, the others by
+ * chance. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const double m = (double)spec->keys;

@@ -27,6 +27,7 @@ static void judge(const double *observed, int64_t pool, es_choice *choice)
     }
 }
 
+/* Chooses the window, then the keys with the largest pooled weight from the last queries. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t span = es_part_or(spec->span, ES_POLICY_SPAN);

@@ -5,6 +5,7 @@
 
 enum { SINKS = 4 };
 
+/* Chooses the first keys (attention sinks) and the nearest ones. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t sinks = es_part_sinks(spec, SINKS);
@@ -12,6 +13,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_window(choice, query, es_part_window(spec, query->causal, spec->keys - sinks));
 }
 
+/* Sets the number of sinks and the window from the number of keys. */
 static void fit(es_policy_spec *spec, bool causal) { es_fit_window(spec, SINKS, causal); }
 
 const es_policy es_policy_row_stream = {.name = "stream",

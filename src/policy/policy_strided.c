@@ -4,6 +4,8 @@
  * that makes no more than half of them, and the window has what is left. */
 #include "policy/policy_row.h"
 
+/* Chooses every stride-th key and a window. Without a given stride, half of the keys are strided.
+ */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t n = query->n, at = query->position, others = spec->keys - spec->keys / 2;

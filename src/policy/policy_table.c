@@ -38,6 +38,7 @@ const es_policy *es_policy_find(const char *name)
     return NULL;
 }
 
+/* Returns the policy, or for NULL the first of the table, which keeps all keys. */
 static const es_policy *or_full(const es_policy *policy) { return policy ? policy : table[0]; }
 
 const char *es_policy_name(const es_policy *policy) { return or_full(policy)->name; }

@@ -4,6 +4,7 @@
  * without it the top keys would be all that counts. */
 #include "policy/policy_row.h"
 
+/* Chooses the largest scores and draws the other keys uniformly from the rest. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t top =
@@ -13,6 +14,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_chance_draws(spec, choice, draws);
 }
 
+/* Sets the number of random keys to half of all, rounded up. */
 static void fit(es_policy_spec *spec, bool causal)
 {
     (void)causal;

@@ -27,6 +27,8 @@ typedef struct gamma_law {
     double power; /* 1/shape below shape 1, where gamma(shape) = gamma(shape+1) u^(1/shape); or 0 */
 } gamma_law;
 
+/* Prepares Marsaglia and Tsang's method for gamma variables; shapes below 1 are drawn at shape +
+ * 1 and multiplied by U^(1/shape). */
 static es_status gamma_init(const char *name, double shape, gamma_law *law, es_error *err)
 {
     if (!(shape >= 1e-9 && shape <= 1e9))

@@ -12,6 +12,8 @@ enum { CELL_BITS = 48, TOKEN_BITS = 40, STAGE = 1024 };
 
 /* ---- addresses ---- */
 
+/* Fails if a part of an address does not fit its bits: it would repeat the numbers of another
+ * address. */
 static es_status field_check(const char *name, uint64_t value, int bits, es_error *err)
 {
     if (value >> bits == 0)
@@ -107,6 +109,7 @@ static void normal_part(const es_address *first, int64_t i, int64_t j, int64_t c
     es_blocks_rows(es_blocks_best()->normals, &at, 1, count, out);
 }
 
+/* Rounds doubles to floats. Both precisions use the same draws. */
 static void round_all(const double *x, int64_t count, float *out)
 {
     for (int64_t i = 0; i < count; i++)
@@ -151,6 +154,7 @@ typedef struct squares {
     double part[8];
 } squares;
 
+/* Adds squares in eight separate sums: a fixed order, the same for every instruction set. */
 static void squares_add(squares *sum, const double *x, int64_t count)
 {
     int64_t j = 0;
@@ -161,6 +165,7 @@ static void squares_add(squares *sum, const double *x, int64_t count)
         sum->part[k] += x[j] * x[j];
 }
 
+/* Returns the norm from the eight sums, added in a fixed order. */
 static double squares_root(const squares *sum)
 {
     const double *p = sum->part;

@@ -34,6 +34,8 @@ static double log_mgf(const tilted *t, double l)
     return l * t->most + log(sum / (double)t->n);
 }
 
+/* Returns -2 K(l)/l^2, whose minimum over l is minus the sub-Gaussian proxy variance (K the log-
+ * MGF of the sample). */
 static double minus_proxy(const void *context, double l)
 {
     return -2.0 * log_mgf(context, l) / (l * l);
@@ -77,6 +79,8 @@ static double last_tilt(const tilted *t)
 
 enum { TILTS = 16, STEPS = 14 }; /* looked at on each side, then the best one's neighbourhood */
 
+/* Raises the proxy to its maximum over tilts of one sign: a grid up to the last tilt that the
+ * sample supports, then a line search. */
 static void raise_proxy(const double *x, int64_t n, double sign, es_tails *out)
 {
     tilted t = {.x = x, .n = n, .sign = sign, .most = sign * x[0]};
@@ -109,6 +113,7 @@ static void raise_proxy(const double *x, int64_t n, double sign, es_tails *out)
 
 int64_t es_tails_hill_count(int64_t n) { return llround(cbrt((double)n) * cbrt((double)n)); }
 
+/* Compares two doubles for qsort(), the larger first. */
 static int descending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -182,6 +187,7 @@ static double design_of(const double *y, int64_t n)
     return fmax(1.0, (double)length * between / within); /* if y is +-1, NaN: 1 */
 }
 
+/* Fails for a sample that is too small to have a tail. */
 static es_status check_count(int64_t n, es_error *err)
 {
     if (n >= ES_TAILS_LEAST)
@@ -191,6 +197,7 @@ static es_status check_count(int64_t n, es_error *err)
                    ES_TAILS_LEAST);
 }
 
+/* Checks a sample: large enough, finite and, for norms, not negative. */
 static es_status check_sample(const double *x, int64_t n, es_tails_side side, es_error *err)
 {
     ES_TRY(check_count(n, err));
@@ -238,12 +245,21 @@ es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_mem_lim
 
 /* ---- the verdict ---- */
 
+/* Returns how many standard deviations of the control a value lies above its mean. */
 static double distance(double value, const es_tails_spread *control)
 {
     return (value - control->mean) / control->sd;
 }
 
-/* P(a draw is above value), for a value that is not below the last order. */
+/* Returns P(a new control draw lies above a value) for a value `excess` >= 0 above the last order
+ * statistic that is stored, beyond which k = floor(draws/4) of the control draws lie:
+ *
+ *     P = (k + 1)/(draws + 1) * (1 + excess/(k m))^-k,    m = mean_excess
+ *
+ * The first factor is the rank of the order statistic. The second is the chance that one more
+ * excess is larger if excesses are exponential with unknown mean: with k of them of mean m, the
+ * ratio of a new one to their sum k m is above r with probability (1 + r)^-k exactly, because an
+ * exponential over a gamma of shape k is Pareto. [heuristic: the exponential tail; THEORY 9] */
 static double tail_of(double excess, double mean_excess, double draws)
 {
     const double k = floor(draws / 4.0), beyond = (k + 1.0) / (draws + 1.0);
@@ -359,6 +375,7 @@ static es_status draw_norms(const controls *c, es_address at, double *x, es_erro
     return status;
 }
 
+/* Computes the statistics of one control sample, Gaussian with the same size or spectrum. */
 static es_status draw_one(void *user, int64_t unit, int thread, es_error *err)
 {
     const controls *c = user;
@@ -409,6 +426,7 @@ static es_tails_spread spread_of(const es_tails *draws, int64_t count, size_t of
     return s;
 }
 
+/* Draws all control samples with all threads and summarises each statistic. */
 static es_status run_controls(controls *c, int64_t draws, const es_exec *exec,
                               es_tails_control *out, es_error *err)
 {
