@@ -27,6 +27,7 @@ void es_partial_free(es_partial *p)
     es_mem_free(budget, p);
 }
 
+/* Fails for masks that need all keys at once. */
 static es_status check_mask(int64_t m, const es_mask *mask, es_error *err)
 {
     if (!mask)
@@ -39,6 +40,7 @@ static es_status check_mask(int64_t m, const es_mask *mask, es_error *err)
     return es_mask_check(mask, m, 0, err);
 }
 
+/* Copies a mask with its positions: the caller's may be gone when more keys arrive. */
 static es_status copy_mask(es_partial *partial, const es_mask *mask, const es_problem *p,
                            es_error *err)
 {
@@ -95,6 +97,7 @@ es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_p
     return ES_OK;
 }
 
+/* Returns the options with which the state was made. */
 static es_attend_opts options_of(const es_partial *p)
 {
     return (es_attend_opts){.precision = p->precision,
@@ -115,6 +118,7 @@ typedef struct job {
     int64_t n_states;
 } job;
 
+/* Updates the state of one block of queries with the new keys. */
 static es_status meet_block(void *job_, int64_t block, int thread, es_error *err)
 {
     const job *j = job_;
@@ -128,6 +132,7 @@ static es_status meet_block(void *job_, int64_t block, int thread, es_error *err
     return ES_OK;
 }
 
+/* Updates all blocks of queries with the new keys, with all threads. */
 static es_status meet_keys(job *j, const es_kernels *kernels, int threads, es_error *err)
 {
     void *memory;
@@ -139,6 +144,7 @@ static es_status meet_keys(job *j, const es_kernels *kernels, int threads, es_er
     return es_parallel_run(j->p->exec, j->plan->blocks, meet_block, j, err);
 }
 
+/* Updates the state by the kernel for few queries, which splits the keys instead. */
 static es_status meet_few(job *j, const es_kernels *kernels, es_error *err)
 {
     ES_TRY(es_few_attend(j->p, j->plan, kernels, false, j->first_key, j->states, err));
@@ -147,6 +153,7 @@ static es_status meet_few(job *j, const es_kernels *kernels, es_error *err)
     return ES_OK;
 }
 
+/* Allocates the states of all segments. */
 static es_status states_new(job *j, es_error *err)
 {
     void *memory;
@@ -195,6 +202,7 @@ es_status es_partial_attend(es_partial *partial, const es_view *q, const es_view
     return status;
 }
 
+/* Returns true if two states have the same mask, so that they may be merged. */
 static bool same_mask(const es_partial *a, const es_partial *b)
 {
     const es_mask *x = &a->mask, *y = &b->mask;

@@ -14,6 +14,7 @@ typedef struct job {
 
 enum { STEPS = 100000 }; /* about 0.2 ms */
 
+/* Runs multiply-adds for a while and counts them: the peak of one thread. */
 static es_status burn(void *job_, int64_t unit, int thread, es_error *err)
 {
     job *j = job_;
@@ -29,6 +30,7 @@ static es_status burn(void *job_, int64_t unit, int thread, es_error *err)
     return ES_OK;
 }
 
+/* Returns the kernels that the options choose. */
 static es_status find_kernels(const es_exec *exec, es_dtype dtype, const es_kernels **kernels,
                               es_error *err)
 {
@@ -69,6 +71,7 @@ typedef struct reading {
     volatile double keep[PARTS]; /* so that somebody wants the result */
 } reading;
 
+/* Reads one part of a large array: the memory bandwidth of one thread. */
 static es_status read_part(void *reading_, int64_t part, int thread, es_error *err)
 {
     reading *r = reading_;

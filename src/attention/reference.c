@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/view.h"
 
+/* Returns a.b, summed in order. */
 static double dot(const double *a, const double *b, int64_t d)
 {
     double sum = 0.0;
@@ -143,6 +144,8 @@ typedef struct workspace {
     double *w;      /* (n) weights */
 } workspace;
 
+/* Computes everything with plain loops in double precision: what the fast kernels are tested
+ * against. */
 static es_status reference(const es_problem *p, const workspace *w, const es_attend_out *out,
                            es_error *err)
 {

@@ -52,6 +52,8 @@ static void copy_escaped(char *out, size_t size, const char *text)
     out[used] = '\0';
 }
 
+/* Fills an error record. The message is escaped, because it may quote file names and file
+ * contents. */
 static es_status fill(es_error *err, es_status code, const char *rule, const char *hint,
                       const char *fmt, va_list args)
 {

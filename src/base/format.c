@@ -32,6 +32,7 @@ enum { LOWEST = -4, HIGHEST = 5, ALL_DIGITS = 17 };
 /* Significant digits of a number that stands without its error. */
 static int digits_of(es_format format) { return format == ES_FORMAT_SHORT ? 3 : 6; }
 
+/* Returns true for formats in which a number can carry an error. */
 static bool takes_error(es_format format)
 {
     return format == ES_FORMAT_REAL || format == ES_FORMAT_TEXT || format == ES_FORMAT_COUNT;
@@ -66,6 +67,7 @@ typedef struct span {
     bool any, whole;
 } span;
 
+/* Widens the range of exponents and digits of a column by one number. */
 static void widen(span *s, double x, int digits, bool error)
 {
     int last;
@@ -80,6 +82,7 @@ static void widen(span *s, double x, int digits, bool error)
     s->mantissa = exponent - last > s->mantissa ? exponent - last : s->mantissa;
 }
 
+/* Finds the range of exponents and digits of a column; one form is chosen for all its numbers. */
 static span span_of(es_format format, const double *values, const double *errors, int64_t rows)
 {
     span s = {.whole = true};
@@ -92,6 +95,7 @@ static span span_of(es_format format, const double *values, const double *errors
     return s;
 }
 
+/* Returns true if a column holds only whole numbers. */
 static bool all_whole(const double *values, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -127,6 +131,7 @@ es_format_form es_format_choose(es_format format, const double *values, const do
     return form;
 }
 
+/* Writes a number that has no error, in the form of its column. */
 static void without_error(es_format_form form, double value, char *out, size_t size)
 {
     int last;
@@ -170,6 +175,7 @@ static void beside_error(es_format_form form, double value, double error, char *
 /* Beyond it nobody reads the digits of bytes or hours, and there might be three hundred. */
 static const double MOST = 1e9;
 
+/* Writes a number of bytes with a binary prefix. */
 static void with_prefix(double bytes, char *out, size_t size)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -182,6 +188,7 @@ static void with_prefix(double bytes, char *out, size_t size)
         snprintf(out, size, "%.1e %s", bytes, units[i]);
 }
 
+/* Writes seconds, minutes or hours, whichever is readable. */
 static void as_duration(double seconds, char *out, size_t size)
 {
     if (seconds < 600.0)

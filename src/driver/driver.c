@@ -38,11 +38,13 @@ bool es_driver_tell(es_driver *d, double done, double total)
     return d->stop;
 }
 
+/* Passes progress of a phase that is not a stage (reading, summing up) to the caller. */
 static bool phase_progress(void *user, double done, double total)
 {
     return es_driver_tell(user, done, total);
 }
 
+/* Returns the weight of a cell relative to the others of its stage; 1 where they cost the same. */
 static double weight_of(void *driver, int64_t cell)
 {
     const es_driver *d = driver;
@@ -69,6 +71,7 @@ static bool side_progress(void *user, double done, double total)
     return es_driver_tell(d, all - total + done, all);
 }
 
+/* Fails with exec.progress if the caller's progress function has asked to stop. */
 static es_status check_stop(const es_driver *d, es_error *err)
 {
     return d->stop ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
@@ -98,6 +101,7 @@ void es_driver_phase(es_driver *d, const char *phase, double flops)
 
 /* ---- admission ---- */
 
+/* Returns the memory bound of a run in bytes. */
 static double memory_of(const es_cost *c)
 {
     return c->input_bytes + c->output_bytes + c->work_bytes;
@@ -175,6 +179,7 @@ es_status es_cost_tell(const es_cost *c, const es_exec *exec, es_dtype precision
 
 /* ---- cells ---- */
 
+/* Computes one cell and remembers which one runs, for progress. */
 static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, double *out,
                               es_error *err)
 {
@@ -185,6 +190,7 @@ static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, d
     return s->run(&d->job, cell, exec, out, err);
 }
 
+/* Returns where the numbers of a cell are stored. */
 static double *room_of(void *driver, int64_t cell)
 {
     es_driver *d = driver;
@@ -228,6 +234,7 @@ static void weigh(es_driver *d, const int64_t *missing, int64_t count)
     es_driver_resumed(d);
 }
 
+/* Returns true on rank 0, which owns run file, progress and answer. */
 static bool is_first(const es_driver *d) { return es_executor_of(&d->job.exec)->rank == 0; }
 
 /* Who computes cells is told which are missing; other ranks are told by rank 0. */
@@ -253,6 +260,8 @@ static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
     return status == ES_OK ? es_work_run(&work, &exec, err) : status;
 }
 
+/* Computes the cells of a stage that the run file lacks and stores each as it arrives. All ranks
+ * get the cells of a shared stage, because later stages read them. */
 static es_status run_stage(es_driver *d, int s, es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];
@@ -279,6 +288,7 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Fills the error of an interrupted run: how far it came, and how to continue. */
 static void say_interrupted(const es_driver *d, es_error *err)
 {
     const char *hint = d->run ? "go on with --resume" : "with --out RUN it could go on later";
@@ -309,6 +319,7 @@ static es_status begin(es_driver *d, es_error *err)
     return es_work_agree(&job->exec, status, "", err);
 }
 
+/* Makes the tables from all cells, on rank 0 only; the other ranks have finished. */
 static es_status sum_up(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
@@ -355,6 +366,8 @@ static es_status agree(es_driver *d, es_status status, es_error *err)
     return es_work_agree(&d->job.exec, status, same, err);
 }
 
+/* Opens the study, checks its cost, opens the run file, runs the stages and makes the tables: the
+ * order that study.h describes. */
 static es_status open_and_run(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
@@ -391,6 +404,7 @@ void es_answer_machine(es_answer *a, const es_exec *exec)
     es_answer_provenance_count(a, "threads", exec->threads);
 }
 
+/* Fills a driver from study, parameters and options; nothing is read yet. */
 static es_status start(const es_study *study, es_params *params, const es_study_opts *opts,
                        es_driver *d, es_error *err)
 {

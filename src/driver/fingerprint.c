@@ -22,6 +22,7 @@ typedef struct list {
     bool full;
 } list;
 
+/* Adds a pair to the list; after a failure the list is marked full and stays as it is. */
 static void add(list *l, const char *key, const char *text)
 {
     char *copy = es_arena_text(l->arena, text);
@@ -30,6 +31,7 @@ static void add(list *l, const char *key, const char *text)
         l->pair[l->count++] = (es_run_pair){.key = key, .text = copy};
 }
 
+/* Continues the FNV-1a hash h over more bytes. */
 static uint64_t fnv1a(uint64_t h, const void *data, size_t bytes)
 {
     const unsigned char *at = data;
@@ -164,6 +166,7 @@ static void add_model(list *l, const char *key, const char *name)
 
 /* ---- values ---- */
 
+/* Adds a grid as its numbers, with all digits; a long one as count and hash. */
 static void add_grid(list *l, const char *key, const es_grid *grid)
 {
     char text[TEXT], line[96];
@@ -182,6 +185,7 @@ static void add_grid(list *l, const char *key, const es_grid *grid)
     add(l, key, line);
 }
 
+/* Adds a list of texts, with semicolons between them. */
 static void add_texts(list *l, const char *key, const es_texts *texts)
 {
     char all[TEXT] = "";
@@ -192,6 +196,7 @@ static void add_texts(list *l, const char *key, const es_texts *texts)
     add(l, key, all);
 }
 
+/* Adds the value of one parameter: files and models by their contents, everything else as text. */
 static void add_param(list *l, const es_param *p, const void *values)
 {
     const void *field = (const char *)values + p->field;

@@ -53,16 +53,20 @@ typedef struct fold {
     double save_at;                     /* not before */
 } fold;
 
+/* Returns the number of cells of a group; the last group may be smaller. */
 static int64_t cells_of(const fold *f, int64_t group)
 {
     const int64_t left = f->stage->cells - group * f->group;
     return left < f->group ? left : f->group;
 }
 
+/* Returns the memory limit of the run. */
 static es_mem_limit *budget_of(const fold *f) { return f->d->job.exec.budget; }
 
 /* ---- the run file ---- */
 
+/* Returns the number of the stored cell that holds a chunk of a group's state. Two slots
+ * alternate, so that a crash while one is written leaves the other. */
 static int64_t saved_cell(const fold *f, int64_t group, int slot, int64_t chunk)
 {
     return (group * SLOTS + slot) * f->chunks + chunk;
@@ -75,6 +79,7 @@ static int64_t size_of_chunk(const fold *f, int64_t chunk)
     return left < f->chunk ? left : f->chunk;
 }
 
+/* Stores the folded state of a group, so that a killed run resumes after its last folded part. */
 static es_status save(fold *f, int64_t group, es_error *err)
 {
     folding *g = &f->of[group];
@@ -126,6 +131,7 @@ static es_status parts_in(const fold *f, int64_t group, int slot, double *parts,
     return ES_OK;
 }
 
+/* Loads the newer of the two stored states of a group, if there is one. */
 static es_status load(fold *f, int64_t group, es_error *err)
 {
     folding *g = &f->of[group];
@@ -152,6 +158,7 @@ static es_status load(fold *f, int64_t group, es_error *err)
 
 /* ---- parts ---- */
 
+/* Computes one part of a group. */
 static es_status compute(void *user, int64_t piece, const es_exec *exec, double *out, es_error *err)
 {
     const fold *f = user;
@@ -177,6 +184,8 @@ static es_status finish(fold *f, int64_t group, es_error *err)
     return drop(f, group, err);
 }
 
+/* Folds the numbers of the next part into the state of its group; the first part becomes the
+ * state. */
 static es_status add_part(fold *f, int64_t group, const double *numbers, es_error *err)
 {
     folding *g = &f->of[group];
@@ -205,6 +214,8 @@ static es_status fold_one(fold *f, int64_t piece, const double *numbers, es_erro
     return es_seconds() >= f->save_at ? save(f, group, err) : ES_OK;
 }
 
+/* Stores a part that arrived before its turn: states are folded in the order of the parts, so
+ * that results do not depend on which rank was faster. */
 static es_status wait(fold *f, int64_t piece, const double *numbers, es_error *err)
 {
     early *e;
@@ -218,6 +229,7 @@ static es_status wait(fold *f, int64_t piece, const double *numbers, es_error *e
     return ES_OK;
 }
 
+/* Frees a part that waited for its turn. */
 static void release_early(const fold *f, early *e)
 {
     es_mem_free(budget_of(f), e->numbers);
@@ -236,6 +248,8 @@ static early *take(fold *f)
     return NULL;
 }
 
+/* Receives a computed part: folds it if it is its turn, together with those that waited for it,
+ * else stores it. */
 static es_status done(void *user, int64_t piece, const double *numbers, es_error *err)
 {
     fold *f = user;
@@ -255,6 +269,7 @@ static es_status done(void *user, int64_t piece, const double *numbers, es_error
                : ES_OK;
 }
 
+/* Reports progress inside a part, if the stage supports it. */
 static bool part_progress(void *user, double part, double total)
 {
     es_driver *d = user;
@@ -294,6 +309,7 @@ static es_status find(fold *f, int64_t *missing, int64_t **pieces, int64_t *coun
     return ES_OK;
 }
 
+/* Allocates the state of all groups and declares the stage that stores them in the run file. */
 static es_status prepare(fold *f, es_error *err)
 {
     static const char *const columns[] = {"number"};
@@ -309,6 +325,7 @@ static es_status prepare(fold *f, es_error *err)
     return es_run_add_stage(f->d->run, name, 1 + f->chunk, 1, columns, &f->saved_stage, err);
 }
 
+/* Frees all states and waiting parts. */
 static void release(fold *f)
 {
     for (early *e; (e = f->waiting);) {
@@ -342,6 +359,7 @@ int64_t es_job_window(const es_job *job)
     return 2 * (int64_t)es_executor_of(&job->exec)->ranks + 2;
 }
 
+/* Derives the layout of groups, parts and chunks from a stage. */
 static fold fold_of(es_driver *d, int s)
 {
     const es_stage *stage = &d->job.stages[s];

@@ -73,6 +73,7 @@ static const char *count_text(int64_t count, char out[32])
     return out;
 }
 
+/* Checks the shape of a matrix from a file; rows or cols < 0 accept any number. */
 static es_status check_shape(const char *role, const char *path, const es_npy_info *info,
                              int64_t rows, int64_t cols, es_error *err)
 {
@@ -94,6 +95,8 @@ static es_status check_shape(const char *role, const char *path, const es_npy_in
     return ES_OK;
 }
 
+/* Copies a matrix to doubles and fails at the first number that is not finite, naming file, row
+ * and column. */
 static es_status copy_finite(const char *role, const char *path, const es_view *v, double *out,
                              es_error *err)
 {

@@ -81,6 +81,7 @@ es_status es_keep_cell(es_driver *d, int s, int64_t cell, const double *values, 
 
 /* ---- tables ---- */
 
+/* Writes the columns of a table to the run file. */
 static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_error *err)
 {
     es_table_column c;
@@ -137,8 +138,10 @@ static const char *role_of(const es_table_spec *spec, const es_table_column *c)
     return spec->keys && es_words_at(spec->keys, c->spec->key) >= 0 ? "key" : "value";
 }
 
+/* Returns "yes" or "no", as run files store flags. */
 static const char *yes_no(bool yes) { return yes ? "yes" : "no"; }
 
+/* Returns whether a view is shown only with --full: yes, no, or never if it is hidden. */
 static const char *more_of(const es_table *t, const es_table_view *view)
 {
     if (!view)
@@ -146,6 +149,7 @@ static const char *more_of(const es_table *t, const es_table_view *view)
     return t->hidden >> (view - t->spec->views) & 1 ? "never" : yes_no(view->only_with_full);
 }
 
+/* Returns true if a text column has an empty cell. */
 static bool has_missing(const es_table *t, const es_table_column *c)
 {
     for (int64_t i = 0; c->texts && i < t->rows; i++)
@@ -154,6 +158,8 @@ static bool has_missing(const es_table *t, const es_table_column *c)
     return false;
 }
 
+/* Describes one column for readers of the run file: title, unit, format, definition, place in the
+ * view. */
 static void say_column(es_table *to, const es_table *t, const es_table_view *view,
                        const es_table_column *c, int64_t place, bool hidden)
 {
@@ -203,6 +209,7 @@ static void say_view(es_table *to, const es_table *t, const es_table_view *view)
             say_column(to, t, view, &c, j, false);
 }
 
+/* Returns true if some view shows the column. */
 static bool in_a_view(const es_table_spec *spec, const es_table_column *c)
 {
     for (const es_table_view *v = spec->views; v && v->title && !c->is_error; v++)
@@ -211,6 +218,7 @@ static bool in_a_view(const es_table_spec *spec, const es_table_column *c)
     return false;
 }
 
+/* Describes all views and columns of a table. */
 static void say_table(es_table *to, const es_table *t)
 {
     const es_table_spec *spec = es_table_about(t);
@@ -232,6 +240,7 @@ static const es_column table_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
                                           {0}};
 static const es_table_spec tables_table = {"_tables", table_columns, NULL};
 
+/* Describes how a table nests in the JSON answer. */
 static void say_spec(es_table *to, const es_table_spec *spec)
 {
     const int64_t row = es_table_row(to);
@@ -270,6 +279,7 @@ typedef struct gathered {
     int64_t used, room;
 } gathered;
 
+/* Collects written bytes in memory; a writer of es_answer_write(). */
 static bool gather(void *user, const char *bytes, size_t count)
 {
     gathered *g = user;
@@ -301,6 +311,7 @@ static es_status say_json(es_table *to, int64_t row, const es_answer *answer, co
                       : ES_OK;
 }
 
+/* Stores the single values of an answer, which belong to no table. */
 static es_status say_lone(es_table *to, const es_answer *answer, es_error *err)
 {
     char room[ES_FORMAT_ROOM];
@@ -315,6 +326,7 @@ static es_status say_lone(es_table *to, const es_answer *answer, es_error *err)
     return ES_OK;
 }
 
+/* Stores whether a check failed, and the provenance. */
 static es_status say_about(es_table *to, const es_answer *answer, es_error *err)
 {
     const int64_t refuted = es_table_row(to), provenance = es_table_row(to);

@@ -15,6 +15,7 @@ static const char expected_real[] = "expected a number such as 0.125, 1e-3, 1/8 
 static const char expected_whole[] = "expected a whole number such as 4096, 1e6 or 2^20";
 static const char too_large[] = "the number is too large";
 
+/* Returns the first character that is not a decimal digit. */
 static const char *skip_digits(const char *p)
 {
     while (*p >= '0' && *p <= '9')
@@ -22,6 +23,7 @@ static const char *skip_digits(const char *p)
     return p;
 }
 
+/* Skips one sign, if there is one. */
 static const char *skip_sign(const char *p) { return *p == '+' || *p == '-' ? p + 1 : p; }
 
 /* strtod reads nan, infinity, hexadecimal and leading white space too, so what it is given is
@@ -45,6 +47,7 @@ static bool is_decimal(const char *text)
     return digits && *p == '\0';
 }
 
+/* Returns true for a non-empty string of digits. */
 static bool is_digits(const char *text) { return *text && *skip_digits(text) == '\0'; }
 
 /* BASE^EXPONENT, both short strings of digits: 2^20. */
@@ -124,6 +127,7 @@ static bool extend(int64_t *value, int64_t base, int64_t more)
     return true;
 }
 
+/* Computes BASE^EXPONENT exactly, or fails if it exceeds 2^63 - 1. */
 static const char *whole_power(const char *text, int64_t *out)
 {
     const int64_t base = strtoll(text, NULL, 10), power = strtoll(strchr(text, '^') + 1, NULL, 10);
@@ -227,6 +231,7 @@ typedef struct reason {
     int size;
 } reason;
 
+/* Writes the reason for a refusal, with the number in question, and returns false. */
 static bool refuse(const reason *why, const char *number, const char *text)
 {
     char shown[2 * NUMBER];
@@ -259,6 +264,7 @@ static bool read_number(const char *text, size_t length, bool whole, const es_gr
     return true;
 }
 
+/* Reads numbers with commas between them. */
 static bool read_list(const char *text, bool whole, const es_grid_rule *rule, es_grid *grid,
                       const reason *why)
 {

@@ -20,6 +20,7 @@ struct es_params {
 
 /* ---- names ---- */
 
+/* Returns the smaller of two numbers. */
 static int least_of(int a, int b) { return a < b ? a : b; }
 
 /* Edits that turn a into b: insertions, deletions, replacements, neighbours that changed places.
@@ -105,6 +106,7 @@ static const char *hint_of(const es_param *p, char *out, size_t size)
     return out;
 }
 
+/* Fails because of a value; the hint says what the option takes. */
 static es_status fail_value(const es_param *p, const char *text, const char *why, es_error *err)
 {
     char hint[sizeof err->hint];
@@ -112,6 +114,7 @@ static es_status fail_value(const es_param *p, const char *text, const char *why
                    p->name, text, why);
 }
 
+/* Fails because a number is out of range. */
 static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
 {
     char why[96];
@@ -119,6 +122,7 @@ static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
     return fail_value(p, text, why, err);
 }
 
+/* Stores the index of a word among the choices; the error lists them and names the nearest. */
 static es_status store_choice(const es_param *p, const char *text, int *out, es_error *err)
 {
     char why[192] = "expected";
@@ -140,6 +144,7 @@ static es_status store_choice(const es_param *p, const char *text, int *out, es_
     return es_fail(err, ES_E_ARGUMENT, "option.value", hint, "--%s %s: %s", p->name, text, why);
 }
 
+/* Stores a grid and frees the one that was there, for example a default. */
 static es_status store_grid(const es_param *p, const char *text, es_grid *out, es_error *err)
 {
     char why[256];
@@ -154,6 +159,7 @@ static es_status store_grid(const es_param *p, const char *text, es_grid *out, e
     return ES_OK;
 }
 
+/* Stores a whole number within the bounds of the parameter. */
 static es_status store_whole(const es_param *p, const char *text, int64_t *out, es_error *err)
 {
     const char *why = es_number_whole(text, out);
@@ -162,6 +168,7 @@ static es_status store_whole(const es_param *p, const char *text, int64_t *out, 
     return why ? fail_value(p, text, why, err) : ES_OK;
 }
 
+/* Stores a real number within the bounds of the parameter. */
 static es_status store_number(const es_param *p, const char *text, double *out, es_error *err)
 {
     const char *why = es_number_real(text, out);
@@ -170,6 +177,7 @@ static es_status store_number(const es_param *p, const char *text, double *out, 
     return why ? fail_value(p, text, why, err) : ES_OK;
 }
 
+/* Appends a text to a list; returns the reason if the list is full. */
 static const char *store_text(es_texts *texts, const char *text)
 {
     if (texts->count == ES_MOST_TEXTS)
@@ -178,6 +186,8 @@ static const char *store_text(es_texts *texts, const char *text)
     return NULL;
 }
 
+/* Converts a text by the kind of the parameter and stores it in the struct. The text is copied,
+ * so that the caller's may go away. */
 static es_status store(es_params *params, const es_param *p, const char *text, es_error *err)
 {
     void *to = (char *)params->values + p->field;
@@ -269,11 +279,14 @@ void es_params_free(es_params *params)
     es_mem_free(NULL, params);
 }
 
+/* Returns true for parameters that may be given several times. */
 static bool is_list(const es_param *p)
 {
     return p->kind == ES_PARAM_TEXTS || p->kind == ES_PARAM_FILES || p->kind == ES_PARAM_NAMED;
 }
 
+/* Fails for a name that is not in the list: names the new spelling of an old one, or the nearest
+ * name. */
 static es_status fail_unknown(const es_param *list, const char *name, es_error *err)
 {
     const char *names[MOST];

@@ -36,6 +36,7 @@ void es_share_of(int64_t cells, double (*weight)(void *user, int64_t cell), void
     out->to = out->to < out->from ? out->from : out->to;
 }
 
+/* Returns true if this run computes only its share of the cells. */
 static bool is_shard(const es_driver *d) { return d->opts->shards > 0; }
 
 int64_t es_share_cells(const es_driver *d, int s)
@@ -84,6 +85,7 @@ typedef struct weighing {
     const es_stage *stage;
 } weighing;
 
+/* Returns how many cells of a stage are computed together. */
 static int64_t group_of(const es_stage *stage) { return stage->group ? stage->group : 1; }
 
 /* Of the cells that are made together. */
@@ -158,6 +160,8 @@ static bool only_stop(void *user, double done, double total)
     return exec->progress && exec->progress(exec->progress_user, 0.0, 1.0);
 }
 
+/* Computes a cell of a shared stage that other cells read but another shard owns; it is not
+ * stored. */
 static es_status compute_needed(es_driver *d, int s, int64_t cell, const es_exec *exec,
                                 es_error *err)
 {

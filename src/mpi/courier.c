@@ -27,6 +27,8 @@
 
 /* ---- failures ---- */
 
+/* Records the first failure and wakes the threads that wait for messages. `lost`: the rank that
+ * is gone; NULL: MPI itself failed. */
 void courier_fail(courier *c, es_status status, const es_error *err, peer *lost)
 {
     pthread_mutex_lock(&c->lock);
@@ -42,6 +44,7 @@ void courier_fail(courier *c, es_status status, const es_error *err, peer *lost)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Returns true for MPI_SUCCESS; otherwise records the failure with the text of MPI. */
 bool courier_check(courier *c, int code, const char *call)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -58,12 +61,15 @@ bool courier_check(courier *c, int code, const char *call)
 
 /* ---- sleep ---- */
 
+/* Converts seconds to a timespec. */
 struct timespec courier_time(double at)
 {
     return (struct timespec){.tv_sec = (time_t)at,
                              .tv_nsec = (long)(1e9 * (at - (double)(time_t)at))};
 }
 
+/* Sleeps between two rounds: briefly while messages are under way, longer the longer nothing has
+ * moved. MPI has no blocking wait for "any message or a local request". */
 static void rest(courier *c, bool moved)
 {
     const double now = es_seconds();
@@ -91,6 +97,7 @@ static bool watches(const courier *c, int rank)
     return rank != c->fabric.rank && (c->fabric.rank == 0 || rank == 0);
 }
 
+/* Sends a sign of life to the other ranks at regular intervals. */
 static void beat(courier *c, double now)
 {
     const double patience = c->opts.patience;
@@ -108,6 +115,8 @@ static void beat(courier *c, double now)
     }
 }
 
+/* Declares a rank lost that has been silent for --rank-timeout seconds. Time during which this
+ * process itself was stopped does not count. */
 static void look_around(courier *c, double now)
 {
     const double slept = now - c->turned;
@@ -128,6 +137,7 @@ static void look_around(courier *c, double now)
     }
 }
 
+/* Runs one round: move messages, send signs of life, check the others, sleep. */
 static void turn(courier *c)
 {
     const bool moved = courier_carry(c);
@@ -139,6 +149,7 @@ static void turn(courier *c)
 
 /* ---- the beginning ---- */
 
+/* Fails with the error of an MPI call. */
 static es_status refuse_mpi(courier *c, int code, const char *call, es_error *err)
 {
     courier_check(c, code, call);
@@ -182,6 +193,7 @@ static void read_name(courier *c)
     snprintf(c->name, sizeof c->name, "%.*s %.24s", name < 32 ? name : 32, text, number);
 }
 
+/* Fails if the MPI does not allow a process to have threads. */
 static es_status check_threads(int provided, es_error *err)
 {
     static const char *const names[] = {"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED",
@@ -231,6 +243,7 @@ static es_status exchange_cards(courier *c, es_error *err)
     return status;
 }
 
+/* Initialises MPI on this thread and exchanges the cards of all ranks: host, pid, version. */
 static es_status start(courier *c, bool *begun, es_error *err)
 {
     int provided = 0, there = 0;
@@ -259,8 +272,10 @@ static es_status start(courier *c, bool *begun, es_error *err)
 
 /* ---- the end ---- */
 
+/* Returns the exit code for MPI_Abort(). */
 int courier_exit_code(const courier *c) { return c->fabric.exit_code ? c->fabric.exit_code : 1; }
 
+/* Reads the state under the lock. */
 static courier_state state_of(courier *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -269,6 +284,7 @@ static courier_state state_of(courier *c)
     return state;
 }
 
+/* Sets the state and wakes the threads that wait for it. */
 static void set_state(courier *c, courier_state state)
 {
     pthread_mutex_lock(&c->lock);
@@ -315,6 +331,7 @@ static bool gather(courier *c, double seconds)
     return done != 0;
 }
 
+/* Ends MPI: after a success when all messages have been sent, after a failure by MPI_Abort(). */
 static void end(courier *c)
 {
     const bool well = c->state == ENDING_WELL;
@@ -331,6 +348,8 @@ static void end(courier *c)
     _exit(courier_exit_code(c));
 }
 
+/* Runs on its own thread, the only one that calls MPI (MPI_THREAD_FUNNELED), from MPI_Init to
+ * MPI_Finalize. */
 void *courier_main(void *user)
 {
     courier *c = user;

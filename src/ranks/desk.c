@@ -51,6 +51,8 @@ typedef struct desk {
 
 /* ---- what is handed out ---- */
 
+/* Returns true when all pieces are done or, after a failure, when every piece before the failed
+ * one is: the first failure in order is the one to report. */
 static bool over(const desk *d)
 {
     if (!d->stop)
@@ -91,6 +93,7 @@ static int64_t open_to(const desk *d)
     return window && window < d->work->count - d->lowest ? d->lowest + window : d->work->count;
 }
 
+/* Sends a rank as many pieces as it can compute until the next message arrives. */
 static es_status give(desk *d, int rank, es_error *err)
 {
     hand *h = &d->hands[rank];
@@ -112,6 +115,7 @@ static es_status give(desk *d, int rank, es_error *err)
 
 /* ---- what comes back ---- */
 
+/* Fails because a rank sent a message that does not fit the protocol. */
 static es_status bad_letter(const desk *d, int from, es_error *err)
 {
     char name[96];
@@ -127,6 +131,7 @@ static bool expected(const desk *d, const es_rank_piece *t)
            d->work->pieces[d->order[t->order]] == t->piece;
 }
 
+/* Marks a piece as done and hands its numbers to the owner. */
 static es_status keep(desk *d, int64_t order, const double *numbers, es_error *err)
 {
     const es_work *w = d->work;
@@ -149,6 +154,7 @@ static es_status give_all(desk *d, es_error *err)
     return ES_OK;
 }
 
+/* Receives finished pieces of a rank and gives it new ones. */
 static es_status take_results(desk *d, const es_letter *l, es_error *err)
 {
     const size_t each = sizeof(es_rank_piece) + (size_t)d->work->numbers * sizeof(double);
@@ -172,6 +178,7 @@ static es_status take_results(desk *d, const es_letter *l, es_error *err)
     return give_all(d, err);
 }
 
+/* Receives the failure of a rank: of one piece, or of the rank as a whole. */
 static es_status take_failure(desk *d, const es_letter *l, es_error *err)
 {
     es_rank_piece t = {.order = -1};
@@ -186,6 +193,7 @@ static es_status take_failure(desk *d, const es_letter *l, es_error *err)
     return ES_OK;
 }
 
+/* Handles one message by its kind. */
 static es_status read_letter(desk *d, const es_letter *l, es_error *err)
 {
     switch (l->head.kind) {
@@ -221,6 +229,7 @@ static void tick(desk *d)
     }
 }
 
+/* Runs on its own thread of rank 0: answers the other ranks while the main threads compute. */
 static void *clerk(void *user)
 {
     desk *d = user;
@@ -249,6 +258,7 @@ static void *clerk(void *user)
 
 /* ---- rank 0's own pieces ---- */
 
+/* Reports progress under the lock: the clerk and the main threads both call it. */
 static bool locked_progress(void *user, double done, double total)
 {
     desk *d = user;
@@ -273,6 +283,7 @@ static int64_t take(desk *d)
     return order;
 }
 
+/* Receives a piece that this rank computed itself. */
 static void put(desk *d, int64_t order, es_status status, const double *numbers, es_error *err)
 {
     pthread_mutex_lock(&d->lock);
@@ -309,6 +320,7 @@ static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
     return ES_OK; /* failures are the desk's */
 }
 
+/* Computes pieces on rank 0 until none is left to start. */
 static void work_until_over(desk *d, int threads)
 {
     es_error ignored;
@@ -333,6 +345,7 @@ typedef struct weighed {
     int64_t at;
 } weighed;
 
+/* Compares two pieces by weight, the heavier first, for qsort(). */
 static int by_falling_weight(const void *a, const void *b)
 {
     const weighed *x = a, *y = b;
@@ -341,6 +354,7 @@ static int by_falling_weight(const void *a, const void *b)
     return x->at < y->at ? -1 : 1;
 }
 
+/* Sorts pieces by falling weight: long pieces last would leave ranks idle at the end. */
 static es_status put_in_order(desk *d, es_error *err)
 {
     const es_work *w = d->work;
@@ -361,6 +375,7 @@ static es_status put_in_order(desk *d, es_error *err)
     return ES_OK;
 }
 
+/* Allocates the lists of pieces and ranks. */
 static es_status prepare(desk *d, int threads, es_error *err)
 {
     const es_work *w = d->work;
@@ -374,6 +389,7 @@ static es_status prepare(desk *d, int threads, es_error *err)
     return put_in_order(d, err);
 }
 
+/* Distributes all pieces: starts the clerk, computes, and waits for the last results. */
 static es_status run_list(desk *d, int threads, es_error *err)
 {
     pthread_t served;

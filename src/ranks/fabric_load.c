@@ -41,6 +41,7 @@ typedef struct search {
     char why[200];     /* the last refusal that was not just a file that is missing */
 } search;
 
+/* Finds the directory of this library, where the plugins are installed. */
 static void find_folder(search *s)
 {
     static const char here = 0;
@@ -81,6 +82,7 @@ static void *open_plugin(search *s, const char *file)
     return library ? library : open_file(s, file);
 }
 
+/* Loads the plugin that ESSCHER_MPI_PLUGIN names, or the first that fits the launcher. */
 static void *open_any(search *s, es_launcher_kind kind)
 {
     if (s->named)

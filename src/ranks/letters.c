@@ -49,6 +49,7 @@ void es_letter_free(es_letter *letter)
     *letter = (es_letter){0};
 }
 
+/* Splits a message into head and body; fails if it comes from another version of the program. */
 static es_status open_letter(const es_ranks *r, const es_message *message, es_letter *out,
                              es_error *err)
 {
@@ -68,6 +69,7 @@ static es_status open_letter(const es_ranks *r, const es_message *message, es_le
     return ES_OK;
 }
 
+/* Returns true for a message that reports a failure to all ranks. */
 static bool tells_of_failure(const es_letter *l)
 {
     return (l->head.kind == ES_LETTER_MEET || l->head.kind == ES_LETTER_VERDICT) &&
@@ -86,6 +88,7 @@ static bool take_early(es_ranks *r, es_letter *out)
     return false;
 }
 
+/* Stores a message that belongs to a later step. */
 static es_status put_aside(es_ranks *r, es_letter *letter, es_error *err)
 {
     void *array = r->early;

@@ -11,6 +11,7 @@ static const double wait_seconds = 0.5; /* at a time: nothing happens in between
 
 /* ---- how it ended ---- */
 
+/* Records the failure that ends the run on this rank; every later call returns it. */
 static es_status end_all(es_ranks *r, es_status status, const es_error *err)
 {
     r->over = true;
@@ -27,6 +28,7 @@ static es_status still_over(const es_ranks *r, es_status status, es_error *err)
     return r->status;
 }
 
+/* Sends the common verdict to all other ranks. */
 static es_status tell_all(es_ranks *r, es_status status, const es_error *told, es_error *err)
 {
     es_status all = ES_OK;
@@ -82,6 +84,8 @@ static void first_difference(const char *here, const char *there, char key[48], 
     }
 }
 
+/* Compares the parameters of another rank with those of rank 0; the error names the first
+ * difference. */
 static es_status compare(const es_ranks *r, const char *same, const es_letter *l, es_error *err)
 {
     char name[96], key[48], mine[96], theirs[96];
@@ -108,6 +112,7 @@ typedef struct meeting {
     es_error error;
 } meeting;
 
+/* Receives a rank's status at a meeting and keeps the first failure. */
 static void greet(es_ranks *r, const char *same, const es_letter *l, meeting *m)
 {
     es_error err = {0};
@@ -139,6 +144,7 @@ static es_status preside(es_ranks *r, es_status status, const char *same, es_err
     return es_verdict_send(r, status, err);
 }
 
+/* Sends status and parameters of this rank to rank 0 and waits for the verdict. */
 static es_status attend_meeting(es_ranks *r, es_status status, const char *same, es_error *err)
 {
     const size_t length = strlen(same) + 1, size = sizeof *err + length;
@@ -164,6 +170,7 @@ static es_status attend_meeting(es_ranks *r, es_status status, const char *same,
     return sent;
 }
 
+/* Makes all ranks continue or fail together: a collective step, called by every rank. */
 static es_status agree(const es_executor *self, es_status status, const char *same, es_error *err)
 {
     es_ranks *r = self->state;
@@ -199,6 +206,7 @@ static es_status receive_share(es_ranks *r, void *bytes, size_t size, es_error *
     }
 }
 
+/* Copies bytes from rank 0 to all ranks. */
 static es_status share(const es_executor *self, void *bytes, size_t size, es_error *err)
 {
     es_ranks *r = self->state;

@@ -35,6 +35,7 @@ typedef struct workbench {
 
 /* ---- letters ---- */
 
+/* Records the end of the work on this rank; the first status counts. */
 static void finish(workbench *b, es_status status, const es_error *err)
 {
     if (b->over)
@@ -44,6 +45,7 @@ static void finish(workbench *b, es_status status, const es_error *err)
     b->error = *err;
 }
 
+/* Sends the finished pieces to rank 0 in one message. */
 static es_status send_out(workbench *b, es_error *err)
 {
     if (!b->out_count)
@@ -56,6 +58,7 @@ static es_status send_out(workbench *b, es_error *err)
     return status;
 }
 
+/* Receives new pieces to compute; fails for a message that is not a list of pieces. */
 static es_status take_tasks(workbench *b, const es_letter *l, es_error *err)
 {
     void *tasks = b->tasks;
@@ -170,6 +173,7 @@ static bool take(workbench *b, es_rank_piece *out)
     return any;
 }
 
+/* Appends a finished piece to the next message. */
 static es_status add_result(workbench *b, const es_rank_piece *task, const double *numbers,
                             es_error *err)
 {
@@ -191,6 +195,7 @@ static es_status add_result(workbench *b, const es_rank_piece *task, const doubl
     return b->out_size >= LETTER || es_seconds() - b->out_since > STALE ? send_out(b, err) : ES_OK;
 }
 
+/* Receives a piece that a thread of this rank has finished. */
 static void put(workbench *b, es_rank_piece *task, es_status status, const double *numbers,
                 es_error *err)
 {
@@ -202,6 +207,7 @@ static void put(workbench *b, es_rank_piece *task, es_status status, const doubl
     pthread_mutex_unlock(&b->lock);
 }
 
+/* Computes pieces on one thread until rank 0 has no more. */
 static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
 {
     workbench *b = user;
@@ -224,6 +230,7 @@ static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Computes pieces with all threads of this rank; one of them also talks to rank 0. */
 static es_status run_list(workbench *b, int threads, es_error *err)
 {
     es_error ignored;

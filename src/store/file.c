@@ -27,6 +27,7 @@ es_status es_file_fail(es_error *err, const char *path, const char *rule, const 
     return es_fail_file(err, ES_E_IO, path, -1, rule, hint, "cannot %s: %s", verb, text);
 }
 
+/* Names what a file is instead of a regular one. */
 static const char *kind_of_file(mode_t mode)
 {
     return S_ISDIR(mode)    ? "a directory"
@@ -144,6 +145,7 @@ es_status es_file_load(const char *path, uint64_t most, es_mem_limit *budget, vo
 
 /* ---- writing ---- */
 
+/* Fails because the output exists. */
 static es_status fail_exists(es_error *err, const char *path)
 {
     return es_fail_file(err, ES_E_EXISTS, path, -1, "file.exists",

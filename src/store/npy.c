@@ -12,6 +12,7 @@
 
 /* ---- reading ---- */
 
+/* Reads and checks the header of an open file. */
 static es_status read_layout(const es_file *file, es_npy_raw raw, es_npy_layout *out, es_error *err)
 {
     unsigned char prefix[ES_NPY_PREFIX];
@@ -105,6 +106,7 @@ es_status es_npy_load_as(const char *path, es_npy_raw raw, es_mem_limit *budget,
 
 /* ---- writing ---- */
 
+/* Checks type, shape and size before anything is written. */
 static es_status check_to_save(es_dtype dtype, int rank, const int64_t *shape, const void *data,
                                int64_t *bytes, es_error *err)
 {

@@ -15,11 +15,13 @@
 #include "store/file.h"
 #include "store/npy_header.h"
 
+/* Returns the bytes of one number. */
 static size_t item_of(const es_npy_rows *file)
 {
     return file->half ? sizeof(uint16_t) : sizeof(float);
 }
 
+/* Copies the file name, for later errors. */
 static es_status copy_path(const char *path, es_npy_rows *out, es_error *err)
 {
     const size_t size = strlen(path) + 1;
@@ -129,6 +131,7 @@ es_status es_npy_rows_create(const char *path, int64_t rows, int64_t cols, bool 
 
 /* ---- rows ---- */
 
+/* Fails for rows beyond the matrix. */
 static es_status check_range(const es_npy_rows *file, int64_t first, int64_t count, es_error *err)
 {
     if (first < 0 || count < 0 || first > file->rows || count > file->rows - first)
@@ -163,6 +166,7 @@ static es_status move(const es_npy_rows *file, uint64_t at, void *data, size_t s
 
 enum { PIECE = 8192 }; /* numbers converted at a time */
 
+/* Reads or writes rows in pieces, converting to and from half precision. */
 static es_status transfer(const es_npy_rows *file, int64_t first, int64_t count, float *rows,
                           bool writing, es_error *err)
 {

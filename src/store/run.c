@@ -10,6 +10,7 @@
 #include "store/run.h"
 #include "store/run_inside.h"
 
+/* Closes the database, then the lock, and frees the run. */
 static void free_run(es_run *run)
 {
     es_run_stages_free(run);
@@ -46,6 +47,7 @@ static es_status new_run(const char *path, es_run **out, es_error *err)
     return ES_OK;
 }
 
+/* Reads parameters, facts and stages of a run and checks their checksums. */
 static es_status load(es_run *run, es_error *err)
 {
     int64_t version;
@@ -76,6 +78,7 @@ es_status es_run_open(const char *path, es_run **out, es_error *err)
 
 /* ---- writing ---- */
 
+/* Writes the facts of this session: who continues the run, and where. */
 static es_status write_session(es_run *run, const void *spec, es_error *err)
 {
     return es_run_facts_write(&run->sql, spec, run->identity, err);
@@ -127,6 +130,7 @@ static es_status remove_journal(const char *path, es_error *err)
     return ES_OK;
 }
 
+/* Writes a new run under a temporary name and renames it: a run file is complete or absent. */
 static es_status write_new(const char *path, const es_run_spec *spec, bool overwrite, es_error *err)
 {
     es_draft draft;

@@ -36,6 +36,7 @@ enum { TABLES = sizeof schema / sizeof schema[0] };
 
 /* ---- writing ---- */
 
+/* Writes schema, parameters and facts of a new run. */
 static es_status write_content(const es_sql *sql, const es_run_spec *spec, es_error *err)
 {
     char kind[96];
@@ -64,6 +65,7 @@ es_status es_run_file_write(const char *file, const char *path, const es_run_spe
 
 /* ---- checking ---- */
 
+/* Checks that the database is a run of a known schema. */
 static es_status check_kind(const es_sql *sql, es_error *err)
 {
     int64_t magic, version;
@@ -95,12 +97,14 @@ static bool is_mirror(const char *type, const char *name, const char *text)
            strcmp(name + length - tail, suffix) == 0 && strncmp(text, start, sizeof start - 1) == 0;
 }
 
+/* Returns a text column, "" for NULL. */
 static const char *text_of(sqlite3_stmt *s, int column)
 {
     const char *text = (const char *)sqlite3_column_text(s, column);
     return text ? text : "";
 }
 
+/* Compares the tables of the file with the schema of its version. */
 static es_status check_tables(const es_sql *sql, es_error *err)
 {
     sqlite3_stmt *s;
@@ -192,6 +196,7 @@ static const char *holder_of(char name[ES_LOCK_NAME])
     return *name ? name : "another process";
 }
 
+/* Fails because another process writes the run, and names it. */
 static es_status fail_locked(int fd, const char *path, es_error *err)
 {
     char name[ES_LOCK_NAME];

@@ -64,8 +64,10 @@ typedef struct joint {
     int64_t read, to_read;
 } joint;
 
+/* Returns the name of the file that is read. */
 static const char *path_of(const joint *j) { return j->paths[j->file]; }
 
+/* Fails because the cells of a file do not fit those of the other shards. */
 static es_status fail_version(const joint *j, const char *what, es_error *err)
 {
     return es_fail_file(err, ES_E_ARGUMENT, path_of(j), -1, "merge.stage",
@@ -139,6 +141,7 @@ static es_status agree_on_cells(joint *j, const es_run *run, es_error *err)
     return strcmp(j->cells, text) == 0 ? ES_OK : fail_version(j, text, err);
 }
 
+/* Returns the stage of a name; NULL if no file had it yet. */
 static whole_stage *find_stage(joint *j, const char *name)
 {
     for (int i = 0; i < j->n_stages; i++)
@@ -163,6 +166,7 @@ static es_status compare_cell(joint *j, int64_t index, const double *values, es_
         j->paths[j->stage->owner[index] - 1]);
 }
 
+/* Reports progress and returns true if the caller wants to stop. */
 static bool wants_to_stop(const joint *j)
 {
     const double share = j->to_read > 0 ? (double)j->read / (double)j->to_read : 0.0;
@@ -170,6 +174,7 @@ static bool wants_to_stop(const joint *j)
            j->opts->progress(j->opts->progress_user, (double)j->file + share, (double)j->count);
 }
 
+/* Copies a cell of a shard into the joined run; a cell that two shards have must be equal. */
 static es_status take_cell(void *user, int64_t index, const double *values, es_error *err)
 {
     joint *j = user;
@@ -186,6 +191,7 @@ static es_status take_cell(void *user, int64_t index, const double *values, es_e
     return es_run_put_cell(j->draft.run, j->stage->id, index, values, err);
 }
 
+/* Copies all cells of a stage. Scratch stages hold intermediate state and are not joined. */
 static es_status take_stage(joint *j, es_run *run, int64_t id, es_error *err)
 {
     es_run_stage stage;
@@ -223,6 +229,7 @@ static void remark_builds(const joint *j, const es_run *run)
     }
 }
 
+/* Checks that a file is a shard of the same run and copies its cells. */
 static es_status take_file(joint *j, es_run *run, const es_run_spec *spec, es_error *err)
 {
     int64_t tables;
@@ -242,6 +249,7 @@ static es_status take_file(joint *j, es_run *run, const es_run_spec *spec, es_er
 
 /* ---- gaps ---- */
 
+/* Appends a range of missing cells to the text of the gaps. */
 static void add_range(es_run_joined *to, const char *name, int64_t from, int64_t last)
 {
     enum { MORE = 5 }; /* room for ", ..." */
@@ -256,6 +264,7 @@ static void add_range(es_run_joined *to, const char *name, int64_t from, int64_t
     snprintf(to->gaps + used, room - used, "%s", text);
 }
 
+/* Lists the cells that no file has. */
 static void find_gaps(joint *j)
 {
     j->joined->missing = 0;
@@ -272,6 +281,7 @@ static void find_gaps(joint *j)
     }
 }
 
+/* Fails if cells are missing, unless a partial result was asked for. */
 static es_status check_gaps(joint *j, es_error *err)
 {
     find_gaps(j);

@@ -24,6 +24,7 @@ bool es_run_name_ok(const char *name)
 
 /* ---- checking ---- */
 
+/* Checks keys and texts of a list of pairs. */
 static es_status check_pairs(const es_run_pair *pairs, int64_t count, const char *what, bool unique,
                              es_error *err)
 {
@@ -52,6 +53,8 @@ es_status es_run_spec_check(const es_run_spec *spec, es_error *err)
     return check_pairs(spec->facts, spec->facts_count, "fact", false, err);
 }
 
+/* Returns the identity of a run, a checksum of its command and parameters; all other checksums
+ * start from it. */
 static uint64_t identity_of(const char *command, const es_run_pair *params, int64_t count)
 {
     uint64_t crc = es_crc_text(0, command);
@@ -65,6 +68,7 @@ uint64_t es_run_spec_identity(const es_run_spec *spec)
     return identity_of(spec->command, spec->params, spec->params_count);
 }
 
+/* Returns the checksum of a fact of a session. */
 static uint64_t fact_checksum(uint64_t identity, int64_t session, const char *key, const char *text)
 {
     return es_crc_text(es_crc_text(es_crc_i64(identity, session), key), text);
@@ -86,6 +90,7 @@ es_status es_run_spec_write(const es_sql *sql, const es_run_spec *spec, es_error
     return ES_OK;
 }
 
+/* Inserts a fact. */
 static es_status write_fact(const es_sql *sql, int64_t session, const es_run_pair *fact,
                             uint64_t identity, es_error *err)
 {
@@ -108,6 +113,7 @@ es_status es_run_facts_write(const es_sql *sql, const es_run_spec *spec, uint64_
     return ES_OK;
 }
 
+/* Inserts a fact into the last session. */
 static es_status write_note(es_run *run, const void *fact, es_error *err)
 {
     int64_t session;
@@ -125,6 +131,7 @@ es_status es_run_note(es_run *run, const char *key, const char *text, es_error *
 
 /* ---- reading ---- */
 
+/* Reads command, times and identity of the run. */
 static es_status load_run(es_run *run, es_error *err)
 {
     sqlite3_stmt *s;
@@ -148,6 +155,7 @@ static es_status load_run(es_run *run, es_error *err)
     return status;
 }
 
+/* Reads one parameter. */
 static es_status load_param(es_run *run, sqlite3_stmt *s, es_error *err)
 {
     char *key, *text;
@@ -157,6 +165,7 @@ static es_status load_param(es_run *run, sqlite3_stmt *s, es_error *err)
     return status;
 }
 
+/* Reads one fact and compares its checksum. */
 static es_status load_fact(es_run *run, sqlite3_stmt *s, es_error *err)
 {
     char *key, *text;
@@ -226,6 +235,7 @@ void es_run_spec_free(es_run *run)
 
 /* ---- comparing ---- */
 
+/* Returns the text of a key; NULL if the list does not have it. */
 static const char *text_of(const es_run_pair *pairs, int64_t count, const char *key)
 {
     for (int64_t i = 0; i < count; i++)
@@ -243,6 +253,7 @@ typedef struct lines {
     int64_t count;
 } lines;
 
+/* Appends "key: before, now" to the list of differences; long texts are cut. */
 static void add_line(lines *l, const char *key, const char *before, const char *now)
 {
     enum { SHOWN = 60 }; /* of a text; a grid may be pages long */
@@ -258,6 +269,7 @@ static void add_line(lines *l, const char *key, const char *before, const char *
     l->used += (size_t)wrote < room ? (size_t)wrote : room - 1;
 }
 
+/* Lists the differences between a run and the parameters of its would-be continuation. */
 static void diff(const es_run *run, const es_run_spec *spec, lines *l)
 {
     if (strcmp(run->command, spec->command) != 0)

@@ -133,6 +133,8 @@ es_status es_sql_exec(const es_sql *sql, const char *text, es_error *err)
     return code == SQLITE_OK ? ES_OK : es_sql_fail(sql, code, err);
 }
 
+/* Prepares a statement and binds its arguments by a string of types: i integer, t text, b blob, r
+ * real. */
 static es_status prepare(const es_sql *sql, es_error *err, sqlite3_stmt **out, const char *text,
                          const char *types, va_list args)
 {

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 
+/* Opens a directory and follows no link. */
 static int open_folder(int at, const char *name)
 {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -25,6 +26,7 @@ static int open_folder(int at, const char *name)
 static const char marker[] = ".esscher-scratch";
 static const char magic[] = "esscher scratch folder, removed when this process is gone: ";
 
+/* Creates the marker file, which says that the directory is ours. */
 static bool sign(int folder)
 {
     char text[sizeof magic + 32];
@@ -36,6 +38,7 @@ static bool sign(int folder)
     return close(fd) == 0 && written;
 }
 
+/* Returns true if the directory has our marker. */
 static bool is_signed(int folder)
 {
     char text[sizeof magic + 32];
@@ -97,6 +100,7 @@ static bool visit(int folder, visitor *each)
     return all;
 }
 
+/* Visits the entries of a directory inside `folder`. */
 static bool visit_inner(int folder, const char *name, visitor *each)
 {
     const int inner = open_folder(folder, name);
@@ -106,6 +110,7 @@ static bool visit_inner(int folder, const char *name, visitor *each)
     return all;
 }
 
+/* Returns true for a regular file with the name of a pool's file. */
 static bool know_file(int folder, const char *name)
 {
     struct stat st;
@@ -119,11 +124,13 @@ static bool know(int folder, const char *name)
     return strcmp(name, marker) == 0 || visit_inner(folder, name, know_file);
 }
 
+/* Removes a file of a pool; false for any other. */
 static bool remove_file(int folder, const char *name)
 {
     return know_file(folder, name) && unlinkat(folder, name, 0) == 0;
 }
 
+/* Removes the directory of a pool with its files. */
 static bool remove_pool(int folder, const char *name)
 {
     return strcmp(name, marker) == 0 ||
@@ -161,6 +168,7 @@ static void reclaim(int parent, const char *name)
         close(fd);
 }
 
+/* Removes the directories that killed processes of this machine left. */
 static void reclaim_all(const char *where, const char *prefix)
 {
     DIR *dir = opendir(where);
