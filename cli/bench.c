@@ -180,7 +180,7 @@ static es_status run_all(cli_session *session, const bench_options *o, es_error 
     if (status == ES_OK)
         status = measure_normals(session, o, err);
     if (status == ES_OK)
-        /* what stands for the machine: f32, most threads, from the first shape */
+        /* the headline figure: f32, most threads, from the first shape */
         es_answer_real(session->result, "peak_gflops",
                        es_table_get(es_answer_find(session->result, "rows"), o->threads.count - 1,
                                     "peak_gflops"));
@@ -192,7 +192,7 @@ static es_status run(cli_session *session, void *given, es_error *err)
     bench_options *o = given;
     int64_t threads[2];
     double same[2];
-    const es_grid given_threads = o->threads; /* what is freed at the end */
+    const es_grid given_threads = o->threads; /* freed at the end */
     complete(o, session, threads, same);
     const es_status status = run_all(session, o, err);
     o->threads = given_threads;

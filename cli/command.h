@@ -117,17 +117,17 @@ struct cli_session {
     cli_progress progress;
     es_fabric *fabric;     /* the ranks of a study; NULL: this process is alone */
     es_executor *executor; /* over them */
-    bool silent;           /* another rank talks */
-    es_answer *result;     /* what was found; text, CSV and JSON are views of it */
-    bool printed;          /* the command has printed its answer as it came */
+    bool silent;           /* another rank prints */
+    es_answer *result;     /* the answer; text, CSV and JSON are views of it */
+    bool printed;          /* the command has printed its answer while computing it */
     bool print_failed;     /* it was printed, but not as asked: exit code 2 */
     bool check_failed;     /* a check the user asked for failed: exit code 1 */
     int code;              /* of a command that ran another: what that one ended with */
     char stdin_facts[64];  /* size and hash of standard input, if an option read it; else "" */
 };
 
-/* What a command that is no study does with its cost: a dry run is answered, then *done; else the
- * cost is said on stderr, and admitted or refused. */
+/* Handles the cost of a command that is not a study. A dry run prints the cost and sets *done;
+ * otherwise the cost goes to stderr, and a run over the memory limit fails. */
 es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_error *err);
 
 /* The dtype that --precision asks for. */

@@ -1,4 +1,4 @@
-/* esscher demo : the tour: a real model, a few experiments, claims checked, a report to look at. */
+/* esscher demo : a tour of the program: a real model, a few experiments, the claims, one report. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,7 +250,7 @@ static bool is_causal(const char *model)
 {
     char folder[PATH_ROOM];
     es_model_config config;
-    es_error ignored; /* the stop itself says what is wrong with a model */
+    es_error ignored; /* the first step reports what is wrong with a model */
     return es_model_locate(model, folder, sizeof folder, &ignored) == ES_OK &&
            es_model_config_load(folder, &config, &ignored) == ES_OK && config.causal;
 }
@@ -299,7 +299,7 @@ static es_status run(cli_session *session, void *given, es_error *err)
     es_status status = check_options(o, err);
     if (status != ES_OK)
         return status;
-    mkdir(o->folder, 0777); /* the first run file tells if that failed */
+    mkdir(o->folder, 0777); /* the first run file reports a failure */
     plan(&t, models, plan_models(session, o, folder, text, models));
     for (int i = 0; i < t.count && status == ES_OK; i++) {
         paths[i] = t.runs[i];

@@ -114,7 +114,7 @@ static es_status check_together(const encode_options *o, es_error *err)
     return ES_OK;
 }
 
-/* ---- what was asked ---- */
+/* ---- options ---- */
 
 static es_status check_options(encode_job *job, es_error *err)
 {
@@ -267,7 +267,7 @@ static es_status save(const encode_job *job, es_error *err)
 
 /* ---- the command ---- */
 
-/* Whether there are logits of the next token only the weights tell. */
+/* Fails if the model predicts no next token. Only its weights show that. */
 static es_status check_predicts(const encode_job *job, const es_model *model, es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);

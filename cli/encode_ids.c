@@ -197,8 +197,7 @@ es_status encode_ids_most(encode_job *job, es_error *err)
     return ES_OK;
 }
 
-/* The ids of the block, and whether they are those of the model: of a text, as the tokenizer that
- * lies beside the model makes them. */
+/* Finds the ids of the block: from a file, or from the text with the model's tokenizer. */
 es_status encode_ids_find(encode_job *job, es_error *err)
 {
     es_tokenizer *tokenizer;

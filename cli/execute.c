@@ -14,8 +14,8 @@
 #include "stdin_file.h"
 #include "talk.h"
 
-/* A remark is made once, however often the library comes by what it is about. What does not fit the
- * list is made again. */
+/* Returns true if a warning was printed before: the library may issue the same one many times.
+ * Warnings beyond the list are printed again. */
 static bool said_before(const char *message)
 {
     enum { MOST = 16 };
@@ -28,7 +28,7 @@ static bool said_before(const char *message)
         if (__atomic_compare_exchange_n(&said[i], &empty, h, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))
             return false;
-        if (empty == h) /* what was there */
+        if (empty == h) /* the slot's old value */
             return true;
     }
     return false;
@@ -59,7 +59,7 @@ static es_status start_session(cli_session *s, es_error *err)
     if (s->command->common == 0)
         isa = ES_ISA_PORTABLE; /* whatever ESSCHER_ISA says, help is given */
     else if (es_isa_resolve(wanted, &isa, err) != ES_OK)
-        return err->code = ES_E_ARGUMENT; /* whatever the CPU lacks, it was the user who asked */
+        return err->code = ES_E_ARGUMENT; /* the user asked for what the CPU lacks */
     es_log_set(show_remark, s,
                s->common.quiet     ? ES_LOG_ERROR
                : s->common.verbose ? ES_LOG_DEBUG
@@ -192,8 +192,8 @@ static es_status run_command(cli_session *s, es_params *own, es_error *err)
     return status;
 }
 
-/* From the options to the answer: meets the other ranks, if there are any, and tells them of a
- * failure on the way, as they would wait. */
+/* Runs a command from its options to its answer. Joins the other ranks, if there are any; a
+ * failure before the run is shared with them, because they would wait for this rank. */
 static es_status run_session(cli_session *s, es_params *own, cli_stop *stop, es_error *err)
 {
     const bool together = s->command->study && !stop;

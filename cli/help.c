@@ -15,8 +15,8 @@ enum {
     MOST_WIDTH = 92,   /* longer lines are hard to read, however wide the terminal is */
     INDENT = 28,       /* column in which descriptions of options start */
     SHORT_LINES = 40,  /* of `esscher COMMAND -h`: one screen */
-    SHORT_ABOUT = 6,   /* of these, at most so many for sentences */
-    SHORT_EXAMPLES = 2 /* and so many examples */
+    SHORT_ABOUT = 6,   /* of these, at most this many for sentences */
+    SHORT_EXAMPLES = 2 /* and this many examples */
 };
 
 /* Common options that short help names. */

@@ -75,7 +75,7 @@ static es_status run(cli_session *session, void *options, es_error *err)
     es_table_real(t, 0, "openmp", build.openmp);
     es_table_text(t, 0, "blas", build.blas);
     tell_blas(cli_result(session), build.blas);
-    if (pages > 0 && size > 0) /* where the system tells */
+    if (pages > 0 && size > 0) /* where the system provides it */
         es_table_real(t, 0, "memory_bytes", (double)pages * (double)size);
     es_table_text(t, 0, "precision_f32", F32_ACCURACY);
     es_table_text(t, 0, "precision_f64", F64_ACCURACY);

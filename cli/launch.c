@@ -46,8 +46,8 @@ es_status cli_ranks_join(cli_session *s, es_error *err)
     return status;
 }
 
-/* What one machine lacks others may have, and of a rank 0 that is gone the others must tell; once
- * on each machine. All else is the same for all ranks, and said by rank 0. */
+/* Returns true if this rank prints the error. Normally only rank 0 prints errors. Two errors are
+ * local and are printed once per machine: a missing MPI plugin and the loss of rank 0. */
 bool cli_ranks_says(const cli_session *s, const es_error *err)
 {
     const bool own = strcmp(err->rule, "mpi.plugin") == 0 ||

@@ -239,7 +239,8 @@ static es_status read_option(reading *r, es_error *err)
     return status;
 }
 
-/* Points of a grid that coincided are said, because the table will have fewer rows than asked. */
+/* Reports points of a grid that coincide after rounding, because the table will have fewer rows
+ * than asked for. */
 static void tell_merged(const cli_command *command, es_params *own)
 {
     for (const es_param *o = command->options; o && o->name; o++) {
@@ -256,8 +257,8 @@ static void tell_merged(const cli_command *command, es_params *own)
     }
 }
 
-/* Writes a hint for an argument that the command does not take: the option that was probably meant,
- * judged by what stands under that name. */
+/* Writes a hint for an argument that the command does not take: the option that was probably
+ * meant, judged by the file of that name. */
 static const char *operand_hint(const cli_command *command, const char *text, char *out,
                                 size_t size)
 {
@@ -275,7 +276,8 @@ static const char *operand_hint(const cli_command *command, const char *text, ch
     return out;
 }
 
-/* Reads a word that belongs to no option: an operand of the command, if it takes one or several. */
+/* Reads an argument that is not an option: an operand of the command, if it takes one or several.
+ */
 static es_status read_operand(reading *r, const char *text, es_error *err)
 {
     const cli_option *o = r->command->operand;
@@ -356,7 +358,7 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
         status = read_words(&r, help, err);
     if (status != ES_OK || *help)
         return status;
-    if (out->operand != out->own) /* a list of its own: its field goes where it belongs */
+    if (out->operand != out->own) /* copy the value of a separate list */
         memcpy((char *)es_params_values(out->own) + command->operand->field,
                (char *)es_params_values(out->operand) + command->operand->field,
                command->operand->kind == ES_PARAM_TEXTS || command->operand->kind == ES_PARAM_FILES

@@ -67,8 +67,8 @@ void cli_progress_within(cli_progress *p, const cli_progress *of, double from, d
 
 /* ---- the time left ---- */
 
-/* As long as the rest would take at the pace of what was made so far, smoothed over a fifth of the
- * time that it took, so that the figure does not jump. */
+/* Estimates the remaining time from the pace so far, smoothed over a fifth of the elapsed time, so
+ * that the figure does not jump. */
 static void estimate(cli_progress *p, double now, double share, double kept)
 {
     const double step = now - p->told, elapsed = now - p->started, made = share - kept;

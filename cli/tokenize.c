@@ -54,7 +54,8 @@ typedef struct printer {
     cli_json page; /* the answer, if it is JSON */
 } printer;
 
-/* Of a line the ids are printed at once; texts and offsets wait in memory for their turn. */
+/* Begins a line. Ids are printed at once; texts and offsets are collected in memory until the ids
+ * of the line are complete. */
 static void begin_line(printer *p)
 {
     p->printed = 0;
@@ -143,7 +144,7 @@ typedef struct reader {
     bool open;         /* inside a line */
 } reader;
 
-/* The library counts bytes from the beginning of the line; people count them in the file. */
+/* Converts an offset within the line, as the library reports it, to one within the file. */
 static es_status locate(const reader *r, es_status status, es_error *err)
 {
     if (status != ES_E_FORMAT)
@@ -187,7 +188,7 @@ static es_status read_text(reader *r, es_error *err)
 {
     static char block[1 << 16];
     es_status status = ES_OK;
-    /* what nobody reads any more need not be made: the end of the program says why */
+    /* stop when stdout is closed; main() reports why */
     for (bool first = true; status == ES_OK && !ferror(stdout); first = false) {
         size_t bytes;
         status = cli_text_read(r->file, r->name, block, sizeof block, &bytes, err);

@@ -66,7 +66,7 @@ static es_status run_threads(const es_executor *self, const es_work *work, const
     return status;
 }
 
-/* Alone, everybody agrees. */
+/* A single process always agrees with itself. */
 static es_status share_alone(const es_executor *self, void *bytes, size_t size, es_error *err)
 {
     (void)self, (void)bytes, (void)size, (void)err;

@@ -29,7 +29,7 @@ bool es_format_parse(const char *name, es_format *out)
 
 enum { LOWEST = -4, HIGHEST = 5, ALL_DIGITS = 17 };
 
-/* Significant digits of a number that stands without its error. */
+/* Significant digits of a number without an error. */
 static int digits_of(es_format format) { return format == ES_FORMAT_SHORT ? 3 : 6; }
 
 /* Returns true for formats in which a number can carry an error. */
@@ -38,8 +38,8 @@ static bool takes_error(es_format format)
     return format == ES_FORMAT_REAL || format == ES_FORMAT_TEXT || format == ES_FORMAT_COUNT;
 }
 
-/* Does the value end where its error does? One that is far below what anybody reads of the value,
- * or 0, says nothing about that. */
+/* Returns true if the value is cut where its error ends. An error of 0, or far below the digits
+ * that are shown, gives no such place. */
 static bool ends_with(es_format format, double value, double error)
 {
     return takes_error(format) && isfinite(error) && error > 1e-9 * fabs(value);
@@ -161,7 +161,7 @@ static void with_error(es_format_form form, double value, double error, char *ou
         snprintf(out, size, "%.*f ± %.*f", decimals, value, decimals, error);
 }
 
-/* An error that is there and too small to end the value stands by itself. */
+/* An error that is too small to cut the value is written on its own. */
 static void beside_error(es_format_form form, double value, double error, char *out, size_t size)
 {
     char alone[ES_FORMAT_ROOM];
@@ -172,7 +172,7 @@ static void beside_error(es_format_form form, double value, double error, char *
         snprintf(out, size, error > 0.0 ? "%s ± %.1e" : "%s ± 0", alone, error);
 }
 
-/* Beyond it nobody reads the digits of bytes or hours, and there might be three hundred. */
+/* Above this, bytes and hours are written in scientific form: there might be 300 digits. */
 static const double MOST = 1e9;
 
 /* Writes a number of bytes with a binary prefix. */
@@ -244,7 +244,7 @@ static void large_size(double n, char *out, size_t size)
     snprintf(out, size, "%.3ge%.0f", n / pow(10.0, power), power);
 }
 
-/* Seven digits are still read at a glance; beyond them people count zeros. */
+/* Up to seven digits are readable at a glance; beyond, separators or exponents are used. */
 char *es_format_size(double n, char *out, size_t size)
 {
     const bool whole = n == floor(n);
@@ -260,7 +260,7 @@ char *es_format_size(double n, char *out, size_t size)
     return out;
 }
 
-/* ---- text that somebody else wrote ---- */
+/* ---- untrusted text ---- */
 
 /* Length of the UTF-8 sequence at p, and the character; 0 if there is none. */
 static size_t sequence(const unsigned char *p, uint32_t *out)

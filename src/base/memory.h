@@ -37,9 +37,9 @@ void es_mem_limit_release(es_mem_limit *budget, size_t size);
 
 /* ---- arenas ---- */
 
-/* What belongs to one job or one answer is taken from its arena and given back all at once, so that
- * code which can fail at every line needs no list of what it has to free. Pieces are zeroed and
- * aligned like those above, and counted against the same budget. Not thread-safe. */
+/* An arena owns the memory of one job or one answer and frees it all at once, so that code which
+ * can fail at every line needs no list of things to free. Pieces are zeroed and aligned like those
+ * above, and count against the same limit. Not thread-safe. */
 typedef struct es_arena {
     es_mem_limit *budget; /* may be NULL */
     struct es_arena_chunk *chunks;

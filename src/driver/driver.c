@@ -15,9 +15,9 @@
 
 /* ---- progress ---- */
 
-/* Share of the run that is done when `part` of the phase is: of what was left when it began, the
- * phase is as much as its work is of all work left. So plans may change between phases, and parts
- * of a run may turn out longer than foreseen: the share slows down, and never falls. */
+/* Returns the share of the run that is done when `part` of the phase is done. A phase gets the
+ * share of the remaining progress that its work has of the remaining work. So estimates may change
+ * between phases: progress slows down, but never goes back. */
 static double share_at(const es_driver *d, double part)
 {
     const double all = fmax(d->flops_left, d->flops_phase);
@@ -52,8 +52,8 @@ static double weight_of(void *driver, int64_t cell)
     return s->weight ? s->weight(&d->job, cell) : 1.0;
 }
 
-/* Of a stage in which all threads work on one cell: cells count, and a cell's own progress only if
- * it goes from 0 to its end once. */
+/* Reports progress of a stage whose cells run one at a time: finished cells, plus the running
+ * cell's own fraction if the stage reports it. */
 static bool cell_progress(void *user, double done, double total)
 {
     es_driver *d = user;
@@ -63,7 +63,7 @@ static bool cell_progress(void *user, double done, double total)
     return es_driver_tell(d, d->weight_done + part * weight_of(d, cell), d->weight_all);
 }
 
-/* Of a stage whose cells work alone: `done` counts those of this start. */
+/* Reports progress of a stage whose cells run side by side: `done` counts those of this start. */
 static bool side_progress(void *user, double done, double total)
 {
     es_driver *d = user;
@@ -78,7 +78,7 @@ static es_status check_stop(const es_driver *d, es_error *err)
                    : ES_OK;
 }
 
-#define SUMMARY 0.01 /* of a run's work, unless the study tells of more */
+#define SUMMARY 0.01 /* share of a run's work, unless the study states more */
 
 /* What the stages to come take, as far as they are known. */
 static double cells_left(const es_driver *d)
@@ -186,7 +186,7 @@ static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, d
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
     if (!s->one_thread_per_cell)
-        __atomic_store_n(&d->cell, cell, __ATOMIC_RELAXED); /* who waits for others looks at it */
+        __atomic_store_n(&d->cell, cell, __ATOMIC_RELAXED); /* ranks that wait for others read it */
     return s->run(&d->job, cell, exec, out, err);
 }
 
@@ -237,7 +237,7 @@ static void weigh(es_driver *d, const int64_t *missing, int64_t count)
 /* Returns true on rank 0, which owns run file, progress and answer. */
 static bool is_first(const es_driver *d) { return es_executor_of(&d->job.exec)->rank == 0; }
 
-/* Who computes cells is told which are missing; other ranks are told by rank 0. */
+/* Lists the missing cells of a stage; rank 0 sends the list to the other ranks. */
 static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
 {
     const es_stage *stage = &d->job.stages[d->stage];
@@ -306,8 +306,8 @@ static void say_interrupted(const es_driver *d, es_error *err)
         es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "", "interrupted; nothing was written");
 }
 
-/* What the study makes once for all its cells. A rank that fails tells the others, who would wait
- * for it. */
+/* Runs the study's begin(), once for all cells. A rank that fails shares the failure, because the
+ * others would wait for it. */
 static es_status begin(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
@@ -335,7 +335,7 @@ static es_status sum_up(es_driver *d, es_error *err)
     return ES_OK;
 }
 
-/* Everything before the work: what is asked, what it takes, where it is kept. */
+/* Does everything before the work: reads inputs, checks the cost, opens the run file. */
 static es_status open_study(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
@@ -350,7 +350,7 @@ static es_status open_study(es_driver *d, es_error *err)
         return ES_OK;
     if (job->study->cost && d->opts->admitted)
         d->opts->admitted(d->opts->user, &d->cost);
-    /* whatever it costs, what is not foreseen included, stays within the limit */
+    /* the limit holds for everything, also for memory that was not foreseen */
     ES_TRY(es_cost_admit(&d->cost, d->opts->max_memory, job->exec.budget, err));
     if (job->model)
         ES_TRY(es_model_load(job->model, err));
@@ -381,7 +381,7 @@ static es_status open_and_run(es_driver *d, es_error *err)
     ES_TRY(es_share_begin(d, err));
     for (int s = 0; s < job->n_stages; s++)
         ES_TRY(run_stage(d, s, err));
-    /* ranks hear no more of each other from here on: whoever has failed says so now */
+    /* last step in which ranks talk: a failure is shared now */
     const es_status kept = d->run ? es_run_flush(d->run, err) : ES_OK;
     ES_TRY(es_work_agree(&job->exec, kept, "", err));
     if (d->shared_out) {
@@ -457,7 +457,7 @@ es_status es_study_run(const es_study *study, es_params *params, const es_study_
     const bool opened = status == ES_OK;
     if (opened)
         status = open_and_run(d, err);
-    if (status != ES_OK) /* whoever waits for this rank is told */
+    if (status != ES_OK) /* ranks that wait for this one get its failure */
         status = es_work_agree(&opts->exec, status, "", err);
     if (status == ES_E_INTERRUPTED)
         say_interrupted(d, err);

@@ -58,8 +58,8 @@ static void add_long(list *l, const char *key, const char *text, int64_t count, 
 
 /* ---- files ---- */
 
-/* A file by its contents: two that differ are told apart, nothing more is asked of the hash. What
- * cannot be read has been, or will be, complained of by whoever needs it. */
+/* Describes a file by size and hash. The hash only has to distinguish files. A file that cannot be
+ * read is reported by the code that needs it. */
 static void describe_file(const char *path, char out[FILE_TEXT])
 {
     unsigned char bytes[65536];
@@ -141,7 +141,7 @@ static void add_model(list *l, const char *key, const char *name)
     struct dirent **entries = NULL;
     size_t used = 0;
     if (name && es_model_locate(name, folder, sizeof folder, NULL) != ES_OK)
-        folder[0] = '\0'; /* whoever opens it complains */
+        folder[0] = '\0'; /* the code that opens the model reports the failure */
     const int count = folder[0] ? scandir(folder, &entries, is_model_file, alphasort) : 0;
     if (count < 0) {
         add_file(l, key, folder); /* it is one */

@@ -35,7 +35,7 @@ typedef struct early {
 
 typedef struct folding {
     double *state; /* (part_numbers); NULL: nothing is folded yet */
-    int64_t next;  /* part that is to be folded next */
+    int64_t next;  /* next part to be folded */
     int64_t saved; /* parts in what the run file has, 0: nothing */
     int slot;      /* where it is not */
 } folding;
@@ -199,8 +199,8 @@ static es_status add_part(fold *f, int64_t group, const double *numbers, es_erro
     return ++g->next == f->parts ? finish(f, group, err) : ES_OK;
 }
 
-/* A state that fold() left half way is nobody's: it is gone before anybody saves it, and what was
- * saved earlier stays. */
+/* Discards a state that fold() left incomplete before it can be saved; the state saved earlier
+ * stays valid. */
 static es_status fold_one(fold *f, int64_t piece, const double *numbers, es_error *err)
 {
     const int64_t group = piece / f->parts;
@@ -286,8 +286,8 @@ static int64_t groups_of_share(const fold *f)
     return (own.to - own.from + f->group - 1) / f->group;
 }
 
-/* Groups of which a cell is missing, and what is folded of them already; the parts that are left
- * become pieces. */
+/* Finds the groups with missing cells and their folded states; the remaining parts become the
+ * work. */
 static es_status find(fold *f, int64_t *missing, int64_t **pieces, int64_t *count, es_error *err)
 {
     es_driver *d = f->d;
@@ -338,8 +338,8 @@ static void release(fold *f)
     es_mem_free(NULL, f->of);
 }
 
-/* A run that ends early keeps what is folded; what went wrong is not hidden by a disk that is
- * full. */
+/* Saves the folded states when a run ends early. A failed save does not replace the error that
+ * ended the run. */
 static es_status run_parts(fold *f, const es_work *work, es_error *err)
 {
     es_exec exec = f->d->job.exec;
@@ -352,8 +352,8 @@ static es_status run_parts(fold *f, const es_work *work, es_error *err)
     return status;
 }
 
-/* One under way and one on its way for each rank, and some more: nobody waits for the next part
- * unless another rank takes twice as long. */
+/* One part in work and one on its way for each rank, and some more: no rank waits for the next
+ * part unless another takes twice as long. */
 int64_t es_job_window(const es_job *job)
 {
     return 2 * (int64_t)es_executor_of(&job->exec)->ranks + 2;

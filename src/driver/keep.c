@@ -130,7 +130,8 @@ static const es_column said_columns[] = {
     {"place", "", "", ES_FORMAT_COUNT},   {0}};
 static const es_table_spec said_table = {"_columns", said_columns, NULL};
 
-/* A key tells rows apart, an error belongs to another column; the rest was found. */
+/* Returns the role of a column: a key identifies rows, an error belongs to another column,
+ * everything else is a result. */
 static const char *role_of(const es_table_spec *spec, const es_table_column *c)
 {
     if (c->is_error)
@@ -230,7 +231,7 @@ static void say_table(es_table *to, const es_table *t)
             say_column(to, t, spec->views, &c, j, true);
 }
 
-/* What tables are, in their order; those without rows are told of here alone. */
+/* Describes all tables in order; tables without rows appear only here. */
 static const es_column table_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
                                           {"record", "", "", ES_FORMAT_TEXT},
                                           {"inside", "", "", ES_FORMAT_TEXT},
@@ -254,7 +255,7 @@ static void say_spec(es_table *to, const es_table_spec *spec)
         es_table_text(to, row, table_columns[i].key, values[i]);
 }
 
-/* ---- what stands beside the tables ---- */
+/* ---- values outside tables ---- */
 
 /* Results that stand alone. `json` has their kind, too, and lists, of which `value` is empty;
  * `after`: how many tables stand before it in JSON. */
@@ -268,7 +269,7 @@ static const es_table_spec lone_table = {"_answer", lone_columns, NULL};
 static const es_column finding_columns[] = {{"sentence", "", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_spec finding_table = {"_findings", finding_columns, NULL};
 
-/* The rest of an answer: was it refuted, who computed it, on what. */
+/* Stores the rest of an answer: whether a check failed, and the provenance. */
 static const es_column about_columns[] = {
     {"key", "", "", ES_FORMAT_TEXT}, {"json", "", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_spec about_table = {"_about", about_columns, NULL};
@@ -311,7 +312,7 @@ static es_status say_json(es_table *to, int64_t row, const es_answer *answer, co
                       : ES_OK;
 }
 
-/* Stores the single values of an answer, which belong to no table. */
+/* Stores the single values of an answer, outside its tables. */
 static es_status say_lone(es_table *to, const es_answer *answer, es_error *err)
 {
     char room[ES_FORMAT_ROOM];

@@ -14,7 +14,7 @@ const char *es_number_whole(const char *text, int64_t *out);
 const char *es_number_seed(const char *text, uint64_t *out); /* 0 to 2^63-1, digits only */
 const char *es_number_bytes(const char *text, int64_t *out); /* 65536, 500M, 1.5G, 2GiB */
 
-enum { ES_GRID_MOST = 10000 }; /* points: more is a slip of the finger */
+enum { ES_GRID_MOST = 10000 }; /* points: more is probably a typing error */
 
 /* What the numbers of a grid must satisfy. */
 typedef struct es_grid_rule {

@@ -44,7 +44,8 @@ static int edit_distance(const char *a, const char *b)
     return rows[height % 3][width];
 }
 
-/* The one name that begins with what was typed, three letters or more: "conv" is converge. */
+/* Returns the only name that begins with the typed text of three letters or more: "conv" is
+ * converge. */
 static const char *only_beginning(const char *text, const char *const *names, int count)
 {
     const char *found = NULL;
@@ -59,8 +60,7 @@ static const char *only_beginning(const char *text, const char *const *names, in
     return found;
 }
 
-/* Slips between a name and what was typed for it that are still slips: one in three letters of the
- * longer of the two. */
+/* Returns how many typing errors are accepted: one in three letters of the longer of the two. */
 static int slips_of(const char *text, const char *name)
 {
     const int typed = (int)strnlen(text, 9), meant = (int)strnlen(name, 9);

@@ -1,5 +1,5 @@
-/* shards.c : a process that does its share of the cells, where others do theirs and nobody sees
- * the others. Shares are a pure function of the stages, so that nobody has to be asked. */
+/* shards.c : a process that computes its share of the cells without contact to the others. Shares
+ * are a pure function of the stages, so that all processes find the same ones. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 /* ---- which cells ---- */
 
-/* Cells in order, cut where their weights add up to equal parts; a cell goes where its middle is.
- * Neighbours stay together: cells of two stages that look at the same layer are in the same shard,
- * or in the next one. */
+/* Cuts the cells, in order, where their weights add up to equal parts; a cell belongs to the part
+ * that holds its middle. Neighbours stay together: cells of two stages about the same layer are in
+ * the same shard or in the next. */
 void es_share_of(int64_t cells, double (*weight)(void *user, int64_t cell), void *user,
                  int64_t shard, int64_t shards, es_share *out)
 {
@@ -88,7 +88,7 @@ typedef struct weighing {
 /* Returns how many cells of a stage are computed together. */
 static int64_t group_of(const es_stage *stage) { return stage->group ? stage->group : 1; }
 
-/* Of the cells that are made together. */
+/* Returns the share of the cells that are computed together. */
 static double weight_at(void *user, int64_t group)
 {
     const weighing *w = user;
@@ -152,7 +152,8 @@ void es_share_end(es_driver *d)
 
 /* ---- cells of others ---- */
 
-/* Asks whether to stop, and tells nothing: the share of the cell under way is told by itself. */
+/* Asks whether to stop, and reports nothing: progress of the running cell is reported separately.
+ */
 static bool only_stop(void *user, double done, double total)
 {
     const es_exec *exec = user;
@@ -215,7 +216,7 @@ static void name_all(const char *path, int64_t shard, char *out, size_t size)
         snprintf(out, size, "FILES");
 }
 
-/* Stages that are counted in the same noun and number are told once: "2 of 6 layers". */
+/* Reports stages with the same noun and number once: "2 of 6 layers". */
 static bool told_before(const es_driver *d, int s)
 {
     const es_stage *stages = d->job.stages;
