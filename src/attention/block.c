@@ -295,8 +295,8 @@ static void add_tile_sums(es_block *b, int64_t at)
 
 /* ---- spreads ---- */
 
-/* Keys from `at` on, below `end`, that belong to one block of keys; all of them, if there are none.
- */
+/* Returns how many keys from `at` on, below `end`, belong to one block of keys; all of them if
+ * there are no blocks. */
 static int64_t keys_together(const es_problem *p, int64_t at, int64_t end)
 {
     const int64_t rest = p->block ? p->block - at % p->block : end - at;

@@ -14,7 +14,7 @@ enum {
     MOST_QUERIES = 1536,       /* per block */
     MOST_KEYS = 192,           /* per tile: 96 to 384 are equally fast */
     UNITS = 16,                /* units wanted, so that every core finds work */
-    LEAST_PANELS = 4,          /* per block, if there are so many queries */
+    LEAST_PANELS = 4,          /* per block, if there are that many queries */
     MANY_KEYS = 65536,         /* from here on cutting keys is cheaper than small blocks */
     SEGMENT_KEYS = 2048,       /* fewer keys per segment are not worth a merge */
     MOST_CHUNKS = 256

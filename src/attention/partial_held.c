@@ -254,7 +254,7 @@ enum { SUMS = 5 }; /* of es_sums; blocks of keys make no sense here, and have no
 
 int64_t es_partial_numbers(int64_t m, int64_t dv, const es_attend_opts *opts)
 {
-    int64_t kept = 0; /* scores: as many as the largest k wants */
+    int64_t kept = 0; /* scores: as many as the largest k needs */
     for (int64_t i = 0; i < opts->n_top_k; i++)
         kept = opts->top_k[i] > kept ? opts->top_k[i] : kept;
     return opts->n_scales * m * (SUMS + dv) + m * (2 + kept);

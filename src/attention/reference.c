@@ -138,7 +138,7 @@ static void answer_spreads(const es_problem *p, const double *w, int64_t n, int6
 typedef struct workspace {
     double *q, *k;  /* (d) one query, one key */
     double *dots;   /* (n) q.k */
-    double *masked; /* (n) what is added to the score */
+    double *masked; /* (n) added to the score */
     double *score;  /* (n) scale * q.k + that */
     double *y;      /* (dv) */
     double *w;      /* (n) weights */

@@ -244,7 +244,7 @@ static void large_size(double n, char *out, size_t size)
     snprintf(out, size, "%.3ge%.0f", n / pow(10.0, power), power);
 }
 
-/* Up to seven digits are readable at a glance; beyond, separators or exponents are used. */
+/* Writes up to seven digits in full; larger numbers get a power of ten. */
 char *es_format_size(double n, char *out, size_t size)
 {
     const bool whole = n == floor(n);

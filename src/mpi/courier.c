@@ -89,9 +89,9 @@ static void rest(courier *c, bool moved)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- who is alive ---- */
+/* ---- signs of life ---- */
 
-/* Rank 0 watches everybody, and everybody rank 0: it tells of those who are lost. */
+/* Rank 0 watches all ranks, and all ranks watch rank 0, which reports the loss of any of them. */
 static bool watches(const courier *c, int rank)
 {
     return rank != c->fabric.rank && (c->fabric.rank == 0 || rank == 0);
@@ -311,8 +311,8 @@ static bool flush(courier *c, double seconds)
     }
 }
 
-/* Waits until all ranks are here, for at most `seconds` (0: for ever). Letters that still come are
- * taken, so that whoever sent them can go on. */
+/* Waits until all ranks have arrived, for at most `seconds` (0: for ever). Messages that still
+ * arrive are accepted, so that their senders can continue. */
 static bool gather(courier *c, double seconds)
 {
     const double began = es_seconds();
@@ -335,7 +335,7 @@ static bool gather(courier *c, double seconds)
 static void end(courier *c)
 {
     const bool well = c->state == ENDING_WELL;
-    /* rank 0 may still have much to sum up: whoever is alive is waited for */
+    /* rank 0 may still be summing up: wait for every rank that is alive */
     const bool all = flush(c, well ? 0.0 : FLUSH_ILL) && gather(c, well ? 0.0 : GATHER_ILL);
     if (all) {
         MPI_Finalize();
@@ -357,7 +357,7 @@ void *courier_main(void *user)
     bool begun = false;
     prctl(PR_SET_TIMERSLACK, 1000L); /* ns that naps of this thread may last longer, for 50000 */
     const es_status status = start(c, &begun, &err);
-    if (begun && status != ES_OK && status != ES_E_IO) /* else it waits for those who are missing */
+    if (begun && status != ES_OK && status != ES_E_IO) /* or it would wait */
         MPI_Finalize();
     pthread_mutex_lock(&c->lock);
     c->state = status == ES_OK ? RUNNING : REFUSED;

@@ -147,7 +147,7 @@ static void no_memory(courier *c, size_t size)
     courier_fail(c, ES_E_MEMORY, &err, NULL);
 }
 
-/* Takes a message off MPI's queue, whoever sent it: those after it can then be seen. */
+/* Takes a message of any rank off MPI's queue, so that those behind it become visible. */
 static bool match(courier *c)
 {
     MPI_Message message;

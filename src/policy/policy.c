@@ -82,7 +82,8 @@ static es_status check_parts(const es_policy_spec *spec, es_error *err)
                       err);
 }
 
-/* Something must say how many keys: a default would keep a number that nobody asked for. */
+/* Fails unless the spec states the number of keys: a default would keep a number that was never
+ * asked for. */
 static es_status check_amount(const es_policy_spec *spec, es_error *err)
 {
     const es_policy *policy = policy_of(spec);

@@ -1,7 +1,7 @@
 /* policy_longformer.c : the nearest keys, and global tokens that every query sees.
  *
- * 1 global token unless told otherwise, as [CLS]. That global tokens see every key themselves is
- * left out: their own queries would have no error. */
+ * The default is 1 global token, such as [CLS]. Global tokens also see every key themselves; this
+ * is left out, because their own queries would have no error. */
 #include "policy/policy_row.h"
 
 enum { GLOBAL = 1 };

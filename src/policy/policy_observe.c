@@ -9,7 +9,8 @@
 
 enum { NEIGHBOURS = 3 };
 
-/* choice->kept, which nobody needs without chance, holds what keys are judged by. */
+/* Computes the pooled weight of every key outside the window into choice->kept, which is free here
+ * because this policy draws no keys. */
 static void judge(const double *observed, int64_t pool, es_choice *choice)
 {
     es_keep_others(choice);

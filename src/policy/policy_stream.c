@@ -1,6 +1,6 @@
-/* policy_stream.c : the first keys and the nearest ones, as StreamingLLM keeps them.
+/* policy_stream.c : the first keys and the nearest ones (StreamingLLM).
  *
- * 4 sinks unless told otherwise; a window of what `keys` leaves. */
+ * The default is 4 sinks and a window of all other keys. */
 #include "policy/policy_row.h"
 
 enum { SINKS = 4 };

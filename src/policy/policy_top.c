@@ -1,4 +1,5 @@
-/* policy_top.c : the keys of largest weight, which only knows who has computed all scores. */
+/* policy_top.c : the keys of largest weight. Needs all scores of the query: an ideal, not
+ * deployable. */
 #include "policy/policy_row.h"
 
 /* Chooses the keys with the largest scores. */

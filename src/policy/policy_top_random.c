@@ -1,7 +1,7 @@
-/* policy_top_random.c : the keys of largest weight, and others at random that stand for the rest.
+/* policy_top_random.c : the keys of largest weight, and random ones that represent the rest.
  *
- * Half of `keys` are top unless `random` says how many are not. Corrected unless told otherwise:
- * without it the top keys would be all that counts. */
+ * Half of `keys` are top keys unless `random` is given. Random keys are corrected by default:
+ * without correction they would have almost no influence beside the top keys. */
 #include "policy/policy_row.h"
 
 /* Chooses the largest scores and draws the other keys uniformly from the rest. */

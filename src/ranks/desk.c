@@ -16,7 +16,7 @@
 #include "ranks/ranks_inside.h"
 
 #define LEAD 0.02 /* seconds: some ten times what a letter and its answer take */
-#define TICK 0.05 /* between two looks at whether somebody asked to stop */
+#define TICK 0.05 /* seconds between two checks for a stop request */
 
 enum { MOST_AHEAD = 512 }; /* pieces that a rank has in hand */
 
@@ -39,17 +39,17 @@ typedef struct desk {
     int64_t next, done;   /* handed out; kept */
     int64_t lowest;       /* place of the first that is not kept */
     hand *hands;          /* (ranks) */
-    pthread_mutex_t lock; /* of all that follows and of what is above, done() and progress */
+    pthread_mutex_t lock; /* protects everything below, and calls of done() and progress */
     pthread_cond_t news;
     bool stop; /* nothing more is handed out: */
     es_status status;
     int64_t failed; /* place in the order of what failed; -1: all of it */
     es_error error;
     bool closed;              /* the clerk goes home */
-    double told, part, whole; /* when progress was told last; what a piece said of itself */
+    double told, part, whole; /* time of the last progress report; progress within a piece */
 } desk;
 
-/* ---- what is handed out ---- */
+/* ---- distributing pieces ---- */
 
 /* Returns true when all pieces are done or, after a failure, when every piece before the failed
  * one is: the first failure in order is the one to report. */
@@ -58,7 +58,7 @@ static bool over(const desk *d)
     if (!d->stop)
         return d->done == d->work->count;
     for (int64_t i = 0; i < d->failed;
-         i++) /* one before it may fail, too: that is the one to tell */
+         i++) /* an earlier piece may fail, too, and would be the one to report */
         if (d->state[i] == IN_HAND)
             return false;
     return true;
@@ -76,7 +76,7 @@ static void fail(desk *d, int64_t at, es_status status, const es_error *err)
     d->error.code = status;
 }
 
-/* Of a rank: pieces in hand, those in advance included. */
+/* Returns how many pieces a rank should hold, including those sent in advance. */
 static int64_t ahead(const desk *d, const hand *h)
 {
     const int64_t left = d->work->count - d->next, fair = left / (2 * d->r->fabric->ranks);

@@ -1,5 +1,5 @@
-/* fabric_load.c : the library that speaks MPI, found when it is wanted. The program itself must
- * start where no MPI is installed. */
+/* fabric_load.c : loads the MPI plugin when it is needed. The program itself must start on
+ * machines without any MPI. */
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -36,7 +36,7 @@ static const char *const files[][3] = {
 
 /* What was tried, for the message. */
 typedef struct search {
-    char folder[1024]; /* where this library lies, with a slash; "": not known */
+    char folder[1024]; /* directory of this library, with a slash; "": unknown */
     const char *named; /* by the environment; NULL: nothing is */
     char why[200];     /* the last refusal that was not just a file that is missing */
 } search;
@@ -54,8 +54,8 @@ static void find_folder(search *s)
     *(slash ? slash + 1 : s->folder) = '\0';
 }
 
-/* MPI libraries load parts of themselves, which look for symbols among what is global; and they do
- * not survive being unloaded. */
+/* MPI libraries load parts of themselves, which look for global symbols; and they do not survive
+ * being unloaded. */
 static void *open_file(search *s, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);

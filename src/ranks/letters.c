@@ -1,6 +1,5 @@
-/* letters.c : what ranks say to each other: a head, and what belongs to it. All ranks run the same
- * file on the same kind of machine (they compare it before anything else), so that structs travel
- * as they are. */
+/* letters.c : messages between ranks: a head and a body. All ranks run the same file on the same
+ * kind of machine, which they check first, so that structs are sent as they are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +87,7 @@ static bool take_early(es_ranks *r, es_letter *out)
     return false;
 }
 
-/* Stores a message that belongs to a later step. */
+/* Stores a message for a later step. */
 static es_status put_aside(es_ranks *r, es_letter *letter, es_error *err)
 {
     void *array = r->early;

@@ -43,7 +43,7 @@ static es_status tell_all(es_ranks *r, es_status status, const es_error *told, e
     return all;
 }
 
-/* That all is well, or not. Where the former does not reach everybody, it is not. */
+/* Sends the verdict to all ranks. If a success does not reach all of them, it becomes a failure. */
 es_status es_verdict_send(es_ranks *r, es_status status, es_error *err)
 {
     es_error told = {0}, ignored;
@@ -150,7 +150,7 @@ static es_status attend_meeting(es_ranks *r, es_status status, const char *same,
     const size_t length = strlen(same) + 1, size = sizeof *err + length;
     void *body;
     ES_TRY(es_mem_new(NULL, size, "a letter", &body, err));
-    if (status != ES_OK) /* otherwise nobody has filled it */
+    if (status != ES_OK) /* otherwise it is still empty */
         memcpy(body, err, sizeof *err);
     memcpy((char *)body + sizeof *err, same, length);
     es_status sent =
@@ -184,7 +184,8 @@ static es_status agree(const es_executor *self, es_status status, const char *sa
 
 /* ---- sharing ---- */
 
-/* Along a tree: who has the bytes sends them on, and twice as many have them each time. */
+/* Copies bytes along a tree: every rank that has them sends them on, so that their number doubles
+ * in each step. */
 static es_status receive_share(es_ranks *r, void *bytes, size_t size, es_error *err)
 {
     for (;;) {

@@ -1,6 +1,6 @@
-/* workbench.c : a rank other than 0 at a list of work: its threads take pieces from what rank 0 has
- * sent, and whoever finds nothing reads letters for all. Numbers go back together while they are
- * small and the next piece is there, so that short pieces do not make a letter each. */
+/* workbench.c : the work of a rank other than 0. Its threads take pieces from those that rank 0
+ * has sent; a thread that finds none reads messages for all. Results are collected while they are
+ * small and more pieces are there, so that short pieces do not cost a message each. */
 #include <pthread.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "base/threads.h"
 #include "ranks/ranks_inside.h"
 
-#define TICK  0.05 /* between two looks at whether somebody asked to stop */
+#define TICK  0.05 /* seconds between two checks for a stop request */
 #define STALE 0.01 /* seconds after which numbers wait no longer for more of them */
 
 enum { LETTER = 1 << 16 }; /* bytes from which on a letter is sent */
@@ -98,7 +98,7 @@ static void read_letters(workbench *b, double seconds)
     pthread_cond_broadcast(&b->news);
 }
 
-/* This rank fails, and tells rank 0, whose verdict ends the round. */
+/* Reports a failure of this rank to rank 0, whose verdict ends the round. */
 static void report(workbench *b, const es_rank_piece *task, es_status status, const es_error *err)
 {
     struct {
@@ -114,10 +114,10 @@ static void report(workbench *b, const es_rank_piece *task, es_status status, co
                 sizeof body, &sending);
     if (sent != ES_OK)
         finish(b, sent, &sending);
-    b->n_tasks = b->next; /* what follows is nobody's any more */
+    b->n_tasks = b->next; /* results after this are discarded */
 }
 
-/* Did somebody ask this rank to stop? Then all do. The lock is held. */
+/* Returns true if this rank was asked to stop; then all ranks stop. The lock is held. */
 static bool asked_to_stop(workbench *b, double done, double total)
 {
     es_error err = {0};
@@ -230,7 +230,7 @@ static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
 
 /* ---- all of it ---- */
 
-/* Computes pieces with all threads of this rank; one of them also talks to rank 0. */
+/* Computes pieces with all threads of this rank. */
 static es_status run_list(workbench *b, int threads, es_error *err)
 {
     es_error ignored;

@@ -1,4 +1,4 @@
-/* answers.c : what stands beside the tables of an answer, and the choice of a view. */
+/* answers.c : the parts of an answer outside its tables, and the choice of a view. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -362,7 +362,8 @@ static bool people_see(const es_table *t)
     return false;
 }
 
-/* The table of CSV: the one that is named, or the first with rows that people see, or the first. */
+/* Returns the table for CSV: the one that is named, else the first visible one with rows, else the
+ * first. */
 static const es_table *csv_table(const es_answer *a, const char *name)
 {
     if (name)

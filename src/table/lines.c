@@ -5,7 +5,8 @@
 
 #include <utf8proc.h>
 
-/* Columns of the character at `text`, and its bytes; a byte that begins none stands for itself. */
+/* Returns the columns and bytes of the character at `text`; an invalid byte counts as one column.
+ */
 static int width_at(const char *text, size_t *bytes)
 {
     utf8proc_int32_t code;

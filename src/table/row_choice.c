@@ -1,4 +1,4 @@
-/* row_choice.c : which rows of a table people asked for, and in what order. */
+/* row_choice.c : selects and sorts the rows of a table (--layer, --head, --sort, --top). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ es_status es_choice_rows(const es_table *t, const es_answer_opts *opts, es_arena
     return ES_OK;
 }
 
-/* How many rows that people see hold one of the values; -1: no table has the column. */
+/* Counts the visible rows that hold one of the values; -1: no table has the column. */
 static int64_t count_picked(const es_answer *a, const es_table *only, const es_row_pick *pick)
 {
     const es_row_pick alone[] = {*pick, {0}};

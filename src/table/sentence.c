@@ -37,7 +37,8 @@ static size_t power_at(const char *text, int *power, int *decimals)
     return end ? at + end : 0;
 }
 
-/* Below 10^7 people read digits; beyond, and far below 1, a power of ten without its zeros. */
+/* Below 10^7 all digits are written; beyond, and far below 1, a power of ten without trailing
+ * zeros. */
 static int write_power(const char *text, int power, int decimals, char *out, size_t room)
 {
     const int digits = (int)strcspn(text, "e");

@@ -27,8 +27,8 @@ bool es_sheet_error(const es_table *t, const es_table_column *c, es_table_column
 
 /* ---- which columns ---- */
 
-/* A view names keys of the spec; what stands for labels comes with its key, errors with what they
- * are the errors of. */
+/* Collects the columns of a view. A view names keys of the spec; labels come with their key,
+ * errors with their value. */
 static bool is_shown(const es_table_view *view, const es_table_column *c)
 {
     return !c->is_error && (!view->columns || es_words_at(view->columns, c->spec->key) >= 0);
@@ -63,8 +63,8 @@ static void remove_column(es_sheet *s, int64_t at)
         s->columns[j] = s->columns[j + 1];
 }
 
-/* Who asks for an order wants to see what it is by, on any terminal: behind the columns that say
- * what a row is, whether the view has it or not. */
+/* Adds the column by which rows are sorted, behind the key columns, even if the view does not have
+ * it: a sorted table must show its order. */
 static void show_order(es_sheet *s)
 {
     es_table_column by;
@@ -215,7 +215,7 @@ static void set_widths(es_sheet *s, const int *cells, bool narrow)
     }
 }
 
-/* How many columns fit from the left; *room is what is left of the line behind them. */
+/* Returns how many columns fit from the left; *room is the width that remains. */
 static int64_t count_fitting(const es_sheet *s, int *room)
 {
     int64_t count = 0;

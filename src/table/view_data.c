@@ -131,7 +131,7 @@ static void json_text(es_pen *pen, const char *text)
         free(room);
 }
 
-/* All digits; a point or an exponent tells a real number from a count. */
+/* Writes all digits; a point or an exponent distinguishes a real number from a count. */
 static void json_number(es_pen *pen, es_format format, double value)
 {
     char text[40];
@@ -264,7 +264,7 @@ static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t
 
 static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen *pen, int depth);
 
-/* The rows of t, or those of them that belong to row `at` of `outer`. */
+/* Writes the rows of t, or only those linked to row `at` of `outer`. */
 static void json_rows(const es_answer *a, const es_table *t, const es_table *outer, int64_t at,
                       es_pen *pen, int depth)
 {
@@ -313,7 +313,7 @@ static void json_table(const es_answer *a, const es_table *t, es_pen *pen, bool 
         json_rows(a, t, NULL, 0, pen, 1);
 }
 
-/* ---- JSON: what stands alone ---- */
+/* ---- JSON: single values ---- */
 
 static void json_list(const lone *l, int64_t row, es_format format, es_pen *pen)
 {

@@ -6,7 +6,7 @@
 
 /* ---- text ---- */
 
-/* What LaTeX would take for a command, or has no letter for, and what stands for it. */
+/* Characters that are commands in LaTeX, or missing from its fonts, and their replacements. */
 static const struct {
     const char *plain, *latex;
 } letters[] = {{"\\", "\\textbackslash{}"},
@@ -65,7 +65,8 @@ static const char *put_power(es_pen *pen, const char *p)
     return p;
 }
 
-/* "(3.36 ± 0.12)e-09" as $(3.36 \pm 0.12) \times 10^{-9}$; what is no number as text. */
+/* Writes "(3.36 ± 0.12)e-09" as $(3.36 \pm 0.12) \times 10^{-9}$; text that is no number as text.
+ */
 static void put_number(es_pen *pen, const char *text)
 {
     static const char signs[] = "0123456789.()-+e ";
@@ -138,7 +139,7 @@ static void put_comment(es_pen *pen, const char *text)
         es_pen_char(pen, *text == '\n' || *text == '\r' ? ' ' : *text);
 }
 
-/* What its columns mean, for who writes the caption. */
+/* Writes the definitions of the columns as comments, for the caption. */
 static void put_foot(es_pen *pen, const es_sheet *s)
 {
     es_table_column error;

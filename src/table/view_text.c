@@ -1,4 +1,4 @@
-/* view_text.c : an answer for people: sentences, then tables, on a terminal or as Markdown. */
+/* view_text.c : an answer as text: sentences, then tables, for a terminal or as Markdown. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 typedef struct paper {
     es_pen *pen;
     const es_answer_opts *opts;
-    bool markdown, colour, first; /* first: nothing stands on it yet */
+    bool markdown, colour, first; /* true at the start of a line */
     int width;                    /* 0: any */
 } paper;
 
