@@ -211,7 +211,7 @@ void es_bessel_ratio_slope(int64_t dim, double r, es_num *ratio, es_num *slope)
     }
     ratio->err = RATIO_ULPS * DBL_EPSILON * ratio->val;
     const double descent = dim > 1 && r < LARGE_S ? 8.0 * LARGE_S / (d - 1.0) : 0.0;
-    /* the smallest normal number stands for what underflow may hide */
+    /* the smallest normal number bounds what underflow may hide */
     slope->err = (SLOPE_ULPS + descent) * DBL_EPSILON * slope->val + DBL_MIN;
 }
 

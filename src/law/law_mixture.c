@@ -120,7 +120,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
         ES_TRY(es_uniform_rows(&choice, n, 1, u, err));
         for (int64_t r = 0; r < n; r++)
             parts[r] = part_of(s, u[r]);
-        /* Parts in the order in which they first appear: those nobody picked cost nothing. */
+        /* Parts in the order of their first token: parts that were not drawn cost nothing. */
         for (int64_t r = 0; r < n; r++) {
             bool seen = false;
             for (int64_t q = 0; q < r && !seen; q++)

@@ -139,7 +139,7 @@ es_status es_gauss_compress(const double *x, const double *w, int64_t count, int
                 remove_component(v, basis + k * count, count);
         }
         off[j] = sqrt(dot(v, v, count));
-        /* else what is left is rounding: no more points */
+        /* the remainder is rounding: no more points */
         more = off[j] > 1e-14 * scale + 4.0 * DBL_EPSILON * fabs(middle);
         for (int64_t i = 0; more && i < count; i++)
             v[i] /= off[j];

@@ -127,7 +127,8 @@ static es_status up(void *job, int64_t unit, int thread, es_error *err)
                  &t->inside[k], err);
 }
 
-/* Merges what lies outside a node's parent with its sibling: what lies outside the node. */
+/* Merges the coordinates outside a node's parent with its sibling: the coordinates outside the
+ * node. */
 static es_status down(void *job, int64_t unit, int thread, es_error *err)
 {
     tree *t = job;

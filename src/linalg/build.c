@@ -38,7 +38,7 @@ static const char *file_id(void)
     static char id[ID];
     char found[ID] = "";
     es_system_mark((const void *)&es_version, found, sizeof found);
-    memcpy(id, found, sizeof id); /* the same bytes whoever comes first */
+    memcpy(id, found, sizeof id); /* concurrent first calls write the same bytes */
     return id;
 }
 

@@ -173,7 +173,7 @@ static double squares_root(const squares *sum)
 }
 
 /* The norm cannot be 0: a uniform is an odd multiple of 2^-53, so that neither its logarithm nor
- * the sine or cosine of so many turns vanishes (elementary.h). */
+ * the sine or cosine of that many turns vanishes (elementary.h). */
 static void normalise_rows(int64_t tokens, int64_t dim, double *x)
 {
     for (int64_t i = 0; i < tokens; i++, x += dim) {

@@ -1,5 +1,5 @@
-/* context_fit.c : the fit of loss against context: what is given, intervals, prediction. The curve
- * itself is found in context_curve.c. */
+/* context_fit.c : fits the loss against the context: checks, intervals, prediction (THEORY 8). The
+ * curve itself is found in context_curve.c. */
 #include "stats/context_curve.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "stats/special.h"
 
-/* ---- what is given ---- */
+/* ---- checks ---- */
 
 /* Checks that contexts, losses and standard errors are finite and positive where they have to be.
  */

@@ -45,8 +45,8 @@ static double information(double a, double x)
 
 /* ---- estimates ---- */
 
-/* Bring the `count` smallest of T (n) to its front, in order. Hoare's selection with the middle of
- * three as pivot, then a sort of what was selected. */
+/* Brings the `count` smallest of T (n) to its front, in order: Hoare's selection with the median
+ * of three as pivot, then a sort of the selected. */
 static void smallest_first(double *T, int64_t n, int64_t count)
 {
     int64_t low = 0, high = n - 1;

@@ -344,7 +344,7 @@ const char *es_tails_verdict_name(es_tails_verdict verdict)
 
 /* ---- what all this says of Gaussian samples ---- */
 
-enum { DRAWS = 64, STRIP = 64 }; /* 16 of them a tail: p of 1e-7 can be told */
+enum { DRAWS = 64, STRIP = 64 }; /* a tail of 16 of them: p-values down to 1e-7 can be resolved */
 
 typedef struct controls {
     const double *spectrum; /* (dim) of norms; NULL: numbers */

@@ -14,7 +14,7 @@
 
 enum { LONGEST = 63 }; /* bytes of a field without its quotes */
 
-/* Where the reader stands. */
+/* The position of the reader. */
 typedef struct reader {
     const char *text, *end, *at;
     const char *file;
@@ -75,7 +75,7 @@ static es_status append(const reader *r, char out[LONGEST + 1], int *used, es_er
     return ES_OK;
 }
 
-/* Reads the rest of a quoted field; a doubled quote stands for one. */
+/* Reads the rest of a quoted field; a doubled quote is one quote. */
 static es_status quoted(reader *r, char out[LONGEST + 1], int *used, es_error *err)
 {
     for (r->at++; !at_line_end(r); r->at++) {
@@ -142,7 +142,7 @@ static bool is_decimal(const char *text)
     return some && *p == '\0';
 }
 
-/* strtod() wants the decimal mark of the host's locale. */
+/* strtod() expects the decimal mark of the host program's locale. */
 static bool to_number(char *text, double *out)
 {
     if (!is_decimal(text))

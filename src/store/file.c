@@ -1,5 +1,5 @@
-/* file.c : reading a regular file, writing one that is either whole or not there, telling what else
- * a file may be and where it lies. */
+/* file.c : reads regular files, writes files that are either complete or absent, recognises other
+ * formats and network file systems. */
 #include "store/file.h"
 
 #include <dirent.h>
@@ -228,7 +228,7 @@ static bool is_abandoned(int folder, const char *name, const char *owner)
            S_ISREG(st.st_mode) && st.st_uid == geteuid();
 }
 
-/* What cannot be looked at or removed stays: it is in nobody's way. */
+/* Drafts that cannot be examined or removed stay: they do no harm. */
 static void remove_abandoned(const char *folder, const char *owner)
 {
     DIR *dir = opendir(folder);
@@ -356,7 +356,7 @@ void es_draft_discard(es_draft *draft)
     draft->temp = NULL;
 }
 
-/* ---- files that people pass by mistake ---- */
+/* ---- recognising other formats ---- */
 
 #define SAVE "save arrays one by one with np.save, weights with safetensors.torch.save_file"
 

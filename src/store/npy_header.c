@@ -72,7 +72,7 @@ typedef struct word {
     char text[32];
 } word;
 
-/* What the dictionary says, before anybody asks whether we can do it. */
+/* The contents of the dictionary, before they are checked for what is supported. */
 typedef struct dictionary {
     word descr;
     bool fortran_order;
@@ -81,7 +81,7 @@ typedef struct dictionary {
     int64_t shape[ES_NPY_RANK_MOST];
 } dictionary;
 
-/* Fails at the cursor: something else stands where `expected` should be, or the header ends. */
+/* Fails at the cursor: something else is where `expected` should be, or the header ends. */
 static es_status broken(const cursor *c, const char *rule, const char *expected)
 {
     if (c->at >= c->end)

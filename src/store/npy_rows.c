@@ -32,8 +32,8 @@ static es_status copy_path(const char *path, es_npy_rows *out, es_error *err)
 
 /* ---- opening ---- */
 
-/* We wrote the file, so we know every byte of its header; spaces that have become something else
- * would mean nothing to NumPy, but tell of a disk that should not be trusted. */
+/* Compares every byte of the header with what was written. Changed padding would mean nothing to
+ * NumPy, but shows a disk that should not be trusted. */
 static es_status check_header(const unsigned char *header, const es_npy_layout *layout,
                               const char *path, es_error *err)
 {

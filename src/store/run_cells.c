@@ -1,5 +1,4 @@
-/* run_cells.c : the transaction that everything is written in, and cells, most of what is written.
- */
+/* run_cells.c : the transaction in which everything is written, and the cells, most of the data. */
 #include "store/run_inside.h"
 
 #include <string.h>

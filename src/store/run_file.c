@@ -42,7 +42,7 @@ static es_status write_content(const es_sql *sql, const es_run_spec *spec, es_er
     char kind[96];
     snprintf(kind, sizeof kind, "PRAGMA application_id = %d; PRAGMA user_version = %d",
              ES_RUN_MAGIC, ES_RUN_SCHEMA);
-    /* A draft that nobody else knows is thrown away if this fails: it needs no journal. */
+    /* A draft is thrown away if this fails: it needs no journal. */
     ES_TRY(es_sql_exec(sql, "PRAGMA journal_mode = MEMORY; PRAGMA encoding = 'UTF-8'", err));
     ES_TRY(es_sql_exec(sql, kind, err));
     ES_TRY(es_sql_exec(sql, "BEGIN", err));
@@ -165,7 +165,7 @@ static bool has_name(int fd, const char *path)
            ours.st_ino == named.st_ino;
 }
 
-/* A disk that is too full for the name is no reason to refuse: an empty file is nobody's. */
+/* A disk that is too full for the name is no reason to fail: an empty lock file names no owner. */
 static void sign(es_run_lock *lock)
 {
     char host[128] = "";
@@ -206,8 +206,8 @@ static es_status fail_locked(int fd, const char *path, es_error *err)
                         "%s is writing this run", holder_of(name));
 }
 
-/* A holder removes the file before it lets go, so whoever waited for the old file may hold the
- * lock of a name that is gone, and tries again. */
+/* A holder removes the lock file before it releases it. A process that waited may therefore hold
+ * the lock of a removed file, and tries again. */
 static es_status take(es_run_lock *lock, const char *path, es_error *err)
 {
     for (;;) {
@@ -267,7 +267,7 @@ es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out,
 es_status es_run_lock_check(es_run_lock *lock, const char *path, es_error *err)
 {
     char name[ES_LOCK_NAME];
-    if (lock->fd < 0) /* a draft, which nobody else knows, has none */
+    if (lock->fd < 0) /* a draft, which other processes do not know, has no lock */
         return ES_OK;
     const int fd = open(lock->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) {

@@ -54,7 +54,7 @@ typedef struct joint {
     const es_run *first;
     es_run_draft draft;
     es_arena arena;
-    const char *cells; /* what the first shard says of all of them; NULL: nobody has yet */
+    const char *cells; /* the parameters that the first shard states for all; NULL: not read yet */
     whole_stage stages[MOST_STAGES];
     int n_stages;
     /* of the stage being read */
@@ -166,7 +166,7 @@ static es_status compare_cell(joint *j, int64_t index, const double *values, es_
         j->paths[j->stage->owner[index] - 1]);
 }
 
-/* Reports progress and returns true if the caller wants to stop. */
+/* Reports progress and returns true if a stop was requested. */
 static bool wants_to_stop(const joint *j)
 {
     const double share = j->to_read > 0 ? (double)j->read / (double)j->to_read : 0.0;
@@ -217,7 +217,7 @@ static es_status take_stage(joint *j, es_run *run, int64_t id, es_error *err)
     return status;
 }
 
-/* Another build may well give the same bits; whoever joins them should know. */
+/* Another build may well give the same bits; the user should know of it. */
 static void remark_builds(const joint *j, const es_run *run)
 {
     static const char *const keys[] = {"version", "compiler", "blas"};

@@ -193,7 +193,7 @@ static es_status add_stage(es_run *run, const char *name, int64_t rows, int64_t 
     es_status status = new_stage(names, job.size, rows, cols, &job.stage, err);
     if (status == ES_OK)
         status = es_run_write(run, write_stage, &job, job.size, true, err);
-    if (status != ES_OK) { /* written, but not committed: nobody has its number yet */
+    if (status != ES_OK) { /* written, but not committed: its number has not been given out */
         run->stages_count = before;
         es_mem_free(NULL, job.stage);
     }

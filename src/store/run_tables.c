@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "store/checksum.h"
 
-/* ---- once more, for whoever reads a run file with plain SQL ---- */
+/* ---- the same tables for plain SQL ---- */
 
 /*     sqlite3 x.run 'SELECT n, mean_error FROM rows WHERE scale = 1'
  *

@@ -20,7 +20,7 @@ static int open_folder(int at, const char *name)
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* ---- what is ours ---- */
+/* ---- recognising our directories ---- */
 
 /* A file that says so, its name and how it begins; then comes the process that made it. */
 static const char marker[] = ".esscher-scratch";
@@ -137,7 +137,8 @@ static bool remove_pool(int folder, const char *name)
            (visit_inner(folder, name, remove_file) && unlinkat(folder, name, AT_REMOVEDIR) == 0);
 }
 
-/* The marker goes last: whoever is killed before leaves a folder that is known for ours. */
+/* The marker is removed last: a process killed before leaves a directory that is still recognised.
+ */
 static bool empty(int folder)
 {
     return visit(folder, remove_pool) && (unlinkat(folder, marker, 0) == 0 || errno == ENOENT);
@@ -147,7 +148,7 @@ void es_scratch_remove(es_scratch *scratch)
 {
     if (!scratch->path[0])
         return;
-    /* before the lock is gone, so that nobody else wants to */
+    /* before the lock is released, so that no other process tries to */
     if (!empty(scratch->fd) || rmdir(scratch->path) != 0)
         return;
     close(scratch->fd);
@@ -182,9 +183,10 @@ static void reclaim_all(const char *where, const char *prefix)
 
 /* ---- making ---- */
 
-/* Where folders cannot be locked, as on NFS, it is used unlocked: nobody else can lock it, either,
- * and take it for abandoned. Without its marker nobody takes it, so it cannot be lost in between;
- * who looks at it holds the lock for a moment, which is waited for. */
+/* Where directories cannot be locked, as on NFS, the directory is used without a lock: no other
+ * process can lock it, either, and take it for abandoned. Without its marker it is not taken, so
+ * that it cannot be lost in between. A process that examines it holds the lock for a moment, for
+ * which this waits. */
 static bool make_one(es_scratch *s)
 {
     if (!mkdtemp(s->path))

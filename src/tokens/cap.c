@@ -15,7 +15,7 @@
 #define REACH 30.0 /* beyond |y| = 30 the law is a power of t or of 2 - t, to 1e-13 */
 enum { NODES = 6 };
 
-/* ---- what is asked ---- */
+/* ---- checks ---- */
 
 /* Checks weight, concentration and direction of one part of a mixture of keys. */
 static es_status check_part(const es_keys_part *p, int64_t row, es_error *err)
