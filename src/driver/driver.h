@@ -1,12 +1,13 @@
 /* driver.h : the parts of the driver.
  *
- *     params.c        values out of text, in a study's struct
- *     fingerprint.c   what determines the numbers, as a run file knows it
- *     jobs.c          what a study may ask for
- *     outputs.c       what is written is nothing that is read
- *     keep.c          the run file: cells that are there, tables that are finished
+ *     params.c        parses values of parameters into a study's struct
+ *     numbers.c       numbers and grids from text
+ *     fingerprint.c   describes everything that determines the numbers of a run
+ *     jobs.c          functions that a study may call: files, models, memory
+ *     outputs.c       checks that no output overwrites an input
+ *     keep.c          the run file: cells that exist, tables that are finished
  *     fold.c          stages whose cells are made of parts that are folded in order
- *     shards.c        a share of the cells, where other processes do theirs
+ *     shards.c        runs a share of the cells while other processes run theirs
  *     driver.c        the run, from parameters to the answer
  */
 #ifndef ES_DRIVER_DRIVER_H

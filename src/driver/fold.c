@@ -1,14 +1,14 @@
-/* fold.c : stages whose cells are computed in groups and in parts: a cell too large for one rank,
- * or cells that one walk through a text makes together.
+/* fold.c : stages whose cells are computed in groups and in parts: a cell that is too large for one
+ * rank, or cells that one pass through a text computes together.
  *
- * Pieces of work are parts. What a part makes, its *state*, goes to rank 0 and is folded into that
- * of the parts before it, in the order of their numbers whatever the order in which they come: one
- * that is early waits. So the bits do not depend on who computed what. Parts are handed out in
- * order and within a window (executor.h), so that few wait.
+ * A part is the unit of work. Its result, the *state*, is sent to rank 0 and folded into the states
+ * of the parts before it, always in the order of the part numbers: a part that arrives early waits.
+ * So the bits do not depend on which rank computed which part. Parts are distributed in order and
+ * within a window (executor.h), so that few have to wait.
  *
- * The state so far is kept in the run file, in a scratch stage (run.h) whose name says how work was
- * cut, now and then, and whenever a run ends early. A run that
- * is killed loses what came after that. */
+ * The folded state is saved to the run file from time to time and whenever a run ends early, in a
+ * scratch stage (run.h) whose name encodes how the work was split. A killed run loses the parts
+ * since the last save. */
 #include <stdio.h>
 #include <string.h>
 

@@ -112,12 +112,14 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
     return cols && rows ? es_run_put_table(run, &table, err) : ES_OK;
 }
 
-/* What is said about columns: one row for each column of each view, in the order of the view; and
- * for those in no view, so that every column of the file is explained. `more`: the view is shown
- * only to who asks for everything ("yes"), or was not shown this time ("never"). `each`, `label`:
- * the key that the column is one of several of, and what tells it from the others. `missing`: a
- * text that is empty is none, for the file has no other word for it. `place`: among the columns of
- * the table, which the file has only if there are rows. */
+/* Descriptions of columns: one row for each column of each view, in the order of the view, and one
+ * for each column in no view, so that every column of the file is explained.
+ *
+ *     more          the view is printed only with --full ("yes"), or was not printed ("never")
+ *     each, label   the key of which the column is one of several, and what distinguishes it
+ *     missing       empty texts of the column mean that there is no value
+ *     place         number among the columns of the table, which the file has only if it has rows
+ */
 static const es_column said_columns[] = {
     {"table", "", "", ES_FORMAT_TEXT},    {"title", "", "", ES_FORMAT_TEXT},
     {"note", "", "", ES_FORMAT_TEXT},     {"key", "", "", ES_FORMAT_TEXT},

@@ -1,12 +1,13 @@
-/* sphere_spectrum.c : expectations over a weighted sum of Dirichlet coordinates by merging
+/* sphere_spectrum.c : expectations over a weighted sum of Dirichlet coordinates, by merging
  * measures.
  *
  * A block of coordinates of total mass a has a law of s = sum sigma_k^2 T_k/(sum T_k). Two blocks
- * merge as s = W s_a + (1-W) s_b with W ~ Beta(a, b) independent of both. Each law is kept as a
- * Gauss rule of N points; a merge makes N^3 of them and compresses back to N, exactly up to degree
- * 2N-1. With the Dirichlet identity E[T_i g] = (1/q) E_i[g], E_i giving coordinate i the mass 3/2,
- * lambda_i needs the law of all coordinates but i: blocks form a binary tree, and what lies outside
- * a block is what lies outside its parent merged with its sibling. 3 merges per coordinate in all.
+ * merge as s = W s_a + (1-W) s_b with W ~ Beta(a, b) independent of both. Each law is represented
+ * by a Gauss rule of N points; a merge produces N^3 points and compresses them to N, exact up to
+ * degree 2N-1. By the Dirichlet identity E[T_i g] = (1/q) E_i[g], where E_i gives coordinate i the
+ * mass 3/2, lambda_i needs the law of all coordinates but i. Blocks form a binary tree: the
+ * coordinates outside a block are those outside its parent, merged with its sibling. 3 merges per
+ * coordinate.
  */
 #include "limit/limit_map.h"
 
@@ -105,7 +106,7 @@ static es_status expectation(const tree *t, double sigma, const rule *others, do
 
 /* ---- the tree ---- */
 
-/* Sets the leaves: each eigenvalue sigma_i^2 with mass 1/2, the exponent of one squared normal. */
+/* Sets the leaves: each value sigma_i^2 with mass 1/2, the Dirichlet mass of one coordinate. */
 static void plant(tree *t)
 {
     memset(t->inside, 0, (size_t)(2 * t->leaves) * sizeof(rule));

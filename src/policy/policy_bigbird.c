@@ -1,9 +1,9 @@
-/* policy_bigbird.c : global tokens, the nearest keys, and some others at random.
+/* policy_bigbird.c : global tokens, the nearest keys, and random keys.
  *
- * 4 global tokens unless told otherwise (that they see every key themselves is left out: their own
- * queries would have no error). Of what `keys` leaves, half is window and the others are random,
- * so that near an end of the context, where the window has less, more are random. Random keys count
- * as they are, as published; corrected, each stands for |R|/m keys (THEORY 13). */
+ * The default is 4 global tokens. (Global tokens also see every key themselves; this is left out,
+ * because their own queries would have no error.) Half of the other keys are the window and half
+ * are random; near an end of the context, where the window is shorter, more are random. As
+ * published, random keys have factor 1; with correction each counts |R|/m times (THEORY 13). */
 #include "policy/policy_row.h"
 
 enum { GLOBAL = 4 };

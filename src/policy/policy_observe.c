@@ -1,10 +1,10 @@
-/* policy_observe.c : what the last few queries looked at, SnapKV's rule.
+/* policy_observe.c : keys that the last few queries attended to (SnapKV).
  *
- * The last `span` keys (32 unless given, all of them if `keys` are fewer; half on either side of a
- * query that sees both) are kept as they are. Every other key is judged by the weight that the last
- * `span` queries gave it or one of its `pool` neighbours on either side (3 unless given), whichever
- * is largest: where something is looked at, what stands around it is kept with it. The largest fill
- * up `keys`. */
+ * The last `span` keys are always kept: 32 by default, all of them if `keys` are fewer, half on
+ * either side of a query that sees both. Every other key gets the largest weight that the last
+ * `span` queries gave to it or to one of its `pool` neighbours on either side (3 by default): a
+ * maximum pooling, so that the context of an important key is kept with it. The largest of these
+ * weights fill up `keys`. */
 #include "policy/policy_row.h"
 
 enum { NEIGHBOURS = 3 };

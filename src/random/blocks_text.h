@@ -1,8 +1,8 @@
-/* blocks_text.h : the kernels of blocks.h, as text to be compiled once per instruction set.
+/* blocks_text.h : the kernels of blocks.h, included once per instruction set.
  *
- * The including file defines ES_KERNELS, the name of the table. Philox wants the 64-bit product of
+ * The including file defines ES_KERNELS, the name of the table. Philox needs the 64-bit product of
  * 32-bit numbers, an instruction that compilers find in scalar code only; the macros below name it.
- * The rest is plain loops over a tile, which vectorise by themselves.
+ * The rest is plain loops over a tile, which compilers vectorise.
  */
 #include "random/blocks.h"
 

@@ -1,12 +1,13 @@
 /* ranks_inside.h : the parts of the executor over ranks.
  *
- *     letters.c   what ranks say to each other
- *     ranks.c     the executor: sharing, agreeing; how a failure of one becomes that of all
- *     desk.c      rank 0 at a list of work: hands out pieces, keeps their numbers, works itself
- *     workbench.c any other rank at it
+ *     letters.c     messages between ranks
+ *     ranks.c       the executor: sharing bytes, agreeing; a failure of one rank ends all
+ *     desk.c        the work of rank 0: distributes pieces, collects results, computes as well
+ *     workbench.c   the work of any other rank
  *
- * Ranks come by the same things in the same order: each is a *round*. A letter belongs to a round;
- * one that is early waits, one that is late is dropped. Failures are for every round. */
+ * All ranks make the same collective calls in the same order; each call is a *round*. A message
+ * belongs to a round: one that is early waits, one that is late is dropped. Failures belong to
+ * every round. */
 #ifndef ES_RANKS_INSIDE_H
 #define ES_RANKS_INSIDE_H
 

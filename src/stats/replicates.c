@@ -1,10 +1,10 @@
-/* replicates.c : rates from replicates: summaries, the line, its interval, and whether it is one.
+/* replicates.c : rates from replicates: summaries, the fitted line, its interval and its test.
  *
- * Points of a replicate are prefixes of one sample, so they depend on each other in a way nobody
- * knows; replicates are independent. Everything here is therefore asked of the line with one
- * replicate left out (THEORY 4.7): how the rate moves gives its standard error, how the bends
- * move gives the test of a power law. Weights are estimated anew each time, for at few replicates
- * they are most of the noise.
+ * Points of a replicate are prefixes of one sample and depend on each other in an unknown way;
+ * replicates are independent. So everything is a jackknife over replicates (THEORY 4.7): the line
+ * is fitted with one replicate left out, the variation of the rate gives its standard error, and
+ * the variation of the bends gives the test of a power law. Weights are estimated again each time,
+ * because with few replicates they are most of the noise.
  */
 #include "stats/fit.h"
 

@@ -82,12 +82,12 @@ const unsigned char *es_sql_blob(sqlite3_stmt *statement, int column, size_t siz
 
 /* ---- run_file.c : one writer per run file ---- */
 
-/* The lock is the operating system's (flock on PATH.lock), so it ends with the process that holds
- * it, however that dies; the file beside the run only gives it a place and says who holds it. It
- * is not taken on the run file itself, where SQLite keeps its own locks. On a network file system
- * other machines may not see it: a warning says so, and the holder's name in the file is a second
- * lock that does not need the first: whoever comes later writes his, and whoever finds another name
- * than his own before he writes to the run stops. */
+/* The lock is flock() on PATH.lock, so that it ends with its process, however that dies; the file
+ * only gives the lock a place and names its owner. The run file itself is not locked, because
+ * SQLite has its own locks there. On a network file system other machines may not see the lock: a
+ * warning says so, and the owner's name in the file is a second lock that works without the first.
+ * A later process writes its own name, and a process that finds another name than its own before it
+ * writes to the run stops. */
 enum { ES_LOCK_NAME = 224 };
 typedef struct es_run_lock {
     int fd; /* -1: not held */

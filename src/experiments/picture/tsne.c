@@ -1,10 +1,10 @@
-/* tsne.c : exact t-SNE: distances of all pairs become laws of neighbours, and points of the plane
- * move until theirs are near.
+/* tsne.c : exact t-SNE. Distances of all pairs become neighbour probabilities p, and the points of
+ * the plane move until their own probabilities q are close to p.
  *
  * A unit of work is ROWS rows of the (n, n) matrix, and a row is summed by one thread in a fixed
- * order, so that the bits do not depend on threads. Each pair is visited from both of its ends:
- * half of that is wasted, and nothing is shared between rows. Forces are taken in one pass without
- * knowing Z = sum w, because q = w/Z stands only before the sum of the pushes. */
+ * order, so that the bits do not depend on the threads. Each pair is visited from both ends: half
+ * of the work is redundant, but rows share nothing. The forces need one pass without knowing Z =
+ * sum w, because q = w/Z enters only as a common factor of the repulsion. */
 #include "experiments/picture/tsne.h"
 
 #include <math.h>
