@@ -41,6 +41,7 @@ static const es_table_view normals_views[] = {{"Random numbers, f32, one thread"
 static const es_table_spec normals_table = {"normals", normals_columns, normals_views,
                                             .record = true};
 
+/* Measures how many random normals per second one thread and all threads draw. */
 static es_status measure_normals(cli_session *session, const bench_options *o, es_error *err)
 {
     enum { ROWS = 4096, COLS = 64 };
@@ -74,6 +75,7 @@ typedef struct shape {
     int64_t m, n, d;
 } shape;
 
+/* Returns shape i: square ones for each dimension, then one with few queries and many keys. */
 static shape shape_at(const bench_options *o, int64_t i)
 {
     if (i < o->d.count)
@@ -98,6 +100,7 @@ static double work_of(const cli_session *session, shape s, int64_t prefixes)
                : 0.0;
 }
 
+/* Returns the larger of two numbers. */
 static double larger(double a, double b) { return a > b ? a : b; }
 
 /* All calls of es_attend() that will be made, and the most memory they take at one time. */
@@ -121,6 +124,7 @@ static es_cost estimate(const cli_session *session, const bench_options *o, doub
     return cost;
 }
 
+/* Times every shape in both precisions. */
 static es_status run_shapes(cli_session *session, const bench_options *o, es_error *err)
 {
     static const es_dtype precisions[] = {ES_F32, ES_F64};
@@ -154,6 +158,7 @@ static void complete(bench_options *o, const cli_session *session, int64_t threa
     o->threads = (es_grid){.count = threads[0] == all ? 1 : 2, .counts = threads, .reals = same};
 }
 
+/* Runs all measurements, or only the model's. */
 static es_status run_all(cli_session *session, const bench_options *o, es_error *err)
 {
     session->exec.threads = (int)o->threads.counts[o->threads.count - 1];
@@ -187,6 +192,7 @@ static es_status run_all(cli_session *session, const bench_options *o, es_error 
     return status;
 }
 
+/* Completes the options and runs the measurements. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     bench_options *o = given;

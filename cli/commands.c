@@ -50,12 +50,15 @@ typedef struct table {
     int count;
 } table;
 
+/* Appends a command to the table if it belongs to the group. */
 static void append(table *t, const cli_command *command, es_study_group group)
 {
     if (command->group == group && t->count < MOST)
         t->at[t->count++] = command;
 }
 
+/* Fills the table group by group: own commands that come first, studies, own commands that come
+ * last. */
 static void fill(table *t)
 {
     int studies = 0;

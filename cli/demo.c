@@ -86,6 +86,7 @@ static const es_table_spec report_table = {"report", report_columns, report_view
 
 /* ---- running them ---- */
 
+/* Fails because a step of the demo failed; its own error was printed before. */
 static es_status stop_failed(const stop *s, es_error *err)
 {
     return cli_fail(err, cli_interrupted() ? ES_E_INTERRUPTED : ES_E_NUMERIC, NULL, "demo.stop",
@@ -160,6 +161,7 @@ static es_status visit(tour *t, int at, es_error *err)
     return ES_OK;
 }
 
+/* Writes the page from all run files of the demo. */
 static es_status write_report(cli_session *session, const demo_options *o, const char *const *runs,
                               int64_t count, es_error *err)
 {
@@ -181,6 +183,7 @@ static es_status write_report(cli_session *session, const demo_options *o, const
 
 enum { PATH_ROOM = 4096 };
 
+/* Returns true if a directory holds a file of this name. */
 static bool is_file(const char *folder, const char *name)
 {
     char path[PATH_ROOM + 32];
@@ -225,6 +228,7 @@ static bool find_decoder(const cli_session *session, const demo_options *o, char
 
 /* ---- all of it ---- */
 
+/* Lists the steps: those of the user's model first. */
 static void plan(tour *t, const stop *real, int count)
 {
     for (int i = 0; i < count; i++)
@@ -235,6 +239,7 @@ static void plan(tour *t, const stop *real, int count)
         t->seconds += t->stops[i]->seconds;
 }
 
+/* Checks options that belong together. */
 static es_status check_options(const demo_options *o, es_error *err)
 {
     if (!o->model != !o->text)
@@ -246,6 +251,7 @@ static es_status check_options(const demo_options *o, es_error *err)
     return ES_OK;
 }
 
+/* Returns true if the model is a decoder, for which more steps apply. */
 static bool is_causal(const char *model)
 {
     char folder[PATH_ROOM];
@@ -289,6 +295,7 @@ static int plan_models(const cli_session *session, const demo_options *o, char f
     return count;
 }
 
+/* Runs all steps and writes the report. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     const demo_options *o = given;

@@ -93,6 +93,7 @@ static const char *read_whole(const char *text, int64_t *out)
     return *end || end == text || errno ? "no whole number" : NULL;
 }
 
+/* Fails because of options that do not fit together. */
 static es_status refuse_options(const char *hint, const char *message, es_error *err)
 {
     return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options", hint, "%s", message);
@@ -116,6 +117,7 @@ static es_status check_together(const encode_options *o, es_error *err)
 
 /* ---- options ---- */
 
+/* Checks options and output files before the model is read. */
 static es_status check_options(encode_job *job, es_error *err)
 {
     const encode_options *o = job->o;
@@ -143,6 +145,7 @@ static es_status check_options(encode_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Estimates time and memory of the forward pass. */
 static es_cost estimate(const encode_job *job)
 {
     const es_model_config *c = &job->config;
@@ -161,6 +164,7 @@ static es_cost estimate(const encode_job *job)
 
 /* ---- the answer ---- */
 
+/* Returns the mean of x (count). */
 static double mean_of(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -169,6 +173,7 @@ static double mean_of(const double *x, int64_t count)
     return sum / (double)count;
 }
 
+/* Adds the attention statistics of every layer and head to the answer. */
 static void put_layers(const encode_job *job)
 {
     static const char *const names[] = {"entropy", "top_weight", "sum_squares"};
@@ -189,6 +194,7 @@ static void put_layers(const encode_job *job)
     }
 }
 
+/* Returns the name of a label, or LABEL_i if config.json has none. */
 static const char *label_of(const encode_job *job, int64_t at, char room[64])
 {
     if (at < ES_MODEL_LABELS && job->config.label[at][0])
@@ -197,6 +203,7 @@ static const char *label_of(const encode_job *job, int64_t at, char room[64])
     return room;
 }
 
+/* Adds logits and probabilities of a classifier's labels. */
 static void put_labels(const encode_job *job)
 {
     char room[64];
@@ -221,6 +228,7 @@ static void put_labels(const encode_job *job)
                               label_of(job, best, room), 1.0 / sum);
 }
 
+/* Adds model, text and token ids to the answer. */
 static void put_question(const encode_job *job)
 {
     es_answer *a = cli_result(job->session);
@@ -242,6 +250,7 @@ static void put_question(const encode_job *job)
     free(ids);
 }
 
+/* Writes the hidden states as .npy. */
 static es_status save(const encode_job *job, es_error *err)
 {
     const int64_t n = job->block.n, H = job->config.hidden, all = job->layer < 0;
@@ -280,6 +289,7 @@ static es_status check_predicts(const encode_job *job, const es_model *model, es
                               : "it is an encoder");
 }
 
+/* Runs the model on the block, with buffers for everything that was asked for. */
 static es_status forward(encode_job *job, const es_model *model, es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);
@@ -308,6 +318,7 @@ static es_status forward(encode_job *job, const es_model *model, es_error *err)
     return status;
 }
 
+/* Opens the model, runs it and writes the results. */
 static es_status encode(encode_job *job, es_error *err)
 {
     const es_model_opts opts = {.precision = job->precision,
@@ -333,6 +344,7 @@ static es_status encode(encode_job *job, es_error *err)
     return status;
 }
 
+/* Reads the block of ids, checks the cost and runs the model. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     encode_job job = {.session = session, .o = given};

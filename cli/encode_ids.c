@@ -13,6 +13,7 @@
 
 /* ---- of a text ---- */
 
+/* Receives tokens and stores those of the block; all are counted. */
 static es_status take_tokens(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     block_ids *b = user;
@@ -23,6 +24,7 @@ static es_status take_tokens(void *user, const es_token *tokens, int64_t count, 
     return ES_OK;
 }
 
+/* Feeds the text to the tokenizer in pieces. */
 static es_status read_text(FILE *file, const char *name, es_token_stream *stream, int64_t *total,
                            es_error *err)
 {
@@ -44,6 +46,7 @@ static es_status read_text(FILE *file, const char *name, es_token_stream *stream
     return status;
 }
 
+/* Reports bytes that were not UTF-8 and became U+FFFD. */
 static void tell_replaced(const cli_session *session, const es_token_stream *stream,
                           const char *path)
 {
@@ -57,6 +60,7 @@ static void tell_replaced(const cli_session *session, const es_token_stream *str
                 cli_escape(path, shown, sizeof shown), (long long)at, (long long)count);
 }
 
+/* Tokenizes the text without special tokens and keeps the ids of the block. */
 static es_status tokenize(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
 {
     const es_encode_opts opts = {.no_specials = true,
@@ -84,6 +88,7 @@ static es_status tokenize(encode_job *job, const es_tokenizer *tokenizer, es_err
     return status;
 }
 
+/* Finds the block in the text and adds the special tokens around it. */
 static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
 {
     const es_tokenizer_info info = es_tokenizer_frame(tokenizer);

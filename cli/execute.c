@@ -34,6 +34,8 @@ static bool said_before(const char *message)
     return false;
 }
 
+/* Prints a message of the library, once. Ranks other than 0 print only errors, because all ranks
+ * issue the same warnings. */
 static void show_remark(void *user, es_log_level level, const char *message)
 {
     cli_session *session = user;
@@ -79,6 +81,7 @@ static es_status start_session(cli_session *s, es_error *err)
 
 /* ---- studies ---- */
 
+/* Prints the memory bound before work begins. */
 static void say_cost(void *user, const es_cost *cost)
 {
     cli_session *s = user;
@@ -89,6 +92,7 @@ static void say_cost(void *user, const es_cost *cost)
                 bound / 1048576.0, cost->flops);
 }
 
+/* Passes progress to the terminal; true asks the library to stop. */
 static bool show_progress(void *user, const es_progress *now)
 {
     cli_session *s = user;
@@ -113,6 +117,7 @@ static es_status read_shard(const char *text, int64_t *shard, int64_t *shards, e
     return ES_OK;
 }
 
+/* Runs a study with the common options and adds the command line to its provenance. */
 static es_status run_study(cli_session *s, es_params *own, es_error *err)
 {
     int64_t shard, shards;
@@ -181,6 +186,7 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
     return es_cost_admit(cost, (size_t)session->common.max_memory, &session->budget, err);
 }
 
+/* Runs a command with signals caught and standard input copied if an option names it. */
 static es_status run_command(cli_session *s, es_params *own, es_error *err)
 {
     cli_interrupt_install();

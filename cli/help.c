@@ -22,6 +22,7 @@ enum {
 /* Common options that short help names. */
 static const char main_common[] = "threads seed out resume max-memory dry-run json csv full quiet";
 
+/* Returns the width for help: that of the terminal, but at most MOST_WIDTH. */
 static int width(void)
 {
     const int paper = cli_paper_width();
@@ -60,6 +61,7 @@ static int print_part(FILE *out, const char *text, int length, int column, int i
     return lines;
 }
 
+/* Prints a whole text wrapped; as print_part(). */
 static int print_wrapped(FILE *out, const char *text, int column, int indent)
 {
     return print_part(out, text, (int)strlen(text), column, indent);
@@ -91,6 +93,7 @@ static int print_option(const cli_option *o, int length, FILE *out)
     return (used >= INDENT) + print_wrapped(out, text, INDENT, INDENT);
 }
 
+/* Prints the usage line and returns the number of lines. */
 static int print_usage(const cli_command *command, FILE *out)
 {
     fprintf(out, "Usage: esscher %s ", command->name);
@@ -149,6 +152,7 @@ void cli_help_program(FILE *out)
           out);
 }
 
+/* Prints the exit codes. */
 static void print_exits(FILE *out)
 {
     fputs("\nExit codes:\n", out);
@@ -322,6 +326,7 @@ static const cli_option options[] = {
      .field = offsetof(help_options, shell), .choices = cli_completion_shells},
     {0}};
 
+/* Prints the commands for programs: name, group and summary with tabs between them. */
 static void print_list(FILE *out)
 {
     for (const cli_group *g = cli_groups; g->title; g++)
@@ -331,6 +336,7 @@ static void print_list(FILE *out)
                         cli_command_at(i)->summary);
 }
 
+/* Prints the kind of help that was asked for. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     const help_options *o = given;

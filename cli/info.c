@@ -33,6 +33,7 @@ static const es_column columns[] = {{"version", "version", "", ES_FORMAT_TEXT},
 static const es_table_view views[] = {{"esscher"}, {0}};
 static const es_table_spec table = {"info", columns, views, .record = true};
 
+/* Lists the instruction sets that this CPU can run. */
 static const char *available_kernels(char *out, size_t size)
 {
     size_t used = 0;
@@ -57,6 +58,7 @@ static void tell_blas(es_answer *answer, const char *blas)
             es_isa_available(ES_ISA_AVX512) ? "SkylakeX" : "Haswell");
 }
 
+/* Fills the table of facts about build and machine. */
 static es_status run(cli_session *session, void *options, es_error *err)
 {
     (void)options;

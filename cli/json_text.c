@@ -33,6 +33,7 @@ void cli_json_real(FILE *out, double value)
         fprintf(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
 }
 
+/* Writes to a stream in memory; a writer of es_answer_write(). */
 static bool to_memory(void *user, const char *bytes, size_t count)
 {
     return fwrite(bytes, 1, count, user) == count;

@@ -31,6 +31,7 @@ static void print_roff(FILE *out, const char *text)
     fputc('\n', out);
 }
 
+/* Prints title line and NAME section. */
 static void print_title(const char *name, FILE *out)
 {
     fprintf(out, ".TH ESSCHER%s%s 1 \"" PAGE_DATE "\" \"esscher %s\"\n.SH NAME\nesscher%s%s \\- ",
@@ -38,6 +39,7 @@ static void print_title(const char *name, FILE *out)
             name ? name : "");
 }
 
+/* Prints one option with its description. */
 static void print_option(const cli_option *o, FILE *out)
 {
     char text[1024], letter[16] = "";
@@ -48,6 +50,7 @@ static void print_option(const cli_option *o, FILE *out)
     print_roff(out, cli_help_of(o, text, sizeof text));
 }
 
+/* Prints the section about exit codes. */
 static void print_exits(FILE *out)
 {
     fputs(".SH EXIT STATUS\n", out);
@@ -73,6 +76,7 @@ static void print_common_names(const cli_option_list *list, FILE *out)
         }
 }
 
+/* Prints the page of a command. */
 static void print_command(const cli_command *command, FILE *out)
 {
     cli_option_list list;
@@ -135,6 +139,7 @@ static const char program_end[] =
     ".TP\n.B COLUMNS\nwidth of text output; default: the width of the terminal, or 100\n"
     ".TP\n.B NO_COLOR\nno bold headers on a terminal\n";
 
+/* Returns the title of a group. */
 static const char *group_title(es_study_group group)
 {
     const cli_group *g = cli_groups;
@@ -153,6 +158,7 @@ static void print_values(FILE *out)
     }
 }
 
+/* Prints the page of the program: all commands, the common options, values and environment. */
 static void print_program(FILE *out)
 {
     const cli_command every = {.common = CLI_TAKES_ALL};

@@ -186,6 +186,7 @@ int cli_option_words(const cli_command *command, int argc, char **argv, int at,
     return words < argc - at ? words : argc - at;
 }
 
+/* Fails for an unknown option; the hint names the new spelling or the nearest option. */
 static es_status fail_unknown(const reading *r, const char *name, es_error *err)
 {
     const char *names[97] = {"help"};
@@ -203,6 +204,7 @@ static es_status fail_unknown(const reading *r, const char *name, es_error *err)
     return cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown", hint, "unknown option --%s", name);
 }
 
+/* Fails for an option without its value; the hint says what it takes. */
 static es_status fail_missing(const cli_option *o, es_error *err)
 {
     char hint[sizeof err->hint];
@@ -293,6 +295,7 @@ static es_status read_operand(reading *r, const char *text, es_error *err)
     return status;
 }
 
+/* Reads all words of the command line; after "--" every word is an operand. */
 static es_status read_words(reading *r, cli_help_kind *help, es_error *err)
 {
     bool options = true;

@@ -13,6 +13,7 @@
 /* Default number of rows of a table in text, and of columns where no terminal defines them. */
 enum { MOST_ROWS = 40, PLAIN_WIDTH = 100, LEAST_WIDTH = 20, MOST_WIDTH = 10000 };
 
+/* Writes to stdout; a writer of es_answer_write(). */
 static bool to_stdout(void *user, const char *bytes, size_t count)
 {
     (void)user;

@@ -12,6 +12,7 @@
 
 static volatile sig_atomic_t interrupted; /* by this signal; 0: not yet */
 
+/* Remembers the signal; everything else happens outside the handler. */
 static void on_interrupt(int signal) { interrupted = signal; }
 
 /* What the caller has chosen to ignore stays ignored, as nohup asks. */
@@ -98,6 +99,7 @@ static const char *left_text(double seconds, char out[48])
 
 /* ---- the line ---- */
 
+/* Draws the progress line over the old one. */
 static void draw(cli_progress *p, double now)
 {
     char left[48];

@@ -38,6 +38,7 @@ static int replace_in(const cli_option *o, void *values, const char *path)
     return found;
 }
 
+/* Applies replace_in() to all options of a command. */
 static int replace_all(const cli_command *command, es_params *own, const char *path)
 {
     int found = 0;
@@ -60,6 +61,7 @@ es_status cli_stdin_check(const cli_session *session, es_params *own, es_error *
 
 /* ---- the copy ---- */
 
+/* Fails because the copy could not be written. */
 static es_status fail_copy(es_error *err)
 {
     return cli_fail(err, ES_E_IO, "stdin", "file.write",
@@ -91,6 +93,7 @@ static uint64_t hash_more(uint64_t h, const unsigned char *bytes, size_t count)
     return h;
 }
 
+/* Copies standard input in blocks, hashes it, and puts the copy in its place. */
 static es_status copy_into(FILE *copy, char *facts, size_t room, es_error *err)
 {
     static unsigned char block[65536];

@@ -67,6 +67,7 @@ static void begin_line(printer *p)
     p->line++;
 }
 
+/* Prints a token's id and collects its text and offsets. */
 static void json_token(printer *p, const es_token *token, const char *text)
 {
     const char *comma = p->printed++ ? ", " : "";
@@ -80,6 +81,7 @@ static void json_token(printer *p, const es_token *token, const char *text)
                 (long long)token->end);
 }
 
+/* Prints a text with quotes where CSV needs them. */
 static void csv_text(const char *text)
 {
     if (!strpbrk(text, ",\"\n")) {
@@ -92,6 +94,7 @@ static void csv_text(const char *text)
     putchar('"');
 }
 
+/* Prints one token as a row. */
 static void print_csv(const printer *p, const es_token *token, const char *text)
 {
     printf("%lld,%d,", (long long)p->line, token->id);
@@ -99,6 +102,7 @@ static void print_csv(const printer *p, const es_token *token, const char *text)
     printf(",%lld,%lld\n", (long long)token->begin, (long long)token->end);
 }
 
+/* Receives tokens from the tokenizer and prints them in the chosen format. */
 static es_status print_tokens(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     printer *p = user;
@@ -116,6 +120,7 @@ static es_status print_tokens(void *user, const es_token *tokens, int64_t count,
     return ES_OK;
 }
 
+/* Ends an output line: for JSON it writes the collected texts and offsets. */
 static void end_line(printer *p)
 {
     if (!p->json) {
@@ -157,6 +162,7 @@ static es_status locate(const reader *r, es_status status, es_error *err)
     return status;
 }
 
+/* Finishes an input line: flushes the tokenizer. */
 static es_status finish_line(reader *r, es_error *err)
 {
     const es_status status = locate(r, es_token_stream_finish(r->stream, err), err);
@@ -166,6 +172,7 @@ static es_status finish_line(reader *r, es_error *err)
     return status;
 }
 
+/* Splits a block of input at newlines and feeds the tokenizer. */
 static es_status read_block(reader *r, const char *block, size_t bytes, es_error *err)
 {
     es_status status = ES_OK;
@@ -184,6 +191,7 @@ static es_status read_block(reader *r, const char *block, size_t bytes, es_error
     return status;
 }
 
+/* Reads the input in blocks until its end, a signal, or a closed stdout. */
 static es_status read_text(reader *r, es_error *err)
 {
     static char block[1 << 16];
@@ -209,6 +217,7 @@ static es_status read_text(reader *r, es_error *err)
     return status;
 }
 
+/* Reports bytes that were not UTF-8 and became U+FFFD. */
 static void tell_replaced(const cli_session *session, const reader *r)
 {
     char shown[256];
@@ -224,6 +233,7 @@ static void tell_replaced(const cli_session *session, const reader *r)
 
 /* ---- the command ---- */
 
+/* Opens the tokenizer's stream, reads the text and prints the answer. */
 static es_status tokenize(cli_session *session, const tokenize_options *o, FILE *file,
                           const es_tokenizer *tokenizer, es_error *err)
 {
@@ -259,6 +269,7 @@ static es_status tokenize(cli_session *session, const tokenize_options *o, FILE 
     return p.json ? cli_json_end(&p.page, status) : status;
 }
 
+/* Opens model and text. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     tokenize_options *o = given;

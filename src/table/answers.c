@@ -96,6 +96,7 @@ static void fill_numbers(es_answer *a, lone *l, lone_kind kind, int rank, const 
         memcpy(memory, values, (size_t)(rows * cols) * sizeof(double));
 }
 
+/* Stores numbers outside the tables under a key. */
 static void put_numbers(es_answer *a, lone_list *list, const char *key, lone_kind kind, int rank,
                         const double *values, int64_t rows, int64_t cols)
 {
@@ -114,6 +115,7 @@ lone *es_answer_numbers(es_answer *a, int rank, const double *values, int64_t ro
     return a->status == ES_OK ? memory : NULL;
 }
 
+/* Stores a text outside the tables under a key. */
 static void put_text(es_answer *a, lone_list *list, const char *key, const char *text)
 {
     lone *l = entry(a, list, key);
@@ -123,6 +125,7 @@ static void put_text(es_answer *a, lone_list *list, const char *key, const char 
     }
 }
 
+/* Stores a list of texts outside the tables under a key. */
 static void put_texts(es_answer *a, lone_list *list, const char *key, const char *const *texts,
                       int64_t n)
 {

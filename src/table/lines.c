@@ -46,6 +46,7 @@ void es_lines_bytes(es_pen *pen, const char *text, size_t count)
         es_pen_char(pen, text[i]);
 }
 
+/* Starts a new line with the given indentation. */
 static void break_line(es_pen *pen, int indent) { es_pen_format(pen, "\n%*s", indent, ""); }
 
 /* A word longer than any line, from column `at` on. Returns the column it ends in. */

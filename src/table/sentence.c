@@ -5,6 +5,7 @@
 
 #include "table/answer.h"
 
+/* Returns true for 0 to 9. */
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Part of a name or of a number. */

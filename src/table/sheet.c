@@ -49,6 +49,7 @@ static int64_t place_of(const es_table_view *view, const es_table_column *c)
     return view->columns ? es_words_at(view->columns, c->spec->key) : 0;
 }
 
+/* Inserts a column at a place. */
 static void insert_column(es_sheet *s, int64_t at, const es_table_column *c)
 {
     for (int64_t j = s->count++; j > at; j--)
@@ -56,6 +57,7 @@ static void insert_column(es_sheet *s, int64_t at, const es_table_column *c)
     s->columns[at] = *c;
 }
 
+/* Removes a column. */
 static void remove_column(es_sheet *s, int64_t at)
 {
     s->count--;
@@ -84,6 +86,7 @@ static void show_order(es_sheet *s)
     insert_column(s, keys, &by);
 }
 
+/* Collects the columns that the view shows. */
 static es_status choose_columns(es_sheet *s, es_error *err)
 {
     void *memory;
@@ -105,6 +108,7 @@ static es_status choose_columns(es_sheet *s, es_error *err)
 
 /* ---- cells ---- */
 
+/* Returns a text as a cell: escaped, "-" for none. */
 static const char *text_cell(es_sheet *s, const char *text)
 {
     void *room;
@@ -160,6 +164,7 @@ static size_t title_line(const char *title, int width)
     return length;
 }
 
+/* Counts the lines of a title that is wrapped at `width`. */
 static int lines_of(const char *title, int width)
 {
     int lines = 0;
@@ -170,6 +175,7 @@ static int lines_of(const char *title, int width)
     return lines;
 }
 
+/* Returns the width of the longest word of a title: no column can be narrower. */
 static int longest_word(const char *title)
 {
     int longest = 0;
@@ -198,6 +204,7 @@ size_t es_sheet_title(const es_sheet *s, int64_t j, int at, const char **from)
 
 /* ---- what fits ---- */
 
+/* Returns the larger of two numbers. */
 static int larger(int a, int b) { return a > b ? a : b; }
 
 /* Titles on one line each: what every column takes then; or, `narrow`, on as many as allowed. */

@@ -9,6 +9,7 @@
 
 /* ---- CSV ---- */
 
+/* Writes a field with quotes where CSV needs them (RFC 4180). */
 static void csv_field(es_pen *pen, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
@@ -35,6 +36,7 @@ static void csv_text(es_pen *pen, const char *text)
         free(escaped);
 }
 
+/* Writes a cell with all digits. */
 static void csv_cell(es_pen *pen, const column *c, int64_t row)
 {
     const es_format format = c->about.format;
@@ -69,6 +71,7 @@ static bool in_csv(const es_table *t, int64_t j)
     return es_column_shown(t, j);
 }
 
+/* Writes one row. */
 static void csv_row(const es_table *t, int64_t row, es_pen *pen)
 {
     const char *comma = "";
@@ -86,6 +89,7 @@ static void csv_row(const es_table *t, int64_t row, es_pen *pen)
     es_pen_put(pen, "\n");
 }
 
+/* Writes the names of the columns. */
 static void csv_header(const es_table *t, es_pen *pen)
 {
     const char *comma = "";
@@ -115,6 +119,7 @@ es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_p
 
 /* ---- JSON: values ---- */
 
+/* Starts a new line at a depth of nesting. */
 static void indent(es_pen *pen, int depth)
 {
     es_pen_put(pen, "\n");
@@ -122,6 +127,7 @@ static void indent(es_pen *pen, int depth)
         es_pen_put(pen, "  ");
 }
 
+/* Writes a quoted text. Most fit a buffer on the stack. */
 static void json_text(es_pen *pen, const char *text)
 {
     const size_t size = 6 * strlen(text) + 16;
@@ -153,6 +159,7 @@ static void json_number(es_pen *pen, es_format format, double value)
     es_pen_put(pen, strpbrk(text, ".e") ? "" : ".0");
 }
 
+/* Writes a key, and the comma before it unless it is the first. */
 static void json_key(es_pen *pen, const char *key, int depth, bool *first)
 {
     es_pen_put(pen, *first ? "" : ",");
@@ -173,11 +180,13 @@ typedef struct branch {
     const char *path;
 } branch;
 
+/* Returns true if a column has values and lies below the path of a branch. */
 static bool belongs(const branch *b, const column *c)
 {
     return (c->used || c->arrays) && strncmp(c->about.key, b->path, b->from) == 0;
 }
 
+/* Returns the length of the first word of a key: "a.b" nests b in a. */
 static size_t word_length(const char *key) { return strcspn(key, "."); }
 
 /* Was the word at `from` of column j met in an earlier column? The last word of a key was not: keys
@@ -197,6 +206,7 @@ static bool met_before(const branch *b, int64_t j)
     return false;
 }
 
+/* Returns true if the cell is not missing. */
 static bool has_value(const column *c, int64_t row)
 {
     return c->arrays ? c->arrays[row] != NULL : !c->texts || c->texts[row];
@@ -206,6 +216,7 @@ static void json_lone(const lone *l, int depth, es_pen *pen);
 
 static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first);
 
+/* Writes a column as a member of a row, or the columns that share its first word as an object. */
 static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int depth, bool *first)
 {
     const column *c = &b->table->columns[j];
@@ -240,6 +251,7 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
     }
 }
 
+/* Writes the members of a row or of an object inside it. */
 static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first)
 {
     for (int64_t j = 0; j < b->table->count; j++)
@@ -283,6 +295,7 @@ static void json_rows(const es_answer *a, const es_table *t, const es_table *out
     es_pen_put(pen, "]");
 }
 
+/* Writes one row as an object, with the tables that nest in it. */
 static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen *pen, int depth)
 {
     const branch all = {t, row, 0, ""};
@@ -302,6 +315,7 @@ static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen 
     es_pen_put(pen, "}");
 }
 
+/* Writes a table as an array of objects; a record, which has one row, as an object. */
 static void json_table(const es_answer *a, const es_table *t, es_pen *pen, bool *first)
 {
     if (t->spec->only_inside || (t->spec->record && t->rows == 0))
@@ -315,6 +329,7 @@ static void json_table(const es_answer *a, const es_table *t, es_pen *pen, bool 
 
 /* ---- JSON: single values ---- */
 
+/* Writes one row of an array. */
 static void json_list(const lone *l, int64_t row, es_format format, es_pen *pen)
 {
     const int64_t count = l->rank == 1 ? l->rows : l->cols;
@@ -327,6 +342,7 @@ static void json_list(const lone *l, int64_t row, es_format format, es_pen *pen)
     es_pen_put(pen, "]");
 }
 
+/* Writes a value outside the tables. */
 static void json_lone(const lone *l, int depth, es_pen *pen)
 {
     static const es_format formats[] = {

@@ -34,6 +34,7 @@ static const struct {
                {"²", "$^2$"},
                {"½", "$\\frac12$"}};
 
+/* Writes a text with the characters that LaTeX would misread replaced. */
 static void put_text(es_pen *pen, const char *text)
 {
     while (*text) {
@@ -96,6 +97,7 @@ static void put_number(es_pen *pen, const char *text)
 
 /* ---- a table ---- */
 
+/* Writes caption, columns and titles of a table. */
 static void put_head(es_pen *pen, const es_sheet *s)
 {
     es_pen_put(pen, "\\begin{table}\n\\centering\n\\caption{");
@@ -115,6 +117,7 @@ static void put_head(es_pen *pen, const es_sheet *s)
     es_pen_put(pen, " \\\\\n\\midrule\n");
 }
 
+/* Writes all rows. */
 static void put_rows(es_pen *pen, const es_sheet *s)
 {
     for (int64_t i = 0; i < s->rows.count; i++) {
@@ -158,6 +161,7 @@ static void put_foot(es_pen *pen, const es_sheet *s)
     es_pen_put(pen, errors ? "% after the sign of plus or minus: one standard error\n" : "");
 }
 
+/* Writes one view of a table. */
 static es_status put_view(es_pen *pen, const es_table *t, const es_table_view *view,
                           const es_answer_opts *opts, es_error *err)
 {
