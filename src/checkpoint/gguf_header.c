@@ -11,38 +11,6 @@
 
 static const char anew[] = "write or download the file again";
 
-/* ---- kinds of numbers ---- */
-
-/* By their numbers in the file. That a tensor has the bytes that its shape needs is checked for all
- * of them, read or not, since a wrong one shifts what follows. */
-static const es_gguf_kind kinds[] = {
-    [0] = {"F32", 1, 4, true},          [1] = {"F16", 1, 2, true},
-    [2] = {"Q4_0", 32, 18, false},      [3] = {"Q4_1", 32, 20, false},
-    [6] = {"Q5_0", 32, 22, false},      [7] = {"Q5_1", 32, 24, false},
-    [8] = {"Q8_0", 32, 34, true},       [9] = {"Q8_1", 32, 36, false},
-    [10] = {"Q2_K", 256, 84, false},    [11] = {"Q3_K", 256, 110, false},
-    [12] = {"Q4_K", 256, 144, false},   [13] = {"Q5_K", 256, 176, false},
-    [14] = {"Q6_K", 256, 210, false},   [15] = {"Q8_K", 256, 292, false},
-    [16] = {"IQ2_XXS", 256, 66, false}, [17] = {"IQ2_XS", 256, 74, false},
-    [18] = {"IQ3_XXS", 256, 98, false}, [19] = {"IQ1_S", 256, 50, false},
-    [20] = {"IQ4_NL", 32, 18, false},   [21] = {"IQ3_S", 256, 110, false},
-    [22] = {"IQ2_S", 256, 82, false},   [23] = {"IQ4_XS", 256, 136, false},
-    [24] = {"I8", 1, 1, false},         [25] = {"I16", 1, 2, false},
-    [26] = {"I32", 1, 4, false},        [27] = {"I64", 1, 8, false},
-    [28] = {"F64", 1, 8, false},        [29] = {"IQ1_M", 256, 56, false},
-    [30] = {"BF16", 1, 2, true},        [34] = {"TQ1_0", 256, 54, false},
-    [35] = {"TQ2_0", 256, 66, false},   [39] = {"MXFP4", 32, 17, false},
-};
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
-
-const es_gguf_kind *es_gguf_kind_of(const char *name)
-{
-    for (int i = 0; i < KINDS; i++)
-        if (kinds[i].name && strcmp(kinds[i].name, name) == 0)
-            return &kinds[i];
-    return NULL;
-}
-
 /* ---- bytes ---- */
 
 /* A walk through the header. Nothing is looked at that is not below `have` and `size`. */
@@ -229,12 +197,14 @@ static es_status take_kind(walk *w, entry *e)
     uint64_t type;
     int64_t bytes;
     ES_TRY(take(w, 4, &type));
-    if (type >= KINDS || !kinds[type].name)
+    const es_gguf_kind *kind = es_gguf_kind_at(type);
+    if (!kind) {
+        char hint[ES_GGUF_HINT];
         return es_fail_file(w->err, ES_E_UNSUPPORTED, w->file, (int64_t)begin, "gguf.kind",
-                            "F32, F16, BF16 and Q8_0 are supported",
+                            es_gguf_kinds_hint(hint),
                             "tensor '%.*s' has type %llu, which is not supported",
                             (int)e->name.size, e->name.at, (unsigned long long)type);
-    const es_gguf_kind *kind = &kinds[type];
+    }
     if (t->shape[t->rank - 1] % kind->block != 0)
         return es_fail_file(w->err, ES_E_FORMAT, w->file, (int64_t)begin, "gguf.block", anew,
                             "tensor '%.*s' has rows of %lld numbers, %s has blocks of %d",

@@ -282,9 +282,10 @@ static es_status check_kinds(const reading *r)
     if (!first)
         return ES_OK;
     found[strlen(found) - 1] = '\0';
+    char hint[ES_GGUF_HINT];
     return es_fail_file(
         r->err, ES_E_UNSUPPORTED, r->g->path, (int64_t)first->offset, "gguf.kind",
-        "use a file in F32, F16, BF16 or Q8_0",
+        es_gguf_kinds_hint(hint),
         "tensor '%.100s' has type %s, which is not supported; such types in the file:%s",
         first->name, first->dtype, found);
 }
