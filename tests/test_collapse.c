@@ -3,7 +3,6 @@
 #include "testing.h"
 
 #include "experiments/collapse/collapse.h"
-#include "experiments/kit/cell_kit.h"
 
 /* ---- closed form ---- */
 

@@ -164,13 +164,13 @@ static void drawn_outputs_fluctuate_as_predicted(void **state)
         const double var =
             f[0] * f[0] * law.cov[0] + 2.0 * f[0] * f[1] * law.cov[1] + f[1] * f[1] * law.cov[3];
         print_message("direction %d: mean %.5f +- %.5f for %.5f, n Var %.4f +- %.4f for %.4f\n", k,
-                      row.mean[k].mean, row.mean[k].se, mean, row.variance[k].mean,
+                      row.mean[k].value, row.mean[k].se, mean, row.variance[k].value,
                       row.variance[k].se, var);
-        assert_near(row.mean[k].mean, mean, 4.0 * row.mean[k].se);
-        assert_near(row.variance[k].mean, var, (4.0 * sqrt(2.0 / R) + rest) * var);
+        assert_near(row.mean[k].value, mean, 4.0 * row.mean[k].se);
+        assert_near(row.variance[k].value, var, (4.0 * sqrt(2.0 / R) + rest) * var);
         assert_close(row.variance[k].se, sqrt(2.0 / R) * var, 0.3); /* its own error is right */
     }
-    assert_near(row.trace.mean, law.cov[0] + law.cov[3],
+    assert_near(row.trace.value, law.cov[0] + law.cov[3],
                 (4.0 * sqrt(2.0 / R) + rest) * (law.cov[0] + law.cov[3]));
     opts.replicates = 20;
     assert_ok(es_regimes_outputs(&opts, N, beta, &V, directions, &row, &err));
@@ -206,7 +206,7 @@ static void bad_questions(void **state)
     assert_int_equal(es_regimes_outputs(&opts, 9, 1.0, &wide, directions, &row, &err), ES_E_SHAPE);
     assert_int_equal(es_regimes_outputs(NULL, 9, 1.0, NULL, directions, &row, &err), ES_E_ARGUMENT);
     assert_ok(es_regimes_outputs(&opts, 9, 1.0, NULL, directions, &row, &err));
-    assert_true(row.mean[0].mean == 0.0 && row.trace.mean > 0.0); /* a direction that is none */
+    assert_true(row.mean[0].value == 0.0 && row.trace.value > 0.0); /* a direction that is none */
 }
 
 int main(void)

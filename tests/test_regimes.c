@@ -38,11 +38,11 @@ static void means_are_the_exact_ones(void **state)
         es_weights law;
         assert_ok(es_regimes_run(&opts, n, beta, &row, &err));
         assert_ok(es_weights_exact(&keys, n, beta, NULL, &law, &err));
-        const double z[] = {(row.top[0].mean - law.top.val) / row.top[0].se,
-                            (row.squares.mean - law.squares.val) / row.squares.se,
-                            (row.entropy.mean - law.entropy.val) / row.entropy.se,
-                            (row.deficit.mean - law.deficit.val) / row.deficit.se,
-                            (row.tangential.mean - law.tangential.val) / row.tangential.se};
+        const double z[] = {(row.top[0].value - law.top.val) / row.top[0].se,
+                            (row.squares.value - law.squares.val) / row.squares.se,
+                            (row.entropy.value - law.entropy.val) / row.entropy.se,
+                            (row.deficit.value - law.deficit.val) / row.deficit.se,
+                            (row.tangential.value - law.tangential.val) / row.tangential.se};
         for (int k = 0; k < 5; k++)
             if (!(fabs(z[k]) < (k < 2 ? 3.0 : 4.0)))
                 fail_msg("d = %d, n = %d, b = %g: number %d is %.2f standard errors off",
@@ -77,10 +77,10 @@ static void large_n_and_other_laws_have_exact_means(void **state)
         es_weights law;
         assert_ok(es_regimes_run(&opts, n, beta, &row, &err));
         assert_ok(es_weights_exact(keys, n, beta, NULL, &law, &err));
-        assert_near((row.top[0].mean - law.top.val) / row.top[0].se, 0.0, 4.0);
-        assert_near((row.squares.mean - law.squares.val) / row.squares.se, 0.0, 4.0);
-        assert_near((row.deficit.mean - law.deficit.val) / row.deficit.se, 0.0, 4.0);
-        assert_int_equal(isnan(row.tangential.mean), keys->n_parts > 0);
+        assert_near((row.top[0].value - law.top.val) / row.top[0].se, 0.0, 4.0);
+        assert_near((row.squares.value - law.squares.val) / row.squares.se, 0.0, 4.0);
+        assert_near((row.deficit.value - law.deficit.val) / row.deficit.se, 0.0, 4.0);
+        assert_int_equal(isnan(row.tangential.value), keys->n_parts > 0);
         assert_int_equal(isnan(row.law[0].p), keys->planted);
         if (n > 5000 && !keys->planted) /* where the limit holds its law is the weights' law */
             assert_true(keys->dim > 4 || row.law[0].p > 1e-4);
@@ -346,8 +346,8 @@ static void points_on_the_sphere_behave_like_their_law(void **state)
         assert_ok(es_weights_exact(&keys, 100, 40.0, NULL, &law, &err));
         /* 100 of 3000 points, again and again: one query sees some 60 points in reach, so what is
          * measured is theirs, not the law's; the bound is five times 1/sqrt(60) of it. */
-        assert_near(row.top[0].mean, law.top.val, 5.0 * row.top[0].se + 0.1);
-        assert_near(row.entropy.mean, law.entropy.val, 5.0 * row.entropy.se + 0.3);
+        assert_near(row.top[0].value, law.top.val, 5.0 * row.top[0].se + 0.1);
+        assert_near(row.entropy.value, law.entropy.val, 5.0 * row.entropy.se + 0.3);
         assert_true(isnan(row.law[0].p) && isnan(row.normal[0].p));
     }
 }
@@ -418,7 +418,7 @@ static void NU05_one_key(void **state)
         es_regimes_row row;
         assert_ok(es_regimes_run(&(es_regimes_opts){.keys = opts.keys, .replicates = 1}, 1, 2.0,
                                  &row, &err));
-        assert_true(isnan(row.top[0].se) && row.top[0].mean == 1.0);
+        assert_true(isnan(row.top[0].se) && row.top[0].value == 1.0);
     }
 }
 

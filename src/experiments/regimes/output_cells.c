@@ -1,13 +1,13 @@
-/* output.c : what attention answers, as a vector: mean and fluctuations over replicates of
- * all n keys (THEORY 6). Nothing here knows what they should be. */
-#include "experiments/regimes/inside.h"
+/* output_cells.c : the output of attention as a vector: draws all n keys of each replicate and
+ * averages outputs and their fluctuations (THEORY 6). outputs.c has the prediction. */
+#include "experiments/regimes/regimes.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view_at.h"
 #include "stats/average.h"
 
-/* Outputs of all replicates, and room for a number of each. */
+/* Outputs of all replicates, and a scratch column with a number for each. */
 typedef struct outputs {
     int64_t count, dim, dv;
     const es_view *V;
@@ -17,13 +17,9 @@ typedef struct outputs {
     double *mean;   /* (dim) */
 } outputs;
 
-static es_estimate estimate(const outputs *o)
-{
-    const es_measured m = es_average_column(o->column, o->count, 1);
-    return (es_estimate){m.value, m.se};
-}
+static es_measured average(const outputs *o) { return es_average_column(o->column, o->count, 1); }
 
-/* Element i of V x. */
+/* Returns element i of V x. */
 static double value_at(const outputs *o, const double *x, int64_t i)
 {
     double sum = 0.0;
@@ -32,13 +28,13 @@ static double value_at(const outputs *o, const double *x, int64_t i)
     return o->V ? sum : x[i];
 }
 
-/* n times the variance: squares of what is left in the column after its mean. */
-static es_estimate variance(outputs *o, double mean, double n)
+/* Returns n times the variance of the column: the mean of its squared deviations. */
+static es_measured variance(outputs *o, double mean, double n)
 {
     const double unbiased = n * (double)o->count / ((double)o->count - 1.0);
     for (int64_t r = 0; r < o->count; r++)
         o->column[r] = unbiased * (o->column[r] - mean) * (o->column[r] - mean);
-    return estimate(o);
+    return average(o);
 }
 
 static void sum_up(outputs *o, double n, const double *directions, es_output_row *out)
@@ -49,8 +45,8 @@ static void sum_up(outputs *o, double n, const double *directions, es_output_row
             for (int64_t i = 0; i < o->dv; i++)
                 o->column[r] += directions[k * o->dv + i] * value_at(o, o->x + r * o->dim, i);
         }
-        out->mean[k] = estimate(o);
-        out->variance[k] = variance(o, out->mean[k].mean, n);
+        out->mean[k] = average(o);
+        out->variance[k] = variance(o, out->mean[k].value, n);
     }
     for (int64_t j = 0; j < o->dim; j++)
         o->mean[j] = es_average_column(o->x + j, o->count, o->dim).value;
@@ -64,7 +60,7 @@ static void sum_up(outputs *o, double n, const double *directions, es_output_row
         }
         o->column[r] = n * square * (double)o->count / ((double)o->count - 1.0);
     }
-    out->trace = estimate(o);
+    out->trace = average(o);
 }
 
 static es_status check(const es_regimes_opts *opts, const es_view *V, es_error *err)

@@ -1,11 +1,6 @@
-/* inside.h : the parts of the regimes experiment.
- *
- *     regimes/cells.c        what is asked, units of work; averages and tests over the replicates
- *     regimes/output.c outputs of attention: their mean and fluctuations along directions
- *     regimes/draw.c   one replicate: the nearest keys in order, all keys, the critical limit
- */
-#ifndef ES_EXPERIMENTS_REGIMES_INSIDE_H
-#define ES_EXPERIMENTS_REGIMES_INSIDE_H
+/* draw.h : one replicate of n keys: the nearest keys in order, or all keys. */
+#ifndef ES_EXPERIMENTS_REGIMES_DRAW_H
+#define ES_EXPERIMENTS_REGIMES_DRAW_H
 
 #include <esscher/random.h>
 
@@ -15,7 +10,8 @@
 
 /* ---- the sum over keys beyond a distance ---- */
 
-/* X = exp(-beta (T - t)), Y = beta (T - t) given T > t: E X, E XY, E X^2, ... and E X^2 r^2. */
+/* With X = exp(-beta (T - t)), Y = beta (T - t) given T > t: E X, E XY, E X^2, ... and E X^2 r^2.
+ */
 typedef struct es_bulk_moments {
     double x, xy, xx, xxy, xxyy, xxx, xxxy, xxxx, xxr;
 } es_bulk_moments;
@@ -37,14 +33,14 @@ typedef struct es_nearest_job {
     es_cap cap;
     es_bulk bulk;
     uint64_t seed;
-    int64_t n, ordered; /* keys that are not planted; how many of them at most in order */
+    int64_t n, ordered; /* keys that are not planted; most of them that are drawn in order */
     double beta;
-    bool planted, turned; /* turned: directions are not uniform, so tangential parts stay unknown */
+    bool planted, turned; /* turned: directions are not uniform, so tangential parts are unknown */
     int64_t tangents;     /* dim - 1 */
-    int64_t directions;   /* keys whose direction is drawn */
+    int64_t directions;   /* number of keys whose direction is drawn */
 } es_nearest_job;
 
-/*! es_nearest_draw() : scratch (2 tangents). */
+/*! es_nearest_draw() : draws one replicate; scratch (2 tangents). */
 es_status es_nearest_draw(const es_nearest_job *job, int64_t replicate, double *scratch,
                           es_regimes_draw *out, es_error *err);
 
@@ -60,12 +56,12 @@ typedef struct es_brute {
     double *outputs;     /* (replicates, dim), or NULL */
 } es_brute;
 
-/*! es_brute_scratch() : doubles that a replicate works in. */
+/*! es_brute_scratch() : returns the number of doubles of scratch that es_brute_draw() needs. */
 int64_t es_brute_scratch(int64_t dim);
 es_status es_brute_draw(const es_brute *job, int64_t replicate, double *scratch,
                         es_regimes_draw *out, es_error *err);
 
-/*! es_unit_vector() : x (dim) scaled to norm 1 without overflow. False if it is 0. */
+/*! es_unit_vector() : scales x (dim) to norm 1 without overflow. Returns false if it is 0. */
 bool es_unit_vector(double *x, int64_t dim);
 
 #endif
