@@ -514,12 +514,12 @@ static void CF03_shapes_of_decoders_disagree(void **state)
     (void)state;
     for (int i = 0; i < NAMES; i++)
         refuse_model(names[i], same, "vocab_size", "97", "model.shape",
-                     "[96, 48], config.json asks for [97, 48]");
+                     "[96, 48]; config.json requires [97, 48]");
     refuse_model("llama", same, "num_key_value_heads", "3", "model.shape",
-                 "[16, 48], config.json asks for [24, 48]");
+                 "[16, 48]; config.json requires [24, 48]");
     refuse_model("llama", same, "head_dim", "10", "model.shape",
-                 "[48, 48], config.json asks for [60, 48]");
-    refuse_model("qwen3", same, "head_dim", "18", "model.shape", "config.json asks for");
+                 "[48, 48]; config.json requires [60, 48]");
+    refuse_model("qwen3", same, "head_dim", "18", "model.shape", "config.json requires");
     refuse_model("qwen2", same, "intermediate_size", "88", "model.shape", "[88, 48]");
     refuse_model("gpt2", same, "n_positions", "64", "model.shape", "[128, 48]");
     refuse_model("gpt2", same, "n_inner", "100", "model.shape", "[48, 100]"); /* transposed */

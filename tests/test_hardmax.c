@@ -240,7 +240,8 @@ static void means_agree_with_the_exact_ones(void **state)
         assert_ok(es_hardmax_run(&opts, n, 18, rows, &err));
         double chi2 = 0.0;
         for (int i = 0; i < 18; i++) {
-            const double z = (rows[i].mean_abs - exact(opts.queries, n[i])) / rows[i].mean_abs_se;
+            const double z =
+                (rows[i].mean_abs.value - exact(opts.queries, n[i])) / rows[i].mean_abs.se;
             assert_near(z, 0.0, 4.0);
             chi2 += z * z;
         }
@@ -283,10 +284,10 @@ static void hulls_shrink_as_the_notes_say(void **state)
         const es_hardmax_opts opts = {.seed = 3, .dim = d, .replicates = 400, .directions = 128};
         assert_ok(es_hardmax_run(&opts, n, 2, rows, &err));
         for (int p = 0; p < 2; p++) {
-            print_message("d = %d, n = %d: %.4f +- %.4f\n", d, (int)n[p], rows[p].rms,
-                          rows[p].rms_se);
-            assert_near(rows[p].rms, expected[d - 2][p], 4.0 * rows[p].rms_se + 0.004);
-            assert_true(rows[p].mean_abs < 1.1 * rows[p].rms);
+            print_message("d = %d, n = %d: %.4f +- %.4f\n", d, (int)n[p], rows[p].rms.value,
+                          rows[p].rms.se);
+            assert_near(rows[p].rms.value, expected[d - 2][p], 4.0 * rows[p].rms.se + 0.004);
+            assert_true(rows[p].mean_abs.value < 1.1 * rows[p].rms.value);
         }
     }
 }
@@ -301,8 +302,8 @@ static void few_directions_are_not_a_bias(void **state)
     assert_ok(es_hardmax_run(&opts, &n, 1, &few, &err));
     opts = (es_hardmax_opts){.seed = 5, .dim = 2, .replicates = 1000, .directions = 256};
     assert_ok(es_hardmax_run(&opts, &n, 1, &many, &err));
-    assert_near(few.rms, many.rms, 4.0 * hypot(few.rms_se, many.rms_se));
-    assert_true(few.mean_abs > 1.1 * many.mean_abs); /* while this one does */
+    assert_near(few.rms.value, many.rms.value, 4.0 * hypot(few.rms.se, many.rms.se));
+    assert_true(few.mean_abs.value > 1.1 * many.mean_abs.value); /* while this one does */
 }
 
 static void hulls_do_not_depend_on_threads_or_the_grid(void **state)
@@ -379,7 +380,7 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(es_hardmax_run(&opts, bad[4].n, 2, rows, &err), ES_E_LIMIT);
     const es_hardmax_opts single = {.replicates = 1};
     assert_ok(es_hardmax_run(&single, bad[4].n, 2, rows, &err));
-    assert_true(isnan(rows[0].mean_abs_se));
+    assert_true(isnan(rows[0].mean_abs.se));
 }
 
 int main(void)

@@ -313,11 +313,11 @@ static void CF03_config_and_shapes_disagree(void **state)
     tiny_write_config(&t);
     refuse_model(
         ES_E_FORMAT, "model.shape",
-        "embeddings.word_embeddings.weight has shape [31, 12], config.json asks for [32, 12]");
+        "embeddings.word_embeddings.weight has shape [31, 12]; config.json requires [32, 12]");
     t.vocab = vocab;
     t.intermediate = 24;
     tiny_write_config(&t);
-    refuse_model(ES_E_FORMAT, "model.shape", "[20, 12], config.json asks for [24, 12]");
+    refuse_model(ES_E_FORMAT, "model.shape", "[20, 12]; config.json requires [24, 12]");
     t.intermediate = 20;
     t.positions = INT64_C(1) << 24; /* no memory is taken for what the file does not hold */
     tiny_write_config(&t);
@@ -420,7 +420,7 @@ static void CF08_a_prefix_nobody_knows(void **state)
     t.prefix = "model.";
     tiny_draw(&t);
     tiny_write(&t);
-    refuse_model(ES_E_FORMAT, "model.prefix", "no tensor is named as in a BERT");
+    refuse_model(ES_E_FORMAT, "model.prefix", "no tensor name matches a BERT");
     tiny_free(&t);
     forget_model();
 }

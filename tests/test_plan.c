@@ -291,19 +291,19 @@ static void PL01_a_plan_of_another_model_is_refused_by_name(void **state)
     es_model_config c = small;
     assert_ok(parse(written, &p));
     strcpy(c.model_type, "mistral");
-    refuse_model(p, &c, "plan.model", "type 'llama', and this one is 'mistral'");
+    refuse_model(p, &c, "plan.model", "type 'llama'; this one is 'mistral'");
     c = small;
     c.layers = 3;
-    refuse_model(p, &c, "plan.layers", "2 layers, and this one has 3");
+    refuse_model(p, &c, "plan.layers", "2 layers; this one has 3");
     c = small;
     c.heads = 8;
-    refuse_model(p, &c, "plan.heads", "4 heads in each layer, and this one has 8");
+    refuse_model(p, &c, "plan.heads", "4 heads in each layer; this one has 8");
     c = small;
     c.kv_heads = 4;
-    refuse_model(p, &c, "plan.heads", "2 heads of keys and values, and this one has 4");
+    refuse_model(p, &c, "plan.heads", "2 heads of keys and values; this one has 4");
     c = small;
     c.head_dim = 16;
-    refuse_model(p, &c, "plan.heads", "8 channels in each head, and this one has 16");
+    refuse_model(p, &c, "plan.heads", "8 channels in each head; this one has 16");
     c = small;
     c.hidden = 64;
     refuse_model(p, &c, "plan.model", "32 channels");
@@ -318,7 +318,7 @@ static void PL01_a_plan_of_another_model_is_refused_by_name(void **state)
     refuse_model(p, &c, "plan.model", "causal");
     c = small;
     c.positions = 63;
-    refuse_model(p, &c, "plan.context", "64 tokens, and the model takes 63");
+    refuse_model(p, &c, "plan.context", "64 tokens; the model has 63");
     es_plan_free(p);
 }
 
@@ -329,8 +329,9 @@ static void PL01_layers_and_heads_that_are_not_there(void **state)
     const es_status bad = ES_E_FORMAT;
     refuse(with("\"layers\":2", "\"layers\":3", 0), bad, "plan.layers", "3 layers, and 2");
     refuse(with("\"heads\":4", "\"heads\":6", 0), bad, "plan.heads", "6 heads");
-    refuse(with("\"layer\":1", "\"layer\":2", 0), bad, "plan.layers", "layer 2 stands where");
-    refuse(with("\"head\":2", "\"head\":3", 0), bad, "plan.heads", "head 3 stands where head 2");
+    refuse(with("\"layer\":1", "\"layer\":2", 0), bad, "plan.layers", "found layer 2 instead of");
+    refuse(with("\"head\":2", "\"head\":3", 0), bad, "plan.heads",
+           "found head 3 instead of head 2");
     refuse(with("," STREAM("3", "1"), "", 0), bad, "plan.heads", "layer 1 has 4 heads, layer 0 3");
     refuse(with("\"group\":1", "\"group\":0", 0), bad, "plan.group", "layer 0, head 2: group 0");
     refuse(with("\"kv_heads\":2", "\"kv_heads\":3", 0), bad, "plan.group", "4 heads share");
@@ -368,7 +369,7 @@ static void PL03_what_is_no_plan(void **state)
     const es_status bad = ES_E_FORMAT;
     refuse("", bad, "plan.json", "");
     refuse("[]", bad, "plan.json", "object");
-    refuse("{}", bad, "plan.missing", "there is no schema");
+    refuse("{}", bad, "plan.missing", "missing schema");
     refuse(with("\"risk\":0.125", "\"risk\":NaN", 0), bad, "plan.range", "risk is no number");
     refuse(with("\"risk\":0.125", "\"risk\":\"0\"", 0), bad, "plan.range", "risk is text");
     refuse(with("\"risk\":0.125", "\"risk\":-1", 0), bad, "plan.range", "risk is negative");
@@ -390,13 +391,13 @@ static void PL03_totals_that_do_not_add_up(void **state)
     (void)state;
     const es_status bad = ES_E_FORMAT;
     refuse(with("\"keys_kept\":120", "\"keys_kept\":100", 0), bad, "plan.total",
-           "keys_kept is 100, and the heads have 120");
+           "keys_kept is 100, but the heads add up to 120");
     refuse(with("\"keys_all\":256", "\"keys_all\":255", 0), bad, "plan.total", "keys_all is 255");
     refuse(with("\"keys\":8", "\"keys\":9", -1), bad, "plan.total", "the heads have 121");
     /* parts that hold more, or fewer, keys than the head is said to keep */
     refuse(with("\"window\":20", "\"window\":60", 0), bad, "plan.group", "head 1");
     refuse(with("\"window\":20", "\"window\":60", -1), bad, "plan.parts",
-           "layer 0, head 0: stream with these parts keeps 64 keys of 64, and keys says 24");
+           "layer 0, head 0: stream with these parts keeps 64 of 64 keys, but keys is 24");
     refuse(with("\"window\":20", "\"window\":2", -1), bad, "plan.parts", "keeps 6 keys");
     refuse(with("\"sinks\":4", "\"sinks\":3", -1), bad, "plan.parts", "keeps 23 keys");
     refuse(with("\"sinks\":4", "\"random\":4", -1), bad, "policy.part", "no random");
@@ -501,7 +502,7 @@ static void contexts_are_remarked_or_refused(void **state)
     assert_ok(es_plan_check_context(p, 64, &err));
     assert_string_equal(remark, "");
     assert_ok(es_plan_check_context(p, 128, &err));
-    assert_non_null(strstr(remark, "made for 64 tokens and is run on 128"));
+    assert_non_null(strstr(remark, "made for 64 tokens and runs on 128"));
     assert_ok(es_plan_check_context(p, 9, &err));
     assert_non_null(strstr(remark, "run on 9"));
     assert_int_equal(es_plan_check_context(p, 8, &err), ES_E_SHAPE);

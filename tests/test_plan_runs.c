@@ -361,7 +361,7 @@ static void PL01_studies_refuse_plans_that_do_not_fit(void **state)
     write_plan();
     refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file), "plan.model");
     assert_string_equal(err.file, plan_file);
-    assert_non_null(strstr(err.message, "'bert', and this one is 'llama'"));
+    assert_non_null(strstr(err.message, "'bert'; this one is 'llama'"));
     refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "window", "8"),
            "plan.options");
     refuse("loss", GIVEN("model", pebble, "text", line, "plan", plan_file, "span", "8"),

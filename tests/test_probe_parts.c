@@ -148,7 +148,7 @@ static void check_another_model(es_pool *of, es_pool_spec spec)
     spec.model = other;
     assert_int_equal(es_pool_stream(of, &spec, &err), ES_E_ARGUMENT);
     assert_string_equal(err.rule, "pool.stream");
-    assert_string_equal(err.message, "the pool was made by another model");
+    assert_string_equal(err.message, "the pool was built with another model");
     es_model_close(other);
     assert_ok(es_model_open(folder, NULL, &other, &err)); /* the same weights, read again */
     spec.model = other;

@@ -122,13 +122,20 @@ ES_API const char *es_nearest(const char *text, const char *const *names, int co
  *  es_study_run() does it by itself. */
 ES_API void es_answer_machine(es_answer *answer, const es_exec *exec);
 
-/* What a run takes. Work is in operations of attention, or what attention would do in the time. */
+/* What a run takes. Work is in operations of attention, or what attention would do in the time.
+ *
+ * A study states only the memory that the driver cannot know. es_study_run() adds the memory that
+ * is in use when the run is admitted (weights of a model, arrays that open() has read, the state),
+ * the cells of all stages, and thread_bytes for each thread. */
 typedef struct es_cost {
     double flops;
     double seconds; /* where that was tried; 0: as long as operations take at a share of the peak */
-    double disk_bytes; /* written along the way, in no memory */
-    double input_bytes, output_bytes, work_bytes;
-    double begin_flops; /* of flops, those before the first cell: for progress */
+    double disk_bytes;   /* written along the way, in no memory */
+    double input_bytes;  /* files that are read after open() */
+    double output_bytes; /* tables of the answer */
+    double work_bytes;   /* scratch memory that exists once */
+    double thread_bytes; /* scratch memory of one thread; es_cost_admit() counts work_bytes alone */
+    double begin_flops;  /* of flops, those before the first cell: for progress */
 } es_cost;
 
 /*! es_cost_admit() : is the memory bound within `max_memory` (0: no limit)? Then the rest of it is
@@ -153,16 +160,18 @@ typedef struct es_cell_field {
 
 #define ES_IS_MEASURED_(pointer) _Generic((pointer), double * : false, es_measured * : true)
 
-/* ES_FIELD(record, member) : a member that is a double or an es_measured. ES_FIELD_LIST() : one
- * that is an array of those; its columns are NAME_1, NAME_2, ... */
-#define ES_FIELD(record, member)                                                                   \
+/* ES_FIELD(record, member) : a member that is a double or an es_measured; ES_FIELD_AS() gives it
+ * another name in run files. ES_FIELD_LIST() : an array of those; its columns are NAME_1, NAME_2,
+ * ... */
+#define ES_FIELD(record, member) ES_FIELD_AS(record, member, #member)
+#define ES_FIELD_AS(record, member, name_)                                                         \
     {                                                                                              \
-#member, offsetof(record, member), sizeof((record *)0)->member,                            \
+        name_, offsetof(record, member), sizeof((record *)0)->member,                              \
             ES_IS_MEASURED_(&((record *)0)->member)                                                \
     }
 #define ES_FIELD_LIST(record, member)                                                              \
     {                                                                                              \
-#member, offsetof(record, member), sizeof((record *)0)->member,                            \
+        #member, offsetof(record, member), sizeof((record *)0)->member,                            \
             ES_IS_MEASURED_(&((record *)0)->member[0])                                             \
     }
 

@@ -127,7 +127,7 @@ static es_status check_kind(const es_gguf *g, const es_st_tensor *t, es_dtype dt
         return ES_OK;
     return es_fail_file(err, ES_E_UNSUPPORTED, g->path, (int64_t)t->offset, "gguf.kind",
                         "use a file in F32, F16, BF16 or Q8_0",
-                        "tensor '%.100s' has type %s, which is not read", t->name, t->dtype);
+                        "tensor '%.100s' has type %s, which is not supported", t->name, t->dtype);
 }
 
 /* `count` numbers from number `from` of a tensor, a piece at a time through the stack, to number

@@ -9,7 +9,7 @@
 #include "checkpoint/gguf_inside.h"
 #include "checkpoint/safetensors_inside.h"
 
-static const char anew[] = "write or download the file anew";
+static const char anew[] = "write or download the file again";
 
 /* ---- kinds of numbers ---- */
 
@@ -69,7 +69,7 @@ static es_status need(walk *w, uint64_t count)
         return ES_OK;
     if (w->at + count > ES_GGUF_HEADER_MOST)
         return es_fail_file(w->err, ES_E_LIMIT, w->file, (int64_t)w->at, "gguf.limit",
-                            "is this a GGUF of a language model?",
+                            "check that this is a GGUF of a language model",
                             "the header is longer than the %llu bytes that are accepted",
                             (unsigned long long)ES_GGUF_HEADER_MOST);
     w->want = w->at + count;
@@ -156,7 +156,7 @@ static es_status take_array(walk *w, es_gguf_value *v)
     ES_TRY(take_type(w, &v->item));
     if (v->item == ES_GGUF_ARRAY)
         return es_fail_file(w->err, ES_E_UNSUPPORTED, w->file, (int64_t)begin, "gguf.nested",
-                            "no known key has such a value", "an array of arrays");
+                            "no supported key has such a value", "an array of arrays");
     ES_TRY(take(w, 8, &count));
     const uint64_t least = v->item == ES_GGUF_STRING ? 8 : (uint64_t)es_gguf_widths[v->item];
     if (count > (w->size - w->at) / least)
@@ -231,9 +231,9 @@ static es_status take_kind(walk *w, entry *e)
     ES_TRY(take(w, 4, &type));
     if (type >= KINDS || !kinds[type].name)
         return es_fail_file(w->err, ES_E_UNSUPPORTED, w->file, (int64_t)begin, "gguf.kind",
-                            "F32, F16, BF16 and Q8_0 are read",
-                            "tensor '%.*s' has type %llu, which is unknown here", (int)e->name.size,
-                            e->name.at, (unsigned long long)type);
+                            "F32, F16, BF16 and Q8_0 are supported",
+                            "tensor '%.*s' has type %llu, which is not supported",
+                            (int)e->name.size, e->name.at, (unsigned long long)type);
     const es_gguf_kind *kind = &kinds[type];
     if (t->shape[t->rank - 1] % kind->block != 0)
         return es_fail_file(w->err, ES_E_FORMAT, w->file, (int64_t)begin, "gguf.block", anew,
@@ -268,8 +268,8 @@ static es_status check_version(const walk *w, uint64_t version)
                             "convert the model for little-endian machines",
                             "the file is a big-endian GGUF");
     return es_fail_file(w->err, ES_E_UNSUPPORTED, w->file, 4, "gguf.version",
-                        version == 1 ? "convert the model anew; versions 2 and 3 are read"
-                                     : "versions 2 and 3 are read",
+                        version == 1 ? "convert the model again; versions 2 and 3 are supported"
+                                     : "versions 2 and 3 are supported",
                         "the file is a GGUF of version %llu", (unsigned long long)version);
 }
 
@@ -379,7 +379,7 @@ static es_status find_data(es_gguf_header *h, uint64_t size, uint64_t *alignment
     ES_TRY(es_gguf_whole(h, "general.alignment", (es_gguf_range){0, 1 << 30, false}, &value, err));
     if (value <= 0 || (value & (value - 1)))
         return es_fail_file(err, ES_E_FORMAT, h->file, v ? (int64_t)v->at : 0, "gguf.alignment",
-                            anew, "general.alignment is %lld, which is no power of two",
+                            anew, "general.alignment is %lld, which is not a power of two",
                             (long long)value);
     *alignment = (uint64_t)value;
     h->data = (h->end + *alignment - 1) / *alignment * *alignment;
@@ -398,13 +398,13 @@ static es_status check_range(const es_gguf_header *h, es_st_tensor *t, uint64_t 
 {
     const uint64_t room = size - h->data;
     if (t->offset % alignment != 0)
-        return es_fail_file(err, ES_E_FORMAT, h->file, (int64_t)h->data, "gguf.offset", anew,
-                            "tensor '%.100s' begins at byte %llu of the data, which is no multiple "
-                            "of %llu",
-                            t->name, (unsigned long long)t->offset, (unsigned long long)alignment);
+        return es_fail_file(
+            err, ES_E_FORMAT, h->file, (int64_t)h->data, "gguf.offset", anew,
+            "tensor '%.100s' begins at byte %llu of the data, which is not a multiple of %llu",
+            t->name, (unsigned long long)t->offset, (unsigned long long)alignment);
     if (t->offset > room || t->bytes > room - t->offset)
         return es_fail_file(err, ES_E_FORMAT, h->file, (int64_t)size, "gguf.range",
-                            "the file was cut short: download it anew",
+                            "the file was cut short: download it again",
                             "tensor '%.100s' has %llu bytes from byte %llu of the data, which has "
                             "%llu",
                             t->name, (unsigned long long)t->bytes, (unsigned long long)t->offset,
@@ -446,7 +446,7 @@ static es_status check_rest(const es_gguf_header *h, uint64_t rest, uint64_t ali
         return ES_OK;
     if (!allow)
         return es_fail_file(err, ES_E_FORMAT, h->file, (int64_t)end, "gguf.trailing",
-                            "download it anew, or allow trailing bytes",
+                            "download it again, or allow trailing bytes",
                             "%llu bytes follow the last tensor", (unsigned long long)rest);
     es_log(ES_LOG_WARN, "%s: %llu bytes follow the last tensor", h->file, (unsigned long long)rest);
     return ES_OK;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/gguf_inside.h"
 
-static const char anew[] = "write or download the file anew";
+static const char anew[] = "write or download the file again";
 
 const int es_gguf_widths[ES_GGUF_TYPES] = {
     [ES_GGUF_U8] = 1,  [ES_GGUF_I8] = 1,  [ES_GGUF_U16] = 2, [ES_GGUF_I16] = 2,
@@ -39,7 +39,7 @@ const es_gguf_value *es_gguf_find(const es_gguf_header *h, const char *key)
 static es_status missing(const es_gguf_header *h, const char *key, es_error *err)
 {
     return es_fail_file(err, ES_E_FORMAT, h->file, -1, "gguf.missing",
-                        "convert the model with a newer program", "there is no key '%s'", key);
+                        "convert the model with a newer program", "missing key '%s'", key);
 }
 
 static es_status wrong(const es_gguf_header *h, const es_gguf_value *v, const char *wanted,

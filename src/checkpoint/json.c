@@ -16,7 +16,7 @@ static es_status fail_at(const es_json *j, size_t at, const char *what, const ch
     char rule[40];
     snprintf(rule, sizeof rule, "%s.%s", j->rule, what);
     return es_fail_file(j->err, ES_E_FORMAT, j->file, (int64_t)at, rule,
-                        "write or download the file anew", "%s", message);
+                        "write or download the file again", "%s", message);
 }
 
 es_status es_json_fail(const es_json *j, const char *expected)

@@ -57,7 +57,8 @@ static es_status read_header(es_st_one *one, const es_st_opts *opts, es_error *e
     ES_TRY(es_file_read(file, 0, one->header, one->header_end, err));
     if (memcmp(one->header, prefix, 8) != 0)
         return es_fail_file(err, ES_E_IO, file->path, 0, "file.changed",
-                            "wait until nobody writes to it", "the file changed under our eyes");
+                            "wait until no program writes to it",
+                            "the file changed while it was read");
     return ES_OK;
 }
 
@@ -189,14 +190,14 @@ static es_status check_readable(const es_st *st, const es_st_tensor *t, es_dtype
                        "unknown dtype %d", (int)dtype);
     if (kind && !kind->what && (kind->bits < 64 || dtype == ES_F64))
         return ES_OK;
-    return es_fail_file(err, ES_E_UNSUPPORTED, es_st_file(st, t), (int64_t)t->offset,
-                        "safetensors.dtype",
-                        kind && !kind->what ? "ask for f64" : "save it as F32, F16 or BF16",
-                        "tensor '%.100s' has dtype %s (%s), which is not read%s", t->name, t->dtype,
-                        !kind        ? "unknown here"
-                        : kind->what ? kind->what
-                                     : "64-bit floats",
-                        kind && !kind->what ? " as f32, because it would lose digits" : "");
+    return es_fail_file(
+        err, ES_E_UNSUPPORTED, es_st_file(st, t), (int64_t)t->offset, "safetensors.dtype",
+        kind && !kind->what ? "ask for f64" : "save it as F32, F16 or BF16",
+        "tensor '%.100s' has dtype %s (%s), which is not supported%s", t->name, t->dtype,
+        !kind        ? "unknown here"
+        : kind->what ? kind->what
+                     : "64-bit floats",
+        kind && !kind->what ? " as f32, because it would lose digits" : "");
 }
 
 /* A piece at a time through the stack: a tensor of gigabytes needs no second copy of itself,
@@ -436,7 +437,7 @@ static es_status load_shards(shards *s, es_st *st, const es_st_opts *opts, es_er
         ES_TRY(shard_path(s, s->places[i].shard, path, sizeof path, err));
         if (access(path, F_OK) != 0 && errno == ENOENT)
             return es_fail_file(err, ES_E_FORMAT, s->index, -1, "index.file",
-                                "download that file, too", "shard '%.100s' is not there",
+                                "download that file as well", "missing shard '%.100s'",
                                 s->places[i].shard);
         ES_TRY(load_file(st, shard, path, opts, &s->one[shard].tensors, &s->one[shard].count, err));
         shard++;
@@ -461,7 +462,7 @@ static es_status join_shards(const shards *s, es_st *st, es_error *err)
         const es_st_tensor *a = &st->tensors[i - 1], *b = &st->tensors[i];
         if (strcmp(a->name, b->name) == 0)
             return es_fail_file(err, ES_E_FORMAT, es_st_file(st, b), (int64_t)b->offset,
-                                "index.twice", anew, "tensor '%.100s' is in another shard, too",
+                                "index.twice", anew, "tensor '%.100s' is also in another shard",
                                 a->name);
     }
     return ES_OK;

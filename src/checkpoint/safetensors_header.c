@@ -11,7 +11,7 @@
 #include "checkpoint/json.h"
 #include "checkpoint/safetensors_inside.h"
 
-static const char anew[] = "write or download the file anew";
+static const char anew[] = "write or download the file again";
 
 /* ---- the first bytes: is it one, and how long is its header? ---- */
 
@@ -223,7 +223,7 @@ static es_status take_offsets(reader *r, es_st_tensor *t)
         return bad_entry(r, at, "safetensors.offsets", t->name, "ends before it begins");
     if (bound[1] > r->data_size)
         return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)at, "safetensors.range",
-                            "the file was cut short: download it anew",
+                            "the file was cut short: download it again",
                             "tensor '%.100s' ends at byte %llu of the data, which has %llu",
                             t->name, (unsigned long long)bound[1],
                             (unsigned long long)r->data_size);
@@ -312,7 +312,7 @@ static es_status take_metadata(reader *r)
     es_json_text key, value;
     if (es_json_kind(&r->j) != '{')
         return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)r->j.at,
-                            "safetensors.metadata", anew, "__metadata__ is no object");
+                            "safetensors.metadata", anew, "__metadata__ is not an object");
     ES_TRY(es_json_begin(&r->j, '{', &list));
     for (;;) {
         ES_TRY(es_json_next(&r->j, &list, &key));
@@ -321,7 +321,7 @@ static es_status take_metadata(reader *r)
         if (es_json_kind(&r->j) != '"')
             return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, (int64_t)r->j.at,
                                 "safetensors.metadata", anew,
-                                "__metadata__ holds a value that is no string");
+                                "__metadata__ holds a value that is not a string");
         ES_TRY(es_json_string(&r->j, &value));
     }
 }
@@ -437,7 +437,7 @@ static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
     const unsigned long long rest = data->end - at;
     if (rest && !data->allow_trailing)
         return es_fail_file(err, ES_E_FORMAT, data->file, (int64_t)at, "safetensors.trailing",
-                            "download it anew, or allow trailing bytes",
+                            "download it again, or allow trailing bytes",
                             "%llu bytes follow the last tensor", rest);
     if (rest)
         es_log(ES_LOG_WARN, "%s: %llu bytes follow the last tensor", data->file, rest);

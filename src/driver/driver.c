@@ -102,6 +102,22 @@ static double memory_of(const es_cost *c)
     return c->input_bytes + c->output_bytes + c->work_bytes;
 }
 
+/* Adds the memory that every study has: what is in use now, the cells of all stages with the list
+ * of those that are missing, and the scratch memory of all threads. Weights and matrices count as
+ * inputs, the rest as working memory. */
+static void add_known_memory(const es_job *job, es_cost *c)
+{
+    const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
+    const double inputs = job->model ? used : job->matrix_bytes;
+    const int threads = job->exec.threads ? job->exec.threads : es_threads_available();
+    c->input_bytes += inputs;
+    c->work_bytes += fmax(used - inputs, 0.0) + (double)threads * c->thread_bytes;
+    for (int i = 0; i < job->n_stages; i++) {
+        const es_stage *s = &job->stages[i];
+        c->work_bytes += 8.0 * (double)s->cells * ((double)s->rows * (double)s->cols + 1.0);
+    }
+}
+
 es_status es_cost_admit(const es_cost *c, size_t max_memory, es_mem_limit *budget, es_error *err)
 {
     const double mib = 1048576.0, bound = memory_of(c), limit = (double)max_memory;
@@ -332,8 +348,10 @@ static es_status open_study(es_driver *d, es_error *err)
     ES_TRY(es_outputs_check(job, err));
     if (job->study->takes & ES_TAKES_PRECISION)
         es_answer_provenance(job->answer, "precision", es_dtype_name(job->precision));
-    if (job->study->cost)
+    if (job->study->cost) {
         ES_TRY(job->study->cost(job, &d->cost, err));
+        add_known_memory(job, &d->cost);
+    }
     if (d->opts->dry_run)
         return ES_OK;
     if (job->study->cost && d->opts->admitted)
@@ -426,7 +444,7 @@ static es_status start(const es_study *study, es_params *params, const es_study_
     es_answer_name(job->answer, study->name,
                    study->takes & ES_TAKES_SEED ? (int64_t)job->seed : -1);
     es_answer_machine(job->answer, &job->exec);
-    return ES_JOB_NEW(job, job->state, (int64_t)(study->state ? study->state : 1), err);
+    return es_job_array(job, (int64_t)(study->state ? study->state : 1), 1, 1, &job->state, err);
 }
 
 es_status es_study_run(const es_study *study, es_params *params, const es_study_opts *opts,

@@ -30,7 +30,8 @@ struct es_job {
     es_stage stages[ES_MOST_STAGES];
     double *cells[ES_MOST_STAGES]; /* (cells, rows, cols) of each stage, once they are there */
     int n_stages;
-    es_model *model; /* of es_job_model() */
+    es_model *model;     /* of es_job_model() */
+    double matrix_bytes; /* of all es_job_matrix() */
 
     void *driver; /* of the run that this job is part of */
 };

@@ -173,6 +173,7 @@ es_status es_job_matrix(es_job *job, const char *role, const char *path, int64_t
         out->rows = view.rows;
         out->cols = view.cols;
         out->view = es_view_f64(out->data, out->rows, out->cols);
+        job->matrix_bytes += 8.0 * (double)out->rows * (double)out->cols;
         es_answer_input(job->answer, role, path, info.rank, info.shape, info.descr);
     } else {
         *out = (es_matrix){0};

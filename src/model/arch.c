@@ -116,7 +116,7 @@ bool es_word_among(const char *word, const char *list)
 static es_status bad_value(const es_json *j, size_t at, const es_config_field *f, const char *is)
 {
     return es_fail_file(j->err, ES_E_FORMAT, j->file, (int64_t)at, "config.range",
-                        "is this the config.json that came with the weights?",
+                        "check that this config.json came with the weights",
                         "%s is %s; it should be a %snumber from %g to %g", f->key, is,
                         f->kind == ES_FIELD_WHOLE ? "whole " : "", f->min, f->max);
 }
@@ -370,7 +370,7 @@ static es_status check_values(const reading *r)
             continue;
         return es_fail_file(
             r->j->err, ES_E_UNSUPPORTED, r->j->file, -1, f->rule ? f->rule : "config.function",
-            f->hint ? f->hint : "supported are models without it",
+            f->hint ? f->hint : "only models without it are supported",
             f->kind == ES_FIELD_WORD || f->kind == ES_FIELD_LAYERS ? "%s is '%s'" : "%s is %s",
             f->key, r->word[i]);
     }
@@ -384,8 +384,8 @@ static es_status check_complete(const reading *r)
         const bool null = r->fields[i].only && !*r->word[i];
         if (r->fields[i].required && (!r->seen[i] || null))
             return es_fail_file(r->j->err, ES_E_FORMAT, r->j->file, -1, "config.missing",
-                                "is this the config.json that came with the weights?",
-                                "there is no %s", r->fields[i].key);
+                                "check that this config.json came with the weights", "missing %s",
+                                r->fields[i].key);
     }
     return ES_OK;
 }
@@ -412,8 +412,8 @@ static es_status take_rotary_key(reading *r, const es_json_text *key)
     if (es_word_among(name, "attn_factor|extrapolation_factor") && kind >= '0' && kind <= '9')
         ES_TRY(es_json_number(r->j, &number));
     return number == 1.0 ? ES_OK
-                         : refuse_rotary(r->j, r->name, name, "is not known here",
-                                         "it may change what is computed");
+                         : refuse_rotary(r->j, r->name, name, "is not a known key",
+                                         "it may change the result");
 }
 
 static bool same_rotary(const es_rotary *a, const es_rotary *b)
@@ -441,9 +441,9 @@ static es_status take_rotary_section(reading *r, const es_json_text *key)
         .j = r->j, .config = &config, .take_other = take_rotary_key, .name = r->name};
     ES_TRY(take_rotary_keys(&section));
     if (*r->section && !same_rotary(&config.rotary, &r->config->rotary))
-        return refuse_rotary(r->j, r->name, name, "differs from the other type of layers",
-                             "supported are models whose layers all have the same rotary "
-                             "positions");
+        return refuse_rotary(
+            r->j, r->name, name, "differs from the other type of layers",
+            "only models whose layers all have the same rotary positions are supported");
     r->config->rotary = config.rotary;
     memcpy(r->section, name, sizeof name);
     return ES_OK;
@@ -456,7 +456,7 @@ static es_status take_rotary_keys(reading *r)
     static const es_config_field fields[] = {
         {"rope_type", ES_FIELD_WORD, .at = ES_CONFIG(rotary.type)},
         {"type", ES_FIELD_WORD, .only = "default|linear|dynamic|yarn|llama3",
-         .rule = "config.rotary", .hint = "supported are: default, linear, dynamic, yarn, llama3"},
+         .rule = "config.rotary", .hint = "supported: default, linear, dynamic, yarn, llama3"},
         {"rope_theta", ES_FIELD_REAL, .at = ES_CONFIG(rotary.theta), .min = 1.0001, .max = 1e15,
          .nullable = true},
         {"factor", ES_FIELD_REAL, .at = ES_CONFIG(rotary.factor), .min = 1e-3, .max = 1e6,
@@ -501,8 +501,7 @@ static es_status check_theta(const reading *r)
     if (r->theta[0] == 0.0 || r->theta[1] == 0.0 || r->theta[0] == r->theta[1])
         return ES_OK;
     return es_fail_file(r->j->err, ES_E_FORMAT, r->j->file, -1, "config.rotary", "keep one of them",
-                        "rope_theta is stated as %g, and as %g in rope_parameters", r->theta[0],
-                        r->theta[1]);
+                        "rope_theta is %g, but %g in rope_parameters", r->theta[0], r->theta[1]);
 }
 
 /* The object "rope_scaling", or "rope_parameters" of newer files, which holds theta, too. Every key
@@ -531,7 +530,7 @@ static es_status uneven(const es_arch *arch, const char *file, const es_model_co
                         size_t part, es_error *err)
 {
     return es_fail_file(err, ES_E_FORMAT, file, -1, "config.heads",
-                        "is this the config.json that came with the weights?",
+                        "check that this config.json came with the weights",
                         "%s %lld is not a multiple of %s %lld", key_of(arch, of),
                         (long long)es_config_size(c, of), key_of(arch, part),
                         (long long)es_config_size(c, part));

@@ -152,8 +152,8 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
         m->nonfinite)
         return ES_OK;
     return es_fail(err, ES_E_NONFINITE, "forward.overflow",
-                   "run the model in f64; else its weights are broken",
-                   "NaN or infinity on the way to hidden state 0");
+                   "run the model in f64; if that fails too, its weights are damaged",
+                   "NaN or infinity while computing hidden state 0");
 }
 
 /* From ids to the last state. States are copied out as they arise: x is overwritten by the next
@@ -188,12 +188,13 @@ static es_status check_start(const es_model_config *c, const es_model_block *b, 
 {
     const int64_t states = b->states ? b->states : c->layers + 1;
     if (b->start && !b->input)
-        return es_fail(err, ES_E_ARGUMENT, "forward.start", "give the state as input",
-                       "to begin with hidden state %lld takes that state", (long long)b->start);
+        return es_fail(err, ES_E_ARGUMENT, "forward.start", "pass the state as input",
+                       "starting at hidden state %lld requires that state as input",
+                       (long long)b->start);
     if (b->start < 0 || b->start >= states)
         return es_fail(err, ES_E_RANGE, "forward.states", "states counts from state 0",
-                       "from hidden state %lld on none of %lld is left", (long long)b->start,
-                       (long long)states);
+                       "starting at hidden state %lld leaves none of %lld to compute",
+                       (long long)b->start, (long long)states);
     return ES_OK;
 }
 
@@ -207,11 +208,11 @@ static es_status check_predict(const es_model_config *c, const es_model_block *b
                        "use a decoder with its language head",
                        "the model does not predict the next token");
     if (b->nll && !b->ids)
-        return es_fail(err, ES_E_ARGUMENT, "forward.predict", "give the ids beside the state",
-                       "how surprising tokens are takes their ids");
+        return es_fail(err, ES_E_ARGUMENT, "forward.predict", "pass the ids with the state",
+                       "the loss of tokens requires their ids");
     if (b->states && b->states <= c->layers)
-        return es_fail(err, ES_E_ARGUMENT, "forward.states", "0 for all of them",
-                       "the next token is wanted, and %lld of %lld states are computed",
+        return es_fail(err, ES_E_ARGUMENT, "forward.states", "use 0 for all states",
+                       "predicting the next token requires all states; %lld of %lld are computed",
                        (long long)b->states, (long long)c->layers + 1);
     return ES_OK;
 }
@@ -240,8 +241,8 @@ static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, 
         if (spec->policy)
             ES_TRY(es_policy_spec_check(spec, m->config.causal, err));
         if (es_policy_inputs(spec->policy) & ES_POLICY_MEASURED && spec->keys < 1)
-            return es_fail(err, ES_E_RANGE, "policy.keys", "say how many mixtures there are",
-                           "%s was not told its number of keys", es_policy_name(spec->policy));
+            return es_fail(err, ES_E_RANGE, "policy.keys", "set the number of mixtures",
+                           "%s has no number of keys", es_policy_name(spec->policy));
     }
     return ES_OK;
 }
@@ -253,22 +254,22 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
 {
     const es_model_config *c = &m->config;
     if ((!b->ids && !b->input) || b->n <= 0)
-        return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give it a token",
+        return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give at least one token",
                           "block %lld has no tokens", (long long)index);
     if (b->n > c->positions)
         return es_fail_at(err, ES_E_RANGE, index, -1, "forward.length", "cut the text into blocks",
-                          "block %lld has %lld tokens, the model positions for %lld",
+                          "block %lld has %lld tokens; the model has %lld positions",
                           (long long)index, (long long)b->n, (long long)c->positions);
     if ((b->logits && !c->labels) || (b->pooled && !c->pooler))
         return es_fail(err, ES_E_ARGUMENT, "forward.logits", "use a model fine-tuned for a task",
                        "the model has no %s", c->pooler ? "classifier" : "pooler");
     if (b->states < 0 || b->states > c->layers + 1)
-        return es_fail(err, ES_E_RANGE, "forward.states", "0 for all of them",
+        return es_fail(err, ES_E_RANGE, "forward.states", "use 0 for all states",
                        "%lld hidden states of %lld", (long long)b->states,
                        (long long)c->layers + 1);
     if (b->states && b->states <= c->layers && (b->last || b->pooled || b->logits))
-        return es_fail(err, ES_E_ARGUMENT, "forward.states", "0 for all of them",
-                       "the last state is wanted, and %lld of %lld are computed",
+        return es_fail(err, ES_E_ARGUMENT, "forward.states", "use 0 for all states",
+                       "the last state requires all states; %lld of %lld are computed",
                        (long long)b->states, (long long)c->layers + 1);
     ES_TRY(check_start(c, b, err));
     ES_TRY(check_predict(c, b, err));

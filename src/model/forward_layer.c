@@ -47,8 +47,8 @@ static es_status normalise(const pass *p, const es_linear *norm, int64_t n, cons
         m->nonfinite)
         return ES_OK;
     return es_fail(err, ES_E_NONFINITE, "forward.overflow",
-                   "run the model in f64; else its weights are broken",
-                   "NaN or infinity on the way to hidden state %lld", (long long)p->layer + 1);
+                   "run the model in f64; if that fails too, its weights are damaged",
+                   "NaN or infinity while computing hidden state %lld", (long long)p->layer + 1);
 }
 
 /* ---- steps 1 and 2: queries, keys and values ---- */

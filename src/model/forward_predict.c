@@ -64,7 +64,7 @@ static es_status predict_rows(void *prediction_, int64_t unit, int thread, es_er
                                       es_row_at(f, p->room->x, first, H), strip->normed) &&
         !m->nonfinite)
         return es_fail(err, ES_E_NONFINITE, "forward.overflow",
-                       "run the model in f64; else its weights are broken",
+                       "run the model in f64; if that fails too, its weights are damaged",
                        "NaN or infinity in the last hidden state");
     memset(logits, 0, (size_t)(n * V) * es_dtype_size(m->precision));
     es_gemm_add(m->precision, n, V, H, strip->normed, m->predictor.w, logits);

@@ -147,7 +147,7 @@ static es_status take_real(const reading *r, const char *rest, double min, doubl
 static es_status refuse_key(const reading *r, const char *key, const char *hint)
 {
     return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, -1, "gguf.function", hint,
-                        "'%.100s' asks for what is not supported", key);
+                        "'%.100s' requires a feature that is not supported", key);
 }
 
 /* A number for all layers, or a list of one for each layer, which must all be the same. */
@@ -167,7 +167,8 @@ static es_status take_per_layer(const reading *r, const char *rest, double most,
     const double first = es_gguf_number(h, v, 0);
     for (int64_t i = 1; i < v->count; i++)
         if (es_gguf_number(h, v, i) != first)
-            return refuse_key(r, key, "supported are models whose layers all have the same");
+            return refuse_key(r, key,
+                              "only models with the same number in all layers are supported");
     if (!(first >= 1 && first <= most))
         return es_fail_file(r->err, ES_E_FORMAT, r->g->path, (int64_t)v->at, "gguf.value",
                             converted, "'%s' is not a whole number from 1 to %g", key, most);
@@ -228,7 +229,7 @@ static es_status check_known(const reading *r, const es_gguf_value *v)
                 es_gguf_whole(&r->g->header, key, (es_gguf_range){0, 1e9, true}, &value, r->err));
         return value ? refuse_key(r, key, "only 0 is supported") : ES_OK;
     }
-    return refuse_key(r, key, "it is not known here, and may change what is computed");
+    return refuse_key(r, key, "this key is not known and may change the result");
 }
 
 /* Every value of the architecture is one that we know. Of the rest some say that this is no whole
@@ -250,15 +251,15 @@ static es_status check_values(const reading *r)
     if (shards > 1)
         return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, -1, "gguf.split",
                             "join the files first: llama-gguf-split --merge",
-                            "the model is divided into %lld files", (long long)shards);
+                            "the model is split into %lld files", (long long)shards);
     ES_TRY(es_gguf_string(h, "general.type", false, &type, r->err));
     if (!es_gguf_text_is(type, "model"))
         return refuse_key(r, "general.type", "only a whole model is supported");
     ES_TRY(es_gguf_string(h, key_of(r, "tensor_data_layout", key), false, &layout, r->err));
     if (layout.size && !es_gguf_text_is(layout, "Meta AI original pth"))
-        return refuse_key(r, key, "supported is the layout that llama.cpp writes");
+        return refuse_key(r, key, "only the layout that llama.cpp writes is supported");
     ES_TRY(es_gguf_flag(h, key_of(r, "attention.causal", key), &causal, r->err));
-    return causal ? ES_OK : refuse_key(r, key, "supported are causal models");
+    return causal ? ES_OK : refuse_key(r, key, "only causal models are supported");
 }
 
 /* All types are named at once: somebody who has such a file should learn what is in it. */
@@ -281,10 +282,11 @@ static es_status check_kinds(const reading *r)
     if (!first)
         return ES_OK;
     found[strlen(found) - 1] = '\0';
-    return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, (int64_t)first->offset, "gguf.kind",
-                        "use a file in F32, F16, BF16 or Q8_0",
-                        "tensor '%.100s' has type %s, which is not read; such types in the file:%s",
-                        first->name, first->dtype, found);
+    return es_fail_file(
+        r->err, ES_E_UNSUPPORTED, r->g->path, (int64_t)first->offset, "gguf.kind",
+        "use a file in F32, F16, BF16 or Q8_0",
+        "tensor '%.100s' has type %s, which is not supported; such types in the file:%s",
+        first->name, first->dtype, found);
 }
 
 /* ---- rotary positions ---- */
@@ -425,13 +427,15 @@ static es_status take_heads(const reading *r)
     char key[NAME_MOST];
     if (value_width != c->head_dim)
         return refuse_key(r, key_of(r, "attention.value_length", key),
-                          "supported are heads whose keys and values are equally wide");
+                          "keys and values must have the same width");
     if (turning != c->head_dim)
         return refuse_key(r, key_of(r, "rope.dimension_count", key),
-                          "supported are heads that turn as a whole");
+                          "rotary positions must cover the whole head");
     if (c->head_dim % 2)
-        return es_fail_file(r->err, ES_E_FORMAT, r->g->path, -1, "gguf.heads", converted,
-                            "heads of %lld channels cannot turn in pairs", (long long)c->head_dim);
+        return es_fail_file(
+            r->err, ES_E_FORMAT, r->g->path, -1, "gguf.heads", converted,
+            "heads of %lld channels cannot have rotary positions: the number must be even",
+            (long long)c->head_dim);
     return ES_OK;
 }
 
@@ -448,7 +452,7 @@ static es_status take_sizes(const reading *r)
     ES_TRY(take_heads(r));
     if (!words || words->rank != 2 || words->shape[0] > 1 << 24)
         return es_fail_file(r->err, ES_E_FORMAT, r->g->path, -1, "gguf.tensor", converted,
-                            "there is no matrix 'token_embd.weight' of up to %d rows", 1 << 24);
+                            "missing matrix 'token_embd.weight' of up to %d rows", 1 << 24);
     c->vocab = words->shape[0];
     c->tied = !find_tensor(r->g, "output.weight");
     if (strcmp(r->arch, "llama") == 0) /* qwen2 has them always */
@@ -469,8 +473,7 @@ static es_status find_arch(const es_gguf *g, const char **out, es_error *err)
             return ES_OK;
         }
     return es_fail_file(err, ES_E_UNSUPPORTED, g->path, -1, "gguf.architecture",
-                        "of GGUF files llama and qwen2 are read; of checkpoints in safetensors "
-                        "more are",
+                        "supported in GGUF: llama and qwen2; in safetensors there are more",
                         "general.architecture is '%.*s'", name.size < 64 ? (int)name.size : 64,
                         name.at);
 }
@@ -501,11 +504,11 @@ static es_status check_tensor(const es_gguf *g, const es_model_config *c, const 
     const int64_t rows = es_config_size(c, p->rows), cols = vector ? 1 : es_config_size(c, p->cols);
     if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
         return ES_OK;
-    return es_fail_file(err, ES_E_FORMAT, g->path, (int64_t)t->offset, "gguf.tensor", converted,
-                        "tensor '%.100s' has %lld x %lld numbers in %d dimensions, the values ask "
-                        "for %lld x %lld",
-                        t->name, (long long)t->shape[0], (long long)t->shape[1], t->rank,
-                        (long long)rows, (long long)cols);
+    return es_fail_file(
+        err, ES_E_FORMAT, g->path, (int64_t)t->offset, "gguf.tensor", converted,
+        "tensor '%.100s' has %lld x %lld numbers in %d dimensions, the header requires %lld x %lld",
+        t->name, (long long)t->shape[0], (long long)t->shape[1], t->rank, (long long)rows,
+        (long long)cols);
 }
 
 static es_status check_there(const es_gguf *g, const char *pattern, int64_t layer, const char *end,
@@ -515,7 +518,7 @@ static es_status check_there(const es_gguf *g, const char *pattern, int64_t laye
     write_name(pattern, layer, end, name);
     return find_tensor(g, name) ? ES_OK
                                 : es_fail_file(err, ES_E_FORMAT, g->path, -1, "gguf.tensor",
-                                               converted, "there is no tensor '%s'", name);
+                                               converted, "missing tensor '%s'", name);
 }
 
 static es_status check_all_there(const es_gguf *g, const es_model_config *c, es_error *err)
@@ -540,8 +543,8 @@ static es_status rename_tensor(const es_gguf *g, const es_model_config *c, es_st
     const part *p = find_part(t->name, &layer, &bias);
     if (!p || layer < 0 || layer >= c->layers)
         return es_fail_file(err, ES_E_UNSUPPORTED, g->path, (int64_t)t->offset, "gguf.tensor",
-                            "it may change what is computed",
-                            "tensor '%.100s' is none of a %s of %lld layers", t->name,
+                            "it may change the result",
+                            "tensor '%.100s' is not part of a %s of %lld layers", t->name,
                             c->model_type, (long long)c->layers);
     ES_TRY(check_tensor(g, c, t, p, bias, err));
     write_name(p->known_as, layer, bias ? ".bias" : ".weight", room);

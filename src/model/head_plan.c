@@ -18,9 +18,10 @@
 static es_status check_shape(const es_model_config *c, int64_t context, es_error *err)
 {
     if (context < 1 || context > c->positions || context > ES_PLAN_CONTEXT)
-        return es_fail(err, ES_E_RANGE, "plan.context", "a length of blocks that the model takes",
-                       "a plan for %lld tokens of a model of %lld", (long long)context,
-                       (long long)c->positions);
+        return es_fail(err, ES_E_RANGE, "plan.context",
+                       "use a context length that the model supports",
+                       "the plan is for %lld tokens; the model has %lld positions",
+                       (long long)context, (long long)c->positions);
     if (c->layers > ES_PLAN_UNITS || c->heads > ES_PLAN_UNITS)
         return es_fail(err, ES_E_RANGE, "plan.model", "at most 65536 layers of 65536 heads",
                        "a plan for %lld layers of %lld heads", (long long)c->layers,
@@ -181,8 +182,8 @@ static es_status check_parts(const es_plan *plan, es_plan_origin origin, const d
         ES_TRY(ask_policy(plan, spec, zeros, choice, &kept, err));
         if (!parts_hold(plan, spec, kept))
             return fail_head(plan, origin, i, ES_E_FORMAT, "plan.parts",
-                             "leave the parts out, or make them add up", err,
-                             "%s with these parts keeps %g keys of %lld, and keys says %lld",
+                             "remove the parts, or make them add up to keys", err,
+                             "%s with these parts keeps %g of %lld keys, but keys is %lld",
                              es_policy_name(spec->policy), kept,
                              (long long)es_plan_sees(plan, plan->context), (long long)spec->keys);
         last = spec;
@@ -202,10 +203,11 @@ static es_status check_keys(const es_plan *plan, es_plan_origin origin, int64_t 
                          why.hint, err, "%s", why.message);
     if (es_policy_inputs(spec->policy) & ES_POLICY_MEASURED)
         return fail_head(plan, origin, i, ES_E_UNSUPPORTED, "plan.policy", "use another policy",
-                         err, "policy %s keeps no set of keys", es_policy_name(spec->policy));
+                         err, "policy %s does not keep a set of keys",
+                         es_policy_name(spec->policy));
     if (!is_full(spec) && (spec->keys < 1 || spec->keys > sees))
         return fail_head(plan, origin, i, ES_E_FORMAT, "plan.keys",
-                         "a number of keys from 1 to what a query sees", err,
+                         "use 1 to the number of keys that a query sees", err,
                          "%lld keys of the %lld that a query sees at %lld tokens",
                          (long long)spec->keys, (long long)sees, (long long)plan->context);
     if (plan->head[i].risk < 0.0 || isinf(plan->head[i].risk))
@@ -222,7 +224,7 @@ static es_status check_group(const es_plan *plan, es_plan_origin origin, int64_t
         return ES_OK;
     return fail_head(plan, origin, i, ES_E_FORMAT, "plan.group",
                      "heads of one group keep the same keys by the same policy", err,
-                     "it shares keys and values with head %lld, and keeps others than that",
+                     "it shares keys and values with head %lld but keeps other keys",
                      (long long)(first % plan->heads));
 }
 
@@ -253,7 +255,7 @@ static es_status another(const char *rule, const char *what, int64_t planned, in
                          es_error *err)
 {
     return es_fail(err, ES_E_SHAPE, rule, "make a plan for this model: esscher budget",
-                   "the plan is of a model with %lld %s, and this one has %lld", (long long)planned,
+                   "the plan is for a model with %lld %s; this one has %lld", (long long)planned,
                    what, (long long)is);
 }
 
@@ -283,17 +285,17 @@ es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_e
                        "an argument is missing");
     if (strcmp(plan->model_type, config->model_type) != 0)
         return es_fail(err, ES_E_SHAPE, "plan.model", "make a plan for this model: esscher budget",
-                       "the plan is of a model of type '%s', and this one is '%s'",
-                       plan->model_type, config->model_type);
+                       "the plan is for a model of type '%s'; this one is '%s'", plan->model_type,
+                       config->model_type);
     ES_TRY(check_numbers(plan, config, err));
     if (plan->causal != config->causal)
         return es_fail(err, ES_E_SHAPE, "plan.model", "make a plan for this model: esscher budget",
-                       "the plan is of a model that is %scausal, and this one is%s",
+                       "the plan is for a model that is %scausal; this one is%s",
                        plan->causal ? "" : "not ", config->causal ? "" : " not");
     if (plan->context > config->positions)
         return es_fail(err, ES_E_SHAPE, "plan.context",
                        "make a plan for this model: esscher budget",
-                       "the plan is for %lld tokens, and the model takes %lld at most",
+                       "the plan is for %lld tokens; the model has %lld positions",
                        (long long)plan->context, (long long)config->positions);
     return es_plan_obey(plan, (es_plan_origin){0}, err);
 }
@@ -321,14 +323,14 @@ es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err)
     if (fewest > 0 && n <= fewest)
         return es_fail(err, ES_E_SHAPE, "plan.context",
                        "use longer blocks, or a plan that was made for short ones",
-                       "every head of the plan keeps %lld keys or more, and blocks have %lld "
-                       "tokens: nothing would be dropped",
+                       "every head of the plan keeps at least %lld keys, but blocks have %lld "
+                       "tokens: no key would be dropped",
                        (long long)fewest, (long long)n);
     if (n != plan->context)
-        es_log(ES_LOG_WARN,
-               "the plan was made for %lld tokens and is run on %lld; heads keep the numbers of "
-               "keys that it says",
-               (long long)plan->context, (long long)n);
+        es_log(
+            ES_LOG_WARN,
+            "the plan was made for %lld tokens and runs on %lld; the numbers of keys do not change",
+            (long long)plan->context, (long long)n);
     return ES_OK;
 }
 

@@ -156,7 +156,7 @@ static es_status unknown_key(reading *r, const es_json_text *key)
 {
     char word[WORD_MOST], place[WORD_MOST];
     es_json_copy(key, word, sizeof word);
-    return fail_at(r, (int64_t)key->at, "plan.unknown", HINT, "%sthere is no key \"%s\" in a plan",
+    return fail_at(r, (int64_t)key->at, "plan.unknown", HINT, "%sunknown key \"%s\"",
                    where(r, place), word);
 }
 
@@ -186,8 +186,8 @@ static es_status take_object(reading *r, const field *fields, void *into)
     }
     for (int i = 0; fields[i].key; i++)
         if (!seen[i] && !fields[i].optional)
-            return fail_at(r, (int64_t)begin, "plan.missing", HINT, "%sthere is no %s",
-                           where(r, place), fields[i].key);
+            return fail_at(r, (int64_t)begin, "plan.missing", HINT, "%smissing %s", where(r, place),
+                           fields[i].key);
     return ES_OK;
 }
 
@@ -278,8 +278,8 @@ static es_status take_head(reading *r)
     ES_TRY(take_object(r, head_fields, &s));
     if (s.head != r->in_layer)
         return fail_at(r, (int64_t)at, "plan.heads", "list every head once, in order",
-                       "layer %lld: head %lld stands where head %lld should be",
-                       (long long)r->layers, (long long)s.head, (long long)r->in_layer);
+                       "layer %lld: found head %lld instead of head %lld", (long long)r->layers,
+                       (long long)s.head, (long long)r->in_layer);
     ES_TRY(make_room(r));
     ES_TRY(understand_head(r, at, &s, &r->plan->head[r->count]));
     r->at[r->count] = (int64_t)at;
@@ -316,7 +316,7 @@ static es_status take_layer(reading *r)
     r->in_layer = -1;
     if (r->layer != r->layers)
         return fail_at(r, (int64_t)at, "plan.layers", "list every layer once, in order",
-                       "layer %lld stands where layer %lld should be", (long long)r->layer,
+                       "found layer %lld instead of layer %lld", (long long)r->layer,
                        (long long)r->layers);
     const int64_t first = r->layers ? before / r->layers : r->count;
     if (r->count == before || r->count - before != first)
@@ -385,14 +385,14 @@ static es_status check_counts(reading *r)
     const es_plan *p = r->plan;
     if (r->layers != p->layers)
         return fail_at(r, -1, "plan.layers", "list every layer once, in order",
-                       "the model has %lld layers, and %lld are listed", (long long)p->layers,
+                       "the model has %lld layers, but %lld are listed", (long long)p->layers,
                        (long long)r->layers);
     if (r->count != p->layers * p->heads)
         return fail_at(r, -1, "plan.heads", "list every head once, in order",
-                       "the model has %lld heads in each layer, and %lld are listed",
+                       "the model has %lld heads in each layer, but %lld are listed",
                        (long long)p->heads, (long long)(r->count / r->layers));
     if (p->heads % p->kv_heads)
-        return fail_at(r, -1, "plan.group", "groups of heads are of one size",
+        return fail_at(r, -1, "plan.group", "all groups of heads must have the same size",
                        "%lld heads share the keys and values of %lld", (long long)p->heads,
                        (long long)p->kv_heads);
     return ES_OK;
@@ -408,13 +408,13 @@ static es_status check_heads(reading *r)
         const long long l = i / p->heads, h = i % p->heads;
         if (r->group[i] != h / size)
             return fail_at(r, r->at[i], "plan.group", "a group is head / (heads / kv_heads)",
-                           "layer %lld, head %lld: group %lld, and it should be %lld", l, h,
+                           "layer %lld, head %lld: group is %lld and should be %lld", l, h,
                            (long long)r->group[i], (long long)(h / size));
         if (spec->policy)
             continue;
         if (spec->keys != sees)
             return fail_at(r, r->at[i], "plan.keys", "policy full keeps every key",
-                           "layer %lld, head %lld: full keeps %lld keys, and keys says %lld", l, h,
+                           "layer %lld, head %lld: full keeps %lld keys, but keys is %lld", l, h,
                            (long long)sees, (long long)spec->keys);
         spec->keys = ES_POLICY_UNSET;
     }
@@ -428,7 +428,7 @@ static es_status check_totals(reading *r)
     es_plan_count(p);
     if (kept != p->keys_kept || all != p->keys_all)
         return fail_at(r, -1, "plan.total", "was the file edited? Totals are sums over groups",
-                       "%s is %.15g, and the heads have %.15g",
+                       "%s is %.15g, but the heads add up to %.15g",
                        kept != p->keys_kept ? "keys_kept" : "keys_all",
                        kept != p->keys_kept ? kept : all,
                        kept != p->keys_kept ? p->keys_kept : p->keys_all);

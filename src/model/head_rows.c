@@ -44,7 +44,7 @@ es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
     ES_TRY(es_model_head_of(model, layer, head, &h, err));
     if (half && n > c->positions)
         return es_fail(err, ES_E_RANGE, "forward.length", "cut the text into blocks",
-                       "a block has %lld tokens, the model positions for %lld", (long long)n,
+                       "a block has %lld tokens; the model has %lld positions", (long long)n,
                        (long long)c->positions);
     ES_TRY(project(x, &h.wq, &h.bq, budget, q, err));
     ES_TRY(project(x, &h.wk, &h.bk, budget, k, err));

@@ -41,12 +41,12 @@ static es_status no_weights(const char *folder, es_error *err)
         if (join(folder, others[i][0], path))
             return es_fail_file(err, ES_E_UNSUPPORTED, folder, -1, "model.weights",
                                 "save the model with safetensors: model.save_pretrained(folder)",
-                                "there is no model.safetensors, only %s, %s", others[i][0],
+                                "missing model.safetensors; found only %s, %s", others[i][0],
                                 others[i][1]);
     }
     return es_fail_file(err, ES_E_IO, folder, -1, "model.weights",
                         "name the folder that holds config.json and model.safetensors",
-                        "there is no model.safetensors");
+                        "missing model.safetensors");
 }
 
 /* One file goes before an index, as in the library that writes them. */
@@ -87,8 +87,8 @@ static es_status open_both(es_model *model, const es_model_opts *opts, es_st **o
         return open_gguf(model, opts, out, err);
     if (join(model->folder, "adapter_config.json", path))
         es_log(ES_LOG_WARN,
-               "%s: the adapter (LoRA) beside the model is not applied; to have it, save the model "
-               "with it: model.merge_and_unload()",
+               "%s: the adapter (LoRA) beside the model is not applied; to use it, save the merged "
+               "model: model.merge_and_unload()",
                path);
     ES_TRY(es_model_config_load(model->folder, &model->config, err));
     return open_weights(model->folder, opts, out, err);
@@ -321,7 +321,7 @@ static es_status read_ref(const char *repository, const char *revision, char com
         snprintf(commit, NAME_MOST, "%.*s", (int)length, (char *)text);
     es_mem_free(NULL, text);
     return plain ? ES_OK
-                 : es_fail_file(err, ES_E_FORMAT, path, 0, "hub.ref", "download the model anew",
+                 : es_fail_file(err, ES_E_FORMAT, path, 0, "hub.ref", "download the model again",
                                 "the file does not hold a commit");
 }
 
@@ -354,7 +354,7 @@ static es_status find_snapshot(const char *repository, const hub_name *name, cha
         snprintf(commit, sizeof commit, "%s", name->revision);
     if (!commit[0] && !only_snapshot(repository, commit))
         return es_fail_file(err, ES_E_IO, repository, -1, "model.locate",
-                            "name a commit: org/name@COMMIT, or download the model anew",
+                            "name a commit: org/name@COMMIT, or download the model again",
                             "the cache has no ref 'main' and not exactly one snapshot");
     if ((size_t)snprintf(out, size, "%s/snapshots/%s", repository, commit) >= size ||
         !is_folder(out))
@@ -373,7 +373,7 @@ es_status es_model_locate(const char *name, char *out, size_t size, es_error *er
     struct stat st;
     if (!name || !*name || !out || size == 0)
         return es_fail(err, ES_E_ARGUMENT, "model.name", "name a folder or a model",
-                       "no name of a model");
+                       "missing model name");
     out[0] = '\0';
     if (is_folder(name) || es_gguf_is(name)) {
         if ((size_t)snprintf(out, size, "%s", name) < size)
@@ -384,20 +384,19 @@ es_status es_model_locate(const char *name, char *out, size_t size, es_error *er
     if (stat(name, &st) == 0)
         return es_fail_file(err, ES_E_IO, name, -1, "model.locate",
                             "name the folder that holds config.json and model.safetensors",
-                            "a model is a folder or a GGUF, this is another file");
+                            "this file is not a GGUF; a model is a folder or a GGUF file");
     if (!parse_name(name, &hub))
         return es_fail_file(err, ES_E_IO, name, -1, "model.locate",
-                            "name a folder, or a model as org/name", "there is no such folder");
+                            "name a folder, or a model as org/name", "no such folder");
     if (!find_cache(cache, sizeof cache))
         return es_fail_file(err, ES_E_IO, name, -1, "model.locate",
                             "set HF_HUB_CACHE, or name a folder",
-                            "there is no such folder, and no cache to look in: HOME is not set");
+                            "no such folder, and no cache to search: HOME is not set");
     if ((size_t)snprintf(repository, sizeof repository, "%s/%s", cache, hub.repository) >=
             sizeof repository ||
         !is_folder(repository))
         return es_fail_file(err, ES_E_IO, name, -1, "model.locate",
                             "download it first, e.g. with: hf download NAME",
-                            "there is no such folder, and the cache %.150s does not have it",
-                            cache);
+                            "no such folder, and the cache %.150s does not have it", cache);
     return find_snapshot(repository, &hub, out, size, err);
 }

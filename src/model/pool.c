@@ -44,9 +44,9 @@ es_status es_pool_check_format(const es_run *run, const char *path, es_error *er
             format = about.params[i].text;
     if (strcmp(about.command, "pool") == 0 && strcmp(format, ES_POOL_FORMAT) != 0)
         return es_fail_file(err, ES_E_UNSUPPORTED, path, -1, "pool.version",
-                            "remove the pool's folder: it is then made anew",
-                            "the pool was made by another version: its format is %.20s, here it "
-                            "is " ES_POOL_FORMAT,
+                            "remove the pool's folder; the next run builds it again",
+                            "the pool was built by another version: its format is %.20s, and this "
+                            "program's is " ES_POOL_FORMAT,
                             format);
     return ES_OK;
 }
@@ -59,7 +59,8 @@ static es_status read_info(es_run *run, const char *folder, es_pool *pool, es_er
     const es_status status = es_run_get_table(run, ES_POOL_TABLE, NULL, &table, err);
     if (status == ES_E_EMPTY)
         return es_fail_file(err, status, folder, -1, "pool.unfinished",
-                            "the command that began it goes on with it", "the pool is unfinished");
+                            "run the command that started it again: it continues",
+                            "the pool is unfinished");
     ES_TRY(status);
     *out = (es_pool_info){.tokens = count_of(&table, "tokens", 0x1p40),
                           .hidden = count_of(&table, "hidden", 65536.0),
@@ -74,7 +75,7 @@ static es_status read_info(es_run *run, const char *folder, es_pool *pool, es_er
     es_run_table_free(&table);
     if (out->tokens < 1 || out->hidden < 1 || out->layers < 1 || out->heads < 1 ||
         out->blocks < 1 || out->length < 1 || pool->dropped < 0)
-        return es_fail_file(err, ES_E_FORMAT, folder, -1, "pool.shape", "make it anew",
+        return es_fail_file(err, ES_E_FORMAT, folder, -1, "pool.shape", "build it again",
                             "pool.run does not describe a pool");
     return ES_OK;
 }
@@ -108,7 +109,7 @@ static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
     }
     es_run_table_free(&table);
     if (status == ES_OK && !sound)
-        status = es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
+        status = es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again",
                          "the blocks of pool.run do not fit its tokens");
     return status;
 }
@@ -155,8 +156,8 @@ static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
         ES_TRY(es_npy_rows_open(path, file, err));
         if (file->rows != rows_in_file(pool, l) || file->cols != pool->info.hidden ||
             file->half != pool->layers[0].half)
-            return es_fail_file(err, ES_E_FORMAT, path, -1, "pool.shape", "make the pool anew",
-                                "(%lld, %lld) numbers, and pool.run says (%lld, %lld)",
+            return es_fail_file(err, ES_E_FORMAT, path, -1, "pool.shape", "build the pool again",
+                                "the file has (%lld, %lld) numbers; pool.run says (%lld, %lld)",
                                 (long long)file->rows, (long long)file->cols,
                                 (long long)rows_in_file(pool, l), (long long)pool->info.hidden);
     }
@@ -231,13 +232,13 @@ static es_status read_context(es_run *run, es_pool *pool, es_error *err)
     es_run_stage stage;
     ES_TRY(es_run_get_stage(run, ES_POOL_STAGE_ID, &stage, err));
     if (stage.rows != ES_POOL_BATCH * heads || stage.cols != ES_POOL_SEEN)
-        return es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
-                       "cells of pool.run have another shape");
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again",
+                       "cells of pool.run have an unexpected shape");
     ES_TRY(ES_ARENA_NEW(&pool->arena, pool->context, heads, "attention statistics", err));
     ES_TRY(ES_MEM_NEW_2D(NULL, r.tallies, heads, ES_POOL_SEEN, "attention statistics", err));
     es_status status = es_run_each_cell(run, ES_POOL_STAGE_ID, tally_batch, &r, err);
     if (status == ES_OK && r.tallies[0].count != pool->info.blocks)
-        status = es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
+        status = es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: this repairs it",
                          "pool.run holds statistics of %lld blocks of %lld",
                          (long long)r.tallies[0].count, (long long)pool->info.blocks);
     for (int64_t h = 0; h < heads; h++) {
@@ -266,8 +267,8 @@ static es_status rows_of_batch(const es_pool *pool, int64_t batch, int64_t *firs
 {
     const int64_t blocks = pool->info.blocks;
     if (batch < 0 || batch >= es_pool_batches(blocks))
-        return es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
-                       "pool.run holds checksums of rows that are not there");
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again",
+                       "pool.run has checksums of rows that the pool does not have");
     const int64_t next = (batch + 1) * ES_POOL_BATCH;
     *first = pool->starts[batch * ES_POOL_BATCH];
     *last = pool->starts[next < blocks ? next : blocks];
@@ -313,8 +314,8 @@ static es_status sum_kept(void *user, int64_t batch, const double *values, es_er
         }
         if (chain != want)
             return es_fail_file(err, ES_E_FORMAT, file->path, -1, "pool.checksum",
-                                "check the disk; remove the pool's folder and make it anew",
-                                "rows %lld to %lld of layer %lld are not as they were written",
+                                "check the disk; remove the pool's folder and build it again",
+                                "rows %lld to %lld of layer %lld are damaged: a checksum differs",
                                 (long long)first, (long long)last - 1, (long long)l);
     }
     r->rows += last - first;
@@ -347,10 +348,11 @@ static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
      * made only for what is there */
     if (stage.rows != (info->sparse ? 1 : ES_POOL_BATCH * info->length) ||
         stage.cols != info->layers)
-        return es_fail(err, ES_E_FORMAT, "pool.shape", "remove the pool's folder and make it anew",
-                       "pool.run holds no checksums of rows, or of other ones");
+        return es_fail(err, ES_E_FORMAT, "pool.shape",
+                       "remove the pool's folder and build it again",
+                       "pool.run has no checksums, or checksums of other rows");
     if (stage.cells != (info->blocks - 1) / ES_POOL_BATCH + 1)
-        return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: this repairs it",
                        "pool.run does not hold the checksums of all rows");
     ES_TRY(make_sums(pool, err));
     ES_TRY(ES_MEM_NEW(NULL, r.row, info->hidden, "a row", err));
@@ -359,7 +361,7 @@ static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
     es_mem_free(NULL, r.row);
     ES_TRY(status);
     if (r.rows != info->tokens)
-        return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: it is mended",
+        return es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again: this repairs it",
                        "pool.run holds checksums of %lld rows of %lld", (long long)r.rows,
                        (long long)info->tokens);
     return ES_OK;
@@ -378,8 +380,8 @@ static es_status check_rows(const es_pool *pool, int64_t layer, int64_t first, i
             return es_fail_file(
                 err, ES_E_FORMAT, file->path,
                 (int64_t)file->offset + (first + i) * file->cols * item, "pool.checksum",
-                "check the disk; remove the pool's folder and make it anew",
-                "row %lld of layer %lld is not as it was written",
+                "check the disk; remove the pool's folder and build it again",
+                "row %lld of layer %lld is damaged: its checksum differs",
                 (long long)(pool->kept ? pool->kept[layer].rows[first + i] : first + i),
                 (long long)layer);
         }
@@ -457,8 +459,8 @@ static es_status place_of(const es_pool *pool, int64_t layer, int64_t first, int
     if (*at + count <= kept->count && kept->rows[*at] == first &&
         kept->rows[*at + count - 1] == first + count - 1)
         return ES_OK;
-    return es_fail(err, ES_E_RANGE, "pool.dropped", "ask for rows that were to be kept",
-                   "rows %lld to %lld of layer %lld are not all among those that the pool holds",
+    return es_fail(err, ES_E_RANGE, "pool.dropped", "read only rows that the pool keeps",
+                   "the pool does not hold all of rows %lld to %lld of layer %lld",
                    (long long)first, (long long)(first + count - 1), (long long)layer);
 }
 

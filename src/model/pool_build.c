@@ -227,8 +227,8 @@ static es_status check_shared(const build *b, es_error *err)
     ES_TRY(es_work_share(&b->exec, &nonce, sizeof nonce, err));
     if (!sees_nonce(b, nonce))
         status = es_fail(err, ES_E_IO, "pool.shared",
-                         "--pool-dir DIR on a file system that all machines share",
-                         "the folder %s is not the one that rank 0 sees", b->spec->folder);
+                         "use --pool-dir DIR on a file system that all machines share",
+                         "folder %s is not the folder that rank 0 uses", b->spec->folder);
     status = es_work_agree(&b->exec, status, "", err);
     es_pool_nonce_path(b->spec->folder, path);
     if (b->rank == 0)
@@ -250,8 +250,8 @@ static es_status open_files(build *b, es_error *err)
         /* a new file would be zeros where pool.run says that there are rows */
         if (stage.cells > 0 && access(path, F_OK) != 0)
             return es_fail_file(err, ES_E_FORMAT, path, -1, "pool.damaged",
-                                "remove the pool's folder and make it anew",
-                                "the file is gone, but pool.run says it was begun");
+                                "remove the pool's folder and build it again",
+                                "the file is missing, but pool.run says that it was started");
         ES_TRY(es_npy_rows_create(path, b->kept ? b->kept[l].count : b->text.rows, c->hidden,
                                   b->spec->store == ES_POOL_F16, &b->layers[l], err));
     }
@@ -429,7 +429,8 @@ static es_status run_batches(build *b, es_error *err)
     exec.progress_user = b;
     status = es_work_run(&work, &exec, err);
     if (status == ES_E_INTERRUPTED)
-        return es_fail(err, status, "pool.interrupted", "the same folder goes on where it stopped",
+        return es_fail(err, status, "pool.interrupted",
+                       "run again with the same folder to continue",
                        "interrupted after %lld of %lld batches of the pool", (long long)b->finished,
                        (long long)batches_of(b));
     return status;
@@ -530,7 +531,7 @@ es_status es_pool_build(const es_pool_spec *spec, const es_exec *exec, es_error 
     b.rank = es_executor_of(exec)->rank;
     if (es_model_precision(spec->model) != ES_F32)
         return es_fail(err, ES_E_ARGUMENT, "pool.precision", "open the model in f32",
-                       "pools are made by f32 models");
+                       "a pool requires a model in f32");
     es_status status = build_all(&b, err);
     release(&b);
     es_error closing;

@@ -21,8 +21,8 @@ static es_status tidy(es_pool_kept *kept, int64_t layer, int64_t tokens, es_erro
 {
     int64_t count = 0;
     if (kept->count == 0)
-        return es_fail(err, ES_E_EMPTY, "pool.keep", "keep a row of every layer",
-                       "nothing is kept of layer %lld", (long long)layer);
+        return es_fail(err, ES_E_EMPTY, "pool.keep", "keep at least one row of every layer",
+                       "no row of layer %lld is kept", (long long)layer);
     qsort(kept->rows, (size_t)kept->count, sizeof *kept->rows, by_value);
     if (kept->rows[0] < 0 || kept->rows[kept->count - 1] >= tokens)
         return es_fail(err, ES_E_RANGE, "pool.keep", "count from 0",
@@ -136,8 +136,8 @@ es_status es_pool_kept_get(es_run *run, int64_t layer, int64_t tokens, es_arena 
     out->count = table.rows;
     es_run_table_free(&table);
     if (status == ES_OK && !sound)
-        status = es_fail(err, ES_E_FORMAT, "pool.shape", "make the pool anew",
-                         "the rows of layer %lld that pool.run says are kept are none",
-                         (long long)layer);
+        status =
+            es_fail(err, ES_E_FORMAT, "pool.shape", "build the pool again",
+                    "pool.run has an invalid list of kept rows for layer %lld", (long long)layer);
     return status;
 }

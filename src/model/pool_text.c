@@ -26,8 +26,8 @@ static es_status remove_short(int64_t left_out, es_blocks *b, es_error *err)
     if (count)
         return ES_OK;
     es_blocks_free(b);
-    return es_fail(err, ES_E_EMPTY, "pool.short", "more text, or longer blocks",
-                   "no block has more than %lld tokens, and so many are left out of each",
+    return es_fail(err, ES_E_EMPTY, "pool.short", "use more text or longer blocks",
+                   "no block has more than %lld tokens, and that many are left out of each",
                    (long long)left_out);
 }
 

@@ -172,7 +172,7 @@ static es_status run_all(walk *w, es_error *err)
     const es_pool_range *r = w->range;
     if (!w->pool->model)
         return es_fail(err, ES_E_RANGE, "pool.dropped", "call es_pool_stream() first",
-                       "the pool does not hold all rows, and has no text to make them of");
+                       "the pool does not hold all rows and has no text to compute them from");
     w->states = r->layer + r->layers;
     w->at = r->first;
     ES_TRY(ES_MEM_NEW_2D(budget_of(w), w->strips, r->layers * r->strip, info->hidden,
@@ -199,7 +199,8 @@ es_status es_pool_walk(const es_pool *pool, const es_pool_range *range, const es
     ES_TRY(es_pool_check_layer(pool, r->layer + r->layers - 1, err));
     if (r->layers < 1 || r->strip < 1 || r->first < 0 || r->first > r->last ||
         r->last > pool->info.tokens)
-        return es_fail(err, ES_E_RANGE, "pool.walk", "rows of the pool, a strip of one at least",
+        return es_fail(err, ES_E_RANGE, "pool.walk",
+                       "give rows of the pool, at least one at a time",
                        "rows %lld to %lld of %lld, %lld at a time", (long long)r->first,
                        (long long)r->last, (long long)pool->info.tokens, (long long)r->strip);
     walk w = {.pool = pool, .range = range, .exec = exec, .visit = visit, .user = user};
@@ -229,13 +230,15 @@ es_status es_pool_stream(es_pool *pool, const es_pool_spec *spec, es_error *err)
     ES_TRY(es_pool_text_read(spec, NULL, true, &pool->text, err));
     if (pool->text.rows != pool->info.tokens || pool->text.blocks.count != pool->info.blocks ||
         es_pool_text_hash(&pool->text) != pool->ids)
-        return es_fail(err, ES_E_ARGUMENT, "pool.stream", "the text and the model it was made of",
-                       "the pool was made of another text");
+        return es_fail(err, ES_E_ARGUMENT, "pool.stream",
+                       "use the text and the model that the pool was built from",
+                       "the pool was built from another text");
     if (es_model_config_of(spec->model)->hidden != pool->info.hidden ||
         es_model_config_of(spec->model)->layers != pool->info.layers ||
         es_pool_hash_model(spec->model) != pool->weights)
-        return es_fail(err, ES_E_ARGUMENT, "pool.stream", "the text and the model it was made of",
-                       "the pool was made by another model");
+        return es_fail(err, ES_E_ARGUMENT, "pool.stream",
+                       "use the text and the model that the pool was built from",
+                       "the pool was built with another model");
     pool->model = spec->model;
     return ES_OK;
 }

@@ -142,8 +142,8 @@ static void complete_positions(es_model_config *c)
     const double ratio = stated / r->original, most = r->original * fmax(r->factor, 1.0);
     if (ratio > 1.0 && fabs(ratio - r->factor) > 1e-6 * r->factor)
         es_log(ES_LOG_WARN,
-               "rotary positions are stretched %g times, as stated, and not %g times, as "
-               "max_position_embeddings has it",
+               "rotary positions are stretched %g times, as stated, not %g times, as "
+               "max_position_embeddings implies",
                r->factor, ratio);
     c->positions = (int64_t)fmin(fmax(stated, most), (double)(1 << 24));
 }
@@ -155,29 +155,29 @@ es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err
         return ES_OK;
     if (!*r->type && r->factor > 0.0)
         return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
-                            "is this the config.json that came with the weights?",
-                            "rotary positions have a factor and no type");
+                            "check that this config.json came with the weights",
+                            "rotary positions have a factor but no type");
     if (!*r->type)
         memcpy(r->type, "default", sizeof "default");
     const int kind = kind_of(r);
     r->width = (int64_t)((double)c->head_dim * r->share);
     if (kind < 0)
         return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.rotary",
-                            "supported are: default, linear, dynamic, yarn, llama3",
+                            "supported: default, linear, dynamic, yarn, llama3",
                             "rotary positions of type '%s'", r->type);
     if (r->width < 2 || r->width % 2 || (r->width == 2 && strcmp(r->type, "dynamic") == 0))
         return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
-                            "is this the config.json that came with the weights?",
-                            "%lld channels of a head of %lld turn; it should be an even number",
+                            "check that this config.json came with the weights",
+                            "%lld channels of a head of %lld are rotary; the number must be even",
                             (long long)r->width, (long long)c->head_dim);
     complete_positions(c);
     if (kinds[kind].stretched && !(r->factor >= 1.0))
         return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
-                            "is this the config.json that came with the weights?",
+                            "check that this config.json came with the weights",
                             "rotary positions of type '%s' need a factor of at least 1", r->type);
     if (kinds[kind].waves && !(r->high > r->low && r->low > 0.0 && r->original > 0.0))
         return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
-                            "is this the config.json that came with the weights?",
+                            "check that this config.json came with the weights",
                             "rotary positions of type '%s' need low_freq_factor below "
                             "high_freq_factor, and original_max_position_embeddings",
                             r->type);

@@ -187,8 +187,8 @@ static es_status make_blocks(maker *m, es_error *err)
         count = m->spec->most;
     m->out->left_out = m->tasks->count - count * m->per;
     if (!count)
-        return es_fail(err, ES_E_EMPTY, "tasks.tokens", "bring more text, or ask for less of it",
-                       "none of the %lld texts makes a block", (long long)m->tasks->count);
+        return es_fail(err, ES_E_EMPTY, "tasks.tokens", "use more text, or ask for fewer tokens",
+                       "none of the %lld texts fills a block", (long long)m->tasks->count);
     ES_TRY(ES_MEM_NEW(m->budget, b->start, count + 1, "blocks", err));
     ES_TRY(ES_MEM_NEW(m->budget, m->out->labels, count, "labels", err));
     for (int64_t i = 0; i < count; i++)
@@ -201,7 +201,7 @@ static es_status make(maker *m, es_error *err)
     const int64_t count = m->tasks->count;
     if (m->room < 1)
         return es_fail(err, ES_E_RANGE, "tasks.positions",
-                       "is max_position_embeddings of config.json right?",
+                       "check max_position_embeddings in config.json",
                        "the model has no position for a token of text");
     ES_TRY(ES_ARENA_NEW_2D(&m->arena, m->tokens, count, 2, "texts", err));
     m->chosen = m->tokens + count;

@@ -118,7 +118,7 @@ static es_status refuse_label(const reader *r, span label, const es_model_config
     snprintf(hint, sizeof hint, "a number from 0 to %lld, or a name of id2label in config.json",
              (long long)c->labels - 1);
     return refuse(r, label.from, "tasks.label", hint,
-                  label.from == label.to ? "there is no label after the tab" : what, err);
+                  label.from == label.to ? "missing label after the tab" : what, err);
 }
 
 /* ---- a labelled file ---- */
@@ -137,7 +137,7 @@ static es_status read_line(const reader *r, span line, const es_model_config *co
     const char *tab = memchr(line.from, '\t', (size_t)(line.to - line.from));
     const char *hint = "sentence, tab, label";
     if (!tab)
-        return refuse(r, line.from, "tasks.fields", hint, "there is no tab, and so no label", err);
+        return refuse(r, line.from, "tasks.fields", hint, "missing tab and label", err);
     const char *more = memchr(tab + 1, '\t', (size_t)(line.to - tab - 1));
     if (more)
         return refuse(r, more, "tasks.fields", hint, "there is more than one tab", err);
@@ -148,7 +148,7 @@ static es_status read_line(const reader *r, span line, const es_model_config *co
     if (number < 0)
         return refuse_label(r, label, config, err);
     if (is_blank(text))
-        return refuse(r, line.from, "tasks.text", hint, "there is no sentence before the tab", err);
+        return refuse(r, line.from, "tasks.text", hint, "missing sentence before the tab", err);
     return add(out, text, number, r->line, err);
 }
 
@@ -167,8 +167,8 @@ static es_status read_lines(reader *r, const es_model_config *config, es_tasks *
         blank = none;
     }
     if (!out->count)
-        return refuse(r, r->at, "tasks.rows", "one sentence, tab, label to a line",
-                      "there is no labelled text", err);
+        return refuse(r, r->at, "tasks.rows", "write one sentence, a tab and a label per line",
+                      "the file has no labelled text", err);
     return ES_OK;
 }
 
@@ -185,7 +185,7 @@ static es_status begin(const char *text, size_t size, const char *file, reader *
         return refuse(r, wrong, "tasks.utf8", "convert the file to UTF-8", "this is not UTF-8",
                       err);
     if (nul)
-        return refuse(r, nul, "tasks.nul", "is it a text file?", "a zero byte", err);
+        return refuse(r, nul, "tasks.nul", "check that this is a text file", "a zero byte", err);
     r->at += es_utf8_mark(text, size);
     return ES_OK;
 }
@@ -227,7 +227,8 @@ static es_status read_paragraphs(reader *r, es_tasks *out, es_error *err)
     if (open.from)
         ES_TRY(add(out, open, -1, first, err));
     if (!out->count)
-        return refuse(r, r->at, "tasks.rows", "is it the right file?", "there is no text", err);
+        return refuse(r, r->at, "tasks.rows", "check that this is the right file",
+                      "the file has no text", err);
     return ES_OK;
 }
 

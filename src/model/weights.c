@@ -83,14 +83,15 @@ static es_status check(const loader *l, const es_st_tensor *t, const char *name,
     char has[128], wants[64];
     if (!t)
         return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                            "is config.json that of these weights?", "there is no tensor %s", name);
+                            "check that config.json belongs to these weights", "missing tensor %s",
+                            name);
     if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
         return ES_OK;
     snprintf(wants, sizeof wants, vector ? "[%lld]" : "[%lld, %lld]", (long long)rows,
              (long long)cols);
     return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
-                        "model.shape", "is config.json that of these weights?",
-                        "tensor %s has shape %s, config.json asks for %s", t->name,
+                        "model.shape", "check that config.json belongs to these weights",
+                        "tensor %s has shape %s; config.json requires %s", t->name,
                         shape_text(t, has, sizeof has), wants);
 }
 
@@ -108,7 +109,7 @@ static es_status read(const loader *l, const es_st_tensor *t, void *at)
         return ES_OK;
     if (!l->allow_nonfinite)
         return es_fail_file(l->err, ES_E_NONFINITE, es_st_file(l->st, t), (int64_t)t->offset,
-                            "model.finite", "download it anew; or allow non-finite weights",
+                            "model.finite", "download it again, or allow non-finite weights",
                             "tensor %.100s holds %lld NaN and %lld infinite numbers, the first at "
                             "index %lld",
                             t->name, (long long)seen.nans, (long long)seen.infinities,
@@ -190,9 +191,8 @@ static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_
         full_name(l, (tensor_ref){.part = part, .layer = layer}, endings[i], name);
         if (es_st_find(l->st, name))
             return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                                "is config.json that of these weights?",
-                                "there is a tensor %s, and a %s of this configuration has no such "
-                                "bias",
+                                "check that config.json belongs to these weights",
+                                "unexpected tensor %s: a %s of this configuration has no such bias",
                                 name, l->model->arch->title);
     }
     return ES_OK;
@@ -340,8 +340,8 @@ static es_status check_known(loader *l, const char *name)
         return ES_OK;
     }
     return es_fail_file(l->err, ES_E_UNSUPPORTED, l->model->folder, -1, "model.unknown",
-                        "supported are checkpoints that are exactly of their model_type",
-                        "tensor %.100s is no part of a %s", name, arch->title);
+                        "only checkpoints that match their model_type exactly are supported",
+                        "tensor %.100s is not part of a %s", name, arch->title);
 }
 
 /* Renamed tensors are the commonest mistake of those who save a model by hand; the hint says
@@ -359,7 +359,7 @@ static es_status no_body(const loader *l)
              arch->title, p->name ? (int)strcspn(p->name, "*") : 0, p->name ? p->name : "",
              arch->prefix);
     return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix", hint,
-                        "no tensor is named as in a %s: there are %lld, the first is '%.100s'",
+                        "no tensor name matches a %s; of %lld tensors the first is '%.100s'",
                         arch->title, (long long)es_st_count(l->st),
                         es_st_count(l->st) ? es_st_at(l->st, 0)->name : "");
 }
@@ -391,7 +391,7 @@ static es_status survey(loader *l, int64_t *layers)
     if (with && without)
         return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
                             "keep one of the two encoders",
-                            "tensors are named with and without \"%s\": which encoder is meant?",
+                            "tensors are named with and without \"%s\": these are two encoders",
                             arch->prefix);
     return ES_OK;
 }
@@ -430,7 +430,7 @@ static es_status check_layers(const loader *l, int64_t layers)
     const int64_t wanted = l->model->config.layers;
     if (layers < wanted)
         return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.layers",
-                            "is config.json that of these weights?",
+                            "check that config.json belongs to these weights",
                             "config.json says %lld layers, the weights have %lld",
                             (long long)wanted, (long long)layers);
     if (layers > wanted)

@@ -17,17 +17,19 @@ static es_status bad_curve(int64_t unit, int64_t option, const char *what, es_er
                       "unit %lld: %s", (long long)unit, what);
 }
 
+/* Fails unless keys increase strictly and weight * risk is finite and not negative at every
+ * option. The limit 1e300 keeps sums over units finite. */
 static es_status check_curve(const es_curve *c, int64_t unit, es_error *err)
 {
     if (c->count < 1 || !c->keys || !c->risk)
-        return bad_curve(unit, -1, "there is no option", err);
+        return bad_curve(unit, -1, "the unit has no option", err);
     if (!(c->weight >= 0.0 && c->weight <= 1e300))
-        return bad_curve(unit, -1, "its weight is negative or no number", err);
+        return bad_curve(unit, -1, "the weight is negative or NaN", err);
     for (int64_t i = 0; i < c->count; i++) {
         if (!(c->keys[i] >= 0.0 && c->keys[i] <= 1e15) || (i && !(c->keys[i] > c->keys[i - 1])))
             return bad_curve(unit, i, "keys do not increase", err);
         if (!(c->risk[i] >= 0.0 && c->weight * c->risk[i] <= 1e300))
-            return bad_curve(unit, i, "a risk is negative or no number", err);
+            return bad_curve(unit, i, "a risk is negative or NaN", err);
     }
     return ES_OK;
 }
@@ -35,8 +37,8 @@ static es_status check_curve(const es_curve *c, int64_t unit, es_error *err)
 static es_status check_curves(const es_curve *curves, int64_t units, const void *out, es_error *err)
 {
     if (!curves || units < 1 || !out)
-        return es_fail(err, ES_E_ARGUMENT, "allocate.null", "curves, and where to put the choice",
-                       "an argument is missing");
+        return es_fail(err, ES_E_ARGUMENT, "allocate.null",
+                       "pass curves and an array for the choice", "an argument is missing");
     for (int64_t u = 0; u < units; u++)
         ES_TRY(check_curve(&curves[u], u, err));
     return ES_OK;
@@ -75,8 +77,8 @@ static es_status check_least(const es_curve *curves, int64_t units, double keys,
     return keys >= least
                ? ES_OK
                : es_fail(err, ES_E_RANGE, "allocate.keys",
-                         "allow more keys, or bring options with fewer",
-                         "%g keys are allowed, and the smallest options have %g", keys, least);
+                         "allow more keys, or add options with fewer keys",
+                         "%g keys are allowed; the smallest options need %g", keys, least);
 }
 
 /* ---- hulls ---- */
@@ -258,8 +260,9 @@ es_status es_allocate_risk(const es_curve *curves, int64_t units, double most, i
     }
     es_mem_free(NULL, steps);
     if (!(left <= most))
-        return es_fail(err, ES_E_RANGE, "allocate.risk", "allow more, or bring larger options",
-                       "a risk of %g is allowed, and all keys leave %g", most, left);
+        return es_fail(err, ES_E_RANGE, "allocate.risk",
+                       "allow a larger risk, or add options with more keys",
+                       "the allowed risk is %g; with all keys it is %g", most, left);
     give_back(curves, units, most, chosen);
     tell(curves, units, chosen, used, risk);
     return ES_OK;
@@ -356,8 +359,8 @@ es_status es_allocate_mass(const es_curve *curves, int64_t units, double keys, c
         most = fmax(most, need[u]);
     }
     if (!(most > 0.0))
-        return es_fail(err, ES_E_RANGE, "allocate.need", "what each unit needs",
-                       "no unit needs anything");
+        return es_fail(err, ES_E_RANGE, "allocate.need",
+                       "give the number of keys that each unit needs", "all units need 0 keys");
     return share_out(curves, units, keys, need, chosen, used, risk, err);
 }
 
@@ -393,8 +396,8 @@ es_status es_allocate_pyramid(const es_curve *curves, int64_t units, double keys
         return es_fail(err, ES_E_ARGUMENT, "allocate.null", "the layer of each unit",
                        "an argument is missing");
     if (!(last > 0.0 && last <= 1.0))
-        return es_fail(err, ES_E_RANGE, "allocate.layer", "a share of the mean, 0 to 1",
-                       "the last layer is to have %g of the mean", last);
+        return es_fail(err, ES_E_RANGE, "allocate.layer", "use a fraction from 0 to 1",
+                       "the fraction of the last layer is %g", last);
     for (int64_t u = 0; u < units; u++)
         if (layer[u] < 0 || layer[u] >= layers)
             return es_fail_at(err, ES_E_RANGE, u, -1, "allocate.layer", "count layers from 0",

@@ -75,6 +75,10 @@ static void clear(const es_draw_atoms *atoms, node *out)
         out->b[l] = 0.0;
 }
 
+/* Computes the means over keys at node l = e^t, t = H k, of the integral for draws with
+ * replacement (THEORY 13): a = mean e^(-lw), b = mean w u e^(-lw) l, d = mean w^2 |u|^2 e^(-lw)
+ * l^2. Keys on the grid read e^(-lw) from a table, because t + s is a multiple of 1/64 for
+ * them. */
 static void node_at(const es_draw_atoms *atoms, const dampings *table, int64_t k, node *out)
 {
     const double t = H * (double)k, N = atoms->keys;
@@ -128,6 +132,8 @@ typedef struct integral {
     double *room;
 } integral;
 
+/* Adds node k to the sums of every size m: m d a^(m-1) + m (m-1) |b|^2 a^(m-2), and m b a^(m-1)
+ * for the bias (THEORY 13). `end` bounds what is left of the integral beyond this node. */
 static void add_node(integral *in, int64_t k)
 {
     node *n = &in->node;
@@ -238,6 +244,9 @@ static double output_of(const es_draw_atoms *atoms, double *off)
     return total;
 }
 
+/* Describes the weights of a query: effective number of keys (sum w)^2/sum w^2, largest weight,
+ * first-order error keys * sum w^2 |u|^2, spread sum w |u|^2 and |y|^2. Keeps the means that
+ * bound the left end of the integral. */
 static void describe(integral *in, double total, es_draw_query *about)
 {
     const es_draw_atoms *atoms = in->atoms;
@@ -263,6 +272,8 @@ static void describe(integral *in, double total, es_draw_query *about)
 
 /* ---- the answer ---- */
 
+/* Allocates the sums of every size and the vectors of a node, and tabulates e^(-e^x) if the
+ * keys are on the grid. */
 static es_status prepare(integral *in, const int64_t *sizes, es_error *err)
 {
     const int64_t width = in->atoms->width;
@@ -322,7 +333,7 @@ es_status es_draw_solve(es_draw_atoms *atoms, const int64_t *sizes, int64_t n_si
 static es_status check_sizes(const int64_t *sizes, int64_t n_sizes, es_error *err)
 {
     if (n_sizes < 1 || n_sizes > ES_DRAW_MOST_CHOSEN)
-        return es_fail(err, ES_E_RANGE, "draw.sizes", "1 to 4096 of them", "%lld sizes",
+        return es_fail(err, ES_E_RANGE, "draw.sizes", "give 1 to 4096 sizes", "%lld sizes",
                        (long long)n_sizes);
     for (int64_t i = 0; i < n_sizes; i++)
         if (sizes[i] < 1 || sizes[i] > ES_DRAW_MOST_N)
@@ -331,16 +342,18 @@ static es_status check_sizes(const int64_t *sizes, int64_t n_sizes, es_error *er
     return ES_OK;
 }
 
+/* Fails unless scores are (queries, keys) and values (keys, channels) and nothing is empty. */
 static es_status check_shapes(const es_view *scores, const es_view *values, es_error *err)
 {
     ES_TRY(es_view_check(scores, "scores", err));
     ES_TRY(es_view_check(values, "values", err));
     if (scores->rows < 1 || scores->cols < 1 || values->cols < 1 || values->cols > ES_MAX_DIM)
-        return es_fail(err, ES_E_SHAPE, "draw.shape", "one query, one key and one channel at least",
+        return es_fail(err, ES_E_SHAPE, "draw.shape",
+                       "give at least one query, one key and one channel",
                        "%lld queries, %lld keys, %lld channels", (long long)scores->rows,
                        (long long)scores->cols, (long long)values->cols);
     if (scores->cols != values->rows)
-        return es_fail(err, ES_E_SHAPE, "draw.shape", "a column of scores for every row of values",
+        return es_fail(err, ES_E_SHAPE, "draw.shape", "give one column of scores per row of values",
                        "scores of %lld keys, values of %lld", (long long)scores->cols,
                        (long long)values->rows);
     return ES_OK;
@@ -361,12 +374,15 @@ typedef struct question {
     es_draw_query *about;
 } question;
 
+/* Reads the values in units of a power of two near the largest of them, so that squares neither
+ * overflow nor lose digits; scale_back() undoes it. */
 static es_status read_values(question *q, const es_view *values, es_error *err)
 {
     es_scan scan;
     ES_TRY(es_view_scan(values, "values", &scan, err));
     if (scan.max_abs > ES_DRAW_MOST_VALUE)
-        return es_fail(err, ES_E_RANGE, "draw.value", "at most 1e150, as squares must fit a number",
+        return es_fail(err, ES_E_RANGE, "draw.value",
+                       "use values up to 1e150: their squares must be finite",
                        "a value of magnitude %g", scan.max_abs);
     q->unit = scan.max_abs > 0.0 ? exp2(floor(log2(scan.max_abs))) : 1.0;
     ES_TRY(ES_MEM_NEW_2D(q->budget, q->values, q->keys, q->width, "values", err));
@@ -380,6 +396,8 @@ static es_status read_values(question *q, const es_view *values, es_error *err)
 
 /* ---- one query ---- */
 
+/* Turns an input number into a score: the logarithm of a weight, or the score itself. Fails
+ * with row and column for NaN, +inf, a negative weight or a score beyond 1e6. */
 static es_status read_score(const question *q, int64_t row, int64_t j, double *s, es_error *err)
 {
     const double x = *s;
@@ -396,11 +414,12 @@ static es_status read_score(const question *q, int64_t row, int64_t j, double *s
     }
     if (isnan(x) || x == (double)INFINITY)
         return es_fail_at(err, ES_E_NONFINITE, row, j, "draw.score",
-                          "scores are numbers, or -inf for a weight of zero", "a score is %g", x);
+                          "use numbers, or -inf for a weight of zero", "a score is %g", x);
     if (isfinite(x) && fabs(x) > ES_DRAW_MOST_SCORE)
-        return es_fail_at(err, ES_E_RANGE, row, j, "draw.score",
-                          "at most 1e6: add a constant, or say -inf for a weight of zero",
-                          "a score is %g", x);
+        return es_fail_at(
+            err, ES_E_RANGE, row, j, "draw.score",
+            "keep scores within 1e6: add a constant to all, or use -inf for a weight of zero",
+            "a score is %g", x);
     return ES_OK;
 }
 

@@ -72,6 +72,9 @@ static es_risk_each_fn *best_each(void)
                                            : es_risk_each_portable;
 }
 
+/* Computes ES_RISK_NODES nodes at once for independent retention: the sums over random keys by
+ * the best kernel of this CPU, then the keys that are always kept, whose part is e^(-l Z_F) N_F
+ * (THEORY 13). */
 static void each(const es_risk_terms *r, double t, double step, es_risk_node *out)
 {
     for (int64_t i = 0; i < ES_RISK_NODES; i++)

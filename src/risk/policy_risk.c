@@ -32,6 +32,8 @@ static es_status check_keys(const int64_t *keys, int64_t count, int64_t n, es_er
     return ES_OK;
 }
 
+/* Fails unless draws, probabilities and factors are possible: 1 to rest_count draws without
+ * replacement, probabilities in (0, 1], factors positive and finite. */
 static es_status check_chance(const es_choice *choice, es_error *err)
 {
     const bool draws = choice->chance == ES_CHANCE_WITH || choice->chance == ES_CHANCE_WITHOUT;
@@ -50,6 +52,7 @@ static es_status check_chance(const es_choice *choice, es_error *err)
     return ES_OK;
 }
 
+/* Fails unless the choice is for a query of this length and lists its keys in increasing order. */
 static es_status check_choice(const es_risk_query *query, const es_choice *choice, es_error *err)
 {
     if (choice->n != query->n)
@@ -133,6 +136,8 @@ static es_status gather_values(const es_risk_query *query, const es_choice *choi
     return ES_OK;
 }
 
+/* Copies random key i into the arrays of the integral: ln w (or -inf), |u|^2 in units of
+ * r->unit, <u, N_F>, and the probability of being kept. */
 static void gather_key(const es_risk_query *query, const es_choice *choice, int64_t i,
                        es_risk_terms *r)
 {
@@ -161,6 +166,8 @@ static void gather_factors(const es_choice *choice, es_risk_terms *r)
     }
 }
 
+/* Collects the keys that are kept by chance into padded arrays, so that kernels read whole
+ * lanes. Drawing all keys without replacement is the same as keeping each with probability 1. */
 static es_status gather_rest(const es_risk_query *query, const es_choice *choice, es_arena *arena,
                              es_risk_terms *r, es_error *err)
 {
@@ -217,6 +224,8 @@ static double unit_of(const es_risk_terms *r)
     return most;
 }
 
+/* Computes the means of N and Z, and the largest possible Z, in units of e^log_unit. They bound
+ * the ends of the integral and give the first-order risk (THEORY 13). */
 static void means_of(const es_risk_terms *r, moments *m)
 {
     const double sure = exp(r->log_sure - m->log_unit);
@@ -275,6 +284,9 @@ static double variance_of(const es_risk_terms *r, const moments *m, const double
                                        : draws * one * (count - draws) / fmax(count - 1.0, 1.0);
 }
 
+/* Returns the logarithm of the probability that nothing with weight is kept: m ln(z/n) with
+ * replacement, sum ln(1 - p_j) for independent retention, ln C(z, m)/C(n, m) without, z the
+ * number of keys of weight zero. */
 static double log_empty_of(const es_risk_terms *r)
 {
     double zeros = 0.0, log_empty = 0.0;
@@ -357,6 +369,8 @@ static const es_risk_node *node_at(integral *in, int64_t k, bool rightwards)
     return &in->node[k - in->first];
 }
 
+/* Adds node k of the integral: e^(-l Z_F) prod D_j times the square and the mean of N (THEORY
+ * 13). `end` bounds what is left beyond this node. */
 static void add_node(integral *in, int64_t k, bool rightwards)
 {
     const double sure = exp(in->a.step * (double)k + in->terms->log_sure);
@@ -383,6 +397,8 @@ static double below1(const integral *in, int64_t k)
     return exp(in->a.step * (double)k + in->m.log_unit) / expm1(in->a.step);
 }
 
+/* Returns whether the nodes left of k still matter. What is left of them is at most E|N|^2
+ * times a geometric series, and for the mean E|N| times one. */
 static bool more_on_the_left(const integral *in, int64_t k)
 {
     const moments *m = &in->m;
@@ -424,6 +440,8 @@ static es_num with_error(double square, double relative, double off, double unit
                     .err = (relative * square + off * (2.0 * sqrt(square) + off)) * unit * unit};
 }
 
+/* Returns the expected weight that is kept: 1 for keys in F, p_j, 1 - (1 - 1/n)^m with
+ * replacement, m/n without. */
 static double kept_mass(const es_risk_query *query, const es_choice *choice)
 {
     const double count = (double)choice->rest_count, draws = (double)choice->draws;
@@ -438,6 +456,8 @@ static double kept_mass(const es_risk_query *query, const es_choice *choice)
     return mass;
 }
 
+/* Writes the risk of a choice without chance: |N_F/Z_F|^2, all of it bias. Only rounding has an
+ * error here. */
 static void answer_sure(const es_risk_query *query, const es_risk_terms *r, double apart,
                         es_policy_risk *out)
 {
@@ -448,6 +468,9 @@ static void answer_sure(const es_risk_query *query, const es_risk_terms *r, doub
     out->first_order = (double)NAN;
 }
 
+/* Writes the risk from the finished integral, divided by the probability that anything with
+ * weight is kept: mean square error, squared bias, their difference, and the first-order value
+ * (|EN|^2 + Var)/(EZ)^2 (THEORY 13). */
 static void answer_chance(const integral *in, es_policy_risk *out)
 {
     const es_risk_terms *r = in->terms;

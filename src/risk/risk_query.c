@@ -27,12 +27,13 @@ static es_status check_input(const double *scores, int64_t n, const es_view *val
                        (long long)values->cols);
     ES_TRY(es_view_scan(values, "values", &scan, err));
     if (scan.max_abs > MOST_VALUE)
-        return es_fail(err, ES_E_RANGE, "risk.value", "at most 1e150, as squares must fit a number",
+        return es_fail(err, ES_E_RANGE, "risk.value",
+                       "use values up to 1e150: their squares must be finite",
                        "a value of magnitude %g", scan.max_abs);
     for (int64_t j = 0; j < n; j++)
         if (isnan(scores[j]) || scores[j] == (double)INFINITY)
             return es_fail_at(err, ES_E_NONFINITE, 0, j, "risk.score",
-                              "scores are numbers, or -inf for a weight of zero", "a score is %g",
+                              "use numbers, or -inf for a weight of zero", "a score is %g",
                               scores[j]);
     return ES_OK;
 }
@@ -101,7 +102,7 @@ es_status es_risk_query_new(const double *scores, int64_t n, const es_view *valu
                             es_mem_limit *budget, es_risk_query *out, es_error *err)
 {
     if (!out)
-        return es_fail(err, ES_E_ARGUMENT, "risk.null", "somewhere to put it",
+        return es_fail(err, ES_E_ARGUMENT, "risk.null", "pass an object for the result",
                        "an argument is missing");
     *out = (es_risk_query){0};
     ES_TRY(check_input(scores, n, values, err));
@@ -152,7 +153,7 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
         top = fmax(top, log(query->weights[kept->keys[i]]) + kept->log_factor[i]);
     }
     if (!(top > -(double)INFINITY))
-        return es_fail(err, ES_E_EMPTY, "risk.empty", "an outcome of nothing has no output",
+        return es_fail(err, ES_E_EMPTY, "risk.empty", "keep at least one key that has weight",
                        "no key that was kept has weight");
     for (int64_t l = 0; l < query->dv; l++)
         out[l] = 0.0;
@@ -177,7 +178,7 @@ es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *bu
         return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query and out",
                        "an argument is missing");
     if (!(m > 0.0))
-        return es_fail(err, ES_E_RANGE, "risk.keys", "more than no key", "%g keys", m);
+        return es_fail(err, ES_E_RANGE, "risk.keys", "keep more than 0 keys", "%g keys", m);
     const int64_t n = query->n;
     const int64_t most = m < (double)n ? (int64_t)floor(m) : n;
     int64_t *falling, kept = n;

@@ -241,7 +241,15 @@ static double distance(double value, const es_tails_spread *control)
     return (value - control->mean) / control->sd;
 }
 
-/* P(a draw is above value), for a value that is not below the last order. */
+/* Returns the probability that a new draw exceeds the last order by more than `excess` >= 0:
+ *
+ *     (k + 1)/(R + 1) (1 + excess/(k m))^-k                                       (THEORY 9)
+ *
+ * Of R draws the k = floor(R/4) largest exceed that order, by m = mean_excess on average. The first
+ * factor is the probability of being among them. The second is the predictive law of exponential
+ * excesses whose mean theta is unknown, e^(-excess/theta) averaged over theta given k excesses of
+ * sum k m with the prior 1/theta: exact for exponential tails, too large for lighter ones. Without
+ * a tail (k = 0) or with equal draws (m = 0) only the rank is left. */
 static double tail_of(double excess, double mean_excess, double draws)
 {
     const double k = floor(draws / 4.0), beyond = (k + 1.0) / (draws + 1.0);

@@ -139,10 +139,10 @@ es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_m
     const int32_t left = es_tokenizer_id(t, m->left, m->left_bytes);
     const int32_t right = es_tokenizer_id(t, m->right, m->right_bytes);
     if (left < 0 || right < 0)
-        return fail_merge(path, rank, m, "a piece that is not in the vocabulary", err);
+        return fail_merge(path, rank, m, "a part that is not in the vocabulary", err);
     const int32_t both = es_tokenizer_joined(t, left, right);
     if (both < 0)
-        return fail_merge(path, rank, m, "what they become is not in the vocabulary", err);
+        return fail_merge(path, rank, m, "the merged token is not in the vocabulary", err);
     es_pair_table_put(&t->bpe->merges, es_token_pair(left, right),
                       (uint64_t)rank << 32 | (uint32_t)both);
     put_seam(t->bpe, m);

@@ -90,7 +90,7 @@ static int type_of(const source *s, int64_t id) { return (int)es_gguf_number(s->
 static es_status fail_count(const source *s, const es_gguf_value *v, es_error *err)
 {
     return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)v->at, "gguf.value",
-                        "write or download the file anew",
+                        "write or download the file again",
                         "'%.*s' has %lld items, there are %lld tokens", (int)v->key.size, v->key.at,
                         (long long)v->count, (long long)s->tokens->count);
 }
@@ -102,7 +102,7 @@ static es_status check_types(const source *s, es_error *err)
         const double type = es_gguf_number(s->h, s->types, id);
         if (!(type >= 0 && type <= BYTE))
             return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->types->at, "gguf.value",
-                                "write or download the file anew",
+                                "write or download the file again",
                                 "token %lld has type %.0f; 0 to %d are known", (long long)id, type,
                                 BYTE);
     }
@@ -123,7 +123,7 @@ static es_status find_arrays(source *s, bool pieces, es_error *err)
         return fail_count(s, s->scores, err);
     if (s->tokens->count == 0)
         return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->tokens->at, "vocab.empty",
-                            "write or download the file anew", "the vocabulary is empty");
+                            "write or download the file again", "the vocabulary is empty");
     return check_types(s, err);
 }
 
@@ -138,7 +138,7 @@ static es_status read_tokens(const source *s, es_vocab_list *list, es_error *err
         const int type = type_of(s, id);
         if (es_utf8_invalid(text.at, text.size) >= 0)
             return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)begin, "gguf.token",
-                                "write or download the file anew", "token %lld is no UTF-8",
+                                "write or download the file again", "token %lld is not UTF-8",
                                 (long long)id);
         const es_vocab_entry entry = {.text = text.at,
                                       .bytes = text.size,
@@ -202,8 +202,8 @@ static es_status put_listed(es_tokenizer *t, const void *from, es_error *err)
         const char *space = text.size > 2 ? memchr(text.at + 1, ' ', text.size - 2) : NULL;
         if (!space)
             return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)begin, "tokenizer.merge",
-                                "write or download the file anew",
-                                "merge %lld is no pair of pieces", (long long)rank);
+                                "write or download the file again",
+                                "merge %lld is not a pair of tokens", (long long)rank);
         const size_t left = (size_t)(space - text.at);
         const es_merge m = {text.at, space + 1, left, text.size - left - 1};
         ES_TRY(es_bpe_put(t, s->h->file, rank, &m, err));
@@ -236,8 +236,8 @@ static es_status rank_scores(const source *s, scored *order, uint32_t *ranks, es
         order[id] = (scored){es_gguf_number(s->h, s->scores, id), (int32_t)id};
         if (order[id].score != order[id].score)
             return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->scores->at, "gguf.value",
-                                "write or download the file anew", "the score of token %lld is NaN",
-                                (long long)id);
+                                "write or download the file again",
+                                "the score of token %lld is NaN", (long long)id);
     }
     qsort(order, (size_t)count, sizeof *order, by_score);
     for (int64_t i = 0, rank = 0; i < count; i++) {
@@ -272,7 +272,7 @@ static es_status check_edges(const es_tokenizer *t, const source *s, int64_t id,
     if (at_first || at_last)
         return es_fail_file(err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.token",
                             "use the model's tokenizer.json",
-                            "token %lld is made of a character that is no token", (long long)id);
+                            "token %lld has a character that is not a token", (long long)id);
     return ES_OK;
 }
 
@@ -310,7 +310,7 @@ static es_status refuse(const source *s, const char *key, es_gguf_text found, co
                         es_error *err)
 {
     return es_fail_file(err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.tokenizer", known,
-                        "%s is '%.*s', which is not built in", key,
+                        "%s is '%.*s', which is not supported", key,
                         found.size < 64 ? (int)found.size : 64, found.at);
 }
 
@@ -339,8 +339,8 @@ static es_status build_listed(source *s, es_vocab_list *list, es_tokenizer **out
         return build(s, pres[i].json, list, put_listed, out, err);
     }
     return refuse(s, KEY("pre"), pre,
-                  "gpt-2, llama-bpe, qwen2, smollm, tekken and default are; or use the model's "
-                  "tokenizer.json",
+                  "supported: gpt-2, llama-bpe, qwen2, smollm, tekken and default; or use the "
+                  "model's tokenizer.json",
                   err);
 }
 
@@ -356,7 +356,7 @@ static es_status check_plain(const source *s, es_error *err)
                       (es_gguf_text){"there", 5}, "use the model's tokenizer.json", err);
     return es_gguf_text_is(pre, "default")
                ? ES_OK
-               : refuse(s, KEY("pre"), pre, "pieces with scores have 'default'", err);
+               : refuse(s, KEY("pre"), pre, "tokenizers with scores require 'default'", err);
 }
 
 static es_status build_scored(source *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
@@ -374,7 +374,8 @@ static es_status build_scored(source *s, es_vocab_list *list, es_tokenizer **out
     for (int64_t id = 0; id <= unknown; id++)
         token = es_gguf_next(s->h, &at);
     if (token.size >= sizeof text)
-        return refuse(s, KEY("unknown_token_id"), token, "a token shorter than 64 bytes is", err);
+        return refuse(s, KEY("unknown_token_id"), token, "supported: a token shorter than 64 bytes",
+                      err);
     memcpy(text, token.at, token.size);
     list->unknown = text;
     ES_TRY(read_specials(s, true, true, &list->rules, err));
@@ -396,8 +397,8 @@ es_status es_gguf_tokenizer(const es_gguf_header *h, es_mem_limit *budget, es_to
         status = build_scored(&s, &list, out, err);
     else
         status = refuse(&s, KEY("model"), model,
-                        "gpt2 (byte pairs) and llama (SentencePiece's) are; or use the model's "
-                        "tokenizer.json",
+                        "supported: gpt2 (byte pairs) and llama (SentencePiece); or use the "
+                        "model's tokenizer.json",
                         err);
     es_vocab_list_free(&list);
     if (status == ES_OK)

@@ -139,7 +139,7 @@ static es_status compile(es_pattern *p, const char *text, size_t bytes, bool lit
         pcre2_get_error_message(code, said, sizeof said);
         return es_fail_file(err, ES_E_UNSUPPORTED, path, -1, "tokenizer.pattern",
                             "compare with a file that Hugging Face's tokenizers wrote",
-                            "the pattern \"%.200s\" is none that PCRE2 takes: %s", p->text,
+                            "the pattern \"%.200s\" is not valid in PCRE2: %s", p->text,
                             (const char *)said);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* or it is slower */
@@ -283,7 +283,7 @@ static es_status search(const es_pattern *p, es_matcher *m, const unsigned char 
         m->work += (window > FIRST_WINDOW ? (double)(end - from) : 0.0) +
                    (steps > FIRST_STEPS ? (double)steps : 0.0);
         if (m->work > WORK_ANYWAY + WORK_PER_BYTE * (m->done + (double)bytes))
-            return fail_match(p, "it looks at the same text again and again", err);
+            return fail_match(p, "it backtracks too much", err);
         if (*code == PCRE2_ERROR_MATCHLIMIT && steps < most)
             steps = MORE * steps < most ? MORE * steps : most;
         else if (end < bytes && (*code == PCRE2_ERROR_PARTIAL || *code == PCRE2_ERROR_NOMATCH))

@@ -289,11 +289,11 @@ static es_status check_enough(const cutter *c, es_error *err)
     const int64_t have = ids_count(c->out), want = c->spec->tokens;
     if (have == 0)
         return es_fail_file(err, ES_E_EMPTY, c->spec->texts[0], -1, "pool.empty",
-                            "is it the right file?", "the text holds no token");
+                            "check that this is the right file", "the text has no token");
     if (want && want - have > specials_of(&c->info))
         return es_fail_file(err, ES_E_EMPTY, c->spec->n_texts == 1 ? c->spec->texts[0] : NULL, -1,
-                            "pool.short", "ask for fewer, bring more text, or --repeat",
-                            "the text has %lld tokens, specials included, and %lld were asked for",
+                            "pool.short", "ask for fewer, give more text, or use --repeat",
+                            "the text has %lld tokens, special ones included; %lld were requested",
                             (long long)have, (long long)want);
     return ES_OK;
 }
@@ -323,10 +323,10 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_mem_limit *budget, es_bl
     cutter c = {.spec = spec, .info = es_tokenizer_frame(spec->tokenizer), .out = out};
     ES_TRY(take_start(&c, err));
     if (spec->n_texts < 1)
-        return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "there is no text");
+        return es_fail(err, ES_E_EMPTY, "pool.empty", "name a text", "missing text");
     if (spec->length <= specials_of(&c.info))
-        return es_fail(err, ES_E_RANGE, "pool.length", "more tokens in a block",
-                       "blocks of %lld ids hold specials alone", (long long)spec->length);
+        return es_fail(err, ES_E_RANGE, "pool.length", "use longer blocks",
+                       "blocks of %lld ids hold only special tokens", (long long)spec->length);
     es_status status = ES_MEM_GROW(budget, out->start, &c.starts_room, 2, "blocks",
                                    err); /* start[0] is there: 0 */
     if (status == ES_OK)

@@ -13,7 +13,7 @@ static void check_ids(es_token_stream *s, const es_token *tokens, int64_t count)
         if (tokens[i].id >= s->opts.vocab)
             s->status = es_fail_file(&s->failure, ES_E_FORMAT, NULL, tokens[i].begin, "text.token",
                                      "remove it from the text",
-                                     "token \"%.64s\" has id %d, and the model has %lld embeddings",
+                                     "token \"%.64s\" has id %d, but the model has %lld embeddings",
                                      es_tokenizer_token(s->tokenizer, tokens[i].id), tokens[i].id,
                                      (long long)s->opts.vocab);
 }
@@ -51,7 +51,7 @@ es_status es_token_stream_open(const es_tokenizer *tokenizer, const es_encode_op
         *out = NULL;
     if (!tokenizer || !sink || !out)
         return es_fail(err, ES_E_ARGUMENT, "tokenizer.stream", "pass a tokenizer and a sink",
-                       "no tokenizer, no sink or nowhere to put the stream");
+                       "missing tokenizer, sink or stream");
     ES_TRY(ES_MEM_NEW(budget, s, 1, "token stream", err));
     *s = (es_token_stream){.tokenizer = tokenizer, .sink = sink, .user = user, .budget = budget};
     if (opts)

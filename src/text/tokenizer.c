@@ -25,7 +25,7 @@ static es_status read_whole(const char *path, es_mem_limit *budget, char **out, 
     if (file.size > ES_TOKENIZER_MOST_BYTES)
         status = es_fail_file(err, ES_E_LIMIT, path, -1, "tokenizer.size",
                               "check that this is a tokenizer's file",
-                              "%llu bytes are more than the %d a tokenizer may have",
+                              "the file has %llu bytes; a tokenizer may have %d",
                               (unsigned long long)file.size, ES_TOKENIZER_MOST_BYTES);
     if (status == ES_OK)
         status = ES_MEM_BYTES(budget, *out, (size_t)file.size, "tokenizer file", err);
@@ -121,11 +121,11 @@ static es_status no_tokenizer(const char *folder, es_error *err)
             return es_fail_file(err, ES_E_UNSUPPORTED, folder, -1, "tokenizer.missing",
                                 "make a tokenizer.json, in Python: transformers.AutoTokenizer."
                                 "from_pretrained(FOLDER).save_pretrained(FOLDER)",
-                                "there is no tokenizer.json, only %s", others[i][1]);
+                                "missing tokenizer.json; found only %s", others[i][1]);
     }
     return es_fail_file(err, ES_E_IO, folder, -1, "tokenizer.missing",
                         "name a model's folder, a tokenizer.json or a vocab.txt",
-                        "there is no tokenizer.json and no vocab.txt in this folder");
+                        "this folder has neither tokenizer.json nor vocab.txt");
 }
 
 /* tokenizer.json goes first, because it states every rule; a vocab.txt leaves some to
@@ -155,7 +155,7 @@ es_status es_tokenizer_open(const char *path, es_mem_limit *budget, es_tokenizer
     if (!path || !*path || !out)
         return es_fail(err, ES_E_ARGUMENT, "tokenizer.path",
                        "name a model's folder, a tokenizer.json or a vocab.txt",
-                       "no path, or nowhere to put the tokenizer");
+                       "missing path, or no place for the tokenizer");
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return open_folder(path, budget, out, err);
     if (es_gguf_is(path))
@@ -288,7 +288,7 @@ es_status es_tokenizer_encode(const es_tokenizer *tokenizer, const char *text, s
     es_token_stream *stream;
     if (!tokenizer || !list || (!text && bytes))
         return es_fail(err, ES_E_ARGUMENT, "tokenizer.encode", "pass a tokenizer, text and a list",
-                       "no tokenizer, no text or no list");
+                       "missing tokenizer, text or list");
     es_mem_limit *budget = opts ? opts->budget : NULL;
     if (list->budget != budget) { /* memory is given back where it was counted */
         es_token_list_free(list);
@@ -353,13 +353,13 @@ es_status es_text_check(const void *data, size_t bytes, const char *path, es_err
             (strcmp(s->name, "bzip2") != 0 ||
              (bytes > 9 && memcmp((const char *)data + 4, "1AY&SY", 6) == 0)))
             return es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "text.compressed", s->hint,
-                                "this is no text but a %s file", s->name);
+                                "this is a %s file, not text", s->name);
     }
     const char *wide = wide_encoding(data, bytes);
     if (wide)
         return es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "text.encoding",
                             "convert it: iconv -f UTF-16 -t UTF-8 FILE (or UTF-32)",
-                            "the text is in %s, UTF-8 is needed", wide);
+                            "the text is in %s; UTF-8 is required", wide);
     return ES_OK;
 }
 

@@ -21,8 +21,8 @@ static void begin_with(es_tokenizer *t, int64_t id, const char *key, const char 
     if (id >= 0 && es_tokenizer_token(t, id))
         t->info.begin = (int32_t)id;
     else
-        es_log(ES_LOG_WARN, "%s: \"%s\" is no token of the vocabulary: texts begin without it",
-               path, key);
+        es_log(ES_LOG_WARN, "%s: \"%s\" is not in the vocabulary: texts begin without it", path,
+               key);
 }
 
 /* "bos_token": "<s>", or an object with its content, or null: there is none. */

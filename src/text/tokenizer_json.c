@@ -41,9 +41,9 @@ es_status es_settings_open(es_settings *s, const char *data, size_t bytes, const
     es_settings_close(s);
     if (parsed)
         return es_fail_file(err, ES_E_FORMAT, path, 0, "tokenizer.json", "expected { ... }",
-                            "the file holds JSON, but no object");
+                            "the file holds JSON, but not an object");
     return es_fail_file(err, ES_E_FORMAT, path, (int64_t)mark + error.position, "tokenizer.json",
-                        "check that the file is whole", "not JSON: line %d: %s", error.line,
+                        "check that the file is complete", "not JSON: line %d: %s", error.line,
                         error.text);
 }
 
@@ -271,7 +271,7 @@ static es_status add_special(const es_settings *s, es_tokenizer_info *rules, boo
     if (*count == ES_TOKENIZER_SPECIALS)
         return es_fail_file(err, ES_E_UNSUPPORTED, s->path, -1, "tokenizer.postprocessor",
                             "models have one or two on each side",
-                            "more than %d special tokens stand on one side of a text",
+                            "more than %d special tokens on one side of a text",
                             ES_TOKENIZER_SPECIALS);
     ids[(*count)++] = (int32_t)value;
     return ES_OK;

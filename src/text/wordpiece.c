@@ -382,13 +382,14 @@ static es_status make_trie(es_tokenizer *t, es_error *err)
 static es_status wordpiece_prepare(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     if (list->rules.max_chars < 1 || list->rules.max_chars > ES_WORD_MOST_CHARS)
-        return es_fail_file(err, ES_E_UNSUPPORTED, list->path, -1, "tokenizer.word", "BERT has 100",
-                            "max_input_chars_per_word %lld is outside [1, %d]",
+        return es_fail_file(err, ES_E_UNSUPPORTED, list->path, -1, "tokenizer.word",
+                            "BERT uses 100", "max_input_chars_per_word %lld is outside [1, %d]",
                             (long long)list->rules.max_chars, ES_WORD_MOST_CHARS);
     if (t->info.unknown < 0)
-        return es_fail_file(err, ES_E_FORMAT, list->path, -1, "tokenizer.special",
-                            "a word that cannot be cut up needs it; add it to the vocabulary",
-                            "the vocabulary has no token %.64s", list->unknown);
+        return es_fail_file(
+            err, ES_E_FORMAT, list->path, -1, "tokenizer.special",
+            "add it to the vocabulary: words that cannot be split become this token",
+            "the vocabulary has no token %.64s", list->unknown);
     ES_TRY(make_trie(t, err));
     t->wordpiece.continuing = es_trie_walk(&t->wordpiece.pieces, ES_TRIE_ROOT, list->continuing,
                                            strlen(list->continuing));

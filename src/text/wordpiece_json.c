@@ -53,7 +53,7 @@ static es_status check_added(const es_vocab_list *list, es_error *err)
         if (e->flags & (ES_ADDED_SINGLE_WORD | ES_ADDED_NORMALIZED))
             return es_fail_file(
                 err, ES_E_UNSUPPORTED, list->path, -1, "tokenizer.added",
-                "only tokens that are matched in the text as it stands are built in for WordPiece",
+                "WordPiece supports only added tokens that are matched in the raw text",
                 "added token \"%.64s\" is %s", e->text,
                 e->flags & ES_ADDED_NORMALIZED ? "normalized" : "a single word");
     }

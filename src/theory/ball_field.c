@@ -161,6 +161,9 @@ static es_status point(field *f, const double *x, es_ball_point *out, es_error *
     return ES_OK;
 }
 
+/* Writes the gradient of the log mean square error at x into f->grad, up to a constant factor,
+ * as only its direction is used. Gaussian tokens have a closed form; other laws use central
+ * differences of width 1e-5 R, whose error is far below that of the climb's step. */
 static es_status gradient(field *f, double *x, double R, es_error *err)
 {
     const double h = 1e-5 * R;
@@ -236,6 +239,8 @@ static es_status refine(field *f, double R, double *most, es_ball_constant *c, e
     return ES_OK;
 }
 
+/* Fills A, V and the directions of a field, and for Gaussian tokens S A, V S A and tr V S V',
+ * from which point() has everything in closed form (THEORY 3). */
 static es_status fill_field(field *f, const es_head *head, es_error *err)
 {
     const int64_t d = f->d;
@@ -258,6 +263,8 @@ static es_status fill_field(field *f, const es_head *head, es_error *err)
     return status;
 }
 
+/* Allocates a field in one block and fills it: A, S A and the directions (d, d), V and V S A
+ * (dv, d), then four vectors (d). */
 static es_status new_field(const es_law *law, const es_head *head, es_mem_limit *budget, field *f,
                            es_error *err)
 {
@@ -354,6 +361,8 @@ static int64_t arc_of(int64_t outermost, int64_t k)
     return (outermost * k + CIRCLES - 1) / CIRCLES;
 }
 
+/* Places the grid's points in the ball of radius R: equidistant on the line, or on CIRCLES
+ * circles around the origin with a number of points that grows with the radius. */
 static void place(grid *g, double R, int64_t outermost)
 {
     double *x = g->x;
@@ -372,6 +381,9 @@ static void place(grid *g, double R, int64_t outermost)
         }
 }
 
+/* Allocates the grid on which the limit field is sampled. The outermost circle has more points
+ * where the field varies faster, R times the largest singular value of A; the covariance of all
+ * points and channels is (m dv, m dv). */
 static es_status new_grid(const es_head *head, double R, grid *g, es_error *err)
 {
     const int64_t d = g->d;
@@ -430,6 +442,8 @@ static es_status put_pair(grid *g, int64_t i, int64_t j, es_error *err)
     return ES_OK;
 }
 
+/* Fills the covariance of the limit field between all pairs of points: s = A x, K(s) and its
+ * gradient at each point, then one block (dv, dv) per pair (THEORY 3). */
 static es_status fill_cov(grid *g, es_error *err)
 {
     const int64_t d = g->d;
@@ -462,6 +476,8 @@ static double largest(const grid *g, const double *draw)
     return sqrt(most);
 }
 
+/* Estimates E sup of the field over the grid from DRAWS draws of a Gaussian vector with the
+ * covariance above. The error is the standard error of the mean over draws. */
 static es_status sample(grid *g, uint64_t seed, es_num *out, es_error *err)
 {
     const int64_t wide = g->m * g->dv;
@@ -494,7 +510,8 @@ es_status es_ball_sup(const es_law *law, const es_head *head, double R, uint64_t
     if (!(R > 0.0 && isfinite(R)))
         return es_fail(err, ES_E_RANGE, "ball.radii", "a positive number", "R is %g", R);
     if (law->dim > 2)
-        return es_fail(err, ES_E_UNSUPPORTED, "ball.dim", "es_ball_predict() has a lower bound",
+        return es_fail(err, ES_E_UNSUPPORTED, "ball.dim",
+                       "use the lower bound of es_ball_predict()",
                        "the field's supremum is sampled in at most 2 dimensions, not %lld",
                        (long long)law->dim);
     grid g = {.law = law, .budget = budget, .d = law->dim};

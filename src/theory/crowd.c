@@ -15,6 +15,8 @@
 #include "theory/predict.h"
 #include "theory/rem.h"
 
+/* Allocates the arrays of a sample in one block and points its members into it: N queries,
+ * their directions e and tokens z (N, d), M and Q (d, d), and the products of all pairs (N, N). */
 static es_status carve(es_sample *s, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
@@ -77,6 +79,9 @@ static double normalise(double *row, int64_t d, int64_t j)
     return q;
 }
 
+/* Draws the sampled queries: z ~ N(0, I), e = M z/q, q = |M z|, the standard deviation of a
+ * query's scores. Values of q below 0.05 are raised to it, because nothing depends on them by
+ * more than q^2. */
 static es_status draw(es_sample *s, uint64_t seed, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
@@ -108,6 +113,9 @@ static es_status products(es_sample *s, const double *left, double *with_e, doub
     return es_mat_multiply(&a, &zt, s->budget, with_z, err);
 }
 
+/* Computes the products that the prediction needs between all pairs of queries: <e, e>, <e, Q
+ * e>, <e, Q^2 e> and the same of e with z (N, N), then z'Q z and z'Q^2 z of each, and tr Q and
+ * tr Q^2. */
 static es_status multiply(es_sample *s, scratch *w, es_error *err)
 {
     const int64_t N = s->count, d = s->d;
@@ -186,6 +194,8 @@ typedef struct block {
     double *memory;
 } block;
 
+/* Allocates the scratch arrays of BLOCK queries in one block of memory: z, e, z Q, e Q, left
+ * (BLOCK, d) and sum (d, d). */
 static es_status block_make(const es_sample *s, block *b, es_error *err)
 {
     const int64_t size = BLOCK * s->d;
@@ -330,6 +340,9 @@ static es_status add_bias(const es_crowd *c, const es_sample *s, const es_influe
     return ES_OK;
 }
 
+/* Adds BLOCK more queries to the averages of the crowd: the quadratic forms of each query, its
+ * two influence functions (fresh, and as a token), and their contribution to the bias of the
+ * covariance. */
 static es_status add_block(es_crowd *c, const es_sample *s, const es_expansions *spectra, block *b,
                            es_error *err)
 {

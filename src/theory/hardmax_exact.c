@@ -108,7 +108,7 @@ es_status es_hardmax_exact(es_hardmax_queries queries, int64_t n, double sigma, 
 {
     if (queries != ES_HARDMAX_POPULATION && queries != ES_HARDMAX_SELF)
         return es_fail(err, ES_E_ARGUMENT, "hardmax.queries", "population or self",
-                       "there are no queries number %d", (int)queries);
+                       "unknown kind of queries: %d", (int)queries);
     if (n < 1 || n > ES_HARDMAX_MOST_N)
         return es_fail(err, ES_E_RANGE, "hardmax.n", "n from 1 to 10^18", "n is %lld",
                        (long long)n);

@@ -21,7 +21,7 @@ static es_status check_part(const es_law *part, es_error *err)
         part->factor)
         return es_fail(err, ES_E_UNSUPPORTED, "heat.law",
                        "sphere, vmf or a mixture of them, of size 1, without mean and factor",
-                       "this law has no density on the unit sphere that is known here");
+                       "this law has no known density on the unit sphere");
     return ES_OK;
 }
 

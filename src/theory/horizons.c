@@ -35,7 +35,7 @@ static es_status check_covariance(const es_view *cov, es_error *err)
 es_status es_horizons_check(const es_view *cov, const es_head *head, es_error *err)
 {
     if (!cov || !head)
-        return es_fail(err, ES_E_ARGUMENT, "theory.head", "", "no covariance or no head");
+        return es_fail(err, ES_E_ARGUMENT, "theory.head", "", "missing covariance or head");
     ES_TRY(check_covariance(cov, err));
     return es_head_check(head, cov->cols, err);
 }

@@ -97,7 +97,21 @@ static es_status add_second(double n, double q, double r, double factor, es_mem_
     return ES_OK;
 }
 
-/* tr E_y g g'' = sum over k and over letters a of g, b of g'' of factor[k][a][b] a_k b_k. */
+/* Fills the factors of tr E_y g g*' for two queries e and e* at rho = <e, e*> (THEORY 4.5):
+ *
+ *     tr E_y g g*' = sum_k sum_{i,j} factor[k-1][i][j] x_i x*_j,   x_0 = a_k (along), x_1 = b_k
+ *     g(y) = f(t) y,  t = <e, y>,  a_k = E t f(t) h_k(t),  b_k = E f(t) h_{k-1}(t),  k >= 1.
+ *
+ * Write y = t e + y_perp for each query. Mehler's formula E h_j(t) h_k(t*) = rho^k for j = k, else
+ * 0, and Stein's identity E (t - rho t*) F(t) G(t*) = (1 - rho^2) E F'(t) G(t*) give
+ *
+ *     along,  along :  rho E (t f)(t* f*)         = sum rho^{k+1} a_k a*_k
+ *     along,  across:  E t f (t - rho t*) f*      = sum sqrt(k) rho^{k-1} (1 - rho^2) a_k b*_k
+ *     across, across:  E f f* <y_perp, y*_perp>   = sum rho^{k-1} (d - 1 - k (1 - rho^2)) b_k b*_k
+ *
+ * (in the last, d - 2 directions are orthogonal to both queries, and the one that is left has
+ * rho^2 E f f* - rho (1 - rho^2) E f' f*'). Order 0, the constant a_0 e, does not depend on the
+ * token and is left out. */
 static void trace_factors(double rho, double d, double factor[ORDERS][2][2])
 {
     const double across = 1.0 - rho * rho;
@@ -290,6 +304,9 @@ static es_status ask_as_token(const model *m, token *k, es_error *err)
     return ES_OK;
 }
 
+/* Computes what a token at distance r from the origin does to outputs, at NODES radii with the
+ * weights of the chi density of d degrees. With a rotation of A a token is never its own
+ * nearest key, so that its effect on other tokens is that on fresh queries. */
 static es_status meet_tokens(model *m, es_error *err)
 {
     double r[NODES], w[NODES];
@@ -322,6 +339,9 @@ static double matrix_variance(const model *m, const double *a, const double *b)
     return m->n * variance;
 }
 
+/* Writes the predicted errors from variances: E|m_n - m|, its mean, and the covariance's bias
+ * (second moment less the variance of the mean, per channel, less H^2) and root mean square
+ * (THEORY 4.5). */
 static void set(const model *m, double mean_variance, double second, double cov_variance,
                 es_predicted *out)
 {
@@ -343,6 +363,9 @@ static double slope_of_mean(const model *m, bool self)
     return sum / (double)m->d;
 }
 
+/* Predicts the errors for fresh queries: Var m_n = n E_r C(r)^2, and for the covariance the
+ * matrix variance of alpha - C^2 along and beta across, plus that of pairs of tokens (THEORY
+ * 4.5). */
 static void predict_population(const model *m, es_predicted *out)
 {
     double a[NODES], b[NODES], variance = 0.0;
@@ -407,6 +430,8 @@ static double apart(const model *m, const token *k, double variance)
     return (asked * asked + spread - coherent) / m->n;
 }
 
+/* Predicts the errors if the queries are the tokens themselves. A token then acts twice, as a
+ * key and as a query, and both effects add coherently (THEORY 4.5). */
 static void predict_self(const model *m, es_predicted *out)
 {
     const double mean = mean_variance(m), others = (double)(m->d - 1);
@@ -424,6 +449,8 @@ static void predict_self(const model *m, es_predicted *out)
     set(m, mean, second, matrix_variance(m, a, b) + rest + pairs, out);
 }
 
+/* Allocates the two influence tables, for a fresh query and for one that is a token. They reach
+ * as far as t = <e, eta> of a token at sqrt(d) + SPREAD. */
 static es_status tables_make(model *m, es_error *err)
 {
     const double widest = fmin(WIDEST, sqrt((double)m->d) + SPREAD);
@@ -435,6 +462,8 @@ static es_status tables_make(model *m, es_error *err)
     return ES_OK;
 }
 
+/* Computes the prediction at one horizon: first the average over queries, then over tokens,
+ * then the two modes. */
 static es_status run(model *m, es_prediction *out, es_error *err)
 {
     ES_TRY(tables_make(m, err));
@@ -477,7 +506,7 @@ es_status es_predict_isotropic(int64_t d, double horizon, es_rotation rotation, 
         return es_fail(err, ES_E_RANGE, "theory.predict.horizon", "scale A",
                        "a horizon of %g is outside [1e-4, 1e3]", horizon);
     if (rotation != ES_ROTATION_NONE && rotation != ES_ROTATION_HAAR)
-        return es_fail(err, ES_E_ARGUMENT, "theory.predict.rotation", "", "no such rotation: %d",
+        return es_fail(err, ES_E_ARGUMENT, "theory.predict.rotation", "", "unknown rotation %d",
                        (int)rotation);
     model m = {.d = d, .H = horizon, .n = n, .budget = budget};
     m.rotation = d == 1 ? ES_ROTATION_NONE : rotation;

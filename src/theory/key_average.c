@@ -29,12 +29,15 @@ typedef struct tilts {
     double spread;
 } tilts;
 
+/* Fails unless the keys have a log-MGF in closed form and n, beta and the columns of V are in
+ * range. */
 static es_status check(const es_keys *keys, double n, double beta, const es_view *V, es_error *err)
 {
     ES_TRY(es_keys_check(keys, err));
     if (keys->vanish > 0.0 || keys->planted)
-        return es_fail(err, ES_E_UNSUPPORTED, "average.keys", "uniform keys, vMF, or mixtures",
-                       "keys that vanish at the query or are planted have no such average");
+        return es_fail(
+            err, ES_E_UNSUPPORTED, "average.keys", "use uniform or vMF keys, or mixtures of them",
+            "this average does not exist for keys that vanish at the query or are planted");
     if (keys->dim > ES_AVERAGE_MOST_DIM || !(beta > 0.0 && beta <= 1e6) || !(n >= 1.0))
         return es_fail(err, ES_E_RANGE, "average.range",
                        "dim from 2 to 512, beta in (0, 1e6], n from 1 on",
@@ -46,6 +49,8 @@ static es_status check(const es_keys *keys, double n, double beta, const es_view
     return ES_OK;
 }
 
+/* Fills the covariance of sqrt(n) (Gamma_n - Gamma) for averaging heads by tilting the law at
+ * beta and at 2 beta (THEORY 6): e^(K(2 beta) - 2 K(beta)) (Cov_2 + (m_2 - m_1)(m_2 - m_1)'). */
 static es_status tilt_twice(const es_law *law, double beta, es_mem_limit *budget, tilts *s,
                             es_error *err)
 {
@@ -58,8 +63,9 @@ static es_status tilt_twice(const es_law *law, double beta, es_mem_limit *budget
     ES_TRY(es_limit_log_mgf(law, s->t, budget, &two, err));
     s->spread = exp(two.val.val - 2.0 * one.val.val);
     if (!isfinite(s->spread))
-        return es_fail(err, ES_E_OVERFLOW, "average.spread", "here attention does not average",
-                       "n over the effective number of keys does not fit a number");
+        return es_fail(err, ES_E_OVERFLOW, "average.spread",
+                       "attention does not average in this regime",
+                       "n divided by the effective number of keys overflows");
     for (int64_t i = 0; i < s->d; i++)
         for (int64_t j = 0; j < s->d; j++)
             s->cov[i * s->d + j] =

@@ -65,6 +65,9 @@ typedef struct kernel {
     double J, s1, s2, y1, r1, r2;
 } kernel;
 
+/* Integrates over the other keys at v = l e^beta: J = int (1 - e^-s) and the moments s e^-s,
+ * s^2 e^-s, with the powers of y and r^2 that the entropy, the deficit and the tangential part
+ * need (THEORY 6). */
 static kernel kernel_at(const others *o, double v)
 {
     kernel k = {0};
@@ -90,6 +93,9 @@ static double width_most(const question *q, double t)
     return q->cap ? fmin(most, 1.5 / sqrt(q->cap->A + q->cap->B)) : most;
 }
 
+/* Adds the nodes of one panel of 12-point Gauss-Legendre quadrature in t = 1 - cosine. The
+ * density is that of the cap, or the power law alpha t^(alpha-1) of the critical limit. `rest`
+ * = 2 - t is measured from the right end, so that it keeps all its digits there. */
 static void add_panel(const question *q, others *o, es_cap_place first, double offset, double width,
                       double rest_end, double per)
 {
@@ -145,6 +151,8 @@ static void lay_panels(const question *q, es_cap_place first, others *o)
     }
 }
 
+/* Returns how many nodes the quadrature may take: even panels over the reach of the scores,
+ * graded panels towards the ends, and the start for a density with an exponent below 1. */
 static int64_t room_for(const question *q)
 {
     const double alpha = q->cap ? q->cap->A : q->alpha;
@@ -254,6 +262,8 @@ static es_num number(double sums[2][SUMS], int i, double scale)
     return (es_num){.val = value, .err = fabs(value) * off};
 }
 
+/* Allocates the nodes, takes the integral and writes the averages of the weights. One key alone
+ * has entropy 0 exactly, which the quadrature would miss by rounding. */
 static es_status answer(const question *q, bool planted, es_mem_limit *budget, double sums[2][SUMS],
                         es_weights *out, es_error *err)
 {
@@ -276,6 +286,8 @@ static es_status answer(const question *q, bool planted, es_mem_limit *budget, d
     return ES_OK;
 }
 
+/* Asks for n keys with the density of a cap: n - 1 others beside the key that is looked at,
+ * from the distance within which fewer than e^-REACH of them lie. */
 static es_status of_cap(const es_cap *cap, double n, double beta, bool planted,
                         es_mem_limit *budget, double sums[2][SUMS], es_weights *out, es_error *err)
 {
@@ -410,7 +422,7 @@ es_status es_average_at(int64_t dim, double beta, es_average *out, es_error *err
     const double D = exp(K2.val - 2.0 * K1.val), d = (double)dim;
     if (!isfinite(D))
         return es_fail(err, ES_E_OVERFLOW, "average.spread", "this is not the subcritical regime",
-                       "n over the effective number of keys does not fit a number");
+                       "n divided by the effective number of keys overflows");
     /* K2 - 2 K1 is a difference of numbers near 2 beta. */
     const double off = K2.err + 2.0 * K1.err + 1e-15, gap = mean2.val - mean.val;
     const double gap_err = mean2.err + mean.err;

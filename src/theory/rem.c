@@ -180,9 +180,9 @@ static es_status check_q(double q, double least, es_error *err)
 {
     if (q >= least && q <= ES_SCORES_MAX_Q)
         return ES_OK;
-    return es_fail(err, ES_E_RANGE, "theory.q", "scale the scores down: all of this is frozen",
-                   "a standard deviation of scores of %g is outside [%g, %g]", q, least,
-                   ES_SCORES_MAX_Q);
+    return es_fail(
+        err, ES_E_RANGE, "theory.q", "scale the scores down: larger ones select a single key",
+        "a standard deviation of scores of %g is outside [%g, %g]", q, least, ES_SCORES_MAX_Q);
 }
 
 /* E log Z = int (e^{-e^-l} - phi^n) dl, from log Z = int (e^-lambda - e^{-lambda Z}) d lambda /

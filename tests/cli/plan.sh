@@ -8,7 +8,7 @@ command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77;
 python3 "$root/examples/plan/plan_lengths" "$plan"
 python3 "$root/examples/plan/plan_lengths" "$plan" --context 4096 --json
 ask --json 2>remarks >answer
-grep -c "made for 2048 tokens and is run on 96" remarks
+grep -c "made for 2048 tokens and runs on 96" remarks
 get_json answer setting settings.1.policy
 # any number of threads, a run file, and what is in the plan is part of the question
 ask --quiet --threads 1 --csv >one

@@ -319,13 +319,9 @@ es_status budget_cost(es_job *job, es_cost *out, es_error *err)
 {
     const budget_state *s = job->state;
     const work w = work_of(job);
-    const double threads = (double)job->exec.threads;
     const double blocks = (double)s->text.count, others = (double)s->others.count;
     const double trials = (double)(s->n_settings * s->verify.count),
                  folds = blocks * (double)(s->steps + 1);
-    const double cells = 8.0 * ((blocks + others) * (double)budget_curves_rows(s) +
-                                blocks * (double)budget_gains_rows(s) +
-                                (trials + folds) * (double)budget_trial_rows(s));
     const int64_t longest = s->verify.length > s->n ? s->verify.length : s->n;
     const double curves = es_curves_bytes(s->config, s->n) +
                           es_model_cost_of(s->config, job->precision, s->n, 1, false).bytes;
@@ -334,12 +330,10 @@ es_status budget_cost(es_job *job, es_cost *out, es_error *err)
     (void)err;
     *out = (es_cost){.flops = (blocks + others) * w.curves + blocks * w.gains +
                               folds * w.rehearsal + trials * w.trial,
-                     .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
                      .output_bytes = 4096.0 * (double)(s->config->layers * s->config->heads),
-                     .work_bytes = 1.1 * cells +
-                                   threads * (fmax(curves, es_plan_trial_bytes(s->model, longest)) +
-                                              8.0 * means) +
-                                   40.0 * means + folds_means + budget_sums_bytes(s) + 4e6};
+                     .work_bytes = 40.0 * means + folds_means + budget_sums_bytes(s) + 4e6,
+                     .thread_bytes =
+                         fmax(curves, es_plan_trial_bytes(s->model, longest)) + 8.0 * means};
     return ES_OK;
 }
 

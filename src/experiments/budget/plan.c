@@ -349,6 +349,16 @@ double budget_own2(const budget_state *s, const budget_means *a, const budget_ch
     return sum;
 }
 
+/* Predicts what the plan `picks` does (THEORY 14 (B1), (B2), (B3)):
+ *
+ *     own_l^2    = sum_u R_u(m_u) * optimism_l * heads_l           error of layer l's own output
+ *     e_j^2      = c_j sum_l t_{l->j} own_l^2                      error of hidden state j
+ *     extra loss = f->loss * sum_l lambda_l own_l^2
+ *
+ * own2 (L) replaces the sums of risks if it is not NULL. The factors come from runs of the
+ * calibration blocks: optimism_l = R on the block/R on the others, heads_l = own_l^2 found/R on the
+ * block, c_j = coherence[j]. A factor that is missing counts as 1. Errors of the outputs and states
+ * are written relative to their spread, sqrt(e_j^2/spread_j^2). */
 void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *picks,
                     const double *own2, const budget_factors *f, budget_forecast *out)
 {

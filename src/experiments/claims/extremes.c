@@ -178,14 +178,13 @@ static es_status check_exact(const es_claim_opts *opts, es_finding *out, es_erro
     for (int i = 0; i < SIZES; i++) {
         es_num exact;
         ES_TRY(es_hardmax_exact(ES_HARDMAX_POPULATION, sizes[i], 1.0, &exact, err));
-        es_evidence_equal(out, exact.val, exact.err, 0.05 * exact.val,
-                          (es_measured){rows[i].mean_abs, rows[i].mean_abs_se}, draws,
+        es_evidence_equal(out, exact.val, exact.err, 0.05 * exact.val, rows[i].mean_abs, draws,
                           "E|mean output|, n = 1e%.0f", log10((double)sizes[i]));
     }
     es_finding_remark(out,
                       "At infinite score scale a million times more tokens bring the error from "
                       "%.3f to %.3f: no power law, whatever a plot over two decades suggests.",
-                      rows[0].mean_abs, rows[SIZES - 1].mean_abs);
+                      rows[0].mean_abs.value, rows[SIZES - 1].mean_abs.value);
     return ES_OK;
 }
 
@@ -203,10 +202,9 @@ static es_status check_leading(const es_claim_opts *opts, es_finding *out, es_er
     ES_TRY(simulate_hardmax(opts, draws, rows, err));
     for (int i = 0; i < SIZES; i++) {
         const double leading = es_hardmax_leading(sizes[i], 1.0);
-        es_evidence_equal(out, leading, next_order(sizes[i]) * leading, 0.2 * leading,
-                          (es_measured){rows[i].mean_abs, rows[i].mean_abs_se}, draws,
-                          "E|mean output| against ln 4/(2 sqrt(2 ln n)), n = 1e%.0f",
-                          log10((double)sizes[i]));
+        es_evidence_equal(
+            out, leading, next_order(sizes[i]) * leading, 0.2 * leading, rows[i].mean_abs, draws,
+            "E|mean output| against ln 4/(2 sqrt(2 ln n)), n = 1e%.0f", log10((double)sizes[i]));
     }
     ES_TRY(es_hardmax_exact(ES_HARDMAX_POPULATION, far, 1.0, &exact, err));
     const double leading = es_hardmax_leading(far, 1.0);
@@ -216,8 +214,8 @@ static es_status check_leading(const es_claim_opts *opts, es_finding *out, es_er
         out,
         "The leading term is right and low: by %.1f %% at n = 1e3, %.1f %% at 1e9 and still %.1f "
         "%% at 1e15; the next order, ln ln n/(4 ln n), hardly falls.",
-        100.0 * (1.0 - es_hardmax_leading(sizes[0], 1.0) / rows[0].mean_abs),
-        100.0 * (1.0 - es_hardmax_leading(sizes[2], 1.0) / rows[2].mean_abs),
+        100.0 * (1.0 - es_hardmax_leading(sizes[0], 1.0) / rows[0].mean_abs.value),
+        100.0 * (1.0 - es_hardmax_leading(sizes[2], 1.0) / rows[2].mean_abs.value),
         100.0 * (1.0 - leading / exact.val));
     return ES_OK;
 }

@@ -168,9 +168,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double most = n * d + G * fmin(n, (double)p->queries) * (d + 2.0) + 3.0 * d;
     (void)err;
     *out = (es_cost){.flops = all_flops(p, s),
-                     .work_bytes = 4096.0 +
-                                   fmin((double)job->exec.threads, R) * (8.0 * most * 2.0 + 4e6) +
-                                   8.0 * DRAW_NUMBERS * (double)s->pairs * G * R,
+                     .work_bytes = 4096.0,
+                     .thread_bytes = R > 0.0 ? 16.0 * most + 4e6 : 0.0,
                      .output_bytes = (double)(p->n.count * p->rho.count) * G * 2048.0};
     return ES_OK;
 }

@@ -146,16 +146,14 @@ void depth_model_cost(const es_job *job, es_cost *out)
     const depth_state *s = job->state;
     const double rows = (double)(job->stages[0].rows * s->policies.count);
     const double cells = (double)job->stages[0].cells, blocks = (double)s->blocks;
-    const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
     const double block = es_depth_bytes(s->model, p->length, p->policy.span);
     double drawn = 0.0;
     for (int64_t i = 0; i < s->policies.count; i++)
         drawn = fmax(drawn, es_policy_draw_bytes(&s->policies.specs[i]));
     *out = (es_cost){.flops = cells * job->stages[0].flops,
                      .output_bytes = 1024.0 * rows,
-                     .work_bytes = used + (double)job->exec.threads * (block + drawn) +
-                                   8.0 * rows * blocks * (CELL_NUMBERS + NUMBERS) +
-                                   8.0 * blocks * 4.0 + 65536.0};
+                     .work_bytes = 8.0 * rows * blocks * NUMBERS + 8.0 * blocks * 4.0 + 65536.0,
+                     .thread_bytes = block + drawn};
 }
 
 /* ---- averages over blocks ---- */

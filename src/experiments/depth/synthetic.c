@@ -170,14 +170,12 @@ void depth_stack_cost(const es_job *job, es_cost *out)
     const double rows = (double)(s->n_stacks * (p->depth + 1));
     const double cells = (double)job->stages[0].cells;
     const double tokens = fmax(most, (double)p->reference);
-    const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
     *out =
         (es_cost){.flops = cells * job->stages[0].flops + begin,
                   .begin_flops = begin,
                   .output_bytes = 512.0 * rows * (double)(p->n.count + 1),
-                  .work_bytes = used + held + 8.0 * cells * (double)(p->depth + 1) * CELL_NUMBERS +
-                                (double)job->exec.threads * (64.0 * tokens * d + 8e6) +
-                                8.0 * (double)p->depth * d * d * 4.0 * (double)s->n_stacks +
+                  .thread_bytes = 64.0 * tokens * d + 8e6,
+                  .work_bytes = held + 8.0 * (double)p->depth * d * d * 4.0 * (double)s->n_stacks +
                                 8.0 * (double)p->n.count * (double)(p->replicates + 16) + 65536.0};
 }
 

@@ -372,9 +372,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
-    const es_mem_limit *budget = job->exec.budget;
     const bool horizons = p->strata || p->ablate;
-    const double cells = 8.0 * (double)(s->n_settings * s->slices * s->slice * (s->outputs + 1));
     /* of the answer: what a setting costs each text, and how much more than another */
     const double costs = 16.0 * (double)(s->n_settings * s->count);
     const double H = (double)s->config->hidden, L = (double)s->config->layers;
@@ -382,10 +380,8 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     *out = (es_cost){
         .flops = settings_flops(s) + neighbour_flops(s) +
                  (horizons ? s->work.forward + 2.0 * L * H * H * (double)s->texts.ids : 0.0),
-        .input_bytes = budget ? (double)budget->used : 0.0,
         .output_bytes = 4096.0 * (double)s->n_settings,
-        .work_bytes =
-            1.1 * cells + costs + slice_bytes(job, horizons) + 128.0 * (double)s->count + 1e6};
+        .work_bytes = costs + slice_bytes(job, horizons) + 128.0 * (double)s->count + 1e6};
     return ES_OK;
 }
 

@@ -357,10 +357,9 @@ void es_hardmax_average(const es_hardmax_draw *draws, int64_t replicates, const 
         const es_measured square = es_average_column(&draws[p].square, replicates, width);
         const double rms = square.value > 0.0 ? sqrt(square.value) : (double)NAN;
         rows[p] = (es_hardmax_row){.n = n[p],
-                                   .mean_abs = size.value,
-                                   .mean_abs_se = size.se,
-                                   .rms = rms,
-                                   .rms_se = 0.5 * square.se / rms}; /* d sqrt(x) = dx/(2 sqrt x) */
+                                   .mean_abs = size,
+                                   /* d sqrt(x) = dx/(2 sqrt x) */
+                                   .rms = {rms, 0.5 * square.se / rms}};
     }
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <esscher/exec.h>
+#include <esscher/format.h>
 
 #include "theory/hardmax_exact.h"
 
@@ -31,11 +32,11 @@ typedef struct es_hardmax_draw {
     double square; /* dim 1: Gbar^2; else an estimate of |Gbar|^2 without that bias */
 } es_hardmax_draw;
 
-/* Over the replicates at one n. Standard errors are NaN of a single replicate. */
+/* Averages over the replicates at one n. Standard errors of a single replicate are NaN. */
 typedef struct es_hardmax_row {
     int64_t n;
-    double mean_abs, mean_abs_se;
-    double rms, rms_se; /* root of the mean square; NaN if noise made the mean negative */
+    es_measured mean_abs;
+    es_measured rms; /* root of the mean square; NaN if noise made the mean negative */
 } es_hardmax_row;
 
 /*! es_hardmax_sample() : draws (replicates, count) at n[0] < n[1] < ... Numbers stand at (seed,

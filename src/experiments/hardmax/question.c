@@ -39,32 +39,40 @@ static const es_param params[] = {
      .max = 65536, .default_value = "256"},
     {0}};
 
+/* ---- rows ---- */
+
+typedef struct hardmax_row {
+    int64_t n;
+    es_measured mean_abs, rms;
+    double exact, exact_error, z, asymptotic, second_order;
+} hardmax_row;
+
 static const es_column columns[] = {
-    {"n", "n", "tokens", ES_FORMAT_COUNT},
-    {"mean_abs", "mean |G|", "", ES_FORMAT_REAL,
-     "size of the mean output over all queries, averaged over replicates; the limit is 0",
-     .error = "mean_abs_se"},
-    {"rms", "rms |G|", "", ES_FORMAT_REAL,
-     "root of its mean square; in several dimensions without the bias that finitely many "
-     "directions give the mean",
-     .error = "rms_se"},
-    {"exact", "exact", "", ES_FORMAT_REAL, "expected value of |G|, by quadrature (one dimension)",
-     .standing = ES_STANDING_PROVED},
-    {"exact_error", "error of exact", "", ES_FORMAT_SHORT, "bound on what that is off by"},
-    {"z", "z", "errors", ES_FORMAT_SHORT, "mean |G| minus exact, in standard errors"},
-    {"asymptotic", "leading", "", ES_FORMAT_REAL,
-     "leading term for large n: of the mean, sigma ln 2 / sqrt(2 ln n), in one dimension; of the "
-     "rms, of order (ln n)^(-(d+1)/4), in several",
-     .standing = ES_STANDING_HEURISTIC},
-    {"second_order", "second order", "", ES_FORMAT_REAL,
-     "sigma ln 2 / hazard of the normal law where the largest token is (one dimension, population "
-     "queries)",
-     .standing = ES_STANDING_HEURISTIC},
+    ES_COL(hardmax_row, n, ES_FORMAT_COUNT, "n", "tokens"),
+    ES_COL(hardmax_row, mean_abs, ES_FORMAT_REAL, "mean |G|", "",
+           "size of the mean output over all queries, averaged over replicates; the limit is 0"),
+    ES_COL(hardmax_row, rms, ES_FORMAT_REAL, "rms |G|", "",
+           "root of its mean square; in several dimensions free of the bias that finitely many "
+           "directions give the mean"),
+    ES_COL(hardmax_row, exact, ES_FORMAT_REAL, "exact", "",
+           "expected value of |G|, by quadrature (one dimension)", .standing = ES_STANDING_PROVED),
+    ES_COL(hardmax_row, exact_error, ES_FORMAT_SHORT, "error of exact", "",
+           "upper bound on the error of the exact value"),
+    ES_COL(hardmax_row, z, ES_FORMAT_SHORT, "z", "errors",
+           "mean |G| minus exact, in standard errors"),
+    ES_COL(hardmax_row, asymptotic, ES_FORMAT_REAL, "leading", "",
+           "leading term for large n: of the mean, sigma ln 2 / sqrt(2 ln n), in one dimension; of "
+           "the rms, of order (ln n)^(-(d+1)/4), in several",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(hardmax_row, second_order, ES_FORMAT_REAL, "second order", "",
+           "sigma ln 2 / hazard of the normal law where the largest token is (one dimension, "
+           "population queries)",
+           .standing = ES_STANDING_HEURISTIC),
     {0}};
 static const es_table_spec rows_table = {
     "rows", columns,
     ES_VIEW("Attention at infinite score scale", "n mean_abs rms exact z asymptotic second_order"),
-    .keys = "n"};
+    ES_ROW(hardmax_row), .keys = "n"};
 
 /* ---- what is asked ---- */
 
@@ -103,38 +111,36 @@ static es_hardmax_opts opts_of(const es_job *job, int64_t first, int64_t replica
 
 /* ---- cells ---- */
 
-/* In one dimension a cell is one n, whose draws depend on no other n: what is kept are averages,
- * because there may be 10^8 draws of two numbers that cost next to nothing. */
-enum { MEAN_ABS, MEAN_ABS_SE, RMS, RMS_SE, AVERAGES };
-static const char *const average_names[AVERAGES] = {"mean_abs", "mean_abs_se", "rms", "rms_se"};
+/* In one dimension a cell is one n, whose draws depend on no other n. It holds averages: there may
+ * be 10^8 draws of two numbers, which are cheap to draw again. */
+typedef struct size_cell {
+    es_measured mean_abs, rms;
+} size_cell;
 
-static es_status run_size(es_job *job, int64_t cell, const es_exec *exec, void *record,
-                          es_error *err)
+static const es_cell_field size_fields[] = {
+    ES_FIELD(size_cell, mean_abs), ES_FIELD(size_cell, rms), {0}};
+
+static es_status run_size(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
-    double *out = record;
     const hardmax_params *p = job->params;
     const es_hardmax_opts opts = opts_of(job, 0, p->replicates, exec);
     es_hardmax_row row;
     ES_TRY(es_hardmax_run(&opts, &p->n.counts[cell], 1, &row, err));
-    out[MEAN_ABS] = row.mean_abs;
-    out[MEAN_ABS_SE] = row.mean_abs_se;
-    out[RMS] = row.rms;
-    out[RMS_SE] = row.rms_se;
+    *(size_cell *)out = (size_cell){row.mean_abs, row.rms};
     return ES_OK;
 }
 
-/* In several dimensions the n are prefixes of one sample, and a cell is one of them. */
-enum { SIZE, SQUARE, DRAWN };
-static const char *const draw_names[DRAWN] = {"size", "square"};
-_Static_assert(sizeof(es_hardmax_draw) == DRAWN * sizeof(double), "a draw is its two numbers");
+/* In several dimensions the n are prefixes of one sample, and a cell is one sample: es_hardmax_draw
+ * at each n. */
+static const es_cell_field draw_fields[] = {
+    ES_FIELD_AS(es_hardmax_draw, value, "size"), ES_FIELD(es_hardmax_draw, square), {0}};
 
-static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *record,
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *out,
                                es_error *err)
 {
-    double *out = record;
     const hardmax_params *p = job->params;
     const es_hardmax_opts opts = opts_of(job, cell, 1, exec);
-    return es_hardmax_sample(&opts, p->n.counts, p->n.count, (es_hardmax_draw *)(void *)out, err);
+    return es_hardmax_sample(&opts, p->n.counts, p->n.count, out, err);
 }
 
 /* Operations of a cell, in units of what attention would do in the time: a draw in one dimension
@@ -164,16 +170,19 @@ static es_status open_study(es_job *job, es_error *err)
                              .noun = "values of n",
                              .cells = p->n.count,
                              .rows = 1,
-                             .cols = AVERAGES,
-                             .columns = average_names,
+                             ES_RECORD(size_cell, size_fields),
                              .reports_progress = true,
                              .flops = flops_of(p),
                              .run = run_size};
-    const es_stage each_sample = {"replicate",           .phase = "drawing tokens",
-                                  .noun = "replicates",  .cells = p->replicates,
-                                  .rows = p->n.count,    .cols = DRAWN,
-                                  .columns = draw_names, .one_thread_per_cell = true,
-                                  .flops = flops_of(p),  .run = run_replicate};
+    const es_stage each_sample = {"replicate",
+                                  .phase = "drawing tokens",
+                                  .noun = "replicates",
+                                  .cells = p->replicates,
+                                  .rows = p->n.count,
+                                  ES_RECORD(es_hardmax_draw, draw_fields),
+                                  .one_thread_per_cell = true,
+                                  .flops = flops_of(p),
+                                  .run = run_replicate};
     return es_job_stage(job, p->dim > 1 ? &each_sample : &each_n, err);
 }
 
@@ -183,96 +192,86 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const hardmax_params *p = job->params;
     const double d = (double)p->dim, M = (double)p->directions, R = (double)p->replicates;
-    const double sizes = (double)p->n.count, threads = (double)job->exec.threads;
+    const double sizes = (double)p->n.count;
     (void)err;
     *out = (es_cost){.output_bytes = 256.0 * sizes,
                      .work_bytes = R * sizeof(es_hardmax_draw) + 32.0 * sizes + 65536.0,
                      .flops = sizes * flops_of(p)};
     if (p->dim > 1) {
         out->flops = R * flops_of(p);
-        out->work_bytes = R * (sizes * sizeof(es_hardmax_draw) + 8.0) + 65536.0 +
-                          threads * 8.0 * (64.0 * d + d * M + 3.0 * M);
+        out->work_bytes = 8.0 * R + 65536.0;
+        out->thread_bytes = 8.0 * (64.0 * d + d * M + 3.0 * M);
     }
     return ES_OK;
 }
 
 /* ---- the answer ---- */
 
-static void get_row(const es_job *job, int64_t i, es_hardmax_row *out)
-{
-    const hardmax_params *p = job->params;
-    const double *x = es_job_numbers(job, 0, i);
-    *out = (es_hardmax_row){p->n.counts[i], .mean_abs = x[MEAN_ABS], .mean_abs_se = x[MEAN_ABS_SE],
-                            .rms = x[RMS], .rms_se = x[RMS_SE]};
-}
-
 /* Exact value and asymptotic forms; in several dimensions there is the leading term alone. */
-static es_status put_theory(const hardmax_params *p, double constant, const es_hardmax_row *r,
-                            es_table *t, int64_t row, es_error *err)
+static es_status add_theory(const hardmax_params *p, double constant, hardmax_row *r, es_error *err)
 {
     es_num exact = {.val = (double)NAN, .err = (double)NAN};
-    double asymptotic = es_hardmax_rms(p->dim, r->n, p->sigma, constant), second = (double)NAN;
+    r->asymptotic = es_hardmax_rms(p->dim, r->n, p->sigma, constant);
+    r->second_order = (double)NAN;
     if (p->dim == 1) {
         ES_TRY(es_hardmax_exact((es_hardmax_queries)p->queries, r->n, p->sigma, &exact, err));
-        asymptotic = es_hardmax_leading(r->n, p->sigma);
+        r->asymptotic = es_hardmax_leading(r->n, p->sigma);
         if (p->queries == ES_HARDMAX_POPULATION)
-            second = es_hardmax_second(r->n, p->sigma);
+            r->second_order = es_hardmax_second(r->n, p->sigma);
     }
-    es_put(t, row, {"exact", exact.val}, {"exact_error", exact.err},
-           {"z", (r->mean_abs - exact.val) / r->mean_abs_se}, {"asymptotic", asymptotic},
-           {"second_order", second});
+    r->exact = exact.val;
+    r->exact_error = exact.err;
+    r->z = (r->mean_abs.value - exact.val) / r->mean_abs.se;
     return ES_OK;
 }
 
-/* The largest n: how much is left, and what theory says. In several dimensions it speaks of the
- * root mean square, and is compared with that. */
-static void tell(es_answer *a, const es_table *t)
+/* Says how much is left at the largest n. In several dimensions theory is about the root mean
+ * square, so that is what it is compared with. */
+static void report_last(es_answer *a, const hardmax_row *r)
 {
-    char size[ES_SAY_ROOM], left[ES_SAY_ROOM], rest[2 * ES_SAY_ROOM] = "";
-    const int64_t last = es_table_rows(t) - 1;
-    const double exact = es_table_get(t, last, "exact"), rms = es_table_get(t, last, "rms");
-    const double leading = es_table_get(t, last, "asymptotic");
-    if (isfinite(exact) && isfinite(leading))
-        snprintf(rest, sizeof rest,
-                 " The exact expectation is %.4g (%.2g standard errors away); the leading term is "
-                 "%.2g %% off.",
-                 exact, fabs(es_table_get(t, last, "z")), 100.0 * fabs(leading / exact - 1.0));
-    else if (isfinite(rms) && isfinite(leading))
-        snprintf(rest, sizeof rest,
-                 " Its root mean square is %s, whose leading term for large n is %.3g.",
-                 es_say_number(rms, es_table_get(t, last, "rms_se"), left), leading);
+    char size[ES_SAY_ROOM], left[ES_SAY_ROOM];
     es_answer_add_finding(a,
                           "At n = %s the mean output still has size %s, though its limit is 0: "
-                          "convergence is logarithmic.%s",
-                          es_say_size(es_table_get(t, last, "n"), size),
-                          es_say_number(es_table_get(t, last, "mean_abs"),
-                                        es_table_get(t, last, "mean_abs_se"), left),
-                          rest);
+                          "convergence is logarithmic.",
+                          es_say_size((double)r->n, size),
+                          es_say_number(r->mean_abs.value, r->mean_abs.se, left));
+    if (isfinite(r->exact) && isfinite(r->asymptotic))
+        es_answer_add_finding(a,
+                              "The exact expectation is %.4g (%.2g standard errors away); the "
+                              "leading term is off by %.2g %%.",
+                              r->exact, fabs(r->z), 100.0 * fabs(r->asymptotic / r->exact - 1.0));
+    else if (isfinite(r->rms.value) && isfinite(r->asymptotic))
+        es_answer_add_finding(a,
+                              "Its root mean square is %s; the leading term for large n is %.3g.",
+                              es_say_number(r->rms.value, r->rms.se, left), r->asymptotic);
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const hardmax_params *p = job->params;
     es_table *t = es_answer_table(answer, &rows_table);
-    es_hardmax_row *rows;
+    es_hardmax_row *averages;
     double constant = (double)NAN;
-    ES_TRY(ES_JOB_NEW(job, rows, p->n.count, err));
+    ES_TRY(ES_JOB_NEW(job, averages, p->n.count, err));
     if (p->dim > 1) {
         ES_TRY(es_hardmax_steiner(p->dim, &constant, err));
-        es_hardmax_average((const es_hardmax_draw *)(const void *)es_job_numbers(job, 0, 0),
-                           p->replicates, p->n.counts, p->n.count, rows);
+        es_hardmax_average(es_job_cell(job, 0, 0), p->replicates, p->n.counts, p->n.count,
+                           averages);
     }
+    hardmax_row *r = NULL;
     for (int64_t i = 0; i < p->n.count; i++) {
-        const int64_t row = es_table_row(t);
-        if (p->dim == 1)
-            get_row(job, i, &rows[i]);
-        es_put(t, row, {"n", (double)rows[i].n}, {"mean_abs", rows[i].mean_abs},
-               {"mean_abs_se", rows[i].mean_abs_se}, {"rms", rows[i].rms},
-               {"rms_se", rows[i].rms_se});
-        ES_TRY(put_theory(p, constant, &rows[i], t, row, err));
+        const size_cell *one = es_job_cell(job, 0, p->dim == 1 ? i : 0);
+        r = es_rows_add(t, hardmax_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        r->n = p->n.counts[i];
+        r->mean_abs = p->dim == 1 ? one->mean_abs : averages[i].mean_abs;
+        r->rms = p->dim == 1 ? one->rms : averages[i].rms;
+        ES_TRY(add_theory(p, constant, r, err));
         ES_TRY(es_job_tick(job, i + 1, p->n.count));
     }
-    tell(answer, t);
+    if (r)
+        report_last(answer, r);
     return ES_OK;
 }
 

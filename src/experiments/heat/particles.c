@@ -121,7 +121,7 @@ es_status heat_particle_cost(es_job *job, es_cost *out, es_error *err)
 {
     const heat_params *p = job->params;
     const es_attend_opts opts = {.precision = ES_F64, .exec = &job->exec}; /* as es_heat_step() */
-    const double N = (double)p->particles, d = (double)p->dim, sets = (double)p->sets;
+    const double N = (double)p->particles, d = (double)p->dim;
     const double bins = (double)((p->steps + 1) * p->bins);
     es_attend_plan plan;
     *out = (es_cost){0};
@@ -129,11 +129,10 @@ es_status heat_particle_cost(es_job *job, es_cost *out, es_error *err)
         return ES_OK;
     ES_TRY(
         es_attend_plan_for(p->particles, p->particles, p->dim, p->dim, &opts, false, &plan, err));
-    *out = (es_cost){.flops = sets * set_flops(p),
+    *out = (es_cost){.flops = (double)p->sets * set_flops(p),
                      .output_bytes = 512.0 * bins,
                      .work_bytes =
-                         8.0 * (2.0 * N * d + 2.0 * N + sets * NUMBERS * bins + (double)p->bins) +
-                         (double)plan.bytes};
+                         8.0 * (2.0 * N * d + 2.0 * N + (double)p->bins) + (double)plan.bytes};
     return ES_OK;
 }
 

@@ -155,15 +155,13 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const heat_params *p = job->params;
     const double n = (double)p->n, m = (double)p->queries, d = (double)p->dim;
     const double R = (double)p->replicates, B = (double)p->beta.count;
-    const double threads = fmin((double)job->exec.threads, fmin(R, HEAT_BLOCK));
-    const double finite = R > 0.0 ? FINITE_BYTES * (double)job->exec.threads + 40.0 * B * m : 0.0;
     es_cost particles;
     ES_TRY(heat_particle_cost(job, &particles, err));
     *out = (es_cost){.flops = R * block_flops(p) / HEAT_BLOCK + particles.flops,
                      .output_bytes = 512.0 * B + particles.output_bytes,
-                     .work_bytes = 8.0 * (threads * (2.0 * n * d + B * m * (d + 1.0)) +
-                                          (R + HEAT_BLOCK) * B * 4.0 + B * m * d) +
-                                   threads * 4e6 + finite + particles.work_bytes + 16384.0};
+                     .work_bytes = 8.0 * B * m * (d + 5.0) + particles.work_bytes + 16384.0};
+    if (p->replicates)
+        out->thread_bytes = 8.0 * (2.0 * n * d + B * m * (d + 1.0)) + 4e6 + FINITE_BYTES;
     return ES_OK;
 }
 

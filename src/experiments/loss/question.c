@@ -469,8 +469,6 @@ static double work_bytes(const es_job *job)
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const loss_state *s = job->state;
-    const double late = (double)(s->n_fresh * s->text.count) * (double)(s->longest - loss_late(s));
-    const double cells = 8.0 * ((double)(s->count * s->text.count) * (double)cell_rows(s) + late);
     double flops = 0.0;
     (void)err;
     for (int64_t i = 0; i < s->count; i++)
@@ -478,9 +476,8 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     for (int64_t i = 0; i < s->n_fresh; i++)
         flops += (double)s->text.count * fresh_flops(s, i);
     *out = (es_cost){.flops = flops,
-                     .input_bytes = job->exec.budget ? (double)job->exec.budget->used : 0.0,
                      .output_bytes = 8.0 * (double)s->tokens + 4096.0 * (double)s->count,
-                     .work_bytes = 1.1 * cells + work_bytes(job) + 8.0 * (double)s->tokens};
+                     .work_bytes = work_bytes(job) + 8.0 * (double)s->tokens};
     return ES_OK;
 }
 

@@ -354,17 +354,13 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double plane =
         8.0 * N * (c + 4.0) + 64.0 * c * c + 1e6 +
         fmax(es_tsne_bytes(s->points, s->channels), 8.0 * N * (c + 4.0 + 2.0 * job->exec.threads));
-    const double cells = 8.0 * (N * (c + 1.0) + 2.0 * (N + PICTURE_FACTS));
-    *out = (es_cost){
-        .flops = flops, .output_bytes = 256.0 * N, .work_bytes = fmax(bytes, plane) + cells};
+    *out = (es_cost){.flops = flops, .output_bytes = 256.0 * N, .work_bytes = fmax(bytes, plane)};
     if (!s->spec.law) {
         const es_pool_cost *pools = &s->pools.cost;
         out->flops += pools->flops;
         out->begin_flops = pools->flops;
         out->disk_bytes = pools->disk_bytes;
-        out->work_bytes = (job->exec.budget ? (double)job->exec.budget->used : 0.0) +
-                          pools->held_bytes + cells +
-                          fmax(fmax(bytes, plane), (double)pools->bytes);
+        out->work_bytes = pools->held_bytes + fmax(out->work_bytes, (double)pools->bytes);
     }
     return ES_OK;
 }

@@ -8,32 +8,26 @@
 
 /* ---- records ---- */
 
-#define FIELD(name, member)                                                                        \
-    {                                                                                              \
-        name, offsetof(es_probe_cell, member), sizeof(double), false                               \
-    }
-static const es_cell_field draw_fields[] = {FIELD("mean_error", mean_error),
-                                            FIELD("cov_error", cov_error),
-                                            FIELD("map_error", map_error),
-                                            FIELD("coherence", coherence),
-                                            FIELD("map_error_exact_few", few),
-                                            FIELD("ess_median", focus.ess),
-                                            FIELD("ess_below_two", focus.ess_low),
-                                            FIELD("top_median", focus.top),
-                                            FIELD("top_above_half", focus.top_high),
-                                            FIELD("map_error_after_wo", after_wo),
-                                            {0}};
+{
+    name, offsetof(es_probe_cell, member), sizeof(double), false
+}
+static const es_cell_field draw_fields[] = {
+    ES_FIELD_AS(es_probe_cell, mean_error, "mean_error"),
+    ES_FIELD_AS(es_probe_cell, cov_error, "cov_error"),
+    ES_FIELD_AS(es_probe_cell, map_error, "map_error"),
+    ES_FIELD_AS(es_probe_cell, coherence, "coherence"),
+    ES_FIELD_AS(es_probe_cell, few, "map_error_exact_few"),
+    ES_FIELD_AS(es_probe_cell, focus.ess, "ess_median"),
+    ES_FIELD_AS(es_probe_cell, focus.ess_low, "ess_below_two"),
+    ES_FIELD_AS(es_probe_cell, focus.top, "top_median"),
+    ES_FIELD_AS(es_probe_cell, focus.top_high, "top_above_half"),
+    ES_FIELD_AS(es_probe_cell, after_wo, "map_error_after_wo"),
+    {0}};
 
 static const es_cell_field control_fields[] = {ES_FIELD(probe_control_cell, mean_error),
                                                ES_FIELD(probe_control_cell, cov_error),
                                                ES_FIELD(probe_control_cell, map_error),
                                                {0}};
-
-double probe_draw_numbers(const probe_state *s)
-{
-    const double record = (double)(sizeof(es_probe_cell) / sizeof(double));
-    return record * (double)((s->heads + 1) * s->spec.n_sizes);
-}
 
 const es_probe_cell *probe_draw_at(const es_job *job, int stage, int64_t place, int64_t r,
                                    int64_t head, int64_t i)

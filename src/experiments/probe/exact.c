@@ -60,11 +60,19 @@ static double mean_of_set(const curve *c, int set, int64_t s)
     return sum;
 }
 
-/* Mean square error over all queries: that of the exact ones, and their line on the rough error,
- * which is known for all (the regression estimator of survey sampling). Its variance is that around
- * the line, each query against the line of the others, over those that are not exact, and that of
- * the line's slope; where that is more than the plain mean has, there is no line. As a sample of
- * the text's queries it also has the scatter along the line, over all. */
+/* The mean square error over all m queries, estimated from the f whose error is exact, with the
+ * rough error x_i, which is known for all, as covariate: the regression estimator of survey
+ * sampling (THEORY 9 (E4)). With y_i the exact squares, means over the f queries, X the mean of x
+ * over all m, S_xx = sum (x_i - mean x)^2, b = S_xy/S_xx:
+ *
+ *     square   = mean y + b (X - mean x)
+ *     variance = s^2 (1/f - 1/m) + s^2 (X - mean x)^2/S_xx          over the m queries of this text
+ *     in_text  = s^2/f + s^2 (X - mean x)^2/S_xx + max(0, s_y^2 - s^2)/m      over queries at large
+ *     s^2      = (1/f) sum (r_i/(1 - h_i))^2,  h_i = 1/f + (x_i - mean x)^2/S_xx
+ *
+ * r_i is the residual of query i; divided by 1 - h_i it is the residual against the line of the
+ * others. The plain mean, with s_y^2 in place of s^2 and b = 0, is used if its variance is smaller.
+ */
 typedef struct estimate {
     double square, variance, in_text;
 } estimate;

@@ -85,20 +85,15 @@ static double draws_of(const probe_params *p)
 
 int64_t probe_places(const probe_state *s) { return s->pools.n_domains * s->layers; }
 
-/* The pool is on disk. Its checksums are in memory, and so are the model and all cells; the cell of
- * a limit is a covariance and the outputs of all queries, in f64. */
+/* The pool is on disk; its checksums are in memory (held_bytes). */
 static void price_limits(const es_job *job, es_cost *out)
 {
     const probe_params *p = job->params;
     const probe_state *s = job->state;
     const es_pool_cost *pools = &s->pools.cost;
-    const double places = (double)probe_places(s), hidden = (double)s->pools.config->hidden;
+    const double places = (double)probe_places(s);
     const double points = (double)(s->heads * s->spec.n_sizes);
     const double R = draws_of(p), C = (double)p->control;
-    const double limit = hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points;
-    const double draws = R * probe_draw_numbers(s);
-    const double cells =
-        8.0 * places * (limit + draws + C * PROBE_ERRORS * points + s->cost.exact_numbers);
     const es_probe_price sections = probe_sections_price(s), paper = probe_paper_price(job, s);
     const es_probe_price walks = probe_walks_price(job, s);
     const double again = s->pools.n_domains > 1 /* for sections */
@@ -114,7 +109,7 @@ static void price_limits(const es_job *job, es_cost *out)
                                         R * s->cost.replicate_flops + C * s->cost.control_flops),
                      .disk_bytes = pools->disk_bytes,
                      .output_bytes = 512.0 * places * points,
-                     .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes) + cells};
+                     .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes)};
 }
 
 /* ---- layers ---- */

@@ -108,8 +108,8 @@ static void price_positions(const es_job *job, es_cost *out)
     const double numbers = (double)heads_of(s) * (double)(p->grid.numbers + 1); /* and a share */
     const double cells = (double)cells_of(p);
     *out = (es_cost){.flops = cells * block_flops(s),
-                     .work_bytes = fmin(threads, cells) * (double)p->cost.bytes +
-                                   8.0 * numbers * (cells + threads)};
+                     .work_bytes =
+                         fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * threads};
 }
 
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)

@@ -110,7 +110,6 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const probe_state *s = job->state;
     (void)err;
     s->question->cost(job, out);
-    out->work_bytes += job->exec.budget ? (double)job->exec.budget->used : 0.0;
     return ES_OK;
 }
 

@@ -88,9 +88,6 @@ typedef struct probe_control_cell {
 es_status probe_add_draws(es_job *job, bool windows, es_error *err);
 es_status probe_add_control(es_job *job, es_error *err);
 
-/* Numbers of a cell of a draw, for the cost. */
-double probe_draw_numbers(const probe_state *s);
-
 /*! probe_draw_at() : replicate r of a place at size number i; head number `heads` is all of them
  *  together. */
 const es_probe_cell *probe_draw_at(const es_job *job, int stage, int64_t place, int64_t r,

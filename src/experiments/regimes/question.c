@@ -298,16 +298,14 @@ static es_status open_study(es_job *job, es_error *err)
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const regimes_params *p = job->params;
-    const regimes_state *s = job->state;
     const double cells = (double)job->stages[0].cells, draws = (double)p->replicates;
     (void)err;
     const double outputs = (double)job->stages[1].cells * job->stages[1].flops;
     *out = (es_cost){.flops = cells * (regimes_law_flops + job->stages[0].flops) + outputs,
-                     .input_bytes = 8.0 * (double)(s->points.rows * s->points.cols),
                      .output_bytes = 4096.0 * cells,
                      .work_bytes = draws * (32.0 * 16.0 + 8.0 * (largest_dim(job) + 1.0)) + 6e7 +
-                                   64.0 * largest_dim(job) * largest_dim(job) +
-                                   (double)job->exec.threads * 8.0 * 140.0 * largest_dim(job)};
+                                   64.0 * largest_dim(job) * largest_dim(job),
+                     .thread_bytes = 8.0 * 140.0 * largest_dim(job)};
     return ES_OK;
 }
 

@@ -171,8 +171,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     (void)err;
     *out = (es_cost){.flops = (double)job->stages[0].cells * job->stages[0].flops + 2e7 * rows,
                      .output_bytes = 256.0 * rows,
-                     .work_bytes = 16384.0 * (job->exec.threads + 1) +
-                                   16.0 * (double)p->replicates * job->exec.threads};
+                     .work_bytes = 16384.0,
+                     .thread_bytes = 16384.0 + 16.0 * (double)p->replicates};
     return ES_OK;
 }
 

@@ -171,15 +171,12 @@ static double draw_bytes(const sparse_state *s)
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const sparse_state *s = job->state;
-    const double threads = (double)job->exec.threads;
-    double cells = 0.0;
     (void)err;
     *out = (es_cost){.begin_flops = s->pools.cost.flops, .disk_bytes = s->pools.cost.disk_bytes};
     out->flops = s->pools.cost.flops;
     for (int i = 0; i < job->n_stages; i++) {
         const es_stage *stage = &job->stages[i];
         out->flops += stage->flops * (double)stage->cells;
-        cells += 8.0 * (double)stage->cells * (double)stage->rows * (double)stage->cols;
     }
     for (int i = 0; i < 3; i++)
         out->input_bytes += (double)s->info[i].bytes;
@@ -191,9 +188,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double paper =
         sparse_is_paper(job) ? es_sparse_replicate_bytes(s->n, s->d, s->dv, s->queries) : 0.0;
     out->output_bytes = 1024.0 * rows + per_query;
-    const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0; /* a model */
-    out->work_bytes = used + cells + threads * (cell + paper) + s->pools.cost.held_bytes +
-                      (double)s->pools.cost.bytes + 8.0 * 64.0 * rows + 2e6;
+    out->work_bytes = s->pools.cost.held_bytes + (double)s->pools.cost.bytes + 512.0 * rows + 2e6;
+    out->thread_bytes = cell + paper;
     return ES_OK;
 }
 

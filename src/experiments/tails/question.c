@@ -112,13 +112,13 @@ static es_status open_study(es_job *job, es_error *err)
 
 /* ---- cost ---- */
 
-/* What the study takes from the job's budget after this, beside what a layer takes: its cells, room
- * for one of them, the summary's, and what the driver notes down. */
+/* Memory that exists once, beside cells and what a layer takes: one cell, the rows of a layer and
+ * the p-values of the summary. */
 static double room_of(const tails_state *s, double rows)
 {
     const double layers = (double)(s->layers * s->n_domains);
     const double tests = 4.0 * layers; /* two p of each direction, as they are and corrected */
-    return rows * ((double)sizeof(tails_cell) * (layers + 1.0) + 8.0 * tests) +
+    return rows * ((double)sizeof(tails_cell) + 8.0 * tests) +
            ((double)sizeof(es_tails_row) + 64.0) * rows + 262144.0;
 }
 
@@ -135,19 +135,17 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const double layers = (double)(s->layers * s->n_domains), limit = (double)job->max_memory;
     const double rows = (double)es_tails_cost_of(&spec, s->count, s->dim, s->heads).rows;
     const double output = 2048.0 * layers * rows, room = room_of(s, rows);
-    const double input = 8.0 * (double)s->tokens.rows * (double)s->tokens.cols;
-    const double others = output + room + pools->held_bytes;
+    const double cells = layers * (rows * (double)sizeof(tails_cell) + 8.0); /* the driver's */
+    const double others = output + cells + room + pools->held_bytes;
     (void)err;
     if (budget && limit > 0.0)
         budget->limit = limit > others ? (size_t)(limit - others) : 1;
     const es_tails_cost layer = es_tails_cost_of(&spec, s->count, s->dim, s->heads);
-    const double used = budget ? (double)budget->used - input : 0.0; /* tokens are in it */
-    *out = (es_cost){.flops = pools->flops + layers * layer.flops,
-                     .disk_bytes = pools->disk_bytes,
-                     .input_bytes = input,
-                     .output_bytes = output,
-                     .work_bytes =
-                         used + room + pools->held_bytes + fmax(layer.bytes, (double)pools->bytes)};
+    *out =
+        (es_cost){.flops = pools->flops + layers * layer.flops,
+                  .disk_bytes = pools->disk_bytes,
+                  .output_bytes = output,
+                  .work_bytes = room + pools->held_bytes + fmax(layer.bytes, (double)pools->bytes)};
     return ES_OK;
 }
 

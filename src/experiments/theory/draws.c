@@ -16,52 +16,79 @@
 /* Beside the n that were asked, 2^0 to 2^39, among which the n of --below is found. */
 enum { POWERS = 40 };
 
-/* A cell is a query. Its rows are the sizes; the last one is about its weights. */
-enum { SQUARE, ERROR, BIAS, EMPTY, COLUMNS };
-enum { ESS = SQUARE, TOP = ERROR, SAMPLING = BIAS, SPREAD2 = EMPTY };
-static const char *const cell_columns[COLUMNS] = {"square", "error", "bias", "empty"};
+/* A cell is a query: a record for each size, and a last one about its weights. */
+typedef union draw_cell {
+    struct {
+        double square; /* mean square error, THEORY 13 */
+        double error;  /* bound on the error of that number */
+        double bias;   /* length of the mean error */
+        double empty;  /* probability that no drawn key has weight */
+    };
+    struct { /* of the last record */
+        double ess, top, sampling, spread2;
+    };
+} draw_cell;
+
+static const es_cell_field draw_fields[] = {ES_FIELD(draw_cell, square),
+                                            ES_FIELD(draw_cell, error),
+                                            ES_FIELD(draw_cell, bias),
+                                            ES_FIELD(draw_cell, empty),
+                                            {0}};
 
 /* ---- tables ---- */
 
+typedef struct draw_row {
+    int64_t n;
+    double rms_error, rms_error_bound, relative, large_n, large_n_ratio, rate, bias, empty;
+} draw_row;
+
 static const es_column draw_columns[] = {
-    {"n", "n", "keys", ES_FORMAT_COUNT},
-    {"rms_error", "error", "", ES_FORMAT_REAL,
-     "root mean square, over draws of n keys with replacement and over queries, of the distance "
-     "between attention over the drawn keys and over all: exact"},
-    {"rms_error_bound", "bound", "", ES_FORMAT_SHORT, "on the error of that number",
-     .standing = ES_STANDING_NUMERICAL},
-    {"relative", "relative", "", ES_FORMAT_REAL, "over the spread of the values"},
-    {"large_n", "large n", "", ES_FORMAT_REAL,
-     "sqrt(sampling / n), what the error tends to as n grows"},
-    {"large_n_ratio", "error/large n", "", ES_FORMAT_SHORT},
-    {"rate", "rate", "", ES_FORMAT_SHORT, "-d ln error / d ln n since the n before"},
-    {"bias", "bias", "", ES_FORMAT_REAL,
-     "length of the mean of that difference over draws, root mean square over queries"},
-    {"empty", "empty", "", ES_FORMAT_SHORT,
-     "probability that no drawn key has weight; the rest is given that one has"},
+    ES_COL(draw_row, n, ES_FORMAT_COUNT, "n", "keys"),
+    ES_COL(draw_row, rms_error, ES_FORMAT_REAL, "error", "",
+           "root mean square, over draws of n keys with replacement and over queries, of the "
+           "distance between attention over the drawn keys and over all: exact"),
+    ES_COL(draw_row, rms_error_bound, ES_FORMAT_SHORT, "bound", "", "on the error of that number",
+           .standing = ES_STANDING_NUMERICAL),
+    ES_COL(draw_row, relative, ES_FORMAT_REAL, "relative", "", "over the spread of the values"),
+    ES_COL(draw_row, large_n, ES_FORMAT_REAL, "large n", "",
+           "sqrt(sampling / n), what the error tends to as n grows"),
+    ES_COL(draw_row, large_n_ratio, ES_FORMAT_SHORT, "error/large n", ""),
+    ES_COL(draw_row, rate, ES_FORMAT_SHORT, "rate", "", "-d ln error / d ln n since the n before"),
+    ES_COL(draw_row, bias, ES_FORMAT_REAL, "bias", "",
+           "length of the mean of that difference over draws, root mean square over queries"),
+    ES_COL(draw_row, empty, ES_FORMAT_SHORT, "empty", "",
+           "probability that no drawn key has weight; the rest is given that one has"),
     {0}};
 static const es_table_spec draw_table = {
     "draws", draw_columns,
     ES_VIEW("Attention over n keys drawn independently",
             "n rms_error relative large_n large_n_ratio rate bias empty"),
-    .keys = "n"};
+    ES_ROW(draw_row), .keys = "n"};
+
+typedef struct weight_row {
+    int64_t queries, keys;
+    double ess, ess_low, top_weight, top_high, sampling, spread, below, tokens_below;
+} weight_row;
 
 static const es_column weight_columns[] = {
-    {"queries", "queries", "", ES_FORMAT_COUNT},
-    {"keys", "keys", "", ES_FORMAT_COUNT},
-    {"ess", "ESS", "keys", ES_FORMAT_REAL, "effective number, 1/sum w^2: median over queries"},
-    {"ess_low", "ESS below 2", "share", ES_FORMAT_SHORT, "of queries"},
-    {"top_weight", "top weight", "", ES_FORMAT_REAL, "median over queries"},
-    {"top_high", "top weight above 1/2", "share", ES_FORMAT_SHORT, "of queries"},
-    {"sampling", "sampling", "", ES_FORMAT_REAL,
-     "n times the mean square error for large n: N sum w^2 |v - output|^2, mean over queries"},
-    {"spread", "spread", "", ES_FORMAT_REAL,
-     "of the values: root mean square distance from their mean"},
-    {"below", "below", "", ES_FORMAT_SHORT, "a relative error"},
-    {"tokens_below", "reached from", "keys", ES_FORMAT_REAL, "the n from which it is below that"},
+    ES_COL(weight_row, queries, ES_FORMAT_COUNT, "queries", ""),
+    ES_COL(weight_row, keys, ES_FORMAT_COUNT, "keys", ""),
+    ES_COL(weight_row, ess, ES_FORMAT_REAL, "ESS", "keys",
+           "effective number, 1/sum w^2: median over queries"),
+    ES_COL(weight_row, ess_low, ES_FORMAT_SHORT, "ESS below 2", "share", "of queries"),
+    ES_COL(weight_row, top_weight, ES_FORMAT_REAL, "top weight", "", "median over queries"),
+    ES_COL(weight_row, top_high, ES_FORMAT_SHORT, "top weight above 1/2", "share", "of queries"),
+    ES_COL(weight_row, sampling, ES_FORMAT_REAL, "sampling", "",
+           "n times the mean square error for large n: N sum w^2 |v - output|^2, mean over "
+           "queries"),
+    ES_COL(weight_row, spread, ES_FORMAT_REAL, "spread", "",
+           "of the values: root mean square distance from their mean"),
+    ES_COL(weight_row, below, ES_FORMAT_SHORT, "below", "", "a relative error"),
+    ES_COL(weight_row, tokens_below, ES_FORMAT_REAL, "reached from", "keys",
+           "the n from which it is below that"),
     {0}};
 static const es_table_spec weight_table = {"weights", weight_columns, ES_VIEW("Weights"),
-                                           .record = true};
+                                           ES_ROW(weight_row), .record = true};
 
 /* ---- input ---- */
 
@@ -76,9 +103,9 @@ static es_status check_options(const theory_params *p, es_error *err)
     for (size_t i = 0; i < sizeof p->head.file / sizeof *p->head.file; i++)
         head = head || p->head.file[i];
     if (head)
-        return es_refuse(err, "theory.options", "ask twice",
-                         "weights and values say it all; a covariance or a head is another "
-                         "question");
+        return es_refuse(err, "theory.options", "run the command twice",
+                         "--scores or --weights cannot be combined with a covariance or "
+                         "a head");
     return ES_OK;
 }
 
@@ -113,10 +140,11 @@ static es_status read_matrix(es_job *job, const char *role, const char *path, es
     return status;
 }
 
+/* Computes the exact errors of one query at every size. */
 static es_status run_query(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
-    double *out = record;
+    draw_cell *out = record;
     const theory_params *p = job->params;
     const theory_state *s = job->state;
     const es_view scores = es_view_rows(&s->scores.view, cell, 1);
@@ -126,17 +154,17 @@ static es_status run_query(es_job *job, int64_t cell, const es_exec *exec, void 
     ES_TRY(ES_MEM_NEW(exec->budget, risks, count, "errors", err));
     const es_status status = es_draw_risks(&scores, s->input, &s->values.view, s->sizes, count,
                                            exec, risks, &about, err);
-    for (int64_t i = 0; i < count && status == ES_OK; i++, out += COLUMNS) {
-        out[SQUARE] = risks[i].square.val;
-        out[ERROR] = risks[i].square.err;
-        out[BIAS] = risks[i].bias;
-        out[EMPTY] = risks[i].empty;
+    for (int64_t i = 0; i < count && status == ES_OK; i++) {
+        out[i].square = risks[i].square.val;
+        out[i].error = risks[i].square.err;
+        out[i].bias = risks[i].bias;
+        out[i].empty = risks[i].empty;
     }
     if (status == ES_OK) {
-        out[ESS] = about.ess;
-        out[TOP] = about.top;
-        out[SAMPLING] = about.sampling;
-        out[SPREAD2] = about.spread2;
+        out[count].ess = about.ess;
+        out[count].top = about.top;
+        out[count].sampling = about.sampling;
+        out[count].spread2 = about.spread2;
     } else if (err && err->row >= 0 && strncmp(err->rule, "draw.", 5) == 0) {
         err->row = cell; /* of the scores; values are named by their own rows */
     }
@@ -164,26 +192,49 @@ es_status theory_draws_open(es_job *job, es_error *err)
     memcpy(s->sizes, p->n.counts, (size_t)p->n.count * sizeof *s->sizes);
     for (int i = 0; i < POWERS; i++)
         s->sizes[p->n.count + i] = INT64_C(1) << i;
-    return es_job_stage(
-        job,
-        &(es_stage){"draws", .phase = "integrating over draws", .noun = "queries",
-                    .cells = s->scores.rows, .rows = p->n.count + POWERS + 1, .cols = COLUMNS,
-                    .columns = cell_columns, .one_thread_per_cell = true,
-                    .flops = 400.0 * (double)(s->values.rows * s->values.cols), .run = run_query},
-        err);
+    return es_job_stage(job,
+                        &(es_stage){"draws", .phase = "integrating over draws", .noun = "queries",
+                                    .cells = s->scores.rows, .rows = p->n.count + POWERS + 1,
+                                    ES_RECORD(draw_cell, draw_fields), .one_thread_per_cell = true,
+                                    .flops = 400.0 * (double)(s->values.rows * s->values.cols),
+                                    .run = run_query},
+                        err);
 }
 
-/* ---- what it says ---- */
+/* ---- rows ---- */
 
-/* Mean over queries of a column at row i, or of its square. */
-static double mean_at(const es_job *job, int64_t i, int column, bool squared)
+/* Means over the queries of record number i of their cells. */
+typedef struct draw_means {
+    double square, error, bias2, empty;
+} draw_means;
+
+static draw_means means_at(const es_job *job, int64_t i)
+{
+    const int64_t m = ((const theory_state *)job->state)->scores.rows;
+    draw_means sum = {0};
+    for (int64_t q = 0; q < m; q++) {
+        const draw_cell *x = (const draw_cell *)es_job_cell(job, 0, q) + i;
+        sum.square += x->square / (double)m;
+        sum.error += x->error / (double)m;
+        sum.bias2 += x->bias * x->bias / (double)m;
+        sum.empty += x->empty / (double)m;
+    }
+    return sum;
+}
+
+/* The last record of a query. */
+static const draw_cell *about_query(const es_job *job, int64_t q)
+{
+    const theory_params *p = job->params;
+    return (const draw_cell *)es_job_cell(job, 0, q) + p->n.count + POWERS;
+}
+
+static double mean_sampling(const es_job *job)
 {
     const int64_t m = ((const theory_state *)job->state)->scores.rows;
     double sum = 0.0;
-    for (int64_t q = 0; q < m; q++) {
-        const double x = es_job_numbers(job, 0, q)[i * COLUMNS + column];
-        sum += (squared ? x * x : x) / (double)m;
-    }
+    for (int64_t q = 0; q < m; q++)
+        sum += about_query(job, q)->sampling / (double)m;
     return sum;
 }
 
@@ -200,11 +251,11 @@ static double spread_of(const es_matrix *values)
 /* Where the curve falls to `square`: a line in logarithms between powers of two, 1/n beyond. */
 static double crossing(const es_job *job, int64_t first, double square)
 {
-    double low = mean_at(job, first, SQUARE, false);
+    double low = means_at(job, first).square;
     if (low <= square)
         return 1.0;
     for (int i = 1; i < POWERS; i++) {
-        const double high = mean_at(job, first + i, SQUARE, false);
+        const double high = means_at(job, first + i).square;
         if (high <= square)
             return ldexp(pow(2.0, log(low / square) / log(low / high)), i - 1);
         low = high;
@@ -212,92 +263,102 @@ static double crossing(const es_job *job, int64_t first, double square)
     return ldexp(low / square, POWERS - 1);
 }
 
-static es_status put_weights(es_job *job, double spread, es_answer *a, es_error *err)
+static es_status add_weights(es_job *job, double spread, es_answer *a, weight_row **out,
+                             es_error *err)
 {
     const theory_params *p = job->params;
     const theory_state *s = job->state;
-    const int64_t m = s->scores.rows, last = p->n.count + POWERS;
-    es_table *t = es_answer_table(a, &weight_table);
-    double low = 0.0, high = 0.0, *room = NULL;
-    ES_TRY(ES_JOB_NEW_2D(job, room, 2, m, err));
+    const int64_t m = s->scores.rows;
+    double low = 0.0, high = 0.0, *ess, *top;
+    ES_TRY(ES_JOB_NEW(job, ess, m, err));
+    ES_TRY(ES_JOB_NEW(job, top, m, err));
     for (int64_t q = 0; q < m; q++) {
-        const double *about = es_job_numbers(job, 0, q) + last * COLUMNS;
-        room[q] = about[ESS];
-        room[m + q] = about[TOP];
-        low += about[ESS] < 2.0 ? 1.0 / (double)m : 0.0;
-        high += about[TOP] > 0.5 ? 1.0 / (double)m : 0.0;
+        const draw_cell *about = about_query(job, q);
+        ess[q] = about->ess;
+        top[q] = about->top;
+        low += about->ess < 2.0 ? 1.0 / (double)m : 0.0;
+        high += about->top > 0.5 ? 1.0 / (double)m : 0.0;
     }
-    es_sort_reals(room, m);
-    es_sort_reals(room + m, m);
-    const double tokens =
-        spread > 0.0 ? crossing(job, p->n.count, pow(p->below * spread, 2.0)) : 1.0;
-    es_table_row(t);
-    es_table_count(t, 0, "queries", m);
-    es_table_count(t, 0, "keys", s->values.rows);
-    es_put(t, 0, {"ess", es_median_of(room, m)}, {"ess_low", low},
-           {"top_weight", es_median_of(room + m, m)}, {"top_high", high},
-           {"sampling", mean_at(job, last, SAMPLING, false)}, {"spread", spread},
-           {"below", p->below}, {"tokens_below", tokens});
+    es_sort_reals(ess, m);
+    es_sort_reals(top, m);
+    weight_row *r = es_rows_add(es_answer_table(a, &weight_table), weight_row);
+    if (!r)
+        return es_answer_status(a, err);
+    *r = (weight_row){.queries = m,
+                      .keys = s->values.rows,
+                      .ess = es_median_of(ess, m),
+                      .ess_low = low,
+                      .top_weight = es_median_of(top, m),
+                      .top_high = high,
+                      .sampling = mean_sampling(job),
+                      .spread = spread,
+                      .below = p->below,
+                      .tokens_below = 1.0};
+    if (spread > 0.0)
+        r->tokens_below = crossing(job, p->n.count, pow(p->below * spread, 2.0));
+    *out = r;
     return ES_OK;
 }
 
-static void put_draws(const es_job *job, double spread, es_answer *a)
+static es_status add_draws(const es_job *job, double spread, es_answer *a, es_error *err)
 {
     const theory_params *p = job->params;
     es_table *t = es_answer_table(a, &draw_table);
-    const double sampling = mean_at(job, p->n.count + POWERS, SAMPLING, false);
+    const double sampling = mean_sampling(job);
     double before = (double)NAN;
     for (int64_t i = 0; i < p->n.count; i++) {
-        const double n = (double)p->n.counts[i], square = mean_at(job, i, SQUARE, false);
-        const double error = sqrt(square), large = sqrt(sampling / n);
-        const int64_t row = es_table_row(t);
-        es_table_count(t, row, "n", p->n.counts[i]);
-        es_put(t, row, {"rms_error", error},
-               {"rms_error_bound", error > 0.0 ? mean_at(job, i, ERROR, false) / error / 2.0
-                                               : sqrt(mean_at(job, i, ERROR, false))},
-               {"relative", error / spread}, {"large_n", large}, {"large_n_ratio", error / large},
-               {"bias", sqrt(mean_at(job, i, BIAS, true))},
-               {"empty", mean_at(job, i, EMPTY, false)});
-        es_table_real(t, row, "rate",
-                      i ? -log(error / before) / log(n / (double)p->n.counts[i - 1]) : (double)NAN);
-        before = error;
+        const double n = (double)p->n.counts[i];
+        const draw_means mean = means_at(job, i);
+        draw_row *r = es_rows_add(t, draw_row);
+        if (!r)
+            return es_answer_status(a, err);
+        r->n = p->n.counts[i];
+        r->rms_error = sqrt(mean.square);
+        r->rms_error_bound =
+            r->rms_error > 0.0 ? mean.error / r->rms_error / 2.0 : sqrt(mean.error);
+        r->relative = r->rms_error / spread;
+        r->large_n = sqrt(sampling / n);
+        r->large_n_ratio = r->rms_error / r->large_n;
+        r->bias = sqrt(mean.bias2);
+        r->empty = mean.empty;
+        r->rate =
+            i ? -log(r->rms_error / before) / log(n / (double)p->n.counts[i - 1]) : (double)NAN;
+        before = r->rms_error;
     }
+    return ES_OK;
 }
 
-static void tell_draws(const es_job *job, const es_table *weights, es_answer *a)
+/* ---- findings ---- */
+
+static void report_draws(const es_job *job, const weight_row *w, es_answer *a)
 {
     const theory_params *p = job->params;
-    const double keys = es_table_get(weights, 0, "keys"),
-                 spread = es_table_get(weights, 0, "spread");
-    const double tokens = es_table_get(weights, 0, "tokens_below");
-    const double large = es_table_get(weights, 0, "sampling") / pow(p->below * spread, 2.0);
-    char from[ES_SAY_ROOM + 16], size[ES_SAY_ROOM], form[ES_SAY_ROOM + 48] = "";
-    snprintf(from, sizeof from, tokens > 1.0 ? "from n = %s on" : "for any n",
-             es_say_size(tokens, size));
-    if (spread > 0.0 && large >= 1.0) /* fewer than one key is no number of keys */
-        snprintf(form, sizeof form, ", and the form for large n would say n = %s",
-                 es_say_size(large, size));
-    es_answer_add_finding(
-        a,
-        "Attention over n of the %.0f keys, drawn independently, misses attention over "
-        "all of them by less than %.3g of the values' spread %s (root mean square, "
-        "exact); %.4g keys count in the median over %.0f queries%s.",
-        keys, p->below, from, es_table_get(weights, 0, "ess"), es_table_get(weights, 0, "queries"),
-        form);
-    if (tokens > 100.0 * keys)
-        es_answer_add_finding(
-            a,
-            "Caution: that is more than 100 times the %.0f keys there are: so many draws "
-            "of the same keys, not a context that long.",
-            keys);
+    char from[ES_SAY_ROOM + 16], size[ES_SAY_ROOM];
+    snprintf(from, sizeof from, w->tokens_below > 1.0 ? "from n = %s on" : "for any n",
+             es_say_size(w->tokens_below, size));
+    es_answer_add_finding(a,
+                          "Attention over n of the %lld keys, drawn independently, differs from "
+                          "attention over all of them by less than %.3g of the values' spread %s "
+                          "(root mean square, exact).",
+                          (long long)w->keys, p->below, from);
+    const double large = w->sampling / pow(p->below * w->spread, 2.0);
+    if (w->spread > 0.0 && large >= 1.0) /* fewer than one key is no number of keys */
+        es_answer_add_finding(a, "The approximation for large n gives n = %s instead.",
+                              es_say_size(large, size));
+    if (w->tokens_below > 100.0 * (double)w->keys)
+        es_answer_add_finding(a,
+                              "Caution: that is more than 100 times the %lld keys given. It counts "
+                              "draws of the same keys, not tokens of a longer context.",
+                              (long long)w->keys);
 }
 
 es_status theory_draws_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const theory_state *s = job->state;
     const double spread = spread_of(&s->values);
-    put_draws(job, spread, answer);
-    ES_TRY(put_weights(job, spread, answer, err));
-    tell_draws(job, es_answer_find(answer, "weights"), answer);
+    weight_row *weights = NULL;
+    ES_TRY(add_draws(job, spread, answer, err));
+    ES_TRY(add_weights(job, spread, answer, &weights, err));
+    report_draws(job, weights, answer);
     return ES_OK;
 }
