@@ -8,14 +8,11 @@
 
 /* ---- records ---- */
 
-{
-    name, offsetof(es_probe_cell, member), sizeof(double), false
-}
 static const es_cell_field draw_fields[] = {
-    ES_FIELD_AS(es_probe_cell, mean_error, "mean_error"),
-    ES_FIELD_AS(es_probe_cell, cov_error, "cov_error"),
-    ES_FIELD_AS(es_probe_cell, map_error, "map_error"),
-    ES_FIELD_AS(es_probe_cell, coherence, "coherence"),
+    ES_FIELD(es_probe_cell, mean_error),
+    ES_FIELD(es_probe_cell, cov_error),
+    ES_FIELD(es_probe_cell, map_error),
+    ES_FIELD(es_probe_cell, coherence),
     ES_FIELD_AS(es_probe_cell, few, "map_error_exact_few"),
     ES_FIELD_AS(es_probe_cell, focus.ess, "ess_median"),
     ES_FIELD_AS(es_probe_cell, focus.ess_low, "ess_below_two"),

@@ -85,6 +85,20 @@ static double draws_of(const probe_params *p)
 
 int64_t probe_places(const probe_state *s) { return s->pools.n_domains * s->layers; }
 
+/* Memory of the cells: stages are added in begin(), so that the driver does not know them. The cell
+ * of a limit is a covariance and the outputs of all queries. */
+static double cell_bytes(const es_job *job)
+{
+    const probe_params *p = job->params;
+    const probe_state *s = job->state;
+    const double hidden = (double)s->pools.config->hidden, sizes = (double)s->spec.n_sizes;
+    const double points = (double)s->heads * sizes;
+    const double limit = 8.0 * (hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points);
+    const double draws = draws_of(p) * (double)sizeof(es_probe_cell) * (points + sizes);
+    const double control = (double)p->control * (double)sizeof(probe_control_cell) * points;
+    return (double)probe_places(s) * (limit + draws + control + 8.0 * s->cost.exact_numbers);
+}
+
 /* The pool is on disk; its checksums are in memory (held_bytes). */
 static void price_limits(const es_job *job, es_cost *out)
 {
@@ -109,7 +123,8 @@ static void price_limits(const es_job *job, es_cost *out)
                                         R * s->cost.replicate_flops + C * s->cost.control_flops),
                      .disk_bytes = pools->disk_bytes,
                      .output_bytes = 512.0 * places * points,
-                     .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes)};
+                     .work_bytes =
+                         pools->held_bytes + fmax(stages, (double)pools->bytes) + cell_bytes(job)};
 }
 
 /* ---- layers ---- */

@@ -99,7 +99,7 @@ static double block_flops(const probe_state *s)
     return p->cost.flops + s->pools.cost.flops * (double)p->spec.length / (double)tokens;
 }
 
-/* Memory: the blocks under way and all cells. */
+/* Memory: the blocks under way, and all cells, which the driver does not know before begin(). */
 static void price_positions(const es_job *job, es_cost *out)
 {
     const probe_state *s = job->state;
@@ -108,8 +108,8 @@ static void price_positions(const es_job *job, es_cost *out)
     const double numbers = (double)heads_of(s) * (double)(p->grid.numbers + 1); /* and a share */
     const double cells = (double)cells_of(p);
     *out = (es_cost){.flops = cells * block_flops(s),
-                     .work_bytes =
-                         fmin(threads, cells) * (double)p->cost.bytes + 8.0 * numbers * threads};
+                     .work_bytes = fmin(threads, cells) * (double)p->cost.bytes +
+                                   8.0 * numbers * (cells + threads)};
 }
 
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)

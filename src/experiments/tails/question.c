@@ -141,11 +141,11 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     if (budget && limit > 0.0)
         budget->limit = limit > others ? (size_t)(limit - others) : 1;
     const es_tails_cost layer = es_tails_cost_of(&spec, s->count, s->dim, s->heads);
-    *out =
-        (es_cost){.flops = pools->flops + layers * layer.flops,
-                  .disk_bytes = pools->disk_bytes,
-                  .output_bytes = output,
-                  .work_bytes = room + pools->held_bytes + fmax(layer.bytes, (double)pools->bytes)};
+    *out = (es_cost){.flops = pools->flops + layers * layer.flops,
+                     .disk_bytes = pools->disk_bytes,
+                     .output_bytes = output,
+                     .work_bytes = cells + room + pools->held_bytes +
+                                   fmax(layer.bytes, (double)pools->bytes)};
     return ES_OK;
 }
 
