@@ -14,18 +14,17 @@ static const cli_option options[] = {
      .field = offsetof(bench_options, quick)},
     {"dim", 'd', CLI_COUNTS, "LIST", "head dimensions", .field = offsetof(bench_options, d),
      .default_value = "32,50,64,128", .min = 1, .max = 4096, .increasing = true, .alias = "d"},
-    {"n", 'n', CLI_WHOLE, "N",
-     "queries and keys of the square shapes; of --model tokens of a block",
+    {"n", 'n', CLI_WHOLE, "N", "number of queries and of keys; with --model, tokens of a block",
      .field = offsetof(bench_options, n), .min = 64, .max = 0x1p24,
      .default_note = "16384; quick: 4096; model: 512"},
-    {"repetitions", 0, CLI_WHOLE, "R", "of everything",
+    {"repetitions", 0, CLI_WHOLE, "R", "repetitions of every measurement",
      .field = offsetof(bench_options, repetitions), .default_value = "5", .min = 1, .max = 1000,
      .renamed_from = "repeat"},
     {"threads", 't', CLI_COUNTS, "LIST", "numbers of threads",
      .field = offsetof(bench_options, threads), .default_note = "1 and all processors", .min = 1,
      .max = 1024, .increasing = true},
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "instead: the forward pass of this model, against its matrix products alone",
+     "time the forward pass of this model instead, relative to its matrix products",
      .field = offsetof(bench_options, model)},
     {0}};
 
@@ -41,6 +40,7 @@ static const es_table_view normals_views[] = {{"Random numbers, f32, one thread"
 static const es_table_spec normals_table = {"normals", normals_columns, normals_views,
                                             .record = true};
 
+/* Measures how many random normals per second one thread and all threads draw. */
 static es_status measure_normals(cli_session *session, const bench_options *o, es_error *err)
 {
     enum { ROWS = 4096, COLS = 64 };
@@ -74,6 +74,7 @@ typedef struct shape {
     int64_t m, n, d;
 } shape;
 
+/* Returns shape i: square ones for each dimension, then one with few queries and many keys. */
 static shape shape_at(const bench_options *o, int64_t i)
 {
     if (i < o->d.count)
@@ -98,6 +99,7 @@ static double work_of(const cli_session *session, shape s, int64_t prefixes)
                : 0.0;
 }
 
+/* Returns the larger of two numbers. */
 static double larger(double a, double b) { return a > b ? a : b; }
 
 /* All calls of es_attend() that will be made, and the most memory they take at one time. */
@@ -121,6 +123,7 @@ static es_cost estimate(const cli_session *session, const bench_options *o, doub
     return cost;
 }
 
+/* Times every shape in both precisions. */
 static es_status run_shapes(cli_session *session, const bench_options *o, es_error *err)
 {
     static const es_dtype precisions[] = {ES_F32, ES_F64};
@@ -154,6 +157,7 @@ static void complete(bench_options *o, const cli_session *session, int64_t threa
     o->threads = (es_grid){.count = threads[0] == all ? 1 : 2, .counts = threads, .reals = same};
 }
 
+/* Runs all measurements, or only the model's. */
 static es_status run_all(cli_session *session, const bench_options *o, es_error *err)
 {
     session->exec.threads = (int)o->threads.counts[o->threads.count - 1];
@@ -180,19 +184,20 @@ static es_status run_all(cli_session *session, const bench_options *o, es_error 
     if (status == ES_OK)
         status = measure_normals(session, o, err);
     if (status == ES_OK)
-        /* what stands for the machine: f32, most threads, from the first shape */
+        /* the headline figure: f32, most threads, from the first shape */
         es_answer_real(session->result, "peak_gflops",
                        es_table_get(es_answer_find(session->result, "rows"), o->threads.count - 1,
                                     "peak_gflops"));
     return status;
 }
 
+/* Completes the options and runs the measurements. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     bench_options *o = given;
     int64_t threads[2];
     double same[2];
-    const es_grid given_threads = o->threads; /* what is freed at the end */
+    const es_grid given_threads = o->threads; /* freed at the end */
     complete(o, session, threads, same);
     const es_status status = run_all(session, o, err);
     o->threads = given_threads;
@@ -204,12 +209,13 @@ static const char *const examples[] = {"esscher bench --quick", "esscher bench -
 
 const cli_command cli_bench = {
     .name = "bench",
-    .summary = "speed of attention against the machine's own peak",
+    .summary = "how fast attention runs here, relative to the machine's peak",
+    .group = ES_GROUP_ARRAYS,
     .usage = "[options]",
-    .about = "Times exact attention on standard normal inputs and states it as a share of the "
-             "multiply-add peak of this machine, which is measured beside every repetition; with "
-             "the error of what was computed. Then what statistics, prefixes and score scales "
-             "cost beside the output alone, and how fast random numbers come.",
+    .about = "Times exact attention on standard normal inputs, as a share of the multiply-add peak "
+             "of this machine, which is measured next to every repetition. Also prints the error "
+             "of the computed output, the extra cost of statistics, prefixes and score scales, and "
+             "the speed of the random numbers.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_ISA | CLI_TAKES_SEED | CLI_TAKES_MEMORY |

@@ -20,10 +20,10 @@ typedef struct bench_options {
     const char *model;
 } bench_options;
 
-/* The inputs of one shape and room for what is computed; f32, standard normal. */
+/* The inputs of one shape and buffers for the results; f32, standard normal. */
 typedef struct bench_data {
     int64_t m, n, d;
-    float *q, *k, *v; /* v lies behind k, so that both can be read in one go */
+    float *q, *k, *v; /* v follows k in memory, so that both can be read in one pass */
     es_view views[3];
     double *output; /* (sets, m, d) */
 } bench_data;

@@ -41,11 +41,13 @@ typedef struct room {
 typedef es_status (*contender)(cli_session *session, const bench_data *data, room *r,
                                double *seconds, es_error *err);
 
+/* Returns the options of plain attention in f32. */
 static es_attend_opts plain(cli_session *session)
 {
     return (es_attend_opts){.precision = ES_F32, .exec = &session->exec};
 }
 
+/* Times attention that computes only the output: the reference. */
 static es_status output_alone(cli_session *session, const bench_data *data, room *r,
                               double *seconds, es_error *err)
 {
@@ -55,6 +57,7 @@ static es_status output_alone(cli_session *session, const bench_data *data, room
     return bench_time(session, data, &opts, &out, seconds, err);
 }
 
+/* Times attention with all statistics. */
 static es_status all_statistics(cli_session *session, const bench_data *data, room *r,
                                 double *seconds, es_error *err)
 {
@@ -68,6 +71,7 @@ static es_status all_statistics(cli_session *session, const bench_data *data, ro
     return bench_time(session, data, &opts, &out, seconds, err);
 }
 
+/* Times attention with moments of the output. */
 static es_status with_moments(cli_session *session, const bench_data *data, room *r,
                               double *seconds, es_error *err)
 {
@@ -79,6 +83,7 @@ static es_status with_moments(cli_session *session, const bench_data *data, room
     return status;
 }
 
+/* Times several prefixes in one pass. */
 static es_status all_prefixes(cli_session *session, const bench_data *data, room *r,
                               double *seconds, es_error *err)
 {
@@ -89,6 +94,7 @@ static es_status all_prefixes(cli_session *session, const bench_data *data, room
     return bench_time(session, data, &opts, &out, seconds, err);
 }
 
+/* Times several score scales in one pass. */
 static es_status shared_scales(cli_session *session, const bench_data *data, room *r,
                                double *seconds, es_error *err)
 {
@@ -99,6 +105,7 @@ static es_status shared_scales(cli_session *session, const bench_data *data, roo
     return bench_time(session, data, &opts, &out, seconds, err);
 }
 
+/* Times the same score scales one after the other. */
 static es_status separate_scales(cli_session *session, const bench_data *data, room *r,
                                  double *seconds, es_error *err)
 {
@@ -130,6 +137,7 @@ static const struct {
     {"12 single passes / 12 scales in one", separate_scales, shared_scales, true, "at least 1.6"},
 };
 
+/* Allocates the outputs of all contests. */
 static void start_room(room *r, int64_t n)
 {
     *r = (room){.lse = cli_alloc_array((size_t)n, sizeof(double)),
@@ -149,6 +157,7 @@ static void set_grids(room *r, int64_t n)
     }
 }
 
+/* Frees the outputs. */
 static void free_room(room *r)
 {
     free(r->lse);
@@ -158,6 +167,7 @@ static void free_room(room *r)
     free(r->top_index);
 }
 
+/* Adds a row with the ratio of two times. */
 static void put_cost(es_table *t, size_t contest, const bench_data *data, double *ratios,
                      int64_t count)
 {
@@ -175,6 +185,7 @@ static void put_cost(es_table *t, size_t contest, const bench_data *data, double
     es_table_text(t, at, "goal", (contests[contest].goal));
 }
 
+/* Times two settings in turn and compares them: alternating cancels drifts of the clock rate. */
 static es_status run_contest(cli_session *session, const bench_options *o, size_t contest, room *r,
                              es_error *err)
 {

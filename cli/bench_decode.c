@@ -55,6 +55,7 @@ static es_status repeat(cli_session *session, const bench_data *data, const es_a
     return ES_OK;
 }
 
+/* Adds a row: time of a step and share of the memory bandwidth. */
 static void put_row(es_table *t, const bench_data *data, int threads, int64_t count,
                     double *seconds, double *memory)
 {

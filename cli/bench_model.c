@@ -44,6 +44,7 @@ typedef struct timing {
     double *forward, *products, *ratio; /* (repeat) */
 } timing;
 
+/* Times the matrix products of the model, then its forward pass. */
 static es_status time_once(const timing *t, int64_t i, es_error *err)
 {
     const double start = cli_seconds();
@@ -57,6 +58,7 @@ static es_status time_once(const timing *t, int64_t i, es_error *err)
     return status == ES_OK && cli_interrupted() ? ES_E_INTERRUPTED : status;
 }
 
+/* Adds a row: both times and their ratio. */
 static void put_row(es_table *to, timing *t, int64_t repeat)
 {
     const bench_spread forward = bench_spread_of(t->forward, repeat);
@@ -81,6 +83,7 @@ static void put_row(es_table *to, timing *t, int64_t repeat)
     es_table_real(to, at, "bytes_used", (double)t->memory.peak);
 }
 
+/* Repeats the measurement for one number of threads. */
 static es_status time_threads(cli_session *session, const bench_options *o, const es_model *model,
                               int threads, es_error *err)
 {

@@ -38,6 +38,7 @@ static const es_table_view views[] = {
     {0}};
 const es_table_spec bench_speed_table = {"rows", columns, views};
 
+/* Compares two doubles for qsort(). */
 static int compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -137,6 +138,7 @@ static es_status repeat(cli_session *session, const bench_data *data, const es_a
     return ES_OK;
 }
 
+/* Adds a row: speed and share of the peak. */
 static void put_row(es_table *t, const bench_data *data, int threads, es_dtype precision,
                     int64_t count, double *seconds, double *peaks, double error)
 {

@@ -84,8 +84,8 @@ typedef struct cli_session cli_session;
 
 typedef struct cli_command {
     const char *name;
-    const char *summary;         /* one line, no full stop */
-    const char *usage;           /* what stands after the name */
+    const char *summary;         /* the question it answers: one line, no full stop */
+    const char *usage;           /* what follows the name on a command line */
     const char *about;           /* paragraphs for help and man page */
     const char *const *examples; /* NULL-ended */
     const cli_option *options;   /* its own; may be NULL */
@@ -95,8 +95,17 @@ typedef struct cli_command {
     size_t size;                 /* of that struct */
     /* Compute and put results into cli_result(). The options are the command's to complete. */
     es_status (*run)(cli_session *session, void *options, es_error *err);
-    const es_study *study; /* of the library: then run is not used */
+    const es_study *study;    /* of the library: then run is not used */
+    es_study_group group;     /* under which help lists it */
+    const char *main_options; /* as in es_study */
 } cli_command;
+
+/* A group of commands in help, in the order in which help prints them; ends with a NULL title. */
+typedef struct cli_group {
+    es_study_group group;
+    const char *title;
+} cli_group;
+extern const cli_group cli_groups[];
 
 struct cli_session {
     const cli_command *command;
@@ -108,16 +117,17 @@ struct cli_session {
     cli_progress progress;
     es_fabric *fabric;     /* the ranks of a study; NULL: this process is alone */
     es_executor *executor; /* over them */
-    bool silent;           /* another rank talks */
-    es_answer *result;     /* what was found; text, CSV and JSON are views of it */
-    bool printed;          /* the command has printed its answer as it came */
+    bool silent;           /* another rank prints */
+    es_answer *result;     /* the answer; text, CSV and JSON are views of it */
+    bool printed;          /* the command has printed its answer while computing it */
     bool print_failed;     /* it was printed, but not as asked: exit code 2 */
     bool check_failed;     /* a check the user asked for failed: exit code 1 */
     int code;              /* of a command that ran another: what that one ended with */
+    char stdin_facts[64];  /* size and hash of standard input, if an option read it; else "" */
 };
 
-/* What a command that is no study does with its cost: a dry run is answered, then *done; else the
- * cost is said on stderr, and admitted or refused. */
+/* Handles the cost of a command that is not a study. A dry run prints the cost and sets *done;
+ * otherwise the cost goes to stderr, and a run over the memory limit fails. */
 es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_error *err);
 
 /* The dtype that --precision asks for. */
@@ -135,7 +145,8 @@ es_answer *cli_result(cli_session *session);
 
 /* ---- the table of commands ---- */
 
-/* Commands in the order in which help lists them; NULL beyond the last. */
+/* Returns the commands in the order in which help lists them, group by group; NULL beyond the
+ * last. */
 const cli_command *cli_command_at(int at);
 extern const cli_command cli_demo, cli_tokenize, cli_encode, cli_report, cli_export, cli_merge,
     cli_info, cli_bench, cli_help;

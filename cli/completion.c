@@ -19,6 +19,7 @@ typedef enum wanted {
     WANTS_TABLE /* of the run file on the line: the program is asked */
 } wanted;
 
+/* Returns what an option takes as its value, by its kind. */
 static wanted wanted_by(const cli_option *o)
 {
     switch (o->kind) {
@@ -46,17 +47,21 @@ static const char *word_at(const cli_option *o, int at)
 {
     if (o->kind == ES_PARAM_CHOICE)
         return o->choices[at];
-    if (strcmp(o->argument, "COMMAND") == 0)
-        return cli_command_at(at) ? cli_command_at(at)->name : NULL;
+    if (strcmp(o->argument, "COMMAND") == 0) /* of help, which explains `options`, too */
+        return cli_command_at(at)                 ? cli_command_at(at)->name
+               : at > 0 && cli_command_at(at - 1) ? "options"
+                                                  : NULL;
     return es_claim_id_at(at);
 }
 
+/* Prints the words that an option may be. */
 static void print_words(const cli_option *o, FILE *out)
 {
     for (int i = 0; word_at(o, i); i++)
         fprintf(out, "%s%s", i ? " " : "", word_at(o, i));
 }
 
+/* Prints the names of all commands. */
 static void print_commands(FILE *out)
 {
     for (int i = 0; cli_command_at(i); i++)
@@ -78,6 +83,7 @@ static void print_text(FILE *out, const char *text, const char *special)
 
 /* ---- bash ---- */
 
+/* Prints the shell code that offers values of an option. */
 static void bash_value(const cli_option *o, FILE *out)
 {
     switch (wanted_by(o)) {
@@ -97,6 +103,7 @@ static void bash_value(const cli_option *o, FILE *out)
     }
 }
 
+/* Prints the cases of one command. */
 static void bash_command(const cli_command *command, FILE *out)
 {
     cli_option_list list;
@@ -124,6 +131,7 @@ static void bash_command(const cli_command *command, FILE *out)
     fputs("        esac\n        ;;\n", out);
 }
 
+/* Prints the completion script for bash. */
 static void bash(FILE *out)
 {
     fputs("# bash completion for esscher; made by: esscher help --completion bash\n"
@@ -202,11 +210,13 @@ static void zsh_value(const cli_option *o, FILE *out)
     }
 }
 
+/* Returns true for options that may be given several times. */
 static bool takes_more(const cli_option *o)
 {
     return o->kind == ES_PARAM_TEXTS || o->kind == ES_PARAM_FILES || o->kind == ES_PARAM_NAMED;
 }
 
+/* Prints one option as a specification of _arguments. */
 static void zsh_option(const cli_option *o, FILE *out)
 {
     fputs("            ", out);
@@ -225,6 +235,7 @@ static void zsh_option(const cli_option *o, FILE *out)
     fputs("' \\\n", out);
 }
 
+/* Prints the options of one command. */
 static void zsh_command(const cli_command *command, FILE *out)
 {
     cli_option_list list;
@@ -232,7 +243,7 @@ static void zsh_command(const cli_command *command, FILE *out)
     fprintf(out, "    %s)\n        _arguments \\\n", command->name);
     for (int i = 0; i < list.count; i++)
         zsh_option(list.at[i].option, out);
-    fputs("            '-h[the options in short]' '--help[help]'", out);
+    fputs("            '-h[short help]' '--help[all help]'", out);
     if (command->operand) {
         fputs(takes_more(command->operand) ? " \\\n            '*" : " \\\n            '1", out);
         zsh_value(command->operand, out);
@@ -241,6 +252,7 @@ static void zsh_command(const cli_command *command, FILE *out)
     fputs("\n        ;;\n", out);
 }
 
+/* Prints the completion script for zsh. */
 static void zsh(FILE *out)
 {
     fputs("#compdef esscher\n"
@@ -315,6 +327,7 @@ static void fish_value(const cli_option *o, const char *taken, FILE *out)
     }
 }
 
+/* Prints the completions of one command. */
 static void fish_command(const cli_command *command, FILE *out)
 {
     cli_option_list list;
@@ -344,6 +357,7 @@ static void fish_command(const cli_command *command, FILE *out)
     }
 }
 
+/* Prints the completion script for fish. */
 static void fish(FILE *out)
 {
     fputs("# fish completion for esscher; made by: esscher help --completion fish\n"

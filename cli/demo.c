@@ -1,4 +1,4 @@
-/* esscher demo : the tour: a real model, a few experiments, claims checked, a report to look at. */
+/* esscher demo : a tour of the program: a real model, a few experiments, the claims, one report. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@ typedef struct demo_options {
 } demo_options;
 
 static const cli_option options[] = {
-    {"folder", 0, ES_PARAM_OUTPUT, "DIR", "where run files and report go",
+    {"folder", 0, ES_PARAM_OUTPUT, "DIR", "directory for run files and report",
      .field = offsetof(demo_options, folder), .default_value = "demo"},
-    {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe a real model: its folder",
+    {"model", 'm', ES_PARAM_MODEL, "MODEL", "also probe your model: its directory, with --text",
      .field = offsetof(demo_options, model)},
-    {"text", 0, ES_PARAM_FILE, "FILE", "on this text", .field = offsetof(demo_options, text)},
+    {"text", 0, ES_PARAM_FILE, "FILE", "text for --model", .field = offsetof(demo_options, text)},
     {"decoder", 0, ES_PARAM_MODEL, "MODEL",
      "the causal model that is looked at, a folder with a text alice.txt in it (default: "
      "models/pebble, which comes with the program)",
@@ -86,10 +86,11 @@ static const es_table_spec report_table = {"report", report_columns, report_view
 
 /* ---- running them ---- */
 
+/* Fails because a step of the demo failed; its own error was printed before. */
 static es_status stop_failed(const stop *s, es_error *err)
 {
     return cli_fail(err, cli_interrupted() ? ES_E_INTERRUPTED : ES_E_NUMERIC, NULL, "demo.stop",
-                    "the complaint above says why", "the tour ends at: %s", s->title);
+                    "see the error above", "demo stopped at: %s", s->title);
 }
 
 /* Verdicts, of the stop that has any. */
@@ -160,6 +161,7 @@ static es_status visit(tour *t, int at, es_error *err)
     return ES_OK;
 }
 
+/* Writes the page from all run files of the demo. */
 static es_status write_report(cli_session *session, const demo_options *o, const char *const *runs,
                               int64_t count, es_error *err)
 {
@@ -181,6 +183,7 @@ static es_status write_report(cli_session *session, const demo_options *o, const
 
 enum { PATH_ROOM = 4096 };
 
+/* Returns true if a directory holds a file of this name. */
 static bool is_file(const char *folder, const char *name)
 {
     char path[PATH_ROOM + 32];
@@ -225,6 +228,7 @@ static bool find_decoder(const cli_session *session, const demo_options *o, char
 
 /* ---- all of it ---- */
 
+/* Lists the steps: those of the user's model first. */
 static void plan(tour *t, const stop *real, int count)
 {
     for (int i = 0; i < count; i++)
@@ -235,22 +239,24 @@ static void plan(tour *t, const stop *real, int count)
         t->seconds += t->stops[i]->seconds;
 }
 
+/* Checks options that belong together. */
 static es_status check_options(const demo_options *o, es_error *err)
 {
     if (!o->model != !o->text)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.options", "give both, or neither",
-                        "--model and --text belong together");
+                        "give --model and --text together");
     if (strlen(o->folder) > 4000)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "demo.folder", "a shorter one",
                         "the name of the folder is too long");
     return ES_OK;
 }
 
+/* Returns true if the model is a decoder, for which more steps apply. */
 static bool is_causal(const char *model)
 {
     char folder[PATH_ROOM];
     es_model_config config;
-    es_error ignored; /* the stop itself says what is wrong with a model */
+    es_error ignored; /* the first step reports what is wrong with a model */
     return es_model_locate(model, folder, sizeof folder, &ignored) == ES_OK &&
            es_model_config_load(folder, &config, &ignored) == ES_OK && config.causal;
 }
@@ -289,6 +295,7 @@ static int plan_models(const cli_session *session, const demo_options *o, char f
     return count;
 }
 
+/* Runs all steps and writes the report. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     const demo_options *o = given;
@@ -299,7 +306,7 @@ static es_status run(cli_session *session, void *given, es_error *err)
     es_status status = check_options(o, err);
     if (status != ES_OK)
         return status;
-    mkdir(o->folder, 0777); /* the first run file tells if that failed */
+    mkdir(o->folder, 0777); /* the first run file reports a failure */
     plan(&t, models, plan_models(session, o, folder, text, models));
     for (int i = 0; i < t.count && status == ES_OK; i++) {
         paths[i] = t.runs[i];
@@ -313,15 +320,13 @@ static const char *const examples[] = {
 
 const cli_command cli_demo = {
     .name = "demo",
-    .summary = "the tour: a real model, a few experiments, the papers' claims; a report to look at",
+    .summary = "a tour: a real model, a few experiments, the papers' claims, one report",
     .usage = "[options]",
-    .about =
-        "Looks at every head of a real model, if one is named, and of a small decoder that "
-        "comes with the program, and at what context is worth to it; runs a few experiments, "
-        "checks the papers' claims at quick effort, and writes a page with figures: "
-        "DIR/report.html, beside the run files it is made from. Two minutes on two cores. What "
-        "was there of an earlier tour is written over. Exit code 1 if a statement of a paper is "
-        "contradicted or a result of this project is not confirmed.",
+    .about = "Measures every head of a small decoder that comes with the program, and of your "
+             "model if you name one; runs a few experiments; checks the papers' claims at quick "
+             "effort. Writes run files and a page with figures, DIR/report.html. Takes two minutes "
+             "on two cores and overwrites the files of an earlier demo. Exit code 1 means that a "
+             "statement of a paper is contradicted or a result of this project is not confirmed.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS,

@@ -18,37 +18,39 @@ static const char *const invalid_names[] = {"replace", "error", "replace-all", N
 
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "a folder with config.json, model.safetensors and the tokenizer, a GGUF, or org/name in the "
-     "hub's cache",
+     "directory with config.json, model.safetensors and tokenizer, a GGUF file, or org/name in the "
+     "Hugging Face cache",
      .field = offsetof(encode_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "a text in UTF-8, taken as one string",
      .field = offsetof(encode_options, text)},
     {"ids", 0, ES_PARAM_FILE, "I.npy",
-     "token ids instead of a text: whole numbers, (n) or (1, n); nothing is put around them, and "
+     "token ids instead of a text: whole numbers, (n) or (1, n); no special tokens are added, and "
      "no tokenizer is needed",
      .field = offsetof(encode_options, ids)},
-    {"out", 'o', ES_PARAM_OUTPUT, "H.npy", "where the hidden states go",
+    {"out", 'o', ES_PARAM_OUTPUT, "H.npy", "output file for the hidden states",
      .field = offsetof(encode_options, out)},
     {"logits", 0, ES_PARAM_OUTPUT, "L.npy",
-     "where logits of the token after each go, (n, vocabulary), of a model that predicts it",
+     "output file for the logits of the next token, (n, vocabulary), of a decoder",
      .field = offsetof(encode_options, logits)},
     {"layer", 0, CLI_STRING, "L",
-     "0: the embeddings, .. the number of layers: the last; all: (layers + 1, n, hidden)",
+     "which hidden state: 0 (embeddings) to the number of layers (last), or all: (layers + 1, n, "
+     "hidden)",
      .field = offsetof(encode_options, layer), .default_value = "all"},
     {"block", 0, CLI_WHOLE, "B",
-     "which block of a longer text, from 0 (default: 0); a block holds as many tokens as the model "
-     "has positions, the special ones around it included",
+     "which block of a longer text, from 0 (default: 0); a block has as many tokens as the model "
+     "has positions, special tokens included",
      .field = offsetof(encode_options, block), .min = 0, .max = 1e15},
     {"invalid", 0, CLI_CHOICE, "WHAT",
-     "bytes of the text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they "
-     "are more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",
+     "what to do with bytes that are not UTF-8; replace: use U+FFFD, but refuse a text with more "
+     "than 1 % of them; error: refuse the text; replace-all: use U+FFFD for any number of them",
      .field = offsetof(encode_options, invalid), .choices = invalid_names,
      .default_value = "replace"},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
      .field = offsetof(encode_options, force)},
-    {"allow-nonfinite", 0, CLI_FLAG, NULL, "NaN and Inf among the weights are a remark",
+    {"allow-nonfinite", 0, CLI_FLAG, NULL, "accept NaN and Inf among the weights (with a warning)",
      .field = offsetof(encode_options, allow_nonfinite)},
-    {"allow-trailing", 0, CLI_FLAG, NULL, "bytes after the last tensor of a file are a remark",
+    {"allow-trailing", 0, CLI_FLAG, NULL,
+     "accept extra bytes at the end of a weight file (with a warning)",
      .field = offsetof(encode_options, allow_trailing)},
     {0}};
 
@@ -91,6 +93,7 @@ static const char *read_whole(const char *text, int64_t *out)
     return *end || end == text || errno ? "no whole number" : NULL;
 }
 
+/* Fails because of options that do not fit together. */
 static es_status refuse_options(const char *hint, const char *message, es_error *err)
 {
     return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options", hint, "%s", message);
@@ -101,18 +104,20 @@ static es_status check_together(const encode_options *o, es_error *err)
 {
     static const char usage[] = "esscher encode --model MODEL --text FILE --out H.npy";
     if (!o->model || (!o->text && !o->ids))
-        return refuse_options(usage, o->model ? "no text is named" : "no model is named", err);
+        return refuse_options(usage, o->model ? "missing --text" : "missing --model", err);
     if (o->text && o->ids)
-        return refuse_options("name one of them", "--text and --ids at once", err);
+        return refuse_options("name one of them", "--text and --ids exclude each other", err);
     if (o->ids && o->block)
-        return refuse_options("leave --block out", "--ids are a single block", err);
+        return refuse_options("remove --block", "--block needs --text: --ids hold a single block",
+                              err);
     if (o->out && o->logits && strcmp(o->out, o->logits) == 0)
         return refuse_options("give two names", "--out and --logits name the same file", err);
     return ES_OK;
 }
 
-/* ---- what was asked ---- */
+/* ---- options ---- */
 
+/* Checks options and output files before the model is read. */
 static es_status check_options(encode_job *job, es_error *err)
 {
     const encode_options *o = job->o;
@@ -140,6 +145,7 @@ static es_status check_options(encode_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Estimates time and memory of the forward pass. */
 static es_cost estimate(const encode_job *job)
 {
     const es_model_config *c = &job->config;
@@ -158,6 +164,7 @@ static es_cost estimate(const encode_job *job)
 
 /* ---- the answer ---- */
 
+/* Returns the mean of x (count). */
 static double mean_of(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -166,6 +173,7 @@ static double mean_of(const double *x, int64_t count)
     return sum / (double)count;
 }
 
+/* Adds the attention statistics of every layer and head to the answer. */
 static void put_layers(const encode_job *job)
 {
     static const char *const names[] = {"entropy", "top_weight", "sum_squares"};
@@ -186,6 +194,7 @@ static void put_layers(const encode_job *job)
     }
 }
 
+/* Returns the name of a label, or LABEL_i if config.json has none. */
 static const char *label_of(const encode_job *job, int64_t at, char room[64])
 {
     if (at < ES_MODEL_LABELS && job->config.label[at][0])
@@ -194,6 +203,7 @@ static const char *label_of(const encode_job *job, int64_t at, char room[64])
     return room;
 }
 
+/* Adds logits and probabilities of a classifier's labels. */
 static void put_labels(const encode_job *job)
 {
     char room[64];
@@ -218,6 +228,7 @@ static void put_labels(const encode_job *job)
                               label_of(job, best, room), 1.0 / sum);
 }
 
+/* Adds model, text and token ids to the answer. */
 static void put_question(const encode_job *job)
 {
     es_answer *a = cli_result(job->session);
@@ -239,6 +250,7 @@ static void put_question(const encode_job *job)
     free(ids);
 }
 
+/* Writes the hidden states as .npy. */
 static es_status save(const encode_job *job, es_error *err)
 {
     const int64_t n = job->block.n, H = job->config.hidden, all = job->layer < 0;
@@ -264,7 +276,7 @@ static es_status save(const encode_job *job, es_error *err)
 
 /* ---- the command ---- */
 
-/* Whether there are logits of the next token only the weights tell. */
+/* Fails if the model predicts no next token. Only its weights show that. */
 static es_status check_predicts(const encode_job *job, const es_model *model, es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);
@@ -277,6 +289,7 @@ static es_status check_predicts(const encode_job *job, const es_model *model, es
                               : "it is an encoder");
 }
 
+/* Runs the model on the block, with buffers for everything that was asked for. */
 static es_status forward(encode_job *job, const es_model *model, es_error *err)
 {
     const es_model_config *c = es_model_config_of(model);
@@ -305,6 +318,7 @@ static es_status forward(encode_job *job, const es_model *model, es_error *err)
     return status;
 }
 
+/* Opens the model, runs it and writes the results. */
 static es_status encode(encode_job *job, es_error *err)
 {
     const es_model_opts opts = {.precision = job->precision,
@@ -330,6 +344,7 @@ static es_status encode(encode_job *job, es_error *err)
     return status;
 }
 
+/* Reads the block of ids, checks the cost and runs the model. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     encode_job job = {.session = session, .o = given};
@@ -361,21 +376,19 @@ static const char *const examples[] = {
 
 const cli_command cli_encode = {
     .name = "encode",
-    .summary = "hidden states of a block of text in a model on disk, and a decoder's logits",
+    .summary = "a model's hidden states, or a decoder's logits, for a text",
     .usage = "--model MODEL (--text FILE | --ids I.npy) [--out H.npy] [--logits L.npy] [options]",
     .about =
-        "Runs a block of text through a model on disk: BERT and what is exactly BERT, such as "
-        "MiniLM, gte, bge, e5 and classifiers made from them, or a decoder of the Llama, Mistral, "
-        "Qwen, GPT-2 or NeoX family. The text is one string; block B of it stands between what the "
-        "tokenizer puts around a text ([CLS] and [SEP], or a token that begins it), without "
-        "padding. --ids are run as they are, so that hidden states and logits can be held against "
-        "another program's: docs/MODELS.md says how.\n\n"
-        "H.npy gets every hidden state, (layers + 1, n, hidden), the embeddings first, or one of "
-        "them, (n, hidden), in the precision asked for; those of a decoder are before its last "
-        "norm. L.npy gets logits of the token after each, (n, vocabulary). The answer holds the "
-        "token ids and, for every layer and head, entropy, largest weight and sum of squared "
-        "weights, means over the block's queries; and, where the model is a classifier, logits and "
-        "probabilities of its labels.",
+        "Runs one block of text through a model on disk. Known models are BERT and its derivatives "
+        "(MiniLM, gte, bge, e5 and classifiers) and decoders of the Llama, Mistral, Qwen, GPT-2 "
+        "and NeoX families. The tokenizer adds its special tokens ([CLS] and [SEP], or a start "
+        "token) around the block; there is no padding. --ids are used as they are, so that hidden "
+        "states and logits can be compared with another program: see docs/MODELS.md.\n\nH.npy "
+        "holds all hidden states, (layers + 1, n, hidden), embeddings first, or one of them, (n, "
+        "hidden); those of a decoder are taken before its last norm. L.npy holds the logits of the "
+        "next token, (n, vocabulary). The answer lists the token ids and, for every layer and "
+        "head, entropy, largest weight and sum of squared weights, averaged over the queries of "
+        "the block. For a classifier it adds logits and probabilities of its labels.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,

@@ -21,7 +21,7 @@ typedef struct encode_options {
 typedef struct block_ids {
     int32_t *ids;
     int64_t n;           /* ids so far */
-    int64_t first, last; /* tokens of the text that belong to the block */
+    int64_t first, last; /* tokens of the text in the block */
     int64_t total;       /* tokens of the text so far */
 } block_ids;
 
@@ -44,7 +44,7 @@ typedef struct encode_job {
  * job->config. */
 es_status encode_ids_most(encode_job *job, es_error *err);
 
-/* encode_ids_find() : job->block, of a text by the tokenizer that lies beside the model. */
+/* Finds job->block, tokenizing the text with the tokenizer beside the model. */
 es_status encode_ids_find(encode_job *job, es_error *err);
 
 #endif

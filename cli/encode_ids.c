@@ -13,6 +13,7 @@
 
 /* ---- of a text ---- */
 
+/* Receives tokens and stores those of the block; all are counted. */
 static es_status take_tokens(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     block_ids *b = user;
@@ -23,6 +24,7 @@ static es_status take_tokens(void *user, const es_token *tokens, int64_t count, 
     return ES_OK;
 }
 
+/* Feeds the text to the tokenizer in pieces. */
 static es_status read_text(FILE *file, const char *name, es_token_stream *stream, int64_t *total,
                            es_error *err)
 {
@@ -44,6 +46,7 @@ static es_status read_text(FILE *file, const char *name, es_token_stream *stream
     return status;
 }
 
+/* Reports bytes that were not UTF-8 and became U+FFFD. */
 static void tell_replaced(const cli_session *session, const es_token_stream *stream,
                           const char *path)
 {
@@ -57,6 +60,7 @@ static void tell_replaced(const cli_session *session, const es_token_stream *str
                 cli_escape(path, shown, sizeof shown), (long long)at, (long long)count);
 }
 
+/* Tokenizes the text without special tokens and keeps the ids of the block. */
 static es_status tokenize(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
 {
     const es_encode_opts opts = {.no_specials = true,
@@ -84,6 +88,7 @@ static es_status tokenize(encode_job *job, const es_tokenizer *tokenizer, es_err
     return status;
 }
 
+/* Finds the block in the text and adds the special tokens around it. */
 static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_error *err)
 {
     const es_tokenizer_info info = es_tokenizer_frame(tokenizer);
@@ -160,7 +165,7 @@ static es_status load_ids(encode_job *job, es_error *err)
     if (array.dtype != ES_F64 || array.shape[array.rank - 1] != job->most) {
         es_array_free(&array);
         return cli_fail(err, ES_E_IO, job->o->ids, "file.changed", "run again",
-                        "the file is another than a moment ago");
+                        "the file changed while it was read");
     }
     const double *values = array.data; /* whole numbers become f64 */
     int64_t wrong = -1;
@@ -175,7 +180,7 @@ static es_status load_ids(encode_job *job, es_error *err)
     if (wrong >= 0)
         return cli_fail(err, ES_E_FORMAT, job->o->ids, "encode.id",
                         "are they of this model's tokenizer?",
-                        "id %lld, counted from 0, is %.0f; the vocabulary has 0 to %lld",
+                        "token %lld (counted from 0) has id %.0f; the vocabulary has ids 0 to %lld",
                         (long long)wrong, value, (long long)vocab - 1);
     return ES_OK;
 }
@@ -197,8 +202,7 @@ es_status encode_ids_most(encode_job *job, es_error *err)
     return ES_OK;
 }
 
-/* The ids of the block, and whether they are those of the model: of a text, as the tokenizer that
- * lies beside the model makes them. */
+/* Finds the ids of the block: from a file, or from the text with the model's tokenizer. */
 es_status encode_ids_find(encode_job *job, es_error *err)
 {
     es_tokenizer *tokenizer;

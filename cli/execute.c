@@ -11,10 +11,11 @@
 #include "launch.h"
 #include "options.h"
 #include "shell_words.h"
+#include "stdin_file.h"
 #include "talk.h"
 
-/* A remark is made once, however often the library comes by what it is about. What does not fit the
- * list is made again. */
+/* Returns true if a warning was printed before: the library may issue the same one many times.
+ * Warnings beyond the list are printed again. */
 static bool said_before(const char *message)
 {
     enum { MOST = 16 };
@@ -27,12 +28,14 @@ static bool said_before(const char *message)
         if (__atomic_compare_exchange_n(&said[i], &empty, h, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))
             return false;
-        if (empty == h) /* what was there */
+        if (empty == h) /* the slot's old value */
             return true;
     }
     return false;
 }
 
+/* Prints a message of the library, once. Ranks other than 0 print only errors, because all ranks
+ * issue the same warnings. */
 static void show_remark(void *user, es_log_level level, const char *message)
 {
     cli_session *session = user;
@@ -58,7 +61,7 @@ static es_status start_session(cli_session *s, es_error *err)
     if (s->command->common == 0)
         isa = ES_ISA_PORTABLE; /* whatever ESSCHER_ISA says, help is given */
     else if (es_isa_resolve(wanted, &isa, err) != ES_OK)
-        return err->code = ES_E_ARGUMENT; /* whatever the CPU lacks, it was the user who asked */
+        return err->code = ES_E_ARGUMENT; /* the user asked for what the CPU lacks */
     es_log_set(show_remark, s,
                s->common.quiet     ? ES_LOG_ERROR
                : s->common.verbose ? ES_LOG_DEBUG
@@ -78,6 +81,7 @@ static es_status start_session(cli_session *s, es_error *err)
 
 /* ---- studies ---- */
 
+/* Prints the memory bound before work begins. */
 static void say_cost(void *user, const es_cost *cost)
 {
     cli_session *s = user;
@@ -88,6 +92,7 @@ static void say_cost(void *user, const es_cost *cost)
                 bound / 1048576.0, cost->flops);
 }
 
+/* Passes progress to the terminal; true asks the library to stop. */
 static bool show_progress(void *user, const es_progress *now)
 {
     cli_session *s = user;
@@ -105,13 +110,14 @@ static es_status read_shard(const char *text, int64_t *shard, int64_t *shards, e
     if (text[strspn(text, "0123456789/")] ||
         sscanf(text, "%18lld/%18lld%c", &at, &of, &rest) != 2 || at < 1 || at > of)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value",
-                        "1/4, 2/4, 3/4 and 4/4 are the parts of four",
+                        "four shards are 1/4, 2/4, 3/4 and 4/4",
                         "--shard \"%s\" is not I/K with 1 <= I <= K", text);
     *shard = at;
     *shards = of;
     return ES_OK;
 }
 
+/* Runs a study with the common options and adds the command line to its provenance. */
 static es_status run_study(cli_session *s, es_params *own, es_error *err)
 {
     int64_t shard, shards;
@@ -140,6 +146,8 @@ static es_status run_study(cli_session *s, es_params *own, es_error *err)
         return status;
     cli_ranks_facts(s, s->result);
     es_answer_provenance_list(s->result, "argv", (const char *const *)s->argv, s->argc);
+    if (s->stdin_facts[0])
+        es_answer_provenance(s->result, "stdin", s->stdin_facts);
     s->check_failed = es_answer_check_failed(s->result);
     return ES_OK;
 }
@@ -158,6 +166,8 @@ es_answer *cli_result(cli_session *session)
         es_answer_machine(session->result, &session->exec);
         es_answer_provenance_list(session->result, "argv", (const char *const *)session->argv,
                                   session->argc);
+        if (session->stdin_facts[0])
+            es_answer_provenance(session->result, "stdin", session->stdin_facts);
     }
     return session->result;
 }
@@ -176,21 +186,26 @@ es_status cli_admit(cli_session *session, const es_cost *cost, bool *done, es_er
     return es_cost_admit(cost, (size_t)session->common.max_memory, &session->budget, err);
 }
 
+/* Runs a command with signals caught and standard input copied if an option names it. */
 static es_status run_command(cli_session *s, es_params *own, es_error *err)
 {
     cli_interrupt_install();
-    const es_status status =
-        s->command->study ? run_study(s, own, err) : s->command->run(s, es_params_values(own), err);
+    es_status status = cli_stdin_copy(s, own, err);
+    if (status == ES_OK)
+        status = s->command->study ? run_study(s, own, err)
+                                   : s->command->run(s, es_params_values(own), err);
     cli_progress_wipe(&s->progress);
     return status;
 }
 
-/* From the options to the answer: meets the other ranks, if there are any, and tells them of a
- * failure on the way, as they would wait. */
+/* Runs a command from its options to its answer. Joins the other ranks, if there are any; a
+ * failure before the run is shared with them, because they would wait for this rank. */
 static es_status run_session(cli_session *s, es_params *own, cli_stop *stop, es_error *err)
 {
     const bool together = s->command->study && !stop;
-    es_status status = together ? cli_ranks_join(s, err) : ES_OK;
+    es_status status = cli_stdin_check(s, own, err);
+    if (status == ES_OK && together)
+        status = cli_ranks_join(s, err);
     if (status != ES_OK)
         return status;
     status = start_session(s, err);

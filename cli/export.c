@@ -373,7 +373,8 @@ static const char *const examples[] = {"esscher export converge.run",
 
 const cli_command cli_export = {
     .name = "export",
-    .summary = "tables, parameters and provenance of a run file, as CSV, SQL or JSON",
+    .summary = "tables, parameters and provenance of a run file as CSV, SQL or JSON",
+    .group = ES_GROUP_RESULTS,
     .usage = "RUN [--table TABLE] [options]",
     .about =
         "Reads a run file and prints one of its tables, or says which it has and how far the run "

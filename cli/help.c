@@ -1,6 +1,7 @@
 /* esscher help : help, man pages and completion. */
 #include "help.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include <esscher/status.h>
@@ -10,35 +11,60 @@
 #include "options.h"
 #include "talk.h"
 
-enum { MOST_WIDTH = 92, INDENT = 28 };
+enum {
+    MOST_WIDTH = 92,   /* longer lines are hard to read, however wide the terminal is */
+    INDENT = 28,       /* column in which descriptions of options start */
+    SHORT_LINES = 40,  /* of `esscher COMMAND -h`: one screen */
+    SHORT_ABOUT = 6,   /* of these, at most this many for sentences */
+    SHORT_EXAMPLES = 2 /* and this many examples */
+};
 
-/* Lines that are longer are hard to read, wherever there is room for them. */
+/* Common options that short help names. */
+static const char main_common[] = "threads seed out resume max-memory dry-run json csv full quiet";
+
+/* Returns the width for help: that of the terminal, but at most MOST_WIDTH. */
 static int width(void)
 {
     const int paper = cli_paper_width();
     return paper < MOST_WIDTH ? paper : MOST_WIDTH;
 }
 
-/* Words of `text`, wrapped; the cursor is at `column`, later lines start at `indent`. A newline in
- * the text is kept. */
-static void print_wrapped(FILE *out, const char *text, int column, int indent)
+/* Prints the words of text[0..length), wrapped, and returns the number of lines; with out NULL it
+ * only counts them. The cursor is at `column`; later lines start at `indent`. A newline in the
+ * text is kept. */
+static int print_part(FILE *out, const char *text, int length, int column, int indent)
 {
-    bool fresh = true; /* nothing on this line yet that a space would have to follow */
-    while (*text) {
-        const int length = (int)strcspn(text, " \n");
-        if (*text == '\n' || (!fresh && column + 1 + length > width())) {
+    const char *end = text + length;
+    bool fresh = true; /* true at the start of a line: no space before the next word */
+    int lines = 1;
+    while (text < end) {
+        int word = (int)strcspn(text, " \n");
+        word = word < end - text ? word : (int)(end - text);
+        if (*text == '\n' || (!fresh && column + 1 + word > width())) {
             text += *text == '\n';
-            fprintf(out, "\n%*s", *text == '\n' ? 0 : indent, "");
+            if (out)
+                fprintf(out, "\n%*s", *text == '\n' ? 0 : indent, "");
             column = indent;
             fresh = true;
+            lines++;
             continue;
         }
-        column += fprintf(out, "%s%.*s", fresh ? "" : " ", length, text);
+        if (out)
+            fprintf(out, "%s%.*s", fresh ? "" : " ", word, text);
+        column += word + !fresh;
         fresh = false;
-        text += length;
-        text += *text == ' ';
+        text += word;
+        text += text < end && *text == ' ';
     }
-    fputc('\n', out);
+    if (out)
+        fputc('\n', out);
+    return lines;
+}
+
+/* Prints a whole text wrapped; as print_part(). */
+static int print_wrapped(FILE *out, const char *text, int column, int indent)
+{
+    return print_part(out, text, (int)strlen(text), column, indent);
 }
 
 const char *cli_help_of(const cli_option *o, char *out, size_t size)
@@ -48,67 +74,142 @@ const char *cli_help_of(const cli_option *o, char *out, size_t size)
     return out;
 }
 
-/* The first `length` characters of what an option does; -1: all. */
-static void print_option(const cli_option *o, int length, FILE *out)
+/* Prints an option with its description and returns the number of lines; out NULL: counts them.
+ * The description is cut after `length` characters; -1: all of it, and the default. */
+static int print_option(const cli_option *o, int length, FILE *out)
 {
-    char left[80];
+    char left[80], text[1024];
     char letter[8] = "    ";
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
     const int used = snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name,
                               o->argument ? " " : "", o->argument ? o->argument : "");
-    fputs(left, out);
-    if (used >= INDENT)
-        fputc('\n', out);
-    fprintf(out, "%*s", used >= INDENT ? INDENT : INDENT - used, "");
-    char text[1024];
+    if (out)
+        fprintf(out, "%s%s%*s", left, used >= INDENT ? "\n" : "",
+                used >= INDENT ? INDENT : INDENT - used, "");
     cli_help_of(o, text, sizeof text);
     if (length >= 0)
         snprintf(text, sizeof text, "%.*s", length, o->help);
-    print_wrapped(out, text, INDENT, INDENT);
+    return (used >= INDENT) + print_wrapped(out, text, INDENT, INDENT);
 }
+
+/* Prints the usage line and returns the number of lines. */
+static int print_usage(const cli_command *command, FILE *out)
+{
+    fprintf(out, "Usage: esscher %s ", command->name);
+    return print_wrapped(out, command->usage, 16 + (int)strlen(command->name), 8);
+}
+
+/* Is `name` one of the words of `names`, which have spaces between them? */
+static bool is_among(const char *name, const char *names)
+{
+    const size_t length = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)); at++)
+        if ((at == names || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* Prints the names of a command's common options, which `help options` explains; `main`: only the
+ * most important ones. Returns the number of lines, with out NULL as well. */
+static int print_common_names(const cli_option_list *list, bool main, FILE *out)
+{
+    char names[1024] = "";
+    size_t used = 0;
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].common && (!main || is_among(list->at[i].option->name, main_common)))
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s--%s", used ? " " : "",
+                                     list->at[i].option->name);
+    if (!used)
+        return 0;
+    if (out)
+        fputs("\nCommon options (esscher help options):\n  ", out);
+    return 2 + print_wrapped(out, names, 2, 2);
+}
+
+/* ---- the program, and what all commands have in common ---- */
 
 void cli_help_program(FILE *out)
 {
     fputs("Usage: esscher COMMAND [options]\n\n"
-          "A laboratory for softmax attention at long context.\n\nCommands:\n",
+          "A laboratory for softmax attention at long context.\n",
           out);
-    for (int i = 0; cli_command_at(i); i++) {
-        fprintf(out, "  %-12s ", cli_command_at(i)->name);
-        print_wrapped(out, cli_command_at(i)->summary, 15, 15);
+    for (const cli_group *g = cli_groups; g->title; g++) {
+        fprintf(out, "\n%s:\n", g->title);
+        for (int i = 0; cli_command_at(i); i++) {
+            const cli_command *c = cli_command_at(i);
+            if (c->group != g->group || c == &cli_help)
+                continue;
+            fprintf(out, "  %-12s ", c->name);
+            print_wrapped(out, c->summary, 15, 15);
+        }
     }
-    fputs("\nOptions:\n  -h, --help, --version; esscher help COMMAND says more\n\nExit codes: ",
+    fputs("\nHelp:\n"
+          "  esscher COMMAND -h     what it does, its main options and two examples\n"
+          "  esscher help COMMAND   everything about a command\n"
+          "  esscher help options   options that many commands share, numbers, exit codes\n"
+          "  esscher --version      version and build\n",
           out);
-    char codes[1024];
-    size_t used = 0;
-    for (const cli_exit_meaning *e = cli_exits; e->text; e++)
-        used += (size_t)snprintf(codes + used, sizeof codes - used, "%s%d %s", used ? "; " : "",
-                                 e->code, e->text);
-    print_wrapped(out, codes, 12, 2);
 }
+
+/* Prints the exit codes. */
+static void print_exits(FILE *out)
+{
+    fputs("\nExit codes:\n", out);
+    for (const cli_exit_meaning *e = cli_exits; e->text; e++) {
+        fprintf(out, "  %-4d ", e->code);
+        print_wrapped(out, e->more ? e->more : e->text, 7, 7);
+    }
+}
+
+void cli_help_options(FILE *out)
+{
+    const cli_command every = {.common = CLI_TAKES_ALL};
+    cli_option_list list;
+    cli_options_of(&every, &list);
+    fputs("Options that many commands share. esscher help COMMAND lists those that it takes.\n\n",
+          out);
+    for (int i = 0; i < list.count; i++)
+        print_option(list.at[i].option, -1, out);
+    fprintf(out, "  -h%*sshort help\n", INDENT - 4, "");
+    fprintf(out, "      --help%*severything about the command\n", INDENT - 12, "");
+    fputs("\nValues:\n", out);
+    for (const cli_value_form *v = cli_value_forms; v->name; v++) {
+        fprintf(out, "  %-12s ", v->name);
+        print_wrapped(out, v->text, 15, 15);
+    }
+    print_exits(out);
+}
+
+const cli_value_form cli_value_forms[] = {
+    {"number", "decimal with a point: 4096, 0.125, 1e6; a power 2^20; a fraction 1/4; or a "
+               "percentage 25%"},
+    {"whole", "whole number: 4096, 1e6 or 2^20"},
+    {"size", "bytes with a suffix K, M, G or T (powers of 1024): 500M, 1.5G"},
+    {"grid", "one number, a list 64,128,256, or LOW..HIGH*POINTS in geometric steps: 1e3..3e4*12"},
+    {"file", "a name; - is standard input, for one option of a command"},
+    {NULL, NULL}};
+
+/* ---- a command ---- */
 
 void cli_help_command(const cli_command *command, FILE *out)
 {
     cli_option_list list;
     cli_options_of(command, &list);
-    fprintf(out, "Usage: esscher %s ", command->name);
-    print_wrapped(out, command->usage, 16 + (int)strlen(command->name), 8);
+    print_usage(command, out);
     fputc('\n', out);
     print_wrapped(out, command->about, 0, 0);
-    fputs("\nOptions:\n", out);
-    for (int i = 0; i < list.count; i++) {
-        if (list.at[i].common && (i == 0 || !list.at[i - 1].common))
-            fputs("\nCommon options:\n", out);
+    if (list.count && !list.at[0].common)
+        fputs("\nOptions:\n", out);
+    for (int i = 0; i < list.count && !list.at[i].common; i++)
         print_option(list.at[i].option, -1, out);
-    }
-    fprintf(out, "  -h%*sthe options in short\n", INDENT - 4, "");
-    fprintf(out, "      --help%*sthis text\n", INDENT - 12, "");
+    print_common_names(&list, false, out);
     fputs("\nExamples:\n", out);
     for (const char *const *e = command->examples; *e; e++)
         fprintf(out, "  %s\n", *e);
 }
 
-/* Where the first sentence, or the first part of one, ends. */
+/* Returns where the first sentence, or the first clause of one, ends. */
 static int first_part(const char *text)
 {
     static const char *const ends[] = {". ", "; "};
@@ -121,16 +222,68 @@ static int first_part(const char *text)
     return length;
 }
 
+/* Returns the length of the first sentences of a text: as many as fit SHORT_ABOUT lines, three at
+ * most, all from its first paragraph. 0 if the first sentence is longer than that. */
+static int first_sentences(const char *text)
+{
+    const int paragraph = (int)strcspn(text, "\n");
+    int length = 0;
+    for (int at = 0, count = 0; at < paragraph && count < 3; at++) {
+        if (text[at] != '.' || (text[at + 1] != ' ' && at + 1 != paragraph))
+            continue;
+        if (print_part(NULL, text, at + 1, 0, 0) > SHORT_ABOUT)
+            break;
+        length = at + 1;
+        count++;
+    }
+    return length;
+}
+
+/* Prints as many of the command's own options as fit `room` lines: its main options or, if it names
+ * none, the first ones. */
+static void print_main_options(const cli_command *command, const cli_option_list *list, int room,
+                               FILE *out)
+{
+    for (int i = 0, printed = 0; i < list->count && !list->at[i].common; i++) {
+        const cli_option *o = list->at[i].option;
+        const int length = first_part(o->help), lines = print_option(o, length, NULL);
+        if (lines > room || (command->main_options && !is_among(o->name, command->main_options)))
+            continue;
+        if (printed++ == 0)
+            fputs("\nMain options:\n", out);
+        print_option(o, length, out);
+        room -= lines;
+    }
+}
+
+/* Prints the first examples that fit a line of 100 columns. */
+static void print_short_examples(const cli_command *command, FILE *out)
+{
+    fputs("\nExamples:\n", out);
+    for (int i = 0, printed = 0; command->examples[i] && printed < SHORT_EXAMPLES; i++)
+        if (strlen(command->examples[i]) <= 98) {
+            fprintf(out, "  %s\n", command->examples[i]);
+            printed++;
+        }
+}
+
 void cli_help_short(const cli_command *command, FILE *out)
 {
     cli_option_list list;
+    int lines = 0;
     cli_options_of(command, &list);
-    fprintf(out, "Usage: esscher %s ", command->name);
-    print_wrapped(out, command->usage, 16 + (int)strlen(command->name), 8);
-    fprintf(out, "  %s\n\nOptions:\n", command->summary);
-    for (int i = 0; i < list.count; i++)
-        print_option(list.at[i].option, first_part(list.at[i].option->help), out);
-    fprintf(out, "\nesscher help %s says more.\n", command->name);
+    lines += print_usage(command, out);
+    fprintf(out, "\n%c%s.\n", toupper((unsigned char)command->summary[0]), command->summary + 1);
+    lines += 2;
+    const int about = first_sentences(command->about);
+    if (about)
+        lines += print_part(out, command->about, about, 0, 0);
+    lines += print_common_names(&list, true, NULL);
+    lines += 2 + SHORT_EXAMPLES + 2 + 2; /* blank line and heading of examples, of options; end */
+    print_main_options(command, &list, SHORT_LINES - lines, out);
+    print_common_names(&list, true, out);
+    print_short_examples(command, out);
+    fprintf(out, "\nAll options, defaults and details: esscher help %s\n", command->name);
 }
 
 /* ---- the command `help` ---- */
@@ -142,59 +295,87 @@ es_status cli_command_unknown(const char *name, es_error *err)
     for (int i = 0; cli_command_at(i) && count < 64; i++)
         names[count++] = cli_command_at(i)->name;
     const char *nearest = es_nearest(name, names, count);
-    char hint[96] = "esscher --help lists the commands";
+    char hint[96] = "esscher help lists the commands";
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean \"esscher %s\"?", nearest);
-    return cli_fail(err, ES_E_ARGUMENT, NULL, "command.unknown", hint, "there is no command \"%s\"",
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "command.unknown", hint, "unknown command \"%s\"",
                     name);
 }
 
 typedef struct help_options {
     const char *command;
-    bool man;
+    bool man, list;
     int shell;
 } help_options;
 
-static const cli_option operand = {
-    "command", 0, CLI_STRING, "COMMAND", "one of them", .field = offsetof(help_options, command)};
+static const cli_option operand = {"command",
+                                   0,
+                                   CLI_STRING,
+                                   "COMMAND",
+                                   "a command, or `options`",
+                                   .field = offsetof(help_options, command)};
 
 static const cli_option options[] = {
-    {"man", 0, CLI_FLAG, NULL, "as a man page, for man -l -: of a command, or of the program",
+    {"man", 0, CLI_FLAG, NULL, "print a man page, of the command or of the program: | man -l -",
      .field = offsetof(help_options, man)},
+    {"list", 0, CLI_FLAG, NULL,
+     "print one line per command for programs: name, group and summary, with tabs between them",
+     .field = offsetof(help_options, list)},
     {"completion", 0, CLI_CHOICE, "SHELL",
-     "the completion of command lines for a shell: bash, zsh or fish",
+     "print the completion script for a shell: bash, zsh or fish",
      .field = offsetof(help_options, shell), .choices = cli_completion_shells},
     {0}};
 
+/* Prints the commands for programs: name, group and summary with tabs between them. */
+static void print_list(FILE *out)
+{
+    for (const cli_group *g = cli_groups; g->title; g++)
+        for (int i = 0; cli_command_at(i); i++)
+            if (cli_command_at(i)->group == g->group)
+                fprintf(out, "%s\t%s\t%s\n", cli_command_at(i)->name, g->title,
+                        cli_command_at(i)->summary);
+}
+
+/* Prints the kind of help that was asked for. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     const help_options *o = given;
     const cli_command *command = o->command ? cli_command_find(o->command) : NULL;
+    const bool shared = o->command && strcmp(o->command, "options") == 0;
     session->printed = true;
-    if (o->command && !command)
+    if (o->command && !command && !shared)
         return cli_command_unknown(o->command, err);
     if (o->shell >= 0)
         cli_completion(cli_completion_shells[o->shell], stdout);
+    else if (o->list)
+        print_list(stdout);
     else if (o->man)
         cli_man_page(command, stdout);
     else if (command)
         cli_help_command(command, stdout);
+    else if (shared)
+        cli_help_options(stdout);
     else
         cli_help_program(stdout);
     return ES_OK;
 }
 
-static const char *const examples[] = {
-    "esscher help converge", "esscher help --man probe | man -l -",
-    "source <(esscher help --completion bash)", "esscher help --completion fish | source", NULL};
+static const char *const examples[] = {"esscher help converge",
+                                       "esscher help options",
+                                       "esscher help --man probe | man -l -",
+                                       "source <(esscher help --completion bash)",
+                                       "esscher help --completion fish | source",
+                                       NULL};
 
 const cli_command cli_help = {
     .name = "help",
-    .summary = "help for a command: esscher help COMMAND",
-    .usage = "[COMMAND] [--man] [--completion SHELL]",
-    .about = "Without a command, lists them all. `esscher COMMAND -h` gives the options in short, "
-             "`esscher COMMAND --help` and `esscher help COMMAND` everything about it. What an "
-             "installation puts in place, man pages and completion, is made here.",
+    .summary = "help for a command: esscher help COMMAND; for common options: esscher help options",
+    .usage = "[COMMAND | options] [--man | --list | --completion SHELL]",
+    .about =
+        "Without an argument, lists all commands by group. `esscher help COMMAND` and `esscher "
+        "COMMAND --help` print everything about a command, `esscher COMMAND -h` one screen. "
+        "`esscher help options` explains the options that many commands share.\n\n"
+        "Packages install the man pages and completion scripts that this command prints.",
     .examples = examples,
     .options = options,
     .operand = &operand,

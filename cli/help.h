@@ -6,15 +6,23 @@
 
 #include "command.h"
 
-/* All commands in a line each; everything about one; its options alone, for who forgot a name. */
+/* Print help: all commands by group, a line each; what many commands share (common options, forms
+ * of values, exit codes); everything about one command; or one screen about it. */
 void cli_help_program(FILE *out);
+void cli_help_options(FILE *out);
 void cli_help_command(const cli_command *command, FILE *out);
 void cli_help_short(const cli_command *command, FILE *out);
 
-/* What an option does, and what happens without it, into `out`, which is returned. */
+/* How values are written on a command line, for help and man pages; ends with a NULL name. */
+typedef struct cli_value_form {
+    const char *name, *text;
+} cli_value_form;
+extern const cli_value_form cli_value_forms[];
+
+/* Writes the description of an option and its default into `out` and returns it. */
 const char *cli_help_of(const cli_option *option, char *out, size_t size);
 
-/* Fails, naming the command that was probably meant. */
+/* Fails with command.unknown; the hint names the nearest command. */
 es_status cli_command_unknown(const char *name, es_error *err);
 
 #endif

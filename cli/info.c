@@ -33,6 +33,7 @@ static const es_column columns[] = {{"version", "version", "", ES_FORMAT_TEXT},
 static const es_table_view views[] = {{"esscher"}, {0}};
 static const es_table_spec table = {"info", columns, views, .record = true};
 
+/* Lists the instruction sets that this CPU can run. */
 static const char *available_kernels(char *out, size_t size)
 {
     size_t used = 0;
@@ -57,6 +58,7 @@ static void tell_blas(es_answer *answer, const char *blas)
             es_isa_available(ES_ISA_AVX512) ? "SkylakeX" : "Haswell");
 }
 
+/* Fills the table of facts about build and machine. */
 static es_status run(cli_session *session, void *options, es_error *err)
 {
     (void)options;
@@ -75,7 +77,7 @@ static es_status run(cli_session *session, void *options, es_error *err)
     es_table_real(t, 0, "openmp", build.openmp);
     es_table_text(t, 0, "blas", build.blas);
     tell_blas(cli_result(session), build.blas);
-    if (pages > 0 && size > 0) /* where the system tells */
+    if (pages > 0 && size > 0) /* where the system provides it */
         es_table_real(t, 0, "memory_bytes", (double)pages * (double)size);
     es_table_text(t, 0, "precision_f32", F32_ACCURACY);
     es_table_text(t, 0, "precision_f64", F64_ACCURACY);
@@ -89,8 +91,8 @@ const cli_command cli_info = {
     .name = "info",
     .summary = "version, CPU, kernels, threads and libraries of this build",
     .usage = "[options]",
-    .about = "Says how the program was built, what the machine offers and which kernels would be "
-             "used, so that a result or a bug report can name them.",
+    .about = "Prints how the program was built, what the machine offers and which kernels it uses. "
+             "Quote it in a bug report or next to a result.",
     .examples = examples,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_THREADS | CLI_TAKES_ISA,
     .run = run,

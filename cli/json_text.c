@@ -33,6 +33,7 @@ void cli_json_real(FILE *out, double value)
         fprintf(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
 }
 
+/* Writes to a stream in memory; a writer of es_answer_write(). */
 static bool to_memory(void *user, const char *bytes, size_t count)
 {
     return fwrite(bytes, 1, count, user) == count;
@@ -44,7 +45,8 @@ es_status cli_json_begin(cli_session *session, cli_json *json, es_error *err)
     session->printed = true;
     json->out = open_memstream(&json->text, &json->size);
     if (!json->out)
-        return cli_fail(err, ES_E_MEMORY, NULL, "json.memory", "", "there is no memory for JSON");
+        return cli_fail(err, ES_E_MEMORY, NULL, "json.memory", "",
+                        "out of memory for the JSON output");
     const es_status status =
         es_answer_write(cli_result(session), ES_ANSWER_JSON, NULL, to_memory, json->out, err);
     fflush(json->out);

@@ -1,4 +1,5 @@
-/* json_text.h : JSON that is printed as it comes, for what is too long or too free for tables. */
+/* json_text.h : JSON written piece by piece, for output that is too long or too irregular for
+ * tables. */
 #ifndef CLI_JSON_TEXT_H
 #define CLI_JSON_TEXT_H
 
@@ -11,7 +12,7 @@ typedef struct cli_json {
     FILE *out; /* into memory */
     char *text;
     size_t size;
-    bool first; /* nothing stands yet in the object being written */
+    bool first; /* the object being written is still empty */
 } cli_json;
 
 /* The beginning of every answer, up to its provenance; results follow as keys of depth 1. */

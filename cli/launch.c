@@ -22,7 +22,7 @@ static es_status check_alone(const cli_common *common, es_error *err)
         return ES_OK;
     return cli_fail(err, ES_E_ARGUMENT, NULL, "mpi.ranks",
                     "start it with mpirun -n or srun -n; --mpi if yours is another launcher",
-                    "%lld ranks are expected, and this process was started alone",
+                    "--expect-ranks %lld, but this process runs alone",
                     (long long)common->expect_ranks);
 }
 
@@ -31,7 +31,7 @@ es_status cli_ranks_join(cli_session *s, es_error *err)
     const cli_common *common = &s->common;
     if (common->mpi && common->no_mpi)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
-                        "--mpi and --no-mpi at once");
+                        "--mpi and --no-mpi exclude each other");
     if (common->no_mpi || (!common->mpi && es_launcher_seen().ranks == 1))
         return check_alone(common, err);
     const es_fabric_opts opts = {.patience = common->rank_timeout,
@@ -46,8 +46,8 @@ es_status cli_ranks_join(cli_session *s, es_error *err)
     return status;
 }
 
-/* What one machine lacks others may have, and of a rank 0 that is gone the others must tell; once
- * on each machine. All else is the same for all ranks, and said by rank 0. */
+/* Returns true if this rank prints the error. Normally only rank 0 prints errors. Two errors are
+ * local and are printed once per machine: a missing MPI plugin and the loss of rank 0. */
 bool cli_ranks_says(const cli_session *s, const es_error *err)
 {
     const bool own = strcmp(err->rule, "mpi.plugin") == 0 ||

@@ -1,12 +1,14 @@
-/* launch.h : a study on processes that mpirun or srun started together. Rank 0 talks, prints and
- * keeps the run file; the others work, and end as it does. Commands that are no studies are done by
- * rank 0 alone, and MPI is not touched. */
+/* launch.h : a study on several processes that mpirun or srun started together.
+ *
+ * Rank 0 prints and writes the run file; the other ranks only compute and end with the same exit
+ * code. Commands that are not studies run on rank 0 alone, without MPI.
+ */
 #ifndef CLI_LAUNCH_H
 #define CLI_LAUNCH_H
 
 #include "command.h"
 
-/* Is this the process that talks to people, before and without any MPI? */
+/* Returns true if this process prints to the user; works before and without MPI. */
 bool cli_speaks(const cli_common *common);
 
 /* mpirun ends all processes when one fails: a silent one that fails before it has met the others
@@ -24,7 +26,7 @@ int cli_ranks_threads(const cli_session *session);
 void cli_ranks_say(const cli_session *session);
 void cli_ranks_facts(const cli_session *session, es_answer *answer);
 
-/* Of a failure that only this rank has seen, or machine: does it say so itself? */
+/* Returns true if this rank prints the error itself. */
 bool cli_ranks_says(const cli_session *session, const es_error *err);
 
 /* The end, after everything was printed: `code` is what this process ends with. */

@@ -18,8 +18,8 @@
 #include "options.h"
 #include "talk.h"
 
-/* A descriptor that the caller closed would be given to the first file we open, and what is meant
- * for stdout would end up in it. Fill the gaps with one that cannot be written. */
+/* Opens /dev/null for each closed standard descriptor. Otherwise the first file that the program
+ * opens would get its number, and output for stdout would end up in that file. */
 static void fill_closed_descriptors(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -35,15 +35,15 @@ static bool reader_left(int fd)
     return poll(&end, 1, 0) == 1 && (end.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-/* Everything that was printed must have arrived: a full disk shows itself only now. A reader that
- * left wanted no more: what was asked for is done, run files included. */
+/* Flushes stdout and reports a failed write: a full disk shows only here. A closed pipe is no
+ * error; the reader had enough, and run files are complete. */
 static int finish_stdout(const char *command, int code)
 {
     if ((fflush(stdout) == 0 && !ferror(stdout)) || reader_left(STDOUT_FILENO))
         return code;
     es_error err = {0};
-    cli_fail(&err, ES_E_IO, NULL, "stdout.write", "is there room where it goes?",
-             "cannot write to stdout: the output is cut");
+    cli_fail(&err, ES_E_IO, NULL, "stdout.write", "check the free space of the disk",
+             "cannot write to stdout: the output is incomplete");
     cli_complain(command, &err);
     return CLI_IO;
 }
@@ -68,7 +68,7 @@ static void print_version(void)
         if (es_isa_parse(*name, &isa) && es_isa_available(isa))
             printf(" %s", *name);
     }
-    puts("\nesscher info says more");
+    puts("\nMore: esscher info");
 }
 
 int main(int argc, char **argv)

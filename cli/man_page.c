@@ -9,7 +9,7 @@
 #include "talk.h"
 
 /* When options last changed; not of the build, whose bytes must repeat. */
-#define PAGE_DATE "2026-11-16"
+#define PAGE_DATE "2026-11-18"
 
 /* Text for troff: backslashes and hyphens escaped, no line that starts with a request. */
 static void print_roff(FILE *out, const char *text)
@@ -31,6 +31,7 @@ static void print_roff(FILE *out, const char *text)
     fputc('\n', out);
 }
 
+/* Prints title line and NAME section. */
 static void print_title(const char *name, FILE *out)
 {
     fprintf(out, ".TH ESSCHER%s%s 1 \"" PAGE_DATE "\" \"esscher %s\"\n.SH NAME\nesscher%s%s \\- ",
@@ -38,6 +39,7 @@ static void print_title(const char *name, FILE *out)
             name ? name : "");
 }
 
+/* Prints one option with its description. */
 static void print_option(const cli_option *o, FILE *out)
 {
     char text[1024], letter[16] = "";
@@ -48,6 +50,7 @@ static void print_option(const cli_option *o, FILE *out)
     print_roff(out, cli_help_of(o, text, sizeof text));
 }
 
+/* Prints the section about exit codes. */
 static void print_exits(FILE *out)
 {
     fputs(".SH EXIT STATUS\n", out);
@@ -59,6 +62,21 @@ static void print_exits(FILE *out)
 
 /* ---- a command ---- */
 
+/* Names the common options that a command takes; esscher(1) explains them. */
+static void print_common_names(const cli_option_list *list, FILE *out)
+{
+    if (!list->count || !list->at[list->count - 1].common)
+        return;
+    fputs(".PP\nCommon options, explained in\n.BR esscher (1):\n", out);
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].common) {
+            char name[80];
+            snprintf(name, sizeof name, "--%s", list->at[i].option->name);
+            print_roff(out, name);
+        }
+}
+
+/* Prints the page of a command. */
 static void print_command(const cli_command *command, FILE *out)
 {
     cli_option_list list;
@@ -70,9 +88,10 @@ static void print_command(const cli_command *command, FILE *out)
     fputs(".SH DESCRIPTION\n", out);
     print_roff(out, command->about);
     fputs(".SH OPTIONS\n", out);
-    for (int i = 0; i < list.count; i++)
+    for (int i = 0; i < list.count && !list.at[i].common; i++)
         print_option(list.at[i].option, out);
-    fputs(".TP\n.B \\-h\nthe options alone\n.TP\n.B \\-\\-help\nall of this\n", out);
+    fputs(".TP\n.B \\-h\nprint short help\n.TP\n.B \\-\\-help\nprint all help\n", out);
+    print_common_names(&list, out);
     fputs(".SH EXAMPLES\n.nf\n", out);
     for (const char *const *e = command->examples; *e; e++)
         print_roff(out, *e);
@@ -96,8 +115,9 @@ static const char program_begin[] =
     ".B esscher\n"
     "measures what attention does as n grows, exactly and in bounded memory.\n"
     ".PP\n"
-    "Results go to stdout: what was found in sentences, then the tables that support it, as wide\n"
-    "as the terminal.\n.B \\-\\-full\nprints every table with all columns and rows;\n"
+    "Results go to stdout: first the findings in sentences, then the tables that support them.\n"
+    "Tables are as wide as the terminal.\n.B \\-\\-full\nprints every table with all columns and "
+    "rows;\n"
     ".BR \\-\\-sort ,\n.B \\-\\-top\nand, where tables have heads,\n.B \\-\\-layer\nand\n"
     ".B \\-\\-head\nchoose rows.\n.BI \\-\\-format \" FORM\"\nis\n.BR text ,\n.B markdown\nor\n.B "
     "latex\n"
@@ -105,23 +125,40 @@ static const char program_begin[] =
     ".B \\-\\-csv\nand\n.B \\-\\-json\nare short for it. Everything else goes to stderr.\n"
     "The memory bound of a run is printed before it starts. Results have the same bits for any\n"
     "number of threads, and of processes: a study that\n.BR mpirun (1)\nor\n.BR srun (1)\nstarts\n"
-    "shares its work over them, and the first of them, rank 0, talks and writes. A reader\n"
-    "that leaves, such as\n.BR head (1),\nends a command quietly, its run file complete.\n";
+    "divides its work among them; rank 0 prints and writes. If the reader of a pipe\n"
+    "ends early, as\n.BR head (1)\ndoes, the command ends without an error and its run file is "
+    "complete.\n";
 
 static const char program_end[] =
-    ".SH NUMBERS AND GRIDS\n"
-    "Numbers are decimal, with a point: 4096, 1e6, 0.125, or a power: 2^20. Sizes take the\n"
-    "suffixes K, M, G and T (powers of 1024). A grid is one number, a list 64,128,256, or\n"
-    "LOW..HIGH*POINTS, geometric: 1e3..3e4*12.\n"
     ".SH ENVIRONMENT\n"
     ".TP\n.B ESSCHER_ISA\nkernels to use: portable, avx2, avx512 or neon\n"
-    ".TP\n.B ESSCHER_NO_MPI\nif not empty: each process for itself, as\n.B \\-\\-no\\-mpi\n"
-    ".TP\n.B ESSCHER_MPI_PLUGIN\nthe library that speaks MPI, instead of the one that fits the "
+    ".TP\n.B ESSCHER_NO_MPI\nif not empty: run without MPI, as with\n.B \\-\\-no\\-mpi\n"
+    ".TP\n.B ESSCHER_MPI_PLUGIN\nthe MPI plugin to load, instead of the one that fits the "
     "launcher\n"
-    ".TP\n.B OMP_NUM_THREADS\nthreads to use where\n.B \\-\\-threads\ndoes not say\n"
-    ".TP\n.B COLUMNS\nhow wide text may be, instead of the terminal; 100 where there is neither\n"
+    ".TP\n.B OMP_NUM_THREADS\nnumber of threads without\n.B \\-\\-threads\n"
+    ".TP\n.B COLUMNS\nwidth of text output; default: the width of the terminal, or 100\n"
     ".TP\n.B NO_COLOR\nno bold headers on a terminal\n";
 
+/* Returns the title of a group. */
+static const char *group_title(es_study_group group)
+{
+    const cli_group *g = cli_groups;
+    while (g->title && g->group != group)
+        g++;
+    return g->title ? g->title : "";
+}
+
+/* Prints the section about the forms of values, from the same table as `esscher help options`. */
+static void print_values(FILE *out)
+{
+    fputs(".SH VALUES\n", out);
+    for (const cli_value_form *v = cli_value_forms; v->name; v++) {
+        fprintf(out, ".TP\n.B %s\n", v->name);
+        print_roff(out, v->text);
+    }
+}
+
+/* Prints the page of the program: all commands, the common options, values and environment. */
 static void print_program(FILE *out)
 {
     const cli_command every = {.common = CLI_TAKES_ALL};
@@ -130,18 +167,19 @@ static void print_program(FILE *out)
     fputs(program_begin, out);
     fputs(".SH COMMANDS\n", out);
     for (int i = 0; cli_command_at(i); i++) {
+        if (i == 0 || cli_command_at(i)->group != cli_command_at(i - 1)->group)
+            fprintf(out, ".SS %s\n", group_title(cli_command_at(i)->group));
         fputs(".TP\n.BR esscher\\-", out);
         for (const char *c = cli_command_at(i)->name; *c; c++)
             fprintf(out, *c == '-' ? "\\-" : "%c", *c);
         fputs(" (1)\n", out);
         print_roff(out, cli_command_at(i)->summary);
     }
-    fputs(".SH OPTIONS OF MANY COMMANDS\nOf those that have use for them; the page of a command "
-          "lists all that it takes.\n",
-          out);
+    fputs(".SH COMMON OPTIONS\nThe page of a command names those that it takes.\n", out);
     cli_options_of(&every, &list);
     for (int i = 0; i < list.count; i++)
         print_option(list.at[i].option, out);
+    print_values(out);
     fputs(program_end, out);
     print_exits(out);
 }

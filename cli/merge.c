@@ -346,7 +346,8 @@ static const char *const examples[] = {
 
 const cli_command cli_merge = {
     .name = "merge",
-    .summary = "joins the run files of shards (--shard I/K) and gives the answer of the whole run",
+    .summary = "join the run files of shards (--shard I/K) into one run",
+    .group = ES_GROUP_RESULTS,
     .usage = "RUN... -o RUN [--partial] [options]",
     .about =
         "Shards of a run were computed by processes that knew nothing of each other: tasks of a "

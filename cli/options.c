@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "launch.h"
 #include "talk.h"
@@ -20,11 +21,10 @@ static const struct {
 } common_options[] = {
     {CLI_TAKES_THREADS,
      {"threads", 't', CLI_WHOLE, "N",
-      "threads that work (default: all processors). Results have "
-      "the same bits for any number",
+      "number of threads (default: all processors). Results do not depend on it, to the last bit",
       .field = offsetof(cli_common, threads), .min = 1, .max = 1024}},
     {CLI_TAKES_PRECISION,
-     {"precision", 0, CLI_CHOICE, "f32|f64", "kernels that compute (default: f32)",
+     {"precision", 0, CLI_CHOICE, "f32|f64", "precision of the attention kernels (default: f32)",
       .field = offsetof(cli_common, precision), .choices = precisions}},
     {CLI_TAKES_ISA,
      {"isa", 0, CLI_CHOICE, "NAME",
@@ -35,19 +35,20 @@ static const struct {
      {"seed", 0, CLI_SEED, "N", "seed of every random number (default: 0)",
       .field = offsetof(cli_common, seed)}},
     {CLI_TAKES_RUN,
-     {"out", 'o', ES_PARAM_OUTPUT, "RUN", "run file: everything that is finished is kept at once",
+     {"out", 'o', ES_PARAM_OUTPUT, "RUN",
+      "run file (SQLite): stores each result as soon as it is computed",
       .field = offsetof(cli_common, out)}},
     {CLI_TAKES_RUN,
-     {"resume", 0, CLI_FLAG, NULL, "go on with the run file of --out, or begin it if there is none",
+     {"resume", 0, CLI_FLAG, NULL,
+      "continue the run file of --out, or start it if it does not exist",
       .field = offsetof(cli_common, resume)}},
     {CLI_TAKES_RUN,
-     {"force", 0, CLI_FLAG, NULL,
-      "overwrite the run file of --out, and other files that are written",
+     {"force", 0, CLI_FLAG, NULL, "overwrite existing output files",
       .field = offsetof(cli_common, force)}},
     {CLI_TAKES_RUN,
      {"shard", 0, CLI_STRING, "I/K",
-      "compute part I of K of the cells, 1 <= I <= K, into the run file of --out; esscher merge "
-      "joins the files of all parts (default: everything)",
+      "compute shard I of K of the cells, 1 <= I <= K, into the run file of --out; esscher merge "
+      "joins the files of all shards (default: all cells)",
       .field = offsetof(cli_common, shard)}},
     {CLI_TAKES_MEMORY,
      {"max-memory", 0, CLI_BYTES, "SIZE",
@@ -55,31 +56,28 @@ static const struct {
       "bound is above SIZE bytes; suffixes K, M, G, T (default: no limit)",
       .field = offsetof(cli_common, max_memory)}},
     {CLI_TAKES_DRY_RUN,
-     {"dry-run", 0, CLI_FLAG, NULL,
-      "print what the run would cost, in operations, seconds and "
-      "bytes, and stop",
+     {"dry-run", 0, CLI_FLAG, NULL, "print the cost in operations, seconds and bytes, and stop",
       .field = offsetof(cli_common, dry_run)}},
     {CLI_TAKES_RANKS,
      {"mpi", 0, CLI_FLAG, NULL,
-      "share the work with the other processes that were started along with this one, by MPI "
-      "(default: where mpirun or srun started more than one)",
+      "share the work with the other MPI processes (default: if mpirun or srun started more than "
+      "one)",
       .field = offsetof(cli_common, mpi)}},
     {CLI_TAKES_RANKS,
      {"no-mpi", 0, CLI_FLAG, NULL,
-      "each process for itself, whoever started it; so does the environment variable "
-      "ESSCHER_NO_MPI=1",
+      "run without MPI, even under mpirun or srun; the environment variable ESSCHER_NO_MPI=1 does "
+      "the same",
       .field = offsetof(cli_common, no_mpi)}},
     {CLI_TAKES_RANKS,
      {"expect-ranks", 0, CLI_WHOLE, "N", "refuse to start unless N processes share the work",
       .field = offsetof(cli_common, expect_ranks), .min = 1, .max = 1e6}},
     {CLI_TAKES_RANKS,
      {"rank-timeout", 0, CLI_NUMBER, "SECONDS",
-      "give up when nothing was heard of another process for so long; 0: never",
+      "stop if another process has not answered for this long; 0: never",
       .field = offsetof(cli_common, rank_timeout), .default_value = "60", .min = 0, .max = 1e6}},
     {CLI_TAKES_FORMAT,
      {"format", 0, CLI_CHOICE, "FORM",
-      "how the answer is printed: text, markdown, latex, csv (the main table, full precision) or "
-      "json "
+      "output format: text, markdown, latex, csv (the main table, full precision) or json "
       "(everything) (default: text)",
       .field = offsetof(cli_common, format), .choices = formats}},
     {CLI_TAKES_FORMAT,
@@ -90,28 +88,27 @@ static const struct {
      {"markdown", 0, CLI_FLAG, NULL, "short for --format markdown",
       .field = offsetof(cli_common, markdown)}},
     {CLI_TAKES_FORMAT,
-     {"full", 0, CLI_FLAG, NULL,
-      "print every table with all its columns and rows, however wide and long",
+     {"full", 0, CLI_FLAG, NULL, "print every table with all columns and rows",
       .field = offsetof(cli_common, full)}},
     {CLI_TAKES_HEADS,
-     {"layer", 0, CLI_COUNTS, "LIST",
-      "of tables that have layers, only the rows of these: 3 or 0,1",
+     {"layer", 0, CLI_COUNTS, "LIST", "print only the rows of these layers: 3 or 0,1",
       .field = offsetof(cli_common, layers), .min = 0, .max = 65536}},
     {CLI_TAKES_HEADS,
-     {"head", 0, CLI_COUNTS, "LIST", "of tables that have heads, only the rows of these: 5 or 0,11",
+     {"head", 0, CLI_COUNTS, "LIST", "print only the rows of these heads: 5 or 0,11",
       .field = offsetof(cli_common, heads), .min = 0, .max = 65536}},
     {CLI_TAKES_ROWS,
      {"sort", 0, CLI_STRING, "KEY",
-      "sort the rows by a column, named as in CSV or by its title; -KEY: the largest first",
+      "sort rows by a column, named by its CSV key or title; -KEY: largest first",
       .field = offsetof(cli_common, sort)}},
     {CLI_TAKES_ROWS,
      {"top", 0, CLI_WHOLE, "N", "print the first N rows of a table (default: 40 in text, else all)",
       .field = offsetof(cli_common, top), .min = 1, .max = 1e12}},
     {CLI_TAKES_FORMAT,
-     {"quiet", 0, CLI_FLAG, NULL, "say nothing on stderr but errors and warnings",
+     {"quiet", 0, CLI_FLAG, NULL, "print only errors and warnings to stderr",
       .field = offsetof(cli_common, quiet)}},
     {CLI_TAKES_FORMAT,
-     {"verbose", 0, CLI_FLAG, NULL, "say more on stderr", .field = offsetof(cli_common, verbose)}},
+     {"verbose", 0, CLI_FLAG, NULL, "print more to stderr",
+      .field = offsetof(cli_common, verbose)}},
     {CLI_TAKES_PROGRESS,
      {"progress", 0, CLI_CHOICE, "WHEN",
       "progress on stderr: auto, always or never (default: "
@@ -189,6 +186,7 @@ int cli_option_words(const cli_command *command, int argc, char **argv, int at,
     return words < argc - at ? words : argc - at;
 }
 
+/* Fails for an unknown option; the hint names the new spelling or the nearest option. */
 static es_status fail_unknown(const reading *r, const char *name, es_error *err)
 {
     const char *names[97] = {"help"};
@@ -196,18 +194,17 @@ static es_status fail_unknown(const reading *r, const char *name, es_error *err)
         const cli_option *o = r->list.at[i].option;
         names[i + 1] = o->name;
         if (o->renamed_from && strcmp(o->renamed_from, name) == 0)
-            return cli_fail(err, ES_E_ARGUMENT, NULL, "option.renamed",
-                            "a name means one thing in every command", "--%s is now --%s", name,
-                            o->name);
+            return cli_fail(err, ES_E_ARGUMENT, NULL, "option.renamed", "the option was renamed",
+                            "--%s is now --%s", name, o->name);
     }
     const char *nearest = es_nearest(name, names, r->list.count + 1);
     char hint[128] = "--help lists the options";
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean --%s?", nearest);
-    return cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown", hint, "there is no option --%s",
-                    name);
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown", hint, "unknown option --%s", name);
 }
 
+/* Fails for an option without its value; the hint says what it takes. */
 static es_status fail_missing(const cli_option *o, es_error *err)
 {
     char hint[sizeof err->hint];
@@ -225,12 +222,12 @@ static es_status read_option(reading *r, es_error *err)
     if (!find_option(r, arg, name, &common))
         return arg[1] == '-' ? fail_unknown(r, name, err)
                              : cli_fail(err, ES_E_ARGUMENT, NULL, "option.unknown",
-                                        "--help lists the options", "there is no option %s", arg);
+                                        "--help lists the options", "unknown option %s", arg);
     const es_param *o = es_param_find(common ? common_list() : r->command->options, name);
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
     const char *value = equals ? equals + 1 : NULL;
     if (o->kind == ES_PARAM_FLAG && value)
-        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "give it alone: there, it is on",
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "option.value", "give it without a value",
                         "--%s takes no value", name);
     if (o->kind != ES_PARAM_FLAG && !value) {
         if (r->at + 1 >= r->argc)
@@ -244,7 +241,8 @@ static es_status read_option(reading *r, es_error *err)
     return status;
 }
 
-/* Points of a grid that coincided are said, because the table will have fewer rows than asked. */
+/* Reports points of a grid that coincide after rounding, because the table will have fewer rows
+ * than asked for. */
 static void tell_merged(const cli_command *command, es_params *own)
 {
     for (const es_param *o = command->options; o && o->name; o++) {
@@ -261,21 +259,43 @@ static void tell_merged(const cli_command *command, es_params *own)
     }
 }
 
-/* A word that belongs to no option: an operand of the command, if it takes one, or several. */
+/* Writes a hint for an argument that the command does not take: the option that was probably
+ * meant, judged by the file of that name. */
+static const char *operand_hint(const cli_command *command, const char *text, char *out,
+                                size_t size)
+{
+    struct stat st;
+    const bool exists = stat(text, &st) == 0;
+    const char *dot = strrchr(text, '.');
+    const char *name = exists && S_ISDIR(st.st_mode)                 ? "model"
+                       : dot && strcmp(dot, ".json") == 0            ? "plan"
+                       : exists || (dot && strcmp(dot, ".txt") == 0) ? "text"
+                                                                     : NULL;
+    if (name && es_param_find(command->options, name))
+        snprintf(out, size, "did you mean --%s %s?", name, text);
+    else
+        snprintf(out, size, "every input has an option; esscher %s -h shows them", command->name);
+    return out;
+}
+
+/* Reads an argument that is not an option: an operand of the command, if it takes one or several.
+ */
 static es_status read_operand(reading *r, const char *text, es_error *err)
 {
     const cli_option *o = r->command->operand;
+    char hint[sizeof err->hint];
     if (!o)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand",
-                        "every input has an option; --help lists them", "nothing to do with \"%s\"",
-                        text);
+                        operand_hint(r->command, text, hint, sizeof hint),
+                        "unexpected argument \"%s\"", text);
     const es_status status = es_params_set(r->into->operand, o->name, text, err);
     if (status != ES_OK && strcmp(err->rule, "option.repeated") == 0)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.operand", "give one",
-                        "one %s is enough, and here is another: \"%s\"", o->argument, text);
+                        "more than one %s: \"%s\"", o->argument, text);
     return status;
 }
 
+/* Reads all words of the command line; after "--" every word is an operand. */
 static es_status read_words(reading *r, cli_help_kind *help, es_error *err)
 {
     bool options = true;
@@ -307,12 +327,12 @@ static es_status settle_format(cli_common *c, es_error *err)
     bool *const flags[] = {NULL, &c->markdown, &c->csv, &c->json, &c->latex};
     if (c->json + c->csv + c->markdown + (c->format >= 0) > 1)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict", "choose one",
-                        "two of --format, --json, --csv and --markdown at once");
+                        "--format, --json, --csv and --markdown exclude each other");
     if (c->format > 0)
         *flags[c->format] = true;
     if (c->json && (c->layers.count || c->heads.count || c->sort || c->top))
         return cli_fail(err, ES_E_ARGUMENT, NULL, "option.conflict",
-                        "choose rows of --format text, markdown, latex or csv, or with jq",
+                        "use another --format, or filter the JSON with jq",
                         "JSON holds every row: --layer, --head, --sort and --top do not apply");
     return ES_OK;
 }
@@ -341,7 +361,7 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
         status = read_words(&r, help, err);
     if (status != ES_OK || *help)
         return status;
-    if (out->operand != out->own) /* a list of its own: its field goes where it belongs */
+    if (out->operand != out->own) /* copy the value of a separate list */
         memcpy((char *)es_params_values(out->own) + command->operand->field,
                (char *)es_params_values(out->operand) + command->operand->field,
                command->operand->kind == ES_PARAM_TEXTS || command->operand->kind == ES_PARAM_FILES

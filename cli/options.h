@@ -31,8 +31,8 @@ es_status cli_options_parse(const cli_command *command, int argc, char **argv, c
                             cli_help_kind *help, es_error *err);
 void cli_options_free(cli_options *options);
 
-/* How many words of a command line the option at argv[at] takes, with its values, and which it is;
- * 0: there stands no option of the command. */
+/* Returns how many words of a command line the option at argv[at] takes, with its values, and
+ * which option it is; 0 if there is no option of the command. */
 int cli_option_words(const cli_command *command, int argc, char **argv, int at,
                      const cli_option **option, bool *common);
 

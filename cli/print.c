@@ -10,17 +10,18 @@
 #include "command.h"
 #include "talk.h"
 
-/* Rows of a table that one reads without asking for more; columns where nobody says how many. */
+/* Default number of rows of a table in text, and of columns where no terminal defines them. */
 enum { MOST_ROWS = 40, PLAIN_WIDTH = 100, LEAST_WIDTH = 20, MOST_WIDTH = 10000 };
 
+/* Writes to stdout; a writer of es_answer_write(). */
 static bool to_stdout(void *user, const char *bytes, size_t count)
 {
     (void)user;
     return fwrite(bytes, 1, count, stdout) == count;
 }
 
-/* mpirun gives every process a terminal of its own and hands on what is written to it, who knows
- * where to. */
+/* Under mpirun each process has a pseudo terminal whose output is forwarded, so that its width
+ * means nothing. */
 static bool to_terminal(void) { return isatty(STDOUT_FILENO) && !es_launcher_seen().name; }
 
 int cli_paper_width(void)
@@ -103,7 +104,7 @@ void cli_print(cli_session *s)
                                  .top = s->common.top};
     es_error err;
     const es_status status = es_answer_write(cli_result(s), form, &opts, to_stdout, NULL, &err);
-    /* what stdout refuses, the end of the program complains of */
+    /* main() reports what stdout refuses */
     if (status == ES_E_ARGUMENT)
         print_anyway(s, form, opts, &err);
     es_answer_free(s->result);

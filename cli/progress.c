@@ -12,6 +12,7 @@
 
 static volatile sig_atomic_t interrupted; /* by this signal; 0: not yet */
 
+/* Remembers the signal; everything else happens outside the handler. */
 static void on_interrupt(int signal) { interrupted = signal; }
 
 /* What the caller has chosen to ignore stays ignored, as nohup asks. */
@@ -67,8 +68,8 @@ void cli_progress_within(cli_progress *p, const cli_progress *of, double from, d
 
 /* ---- the time left ---- */
 
-/* As long as the rest would take at the pace of what was made so far, smoothed over a fifth of the
- * time that it took, so that the figure does not jump. */
+/* Estimates the remaining time from the pace so far, smoothed over a fifth of the elapsed time, so
+ * that the figure does not jump. */
 static void estimate(cli_progress *p, double now, double share, double kept)
 {
     const double step = now - p->told, elapsed = now - p->started, made = share - kept;
@@ -98,6 +99,7 @@ static const char *left_text(double seconds, char out[48])
 
 /* ---- the line ---- */
 
+/* Draws the progress line over the old one. */
 static void draw(cli_progress *p, double now)
 {
     char left[48];

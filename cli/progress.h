@@ -7,13 +7,13 @@
 typedef struct cli_progress {
     bool shown;         /* may be shown at all */
     bool terminal;      /* stderr is one: the line is drawn over itself */
-    bool drawn;         /* a line stands on the terminal and must be wiped */
+    bool drawn;         /* a line is on the terminal and must be erased */
     const char *what;   /* command, for the line */
     const char *within; /* the tour that it is a stop of; NULL: none */
     const char *phase;  /* that was drawn last */
     double started;     /* seconds on the monotonic clock */
-    double told, last;  /* when progress was last told, and last drawn */
-    double share;       /* of the whole, as last told */
+    double told, last;  /* times of the last report and of the last drawing */
+    double share;       /* fraction of the whole run at the last report */
     double left;        /* seconds, smoothed; below 0: not known yet */
     double from, span;  /* this run's part of the whole */
     double parts, part; /* the work in equal parts, and the one under way */
@@ -39,18 +39,18 @@ bool cli_progress_phase(cli_progress *p, const char *phase, double share, double
 
 void cli_progress_wipe(cli_progress *p);
 
-/* From now on SIGINT (Ctrl-C), SIGTERM (kill, a scheduler's time limit) and SIGHUP (the terminal is
- * gone) set a flag that cli_progress_tell() returns, so that what was begun is put away in order. A
- * second SIGINT or SIGTERM kills. */
+/* From now on SIGINT (Ctrl-C), SIGTERM (kill, a scheduler's time limit) and SIGHUP (closed
+ * terminal) set a flag that cli_progress_tell() returns, so that the run ends in order. A second
+ * SIGINT or SIGTERM kills. */
 void cli_interrupt_install(void);
 bool cli_interrupted(void);
 
-/* The exit code that tells what stopped the run: CLI_INTERRUPTED, CLI_STOPPED for SIGTERM, or
- * CLI_HUNG_UP. */
+/* Returns the exit code for the signal that stopped the run: CLI_INTERRUPTED, CLI_STOPPED for
+ * SIGTERM, or CLI_HUNG_UP. */
 int cli_interrupt_exit(void);
 
-/* An es_progress_fn that tells nothing and only hears Ctrl-C and its kin: for the passes of what is
- * told as one part. */
+/* An es_progress_fn that only checks for signals and prints nothing: for passes that are reported
+ * as one phase. */
 bool cli_progress_silent(void *user, double done, double total);
 
 #endif

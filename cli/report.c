@@ -285,7 +285,8 @@ static const char *const examples[] = {
 
 const cli_command cli_report = {
     .name = "report",
-    .summary = "run files as one page with figures, tables and provenance",
+    .summary = "one HTML page with figures, tables and provenance from run files",
+    .group = ES_GROUP_RESULTS,
     .usage = "RUN... [-o PAGE] [--figures DIR] [options]",
     .about =
         "Writes one HTML file that needs nothing else: it works from a disk, without a network, "

@@ -55,7 +55,7 @@ static bool take_word(const char **from, char **to)
 
 char **cli_shell_split(const char *text, int *count)
 {
-    /* every word but the last takes a space, so there are at most so many */
+    /* every word but the last takes a space, so this bounds their number */
     const size_t length = strlen(text), most = length / 2 + 2;
     char **words = cli_alloc(most * sizeof *words + length + 2);
     char *to = (char *)(words + most);

@@ -51,7 +51,7 @@ int cli_exit_of(es_status status)
     return (unsigned)status < sizeof exits / sizeof exits[0] ? exits[status] : CLI_NUMERIC;
 }
 
-/* ---- text that somebody else wrote ---- */
+/* ---- untrusted text ---- */
 
 char *cli_escape(const char *text, char *out, size_t size) { return es_escape(text, out, size); }
 

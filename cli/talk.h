@@ -1,4 +1,4 @@
-/* talk.h : what the program says on stderr, and what its exit code means. */
+/* talk.h : messages of the program on stderr, and its exit codes. */
 #ifndef CLI_TALK_H
 #define CLI_TALK_H
 
@@ -8,14 +8,14 @@
 
 enum cli_exit {
     CLI_OK = 0,
-    CLI_CHECK = 1,        /* completed, but a check the user asked for failed */
-    CLI_USAGE = 2,        /* the command line makes no sense */
-    CLI_INPUT = 3,        /* an input file is invalid */
-    CLI_IO = 4,           /* a file or stdout could not be read or written */
-    CLI_LIMIT = 5,        /* refused: over a limit on memory or time */
-    CLI_NUMERIC = 6,      /* the numbers do not allow an answer */
-    CLI_STOPPED = 7,      /* by SIGTERM, as of a scheduler's time limit; what was kept in a run file
-                             or a pool's folder goes on when asked for again */
+    CLI_CHECK = 1,   /* completed, but a check the user asked for failed */
+    CLI_USAGE = 2,   /* wrong command line */
+    CLI_INPUT = 3,   /* an input file is invalid */
+    CLI_IO = 4,      /* a file or stdout could not be read or written */
+    CLI_LIMIT = 5,   /* refused: over a limit on memory or time */
+    CLI_NUMERIC = 6, /* the numbers do not allow an answer */
+    CLI_STOPPED = 7, /* by SIGTERM, as from a scheduler's time limit; run files and pool directories
+                        can be resumed */
     CLI_HUNG_UP = 129,    /* SIGHUP: the terminal is gone */
     CLI_INTERRUPTED = 130 /* Ctrl-C */
 };

@@ -22,21 +22,21 @@ static const cli_option operand = {"text",
                                    0,
                                    ES_PARAM_FILE,
                                    "FILE",
-                                   "a text in UTF-8 (default: stdin)",
+                                   "a text in UTF-8; -: standard input (the default)",
                                    .field = offsetof(tokenize_options, text)};
 
 static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
-     "a model's folder with tokenizer.json or vocab.txt, one of these files, a GGUF, or org/name "
-     "in the hub's cache",
+     "directory with tokenizer.json or vocab.txt, one of these files, a GGUF file, or org/name in "
+     "the Hugging Face cache",
      .field = offsetof(tokenize_options, model)},
     {"no-special", 0, CLI_FLAG, NULL,
      "leave out the special tokens that the model expects around a text",
      .field = offsetof(tokenize_options, no_special)},
     {"invalid", 0, CLI_CHOICE, "WHAT",
-     "bytes that are not UTF-8: replace: by U+FFFD, as Python's decoder would, and refuse a text "
-     "of which they are more than 1 %; error: refuse any and name the byte; replace-all: by "
-     "U+FFFD, however many",
+     "what to do with bytes that are not UTF-8; replace: use U+FFFD, as Python's decoder does, but "
+     "refuse a text with more than 1 % of them; error: refuse the text and name the byte; "
+     "replace-all: use U+FFFD for any number of them",
      .field = offsetof(tokenize_options, invalid), .choices = invalid_names,
      .default_value = "replace"},
     {0}};
@@ -54,7 +54,8 @@ typedef struct printer {
     cli_json page; /* the answer, if it is JSON */
 } printer;
 
-/* Of a line the ids are printed at once; texts and offsets wait in memory for their turn. */
+/* Begins a line. Ids are printed at once; texts and offsets are collected in memory until the ids
+ * of the line are complete. */
 static void begin_line(printer *p)
 {
     p->printed = 0;
@@ -66,6 +67,7 @@ static void begin_line(printer *p)
     p->line++;
 }
 
+/* Prints a token's id and collects its text and offsets. */
 static void json_token(printer *p, const es_token *token, const char *text)
 {
     const char *comma = p->printed++ ? ", " : "";
@@ -79,6 +81,7 @@ static void json_token(printer *p, const es_token *token, const char *text)
                 (long long)token->end);
 }
 
+/* Prints a text with quotes where CSV needs them. */
 static void csv_text(const char *text)
 {
     if (!strpbrk(text, ",\"\n")) {
@@ -91,6 +94,7 @@ static void csv_text(const char *text)
     putchar('"');
 }
 
+/* Prints one token as a row. */
 static void print_csv(const printer *p, const es_token *token, const char *text)
 {
     printf("%lld,%d,", (long long)p->line, token->id);
@@ -98,6 +102,7 @@ static void print_csv(const printer *p, const es_token *token, const char *text)
     printf(",%lld,%lld\n", (long long)token->begin, (long long)token->end);
 }
 
+/* Receives tokens from the tokenizer and prints them in the chosen format. */
 static es_status print_tokens(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     printer *p = user;
@@ -115,6 +120,7 @@ static es_status print_tokens(void *user, const es_token *tokens, int64_t count,
     return ES_OK;
 }
 
+/* Ends an output line: for JSON it writes the collected texts and offsets. */
 static void end_line(printer *p)
 {
     if (!p->json) {
@@ -143,19 +149,20 @@ typedef struct reader {
     bool open;         /* inside a line */
 } reader;
 
-/* The library counts bytes from the beginning of the line; people count them in the file. */
+/* Converts an offset within the line, as the library reports it, to one within the file. */
 static es_status locate(const reader *r, es_status status, es_error *err)
 {
     if (status != ES_E_FORMAT)
         return status;
     const int64_t offset = r->start + err->offset;
     cli_fail(err, status, r->name, "text.utf8",
-             "convert the text to UTF-8, or leave --invalid error out",
+             "convert the text to UTF-8, or remove --invalid error",
              "line %lld: this byte is not UTF-8", (long long)r->printer->line);
     err->offset = offset;
     return status;
 }
 
+/* Finishes an input line: flushes the tokenizer. */
 static es_status finish_line(reader *r, es_error *err)
 {
     const es_status status = locate(r, es_token_stream_finish(r->stream, err), err);
@@ -165,6 +172,7 @@ static es_status finish_line(reader *r, es_error *err)
     return status;
 }
 
+/* Splits a block of input at newlines and feeds the tokenizer. */
 static es_status read_block(reader *r, const char *block, size_t bytes, es_error *err)
 {
     es_status status = ES_OK;
@@ -183,11 +191,12 @@ static es_status read_block(reader *r, const char *block, size_t bytes, es_error
     return status;
 }
 
+/* Reads the input in blocks until its end, a signal, or a closed stdout. */
 static es_status read_text(reader *r, es_error *err)
 {
     static char block[1 << 16];
     es_status status = ES_OK;
-    /* what nobody reads any more need not be made: the end of the program says why */
+    /* stop when stdout is closed; main() reports why */
     for (bool first = true; status == ES_OK && !ferror(stdout); first = false) {
         size_t bytes;
         status = cli_text_read(r->file, r->name, block, sizeof block, &bytes, err);
@@ -201,13 +210,14 @@ static es_status read_text(reader *r, es_error *err)
             status = ES_E_INTERRUPTED;
     }
     if (status == ES_E_INTERRUPTED)
-        return cli_fail(err, status, r->name, "", "", "interrupted; the output is cut at line %lld",
+        return cli_fail(err, status, r->name, "", "", "interrupted; the output ends at line %lld",
                         (long long)r->printer->line);
     if (status == ES_OK && r->open)
         status = finish_line(r, err);
     return status;
 }
 
+/* Reports bytes that were not UTF-8 and became U+FFFD. */
 static void tell_replaced(const cli_session *session, const reader *r)
 {
     char shown[256];
@@ -223,6 +233,7 @@ static void tell_replaced(const cli_session *session, const reader *r)
 
 /* ---- the command ---- */
 
+/* Opens the tokenizer's stream, reads the text and prints the answer. */
 static es_status tokenize(cli_session *session, const tokenize_options *o, FILE *file,
                           const es_tokenizer *tokenizer, es_error *err)
 {
@@ -258,13 +269,16 @@ static es_status tokenize(cli_session *session, const tokenize_options *o, FILE 
     return p.json ? cli_json_end(&p.page, status) : status;
 }
 
+/* Opens model and text. */
 static es_status run(cli_session *session, void *given, es_error *err)
 {
-    const tokenize_options *o = given;
+    tokenize_options *o = given;
     es_tokenizer *tokenizer;
+    if (o->text && strcmp(o->text, "-") == 0)
+        o->text = NULL; /* lines are read as they come: no copy is needed */
     if (!o->model)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "tokenize.options",
-                        "esscher tokenize --model FOLDER [FILE]", "no model is named");
+                        "esscher tokenize --model FOLDER [FILE]", "missing --model");
     char folder[4096];
     struct stat st;
     es_status status = ES_OK;
@@ -293,19 +307,18 @@ static const char *const examples[] = {
 
 const cli_command cli_tokenize = {
     .name = "tokenize",
-    .summary = "token ids of a text, as the model's own tokenizer makes them",
+    .summary = "the token ids of a text, from the model's own tokenizer",
     .usage = "--model MODEL [FILE] [options]",
     .about =
-        "One output line per input line: the ids of its tokens, with the special tokens that the "
-        "model expects around a text ([CLS] and [SEP] for BERT) unless --no-special is given. The "
-        "tokenizer is WordPiece, or byte-pair encoding from a tokenizer.json: GPT-2, Llama, "
-        "Mistral, Qwen. Lines are read and printed as they come, in memory that does not depend on "
-        "their length unless they are one word.\n\n"
-        "--json gives {\"lines\": [{\"ids\", \"tokens\", \"offsets\"}]} and holds it all in "
-        "memory; --csv gives a row per token. Offsets are the bytes [begin, end) of the line that "
-        "a token was made from, 0 and 0 for special tokens that were added.\n\n"
-        "A text without any token is an error (exit code 3), and so is one of which more than 1 % "
-        "is not UTF-8, after its lines have been printed.",
+        "Prints one line per input line: the ids of its tokens. The special tokens that the model "
+        "expects around a text ([CLS] and [SEP] for BERT) are included unless --no-special is "
+        "given. The tokenizer is WordPiece, or byte-pair encoding from a tokenizer.json: GPT-2, "
+        "Llama, Mistral, Qwen. Lines are read and printed as they come; memory does not depend on "
+        "their length, except for a line that is one word.\n\n--json prints {\"lines\": [{\"ids\", "
+        "\"tokens\", \"offsets\"}]} and holds all of it in memory; --csv prints one row per token. "
+        "Offsets are the bytes [begin, end) of the line from which a token was made, 0 and 0 for "
+        "added special tokens.\n\nA text without any token is an error (exit code 3). So is a text "
+        "of which more than 1 % is not UTF-8; its lines are printed first.",
     .examples = examples,
     .options = options,
     .operand = &operand,

@@ -19,7 +19,7 @@ all=$(mktemp)
 page=$(mktemp)
 trap 'rm -f "$all" "$page"' EXIT
 shown "$build/man/esscher.1" >"$all"
-commands=$("$esscher" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p')
+commands=$("$esscher" help --list | cut -f 1)
 pages=1
 for command in $commands; do
     [ -s "$build/man/esscher-$command.1" ] || { complain "$command: no page"; continue; }

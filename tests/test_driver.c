@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <esscher/run.h>
+#include <esscher/policy.h>
 #include <esscher/study.h>
 
 #include "driver/job.h"
@@ -479,6 +480,28 @@ static void parameters_are_read_by_their_descriptions(void **state)
     assert_int_equal(set_one("loud", "perhaps"), ES_E_ARGUMENT);
 }
 
+/* Checks that every word of main_options names a parameter of the study. */
+static void assert_main_options_exist(const es_study *s)
+{
+    char names[256], *rest = names;
+    snprintf(names, sizeof names, "%s", s->main_options ? s->main_options : "");
+    for (const char *name; (name = strtok_r(rest, " ", &rest));)
+        if (!es_param_find(s->params, name))
+            fail_msg("%s: main_options names --%s, which does not exist", s->name, name);
+}
+
+/* Help of --policy is a text; the registry decides which names it must hold. */
+static void help_names_every_policy(void **state)
+{
+    (void)state;
+    const char *help = es_param_find(es_study_find("sparse")->params, "policy")->help;
+    const es_policy *policy;
+    for (int64_t i = 0; (policy = es_policy_at(i)); i++)
+        if (!strstr(help, es_policy_name(policy)) ||
+            (es_policy_alias(policy) && !strstr(help, es_policy_alias(policy))))
+            fail_msg("--policy: help does not name %s", es_policy_name(policy));
+}
+
 /* Every study of the library: its defaults obey its own rules, names mean one thing, and every
  * parameter says what it does. */
 static void descriptions_are_sound(void **state)
@@ -491,6 +514,7 @@ static void descriptions_are_sound(void **state)
         assert_ok(es_params_new(s->params, s->size, &p, &err));
         es_params_free(p);
         assert_true(s->summary && s->usage && s->about && s->examples && s->open && s->summarise);
+        assert_main_options_exist(s);
         for (const es_param *a = s->params; a->name; a++) {
             assert_true(a->help && a->kind && (a->argument || a->kind == ES_PARAM_FLAG));
             /* these choose rows of tables that have layers and heads */
@@ -564,6 +588,7 @@ int main(void)
         cmocka_unit_test(who_computes_does_not_matter),
         cmocka_unit_test(parameters_are_read_by_their_descriptions),
         cmocka_unit_test(descriptions_are_sound),
+        cmocka_unit_test(help_names_every_policy),
         cmocka_unit_test(names_mean_one_thing_everywhere),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -111,6 +111,26 @@ static const es_policy_query *query_at(int i)
 
 /* ---- the table ---- */
 
+/* Names of the literature find the same policy, and no name means two. */
+static void literature_names_are_aliases(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *alias, *name;
+    } known[] = {{"h2o", "heavy"}, {"snapkv", "observe"}, {"streamingllm", "stream"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        assert_non_null(es_policy_find(known[i].name));
+        assert_ptr_equal(es_policy_find(known[i].alias), es_policy_find(known[i].name));
+        assert_string_equal(es_policy_alias(es_policy_find(known[i].name)), known[i].alias);
+    }
+    assert_null(es_policy_alias(es_policy_find("top")));
+    for (int64_t i = 0; es_policy_at(i); i++) {
+        assert_ptr_equal(es_policy_find(es_policy_name(es_policy_at(i))), es_policy_at(i));
+        if (es_policy_alias(es_policy_at(i)))
+            assert_ptr_equal(es_policy_find(es_policy_alias(es_policy_at(i))), es_policy_at(i));
+    }
+}
+
 static void every_policy_has_a_name_and_is_found_by_it(void **state)
 {
     (void)state;
@@ -795,6 +815,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_has_a_name_and_is_found_by_it),
+        cmocka_unit_test(literature_names_are_aliases),
         cmocka_unit_test(windows_and_sinks),
         cmocka_unit_test(given_parts_are_kept_as_given),
         cmocka_unit_test(bigbird_keeps_as_many_as_it_is_told),

@@ -393,7 +393,7 @@ static void ranks_that_differ_are_named(void **state)
         assert_int_equal(c->status[r], ES_E_ARGUMENT);
         assert_string_equal(c->error[r].rule, "ranks.differ");
         assert_string_equal(c->error[r].message,
-                            "rank 2 on gamma has another n: 12, and rank 0 10");
+                            "rank 2 on gamma has another n: 12; rank 0 has 10");
     }
     munmap(c, sizeof *c);
 }

@@ -83,7 +83,7 @@ static void files_that_do_not_fit(void **state)
     const es_study_opts whole = {.seed = 3, .out = part(2), .force = true};
     assert_ok(run_study(&small, NULL, whole, &a));
     es_answer_free(a);
-    refused(2, ES_E_ARGUMENT, "merge.finished", "the run is finished");
+    refused(2, ES_E_ARGUMENT, "merge.finished", "the run is already complete");
     /* not a run at all, not there, empty */
     remove(part(2));
     refused(2, ES_E_IO, "file.open", "");
@@ -103,7 +103,7 @@ static void an_unfinished_whole_run_is_no_shard(void **state)
     const es_study_opts opts = {.seed = 3, .out = part(2), .progress = stop_soon, .user = &left};
     run_shard(1, 2, (es_study_opts){.seed = 3});
     assert_int_equal(run_study(&small, NULL, opts, &a), ES_E_INTERRUPTED);
-    refused(2, ES_E_ARGUMENT, "merge.whole", "no shard");
+    refused(2, ES_E_ARGUMENT, "merge.whole", "not a shard");
     count_files(true);
 }
 
@@ -169,7 +169,7 @@ static void overlaps_have_the_same_bits(void **state)
     assert_int_equal(joined.twice, 5);
     remove(all_of_it());
     flip_bit(2, 3);
-    refused(2, ES_E_FORMAT, "merge.overlap", "cell 3 of stage squares has other bits than in ");
+    refused(2, ES_E_FORMAT, "merge.overlap", "cell 3 of stage squares differs from the one in ");
     assert_string_equal(err.file, part(2));
     assert_non_null(strstr(err.message, "part-1.run"));
     /* what only one of them has is its own business */
@@ -184,7 +184,7 @@ static void damage_is_named_and_mended(void **state)
     (void)state;
     make_two();
     change_file(2, "UPDATE cell SET data = zeroblob(length(data)) WHERE stage = 1 AND idx = 6");
-    refused(2, ES_E_FORMAT, "run.checksum", "cell 6 of stage sums is not sound");
+    refused(2, ES_E_FORMAT, "run.checksum", "cell 6 of stage sums is invalid");
     assert_string_equal(err.file, part(2));
     squared = summed = 0;
     run_shard(2, 2, (es_study_opts){.seed = 3, .resume = true});

@@ -625,7 +625,7 @@ static void PL02_mistakes_are_refused_by_name(void **state)
     assert_string_equal(err.rule, "sparse.options");
 }
 
-/* A policy that mixes keys after the query into what it sees has no causal form (PL04). */
+/* A policy that uses keys after the query has no causal form (PL04). */
 static void PL04_causal_models_see_no_future(void **state)
 {
     (void)state;

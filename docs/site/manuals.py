@@ -8,9 +8,10 @@ import prose
 
 def make(program, target):
     target.mkdir(parents=True)
-    told = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
-    listed = told[told.index("\nCommands:") + 1 :]
-    commands = re.findall(r"^  ([a-z][a-z-]*) ", listed[: listed.index("\n\n")], re.M)
+    listed = subprocess.run(
+        [program, "help", "--list"], check=True, capture_output=True, text=True
+    ).stdout
+    commands = re.findall(r"^([a-z][a-z-]*)\t", listed, re.M)
     (target / "index.md").write_text(page(program, "esscher", commands))
     for command in commands:
         (target / f"{command}.md").write_text(page(program, command, commands))

@@ -65,17 +65,19 @@ typedef struct es_policy es_policy;
 
 /*! es_policy_at() : the policies in a fixed order; NULL beyond the last. es_policy_find() : by name
  *  ("full", "random", "retention", "window", "stream", "bigbird", "longformer", "top",
- *  "top-random", "heavy", "observe", "strided", "local", "linformer", "limit"); NULL if there is
- *  none. */
+ *  "top-random", "heavy", "observe", "strided", "local", "linformer", "limit") or by its name in
+ *  the literature ("h2o", "snapkv", "streamingllm"); NULL if there is none. */
 ES_API const es_policy *es_policy_at(int64_t at);
 ES_API const es_policy *es_policy_find(const char *name);
 
-/*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_inputs() :
- *  ES_POLICY_ flags. es_policy_parts() : ES_PART_ flags. es_policy_deployable() : does it
- *  choose without future queries and the present one's scores? That is no promise that a cache can
- *  run it: policies that look at earlier weights see those of all keys, and may bring back a
- *  key that was dropped. NULL is full. */
+/*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_alias() : its
+ * name in the literature, NULL if that is the same. es_policy_inputs() : ES_POLICY_ flags.
+ * es_policy_parts() : ES_PART_ flags. es_policy_deployable() : does it choose without future
+ * queries and the present one's scores? That is no promise that a cache can run it: policies that
+ * look at earlier weights see those of all keys, and may bring back a key that was dropped. NULL is
+ * full. */
 ES_API const char *es_policy_name(const es_policy *policy);
+ES_API const char *es_policy_alias(const es_policy *policy);
 ES_API const char *es_policy_about(const es_policy *policy);
 ES_API unsigned es_policy_inputs(const es_policy *policy);
 ES_API unsigned es_policy_parts(const es_policy *policy);

@@ -222,9 +222,18 @@ enum {
     ES_TAKES_HEADS = 16     /* tables have a row for each layer or head, which may be chosen */
 };
 
+/* The heading under which help, man pages and completion list a study. */
+typedef enum es_study_group {
+    ES_GROUP_MORE = 0, /* everything else */
+    ES_GROUP_MODEL,    /* needs the user's model and text */
+    ES_GROUP_ARRAYS,   /* needs the user's arrays or kernels */
+    ES_GROUP_LAB,      /* random tokens and formulas: needs no input */
+    ES_GROUP_RESULTS   /* reads run files */
+} es_study_group;
+
 typedef struct es_study {
     const char *name;
-    const char *summary;         /* one line, no full stop */
+    const char *summary;         /* the question it answers: one line, no full stop */
     const char *usage;           /* what stands after the name on a command line */
     const char *about;           /* paragraphs for help */
     const char *const *examples; /* NULL-ended */
@@ -241,6 +250,9 @@ typedef struct es_study {
     es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
     void (*close)(
         es_job *job); /* whatever happened after `open` was called; NULL: arena is enough */
+    es_study_group group;
+    const char *main_options; /* those that short help shows, with spaces between the names; NULL:
+                                 the first ones of `params` */
 } es_study;
 
 /*! es_study_at() : the studies of the library in a fixed order; NULL beyond the last.

@@ -147,7 +147,8 @@ class Study(c.Structure):
         ("examples", c.POINTER(Text)), ("params", c.POINTER(Param)), ("size", c.c_size_t),
         ("takes", c.c_uint), ("operand", Text), ("csv", Text), ("keeps_nothing", c.c_bool),
         ("state", c.c_size_t), ("open", Pointer), ("cost", Pointer), ("begin", Pointer),
-        ("summarise", Pointer), ("close", Pointer),
+        ("summarise", Pointer), ("close", Pointer), ("group", c.c_int),
+        ("main_options", Text),
     ]  # fmt: skip
 
 

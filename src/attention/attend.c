@@ -28,11 +28,14 @@ typedef struct job {
     es_moments *moments; /* (chunks, prefixes, scales), or NULL */
 } job;
 
+/* Returns the moments of a chunk at a prefix, one for each score scale; NULL if none are
+ * computed. */
 static es_moments *chunk_moments(const job *j, int64_t chunk, int64_t prefix)
 {
     return j->moments ? j->moments + (chunk * j->p->n_prefixes + prefix) * j->p->n_scales : NULL;
 }
 
+/* Returns how many queries a block has; the last may be smaller. */
 static int64_t block_queries(const job *j, int64_t block)
 {
     const int64_t rest = j->queries - block * j->plan->block;
@@ -41,6 +44,7 @@ static int64_t block_queries(const job *j, int64_t block)
 
 /* ---- many queries ---- */
 
+/* Computes one block of queries over all keys, tile by tile, and writes its outputs. */
 static void attend_block(const job *j, int64_t chunk, int64_t block, int thread)
 {
     const es_problem *p = j->p;
@@ -61,6 +65,8 @@ static void attend_block(const job *j, int64_t chunk, int64_t block, int thread)
     }
 }
 
+/* Computes the blocks of one chunk. Chunks of a causal mask run from the last, the longest, so
+ * that threads finish together. */
 static es_status attend_chunk(void *job_, int64_t chunk, int thread, es_error *err)
 {
     const job *j = job_;
@@ -78,6 +84,8 @@ static es_status attend_chunk(void *job_, int64_t chunk, int thread, es_error *e
 
 /* ---- fewer queries ---- */
 
+/* Computes one block of queries over one segment of the keys; the partial states are merged later
+ * in a fixed order. */
 static es_status attend_segment(void *job_, int64_t unit, int thread, es_error *err)
 {
     const job *j = job_;
@@ -119,12 +127,14 @@ static es_status merge_chunk(void *job_, int64_t chunk, int thread, es_error *er
 
 /* ---- set-up and result ---- */
 
+/* Returns true if no statistics are asked for: a faster kernel then suffices. */
 static bool wants_only_output(const es_attend_out *out)
 {
     return !out->entropy && !out->top_weight && !out->top_index && !out->sum_squares &&
            !out->top_mass && !out->spread2 && !out->block_spread2 && !out->block_powers;
 }
 
+/* Allocates the buffers of all threads and the partial states of all segments. */
 static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
 {
     const es_problem *p = j->p;
@@ -151,6 +161,7 @@ static es_status job_new(job *j, const es_kernels *kernels, es_error *err)
     return ES_OK;
 }
 
+/* Frees everything of job_new(). */
 static void job_free(job *j)
 {
     es_mem_limit *budget = j->p->budget;
@@ -184,6 +195,7 @@ static void hand_over_moments(job *j)
     }
 }
 
+/* Sets the outputs of a query that sees no key to NaN. */
 static void blank_query(const es_problem *p, const es_attend_out *out, int64_t at)
 {
     double *const scalars[] = {out->lse, out->entropy, out->top_weight, out->sum_squares,
@@ -231,6 +243,8 @@ static es_status choose_centre(es_problem *p, es_error *err)
     return ES_OK;
 }
 
+/* Runs the plan: whole blocks if there are enough of them for all threads, else segments of keys
+ * that are merged. */
 static es_status attend(job *j, const es_kernels *kernels, es_error *err)
 {
     const es_attend_plan *plan = j->plan;

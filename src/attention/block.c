@@ -24,6 +24,7 @@ typedef struct block_buffer {
 
 enum { BUFFERS = 30 };
 
+/* Lists the buffers of a block with their sizes; allocation, cost and release use the same list. */
 static void list_buffers(const es_problem *p, const es_kernels *kernels, int64_t queries,
                          int64_t tile, block_buffer out[BUFFERS])
 {
@@ -119,12 +120,14 @@ void es_block_free(es_block *b)
 
 /* ---- the kernel's precision, element by element, where speed does not matter ---- */
 
+/* Reads a number of a buffer in the precision of the kernels. */
 static double real_get(const es_block *b, const char *buffer, int64_t at)
 {
     return b->kernels->dtype == ES_F32 ? (double)((const float *)(const void *)buffer)[at]
                                        : ((const double *)(const void *)buffer)[at];
 }
 
+/* Writes a number to a buffer in the precision of the kernels. */
 static void real_set(const es_block *b, char *buffer, int64_t at, double value)
 {
     if (b->kernels->dtype == ES_F32)
@@ -133,11 +136,13 @@ static void real_set(const es_block *b, char *buffer, int64_t at, double value)
         ((double *)(void *)buffer)[at] = value;
 }
 
+/* Returns the address of a number in a buffer. */
 static char *real_at(const es_block *b, char *buffer, int64_t at)
 {
     return buffer + at * (int64_t)b->real;
 }
 
+/* Returns the address of a row. */
 static const char *row_at(const es_block *b, const void *rows, int64_t row, int64_t stride)
 {
     return (const char *)rows + row * stride * (int64_t)b->real;
@@ -270,6 +275,7 @@ static void move_offsets(es_block *b, int64_t panel, int64_t scale, double relat
     }
 }
 
+/* Adds the sums of a tile to the running sums of its queries, in double precision. */
 static void add_tile_sums(es_block *b, int64_t at)
 {
     const int64_t lanes = b->kernels->lanes;
@@ -287,8 +293,8 @@ static void add_tile_sums(es_block *b, int64_t at)
 
 /* ---- spreads ---- */
 
-/* Keys from `at` on, below `end`, that belong to one block of keys; all of them, if there are none.
- */
+/* Returns how many keys from `at` on, below `end`, belong to one block of keys; all of them if
+ * there are no blocks. */
 static int64_t keys_together(const es_problem *p, int64_t at, int64_t end)
 {
     const int64_t rest = p->block ? p->block - at % p->block : end - at;
@@ -438,6 +444,7 @@ static void take_factors(es_block *b, const es_tile_keys *keys)
     }
 }
 
+/* Packs the keys, values and factors of a tile in the order in which the kernels read them. */
 static void take(es_block *b, const es_tile_keys *keys)
 {
     b->tile_keys = take_rows(b, b->p->k, keys, false, b->p->d, b->keys, &b->keys_stride);

@@ -18,7 +18,7 @@ typedef struct es_tile_keys {
     int64_t row;            /* of p->k, of the first, where they are consecutive */
     int64_t first;          /* its number among all keys */
     int64_t count;          /* at most a tile */
-    int64_t skip;           /* they come after so many of the tile, a multiple of ES_GROUP */
+    int64_t skip;           /* they come after this many keys of the tile, a multiple of ES_GROUP */
     const int64_t *numbers; /* (count) increasing, of gathered keys; NULL: consecutive */
     int64_t list, list_end; /* lists they come from */
 } es_tile_keys;
@@ -41,7 +41,7 @@ typedef struct es_block {
     int64_t around4;   /* the same of one channel more */
     size_t real;       /* bytes per element of the kernel's precision */
 
-    int64_t first, count; /* the queries it stands for */
+    int64_t first, count; /* the queries of the block */
     int64_t *since_fold;  /* (panels) keys since the last fold */
     int64_t *met_block;   /* (panels) block of keys met last, where there are blocks; -1: none */
 
@@ -96,8 +96,8 @@ void es_block_begin(es_block *b, int64_t first, int64_t count);
 /*! es_block_stream() : they meet keys [from, to), whose indices count from `index_base`. */
 void es_block_stream(es_block *b, int64_t from, int64_t to, int64_t index_base);
 
-/*! es_block_store() : their state, one row per query, into rows [row, row+count) of *out, replacing
- * what was there. The block can go on meeting keys. */
+/*! es_block_store() : writes the state of the queries, one row each, to rows [row, row+count) of
+ *  *out and replaces their contents. The block can continue with more keys. */
 void es_block_store(es_block *b, es_partial *out, int64_t row);
 
 #endif

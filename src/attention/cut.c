@@ -14,7 +14,7 @@ enum {
     MOST_QUERIES = 1536,       /* per block */
     MOST_KEYS = 192,           /* per tile: 96 to 384 are equally fast */
     UNITS = 16,                /* units wanted, so that every core finds work */
-    LEAST_PANELS = 4,          /* per block, if there are so many queries */
+    LEAST_PANELS = 4,          /* per block, if there are that many queries */
     MANY_KEYS = 65536,         /* from here on cutting keys is cheaper than small blocks */
     SEGMENT_KEYS = 2048,       /* fewer keys per segment are not worth a merge */
     MOST_CHUNKS = 256
@@ -22,13 +22,16 @@ enum {
 #define SEGMENT_BYTES 64e6 /* states of all segments together */
 #define CHUNK_BYTES   64e6 /* moments of all chunks together */
 
+/* Limits x to [low, high]. */
 static int64_t clamp(int64_t x, int64_t low, int64_t high)
 {
     return x < low ? low : x > high ? high : x;
 }
 
+/* Rounds x up to a multiple of `to`. */
 static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
+/* Returns a/b, rounded up. */
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Pieces each interval between prefixes is cut into, for about `wanted` segments in all. */
@@ -39,6 +42,7 @@ static int64_t pieces(const es_problem *p, int64_t wanted, int64_t prefix)
     return ceil_div(length, ceil_div(all, wanted));
 }
 
+/* Counts the segments into which all prefixes are cut. */
 static int64_t count_segments(const es_problem *p, int64_t wanted)
 {
     int64_t count = 0;
@@ -66,6 +70,7 @@ int64_t es_cut_key(const es_problem *p, const es_attend_plan *plan, int64_t segm
     return start;
 }
 
+/* Chooses the number of keys of a tile: scores, keys and values of one tile fit the cache. */
 static void plan_tile(const es_problem *p, const es_kernels *kernels, es_attend_plan *plan)
 {
     const int64_t real = (int64_t)es_dtype_size(kernels->dtype), buffers = p->n_scales > 1 ? 2 : 1;
@@ -157,6 +162,7 @@ static bool plan_few(const es_problem *p, const es_kernels *kernels, es_attend_p
     return true;
 }
 
+/* Returns the memory that a plan needs. */
 static double plan_bytes(const es_problem *p, const es_kernels *kernels, const es_attend_plan *plan,
                          bool wants_moments)
 {

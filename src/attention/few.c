@@ -60,11 +60,13 @@ typedef struct few_buffer {
     size_t element;
 } few_buffer;
 
+/* Returns the distance between two outputs: channels rounded up to whole groups. */
 static int64_t output_pitch(const es_problem *p)
 {
     return (p->dv + ES_FEW_CHANNELS - 1) / ES_FEW_CHANNELS * ES_FEW_CHANNELS;
 }
 
+/* Lists the buffers with their sizes; allocation and release use the same list. */
 static void list_buffers(const es_problem *p, const es_kernels *kernels, few_buffer out[BUFFERS])
 {
     const int64_t tile = es_few_tile(p, kernels), lanes = kernels->lanes;
@@ -92,6 +94,7 @@ double es_few_bytes(const es_problem *p, const es_kernels *kernels)
     return bytes;
 }
 
+/* Frees the buffers of few_new(). */
 static void few_free(few *f)
 {
     if (!f->p)
@@ -106,6 +109,7 @@ static void few_free(few *f)
     *f = (few){0};
 }
 
+/* Allocates the buffers of one thread. */
 static es_status few_new(few *f, const es_problem *p, const es_kernels *kernels, bool plain,
                          es_error *err)
 {
@@ -127,12 +131,14 @@ static es_status few_new(few *f, const es_problem *p, const es_kernels *kernels,
 
 /* ---- the kernel's precision, element by element ---- */
 
+/* Reads a number of a buffer in the precision of the kernels. */
 static double real_get(const few *f, const char *buffer, int64_t at)
 {
     return f->kernels->dtype == ES_F32 ? (double)((const float *)(const void *)buffer)[at]
                                        : ((const double *)(const void *)buffer)[at];
 }
 
+/* Fills part of a buffer with one value. */
 static void real_fill(const few *f, char *buffer, int64_t from, int64_t to, double value)
 {
     for (int64_t i = from; i < to; i++) {
@@ -143,6 +149,7 @@ static void real_fill(const few *f, char *buffer, int64_t from, int64_t to, doub
     }
 }
 
+/* Returns the address of the scores of one query. */
 static char *row_of(const few *f, char *buffer, int64_t row)
 {
     return buffer + row * f->tile * (int64_t)f->real;
@@ -164,6 +171,7 @@ static double lanes_top(const double *x, int64_t lanes)
     return c > a ? c : a;
 }
 
+/* Adds the lanes of a vector in three sums, in a fixed order. */
 static double lanes_sum(const double *x, int64_t lanes)
 {
     double a = x[0], b = x[1], c = x[2];
@@ -276,6 +284,7 @@ typedef struct job {
     int64_t index_base;
 } job;
 
+/* Computes all queries over one segment of the keys. */
 static es_status meet_segment(void *job_, int64_t segment, int thread, es_error *err)
 {
     const job *j = job_;
@@ -298,6 +307,7 @@ static es_status meet_segment(void *job_, int64_t segment, int thread, es_error 
     return ES_OK;
 }
 
+/* Runs all segments with all threads. */
 static es_status meet(job *j, const es_kernels *kernels, bool plain, es_error *err)
 {
     for (int t = 0; t < j->plan->threads; t++)

@@ -27,8 +27,8 @@ static inline double TILE(few_sum)(V s0, V s1, V s2, V s3)
     return ((double)sums[0] + (double)sums[1]) + ((double)sums[2] + (double)sums[3]);
 }
 
-/* NaN and Inf stay in a sum of squares to the end: one multiply-add per element tells whether all
- * are finite, and bounds every element and every row. */
+/* Checks for NaN and Inf: both stay in a sum of squares to the end, so that one multiply-add per
+ * element suffices, and the sum bounds every element and every row. */
 static double TILE(squares)(const void *x_, int64_t stride, int64_t rows, int64_t cols)
 {
     const REAL *x = x_;
@@ -157,8 +157,8 @@ TILE(few_dots)(const REAL *q, int64_t d, int cols, const REAL *k0, const REAL *k
     FEW_CLOSE();
 }
 
-/* Four keys at a time meet all queries. Where fewer than four are left, the last stands for those
- * that are not there. */
+/* Processes four keys at a time for all queries. Where fewer than four are left, the last is
+ * repeated. */
 static double TILE(dots)(const void *q_, int64_t queries, int64_t d, const void *k_, int64_t stride,
                          int64_t keys, void *s_, int64_t pitch)
 {

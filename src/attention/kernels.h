@@ -84,9 +84,9 @@ typedef struct es_kernels {
     double (*dots)(const void *q, int64_t queries, int64_t d, const void *k, int64_t stride,
                    int64_t keys, void *s, int64_t pitch);
 
-    /* out (queries, out_pitch) = w (queries, pitch) v (keys, channels); out_pitch is a multiple of
-     * ES_FEW_CHANNELS, and what is beyond the channels is zero. Returns what squares() says of v.
-     */
+    /* Computes out (queries, out_pitch) = w (queries, pitch) v (keys, channels); out_pitch is a
+     * multiple of ES_FEW_CHANNELS, and columns beyond the channels are zero. Returns squares() of
+     * v. */
     double (*mix)(const void *w, int64_t pitch, int64_t queries, const void *v, int64_t stride,
                   int64_t keys, int64_t channels, void *out, int64_t out_pitch);
 

@@ -9,35 +9,39 @@
 
 /* ---- checks ---- */
 
+/* Returns true if the mask depends on the positions of the queries. */
 static bool uses_places(const es_mask *mask) { return mask->causal || mask->window || mask->local; }
 
+/* Checks the positions of queries; without them they must follow from the numbers of queries and
+ * keys. */
 static es_status check_places(const es_mask *mask, int64_t m, int64_t n, es_error *err)
 {
     const int64_t end = n ? n : ES_MAX_ROWS;
     for (int64_t i = 0; mask->positions && i < m; i++)
         if (mask->positions[i] < 0 || mask->positions[i] >= end)
             return es_fail_at(err, ES_E_RANGE, i, -1, "mask.position",
-                              "a query stands at the place of a key, counted from 0",
-                              "query %lld stands at %lld, with %lld keys", (long long)i,
+                              "the position of a query is the index of a key, from 0",
+                              "query %lld has position %lld, with %lld keys", (long long)i,
                               (long long)mask->positions[i], (long long)end);
     if (mask->positions || !uses_places(mask))
         return ES_OK;
     if (!n)
-        return es_fail(err, ES_E_ARGUMENT, "mask.positions", "give the place of each query",
-                       "where queries stand among keys that are still to come is open");
+        return es_fail(err, ES_E_ARGUMENT, "mask.positions", "give the position of each query",
+                       "the positions of queries are unknown while keys are still to come");
     if (mask->causal && m != n)
         return es_fail(err, ES_E_ARGUMENT, "mask.positions",
-                       "give the place of each query: 0, 1, ... if they belong to the first keys, "
-                       "n-m, ..., n-1 if to the last",
-                       "a causal mask for %lld queries and %lld keys can mean either", (long long)m,
+                       "give the position of each query: 0, 1, ... if they belong to the first "
+                       "keys, n-m, ..., n-1 if to the last",
+                       "a causal mask for %lld queries and %lld keys is ambiguous", (long long)m,
                        (long long)n);
     if (m > n)
-        return es_fail(err, ES_E_ARGUMENT, "mask.positions", "give the place of each query",
-                       "query i cannot stand at key i with %lld queries and %lld keys",
+        return es_fail(err, ES_E_ARGUMENT, "mask.positions", "give the position of each query",
+                       "query i cannot have position i with %lld queries and %lld keys",
                        (long long)m, (long long)n);
     return ES_OK;
 }
 
+/* Checks a factor on weights, given as its logarithm. */
 static es_status check_factor(double factor, const char *of, int64_t which, es_error *err)
 {
     if (!isfinite(factor))
@@ -50,6 +54,7 @@ static es_status check_factor(double factor, const char *of, int64_t which, es_e
     return ES_OK;
 }
 
+/* Checks one list of keys: increasing, below n. */
 static es_status check_list(const es_mask *mask, int64_t which, int64_t n, es_error *err)
 {
     const int64_t first = mask->list_offsets[which], last = mask->list_offsets[which + 1];
@@ -71,6 +76,7 @@ static es_status check_list(const es_mask *mask, int64_t which, int64_t n, es_er
     return mask->list_factors ? check_factor(mask->list_factors[which], "list", which, err) : ES_OK;
 }
 
+/* Checks the lists of keys of all groups of queries. */
 static es_status check_lists(const es_mask *mask, int64_t m, int64_t n, es_error *err)
 {
     if (!mask->list_queries)
@@ -89,6 +95,7 @@ static es_status check_lists(const es_mask *mask, int64_t m, int64_t n, es_error
     return ES_OK;
 }
 
+/* Checks the classes of keys and their factors. */
 static es_status check_classes(const es_mask *mask, int64_t n, es_error *err)
 {
     if (mask->n_classes > 256 || (mask->n_classes && (!mask->classes || !mask->class_factors)))
@@ -132,8 +139,10 @@ bool es_mask_is_given(const es_mask *mask)
                     mask->list_queries || mask->n_classes || mask->positions);
 }
 
+/* Returns the smaller of two numbers. */
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Returns the larger of two numbers. */
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 es_sight es_mask_sight(const es_mask *mask, int64_t i)

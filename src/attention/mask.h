@@ -28,7 +28,7 @@ static inline bool es_mask_has_factors(const es_mask *mask)
     return mask && (mask->n_classes || (mask->list_queries && mask->list_factors));
 }
 
-/*! es_mask_place() : where query i stands among the keys. */
+/*! es_mask_place() : returns the position of query i among the keys. */
 static inline int64_t es_mask_place(const es_mask *mask, int64_t i)
 {
     return mask && mask->positions ? mask->positions[i] : i;

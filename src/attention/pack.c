@@ -53,6 +53,7 @@ static void copy_row(const void *row, es_dtype from, int64_t count, es_dtype dty
             ((float *)out)[j] = (float)((const double *)row)[j];
 }
 
+/* Copies a row whose elements are not next to each other. */
 static void copy_apart(const es_view *v, int64_t row, es_dtype dtype, void *out)
 {
     for (int64_t j = 0; j < v->cols; j++) {

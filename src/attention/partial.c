@@ -131,6 +131,7 @@ void es_partial_forget(es_partial *partial)
         partial->kept_scores[i] = -INFINITY;
 }
 
+/* Computes a = factor_a a + factor_b b. */
 static void add_scaled(double *a, double factor_a, const double *b, double factor_b, int64_t count)
 {
     for (int64_t c = 0; c < count; c++)

@@ -27,17 +27,20 @@ void es_partial_free(es_partial *p)
     es_mem_free(budget, p);
 }
 
+/* Fails for masks that need all keys at once. */
 static es_status check_mask(int64_t m, const es_mask *mask, es_error *err)
 {
     if (!mask)
         return ES_OK;
     if (mask->list_queries || mask->n_classes)
-        return es_fail(err, ES_E_ARGUMENT, "partial.mask",
-                       "causal, window, sinks and local; lists and classes need all keys at once",
-                       "a partial state with lists or classes of keys");
+        return es_fail(
+            err, ES_E_ARGUMENT, "partial.mask",
+            "use causal, window, sinks and local: lists and classes need all keys at once",
+            "a partial state does not support lists or classes of keys");
     return es_mask_check(mask, m, 0, err);
 }
 
+/* Copies a mask with its positions: the caller's may be gone when more keys arrive. */
 static es_status copy_mask(es_partial *partial, const es_mask *mask, const es_problem *p,
                            es_error *err)
 {
@@ -61,8 +64,8 @@ es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_p
     if (!opts || !opts->scales || opts->prefixes || opts->self || opts->exclude_self ||
         opts->spread || opts->block)
         return es_fail(err, ES_E_ARGUMENT, "partial.opts",
-                       "give scales; prefixes, self, spread and block make no sense here",
-                       "options do not describe a partial state");
+                       "set scales; prefixes, self, spread and block do not apply",
+                       "options that a partial state does not support");
     es_attend_opts unmasked = *opts;
     unmasked.mask = NULL;
     es_problem p; /* keys, their dimension and what a mask says of them come later */
@@ -95,6 +98,7 @@ es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_p
     return ES_OK;
 }
 
+/* Returns the options with which the state was made. */
 static es_attend_opts options_of(const es_partial *p)
 {
     return (es_attend_opts){.precision = p->precision,
@@ -115,6 +119,7 @@ typedef struct job {
     int64_t n_states;
 } job;
 
+/* Updates the state of one block of queries with the new keys. */
 static es_status meet_block(void *job_, int64_t block, int thread, es_error *err)
 {
     const job *j = job_;
@@ -128,6 +133,7 @@ static es_status meet_block(void *job_, int64_t block, int thread, es_error *err
     return ES_OK;
 }
 
+/* Updates all blocks of queries with the new keys, with all threads. */
 static es_status meet_keys(job *j, const es_kernels *kernels, int threads, es_error *err)
 {
     ES_TRY(ES_MEM_NEW(j->p->budget, j->blocks, threads, "blocks", err));
@@ -137,6 +143,7 @@ static es_status meet_keys(job *j, const es_kernels *kernels, int threads, es_er
     return es_parallel_run(j->p->exec, j->plan->blocks, meet_block, j, err);
 }
 
+/* Updates the state by the kernel for few queries, which splits the keys instead. */
 static es_status meet_few(job *j, const es_kernels *kernels, es_error *err)
 {
     ES_TRY(es_few_attend(j->p, j->plan, kernels, false, j->first_key, j->states, err));
@@ -145,6 +152,7 @@ static es_status meet_few(job *j, const es_kernels *kernels, es_error *err)
     return ES_OK;
 }
 
+/* Allocates the states of all segments. */
 static es_status states_new(job *j, es_error *err)
 {
     ES_TRY(ES_MEM_NEW(j->p->budget, j->states, j->n_states, "states", err));
@@ -162,11 +170,11 @@ es_status es_partial_attend(es_partial *partial, const es_view *q, const es_view
     const es_kernels *kernels;
     ES_TRY(es_problem_views(&p, q, k, v, &opts, err));
     if (p.m != partial->queries || p.dv != partial->channels)
-        return es_fail(err, ES_E_SHAPE, "partial.shape",
-                       "the same queries and value channels every time",
-                       "state of %lld queries and %lld channels meets %lld and %lld",
-                       (long long)partial->queries, (long long)partial->channels, (long long)p.m,
-                       (long long)p.dv);
+        return es_fail(
+            err, ES_E_SHAPE, "partial.shape", "the same queries and value channels every time",
+            "the state has %lld queries and %lld channels, the arrays have %lld and %lld",
+            (long long)partial->queries, (long long)partial->channels, (long long)p.m,
+            (long long)p.dv);
     p.mask = es_mask_is_given(&partial->mask) ? &partial->mask : NULL;
     ES_TRY(es_cut_make(&p, false, &plan, &kernels, err));
     if (!plan.few) /* which looks while it reads */
@@ -191,6 +199,7 @@ es_status es_partial_attend(es_partial *partial, const es_view *q, const es_view
     return status;
 }
 
+/* Returns true if two states have the same mask, so that they may be merged. */
 static bool same_mask(const es_partial *a, const es_partial *b)
 {
     const es_mask *x = &a->mask, *y = &b->mask;
@@ -224,7 +233,7 @@ es_status es_partial_finish(const es_partial *partial, const es_attend_out *out,
         if (partial->sums[i].weight == 0.0)
             return es_fail_at(err, ES_E_EMPTY, i, -1, "partial.keys",
                               "call es_partial_attend() first, with keys that it sees",
-                              "query %lld has met no key", (long long)i);
+                              "query %lld has seen no key", (long long)i);
     es_emit_scratch scratch;
     ES_TRY(es_emit_scratch_new(&scratch, &p, p.m, err));
     es_status status = ES_OK;
@@ -242,7 +251,7 @@ enum { SUMS = 5 }; /* of es_sums; blocks of keys make no sense here, and have no
 
 int64_t es_partial_numbers(int64_t m, int64_t dv, const es_attend_opts *opts)
 {
-    int64_t kept = 0; /* scores: as many as the largest k wants */
+    int64_t kept = 0; /* scores: as many as the largest k needs */
     for (int64_t i = 0; i < opts->n_top_k; i++)
         kept = opts->top_k[i] > kept ? opts->top_k[i] : kept;
     return opts->n_scales * m * (SUMS + dv) + m * (2 + kept);

@@ -14,6 +14,7 @@ typedef struct job {
 
 enum { STEPS = 100000 }; /* about 0.2 ms */
 
+/* Runs multiply-adds for a while and counts them: the peak of one thread. */
 static es_status burn(void *job_, int64_t unit, int thread, es_error *err)
 {
     job *j = job_;
@@ -29,6 +30,7 @@ static es_status burn(void *job_, int64_t unit, int thread, es_error *err)
     return ES_OK;
 }
 
+/* Returns the kernels that the options choose. */
 static es_status find_kernels(const es_exec *exec, es_dtype dtype, const es_kernels **kernels,
                               es_error *err)
 {
@@ -66,9 +68,10 @@ typedef struct reading {
     const es_kernels *kernels;
     const float *data;
     int64_t count;
-    volatile double keep[PARTS]; /* so that somebody wants the result */
+    volatile double keep[PARTS]; /* keeps the compiler from removing the loop */
 } reading;
 
+/* Reads one part of a large array: the memory bandwidth of one thread. */
 static es_status read_part(void *reading_, int64_t part, int thread, es_error *err)
 {
     reading *r = reading_;
@@ -88,7 +91,7 @@ es_status es_bandwidth_measure(const es_exec *exec, const void *data, size_t byt
         return es_fail(err, ES_E_ARGUMENT, "peak.arguments", "aligned memory, up to a minute",
                        "cannot measure this bandwidth");
     reading r = {.data = data, .count = (int64_t)(bytes / sizeof(float))};
-    /* memory is as fast as it is, whoever reads it */
+    /* the bandwidth does not depend on the kernels */
     const es_exec widest = {.isa = es_isa_best()};
     ES_TRY(find_kernels(&widest, ES_F32, &r.kernels, err));
     const es_exec quiet = {.threads = es_parallel_threads(exec, PARTS)};

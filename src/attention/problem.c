@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/view.h"
 
+/* Checks the score scales; the default is 1/sqrt(d). */
 static es_status check_scales(es_problem *p, const es_attend_opts *opts, es_error *err)
 {
     p->default_scale = 1.0 / sqrt((double)p->d);
@@ -27,6 +28,7 @@ static es_status check_scales(es_problem *p, const es_attend_opts *opts, es_erro
     return ES_OK;
 }
 
+/* Checks the prefixes, which increase; the default is all keys. */
 static es_status check_prefixes(es_problem *p, const es_attend_opts *opts, es_error *err)
 {
     p->default_prefix = p->n;
@@ -63,6 +65,7 @@ static es_status check_mask(es_problem *p, es_error *err)
     return es_mask_check_sight(p, err);
 }
 
+/* Checks the numbers of largest weights whose mass is asked for. */
 static es_status check_top_k(es_problem *p, const es_attend_opts *opts, es_error *err)
 {
     p->top_k = opts->top_k;
@@ -76,6 +79,7 @@ static es_status check_top_k(es_problem *p, const es_attend_opts *opts, es_error
     return ES_OK;
 }
 
+/* Checks the options for spreads over keys and over blocks of keys. */
 static es_status check_spread(es_problem *p, const es_attend_opts *opts, es_error *err)
 {
     const int64_t block = opts->block;
@@ -91,8 +95,9 @@ static es_status check_spread(es_problem *p, const es_attend_opts *opts, es_erro
 es_status es_problem_wants(const es_problem *p, const es_attend_out *out, es_error *err)
 {
     if ((out->spread2 && !p->spread) || ((out->block_spread2 || out->block_powers) && !p->block))
-        return es_fail(err, ES_E_ARGUMENT, "attend.spread", "set opts.spread, opts.block",
-                       "the spread of keys or blocks is asked for, but not by the options");
+        return es_fail(
+            err, ES_E_ARGUMENT, "attend.spread", "set opts.spread, opts.block",
+            "the output has spreads of keys or blocks, but the options do not ask for them");
     return ES_OK;
 }
 

@@ -53,8 +53,9 @@ es_status es_problem_data(es_problem *p, const es_view *q, const es_view *k, con
 es_status es_problem_scan_bounds(const es_problem *p, double queries2, double keys2, double values2,
                                  es_error *err);
 
-/*! es_problem_relative_scale() : scale s as a fraction of the largest, which the packed queries
- * contain. (Of scales that are all zero, too: scores are then what is added to them.) */
+/*! es_problem_relative_scale() : returns scale s as a fraction of the largest, which is already
+ * part of the packed queries. If all scales are zero the fraction is 1: the packed queries are
+ * zero, and scores are only the factors that are added to them. */
 static inline double es_problem_relative_scale(const es_problem *p, int64_t s)
 {
     return p->largest_scale > 0.0 ? p->scales[s] / p->largest_scale : 1.0;

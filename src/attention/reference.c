@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/view.h"
 
+/* Returns a.b, summed in order. */
 static double dot(const double *a, const double *b, int64_t d)
 {
     double sum = 0.0;
@@ -137,12 +138,14 @@ static void answer_spreads(const es_problem *p, const double *w, int64_t n, int6
 typedef struct workspace {
     double *q, *k;  /* (d) one query, one key */
     double *dots;   /* (n) q.k */
-    double *masked; /* (n) what is added to the score */
+    double *masked; /* (n) added to the score */
     double *score;  /* (n) scale * q.k + that */
     double *y;      /* (dv) */
     double *w;      /* (n) weights */
 } workspace;
 
+/* Computes everything with plain loops in double precision: what the fast kernels are tested
+ * against. */
 static es_status reference(const es_problem *p, const workspace *w, const es_attend_out *out,
                            es_error *err)
 {

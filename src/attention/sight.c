@@ -5,8 +5,10 @@
 
 #include "base/error.h"
 
+/* Returns the smaller of two numbers. */
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Returns the larger of two numbers. */
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Queries of a panel that exist. */
@@ -27,6 +29,7 @@ static es_sight common_sight(const es_block *b, int64_t first, int64_t last)
     return all;
 }
 
+/* Returns true if a query sees all keys [from, to). */
 static bool sees_all(const es_sight *s, int64_t from, int64_t to)
 {
     return (to <= s->sinks) | ((s->from <= from) & (to <= s->to));
@@ -47,6 +50,7 @@ void es_sight_begin(es_block *b)
  */
 static bool lists_in_order(const es_block *b) { return b->p->mask->list_queries && b->p->block; }
 
+/* Finds the lists of keys that the queries [from, to) of a block use. */
 static void block_lists(const es_block *b, int64_t from, int64_t to, int64_t *first, int64_t *last)
 {
     *first = (b->first + from) / b->p->mask->list_queries;
@@ -131,6 +135,7 @@ es_seen es_sight_of(const es_block *b, int64_t panel, es_tile_keys *keys)
 
 /* ---- scores that are hidden ---- */
 
+/* Returns the row of a tile at which keys from `key` on begin. */
 static int32_t row_of(const es_tile_keys *keys, int64_t key)
 {
     return (int32_t)(keys->numbers ? es_keys_below(keys->numbers, keys->count, key)
@@ -183,6 +188,7 @@ static void hide_met(es_block *b, int64_t panel, const es_tile_keys *keys, char 
     b->kernels->see(scores, keys->count, b->ranges);
 }
 
+/* Stores a factor on weights as base-2 logarithm, the unit of the kernels' scores. */
 static void set_raise(const es_block *b, int64_t row, double nats)
 {
     if (b->kernels->dtype == ES_F32)

@@ -7,7 +7,7 @@
 typedef enum es_seen {
     ES_SEEN_NONE, /* by no query of a panel: nothing is computed */
     ES_SEEN_SOME, /* scores that are not seen are hidden after the product */
-    ES_SEEN_ALL   /* no mask could tell */
+    ES_SEEN_ALL   /* all queries see all keys: the mask changes nothing */
 } es_seen;
 
 /*! es_sight_begin() : ranges of the queries that have entered. */
@@ -41,7 +41,7 @@ void es_sight_lists(const es_block *b, int64_t panel, int64_t *first, int64_t *l
 
 /* A walk through the keys of several lists, each once, in increasing order. */
 typedef struct es_list_walk {
-    es_list lists[ES_MAX_LANES]; /* what is left of them */
+    es_list lists[ES_MAX_LANES]; /* those that remain */
     int64_t count;
     es_sight all; /* ranges that every query sees: keys in there need no list */
 } es_list_walk;

@@ -102,7 +102,7 @@ static void TILE(scores)(const void *a_, int64_t depth, const void *k_, int64_t 
     const REAL *k0 = k_;
     REAL *c = c_;
     for (int64_t key = 0; key < keys; key += ES_GROUP, k0 += ES_GROUP * stride) {
-        const int64_t rest = keys - key - 1; /* the last stands for those that are not there */
+        const int64_t rest = keys - key - 1; /* the last key is repeated for missing ones */
         const REAL *k1 = k0 + (rest > 0 ? stride : 0), *k2 = k1 + (rest > 1 ? stride : 0),
                    *k3 = k2 + (rest > 2 ? stride : 0);
         const REAL *a = a_;
@@ -199,9 +199,10 @@ static inline void TILE(exp2)(V x0, V x1, V *e0, V *e1)
     *e1 = TILE_POWER(p1, t1, x1);
 }
 
-/* x of one register of scores. The product is rounded before the offset is taken off, though a
- * multiply-add would be at hand: the offset is made from the rounded product of the largest score,
- * and what a multiply-add keeps beyond it, up to 2^-24 |c s|, is an exponent. */
+/* Returns the exponent x of one register of scores. The product is rounded before the offset is
+ * subtracted, although a multiply-add would be available: the offset comes from the rounded
+ * product of the largest score, and the digits that a multiply-add keeps beyond it, up to 2^-24 |c
+ * s|, would go into the exponent. */
 #define TILE_X(p) TILE_CLAMP(V_ADD(unscaled ? V_LOAD(p) : V_MUL(V_LOAD(p), scale), shift))
 
 /* Rows s0 and s1 of one column of registers: their weights, and what those add to the sums. */

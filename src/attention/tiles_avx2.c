@@ -9,12 +9,14 @@
 static const int32_t edge_f32[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 static const int64_t edge_f64[8] = {-1, -1, -1, -1, 0, 0, 0, 0};
 
+/* Sums each of four vectors; out (4). */
 static inline void sum4_f32(__m256 a, __m256 b, __m256 c, __m256 d, float *out)
 {
     const __m256 sums = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1)));
 }
 
+/* Sums each of four vectors; out (4). */
 static inline void sum4_f64(__m256d a, __m256d b, __m256d c, __m256d d, double *out)
 {
     const __m256d ab = _mm256_hadd_pd(a, b), cd = _mm256_hadd_pd(c, d);

@@ -20,6 +20,7 @@ static inline void sum4_f32(__m512 a, __m512 b, __m512 c, __m512 d, float *out)
     _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(each, sums)));
 }
 
+/* Sums each of four vectors; out (4). */
 static inline void sum4_f64(__m512d a, __m512d b, __m512d c, __m512d d, double *out)
 {
     const __m512d ab =

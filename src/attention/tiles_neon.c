@@ -68,6 +68,7 @@ static inline float32x4_t part_half_f32(const float *p, int count)
     return v;
 }
 
+/* Loads the first `count` numbers, zeros after them. */
 static inline float64x2_t part_half_f64(const double *p, int count)
 {
     if (count >= 2)
@@ -76,12 +77,14 @@ static inline float64x2_t part_half_f64(const double *p, int count)
     return count > 0 ? vld1q_lane_f64(p, v, 0) : v;
 }
 
+/* Multiplies p by 2^t: adds t to the exponent bits. */
 static inline float32x4_t exp2i_f32(float32x4_t p, float32x4_t t)
 {
     const int32x4_t shifted = vshlq_n_s32(vreinterpretq_s32_f32(t), 23);
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), shifted));
 }
 
+/* Multiplies p by 2^t: adds t to the exponent bits. */
 static inline float64x2_t exp2i_f64(float64x2_t p, float64x2_t t)
 {
     const int64x2_t shifted = vshlq_n_s64(vreinterpretq_s64_f64(t), 52);
@@ -112,6 +115,7 @@ static inline pair_f64 fma_f64(pair_f64 a, pair_f64 b, pair_f64 c)
     return (pair_f64){vfmaq_f64(c.lo, a.lo, b.lo), vfmaq_f64(c.hi, a.hi, b.hi)};
 }
 
+/* Sums each of four vectors; out (4). */
 static inline void sum4_f32(pair_f32 a, pair_f32 b, pair_f32 c, pair_f32 d, float *out)
 {
     const float32x4_t ab = vpaddq_f32(vaddq_f32(a.lo, a.hi), vaddq_f32(b.lo, b.hi));
@@ -119,6 +123,7 @@ static inline void sum4_f32(pair_f32 a, pair_f32 b, pair_f32 c, pair_f32 d, floa
     vst1q_f32(out, vpaddq_f32(ab, cd));
 }
 
+/* Sums each of four vectors; out (4). */
 static inline void sum4_f64(pair_f64 a, pair_f64 b, pair_f64 c, pair_f64 d, double *out)
 {
     vst1q_f64(out, vpaddq_f64(vaddq_f64(a.lo, a.hi), vaddq_f64(b.lo, b.hi)));

@@ -16,12 +16,14 @@ static inline v4f max_v4f(v4f a, v4f b)
     return (v4f)(((v4i)a & mask) | ((v4i)b & ~mask));
 }
 
+/* Returns the larger of each pair of elements. */
 static inline v2d max_v2d(v2d a, v2d b)
 {
     const v2l mask = a > b;
     return (v2d)(((v2l)a & mask) | ((v2l)b & ~mask));
 }
 
+/* Loads a vector from any address. */
 static inline v4f loadu_v4f(const float *p)
 {
     v4f v;
@@ -29,6 +31,7 @@ static inline v4f loadu_v4f(const float *p)
     return v;
 }
 
+/* Loads a vector from any address. */
 static inline v2d loadu_v2d(const double *p)
 {
     v2d v;
@@ -36,6 +39,7 @@ static inline v2d loadu_v2d(const double *p)
     return v;
 }
 
+/* Loads the first `count` numbers, zeros after them. */
 static inline v4f part_v4f(const float *p, int count)
 {
     float x[4] = {0};
@@ -44,19 +48,23 @@ static inline v4f part_v4f(const float *p, int count)
     return loadu_v4f(x);
 }
 
+/* Loads the first `count` numbers, zeros after them. */
 static inline v2d part_v2d(const double *p, int count)
 {
     return (v2d){count > 0 ? p[0] : 0.0, count > 1 ? p[1] : 0.0};
 }
 
+/* Sums a vector in a fixed order. */
 static inline float sum_v4f(v4f a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
+/* Sums each of four vectors; out (4). */
 static inline void sum4_v4f(v4f a, v4f b, v4f c, v4f d, float *out)
 {
     const float sums[4] = {sum_v4f(a), sum_v4f(b), sum_v4f(c), sum_v4f(d)};
     memcpy(out, sums, sizeof sums);
 }
 
+/* Sums each of four vectors; out (4). */
 static inline void sum4_v2d(v2d a, v2d b, v2d c, v2d d, double *out)
 {
     const double sums[4] = {a[0] + a[1], b[0] + b[1], c[0] + c[1], d[0] + d[1]};

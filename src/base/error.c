@@ -30,8 +30,8 @@ const char *es_status_name(es_status code)
 
 const char *es_version(void) { return ES_VERSION_STRING; }
 
-/* Copy `text` into `out`, writing \xNN for control characters: a file name or a header that
- * somebody else wrote must not be able to move the cursor of the terminal it is shown on. */
+/* Copies `text` to `out` with \xNN for control characters: untrusted file names and headers must
+ * not move the cursor of the terminal. */
 static void copy_escaped(char *out, size_t size, const char *text)
 {
     static const char hex[] = "0123456789abcdef";
@@ -52,6 +52,8 @@ static void copy_escaped(char *out, size_t size, const char *text)
     out[used] = '\0';
 }
 
+/* Fills an error record. The message is escaped, because it may quote file names and file
+ * contents. */
 static es_status fill(es_error *err, es_status code, const char *rule, const char *hint,
                       const char *fmt, va_list args)
 {
@@ -106,7 +108,7 @@ es_status es_fail_at(es_error *err, es_status code, int64_t row, int64_t col, co
     return code;
 }
 
-/* ---- remarks, for whoever has asked to hear them ---- */
+/* ---- log messages ---- */
 
 static struct {
     es_log_fn fn;

@@ -27,7 +27,7 @@ es_status es_fail_at(es_error *err, es_status code, int64_t row, int64_t col, co
             return es_try_status_;                                                                 \
     } while (0)
 
-/*! es_log() : a remark, for whoever has asked to hear them with es_log_set(). */
+/*! es_log() : sends a message to the function that es_log_set() has set. */
 void es_log(es_log_level level, const char *fmt, ...) ES_PRINTF(2, 3);
 
 #endif

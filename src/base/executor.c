@@ -16,6 +16,7 @@ typedef struct team {
     pthread_mutex_t lock; /* done() is called by one thread at a time */
 } team;
 
+/* Computes one piece and hands it to the owner under a lock; owners need no locks of their own. */
 static es_status one_piece(team *t, int64_t piece, int thread, const es_exec *exec, es_error *err)
 {
     const es_work *w = t->work;
@@ -27,6 +28,7 @@ static es_status one_piece(team *t, int64_t piece, int thread, const es_exec *ex
     return status;
 }
 
+/* Computes the piece of unit `at`, with one thread. */
 static es_status unit(void *job, int64_t at, int thread, es_error *err)
 {
     team *t = job;
@@ -44,6 +46,8 @@ static es_status do_all(team *t, const es_exec *exec, es_error *err)
     return ES_OK;
 }
 
+/* Runs all pieces on the threads of this process: one piece per thread, or all threads on each
+ * piece in turn. */
 static es_status run_threads(const es_executor *self, const es_work *work, const es_exec *exec,
                              es_error *err)
 {
@@ -61,13 +65,14 @@ static es_status run_threads(const es_executor *self, const es_work *work, const
     return status;
 }
 
-/* Alone, everybody agrees. */
+/* A single process always agrees with itself. */
 static es_status share_alone(const es_executor *self, void *bytes, size_t size, es_error *err)
 {
     (void)self, (void)bytes, (void)size, (void)err;
     return ES_OK;
 }
 
+/* Returns the status of the only process there is. */
 static es_status agree_alone(const es_executor *self, es_status status, const char *same,
                              es_error *err)
 {

@@ -29,16 +29,17 @@ bool es_format_parse(const char *name, es_format *out)
 
 enum { LOWEST = -4, HIGHEST = 5, ALL_DIGITS = 17 };
 
-/* Significant digits of a number that stands without its error. */
+/* Significant digits of a number without an error. */
 static int digits_of(es_format format) { return format == ES_FORMAT_SHORT ? 3 : 6; }
 
+/* Returns true for formats in which a number can carry an error. */
 static bool takes_error(es_format format)
 {
     return format == ES_FORMAT_REAL || format == ES_FORMAT_TEXT || format == ES_FORMAT_COUNT;
 }
 
-/* Does the value end where its error does? One that is far below what anybody reads of the value,
- * or 0, says nothing about that. */
+/* Returns true if the value is cut where its error ends. An error of 0, or far below the digits
+ * that are shown, gives no such place. */
 static bool ends_with(es_format format, double value, double error)
 {
     return takes_error(format) && isfinite(error) && error > 1e-9 * fabs(value);
@@ -66,6 +67,7 @@ typedef struct span {
     bool any, whole;
 } span;
 
+/* Widens the range of exponents and digits of a column by one number. */
 static void widen(span *s, double x, int digits, bool error)
 {
     int last;
@@ -80,6 +82,7 @@ static void widen(span *s, double x, int digits, bool error)
     s->mantissa = exponent - last > s->mantissa ? exponent - last : s->mantissa;
 }
 
+/* Finds the range of exponents and digits of a column; one form is chosen for all its numbers. */
 static span span_of(es_format format, const double *values, const double *errors, int64_t rows)
 {
     span s = {.whole = true};
@@ -92,6 +95,7 @@ static span span_of(es_format format, const double *values, const double *errors
     return s;
 }
 
+/* Returns true if a column holds only whole numbers. */
 static bool all_whole(const double *values, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -127,6 +131,7 @@ es_format_form es_format_choose(es_format format, const double *values, const do
     return form;
 }
 
+/* Writes a number that has no error, in the form of its column. */
 static void without_error(es_format_form form, double value, char *out, size_t size)
 {
     int last;
@@ -156,7 +161,7 @@ static void with_error(es_format_form form, double value, double error, char *ou
         snprintf(out, size, "%.*f ± %.*f", decimals, value, decimals, error);
 }
 
-/* An error that is there and too small to end the value stands by itself. */
+/* An error that is too small to cut the value is written on its own. */
 static void beside_error(es_format_form form, double value, double error, char *out, size_t size)
 {
     char alone[ES_FORMAT_ROOM];
@@ -167,9 +172,10 @@ static void beside_error(es_format_form form, double value, double error, char *
         snprintf(out, size, error > 0.0 ? "%s ± %.1e" : "%s ± 0", alone, error);
 }
 
-/* Beyond it nobody reads the digits of bytes or hours, and there might be three hundred. */
+/* Above this, bytes and hours are written in scientific form: there might be 300 digits. */
 static const double MOST = 1e9;
 
+/* Writes a number of bytes with a binary prefix. */
 static void with_prefix(double bytes, char *out, size_t size)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -182,6 +188,7 @@ static void with_prefix(double bytes, char *out, size_t size)
         snprintf(out, size, "%.1e %s", bytes, units[i]);
 }
 
+/* Writes seconds, minutes or hours, whichever is readable. */
 static void as_duration(double seconds, char *out, size_t size)
 {
     if (seconds < 600.0)
@@ -237,7 +244,7 @@ static void large_size(double n, char *out, size_t size)
     snprintf(out, size, "%.3ge%.0f", n / pow(10.0, power), power);
 }
 
-/* Seven digits are still read at a glance; beyond them people count zeros. */
+/* Writes up to seven digits in full; larger numbers get a power of ten. */
 char *es_format_size(double n, char *out, size_t size)
 {
     const bool whole = n == floor(n);
@@ -253,7 +260,7 @@ char *es_format_size(double n, char *out, size_t size)
     return out;
 }
 
-/* ---- text that somebody else wrote ---- */
+/* ---- untrusted text ---- */
 
 /* Length of the UTF-8 sequence at p, and the character; 0 if there is none. */
 static size_t sequence(const unsigned char *p, uint32_t *out)

@@ -26,7 +26,8 @@ static inline float es_half_to_float(uint16_t half)
     return value;
 }
 
-/* The nearest half, ties to even; what is too large becomes Inf, NaN stays NaN. */
+/* Rounds to the nearest half, ties to even; numbers that are too large become Inf, NaN stays NaN.
+ */
 static inline uint16_t es_half_from_float(float value)
 {
     uint32_t bits;

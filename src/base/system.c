@@ -22,6 +22,7 @@
 
 /* ---- processors ---- */
 
+/* Copies the value of a line "NAME: VALUE", as in /proc files; false for other names. */
 static bool value_of(const char *line, const char *name, char *value, size_t size)
 {
     const char *colon = strchr(line, ':');
@@ -75,6 +76,7 @@ void es_system_cpu(char *name, size_t size)
 
 /* ---- the program and its files ---- */
 
+/* Writes bytes as hexadecimal digits. */
 static void write_digits(const unsigned char *bytes, size_t count, char *out, size_t size)
 {
     for (size_t i = 0; i < count && 2 * count < size; i++)

@@ -8,11 +8,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/*! es_system_processors() : how many this process may use; 0 if the system does not tell. */
+/*! es_system_processors() : returns how many processors this process may use; 0 if unknown. */
 int es_system_processors(void);
 
-/*! es_system_program() : the file of the running program, which fits `size` bytes. False if the
- * system does not tell. */
+/*! es_system_program() : writes the path of the running program to a buffer of `size` bytes; false
+ *  if unknown. */
 bool es_system_program(char *path, size_t size);
 
 /*! es_system_environment() : NAME=VALUE of the process, as they are now, NULL at the end. */
@@ -29,12 +29,12 @@ bool es_system_cpu_listed(FILE *list, char *name, size_t size);
  * the address `within`; "" if it left none, or one that does not fit. */
 void es_system_mark(const void *within, char *mark, size_t size);
 
-/*! es_system_volume() : the kind of file system that holds the open file `fd`, by the number that
- * Linux has for it; 0 if the system does not tell, or the kind is none of a network. */
+/*! es_system_volume() : returns the kind of file system of the open file `fd`, by its Linux
+ *  number; 0 if unknown or not a network file system. */
 uint32_t es_system_volume(int fd);
 
-/*! es_system_flush() : what was written to `fd` is on its medium, with all that is needed to read
- * it again. @return : 0, or -1 and errno. */
+/*! es_system_flush() : waits until the data of `fd` are on the medium, with everything that is
+ *  needed to read them again. @return : 0, or -1 and errno. */
 int es_system_flush(int fd);
 
 #endif

@@ -61,20 +61,25 @@ typedef struct team {
     char lock; /* guards failed, status, error and the progress callback */
 } team;
 
+/* Takes the lock of a team. Critical sections are a few instructions long, so threads spin. */
 static void lock_team(team *t)
 {
     while (__atomic_test_and_set(&t->lock, __ATOMIC_ACQUIRE))
         sched_yield();
 }
 
+/* Releases the lock. */
 static void unlock_team(team *t) { __atomic_clear(&t->lock, __ATOMIC_RELEASE); }
 
+/* Returns true once a unit has failed or the caller has asked to stop. */
 static bool stopped(team *t)
 {
     return __atomic_load_n(&t->failed, __ATOMIC_RELAXED) < t->units ||
            __atomic_load_n(&t->interrupted, __ATOMIC_RELAXED);
 }
 
+/* Takes the next unit until none is left. Errors are kept by the lowest unit number, so that the
+ * same error is reported for any number of threads. */
 static void work(team *t, int thread)
 {
     while (!stopped(t)) {
@@ -121,6 +126,8 @@ void __tsan_release(void *);
 #define REGION_UNCHECKED
 #endif
 
+/* Runs work() on `threads` threads; the annotations tell thread sanitizers about the barriers of
+ * OpenMP. */
 REGION_UNCHECKED static void run_team(team *t, int threads)
 {
     REGION_RELEASE(t);

@@ -15,6 +15,7 @@ const char *es_dtype_name(es_dtype dtype)
     return dtype == ES_F32 ? "f32" : dtype == ES_F64 ? "f64" : "?";
 }
 
+/* Returns a view of a row-major matrix. */
 static es_view contiguous(const void *data, es_dtype dtype, int64_t rows, int64_t cols)
 {
     const int64_t size = (int64_t)es_dtype_size(dtype);

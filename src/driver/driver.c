@@ -15,9 +15,9 @@
 
 /* ---- progress ---- */
 
-/* Share of the run that is done when `part` of the phase is: of what was left when it began, the
- * phase is as much as its work is of all work left. So plans may change between phases, and parts
- * of a run may turn out longer than foreseen: the share slows down, and never falls. */
+/* Returns the share of the run that is done when `part` of the phase is done. A phase gets the
+ * share of the remaining progress that its work has of the remaining work. So estimates may change
+ * between phases: progress slows down, but never goes back. */
 static double share_at(const es_driver *d, double part)
 {
     const double all = fmax(d->flops_left, d->flops_phase);
@@ -38,11 +38,13 @@ bool es_driver_tell(es_driver *d, double done, double total)
     return d->stop;
 }
 
+/* Passes progress of a phase that is not a stage (reading, summing up) to the caller. */
 static bool phase_progress(void *user, double done, double total)
 {
     return es_driver_tell(user, done, total);
 }
 
+/* Returns the weight of a cell relative to the others of its stage; 1 where they cost the same. */
 static double weight_of(void *driver, int64_t cell)
 {
     const es_driver *d = driver;
@@ -50,8 +52,8 @@ static double weight_of(void *driver, int64_t cell)
     return s->weight ? s->weight(&d->job, cell) : 1.0;
 }
 
-/* Of a stage in which all threads work on one cell: cells count, and a cell's own progress only if
- * it goes from 0 to its end once. */
+/* Reports progress of a stage whose cells run one at a time: finished cells, plus the running
+ * cell's own fraction if the stage reports it. */
 static bool cell_progress(void *user, double done, double total)
 {
     es_driver *d = user;
@@ -61,7 +63,7 @@ static bool cell_progress(void *user, double done, double total)
     return es_driver_tell(d, d->weight_done + part * weight_of(d, cell), d->weight_all);
 }
 
-/* Of a stage whose cells work alone: `done` counts those of this start. */
+/* Reports progress of a stage whose cells run side by side: `done` counts those of this start. */
 static bool side_progress(void *user, double done, double total)
 {
     es_driver *d = user;
@@ -69,12 +71,14 @@ static bool side_progress(void *user, double done, double total)
     return es_driver_tell(d, all - total + done, all);
 }
 
+/* Fails with exec.progress if the caller's progress function has asked to stop. */
 static es_status check_stop(const es_driver *d, es_error *err)
 {
-    return d->stop ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop") : ES_OK;
+    return d->stop ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
+                   : ES_OK;
 }
 
-#define SUMMARY 0.01 /* of a run's work, unless the study tells of more */
+#define SUMMARY 0.01 /* share of a run's work, unless the study states more */
 
 /* What the stages to come take, as far as they are known. */
 static double cells_left(const es_driver *d)
@@ -97,6 +101,7 @@ void es_driver_phase(es_driver *d, const char *phase, double flops)
 
 /* ---- admission ---- */
 
+/* Returns the memory bound of a run in bytes. */
 static double memory_of(const es_cost *c)
 {
     return c->input_bytes + c->output_bytes + c->work_bytes;
@@ -124,8 +129,8 @@ es_status es_cost_admit(const es_cost *c, size_t max_memory, es_mem_limit *budge
     if (limit > 0.0 && bound > limit)
         return es_fail(err, ES_E_LIMIT, "memory.limit",
                        "raise --max-memory, or ask for fewer prefixes, scales or outputs",
-                       "the run may take %.1f MiB: %.1f of inputs, %.1f of results, %.1f to work "
-                       "in; the limit is %.1f MiB",
+                       "the run needs up to %.1f MiB (inputs %.1f, results %.1f, working memory "
+                       "%.1f); the limit is %.1f MiB",
                        bound / mib, c->input_bytes / mib, c->output_bytes / mib,
                        c->work_bytes / mib, limit / mib);
     /* results are the answer's, which is not counted; the rest is */
@@ -190,16 +195,18 @@ es_status es_cost_tell(const es_cost *c, const es_exec *exec, es_dtype precision
 
 /* ---- cells ---- */
 
+/* Computes one cell and remembers which one runs, for progress. */
 static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, double *out,
                               es_error *err)
 {
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
     if (!s->one_thread_per_cell)
-        __atomic_store_n(&d->cell, cell, __ATOMIC_RELAXED); /* who waits for others looks at it */
+        __atomic_store_n(&d->cell, cell, __ATOMIC_RELAXED); /* ranks that wait for others read it */
     return s->run(&d->job, cell, exec, out, err);
 }
 
+/* Returns where the numbers of a cell are stored. */
 static double *room_of(void *driver, int64_t cell)
 {
     es_driver *d = driver;
@@ -243,9 +250,10 @@ static void weigh(es_driver *d, const int64_t *missing, int64_t count)
     es_driver_resumed(d);
 }
 
+/* Returns true on rank 0, which owns run file, progress and answer. */
 static bool is_first(const es_driver *d) { return es_executor_of(&d->job.exec)->rank == 0; }
 
-/* Who computes cells is told which are missing; other ranks are told by rank 0. */
+/* Lists the missing cells of a stage; rank 0 sends the list to the other ranks. */
 static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
 {
     const es_stage *stage = &d->job.stages[d->stage];
@@ -268,6 +276,8 @@ static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
     return status == ES_OK ? es_work_run(&work, &exec, err) : status;
 }
 
+/* Computes the cells of a stage that the run file lacks and stores each as it arrives. All ranks
+ * get the cells of a shared stage, because later stages read them. */
 static es_status run_stage(es_driver *d, int s, es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];
@@ -294,6 +304,7 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Fills the error of an interrupted run: how far it came, and how to continue. */
 static void say_interrupted(const es_driver *d, es_error *err)
 {
     const char *hint = d->run ? "go on with --resume" : "with --out RUN it could go on later";
@@ -311,8 +322,8 @@ static void say_interrupted(const es_driver *d, es_error *err)
         es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "", "interrupted; nothing was written");
 }
 
-/* What the study makes once for all its cells. A rank that fails tells the others, who would wait
- * for it. */
+/* Runs the study's begin(), once for all cells. A rank that fails shares the failure, because the
+ * others would wait for it. */
 static es_status begin(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
@@ -324,6 +335,7 @@ static es_status begin(es_driver *d, es_error *err)
     return es_work_agree(&job->exec, status, "", err);
 }
 
+/* Makes the tables from all cells, on rank 0 only; the other ranks have finished. */
 static es_status sum_up(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
@@ -339,7 +351,7 @@ static es_status sum_up(es_driver *d, es_error *err)
     return ES_OK;
 }
 
-/* Everything before the work: what is asked, what it takes, where it is kept. */
+/* Does everything before the work: reads inputs, checks the cost, opens the run file. */
 static es_status open_study(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
@@ -356,7 +368,7 @@ static es_status open_study(es_driver *d, es_error *err)
         return ES_OK;
     if (job->study->cost && d->opts->admitted)
         d->opts->admitted(d->opts->user, &d->cost);
-    /* whatever it costs, what is not foreseen included, stays within the limit */
+    /* the limit holds for everything, also for memory that was not foreseen */
     ES_TRY(es_cost_admit(&d->cost, d->opts->max_memory, job->exec.budget, err));
     if (job->model)
         ES_TRY(es_model_load(job->model, err));
@@ -372,6 +384,8 @@ static es_status agree(es_driver *d, es_status status, es_error *err)
     return es_work_agree(&d->job.exec, status, same, err);
 }
 
+/* Opens the study, checks its cost, opens the run file, runs the stages and makes the tables: the
+ * order that study.h describes. */
 static es_status open_and_run(es_driver *d, es_error *err)
 {
     es_job *job = &d->job;
@@ -385,7 +399,7 @@ static es_status open_and_run(es_driver *d, es_error *err)
     ES_TRY(es_share_begin(d, err));
     for (int s = 0; s < job->n_stages; s++)
         ES_TRY(run_stage(d, s, err));
-    /* ranks hear no more of each other from here on: whoever has failed says so now */
+    /* last step in which ranks talk: a failure is shared now */
     const es_status kept = d->run ? es_run_flush(d->run, err) : ES_OK;
     ES_TRY(es_work_agree(&job->exec, kept, "", err));
     if (d->shared_out) {
@@ -408,6 +422,7 @@ void es_answer_machine(es_answer *a, const es_exec *exec)
     es_answer_provenance_count(a, "threads", exec->threads);
 }
 
+/* Fills a driver from study, parameters and options; nothing is read yet. */
 static es_status start(const es_study *study, es_params *params, const es_study_opts *opts,
                        es_driver *d, es_error *err)
 {
@@ -433,8 +448,8 @@ static es_status start(const es_study *study, es_params *params, const es_study_
     if (!study->cost && opts->max_memory && job->exec.budget)
         job->exec.budget->limit = opts->max_memory;
     if (opts->out && study->keeps_nothing)
-        return es_refuse(err, "run.options", "leave --out out",
-                         "%s is too quick to be kept in a run file", study->name);
+        return es_refuse(err, "run.options", "remove --out", "%s is quick and writes no run file",
+                         study->name);
     if (opts->resume && !opts->out)
         return es_refuse(err, "run.options", "name the run file with --out",
                          "--resume without --out");
@@ -459,7 +474,7 @@ es_status es_study_run(const es_study *study, es_params *params, const es_study_
     const bool opened = status == ES_OK;
     if (opened)
         status = open_and_run(d, err);
-    if (status != ES_OK) /* whoever waits for this rank is told */
+    if (status != ES_OK) /* ranks that wait for this one get its failure */
         status = es_work_agree(&opts->exec, status, "", err);
     if (status == ES_E_INTERRUPTED)
         say_interrupted(d, err);

@@ -1,12 +1,13 @@
 /* driver.h : the parts of the driver.
  *
- *     params.c        values out of text, in a study's struct
- *     fingerprint.c   what determines the numbers, as a run file knows it
- *     jobs.c          what a study may ask for
- *     outputs.c       what is written is nothing that is read
- *     keep.c          the run file: cells that are there, tables that are finished
+ *     params.c        parses values of parameters into a study's struct
+ *     numbers.c       numbers and grids from text
+ *     fingerprint.c   describes everything that determines the numbers of a run
+ *     jobs.c          functions that a study may call: files, models, memory
+ *     outputs.c       checks that no output overwrites an input
+ *     keep.c          the run file: cells that exist, tables that are finished
  *     fold.c          stages whose cells are made of parts that are folded in order
- *     shards.c        a share of the cells, where other processes do theirs
+ *     shards.c        runs a share of the cells while other processes run theirs
  *     driver.c        the run, from parameters to the answer
  */
 #ifndef ES_DRIVER_DRIVER_H
@@ -34,13 +35,13 @@ typedef struct es_driver {
     int64_t done;                   /* cells of it that are there */
     int64_t cell;                   /* under way, where one comes after the other */
     double weight_done, weight_all; /* of its cells */
-    bool stop;                      /* somebody asked to */
+    bool stop;                      /* a stop was requested */
     const char *phase;
     double flops_phase, flops_left; /* of this phase; of it and of all that comes after it */
     double begun;                   /* share of the run that was done when the phase began */
-    double share;                   /* what was told last: it never falls */
+    double share;                   /* last reported value: it never falls */
     double kept;                    /* of that, what the run file held */
-    bool moved;                     /* something of this phase was told */
+    bool moved;                     /* this phase has reported progress */
 
     bool shared_out;                   /* this is a shard: what follows is set */
     es_share share_at[ES_MOST_STAGES]; /* its cells of each stage */
@@ -92,8 +93,9 @@ void es_share_of(int64_t cells, double (*weight)(void *user, int64_t cell), void
 /*! es_share_check() : refuses shards that make no sense. */
 es_status es_share_check(const es_study *study, const es_study_opts *opts, es_error *err);
 
-/*! es_share_begin() : once all stages are known: what is this shard's, also for the run file. A
- *  run that is no shard goes on as it is. es_share_end() : fine in any case. */
+/*! es_share_begin() : finds this shard's cells, once all stages are known, and notes them in the
+ *  run file; a run without shards is left as it is. es_share_end() : frees them; fine in any case.
+ */
 es_status es_share_begin(es_driver *d, es_error *err);
 void es_share_end(es_driver *d);
 
@@ -103,8 +105,8 @@ es_share es_share_at(const es_driver *d, int s);
 int64_t es_share_cells(const es_driver *d, int s);
 void es_share_pick(const es_driver *d, int s, int64_t *missing, int64_t *count);
 
-/*! es_share_tell() : what a shard did, instead of a summary. es_share_price() : what a dry run of
- *  one is to be taken for. */
+/*! es_share_tell() : puts what a shard did into its answer, instead of a summary. es_share_price()
+ *  : reduces the cost of a dry run to this shard's part. */
 void es_share_tell(const es_driver *d);
 void es_share_price(const es_driver *d);
 
@@ -125,8 +127,8 @@ es_status es_keep_find(es_driver *d, int s, int64_t *missing, int64_t *count, es
 
 es_status es_keep_cell(es_driver *d, int s, int64_t cell, const double *values, es_error *err);
 
-/*! es_keep_tables() : every table of the answer, what is said about their columns, results that
- *  stand alone, findings. */
+/*! es_keep_tables() : stores every table of the answer, the descriptions of their columns, single
+ *  results and findings. */
 es_status es_keep_tables(es_run *run, const es_answer *answer, es_error *err);
 
 #endif

@@ -22,6 +22,7 @@ typedef struct list {
     bool full;
 } list;
 
+/* Adds a pair to the list; after a failure the list is marked full and stays as it is. */
 static void add(list *l, const char *key, const char *text)
 {
     char *copy = es_arena_text(l->arena, text);
@@ -30,6 +31,7 @@ static void add(list *l, const char *key, const char *text)
         l->pair[l->count++] = (es_run_pair){.key = key, .text = copy};
 }
 
+/* Continues the FNV-1a hash h over more bytes. */
 static uint64_t fnv1a(uint64_t h, const void *data, size_t bytes)
 {
     const unsigned char *at = data;
@@ -56,14 +58,16 @@ static void add_long(list *l, const char *key, const char *text, int64_t count, 
 
 /* ---- files ---- */
 
-/* A file by its contents: two that differ are told apart, nothing more is asked of the hash. What
- * cannot be read has been, or will be, complained of by whoever needs it. */
+/* Describes a file by size and hash. The hash only has to distinguish files. A file that cannot be
+ * read is reported by the code that needs it. */
 static void describe_file(const char *path, char out[FILE_TEXT])
 {
     unsigned char bytes[65536];
     uint64_t h = fnv1a_start, size = 0;
     size_t got;
     FILE *f = fopen(path, "rb");
+    if (f)
+        rewind(f); /* /dev/stdin of some systems shares its offset with descriptor 0 */
     while (f && ((got = fread(bytes, 1, sizeof bytes, f)) > 0 || (ferror(f) && errno == EINTR))) {
         clearerr(f); /* a signal is no end: half a file would be another one */
         h = fnv1a(h, bytes, got);
@@ -137,7 +141,7 @@ static void add_model(list *l, const char *key, const char *name)
     struct dirent **entries = NULL;
     size_t used = 0;
     if (name && es_model_locate(name, folder, sizeof folder, NULL) != ES_OK)
-        folder[0] = '\0'; /* whoever opens it complains */
+        folder[0] = '\0'; /* the code that opens the model reports the failure */
     const int count = folder[0] ? scandir(folder, &entries, is_model_file, alphasort) : 0;
     if (count < 0) {
         add_file(l, key, folder); /* it is one */
@@ -162,6 +166,7 @@ static void add_model(list *l, const char *key, const char *name)
 
 /* ---- values ---- */
 
+/* Adds a grid as its numbers, with all digits; a long one as count and hash. */
 static void add_grid(list *l, const char *key, const es_grid *grid)
 {
     char text[TEXT], line[96];
@@ -180,6 +185,7 @@ static void add_grid(list *l, const char *key, const es_grid *grid)
     add(l, key, line);
 }
 
+/* Adds a list of texts, with semicolons between them. */
 static void add_texts(list *l, const char *key, const es_texts *texts)
 {
     char all[TEXT] = "";
@@ -190,6 +196,7 @@ static void add_texts(list *l, const char *key, const es_texts *texts)
     add(l, key, all);
 }
 
+/* Adds the value of one parameter: files and models by their contents, everything else as text. */
 static void add_param(list *l, const es_param *p, const void *values)
 {
     const void *field = (const char *)values + p->field;
@@ -260,7 +267,7 @@ es_status es_fingerprint_make(const es_job *job, const es_isa *isa, es_arena *ar
         add(l, "kernels", es_isa_name(*isa));
     if (l->full)
         return es_fail(err, ES_E_MEMORY, "run.parameters", "",
-                       "there is no memory for the parameters of the run");
+                       "out of memory for the parameters of the run");
     *out = (es_fingerprint){.pairs = l->pair, .count = l->count};
     return ES_OK;
 }

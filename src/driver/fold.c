@@ -1,14 +1,14 @@
-/* fold.c : stages whose cells are computed in groups and in parts: a cell too large for one rank,
- * or cells that one walk through a text makes together.
+/* fold.c : stages whose cells are computed in groups and in parts: a cell that is too large for one
+ * rank, or cells that one pass through a text computes together.
  *
- * Pieces of work are parts. What a part makes, its *state*, goes to rank 0 and is folded into that
- * of the parts before it, in the order of their numbers whatever the order in which they come: one
- * that is early waits. So the bits do not depend on who computed what. Parts are handed out in
- * order and within a window (executor.h), so that few wait.
+ * A part is the unit of work. Its result, the *state*, is sent to rank 0 and folded into the states
+ * of the parts before it, always in the order of the part numbers: a part that arrives early waits.
+ * So the bits do not depend on which rank computed which part. Parts are distributed in order and
+ * within a window (executor.h), so that few have to wait.
  *
- * The state so far is kept in the run file, in a scratch stage (run.h) whose name says how work was
- * cut, now and then, and whenever a run ends early. A run that
- * is killed loses what came after that. */
+ * The folded state is saved to the run file from time to time and whenever a run ends early, in a
+ * scratch stage (run.h) whose name encodes how the work was split. A killed run loses the parts
+ * since the last save. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ typedef struct early {
 
 typedef struct folding {
     double *state; /* (part_numbers); NULL: nothing is folded yet */
-    int64_t next;  /* part that is to be folded next */
+    int64_t next;  /* next part to be folded */
     int64_t saved; /* parts in what the run file has, 0: nothing */
     int slot;      /* where it is not */
 } folding;
@@ -53,16 +53,20 @@ typedef struct fold {
     double save_at;                     /* not before */
 } fold;
 
+/* Returns the number of cells of a group; the last group may be smaller. */
 static int64_t cells_of(const fold *f, int64_t group)
 {
     const int64_t left = f->stage->cells - group * f->group;
     return left < f->group ? left : f->group;
 }
 
+/* Returns the memory limit of the run. */
 static es_mem_limit *budget_of(const fold *f) { return f->d->job.exec.budget; }
 
 /* ---- the run file ---- */
 
+/* Returns the number of the stored cell that holds a chunk of a group's state. Two slots
+ * alternate, so that a crash while one is written leaves the other. */
 static int64_t saved_cell(const fold *f, int64_t group, int slot, int64_t chunk)
 {
     return (group * SLOTS + slot) * f->chunks + chunk;
@@ -75,6 +79,7 @@ static int64_t size_of_chunk(const fold *f, int64_t chunk)
     return left < f->chunk ? left : f->chunk;
 }
 
+/* Stores the folded state of a group, so that a killed run resumes after its last folded part. */
 static es_status save(fold *f, int64_t group, es_error *err)
 {
     folding *g = &f->of[group];
@@ -126,6 +131,7 @@ static es_status parts_in(const fold *f, int64_t group, int slot, double *parts,
     return ES_OK;
 }
 
+/* Loads the newer of the two stored states of a group, if there is one. */
 static es_status load(fold *f, int64_t group, es_error *err)
 {
     folding *g = &f->of[group];
@@ -151,6 +157,7 @@ static es_status load(fold *f, int64_t group, es_error *err)
 
 /* ---- parts ---- */
 
+/* Computes one part of a group. */
 static es_status compute(void *user, int64_t piece, const es_exec *exec, double *out, es_error *err)
 {
     const fold *f = user;
@@ -176,6 +183,8 @@ static es_status finish(fold *f, int64_t group, es_error *err)
     return drop(f, group, err);
 }
 
+/* Folds the numbers of the next part into the state of its group; the first part becomes the
+ * state. */
 static es_status add_part(fold *f, int64_t group, const double *numbers, es_error *err)
 {
     folding *g = &f->of[group];
@@ -188,8 +197,8 @@ static es_status add_part(fold *f, int64_t group, const double *numbers, es_erro
     return ++g->next == f->parts ? finish(f, group, err) : ES_OK;
 }
 
-/* A state that fold() left half way is nobody's: it is gone before anybody saves it, and what was
- * saved earlier stays. */
+/* Discards a state that fold() left incomplete before it can be saved; the state saved earlier
+ * stays valid. */
 static es_status fold_one(fold *f, int64_t piece, const double *numbers, es_error *err)
 {
     const int64_t group = piece / f->parts;
@@ -203,6 +212,8 @@ static es_status fold_one(fold *f, int64_t piece, const double *numbers, es_erro
     return es_seconds() >= f->save_at ? save(f, group, err) : ES_OK;
 }
 
+/* Stores a part that arrived before its turn: states are folded in the order of the parts, so
+ * that results do not depend on which rank was faster. */
 static es_status wait(fold *f, int64_t piece, const double *numbers, es_error *err)
 {
     early *e;
@@ -215,6 +226,7 @@ static es_status wait(fold *f, int64_t piece, const double *numbers, es_error *e
     return ES_OK;
 }
 
+/* Frees a part that waited for its turn. */
 static void release_early(const fold *f, early *e)
 {
     es_mem_free(budget_of(f), e->numbers);
@@ -233,6 +245,8 @@ static early *take(fold *f)
     return NULL;
 }
 
+/* Receives a computed part: folds it if it is its turn, together with those that waited for it,
+ * else stores it. */
 static es_status done(void *user, int64_t piece, const double *numbers, es_error *err)
 {
     fold *f = user;
@@ -248,10 +262,11 @@ static es_status done(void *user, int64_t piece, const double *numbers, es_error
     ES_TRY(status);
     d->weight_done += 1.0;
     return es_driver_tell(d, d->weight_done, d->weight_all)
-               ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop")
+               ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
                : ES_OK;
 }
 
+/* Reports progress inside a part, if the stage supports it. */
 static bool part_progress(void *user, double part, double total)
 {
     es_driver *d = user;
@@ -268,8 +283,8 @@ static int64_t groups_of_share(const fold *f)
     return (own.to - own.from + f->group - 1) / f->group;
 }
 
-/* Groups of which a cell is missing, and what is folded of them already; the parts that are left
- * become pieces. */
+/* Finds the groups with missing cells and their folded states; the remaining parts become the
+ * work. */
 static es_status find(fold *f, int64_t *missing, int64_t **pieces, int64_t *count, es_error *err)
 {
     es_driver *d = f->d;
@@ -291,6 +306,7 @@ static es_status find(fold *f, int64_t *missing, int64_t **pieces, int64_t *coun
     return ES_OK;
 }
 
+/* Allocates the state of all groups and declares the stage that stores them in the run file. */
 static es_status prepare(fold *f, es_error *err)
 {
     static const char *const columns[] = {"number"};
@@ -305,6 +321,7 @@ static es_status prepare(fold *f, es_error *err)
     return es_run_add_stage(f->d->run, name, 1 + f->chunk, 1, columns, &f->saved_stage, err);
 }
 
+/* Frees all states and waiting parts. */
 static void release(fold *f)
 {
     for (early *e; (e = f->waiting);) {
@@ -317,8 +334,8 @@ static void release(fold *f)
     es_mem_free(NULL, f->of);
 }
 
-/* A run that ends early keeps what is folded; what went wrong is not hidden by a disk that is
- * full. */
+/* Saves the folded states when a run ends early. A failed save does not replace the error that
+ * ended the run. */
 static es_status run_parts(fold *f, const es_work *work, es_error *err)
 {
     es_exec exec = f->d->job.exec;
@@ -331,13 +348,14 @@ static es_status run_parts(fold *f, const es_work *work, es_error *err)
     return status;
 }
 
-/* One under way and one on its way for each rank, and some more: nobody waits for the next part
- * unless another rank takes twice as long. */
+/* One part in work and one on its way for each rank, and some more: no rank waits for the next
+ * part unless another takes twice as long. */
 int64_t es_job_window(const es_job *job)
 {
     return 2 * (int64_t)es_executor_of(&job->exec)->ranks + 2;
 }
 
+/* Derives the layout of groups, parts and chunks from a stage. */
 static fold fold_of(es_driver *d, int s)
 {
     const es_stage *stage = &d->job.stages[s];

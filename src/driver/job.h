@@ -69,8 +69,8 @@ const double *es_job_numbers(const es_job *job, int stage, int64_t cell);
 es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec, void *out,
                        es_error *err);
 
-/*! es_job_window() : parts of a stage that may be at rank 0, or under way, ahead of the one that is
- *  folded next: so many states it has to hold, at most. */
+/*! es_job_window() : returns how many parts of a stage may be computed ahead of the next one to be
+ *  folded: the number of states that rank 0 has to hold at most. */
 int64_t es_job_window(const es_job *job);
 
 /*! es_job_phase() : what begin() or summarise() is about to do, and how much of the run's work it
@@ -98,10 +98,10 @@ es_status es_matrix_cols(const char *path, int64_t *cols, es_error *err);
 es_status es_blame_number(const char *path, const char *rule, const char *head, const es_view *v,
                           const es_error *found, es_error *err);
 
-/*! es_blame_file() : what was refused came from this file (NULL: from none): a matrix that is no
- *  covariance, weights below 0, a key of length 0. Such a file is invalid, whatever the number that
- *  gave it away: ES_E_FORMAT with its name. NaN and infinities, answers that do not exist, and what
- *  is nobody's fault stay what they are, with the name. @return : the status to go on with. */
+/*! es_blame_file() : turns a refusal of numbers that came from a file (NULL: from none) into
+ *  ES_E_FORMAT with its name: a matrix that is no covariance, weights below 0, a key of length 0.
+ *  NaN, infinities and answers that do not exist keep their status and get the name. @return : the
+ *  status to continue with. */
 es_status es_blame_file(es_status status, const char *path, es_error *err);
 
 /*! es_refuse() : parameters that contradict each other: ES_E_ARGUMENT. */

@@ -119,6 +119,7 @@ static const char *count_text(int64_t count, char out[32])
     return out;
 }
 
+/* Checks the shape of a matrix from a file; rows or cols < 0 accept any number. */
 static es_status check_shape(const char *role, const char *path, const es_npy_info *info,
                              int64_t rows, int64_t cols, es_error *err)
 {
@@ -129,8 +130,8 @@ static es_status check_shape(const char *role, const char *path, const es_npy_in
         return es_fail_file(err, ES_E_SHAPE, path, -1, "input.rank", "give one matrix",
                             "--%s has %d dimensions", role, info->rank);
     if (has_rows < 1 || has_cols < 1)
-        return es_fail_file(err, ES_E_EMPTY, path, -1, "input.empty", "was it written whole?",
-                            "--%s holds nothing", role);
+        return es_fail_file(err, ES_E_EMPTY, path, -1, "input.empty", "check the file",
+                            "--%s is empty", role);
     if ((rows >= 0 && has_rows != rows) || (cols >= 0 && has_cols != cols))
         return es_fail_file(err, ES_E_SHAPE, path, -1, "input.shape",
                             "all matrices share one dimension d",
@@ -140,6 +141,8 @@ static es_status check_shape(const char *role, const char *path, const es_npy_in
     return ES_OK;
 }
 
+/* Copies a matrix to doubles and fails at the first number that is not finite, naming file, row
+ * and column. */
 static es_status copy_finite(const char *role, const char *path, const es_view *v, double *out,
                              es_error *err)
 {

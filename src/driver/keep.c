@@ -20,7 +20,7 @@ static bool nothing_to_resume(const char *path)
 {
     if (access(path, F_OK) == 0 || errno != ENOENT)
         return false;
-    es_log(ES_LOG_WARN, "there is no %s to resume: it is begun", path);
+    es_log(ES_LOG_WARN, "%s does not exist yet: starting it", path);
     return true;
 }
 
@@ -100,6 +100,7 @@ static es_status copy_column(const es_table_column *c, int64_t rows, es_run_colu
     return ES_OK;
 }
 
+/* Writes the columns of a table to the run file. */
 static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_error *err)
 {
     es_table_column c;
@@ -118,12 +119,14 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
     return cols && rows ? es_run_put_table(run, &table, err) : ES_OK;
 }
 
-/* What is said about columns: one row for each column of each view, in the order of the view; and
- * for those in no view, so that every column of the file is explained. `more`: the view is shown
- * only to who asks for everything ("yes"), or was not shown this time ("never"). `each`, `label`:
- * the key that the column is one of several of, and what tells it from the others. `missing`: a
- * text that is empty is none, for the file has no other word for it. `place`: among the columns of
- * the table, which the file has only if there are rows. */
+/* Descriptions of columns: one row for each column of each view, in the order of the view, and one
+ * for each column in no view, so that every column of the file is explained.
+ *
+ *     more          the view is printed only with --full ("yes"), or was not printed ("never")
+ *     each, label   the key of which the column is one of several, and what distinguishes it
+ *     missing       empty texts of the column mean that there is no value
+ *     place         number among the columns of the table, which the file has only if it has rows
+ */
 static const es_column said_columns[] = {
     {"table", "", "", ES_FORMAT_TEXT},    {"title", "", "", ES_FORMAT_TEXT},
     {"note", "", "", ES_FORMAT_TEXT},     {"key", "", "", ES_FORMAT_TEXT},
@@ -136,7 +139,8 @@ static const es_column said_columns[] = {
     {"place", "", "", ES_FORMAT_COUNT},   {0}};
 static const es_table_spec said_table = {"_columns", said_columns, NULL};
 
-/* A key tells rows apart, an error belongs to another column; the rest was found. */
+/* Returns the role of a column: a key identifies rows, an error belongs to another column,
+ * everything else is a result. */
 static const char *role_of(const es_table_spec *spec, const es_table_column *c)
 {
     if (c->is_error)
@@ -144,8 +148,10 @@ static const char *role_of(const es_table_spec *spec, const es_table_column *c)
     return spec->keys && es_words_at(spec->keys, c->spec->key) >= 0 ? "key" : "value";
 }
 
+/* Returns "yes" or "no", as run files store flags. */
 static const char *yes_no(bool yes) { return yes ? "yes" : "no"; }
 
+/* Returns whether a view is shown only with --full: yes, no, or never if it is hidden. */
 static const char *more_of(const es_table *t, const es_table_view *view)
 {
     if (!view)
@@ -153,6 +159,7 @@ static const char *more_of(const es_table *t, const es_table_view *view)
     return t->hidden >> (view - t->spec->views) & 1 ? "never" : yes_no(view->only_with_full);
 }
 
+/* Returns true if a text column has an empty cell. */
 static bool has_missing(const es_table *t, const es_table_column *c)
 {
     for (int64_t i = 0; c->format == ES_FORMAT_TEXT && i < t->rows; i++)
@@ -161,6 +168,8 @@ static bool has_missing(const es_table *t, const es_table_column *c)
     return false;
 }
 
+/* Describes one column for readers of the run file: title, unit, format, definition, place in the
+ * view. */
 static void say_column(es_table *to, const es_table *t, const es_table_view *view,
                        const es_table_column *c, int64_t place, bool hidden)
 {
@@ -210,6 +219,7 @@ static void say_view(es_table *to, const es_table *t, const es_table_view *view)
             say_column(to, t, view, &c, j, false);
 }
 
+/* Returns true if some view shows the column. */
 static bool in_a_view(const es_table_spec *spec, const es_table_column *c)
 {
     for (const es_table_view *v = spec->views; v && v->title && !c->is_error; v++)
@@ -218,6 +228,7 @@ static bool in_a_view(const es_table_spec *spec, const es_table_column *c)
     return false;
 }
 
+/* Describes all views and columns of a table. */
 static void say_table(es_table *to, const es_table *t)
 {
     const es_table_spec *spec = es_table_about(t);
@@ -229,7 +240,7 @@ static void say_table(es_table *to, const es_table *t)
             say_column(to, t, spec->views, &c, j, true);
 }
 
-/* What tables are, in their order; those without rows are told of here alone. */
+/* Describes all tables in order; tables without rows appear only here. */
 static const es_column table_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
                                           {"record", "", "", ES_FORMAT_TEXT},
                                           {"inside", "", "", ES_FORMAT_TEXT},
@@ -239,6 +250,7 @@ static const es_column table_columns[] = {{"table", "", "", ES_FORMAT_TEXT},
                                           {0}};
 static const es_table_spec tables_table = {"_tables", table_columns, NULL};
 
+/* Describes how a table nests in the JSON answer. */
 static void say_spec(es_table *to, const es_table_spec *spec)
 {
     const int64_t row = es_table_row(to);
@@ -252,7 +264,7 @@ static void say_spec(es_table *to, const es_table_spec *spec)
         es_table_text(to, row, table_columns[i].key, values[i]);
 }
 
-/* ---- what stands beside the tables ---- */
+/* ---- values outside tables ---- */
 
 /* Results that stand alone. `json` has their kind, too, and lists, of which `value` is empty;
  * `after`: how many tables stand before it in JSON. */
@@ -266,7 +278,7 @@ static const es_table_spec lone_table = {"_answer", lone_columns, NULL};
 static const es_column finding_columns[] = {{"sentence", "", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_spec finding_table = {"_findings", finding_columns, NULL};
 
-/* The rest of an answer: was it refuted, who computed it, on what. */
+/* Stores the rest of an answer: whether a check failed, and the provenance. */
 static const es_column about_columns[] = {
     {"key", "", "", ES_FORMAT_TEXT}, {"json", "", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_spec about_table = {"_about", about_columns, NULL};
@@ -277,6 +289,7 @@ typedef struct gathered {
     int64_t used, room;
 } gathered;
 
+/* Collects written bytes in memory; a writer of es_answer_write(). */
 static bool gather(void *user, const char *bytes, size_t count)
 {
     gathered *g = user;
@@ -304,10 +317,11 @@ static es_status say_json(es_table *to, int64_t row, const es_answer *answer, co
         es_table_text(to, row, "json", g.bytes);
     es_mem_free(NULL, g.bytes);
     return pen.failed ? es_fail(err, ES_E_MEMORY, "memory.system", "",
-                                "there is no memory for what the run file keeps")
+                                "out of memory for the contents of the run file")
                       : ES_OK;
 }
 
+/* Stores the single values of an answer, outside its tables. */
 static es_status say_lone(es_table *to, const es_answer *answer, es_error *err)
 {
     char room[ES_FORMAT_ROOM];
@@ -322,6 +336,7 @@ static es_status say_lone(es_table *to, const es_answer *answer, es_error *err)
     return ES_OK;
 }
 
+/* Stores whether a check failed, and the provenance. */
 static es_status say_about(es_table *to, const es_answer *answer, es_error *err)
 {
     const int64_t refuted = es_table_row(to), provenance = es_table_row(to);

@@ -11,10 +11,11 @@
 
 /* ---- one number ---- */
 
-static const char expected_real[] = "expected a decimal number such as 0.125, 3 or 1e-3";
+static const char expected_real[] = "expected a number such as 0.125, 1e-3, 1/8 or 12.5%";
 static const char expected_whole[] = "expected a whole number such as 4096, 1e6 or 2^20";
 static const char too_large[] = "the number is too large";
 
+/* Returns the first character that is not a decimal digit. */
 static const char *skip_digits(const char *p)
 {
     while (*p >= '0' && *p <= '9')
@@ -22,6 +23,7 @@ static const char *skip_digits(const char *p)
     return p;
 }
 
+/* Skips one sign, if there is one. */
 static const char *skip_sign(const char *p) { return *p == '+' || *p == '-' ? p + 1 : p; }
 
 /* strtod reads nan, infinity, hexadecimal and leading white space too, so what it is given is
@@ -45,6 +47,7 @@ static bool is_decimal(const char *text)
     return digits && *p == '\0';
 }
 
+/* Returns true for a non-empty string of digits. */
 static bool is_digits(const char *text) { return *text && *skip_digits(text) == '\0'; }
 
 /* BASE^EXPONENT, both short strings of digits: 2^20. */
@@ -55,7 +58,10 @@ static bool is_power(const char *text)
            strlen(hat + 1) <= 4;
 }
 
-const char *es_number_real(const char *text, double *out)
+enum { NUMBER = 64 }; /* longest text of one number */
+
+/* Reads a decimal number or a power. */
+static const char *read_plain(const char *text, double *out)
 {
     double value;
     if (is_power(text))
@@ -74,6 +80,44 @@ const char *es_number_real(const char *text, double *out)
     return NULL;
 }
 
+/* Reads "25%", text[length] being the sign. The exponent e-2 instead of a division by 100 gives the
+ * double nearest to the decimal number, so that 0.7% is 0.007 to the last bit. */
+static const char *read_percent(const char *text, size_t length, double *out)
+{
+    char number[NUMBER];
+    if (length + sizeof "e-2" > sizeof number || text[length + 1] || strpbrk(text, "eE^"))
+        return expected_real;
+    snprintf(number, sizeof number, "%.*se-2", (int)length, text);
+    return read_plain(number, out);
+}
+
+/* Reads "1/4", text[length] being the slash. */
+static const char *read_fraction(const char *text, size_t length, double *out)
+{
+    char above[NUMBER];
+    double numerator, denominator = 0.0;
+    if (length >= sizeof above)
+        return expected_real;
+    snprintf(above, sizeof above, "%.*s", (int)length, text);
+    const char *why = read_plain(above, &numerator);
+    if (!why)
+        why = read_plain(text + length + 1, &denominator);
+    if (why)
+        return why;
+    if (denominator == 0.0 || !isfinite(numerator / denominator))
+        return "the fraction is not a finite number";
+    *out = numerator / denominator;
+    return NULL;
+}
+
+const char *es_number_real(const char *text, double *out)
+{
+    const size_t length = strcspn(text, "/%");
+    return text[length] == '%'   ? read_percent(text, length, out)
+           : text[length] == '/' ? read_fraction(text, length, out)
+                                 : read_plain(text, out);
+}
+
 /* value = base value + more, unless that passes 2^63 - 1. */
 static bool extend(int64_t *value, int64_t base, int64_t more)
 {
@@ -83,6 +127,7 @@ static bool extend(int64_t *value, int64_t base, int64_t more)
     return true;
 }
 
+/* Computes BASE^EXPONENT exactly, or fails if it exceeds 2^63 - 1. */
 static const char *whole_power(const char *text, int64_t *out)
 {
     const int64_t base = strtoll(text, NULL, 10), power = strtoll(strchr(text, '^') + 1, NULL, 10);
@@ -165,7 +210,7 @@ const char *es_number_bytes(const char *text, int64_t *out)
             return expected;
     }
     double value;
-    const char *why = es_number_real(number, &value);
+    const char *why = read_plain(number, &value);
     if (why)
         return why == too_large ? why : expected;
     if (value < 0.0)
@@ -178,9 +223,7 @@ const char *es_number_bytes(const char *text, int64_t *out)
 
 /* ---- several ---- */
 
-enum { NUMBER = 64 }; /* longest text of one number */
-
-static const char no_memory[] = "there is no memory for it";
+static const char no_memory[] = "out of memory";
 
 /* Where a refusal is written. */
 typedef struct reason {
@@ -188,6 +231,7 @@ typedef struct reason {
     int size;
 } reason;
 
+/* Writes the reason for a refusal, with the number in question, and returns false. */
 static bool refuse(const reason *why, const char *number, const char *text)
 {
     char shown[2 * NUMBER];
@@ -220,6 +264,7 @@ static bool read_number(const char *text, size_t length, bool whole, const es_gr
     return true;
 }
 
+/* Reads numbers with commas between them. */
 static bool read_list(const char *text, bool whole, const es_grid_rule *rule, es_grid *grid,
                       const reason *why)
 {

@@ -1,8 +1,8 @@
-/* numbers.h : numbers out of text, the same wherever a person writes one.
+/* numbers.h : reads numbers from text, the same way for every option.
  *
  * Decimal only, whatever the locale: no hexadecimal, no nan, no blanks. Whole numbers may be
- * written 4096, 1e6 or 2^20. Each function returns NULL and stores the number, or the reason why it
- * cannot.
+ * written 4096, 1e6 or 2^20; real numbers also as a fraction 1/4 or a percentage 25%. Each function
+ * returns NULL and stores the number, or returns the reason why it cannot.
  */
 #ifndef ES_DRIVER_NUMBERS_H
 #define ES_DRIVER_NUMBERS_H
@@ -14,7 +14,7 @@ const char *es_number_whole(const char *text, int64_t *out);
 const char *es_number_seed(const char *text, uint64_t *out); /* 0 to 2^63-1, digits only */
 const char *es_number_bytes(const char *text, int64_t *out); /* 65536, 500M, 1.5G, 2GiB */
 
-enum { ES_GRID_MOST = 10000 }; /* points: more is a slip of the finger */
+enum { ES_GRID_MOST = 10000 }; /* points: more is probably a typing error */
 
 /* What the numbers of a grid must satisfy. */
 typedef struct es_grid_rule {

@@ -18,9 +18,10 @@ static es_status check_one(es_job *job, const char *output, const es_param *p, c
     if (!file || !es_file_same(file, output))
         return ES_OK;
     return es_fail_file(err, ES_E_ARGUMENT, output, -1, "file.input", "write to another file",
-                        "it would overwrite what --%s reads", p->name);
+                        "this would overwrite the input of --%s", p->name);
 }
 
+/* Fails if an output file is one of the files that a parameter reads. */
 static es_status check_param(es_job *job, const char *output, const es_param *p, es_error *err)
 {
     const void *field = (const char *)job->params + p->field;
@@ -36,6 +37,7 @@ static es_status check_param(es_job *job, const char *output, const es_param *p,
     return ES_OK;
 }
 
+/* Checks an output file against all inputs of the study. */
 static es_status check_output(es_job *job, const char *output, es_error *err)
 {
     for (const es_param *p = job->study->params; output && p && p->name; p++)

@@ -20,6 +20,7 @@ struct es_params {
 
 /* ---- names ---- */
 
+/* Returns the smaller of two numbers. */
 static int least_of(int a, int b) { return a < b ? a : b; }
 
 /* Edits that turn a into b: insertions, deletions, replacements, neighbours that changed places.
@@ -43,7 +44,8 @@ static int edit_distance(const char *a, const char *b)
     return rows[height % 3][width];
 }
 
-/* The one name that begins with what was typed, three letters or more: "conv" is converge. */
+/* Returns the only name that begins with the typed text of three letters or more: "conv" is
+ * converge. */
 static const char *only_beginning(const char *text, const char *const *names, int count)
 {
     const char *found = NULL;
@@ -58,8 +60,7 @@ static const char *only_beginning(const char *text, const char *const *names, in
     return found;
 }
 
-/* Slips between a name and what was typed for it that are still slips: one in three letters of the
- * longer of the two. */
+/* Returns how many typing errors are accepted: one in three letters of the longer of the two. */
 static int slips_of(const char *text, const char *name)
 {
     const int typed = (int)strnlen(text, 9), meant = (int)strnlen(name, 9);
@@ -105,6 +106,7 @@ static const char *hint_of(const es_param *p, char *out, size_t size)
     return out;
 }
 
+/* Fails because of a value; the hint says what the option takes. */
 static es_status fail_value(const es_param *p, const char *text, const char *why, es_error *err)
 {
     char hint[sizeof err->hint];
@@ -112,6 +114,7 @@ static es_status fail_value(const es_param *p, const char *text, const char *why
                    p->name, text, why);
 }
 
+/* Fails because a number is out of range. */
 static es_status fail_bounds(const es_param *p, const char *text, es_error *err)
 {
     char why[96];
@@ -125,6 +128,7 @@ static const char *present_word(const char *text)
     return strcmp(text, "house") == 0 ? "default" : text;
 }
 
+/* Stores the index of a word among the choices; the error lists them and names the nearest. */
 static es_status store_choice(const es_param *p, const char *text, int *out, es_error *err)
 {
     char why[192] = "expected";
@@ -146,6 +150,7 @@ static es_status store_choice(const es_param *p, const char *text, int *out, es_
     return es_fail(err, ES_E_ARGUMENT, "option.value", hint, "--%s %s: %s", p->name, text, why);
 }
 
+/* Stores a grid and frees the one that was there, for example a default. */
 static es_status store_grid(const es_param *p, const char *text, es_grid *out, es_error *err)
 {
     char why[256];
@@ -160,6 +165,7 @@ static es_status store_grid(const es_param *p, const char *text, es_grid *out, e
     return ES_OK;
 }
 
+/* Stores a whole number within the bounds of the parameter. */
 static es_status store_whole(const es_param *p, const char *text, int64_t *out, es_error *err)
 {
     const char *why = es_number_whole(text, out);
@@ -168,6 +174,7 @@ static es_status store_whole(const es_param *p, const char *text, int64_t *out, 
     return why ? fail_value(p, text, why, err) : ES_OK;
 }
 
+/* Stores a real number within the bounds of the parameter. */
 static es_status store_number(const es_param *p, const char *text, double *out, es_error *err)
 {
     const char *why = es_number_real(text, out);
@@ -176,28 +183,30 @@ static es_status store_number(const es_param *p, const char *text, double *out, 
     return why ? fail_value(p, text, why, err) : ES_OK;
 }
 
+/* Appends a text to a list; returns the reason if the list is full. */
 static const char *store_text(es_texts *texts, const char *text)
 {
     if (texts->count == ES_MOST_TEXTS)
-        return "too many of them";
+        return "given too many times";
     texts->at[texts->count++] = text;
     return NULL;
 }
 
+/* Converts a text by the kind of the parameter and stores it in the struct. The text is copied,
+ * so that the caller's may go away. */
 static es_status store(es_params *params, const es_param *p, const char *text, es_error *err)
 {
     void *to = (char *)params->values + p->field;
     const char *why = NULL;
     const char *copy = text ? es_arena_text(&params->arena, text) : "";
     if (!copy)
-        return es_fail(err, ES_E_MEMORY, "memory.system", "", "there is no memory for --%s",
-                       p->name);
+        return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for --%s", p->name);
     switch (p->kind) {
     case ES_PARAM_FLAG:
         *(bool *)to = !text || strcmp(text, "yes") == 0;
         return !text || strcmp(text, "yes") == 0 || strcmp(text, "no") == 0
                    ? ES_OK
-                   : es_fail(err, ES_E_ARGUMENT, "option.value", "give it alone: there, it is on",
+                   : es_fail(err, ES_E_ARGUMENT, "option.value", "give it without a value",
                              "--%s takes no value", p->name);
     case ES_PARAM_WHOLE:
         return store_whole(p, copy, to, err);
@@ -275,27 +284,29 @@ void es_params_free(es_params *params)
     es_mem_free(NULL, params);
 }
 
+/* Returns true for parameters that may be given several times. */
 static bool is_list(const es_param *p)
 {
     return p->kind == ES_PARAM_TEXTS || p->kind == ES_PARAM_FILES || p->kind == ES_PARAM_NAMED;
 }
 
+/* Fails for a name that is not in the list: names the new spelling of an old one, or the nearest
+ * name. */
 static es_status fail_unknown(const es_param *list, const char *name, es_error *err)
 {
     const char *names[MOST];
     int count = 0;
     for (const es_param *p = list; p && p->name && count < MOST; p++) {
         if (p->renamed_from && strcmp(p->renamed_from, name) == 0)
-            return es_fail(err, ES_E_ARGUMENT, "option.renamed",
-                           "a name means one thing in every command", "--%s is now --%s", name,
-                           p->name);
+            return es_fail(err, ES_E_ARGUMENT, "option.renamed", "the option was renamed",
+                           "--%s is now --%s", name, p->name);
         names[count++] = p->name;
     }
     const char *nearest = es_nearest(name, names, count);
     char hint[128] = "--help lists the options";
     if (nearest)
         snprintf(hint, sizeof hint, "did you mean --%s?", nearest);
-    return es_fail(err, ES_E_ARGUMENT, "option.unknown", hint, "there is no option --%s", name);
+    return es_fail(err, ES_E_ARGUMENT, "option.unknown", hint, "unknown option --%s", name);
 }
 
 es_status es_params_set(es_params *params, const char *name, const char *text, es_error *err)

@@ -1,5 +1,5 @@
-/* shards.c : a process that does its share of the cells, where others do theirs and nobody sees
- * the others. Shares are a pure function of the stages, so that nobody has to be asked. */
+/* shards.c : a process that computes its share of the cells without contact to the others. Shares
+ * are a pure function of the stages, so that all processes find the same ones. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 /* ---- which cells ---- */
 
-/* Cells in order, cut where their weights add up to equal parts; a cell goes where its middle is.
- * Neighbours stay together: cells of two stages that look at the same layer are in the same shard,
- * or in the next one. */
+/* Cuts the cells, in order, where their weights add up to equal parts; a cell belongs to the part
+ * that holds its middle. Neighbours stay together: cells of two stages about the same layer are in
+ * the same shard or in the next. */
 void es_share_of(int64_t cells, double (*weight)(void *user, int64_t cell), void *user,
                  int64_t shard, int64_t shards, es_share *out)
 {
@@ -36,6 +36,7 @@ void es_share_of(int64_t cells, double (*weight)(void *user, int64_t cell), void
     out->to = out->to < out->from ? out->from : out->to;
 }
 
+/* Returns true if this run computes only its share of the cells. */
 static bool is_shard(const es_driver *d) { return d->opts->shards > 0; }
 
 int64_t es_share_cells(const es_driver *d, int s)
@@ -65,17 +66,17 @@ es_status es_share_check(const es_study *study, const es_study_opts *o, es_error
     if (!o->shards && !o->shard)
         return ES_OK;
     if (o->shards < 1 || o->shards > ES_MOST_SHARDS || o->shard < 1 || o->shard > o->shards)
-        return es_refuse(err, "run.shard", "1/4, 2/4, 3/4 and 4/4 are the shards of four",
+        return es_refuse(err, "run.shard", "four shards are 1/4, 2/4, 3/4 and 4/4",
                          "shard %lld of %lld", (long long)o->shard, (long long)o->shards);
     if (study->keeps_nothing)
-        return es_refuse(err, "run.shard", "run it as a whole",
-                         "%s is too quick to be cut into shards", study->name);
+        return es_refuse(err, "run.shard", "run it without --shard",
+                         "%s is too quick to be split into shards", study->name);
     if (!o->out && !o->dry_run)
         return es_refuse(err, "run.shard", "name a run file of its own with --out",
                          "--shard without --out: what it computes would be lost");
     if (es_executor_of(&o->exec)->ranks > 1)
-        return es_refuse(err, "run.shard", "leave --shard out: ranks share the cells by themselves",
-                         "--shard in a run of %d ranks", es_executor_of(&o->exec)->ranks);
+        return es_refuse(err, "run.shard", "remove --shard: ranks share the cells already",
+                         "--shard in an MPI run of %d ranks", es_executor_of(&o->exec)->ranks);
     return ES_OK;
 }
 
@@ -84,9 +85,10 @@ typedef struct weighing {
     const es_stage *stage;
 } weighing;
 
+/* Returns how many cells of a stage are computed together. */
 static int64_t group_of(const es_stage *stage) { return stage->group ? stage->group : 1; }
 
-/* Of the cells that are made together. */
+/* Returns the share of the cells that are computed together. */
 static double weight_at(void *user, int64_t group)
 {
     const weighing *w = user;
@@ -150,7 +152,8 @@ void es_share_end(es_driver *d)
 
 /* ---- cells of others ---- */
 
-/* Asks whether to stop, and tells nothing: the share of the cell under way is told by itself. */
+/* Asks whether to stop, and reports nothing: progress of the running cell is reported separately.
+ */
 static bool only_stop(void *user, double done, double total)
 {
     const es_exec *exec = user;
@@ -158,6 +161,8 @@ static bool only_stop(void *user, double done, double total)
     return exec->progress && exec->progress(exec->progress_user, 0.0, 1.0);
 }
 
+/* Computes a cell of a shared stage that other cells read but another shard owns; it is not
+ * stored. */
 static es_status compute_needed(es_driver *d, int s, int64_t cell, const es_exec *exec,
                                 es_error *err)
 {
@@ -212,7 +217,7 @@ static void name_all(const char *path, int64_t shard, char *out, size_t size)
         snprintf(out, size, "FILES");
 }
 
-/* Stages that are counted in the same noun and number are told once: "2 of 6 layers". */
+/* Reports stages with the same noun and number once: "2 of 6 layers". */
 static bool told_before(const es_driver *d, int s)
 {
     const es_stage *stages = d->job.stages;

@@ -1,32 +1,33 @@
-/* experiments.c : where a study is registered: a word in this list, in the order in which help
- * shows them. Each is described in a file of its own, NAME_study.c. */
+/* experiments.c : registers the studies: one word each in this list. Help sorts them by
+ * es_study.group and keeps this order within a group. Each study is described in its own file,
+ * NAME_study.c. */
 #include <string.h>
 
 #include <esscher/study.h>
 
 #define STUDIES(STUDY)                                                                             \
-    STUDY(claims)                                                                                  \
-    STUDY(converge)                                                                                \
-    STUDY(ball)                                                                                    \
-    STUDY(hardmax)                                                                                 \
-    STUDY(regimes)                                                                                 \
-    STUDY(heat)                                                                                    \
-    STUDY(collapse)                                                                                \
-    STUDY(sink)                                                                                    \
-    STUDY(exponent)                                                                                \
-    STUDY(context_fit)                                                                             \
-    STUDY(rope)                                                                                    \
-    STUDY(limit)                                                                                   \
-    STUDY(theory)                                                                                  \
     STUDY(probe)                                                                                   \
-    STUDY(tails)                                                                                   \
-    STUDY(sparse)                                                                                  \
-    STUDY(depth)                                                                                   \
-    STUDY(downstream)                                                                              \
     STUDY(loss)                                                                                    \
     STUDY(budget)                                                                                  \
+    STUDY(sparse)                                                                                  \
+    STUDY(downstream)                                                                              \
+    STUDY(depth)                                                                                   \
+    STUDY(tails)                                                                                   \
     STUDY(picture)                                                                                 \
     STUDY(measure)                                                                                 \
+    STUDY(claims)                                                                                  \
+    STUDY(converge)                                                                                \
+    STUDY(regimes)                                                                                 \
+    STUDY(collapse)                                                                                \
+    STUDY(heat)                                                                                    \
+    STUDY(ball)                                                                                    \
+    STUDY(hardmax)                                                                                 \
+    STUDY(sink)                                                                                    \
+    STUDY(exponent)                                                                                \
+    STUDY(rope)                                                                                    \
+    STUDY(context_fit)                                                                             \
+    STUDY(limit)                                                                                   \
+    STUDY(theory)                                                                                  \
     STUDY(compare)                                                                                 \
     STUDY(selfcheck)
 

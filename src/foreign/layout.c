@@ -197,6 +197,8 @@ static const es_field fields[] = {
     {PART(es_study, begin)},
     {PART(es_study, summarise)},
     {PART(es_study, close)},
+    {PART(es_study, group)},
+    {PART(es_study, main_options)},
 
     {WHOLE(es_study_opts)},
     {PART(es_study_opts, seed)},

@@ -9,6 +9,7 @@
 
 /* ---- checks ---- */
 
+/* Fails because a matrix does not have the shape `want` for tokens of dimension d. */
 static es_status fail_shape(const char *name, const es_view *v, const char *want, int64_t d,
                             es_error *err)
 {
@@ -17,6 +18,7 @@ static es_status fail_shape(const char *name, const es_view *v, const char *want
                    (long long)v->cols, want, (long long)d);
 }
 
+/* Checks that a matrix has rows and columns and only finite numbers. */
 static es_status check_finite(const es_view *v, const char *name, es_error *err)
 {
     es_scan scan;

@@ -58,6 +58,7 @@ es_status es_head_fill_rotation(const es_address *at, int64_t d, es_mem_limit *b
     return status;
 }
 
+/* Draws Wq, Wk and Wv with entries N(0, 1/d), each from a cell of the address of its own. */
 static es_status draw_projections(const es_address *at, int64_t d, es_head_data *out, es_error *err)
 {
     for (int i = ES_HEAD_WQ; i <= ES_HEAD_WV; i++) {

@@ -9,6 +9,9 @@ enum { TALL = ES_PANEL_TALL, HALF = ES_PANEL / 2 }; /* 4 x 2 registers of sums w
 
 /* ---- packing ---- */
 
+/* Packs ES_PANEL rows of the factor B, column by column, so that the product below reads memory
+ * in order. span = [first, end) of the columns that are not zero: a Cholesky factor is half
+ * empty. */
 static void pack_panel(const double *factor, int64_t dim, int64_t p, double *panel, int64_t span[2])
 {
     const int64_t first = p * ES_PANEL, rows = dim - first < ES_PANEL ? dim - first : ES_PANEL;
@@ -91,12 +94,15 @@ es_panel_fn *es_panel_best(void)
 es_panel_fn *es_panel_best(void) { return es_panel_portable; }
 #endif
 
+/* Computes y = mean + x for `width` coordinates from `first` on. */
 static void add_mean(const es_affine *a, int64_t first, int64_t width, const double *x, double *y)
 {
     for (int64_t i = 0; i < width; i++)
         y[first + i] = a->mean ? a->mean[first + i] + x[i] : x[i];
 }
 
+/* Adds the mean to `count` rows of a law without a factor; place, if not NULL, says to which rows
+ * of y they go. */
 static void shift_rows(const es_affine *a, const double *z, int64_t count, const int64_t *place,
                        double *y)
 {

@@ -157,6 +157,7 @@ static const double debye_terms[TERMS][11] = {
 
 /* ---- ratio and slope ---- */
 
+/* Evaluates c[0] + c[1] x + ... + c[degree] x^degree by Horner's rule. */
 static double polynomial(const double *c, int degree, double x)
 {
     double sum = c[degree];
@@ -210,12 +211,14 @@ void es_bessel_ratio_slope(int64_t dim, double r, es_num *ratio, es_num *slope)
     }
     ratio->err = RATIO_ULPS * DBL_EPSILON * ratio->val;
     const double descent = dim > 1 && r < LARGE_S ? 8.0 * LARGE_S / (d - 1.0) : 0.0;
-    /* the smallest normal number stands for what underflow may hide */
+    /* the smallest normal number bounds what underflow may hide */
     slope->err = (SLOPE_ULPS + descent) * DBL_EPSILON * slope->val + DBL_MIN;
 }
 
 /* ---- logarithm ---- */
 
+/* Returns ln cosh r without overflow, with full relative precision near 0, where ln cosh r ~
+ * r^2/2. */
 static double log_cosh(double r)
 {
     if (r > 20.0)
@@ -273,6 +276,7 @@ es_num es_bessel_log(int64_t dim, double r)
 
 /* ---- public ---- */
 
+/* Checks that dimension and argument are in the range for which the expansions were tested. */
 static es_status check(int64_t d, double r, es_error *err)
 {
     if (d < 1 || d > ES_MAX_DIM + 2)

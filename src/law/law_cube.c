@@ -11,6 +11,7 @@
 
 #define EPS DBL_EPSILON
 
+/* Draws rows with independent coordinates, uniform on [-size, size]. */
 static es_status cube_rows(const es_source *s, const es_address *first, int64_t count,
                            const es_law_room *stage, double *z, es_error *err)
 {
@@ -21,6 +22,7 @@ static es_status cube_rows(const es_source *s, const es_address *first, int64_t 
     return ES_OK;
 }
 
+/* Draws rows with independent coordinates, -size or size with probability 1/2 each. */
 static es_status sign_rows(const es_source *s, const es_address *first, int64_t count,
                            const es_law_room *stage, double *z, es_error *err)
 {
@@ -47,11 +49,14 @@ static void coordinate(int64_t q, double R, double s, es_coordinate *out)
                            .third = 2.0 * R * (R * R * slope.val)};
 }
 
+/* Computes K(s) = ln(sinh z / z), z = size s, and its derivatives for one coordinate of the cube.
+ */
 static void cube_coordinate(const es_law *law, double s, es_coordinate *out)
 {
     coordinate(3, law->size, s, out);
 }
 
+/* Computes K(s) = ln cosh(size s) and its derivatives for one coordinate of the signs. */
 static void sign_coordinate(const es_law *law, double s, es_coordinate *out)
 {
     coordinate(1, law->size, s, out);

@@ -17,6 +17,7 @@
 
 enum { CHUNK = 256 }; /* tokens whose points are picked together */
 
+/* Checks the points: their dimension, at least one of them, all finite. */
 static es_status check(const es_law *law, es_error *err)
 {
     es_scan scan;
@@ -27,7 +28,7 @@ static es_status check(const es_law *law, es_error *err)
                        (long long)law->points->cols, (long long)law->dim);
     if (law->points->rows < 1)
         return es_fail(err, ES_E_EMPTY, "law.points", "give at least one point",
-                       "an empirical law of no points");
+                       "an empirical law without points");
     return es_view_scan(law->points, "points", &scan, err);
 }
 
@@ -47,6 +48,7 @@ static es_status shuffled(const es_source *s, const es_address *first, int64_t c
     return ES_OK;
 }
 
+/* Draws points by index, a chunk at a time, with replacement unless the law says otherwise. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
                       const es_law_room *stage, double *out, es_error *err)
 {
@@ -76,6 +78,8 @@ static int64_t most(const es_law *law)
  * GROUP + n/GROUP instead of n. */
 enum { GROUP = 512 };
 
+/* Bounds the relative rounding error of a sum of n terms that is computed in groups: each group
+ * adds GROUP roundings, their sum n/GROUP more. */
 static double rounding_of(int64_t n) { return EPS * (double)(GROUP + n / GROUP + 4); }
 
 /* Scores <s, y_i> into w, their maximum, a bound on their rounding, the largest |y_i|. */
@@ -116,6 +120,8 @@ static double normalise(double *w, int64_t n, double most)
     return total;
 }
 
+/* Computes the mean of the points under weights w (n), in groups, so that rounding errors stay
+ * below rounding_of(n). */
 static void weighted_mean(const es_view *points, const double *w, double *part, double *mean)
 {
     const int64_t d = points->cols;
@@ -154,6 +160,8 @@ static double weighted_cov(const es_view *points, const double *w, const double 
     return trace;
 }
 
+/* Computes K, its gradient and Hessian at s: with softmax weights w_i ~ exp(s.x_i) they are log-
+ * mean-exp, weighted mean and weighted covariance of the points. */
 static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {

@@ -14,6 +14,7 @@
 /* Beyond this many standard deviations there is no mass that f64 could see. */
 #define TAIL 9.0
 
+/* Draws rows with independent N(0, size^2) coordinates. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
                       const es_law_room *stage, double *z, es_error *err)
 {
@@ -24,6 +25,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
     return ES_OK;
 }
 
+/* Computes K(s) = size^2 |s|^2 / 2, its gradient size^2 s and Hessian size^2 I: exact. */
 static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
@@ -48,6 +50,7 @@ static es_status tilt(const es_law *law, const double *s, double *work, es_mem_l
     return ES_OK;
 }
 
+/* Returns the normal density at TAIL z, without its constant, which quadrature divides out. */
 static double density(double z) { return exp(-0.5 * TAIL * TAIL * z * z); }
 
 const es_law_row es_law_row_gaussian = {.kind = ES_LAW_GAUSSIAN,

@@ -26,6 +26,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
     return ES_OK;
 }
 
+/* Computes K(s) = -ln(1 - z^2), z = size s, |z| < 1, and its derivatives for one coordinate. */
 static void coordinate(const es_law *law, double s, es_coordinate *out)
 {
     const double b = law->size, z = b * s, w = (1.0 - z) * (1.0 + z);

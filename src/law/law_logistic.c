@@ -62,6 +62,8 @@ static void derivatives(double z, double k[4])
     }
 }
 
+/* Computes K(s) = ln(pi z / sin(pi z)), z = size s, |z| < 1, and its derivatives for one
+ * coordinate. */
 static void coordinate(const es_law *law, double s, es_coordinate *out)
 {
     const double b = law->size;

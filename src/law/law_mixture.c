@@ -16,6 +16,8 @@
 
 enum { CHUNK = 256 }; /* tokens whose parts are picked together */
 
+/* Checks one part: a base law of the mixture's dimension. Mixtures of mixtures are refused; they
+ * can be flattened. */
 static es_status check_part(const es_law *law, int64_t i, es_error *err)
 {
     const es_law *part = &law->parts[i];
@@ -30,6 +32,7 @@ static es_status check_part(const es_law *law, int64_t i, es_error *err)
     return es_law_check(part, err);
 }
 
+/* Checks parts and weights of a mixture. */
 static es_status check(const es_law *law, es_error *err)
 {
     if (law->n_parts < 1)
@@ -48,6 +51,7 @@ static es_status check(const es_law *law, es_error *err)
 
 /* ---- drawing ---- */
 
+/* Prepares a sampler for each part and the cumulative weights by which parts are drawn. */
 static es_status prepare(es_source *s, es_error *err)
 {
     const int64_t n = s->law.n_parts;
@@ -100,6 +104,8 @@ static es_status part_rows(const es_source *s, int64_t part, const int64_t *part
     return ES_OK;
 }
 
+/* Draws the part of each token from its weight, then the tokens of each part together; each keeps
+ * its own address. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
                       const es_law_room *stage, double *out, es_error *err)
 {
@@ -112,7 +118,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
         ES_TRY(es_uniform_rows(&choice, n, 1, u, err));
         for (int64_t r = 0; r < n; r++)
             parts[r] = part_of(s, u[r]);
-        /* Parts in the order in which they first appear: those nobody picked cost nothing. */
+        /* Parts in the order of their first token: parts that were not drawn cost nothing. */
         for (int64_t r = 0; r < n; r++) {
             bool seen = false;
             for (int64_t q = 0; q < r && !seen; q++)
@@ -126,6 +132,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
 
 /* ---- tilting ---- */
 
+/* Returns |a - b|^2. */
 static double distance2(const double *a, const double *b, int64_t d)
 {
     double sum = 0.0;
@@ -145,6 +152,8 @@ typedef struct mixture {
     double p_err;  /* relative error of a p_j */
 } mixture;
 
+/* Evaluates K_j and its gradient for every part, and the tilted weights of the parts, p_j exp(K_j
+ * - K). */
 static es_status evaluate_parts(mixture *m, es_tilt *out, es_error *err)
 {
     const int64_t d = m->law->dim, parts = m->law->n_parts;
@@ -201,6 +210,8 @@ static es_status combine_parts(mixture *m, es_tilt *out, es_error *err)
     return ES_OK;
 }
 
+/* Computes K = ln sum p_j exp(K_j): its gradient is the mean of the parts' gradients under the
+ * tilted weights, its Hessian their mean Hessian plus the covariance of the gradients. */
 static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {

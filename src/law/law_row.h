@@ -1,9 +1,8 @@
-/* law_row.h : what a token law is to the other directories: one row of functions and facts.
+/* law_row.h : the descriptor (row) of a token law: functions and properties.
  *
- * A law lives in a file of its own, src/law/law_NAME.c, which ends with its row; law_table.c lists
- * the rows once. Whoever draws tokens, computes limits or reads options asks the row: nobody else
- * knows which laws there are. To add one: its file, a word in the list of law_table.c, its number
- * in law/law.h.
+ * Each law has its own file, src/law/law_NAME.c, which ends with its row; law_table.c lists the
+ * rows once. Samplers, limits and options use only the row: no other file knows which laws exist.
+ * To add one: its file, a word in the list of law_table.c, its number in law/law.h.
  *
  *     law_table.c    the rows; es_law_check() and other questions; a law ready to be drawn from
  *     law_tilt.c     K of Y = mean + B Z from K of Z; laws with independent coordinates
@@ -85,7 +84,7 @@ void es_source_release(es_source *s);
 typedef struct es_law_room {
     int64_t rows;   /* that fit */
     double *base;   /* (rows, dim) : z, before the image mean + B z */
-    double *image;  /* (rows, dim) : after it, when the caller wants f32 */
+    double *image;  /* (rows, dim) : after the affine map, if the caller needs f32 */
     double *gather; /* (rows, dim) : z of the tokens of one part of a mixture */
 } es_law_room;
 
@@ -115,9 +114,9 @@ void es_bessel_ratio_slope(int64_t dim, double r, es_num *ratio, es_num *slope);
 /*! es_bessel_log() : K_d(r). */
 es_num es_bessel_log(int64_t dim, double r);
 
-/* K and its derivatives at one point, with what is needed to carry errors on: curvature and third
- * bound the second and third derivatives in operator norm, which say what an error of the point
- * does to gradient and Hessian. */
+/* K and its derivatives at one point, and bounds to propagate errors: curvature and third bound
+ * the second and third derivatives in operator norm, which limit the effect of an error of the
+ * point on gradient and Hessian. */
 typedef struct es_tilt {
     double K, K_err;
     double *grad, grad_err; /* (d), never NULL; error in Euclidean norm */
@@ -155,7 +154,7 @@ struct es_law_row {
     const char *title; /* in a sentence: "Laplace", "Student's t" */
     unsigned uses;     /* ES_LAW_USES_...: members of es_law beside dim, mean and factor */
     unsigned traits;   /* ES_LAW_... of es_law_traits() */
-    int above;         /* ES_LAW_SHADOW: the sphere has so many dimensions more */
+    int above;         /* ES_LAW_SHADOW: the sphere has this many dimensions more */
     double edge;       /* K is finite where size |s_i| < edge for all i; 0: K has no such edge */
 
     /* Beyond what es_law_check() does for every law; NULL: nothing. */

@@ -10,6 +10,7 @@
 #include "random/elementary.h"
 #include "random/random.h"
 
+/* Draws rows uniformly on the sphere of radius `size`. */
 static es_status sphere_rows(const es_source *s, const es_address *first, int64_t count,
                              const es_law_room *stage, double *z, es_error *err)
 {
@@ -30,6 +31,7 @@ static es_status ball_radius(const es_law *law, const es_address *first, int64_t
     return ES_OK;
 }
 
+/* Draws rows uniformly in the ball: a direction times a radius. */
 static es_status ball_rows(const es_source *s, const es_address *first, int64_t count,
                            const es_law_room *stage, double *z, es_error *err)
 {

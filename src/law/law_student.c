@@ -9,11 +9,13 @@
 #include "law/law_row.h"
 #include "random/random.h"
 
+/* Checks that the degrees of freedom are positive. */
 static es_status check(const es_law *law, es_error *err)
 {
     return es_law_positive(law->freedom, "law.freedom", "freedom", err);
 }
 
+/* Fails for degrees of freedom that the chi sampler does not cover. */
 static es_status prepare(es_source *s, es_error *err)
 {
     if (s->law.freedom >= 0.125 && s->law.freedom <= 2e9)
@@ -22,6 +24,7 @@ static es_status prepare(es_source *s, es_error *err)
                    s->law.freedom);
 }
 
+/* Computes the factor size sqrt(nu)/chi_nu that turns a normal vector into Student's t. */
 static es_status radius(const es_law *law, const es_address *first, int64_t count, double *out,
                         es_error *err)
 {
@@ -32,6 +35,7 @@ static es_status radius(const es_law *law, const es_address *first, int64_t coun
     return ES_OK;
 }
 
+/* Draws normal rows and divides each by its own chi variable. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
                       const es_law_room *stage, double *z, es_error *err)
 {
@@ -40,6 +44,7 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
     return es_source_radii(s, radius, first, count, z, err);
 }
 
+/* Fails: Student's t has no exponential moments. */
 static es_status tilt(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
@@ -49,6 +54,7 @@ static es_status tilt(const es_law *law, const double *s, double *work, es_mem_l
                    "limit");
 }
 
+/* Computes mean and covariance nu/(nu - 2) size^2 BB', where they exist. */
 static es_status moments(const es_law *law, double *mean, double *cov, es_error *err)
 {
     const int64_t d = law->dim;

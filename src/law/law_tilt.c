@@ -148,6 +148,7 @@ static es_status push_forward(const double *B, int64_t d, double s_err, double *
     return es_mat_multiply(&bh, &bt, budget, z->hess, err);
 }
 
+/* Adds mean.t to K and the mean to its gradient, with the rounding errors of both. */
 static void add_mean(const double *mean, const double *t, int64_t d, es_tilt *out)
 {
     double sum = 0.0, size = 0.0, norm2 = 0.0;
@@ -162,6 +163,7 @@ static void add_mean(const double *mean, const double *t, int64_t d, es_tilt *ou
     out->grad_err += EPS * sqrt(norm2);
 }
 
+/* Allocates a matrix of doubles. */
 static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                              es_error *err)
 {

@@ -43,6 +43,7 @@ typedef struct wood {
     double reflection[];  /* (dim) */
 } wood;
 
+/* Checks concentration and direction. */
 static es_status check(const es_law *law, es_error *err)
 {
     if (!(law->concentration >= 0.0) || !isfinite(law->concentration))
@@ -82,6 +83,7 @@ static void prepare_reflection(const es_law *law, wood *c)
     c->divisor = r[0]; /* |r|^2/2 = 1 + |mu_0| */
 }
 
+/* Prepares Wood's rejection method for the cosine between token and direction. */
 static es_status prepare(es_source *s, es_error *err)
 {
     const double kappa = s->law.concentration, m = (double)(s->law.dim - 1);
@@ -167,6 +169,7 @@ static es_status two_points(const es_source *s, const es_address *first, int64_t
     return ES_OK;
 }
 
+/* Draws the cosine by rejection and a uniform direction in the orthogonal complement. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
                       const es_law_room *stage, double *z, es_error *err)
 {
@@ -196,6 +199,8 @@ static es_status rows(const es_source *s, const es_address *first, int64_t count
 
 /* ---- tilting ---- */
 
+/* Computes K(s) = ln I(|kappa m + s|) - ln I(kappa), I the Bessel function of the sphere: tilting
+ * a von Mises-Fisher law gives another one. */
 static es_status tilt(const es_law *law, const double *s, double *v, es_mem_limit *budget,
                       es_tilt *out, es_error *err)
 {
@@ -215,6 +220,7 @@ static es_status tilt(const es_law *law, const double *s, double *v, es_mem_limi
     return ES_OK;
 }
 
+/* Returns the concentration with the sign of the direction, for dimension 1. */
 static double lean(const es_law *law) { return copysign(law->concentration, *law->direction); }
 
 const es_law_row es_law_row_vmf = {.kind = ES_LAW_VMF,

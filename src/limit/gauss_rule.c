@@ -43,6 +43,8 @@ static void ql_step(int l, int m, double *d, double *e, double *z)
     e[m] = 0.0;
 }
 
+/* Returns the end of the unreduced block that begins at l: the first negligible off-diagonal
+ * entry. */
 static int find_split(int l, int n, const double *d, const double *e)
 {
     int m = l;
@@ -105,6 +107,7 @@ static double dot(const double *a, const double *b, int64_t n)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
+/* Subtracts from v its projection on the unit vector q. */
 static void remove_component(double *v, const double *q, int64_t n)
 {
     const double c = dot(v, q, n);
@@ -136,7 +139,7 @@ es_status es_gauss_compress(const double *x, const double *w, int64_t count, int
                 remove_component(v, basis + k * count, count);
         }
         off[j] = sqrt(dot(v, v, count));
-        /* else what is left is rounding: no more points */
+        /* the remainder is rounding: no more points */
         more = off[j] > 1e-14 * scale + 4.0 * DBL_EPSILON * fabs(middle);
         for (int64_t i = 0; more && i < count; i++)
             v[i] /= off[j];

@@ -125,7 +125,8 @@ enum { MOST = 96 };
 #define HALF_LN_2PI 0.91893853320467274178
 #define NOTHING     90.0 /* exp(-NOTHING/2) is below rounding */
 
-/* Of the standard normal on [a, b]: ln of the mass, offset of the mean from `origin`, variance. */
+/* Computes, for the standard normal on [a, b], ln of its mass, the offset of its mean from
+ * `origin` and its variance. */
 typedef struct piece {
     double log_mass, origin, offset, variance;
 } piece;

@@ -22,6 +22,7 @@ int64_t es_limit_dv(const es_law *law, const es_limit_head *head)
     return head->V ? head->dv : law->dim;
 }
 
+/* Checks that a matrix, if there is one, is finite. */
 static es_status check_matrix(const double *x, int64_t rows, int64_t cols, const char *name,
                               es_error *err)
 {
@@ -84,6 +85,7 @@ static double apply(const double *m, int64_t rows, int64_t d, const double *v, d
     return sqrt(error2);
 }
 
+/* Returns the Euclidean norm of x (n). */
 static double norm_of(const double *x, int64_t n)
 {
     double sum = 0.0;
@@ -103,6 +105,8 @@ typedef struct map_job {
     es_num *log_mgf;
 } map_job;
 
+/* Computes the limit of one query: tilt t = A x, output V grad K(t), with the error that rounding
+ * of t contributes. */
 static es_status map_row(void *user, int64_t row, int thread, es_error *err)
 {
     const map_job *job = user;

@@ -34,6 +34,7 @@ typedef struct request {
     es_limit_accuracy *accuracy;
 } request;
 
+/* Returns the Frobenius norm of `count` numbers. */
 static double frobenius(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -51,6 +52,8 @@ typedef struct desk {
     es_status status;
 } desk;
 
+/* Allocates a matrix that clear() frees; after the first failure it returns NULL, so that callers
+ * check once. */
 static double *take(desk *k, int64_t rows, int64_t cols)
 {
     double *memory = NULL;
@@ -79,14 +82,17 @@ static const double *given(desk *k, const double *m, int64_t d)
     return out;
 }
 
+/* Frees all matrices of take() and returns the first failure. */
 static es_status clear(desk *k)
 {
     es_arena_free(&k->arena);
     return k->status;
 }
 
+/* Views d x d numbers as a matrix. */
 static es_view square(const double *m, int64_t d) { return es_view_f64(m, d, d); }
 
+/* Views numbers as the transpose of a (rows, cols) matrix. */
 static es_view turned(const double *m, int64_t rows, int64_t cols)
 {
     const es_view v = es_view_f64(m, rows, cols);
@@ -247,6 +253,8 @@ static es_status point_moments(const request *r, const es_view *points, bool all
 
 /* ---- which way ---- */
 
+/* Fails for a law, or a part of a mixture, with infinite exponential moments: outputs of queries
+ * drawn from it have no moments. */
 static es_status refuse_infinite(const es_law *law, es_error *err)
 {
     const bool mixed = es_law_uses(law->kind) & ES_LAW_USES_PARTS;
@@ -262,6 +270,7 @@ static es_status refuse_infinite(const es_law *law, es_error *err)
     return ES_OK;
 }
 
+/* Returns true if the mean of the law is zero. */
 static bool centred(const es_law *law)
 {
     for (int64_t i = 0; law->mean && i < law->dim; i++) {

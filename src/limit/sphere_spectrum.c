@@ -1,12 +1,13 @@
-/* sphere_spectrum.c : expectations over a weighted sum of Dirichlet coordinates by merging
+/* sphere_spectrum.c : expectations over a weighted sum of Dirichlet coordinates, by merging
  * measures.
  *
  * A block of coordinates of total mass a has a law of s = sum sigma_k^2 T_k/(sum T_k). Two blocks
- * merge as s = W s_a + (1-W) s_b with W ~ Beta(a, b) independent of both. Each law is kept as a
- * Gauss rule of N points; a merge makes N^3 of them and compresses back to N, exactly up to degree
- * 2N-1. With the Dirichlet identity E[T_i g] = (1/q) E_i[g], E_i giving coordinate i the mass 3/2,
- * lambda_i needs the law of all coordinates but i: blocks form a binary tree, and what lies outside
- * a block is what lies outside its parent merged with its sibling. 3 merges per coordinate in all.
+ * merge as s = W s_a + (1-W) s_b with W ~ Beta(a, b) independent of both. Each law is represented
+ * by a Gauss rule of N points; a merge produces N^3 points and compresses them to N, exact up to
+ * degree 2N-1. By the Dirichlet identity E[T_i g] = (1/q) E_i[g], where E_i gives coordinate i the
+ * mass 3/2, lambda_i needs the law of all coordinates but i. Blocks form a binary tree: the
+ * coordinates outside a block are those outside its parent, merged with its sibling. 3 merges per
+ * coordinate.
  */
 #include "limit/limit_map.h"
 
@@ -44,6 +45,8 @@ typedef struct tree {
 /* Points of Beta, points and weights of the product, basis of the compression. */
 static int64_t scratch_size(int64_t N) { return 6 * N + (N + 3) * N * N * N; }
 
+/* Combines the quadrature rules of two subtrees into one with at most N nodes. A subtree with no
+ * mass is the identity. */
 static es_status merge(const tree *t, const rule *a, const rule *b, double *scratch, rule *out,
                        es_error *err)
 {
@@ -103,6 +106,7 @@ static es_status expectation(const tree *t, double sigma, const rule *others, do
 
 /* ---- the tree ---- */
 
+/* Sets the leaves: each value sigma_i^2 with mass 1/2, the Dirichlet mass of one coordinate. */
 static void plant(tree *t)
 {
     memset(t->inside, 0, (size_t)(2 * t->leaves) * sizeof(rule));
@@ -115,6 +119,7 @@ static void plant(tree *t)
             (rule){.mass = 0.5 * (double)(t->q - t->count), .n = 1, .weight = {1.0}};
 }
 
+/* Merges the two children of a node, from the leaves to the root. */
 static es_status up(void *job, int64_t unit, int thread, es_error *err)
 {
     tree *t = job;
@@ -123,6 +128,8 @@ static es_status up(void *job, int64_t unit, int thread, es_error *err)
                  &t->inside[k], err);
 }
 
+/* Merges the coordinates outside a node's parent with its sibling: the coordinates outside the
+ * node. */
 static es_status down(void *job, int64_t unit, int thread, es_error *err)
 {
     tree *t = job;
@@ -131,6 +138,7 @@ static es_status down(void *job, int64_t unit, int thread, es_error *err)
                  &t->outside[k], err);
 }
 
+/* Computes one eigenvalue of the limit from the rule of everything outside its leaf. */
 static es_status gather(void *job, int64_t unit, int thread, es_error *err)
 {
     tree *t = job;
@@ -138,6 +146,7 @@ static es_status gather(void *job, int64_t unit, int thread, es_error *err)
                        t->scratch + thread * t->per_thread, &t->lambda[unit], err);
 }
 
+/* Runs one pass up and one down the tree, then all leaves: O(d) merges instead of O(d^2). */
 static es_status evaluate(tree *t, const es_exec *exec, es_error *err)
 {
     plant(t);
@@ -150,6 +159,7 @@ static es_status evaluate(tree *t, const es_exec *exec, es_error *err)
 
 /* ---- finer and finer rules ---- */
 
+/* Returns the largest difference between two spectra, the error estimate of refine(). */
 static double change(const double *a, const double *b, int64_t n)
 {
     double worst = 0.0;
@@ -158,6 +168,8 @@ static double change(const double *a, const double *b, int64_t n)
     return worst;
 }
 
+/* Repeats the computation with more nodes until the spectrum no longer changes; *error is the
+ * last change. */
 static es_status refine(tree *t, const es_exec *exec, double *lambda, double *error, es_error *err)
 {
     static const int sizes[] = {8, 12, 18, 26, MOST};

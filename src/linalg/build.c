@@ -32,12 +32,13 @@ extern char *openblas_get_config(void) __attribute__((weak));
 
 enum { ID = 2 * 32 + 1 }; /* hexadecimal digits of the longest mark, and an end */
 
+/* Returns the build id of the library's file, read once. */
 static const char *file_id(void)
 {
     static char id[ID];
     char found[ID] = "";
     es_system_mark((const void *)&es_version, found, sizeof found);
-    memcpy(id, found, sizeof id); /* the same bytes whoever comes first */
+    memcpy(id, found, sizeof id); /* concurrent first calls write the same bytes */
     return id;
 }
 

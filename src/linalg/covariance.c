@@ -32,6 +32,7 @@ typedef struct job {
 
 enum { SCRATCH = 2 * TALL * WIDE + 2 * WIDE };
 
+/* Computes column means in blocks of TALL rows, so that rounding errors grow slowly. */
 static void column_means(const es_view *x, double *row, double *block, double *mean)
 {
     for (int64_t j = 0; j < x->cols; j++)
@@ -74,6 +75,8 @@ static void block_of_unit(int64_t unit, int64_t *row, int64_t *col)
     *col = unit;
 }
 
+/* Computes one block of the covariance; blocks are independent and their sums have a fixed order.
+ */
 static es_status block_covariance(void *context, int64_t unit, int thread, es_error *err)
 {
     (void)err;

@@ -28,12 +28,14 @@ static struct {
     int threads;  /* the setting to restore */
 } blas;
 
+/* Takes the lock of the BLAS: OpenBLAS changes its thread count globally. */
 static void lock_blas(void)
 {
     while (__atomic_test_and_set(&blas.lock, __ATOMIC_ACQUIRE))
         sched_yield();
 }
 
+/* Releases the lock. */
 static void unlock_blas(void) { __atomic_clear(&blas.lock, __ATOMIC_RELEASE); }
 
 void es_blas_enter(void)

@@ -34,9 +34,9 @@ double es_psd_rounding(const double *a, int64_t d, double tolerance);
 /*! es_psd_refuse() : the failure of a matrix that is indefinite beyond rounding. */
 es_status es_psd_refuse(double smallest, double largest, es_error *err);
 
-/*! es_blas_room() : may BLAS be called? Everybody who does asks once before, here or through
- *  es_dense_new(). Thread-safe. @return : ES_OK; ES_E_MEMORY if a limit on addresses leaves it no
- *  room, in which it would hang. */
+/*! es_blas_room() : checks that BLAS may be called; call it, or es_dense_new(), once before.
+ *  Thread-safe. @return : ES_OK; ES_E_MEMORY if a limit on the address space leaves too little,
+ *  because BLAS would hang. */
 es_status es_blas_room(es_error *err);
 
 /*! es_blas_room_for() : the same, each time before `callers` threads of ours call it at once. */

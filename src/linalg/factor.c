@@ -72,6 +72,7 @@ static bool try_factor(const double *a, int64_t d, double jitter, double *l)
     return true;
 }
 
+/* Fails with the smallest eigenvalue after Cholesky has failed. */
 static es_status refuse_indefinite(double *a, int64_t d, es_mem_limit *budget, es_error *err)
 {
     double *values;
@@ -83,6 +84,7 @@ static es_status refuse_indefinite(double *a, int64_t d, es_mem_limit *budget, e
     return status;
 }
 
+/* Returns true if all numbers are 0. */
 static bool all_zero(const double *a, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {

@@ -119,6 +119,8 @@ static double image_norm(const gram *m, const double *u, double *product)
 
 /* ---- above: Cholesky ---- */
 
+/* Returns true if t exceeds the spectral norm: t^2 I - G has a Cholesky factor exactly then (G
+ * the Gram matrix). */
 static bool exceeds_norm(const gram *m, double t)
 {
     const int64_t k = m->k;
@@ -147,6 +149,7 @@ static double upper_bound(const gram *m, double s)
 
 /* ---- together ---- */
 
+/* Computes the Gram matrix of the shorter side: k = min(rows, cols). */
 static void form_gram(gram *m)
 {
     const bool tall = m->rows >= m->cols;
@@ -161,6 +164,8 @@ static void form_gram(gram *m)
     m->frobenius = sqrt(m->frobenius);
 }
 
+/* Encloses the spectral norm: from below by the image of a Ritz vector, from above by
+ * exceeds_norm(). */
 static es_num bracket(gram *m, int steps, double *small, double *u)
 {
     form_gram(m);

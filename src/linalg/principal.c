@@ -44,6 +44,7 @@ static void project_rows(const es_view *x, const components *c, int64_t count, d
     }
 }
 
+/* Computes the leading eigenvectors of the covariance of x. */
 static es_status find(const es_view *x, int64_t count, const es_exec *exec, components *c,
                       es_principal *out, es_error *err)
 {

@@ -27,6 +27,8 @@
 
 /* ---- failures ---- */
 
+/* Records the first failure and wakes the threads that wait for messages. `lost`: the rank that
+ * is gone; NULL: MPI itself failed. */
 void courier_fail(courier *c, es_status status, const es_error *err, peer *lost)
 {
     pthread_mutex_lock(&c->lock);
@@ -42,6 +44,7 @@ void courier_fail(courier *c, es_status status, const es_error *err, peer *lost)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Returns true for MPI_SUCCESS; otherwise records the failure with the text of MPI. */
 bool courier_check(courier *c, int code, const char *call)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -58,12 +61,15 @@ bool courier_check(courier *c, int code, const char *call)
 
 /* ---- sleep ---- */
 
+/* Converts seconds to a timespec. */
 struct timespec courier_time(double at)
 {
     return (struct timespec){.tv_sec = (time_t)at,
                              .tv_nsec = (long)(1e9 * (at - (double)(time_t)at))};
 }
 
+/* Sleeps between two rounds: briefly while messages are under way, longer the longer nothing has
+ * moved. MPI has no blocking wait for "any message or a local request". */
 static void rest(courier *c, bool moved)
 {
     const double now = es_seconds();
@@ -83,14 +89,15 @@ static void rest(courier *c, bool moved)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- who is alive ---- */
+/* ---- signs of life ---- */
 
-/* Rank 0 watches everybody, and everybody rank 0: it tells of those who are lost. */
+/* Rank 0 watches all ranks, and all ranks watch rank 0, which reports the loss of any of them. */
 static bool watches(const courier *c, int rank)
 {
     return rank != c->fabric.rank && (c->fabric.rank == 0 || rank == 0);
 }
 
+/* Sends a sign of life to the other ranks at regular intervals. */
 static void beat(courier *c, double now)
 {
     const double patience = c->opts.patience;
@@ -108,6 +115,8 @@ static void beat(courier *c, double now)
     }
 }
 
+/* Declares a rank lost that has been silent for --rank-timeout seconds. Time during which this
+ * process itself was stopped does not count. */
 static void look_around(courier *c, double now)
 {
     const double slept = now - c->turned;
@@ -128,6 +137,7 @@ static void look_around(courier *c, double now)
     }
 }
 
+/* Runs one round: move messages, send signs of life, check the others, sleep. */
 static void turn(courier *c)
 {
     const bool moved = courier_carry(c);
@@ -139,6 +149,7 @@ static void turn(courier *c)
 
 /* ---- the beginning ---- */
 
+/* Fails with the error of an MPI call. */
 static es_status refuse_mpi(courier *c, int code, const char *call, es_error *err)
 {
     courier_check(c, code, call);
@@ -160,7 +171,7 @@ static es_status meet(courier *c, MPI_Request *request, es_error *err)
             return ES_OK;
         if (limit > 0.0 && es_seconds() - began > limit)
             return es_fail(err, ES_E_IO, "ranks.lost", "--rank-timeout says how long to wait",
-                           "rank %d: not all of the other ranks came within %.3g s", c->fabric.rank,
+                           "rank %d: some ranks did not arrive within %.3g s", c->fabric.rank,
                            limit);
         rest(c, false);
     }
@@ -182,6 +193,7 @@ static void read_name(courier *c)
     snprintf(c->name, sizeof c->name, "%.*s %.24s", name < 32 ? name : 32, text, number);
 }
 
+/* Fails if the MPI does not allow a process to have threads. */
 static es_status check_threads(int provided, es_error *err)
 {
     static const char *const names[] = {"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED",
@@ -193,10 +205,10 @@ static es_status check_threads(int provided, es_error *err)
         got = provided == levels[i] ? names[i] : got;
     if (provided >= MPI_THREAD_FUNNELED)
         return ES_OK;
-    return es_fail(err, ES_E_UNSUPPORTED, "mpi.threads", "use an MPI that was built with threads",
-                   "MPI was asked for MPI_THREAD_FUNNELED and gives %s: it does not allow that a "
-                   "process has other threads",
-                   got);
+    return es_fail(
+        err, ES_E_UNSUPPORTED, "mpi.threads", "use an MPI that was built with threads",
+        "MPI provides %s instead of MPI_THREAD_FUNNELED, so that a process cannot use threads",
+        got);
 }
 
 /* Every rank's card, and how many of them have the processors of this one. The card that is sent
@@ -208,7 +220,7 @@ static es_status exchange_cards(courier *c, es_error *err)
     c->peers = calloc((size_t)ranks, sizeof *c->peers);
     if (!cards || !c->peers) {
         free(cards);
-        return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for %d ranks", ranks);
+        return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for %d ranks", ranks);
     }
     card *own = &cards[ranks];
     own->pid = getpid();
@@ -231,13 +243,15 @@ static es_status exchange_cards(courier *c, es_error *err)
     return status;
 }
 
+/* Initialises MPI on this thread and exchanges the cards of all ranks: host, pid, version. */
 static es_status start(courier *c, bool *begun, es_error *err)
 {
     int provided = 0, there = 0;
     MPI_Initialized(&there);
     if (there)
-        return es_fail(err, ES_E_ARGUMENT, "mpi.used", "load the fabric once, and no MPI beside it",
-                       "MPI is in use in this process already");
+        return es_fail(err, ES_E_ARGUMENT, "mpi.used",
+                       "load the fabric once, and use no other MPI in this process",
+                       "this process already uses MPI");
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (code != MPI_SUCCESS)
         return refuse_mpi(c, code, "MPI_Init_thread", err);
@@ -258,8 +272,10 @@ static es_status start(courier *c, bool *begun, es_error *err)
 
 /* ---- the end ---- */
 
+/* Returns the exit code for MPI_Abort(). */
 int courier_exit_code(const courier *c) { return c->fabric.exit_code ? c->fabric.exit_code : 1; }
 
+/* Reads the state under the lock. */
 static courier_state state_of(courier *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -268,6 +284,7 @@ static courier_state state_of(courier *c)
     return state;
 }
 
+/* Sets the state and wakes the threads that wait for it. */
 static void set_state(courier *c, courier_state state)
 {
     pthread_mutex_lock(&c->lock);
@@ -294,8 +311,8 @@ static bool flush(courier *c, double seconds)
     }
 }
 
-/* Waits until all ranks are here, for at most `seconds` (0: for ever). Letters that still come are
- * taken, so that whoever sent them can go on. */
+/* Waits until all ranks have arrived, for at most `seconds` (0: for ever). Messages that still
+ * arrive are accepted, so that their senders can continue. */
 static bool gather(courier *c, double seconds)
 {
     const double began = es_seconds();
@@ -314,10 +331,11 @@ static bool gather(courier *c, double seconds)
     return done != 0;
 }
 
+/* Ends MPI: after a success when all messages have been sent, after a failure by MPI_Abort(). */
 static void end(courier *c)
 {
     const bool well = c->state == ENDING_WELL;
-    /* rank 0 may still have much to sum up: whoever is alive is waited for */
+    /* rank 0 may still be summing up: wait for every rank that is alive */
     const bool all = flush(c, well ? 0.0 : FLUSH_ILL) && gather(c, well ? 0.0 : GATHER_ILL);
     if (all) {
         MPI_Finalize();
@@ -330,6 +348,8 @@ static void end(courier *c)
     _exit(courier_exit_code(c));
 }
 
+/* Runs on its own thread, the only one that calls MPI (MPI_THREAD_FUNNELED), from MPI_Init to
+ * MPI_Finalize. */
 void *courier_main(void *user)
 {
     courier *c = user;
@@ -337,7 +357,7 @@ void *courier_main(void *user)
     bool begun = false;
     prctl(PR_SET_TIMERSLACK, 1000L); /* ns that naps of this thread may last longer, for 50000 */
     const es_status status = start(c, &begun, &err);
-    if (begun && status != ES_OK && status != ES_E_IO) /* else it waits for those who are missing */
+    if (begun && status != ES_OK && status != ES_E_IO) /* or it would wait */
         MPI_Finalize();
     pthread_mutex_lock(&c->lock);
     c->state = status == ES_OK ? RUNNING : REFUSED;

@@ -1,9 +1,8 @@
-/* courier.h : the one thread that calls MPI, and what it shares with those that do not.
+/* courier.h : the only thread that calls MPI, and the state that it shares with the others.
  *
- * Threads that want to send put a letter into the outbox; the courier hands it to MPI, brings what
- * arrives into the inbox, and lets other ranks know that this one is alive. It never waits inside
- * MPI, where libraries spin: it looks, and sleeps between looks.
- */
+ * Threads that send put a message into the outbox. The MPI thread hands it to MPI, moves arriving
+ * messages to the inbox, and sends signs of life to other ranks. It never blocks inside MPI, where
+ * libraries spin: it polls and sleeps in between. */
 #ifndef ES_MPI_COURIER_H
 #define ES_MPI_COURIER_H
 
@@ -96,7 +95,7 @@ typedef struct courier {
     MPI_Comm comm;
     letters under_way;     /* sent, and not yet gone */
     double active, turned; /* when something last moved, and when it last looked */
-    double beaten;         /* when it last told others that this rank is alive */
+    double beaten;         /* time of the last sign of life */
     int arriving;          /* ranks of which something is being received */
 } courier;
 
@@ -115,7 +114,7 @@ bool courier_carry(courier *c);
 
 /* ---- courier.c ---- */
 
-/* Ranks start at different times: this many times as patient is whoever waits for them then. */
+/* Ranks start at different times, so the timeout at the start is longer by this factor. */
 #define START_PATIENCE 5.0
 
 void *courier_main(void *courier); /* the thread */

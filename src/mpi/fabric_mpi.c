@@ -12,12 +12,14 @@
 
 #define ABORT_SECONDS 3.0 /* that MPI_Abort may take */
 
+/* Returns the name of the machine of a rank. */
 static const char *host(const es_fabric *self, int rank)
 {
     const courier *c = self->state;
     return c->peers[rank].card.host;
 }
 
+/* Queues a copy of the bytes for the MPI thread and returns at once. */
 static es_status send_bytes(const es_fabric *self, int to, const void *bytes, size_t size,
                             es_error *err)
 {
@@ -25,7 +27,7 @@ static es_status send_bytes(const es_fabric *self, int to, const void *bytes, si
     letter *one = letter_new(to, false, bytes, size);
     if (!one)
         return es_fail(err, ES_E_MEMORY, "memory.system", "",
-                       "no memory for a message of %zu bytes", size);
+                       "out of memory for a message of %zu bytes", size);
     pthread_mutex_lock(&c->lock);
     const es_status status = c->broken || c->peers[to].lost ? c->failed : ES_OK;
     if (status == ES_OK) {
@@ -52,6 +54,7 @@ static es_message take(courier *c)
     return out;
 }
 
+/* Waits up to `seconds` for the next message. */
 static es_status receive_bytes(const es_fabric *self, double seconds, es_message *out,
                                es_error *err)
 {
@@ -76,6 +79,7 @@ static es_status receive_bytes(const es_fabric *self, double seconds, es_message
 
 /* ---- beginning and end ---- */
 
+/* Frees queues, peers and locks. */
 static void free_courier(courier *c)
 {
     letters_free(&c->inbox);
@@ -97,6 +101,7 @@ static void free_courier(courier *c)
     free(c);
 }
 
+/* Asks the MPI thread to end, well or after a failure, and waits for it. */
 static void close_fabric(es_fabric *self, bool well)
 {
     courier *c = self->state;
@@ -115,6 +120,7 @@ static void close_fabric(es_fabric *self, bool well)
     free_courier(c);
 }
 
+/* Allocates the state of the fabric; its condition variables use the monotonic clock. */
 static courier *new_courier(const es_fabric_opts *opts)
 {
     courier *c = calloc(1, sizeof *c);
@@ -165,6 +171,7 @@ static bool has_started(courier *c, double limit)
     return started;
 }
 
+/* Starts the MPI thread and waits until all ranks have met. */
 static es_status open_fabric(const es_fabric_opts *opts, es_fabric **out, es_error *err)
 {
     *out = NULL;
@@ -172,7 +179,7 @@ static es_status open_fabric(const es_fabric_opts *opts, es_fabric **out, es_err
     if (!c || start_thread(c) != 0) {
         if (c)
             free_courier(c);
-        return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for another thread");
+        return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for another thread");
     }
     const double limit = START_PATIENCE * opts->patience;
     if (!has_started(c, limit)) /* the thread is inside MPI, and cannot be ended or freed */

@@ -10,12 +10,14 @@ enum { TAG = 1 }; /* one tag and one communicator: MPI keeps the order between t
 
 /* ---- lists ---- */
 
+/* Makes a queue empty. */
 void letters_init(letters *list)
 {
     list->first = NULL;
     list->end = &list->first;
 }
 
+/* Appends a message to a queue. */
 void letters_add(letters *list, letter *one)
 {
     one->next = NULL;
@@ -23,6 +25,7 @@ void letters_add(letters *list, letter *one)
     list->end = &one->next;
 }
 
+/* Frees a message. */
 void letter_free(letter *one)
 {
     free(one->bytes);
@@ -30,6 +33,7 @@ void letter_free(letter *one)
     free(one);
 }
 
+/* Frees all messages of a queue. */
 void letters_free(letters *list)
 {
     while (list->first) {
@@ -40,6 +44,7 @@ void letters_free(letters *list)
     letters_init(list);
 }
 
+/* Makes a message with its head and a copy of the bytes; NULL without memory. */
 letter *letter_new(int to, bool beat, const void *bytes, size_t size)
 {
     const letter_head head = {.kind = beat ? LETTER_BEAT : LETTER_MESSAGE, .size = size};
@@ -63,6 +68,7 @@ letter *letter_new(int to, bool beat, const void *bytes, size_t size)
 
 /* ---- out ---- */
 
+/* Starts the MPI sends of a message; long ones are split, because MPI counts bytes in an int. */
 static void post(courier *c, letter *one)
 {
     const size_t all = one->size + sizeof(letter_head);
@@ -81,6 +87,7 @@ static void post(courier *c, letter *one)
     letters_add(&c->under_way, one);
 }
 
+/* Starts the sends of all queued messages; returns true if there were any. */
 static bool post_all(courier *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -131,14 +138,16 @@ static bool forget_gone(courier *c)
 
 /* ---- in ---- */
 
+/* Records that a message did not fit into memory. */
 static void no_memory(courier *c, size_t size)
 {
     es_error err;
-    es_fail(&err, ES_E_MEMORY, "memory.system", "", "no memory for a message of %zu bytes", size);
+    es_fail(&err, ES_E_MEMORY, "memory.system", "", "out of memory for a message of %zu bytes",
+            size);
     courier_fail(c, ES_E_MEMORY, &err, NULL);
 }
 
-/* Takes a message off MPI's queue, whoever sent it: those after it can then be seen. */
+/* Takes a message of any rank off MPI's queue, so that those behind it become visible. */
 static bool match(courier *c)
 {
     MPI_Message message;
@@ -170,9 +179,10 @@ static bool fits(courier *c, const peer *p, const arrival *a)
     es_error err;
     if (!p->whole || (size_t)a->size <= p->size - p->got)
         return true;
-    es_fail(&err, ES_E_FORMAT, "ranks.letter", "the same program on all machines",
-            "rank %d on %s: %zu bytes came of a message of %zu", (int)(p - c->peers), p->card.host,
-            p->got + (size_t)a->size, p->size);
+    es_fail(&err, ES_E_FORMAT, "ranks.letter",
+            "use the same version of the program on all machines",
+            "rank %d on %s: received %zu bytes of a message of %zu", (int)(p - c->peers),
+            p->card.host, p->got + (size_t)a->size, p->size);
     courier_fail(c, ES_E_FORMAT, &err, NULL);
     return false;
 }
@@ -193,6 +203,7 @@ static void begin_receiving(courier *c, peer *p)
     courier_check(c, MPI_Imrecv(to, a->size, MPI_BYTE, &a->message, &p->receiving), "MPI_Imrecv");
 }
 
+/* Puts a received message into the queue of the reader and wakes it. */
 static void deliver(courier *c, int from, char *bytes, size_t size)
 {
     letter *one = calloc(1, sizeof *one);
@@ -232,6 +243,7 @@ static void open_part(courier *c, int from, size_t size)
         no_memory(c, head.size);
 }
 
+/* Finishes one receive: a part goes to its message, a whole message to the reader. */
 static void end_receiving(courier *c, int from)
 {
     peer *p = &c->peers[from];
@@ -251,6 +263,7 @@ static void end_receiving(courier *c, int from)
     free(a);
 }
 
+/* Completes the receives from one rank that are ready, in order. */
 static bool receive_from(courier *c, int from)
 {
     peer *p = &c->peers[from];
@@ -269,6 +282,7 @@ static bool receive_from(courier *c, int from)
     return any;
 }
 
+/* Moves everything that can move without waiting; returns true if anything did. */
 bool courier_carry(courier *c)
 {
     bool moved = post_all(c);

@@ -19,6 +19,7 @@ void es_policy_spec_init(es_policy_spec *spec, const es_policy *policy)
                              .pool = ES_POLICY_UNSET};
 }
 
+/* Returns the policy of a spec; NULL stands for the first in the table, which keeps all keys. */
 static const es_policy *policy_of(const es_policy_spec *spec)
 {
     return spec->policy ? spec->policy : es_policy_at(0);
@@ -30,10 +31,11 @@ static es_status check_number(int64_t number, int64_t least, const char *name, e
     if (number == ES_POLICY_UNSET || (number >= least && number <= ES_POLICY_MOST))
         return ES_OK;
     return es_fail(err, ES_E_RANGE, "policy.keys", "a number of keys, at most 2^40",
-                   "%s is %lld, and %lld at least makes sense", name, (long long)number,
-                   (long long)least);
+                   "%s is %lld; the minimum is %lld", name, (long long)number, (long long)least);
 }
 
+/* Fails if a part was given that the policy does not have: ignoring it would change what was
+ * asked for. */
 static es_status check_part(const es_policy_spec *spec, unsigned part, bool given, const char *name,
                             es_error *err)
 {
@@ -44,6 +46,8 @@ static es_status check_part(const es_policy_spec *spec, unsigned part, bool give
                    "policy %s has no %s", policy->name, name);
 }
 
+/* Checks the range of every number of a spec. Draws with replacement are stored one by one, so
+ * their number has its own limit. */
 static es_status check_numbers(const es_policy_spec *spec, es_error *err)
 {
     ES_TRY(check_number(spec->keys, 1, "keys", err));
@@ -53,7 +57,7 @@ static es_status check_numbers(const es_policy_spec *spec, es_error *err)
     if (spec->with_replacement && (spec->keys > ES_POLICY_MOST_DRAWS ||
                                    spec->random > ES_POLICY_MOST_DRAWS)) /* each is remembered */
         return es_fail(err, ES_E_RANGE, "policy.keys", "draw fewer, or without replacement",
-                       "%lld draws with replacement, at most %d are made",
+                       "%lld draws with replacement; the maximum is %d",
                        (long long)(spec->keys > spec->random ? spec->keys : spec->random),
                        ES_POLICY_MOST_DRAWS);
     if (spec->pool > ES_POLICY_MOST_POOL)
@@ -63,6 +67,7 @@ static es_status check_numbers(const es_policy_spec *spec, es_error *err)
     return check_number(spec->span, 1, "span", err);
 }
 
+/* Checks that the policy has every part that was given. */
 static es_status check_parts(const es_policy_spec *spec, es_error *err)
 {
     const int64_t unset = ES_POLICY_UNSET;
@@ -77,7 +82,8 @@ static es_status check_parts(const es_policy_spec *spec, es_error *err)
                       err);
 }
 
-/* Something must say how many keys: a default would keep a number that nobody asked for. */
+/* Fails unless the spec states the number of keys: a default would keep a number that was never
+ * asked for. */
 static es_status check_amount(const es_policy_spec *spec, es_error *err)
 {
     const es_policy *policy = policy_of(spec);
@@ -88,7 +94,7 @@ static es_status check_amount(const es_policy_spec *spec, es_error *err)
     if (policy == es_policy_at(0) || spec->keys != unset || policy->amount & given)
         return ES_OK;
     return es_fail(err, ES_E_RANGE, "policy.keys", "say how many keys to keep",
-                   "policy %s was not told how many keys to keep", policy->name);
+                   "policy %s needs the number of keys to keep", policy->name);
 }
 
 es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error *err)
@@ -105,7 +111,7 @@ es_status es_policy_spec_check(const es_policy_spec *spec, bool causal, es_error
     if (causal && policy_of(spec)->needs & ES_POLICY_FUTURE)
         return es_fail(err, ES_E_UNSUPPORTED, "policy.causal",
                        "use another policy, or a model that is not causal",
-                       "policy %s mixes keys after the query into what it sees",
+                       "policy %s uses keys after the query, which a causal model does not have",
                        policy_of(spec)->name);
     return ES_OK;
 }
@@ -127,6 +133,7 @@ bool es_policy_corrects(const es_policy_spec *spec)
                                                  : spec->correction == ES_CORRECTION_INVERSE;
 }
 
+/* Returns true for the policy that keeps all keys. */
 static bool is_full(const es_policy_spec *spec) { return policy_of(spec) == es_policy_at(0); }
 
 bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b)
@@ -141,6 +148,8 @@ bool es_policy_spec_same(const es_policy_spec *a, const es_policy_spec *b)
 
 /* ---- queries ---- */
 
+/* Checks the position of a query among its keys. A causal query is the last of the keys that it
+ * sees. */
 static es_status check_query(const es_policy_query *query, es_error *err)
 {
     if (query->n < 1 || query->n > ES_POLICY_MOST)
@@ -159,6 +168,8 @@ static es_status check_query(const es_policy_query *query, es_error *err)
     return ES_OK;
 }
 
+/* Fails if an array that the policy reads is missing or holds a NaN, which would make the order
+ * of keys depend on the sort. */
 static es_status check_need(const es_policy *policy, unsigned need, const double *numbers,
                             int64_t n, const char *name, es_error *err)
 {
@@ -169,11 +180,12 @@ static es_status check_need(const es_policy *policy, unsigned need, const double
                        "policy %s needs %s", policy->name, name);
     for (int64_t j = 0; j < n; j++)
         if (isnan(numbers[j]))
-            return es_fail_at(err, ES_E_NONFINITE, 0, j, "policy.needs", "numbers that compare",
+            return es_fail_at(err, ES_E_NONFINITE, 0, j, "policy.needs", "remove the NaN",
                               "one of the %s is not a number", name);
     return ES_OK;
 }
 
+/* Checks the arrays that the policy reads: scores, distances, accumulated and observed weights. */
 static es_status check_needs(const es_policy *policy, const es_policy_query *query, es_error *err)
 {
     const int64_t n = query->n;
@@ -185,6 +197,7 @@ static es_status check_needs(const es_policy *policy, const es_policy_query *que
 
 /* ---- choices ---- */
 
+/* Makes room for n keys in a choice, which is reused from query to query, and empties it. */
 static es_status make_room(es_choice *choice, int64_t n, es_mem_limit *budget, es_error *err)
 {
     if (choice->room < n) {
@@ -214,8 +227,8 @@ es_status es_policy_choose(const es_policy_spec *spec, const es_policy_query *qu
     ES_TRY(es_policy_spec_check(spec, query->causal, err));
     if (!policy->choose)
         return es_fail(err, ES_E_UNSUPPORTED, "policy.measured",
-                       "es_linformer_project() makes what it attends to",
-                       "policy %s keeps no set of keys", policy->name);
+                       "use es_linformer_project() instead", "policy %s keeps no set of keys",
+                       policy->name);
     ES_TRY(check_needs(policy, query, err));
     ES_TRY(make_room(choice, query->n, budget, err));
     if (spec->keys >= query->n && !spec->with_replacement) /* n draws are not all n keys */

@@ -1,13 +1,15 @@
-/* policy_bigbird.c : global tokens, the nearest keys, and some others at random.
+/* policy_bigbird.c : global tokens, the nearest keys, and random keys.
  *
- * 4 global tokens unless told otherwise (that they see every key themselves is left out: their own
- * queries would have no error). Of what `keys` leaves, half is window and the others are random,
- * so that near an end of the context, where the window has less, more are random. Random keys count
- * as they are, as published; corrected, each stands for |R|/m keys (THEORY 13). */
+ * The default is 4 global tokens. (Global tokens also see every key themselves; this is left out,
+ * because their own queries would have no error.) Half of the other keys are the window and half
+ * are random; near an end of the context, where the window is shorter, more are random. As
+ * published, random keys have factor 1; with correction each counts |R|/m times (THEORY 13). */
 #include "policy/policy_row.h"
 
 enum { GLOBAL = 4 };
 
+/* Returns the window: half of the keys that the global ones leave, or all that the given number
+ * of random keys leaves. */
 static int64_t window_of(const es_policy_spec *spec, int64_t global, bool causal)
 {
     const int64_t left = spec->keys - global;
@@ -15,6 +17,7 @@ static int64_t window_of(const es_policy_spec *spec, int64_t global, bool causal
                           spec->random == ES_POLICY_UNSET ? left / 2 : left - spec->random);
 }
 
+/* Chooses global keys, a window, and random keys among the rest. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t global = es_part_sinks(spec, GLOBAL);

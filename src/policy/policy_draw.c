@@ -9,6 +9,7 @@
 /* Uniforms of EACH: keys of one token, so that rows of them are made at a time. */
 enum { KEYS_OF_TOKEN = 256 };
 
+/* Makes room for `count` keys and their factors; a buffer that is large enough is reused. */
 static es_status make_room(es_kept *kept, int64_t count, es_mem_limit *budget, es_error *err)
 {
     kept->count = 0;
@@ -42,6 +43,8 @@ static es_status pick_without(const es_choice *choice, const es_address *at, int
     return ES_OK;
 }
 
+/* Draws `choice->draws` keys of the rest and sorts them. Every draw has the same factor |R|/m, or
+ * 1 without correction. */
 static es_status pick_draws(const es_choice *choice, const es_address *at, es_kept *kept,
                             es_error *err)
 {

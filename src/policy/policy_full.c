@@ -1,6 +1,7 @@
 /* policy_full.c : every key, so that what others cost has something to be compared with. */
 #include "policy/policy_row.h"
 
+/* Chooses every key. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     (void)spec;

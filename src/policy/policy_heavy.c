@@ -4,12 +4,14 @@
  * queries before this one have given the most weight in all. */
 #include "policy/policy_row.h"
 
+/* Chooses a window, then the remaining keys with the largest accumulated weight. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     es_keep_window(choice, query, es_part_window(spec, query->causal, spec->keys / 2));
     es_keep_best(choice, query->history, spec->keys - choice->sure_count);
 }
 
+/* Sets the window to half of the keys. */
 static void fit(es_policy_spec *spec, bool causal)
 {
     spec->window = es_part_window(spec, causal, spec->keys / 2);
@@ -17,6 +19,7 @@ static void fit(es_policy_spec *spec, bool causal)
 
 const es_policy es_policy_row_heavy = {
     .name = "heavy",
+    .alias = "h2o",
     .about = "the nearest keys and those of largest accumulated weight (H2O)",
     .needs = ES_POLICY_HISTORY,
     .parts = ES_PART_WINDOW,

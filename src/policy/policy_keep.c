@@ -71,6 +71,8 @@ void es_keep_others(es_choice *choice)
 
 /* ---- the best ---- */
 
+/* Orders two keys: the larger by[] first and, for equal values, the smaller key first. The tie
+ * rule makes choices independent of the sort. */
 static bool better(const double *by, int64_t a, int64_t b)
 {
     if (by && by[a] != by[b])
@@ -78,6 +80,7 @@ static bool better(const double *by, int64_t a, int64_t b)
     return a < b;
 }
 
+/* Exchanges two entries of a list of keys. */
 static void swap(int64_t *keys, int64_t a, int64_t b)
 {
     const int64_t key = keys[a];
@@ -115,6 +118,7 @@ void es_best_first(const double *by, int64_t *keys, int64_t count, int64_t best)
     }
 }
 
+/* Returns the median of three keys, the pivot of the quickselect below. */
 static int64_t middle_of(const double *by, int64_t a, int64_t b, int64_t c)
 {
     if (better(by, a, b))
@@ -182,6 +186,7 @@ void es_keep_best(es_choice *choice, const double *by, int64_t count)
 
 /* ---- chance ---- */
 
+/* Makes the choice all keys, with nothing left to chance. */
 static void keep_all(es_choice *choice)
 {
     choice->sure_count = choice->rest_count = 0;

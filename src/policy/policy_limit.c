@@ -1,8 +1,9 @@
 /* policy_limit.c : the keys that matter most, each with the probability that costs least.
  *
- * p_j = min(1, tau a_j) and c_j = 1/p_j, a_j = w_j |u_j|, tau such that `keys` are kept on average:
- * to first order no other unbiased rule that keeps keys independently has a smaller error (THEORY
- * 13). Nobody can run it, who does not have the output already. */
+ * p_j = min(1, tau a_j) and c_j = 1/p_j with a_j = w_j |u_j|; tau is such that `keys` are kept on
+ * average. To first order no other unbiased rule that keeps keys independently has a smaller error
+ * (THEORY 13). A bound, not a policy for use: a_j needs the output, which the policy is meant to
+ * save. */
 #include <math.h>
 
 #include "policy/policy_row.h"
@@ -21,9 +22,10 @@ static void weigh(const es_policy_query *query, double *a)
         a[j] = most > -(double)INFINITY ? exp(a[j] - most) : 0.0;
 }
 
-/* With q - 1 sure keys tau is (m - q + 1)/(the others' sum), and the q-th is sure, too, if tau a_q
- * >= 1, i.e. a_q (m - q) >= the sum of those beyond it. Where that holds it holds for every smaller
- * q, so the last one is found from the small end, where sums begin with what is small. */
+/* Returns the number of sure keys. With q - 1 of them, tau = (m - q + 1)/(sum of the others), and
+ * the q-th is sure, too, if tau a_q >= 1, that is a_q (m - q) >= the sum of the keys beyond it. If
+ * this holds for q it holds for every smaller q. So the search starts at the small end, where
+ * adding small numbers first keeps the digits. */
 int64_t es_limit_sure(const double *by, const int64_t *falling, int64_t count, double beyond,
                       double m, double *rest)
 {
@@ -55,6 +57,8 @@ static void by_chance(es_choice *choice, double tau)
     choice->chance = count > 0 ? ES_CHANCE_EACH : ES_CHANCE_NONE;
 }
 
+/* Chooses keys with p_j = min(1, tau a_j) (THEORY 13): the largest a_j surely, the others by
+ * chance. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const double m = (double)spec->keys;

@@ -4,6 +4,7 @@
  * the price of blocks, and why windows are better. */
 #include "policy/policy_row.h"
 
+/* Chooses the block of `span` keys that contains the query's position. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t span = es_part_or(spec->span, spec->keys), at = query->position;
@@ -11,6 +12,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
         es_keep_range(choice, at / span * span, at / span * span + span);
 }
 
+/* Sets the length of a block to the number of keys. */
 static void fit(es_policy_spec *spec, bool causal)
 {
     (void)causal;

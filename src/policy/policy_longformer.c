@@ -1,11 +1,12 @@
 /* policy_longformer.c : the nearest keys, and global tokens that every query sees.
  *
- * 1 global token unless told otherwise, as [CLS]. That global tokens see every key themselves is
- * left out: their own queries would have no error. */
+ * The default is 1 global token, such as [CLS]. Global tokens also see every key themselves; this
+ * is left out, because their own queries would have no error. */
 #include "policy/policy_row.h"
 
 enum { GLOBAL = 1 };
 
+/* Chooses the global keys and a window of what they leave. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t global = es_part_sinks(spec, GLOBAL);
@@ -13,6 +14,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_window(choice, query, es_part_window(spec, query->causal, spec->keys - global));
 }
 
+/* Sets the number of global keys and the window from the number of keys. */
 static void fit(es_policy_spec *spec, bool causal) { es_fit_window(spec, GLOBAL, causal); }
 
 const es_policy es_policy_row_longformer = {.name = "longformer",

@@ -1,15 +1,16 @@
-/* policy_observe.c : what the last few queries looked at, SnapKV's rule.
+/* policy_observe.c : keys that the last few queries attended to (SnapKV).
  *
- * The last `span` keys (32 unless given, all of them if `keys` are fewer; half on either side of a
- * query that sees both) are kept as they are. Every other key is judged by the weight that the last
- * `span` queries gave it or one of its `pool` neighbours on either side (3 unless given), whichever
- * is largest: where something is looked at, what stands around it is kept with it. The largest fill
- * up `keys`. */
+ * The last `span` keys are always kept: 32 by default, all of them if `keys` are fewer, half on
+ * either side of a query that sees both. Every other key gets the largest weight that the last
+ * `span` queries gave to it or to one of its `pool` neighbours on either side (3 by default): a
+ * maximum pooling, so that the context of an important key is kept with it. The largest of these
+ * weights fill up `keys`. */
 #include "policy/policy_row.h"
 
 enum { NEIGHBOURS = 3 };
 
-/* choice->kept, which nobody needs without chance, holds what keys are judged by. */
+/* Computes the pooled weight of every key outside the window into choice->kept, which is free here
+ * because this policy draws no keys. */
 static void judge(const double *observed, int64_t pool, es_choice *choice)
 {
     es_keep_others(choice);
@@ -27,6 +28,7 @@ static void judge(const double *observed, int64_t pool, es_choice *choice)
     }
 }
 
+/* Chooses the window, then the keys with the largest pooled weight from the last queries. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t span = es_part_or(spec->span, ES_POLICY_SPAN);
@@ -49,6 +51,7 @@ static void fit(es_policy_spec *spec, bool causal)
 
 const es_policy es_policy_row_observe = {
     .name = "observe",
+    .alias = "snapkv",
     .about = "the nearest keys and those that the last queries looked at (SnapKV)",
     .needs = ES_POLICY_OBSERVED,
     .parts = ES_PART_WINDOW | ES_PART_SPAN | ES_PART_POOL,

@@ -5,6 +5,7 @@
  * only where some keys are sure. */
 #include "policy/policy_row.h"
 
+/* Chooses sinks and window if they were given, and draws the other keys uniformly. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     es_keep_range(choice, 0, es_part_or(spec->sinks, 0));

@@ -4,6 +4,8 @@
  * its mean. */
 #include "policy/policy_row.h"
 
+/* Chooses sinks and window if they were given, and keeps each other key independently with one
+ * probability. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     es_keep_range(choice, 0, es_part_or(spec->sinks, 0));

@@ -1,4 +1,4 @@
-/* policy_row.h : what a policy is to the other directories: one row, and what rows are made of.
+/* policy_row.h : the descriptor (row) of a policy, and the functions that policies share.
  *
  * A policy lives in a file of its own, src/policy/policy_NAME.c, which ends with its row;
  * policy_table.c lists the rows once. To add one: its file and a word in that list.
@@ -14,11 +14,12 @@
 
 struct es_policy {
     const char *name, *about;
-    unsigned needs;  /* ES_POLICY_ */
-    unsigned parts;  /* ES_PART_: beside keys, which everybody takes */
-    unsigned amount; /* ES_PART_: one of these, or keys, has to say how many; 0: keys alone */
-    bool deployable; /* needs no score of the present query, and no future one */
-    bool corrects;   /* as published, keys kept by chance count over their probability */
+    const char *alias; /* its name in the literature, where that is another; NULL: none */
+    unsigned needs;    /* ES_POLICY_ */
+    unsigned parts;    /* ES_PART_: beside keys, which every policy has */
+    unsigned amount;   /* ES_PART_: one of these, or keys, has to say how many; 0: keys alone */
+    bool deployable;   /* needs no score of the present query, and no future one */
+    bool corrects;     /* as published, keys kept by chance count over their probability */
     /* Sets the parts that are unset, for es_policy_spec_fit(); NULL: it has none to set. Queries
      * of a model that is not causal see both sides. */
     void (*fit)(es_policy_spec *spec, bool causal);

@@ -1,9 +1,11 @@
 /* policy_strided.c : the nearest keys and every s-th, counted from the query (Sparse Transformer).
  *
- * s is `span`, and the window as long unless given. With `keys` alone, s is the smallest stride
- * that makes no more than half of them, and the window has what is left. */
+ * s is `span`, and the window is as long unless it is given. With `keys` alone, s is the smallest
+ * stride for which at most half of the keys are strided, and the window has the others. */
 #include "policy/policy_row.h"
 
+/* Chooses every stride-th key and a window. Without a given stride, half of the keys are strided.
+ */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t n = query->n, at = query->position, others = spec->keys - spec->keys / 2;

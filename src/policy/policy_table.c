@@ -1,9 +1,9 @@
-/* policy_table.c : which policies there are, and what can be asked of any of them. */
+/* policy_table.c : the registry of policies, and accessors of their rows. */
 #include <string.h>
 
 #include "policy/policy_row.h"
 
-/* Every policy, once, in the order in which people are told of them. */
+/* Every policy, once, in the order in which help lists them. */
 #define POLICIES(POLICY)                                                                           \
     POLICY(full)                                                                                   \
     POLICY(random)                                                                                 \
@@ -32,14 +32,17 @@ const es_policy *es_policy_at(int64_t at) { return at >= 0 && at < count ? table
 const es_policy *es_policy_find(const char *name)
 {
     for (int64_t i = 0; name && i < count; i++)
-        if (strcmp(name, table[i]->name) == 0)
+        if (strcmp(name, table[i]->name) == 0 ||
+            (table[i]->alias && strcmp(name, table[i]->alias) == 0))
             return table[i];
     return NULL;
 }
 
+/* Returns the policy, or for NULL the first of the table, which keeps all keys. */
 static const es_policy *or_full(const es_policy *policy) { return policy ? policy : table[0]; }
 
 const char *es_policy_name(const es_policy *policy) { return or_full(policy)->name; }
+const char *es_policy_alias(const es_policy *policy) { return or_full(policy)->alias; }
 const char *es_policy_about(const es_policy *policy) { return or_full(policy)->about; }
 unsigned es_policy_inputs(const es_policy *policy) { return or_full(policy)->needs; }
 unsigned es_policy_parts(const es_policy *policy) { return or_full(policy)->parts; }

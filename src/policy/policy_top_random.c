@@ -1,9 +1,10 @@
-/* policy_top_random.c : the keys of largest weight, and others at random that stand for the rest.
+/* policy_top_random.c : the keys of largest weight, and random ones that represent the rest.
  *
- * Half of `keys` are top unless `random` says how many are not. Corrected unless told otherwise:
- * without it the top keys would be all that counts. */
+ * Half of `keys` are top keys unless `random` is given. Random keys are corrected by default:
+ * without correction they would have almost no influence beside the top keys. */
 #include "policy/policy_row.h"
 
+/* Chooses the largest scores and draws the other keys uniformly from the rest. */
 static void choose(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice)
 {
     const int64_t top =
@@ -13,6 +14,7 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_chance_draws(spec, choice, draws);
 }
 
+/* Sets the number of random keys to half of all, rounded up. */
 static void fit(es_policy_spec *spec, bool causal)
 {
     (void)causal;

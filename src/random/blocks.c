@@ -7,7 +7,7 @@
 
 #include "random/elementary.h"
 
-enum { CHUNK = 16 * ES_TILE }; /* blocks between two looks at the addresses: 2 + 4 KiB of stack */
+enum { CHUNK = 16 * ES_TILE }; /* blocks per batch of addresses: 2 + 4 KiB of stack */
 
 const es_block_kernels *es_blocks_best(void)
 {

@@ -1,8 +1,8 @@
-/* blocks_text.h : the kernels of blocks.h, as text to be compiled once per instruction set.
+/* blocks_text.h : the kernels of blocks.h, included once per instruction set.
  *
- * The including file defines ES_KERNELS, the name of the table. Philox wants the 64-bit product of
+ * The including file defines ES_KERNELS, the name of the table. Philox needs the 64-bit product of
  * 32-bit numbers, an instruction that compilers find in scalar code only; the macros below name it.
- * The rest is plain loops over a tile, which vectorise by themselves.
+ * The rest is plain loops over a tile, which compilers vectorise.
  */
 #include "random/blocks.h"
 
@@ -40,6 +40,7 @@ typedef struct key_schedule {
     es_pack first[ROUNDS], second[ROUNDS];
 } key_schedule;
 
+/* Computes the round keys of Philox4x32-10 for a seed, once for many blocks. */
 static void schedule(uint64_t seed, key_schedule *key)
 {
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -81,6 +82,8 @@ static inline void philox(const key_schedule *key, uint64_t high, const uint64_t
     }
 }
 
+/* Encrypts ES_TILE counters at once: STREAMS independent vectors hide the latency of the
+ * multiplications. */
 static inline void philox_tile(const key_schedule *key, uint64_t high, const uint64_t *at,
                                uint64_t *words0, uint64_t *words1)
 {
@@ -88,6 +91,7 @@ static inline void philox_tile(const key_schedule *key, uint64_t high, const uin
         philox(key, high, at + i, words0 + i, words1 + i);
 }
 
+/* Fills out (2 count) with random 64-bit words, two for each address. */
 static void words(uint64_t seed, uint64_t high, const uint64_t *at, int64_t count, uint64_t *out)
 {
     key_schedule key;
@@ -102,6 +106,7 @@ static void words(uint64_t seed, uint64_t high, const uint64_t *at, int64_t coun
     }
 }
 
+/* Fills out (2 count) with uniforms of the open interval (0, 1). */
 static void uniforms(uint64_t seed, uint64_t high, const uint64_t *at, int64_t count, double *out)
 {
     key_schedule key;
@@ -116,6 +121,7 @@ static void uniforms(uint64_t seed, uint64_t high, const uint64_t *at, int64_t c
     }
 }
 
+/* Fills out (2 count) with exponentials, -ln U. */
 static void exponentials(uint64_t seed, uint64_t high, const uint64_t *at, int64_t count,
                          double *out)
 {
@@ -131,6 +137,8 @@ static void exponentials(uint64_t seed, uint64_t high, const uint64_t *at, int64
     }
 }
 
+/* Fills out (2 count) with normals by Box and Muller: sqrt(-2 ln U) times cosine and sine of 2 pi
+ * V. */
 static void normals(uint64_t seed, uint64_t high, const uint64_t *at, int64_t count, double *out)
 {
     key_schedule key;

@@ -131,8 +131,9 @@ static inline double es_exp(double x)
            es_of_bits((uint64_t)(whole - half + 1023) << 52);
 }
 
-/* exp(x) for -708 <= x <= 709, where it is a normal number: the same bits. AVX2 has no conversion
- * to 64-bit integers, which es_exp() wants; here the low bits of `shifted` do. */
+/* Returns exp(x) for -708 <= x <= 709, where it is a normal number: the same bits as es_exp().
+ * AVX2 has no conversion to 64-bit integers, which es_exp() needs; here the low bits of `shifted`
+ * replace it. */
 static inline double es_exp_normal(double x)
 {
     double shifted;

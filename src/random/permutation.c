@@ -14,6 +14,7 @@ enum { ROUNDS_SMALL = 48, ROUNDS_LARGE = 12, SMALL = 256 };
 
 __extension__ typedef unsigned __int128 wide;
 
+/* Multiplies two words and folds the 128-bit product: the mixing step of the Feistel rounds. */
 static inline uint64_t fold(uint64_t a, uint64_t b)
 {
     const wide product = (wide)a * b;

@@ -1,8 +1,8 @@
-/* reject.c : laws whose methods may reject: gamma, chi, beta, bounded integers.
+/* reject.c : laws with rejection methods: gamma, chi, beta, bounded integers.
  *
- * Each element owns OWN lanes and goes through them in order, so what it rejects concerns nobody
- * else. The first lanes of many elements are made together by the kernels; nearly always that is
- * all. Only an element that goes on to further lanes falls back on scalar blocks.
+ * Each element has its own OWN lanes and uses them in order, so that its rejections do not change
+ * any other element. The kernels compute the first lanes of many elements together, which is nearly
+ * always enough; only an element that needs further lanes uses scalar blocks.
  */
 #include <esscher/random.h>
 
@@ -27,6 +27,8 @@ typedef struct gamma_law {
     double power; /* 1/shape below shape 1, where gamma(shape) = gamma(shape+1) u^(1/shape); or 0 */
 } gamma_law;
 
+/* Prepares Marsaglia and Tsang's method for gamma variables; shapes below 1 are drawn at shape +
+ * 1 and multiplied by U^(1/shape). */
 static es_status gamma_init(const char *name, double shape, gamma_law *law, es_error *err)
 {
     if (!(shape >= 1e-9 && shape <= 1e9))

@@ -12,13 +12,15 @@ enum { CELL_BITS = 48, TOKEN_BITS = 40, STAGE = 1024 };
 
 /* ---- addresses ---- */
 
+/* Fails if a part of an address does not fit its bits: it would repeat the numbers of another
+ * address. */
 static es_status field_check(const char *name, uint64_t value, int bits, es_error *err)
 {
     if (value >> bits == 0)
         return ES_OK;
     return es_fail(err, ES_E_RANGE, "random.address",
-                   "an address beyond its field would be that of another number",
-                   "%s %llu does not fit %d bits", name, (unsigned long long)value, bits);
+                   "a larger address would repeat another number", "%s %llu does not fit %d bits",
+                   name, (unsigned long long)value, bits);
 }
 
 es_status es_address_check(const es_address *address, es_error *err)
@@ -107,6 +109,7 @@ static void normal_part(const es_address *first, int64_t i, int64_t j, int64_t c
     es_blocks_rows(es_blocks_best()->normals, &at, 1, count, out);
 }
 
+/* Rounds doubles to floats. Both precisions use the same draws. */
 static void round_all(const double *x, int64_t count, float *out)
 {
     for (int64_t i = 0; i < count; i++)
@@ -151,6 +154,7 @@ typedef struct squares {
     double part[8];
 } squares;
 
+/* Adds squares in eight separate sums: a fixed order, the same for every instruction set. */
 static void squares_add(squares *sum, const double *x, int64_t count)
 {
     int64_t j = 0;
@@ -161,6 +165,7 @@ static void squares_add(squares *sum, const double *x, int64_t count)
         sum->part[k] += x[j] * x[j];
 }
 
+/* Returns the norm from the eight sums, added in a fixed order. */
 static double squares_root(const squares *sum)
 {
     const double *p = sum->part;
@@ -168,7 +173,7 @@ static double squares_root(const squares *sum)
 }
 
 /* The norm cannot be 0: a uniform is an odd multiple of 2^-53, so that neither its logarithm nor
- * the sine or cosine of so many turns vanishes (elementary.h). */
+ * the sine or cosine of that many turns vanishes (elementary.h). */
 static void normalise_rows(int64_t tokens, int64_t dim, double *x)
 {
     for (int64_t i = 0; i < tokens; i++, x += dim) {

@@ -16,7 +16,7 @@
 #include "ranks/ranks_inside.h"
 
 #define LEAD 0.02 /* seconds: some ten times what a letter and its answer take */
-#define TICK 0.05 /* between two looks at whether somebody asked to stop */
+#define TICK 0.05 /* seconds between two checks for a stop request */
 
 enum { MOST_AHEAD = 512 }; /* pieces that a rank has in hand */
 
@@ -39,24 +39,26 @@ typedef struct desk {
     int64_t next, done;   /* handed out; kept */
     int64_t lowest;       /* place of the first that is not kept */
     hand *hands;          /* (ranks) */
-    pthread_mutex_t lock; /* of all that follows and of what is above, done() and progress */
+    pthread_mutex_t lock; /* protects everything below, and calls of done() and progress */
     pthread_cond_t news;
     bool stop; /* nothing more is handed out: */
     es_status status;
     int64_t failed; /* place in the order of what failed; -1: all of it */
     es_error error;
     bool closed;              /* the clerk goes home */
-    double told, part, whole; /* when progress was told last; what a piece said of itself */
+    double told, part, whole; /* time of the last progress report; progress within a piece */
 } desk;
 
-/* ---- what is handed out ---- */
+/* ---- distributing pieces ---- */
 
+/* Returns true when all pieces are done or, after a failure, when every piece before the failed
+ * one is: the first failure in order is the one to report. */
 static bool over(const desk *d)
 {
     if (!d->stop)
         return d->done == d->work->count;
     for (int64_t i = 0; i < d->failed;
-         i++) /* one before it may fail, too: that is the one to tell */
+         i++) /* an earlier piece may fail, too, and would be the one to report */
         if (d->state[i] == IN_HAND)
             return false;
     return true;
@@ -74,7 +76,7 @@ static void fail(desk *d, int64_t at, es_status status, const es_error *err)
     d->error.code = status;
 }
 
-/* Of a rank: pieces in hand, those in advance included. */
+/* Returns how many pieces a rank should hold, including those sent in advance. */
 static int64_t ahead(const desk *d, const hand *h)
 {
     const int64_t left = d->work->count - d->next, fair = left / (2 * d->r->fabric->ranks);
@@ -91,6 +93,7 @@ static int64_t open_to(const desk *d)
     return window && window < d->work->count - d->lowest ? d->lowest + window : d->work->count;
 }
 
+/* Sends a rank as many pieces as it can compute until the next message arrives. */
 static es_status give(desk *d, int rank, es_error *err)
 {
     hand *h = &d->hands[rank];
@@ -112,11 +115,13 @@ static es_status give(desk *d, int rank, es_error *err)
 
 /* ---- what comes back ---- */
 
+/* Fails because a rank sent a message that does not fit the protocol. */
 static es_status bad_letter(const desk *d, int from, es_error *err)
 {
     char name[96];
-    return es_fail(err, ES_E_FORMAT, "ranks.letter", "the same program on all machines",
-                   "%s sent what was not asked for", es_rank_name(d->r, from, name, sizeof name));
+    return es_fail(err, ES_E_FORMAT, "ranks.letter",
+                   "use the same version of the program on all machines",
+                   "%s sent an unexpected message", es_rank_name(d->r, from, name, sizeof name));
 }
 
 /* Is it a piece that this rank may have? */
@@ -126,6 +131,7 @@ static bool expected(const desk *d, const es_rank_piece *t)
            d->work->pieces[d->order[t->order]] == t->piece;
 }
 
+/* Marks a piece as done and hands its numbers to the owner. */
 static es_status keep(desk *d, int64_t order, const double *numbers, es_error *err)
 {
     const es_work *w = d->work;
@@ -148,6 +154,7 @@ static es_status give_all(desk *d, es_error *err)
     return ES_OK;
 }
 
+/* Receives finished pieces of a rank and gives it new ones. */
 static es_status take_results(desk *d, const es_letter *l, es_error *err)
 {
     const size_t each = sizeof(es_rank_piece) + (size_t)d->work->numbers * sizeof(double);
@@ -171,6 +178,7 @@ static es_status take_results(desk *d, const es_letter *l, es_error *err)
     return give_all(d, err);
 }
 
+/* Receives the failure of a rank: of one piece, or of the rank as a whole. */
 static es_status take_failure(desk *d, const es_letter *l, es_error *err)
 {
     es_rank_piece t = {.order = -1};
@@ -185,6 +193,7 @@ static es_status take_failure(desk *d, const es_letter *l, es_error *err)
     return ES_OK;
 }
 
+/* Handles one message by its kind. */
 static es_status read_letter(desk *d, const es_letter *l, es_error *err)
 {
     switch (l->head.kind) {
@@ -215,11 +224,12 @@ static void tick(desk *d)
     if (e->progress(e->progress_user, alone ? (double)d->done : d->part,
                     alone ? (double)d->work->count : d->whole)) {
         es_error err = {0};
-        es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop");
+        es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
         fail(d, -1, ES_E_INTERRUPTED, &err);
     }
 }
 
+/* Runs on its own thread of rank 0: answers the other ranks while the main threads compute. */
 static void *clerk(void *user)
 {
     desk *d = user;
@@ -248,6 +258,7 @@ static void *clerk(void *user)
 
 /* ---- rank 0's own pieces ---- */
 
+/* Reports progress under the lock: the clerk and the main threads both call it. */
 static bool locked_progress(void *user, double done, double total)
 {
     desk *d = user;
@@ -272,6 +283,7 @@ static int64_t take(desk *d)
     return order;
 }
 
+/* Receives a piece that this rank computed itself. */
 static void put(desk *d, int64_t order, es_status status, const double *numbers, es_error *err)
 {
     pthread_mutex_lock(&d->lock);
@@ -308,6 +320,7 @@ static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
     return ES_OK; /* failures are the desk's */
 }
 
+/* Computes pieces on rank 0 until none is left to start. */
 static void work_until_over(desk *d, int threads)
 {
     es_error ignored;
@@ -332,6 +345,7 @@ typedef struct weighed {
     int64_t at;
 } weighed;
 
+/* Compares two pieces by weight, the heavier first, for qsort(). */
 static int by_falling_weight(const void *a, const void *b)
 {
     const weighed *x = a, *y = b;
@@ -340,6 +354,7 @@ static int by_falling_weight(const void *a, const void *b)
     return x->at < y->at ? -1 : 1;
 }
 
+/* Sorts pieces by falling weight: long pieces last would leave ranks idle at the end. */
 static es_status put_in_order(desk *d, es_error *err)
 {
     const es_work *w = d->work;
@@ -359,6 +374,7 @@ static es_status put_in_order(desk *d, es_error *err)
     return ES_OK;
 }
 
+/* Allocates the lists of pieces and ranks. */
 static es_status prepare(desk *d, int threads, es_error *err)
 {
     const es_work *w = d->work;
@@ -370,13 +386,14 @@ static es_status prepare(desk *d, int threads, es_error *err)
     return put_in_order(d, err);
 }
 
+/* Distributes all pieces: starts the clerk, computes, and waits for the last results. */
 static es_status run_list(desk *d, int threads, es_error *err)
 {
     pthread_t served;
     ES_TRY(prepare(d, threads, err));
     if (pthread_create(&served, NULL, clerk, d) != 0)
-        return es_fail(err, ES_E_MEMORY, "ranks.thread", "fewer threads or processes",
-                       "there is no thread for handing out work");
+        return es_fail(err, ES_E_MEMORY, "ranks.thread", "use fewer threads or processes",
+                       "cannot start the thread that distributes work");
     work_until_over(d, threads);
     pthread_join(served, NULL);
     if (d->stop)

@@ -1,5 +1,5 @@
-/* fabric_load.c : the library that speaks MPI, found when it is wanted. The program itself must
- * start where no MPI is installed. */
+/* fabric_load.c : loads the MPI plugin when it is needed. The program itself must start on
+ * machines without any MPI. */
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -36,11 +36,12 @@ static const char *const files[][3] = {
 
 /* What was tried, for the message. */
 typedef struct search {
-    char folder[1024]; /* where this library lies, with a slash; "": not known */
+    char folder[1024]; /* directory of this library, with a slash; "": unknown */
     const char *named; /* by the environment; NULL: nothing is */
     char why[200];     /* the last refusal that was not just a file that is missing */
 } search;
 
+/* Finds the directory of this library, where the plugins are installed. */
 static void find_folder(search *s)
 {
     static const char here = 0;
@@ -53,8 +54,8 @@ static void find_folder(search *s)
     *(slash ? slash + 1 : s->folder) = '\0';
 }
 
-/* MPI libraries load parts of themselves, which look for symbols among what is global; and they do
- * not survive being unloaded. */
+/* MPI libraries load parts of themselves, which look for global symbols; and they do not survive
+ * being unloaded. */
 static void *open_file(search *s, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
@@ -81,6 +82,7 @@ static void *open_plugin(search *s, const char *file)
     return library ? library : open_file(s, file);
 }
 
+/* Loads the plugin that ESSCHER_MPI_PLUGIN names, or the first that fits the launcher. */
 static void *open_any(search *s, es_launcher_kind kind)
 {
     if (s->named)
@@ -128,12 +130,12 @@ static es_status check_count(const es_launcher *by, const es_fabric_opts *opts,
         return es_fail(err, ES_E_ARGUMENT, "mpi.launcher",
                        "start it with the mpirun of the MPI that is named here, or with srun "
                        "--mpi=pmix; --no-mpi: each process for itself",
-                       "%s started %d processes, but %s, which was loaded, knows of %d", by->name,
-                       by->ranks, fabric->name, fabric->ranks);
+                       "%s started %d processes, but the loaded %s sees %d", by->name, by->ranks,
+                       fabric->name, fabric->ranks);
     if (opts->expect && opts->expect != fabric->ranks)
         return es_fail(err, ES_E_ARGUMENT, "mpi.ranks",
-                       "say how many processes there are where they are started, as in mpirun -n",
-                       "%d ranks are expected, and %s knows of %d", opts->expect, fabric->name,
+                       "set the number of processes in the launcher, e.g. mpirun -n",
+                       "expected %d ranks, but %s sees %d", opts->expect, fabric->name,
                        fabric->ranks);
     return ES_OK;
 }
@@ -149,8 +151,7 @@ es_status es_fabric_load(const es_fabric_opts *opts, es_fabric **out, es_error *
         return es_fail(err, ES_E_ARGUMENT, "mpi.launcher",
                        "srun --mpi=pmix (srun --mpi=list tells what there is), or mpirun; "
                        "--no-mpi: each process for itself",
-                       "srun started %d processes and gave them no way to find each other",
-                       by.ranks);
+                       "srun started %d processes without a way to connect them", by.ranks);
     const es_fabric_plugin *plugin;
     ES_TRY(find_plugin(kind, &plugin, err));
     es_fabric *fabric;

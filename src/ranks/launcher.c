@@ -1,4 +1,4 @@
-/* launcher.c : who started this process, as far as the environment tells. */
+/* launcher.c : finds from the environment which launcher started this process. */
 #include <stdlib.h>
 
 #include "ranks/launcher.h"
@@ -14,9 +14,9 @@ static int number_of(const char *variable)
     return *end == '\0' && n <= 1 << 30 ? (int)n : -1;
 }
 
-/* Whoever stands nearest to the process comes first: mpirun starts its processes through srun, and
- * they see what both have set. What srun tells of a job, SLURM_NTASKS, a script sees as well that
- * is alone; what it tells of a step, only the step's processes. */
+/* The innermost launcher comes first: mpirun starts its processes through srun, so that they see
+ * the variables of both. Variables of a Slurm job (SLURM_NTASKS) are also set for a script that
+ * runs alone; only those of a step prove that this process is part of one. */
 static const struct {
     const char *name, *ranks, *rank, *local;
     es_launcher_kind kind;

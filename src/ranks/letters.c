@@ -1,6 +1,5 @@
-/* letters.c : what ranks say to each other: a head, and what belongs to it. All ranks run the same
- * file on the same kind of machine (they compare it before anything else), so that structs travel
- * as they are. */
+/* letters.c : messages between ranks: a head and a body. All ranks run the same file on the same
+ * kind of machine, which they check first, so that structs are sent as they are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +48,7 @@ void es_letter_free(es_letter *letter)
     *letter = (es_letter){0};
 }
 
+/* Splits a message into head and body; fails if it comes from another version of the program. */
 static es_status open_letter(const es_ranks *r, const es_message *message, es_letter *out,
                              es_error *err)
 {
@@ -58,8 +58,9 @@ static es_status open_letter(const es_ranks *r, const es_message *message, es_le
         memcpy(&out->head, message->bytes, sizeof out->head);
     if (out->head.magic != magic) {
         es_letter_free(out);
-        return es_fail(err, ES_E_UNSUPPORTED, "ranks.letter", "the same program on all machines",
-                       "%s speaks another version of this program",
+        return es_fail(err, ES_E_UNSUPPORTED, "ranks.letter",
+                       "use the same version of the program on all machines",
+                       "%s runs another version of this program",
                        es_rank_name(r, message->from, name, sizeof name));
     }
     out->body = (const char *)message->bytes + sizeof out->head;
@@ -67,6 +68,7 @@ static es_status open_letter(const es_ranks *r, const es_message *message, es_le
     return ES_OK;
 }
 
+/* Returns true for a message that reports a failure to all ranks. */
 static bool tells_of_failure(const es_letter *l)
 {
     return (l->head.kind == ES_LETTER_MEET || l->head.kind == ES_LETTER_VERDICT) &&
@@ -85,6 +87,7 @@ static bool take_early(es_ranks *r, es_letter *out)
     return false;
 }
 
+/* Stores a message for a later step. */
 static es_status put_aside(es_ranks *r, es_letter *letter, es_error *err)
 {
     const es_status status =

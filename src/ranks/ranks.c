@@ -11,6 +11,7 @@ static const double wait_seconds = 0.5; /* at a time: nothing happens in between
 
 /* ---- how it ended ---- */
 
+/* Records the failure that ends the run on this rank; every later call returns it. */
 static es_status end_all(es_ranks *r, es_status status, const es_error *err)
 {
     r->over = true;
@@ -27,6 +28,7 @@ static es_status still_over(const es_ranks *r, es_status status, es_error *err)
     return r->status;
 }
 
+/* Sends the common verdict to all other ranks. */
 static es_status tell_all(es_ranks *r, es_status status, const es_error *told, es_error *err)
 {
     es_status all = ES_OK;
@@ -41,7 +43,7 @@ static es_status tell_all(es_ranks *r, es_status status, const es_error *told, e
     return all;
 }
 
-/* That all is well, or not. Where the former does not reach everybody, it is not. */
+/* Sends the verdict to all ranks. If a success does not reach all of them, it becomes a failure. */
 es_status es_verdict_send(es_ranks *r, es_status status, es_error *err)
 {
     es_error told = {0}, ignored;
@@ -82,6 +84,8 @@ static void first_difference(const char *here, const char *there, char key[48], 
     }
 }
 
+/* Compares the parameters of another rank with those of rank 0; the error names the first
+ * difference. */
 static es_status compare(const es_ranks *r, const char *same, const es_letter *l, es_error *err)
 {
     char name[96], key[48], mine[96], theirs[96];
@@ -90,12 +94,12 @@ static es_status compare(const es_ranks *r, const char *same, const es_letter *l
     if (strcmp(same, there) == 0)
         return ES_OK;
     first_difference(same, there, key, mine, theirs);
-    const char *hint = strcmp(key, "kernels") == 0   ? "choose those that all machines have: --isa"
-                       : strcmp(key, "program") == 0 ? "the same program on all machines"
-                       : strcmp(key, "blas") == 0
-                           ? "machines of one kind, or OPENBLAS_CORETYPE on all of them"
-                           : "start all ranks with the same arguments and files";
-    return es_fail(err, ES_E_ARGUMENT, "ranks.differ", hint, "%s has another %s: %s, and rank 0 %s",
+    const char *hint =
+        strcmp(key, "kernels") == 0   ? "choose those that all machines have: --isa"
+        : strcmp(key, "program") == 0 ? "use the same version of the program on all machines"
+        : strcmp(key, "blas") == 0    ? "machines of one kind, or OPENBLAS_CORETYPE on all of them"
+                                      : "start all ranks with the same arguments and files";
+    return es_fail(err, ES_E_ARGUMENT, "ranks.differ", hint, "%s has another %s: %s; rank 0 has %s",
                    es_rank_name(r, l->from, name, sizeof name), key, theirs[0] ? theirs : "none",
                    mine[0] ? mine : "none");
 }
@@ -108,6 +112,7 @@ typedef struct meeting {
     es_error error;
 } meeting;
 
+/* Receives a rank's status at a meeting and keeps the first failure. */
 static void greet(es_ranks *r, const char *same, const es_letter *l, meeting *m)
 {
     es_error err = {0};
@@ -139,12 +144,13 @@ static es_status preside(es_ranks *r, es_status status, const char *same, es_err
     return es_verdict_send(r, status, err);
 }
 
+/* Sends status and parameters of this rank to rank 0 and waits for the verdict. */
 static es_status attend_meeting(es_ranks *r, es_status status, const char *same, es_error *err)
 {
     const size_t length = strlen(same) + 1, size = sizeof *err + length;
     char *body;
     ES_TRY(ES_MEM_BYTES(NULL, body, size, "a letter", err));
-    if (status != ES_OK) /* otherwise nobody has filled it */
+    if (status != ES_OK) /* otherwise it is still empty */
         memcpy(body, err, sizeof *err);
     memcpy(body + sizeof *err, same, length);
     es_status sent =
@@ -164,6 +170,7 @@ static es_status attend_meeting(es_ranks *r, es_status status, const char *same,
     return sent;
 }
 
+/* Makes all ranks continue or fail together: a collective step, called by every rank. */
 static es_status agree(const es_executor *self, es_status status, const char *same, es_error *err)
 {
     es_ranks *r = self->state;
@@ -177,7 +184,8 @@ static es_status agree(const es_executor *self, es_status status, const char *sa
 
 /* ---- sharing ---- */
 
-/* Along a tree: who has the bytes sends them on, and twice as many have them each time. */
+/* Copies bytes along a tree: every rank that has them sends them on, so that their number doubles
+ * in each step. */
 static es_status receive_share(es_ranks *r, void *bytes, size_t size, es_error *err)
 {
     for (;;) {
@@ -188,8 +196,9 @@ static es_status receive_share(es_ranks *r, void *bytes, size_t size, es_error *
         if (kind == ES_LETTER_VERDICT)
             status = es_verdict_take(r, &letter, err);
         else if (kind == ES_LETTER_SHARE && letter.size != size)
-            status = es_fail(err, ES_E_SHAPE, "ranks.share", "the same program on all machines",
-                             "%zu bytes came, and %zu were expected", letter.size, size);
+            status = es_fail(err, ES_E_SHAPE, "ranks.share",
+                             "use the same version of the program on all machines",
+                             "received %zu bytes, expected %zu", letter.size, size);
         else if (kind == ES_LETTER_SHARE)
             memcpy(bytes, letter.body, size);
         es_letter_free(&letter);
@@ -198,6 +207,7 @@ static es_status receive_share(es_ranks *r, void *bytes, size_t size, es_error *
     }
 }
 
+/* Copies bytes from rank 0 to all ranks. */
 static es_status share(const es_executor *self, void *bytes, size_t size, es_error *err)
 {
     es_ranks *r = self->state;

@@ -1,12 +1,13 @@
 /* ranks_inside.h : the parts of the executor over ranks.
  *
- *     letters.c   what ranks say to each other
- *     ranks.c     the executor: sharing, agreeing; how a failure of one becomes that of all
- *     desk.c      rank 0 at a list of work: hands out pieces, keeps their numbers, works itself
- *     workbench.c any other rank at it
+ *     letters.c     messages between ranks
+ *     ranks.c       the executor: sharing bytes, agreeing; a failure of one rank ends all
+ *     desk.c        the work of rank 0: distributes pieces, collects results, computes as well
+ *     workbench.c   the work of any other rank
  *
- * Ranks come by the same things in the same order: each is a *round*. A letter belongs to a round;
- * one that is early waits, one that is late is dropped. Failures are for every round. */
+ * All ranks make the same collective calls in the same order; each call is a *round*. A message
+ * belongs to a round: one that is early waits, one that is late is dropped. Failures belong to
+ * every round. */
 #ifndef ES_RANKS_INSIDE_H
 #define ES_RANKS_INSIDE_H
 
@@ -20,7 +21,7 @@ typedef enum es_letter_kind {
     ES_LETTER_FAILED,  /* to rank 0: a piece, es_rank_piece, that failed; es_error */
     ES_LETTER_MEET,    /* to rank 0: how I am; es_error and the text that must be the same */
     ES_LETTER_VERDICT, /* from rank 0: how we all are; es_error. Ends a round */
-    ES_LETTER_SHARE    /* bytes, from whoever has them */
+    ES_LETTER_SHARE    /* bytes of es_executor.share, from any rank that has them */
 } es_letter_kind;
 
 /* A piece on its way. `order` is its place in the list as rank 0 hands it out. */
@@ -71,8 +72,8 @@ es_status es_post_whole(es_ranks *r, int to, es_letter_head head, void *bytes, s
 es_status es_fetch(es_ranks *r, double seconds, es_letter *out, es_error *err);
 void es_letter_free(es_letter *letter);
 
-/*! es_letter_error() : the failure that a letter tells of, into *err; of another rank by its name.
- */
+/*! es_letter_error() : copies the failure that a message reports to *err; for a failure of another
+ *  rank the text names it. */
 es_status es_letter_error(const es_ranks *r, const es_letter *letter, es_error *err);
 
 /*! es_rank_name() : "rank 3 on node7" */
@@ -80,7 +81,7 @@ const char *es_rank_name(const es_ranks *r, int rank, char *out, size_t size);
 
 /* ---- ranks.c ---- */
 
-/*! es_verdict_send() : rank 0 tells all others how it ended. A failure is the end of all rounds. */
+/*! es_verdict_send() : sends the result of rank 0 to all others. A failure ends all rounds. */
 es_status es_verdict_send(es_ranks *r, es_status status, es_error *err);
 
 /*! es_verdict_take() : what another rank makes of it. */

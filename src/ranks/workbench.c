@@ -1,6 +1,6 @@
-/* workbench.c : a rank other than 0 at a list of work: its threads take pieces from what rank 0 has
- * sent, and whoever finds nothing reads letters for all. Numbers go back together while they are
- * small and the next piece is there, so that short pieces do not make a letter each. */
+/* workbench.c : the work of a rank other than 0. Its threads take pieces from those that rank 0
+ * has sent; a thread that finds none reads messages for all. Results are collected while they are
+ * small and more pieces are there, so that short pieces do not cost a message each. */
 #include <pthread.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "base/threads.h"
 #include "ranks/ranks_inside.h"
 
-#define TICK  0.05 /* between two looks at whether somebody asked to stop */
+#define TICK  0.05 /* seconds between two checks for a stop request */
 #define STALE 0.01 /* seconds after which numbers wait no longer for more of them */
 
 enum { LETTER = 1 << 16 }; /* bytes from which on a letter is sent */
@@ -35,6 +35,7 @@ typedef struct workbench {
 
 /* ---- letters ---- */
 
+/* Records the end of the work on this rank; the first status counts. */
 static void finish(workbench *b, es_status status, const es_error *err)
 {
     if (b->over)
@@ -44,6 +45,7 @@ static void finish(workbench *b, es_status status, const es_error *err)
     b->error = *err;
 }
 
+/* Sends the finished pieces to rank 0 in one message. */
 static es_status send_out(workbench *b, es_error *err)
 {
     if (!b->out_count)
@@ -56,11 +58,13 @@ static es_status send_out(workbench *b, es_error *err)
     return status;
 }
 
+/* Receives new pieces to compute; fails for a message that is not a list of pieces. */
 static es_status take_tasks(workbench *b, const es_letter *l, es_error *err)
 {
     const int64_t n = l->head.count;
     if (n < 0 || l->size % sizeof(es_rank_piece) || (size_t)n != l->size / sizeof(es_rank_piece))
-        return es_fail(err, ES_E_FORMAT, "ranks.letter", "the same program on all machines",
+        return es_fail(err, ES_E_FORMAT, "ranks.letter",
+                       "use the same version of the program on all machines",
                        "rank 0 sent work that cannot be read");
     if (b->next == b->n_tasks)
         b->next = b->n_tasks = 0;
@@ -92,7 +96,7 @@ static void read_letters(workbench *b, double seconds)
     pthread_cond_broadcast(&b->news);
 }
 
-/* This rank fails, and tells rank 0, whose verdict ends the round. */
+/* Reports a failure of this rank to rank 0, whose verdict ends the round. */
 static void report(workbench *b, const es_rank_piece *task, es_status status, const es_error *err)
 {
     struct {
@@ -108,10 +112,10 @@ static void report(workbench *b, const es_rank_piece *task, es_status status, co
                 sizeof body, &sending);
     if (sent != ES_OK)
         finish(b, sent, &sending);
-    b->n_tasks = b->next; /* what follows is nobody's any more */
+    b->n_tasks = b->next; /* results after this are discarded */
 }
 
-/* Did somebody ask this rank to stop? Then all do. The lock is held. */
+/* Returns true if this rank was asked to stop; then all ranks stop. The lock is held. */
 static bool asked_to_stop(workbench *b, double done, double total)
 {
     es_error err = {0};
@@ -121,7 +125,7 @@ static bool asked_to_stop(workbench *b, double done, double total)
     b->asked = now;
     if (!b->exec.progress(b->exec.progress_user, done, total))
         return false;
-    es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop");
+    es_fail(&err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
     report(b, &(es_rank_piece){.order = -1}, ES_E_INTERRUPTED, &err);
     finish(b, ES_E_INTERRUPTED, &err);
     return true;
@@ -167,6 +171,7 @@ static bool take(workbench *b, es_rank_piece *out)
     return any;
 }
 
+/* Appends a finished piece to the next message. */
 static es_status add_result(workbench *b, const es_rank_piece *task, const double *numbers,
                             es_error *err)
 {
@@ -186,6 +191,7 @@ static es_status add_result(workbench *b, const es_rank_piece *task, const doubl
     return b->out_size >= LETTER || es_seconds() - b->out_since > STALE ? send_out(b, err) : ES_OK;
 }
 
+/* Receives a piece that a thread of this rank has finished. */
 static void put(workbench *b, es_rank_piece *task, es_status status, const double *numbers,
                 es_error *err)
 {
@@ -197,6 +203,7 @@ static void put(workbench *b, es_rank_piece *task, es_status status, const doubl
     pthread_mutex_unlock(&b->lock);
 }
 
+/* Computes pieces on one thread until rank 0 has no more. */
 static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
 {
     workbench *b = user;
@@ -219,6 +226,7 @@ static es_status work_on(void *user, int64_t unit, int thread, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Computes pieces with all threads of this rank. */
 static es_status run_list(workbench *b, int threads, es_error *err)
 {
     es_error ignored;

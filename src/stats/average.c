@@ -92,6 +92,7 @@ es_measured es_measured_slope(const double *x, const double *y, int64_t count)
 
 /* ---- order ---- */
 
+/* Compares two doubles for qsort(), the smaller first. */
 static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;

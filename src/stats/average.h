@@ -52,11 +52,12 @@ typedef struct es_mean_ratio {
     double value, se, low, high;
 } es_mean_ratio;
 
-/*! es_ratio_of_means() : above/below, which are means over so many independent replicates (not a
- * whole number where some overlap). Positive numbers that spread by their own size, such as squares
- * of errors, have logarithms near a normal law, and so many standard errors of the logarithm make
- * the interval as Student's t of Welch's and Satterthwaite's freedom says. For numbers distributed
- * like chi^2 of 2 to 20 degrees it covers 93 to 97 % from 4 replicates on. NaN of one replicate. */
+/*! es_ratio_of_means() : returns above/below, each a mean over the given number of independent
+ * replicates (not a whole number where some overlap), with its interval. Positive numbers whose
+ * standard deviation is about their mean, such as squared errors, have nearly normal logarithms. So
+ * the interval is computed for the logarithm, by Student's t with Welch and Satterthwaite's degrees
+ * of freedom. For numbers distributed like chi^2 of 2 to 20 degrees it covers 93 to 97 % from 4
+ * replicates on. NaN for one replicate. */
 es_mean_ratio es_ratio_of_means(es_measured above, double n_above, es_measured below,
                                 double n_below);
 

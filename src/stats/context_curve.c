@@ -24,6 +24,7 @@ static void fill_column(const es_points *p, double beta)
         p->r[i] = exp(-beta * p->x[i]);
 }
 
+/* Returns the weighted residual base_i (L_i - a r_i - gamma), r_i = c_i^-beta up to scale. */
 static double residual_of(const es_points *p, const es_context_curve *c, int64_t i)
 {
     return p->base[i] * (p->L[i] - c->a * p->r[i] - c->gamma);
@@ -101,6 +102,7 @@ typedef struct at_gamma {
     double gamma, scale;
 } at_gamma;
 
+/* Returns the robust loss at a fixed gamma as a function of t = ln beta, for the line search. */
 static double loss_of_log_beta(const void *context, double t)
 {
     const at_gamma *g = context;
@@ -117,6 +119,8 @@ double es_curve_loss_at_gamma(const es_points *p, double beta, double gamma, dou
 
 /* ---- given weights: all three parameters ---- */
 
+/* Returns the weighted sum of squares as a function of t = ln beta: a and gamma are solved
+ * linearly. */
 static double squares_of_log_beta(const void *context, double t)
 {
     es_context_curve c;
@@ -196,6 +200,8 @@ static void polish(const es_points *p, es_context_curve *c)
     }
 }
 
+/* Fits the curve with fixed weights: a grid over ln beta, because the profile may have several
+ * minima, then a line search around the best point. */
 static void fit_weighted(const es_points *p, es_context_curve *out)
 {
     const double low = log(ES_CONTEXT_BETA_MIN), high = log(ES_CONTEXT_BETA_MAX);

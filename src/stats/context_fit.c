@@ -1,5 +1,5 @@
-/* context_fit.c : the fit of loss against context: what is given, intervals, prediction. The curve
- * itself is found in context_curve.c. */
+/* context_fit.c : fits the loss against the context: checks, intervals, prediction (THEORY 8). The
+ * curve itself is found in context_curve.c. */
 #include "stats/context_curve.h"
 
 #include <math.h>
@@ -9,8 +9,10 @@
 #include "base/memory.h"
 #include "stats/special.h"
 
-/* ---- what is given ---- */
+/* ---- checks ---- */
 
+/* Checks that contexts, losses and standard errors are finite and positive where they have to be.
+ */
 static es_status check_points(const double *c, const double *L, const double *se, int64_t count,
                               es_error *err)
 {
@@ -29,6 +31,7 @@ static es_status check_points(const double *c, const double *L, const double *se
     return ES_OK;
 }
 
+/* Counts different contexts, up to `enough`. */
 static int64_t different(const double *c, int64_t count, int64_t enough)
 {
     double seen[8];
@@ -70,6 +73,8 @@ static double variance_factor(const fit_job *f)
     return K * K * psi2 / (m - 3.0) / (share * share);
 }
 
+/* Returns the share of points within the Huber threshold: the mean derivative of its influence
+ * function, which scales the standard errors of a robust fit. */
 static double mean_slope(const fit_job *f)
 {
     double inside = 0.0;
@@ -80,11 +85,13 @@ static double mean_slope(const fit_job *f)
 
 typedef double (*profile)(const fit_job *f, double t);
 
+/* Returns the loss minimised over a and gamma at beta = e^t. */
 static double profile_beta(const fit_job *f, double t)
 {
     return es_curve_loss(&f->p, exp(t), (double)NAN, f->scale);
 }
 
+/* Returns the loss minimised over a at a fixed gamma. */
 static double profile_gamma(const fit_job *f, double gamma)
 {
     return es_curve_loss_at_gamma(&f->p, f->best.beta, gamma, f->scale);
@@ -116,6 +123,8 @@ static double edge(const fit_job *f, profile of, double from, double step)
     return (double)NAN;
 }
 
+/* Finds the profile likelihood intervals of beta and gamma: where the loss has risen by the
+ * quantile of the level. */
 static void find_intervals(const fit_job *f, es_context_fit *out)
 {
     const double at = log(f->best.beta);
@@ -159,6 +168,8 @@ static void translate(const fit_job *f, double log_mean, double cov[3][3], es_co
                         c->beta;
 }
 
+/* Fails if the fit means nothing: the loss does not fall, or the excess over gamma falls by less
+ * than `needed` over the data, so that beta and gamma trade off. */
 static es_status judge_curve(const fit_job *f, double needed, es_context_fit *out, es_error *err)
 {
     double low = INFINITY, high = -INFINITY;
@@ -184,10 +195,11 @@ static es_status judge_curve(const fit_job *f, double needed, es_context_fit *ou
     return ES_OK;
 }
 
+/* Fails because the interval of beta covers the whole range. */
 static es_status fail_beta(const es_context_fit *out, es_error *err)
 {
     return es_fail(err, ES_E_NUMERIC, "context.beta",
-                   "more points, longer contexts, or less noise would tell",
+                   "use more points, longer contexts, or less noisy losses",
                    "the data allow any beta from %.3g to %.3g: not identifiable",
                    isnan(out->beta_low) ? ES_CONTEXT_BETA_MIN : out->beta_low,
                    isnan(out->beta_high) ? ES_CONTEXT_BETA_MAX : out->beta_high);
@@ -201,7 +213,7 @@ static es_status measure_curve(fit_job *f, double level, double log_mean, es_con
     const double m = (double)f->p.count;
     if (!es_curve_covariance(&f->p, &f->best, cov))
         return es_fail(err, ES_E_NUMERIC, "context.beta", "measure more contexts",
-                       "A, beta and gamma cannot be told apart");
+                       "A, beta and gamma are not identifiable");
     double squares = 0.0, size = 0.0;
     for (int64_t i = 0; i < f->p.count; i++) {
         const double r = es_curve_residual(&f->p, &f->best, i);
@@ -223,6 +235,8 @@ static es_status measure_curve(fit_job *f, double level, double log_mean, es_con
     return isnan(out->beta_low) || isnan(out->beta_high) ? fail_beta(out, err) : ES_OK;
 }
 
+/* Fits L(c) = (alpha/c)^beta + gamma by iteratively reweighted least squares with Huber weights,
+ * and judges the result. */
 static es_status fit_curve(fit_job *f, const double *c, const double *L, const double *se,
                            double *numbers, const es_context_opts *o, double *weights,
                            es_context_fit *out, es_error *err)

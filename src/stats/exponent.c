@@ -45,8 +45,8 @@ static double information(double a, double x)
 
 /* ---- estimates ---- */
 
-/* Bring the `count` smallest of T (n) to its front, in order. Hoare's selection with the middle of
- * three as pivot, then a sort of what was selected. */
+/* Brings the `count` smallest of T (n) to its front, in order: Hoare's selection with the median
+ * of three as pivot, then a sort of the selected. */
 static void smallest_first(double *T, int64_t n, int64_t count)
 {
     int64_t low = 0, high = n - 1;
@@ -87,6 +87,7 @@ static int64_t zeros_first(double *T, int64_t n)
     return zeros;
 }
 
+/* Checks that every gap T = 1 - cosine lies in [0, 2]. */
 static es_status check_gaps(const double *T, int64_t n, es_error *err)
 {
     for (int64_t i = 0; i < n; i++)
@@ -175,6 +176,7 @@ static double row_norm(const es_view *v, int64_t i)
     return most * sqrt(sum);
 }
 
+/* Checks that a row is finite and not zero, and returns its norm. */
 static es_status check_row(const es_view *v, int64_t i, double *norm, const char *what,
                            es_error *err)
 {
@@ -235,6 +237,7 @@ static const es_exponent nothing = {.hill = NAN,
                                     .reach = NAN,
                                     .nearest = {NAN, NAN}};
 
+/* Computes the gaps of all keys from one query and fits its exponent. */
 static es_status one_query(void *user, int64_t unit, int thread, es_error *err)
 {
     job *j = user;
@@ -258,6 +261,7 @@ typedef struct sums {
     double n, sum, squares;
 } sums;
 
+/* Adds x to a running mean and sum of squared deviations (Welford). */
 static void add(sums *s, double x)
 {
     s->n += 1.0;
@@ -266,6 +270,7 @@ static void add(sums *s, double x)
     s->sum += x;
 }
 
+/* Returns the standard error of the mean; NaN for fewer than two values. */
 static double se_of(const sums *s)
 {
     return s->n > 1.0 ? sqrt(s->squares / (s->n - 1.0) / s->n) : (double)NAN;
@@ -310,6 +315,7 @@ static void pool_constants(const es_exponent *each, int64_t m, es_exponent_pool 
     pool->reach = exp(reach.sum / reach.n);
 }
 
+/* Fits every query with all threads, then averages. */
 static es_status run_job(job *j, es_exponent_pool *pool, es_error *err)
 {
     const es_exec *exec = j->o.exec;
@@ -326,6 +332,7 @@ static es_status run_job(job *j, es_exponent_pool *pool, es_error *err)
     return ES_OK;
 }
 
+/* Checks shapes and counts before memory is allocated. */
 static es_status check_job(const es_view *keys, const es_view *queries, const es_exponent_opts *o,
                            es_error *err)
 {

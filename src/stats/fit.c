@@ -18,6 +18,8 @@ unsigned es_fit_flags_of(double error, double floor, double reference)
 
 /* ---- what can be fitted ---- */
 
+/* Checks one point of a power-law fit: finite, n and error positive, standard error not negative.
+ */
 static es_status check_point(const es_fit_point *p, int64_t i, es_error *err)
 {
     if (!isfinite(p->n) || !isfinite(p->error) || !isfinite(p->se))
@@ -38,6 +40,7 @@ static es_status check_point(const es_fit_point *p, int64_t i, es_error *err)
     return ES_OK;
 }
 
+/* Checks all points that are not flagged and counts them; a line needs different values of n. */
 static es_status check_points(const es_fit_point *points, int64_t count, int64_t *used,
                               es_error *err)
 {
@@ -63,12 +66,15 @@ static es_status check_points(const es_fit_point *points, int64_t count, int64_t
 
 /* ---- the line ---- */
 
+/* Returns the weight of a point in ln error: 1/(se/error)^2, the inverse variance by the delta
+ * method, bounded so that a tiny se does not decide alone. */
 static double weight_of(const es_fit_point *p)
 {
     const double relative = p->se / p->error;
     return 1.0 / fmax(relative * relative, least_variance);
 }
 
+/* Returns 1: the unweighted fit. */
 static double unit_weight(const es_fit_point *p)
 {
     (void)p;

@@ -38,12 +38,14 @@ typedef struct ranked {
     int64_t at; /* its place among those given */
 } ranked;
 
+/* Compares two tests by p-value, then by number, for qsort(). */
 static int by_p(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
     return x->p != y->p ? (x->p > y->p) - (x->p < y->p) : (x->at > y->at) - (x->at < y->at);
 }
 
+/* Sorts the p-values; NaN marks a test that was not made and does not count. */
 static es_status rank(const double *p, int64_t count, ranked *order, int64_t *tests, es_error *err)
 {
     *tests = 0;

@@ -17,8 +17,8 @@ es_proportion es_proportion_of(int64_t count, int64_t n);
 typedef struct es_change {
     double value;     /* (lost - gained)/n */
     double se;        /* of that */
-    double low, high; /* 95 % interval of Bonett and Price (2012), who add one to both counts: no
-                         point where nothing changed */
+    double low, high; /* 95 % interval of Bonett and Price (2012), which adds one to both counts, so
+                         that it has a width even if nothing changed */
     double p;         /* of no change, two-sided, exact given how many differ (McNemar): both ways
                          alike, lost is a number of heads among fair coins */
 } es_change;

@@ -1,10 +1,10 @@
-/* replicates.c : rates from replicates: summaries, the line, its interval, and whether it is one.
+/* replicates.c : rates from replicates: summaries, the fitted line, its interval and its test.
  *
- * Points of a replicate are prefixes of one sample, so they depend on each other in a way nobody
- * knows; replicates are independent. Everything here is therefore asked of the line with one
- * replicate left out (THEORY 4.7): how the rate moves gives its standard error, how the bends
- * move gives the test of a power law. Weights are estimated anew each time, for at few replicates
- * they are most of the noise.
+ * Points of a replicate are prefixes of one sample and depend on each other in an unknown way;
+ * replicates are independent. So everything is a jackknife over replicates (THEORY 4.7): the line
+ * is fitted with one replicate left out, the variation of the rate gives its standard error, and
+ * the variation of the bends gives the test of a power law. Weights are estimated again each time,
+ * because with few replicates they are most of the noise.
  */
 #include "stats/fit.h"
 
@@ -41,6 +41,7 @@ typedef struct job {
 
 /* ---- one point ---- */
 
+/* Merges count, mean and sum of squares of two groups (Chan, Golub and LeVeque). */
 static bundle join(bundle a, bundle b)
 {
     const double count = a.count + b.count, apart = b.mean - a.mean;
@@ -56,6 +57,7 @@ static double error_of(bundle b)
     return b.count > 1.0 ? sqrt(b.scatter / (b.count - 1.0) / b.count) : 0.0;
 }
 
+/* Returns a point of the fit: mean and standard error over the replicates of a bundle. */
 static es_fit_point point_of(const job *j, int64_t p, bundle b)
 {
     return (es_fit_point){
@@ -90,6 +92,7 @@ static void add_rms(const job *j, int64_t p, es_fit_summary *out)
     out->rms_se = j->R > 1 ? error_of(squares) / (2.0 * out->rms) : (double)NAN;
 }
 
+/* Returns mean, standard error and median of the replicates at point p. */
 static es_fit_summary summarise(job *j, int64_t p)
 {
     const bundle all = gather(j, p);
@@ -211,6 +214,7 @@ static double quadratic(double *S, const double *z, int64_t k)
     return sum;
 }
 
+/* Returns how many bends of the line are tested: each costs replicates for its covariance. */
 static int64_t bends_to_test(const job *j, const es_rate *rate)
 {
     const int64_t enough = j->R / REPLICATES_A_BEND, there = rate->mean.used - 2;
@@ -225,6 +229,8 @@ static void say_why(es_rate *rate, const char *why)
         snprintf(rate->reason, sizeof rate->reason, "%s", why);
 }
 
+/* Tests the power law with Hotelling's T^2 on orthogonal polynomials of ln n: means of the
+ * replicates' bends against their covariance. */
 static void test_line(job *j, double *q, es_rate *rate)
 {
     const int64_t k = bends_to_test(j, rate);
@@ -258,6 +264,7 @@ static void test_line(job *j, double *q, es_rate *rate)
 
 /* ---- all of it ---- */
 
+/* Checks shapes, the level and that errors are distances. */
 static es_status check_job(const job *j, double level, es_error *err)
 {
     if (j->R < 1 || j->P < 1 || j->R > MOST_REPLICATES)
@@ -281,6 +288,7 @@ static es_status check_job(const job *j, double level, es_error *err)
     return ES_OK;
 }
 
+/* Allocates the buffers of a fit. */
 static es_status new_job(job *j, es_arena *arena, double **q, es_error *err)
 {
     const int64_t degrees = MOST_BENDS + 2;
@@ -303,6 +311,8 @@ static void forget_spread(es_rate *rate)
              "one replicate says nothing about how much replicates differ");
 }
 
+/* Summarises every point, fits the line, its interval by the jackknife over replicates, and tests
+ * it. */
 static es_status run_job(job *j, double level, double *q, es_fit_summary *summary, es_rate *out,
                          es_error *err)
 {

@@ -13,6 +13,7 @@ typedef struct place {
     int64_t at;
 } place;
 
+/* Compares two places by value, then by number, for qsort(). */
 static int by_value(const void *a, const void *b)
 {
     const place *x = a, *y = b;
@@ -56,6 +57,8 @@ static int64_t centre(double *ranks, const int64_t *groups, int64_t n)
     return found;
 }
 
+/* Returns the correlation of two columns of ranks and its interval by Fisher's z; each group
+ * costs one degree of freedom. */
 static es_spearman correlate(const double *a, const double *b, int64_t n, int64_t groups)
 {
     const double freedom = (double)(n - groups - 1);

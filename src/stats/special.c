@@ -263,6 +263,8 @@ double es_ks_tail(double z)
     return sum;
 }
 
+/* Returns the p-value of a Kolmogorov-Smirnov distance with Stephens' correction for finite
+ * samples: (sqrt n + 0.12 + 0.11/sqrt n) D. */
 static es_ks judge_distance(double distance, double size)
 {
     const double root = sqrt(size);

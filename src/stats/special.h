@@ -1,9 +1,9 @@
-/* special.h : the numerics of fits, limits of maxima and tests of fit: a few special functions, the
- * tests of Kolmogorov and Smirnov, minimum and root of a function of one variable.
+/* special.h : numerics of fits, extreme values and tests of fit: a few special functions, the tests
+ * of Kolmogorov and Smirnov, minimum and root of a function of one variable.
  *
- * Tails of the normal law are handled by their logarithm: ln Q(x) of x = 40 is a number like any
- * other, Q(40) is not. The accuracies below are measured in tests/test_special.c against values
- * of 50 digits, and what is stated is what the test allows. All functions are pure.
+ * Tails of the normal law are computed as logarithms: ln Q(40) is representable, Q(40) is not. The
+ * accuracies below are those that tests/test_special.c checks against values of 50 digits. All
+ * functions are pure.
  */
 #ifndef ES_STATS_SPECIAL_H
 #define ES_STATS_SPECIAL_H

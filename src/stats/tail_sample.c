@@ -34,6 +34,8 @@ static double log_mgf(const tilted *t, double l)
     return l * t->most + log(sum / (double)t->n);
 }
 
+/* Returns -2 K(l)/l^2, whose minimum over l is minus the sub-Gaussian proxy variance (K the log-
+ * MGF of the sample). */
 static double minus_proxy(const void *context, double l)
 {
     return -2.0 * log_mgf(context, l) / (l * l);
@@ -77,6 +79,8 @@ static double last_tilt(const tilted *t)
 
 enum { TILTS = 16, STEPS = 14 }; /* looked at on each side, then the best one's neighbourhood */
 
+/* Raises the proxy to its maximum over tilts of one sign: a grid up to the last tilt that the
+ * sample supports, then a line search. */
 static void raise_proxy(const double *x, int64_t n, double sign, es_tails *out)
 {
     tilted t = {.x = x, .n = n, .sign = sign, .most = sign * x[0]};
@@ -109,6 +113,7 @@ static void raise_proxy(const double *x, int64_t n, double sign, es_tails *out)
 
 int64_t es_tails_hill_count(int64_t n) { return llround(cbrt((double)n) * cbrt((double)n)); }
 
+/* Compares two doubles for qsort(), the larger first. */
 static int descending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -182,6 +187,7 @@ static double design_of(const double *y, int64_t n)
     return fmax(1.0, (double)length * between / within); /* if y is +-1, NaN: 1 */
 }
 
+/* Fails for a sample that is too small to have a tail. */
 static es_status check_count(int64_t n, es_error *err)
 {
     if (n >= ES_TAILS_LEAST)
@@ -191,6 +197,7 @@ static es_status check_count(int64_t n, es_error *err)
                    ES_TAILS_LEAST);
 }
 
+/* Checks a sample: large enough, finite and, for norms, not negative. */
 static es_status check_sample(const double *x, int64_t n, es_tails_side side, es_error *err)
 {
     ES_TRY(check_count(n, err));
@@ -200,7 +207,7 @@ static es_status check_sample(const double *x, int64_t n, es_tails_side side, es
                               (long long)i, x[i]);
         if (side == ES_TAILS_UPPER && x[i] < 0.0)
             return es_fail_at(err, ES_E_RANGE, i, -1, "tails.sign", "ES_TAILS_BOTH takes any sign",
-                              "x[%lld] is %g, and a norm is not", (long long)i, x[i]);
+                              "x[%lld] is %g, but a norm is not negative", (long long)i, x[i]);
     }
     return ES_OK;
 }
@@ -236,6 +243,7 @@ es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_mem_lim
 
 /* ---- the verdict ---- */
 
+/* Returns how many standard deviations of the control a value lies above its mean. */
 static double distance(double value, const es_tails_spread *control)
 {
     return (value - control->mean) / control->sd;
@@ -334,7 +342,7 @@ const char *es_tails_verdict_name(es_tails_verdict verdict)
 
 /* ---- what all this says of Gaussian samples ---- */
 
-enum { DRAWS = 64, STRIP = 64 }; /* 16 of them a tail: p of 1e-7 can be told */
+enum { DRAWS = 64, STRIP = 64 }; /* a tail of 16 of them: p-values down to 1e-7 can be resolved */
 
 typedef struct controls {
     const double *spectrum; /* (dim) of norms; NULL: numbers */
@@ -365,6 +373,7 @@ static es_status draw_norms(const controls *c, es_address at, double *x, es_erro
     return status;
 }
 
+/* Computes the statistics of one control sample, Gaussian with the same size or spectrum. */
 static es_status draw_one(void *user, int64_t unit, int thread, es_error *err)
 {
     const controls *c = user;
@@ -415,13 +424,14 @@ static es_tails_spread spread_of(const es_tails *draws, int64_t count, size_t of
     return s;
 }
 
+/* Draws all control samples with all threads and summarises each statistic. */
 static es_status run_controls(controls *c, int64_t draws, const es_exec *exec,
                               es_tails_control *out, es_error *err)
 {
     const int64_t count = draws ? draws : DRAWS;
     if (count < 2)
         return es_fail(err, ES_E_RANGE, "tails.draws", "2 or more, 0 for 64",
-                       "%lld draws have no spread", (long long)draws);
+                       "%lld draws give no standard error", (long long)draws);
     ES_TRY(check_count(c->n, err));
     c->budget = exec ? exec->budget : NULL;
     double *x = NULL;

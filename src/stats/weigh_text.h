@@ -7,6 +7,7 @@
 
 enum { LANES = 8 };
 
+/* Computes w = exp(scores - most) without branches; below -708 the result is 0. */
 static void exp_row(const double *scores, double most, int64_t n, double *w)
 {
     for (int64_t j = 0; j < n; j++) {
@@ -15,6 +16,8 @@ static void exp_row(const double *scores, double most, int64_t n, double *w)
     }
 }
 
+/* Computes the softmax numerators of a row and returns their sum, added in LANES lanes in a fixed
+ * order. */
 double ES_WEIGH(const double *scores, double most, int64_t n, double *w)
 {
     double lane[LANES] = {0}, sum = 0.0;

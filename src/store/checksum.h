@@ -1,9 +1,10 @@
-/* checksum.h : CRC-64/XZ (ECMA-182, reflected) of bytes, numbers and texts; and es_sum(), for
- * what is read often and by the gigabyte.
+/* checksum.h : CRC-64/XZ (ECMA-182, reflected) of bytes, numbers and texts; and es_sum(), a faster
+ * sum for gigabytes that are read often.
  *
- * CRC: every burst of up to 64 bits is noticed, anything else but once in 2^64. A nibble at a time:
- * a table of 16 needs no initialisation and is fast beside the disk. Chains: start with 0, pass the
- * result on. Check value: "123456789" gives 995dc9bbdf1939fa.
+ * The CRC detects every burst of up to 64 changed bits, and any other change except once in 2^64.
+ * It processes 4 bits at a time: a table of 16 entries needs no initialisation and is fast enough
+ * compared with the disk. To chain, start with 0 and pass the result on. Check value: "123456789"
+ * gives 995dc9bbdf1939fa.
  */
 #ifndef ES_STORE_CHECKSUM_H
 #define ES_STORE_CHECKSUM_H
@@ -50,11 +51,11 @@ static inline void es_sum_block(uint64_t lanes[ES_SUM_LANES], const void *data)
         lanes[i] = es_sum_step(lanes[i], words[i]);
 }
 
-/* Words of the machine, in lanes side by side so that multiplications overlap: about 10 GB/s.
- * Bytes that differ within one aligned word always give another sum, since every step is a
- * bijection. Where several words differ, a later one may undo what an earlier one of its lane has
- * become. Differences that know nothing of the sum, as those a disk makes, do that about once in
- * 2^64; it has no secret, so who wants to can make some that do. */
+/* Sums 64-bit words in parallel lanes, so that multiplications overlap: about 10 GB/s. A change
+ * within one aligned word always changes the sum, since every step is a bijection. If several words
+ * change, a later one may cancel an earlier one of its lane; for random damage, as from a disk,
+ * this happens about once in 2^64. The sum has no secret, so that deliberate collisions are
+ * possible. */
 static inline uint64_t es_sum(const void *data, size_t size)
 {
     enum { BLOCK = ES_SUM_LANES * 8 };

@@ -14,13 +14,14 @@
 
 enum { LONGEST = 63 }; /* bytes of a field without its quotes */
 
-/* Where the reader stands. */
+/* The position of the reader. */
 typedef struct reader {
     const char *text, *end, *at;
     const char *file;
     int64_t line, field; /* from 1 */
 } reader;
 
+/* Fails at the current field, naming line and field. */
 static es_status refuse(const reader *r, es_status code, const char *rule, const char *hint,
                         const char *what, es_error *err)
 {
@@ -36,12 +37,14 @@ static es_status refuse(const reader *r, es_status code, const char *rule, const
 
 /* ---- fields ---- */
 
+/* Returns true at the end of a line or of the text; a line may end in CR LF. */
 static bool at_line_end(const reader *r)
 {
     return r->at == r->end || *r->at == '\n' ||
            (*r->at == '\r' && (r->at + 1 == r->end || r->at[1] == '\n'));
 }
 
+/* Skips blanks and tabs. */
 static void skip_spaces(reader *r)
 {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\t'))
@@ -60,6 +63,7 @@ static bool next_line(reader *r)
     return r->at < r->end;
 }
 
+/* Appends the current character to a field; fails for a zero byte or a field that is too long. */
 static es_status append(const reader *r, char out[LONGEST + 1], int *used, es_error *err)
 {
     if (*r->at == '\0')
@@ -71,6 +75,7 @@ static es_status append(const reader *r, char out[LONGEST + 1], int *used, es_er
     return ES_OK;
 }
 
+/* Reads the rest of a quoted field; a doubled quote is one quote. */
 static es_status quoted(reader *r, char out[LONGEST + 1], int *used, es_error *err)
 {
     for (r->at++; !at_line_end(r); r->at++) {
@@ -109,6 +114,7 @@ static es_status read_field(reader *r, char out[LONGEST + 1], es_error *err)
 
 /* ---- numbers ---- */
 
+/* Returns the first character that is not a decimal digit. */
 static const char *digits(const char *p)
 {
     while (*p >= '0' && *p <= '9')
@@ -136,7 +142,7 @@ static bool is_decimal(const char *text)
     return some && *p == '\0';
 }
 
-/* strtod() wants the decimal mark of the host's locale. */
+/* strtod() expects the decimal mark of the host program's locale. */
 static bool to_number(char *text, double *out)
 {
     if (!is_decimal(text))
@@ -150,6 +156,7 @@ static bool to_number(char *text, double *out)
 
 /* ---- the table ---- */
 
+/* Reads the names of the columns. A number among them means that the header is missing. */
 static es_status read_header(reader *r, es_csv *out, es_error *err)
 {
     for (;; r->at++, r->field++) {
@@ -168,13 +175,14 @@ static es_status read_header(reader *r, es_csv *out, es_error *err)
                           "a number where a name should be", err);
         if (es_csv_column(out, name) >= 0)
             return refuse(r, ES_E_FORMAT, "csv.header", "give every column a name of its own",
-                          "this name is there already", err);
+                          "duplicate column name", err);
         out->cols++;
         if (at_line_end(r))
             return ES_OK;
     }
 }
 
+/* Reads one number for each column. */
 static es_status read_row(reader *r, const es_csv *out, double *row, es_error *err)
 {
     for (int64_t c = 0; c < out->cols; c++, r->field++) {
@@ -214,10 +222,11 @@ static es_status read_rows(reader *r, es_csv *out, int64_t room, es_error *err)
         more = next_line(r);
     }
     if (out->rows == 0)
-        return refuse(r, ES_E_EMPTY, "csv.rows", "", "there is no line of numbers", err);
+        return refuse(r, ES_E_EMPTY, "csv.rows", "", "no line of numbers", err);
     return ES_OK;
 }
 
+/* Counts lines, to allocate all rows at once. */
 static int64_t count_lines(const char *text, size_t size)
 {
     int64_t lines = 1;

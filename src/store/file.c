@@ -1,5 +1,5 @@
-/* file.c : reading a regular file, writing one that is either whole or not there, telling what else
- * a file may be and where it lies. */
+/* file.c : reads regular files, writes files that are either complete or absent, recognises other
+ * formats and network file systems. */
 #include "store/file.h"
 
 #include <dirent.h>
@@ -27,6 +27,7 @@ es_status es_file_fail(es_error *err, const char *path, const char *rule, const 
     return es_fail_file(err, ES_E_IO, path, -1, rule, hint, "cannot %s: %s", verb, text);
 }
 
+/* Names what a file is instead of a regular one. */
 static const char *kind_of_file(mode_t mode)
 {
     return S_ISDIR(mode)    ? "a directory"
@@ -100,7 +101,7 @@ es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t s
             return es_file_fail(err, file->path, "file.read", "", "read", errno);
         if (got == 0)
             return es_fail_file(err, ES_E_IO, file->path, (int64_t)offset, "file.changed",
-                                "wait until nobody writes to it",
+                                "wait until no other program writes to it",
                                 "the file became shorter while it was read");
         to += got;
         offset += (uint64_t)got;
@@ -144,6 +145,7 @@ es_status es_file_load(const char *path, uint64_t most, es_mem_limit *budget, vo
 
 /* ---- writing ---- */
 
+/* Fails because the output exists. */
 static es_status fail_exists(es_error *err, const char *path)
 {
     return es_fail_file(err, ES_E_EXISTS, path, -1, "file.exists",
@@ -225,7 +227,7 @@ static bool is_abandoned(int folder, const char *name, const char *owner)
            S_ISREG(st.st_mode) && st.st_uid == geteuid();
 }
 
-/* What cannot be looked at or removed stays: it is in nobody's way. */
+/* Drafts that cannot be examined or removed stay: they do no harm. */
 static void remove_abandoned(const char *folder, const char *owner)
 {
     DIR *dir = opendir(folder);
@@ -351,7 +353,7 @@ void es_draft_discard(es_draft *draft)
     draft->temp = NULL;
 }
 
-/* ---- files that people pass by mistake ---- */
+/* ---- recognising other formats ---- */
 
 #define SAVE "save arrays one by one with np.save, weights with safetensors.torch.save_file"
 

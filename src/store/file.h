@@ -1,5 +1,5 @@
-/* file.h : reading a regular file, and writing one that is either whole or not there; files that
- * people pass by mistake, told by their first bytes; network file systems. */
+/* file.h : reads regular files and writes files that are either complete or absent; recognises
+ * other formats by their first bytes, and network file systems. */
 #ifndef ES_STORE_FILE_H
 #define ES_STORE_FILE_H
 
@@ -94,7 +94,7 @@ es_foreign es_foreign_of(const unsigned char *bytes, size_t have);
  *  files other machines may see at the same time; NULL for any other. */
 const char *es_network_name(uint32_t type);
 
-/*! es_network_of() : the same of the open file `fd`; NULL, too, if the system does not tell. */
+/*! es_network_of() : the same for the open file `fd`; NULL also if unknown. */
 const char *es_network_of(int fd);
 
 #endif

@@ -1,5 +1,5 @@
-/* nameless.c : files without a name. By themselves, because file.c wants strerror_r() of POSIX,
- * which _GNU_SOURCE replaces by another. */
+/* nameless.c : files without a name. A separate file, because file.c needs strerror_r() of POSIX,
+ * which _GNU_SOURCE replaces by another function. */
 #define _GNU_SOURCE /* mkostemp: no child of another thread shall have the file */
 #include <errno.h>
 #include <fcntl.h>

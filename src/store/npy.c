@@ -12,6 +12,7 @@
 
 /* ---- reading ---- */
 
+/* Reads and checks the header of an open file. */
 static es_status read_layout(const es_file *file, es_npy_raw raw, es_npy_layout *out, es_error *err)
 {
     unsigned char prefix[ES_NPY_PREFIX];
@@ -24,7 +25,8 @@ static es_status read_layout(const es_file *file, es_npy_raw raw, es_npy_layout 
     es_status status = es_file_read(file, 0, header, extent, err);
     if (status == ES_OK && memcmp(header, prefix, have < extent ? have : extent) != 0)
         status = es_fail_file(err, ES_E_IO, file->path, 0, "file.changed",
-                              "wait until nobody writes to it", "the file changed under our eyes");
+                              "wait until no other program writes to it",
+                              "the file changed while it was read");
     if (status == ES_OK)
         status = es_npy_parse(header, extent, file->size, file->path, raw, out, err);
     es_mem_free(NULL, header);
@@ -104,6 +106,7 @@ es_status es_npy_load_as(const char *path, es_npy_raw raw, es_mem_limit *budget,
 
 /* ---- writing ---- */
 
+/* Checks type, shape and size before anything is written. */
 static es_status check_to_save(es_dtype dtype, int rank, const int64_t *shape, const void *data,
                                int64_t *bytes, es_error *err)
 {

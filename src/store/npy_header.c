@@ -12,6 +12,7 @@ static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
 /* ---- magic and version ---- */
 
+/* Fails for a file that is not .npy and says what it is, if its first bytes are known. */
 static es_status bad_magic(const unsigned char *bytes, size_t have, const char *file, es_error *err)
 {
     es_foreign other = es_foreign_of(bytes, have);
@@ -71,7 +72,7 @@ typedef struct word {
     char text[32];
 } word;
 
-/* What the dictionary says, before anybody asks whether we can do it. */
+/* The contents of the dictionary, before they are checked for what is supported. */
 typedef struct dictionary {
     word descr;
     bool fortran_order;
@@ -80,6 +81,7 @@ typedef struct dictionary {
     int64_t shape[ES_NPY_RANK_MOST];
 } dictionary;
 
+/* Fails at the cursor: something else is where `expected` should be, or the header ends. */
 static es_status broken(const cursor *c, const char *rule, const char *expected)
 {
     if (c->at >= c->end)
@@ -90,6 +92,7 @@ static es_status broken(const cursor *c, const char *rule, const char *expected)
                         "byte 0x%02x in the header where %s should be", c->bytes[c->at], expected);
 }
 
+/* Skips white space. */
 static void skip_space(cursor *c)
 {
     while (c->at < c->end && memchr(" \t\r\n", c->bytes[c->at], 4))
@@ -106,6 +109,7 @@ static bool take(cursor *c, unsigned char byte)
     return true;
 }
 
+/* Returns true if the next byte is `byte`. */
 static bool next_is(const cursor *c, unsigned char byte)
 {
     return c->at < c->end && c->bytes[c->at] == byte;
@@ -130,6 +134,7 @@ static es_status take_word(cursor *c, const char *rule, const char *expected, wo
     return ES_OK;
 }
 
+/* Skips white space and a literal; false, and nothing is skipped, if it is not there. */
 static bool take_literal(cursor *c, const char *literal)
 {
     const size_t size = strlen(literal);
@@ -186,6 +191,7 @@ static es_status take_shape(cursor *c, dictionary *d)
     return ES_OK;
 }
 
+/* Reads the dtype. A list means a structured dtype, which is refused. */
 static es_status take_descr(cursor *c, dictionary *d)
 {
     skip_space(c);
@@ -196,6 +202,7 @@ static es_status take_descr(cursor *c, dictionary *d)
     return take_word(c, "npy.header.descr", "a quoted dtype such as '<f4'", &d->descr);
 }
 
+/* Reads True or False. */
 static es_status take_fortran_order(cursor *c, dictionary *d)
 {
     skip_space(c);
@@ -206,6 +213,7 @@ static es_status take_fortran_order(cursor *c, dictionary *d)
                : broken(c, "npy.header.fortran_order", "True or False");
 }
 
+/* Reads one key and its value; an unknown or repeated key is an error. */
 static es_status take_entry(cursor *c, dictionary *d)
 {
     static const struct {
@@ -233,6 +241,7 @@ static es_status take_entry(cursor *c, dictionary *d)
                         "unknown key '%s'; known are descr, fortran_order and shape", key.text);
 }
 
+/* Reads the whole dictionary, which NumPy writes as a Python literal. */
 static es_status take_dictionary(cursor *c, dictionary *d)
 {
     if (!take(c, '{'))
@@ -257,6 +266,7 @@ static es_status take_dictionary(cursor *c, dictionary *d)
 
 /* ---- what the dictionary means ---- */
 
+/* Names a kind of dtype for the error that refuses it. */
 static const char *kind_name(char kind)
 {
     static const struct {
@@ -335,6 +345,7 @@ bool es_npy_bytes(es_dtype dtype, int rank, const int64_t *shape, int64_t *bytes
     return true;
 }
 
+/* Checks rank and size of the array; the product of the dimensions must not overflow. */
 static es_status understand_shape(const cursor *c, const dictionary *d, es_npy_layout *out)
 {
     const int64_t at = (int64_t)d->shape_at;
@@ -353,6 +364,8 @@ static es_status understand_shape(const cursor *c, const dictionary *d, es_npy_l
     return ES_OK;
 }
 
+/* Compares the size that the shape needs with that of the file: less is truncated, more is
+ * refused. */
 static es_status check_data(const cursor *c, const es_npy_layout *out, uint64_t file_size)
 {
     const uint64_t wanted = (uint64_t)out->count * out->item, have = file_size - out->data_offset;

@@ -32,8 +32,8 @@ typedef struct es_npy_layout {
 es_status es_npy_extent(const unsigned char *bytes, size_t have, uint64_t file_size,
                         const char *file, size_t *extent, es_error *err);
 
-/*! es_npy_parse() : read the header in bytes[0 .. extent), with extent from es_npy_extent(), and
- *  check that the numbers it announces are exactly the rest of the file. */
+/*! es_npy_parse() : parses the header in bytes[0 .. extent), with extent from es_npy_extent(), and
+ *  checks that the numbers it announces are exactly the rest of the file. */
 es_status es_npy_parse(const unsigned char *bytes, size_t extent, uint64_t file_size,
                        const char *file, es_npy_raw raw, es_npy_layout *out, es_error *err);
 

@@ -15,11 +15,13 @@
 #include "store/file.h"
 #include "store/npy_header.h"
 
+/* Returns the bytes of one number. */
 static size_t item_of(const es_npy_rows *file)
 {
     return file->half ? sizeof(uint16_t) : sizeof(float);
 }
 
+/* Copies the file name, for later errors. */
 static es_status copy_path(const char *path, es_npy_rows *out, es_error *err)
 {
     return es_mem_text(NULL, path, "a file name", &out->path, err);
@@ -27,8 +29,8 @@ static es_status copy_path(const char *path, es_npy_rows *out, es_error *err)
 
 /* ---- opening ---- */
 
-/* We wrote the file, so we know every byte of its header; spaces that have become something else
- * would mean nothing to NumPy, but tell of a disk that should not be trusted. */
+/* Compares every byte of the header with what was written. Changed padding would mean nothing to
+ * NumPy, but shows a disk that should not be trusted. */
 static es_status check_header(const unsigned char *header, const es_npy_layout *layout,
                               const char *path, es_error *err)
 {
@@ -37,7 +39,7 @@ static es_status check_header(const unsigned char *header, const es_npy_layout *
     if (size == layout->data_offset && memcmp(header, ours, size) == 0)
         return ES_OK;
     return es_fail_file(err, ES_E_FORMAT, path, 0, "npy.rows.header", "remove it, or its folder",
-                        "its header is not as it was written");
+                        "its header has changed since it was written");
 }
 
 es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err)
@@ -54,7 +56,7 @@ es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err)
         status = es_npy_extent(header, have, file.size, path, &extent, err);
     if (status == ES_OK && extent > have)
         status = es_fail_file(err, ES_E_UNSUPPORTED, path, 0, "npy.rows", "save it with NumPy",
-                              "its header is longer than ours ever are");
+                              "its header is too long");
     if (status == ES_OK)
         status = es_npy_parse(header, extent, file.size, path, ES_NPY_RAW_REFUSED, &layout, err);
     if (status == ES_OK && (layout.info.rank != 2 || layout.swap || layout.item > sizeof(float)))
@@ -92,7 +94,7 @@ static es_status make(const char *path, int64_t rows, int64_t cols, bool half, e
     ES_TRY(es_draft_open(path, false, &draft, err));
     es_status status = es_draft_write(&draft, header, size, err);
     if (status == ES_OK && ftruncate(draft.fd, whole) != 0)
-        status = es_file_fail(err, path, "file.write", "make room on the disk", "extend", errno);
+        status = es_file_fail(err, path, "file.write", "free space on the disk", "extend", errno);
     if (status == ES_OK)
         return es_draft_publish(&draft, err);
     es_draft_discard(&draft);
@@ -126,6 +128,7 @@ es_status es_npy_rows_create(const char *path, int64_t rows, int64_t cols, bool 
 
 /* ---- rows ---- */
 
+/* Fails for rows beyond the matrix. */
 static es_status check_range(const es_npy_rows *file, int64_t first, int64_t count, es_error *err)
 {
     if (first < 0 || count < 0 || first > file->rows || count > file->rows - first)
@@ -160,6 +163,7 @@ static es_status move(const es_npy_rows *file, uint64_t at, void *data, size_t s
 
 enum { PIECE = 8192 }; /* numbers converted at a time */
 
+/* Reads or writes rows in pieces, converting to and from half precision. */
 static es_status transfer(const es_npy_rows *file, int64_t first, int64_t count, float *rows,
                           bool writing, es_error *err)
 {

@@ -13,7 +13,7 @@
 typedef struct es_npy_rows {
     int fd; /* -1: not open */
     int64_t rows, cols;
-    bool half; /* numbers are f16 in the file, and floats for everybody else */
+    bool half; /* numbers are f16 in the file and f32 for callers */
     uint64_t offset;
     char *path; /* for messages; owned */
 } es_npy_rows;
@@ -36,7 +36,7 @@ es_status es_npy_rows_write(const es_npy_rows *file, int64_t first, int64_t coun
 es_status es_npy_rows_read(const es_npy_rows *file, int64_t first, int64_t count, float *rows,
                            es_error *err);
 
-/*! es_npy_rows_sync() : what was written is on disk. */
+/*! es_npy_rows_sync() : waits until everything that was written is on disk. */
 es_status es_npy_rows_sync(const es_npy_rows *file, es_error *err);
 
 void es_npy_rows_close(es_npy_rows *file); /* fine if it is not open */

@@ -10,11 +10,13 @@
 #include "store/run.h"
 #include "store/run_inside.h"
 
+/* Closes the database, then the lock, and frees the run. */
 static void free_run(es_run *run)
 {
     es_run_stages_free(run);
     es_run_spec_free(run);
-    es_sql_close(&run->sql); /* before the lock: nobody may write while we still can */
+    es_sql_close(&run->sql); /* before the lock is released: no other process may write while this
+                                one still can */
     es_run_lock_drop(&run->lock);
     es_mem_free(NULL, run->path);
     es_mem_free(NULL, run);
@@ -43,6 +45,7 @@ static es_status new_run(const char *path, es_run **out, es_error *err)
     return ES_OK;
 }
 
+/* Reads parameters, facts and stages of a run and checks their checksums. */
 static es_status load(es_run *run, es_error *err)
 {
     int64_t version;
@@ -73,6 +76,7 @@ es_status es_run_open(const char *path, es_run **out, es_error *err)
 
 /* ---- writing ---- */
 
+/* Writes the facts of this session: program, machine and time of the continuation. */
 static es_status write_session(es_run *run, const void *spec, es_error *err)
 {
     return es_run_facts_write(&run->sql, spec, run->identity, err);
@@ -124,6 +128,7 @@ static es_status remove_journal(const char *path, es_error *err)
     return ES_OK;
 }
 
+/* Writes a new run under a temporary name and renames it: a run file is complete or absent. */
 static es_status write_new(const char *path, const es_run_spec *spec, bool overwrite, es_error *err)
 {
     es_draft draft;
@@ -166,7 +171,7 @@ es_status es_run_create(const char *path, const es_run_spec *spec, bool overwrit
 
 /* ---- a run that gets its name when it is whole ---- */
 
-/* Nobody knows the file yet, and after a crash nobody wants it: no journal, no waiting for the
+/* The file is not known to others yet and worthless after a crash: no journal, no waiting for the
  * disk. es_draft_publish() waits. */
 static es_status open_draft(es_run_draft *d, const es_run_spec *spec, es_error *err)
 {
@@ -209,7 +214,7 @@ es_status es_run_draft_end(es_run_draft *d, es_status status, es_error *err)
     return status;
 }
 
-/* ---- the end, and what is known ---- */
+/* ---- closing, and queries ---- */
 
 es_status es_run_close(es_run *run, es_error *err)
 {

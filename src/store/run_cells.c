@@ -1,5 +1,4 @@
-/* run_cells.c : the transaction that everything is written in, and cells, most of what is written.
- */
+/* run_cells.c : the transaction in which everything is written, and the cells, most of the data. */
 #include "store/run_inside.h"
 
 #include <string.h>
@@ -21,6 +20,7 @@ enum { MUCH = 1 << 20 }; /* bytes that are not kept waiting: the cache should no
 void es_run_enter(const es_run *run) { sqlite3_mutex_enter(sqlite3_db_mutex(run->sql.db)); }
 void es_run_leave(const es_run *run) { sqlite3_mutex_leave(sqlite3_db_mutex(run->sql.db)); }
 
+/* Begins a transaction if none is open, after checking that the lock is still ours. */
 static es_status begin(es_run *run, es_error *err)
 {
     if (run->pending)
@@ -51,6 +51,8 @@ static es_status commit(es_run *run, bool must, es_error *err)
     return (code & 0xff) == SQLITE_BUSY && !must ? ES_OK : es_sql_fail(&run->sql, code, err);
 }
 
+/* Writes inside a transaction and commits when enough bytes or seconds have passed: a commit
+ * waits for the disk. */
 static es_status write_one(es_run *run, es_run_write_fn fn, const void *job, size_t bytes,
                            bool flush, es_error *err)
 {
@@ -108,10 +110,13 @@ void es_run_decode(const unsigned char *bytes, size_t count, double *out)
     }
 }
 
+/* Returns how many numbers a cell holds. */
 static size_t count_of(const es_run_stage *stage) { return (size_t)(stage->rows * stage->cols); }
 
 /* ---- writing ---- */
 
+/* Returns the checksum of a cell. It covers run, stage and index, so that a cell cannot be
+ * mistaken for another. */
 static uint64_t cell_checksum(const es_run *run, const es_run_stage *stage, int64_t index,
                               const void *data)
 {
@@ -125,6 +130,7 @@ typedef struct cell_job {
     const void *bytes;
 } cell_job;
 
+/* Inserts a cell. */
 static es_status write_cell(es_run *run, const void *job, es_error *err)
 {
     const cell_job *j = job;
@@ -148,6 +154,7 @@ es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const doubl
     return status;
 }
 
+/* Deletes a cell. */
 static es_status delete_cell(es_run *run, const void *job, es_error *err)
 {
     const cell_job *j = job;
@@ -175,10 +182,11 @@ static const unsigned char *sound_cell(const es_run *run, const es_run_stage *st
     return sound ? data : NULL;
 }
 
+/* Fails because a stored cell does not match its checksum. */
 static es_status fail_cell(const es_run *run, const es_run_stage *stage, int64_t index,
                            es_error *err)
 {
-    return es_sql_corrupt(&run->sql, "run.checksum", err, "cell %lld of stage %s is not sound",
+    return es_sql_corrupt(&run->sql, "run.checksum", err, "cell %lld of stage %s is invalid",
                           (long long)index, stage->name);
 }
 

@@ -36,12 +36,13 @@ enum { TABLES = sizeof schema / sizeof schema[0] };
 
 /* ---- writing ---- */
 
+/* Writes schema, parameters and facts of a new run. */
 static es_status write_content(const es_sql *sql, const es_run_spec *spec, es_error *err)
 {
     char kind[96];
     snprintf(kind, sizeof kind, "PRAGMA application_id = %d; PRAGMA user_version = %d",
              ES_RUN_MAGIC, ES_RUN_SCHEMA);
-    /* A draft that nobody else knows is thrown away if this fails: it needs no journal. */
+    /* A draft is thrown away if this fails: it needs no journal. */
     ES_TRY(es_sql_exec(sql, "PRAGMA journal_mode = MEMORY; PRAGMA encoding = 'UTF-8'", err));
     ES_TRY(es_sql_exec(sql, kind, err));
     ES_TRY(es_sql_exec(sql, "BEGIN", err));
@@ -64,6 +65,7 @@ es_status es_run_file_write(const char *file, const char *path, const es_run_spe
 
 /* ---- checking ---- */
 
+/* Checks that the database is a run of a known schema. */
 static es_status check_kind(const es_sql *sql, es_error *err)
 {
     int64_t magic, version;
@@ -72,7 +74,7 @@ static es_status check_kind(const es_sql *sql, es_error *err)
     if (magic != ES_RUN_MAGIC)
         return es_fail_file(err, ES_E_FORMAT, sql->path, 68, "run.magic",
                             "name a file that --out has written",
-                            "this is an SQLite database, but no run file");
+                            "this is an SQLite database, but not a run file");
     if (version > ES_RUN_SCHEMA)
         return es_fail_file(err, ES_E_UNSUPPORTED, sql->path, 60, "run.schema",
                             "use the version of Esscher that wrote it, or a newer one",
@@ -95,12 +97,14 @@ static bool is_mirror(const char *type, const char *name, const char *text)
            strcmp(name + length - tail, suffix) == 0 && strncmp(text, start, sizeof start - 1) == 0;
 }
 
+/* Returns a text column, "" for NULL. */
 static const char *text_of(sqlite3_stmt *s, int column)
 {
     const char *text = (const char *)sqlite3_column_text(s, column);
     return text ? text : "";
 }
 
+/* Compares the tables of the file with the schema of its version. */
 static es_status check_tables(const es_sql *sql, es_error *err)
 {
     sqlite3_stmt *s;
@@ -161,7 +165,7 @@ static bool has_name(int fd, const char *path)
            ours.st_ino == named.st_ino;
 }
 
-/* A disk that is too full for the name is no reason to refuse: an empty file is nobody's. */
+/* A disk that is too full for the name is no reason to fail: an empty lock file names no owner. */
 static void sign(es_run_lock *lock)
 {
     char host[128] = "";
@@ -192,17 +196,18 @@ static const char *holder_of(char name[ES_LOCK_NAME])
     return *name ? name : "another process";
 }
 
+/* Fails because another process writes the run, and names it. */
 static es_status fail_locked(int fd, const char *path, es_error *err)
 {
     char name[ES_LOCK_NAME];
     read_name(fd, name);
     return es_fail_file(err, ES_E_IO, path, -1, "run.locked",
-                        "wait for it or stop it; a lock left by a killed process does not count",
+                        "wait for it or stop it; locks of killed processes are ignored",
                         "%s is writing this run", holder_of(name));
 }
 
-/* A holder removes the file before it lets go, so whoever waited for the old file may hold the
- * lock of a name that is gone, and tries again. */
+/* A holder removes the lock file before it releases it. A process that waited may therefore hold
+ * the lock of a removed file, and tries again. */
 static es_status take(es_run_lock *lock, const char *path, es_error *err)
 {
     for (;;) {
@@ -216,7 +221,7 @@ static es_status take(es_run_lock *lock, const char *path, es_error *err)
             const es_status status =
                 number == EWOULDBLOCK
                     ? fail_locked(lock->fd, path, err)
-                    : es_file_fail(err, path, "run.lock", "use a file system that has locks",
+                    : es_file_fail(err, path, "run.lock", "use a file system with file locks",
                                    "lock", number);
             close(lock->fd);
             lock->fd = -1;
@@ -260,7 +265,7 @@ es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out,
 es_status es_run_lock_check(es_run_lock *lock, const char *path, es_error *err)
 {
     char name[ES_LOCK_NAME];
-    if (lock->fd < 0) /* a draft, which nobody else knows, has none */
+    if (lock->fd < 0) /* a draft, which other processes do not know, has no lock */
         return ES_OK;
     const int fd = open(lock->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) {
@@ -275,7 +280,7 @@ es_status es_run_lock_check(es_run_lock *lock, const char *path, es_error *err)
         return ES_OK;
     return es_fail_file(err, ES_E_IO, path, -1, "run.stolen",
                         "let one process at a time write it; resume when the other has ended",
-                        "%s has begun to write this run, too: locks do not hold here",
+                        "%s is writing this run, too: file locks do not work here",
                         holder_of(name));
 }
 

@@ -82,17 +82,17 @@ const unsigned char *es_sql_blob(sqlite3_stmt *statement, int column, size_t siz
 
 /* ---- run_file.c : one writer per run file ---- */
 
-/* The lock is the operating system's (flock on PATH.lock), so it ends with the process that holds
- * it, however that dies; the file beside the run only gives it a place and says who holds it. It
- * is not taken on the run file itself, where SQLite keeps its own locks. On a network file system
- * other machines may not see it: a warning says so, and the holder's name in the file is a second
- * lock that does not need the first: whoever comes later writes his, and whoever finds another name
- * than his own before he writes to the run stops. */
+/* The lock is flock() on PATH.lock, so that it ends with its process, however that dies; the file
+ * only gives the lock a place and names its owner. The run file itself is not locked, because
+ * SQLite has its own locks there. On a network file system other machines may not see the lock: a
+ * warning says so, and the owner's name in the file is a second lock that works without the first.
+ * A later process writes its own name, and a process that finds another name than its own before it
+ * writes to the run stops. */
 enum { ES_LOCK_NAME = 224 };
 typedef struct es_run_lock {
     int fd; /* -1: not held */
     char *path;
-    char name[ES_LOCK_NAME]; /* ours: process, host and a number nobody else has */
+    char name[ES_LOCK_NAME]; /* ours: process, host and a random number */
 } es_run_lock;
 
 /*! es_run_lock_take() : the lock of the run file `file`; messages call it `path`.
@@ -100,9 +100,8 @@ typedef struct es_run_lock {
  *  system cannot lock; file.create. */
 es_status es_run_lock_take(const char *file, const char *path, es_run_lock *out, es_error *err);
 
-/*! es_run_lock_check() : is it still ours? One that somebody has removed is taken again.
- *  @return : ES_OK; ES_E_IO: run.stolen with process and host of whoever has taken it in spite of
- *  us. */
+/*! es_run_lock_check() : checks that the lock is still ours; one that was removed is taken again.
+ *  @return : ES_OK; ES_E_IO: run.stolen, with process and host that have taken it. */
 es_status es_run_lock_check(es_run_lock *lock, const char *path, es_error *err);
 
 /*! es_run_lock_drop() : fine if it is not held. */
@@ -146,7 +145,7 @@ es_status es_run_file_check(const es_sql *sql, es_error *err);
 
 /* ---- run.c : a run that gets its name when it is whole ---- */
 
-/* Cells go to a file of no name that anybody knows; the lock is that of the final one. */
+/* Cells go to a draft with a temporary name; the lock is that of the final file. */
 typedef struct es_run_draft {
     es_draft file;
     es_run_lock lock;
@@ -184,7 +183,7 @@ es_status es_run_spec_compare(const es_run *run, const es_run_spec *spec, es_err
 es_status es_run_spec_join(const es_run *run, const es_run_spec *spec, const char *other,
                            es_error *err);
 
-/*! es_run_now() : the time of day as text, "" if the system does not tell. */
+/*! es_run_now() : returns the time of day as text, "" if unknown. */
 void es_run_now(char out[32]);
 
 /*! es_run_name_ok() : can this be a name or a key? */

@@ -54,7 +54,7 @@ typedef struct joint {
     const es_run *first;
     es_run_draft draft;
     es_arena arena;
-    const char *cells; /* what the first shard says of all of them; NULL: nobody has yet */
+    const char *cells; /* the parameters that the first shard states for all; NULL: not read yet */
     whole_stage stages[MOST_STAGES];
     int n_stages;
     /* of the stage being read */
@@ -64,8 +64,10 @@ typedef struct joint {
     int64_t read, to_read;
 } joint;
 
+/* Returns the name of the file that is read. */
 static const char *path_of(const joint *j) { return j->paths[j->file]; }
 
+/* Fails because the cells of a file do not fit those of the other shards. */
 static es_status fail_version(const joint *j, const char *what, es_error *err)
 {
     return es_fail_file(err, ES_E_ARGUMENT, path_of(j), -1, "merge.stage",
@@ -104,7 +106,7 @@ static es_status read_stages(joint *j, const char *text, es_error *err)
 {
     j->cells = es_arena_text(&j->arena, text);
     if (!j->cells)
-        return es_fail(err, ES_E_MEMORY, "merge.memory", "", "there is no memory for the stages");
+        return es_fail(err, ES_E_MEMORY, "merge.memory", "", "out of memory for the stages");
     for (const char *at = j->cells; *at; at += strspn(at, ", ")) {
         const size_t length = strcspn(at, ",");
         size_t name = length;
@@ -131,13 +133,14 @@ static es_status agree_on_cells(joint *j, const es_run *run, es_error *err)
         return ES_OK;
     if (!text)
         return es_fail_file(err, ES_E_ARGUMENT, path_of(j), -1, "merge.whole",
-                            "go on with it by --resume",
-                            "it is no shard: --shard I/K was not given when it was made");
+                            "continue it with --resume",
+                            "not a shard: it was made without --shard I/K");
     if (!j->cells)
         return read_stages(j, text, err);
     return strcmp(j->cells, text) == 0 ? ES_OK : fail_version(j, text, err);
 }
 
+/* Returns the stage of a name; NULL if no file had it yet. */
 static whole_stage *find_stage(joint *j, const char *name)
 {
     for (int i = 0; i < j->n_stages; i++)
@@ -155,13 +158,14 @@ static es_status compare_cell(joint *j, int64_t index, const double *values, es_
     j->joined->twice++;
     if (memcmp(j->before, values, j->bytes) == 0)
         return ES_OK;
-    return es_fail_file(err, ES_E_FORMAT, path_of(j), -1, "merge.overlap",
-                        "one of them was made by another build or on another kind of machine: make "
-                        "it again",
-                        "cell %lld of stage %s has other bits than in %s", (long long)index,
-                        j->stage->name, j->paths[j->stage->owner[index] - 1]);
+    return es_fail_file(
+        err, ES_E_FORMAT, path_of(j), -1, "merge.overlap",
+        "one of them comes from another build or another kind of machine: compute it again",
+        "cell %lld of stage %s differs from the one in %s", (long long)index, j->stage->name,
+        j->paths[j->stage->owner[index] - 1]);
 }
 
+/* Reports progress and returns true if a stop was requested. */
 static bool wants_to_stop(const joint *j)
 {
     const double share = j->to_read > 0 ? (double)j->read / (double)j->to_read : 0.0;
@@ -169,13 +173,14 @@ static bool wants_to_stop(const joint *j)
            j->opts->progress(j->opts->progress_user, (double)j->file + share, (double)j->count);
 }
 
+/* Copies a cell of a shard into the joined run; a cell that two shards have must be equal. */
 static es_status take_cell(void *user, int64_t index, const double *values, es_error *err)
 {
     joint *j = user;
     if (index < 0 || index >= j->stage->cells)
         return fail_version(j, "there are more than all of them", err);
     if (wants_to_stop(j))
-        return es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "do it again",
+        return es_fail(err, ES_E_INTERRUPTED, "run.interrupted", "run it again",
                        "interrupted; nothing was written");
     j->read++;
     if (j->stage->owner[index])
@@ -185,6 +190,7 @@ static es_status take_cell(void *user, int64_t index, const double *values, es_e
     return es_run_put_cell(j->draft.run, j->stage->id, index, values, err);
 }
 
+/* Copies all cells of a stage. Scratch stages hold intermediate state and are not joined. */
 static es_status take_stage(joint *j, es_run *run, int64_t id, es_error *err)
 {
     es_run_stage stage;
@@ -209,19 +215,19 @@ static es_status take_stage(joint *j, es_run *run, int64_t id, es_error *err)
     return status;
 }
 
-/* Another build may well give the same bits; whoever joins them should know. */
+/* Another build may well give the same bits; the user should know of it. */
 static void remark_builds(const joint *j, const es_run *run)
 {
     static const char *const keys[] = {"version", "compiler", "blas"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *here = fact_of(run, keys[i], false), *first = fact_of(j->first, keys[i], false);
         if (here && first && strcmp(here, first) != 0)
-            es_log(ES_LOG_WARN,
-                   "%s was made with %s %s, %s with %s: the same bits are not promised", path_of(j),
-                   keys[i], here, j->paths[0], first);
+            es_log(ES_LOG_WARN, "%s was made with %s %s, %s with %s: the last bits may differ",
+                   path_of(j), keys[i], here, j->paths[0], first);
     }
 }
 
+/* Checks that a file is a shard of the same run and copies its cells. */
 static es_status take_file(joint *j, es_run *run, const es_run_spec *spec, es_error *err)
 {
     int64_t tables;
@@ -230,7 +236,7 @@ static es_status take_file(joint *j, es_run *run, const es_run_spec *spec, es_er
     if (tables > 0)
         return es_fail_file(err, ES_E_ARGUMENT, path_of(j), -1, "merge.finished",
                             "esscher report and esscher export read it as it is",
-                            "the run is finished and has its tables: nothing is to be joined");
+                            "the run is already complete");
     ES_TRY(agree_on_cells(j, run, err));
     remark_builds(j, run);
     for (int64_t id = 0; id < run->stages_count; id++)
@@ -241,6 +247,7 @@ static es_status take_file(joint *j, es_run *run, const es_run_spec *spec, es_er
 
 /* ---- gaps ---- */
 
+/* Appends a range of missing cells to the text of the gaps. */
 static void add_range(es_run_joined *to, const char *name, int64_t from, int64_t last)
 {
     enum { MORE = 5 }; /* room for ", ..." */
@@ -255,6 +262,7 @@ static void add_range(es_run_joined *to, const char *name, int64_t from, int64_t
     snprintf(to->gaps + used, room - used, "%s", text);
 }
 
+/* Lists the cells that no file has. */
 static void find_gaps(joint *j)
 {
     j->joined->missing = 0;
@@ -271,6 +279,7 @@ static void find_gaps(joint *j)
     }
 }
 
+/* Fails if cells are missing, unless a partial result was asked for. */
 static es_status check_gaps(joint *j, es_error *err)
 {
     find_gaps(j);

@@ -24,6 +24,7 @@ bool es_run_name_ok(const char *name)
 
 /* ---- checking ---- */
 
+/* Checks keys and texts of a list of pairs. */
 static es_status check_pairs(const es_run_pair *pairs, int64_t count, const char *what, bool unique,
                              es_error *err)
 {
@@ -46,11 +47,14 @@ static es_status check_pairs(const es_run_pair *pairs, int64_t count, const char
 es_status es_run_spec_check(const es_run_spec *spec, es_error *err)
 {
     if (!spec || !es_run_name_ok(spec->command))
-        return es_fail(err, ES_E_ARGUMENT, "run.spec", "name the command", "a run of no command");
+        return es_fail(err, ES_E_ARGUMENT, "run.spec", "name the command",
+                       "the run names no command");
     ES_TRY(check_pairs(spec->params, spec->params_count, "parameter", true, err));
     return check_pairs(spec->facts, spec->facts_count, "fact", false, err);
 }
 
+/* Returns the identity of a run, a checksum of its command and parameters; all other checksums
+ * start from it. */
 static uint64_t identity_of(const char *command, const es_run_pair *params, int64_t count)
 {
     uint64_t crc = es_crc_text(0, command);
@@ -64,6 +68,7 @@ uint64_t es_run_spec_identity(const es_run_spec *spec)
     return identity_of(spec->command, spec->params, spec->params_count);
 }
 
+/* Returns the checksum of a fact of a session. */
 static uint64_t fact_checksum(uint64_t identity, int64_t session, const char *key, const char *text)
 {
     return es_crc_text(es_crc_text(es_crc_i64(identity, session), key), text);
@@ -85,6 +90,7 @@ es_status es_run_spec_write(const es_sql *sql, const es_run_spec *spec, es_error
     return ES_OK;
 }
 
+/* Inserts a fact. */
 static es_status write_fact(const es_sql *sql, int64_t session, const es_run_pair *fact,
                             uint64_t identity, es_error *err)
 {
@@ -107,6 +113,7 @@ es_status es_run_facts_write(const es_sql *sql, const es_run_spec *spec, uint64_
     return ES_OK;
 }
 
+/* Inserts a fact into the last session. */
 static es_status write_note(es_run *run, const void *fact, es_error *err)
 {
     int64_t session;
@@ -124,6 +131,7 @@ es_status es_run_note(es_run *run, const char *key, const char *text, es_error *
 
 /* ---- reading ---- */
 
+/* Reads command, times and identity of the run. */
 static es_status load_run(es_run *run, es_error *err)
 {
     sqlite3_stmt *s;
@@ -141,12 +149,13 @@ static es_status load_run(es_run *run, es_error *err)
         const uint64_t checksum =
             es_crc_text(es_crc_text(run->identity, run->created), run->updated);
         if (checksum != (uint64_t)sqlite3_column_int64(s, 4))
-            status = es_sql_corrupt(&run->sql, "run.checksum", err, "its times are not sound");
+            status = es_sql_corrupt(&run->sql, "run.checksum", err, "its times are invalid");
     }
     sqlite3_finalize(s);
     return status;
 }
 
+/* Reads one parameter. */
 static es_status load_param(es_run *run, sqlite3_stmt *s, es_error *err)
 {
     char *key, *text;
@@ -156,6 +165,7 @@ static es_status load_param(es_run *run, sqlite3_stmt *s, es_error *err)
     return status;
 }
 
+/* Reads one fact and compares its checksum. */
 static es_status load_fact(es_run *run, sqlite3_stmt *s, es_error *err)
 {
     char *key, *text;
@@ -165,7 +175,7 @@ static es_status load_fact(es_run *run, sqlite3_stmt *s, es_error *err)
     run->facts[run->facts_count++] = (es_run_fact){session, key, text};
     if (status == ES_OK &&
         fact_checksum(run->identity, session, key, text) != (uint64_t)sqlite3_column_int64(s, 3))
-        status = es_sql_corrupt(&run->sql, "run.checksum", err, "fact %s is not sound", key);
+        status = es_sql_corrupt(&run->sql, "run.checksum", err, "fact %s is invalid", key);
     return status;
 }
 
@@ -196,7 +206,7 @@ es_status es_run_spec_load(es_run *run, es_error *err)
     ES_TRY(load_rows(run, "SELECT key, text FROM parameter ORDER BY position", params, load_param,
                      err));
     if (identity_of(run->command, run->params, run->params_count) != run->identity)
-        return es_sql_corrupt(&run->sql, "run.checksum", err, "its parameters are not sound");
+        return es_sql_corrupt(&run->sql, "run.checksum", err, "its parameters are invalid");
     ES_TRY(es_sql_number(&run->sql, "SELECT count(*) FROM fact", &facts, err));
     ES_TRY(ES_MEM_NEW(NULL, run->facts, facts, "facts", err));
     return load_rows(run, "SELECT key, text, session, checksum FROM fact ORDER BY position", facts,
@@ -222,6 +232,7 @@ void es_run_spec_free(es_run *run)
 
 /* ---- comparing ---- */
 
+/* Returns the text of a key; NULL if the list does not have it. */
 static const char *text_of(const es_run_pair *pairs, int64_t count, const char *key)
 {
     for (int64_t i = 0; i < count; i++)
@@ -239,6 +250,7 @@ typedef struct lines {
     int64_t count;
 } lines;
 
+/* Appends "key: before, now" to the list of differences; long texts are cut. */
 static void add_line(lines *l, const char *key, const char *before, const char *now)
 {
     enum { SHOWN = 60 }; /* of a text; a grid may be pages long */
@@ -262,6 +274,7 @@ static bool same_value(const char *before, const char *now)
            (strcmp(before, "house") == 0 && strcmp(now, "default") == 0);
 }
 
+/* Lists the differences between a run and the parameters of its would-be continuation. */
 static void diff(const es_run *run, const es_run_spec *spec, lines *l)
 {
     if (strcmp(run->command, spec->command) != 0)
@@ -322,7 +335,7 @@ es_status es_run_spec_join(const es_run *run, const es_run_spec *spec, const cha
         return ES_OK;
     return es_fail_file(err, ES_E_ARGUMENT, run->path, -1,
                         strcmp(run->command, spec->command) ? "merge.command" : "merge.parameters",
-                        "shards of one run differ in nothing but --shard and --out",
+                        "shards of one run differ only in --shard and --out",
                         "another run: %lld differ%s: %s", (long long)count, count == 1 ? "s" : "",
                         text);
 }

@@ -32,7 +32,7 @@ es_status es_sql_fail(const es_sql *sql, int code, es_error *err)
     case SQLITE_NOMEM:
         return es_fail_file(err, ES_E_MEMORY, sql->path, -1, "run.memory",
                             "end other programs, or raise the limit on memory",
-                            "the system refuses memory to SQLite");
+                            "the system refused memory to SQLite");
     case SQLITE_FULL:
         return es_fail_file(err, ES_E_IO, sql->path, -1, "run.full", resume_later,
                             "cannot write: the disk is full");
@@ -50,12 +50,13 @@ es_status es_sql_fail(const es_sql *sql, int code, es_error *err)
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
-        return es_fail_file(
-            err, ES_E_IO, sql->path, -1, "run.busy", "wait until others are done with the file",
-            "another process holds the file for more than %d s", ES_SQL_BUSY_MS / 1000);
+        return es_fail_file(err, ES_E_IO, sql->path, -1, "run.busy",
+                            "wait until other programs have closed the file",
+                            "another process has locked the file for more than %d s",
+                            ES_SQL_BUSY_MS / 1000);
     case SQLITE_NOTADB:
         return es_fail_file(err, ES_E_FORMAT, sql->path, -1, "run.magic",
-                            "name a file that --out has written", "this is no run file");
+                            "name a file that --out has written", "this is not a run file");
     case SQLITE_TOOBIG:
         return es_fail_file(err, ES_E_LIMIT, sql->path, -1, "run.size", "", "too large: %s", text);
     default:
@@ -132,6 +133,8 @@ es_status es_sql_exec(const es_sql *sql, const char *text, es_error *err)
     return code == SQLITE_OK ? ES_OK : es_sql_fail(sql, code, err);
 }
 
+/* Prepares a statement and binds its arguments by a string of types: i integer, t text, b blob, r
+ * real. */
 static es_status prepare(const es_sql *sql, es_error *err, sqlite3_stmt **out, const char *text,
                          const char *types, va_list args)
 {
@@ -206,7 +209,7 @@ es_status es_sql_text(const es_sql *sql, sqlite3_stmt *statement, int column, si
     const unsigned char *text = is_text ? sqlite3_column_text(statement, column) : NULL;
     const size_t size = is_text ? (size_t)sqlite3_column_bytes(statement, column) : 0;
     if (!text || size > longest || memchr(text, 0, size))
-        return es_sql_corrupt(sql, "run.corrupt", err, "there is no text where one should be");
+        return es_sql_corrupt(sql, "run.corrupt", err, "a text is missing");
     ES_TRY(ES_MEM_BYTES(NULL, *out, size + 1, "a text of a run file", err));
     memcpy(*out, text, size);
     return ES_OK;

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "store/checksum.h"
 
+/* Checks that a cell has numbers and is not too large for one row of the database. */
 static es_status check_shape(int64_t rows, int64_t cols, es_error *err)
 {
     size_t bytes;
@@ -42,6 +43,7 @@ static es_status new_stage(const char *names, size_t size, int64_t rows, int64_t
     return ES_OK;
 }
 
+/* Appends a stage to the list of the run. */
 static es_status keep_stage(es_run *run, es_run_stage *stage, es_error *err)
 {
     ES_TRY(ES_MEM_GROW(NULL, run->stages, &run->stages_room, run->stages_count + 1, "stages", err));
@@ -49,6 +51,7 @@ static es_status keep_stage(es_run *run, es_run_stage *stage, es_error *err)
     return ES_OK;
 }
 
+/* Returns the checksum of a stage: its names and shape. */
 static uint64_t stage_checksum(const es_run *run, int64_t id, const void *names, size_t size,
                                int64_t rows, int64_t cols)
 {
@@ -56,6 +59,7 @@ static uint64_t stage_checksum(const es_run *run, int64_t id, const void *names,
     return es_crc(crc, names, size);
 }
 
+/* Returns true if the bytes are exactly `count` strings, each with its NUL. */
 static bool holds_strings(const unsigned char *bytes, size_t size, int64_t count)
 {
     int64_t ends = 0;
@@ -75,7 +79,7 @@ static es_status load_stage(es_run *run, sqlite3_stmt *s, es_error *err)
     if (id != run->stages_count || !names || check_shape(rows, cols, NULL) != ES_OK ||
         !holds_strings(names, size, cols + 1) ||
         stage_checksum(run, id, names, size, rows, cols) != (uint64_t)sqlite3_column_int64(s, 4))
-        return es_sql_corrupt(&run->sql, "run.checksum", err, "stage %lld is not sound",
+        return es_sql_corrupt(&run->sql, "run.checksum", err, "stage %lld is invalid",
                               (long long)id);
     ES_TRY(new_stage((const char *)names, size, rows, cols, &stage, err));
     const es_status status = keep_stage(run, stage, err);
@@ -107,6 +111,7 @@ void es_run_stages_free(es_run *run)
     es_mem_free(NULL, run->stages);
 }
 
+/* Returns the number of a stage; -1 if the run does not have it. */
 static int64_t find_stage(const es_run *run, const char *name)
 {
     for (int64_t i = 0; i < run->stages_count; i++)
@@ -115,6 +120,7 @@ static int64_t find_stage(const es_run *run, const char *name)
     return -1;
 }
 
+/* Returns true if a stored stage has this shape and these columns. */
 static bool same_stage(const es_run_stage *stage, int64_t rows, int64_t cols,
                        const char *const *columns)
 {
@@ -154,6 +160,7 @@ typedef struct stage_job {
     es_run_stage *stage;
 } stage_job;
 
+/* Inserts a stage. */
 static es_status write_stage(es_run *run, const void *job, es_error *err)
 {
     const stage_job *j = job;
@@ -164,6 +171,7 @@ static es_status write_stage(es_run *run, const void *job, es_error *err)
     return keep_stage(run, j->stage, err);
 }
 
+/* Adds a stage to the file and to the list. */
 static es_status add_stage(es_run *run, const char *name, int64_t rows, int64_t cols,
                            const char *const *columns, es_error *err)
 {
@@ -175,7 +183,7 @@ static es_status add_stage(es_run *run, const char *name, int64_t rows, int64_t 
     es_status status = new_stage(names, job.size, rows, cols, &job.stage, err);
     if (status == ES_OK)
         status = es_run_write(run, write_stage, &job, job.size, true, err);
-    if (status != ES_OK) { /* written, but not committed: nobody has its number yet */
+    if (status != ES_OK) { /* written, but not committed: its number has not been given out */
         run->stages_count = before;
         es_mem_free(NULL, job.stage);
     }

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "store/checksum.h"
 
-/* ---- once more, for whoever reads a run file with plain SQL ---- */
+/* ---- the same tables for plain SQL ---- */
 
 /*     sqlite3 x.run 'SELECT n, mean_error FROM rows WHERE scale = 1'
  *
@@ -27,12 +27,14 @@ static es_status run_text(const es_run *run, sqlite3_str *s, es_error *err)
     char *text = sqlite3_str_finish(s);
     if (!text)
         return es_fail_file(err, ES_E_MEMORY, run->path, -1, "run.memory", "",
-                            "there is no memory for a statement");
+                            "out of memory for a statement");
     const es_status status = es_sql_exec(&run->sql, text, err);
     sqlite3_free(text);
     return status;
 }
 
+/* Creates the SQL table of a result, for readers that know SQL only; the data with checksums are
+ * stored beside it. */
 static es_status make_table(es_run *run, const es_run_table *t, es_error *err)
 {
     sqlite3_str *s = sqlite3_str_new(NULL);
@@ -47,6 +49,7 @@ static es_status make_table(es_run *run, const es_run_table *t, es_error *err)
     return run_text(run, s, err);
 }
 
+/* Prepares the insertion of a row. */
 static es_status prepare_insert(es_run *run, const es_run_table *t, sqlite3_stmt **out,
                                 es_error *err)
 {
@@ -58,11 +61,12 @@ static es_status prepare_insert(es_run *run, const es_run_table *t, sqlite3_stmt
     char *text = sqlite3_str_finish(s);
     const es_status status = text ? es_sql_prepare(&run->sql, err, out, text, "")
                                   : es_fail_file(err, ES_E_MEMORY, run->path, -1, "run.memory", "",
-                                                 "there is no memory for a statement");
+                                                 "out of memory for a statement");
     sqlite3_free(text);
     return status;
 }
 
+/* Binds one row; NaN and missing texts become NULL. */
 static int bind_row(sqlite3_stmt *s, const es_run_table *t, int64_t row)
 {
     int code = sqlite3_reset(s);
@@ -122,6 +126,7 @@ es_status es_run_mirror(es_run *run, const es_run_table *t, es_error *err)
 
 /* ---- writing ---- */
 
+/* Returns true if a column has a name, a known kind and its data. */
 static bool column_complete(const es_run_column *c, int64_t rows)
 {
     if (!es_run_name_ok(c->name) || (c->kind != ES_RUN_REAL && c->kind != ES_RUN_TEXT))
@@ -145,6 +150,7 @@ static bool column_size(const es_run_column *c, int64_t rows, size_t *out)
     return *out <= ES_RUN_BLOCK;
 }
 
+/* Checks a table before it is written: names differ, every column is complete. */
 static es_status check_table(const es_run_table *t, es_error *err)
 {
     bool good = t && es_run_name_ok(t->name) && t->rows >= 0 && t->cols >= 1 && t->columns &&
@@ -167,6 +173,7 @@ static es_status check_table(const es_run_table *t, es_error *err)
     return ES_OK;
 }
 
+/* Writes a column as bytes: little-endian doubles, or texts with their NUL. */
 static void encode_column(const es_run_column *c, int64_t rows, unsigned char *out)
 {
     if (c->kind == ES_RUN_REAL) {
@@ -180,11 +187,13 @@ static void encode_column(const es_run_column *c, int64_t rows, unsigned char *o
     }
 }
 
+/* Returns the checksum of the head of a table. */
 static uint64_t table_checksum(const es_run *run, const char *name, int64_t rows, int64_t cols)
 {
     return es_crc_i64(es_crc_i64(es_crc_text(run->identity, name), rows), cols);
 }
 
+/* Returns the checksum of a column, which covers its place, name and kind. */
 static uint64_t column_checksum(uint64_t of_table, int64_t position, const es_run_column *c,
                                 const void *data, size_t size)
 {
@@ -192,6 +201,7 @@ static uint64_t column_checksum(uint64_t of_table, int64_t position, const es_ru
     return es_crc(crc, data, size);
 }
 
+/* Inserts the bytes of a column with their checksum. */
 static es_status write_column(es_run *run, const es_run_table *t, int64_t position, es_error *err)
 {
     const es_run_column *c = &t->columns[position];
@@ -209,6 +219,7 @@ static es_status write_column(es_run *run, const es_run_table *t, int64_t positi
     return status;
 }
 
+/* Writes a whole table: head, columns and the SQL view. */
 static es_status write_table(es_run *run, const void *job, es_error *err)
 {
     const es_run_table *t = job;
@@ -301,6 +312,7 @@ void es_run_table_free(es_run_table *table)
     *table = (es_run_table){0};
 }
 
+/* Reads a column of doubles; the size must be exact. */
 static es_status decode_reals(const unsigned char *data, size_t size, int64_t rows,
                               es_mem_limit *budget, es_run_column *c, es_error *err)
 {
@@ -335,9 +347,10 @@ static es_status decode_texts(const unsigned char *data, size_t size, int64_t ro
     return ES_OK;
 }
 
+/* Fails because a stored table does not match its checksum. */
 static es_status fail_table(const es_run *run, const char *name, es_error *err)
 {
-    return es_sql_corrupt(&run->sql, "run.checksum", err, "table %s is not sound", name);
+    return es_sql_corrupt(&run->sql, "run.checksum", err, "table %s is invalid", name);
 }
 
 /* The checksum is looked at before anything is allocated by what it covers. */
@@ -361,6 +374,7 @@ static es_status read_column(es_run *run, sqlite3_stmt *s, int64_t at, es_run_ta
     return status == ES_E_FORMAT ? fail_table(run, t->name, err) : status;
 }
 
+/* Reads all columns of a table in order. */
 static es_status read_columns(es_run *run, es_run_table *t, es_error *err)
 {
     sqlite3_stmt *s;
@@ -384,6 +398,7 @@ static es_status read_columns(es_run *run, es_run_table *t, es_error *err)
     return status == ES_OK && j != t->cols ? fail_table(run, t->name, err) : status;
 }
 
+/* Reads name, shape and checksum of a table. */
 static es_status read_head(es_run *run, const char *name, es_run_table *t, es_error *err)
 {
     sqlite3_stmt *s;

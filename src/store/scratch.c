@@ -14,17 +14,19 @@
 
 #include "base/error.h"
 
+/* Opens a directory and follows no link. */
 static int open_folder(int at, const char *name)
 {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* ---- what is ours ---- */
+/* ---- recognising our directories ---- */
 
 /* A file that says so, its name and how it begins; then comes the process that made it. */
 static const char marker[] = ".esscher-scratch";
 static const char magic[] = "esscher scratch folder, removed when this process is gone: ";
 
+/* Creates the marker file, which says that the directory is ours. */
 static bool sign(int folder)
 {
     char text[sizeof magic + 32];
@@ -36,6 +38,7 @@ static bool sign(int folder)
     return close(fd) == 0 && written;
 }
 
+/* Returns true if the directory has our marker. */
 static bool is_signed(int folder)
 {
     char text[sizeof magic + 32];
@@ -97,6 +100,7 @@ static bool visit(int folder, visitor *each)
     return all;
 }
 
+/* Visits the entries of a directory inside `folder`. */
 static bool visit_inner(int folder, const char *name, visitor *each)
 {
     const int inner = open_folder(folder, name);
@@ -106,6 +110,7 @@ static bool visit_inner(int folder, const char *name, visitor *each)
     return all;
 }
 
+/* Returns true for a regular file with the name of a pool's file. */
 static bool know_file(int folder, const char *name)
 {
     struct stat st;
@@ -119,18 +124,21 @@ static bool know(int folder, const char *name)
     return strcmp(name, marker) == 0 || visit_inner(folder, name, know_file);
 }
 
+/* Removes a file of a pool; false for any other. */
 static bool remove_file(int folder, const char *name)
 {
     return know_file(folder, name) && unlinkat(folder, name, 0) == 0;
 }
 
+/* Removes the directory of a pool with its files. */
 static bool remove_pool(int folder, const char *name)
 {
     return strcmp(name, marker) == 0 ||
            (visit_inner(folder, name, remove_file) && unlinkat(folder, name, AT_REMOVEDIR) == 0);
 }
 
-/* The marker goes last: whoever is killed before leaves a folder that is known for ours. */
+/* The marker is removed last: a process killed before leaves a directory that is still recognised.
+ */
 static bool empty(int folder)
 {
     return visit(folder, remove_pool) && (unlinkat(folder, marker, 0) == 0 || errno == ENOENT);
@@ -140,7 +148,7 @@ void es_scratch_remove(es_scratch *scratch)
 {
     if (!scratch->path[0])
         return;
-    /* before the lock is gone, so that nobody else wants to */
+    /* before the lock is released, so that no other process tries to */
     if (!empty(scratch->fd) || rmdir(scratch->path) != 0)
         return;
     close(scratch->fd);
@@ -161,6 +169,7 @@ static void reclaim(int parent, const char *name)
         close(fd);
 }
 
+/* Removes the directories that killed processes of this machine left. */
 static void reclaim_all(const char *where, const char *prefix)
 {
     DIR *dir = opendir(where);
@@ -174,9 +183,10 @@ static void reclaim_all(const char *where, const char *prefix)
 
 /* ---- making ---- */
 
-/* Where folders cannot be locked, as on NFS, it is used unlocked: nobody else can lock it, either,
- * and take it for abandoned. Without its marker nobody takes it, so it cannot be lost in between;
- * who looks at it holds the lock for a moment, which is waited for. */
+/* Where directories cannot be locked, as on NFS, the directory is used without a lock: no other
+ * process can lock it, either, and take it for abandoned. Without its marker it is not taken, so
+ * that it cannot be lost in between. A process that examines it holds the lock for a moment, for
+ * which this waits. */
 static bool make_one(es_scratch *s)
 {
     if (!mkdtemp(s->path))
@@ -214,6 +224,6 @@ es_status es_scratch_make(const char *what, es_scratch *out, es_error *err)
     const int number = errno;
     *out = (es_scratch){.fd = -1};
     return es_fail_file(err, ES_E_IO, where, -1, "scratch.folder",
-                        "set TMPDIR to a folder that is writable and has room",
-                        "cannot make a temporary folder: %s", strerror(number));
+                        "set TMPDIR to a writable directory with free space",
+                        "cannot create a temporary directory: %s", strerror(number));
 }

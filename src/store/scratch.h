@@ -1,17 +1,16 @@
-/* scratch.h : a temporary folder that a killed process does not leave behind for good.
+/* scratch.h : a temporary directory that a killed process does not leave behind for good.
  *
- * Files that have to have names while they are made cannot be anonymous, and nothing runs after
- * kill -9 or a power cut. So the folder is locked, by the operating system, for as long as its
- * process lives; whoever makes the next one first removes those whose lock is free. The lock is on
- * the folder itself: no file says who holds it, none can be stale. A name is no proof that a folder
- * is ours: it must have our mode, 0700, and our marker, a file made under the lock, and if there is
- * anything in it but the files of pools, it is left alone as it is. The name of the host is part of
- * the folder's, so that those of other machines in a shared folder, whose locks are not seen
- * everywhere, stay.
+ * Files that need names cannot be anonymous, and no code runs after kill -9 or a power cut. So the
+ * operating system locks the directory for as long as its process lives, and the next process
+ * removes the directories whose lock is free. The lock is on the directory itself, so there is no
+ * stale lock file. A name does not prove that a directory is ours: it must have mode 0700 and our
+ * marker, a file created under the lock; a directory with anything but files of pools is left
+ * alone. The name contains the host, because locks of other machines on a shared file system may
+ * be invisible here.
  *
  *     es_scratch scratch;
  *     status = es_scratch_make("pool", &scratch, err);       scratch.path: /tmp/esscher-pool-...
- *     ... pools in it, each in its folder ...
+ *     ... pools in it, each in its directory ...
  *     es_scratch_remove(&scratch);                           fine if there is none
  */
 #ifndef ES_STORE_SCRATCH_H

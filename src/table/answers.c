@@ -1,4 +1,4 @@
-/* answers.c : what stands beside the tables of an answer, and the choice of a view. */
+/* answers.c : the parts of an answer outside its tables, and the choice of a view. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ const char *es_answer_keep(es_answer *a, const char *text)
     char *copy = a->status == ES_OK ? es_arena_text(&a->arena, text) : NULL;
     if (!copy && a->status == ES_OK)
         a->status = es_fail(&a->err, ES_E_MEMORY, "memory.system", "ask for less",
-                            "there is no memory for the answer");
+                            "out of memory for the answer");
     return copy;
 }
 
@@ -96,6 +96,7 @@ static void fill_numbers(es_answer *a, lone *l, lone_kind kind, int rank, const 
         memcpy(memory, values, (size_t)(rows * cols) * sizeof(double));
 }
 
+/* Stores numbers outside the tables under a key. */
 static void put_numbers(es_answer *a, lone_list *list, const char *key, lone_kind kind, int rank,
                         const double *values, int64_t rows, int64_t cols)
 {
@@ -104,6 +105,7 @@ static void put_numbers(es_answer *a, lone_list *list, const char *key, lone_kin
         fill_numbers(a, l, kind, rank, values, rows, cols);
 }
 
+/* Stores a text outside the tables under a key. */
 static void put_text(es_answer *a, lone_list *list, const char *key, const char *text)
 {
     lone *l = entry(a, list, key);
@@ -113,6 +115,7 @@ static void put_text(es_answer *a, lone_list *list, const char *key, const char 
     }
 }
 
+/* Stores a list of texts outside the tables under a key. */
 static void put_texts(es_answer *a, lone_list *list, const char *key, const char *const *texts,
                       int64_t n)
 {
@@ -352,7 +355,8 @@ static bool people_see(const es_table *t)
     return false;
 }
 
-/* The table of CSV: the one that is named, or the first with rows that people see, or the first. */
+/* Returns the table for CSV: the one that is named, else the first visible one with rows, else the
+ * first. */
 static const es_table *csv_table(const es_answer *a, const char *name)
 {
     if (name)
@@ -389,6 +393,6 @@ es_status es_answer_write(const es_answer *answer, es_answer_form form, const es
     }
     es_pen_flush(&pen);
     if (status == ES_OK && pen.failed)
-        return es_fail(err, ES_E_IO, "answer.write", "", "the output could not be written");
+        return es_fail(err, ES_E_IO, "answer.write", "", "cannot write the output");
     return status;
 }

@@ -5,7 +5,8 @@
 
 #include <utf8proc.h>
 
-/* Columns of the character at `text`, and its bytes; a byte that begins none stands for itself. */
+/* Returns the columns and bytes of the character at `text`; an invalid byte counts as one column.
+ */
 static int width_at(const char *text, size_t *bytes)
 {
     utf8proc_int32_t code;
@@ -45,6 +46,7 @@ void es_lines_bytes(es_pen *pen, const char *text, size_t count)
         es_pen_char(pen, text[i]);
 }
 
+/* Starts a new line with the given indentation. */
 static void break_line(es_pen *pen, int indent) { es_pen_format(pen, "\n%*s", indent, ""); }
 
 /* A word longer than any line, from column `at` on. Returns the column it ends in. */

@@ -1,4 +1,4 @@
-/* row_choice.c : which rows of a table people asked for, and in what order. */
+/* row_choice.c : selects and sorts the rows of a table (--layer, --head, --sort, --top). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,13 @@
 #include "table/sheet.h"
 #include "table/table.h"
 
+/* Returns true if a column has this key, CSV name or title. */
 static bool is_called(const es_table_column *c, const char *name)
 {
     return strcmp(c->key, name) == 0 || strcmp(c->name, name) == 0 || strcmp(c->title, name) == 0;
 }
 
+/* Finds a column by key, CSV name or title. */
 static bool find_called(const es_table *t, const char *name, es_table_column *out)
 {
     for (int64_t j = 0; es_table_column_at(t, j, out); j++)
@@ -63,6 +65,8 @@ typedef struct place {
     int sign;
 } place;
 
+/* Compares two rows for qsort(). Missing values come last in either direction; equal ones keep
+ * their order. */
 static int compare(const void *left, const void *right)
 {
     const place *a = left, *b = right;
@@ -75,6 +79,7 @@ static int compare(const void *left, const void *right)
     return order ? a->sign * order : a->row < b->row ? -1 : 1;
 }
 
+/* Sorts rows by a column; sign -1: the largest first. */
 static es_status sort_rows(const es_table_column *c, int sign, es_row_list *rows, es_arena *arena,
                            es_error *err)
 {
@@ -116,7 +121,7 @@ es_status es_choice_rows(const es_table *t, const es_answer_opts *opts, es_arena
     return ES_OK;
 }
 
-/* How many rows that people see hold one of the values; -1: no table has the column. */
+/* Counts the visible rows that hold one of the values; -1: no table has the column. */
 static int64_t count_picked(const es_answer *a, const es_table *only, const es_row_pick *pick)
 {
     const es_row_pick alone[] = {*pick, {0}};

@@ -5,6 +5,7 @@
 
 #include "table/answer.h"
 
+/* Returns true for 0 to 9. */
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Part of a name or of a number. */
@@ -37,7 +38,8 @@ static size_t power_at(const char *text, int *power, int *decimals)
     return end ? at + end : 0;
 }
 
-/* Below 10^7 people read digits; beyond, and far below 1, a power of ten without its zeros. */
+/* Below 10^7 all digits are written; beyond, and far below 1, a power of ten without trailing
+ * zeros. */
 static int write_power(const char *text, int power, int decimals, char *out, size_t room)
 {
     const int digits = (int)strcspn(text, "e");

@@ -23,8 +23,8 @@ bool es_sheet_error(const es_table *t, const es_table_column *c, es_table_column
 
 /* ---- which columns ---- */
 
-/* A view names keys of the spec; what stands for labels comes with its key, errors with what they
- * are the errors of. */
+/* Collects the columns of a view. A view names keys of the spec; labels come with their key,
+ * errors with their value. */
 static bool is_shown(const es_table_view *view, const es_table_column *c)
 {
     return !c->is_error && (!view->columns || es_words_at(view->columns, c->spec->key) >= 0);
@@ -47,6 +47,7 @@ static int64_t place_of(const es_table_view *view, const es_table_column *c)
     return view->columns ? es_words_at(view->columns, c->spec->key) : 0;
 }
 
+/* Inserts a column at a place. */
 static void insert_column(es_sheet *s, int64_t at, const es_table_column *c)
 {
     for (int64_t j = s->count++; j > at; j--)
@@ -54,6 +55,7 @@ static void insert_column(es_sheet *s, int64_t at, const es_table_column *c)
     s->columns[at] = *c;
 }
 
+/* Removes a column. */
 static void remove_column(es_sheet *s, int64_t at)
 {
     s->count--;
@@ -61,8 +63,8 @@ static void remove_column(es_sheet *s, int64_t at)
         s->columns[j] = s->columns[j + 1];
 }
 
-/* Who asks for an order wants to see what it is by, on any terminal: behind the columns that say
- * what a row is, whether the view has it or not. */
+/* Adds the column by which rows are sorted, behind the key columns, even if the view does not have
+ * it: a sorted table must show its order. */
 static void show_order(es_sheet *s)
 {
     es_table_column by;
@@ -82,6 +84,7 @@ static void show_order(es_sheet *s)
     insert_column(s, keys, &by);
 }
 
+/* Collects the columns that the view shows. */
 static es_status choose_columns(es_sheet *s, es_error *err)
 {
     void *memory;
@@ -103,6 +106,7 @@ static es_status choose_columns(es_sheet *s, es_error *err)
 
 /* ---- cells ---- */
 
+/* Returns a text as a cell: escaped, "-" for none. */
 static const char *text_cell(es_sheet *s, const char *text)
 {
     void *room;
@@ -141,7 +145,7 @@ static es_status make_column(es_sheet *s, int64_t j, es_error *err)
             text = es_arena_text(&s->arena, number);
         }
         if (!text)
-            return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
+            return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for the view");
         s->cells[i * s->count + j] = text;
         const int width = es_lines_width(text);
         s->widths[j] = width > s->widths[j] ? width : s->widths[j];
@@ -164,6 +168,7 @@ static size_t title_line(const char *title, int width)
     return length;
 }
 
+/* Counts the lines of a title that is wrapped at `width`. */
 static int lines_of(const char *title, int width)
 {
     int lines = 0;
@@ -174,6 +179,7 @@ static int lines_of(const char *title, int width)
     return lines;
 }
 
+/* Returns the width of the longest word of a title: no column can be narrower. */
 static int longest_word(const char *title)
 {
     int longest = 0;
@@ -202,6 +208,7 @@ size_t es_sheet_title(const es_sheet *s, int64_t j, int at, const char **from)
 
 /* ---- what fits ---- */
 
+/* Returns the larger of two numbers. */
 static int larger(int a, int b) { return a > b ? a : b; }
 
 /* Titles on one line each: what every column takes then; or, `narrow`, on as many as allowed. */
@@ -219,7 +226,7 @@ static void set_widths(es_sheet *s, const int *cells, bool narrow)
     }
 }
 
-/* How many columns fit from the left; *room is what is left of the line behind them. */
+/* Returns how many columns fit from the left; *room is the width that remains. */
 static int64_t count_fitting(const es_sheet *s, int *room)
 {
     int64_t count = 0;

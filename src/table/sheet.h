@@ -16,9 +16,9 @@ typedef struct es_row_list {
 es_status es_choice_rows(const es_table *t, const es_answer_opts *opts, es_arena *arena,
                          es_row_list *out, es_error *err);
 
-/*! es_choice_shows() : do people see this view of the table? One that waits for opts->full is shown
- *  without it if rows were picked and the table has every column they were picked by: it is about
- *  what was asked for. */
+/*! es_choice_shows() : returns true if this view of the table is printed. A view for opts->full
+ *  only is printed without it, too, if rows were selected by columns that the table has: then it
+ *  is about the question that was asked. */
 bool es_choice_shows(const es_table *t, const es_table_view *view, const es_answer_opts *opts);
 
 /*! es_choice_sorted_by() : the column of opts->sort; false if this table has none of that key, name
@@ -57,8 +57,8 @@ const char *es_sheet_cell(const es_sheet *s, int64_t i, int64_t j);
 /*! es_sheet_error() : the standard error of a column, if it has one. */
 bool es_sheet_error(const es_table *t, const es_table_column *c, es_table_column *out);
 
-/*! es_sheet_title() : line `at` of the title of column j, which takes up to s->lines and ends with
- *  the last: the bytes from *from on that belong to it, 0 if it has none. */
+/*! es_sheet_title() : finds line `at` of the title of column j, which has up to s->lines lines,
+ *  aligned at the last. Returns its bytes, from *from on; 0 if the line is empty. */
 size_t es_sheet_title(const es_sheet *s, int64_t j, int at, const char **from);
 
 #endif

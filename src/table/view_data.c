@@ -9,6 +9,7 @@
 
 /* ---- CSV ---- */
 
+/* Writes a field with quotes where CSV needs them (RFC 4180). */
 static void csv_field(es_pen *pen, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
@@ -35,6 +36,7 @@ static void csv_text(es_pen *pen, const char *text)
         free(escaped);
 }
 
+/* Writes a cell with all digits. */
 static void csv_cell(es_pen *pen, const es_table_column *c, int64_t row)
 {
     const char *text = es_column_text(c, row);
@@ -70,6 +72,7 @@ static bool in_csv(const es_table *t, int64_t j)
     return es_column_shown(t, j);
 }
 
+/* Writes one row. */
 static void csv_row(const es_table *t, int64_t row, es_pen *pen)
 {
     const char *comma = "";
@@ -88,6 +91,7 @@ static void csv_row(const es_table *t, int64_t row, es_pen *pen)
     es_pen_put(pen, "\n");
 }
 
+/* Writes the names of the columns. */
 static void csv_header(const es_table *t, es_pen *pen)
 {
     const char *comma = "";
@@ -117,6 +121,7 @@ es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_p
 
 /* ---- JSON: values ---- */
 
+/* Starts a new line at a depth of nesting. */
 static void indent(es_pen *pen, int depth)
 {
     es_pen_put(pen, "\n");
@@ -124,6 +129,7 @@ static void indent(es_pen *pen, int depth)
         es_pen_put(pen, "  ");
 }
 
+/* Writes a quoted text. Most fit a buffer on the stack. */
 static void json_text(es_pen *pen, const char *text)
 {
     const size_t size = 6 * strlen(text) + 16;
@@ -133,7 +139,7 @@ static void json_text(es_pen *pen, const char *text)
         free(room);
 }
 
-/* All digits; a point or an exponent tells a real number from a count. */
+/* Writes all digits; a point or an exponent distinguishes a real number from a count. */
 static void json_number(es_pen *pen, es_format format, double value)
 {
     char text[40];
@@ -155,6 +161,7 @@ static void json_number(es_pen *pen, es_format format, double value)
     es_pen_put(pen, strpbrk(text, ".e") ? "" : ".0");
 }
 
+/* Writes a key, and the comma before it unless it is the first. */
 static void json_key(es_pen *pen, const char *key, int depth, bool *first)
 {
     es_pen_put(pen, *first ? "" : ",");
@@ -175,6 +182,7 @@ typedef struct branch {
     const char *path;
 } branch;
 
+/* Returns true if a column has values and lies below the path of a branch. */
 static bool belongs(const branch *b, int64_t j)
 {
     const column *c = &b->table->columns[j];
@@ -182,6 +190,7 @@ static bool belongs(const branch *b, int64_t j)
            (es_column_used(b->table, j) || c->type == ES_TYPE_NUMBERS);
 }
 
+/* Returns the length of the first word of a key: "a.b" nests b in a. */
 static size_t word_length(const char *key) { return strcspn(key, "."); }
 
 /* Was the word at `from` of column j met in an earlier column? The last word of a key was not: keys
@@ -201,6 +210,7 @@ static bool met_before(const branch *b, int64_t j)
     return false;
 }
 
+/* Returns true if the cell is not missing. */
 static bool has_value(const es_table *t, const column *c, int64_t row)
 {
     if (c->type == ES_TYPE_NUMBERS)
@@ -221,6 +231,7 @@ static void json_numbers(const es_numbers *n, int depth, es_pen *pen)
 
 static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first);
 
+/* Writes a column as a member of a row, or the columns that share its first word as an object. */
 static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int depth, bool *first)
 {
     const column *c = &b->table->columns[j];
@@ -255,6 +266,7 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
     }
 }
 
+/* Writes the members of a row or of an object inside it. */
 static void json_members(const branch *b, bool array, es_pen *pen, int depth, bool *first)
 {
     for (int64_t j = 0; j < b->table->count; j++)
@@ -281,7 +293,7 @@ static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t
 
 static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen *pen, int depth);
 
-/* The rows of t, or those of them that belong to row `at` of `outer`. */
+/* Writes the rows of t, or only those linked to row `at` of `outer`. */
 static void json_rows(const es_answer *a, const es_table *t, const es_table *outer, int64_t at,
                       es_pen *pen, int depth)
 {
@@ -300,6 +312,7 @@ static void json_rows(const es_answer *a, const es_table *t, const es_table *out
     es_pen_put(pen, "]");
 }
 
+/* Writes one row as an object, with the tables that nest in it. */
 static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen *pen, int depth)
 {
     const branch all = {t, row, 0, ""};
@@ -319,6 +332,7 @@ static void json_row(const es_answer *a, const es_table *t, int64_t row, es_pen 
     es_pen_put(pen, "}");
 }
 
+/* Writes a table as an array of objects; a record, which has one row, as an object. */
 static void json_table(const es_answer *a, const es_table *t, es_pen *pen, bool *first)
 {
     if (t->spec->only_inside || (t->spec->record && t->rows == 0))
@@ -330,8 +344,9 @@ static void json_table(const es_answer *a, const es_table *t, es_pen *pen, bool 
         json_rows(a, t, NULL, 0, pen, 1);
 }
 
-/* ---- JSON: what stands alone ---- */
+/* ---- JSON: single values ---- */
 
+/* Writes one row of an array. */
 static void json_list(const double *values, int64_t count, es_format format, es_pen *pen)
 {
     es_pen_put(pen, "[");
@@ -354,6 +369,7 @@ static void json_matrix(const double *values, int64_t rows, int64_t cols, es_for
     es_pen_put(pen, "]");
 }
 
+/* Writes a value outside the tables. */
 static void json_lone(const lone *l, int depth, es_pen *pen)
 {
     static const es_format formats[] = {

@@ -6,7 +6,7 @@
 
 /* ---- text ---- */
 
-/* What LaTeX would take for a command, or has no letter for, and what stands for it. */
+/* Characters that are commands in LaTeX, or missing from its fonts, and their replacements. */
 static const struct {
     const char *plain, *latex;
 } letters[] = {{"\\", "\\textbackslash{}"},
@@ -34,6 +34,7 @@ static const struct {
                {"²", "$^2$"},
                {"½", "$\\frac12$"}};
 
+/* Writes a text with the characters that LaTeX would misread replaced. */
 static void put_text(es_pen *pen, const char *text)
 {
     while (*text) {
@@ -65,7 +66,8 @@ static const char *put_power(es_pen *pen, const char *p)
     return p;
 }
 
-/* "(3.36 ± 0.12)e-09" as $(3.36 \pm 0.12) \times 10^{-9}$; what is no number as text. */
+/* Writes "(3.36 ± 0.12)e-09" as $(3.36 \pm 0.12) \times 10^{-9}$; text that is no number as text.
+ */
 static void put_number(es_pen *pen, const char *text)
 {
     static const char signs[] = "0123456789.()-+e ";
@@ -95,6 +97,7 @@ static void put_number(es_pen *pen, const char *text)
 
 /* ---- a table ---- */
 
+/* Writes caption, columns and titles of a table. */
 static void put_head(es_pen *pen, const es_sheet *s)
 {
     es_pen_put(pen, "\\begin{table}\n\\centering\n\\caption{");
@@ -114,6 +117,7 @@ static void put_head(es_pen *pen, const es_sheet *s)
     es_pen_put(pen, " \\\\\n\\midrule\n");
 }
 
+/* Writes all rows. */
 static void put_rows(es_pen *pen, const es_sheet *s)
 {
     for (int64_t i = 0; i < s->rows.count; i++) {
@@ -138,7 +142,7 @@ static void put_comment(es_pen *pen, const char *text)
         es_pen_char(pen, *text == '\n' || *text == '\r' ? ' ' : *text);
 }
 
-/* What its columns mean, for who writes the caption. */
+/* Writes the definitions of the columns as comments, for the caption. */
 static void put_foot(es_pen *pen, const es_sheet *s)
 {
     es_table_column error;
@@ -157,6 +161,7 @@ static void put_foot(es_pen *pen, const es_sheet *s)
     es_pen_put(pen, errors ? "% after the sign of plus or minus: one standard error\n" : "");
 }
 
+/* Writes one view of a table. */
 static es_status put_view(es_pen *pen, const es_table *t, const es_table_view *view,
                           const es_answer_opts *opts, es_error *err)
 {

@@ -1,4 +1,4 @@
-/* view_text.c : an answer for people: sentences, then tables, on a terminal or as Markdown. */
+/* view_text.c : an answer as text: sentences, then tables, for a terminal or as Markdown. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 typedef struct paper {
     es_pen *pen;
     const es_answer_opts *opts;
-    bool markdown, colour, first; /* first: nothing stands on it yet */
+    bool markdown, colour, first; /* true at the start of a line */
     int width;                    /* 0: any */
 } paper;
 
@@ -51,6 +51,7 @@ static void put_sentence(const paper *p, const char *head, const char *text, int
 
 /* ---- a terminal ---- */
 
+/* Writes blanks. */
 static void put_spaces(es_pen *pen, int count)
 {
     if (count > 0)
@@ -70,6 +71,7 @@ static void put_cell(const paper *p, const es_sheet *s, const char *text, size_t
     put_spaces(p->pen, left && !last ? gap : 0);
 }
 
+/* Writes the titles of the columns, on several lines if they are long. */
 static void put_titles(const paper *p, const es_sheet *s)
 {
     es_pen_put(p->pen, p->colour ? "\033[1m" : "");
@@ -88,6 +90,7 @@ static void put_titles(const paper *p, const es_sheet *s)
     es_pen_put(p->pen, p->colour ? "\033[0m" : "");
 }
 
+/* Writes the units below the titles. */
 static void put_units(const paper *p, const es_sheet *s)
 {
     int64_t count = s->count;
@@ -100,6 +103,7 @@ static void put_units(const paper *p, const es_sheet *s)
     es_pen_put(p->pen, count ? "\n" : "");
 }
 
+/* Writes one row; a last column of text is wrapped. */
 static void put_row(const paper *p, const es_sheet *s, int64_t i)
 {
     const int64_t plain = s->wrapped ? s->count - 1 : s->count;
@@ -118,6 +122,7 @@ static void put_row(const paper *p, const es_sheet *s, int64_t i)
     es_lines_put(p->pen, es_sheet_cell(s, i, plain), p->width, used, used);
 }
 
+/* Writes titles, units and rows. */
 static void put_lines(const paper *p, const es_sheet *s)
 {
     put_titles(p, s);
@@ -147,6 +152,7 @@ static void put_record(const paper *p, const es_sheet *s)
 
 /* ---- Markdown ---- */
 
+/* Writes a table of Markdown. */
 static void put_markdown(const paper *p, const es_sheet *s)
 {
     for (int64_t j = 0; j < s->count; j++) {
@@ -191,6 +197,7 @@ static void put_rest(const paper *p, const es_sheet *s)
         put_sentence(p, p->markdown ? "- " : "  ", text, 4);
 }
 
+/* Writes the definition of a column. */
 static void put_definition(const paper *p, const es_column *c)
 {
     const char *head = p->markdown ? "- " : "  ";
@@ -202,6 +209,7 @@ static void put_definition(const paper *p, const es_column *c)
     put_sentence(p, head, text, 4);
 }
 
+/* Writes the definitions below a table, and what was left out. */
 static void put_foot(const paper *p, const es_sheet *s)
 {
     const es_column *before = NULL;
@@ -226,6 +234,7 @@ static void put_foot(const paper *p, const es_sheet *s)
 
 /* ---- all of it ---- */
 
+/* Writes the title of a view. */
 static void put_title(const paper *p, const char *title)
 {
     if (p->colour)
@@ -234,6 +243,7 @@ static void put_title(const paper *p, const char *title)
     es_pen_put(p->pen, p->markdown ? "\n" : p->colour ? "\033[0m" : "");
 }
 
+/* Writes one view of a table, with title and definitions. */
 static es_status put_view(paper *p, const es_table *t, const es_table_view *view, es_error *err)
 {
     es_sheet s = {.table = t, .view = view, .opts = p->opts, .markdown = p->markdown};

@@ -15,8 +15,9 @@
 #define REACH 30.0 /* beyond |y| = 30 the law is a power of t or of 2 - t, to 1e-13 */
 enum { NODES = 6 };
 
-/* ---- what is asked ---- */
+/* ---- checks ---- */
 
+/* Checks weight, concentration and direction of one part of a mixture of keys. */
 static es_status check_part(const es_keys_part *p, int64_t row, es_error *err)
 {
     if (!(p->weight > 0.0 && isfinite(p->weight)))
@@ -124,6 +125,7 @@ static double log_mass(const es_cap *cap, double from, double to)
     return middle + log(half * sum);
 }
 
+/* Returns ln(e^a + e^b) without overflow. */
 static double log_add(double a, double b)
 {
     return a > b ? a + log1p(exp(b - a)) : b + log1p(exp(a - b));
@@ -206,6 +208,8 @@ void es_cap_free(es_cap *cap)
 
 /* ---- quantile ---- */
 
+/* Returns ln(p/(1-p)) of the distribution function at node j; near both ends it keeps the digits
+ * that p itself loses. */
 static double logit_at(const es_cap *cap, int64_t j) { return cap->below[j] - cap->above[j]; }
 
 /* The y of this logit: the cubic through two rows of the table and their slopes. */

@@ -37,12 +37,14 @@ void es_covariance_free(es_covariance *c)
     *c = (es_covariance){0};
 }
 
+/* Compares two doubles for qsort(), the larger first. */
 static int descending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x < y) - (x > y);
 }
 
+/* Sorts the eigenvalues in falling order. */
 static void sort_values(es_covariance *c)
 {
     qsort(c->values, (size_t)c->dim, sizeof *c->values, descending);
@@ -59,6 +61,7 @@ static es_status find_values(es_covariance *c, es_error *err)
 
 /* ---- is it a spectrum? ---- */
 
+/* Fails with `rule` and `hint` unless `fine`. */
 static es_status demand(bool fine, const char *rule, const char *hint, double value, es_error *err)
 {
     return fine ? ES_OK : es_fail(err, ES_E_RANGE, rule, hint, "%s is %g", rule, value);
@@ -72,6 +75,7 @@ static int64_t largest_block(const es_spectrum *s)
     return last - first;
 }
 
+/* Checks the correlation for which a Toeplitz or block matrix is positive definite. */
 static es_status check_correlation(const es_spectrum *s, es_error *err)
 {
     const double r = s->correlation;
@@ -84,6 +88,7 @@ static es_status check_correlation(const es_spectrum *s, es_error *err)
                   "from -1/(m-1), for blocks of m rows, to 1", r, err);
 }
 
+/* Checks a given diagonal: finite and not negative. */
 static es_status check_diagonal(const es_spectrum *s, es_error *err)
 {
     es_scan scan;
@@ -97,6 +102,7 @@ static es_status check_diagonal(const es_spectrum *s, es_error *err)
     return ES_OK;
 }
 
+/* Checks the parameters of the kind of spectrum that was asked for. */
 static es_status check_shape(const es_spectrum *s, es_error *err)
 {
     if (s->kind == ES_SPECTRUM_DIAGONAL)
@@ -121,6 +127,7 @@ static es_status check_shape(const es_spectrum *s, es_error *err)
     }
 }
 
+/* Checks a whole spectrum before memory is allocated for it. */
 static es_status check(const es_spectrum *s, es_error *err)
 {
     if (s->kind < ES_SPECTRUM_SCALAR || s->kind > ES_SPECTRUM_BLOCK)
@@ -157,6 +164,7 @@ static double diagonal_value(const es_spectrum *s, int64_t i)
     }
 }
 
+/* Fills a diagonal covariance, its square root and its eigenvalues. */
 static void make_diagonal(const es_spectrum *s, es_covariance *c)
 {
     const int64_t d = s->dim;
@@ -199,6 +207,7 @@ static void make_block(const es_spectrum *s, int64_t first, int64_t last, es_cov
     }
 }
 
+/* Fills the covariance of the kind that was asked for, before rescaling and rotation. */
 static es_status make_shape(const es_spectrum *s, es_covariance *c, es_error *err)
 {
     if (s->kind == ES_SPECTRUM_TOEPLITZ)
@@ -216,6 +225,7 @@ static es_status make_shape(const es_spectrum *s, es_covariance *c, es_error *er
 
 /* ---- scale and rotation ---- */
 
+/* Multiplies the covariance so that its largest eigenvalue or its trace is the given level. */
 static es_status rescale(const es_spectrum *s, es_covariance *c, es_error *err)
 {
     const int64_t d = s->dim;
@@ -259,6 +269,7 @@ static es_status rotate_in(const es_spectrum *s, double *room, es_covariance *c,
     return ES_OK;
 }
 
+/* Replaces Sigma by Q Sigma Q' with a random rotation Q, if one was asked for. */
 static es_status rotate(const es_spectrum *s, es_covariance *c, es_error *err)
 {
     double *room;
@@ -289,6 +300,8 @@ es_status es_covariance_make(const es_spectrum *spectrum, es_mem_limit *budget, 
 
 /* ---- brought by others ---- */
 
+/* Takes a given matrix as covariance: symmetrises it, checks that it is positive semidefinite
+ * within the tolerance, and factors it. */
 static es_status adopt(const es_view *m, double tolerance, es_covariance *c, es_error *err)
 {
     const int64_t d = c->dim;
@@ -315,6 +328,7 @@ es_status es_covariance_from(const es_view *matrix, double tolerance, es_mem_lim
     return status;
 }
 
+/* Reads the covariance from an array of a file, which must have two dimensions. */
 static es_status from_array(const es_array *array, double tolerance, es_mem_limit *budget,
                             es_covariance *out, es_error *err)
 {

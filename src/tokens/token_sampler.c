@@ -48,12 +48,14 @@ es_status es_sampler_new(const es_law *law, es_mem_limit *budget, es_sampler **o
 
 /* ---- the stage ---- */
 
+/* Returns how many rows are drawn at a time: enough to fill the cache, at least FEW. */
 static int64_t stage_rows(int64_t dim, int64_t count)
 {
     const int64_t rows = STAGE / dim > FEW ? STAGE / dim : FEW;
     return count < rows ? count : rows;
 }
 
+/* Frees the buffers of stage_new(). */
 static void stage_free(const es_source *s, es_law_room *stage)
 {
     es_mem_free(s->budget, stage->base);
@@ -61,6 +63,7 @@ static void stage_free(const es_source *s, es_law_room *stage)
     es_mem_free(s->budget, stage->gather);
 }
 
+/* Allocates the buffers that a law needs between base draws and finished rows. */
 static es_status stage_new(const es_source *s, int64_t count, bool image, es_law_room *stage,
                            es_error *err)
 {
@@ -113,6 +116,7 @@ size_t es_tokens_bytes(const es_law *law, int threads)
 
 /* ---- drawing ---- */
 
+/* Draws `count` rows: the base law, then mean and factor. */
 static es_status draw(const es_source *s, const es_address *first, int64_t count,
                       const es_law_room *stage, double *out, es_error *err)
 {
@@ -139,8 +143,8 @@ static es_status check(const es_sampler *sampler, const es_address *first, int64
     const int64_t most = s->row->most ? s->row->most(&s->law) : INT64_MAX;
     if (count > 0 && last.token >= (uint64_t)most)
         return es_fail(err, ES_E_RANGE, "tokens.points",
-                       "bring more points, or draw with replacement",
-                       "token %llu of %lld points without replacement",
+                       "give more points, or draw with replacement",
+                       "token %llu does not exist: %lld points, drawn without replacement",
                        (unsigned long long)last.token, (long long)most);
     return ES_OK;
 }
@@ -212,6 +216,8 @@ typedef struct job {
     float *out32;
 } job;
 
+/* Draws one unit of tokens. Units have fixed sizes and addresses, so that the numbers do not
+ * depend on the threads. */
 static es_status fill_unit(void *context, int64_t unit, int thread, es_error *err)
 {
     (void)thread;
@@ -225,6 +231,7 @@ static es_status fill_unit(void *context, int64_t unit, int thread, es_error *er
     return es_sampler_rows(w->sampler, &at, count, w->out64 + begin * w->dim, err);
 }
 
+/* Draws all tokens of a job with all threads. */
 static es_status fill(const es_law *law, job *w, const es_exec *exec, es_error *err)
 {
     es_sampler *sampler;

@@ -23,3 +23,8 @@ esscher measure --precision f16; echo "rc=$?"
 esscher claims --only hardmax-lw; echo "rc=$?"
 make_run a.run 1 5
 esscher export a.run --table rwos; echo "rc=$?"
+# A file or a folder without its option: the option that was probably meant.
+echo words >story.txt
+mkdir folder
+esscher loss story.txt; echo "rc=$?"
+esscher loss folder; echo "rc=$?"

@@ -1,5 +1,5 @@
 # Man pages are made from the same tables as help: every command has one, with the same sections.
-for command in $(esscher --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do
+for command in $(esscher help --list | cut -f 1 | grep -v '^help$'); do
     esscher help --man $command >page || exit 1
     [ "$(grep -c '^\.TH' page)" = 1 ] || echo "$command: no title"
     for section in NAME SYNOPSIS DESCRIPTION OPTIONS EXAMPLES; do

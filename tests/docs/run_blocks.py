@@ -545,10 +545,11 @@ def find_python():
 
 def examples(esscher):
     """The examples of help, as a document."""
-    told = subprocess.run([esscher, "--help"], check=True, capture_output=True, text=True).stdout
-    listed = told[told.index("\nCommands:") + 1 :]
+    listed = subprocess.run(
+        [esscher, "help", "--list"], check=True, capture_output=True, text=True
+    ).stdout
     found = []
-    for name in re.findall(r"^  ([a-z][a-z-]*) ", listed[: listed.index("\n\n")], re.M):
+    for name in re.findall(r"^([a-z][a-z-]*)\t", listed, re.M):
         page = subprocess.run(
             [esscher, "help", name], check=True, capture_output=True, text=True
         ).stdout

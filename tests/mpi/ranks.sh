@@ -91,7 +91,7 @@ try "a command that is no study" -n 3 sh kept.sh "$esscher" --version
 expect 0
 [ "$(grep -c '^esscher [0-9]' out)" = 1 ] || fail "MP08: --version is printed by several ranks"
 try "one that is unknown" -n 2 sh kept.sh "$esscher" konverge
-expect 2 'there is no command "konverge"'
+expect 2 'unknown command "konverge"'
 # each into a file of its own: mpirun may print one's lines in the middle of the other's
 try "each for itself" -n 2 sh kept.sh sh -c '"$0" "$@" >"answer.$$"' "$esscher" converge --dim 4 --n 100,200 --replicates 2 --scales 1 \
     --csv --quiet --no-mpi
@@ -178,7 +178,7 @@ grep -q 'rank 1 on .* (pid [0-9]*): nothing heard for 5 s \[rule ranks.lost\]' e
 took "stopped"
 hurt KILL 1 --replicates 100
 [ "$last" -ne 0 ] || fail "MP01: a rank was killed, and the job ended well"
-"$esscher" export x.run --csv >/dev/null 2>err || fail "MP01: the run file is not sound"
+"$esscher" export x.run --csv >/dev/null 2>err || fail "MP01: the run file is invalid"
 # shellcheck disable=SC2086  # options are words
 {
     try "to the end" -n 2 "$esscher" $large --replicates 100 --resume

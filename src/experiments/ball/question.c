@@ -127,7 +127,9 @@ static const char *const examples[] = {
 
 const es_study es_study_ball = {
     "ball",
-    .summary = "the worst query of a ball: uniform convergence in |x| <= R",
+    .summary = "the largest error over all queries with |x| <= R: uniform convergence",
+    .group = ES_GROUP_LAB,
+    .main_options = "law dim n radii replicates head A",
     .usage = "[options]",
     .about =
         "Draws tokens from a law and looks for the query in the ball |x| <= R at which "

@@ -42,7 +42,8 @@ static const es_table_spec allocations_table = {
     "allocations", allocation_columns,
     ES_VIEW("Ways to share the keys out",
             "allocation asked ratio state_predicted state kl_predicted kl loss_predicted loss more "
-            "agreement accuracy"),
+            "agreement accuracy",
+            .only_with_full = true),
     .keys = "asked allocation"};
 
 static const es_column frontier_columns[] = {
@@ -63,9 +64,9 @@ static const es_column frontier_columns[] = {
      "predicted, per token; only where distributions do not fit into memory, instead of KL",
      .standing = ES_STANDING_HEURISTIC},
     {0}};
-static const es_table_spec frontier_table = {"frontier", frontier_columns,
-                                             ES_VIEW("Frontier: predicted error against keys"),
-                                             .keys = "by asked"};
+static const es_table_spec frontier_table = {
+    "frontier", frontier_columns,
+    ES_VIEW("Frontier: predicted error against keys", .only_with_full = true), .keys = "by asked"};
 
 static const es_column calibration_columns[] = {
     {"blocks", "blocks", "", ES_FORMAT_COUNT, "of the calibration that a plan is made from"},
@@ -82,7 +83,8 @@ static const es_column calibration_columns[] = {
      "than under the plan, which was made from those, too, as a share of that"},
     {0}};
 static const es_table_spec calibration_table = {
-    "calibration", calibration_columns, ES_VIEW("How much text the plan needs"), .keys = "blocks"};
+    "calibration", calibration_columns,
+    ES_VIEW("How much text the plan needs", .only_with_full = true), .keys = "blocks"};
 
 static const es_column domain_columns[] = {
     {"text", "text", "", ES_FORMAT_TEXT, "calibration, or the other"},
@@ -99,7 +101,8 @@ static const es_column domain_columns[] = {
     {"policies", "other policy", "", ES_FORMAT_REAL, "share of the key-value heads"},
     {0}};
 static const es_table_spec domains_table = {"domains", domain_columns,
-                                            ES_VIEW("Plans of two texts"), .keys = "text"};
+                                            ES_VIEW("Plans of two texts", .only_with_full = true),
+                                            .keys = "text"};
 
 /* ---- other ways ---- */
 

@@ -30,10 +30,10 @@ static const es_param params[] = {
     {"context", 0, ES_PARAM_WHOLE, "N", "tokens of the context that the plan is for",
      FIELD(context), .min = 16, .max = 1e9, .unit = "tokens",
      .default_note = "as many as the model has positions"},
-    {"ratio", 0, ES_PARAM_NUMBER, "R", "keep this share of all keys", FIELD(ratio), .min = 1e-6,
-     .max = 1.0},
+    {"ratio", 0, ES_PARAM_NUMBER, "R", "share of all keys to keep: 0.25, 1/4 or 25%", FIELD(ratio),
+     .min = 1e-6, .max = 1.0},
     {"keys", 0, ES_PARAM_WHOLE, "K",
-     "keep so many keys in all, summed over layers and key-value heads", FIELD(keys), .min = 1,
+     "keep this many keys in all, summed over layers and key-value heads", FIELD(keys), .min = 1,
      .max = 1e15, .unit = "keys"},
     {"error", 0, ES_PARAM_NUMBER, "E",
      "keep as few keys as leave each layer's attention output within E of what it was, in its "
@@ -58,13 +58,12 @@ static const es_param params[] = {
      FIELD(queries), .min = 1, .max = 100000, .default_value = "8"},
     {"other-text", 0, ES_PARAM_FILES, "FILE",
      "text of another kind: what the plan of either costs on the other", FIELD(others)},
-    {"verify", 0, ES_PARAM_FILES, "FILE",
-     "other text: run the plan through the model on it, and set what was predicted beside what is",
-     FIELD(verify)},
+    {"verify", 0, ES_PARAM_FILES, "FILE", "held-out text to test the plan on", FIELD(verify)},
     {"verify-tasks", 0, ES_PARAM_FILE, "T.tsv",
      "instead, for a classifier: labelled texts, sentence TAB label; accuracy", FIELD(tasks)},
-    {"concat", 0, ES_PARAM_WHOLE, "C", "with --verify-tasks: so many texts of a label are one",
-     FIELD(concat), .min = 2, .max = 1e6},
+    {"concat", 0, ES_PARAM_WHOLE, "C",
+     "with --verify-tasks: concatenate C texts with the same label", FIELD(concat), .min = 2,
+     .max = 1e6},
     {"verify-context", 0, ES_PARAM_WHOLE, "N", "tokens of a piece of that text",
      FIELD(verify_context), .min = 16, .max = 1e9, .unit = "tokens", .default_note = "--context"},
     {"verify-blocks", 0, ES_PARAM_WHOLE, "B", "pieces of that text, or labelled texts, at most",
@@ -81,8 +80,9 @@ static const es_param params[] = {
     {"out-plan", 0, ES_PARAM_OUTPUT, "P.json",
      "write the plan, for `loss`, `downstream` and `sparse --plan`, and for other programs",
      FIELD(out_plan)},
-    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(allow_trailing), .not_in_fingerprint = true},
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
+     "accept extra bytes at the end of a weight file (with a warning)", FIELD(allow_trailing),
+     .not_in_fingerprint = true},
     ES_INVALID_PARAM(budget_params, invalid),
     {0}};
 
@@ -92,12 +92,12 @@ static es_status check_options(const es_job *job, const budget_params *p, es_err
 {
     const int asked = !isnan(p->ratio) + (p->keys > 0) + !isnan(p->error) + !isnan(p->loss);
     if (!p->model || !p->texts.count)
-        return es_refuse(err, "budget.options", "--model MODEL --text FILE", "there is no %s",
+        return es_refuse(err, "budget.options", "--model MODEL --text FILE", "missing --%s",
                          p->model ? "text" : "model");
     if (asked != 1)
         return es_refuse(err, "budget.options", "--ratio 0.25, or --keys, --error or --loss",
                          asked ? "--ratio, --keys, --error and --loss exclude each other"
-                               : "how much is to be kept is open");
+                               : "say how much to keep: --ratio, --keys, --error or --loss");
     if (p->verify.count && p->tasks)
         return es_refuse(err, "budget.options", "leave one out",
                          "--verify and --verify-tasks exclude each other");
@@ -272,7 +272,9 @@ static const char *const examples[] = {
 
 const es_study es_study_budget = {
     .name = "budget",
-    .summary = "how many keys each head may drop, by which policy; verified through the model",
+    .summary = "how many cached keys each head needs: a KV-cache plan, tested on the model",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model text context ratio keys error loss policy verify rivals out-plan",
     .usage = "--model MODEL --text FILE (--ratio R | --keys K | --error E | --loss D) [options]",
     .about =
         "Computes for every head of a model, on a text, the exact risk of keeping m keys under "

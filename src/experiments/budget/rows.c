@@ -123,8 +123,9 @@ static const es_column predicted_columns[] = {
      "this factor",
      .error = "loss_coherence_se"},
     {0}};
-static const es_table_spec predicted_table = {"predicted", predicted_columns,
-                                              ES_VIEW("What the plan will cost"), .record = true};
+static const es_table_spec predicted_table = {
+    "predicted", predicted_columns, ES_VIEW("What the plan will cost", .only_with_full = true),
+    .record = true};
 
 /* ---- the plan ---- */
 

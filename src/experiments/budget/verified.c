@@ -159,8 +159,10 @@ static const es_column verified_columns[] = {
     {0}};
 static const es_table_spec verified_table = {
     "verified", verified_columns,
-    ES_VIEW("The plan on other text", "error state loss loss_whole kl agreement accuracy "
-                                      "accuracy_full keys blocks"),
+    ES_VIEW("The plan on other text",
+            "error state loss loss_whole kl agreement accuracy "
+            "accuracy_full keys blocks",
+            .only_with_full = true),
     .record = true};
 
 static const es_column rehearsal_columns[] = {
@@ -171,7 +173,8 @@ static const es_column rehearsal_columns[] = {
      "of the calibration, each under the plan that the others make (one block: under its own)"},
     {0}};
 static const es_table_spec rehearsal_table = {
-    "rehearsal", rehearsal_columns, ES_VIEW("The rehearsal", "state loss kl agreement blocks"),
+    "rehearsal", rehearsal_columns,
+    ES_VIEW("The rehearsal", "state loss kl agreement blocks", .only_with_full = true),
     .record = true};
 
 static const es_column position_columns[] = {

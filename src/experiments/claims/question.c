@@ -434,7 +434,8 @@ static const char *const examples[] = {"esscher claims", "esscher claims --list"
 
 const es_study es_study_claims = {
     "claims",
-    .summary = "statements of the papers, checked on this machine",
+    .summary = "whether the statements of the papers hold on this machine",
+    .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about = "Runs a small experiment for every claim, in three groups: statements of four papers "
              "(consistent or contradicted), results of this project (confirmed or not), and "

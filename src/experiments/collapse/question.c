@@ -186,7 +186,8 @@ static const char *const examples[] = {
 
 const es_study es_study_collapse = {
     "collapse",
-    .summary = "tokens at nearly equal angles, beta = gamma log n: who stays apart",
+    .summary = "which tokens stay apart at nearly equal angles when beta = gamma log n",
+    .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about =
         "n tokens with cosine rho between any two attend to one another with score scale beta "

@@ -303,7 +303,8 @@ static const char *const examples[] = {"esscher compare alice.run moby-dick.run"
 
 const es_study es_study_compare = {
     "compare",
-    .summary = "two runs side by side: which figures differ by more than their errors",
+    .summary = "which numbers of two runs differ by more than their errors",
+    .group = ES_GROUP_RESULTS,
     .usage = "A.run B.run [options]",
     .about = "Takes two runs of one command, of two models, texts, seeds or versions, and sets "
              "every figure that has a standard error in both beside its partner: the row of the "

@@ -280,7 +280,8 @@ static const char *const examples[] = {
 
 const es_study es_study_context_fit = {
     "context-fit",
-    .summary = "what more context is worth: L(c) = (alpha/c)^beta + gamma from a table",
+    .summary = "what more context is worth: fits L(c) = (alpha/c)^beta + gamma to a table",
+    .group = ES_GROUP_LAB,
     .usage = "FILE.csv [options]",
     .about =
         "Fits the loss of a language model against its context length by L(c) = A c^-beta + "

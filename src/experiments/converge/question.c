@@ -415,7 +415,9 @@ static const char *const examples[] = {
 
 const es_study es_study_converge = {
     "converge",
-    .summary = "how fast attention on n random tokens finds its limit",
+    .summary = "how fast attention over n random tokens approaches its limit",
+    .group = ES_GROUP_LAB,
+    .main_options = "law dim cov n scales replicates head Wq Wk A predict",
     .usage = "[options]",
     .about =
         "Draws tokens from a law, lets a head attend over the first n of them for every n of "

@@ -110,7 +110,7 @@ es_status depth_model_open(es_job *job, es_error *err)
     const es_model_opts opts = {.budget = job->exec.budget, .precision = job->precision};
     if (!p->model || !p->texts.count)
         return es_refuse(err, "depth.options", "--model MODEL --text FILE, or --synthetic",
-                         "there is no %s", p->model ? "text" : "model");
+                         "missing --%s", p->model ? "text" : "model");
     ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     const es_model_config *c = es_model_config_of(s->model);
     if (!es_params_given(job->given, "layer"))

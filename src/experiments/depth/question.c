@@ -133,7 +133,9 @@ static const char *const examples[] = {
 
 const es_study es_study_depth = {
     .name = "depth",
-    .summary = "an error of attention on its way through the layers",
+    .summary = "how an attention error grows or shrinks on its way through the layers",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model text policy keys layer synthetic dim n depth horizon",
     .usage = "--model MODEL --text FILE [options] | --synthetic [options]",
     .about =
         "Lets policies drop keys in all layers of a model, or in one (--layer), and measures how "

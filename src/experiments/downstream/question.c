@@ -47,8 +47,9 @@ static const es_param params[] = {
      "also thin only the third of the heads with the smallest horizons, the middle, the largest",
      FIELD(strata)},
     {"ablate", 0, ES_PARAM_FLAG, NULL, "also thin the heads one by one", FIELD(ablate)},
-    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(allow_trailing), .not_in_fingerprint = true},
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
+     "accept extra bytes at the end of a weight file (with a warning)", FIELD(allow_trailing),
+     .not_in_fingerprint = true},
     {0}};
 
 /* ---- inputs ---- */
@@ -61,10 +62,11 @@ static es_status refuse(const char *hint, const char *message, es_error *err)
 static es_status check_options(const es_job *job, const downstream_params *p, es_error *err)
 {
     if (!p->model)
-        return refuse("--model MODEL", "there is no model", err);
+        return refuse("--model MODEL", "missing --model", err);
     if (!p->tasks == !p->text)
-        return refuse("--tasks T.tsv for a classifier, --text FILE for embeddings",
-                      p->tasks ? "--tasks and --text exclude each other" : "there is no text", err);
+        return refuse(
+            "--tasks T.tsv for a classifier, --text FILE for embeddings",
+            p->tasks ? "--tasks and --text exclude each other" : "missing --tasks or --text", err);
     if (p->concat && !p->tasks)
         return refuse("leave it out", "--concat is for --tasks: it goes by labels", err);
     if (p->tasks && es_params_given(job->given, "least"))
@@ -458,7 +460,9 @@ static const char *const examples[] = {
 
 const es_study es_study_downstream = {
     .name = "downstream",
-    .summary = "what dropping keys costs a model's answer: accuracy, agreement, KL",
+    .summary = "what dropping keys costs in accuracy, agreement and KL divergence",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model tasks text policy keys plan keep layer ablate",
     .usage = "--model MODEL (--tasks T.tsv | --text FILE) [options]",
     .about =
         "Runs a classifier on labelled texts while its heads keep some of their keys, chosen by a "

@@ -560,7 +560,8 @@ static const char *const examples[] = {
 
 const es_study es_study_exponent = {
     "exponent",
-    .summary = "how near keys come to a query, and at which beta a single key has the weight",
+    .summary = "how close keys come to a query, and at which beta one key takes the weight",
+    .group = ES_GROUP_LAB,
     .usage = "--keys K.npy [--query Q.npy] [options]",
     .about =
         "Estimates the local exponent alpha of keys that you bring, from the nearest ones: the "

@@ -281,7 +281,8 @@ static const char *const examples[] = {
 
 const es_study es_study_hardmax = {
     "hardmax",
-    .summary = "infinite score scale: convergence like 1/sqrt(log n)",
+    .summary = "how fast attention converges at infinite score scale: like 1/sqrt(log n)",
+    .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about =
         "At infinite score scale a query sees only the token of the largest score. Gaussian "

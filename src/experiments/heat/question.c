@@ -354,7 +354,8 @@ static const char *const examples[] = {
 
 const es_study es_study_heat = {
     "heat",
-    .summary = "attention on the sphere as backward heat: drift along grad log density",
+    .summary = "whether attention on the sphere follows backward heat flow: grad log density",
+    .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about =
         "Keys of density f on the unit sphere: attention at inverse temperature beta moves a "

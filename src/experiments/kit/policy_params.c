@@ -17,12 +17,17 @@ static es_status refuse_name(const char *name, es_error *err)
     const char *known[MOST_POLICIES];
     int count = 0;
     char hint[ES_POLICY_ROOM];
-    for (const es_policy *p; count < MOST_POLICIES && (p = es_policy_at(count)); count++)
-        known[count] = es_policy_name(p);
+    const es_policy *p;
+    for (int64_t i = 0; count < MOST_POLICIES - 1 && (p = es_policy_at(i)); i++) {
+        known[count++] = es_policy_name(p);
+        if (es_policy_alias(p))
+            known[count++] = es_policy_alias(p);
+    }
     const char *near = es_nearest(name, known, count);
-    snprintf(hint, sizeof hint, "%s%s%s", near ? "did you mean " : "the help lists them",
-             near ? near : "", near ? "?" : "");
-    return es_refuse(err, "policy.name", hint, "there is no policy \"%s\"", name);
+    snprintf(hint, sizeof hint, "%s%s%s",
+             near ? "did you mean " : "esscher help sparse lists the policies", near ? near : "",
+             near ? "?" : "");
+    return es_refuse(err, "policy.name", hint, "unknown policy \"%s\"", name);
 }
 
 /* What stands after a +: bigbird+inverse, random+with. */
@@ -87,8 +92,9 @@ static es_status read_names(const char *names, es_policy_asked *out, int64_t *co
         ++*count;
         at += length + (at[length] == ',');
     }
-    return *count ? ES_OK
-                  : es_refuse(err, "policy.name", "--policy random,top", "there is no policy");
+    return *count
+               ? ES_OK
+               : es_refuse(err, "policy.name", "--policy random,top", "--policy names no policy");
 }
 
 /* ---- parts ---- */
@@ -171,8 +177,8 @@ static es_status add_policy(const es_policy_params *asked, const es_policy_spec 
         else if (!full && (measured || !has_amount(spec, causal)))
             spec->keys = n >= 8 ? n / 8 : ES_POLICY_UNSET;
         if (spec->keys < 1 && (measured || !has_amount(spec, causal)))
-            return es_refuse(err, "policy.keys", "--keys 64,128", "how many keys %s keeps is open",
-                             es_policy_name(spec->policy));
+            return es_refuse(err, "policy.keys", "--keys 64,128",
+                             "say how many keys %s keeps: --keys", es_policy_name(spec->policy));
         ES_TRY(es_policy_spec_check(spec, causal, err));
     }
     return ES_OK;

@@ -45,9 +45,10 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
  * before es_policies_make(). */
 #define ES_POLICY_LIST_PARAMS(type, policy, standard_names, standard_keys)                         \
     {"policy", 0, ES_PARAM_TEXT, "LIST",                                                           \
-     "policies, with commas between them: full, random, retention, window, stream, bigbird, "      \
-     "longformer, top, top-random, heavy, observe, strided, local, linformer, limit; NAME+inverse "\
-     "and NAME+none say for one of them what --correction says, NAME+with draws with replacement", \
+     "policies, with commas between them: full, random, retention, window, stream "                \
+     "(streamingllm), bigbird, longformer, top, top-random, heavy (h2o), observe (snapkv), "       \
+     "strided, local, linformer, limit; NAME+inverse and NAME+none set --correction for one "      \
+     "policy, NAME+with draws with replacement",                                                   \
      .field = offsetof(type, policy.names), .default_value = standard_names},                           \
     {"keys", 0, ES_PARAM_COUNTS, "GRID", "keys that a query keeps, in all",                        \
      .field = offsetof(type, policy.keys), .min = 1, .max = 1e12, .unit = "keys",                  \

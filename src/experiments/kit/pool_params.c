@@ -59,7 +59,7 @@ static es_status read_domains(es_job *job, es_pools *p, es_error *err)
     const es_texts *texts = &p->asked->texts, *domains = &p->asked->domains;
     if (!texts->count == !domains->count)
         return refuse("--text FILE, or --domain NAME=FILE for each",
-                      texts->count ? "--text and --domain exclude each other" : "there is no text",
+                      texts->count ? "--text and --domain exclude each other" : "missing --text",
                       err);
     ES_TRY(ES_JOB_NEW(job, p->domains, domains->count ? domains->count : 1, err));
     for (int64_t i = 0; i < texts->count; i++)
@@ -240,7 +240,7 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
                                 .allow_trailing = asked->allow_trailing};
     *pools = (es_pools){.asked = asked, .seed = job->seed, .scratch = {.fd = -1}};
     if (!asked->model)
-        return refuse("--model MODEL", "there is no model", err);
+        return refuse("--model MODEL", "missing --model", err);
     ES_TRY(read_domains(job, pools, err));
     ES_TRY(mix_domains(job, pools, err));
     ES_TRY(es_job_model(job, asked->model, &opts, &pools->model, err));

@@ -87,7 +87,7 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",                                                        \
      "keep the pool here, and take it from here if it is there",                                   \
      .field = offsetof(type, pool.folder), .default_note = "a temporary folder"},                     \
-    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",\
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "accept extra bytes at the end of a weight file (with a warning)",\
      .field = offsetof(type, pool.allow_trailing), .not_in_fingerprint = true},                                 \
     ES_INVALID_PARAM(type, pool.invalid)
 /* clang-format on */

@@ -296,6 +296,8 @@ static const char *const examples[] = {
 const es_study es_study_limit = {
     "limit",
     .summary = "the closed-form limit of attention over infinitely many tokens",
+    .group = ES_GROUP_LAB,
+    .main_options = "law dim cov Wq Wk A x moments",
     .usage = "--law LAW (--x x.npy | --moments) [options]",
     .about =
         "Evaluates Gamma(x) = V grad K(Ax), what softmax attention with score matrix A (the "

@@ -60,8 +60,9 @@ static const es_param params[] = {
      .max = 100.0, .default_value = "0.01"},
     {"per-token", 0, ES_PARAM_OUTPUT, "FILE.npy",
      "also write the loss of every token (tokens), block after block, in nats", FIELD(per_token)},
-    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(allow_trailing), .not_in_fingerprint = true},
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
+     "accept extra bytes at the end of a weight file (with a warning)", FIELD(allow_trailing),
+     .not_in_fingerprint = true},
     ES_INVALID_PARAM(loss_params, invalid),
     {0}};
 
@@ -70,10 +71,10 @@ static const es_param params[] = {
 static es_status check_options(const es_job *job, const loss_params *p, es_error *err)
 {
     if (!p->model)
-        return es_refuse(err, "loss.options", "--model MODEL", "there is no model");
+        return es_refuse(err, "loss.options", "--model MODEL", "missing --model");
     if (!p->texts.count == !p->ids)
         return es_refuse(err, "loss.options", "--text FILE, or --ids I.npy",
-                         p->ids ? "--text and --ids exclude each other" : "there is no text");
+                         p->ids ? "--text and --ids exclude each other" : "missing --text");
     if (p->ids && p->start)
         return es_refuse(err, "loss.options", "leave it out",
                          "--start is for text: ids are taken as they are");
@@ -536,7 +537,9 @@ static const char *const examples[] = {
 
 const es_study es_study_loss = {
     .name = "loss",
-    .summary = "a decoder's loss by position and by window: what context is worth",
+    .summary = "how much more context lowers a decoder's loss, by position and window",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model text ids block blocks window policy keys plan reference enough",
     .usage = "--model MODEL (--text FILE ... | --ids I.npy) [options]",
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "

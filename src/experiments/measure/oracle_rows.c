@@ -173,7 +173,7 @@ static es_status load_head(head_rows *h, int64_t head, es_error *err)
         h->longest = fmax(h->longest, sqrt(dot(k, k, s->d)));
     }
     return measure_stop(&h->c->exec)
-               ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "asked to stop")
+               ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
                : ES_OK;
 }
 

@@ -286,7 +286,9 @@ static const char *const examples[] = {
 
 const es_study es_study_measure = {
     "measure",
-    .summary = "attention statistics of Q, K, V in files; an oracle for other kernels",
+    .summary = "attention statistics of your Q, K, V files; checks the output of your kernel",
+    .group = ES_GROUP_ARRAYS,
+    .main_options = "q k v tokens scale causal prefixes output compare tolerance per-query",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --tokens X.npy) [options]",
     .about = "Computes exact softmax attention of every query against every key, or with "
              "--causal and --window those that it sees, streamed, and "

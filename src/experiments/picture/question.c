@@ -389,7 +389,9 @@ static const char *const examples[] = {
 
 const es_study es_study_picture = {
     "picture",
-    .summary = "a head's outputs over n tokens beside its limit, in one plane",
+    .summary = "what a head's outputs look like in the plane, beside their limit",
+    .group = ES_GROUP_MODEL,
+    .main_options = "n method model text layer head law dim",
     .usage = "[options], or --model MODEL --text FILE --layer L --head H [options]",
     .about =
         "Takes the outputs of one head for some queries, over n tokens of one draw for every n of "

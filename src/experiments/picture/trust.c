@@ -15,6 +15,7 @@ typedef struct trust_job {
     int64_t *lost;     /* (2, n) what point i adds to both sums */
 } trust_job;
 
+/* Computes the squared distances of all points from point i. */
 static void distances_from(const double *x, int64_t n, int64_t d, int64_t i, double *out)
 {
     for (int64_t j = 0; j < n; j++) {
@@ -24,6 +25,7 @@ static void distances_from(const double *x, int64_t n, int64_t d, int64_t i, dou
     }
 }
 
+/* Orders points by distance and, for equal distances, by number. */
 static bool nearer(const double *distance, int64_t a, int64_t b)
 {
     return distance[a] < distance[b] || (distance[a] == distance[b] && a < b);
@@ -58,6 +60,8 @@ static int64_t lost_of(const double *shown, const double *true_one, const trust_
     return sum;
 }
 
+/* Adds up how far the neighbours of point i in the plane are from being neighbours in space, and
+ * the other way round (trustworthiness and continuity). */
 static es_status judge_point(void *user, int64_t i, int thread, es_error *err)
 {
     const trust_job *job = user;
@@ -71,6 +75,7 @@ static es_status judge_point(void *user, int64_t i, int thread, es_error *err)
     return ES_OK;
 }
 
+/* Runs judge_point() for all points; each thread has its own buffers. */
 static es_status judge_all(trust_job *job, const es_view *x, const es_exec *exec, es_arena *arena,
                            es_error *err)
 {

@@ -1,10 +1,10 @@
-/* tsne.c : exact t-SNE: distances of all pairs become laws of neighbours, and points of the plane
- * move until theirs are near.
+/* tsne.c : exact t-SNE. Distances of all pairs become neighbour probabilities p, and the points of
+ * the plane move until their own probabilities q are close to p.
  *
  * A unit of work is ROWS rows of the (n, n) matrix, and a row is summed by one thread in a fixed
- * order, so that the bits do not depend on threads. Each pair is visited from both of its ends:
- * half of that is wasted, and nothing is shared between rows. Forces are taken in one pass without
- * knowing Z = sum w, because q = w/Z stands only before the sum of the pushes. */
+ * order, so that the bits do not depend on the threads. Each pair is visited from both ends: half
+ * of the work is redundant, but rows share nothing. The forces need one pass without knowing Z =
+ * sum w, because q = w/Z enters only as a common factor of the repulsion. */
 #include "experiments/picture/tsne.h"
 
 #include <math.h>
@@ -19,10 +19,12 @@ enum { LANES = ES_TSNE_LANES, ROWS = 16 };
 
 #define FAR_AWAY 1e150 /* its square is finite, 1 over that squared is 0 */
 
+/* Rounds a row up to whole vectors. */
 static int64_t round_up(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 /* ---- memory ---- */
 
+/* Returns how many doubles t-SNE of n points needs. */
 static int64_t numbers_of(int64_t n) { return n * round_up(n) + 2 * round_up(n) + 10 * n; }
 
 double es_tsne_bytes(int64_t points, int64_t dim)
@@ -66,6 +68,7 @@ typedef struct rows_job {
     double wanted; /* entropy */
 } rows_job;
 
+/* Runs the row function of a job on ROWS rows. */
 static es_status run_rows(void *user, int64_t unit, int thread, es_error *err)
 {
     const rows_job *job = user;
@@ -77,11 +80,13 @@ static es_status run_rows(void *user, int64_t unit, int thread, es_error *err)
     return ES_OK;
 }
 
+/* Runs a row function on all points with all threads; rows do not depend on each other. */
 static es_status for_rows(rows_job *job, es_error *err)
 {
     return es_parallel_run(&job->t->exec, (job->t->n + ROWS - 1) / ROWS, run_rows, job, err);
 }
 
+/* Returns the sum in a fixed order, the same for any number of threads. */
 static double total(const double *values, int64_t n)
 {
     double sum = 0.0;
@@ -140,6 +145,8 @@ typedef struct others {
     int64_t ties;
 } others;
 
+/* Collects the distances from point i: the nearest other point, how many are as near, and the
+ * mean. */
 static others look_at_others(const double *d, int64_t n, int64_t i)
 {
     others o = {.d = d, .n = n, .i = i, .nearest = (double)INFINITY};
@@ -187,6 +194,8 @@ static double width_for(const others *o, double wanted, double *entropy)
     return b;
 }
 
+/* Finds the width at which the conditional law p(j|i) ~ exp(-b d_ij^2) has the wanted perplexity,
+ * and stores the law. If too many points are equally near, the law is uniform over these. */
 static void law_of(const rows_job *job, int64_t i)
 {
     es_tsne *t = job->t;
@@ -204,6 +213,7 @@ static void law_of(const rows_job *job, int64_t i)
         p[j] /= sum;
 }
 
+/* Replaces p(j|i) by (p(j|i) + p(i|j)) / 2n. */
 static void symmetrise(es_tsne *t)
 {
     for (int64_t i = 0; i < t->n; i++)
@@ -234,6 +244,7 @@ es_status es_tsne_affinities(es_tsne *t, const es_view *points, double perplexit
 
 /* ---- forces ---- */
 
+/* Adds the lanes of a vector in a fixed order. */
 static double across(const double lanes[LANES])
 {
     return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
@@ -298,6 +309,7 @@ es_status es_tsne_divergence(es_tsne *t, double *out, es_error *err)
 
 /* ---- descent ---- */
 
+/* Subtracts the mean. */
 static void centre(double *values, int64_t n)
 {
     const double mean = total(values, n) / (double)n;
@@ -346,6 +358,8 @@ static void move_along(es_tsne *t, int axis, double z, const pace *now)
     centre(place, t->n);
 }
 
+/* Runs gradient descent with momentum; attractions are exaggerated during the first quarter, so
+ * that clusters form early. */
 static es_status descend(es_tsne *t, int64_t steps, const es_exec *exec, es_error *err)
 {
     const int64_t early = steps / 4;
@@ -379,6 +393,7 @@ static es_status judge(es_tsne *t, es_tsne_facts *facts, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Checks points, start and options. */
 static es_status check(const es_view *x, const double *start, const es_tsne_opts *opts,
                        es_error *err)
 {

@@ -1,4 +1,4 @@
-/* tsne.h : the parts of t-SNE that tests look at. */
+/* tsne.h : internals of t-SNE that tests use. */
 #ifndef ES_EXPERIMENTS_PICTURE_TSNE_H
 #define ES_EXPERIMENTS_PICTURE_TSNE_H
 

@@ -148,7 +148,9 @@ static const char *const examples[] = {
 
 const es_study es_study_probe = {
     "probe",
-    .summary = "every head of a model on real text: horizons, freezing, convergence, contexts",
+    .summary = "how many tokens each head needs for a stable output, and its convergence rate",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model text domain pool pool-dir n replicates control error",
     .usage = "--model MODEL --text FILE [options]",
     .about =
         "Runs text through the model and keeps what every layer is given: the pool, a sample of "

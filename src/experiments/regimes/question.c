@@ -321,7 +321,9 @@ static const char *const examples[] = {
 
 const es_study es_study_regimes = {
     "regimes",
-    .summary = "keys on the sphere: averaging, selective or single-key attention",
+    .summary = "when attention on the sphere averages, selects or picks a single key",
+    .group = ES_GROUP_LAB,
+    .main_options = "dim n b beta key-law kappa points query replicates Wv",
     .usage = "[options]",
     .about =
         "A query and n keys on the unit sphere, weights softmax(beta <q, k>). As n grows, "

@@ -209,7 +209,8 @@ static const char *const examples[] = {"esscher rope", "esscher rope --base 1000
 
 const es_study es_study_rope = {
     "rope",
-    .summary = "how rotary positions attenuate scores with distance, by base frequency",
+    .summary = "how rotary positions weaken scores with distance, by base frequency",
+    .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about = "A rotary embedding lowers the score of a query and a key with their distance, "
              "whatever they are about. Shows that attenuation for vectors of ones, by base "

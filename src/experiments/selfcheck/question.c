@@ -447,7 +447,7 @@ static const char *const examples[] = {"esscher selfcheck",
 
 const es_study es_study_selfcheck = {
     "selfcheck",
-    .summary = "how often intervals, p-values and verdicts of this program are right",
+    .summary = "how often this program's own intervals, p-values and verdicts are right",
     .usage = "[options]",
     .about =
         "Runs the other studies again and again, with another seed each time, where the truth "

@@ -220,7 +220,8 @@ static const char *const examples[] = {"esscher sink", "esscher sink --n 1e3..1e
 
 const es_study es_study_sink = {
     .name = "sink",
-    .summary = "how much attention one key takes that everybody looks at",
+    .summary = "how much attention a sink token absorbs",
+    .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about = "A key whose score does not depend on the query, such as the first token of many "
              "models, competes with n keys of random scores. Measures the weight it gets, and sets "

@@ -88,7 +88,7 @@ static es_status read_file(es_job *job, es_error *err)
     char *word;
     if (s->source != SPARSE_MODEL)
         return es_refuse(err, "sparse.options", "--model MODEL --text FILE",
-                         "--plan is of a model's heads, and files say not which they are");
+                         "--plan needs --model: arrays from files have no layer and head numbers");
     ES_TRY(es_plan_open(job, path, s->pools.config, &s->file, err));
     ES_TRY(es_plan_fits(s->file, path, s->n, err));
     ES_TRY(ES_JOB_NEW_2D(job, all, s->file->layers, s->file->heads, err));

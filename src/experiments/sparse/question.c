@@ -57,8 +57,9 @@ static const es_param params[] = {
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",
      "keep the hidden states here, and take them from here if they are there", FIELD(pool.folder),
      .default_note = "a temporary folder"},
-    {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "bytes after the last tensor of a file are a remark",
-     FIELD(pool.allow_trailing), .not_in_fingerprint = true},
+    {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
+     "accept extra bytes at the end of a weight file (with a warning)", FIELD(pool.allow_trailing),
+     .not_in_fingerprint = true},
     ES_INVALID_PARAM(sparse_params, pool.invalid),
     {"query-count", 0, ES_PARAM_WHOLE, "M",
      "queries of each context that are asked about, spread over it; of a decoder over its second "
@@ -288,7 +289,9 @@ static const char *const examples[] = {
 
 const es_study es_study_sparse = {
     "sparse",
-    .summary = "which keys may be dropped: policies of sparse attention, their exact errors",
+    .summary = "which keys can be dropped: the exact error of every eviction policy",
+    .group = ES_GROUP_MODEL,
+    .main_options = "q k v causal model text context layer head policy keys plan",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --model MODEL --text FILE) [options]",
     .about =
         "Keeps some of the keys of every head, as each policy would, and says how far outputs "

@@ -280,7 +280,9 @@ static const char *const examples[] = {
 
 const es_study es_study_tails = {
     "tails",
-    .summary = "are real tokens as light-tailed as the theory asks?",
+    .summary = "whether real tokens are as light-tailed as the theory assumes",
+    .group = ES_GROUP_MODEL,
+    .main_options = "model text domain tokens pool pool-dir principal random",
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
         "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "

@@ -360,8 +360,9 @@ static const char *const examples[] = {
 
 const es_study es_study_theory = {
     "theory",
-    .summary = "horizons, rates and predicted errors from a covariance and a head's weights, or "
-               "exact ones from scores and values",
+    .summary = "which horizon, rate and error the theory predicts from your statistics",
+    .group = ES_GROUP_LAB,
+    .main_options = "cov dim Wq Wk A n scores weights values",
     .usage =
         "(--cov S.npy | --dim D) (--Wq Wq.npy --Wk Wk.npy | --A A.npy) [options], or (--scores "
         "S.npy | --weights W.npy) --values V.npy [options]",
