@@ -7,7 +7,6 @@
 
 #include <esscher/study.h>
 
-#include "experiments/probe/classes.h"
 #include "experiments/probe/question.h"
 
 /* ---- one head ---- */
@@ -58,15 +57,14 @@ static void more_draws_change_no_class(void **state)
     assert_ok(es_answer_new(NULL, &answer, &err));
     es_table *heads = es_answer_table(answer, &probe_heads_table);
     for (size_t i = 0; i < sizeof draws / sizeof *draws; i++) {
-        const int64_t row = es_table_row(heads);
+        probe_head_row *row = es_rows_add(heads, probe_head_row);
         const double root = sqrt((double)draws[i]);
-        es_table_real(heads, row, "ess_n", 400.0);
-        es_table_real(heads, row, "ess_n_se", 40.0 / root);
-        es_table_real(heads, row, "rate_map", 0.47);
-        es_table_real(heads, row, "rate_map_ci.0", 0.47 - 0.15 / root);
-        es_table_real(heads, row, "rate_map_ci.1", 0.47 + 0.15 / root);
-        probe_put_class(heads, row, 1000.0, draws[i]);
-        assert_string_equal(es_table_get_text(heads, row, "class"), "averaging");
+        row->ess_n = (es_measured){400.0, 40.0 / root};
+        row->rate_map.rate.value = 0.47;
+        row->rate_map.low = 0.47 - 0.15 / root;
+        row->rate_map.high = 0.47 + 0.15 / root;
+        probe_classify(row, 1000.0, draws[i]);
+        assert_string_equal(row->class, "averaging");
     }
     es_answer_free(answer);
 }
@@ -93,11 +91,11 @@ static void advice_is_the_smallest_exact_error(void **state)
     assert_ok(es_answer_new(NULL, &answer, &err));
     es_table *heads = es_answer_table(answer, &probe_heads_table);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const int64_t row = es_table_row(heads);
-        probe_put_policies(heads, row, &cases[i].policies);
-        assert_string_equal(es_table_get_text(heads, row, "advice"), cases[i].want);
+        probe_head_row *row = es_rows_add(heads, probe_head_row);
+        probe_advise(heads, row, &cases[i].policies);
+        assert_string_equal(row->advice ? row->advice : "", cases[i].want);
         if (*cases[i].want)
-            assert_true(es_table_get(heads, row, "top_random_error") == cases[i].policies.error[2]);
+            assert_true(row->top_random_error == cases[i].policies.error[2]);
     }
     assert_ok(es_answer_status(answer, &err));
     es_answer_free(answer);
@@ -115,15 +113,14 @@ static es_table *written_heads(es_answer *answer)
 {
     es_table *heads = es_answer_table(answer, &probe_heads_table);
     for (int64_t i = 0; i < ROWS; i++) {
-        const int64_t row = es_table_row(heads);
-        es_table_count(heads, row, "layer", i / 2);
-        es_table_count(heads, row, "head", i % 2);
-        es_table_real(heads, row, "moves", moves_of(i));
-        es_table_real(heads, row, "ess_n", i < 10 ? 200.0 + (double)i : i < 20 ? 40.0 : 1.5);
-        es_table_real(heads, row, "ess_n_se", 0.0);
-        es_table_real(heads, row, "rate_map_exact", i == 25 ? NONE : 0.01 * (double)i);
-        es_table_text(heads, row, "advice", i < 3 ? "random" : i < 10 ? "random or top" : "top");
-        probe_put_class(heads, row, 1000.0, 8);
+        probe_head_row *row = es_rows_add(heads, probe_head_row);
+        row->layer = i / 2;
+        row->head = i % 2;
+        row->moves.value = moves_of(i);
+        row->ess_n = (es_measured){i < 10 ? 200.0 + (double)i : i < 20 ? 40.0 : 1.5, 0.0};
+        row->rate_map_exact = i == 25 ? NONE : 0.01 * (double)i;
+        row->advice = i < 3 ? "random" : i < 10 ? "random or top" : "top";
+        probe_classify(row, 1000.0, 8);
     }
     return heads;
 }
@@ -192,13 +189,13 @@ static void check_slowest(const double needs[4], const double thin[4], const cha
     es_table *heads = es_answer_table(answer, &probe_heads_table);
     es_table *classes = es_answer_table(answer, &probe_classes_table);
     for (int64_t i = 0; i < ES_REGIMES; i++)
-        es_table_count(classes, es_table_row(classes), "heads", 1);
+        es_rows_add(classes, probe_class_row)->heads = 1;
     for (int64_t i = 0; i < 4; i++) {
-        es_table_count(heads, es_table_row(heads), "layer", 2);
-        es_table_count(heads, i, "head", i);
-        es_table_real(heads, i, "tokens_for_tenth", needs[i]);
-        es_table_real(heads, i, "tokens_for_tenth_error", 70.0);
-        es_table_real(heads, i, "thin", thin[i]);
+        probe_head_row *row = es_rows_add(heads, probe_head_row);
+        row->layer = 2;
+        row->head = i;
+        row->tokens_for_tenth = (es_measured){needs[i], 70.0};
+        row->thin = thin[i];
     }
     assert_ok(probe_tell_heads(&job, heads, classes, answer, &err));
     assert_string_equal(es_answer_finding(answer, 0),

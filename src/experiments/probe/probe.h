@@ -157,13 +157,15 @@ typedef struct es_probe_focus {
     double top, top_high; /* largest weight: median; share of queries with more than 1/2 */
 } es_probe_focus;
 
-/* The errors of one head: of the limit, or of one replicate at one n. */
+/* The errors of one head: of the limit, or of one replicate at one n. The record of a draw in run
+ * files. */
 typedef struct es_probe_cell {
     double mean_error, cov_error, map_error;
+    double coherence;     /* of all heads together (es_probe_joint); of single heads not set */
     double few;           /* map error over the `exact` queries alone; of replicates */
+    es_probe_focus focus; /* over the n tokens; of es_probe_replicate() */
     double after_wo;      /* map error after the head's columns of Wo: what it does to the layer's
                              attention output; of replicates */
-    es_probe_focus focus; /* over the n tokens; of es_probe_replicate() */
 } es_probe_cell;
 
 /* What is known of a head before anything is drawn. */

@@ -1,6 +1,6 @@
-/* domains.c : do domains differ? The same head on two texts has other numbers even if both
- * are of one kind, because texts are: it is called different where that is more than sections of
- * either text differ among themselves, and after as many questions as there are rows. */
+/* differences.c : the table differences: do domains differ? The same head has other numbers on two
+ * texts of one kind. It is called different where they differ by more than sections of either text
+ * do among themselves, corrected for the number of rows. */
 #include <math.h>
 
 #include "base/error.h"
@@ -67,35 +67,50 @@ es_status probe_add_sections(es_job *job, es_error *err)
 
 /* ---- the table ---- */
 
+/* One quantity of a head on a domain and on the first. */
+typedef struct difference_row {
+    const char *domain, *against;
+    int64_t layer, head;
+    const char *quantity;
+    es_measured ratio;
+    double ratio_low, ratio_high, t, freedom, p_alone, p;
+    const char *differs;
+} difference_row;
+
 static const es_column difference_columns[] = {
-    {"domain", "domain", "", ES_FORMAT_TEXT},
-    {"against", "against", "", ES_FORMAT_TEXT},
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"quantity", "of", "", ES_FORMAT_TEXT,
-     "tokens: for outputs within a tenth of their spread, by the form for large n, sampling over a "
-     "hundredth of the squared spread; score sd: standard deviation of scores, as among the heads"},
-    {"ratio", "ratio", "", ES_FORMAT_REAL,
-     "of the two domains; its standard error is from leaving out one of 16 sections of either text "
-     "after the other, keys and queries",
-     .error = "ratio_se"},
-    {"ratio_ci.0", "ratio from", "", ES_FORMAT_REAL, "95 % interval, Student's t of the logarithm"},
-    {"ratio_ci.1", "ratio to", "", ES_FORMAT_REAL},
-    {"t", "t", "errors", ES_FORMAT_SHORT, "of the logarithm of the ratio, by Welch"},
-    {"freedom", "freedom", "", ES_FORMAT_SHORT, "degrees of freedom of t"},
-    {"p_alone", "p alone", "", ES_FORMAT_SHORT, "two-sided, of this row alone"},
-    {"p", "p", "", ES_FORMAT_SHORT, "for all rows together, by Holm"},
-    {"differs", "differs", "", ES_FORMAT_TEXT,
-     "p at most 0.01: that any row at all says yes where texts are of one kind has probability "
-     "0.01"},
+    ES_COL(difference_row, domain, ES_FORMAT_TEXT, "domain", ""),
+    ES_COL(difference_row, against, ES_FORMAT_TEXT, "against", ""),
+    ES_COL(difference_row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(difference_row, head, ES_FORMAT_COUNT, "head", ""),
+    ES_COL(difference_row, quantity, ES_FORMAT_TEXT, "of", "",
+           "tokens: for outputs within a tenth of their spread, by the form for large n, sampling "
+           "over a "
+           "hundredth of the squared spread; score sd: standard deviation of scores, as among the "
+           "heads"),
+    ES_COL(difference_row, ratio, ES_FORMAT_REAL, "ratio", "",
+           "of the two domains; standard error by the jackknife over 16 sections of either text, "
+           "keys and "
+           "queries"),
+    ES_COL_KEY(difference_row, ratio_low, "ratio_ci.0", ES_FORMAT_REAL, "ratio from", "",
+               "95 % interval, Student's t of the logarithm"),
+    ES_COL_KEY(difference_row, ratio_high, "ratio_ci.1", ES_FORMAT_REAL, "ratio to", ""),
+    ES_COL(difference_row, t, ES_FORMAT_SHORT, "t", "errors",
+           "of the logarithm of the ratio, by Welch"),
+    ES_COL(difference_row, freedom, ES_FORMAT_SHORT, "freedom", "", "degrees of freedom of t"),
+    ES_COL(difference_row, p_alone, ES_FORMAT_SHORT, "p alone", "", "two-sided, of this row alone"),
+    ES_COL(difference_row, p, ES_FORMAT_SHORT, "p", "", "for all rows together, by Holm"),
+    ES_COL(
+        difference_row, differs, ES_FORMAT_TEXT, "differs", "",
+        "p at most 0.01: where all texts are of one kind, any row says yes with probability 0.01"),
     {0}};
 const es_table_spec probe_differences_table = {
     "differences", difference_columns,
     ES_VIEW("Do domains differ?", "domain against layer head quantity ratio t p_alone p differs"),
-    .keys = "domain against layer head quantity"};
+    ES_ROW(difference_row), .keys = "domain against layer head quantity"};
 
 static const char *const trait_names[ES_PROBE_TRAITS] = {"tokens", "score sd"};
 
+/* The trait of a head, and its error over sections. */
 static es_grouped trait_of(const es_job *job, int64_t domain, int64_t head, int trait)
 {
     const probe_state *s = job->state;
@@ -104,7 +119,9 @@ static es_grouped trait_of(const es_job *job, int64_t domain, int64_t head, int 
     return es_jackknife(cell[0], cell + 1, ES_PROBE_SECTIONS);
 }
 
-static void put_difference(const es_job *job, int64_t domain, int64_t head, int trait, es_table *t)
+/* Traits are logarithms, so that their difference is that of a ratio. */
+static void fill_difference(const es_job *job, int64_t domain, int64_t head, int trait,
+                            es_table *table, difference_row *r)
 {
     const probe_state *s = job->state;
     const es_grouped here = trait_of(job, domain, head, trait),
@@ -112,50 +129,53 @@ static void put_difference(const es_job *job, int64_t domain, int64_t head, int 
     const es_welch_test test = es_welch(here, first);
     const double ratio = exp(here.value - first.value), se = hypot(here.se, first.se);
     const double reach = se * es_student_quantile(test.freedom, 0.025);
-    const int64_t row = es_table_row(t);
-    es_table_text(t, row, "domain", s->pools.domains[domain].name);
-    es_table_text(t, row, "against", s->pools.domains[0].name);
-    es_table_text(t, row, "quantity", trait_names[trait]);
-    es_put(t, row, {"layer", (double)(head / s->heads)}, {"head", (double)(head % s->heads)},
-           {"ratio", ratio}, {"ratio_se", ratio * se}, {"ratio_ci.0", ratio * exp(-reach)},
-           {"ratio_ci.1", ratio * exp(reach)}, {"t", test.t}, {"freedom", test.freedom},
-           {"p_alone", test.p});
+    r->domain = es_pools_domain(&s->pools, domain, table);
+    r->against = es_pools_domain(&s->pools, 0, table);
+    r->quantity = trait_names[trait];
+    r->layer = head / s->heads;
+    r->head = head % s->heads;
+    r->ratio = (es_measured){ratio, ratio * se};
+    r->ratio_low = ratio * exp(-reach);
+    r->ratio_high = ratio * exp(reach);
+    r->t = test.t;
+    r->freedom = test.freedom;
+    r->p_alone = test.p;
 }
 
-static es_status correct(es_job *job, es_table *t, es_error *err)
+/* Corrects p for the number of rows. */
+static es_status correct(es_job *job, const es_table *t, es_error *err)
 {
-    const int64_t rows = es_table_rows(t);
+    difference_row *rows = es_rows(t, difference_row);
+    const int64_t count = es_table_rows(t);
     double *p;
-    ES_TRY(ES_JOB_NEW(job, p, rows, err));
-    for (int64_t i = 0; i < rows; i++)
-        p[i] = es_table_get(t, i, "p_alone");
-    ES_TRY(es_holm(p, rows, p, err));
-    for (int64_t i = 0; i < rows; i++) {
-        es_table_real(t, i, "p", p[i]);
-        es_table_text(t, i, "differs", p[i] <= 0.01 ? "yes" : "no");
+    ES_TRY(ES_JOB_NEW(job, p, count, err));
+    for (int64_t i = 0; i < count; i++)
+        p[i] = rows[i].p_alone;
+    ES_TRY(es_holm(p, count, p, err));
+    for (int64_t i = 0; i < count; i++) {
+        rows[i].p = p[i];
+        rows[i].differs = p[i] <= 0.01 ? "yes" : "no";
     }
     return ES_OK;
 }
 
-/* Heads that differ from those of the first domain in one quantity, and the ratios' range. */
+/* Heads that differ from those of the first domain in one quantity, and the range of ratios. */
 static void tell_trait(const es_table *t, int trait, es_answer *a)
 {
+    const difference_row *rows = es_rows(t, difference_row);
     long long differ = 0, all = 0;
     double least = INFINITY, most = 0.0;
     for (int64_t i = trait; i < es_table_rows(t); i += ES_PROBE_TRAITS) {
-        const double ratio = es_table_get(t, i, "ratio");
-        differ += es_table_get_text(t, i, "differs")[0] == 'y';
+        differ += rows[i].differs[0] == 'y';
         all++;
-        least = fmin(least, ratio);
-        most = fmax(most, ratio);
+        least = fmin(least, rows[i].ratio.value);
+        most = fmax(most, rows[i].ratio.value);
     }
     es_answer_add_finding(
         a,
-        "%s: %lld of %lld heads differ from those on the first domain by more than "
-        "sections of one text do (p at most 0.01 for all %lld questions together, by "
-        "Holm); ratios are from %.3g to %.3g.",
-        trait == ES_PROBE_NEED ? "Tokens for a tenth" : "Score sd", differ, all,
-        (long long)es_table_rows(t), least, most);
+        "%s: %lld of %lld heads differ from those on the first domain by more than sections of one "
+        "text do (p at most 0.01, Holm); ratios are from %.3g to %.3g.",
+        trait == ES_PROBE_NEED ? "Tokens for a tenth" : "Score sd", differ, all, least, most);
 }
 
 es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer, es_error *err)
@@ -163,8 +183,12 @@ es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer,
     const probe_state *s = job->state;
     for (int64_t d = 1; d < s->pools.n_domains; d++)
         for (int64_t h = 0; h < s->layers * s->heads; h++)
-            for (int trait = 0; trait < ES_PROBE_TRAITS; trait++)
-                put_difference(job, d, h, trait, table);
+            for (int trait = 0; trait < ES_PROBE_TRAITS; trait++) {
+                difference_row *r = es_rows_add(table, difference_row);
+                if (!r)
+                    return es_answer_status(answer, err);
+                fill_difference(job, d, h, trait, table, r);
+            }
     ES_TRY(correct(job, table, err));
     for (int trait = 0; trait < ES_PROBE_TRAITS; trait++)
         tell_trait(table, trait, answer);

@@ -1,4 +1,4 @@
-/* position_head.c : what the blocks of a text say about one head of a causal model (THEORY
+/* position_track.c : what the blocks of a text say about one head of a causal model (THEORY
  * 16). */
 #include <math.h>
 
@@ -149,6 +149,27 @@ es_measured probe_track_growth(const probe_track *t, double error)
     for (int64_t b = 0; b < t->blocks; b++)
         t->room[b] = growth_without(t, error, b);
     return knifed(t, growth_without(t, error, -1));
+}
+
+es_measured probe_exp(es_measured log)
+{
+    const double value = exp(log.value);
+    return (es_measured){value, value * log.se};
+}
+
+probe_query_stats probe_query_stats_of(const probe_track *t, int64_t bin)
+{
+    return (probe_query_stats){.entropy = probe_track_mean(t, bin, ES_POSITIONS_ENTROPY),
+                               .ess_typical =
+                                   probe_exp(probe_track_mean(t, bin, ES_POSITIONS_LOG_ESS)),
+                               .single_key = probe_track_mean(t, bin, ES_POSITIONS_SINGLE),
+                               .rests_on_sink = probe_track_mean(t, bin, ES_POSITIONS_ON_SINK),
+                               .top_weight = probe_track_mean(t, bin, ES_POSITIONS_TOP),
+                               .sink_mass = probe_track_mean(t, bin, ES_POSITIONS_SINK),
+                               .local_mass = probe_track_mean(t, bin, ES_POSITIONS_NEAR),
+                               .score_sd = probe_track_mean(t, bin, ES_POSITIONS_SCORE_SD),
+                               .freezing = probe_track_mean(t, bin, ES_POSITIONS_FREEZING),
+                               .gaussian_frozen = probe_track_mean(t, bin, ES_POSITIONS_ABOVE_ONE)};
 }
 
 /* ---- words ---- */
