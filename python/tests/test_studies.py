@@ -357,7 +357,7 @@ class Values(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, self.assertLogs("esscher", "WARNING") as logs:
             path = os.path.join(folder, "x.run")
             esscher.converge(n=[50], replicates=4, out=path, resume=True)
-        self.assertIn("to resume", logs.output[0])
+        self.assertIn("does not exist yet", logs.output[0])
 
 
 if __name__ == "__main__":
