@@ -144,7 +144,7 @@ static void begin(int64_t units, int64_t *chosen)
         chosen[u] = 0;
 }
 
-/* ---- so many keys ---- */
+/* ---- for a number of keys ---- */
 
 /* Of all options that fit into what is left, on a hull or not, the one that is worth most per key;
  * until none is. */

@@ -48,7 +48,7 @@ static es_status widen(es_draw_grid *grid, int64_t at, es_error *err)
     return ES_OK;
 }
 
-/* The row of point i, made if there is none yet. */
+/* Returns the row of point i; allocates its block if necessary. */
 static es_status point_row(es_draw_grid *grid, int64_t i, double **row, es_error *err)
 {
     const int64_t at = i >= 0 ? i / ES_DRAW_POINTS : -((ES_DRAW_POINTS - 1 - i) / ES_DRAW_POINTS);
