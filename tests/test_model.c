@@ -343,7 +343,7 @@ static void CF04_more_layers_than_tensors(void **state)
     tiny_write_part(&t, "model.safetensors", 0, t.count - 3); /* no bias of the last LayerNorm */
     refuse_model(ES_E_FORMAT, "model.tensor", "encoder.layer.2.output.LayerNorm.bias");
     tiny_write_part(&t, "model.safetensors", 0, 0);
-    refuse_model(ES_E_FORMAT, "model.prefix", "there are 0");
+    refuse_model(ES_E_FORMAT, "model.prefix", "of 0 tensors");
     tiny_free(&t);
     forget_model();
 }
@@ -458,7 +458,7 @@ static void ST36_weights_of_another_format(void **state)
     (void)state;
     tiny t = tiny_default();
     tiny_write_config(&t);
-    refuse_model(ES_E_IO, "model.weights", "no model.safetensors");
+    refuse_model(ES_E_IO, "model.weights", "missing model.safetensors");
     write_file("pytorch_model.bin", "\x80\x02", 2);
     refuse_model(ES_E_UNSUPPORTED, "model.weights", "pickle");
     count_files(true);

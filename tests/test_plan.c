@@ -327,15 +327,15 @@ static void PL01_layers_and_heads_that_are_not_there(void **state)
 {
     (void)state;
     const es_status bad = ES_E_FORMAT;
-    refuse(with("\"layers\":2", "\"layers\":3", 0), bad, "plan.layers", "3 layers, and 2");
+    refuse(with("\"layers\":2", "\"layers\":3", 0), bad, "plan.layers", "3 layers, but 2");
     refuse(with("\"heads\":4", "\"heads\":6", 0), bad, "plan.heads", "6 heads");
     refuse(with("\"layer\":1", "\"layer\":2", 0), bad, "plan.layers", "found layer 2 instead of");
     refuse(with("\"head\":2", "\"head\":3", 0), bad, "plan.heads",
            "found head 3 instead of head 2");
     refuse(with("," STREAM("3", "1"), "", 0), bad, "plan.heads", "layer 1 has 4 heads, layer 0 3");
-    refuse(with("\"group\":1", "\"group\":0", 0), bad, "plan.group", "layer 0, head 2: group 0");
+    refuse(with("\"group\":1", "\"group\":0", 0), bad, "plan.group", "layer 0, head 2: group is 0");
     refuse(with("\"kv_heads\":2", "\"kv_heads\":3", 0), bad, "plan.group", "4 heads share");
-    refuse(with("\"kv_heads\":2", "\"kv_heads\":1", 0), bad, "plan.group", "group 1");
+    refuse(with("\"kv_heads\":2", "\"kv_heads\":1", 0), bad, "plan.group", "group is 1");
     refuse(with("\"context\":64", "\"context\":0", 0), bad, "plan.context", "context is 0");
     refuse(with("\"context\":64", "\"context\":1e9", 0), bad, "plan.context", "too large");
     refuse(with("esscher-plan/1", "esscher-plan/3", 0), bad, "plan.schema", "esscher-plan/3");
@@ -380,7 +380,7 @@ static void PL03_what_is_no_plan(void **state)
     refuse(with("\"sinks\"", "\"sink\"", 0), bad, "plan.unknown", "layer 0, head 0");
     refuse(with("\"text\"", "\"tect\"", 0), bad, "plan.unknown", "\"tect\"");
     refuse(with("\"sinks\":4", "\"sinks\":4,\"sinks\":4", 0), bad, "plan.duplicate", "sinks");
-    refuse(with(",\"correction\":\"none\"", "", 0), bad, "plan.missing", "no correction");
+    refuse(with(",\"correction\":\"none\"", "", 0), bad, "plan.missing", "missing correction");
     refuse(with("\"keys_kept\":120,", "", 0), bad, "plan.missing", "keys_kept");
     refuse(with("]}]}", "]}]} x", 0), bad, "plan.json", "");
     refuse(with("a \\u00e9 text", "\xff", 0), bad, "plan.utf8", "");
@@ -393,13 +393,13 @@ static void PL03_totals_that_do_not_add_up(void **state)
     refuse(with("\"keys_kept\":120", "\"keys_kept\":100", 0), bad, "plan.total",
            "keys_kept is 100, but the heads add up to 120");
     refuse(with("\"keys_all\":256", "\"keys_all\":255", 0), bad, "plan.total", "keys_all is 255");
-    refuse(with("\"keys\":8", "\"keys\":9", -1), bad, "plan.total", "the heads have 121");
+    refuse(with("\"keys\":8", "\"keys\":9", -1), bad, "plan.total", "the heads add up to 121");
     /* parts that hold more, or fewer, keys than the head is said to keep */
     refuse(with("\"window\":20", "\"window\":60", 0), bad, "plan.group", "head 1");
     refuse(with("\"window\":20", "\"window\":60", -1), bad, "plan.parts",
            "layer 0, head 0: stream with these parts keeps 64 of 64 keys, but keys is 24");
-    refuse(with("\"window\":20", "\"window\":2", -1), bad, "plan.parts", "keeps 6 keys");
-    refuse(with("\"sinks\":4", "\"sinks\":3", -1), bad, "plan.parts", "keeps 23 keys");
+    refuse(with("\"window\":20", "\"window\":2", -1), bad, "plan.parts", "keeps 6 of 64 keys");
+    refuse(with("\"sinks\":4", "\"sinks\":3", -1), bad, "plan.parts", "keeps 23 of 64 keys");
     refuse(with("\"sinks\":4", "\"random\":4", -1), bad, "policy.part", "no random");
 }
 
@@ -504,7 +504,7 @@ static void contexts_are_remarked_or_refused(void **state)
     assert_ok(es_plan_check_context(p, 128, &err));
     assert_non_null(strstr(remark, "made for 64 tokens and runs on 128"));
     assert_ok(es_plan_check_context(p, 9, &err));
-    assert_non_null(strstr(remark, "run on 9"));
+    assert_non_null(strstr(remark, "runs on 9"));
     assert_int_equal(es_plan_check_context(p, 8, &err), ES_E_SHAPE);
     assert_string_equal(err.rule, "plan.context");
     es_log_set(NULL, NULL, ES_LOG_WARN);

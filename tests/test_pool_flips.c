@@ -349,7 +349,7 @@ static void a_pool_of_another_version_is_refused(void **state)
                                       : read_all(spec.folder, &again),
                              ES_E_UNSUPPORTED);
             assert_string_equal(err.rule, "pool.version");
-            assert_non_null(strstr(err.message, "made by another version"));
+            assert_non_null(strstr(err.message, "built by another version"));
             assert_non_null(strstr(err.hint, "remove the pool's folder"));
         }
         free(sound.rows);
