@@ -19,17 +19,6 @@
 #include "stats/average.h"
 #include "stats/moments.h"
 
-enum { STRIP_MOST = 4096, STRIPS_LEAST = 16 }; /* tokens read at a time */
-
-/* Strips alternate between the halves: an even number of them, all of one length but the last, so
- * that the halves are alike in size, and so many that both see all of the text. */
-int64_t es_probe_strip(int64_t tokens)
-{
-    const int64_t wanted = 2 * ((tokens + 2 * STRIP_MOST - 1) / (2 * STRIP_MOST));
-    const int64_t strips = wanted < STRIPS_LEAST ? STRIPS_LEAST : wanted;
-    return (tokens + strips - 1) / strips;
-}
-
 /* ---- parts ---- */
 
 enum { PART_TOKENS = 1 << 18, PARTS_MOST = 256 };

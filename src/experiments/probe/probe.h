@@ -30,24 +30,9 @@
 #ifndef ES_EXPERIMENTS_PROBE_PROBE_H
 #define ES_EXPERIMENTS_PROBE_PROBE_H
 
-#include "model/pool.h"
+#include "experiments/kit/pool_layer.h"
 
 #include "theory/theory.h"
-
-typedef struct es_probe_spec {
-    const es_model *model;
-    const es_pool *pool;  /* of this model */
-    const int64_t *sizes; /* (n_sizes) n_1 < ... < n_P: prefixes of one draw */
-    int64_t n_sizes;
-    int64_t queries;          /* 0: 1024; as many as the pool has tokens, if it has fewer */
-    int64_t exact;            /* the first of them, whose error is computed; 0: 64 */
-    bool without_replacement; /* tokens of a draw are distinct; sizes at most the pool's tokens */
-    bool draws_only;          /* nobody will ask es_probe_predict(), for which opening a layer takes
-                                 most of its time */
-    int64_t part_tokens;      /* of a part of the limit, about; 0: 262144 */
-    uint64_t seed;
-    const es_exec *exec;
-} es_probe_spec;
 
 /* ---- the limit ---- */
 
