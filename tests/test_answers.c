@@ -274,13 +274,21 @@ static bool is_key(const es_table_spec *spec, const char *key)
     return false;
 }
 
+static const char *text_at(const es_table_column *c, int64_t row)
+{
+    const char *text = es_column_text(c, row);
+    return text ? text : "";
+}
+
 static bool rows_agree(const es_table *t, int64_t i, int64_t j)
 {
     es_table_column c;
     for (int64_t k = 0; es_table_column_at(t, k, &c); k++)
         if (is_key(es_table_about(t), c.key) &&
-            (c.texts ? strcmp(c.texts[i] ? c.texts[i] : "", c.texts[j] ? c.texts[j] : "") != 0
-                     : c.reals[i] != c.reals[j] && !(isnan(c.reals[i]) && isnan(c.reals[j]))))
+            (c.format == ES_FORMAT_TEXT
+                 ? strcmp(text_at(&c, i), text_at(&c, j)) != 0
+                 : es_column_real(&c, i) != es_column_real(&c, j) &&
+                       !(isnan(es_column_real(&c, i)) && isnan(es_column_real(&c, j)))))
             return false;
     return true;
 }

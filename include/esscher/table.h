@@ -197,6 +197,13 @@ typedef struct es_table_column {
  *  the last. es_table_find() : the column of a key. @return : false if there is none. */
 ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
 
+/*! es_column_real() : returns the number in a row of a column of numbers; NaN if the row has none,
+ *  or if the column holds texts. es_column_text() : returns the text in a row of a column whose
+ *  format is ES_FORMAT_TEXT; NULL if the row has none, or if the column holds numbers. `row` is
+ *  from 0 to es_table_rows() - 1. O(1), pure functions; the text belongs to the answer. */
+ES_API double es_column_real(const es_table_column *column, int64_t row);
+ES_API const char *es_column_text(const es_table_column *column, int64_t row);
+
 /*! es_table_get() : a number; NaN if the row has none. es_table_get_text() : a text; "" likewise. A
  *  key that the table does not have is a mistake of the program: it is kept like one that is
  * filled, and es_answer_status() tells. Ask es_table_find() whether there is a column. */

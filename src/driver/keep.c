@@ -81,6 +81,27 @@ es_status es_keep_cell(es_driver *d, int s, int64_t cell, const double *values, 
 
 /* ---- tables ---- */
 
+/* A column of a table as run files take it, in `arena`. A row without text has an empty one. */
+static es_status copy_column(const es_table_column *c, int64_t rows, es_run_column *out,
+                             es_arena *arena, es_error *err)
+{
+    void *memory;
+    if (c->format == ES_FORMAT_TEXT) {
+        ES_TRY(es_arena_array(arena, rows, 1, sizeof(char *), "texts", &memory, err));
+        const char **texts = memory;
+        for (int64_t i = 0; i < rows; i++)
+            texts[i] = es_column_text(c, i) ? es_column_text(c, i) : "";
+        *out = (es_run_column){.name = c->key, .kind = ES_RUN_TEXT, .texts = texts};
+        return ES_OK;
+    }
+    ES_TRY(es_arena_array(arena, rows, 1, sizeof(double), "numbers", &memory, err));
+    double *reals = memory;
+    for (int64_t i = 0; i < rows; i++)
+        reals[i] = es_column_real(c, i);
+    *out = (es_run_column){.name = c->key, .kind = ES_RUN_REAL, .reals = reals};
+    return ES_OK;
+}
+
 static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_error *err)
 {
     es_table_column c;
@@ -94,17 +115,7 @@ static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_
     columns = memory;
     for (int64_t j = 0; j < cols; j++) {
         es_table_column_at(t, j, &c);
-        const char **texts = NULL;
-        if (c.texts) {
-            ES_TRY(es_arena_array(arena, rows, 1, sizeof *texts, "texts", &memory, err));
-            texts = memory;
-            for (int64_t i = 0; i < rows; i++)
-                texts[i] = c.texts[i] ? c.texts[i] : "";
-        }
-        columns[j] = (es_run_column){.name = c.key,
-                                     .kind = c.texts ? ES_RUN_TEXT : ES_RUN_REAL,
-                                     .reals = c.reals,
-                                     .texts = texts};
+        ES_TRY(copy_column(&c, rows, &columns[j], arena, err));
     }
     const es_run_table table = {
         .name = es_table_about(t)->key, .rows = rows, .cols = cols, .columns = columns};
@@ -148,8 +159,8 @@ static const char *more_of(const es_table *t, const es_table_view *view)
 
 static bool has_missing(const es_table *t, const es_table_column *c)
 {
-    for (int64_t i = 0; c->texts && i < t->rows; i++)
-        if (!c->texts[i])
+    for (int64_t i = 0; c->format == ES_FORMAT_TEXT && i < t->rows; i++)
+        if (!es_column_text(c, i))
             return true;
     return false;
 }

@@ -42,11 +42,11 @@ static bool is_picked(const es_table *t, int64_t row, const es_row_pick *picks)
 {
     es_table_column c;
     for (const es_row_pick *p = picks; p && p->key; p++) {
-        if (!es_table_find(t, p->key, &c) || !c.reals)
+        if (!es_table_find(t, p->key, &c) || c.format == ES_FORMAT_TEXT)
             continue;
         bool found = false;
         for (int64_t i = 0; i < p->count; i++)
-            found = found || c.reals[row] == (double)p->values[i];
+            found = found || es_column_real(&c, row) == (double)p->values[i];
         if (!found)
             return false;
     }
@@ -83,11 +83,10 @@ static es_status sort_rows(const es_table_column *c, int sign, es_row_list *rows
     place *places = memory;
     for (int64_t i = 0; i < rows->count; i++) {
         const int64_t row = rows->at[i];
-        places[i] = (place){.row = row, .value = (double)NAN, .sign = sign};
-        if (c->texts)
-            places[i].text = c->texts[row];
-        else
-            places[i].value = c->reals[row];
+        places[i] = (place){.row = row,
+                            .value = es_column_real(c, row),
+                            .text = es_column_text(c, row),
+                            .sign = sign};
     }
     if (rows->count > 1)
         qsort(places, (size_t)rows->count, sizeof *places, compare);

@@ -37,9 +37,11 @@ static bool is_shown(const es_table_view *view, const es_table_column *c)
 /* A column of texts none of which says anything is not shown. */
 static bool is_empty(const es_table *t, const es_table_column *c)
 {
-    for (int64_t i = 0; i < t->rows; i++)
-        if (!c->texts || (c->texts[i] && *c->texts[i]))
+    for (int64_t i = 0; i < t->rows; i++) {
+        const char *text = es_column_text(c, i);
+        if (c->format != ES_FORMAT_TEXT || (text && *text))
             return false;
+    }
     return t->rows > 0;
 }
 
@@ -115,6 +117,18 @@ static const char *text_cell(es_sheet *s, const char *text)
     return es_escape(text, room, size);
 }
 
+/* All numbers of a column, one after the other; NULL if there is no memory. */
+static double *gather_reals(es_sheet *s, const es_table_column *c)
+{
+    void *memory;
+    if (es_arena_array(&s->arena, s->table->rows, 1, sizeof(double), "a view", &memory, NULL))
+        return NULL;
+    double *reals = memory;
+    for (int64_t i = 0; i < s->table->rows; i++)
+        reals[i] = es_column_real(c, i);
+    return reals;
+}
+
 /* The cells of column j; its numbers have one form, that of all rows of the table, so that a choice
  * of rows does not change how they are written. */
 static es_status make_column(es_sheet *s, int64_t j, es_error *err)
@@ -122,18 +136,24 @@ static es_status make_column(es_sheet *s, int64_t j, es_error *err)
     const es_table_column *c = &s->columns[j];
     char number[ES_FORMAT_ROOM];
     es_table_column error = {0};
-    const double *errors = es_sheet_error(s->table, c, &error) ? error.reals : NULL;
+    const bool is_text = c->format == ES_FORMAT_TEXT;
+    const bool has_error = !is_text && es_sheet_error(s->table, c, &error);
     es_format_form form = {0};
-    if (!c->texts)
-        form = es_format_choose(c->format, c->reals, errors, s->table->rows);
+    if (!is_text) {
+        const double *values = gather_reals(s, c);
+        const double *errors = has_error ? gather_reals(s, &error) : NULL;
+        if (!values || (has_error && !errors))
+            return es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
+        form = es_format_choose(c->format, values, errors, s->table->rows);
+    }
     for (int64_t i = 0; i < s->rows.count; i++) {
         const int64_t row = s->rows.at[i];
         const char *text;
-        if (c->texts) {
-            text = text_cell(s, c->texts[row]);
+        if (is_text) {
+            text = text_cell(s, es_column_text(c, row));
         } else {
-            es_format_put(form, c->reals[row], errors ? errors[row] : (double)NAN, number,
-                          sizeof number);
+            const double se = has_error ? es_column_real(&error, row) : (double)NAN;
+            es_format_put(form, es_column_real(c, row), se, number, sizeof number);
             text = es_arena_text(&s->arena, number);
         }
         if (!text)
@@ -241,7 +261,7 @@ static void fit_columns(es_sheet *s, const int *cells)
     set_widths(s, cells, true);
     count = count_fitting(s, &room);
     room -= count ? GAP : 0;
-    if (count < s->count && s->columns[count].texts &&
+    if (count < s->count && s->columns[count].format == ES_FORMAT_TEXT &&
         (count == 0 || (room >= LEAST_TEXT && room >= longest_word(s->columns[count].title)))) {
         s->wrapped = true;
         s->widths[count++] = room;

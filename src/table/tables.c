@@ -151,6 +151,8 @@ static es_status more_cells(es_table *t, column *c, int64_t room)
         c->reals = memory;
     for (int64_t i = t->rows; c->reals && i < room; i++)
         c->reals[i] = (double)NAN;
+    c->about.reals = c->reals;
+    c->about.texts = c->texts;
     return ES_OK;
 }
 
@@ -248,11 +250,14 @@ const es_table_spec *es_table_about(const es_table *table) { return table->spec;
 
 int64_t es_table_rows(const es_table *table) { return table->rows; }
 
-static void show_column(const column *c, es_table_column *out)
+double es_column_real(const es_table_column *c, int64_t row)
 {
-    *out = c->about;
-    out->reals = c->reals;
-    out->texts = c->texts;
+    return c->reals ? c->reals[row] : (double)NAN;
+}
+
+const char *es_column_text(const es_table_column *c, int64_t row)
+{
+    return c->texts ? c->texts[row] : NULL;
 }
 
 /* An empty table still has its header. */
@@ -262,7 +267,7 @@ bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out)
 {
     for (int64_t j = 0; at >= 0 && j < table->count; j++)
         if (es_column_shown(table, j) && at-- == 0) {
-            show_column(&table->columns[j], out);
+            *out = table->columns[j].about;
             return true;
         }
     return false;
@@ -272,7 +277,7 @@ bool es_table_find(const es_table *table, const char *key, es_table_column *out)
 {
     for (int64_t j = 0; j < table->count; j++)
         if (table->columns[j].used && strcmp(table->columns[j].about.key, key) == 0) {
-            show_column(&table->columns[j], out);
+            *out = table->columns[j].about;
             return true;
         }
     return false;

@@ -35,15 +35,16 @@ static void csv_text(es_pen *pen, const char *text)
         free(escaped);
 }
 
-static void csv_cell(es_pen *pen, const column *c, int64_t row)
+static void csv_cell(es_pen *pen, const es_table_column *c, int64_t row)
 {
-    const es_format format = c->about.format;
-    if (c->texts)
-        csv_text(pen, c->texts[row] ? c->texts[row] : "");
-    else if (isfinite(c->reals[row]) && format == ES_FORMAT_FLAG)
-        es_pen_put(pen, c->reals[row] != 0.0 ? "true" : "false");
-    else if (isfinite(c->reals[row])) /* nothing at all for NaN and infinities */
-        es_pen_format(pen, format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", c->reals[row]);
+    const char *text = es_column_text(c, row);
+    const double value = es_column_real(c, row);
+    if (text)
+        csv_text(pen, text);
+    else if (isfinite(value) && c->format == ES_FORMAT_FLAG)
+        es_pen_put(pen, value != 0.0 ? "true" : "false");
+    else if (isfinite(value)) /* nothing at all for NaN and infinities */
+        es_pen_format(pen, c->format == ES_FORMAT_COUNT ? "%.0f" : "%.17g", value);
 }
 
 static void json_list(const lone *l, int64_t row, es_format format, es_pen *pen);
@@ -81,7 +82,7 @@ static void csv_row(const es_table *t, int64_t row, es_pen *pen)
         if (c->arrays && c->arrays[row])
             csv_list(pen, c->arrays[row]);
         else if (!c->arrays)
-            csv_cell(pen, c, row);
+            csv_cell(pen, &c->about, row);
     }
     es_pen_put(pen, "\n");
 }
@@ -199,7 +200,9 @@ static bool met_before(const branch *b, int64_t j)
 
 static bool has_value(const column *c, int64_t row)
 {
-    return c->arrays ? c->arrays[row] != NULL : !c->texts || c->texts[row];
+    if (c->arrays)
+        return c->arrays[row] != NULL;
+    return c->about.format != ES_FORMAT_TEXT || es_column_text(&c->about, row);
 }
 
 static void json_lone(const lone *l, int depth, es_pen *pen);
@@ -233,10 +236,10 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
         es_pen_put(pen, list ? "]" : "}");
     } else if (c->arrays) {
         json_lone(c->arrays[b->row], depth, pen);
-    } else if (c->texts) {
-        json_text(pen, c->texts[b->row]);
+    } else if (c->about.format == ES_FORMAT_TEXT) {
+        json_text(pen, es_column_text(&c->about, b->row));
     } else {
-        json_number(pen, c->about.format, c->reals[b->row]);
+        json_number(pen, c->about.format, es_column_real(&c->about, b->row));
     }
 }
 
@@ -256,7 +259,9 @@ static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t
     for (int64_t j = 0; t->spec->link && es_table_column_at(t, j, &b); j++) {
         if (es_words_at(t->spec->link, b.key) < 0 || !es_table_find(outer, b.key, &a))
             continue;
-        if (a.texts ? strcmp(a.texts[at], b.texts[row]) != 0 : a.reals[at] != b.reals[row])
+        if (a.format == ES_FORMAT_TEXT
+                ? strcmp(es_column_text(&a, at), es_column_text(&b, row)) != 0
+                : es_column_real(&a, at) != es_column_real(&b, row))
             return false;
     }
     return true;

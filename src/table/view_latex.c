@@ -101,7 +101,7 @@ static void put_head(es_pen *pen, const es_sheet *s)
     put_text(pen, s->view->title);
     es_pen_put(pen, "}\n\\begin{tabular}{");
     for (int64_t j = 0; j < s->count; j++)
-        es_pen_put(pen, s->columns[j].texts ? "l" : "r");
+        es_pen_put(pen, s->columns[j].format == ES_FORMAT_TEXT ? "l" : "r");
     es_pen_put(pen, "}\n\\toprule\n");
     for (int64_t j = 0; j < s->count; j++) {
         const char *unit = s->columns[j].spec->unit;
@@ -121,7 +121,7 @@ static void put_rows(es_pen *pen, const es_sheet *s)
             const char *cell = es_sheet_cell(s, i, j);
             /* after the line before, [ and * would be arguments of its end */
             es_pen_put(pen, j ? " & " : *cell == '[' || *cell == '*' ? "{}" : "");
-            if (s->columns[j].texts)
+            if (s->columns[j].format == ES_FORMAT_TEXT)
                 put_text(pen, cell);
             else
                 put_number(pen, cell);

@@ -62,7 +62,7 @@ static void put_spaces(es_pen *pen, int count)
 static void put_cell(const paper *p, const es_sheet *s, const char *text, size_t length, int64_t j,
                      bool last)
 {
-    const bool left = s->columns[j].texts != NULL;
+    const bool left = s->columns[j].format == ES_FORMAT_TEXT;
     const int gap = s->widths[j] - es_lines_width_of(text, length);
     es_pen_put(p->pen, j ? "  " : "");
     put_spaces(p->pen, left ? 0 : gap);
@@ -138,7 +138,7 @@ static void put_record(const paper *p, const es_sheet *s)
         const char *unit = s->columns[j].spec->unit, *cell = es_sheet_cell(s, 0, j);
         es_pen_format(p->pen, "  %s", s->columns[j].title);
         put_spaces(p->pen, width - es_lines_width(s->columns[j].title) + 2);
-        if (*unit && !s->columns[j].texts)
+        if (*unit && s->columns[j].format != ES_FORMAT_TEXT)
             es_pen_format(p->pen, "%s %s\n", cell, unit);
         else
             es_lines_put(p->pen, cell, p->width, width + 4, width + 4);
@@ -159,7 +159,7 @@ static void put_markdown(const paper *p, const es_sheet *s)
     }
     es_pen_put(p->pen, "|\n|");
     for (int64_t j = 0; j < s->count; j++)
-        es_pen_put(p->pen, s->columns[j].texts ? "---|" : "--:|");
+        es_pen_put(p->pen, s->columns[j].format == ES_FORMAT_TEXT ? "---|" : "--:|");
     es_pen_put(p->pen, "\n");
     for (int64_t i = 0; i < s->rows.count; i++) {
         for (int64_t j = 0; j < s->count; j++) {
