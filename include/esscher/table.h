@@ -204,6 +204,10 @@ ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_colum
 ES_API double es_column_real(const es_table_column *column, int64_t row);
 ES_API const char *es_column_text(const es_table_column *column, int64_t row);
 
+/*! es_column_reals() : copies the numbers of the first `rows` rows into out (rows), as
+ *  es_column_real() gives them. */
+ES_API void es_column_reals(const es_table_column *column, int64_t rows, double *out);
+
 /*! es_table_get() : a number; NaN if the row has none. es_table_get_text() : a text; "" likewise. A
  *  key that the table does not have is a mistake of the program: it is kept like one that is
  * filled, and es_answer_status() tells. Ask es_table_find() whether there is a column. */

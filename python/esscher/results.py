@@ -19,7 +19,7 @@ from .errors import check
 _FORMS = {"text": 0, "markdown": 1, "csv": 2, "json": 3, "latex": 4}
 
 # es_format
-COUNT, FLAG = 1, 6
+TEXT, COUNT, FLAG = 0, 1, 6
 
 # Members of an answer's JSON that are no results.
 _RESERVED = ("schema", "command", "version", "seed", "provenance", "standing", "findings")
@@ -74,7 +74,7 @@ class Table:
         return out
 
 
-def numbers(reals: "np.ndarray[Any, Any]", form: int) -> "np.ndarray[Any, Any]":
+def _numbers(reals: "np.ndarray[Any, Any]", form: int) -> "np.ndarray[Any, Any]":
     """Counts as whole numbers and flags as truth values, where none is missing; others as f64."""
     if len(reals) and form in (COUNT, FLAG) and np.isfinite(reals).all():
         if form == FLAG:
@@ -182,7 +182,7 @@ def _read_table(handle: int) -> Table:
     while lib.es_table_column_at(handle, at, ctypes.byref(column)):
         info = _column_info(column, spec)
         about.append(info)
-        columns[info.key] = read_column(column.reals, column.texts, rows, column.format)
+        columns[info.key] = _read_column(column, rows)
         at += 1
     return Table(_abi.decoded(spec.key), columns, about, _shown_keys(spec)[0], _list_columns(spec))
 
@@ -209,13 +209,14 @@ def _list_columns(spec: _abi.TableSpec) -> List[ColumnInfo]:
     return found
 
 
-def read_column(reals: Any, texts: Any, rows: int, form: int) -> "np.ndarray[Any, Any]":
-    """A column of the library's as an array of its own."""
-    if texts:
-        return objects([_abi.decoded(texts[i]) for i in range(rows)])
-    if not rows:
-        return np.empty(0)
-    return numbers(np.ctypeslib.as_array(reals, (rows,)).copy(), form)
+def _read_column(column: _abi.TableColumn, rows: int) -> "np.ndarray[Any, Any]":
+    """A column of the library's as an array of its own. One without rows is of numbers."""
+    if column.format == TEXT and rows:
+        at = ctypes.byref(column)
+        return objects([_abi.decoded(lib.es_column_text(at, i)) for i in range(rows)])
+    reals = np.empty(rows)
+    lib.es_column_reals(ctypes.byref(column), rows, reals.ctypes.data)
+    return _numbers(reals, column.format)
 
 
 class Result:

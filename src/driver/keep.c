@@ -95,10 +95,8 @@ static es_status copy_column(const es_table_column *c, int64_t rows, es_run_colu
         return ES_OK;
     }
     ES_TRY(es_arena_array(arena, rows, 1, sizeof(double), "numbers", &memory, err));
-    double *reals = memory;
-    for (int64_t i = 0; i < rows; i++)
-        reals[i] = es_column_real(c, i);
-    *out = (es_run_column){.name = c->key, .kind = ES_RUN_REAL, .reals = reals};
+    es_column_reals(c, rows, memory);
+    *out = (es_run_column){.name = c->key, .kind = ES_RUN_REAL, .reals = memory};
     return ES_OK;
 }
 

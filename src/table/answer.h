@@ -87,6 +87,10 @@ const char *es_answer_keep(es_answer *a, const char *text);
  * the byte it begins at, -1 if it is none of them. */
 int64_t es_words_at(const char *list, const char *key);
 
+/*! es_command_word() : takes the next word of a command line that was quoted for a shell into out
+ *  (size), and moves *at behind it. @return : false at the end of the line. In run_answer.c. */
+bool es_command_word(const char **at, char *out, size_t size);
+
 /*! es_column_shown() : is column j in the views of this table? */
 bool es_column_shown(const es_table *t, int64_t j);
 

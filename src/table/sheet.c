@@ -123,10 +123,8 @@ static double *gather_reals(es_sheet *s, const es_table_column *c)
     void *memory;
     if (es_arena_array(&s->arena, s->table->rows, 1, sizeof(double), "a view", &memory, NULL))
         return NULL;
-    double *reals = memory;
-    for (int64_t i = 0; i < s->table->rows; i++)
-        reals[i] = es_column_real(c, i);
-    return reals;
+    es_column_reals(c, s->table->rows, memory);
+    return memory;
 }
 
 /* The cells of column j; its numbers have one form, that of all rows of the table, so that a choice

@@ -23,7 +23,7 @@ const char *es_standing_name(es_standing standing)
 int64_t es_words_at(const char *list, const char *key)
 {
     const size_t length = strlen(key);
-    for (const char *at = list; (at = strstr(at, key)); at += length)
+    for (const char *at = list; length && (at = strstr(at, key)); at += length)
         if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
             return at - list;
     return -1;
@@ -253,6 +253,12 @@ int64_t es_table_rows(const es_table *table) { return table->rows; }
 double es_column_real(const es_table_column *c, int64_t row)
 {
     return c->reals ? c->reals[row] : (double)NAN;
+}
+
+void es_column_reals(const es_table_column *c, int64_t rows, double *out)
+{
+    for (int64_t i = 0; i < rows; i++)
+        out[i] = es_column_real(c, i);
 }
 
 const char *es_column_text(const es_table_column *c, int64_t row)
