@@ -145,7 +145,8 @@ static void add_found(const es_run_reader *r, found_list *list, const char *tabl
         f->base = strlen(word(r, SAID_EACH, f->row));
     }
     const found *before = list->count ? f - 1 : NULL;
-    f->is_error = before && !before->is_error && is_word(r, SAID_ERROR, before->row, key) &&
+    f->is_error = before && !before->is_error && (!data || data->kind == ES_RUN_REAL) &&
+                  is_word(r, SAID_ERROR, before->row, key) &&
                   (is_word(r, SAID_ROLE, f->row, "error") || !r->said[SAID_ROLE]);
     list->count++;
 }

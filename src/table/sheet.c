@@ -117,6 +117,22 @@ static const char *text_cell(es_sheet *s, const char *text)
     return es_escape(text, room, size);
 }
 
+/* Escapes what is said about the columns: a run file may hold anything. */
+static es_status escape_words(es_sheet *s, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_arena_array(&s->arena, s->count, 1, sizeof(char *), "a view", &memory, err));
+    s->units = memory;
+    s->title = text_cell(s, s->view->title);
+    bool good = s->title;
+    for (int64_t j = 0; j < s->count; j++) {
+        s->columns[j].title = text_cell(s, s->columns[j].title);
+        s->units[j] = text_cell(s, s->columns[j].spec->unit);
+        good = good && s->columns[j].title && s->units[j];
+    }
+    return good ? ES_OK : es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
+}
+
 /* All numbers of a column, one after the other; NULL if there is no memory. */
 static double *gather_reals(es_sheet *s, const es_table_column *c)
 {
@@ -224,7 +240,7 @@ static void set_widths(es_sheet *s, const int *cells, bool narrow)
     s->lines = 1;
     for (int64_t j = 0; j < s->count; j++) {
         const char *title = s->columns[j].title;
-        int width = larger(cells[j], es_lines_width(s->columns[j].spec->unit));
+        int width = larger(cells[j], es_lines_width(s->units[j]));
         width = larger(width, narrow ? longest_word(title) : es_lines_width(title));
         while (lines_of(title, width) > MOST_LINES)
             width++;
@@ -278,6 +294,7 @@ es_status es_sheet_make(es_sheet *s, es_error *err)
     const es_answer_opts everything = {0};
     const bool record = s->table->spec->record;
     ES_TRY(choose_columns(s, err));
+    ES_TRY(escape_words(s, err));
     ES_TRY(es_choice_rows(s->table, record ? &everything : s->opts, &s->arena, &s->rows, err));
     const int64_t most = s->markdown || s->opts->full || s->opts->top ? 0 : s->opts->most_rows;
     if (most > 0 && s->rows.count > most) {

@@ -37,6 +37,8 @@ typedef struct es_sheet {
     bool markdown;
     es_table_column *columns; /* (count) those that are shown, then (columns_left) those that are
                                  not */
+    const char *title;  /* of the view, and (count + columns_left) units: what a run file says */
+    const char **units; /* may hold anything, so that both are escaped, like columns[j].title */
     int64_t count, columns_left;
     es_row_list rows;
     int64_t rows_left;

@@ -98,13 +98,13 @@ static void put_number(es_pen *pen, const char *text)
 static void put_head(es_pen *pen, const es_sheet *s)
 {
     es_pen_put(pen, "\\begin{table}\n\\centering\n\\caption{");
-    put_text(pen, s->view->title);
+    put_text(pen, s->title);
     es_pen_put(pen, "}\n\\begin{tabular}{");
     for (int64_t j = 0; j < s->count; j++)
         es_pen_put(pen, s->columns[j].format == ES_FORMAT_TEXT ? "l" : "r");
     es_pen_put(pen, "}\n\\toprule\n");
     for (int64_t j = 0; j < s->count; j++) {
-        const char *unit = s->columns[j].spec->unit;
+        const char *unit = s->units[j];
         es_pen_put(pen, j ? " & " : "");
         put_text(pen, s->columns[j].title);
         es_pen_put(pen, *unit ? " (" : "");
@@ -131,11 +131,11 @@ static void put_rows(es_pen *pen, const es_sheet *s)
     es_pen_put(pen, "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
 }
 
-/* A comment ends with its line: no text has one inside. */
+/* A comment ends with its line: no text has one inside, nor what a terminal would obey. */
 static void put_comment(es_pen *pen, const char *text)
 {
     for (; *text; text++)
-        es_pen_char(pen, *text == '\n' || *text == '\r' ? ' ' : *text);
+        es_pen_char(pen, (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text);
 }
 
 /* What its columns mean, for who writes the caption. */

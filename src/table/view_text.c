@@ -91,10 +91,10 @@ static void put_titles(const paper *p, const es_sheet *s)
 static void put_units(const paper *p, const es_sheet *s)
 {
     int64_t count = s->count;
-    while (count > 0 && !*s->columns[count - 1].spec->unit)
+    while (count > 0 && !*s->units[count - 1])
         count--;
     for (int64_t j = 0; j < count; j++) {
-        const char *unit = s->columns[j].spec->unit;
+        const char *unit = s->units[j];
         put_cell(p, s, unit, strlen(unit), j, j + 1 == count);
     }
     es_pen_put(p->pen, count ? "\n" : "");
@@ -135,7 +135,7 @@ static void put_record(const paper *p, const es_sheet *s)
         width = title > width ? title : width;
     }
     for (int64_t j = 0; j < s->count && s->rows.count; j++) {
-        const char *unit = s->columns[j].spec->unit, *cell = es_sheet_cell(s, 0, j);
+        const char *unit = s->units[j], *cell = es_sheet_cell(s, 0, j);
         es_pen_format(p->pen, "  %s", s->columns[j].title);
         put_spaces(p->pen, width - es_lines_width(s->columns[j].title) + 2);
         if (*unit && s->columns[j].format != ES_FORMAT_TEXT)
@@ -150,7 +150,7 @@ static void put_record(const paper *p, const es_sheet *s)
 static void put_markdown(const paper *p, const es_sheet *s)
 {
     for (int64_t j = 0; j < s->count; j++) {
-        const char *unit = s->columns[j].spec->unit;
+        const char *unit = s->units[j];
         es_pen_put(p->pen, "| ");
         es_lines_markdown(p->pen, s->columns[j].title);
         es_pen_put(p->pen, *unit ? " (" : "");
