@@ -141,12 +141,9 @@ static void put_comment(es_pen *pen, const char *text)
 /* What its columns mean, for who writes the caption. */
 static void put_foot(es_pen *pen, const es_sheet *s)
 {
-    es_table_column error;
-    bool errors = false;
     for (int64_t j = 0; j < s->count; j++) {
-        const es_column *c = s->columns[j].spec;
-        errors = errors || es_sheet_error(s->table, &s->columns[j], &error);
-        if ((!c->definition && !c->standing) || (j && c == s->columns[j - 1].spec))
+        const es_column *c = es_sheet_explained(s, j);
+        if (!c)
             continue;
         es_pen_put(pen, "% ");
         put_comment(pen, c->title);
@@ -154,7 +151,9 @@ static void put_foot(es_pen *pen, const es_sheet *s)
         put_comment(pen, c->definition ? c->definition : "");
         es_pen_format(pen, c->standing ? " [%s]\n" : "%s\n", es_standing_name(c->standing));
     }
-    es_pen_put(pen, errors ? "% after the sign of plus or minus: one standard error\n" : "");
+    es_pen_put(pen, es_sheet_has_errors(s)
+                        ? "% after the sign of plus or minus: one standard error\n"
+                        : "");
 }
 
 static es_status put_view(es_pen *pen, const es_table *t, const es_table_view *view,

@@ -204,20 +204,14 @@ static void put_definition(const paper *p, const es_column *c)
 
 static void put_foot(const paper *p, const es_sheet *s)
 {
-    const es_column *before = NULL;
     const char *head = p->markdown ? "- " : "  ";
-    es_table_column error;
-    bool errors = false;
     es_pen_put(p->pen, p->markdown ? "\n" : "");
     for (int64_t j = 0; j < s->count; j++) {
-        const es_column *c = s->columns[j].spec;
-        if ((c->definition || c->standing) && c != before)
+        const es_column *c = es_sheet_explained(s, j);
+        if (c)
             put_definition(p, c);
-        errors = errors || (s->columns[j].format == ES_FORMAT_REAL && /* others do not show it */
-                            es_sheet_error(s->table, &s->columns[j], &error));
-        before = c;
     }
-    if (errors)
+    if (es_sheet_has_errors(s))
         put_sentence(p, head, "±: one standard error", 4);
     if (s->view->note)
         put_sentence(p, head, s->view->note, 2);
