@@ -64,7 +64,8 @@ typedef struct es_column {
     const char *title;      /* for people */
     const char *unit;       /* or "" */
     es_format format;       /* text is text; counts are whole numbers in JSON */
-    const char *definition; /* for the foot of a table; NULL: the title says it all */
+    const char *definition; /* for the foot of a table; NULL: the title says it all. Formulas stand
+                               between backquotes: "error of `1/(2(1+H^2))`" */
     const char *error;      /* key of the standard error, a column by itself that need not be in
                                the list; NULL: none */
     bool each;              /* one column for each label given to es_table_each() */
@@ -77,7 +78,7 @@ typedef struct es_table_view {
     const char *title;   /* NULL ends a list */
     const char *columns; /* keys with a space between them, what matters most first: a narrow
                             terminal drops from the right; NULL: all */
-    const char *note;    /* last lines of the foot; NULL: none */
+    const char *note;    /* last lines of the foot, formulas as in definitions; NULL: none */
     bool only_with_full; /* people see it only when they ask for everything */
 } es_table_view;
 

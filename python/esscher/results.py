@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import re
 import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple
@@ -151,6 +152,11 @@ def _shown_keys(spec: _abi.TableSpec) -> Tuple[str, List[str], bool]:
     return title, keys, everything
 
 
+def _definition(own: _abi.Column) -> str:
+    """What a column means, without the marks around its formulas."""
+    return re.sub("`([^`]*)`", r"\1", _abi.decoded(own.definition))
+
+
 def _column_info(column: _abi.TableColumn, spec: _abi.TableSpec) -> ColumnInfo:
     own = column.spec.contents
     _, shown, everything = _shown_keys(spec)
@@ -163,7 +169,7 @@ def _column_info(column: _abi.TableColumn, spec: _abi.TableSpec) -> ColumnInfo:
         title=_abi.decoded(column.title),
         unit=_abi.decoded(own.unit),
         format=_abi.decoded(lib.es_format_name(column.format)),
-        definition="one standard error" if column.is_error else _abi.decoded(own.definition),
+        definition="one standard error" if column.is_error else _definition(own),
         error=error,
         standing="" if column.is_error else _abi.decoded(lib.es_standing_name(own.standing)),
         is_error=column.is_error,
@@ -199,7 +205,7 @@ def _list_columns(spec: _abi.TableSpec) -> List[ColumnInfo]:
                     title=_abi.decoded(own.title),
                     unit=_abi.decoded(own.unit),
                     format=_abi.decoded(lib.es_format_name(own.format)),
-                    definition=_abi.decoded(own.definition),
+                    definition=_definition(own),
                     error=None,
                     standing=_abi.decoded(lib.es_standing_name(own.standing)),
                     shown=False,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/format.h"
-#include "report/mathml.h"
+#include "report/formula.h"
 #include "report/page_table.h"
 
 bool es_page_claims_fit(const es_table *t)
@@ -59,7 +59,7 @@ static void put_line(es_sink *s, const char *name, const char *text)
     if (!*text)
         return;
     es_sink_format(s, "<p><span class=\"quiet\">%s</span> ", name);
-    es_mathml_text(s, text);
+    es_formula_html(s, text);
     es_sink_put(s, "</p>");
 }
 
@@ -69,9 +69,9 @@ static void put_sentences(es_sink *s, const es_table *t, int64_t row)
     const char *whole = es_book_text(t, "conclusion", row), *last = after_comparison(whole);
     snprintf(comparison, sizeof comparison, "%.*s", (int)(last - whole), whole);
     es_sink_put(s, "<p class=\"statement\">");
-    es_mathml_text(s, es_book_text(t, "statement", row));
+    es_formula_html(s, es_book_text(t, "statement", row));
     es_sink_put(s, "</p><details><summary>");
-    es_mathml_text(s, last);
+    es_formula_html(s, last);
     es_sink_put(s, "</summary>");
     put_line(s, "Nearest to refuting it:", comparison);
     put_line(s, "Source:", es_book_text(t, "source", row));

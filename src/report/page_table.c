@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory.h"
-#include "report/mathml.h"
+#include "report/formula.h"
 #include "table/lines.h"
 #include "table/sheet.h"
 
@@ -45,7 +45,7 @@ static void put_cell(es_sink *s, const es_sheet *t, int64_t i, int64_t j)
     else if (strcmp(t->columns[j].key, "verdict") == 0)
         es_page_badge(s, t->table, t->rows.at[i]);
     else
-        es_mathml_text(s, es_sheet_cell(t, i, j));
+        es_formula_html(s, es_sheet_cell(t, i, j));
     es_sink_put(s, "</td>");
 }
 
@@ -105,7 +105,7 @@ static int64_t end_of_band(const es_sheet *t, int64_t keys, int64_t from)
 static void put_head(es_sink *s, const es_sheet *t, int64_t j)
 {
     es_sink_put(s, is_text(t, j) ? "<th scope=\"col\">" : "<th scope=\"col\" class=\"n\">");
-    es_mathml_text(s, t->columns[j].title);
+    es_formula_html(s, t->columns[j].title);
     if (*t->units[j]) {
         es_sink_put(s, " <span class=\"unit\">");
         es_sink_text(s, t->units[j]);
@@ -162,9 +162,9 @@ static void put_bands(es_sink *s, const es_sheet *t, const char *id)
 static void put_definition(es_sink *s, const es_column *c)
 {
     es_sink_put(s, "<div><dt>");
-    es_mathml_text(s, c->title);
+    es_formula_html(s, c->title);
     es_sink_put(s, "</dt><dd>");
-    es_mathml_text(s, c->definition ? c->definition : "");
+    es_formula_html(s, c->definition ? c->definition : "");
     if (c->standing)
         es_sink_format(s, "%s[%s]", c->definition ? " " : "", es_standing_name(c->standing));
     es_sink_put(s, "</dd></div>\n");
@@ -200,7 +200,7 @@ static void put_notes(es_sink *s, const es_sheet *t)
     const int64_t missing = count_missing(t);
     if (t->view->note) {
         es_sink_put(s, "<p class=\"note\">");
-        es_mathml_text(s, t->view->note);
+        es_formula_html(s, t->view->note);
         es_sink_put(s, "</p>\n");
     }
     if (missing > 0)
@@ -244,7 +244,7 @@ static void put_summary_row(es_sink *s, const es_table_column *c, const double *
     for (int64_t i = 0; i < count; i++)
         mean += (values[i] - mean) / (double)(i + 1);
     es_sink_put(s, "<tr><th scope=\"row\">");
-    es_mathml_text(s, c->title);
+    es_formula_html(s, c->title);
     es_sink_format(s, "</th><td class=\"n\">%lld</td>", (long long)count);
     for (int q = 0; q <= 4; q++)
         put_quantile(s, c->format, count ? values[(count - 1) * q / 4] : 0.0, count);

@@ -1,7 +1,9 @@
 /* view_latex.c : an answer for a paper: findings as comments, tables with booktabs' rules. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "table/lines.h"
 #include "table/sheet.h"
 
 /* ---- text ---- */
@@ -138,6 +140,17 @@ static void put_comment(es_pen *pen, const char *text)
         es_pen_char(pen, (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text);
 }
 
+/* Formulas lose their marks: who writes the caption sets them. */
+static void put_definition(es_pen *pen, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char small[1024], *copy = size <= sizeof small ? small : malloc(size);
+    if (copy)
+        put_comment(pen, es_lines_unmarked(memcpy(copy, text, size)));
+    if (copy != small)
+        free(copy);
+}
+
 /* What its columns mean, for who writes the caption. */
 static void put_foot(es_pen *pen, const es_sheet *s)
 {
@@ -148,7 +161,7 @@ static void put_foot(es_pen *pen, const es_sheet *s)
         es_pen_put(pen, "% ");
         put_comment(pen, c->title);
         es_pen_put(pen, ": ");
-        put_comment(pen, c->definition ? c->definition : "");
+        put_definition(pen, c->definition ? c->definition : "");
         es_pen_format(pen, c->standing ? " [%s]\n" : "%s\n", es_standing_name(c->standing));
     }
     es_pen_put(pen, es_sheet_has_errors(s)

@@ -17,7 +17,7 @@ typedef struct paper {
 
 /* `text` with its control characters escaped, line by line, into out (4 strlen(text) + 5 bytes),
  * which also holds the lines while they are cut. Names that users chose stand in sentences. */
-static const char *shown(const char *text, char *line, char *out)
+static char *shown(const char *text, char *line, char *out)
 {
     char *end = out;
     for (; *text; text += *text == '\n') {
@@ -33,20 +33,28 @@ static const char *shown(const char *text, char *line, char *out)
     return out;
 }
 
-/* A sentence, a note: wrapped on a terminal, one paragraph in Markdown. */
-static void put_sentence(const paper *p, const char *head, const char *text, int indent)
+/* A sentence: wrapped on a terminal, one paragraph in Markdown. `marked`: its formulas stand
+ * between backquotes, which a terminal does not need. */
+static void put_text(const paper *p, const char *head, const char *text, int indent, bool marked)
 {
+    char none[] = "(no memory to show it)";
     const size_t length = strlen(text);
     char *room = malloc(5 * length + 8); /* the escaped text, then a line of it */
-    const char *safe = room ? shown(text, room + 4 * length + 5, room) : "(no memory to show it)";
+    char *safe = room ? shown(text, room + 4 * length + 5, room) : none;
     es_pen_put(p->pen, head);
     if (p->markdown) {
-        es_lines_markdown(p->pen, safe);
+        (marked ? es_lines_marked : es_lines_markdown)(p->pen, safe);
         es_pen_put(p->pen, "\n");
     } else {
-        es_lines_put(p->pen, safe, p->width, es_lines_width(head), indent);
+        es_lines_put(p->pen, marked ? es_lines_unmarked(safe) : safe, p->width,
+                     es_lines_width(head), indent);
     }
     free(room);
+}
+
+static void put_sentence(const paper *p, const char *head, const char *text, int indent)
+{
+    put_text(p, head, text, indent, false);
 }
 
 /* ---- a terminal ---- */
@@ -199,7 +207,7 @@ static void put_definition(const paper *p, const es_column *c)
     snprintf(text, sizeof text, "%s: %s%s%s%s%s", c->title, definition,
              c->standing && c->definition ? " " : "", c->standing ? "[" : "",
              es_standing_name(c->standing), c->standing ? "]" : "");
-    put_sentence(p, head, text, 4);
+    put_text(p, head, text, 4, true);
 }
 
 static void put_foot(const paper *p, const es_sheet *s)
@@ -214,7 +222,7 @@ static void put_foot(const paper *p, const es_sheet *s)
     if (es_sheet_has_errors(s))
         put_sentence(p, head, "±: one standard error", 4);
     if (s->view->note)
-        put_sentence(p, head, s->view->note, 2);
+        put_text(p, head, s->view->note, 2, true);
     put_rest(p, s);
 }
 
