@@ -80,15 +80,24 @@ static es_status put_list(const es_run_reader *r, const char *key, const json_t 
         es_answer_texts(r->answer, key, texts, count);
         return ES_OK;
     }
-    void *memory;
+    void *memory, *whole;
     ES_TRY(es_reader_memory(r, count, sizeof(double), &memory, err));
+    ES_TRY(es_reader_memory(r, count, sizeof(int64_t), &whole, err));
     double *values = memory;
+    int64_t *counts = whole;
+    bool are_counts = true;
     for (int64_t i = 0; i < count; i++) {
-        if (!is_number(json_array_get(list, (size_t)i)))
+        const json_t *value = json_array_get(list, (size_t)i);
+        if (!is_number(value))
             return es_reader_fail(err, "result", key);
-        values[i] = number_of(json_array_get(list, (size_t)i));
+        values[i] = number_of(value);
+        counts[i] = json_integer_value(value);
+        are_counts = are_counts && json_is_integer(value);
     }
-    es_answer_reals(r->answer, key, values, count);
+    if (are_counts)
+        es_answer_counts(r->answer, key, counts, count);
+    else
+        es_answer_reals(r->answer, key, values, count);
     return ES_OK;
 }
 
@@ -101,6 +110,8 @@ static es_status put_result(const es_run_reader *r, const char *key, const json_
         es_answer_text(r->answer, key, json_string_value(value));
     else if (json_is_boolean(value))
         es_answer_flag(r->answer, key, json_is_true(value));
+    else if (json_is_integer(value))
+        es_answer_count(r->answer, key, json_integer_value(value));
     else if (is_number(value))
         es_answer_real(r->answer, key, number_of(value));
     else
@@ -113,9 +124,12 @@ static void put_plain_result(const es_run_reader *r, const char *key, const char
 {
     char *end;
     const double value = strtod(text, &end);
+    const bool number = end > text && !*end && isfinite(value);
     if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
         es_answer_flag(r->answer, key, *text == 't');
-    else if (end > text && !*end && isfinite(value))
+    else if (number && !strpbrk(text, ".eExX") && fabs(value) < 0x1p62)
+        es_answer_count(r->answer, key, (int64_t)value);
+    else if (number)
         es_answer_real(r->answer, key, value);
     else
         es_answer_text(r->answer, key, text);
@@ -123,8 +137,7 @@ static void put_plain_result(const es_run_reader *r, const char *key, const char
 
 static es_status parse(const char *text, const char *key, json_t **out, es_error *err)
 {
-    /* whole numbers, too, are read as numbers that printf wrote with all their digits */
-    *out = json_loads(text, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+    *out = json_loads(text, JSON_DECODE_ANY, NULL);
     return *out ? ES_OK : es_reader_fail(err, "the JSON", key);
 }
 
@@ -182,6 +195,8 @@ static es_status put_fact(const es_run_reader *r, const char *key, const json_t 
         es_answer_provenance(r->answer, key, json_string_value(value));
     } else if (json_is_boolean(value)) {
         es_answer_provenance_flag(r->answer, key, json_is_true(value));
+    } else if (json_is_integer(value)) {
+        es_answer_provenance_count(r->answer, key, json_integer_value(value));
     } else if (is_number(value)) {
         es_answer_provenance_real(r->answer, key, number_of(value));
     } else {
