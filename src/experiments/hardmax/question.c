@@ -48,17 +48,17 @@ static const es_column columns[] = {
      "root of its mean square; in several dimensions without the bias that finitely many "
      "directions give the mean",
      .error = "rms_se"},
-    {"exact", "exact", "", ES_FORMAT_REAL, "expected value of |G|, by quadrature (one dimension)",
+    {"exact", "exact", "", ES_FORMAT_REAL, "expected value of `|G|`, by quadrature (one dimension)",
      .standing = ES_STANDING_PROVED},
     {"exact_error", "error of exact", "", ES_FORMAT_SHORT, "bound on what that is off by"},
-    {"z", "z", "errors", ES_FORMAT_SHORT, "mean |G| minus exact, in standard errors"},
+    {"z", "z", "errors", ES_FORMAT_SHORT, "mean `|G|` minus exact, in standard errors"},
     {"asymptotic", "leading", "", ES_FORMAT_REAL,
-     "leading term for large n: of the mean, sigma ln 2 / sqrt(2 ln n), in one dimension; of the "
-     "rms, of order (ln n)^(-(d+1)/4), in several",
+     "leading term for large n: of the mean, `sigma ln 2 / sqrt(2 ln n)`, in one dimension; of the "
+     "rms, of order `(ln n)^(-(d+1)/4)`, in several",
      .standing = ES_STANDING_HEURISTIC},
     {"second_order", "second order", "", ES_FORMAT_REAL,
-     "sigma ln 2 / hazard of the normal law where the largest token is (one dimension, population "
-     "queries)",
+     "`sigma ln 2` / hazard of the normal law where the largest token is (one dimension, "
+     "population queries)",
      .standing = ES_STANDING_HEURISTIC},
     {0}};
 static const es_table_spec rows_table = {

@@ -38,14 +38,14 @@ static const es_param params[] = {
 static const es_column columns[] = {
     {"n", "n", "tokens", ES_FORMAT_COUNT},
     {"spread", "q", "nats", ES_FORMAT_SHORT, "standard deviation of the keys' scores"},
-    {"offset", "offset", "nats", ES_FORMAT_SHORT, "of the sink's score from ln n + q^2/2"},
+    {"offset", "offset", "nats", ES_FORMAT_SHORT, "of the sink's score from `ln n + q^2/2`"},
     {"score", "score", "nats", ES_FORMAT_SHORT, "of the sink"},
     {"weight", "weight", "", ES_FORMAT_REAL, "of the sink, mean over replicates",
      .error = "weight_se"},
     {"weight_exact", "exact", "", ES_FORMAT_REAL, "its expectation, by quadrature",
      .standing = ES_STANDING_PROVED},
     {"weight_leading", "leading", "", ES_FORMAT_SHORT,
-     "1/(1 + e^-offset): the sum of the keys at its mean, for q^2 far below 2 ln n",
+     "`1/(1 + e^-offset)`: the sum of the keys at its mean, for `q^2` far below `2 ln n`",
      .standing = ES_STANDING_HEURISTIC},
     {"z", "z", "errors", ES_FORMAT_SHORT, "weight less exact, in standard errors"},
     {0}};
