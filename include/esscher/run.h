@@ -221,12 +221,8 @@ ES_API es_status es_run_table_name(es_run *run, int64_t at, char out[256], es_er
 ES_API es_status es_run_get_table(es_run *run, const char *name, es_mem_limit *budget,
                                   es_run_table *out, es_error *err);
 
-/*! es_run_column_of() : the column of that name; NULL if there is none. es_run_said() : what table
- *  "_columns" of a run, `said`, says of column `key` of a table under the name `what` (header,
- * unit, format, definition, error, role, ...); "" where it says nothing, or anything but text. */
+/*! es_run_column_of() : the column of that name; NULL if there is none. */
 ES_API const es_run_column *es_run_column_of(const es_run_table *table, const char *name);
-ES_API const char *es_run_said(const es_run_table *said, const char *table, const char *key,
-                               const char *what);
 
 /*! es_run_answer() : reads the answer of a run: its tables with titles, units, definitions and
  *  views, single results, findings, provenance, command and seed. es_answer_write() then gives the
