@@ -9,6 +9,7 @@
 #include <esscher/table.h>
 
 #include "driver/driver.h"
+#include "table/answer.h"
 #include "table/table.h"
 
 typedef struct text {
@@ -125,6 +126,7 @@ static es_answer *make_answer(void)
     es_answer_provenance_flag(a, "openmp", false);
     es_answer_input(a, "q", "a b.npy", 2, shape, "f32");
     es_answer_add_finding(a, "It is %g.", 0.25);
+    es_answer_add_finding(a, "%s", es_answer_plain(a, "It falls like `n^-1/2`."));
     es_answer_add_finding(a, "Caution: 100 %% of \xc2\xb1.");
     es_answer_fail_check(a);
     return a;
@@ -167,6 +169,8 @@ static void every_view_is_that_of_the_fresh_answer(void **state)
                                 write_as(fresh, form, &opts[i], &y));
         }
     assert_true(es_answer_check_failed(read));
+    assert_string_equal(es_answer_finding(read, 1), "It falls like n^-1/2.");
+    assert_string_equal(es_answer_marked(read, "It falls like n^-1/2."), "It falls like `n^-1/2`.");
     assert_string_equal(es_table_about(es_answer_find(read, "rows"))->keys, "layer name");
     es_answer_free(read);
     es_answer_free(fresh);
@@ -189,7 +193,8 @@ static void one_table_is_read_with_all_its_views(void **state)
     es_answer_free(read);
     assert_ok(es_run_answer(run, "_findings", &budget, &read, &err));
     write_as(read, ES_ANSWER_CSV, &(es_answer_opts){0}, &x);
-    assert_string_equal(x.bytes, "sentence\nIt is 0.25.\nCaution: 100 % of \xc2\xb1.\n");
+    assert_string_equal(
+        x.bytes, "sentence\nIt is 0.25.\nIt falls like n^-1/2.\nCaution: 100 % of \xc2\xb1.\n");
     es_answer_free(read);
     assert_ok(es_run_answer(run, "", &budget, &read, &err)); /* everything but the tables */
     assert_null(es_answer_at(read, 0));

@@ -149,6 +149,11 @@ ES_API void es_answer_input(es_answer *answer, const char *role, const char *pat
 ES_API void es_answer_add_finding(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
 
+/*! es_answer_plain() : returns a text without the backquotes around its formulas, for a cell or a
+ *  finding; a page made of the answer, or of its run file, sets the formulas wherever the text
+ *  stands. The result belongs to the answer; NULL after a failure. */
+ES_API const char *es_answer_plain(es_answer *answer, const char *text);
+
 /*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
 ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);
 

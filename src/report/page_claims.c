@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "report/formula.h"
 #include "report/page_table.h"
+#include "table/answer.h"
 
 bool es_page_claims_fit(const es_table *t)
 {
@@ -54,12 +55,12 @@ static const char *after_comparison(const char *conclusion)
     return end && end[3] ? end + 3 : conclusion;
 }
 
-static void put_line(es_sink *s, const char *name, const char *text)
+static void put_line(es_sink *s, const es_table *t, const char *name, const char *text)
 {
     if (!*text)
         return;
     es_sink_format(s, "<p><span class=\"quiet\">%s</span> ", name);
-    es_formula_html(s, text);
+    es_formula_html(s, es_answer_marked(t->answer, text));
     es_sink_put(s, "</p>");
 }
 
@@ -69,13 +70,13 @@ static void put_sentences(es_sink *s, const es_table *t, int64_t row)
     const char *whole = es_book_text(t, "conclusion", row), *last = after_comparison(whole);
     snprintf(comparison, sizeof comparison, "%.*s", (int)(last - whole), whole);
     es_sink_put(s, "<p class=\"statement\">");
-    es_formula_html(s, es_book_text(t, "statement", row));
+    es_formula_html(s, es_answer_marked(t->answer, es_book_text(t, "statement", row)));
     es_sink_put(s, "</p><details><summary>");
     es_formula_html(s, last);
     es_sink_put(s, "</summary>");
-    put_line(s, "Nearest to refuting it:", comparison);
-    put_line(s, "Source:", es_book_text(t, "source", row));
-    put_line(s, "What this check cannot tell:", es_book_text(t, "limits", row));
+    put_line(s, t, "Nearest to refuting it:", comparison);
+    put_line(s, t, "Source:", es_book_text(t, "source", row));
+    put_line(s, t, "What this check cannot tell:", es_book_text(t, "limits", row));
     es_sink_put(s, "</details>");
 }
 

@@ -5,6 +5,7 @@
 #include "report/assets.h"
 #include "report/formula.h"
 #include "report/page_parts.h"
+#include "table/answer.h"
 
 /* ---- what a command is about ---- */
 
@@ -154,7 +155,7 @@ void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold)
             es_sink_format(s, "<details><summary>%lld more finding%s</summary>\n",
                            (long long)(count - most), count - most == 1 ? "" : "s");
         es_sink_put(s, "<p class=\"finding\">");
-        es_formula_html(s, es_answer_finding(book->answer, i));
+        es_formula_html(s, es_answer_marked(book->answer, es_answer_finding(book->answer, i)));
         es_sink_put(s, "</p>\n");
     }
     es_sink_put(s, folded ? "</details>\n" : "");

@@ -45,7 +45,7 @@ static void put_cell(es_sink *s, const es_sheet *t, int64_t i, int64_t j)
     else if (strcmp(t->columns[j].key, "verdict") == 0)
         es_page_badge(s, t->table, t->rows.at[i]);
     else
-        es_formula_html(s, es_sheet_cell(t, i, j));
+        es_formula_html(s, es_answer_marked(t->table->answer, es_sheet_cell(t, i, j)));
     es_sink_put(s, "</td>");
 }
 

@@ -50,6 +50,11 @@ typedef struct input {
     int64_t shape[4];
 } input;
 
+/* A text as cells have it, and with its formulas between backquotes. */
+typedef struct marked_text {
+    const char *plain, *marked;
+} marked_text;
+
 struct es_answer {
     es_arena arena;
     es_status status; /* of the first failure */
@@ -64,6 +69,8 @@ struct es_answer {
     int64_t inputs_count, inputs_room;
     const char **findings;
     int64_t findings_count, findings_room;
+    marked_text *marked;
+    int64_t marked_count, marked_room;
     const char *qualifier; /* what findings begin with; NULL: nothing */
     es_table nowhere;      /* takes nothing: what a failure gives */
 };
@@ -82,6 +89,10 @@ const char *es_lone_text(const lone *l, char *room, size_t size);
 
 /*! es_answer_keep() : a copy of a text; NULL, with the failure kept, if there is no memory. */
 const char *es_answer_keep(es_answer *a, const char *text);
+
+/*! es_answer_marked() : the text with its formulas marked, if es_answer_plain() was given it; else
+ *  the text itself. */
+const char *es_answer_marked(const es_answer *a, const char *text);
 
 /*! es_words_at() : where `key` stands among the words of `list`, which have a space between them:
  * the byte it begins at, -1 if it is none of them. */

@@ -1,14 +1,15 @@
 /* run_answer.c : an answer read back from its run file.
  *
- * The driver writes an answer (driver/keep.c) as its own tables and five that describe them:
+ * The driver writes an answer (driver/keep.c) as its own tables and six that describe them:
  *
  *     _tables    one row for each table: what it is in JSON
  *     _columns   one row for each column of each view, and for each column in no view
  *     _answer    single results, as JSON
  *     _findings  sentences
+ *     _formulas  texts of cells and findings that have formulas, which are marked here alone
  *     _about     whether a check failed, and the provenance, as JSON
  *
- * None of the five is required: version 0.1 wrote fewer of them, and other programs none. */
+ * None of the six is required: version 0.1 wrote fewer of them, and other programs none. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,24 +320,36 @@ static void put_findings(const es_run_reader *r, const es_run_table *t)
         es_answer_add_finding(r->answer, "%s", sentences[i]);
 }
 
+static void put_formulas(const es_run_reader *r, const es_run_table *t)
+{
+    const char *const *texts = es_reader_texts(t, "text");
+    for (int64_t i = 0; texts && i < t->rows; i++)
+        (void)es_answer_plain(r->answer, texts[i]);
+}
+
 /* Everything, or everything but the tables. */
 static es_status read_answer(const es_run_reader *r, bool tables, es_error *err)
 {
-    es_run_table about = {0}, results = {0}, findings = {0};
+    es_run_table about = {0}, results = {0}, findings = {0}, formulas = {0};
     es_status status = es_reader_optional(r, "_about", &about, err);
     if (status == ES_OK)
         status = es_reader_optional(r, "_answer", &results, err);
     if (status == ES_OK)
         status = es_reader_optional(r, "_findings", &findings, err);
     if (status == ES_OK)
+        status = es_reader_optional(r, "_formulas", &formulas, err);
+    if (status == ES_OK)
         status = put_about(r, &about, err);
     if (status == ES_OK)
         status = tables ? read_tables(r, &results, err) : put_results(r, &results, 0, true, err);
     if (status == ES_OK)
         put_findings(r, &findings);
+    if (status == ES_OK)
+        put_formulas(r, &formulas);
     es_run_table_free(&about);
     es_run_table_free(&results);
     es_run_table_free(&findings);
+    es_run_table_free(&formulas);
     return status;
 }
 
