@@ -352,6 +352,34 @@ static void latex_powers_end_where_they_end(void **state)
 }
 
 /* Names that users chose stand in findings; none of them moves a cursor. */
+/* The marks around formulas are for pages and Markdown. What people type stays as it is. */
+static void formulas_are_marked_where_it_helps(void **state)
+{
+    (void)state;
+    static const es_column columns[] = {{"rate", "rate", "", ES_FORMAT_REAL, "of `n^-rate`, |x|"},
+                                        {"t", "t", "", ES_FORMAT_TEXT},
+                                        {0}};
+    static const es_table_view views[] = {{"Rates", NULL, "at `a_1 < 2`; a ` alone"}, {0}};
+    static const es_table_spec spec = {"rows", columns, views};
+    es_answer *a;
+    assert_ok(es_answer_new(NULL, &a, &err));
+    es_table *t = es_answer_table(a, &spec);
+    es_table_row(t);
+    es_table_real(t, 0, "rate", 0.5);
+    es_table_text(t, 0, "t", "my `file`");
+    write_as(a, ES_ANSWER_TEXT, (es_answer_opts){0});
+    assert_non_null(strstr(page.bytes, "  rate: of n^-rate, |x|\n"));
+    assert_non_null(strstr(page.bytes, "  at a_1 < 2; a ` alone\n"));
+    assert_non_null(strstr(page.bytes, "my `file`"));
+    write_as(a, ES_ANSWER_MARKDOWN, (es_answer_opts){0});
+    assert_non_null(strstr(page.bytes, "- rate: of `n^-rate`, \\|x\\|\n"));
+    assert_non_null(strstr(page.bytes, "- at `a_1 < 2`; a \\` alone\n"));
+    assert_non_null(strstr(page.bytes, "my \\`file\\`"));
+    write_as(a, ES_ANSWER_LATEX, (es_answer_opts){0});
+    assert_non_null(strstr(page.bytes, "% rate: of n^-rate, |x|\n"));
+    es_answer_free(a);
+}
+
 static void findings_are_escaped(void **state)
 {
     (void)state;
@@ -503,6 +531,7 @@ int main(void)
         cmocka_unit_test(markdown_is_shown_as_it_is),
         cmocka_unit_test(latex_is_set_as_it_is),
         cmocka_unit_test(latex_powers_end_where_they_end),
+        cmocka_unit_test(formulas_are_marked_where_it_helps),
         cmocka_unit_test(findings_are_escaped),
         cmocka_unit_test(findings_are_qualified),
         cmocka_unit_test(rows_are_picked_sorted_and_counted),

@@ -278,6 +278,10 @@ static const es_table_spec lone_table = {"_answer", lone_columns, NULL};
 static const es_column finding_columns[] = {{"sentence", "", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_spec finding_table = {"_findings", finding_columns, NULL};
 
+/* Texts of cells and findings that have formulas, which are marked here alone. */
+static const es_column formula_columns[] = {{"text", "", "", ES_FORMAT_TEXT}, {0}};
+static const es_table_spec formula_table = {"_formulas", formula_columns, NULL};
+
 /* Stores the rest of an answer: whether a check failed, and the provenance. */
 static const es_column about_columns[] = {
     {"key", "", "", ES_FORMAT_TEXT}, {"json", "", "", ES_FORMAT_TEXT}, {0}};
@@ -362,6 +366,9 @@ static es_status make_about(const es_answer *answer, es_answer *about, es_error 
     ES_TRY(say_about(es_answer_table(about, &about_table), answer, err));
     for (int64_t i = 0; (text = es_answer_finding(answer, i)); i++)
         es_table_text(findings, es_table_row(findings), "sentence", text);
+    es_table *formulas = es_answer_table(about, &formula_table);
+    for (int64_t i = 0; i < answer->marked_count; i++)
+        es_table_text(formulas, es_table_row(formulas), "text", answer->marked[i].marked);
     return es_answer_status(about, err);
 }
 
