@@ -92,22 +92,13 @@ static es_status put_stages(es_run *run, es_answer *a, es_error *err)
     return status;
 }
 
-static int64_t count_columns(const es_table *table)
-{
-    es_table_column c;
-    int64_t count = 0;
-    while (es_table_column_at(table, count, &c))
-        count++;
-    return count;
-}
-
 static void list_one(void *user, const es_table *table)
 {
     es_table *t = user;
     const int64_t row = es_table_row(t);
     es_table_text(t, row, "name", es_table_about(table)->key);
     es_table_count(t, row, "size", es_table_rows(table));
-    es_table_count(t, row, "width", count_columns(table));
+    es_table_count(t, row, "width", es_table_columns(table));
 }
 
 /* ---- the same as JSON ---- */
@@ -205,7 +196,8 @@ static void json_table(void *user, const es_table *table)
     bool first = true;
     fputs(json->first ? "{" : ", {", out);
     json->first = false;
-    json_shape(out, es_table_about(table)->key, es_table_rows(table), count_columns(table), &first);
+    json_shape(out, es_table_about(table)->key, es_table_rows(table), es_table_columns(table),
+               &first);
     putc('[', out);
     for (int64_t j = 0; es_table_column_at(table, j, &c); j++) {
         fputs(j ? ", " : "", out);

@@ -131,10 +131,7 @@ static void sql_row(const es_table *t, const char *name, int64_t row)
 static void sql_table(void *tables, const es_table *t)
 {
     es_table_column c;
-    int64_t count = 0;
-    while (es_table_column_at(t, count, &c))
-        count++;
-    sql_names columns = {.at = cli_alloc_array((size_t)count, sizeof *columns.at)};
+    sql_names columns = {.at = cli_alloc_array((size_t)es_table_columns(t), sizeof *columns.at)};
     const char *name = add_name(tables, es_table_about(t)->key);
     fputs("CREATE TABLE ", stdout);
     put_quoted(name, '"');

@@ -308,6 +308,12 @@ typedef struct es_table_column {
     int64_t at;
 } es_table_column;
 
+/*! es_table_column_at() : column `at` among those that were given a value. @return : false beyond
+ *  the last. es_table_columns() : how many there are. es_table_find() : the column of a key.
+ * @return : false if there is none. */
+ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
+ES_API int64_t es_table_columns(const es_table *table);
+
 /*! es_column_real() : returns the number in a row of a column of numbers; NaN if the row has none,
  *  or if the column holds texts. es_column_text() : returns the text in a row of a column whose
  *  format is ES_FORMAT_TEXT; NULL if the row has none, or if the column holds numbers. `row` is

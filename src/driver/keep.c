@@ -104,10 +104,7 @@ static es_status copy_column(const es_table_column *c, int64_t rows, es_run_colu
 static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_error *err)
 {
     es_table_column c;
-    int64_t cols = 0;
-    const int64_t rows = es_table_rows(t);
-    while (es_table_column_at(t, cols, &c))
-        cols++;
+    const int64_t rows = es_table_rows(t), cols = es_table_columns(t);
     es_run_column *columns;
     ES_TRY(ES_ARENA_NEW(arena, columns, cols, "columns", err));
     for (int64_t j = 0; j < cols; j++) {

@@ -164,20 +164,11 @@ static void choose_series(const es_table *t, series *w, int64_t most, row_choice
         keys);
 }
 
-static int64_t count_columns(const es_table *t)
-{
-    es_table_column c;
-    int64_t count = 0;
-    while (es_table_column_at(t, count, &c))
-        count++;
-    return count;
-}
-
 static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *budget,
                         row_choice *out, es_error *err)
 {
-    const int64_t rows = es_table_rows(t), count = count_columns(t), cols = count > 0 ? count : 1,
-                  most = room->values / 2 / cols;
+    const int64_t rows = es_table_rows(t), count = es_table_columns(t),
+                  cols = count > 0 ? count : 1, most = room->values / 2 / cols;
     *out = (row_choice){.count = rows};
     if (rows > most) {
         void *memory, *chosen;

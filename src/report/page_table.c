@@ -281,15 +281,6 @@ static es_status put_summary(es_sink *s, es_mem_limit *budget, const es_sheet *t
 
 /* ---- the table ---- */
 
-static int64_t count_columns(const es_table *t)
-{
-    es_table_column c;
-    int64_t count = 0;
-    while (es_table_column_at(t, count, &c))
-        count++;
-    return count;
-}
-
 /* Rows that are not shown, and where all of them are with every digit. */
 static void put_rest(es_sink *s, const es_book *book, const es_sheet *t)
 {
@@ -299,7 +290,7 @@ static void put_rest(es_sink *s, const es_book *book, const es_sheet *t)
         es_sink_format(s, "These are the first %lld of %lld rows. ", (long long)t->rows.count,
                        rows);
     es_sink_format(s, "All %lld rows and %lld columns with every digit: <code>esscher export ",
-                   rows, (long long)count_columns(t->table));
+                   rows, (long long)es_table_columns(t->table));
     es_sink_text(s, book->path);
     es_sink_put(s, " --table ");
     es_sink_text(s, es_table_about(t->table)->key);

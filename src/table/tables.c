@@ -537,6 +537,14 @@ bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out)
     return false;
 }
 
+int64_t es_table_columns(const es_table *table)
+{
+    int64_t count = 0;
+    for (int64_t j = 0; j < table->count; j++)
+        count += es_column_shown(table, j);
+    return count;
+}
+
 bool es_table_find(const es_table *table, const char *key, es_table_column *out)
 {
     for (int64_t j = 0; j < table->count; j++)

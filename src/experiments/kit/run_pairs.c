@@ -37,9 +37,7 @@ static es_status match_keys(es_job *job, matched *m, es_error *err)
 {
     const char *keys = es_table_about(m->a)->keys;
     es_table_column a, b;
-    int64_t cols = 0;
-    while (es_table_column_at(m->a, cols, &a))
-        cols++;
+    const int64_t cols = es_table_columns(m->a);
     ES_TRY(ES_JOB_NEW(job, m->keys_a, cols, err));
     ES_TRY(ES_JOB_NEW(job, m->keys_b, cols, err));
     for (int64_t j = 0; keys && es_table_column_at(m->a, j, &a); j++)
