@@ -2,8 +2,8 @@
  * tests of Kolmogorov and Smirnov, minimum and root of a function of one variable.
  *
  * Tails of the normal law are handled by their logarithm: ln Q(x) of x = 40 is a number like any
- * other, Q(40) is not. The accuracies below are measured in tests/test_special.c against values
- * of 50 digits, and what is stated is what the test allows. All functions are pure.
+ * other, Q(40) is not. The accuracies below are measured in tests/stats/test_special.c against
+ * values of 50 digits, and what is stated is what the test allows. All functions are pure.
  */
 #ifndef ES_STATS_SPECIAL_H
 #define ES_STATS_SPECIAL_H
