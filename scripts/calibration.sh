@@ -37,7 +37,7 @@ has to be relied on.
 Not in the table: claims that take longer than those here (their level is 0.2 %, too); whether domains of real text differ, for
 which two null comparisons were made (docs/MODELS.md: 0 of 72 heads each); predictions of budget on
 a decoder, for which docs/BUDGET.md has 160 seeds; intervals of design effects and effective tokens
-(\`tests/test_moments.c\` counts those of ratios), of rates of windows, of ratios between domains, of tail indices; the errors of
+(\`tests/stats/test_moments.c\` counts those of ratios), of rates of windows, of ratios between domains, of tail indices; the errors of
 exact curves from queries and halves of a pool, which docs/PREDICTION.md finds too small for other text.
 
 END
