@@ -51,6 +51,27 @@ static inline void test_answer_free_(es_answer *answer)
 #define assert_close(actual, expected, relative)                                                   \
     assert_near(actual, expected, (relative)*fabs(expected))
 
+/* Comparisons of numbers, which print both where they do not hold; NaN fails. The operands are
+ * computed a second time to be printed. */
+#define assert_compared_(a, op, b)                                                                 \
+    do {                                                                                           \
+        if (!((a)op(b)))                                                                           \
+            fail_msg("not %s " #op " %s: %.17g, %.17g", #a, #b, (double)(a), (double)(b));         \
+    } while (0)
+#define assert_below(a, b)    assert_compared_(a, <, b)
+#define assert_at_most(a, b)  assert_compared_(a, <=, b)
+#define assert_above(a, b)    assert_compared_(a, >, b)
+#define assert_at_least(a, b) assert_compared_(a, >=, b)
+#define assert_equals(a, b)   assert_compared_(a, ==, b)
+
+/* low < a < high. */
+#define assert_between(a, low, high)                                                               \
+    do {                                                                                           \
+        if (!((a) > (low) && (a) < (high)))                                                        \
+            fail_msg("%s = %.17g, not between %.17g and %.17g", #a, (double)(a), (double)(low),    \
+                     (double)(high));                                                              \
+    } while (0)
+
 /* ---- files of tests ----
  * A file ends with TEST_FILE(NAME) { tests[] = ...; return cmocka_run_group_tests(tests, ...); },
  * where NAME is that of test_NAME.c. tests/main.c runs it. */

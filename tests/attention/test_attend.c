@@ -73,9 +73,9 @@ static void threads_do_not_change_a_bit(void **state)
             const es_attend_opts opts = options(&p, precision, &exec);
             es_attend_plan plan;
             assert_ok(es_attend_plan_for(p.m, p.n, p.d, p.dv, &opts, true, &plan, &err));
-            assert_true((plan.segments > 1) ==
-                        (shapes[i].n == 40000));           /* the shapes exercise both modes */
-            assert_true(plan.blocks * plan.segments >= 4); /* threads have work; of 8 some rest */
+            assert_equals((plan.segments > 1),
+                          (shapes[i].n == 40000));           /* the shapes exercise both modes */
+            assert_at_least(plan.blocks * plan.segments, 4); /* threads have work; of 8 some rest */
             result one = result_new(2, 3, p.m, p.dv, 2);
             assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &one.out, &err));
             for (size_t t = 0; t < sizeof counts / sizeof counts[0]; t++) {
@@ -218,7 +218,7 @@ static void blocks_of_keys_stay_whole(void **state)
         opts = options(&p, precision, NULL);
         es_attend_plan plan;
         assert_ok(es_attend_plan_for(p.m, p.n, p.d, p.dv, &opts, true, &plan, &err));
-        assert_true(plan.segments > 8);
+        assert_above(plan.segments, 8);
         result fast = result_new(2, 3, p.m, p.dv, 2);
         assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &fast.out, &err));
         const bounds bound = bounds_for(precision, largest, p.n);
@@ -322,9 +322,9 @@ static void memory_stays_within_the_plan(void **state)
         assert_ok(es_attend_plan_for(m, n, d, dv, &opts, true, &plan, &err));
         result r = result_new(2, 2, m, dv, 0);
         assert_ok(es_attend(&vq, &vk, &vv, &opts, &r.out, &err));
-        assert_true(budget.peak <= plan.bytes);
-        assert_true((double)plan.bytes <
-                    1.5 * (double)budget.peak + 65536.0); /* a bound worth printing */
+        assert_at_most(budget.peak, plan.bytes);
+        assert_below((double)plan.bytes,
+                     1.5 * (double)budget.peak + 65536.0); /* a bound worth printing */
         result_free(&r);
         assert_int_equal(budget.used, 0);
 
@@ -433,19 +433,24 @@ static void f32_and_f64_keep_their_promises(void **state)
     /* the largest scores: 4, 10 and 130 nats */
     const double usual = 1.0 / 8.0, moderate = 10.0 / 32.0, large = 4.0;
     distance r = distance_between(es_attend, ES_F64, es_attend_reference, 5000, usual);
-    assert_true(r.output < ES_ATTEND_F64_ERROR && r.entropy < 1e-12);
+    assert_below(r.output, ES_ATTEND_F64_ERROR);
+    assert_below(r.entropy, 1e-12);
     r = distance_between(es_attend, ES_F64, es_attend_reference, 5000, large);
-    assert_true(r.output < ES_ATTEND_F64_ERROR && r.entropy < 1e-12);
+    assert_below(r.output, ES_ATTEND_F64_ERROR);
+    assert_below(r.entropy, 1e-12);
     r = distance_between(es_attend, ES_F32, es_attend_reference, 5000, usual);
-    assert_true(r.output < ES_ATTEND_F32_ERROR && r.entropy < 1e-5);
+    assert_below(r.output, ES_ATTEND_F32_ERROR);
+    assert_below(r.entropy, 1e-5);
     r = distance_between(es_attend, ES_F32, es_attend_reference, 5000, moderate);
-    assert_true(r.output < ES_ATTEND_F32_ERROR && r.entropy < 1e-5);
+    assert_below(r.output, ES_ATTEND_F32_ERROR);
+    assert_below(r.entropy, 1e-5);
     r = distance_between(es_attend, ES_F32, es_attend_reference, 5000, large);
-    assert_true(r.output < ES_ATTEND_F32_ERROR_130);
+    assert_below(r.output, ES_ATTEND_F32_ERROR_130);
     /* a million keys: f64, just tested, is the judge */
     r = distance_between(es_attend, ES_F32, es_attend,
                          getenv("ESSCHER_QUICK_TESTS") ? 100000 : 1000000, usual);
-    assert_true(r.output < ES_ATTEND_F32_ERROR && r.entropy < 1e-5);
+    assert_below(r.output, ES_ATTEND_F32_ERROR);
+    assert_below(r.entropy, 1e-5);
 }
 
 TEST_FILE(attend)

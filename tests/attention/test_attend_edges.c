@@ -34,10 +34,11 @@ static void NU01_zero_scale_is_the_exact_mean(void **state)
     for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
         small r;
         assert_ok(attend_small(q, k, v, 4, 1, 1, 0.0, precision, &r));
-        assert_true(r.output[0] == 4.0); /* exact: weights are powers of two */
-        assert_true(r.lse == 2.0 * 0.69314718055994530942);
-        assert_true(r.entropy == 2.0 * 0.69314718055994530942);
-        assert_true(r.top_weight == 0.25 && r.sum_squares == 0.25);
+        assert_equals(r.output[0], 4.0); /* exact: weights are powers of two */
+        assert_equals(r.lse, 2.0 * 0.69314718055994530942);
+        assert_equals(r.entropy, 2.0 * 0.69314718055994530942);
+        assert_equals(r.top_weight, 0.25);
+        assert_equals(r.sum_squares, 0.25);
     }
 }
 
@@ -49,19 +50,25 @@ static void NU02_extreme_scores_stay_finite(void **state)
     /* one score of 1e308 */
     const double huge[3] = {0, 1e308, -1e308};
     assert_ok(attend_small(one, huge, v, 3, 1, 1, 1.0, ES_F64, &r));
-    assert_true(r.output[0] == 11.0 && r.top_weight == 1.0 && r.entropy == 0.0 && r.top_index == 1);
+    assert_equals(r.output[0], 11.0);
+    assert_equals(r.top_weight, 1.0);
+    assert_equals(r.entropy, 0.0);
+    assert_equals(r.top_index, 1);
     assert_close(r.lse, 1e308, 1e-15);
     /* spread of +-1e6, in both precisions */
     const double spread[3] = {-1e6, 1e6, 0};
     for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
         assert_ok(attend_small(one, spread, v, 3, 1, 1, 1.0, precision, &r));
-        assert_true(r.output[0] == 11.0 && r.sum_squares == 1.0);
+        assert_equals(r.output[0], 11.0);
+        assert_equals(r.sum_squares, 1.0);
         assert_close(r.lse, 1e6, 1e-7);
     }
     /* infinite temperature's opposite: beta = 1e8 separates scores 1 and 1 - 1e-6 */
     const double near[3] = {1.0 - 1e-6, 1.0, 0.5};
     assert_ok(attend_small(one, near, v, 3, 1, 1, 1e8, ES_F64, &r));
-    assert_true(r.output[0] == 11.0 && r.entropy >= 0.0 && r.entropy < 1e-30);
+    assert_equals(r.output[0], 11.0);
+    assert_at_least(r.entropy, 0.0);
+    assert_below(r.entropy, 1e-30);
     /* all scores equal */
     const double equal[3] = {0.7, 0.7, 0.7};
     for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
@@ -203,11 +210,16 @@ static void NU02_several_extreme_scales_on_the_sphere(void **state)
                 for (int i = 0; i < SCALES * QUERIES; i++) {
                     const double *mass = met.top_mass + i * TOPS, scale = scales[set][i / QUERIES];
                     assert_near(met.output[i], 1.0, MANY * eps);
-                    assert_true(met.top_weight[i] > 0.9 / MANY && met.top_weight[i] <= 1.0);
-                    assert_true(met.sum_squares[i] > 0.9 / MANY && met.sum_squares[i] <= 1.0);
-                    assert_true(met.entropy[i] >= 0.0 && met.entropy[i] <= log(MANY));
+                    assert_above(met.top_weight[i], 0.9 / MANY);
+                    assert_at_most(met.top_weight[i], 1.0);
+                    assert_above(met.sum_squares[i], 0.9 / MANY);
+                    assert_at_most(met.sum_squares[i], 1.0);
+                    assert_at_least(met.entropy[i], 0.0);
+                    assert_at_most(met.entropy[i], log(MANY));
                     assert_near(mass[0], met.top_weight[i], 8 * eps);
-                    assert_true(mass[0] <= mass[1] && mass[1] <= mass[2] && mass[2] <= 1.0);
+                    assert_at_most(mass[0], mass[1]);
+                    assert_at_most(mass[1], mass[2]);
+                    assert_at_most(mass[2], 1.0);
                     /* the query itself is the nearest key: score = scale |q|^2 = scale */
                     assert_near(met.lse[i], scale, (8 + 2 * D) * eps * scale + log(MANY));
                 }
@@ -245,7 +257,8 @@ static void NU04_no_key_left_is_an_error(void **state)
     assert_int_equal(es_attend(&v2, &v2, &v2, &opts, &out, &err), ES_E_EMPTY);
     opts.prefixes = NULL;
     assert_ok(es_attend(&v2, &v2, &v2, &opts, &out, &err));
-    assert_true(y[0] == 2.0 && y[1] == 1.0); /* each sees only the other */
+    assert_equals(y[0], 2.0);
+    assert_equals(y[1], 1.0); /* each sees only the other */
 }
 
 static void NU05_one_key_one_dimension(void **state)
@@ -256,9 +269,11 @@ static void NU05_one_key_one_dimension(void **state)
         small r;
         assert_ok(attend_small(&q, &k, v, 1, 1, 3, 0.7, precision, &r));
         for (int c = 0; c < 2; c++)
-            assert_true(fabs(r.output[c] - v[c]) <= 0x1p-23 * fabs(v[c]));
-        assert_true(r.top_weight == 1.0 && r.sum_squares <= 1.0 && r.entropy >= 0.0 &&
-                    r.entropy < 1e-6);
+            assert_near(r.output[c], v[c], 0x1p-23 * fabs(v[c]));
+        assert_equals(r.top_weight, 1.0);
+        assert_at_most(r.sum_squares, 1.0);
+        assert_at_least(r.entropy, 0.0);
+        assert_below(r.entropy, 1e-6);
         assert_close(r.lse, -8.4, 1e-6);
         assert_int_equal(r.top_index, 0);
     }
@@ -278,7 +293,7 @@ static void NU05_more_than_2_31_keys(void **state)
     double y, lse, squares;
     const es_attend_out out = {.output = &y, .lse = &lse, .sum_squares = &squares};
     assert_ok(es_attend(&q, &k, &v, NULL, &out, &err));
-    assert_true(y == 2.5);
+    assert_equals(y, 2.5);
     assert_near(lse, log((double)n), 1e-15 * 22);
     assert_close(squares, 1.0 / (double)n, 1e-15);
 }
@@ -355,7 +370,7 @@ static void NU13_floating_point_environment_is_untouched(void **state)
     assert_ok(attend_small(&q, k, v, 2, 1, 1, 1.0, ES_F64, &r));
     assert_close(r.output[0], 4e-310, 1e-12);
     volatile double tiny = DBL_MIN;
-    assert_true(tiny / 4.0 > 0.0);
+    assert_above(tiny / 4.0, 0.0);
 }
 
 TEST_FILE(attend_edges)

@@ -131,11 +131,11 @@ static void attend_with_threads(const problem *p, es_dtype precision, es_isa isa
         const es_attend_opts opts = options(p, precision, &exec);
         es_attend_plan plan;
         assert_ok(es_attend_plan_for(p->m, p->n, p->d, p->dv, &opts, true, &plan, &err));
-        assert_true(plan.few == (p->m <= MOST));
+        assert_equals(plan.few, (p->m <= MOST));
         result r;
         result_of(&r, p->n_scales * p->n_prefixes, p->m, p->dv);
         assert_ok(es_attend(&p->vq, &p->vk, &p->vv, &opts, &r.out, &err));
-        assert_true(budget.peak - before <= plan.bytes);
+        assert_at_most(budget.peak - before, plan.bytes);
         if (t == 0) {
             *first = r;
             continue;
@@ -265,7 +265,7 @@ static void other_options_take_the_panels(void **state)
     }
     assert_ok(es_attend_plan_for(1, 262144, 64, 64, NULL, false, &plan, &err));
     assert_true(plan.few && plan.segments >= 8); /* so that 8 threads have work */
-    assert_true(plan.bytes < 1000000);           /* no copy of keys or values, 128 MB of them */
+    assert_below(plan.bytes, 1000000);           /* no copy of keys or values, 128 MB of them */
 }
 
 static void states_are_kept_and_merged(void **state)
@@ -344,7 +344,8 @@ static void data_are_looked_at_while_read(void **state)
         const double good = es_view_get(x, row, col);
         es_view_set(x, row, col, bad[i / 3 % 3]);
         assert_int_equal(es_attend(&p.vq, &p.vk, &p.vv, &opts, &out, &err), ES_E_NONFINITE);
-        assert_true(err.row == row && err.col == col);
+        assert_equals(err.row, row);
+        assert_equals(err.col, col);
         es_view_set(x, row, col, good);
     }
     result_free(&r);
@@ -394,7 +395,7 @@ static void memory_has_a_speed(void **state)
         const es_exec exec = {.threads = threads};
         double speed = 0.0;
         assert_ok(es_bandwidth_measure(&exec, data, sizeof data, 0.001, &speed, &err));
-        assert_true(speed > 0.0 && speed < 1e5);
+        assert_between(speed, 0.0, 1e5);
     }
     double speed;
     const es_status bad = es_bandwidth_measure(NULL, NULL, sizeof data, 0.001, &speed, &err);

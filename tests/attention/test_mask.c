@@ -146,7 +146,7 @@ static void check_plan(const problem *p)
     assert_ok(es_attend_plan_for(p->m, p->n, p->d, p->dv, &opts, true, &plan, &err));
     const bool factors = p->mask.n_classes || p->mask.list_factors;
     const double scales = (double)p->n_scales, d = (double)p->d, dv = (double)p->dv;
-    assert_true(plan.flops == 2.0 * pairs * (factors ? scales * (d + dv) : d + scales * dv));
+    assert_equals(plan.flops, 2.0 * pairs * (factors ? scales * (d + dv) : d + scales * dv));
 }
 
 static void random_masks_agree_with_the_reference(void **state)
@@ -173,7 +173,8 @@ static void random_masks_agree_with_the_reference(void **state)
         problem_free(&p);
     }
     print_message("%d problems, and %d with a query that sees nothing\n", seen, blind);
-    assert_true(seen > trials_of(120) && blind > trials_of(20));
+    assert_above(seen, trials_of(120));
+    assert_above(blind, trials_of(20));
 }
 
 /* ---- many blocks of queries, many tiles of keys ---- */
@@ -225,7 +226,7 @@ static void few_queries_at_the_end_of_many_keys(void **state)
     es_attend_plan plan;
     const es_attend_opts opts = options(&p, ES_F32, NULL);
     assert_ok(es_attend_plan_for(p.m, p.n, p.d, p.dv, &opts, true, &plan, &err));
-    assert_true(plan.segments > 4); /* some of which the first query alone sees */
+    assert_above(plan.segments, 4); /* some of which the first query alone sees */
     check_problem(&p);
     p.mask.window = 100;
     check_problem(&p);
@@ -450,7 +451,9 @@ static void one_key(void **state)
         const es_attend_out out = {.output = &y, .entropy = &h, .top_weight = &top};
         assert_ok(es_attend(&q, &q, &v, &opts, &out, &err));
         assert_close(y, 3.5, 0x1p-23); /* the weight may be 2^x with x no integer */
-        assert_true(h >= 0.0 && h < 1e-6 && top == 1.0);
+        assert_at_least(h, 0.0);
+        assert_below(h, 1e-6);
+        assert_equals(top, 1.0);
     }
 }
 
@@ -531,7 +534,7 @@ static void memory_stays_within_the_plan_under_masks(void **state)
         assert_ok(es_attend_plan_for(p.m, p.n, p.d, p.dv, &opts, true, &plan, &err));
         result r = result_for(&p);
         assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &r.out, &err));
-        assert_true(budget.peak <= plan.bytes);
+        assert_at_most(budget.peak, plan.bytes);
         result_free(&r);
         assert_int_equal(budget.used, 0);
         problem_free(&p);

@@ -222,10 +222,10 @@ static void tilt_is_accurate_over_its_whole_range(void **state)
             squares[i % lanes] += e * e;
         }
         print_message("%s: 2^x within %.2f ulp\n", name_of(k), worst);
-        assert_true(worst < 2.0); /* polynomial 0.8 ulp in f32, 0.02 in f64; the rest is rounding of
+        assert_below(worst, 2.0); /* polynomial 0.8 ulp in f32, 0.02 in f64; the rest is rounding of
                                      its evaluation */
         for (int64_t l = 0; l < lanes; l++) {
-            assert_true(plain[l] == sums[l]);
+            assert_equals(plain[l], sums[l]);
             assert_close(sums[l], weight[l], ROWS * eps(k));
             assert_near(sums[lanes + l], tilted[l], ROWS * eps(k) * weight[l] * highest);
             assert_close(sums[2 * lanes + l], squares[l], ROWS * 2.0 * eps(k));
@@ -262,9 +262,10 @@ static void NU02_a_huge_score_at_its_own_offset_weighs_one(void **state)
             k->tilt(s, 2, c, offset, false, s, sums);
             for (int64_t l = 0; l < lanes; l++) {
                 const double below = es_problem_rescale(&p, c, scores[lanes + l]) - offsets[l];
-                assert_true(at(k, s, l) == 1.0);
-                assert_true(at(k, s, lanes + l) == (below < 0.0 ? 0.0 : 1.0));
-                assert_true(sums[l] == (below < 0.0 ? 1.0 : 2.0) && sums[lanes + l] == 0.0);
+                assert_equals(at(k, s, l), 1.0);
+                assert_equals(at(k, s, lanes + l), (below < 0.0 ? 0.0 : 1.0));
+                assert_equals(sums[l], (below < 0.0 ? 1.0 : 2.0));
+                assert_equals(sums[lanes + l], 0.0);
             }
             es_mem_free(NULL, s);
             es_mem_free(NULL, offset);
@@ -288,14 +289,16 @@ static void masked_and_tiny_weights_are_exact_zeros(void **state)
         k->top(s, 2, top);
         k->tilt(s, 2, 1.0, offset, false, w, sums);
         for (int64_t l = 0; l < k->lanes; l++) {
-            assert_true(at(k, w, l) == 0.0 && at(k, w, k->lanes + l) == 0.0);
-            assert_true(sums[l] == 0.0 && sums[k->lanes + l] == 0.0 &&
-                        sums[2 * k->lanes + l] == 0.0);
+            assert_equals(at(k, w, l), 0.0);
+            assert_equals(at(k, w, k->lanes + l), 0.0);
+            assert_equals(sums[l], 0.0);
+            assert_equals(sums[k->lanes + l], 0.0);
+            assert_equals(sums[2 * k->lanes + l], 0.0);
             assert_true(l % 4 == 0 ? top[l] == -INFINITY : top[l] == at(k, s, l));
         }
         k->tilt(s, 2, 0.0, offset, false, w, sums); /* a masked key stays masked at scale 0 */
         for (int64_t l = 0; l < k->lanes; l++)
-            assert_true(at(k, w, l) == (l % 4 == 0 ? 0.0 : 1.0));
+            assert_equals(at(k, w, l), (l % 4 == 0 ? 0.0 : 1.0));
         es_mem_free(NULL, s);
         es_mem_free(NULL, w);
         es_mem_free(NULL, offset);
@@ -314,8 +317,8 @@ static void fold_moves_sums_into_f64(void **state)
         void *narrow = buffer(k, x, COUNT);
         k->fold(narrow, COUNT, wide);
         for (int i = 0; i < COUNT; i++) {
-            assert_true(wide[i] == before[i] + x[i]); /* x is exact in f32 */
-            assert_true(at(k, narrow, i) == 0.0);
+            assert_equals(wide[i], before[i] + x[i]); /* x is exact in f32 */
+            assert_equals(at(k, narrow, i), 0.0);
         }
         es_mem_free(NULL, narrow);
         free(x);

@@ -42,9 +42,9 @@ static void error_record_truncates_long_text(void **state)
     memset(longer, '\n', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     es_fail_file(&err, ES_E_IO, longer, -1, longer, longer, "%s", longer);
-    assert_true(strlen(err.message) < sizeof err.message);
-    assert_true(strlen(err.file) < sizeof err.file);
-    assert_true(strlen(err.rule) < sizeof err.rule);
+    assert_below(strlen(err.message), sizeof err.message);
+    assert_below(strlen(err.file), sizeof err.file);
+    assert_below(strlen(err.rule), sizeof err.rule);
 }
 
 static void checked_arithmetic_refuses_to_wrap(void **state)
@@ -81,7 +81,8 @@ static void memory_is_aligned_zeroed_and_counted(void **state)
     es_mem_free(&budget, a);
     es_mem_free(&budget, b);
     assert_int_equal(budget.used, 0);
-    assert_true(budget.peak >= 1000 && budget.peak <= 10000);
+    assert_at_least(budget.peak, 1000);
+    assert_at_most(budget.peak, 10000);
 }
 
 static void view_reads_unaligned_strided_and_broadcast(void **state)
@@ -91,21 +92,23 @@ static void view_reads_unaligned_strided_and_broadcast(void **state)
     const float x[6] = {1, 2, 3, 4, 5, 6};
     memcpy(raw + 1, x, sizeof x);
     es_view v = es_view_f32((const float *)(const void *)(raw + 1), 2, 3);
-    assert_true(es_view_get(&v, 1, 2) == 6.0);
+    assert_equals(es_view_get(&v, 1, 2), 6.0);
     const es_view t = es_view_transpose(&v);
-    assert_true(t.rows == 3 && es_view_get(&t, 2, 0) == 3.0);
+    assert_equals(t.rows, 3);
+    assert_equals(es_view_get(&t, 2, 0), 3.0);
     es_view again = v;
     again.row_stride = 0, again.rows = ES_OK + (INT64_C(1) << 33);
-    assert_true(es_view_get(&again, (INT64_C(1) << 33) - 1, 1) == 2.0);
+    assert_equals(es_view_get(&again, (INT64_C(1) << 33) - 1, 1), 2.0);
     es_scan scan;
     assert_ok(es_view_scan(&again, "x", &scan, &err)); /* returns at once: one row is looked at */
     assert_near(scan.max_norm, sqrt(14.0), 1e-15 * 4);
     es_view_set(&v, 0, 0, -9.5);
-    assert_true(es_view_get(&v, 0, 0) == -9.5);
+    assert_equals(es_view_get(&v, 0, 0), -9.5);
     es_view second = es_view_rows(&v, 1, 1);
     double row[3];
     es_view_read_row(&second, 0, row);
-    assert_true(row[0] == 4.0 && row[2] == 6.0);
+    assert_equals(row[0], 4.0);
+    assert_equals(row[2], 6.0);
 }
 
 static void scan_locates_the_first_nonfinite(void **state) /* NU03 */
@@ -177,7 +180,7 @@ static void the_lowest_failing_unit_is_reported(void **state)
 static bool stop_after_ten(void *user, double done, double total)
 {
     (void)user;
-    assert_true(total == 1000.0);
+    assert_equals(total, 1000.0);
     return done >= 10.0;
 }
 

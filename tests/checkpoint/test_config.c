@@ -59,9 +59,15 @@ static void bert_is_understood(void **state)
     (void)state;
     es_model_config c;
     assert_ok(parse(config_with(NULL, NULL), &c));
-    assert_true(c.hidden == 384 && c.layers == 6 && c.heads == 12 && c.intermediate == 1536);
-    assert_true(c.vocab == 30522 && c.positions == 512 && c.types == 2 && c.labels == 0);
-    assert_true(c.layer_norm_eps == 1e-12);
+    assert_equals(c.hidden, 384);
+    assert_equals(c.layers, 6);
+    assert_equals(c.heads, 12);
+    assert_equals(c.intermediate, 1536);
+    assert_equals(c.vocab, 30522);
+    assert_equals(c.positions, 512);
+    assert_equals(c.types, 2);
+    assert_equals(c.labels, 0);
+    assert_equals(c.layer_norm_eps, 1e-12);
     assert_string_equal(c.architecture, "BertModel");
     assert_ok(parse(config_with("id2label", "{\"0\": \"NEG\", \"1\": \"POS\"}"), &c));
     assert_string_equal(c.label[0], "NEG");
@@ -77,7 +83,7 @@ static void bert_is_understood(void **state)
     for (int i = 0; i < ES_MODEL_LABELS; i++)
         assert_string_equal(c.label[i], i == 15 ? "last" : i == 2 ? "two" : "");
     assert_ok(parse(config_with("layer_norm_eps", "0.00001"), &c));
-    assert_true(c.layer_norm_eps == 0.00001);
+    assert_equals(c.layer_norm_eps, 0.00001);
     assert_ok(parse(config_with("position_embedding_type", "\"absolute\""), &c));
     assert_ok(parse(config_with("is_decoder", "false"), &c));
     assert_ok(parse(config_with("model_type", NULL), &c)); /* the architecture says it */
@@ -203,15 +209,19 @@ static void descriptions_are_sound(void **state)
             for (const es_config_field *g = a->fields; g < f; g++)
                 assert_string_not_equal(f->key, g->key);
         }
-        assert_true(fields <= ES_ARCH_FIELDS);
+        assert_at_most(fields, ES_ARCH_FIELDS);
         for (const es_arch_part *p = a->parts; p->name; p++) {
             layers += es_part_in_layer(p);
             roles[p->role]++;
         }
-        assert_true(layers > 0 && roles[ES_ROLE_POOLER] <= 1 && roles[ES_ROLE_CLASSIFIER] <= 1);
-        assert_true(roles[ES_ROLE_PREDICTOR] == a->defaults.causal);
-        assert_true(!a->classifier == a->defaults.causal && !a->pooled == a->defaults.causal);
-        assert_true(a->norm < ES_NORMS && a->order < ES_ORDERS);
+        assert_above(layers, 0);
+        assert_at_most(roles[ES_ROLE_POOLER], 1);
+        assert_at_most(roles[ES_ROLE_CLASSIFIER], 1);
+        assert_equals(roles[ES_ROLE_PREDICTOR], a->defaults.causal);
+        assert_equals(!a->classifier, a->defaults.causal);
+        assert_equals(!a->pooled, a->defaults.causal);
+        assert_below(a->norm, ES_NORMS);
+        assert_below(a->order, ES_ORDERS);
         assert_true(a->title && a->tokenizer);
     }
     assert_null(es_arch_find("", "FalconForCausalLM"));

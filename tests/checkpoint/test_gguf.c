@@ -90,7 +90,10 @@ static void tensors_are_in_c_order(void **state)
     es_st_seen seen;
     assert_int_equal(file->header.count, 2);
     assert_string_equal(a->name, "a");
-    assert_true(a->rank == 2 && a->shape[0] == 3 && a->shape[1] == 2 && a->count == 6);
+    assert_equals(a->rank, 2);
+    assert_equals(a->shape[0], 3);
+    assert_equals(a->shape[1], 2);
+    assert_equals(a->count, 6);
     assert_ok(es_gguf_read(file, a, ES_F64, numbers, &seen, &err));
     for (int i = 0; i < 6; i++)
         assert_near(numbers[i], want[i], 0);
@@ -161,7 +164,7 @@ static void long_headers_are_read_on(void **state)
     for (int i = 0; i < WORDS; i++)
         text = es_gguf_next(&file->header, &at);
     assert_true(es_gguf_text_is(text, "w29999"));
-    assert_true(budget.used < 2 * file->file.size);
+    assert_below(budget.used, 2 * file->file.size);
     es_gguf_close(file);
     assert_int_equal(budget.used, 0);
 }
@@ -464,7 +467,7 @@ static bool survive(const unsigned char *bytes, size_t size)
         const es_st_tensor *t = &header.tensors[i];
         const es_gguf_kind *kind = es_gguf_kind_of(t->dtype);
         es_st_seen seen = {.first = -1};
-        assert_true(t->offset + t->bytes <= size);
+        assert_at_most(t->offset + t->bytes, size);
         double *numbers = malloc((size_t)t->count * sizeof *numbers);
         assert_non_null(numbers);
         if (kind->read)
@@ -497,7 +500,7 @@ static void GG08_every_bit_flipped(void **state)
         read += survive(g.bytes, g.size);
         g.bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
-    assert_true(read > 0 && read < (int)(8 * g.size)); /* data and texts may be anything */
+    assert_between(read, 0, (int)(8 * g.size)); /* data and texts may be anything */
 }
 
 /* What is here is a beginning: either it is said how much is needed, or what the whole would give.
@@ -514,7 +517,8 @@ static void a_part_of_a_header_says_what_it_needs(void **state)
     es_gguf_header_free(&header);
     for (size_t have = 0; have < end; have++) {
         es_gguf_parse(g.bytes, have, g.size, "x", &opts, &header, &want, &err);
-        assert_true(want > have && want <= end);
+        assert_above(want, have);
+        assert_at_most(want, end);
         es_gguf_header_free(&header);
     }
     assert_ok(es_gguf_parse(g.bytes, end, g.size, "x", &opts, &header, &want, &err));

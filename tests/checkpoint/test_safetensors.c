@@ -31,9 +31,13 @@ static void tensors_are_listed_by_name_and_read(void **state)
     es_st_seen seen;
     assert_ok(es_st_read(st, b, ES_F32, f, &seen, &err));
     assert_memory_equal(f, data, sizeof f);
-    assert_true(seen.nans == 0 && seen.infinities == 0 && seen.subnormals == 0 && seen.first == -1);
+    assert_equals(seen.nans, 0);
+    assert_equals(seen.infinities, 0);
+    assert_equals(seen.subnormals, 0);
+    assert_equals(seen.first, -1);
     assert_ok(es_st_read(st, es_st_find(st, "a"), ES_F64, d, NULL, &err));
-    assert_true(d[0] == 5.0 && d[1] == 6.0);
+    assert_equals(d[0], 5.0);
+    assert_equals(d[1], 6.0);
     assert_int_equal(es_st_read(st, b, (es_dtype)7, f, NULL, &err), ES_E_ARGUMENT);
     es_st_close(st);
     es_st_close(NULL);
@@ -68,16 +72,24 @@ static void tensors_become_arrays(void **state)
         "{\"b\":" ENTRY("BF16", "[2, 1]", "[0,4]") ",\"h\":" ENTRY("F16", "[2]", "[4,8]") "}",
         halves, sizeof halves));
     assert_ok(es_st_inspect(st, es_st_find(st, "b"), &info, &err));
-    assert_true(info.dtype == ES_F32 && info.rank == 2 && info.bytes == 8 && info.shape[0] == 2);
+    assert_equals(info.dtype, ES_F32);
+    assert_equals(info.rank, 2);
+    assert_equals(info.bytes, 8);
+    assert_equals(info.shape[0], 2);
     assert_string_equal(info.descr, "BF16");
     assert_ok(es_st_load(st, es_st_find(st, "b"), &budget, &a, &err));
-    assert_true(a.dtype == ES_F32 && a.rank == 2 && a.shape[0] == 2 && a.shape[1] == 1);
-    assert_true(((float *)a.data)[0] == 1.0f && ((float *)a.data)[1] == 3.0f);
+    assert_equals(a.dtype, ES_F32);
+    assert_equals(a.rank, 2);
+    assert_equals(a.shape[0], 2);
+    assert_equals(a.shape[1], 1);
+    assert_equals(((float *)a.data)[0], 1.0f);
+    assert_equals(((float *)a.data)[1], 3.0f);
     assert_int_equal(budget.used >= 8, 1);
     es_array_free(&a);
     assert_int_equal(budget.used, 0);
     assert_ok(es_st_load(st, es_st_find(st, "h"), NULL, &a, &err));
-    assert_true(((float *)a.data)[0] == 1.0f && ((float *)a.data)[1] == 2.0f);
+    assert_equals(((float *)a.data)[0], 1.0f);
+    assert_equals(((float *)a.data)[1], 2.0f);
     es_array_free(&a);
     budget.limit = 4;
     assert_int_equal(es_st_load(st, es_st_find(st, "b"), &budget, &a, &err), ES_E_LIMIT);
@@ -86,7 +98,9 @@ static void tensors_become_arrays(void **state)
     static const double wide[2] = {3.25, -1e300};
     st = open_ok(write_st(ONE("F64", "[1,1,1,2]", "[0,16]"), wide, sizeof wide));
     assert_ok(es_st_load(st, es_st_at(st, 0), NULL, &a, &err));
-    assert_true(a.dtype == ES_F64 && a.rank == 4 && a.shape[3] == 2);
+    assert_equals(a.dtype, ES_F64);
+    assert_equals(a.rank, 4);
+    assert_equals(a.shape[3], 2);
     assert_memory_equal(a.data, wide, sizeof wide);
     es_array_free(&a);
     es_st_close(st);
@@ -154,7 +168,7 @@ static void ST30_only_the_header_of_a_terabyte_is_read(void **state)
     float f = 1.0f;
     assert_ok(es_st_open(path, &opts, &st, &err));
     assert_ok(es_st_read(st, es_st_find(st, "b"), ES_F32, &f, NULL, &err));
-    assert_true(f == 0.0f);
+    assert_equals(f, 0.0f);
     es_st_close(st);
     remove(path);
 }
@@ -193,11 +207,17 @@ static void ST33_odd_numbers_are_counted(void **state)
     es_st *st = open_ok(write_st(ONE("F32", "[7]", "[0,28]"), bits, sizeof bits));
     assert_ok(es_st_read(st, es_st_at(st, 0), ES_F32, f, &seen, &err));
     assert_memory_equal(f, bits, sizeof bits);
-    assert_true(seen.nans == 1 && seen.infinities == 2 && seen.subnormals == 2 && seen.first == 1);
+    assert_equals(seen.nans, 1);
+    assert_equals(seen.infinities, 2);
+    assert_equals(seen.subnormals, 2);
+    assert_equals(seen.first, 1);
     es_st_close(st);
     st = open_ok(write_st(ONE("F16", "[5]", "[0,10]"), halves, sizeof halves));
     assert_ok(es_st_read(st, es_st_at(st, 0), ES_F32, f, &seen, &err));
-    assert_true(seen.nans == 1 && seen.infinities == 1 && seen.subnormals == 2 && seen.first == 2);
+    assert_equals(seen.nans, 1);
+    assert_equals(seen.infinities, 1);
+    assert_equals(seen.subnormals, 2);
+    assert_equals(seen.first, 2);
     es_st_close(st);
 }
 
@@ -268,9 +288,10 @@ static void shards_are_read_as_one_file(void **state)
     assert_int_equal(es_st_count(st), 2);
     assert_string_equal(es_st_file(st, es_st_find(st, "b")), in_folder("s2.safetensors"));
     assert_ok(es_st_read(st, es_st_find(st, "a"), ES_F32, f, NULL, &err));
-    assert_true(f[0] == 1.0f);
+    assert_equals(f[0], 1.0f);
     assert_ok(es_st_read(st, es_st_find(st, "b"), ES_F32, f, NULL, &err));
-    assert_true(f[0] == 2.0f && f[1] == 3.0f);
+    assert_equals(f[0], 2.0f);
+    assert_equals(f[1], 3.0f);
     es_st_close(st);
     assert_int_equal(budget.used, 0);
 }

@@ -170,7 +170,7 @@ static void check_sums(const es_answer *a, int64_t cells, double seed)
     assert_int_equal(es_table_rows(t), cells);
     for (int64_t i = 0; i < cells; i++) {
         expected += (double)(i * i) + seed;
-        assert_true(es_table_get(t, i, "sum") == expected);
+        assert_equals(es_table_get(t, i, "sum"), expected);
     }
 }
 
@@ -187,7 +187,7 @@ static void stages_follow_one_another(void **state)
     assert_string_equal(w.phases, "reading inputs;preparing;squaring;summing;summing up;");
     assert_false(w.fell);
     assert_false(w.beyond);
-    assert_true(w.last == 1.0);
+    assert_equals(w.last, 1.0);
     assert_string_equal(es_answer_finding(a, 0), "6 cells.");
     es_answer_free(a);
     static const char *const none[] = {"cells", "0", NULL};
@@ -253,8 +253,8 @@ static void shares_never_fall_and_count_work(void **state)
     es_answer_free(a);
     assert_false(l.w.fell);
     assert_false(l.w.beyond);
-    assert_true(l.w.last == 1.0);
-    assert_true(l.kept == 0.0);
+    assert_equals(l.w.last, 1.0);
+    assert_equals(l.kept, 0.0);
     /* 18 operations are squares, 6 are sums; a hundredth is left for the summary, and 240 come as a
      * surprise; sums weigh 1, 1, 7, 1, 1, 1 */
     assert_near(l.begins[1], 240.0 / 264.24, 1e-12);
@@ -299,7 +299,7 @@ static void an_interrupted_run_goes_on(void **state)
             const es_status status = run_with(settings, opts, &a);
             if (status == ES_OK) {
                 es_answer_free(a);
-                assert_true(stop > 12);
+                assert_above(stop, 12);
                 break;
             }
             assert_int_equal(status, ES_E_INTERRUPTED);

@@ -54,7 +54,7 @@ static es_status fold(es_job *job, int64_t group, double *into, const double *st
 static es_status finish(es_job *job, int64_t group, const double *state, double *out, es_error *e)
 {
     (void)job, (void)e;
-    assert_true(state[1] == PARTS);
+    assert_equals(state[1], PARTS);
     for (int64_t c = 0; c < (group == 2 ? 1 : GROUP); c++)
         out[c] = state[0] + 100.0 * (double)group + (double)c;
     return ES_OK;
@@ -131,8 +131,8 @@ static void check(es_answer *a)
 {
     const es_table *t = es_answer_find(a, "rows");
     for (int64_t i = 0; i < CELLS; i++) {
-        assert_true(es_table_get(t, i, "a") == expected(i)); /* to the bit */
-        assert_true(es_table_get(t, i, "b") == expected(i));
+        assert_equals(es_table_get(t, i, "a"), expected(i)); /* to the bit */
+        assert_equals(es_table_get(t, i, "b"), expected(i));
     }
     es_answer_free(a);
 }
@@ -282,7 +282,7 @@ static void a_run_that_was_stopped_says_so(void **state)
     assert_int_equal(run_with((es_study_opts){.out = path, .progress = stop_soon}, &a),
                      ES_E_INTERRUPTED);
     assert_string_equal(err.rule, "run.interrupted");
-    assert_true(computed > PARTS && computed < 3 * PARTS);
+    assert_between(computed, PARTS, 3 * PARTS);
     assert_int_equal(cells_in(path, SCRATCH), 1);
     assert_ok(run_with((es_study_opts){.out = path, .resume = true}, &a));
     check(a);
@@ -367,11 +367,11 @@ static void shares_are_cut_between_groups(void **state)
     computed = 0;
     assert_int_equal(run_shard(2, 3, path, watched), ES_E_INTERRUPTED);
     assert_non_null(strstr(err.message, "after 0 of 2 cells"));
-    assert_true(fabs(w.first - 1.0 / PARTS) < 1e-12);
+    assert_near(w.first, 1.0 / PARTS, 1e-12);
     assert_int_equal(computed, 3);
     assert_ok(run_shard(2, 3, path, (es_study_opts){.resume = true}));
     assert_int_equal(cells_in(path, "parts"), GROUP);
-    assert_true(computed <= PARTS + 1);
+    assert_at_most(computed, PARTS + 1);
 }
 
 /* Cell i needs cell i + 1 of the parts: that of another shard at the end of a share. */
@@ -420,7 +420,7 @@ static void a_group_that_is_needed_goes_on_where_it_was(void **state)
     assert_ok(es_study_run(&needing, p, &asked, &a, &err));
     const es_table *t = es_answer_find(a, "rows");
     for (int64_t i = 0; i < CELLS; i++)
-        assert_true(es_table_get(t, i, "b") == expected((i + 1) % CELLS));
+        assert_equals(es_table_get(t, i, "b"), expected((i + 1) % CELLS));
     es_answer_free(a);
     es_params_free(p);
 }

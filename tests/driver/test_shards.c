@@ -43,7 +43,7 @@ static void check_shares(int64_t cells, double (*weight)(void *, int64_t), int64
         for (; next < own.to; next++)
             here += weighed(weight, next);
         const double ends = weighed(weight, own.from) + weighed(weight, own.to - 1);
-        assert_true(here <= all / (double)shards + 0.5 * ends + 1e-9);
+        assert_at_most(here, all / (double)shards + 0.5 * ends + 1e-9);
     }
     assert_int_equal(next, cells);
 }
@@ -71,8 +71,8 @@ static void stages_are_cut_at_the_same_places(void **state)
                 es_share limit, draw;
                 es_share_of(places, NULL, NULL, shard, shards, &limit);
                 es_share_of(places * R, NULL, NULL, shard, shards, &draw);
-                assert_true(draw.from / R >= limit.from - 1);
-                assert_true((draw.to - 1) / R <= limit.to);
+                assert_at_least(draw.from / R, limit.from - 1);
+                assert_at_most((draw.to - 1) / R, limit.to);
             }
 }
 

@@ -164,7 +164,7 @@ static size_t used;
 static bool gather(void *user, const char *bytes, size_t count)
 {
     (void)user;
-    assert_true(used + count < sizeof view);
+    assert_below(used + count, sizeof view);
     memcpy(view + used, bytes, count);
     used += count;
     view[used] = '\0';

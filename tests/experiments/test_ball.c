@@ -200,9 +200,9 @@ static void supremum_of_the_field_on_the_line_is_near_its_leading_form(void **st
         const double ends = (sqrt(1.0 + rho) + sqrt(1.0 - rho)) / sqrt(3.14159265358979) * sd;
         es_num sup;
         assert_ok(es_ball_sup(&law, &head, R, 1, NULL, &sup, &err));
-        assert_true(sup.err < 0.01 * sup.val);
-        assert_true(sup.val > ends - 4.0 * sup.err);
-        assert_true(sup.val < 2.0 * sqrt(2.0 / 3.14159265358979) * sd);
+        assert_below(sup.err, 0.01 * sup.val);
+        assert_above(sup.val, ends - 4.0 * sup.err);
+        assert_below(sup.val, 2.0 * sqrt(2.0 / 3.14159265358979) * sd);
         /* what lies between the ends is below 4 % from R = 1/2 on */
         assert_near(sup.val, es_ball_line(R, 1.0), 4.0 * sup.err + 0.04 * sup.val);
     }
@@ -297,9 +297,9 @@ static void ascent_finds_what_a_polar_grid_finds(void **state)
                 most = fmax(most, plain_error(y, n, 2, x));
             }
             const es_ball_cell *cell = &cells[4 * r + i];
-            assert_true(cell->sup >= most * (1.0 - 1e-6));
-            assert_true(cell->sup <= most * 1.01);
-            assert_true(cell->radius <= radii[i] * (1.0 + 1e-12));
+            assert_at_least(cell->sup, most * (1.0 - 1e-6));
+            assert_at_most(cell->sup, most * 1.01);
+            assert_at_most(cell->radius, radii[i] * (1.0 + 1e-12));
         }
     }
     free(y);
@@ -343,7 +343,7 @@ static void on_the_line_the_constant_is_that_of_the_field(void **state)
         es_num sup;
         mean_and_error(cells + i, replicates, 2, (double)n, &mean, &se);
         assert_ok(es_ball_sup(&law, &head, radii[i], 2, NULL, &sup, &err));
-        assert_true(se < 0.04 * mean);
+        assert_below(se, 0.04 * mean);
         assert_near(mean, sup.val, 4.0 * hypot(se, sup.err));
         assert_near(mean, es_ball_line(radii[i], 1.0), 4.0 * se + 0.04 * mean);
     }
@@ -382,8 +382,8 @@ static void in_the_plane_the_constant_is_that_of_the_field(void **state)
         rms += (double)n * cells[r].sup * cells[r].sup / (double)replicates;
         inside += cells[r].radius < 0.99 * R;
     }
-    assert_true(sqrt(rms) > one.rms); /* one query is a lower bound for all of them */
-    assert_true(inside > 0);
+    assert_above(sqrt(rms), one.rms); /* one query is a lower bound for all of them */
+    assert_above(inside, 0);
     free(cells);
 }
 
@@ -409,7 +409,7 @@ static void larger_balls_have_larger_suprema(void **state)
                                .seed = 8};
     es_ball_cell *cells = measure(&spec, 4);
     for (int i = 0; i < 4 * 2 * 6; i++) {
-        assert_true(cells[i].radius <= radii[i % 6] * (1.0 + 1e-12));
+        assert_at_most(cells[i].radius, radii[i % 6] * (1.0 + 1e-12));
         assert_true(i % 6 == 0 || cells[i].sup >= cells[i - 1].sup);
     }
     free(cells);
@@ -596,7 +596,8 @@ static void CL03_memory_is_counted(void **state)
     es_ball_cell cell;
     assert_ok(es_ball_new(&spec, &ball, &err));
     const es_ball_cost cost = es_ball_cost_of(ball);
-    assert_true(cost.flops > 1e7 && cost.bytes > (size_t)n * 2 * sizeof(double));
+    assert_above(cost.flops, 1e7);
+    assert_above(cost.bytes, (size_t)n * 2 * sizeof(double));
     const size_t before = budget.used;
     budget.limit = before + (size_t)n * 2 * sizeof(double);
     assert_int_equal(es_ball_replicates(ball, 0, 1, &cell, &err), ES_E_LIMIT);

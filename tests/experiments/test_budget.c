@@ -80,8 +80,10 @@ static void plans_have_the_keys_that_were_asked_for(void **state)
     for (int64_t i = 0; i < es_table_rows(layers); i++)
         by_layer += es_table_get(layers, i, "keys");
     const double kept = es_table_get(plan, 0, "keys_kept");
-    assert_true(sum == kept && by_layer == kept);
-    assert_true(kept <= 0.25 * L * 2 * 64 && kept > 0.23 * L * 2 * 64);
+    assert_equals(sum, kept);
+    assert_equals(by_layer, kept);
+    assert_at_most(kept, 0.25 * L * 2 * 64);
+    assert_above(kept, 0.23 * L * 2 * 64);
     assert_near(es_table_get(plan, 0, "bytes_after"), kept * 2 * DK * 2, 0.0);
     assert_ok(es_plan_load(file, NULL, &loaded, &err));
     assert_ok(es_plan_check(loaded, es_model_config_of(model), &err));
@@ -160,9 +162,9 @@ static void a_models_window_is_all_there_is(void **state)
         assert_near(es_table_get(plan, 0, "bytes_before"), all * 2 * DK * 2, 0.0);
         assert_true(i ? kept == all : kept <= 0.25 * all && kept > 0.2 * all);
         for (int64_t h = 0; h < L * HEADS; h++)
-            assert_true(es_table_get(heads, h, "keys") <= WINDOW);
+            assert_at_most(es_table_get(heads, h, "keys"), WINDOW);
         for (int64_t l = 0; l < L; l++)
-            assert_true((es_table_get(layers, l, "predicted") == 0.0) == i);
+            assert_equals((es_table_get(layers, l, "predicted") == 0.0), i);
         assert_ok(es_plan_load(file, NULL, &loaded, &err));
         assert_near(loaded->keys_kept, kept, 0.0);
         assert_near(loaded->keys_all, all, 0.0);
@@ -200,7 +202,7 @@ static void no_other_way_is_predicted_to_be_better(void **state)
     const es_table *t = es_answer_find(a, "allocations"), *f = es_answer_find(a, "frontier");
     for (int64_t i = 0; i < es_table_rows(t); i++) {
         const double ours = es_table_get(t, i - i % 4, "state_predicted");
-        assert_true(es_table_get(t, i, "state_predicted") >= 0.99 * ours);
+        assert_at_least(es_table_get(t, i, "state_predicted"), 0.99 * ours);
     }
     assert_int_equal(es_table_rows(f), 4 * 6); /* all, no query scores, each alone, the limit */
     es_answer_free(a);
@@ -219,9 +221,9 @@ static void a_tolerance_is_met_with_few_keys(void **state)
         es_answer *a = ask(2, ONE_BLOCK("error", errors[i], "policy", "top,stream"));
         const es_table *layers = es_answer_find(a, "layers");
         for (int64_t l = 0; l < L; l++)
-            assert_true(es_table_get(layers, l, "predicted") <= 1.12 * atof(errors[i]));
+            assert_at_most(es_table_get(layers, l, "predicted"), 1.12 * atof(errors[i]));
         const double kept = es_table_get(es_answer_find(a, "plan"), 0, "keys_kept");
-        assert_true(kept < before);
+        assert_below(kept, before);
         before = kept;
         es_answer_free(a);
     }
@@ -267,7 +269,7 @@ static void draws_with_replacement_are_predicted(void **state)
     const es_table *t = es_answer_find(a, "layers"), *heads = es_answer_find(a, "heads");
     for (int64_t i = 0; i < L * HEADS; i++) {
         const bool full = es_table_get(heads, i, "keys") == 64.0;
-        assert_true((es_table_get(heads, i, "risk") == 0.0) == full);
+        assert_equals((es_table_get(heads, i, "risk") == 0.0), full);
     }
     for (int64_t l = 0; l < L; l++) {
         const double own = es_table_get(t, l, "predicted");
@@ -289,7 +291,7 @@ static void predictions_are_rehearsed(void **state)
     assert_near(es_table_get(t, L - 1, "state_predicted") / found, 1.0, 0.05);
     assert_near(es_table_get(es_answer_find(a, "predicted"), 0, "kl") / kl, 1.0, 0.1);
     for (int64_t l = 0; l < L; l++)
-        assert_true(es_table_get(t, l, "coherence") > 0.5 && es_table_get(t, l, "coherence") < 2.0);
+        assert_between(es_table_get(t, l, "coherence"), 0.5, 2.0);
     es_answer_free(a);
 }
 
@@ -406,8 +408,8 @@ static void plans_of_other_text_are_compared(void **state)
         assert_int_equal(es_table_rows(c), 2);
         assert_near(es_table_get(c, 0, "plans"), 3.0, 0.0);
         assert_near(es_table_get(c, 1, "blocks"), 2.0, 0.0);
-        assert_true(es_table_get(c, 0, "moved") > es_table_get(c, 1, "moved"));
-        assert_true(es_table_get(c, 0, "worse") > 0.0);
+        assert_above(es_table_get(c, 0, "moved"), es_table_get(c, 1, "moved"));
+        assert_above(es_table_get(c, 0, "worse"), 0.0);
         assert_int_equal(es_table_rows(d), 2);
         for (int64_t r = 0; r < 2; r++) {
             const double moved = es_table_get(d, r, "moved");
@@ -430,11 +432,11 @@ static void plans_are_judged_by_blocks_they_have_not_seen(void **state)
     for (int64_t i = 0; i < es_table_rows(heads); i++)
         seen += es_table_get(heads, i, "risk"); /* on the blocks that it was made from */
     for (int64_t l = 0; l < L; l++) {
-        assert_true(es_table_get(layers, l, "predicted") > 0.0);
+        assert_above(es_table_get(layers, l, "predicted"), 0.0);
         predicted += es_table_get(layers, l, "optimism");
     }
-    assert_true(seen > 0.0);
-    assert_true(predicted / L > 1.0 && predicted / L < 10.0);
+    assert_above(seen, 0.0);
+    assert_between(predicted / L, 1.0, 10.0);
     es_answer_free(a);
 }
 
@@ -497,7 +499,7 @@ static void at_another_context_full_heads_stay_full(void **state)
                 mean += fmin(seen, most) / n / (L * HEADS);
             kept += h % 3 ? 0.0 : fmin(n, most);
         }
-        assert_true(full > 0.0 && full < L * HEADS);
+        assert_between(full, 0.0, L * HEADS);
         assert_near(es_table_get(es_answer_find(a, "verified"), 0, "keys"), mean, 1e-9 * mean);
         snprintf(words, sizeof words, "made for 64, keeps %g of %g keys", kept, L * 2 * n);
         assert_non_null(finding_with(a, words));
@@ -587,7 +589,7 @@ static void keys_that_come_back_are_said(void **state)
         assert_ok(es_plan_load(file, NULL, &plan, &err));
         const bool past = i == 1 || i == 2;
         assert_true((strstr(plan->note, "a dropped key may come back") != NULL) == past);
-        assert_true((plan->note[0] != '\0') == past);
+        assert_equals((plan->note[0] != '\0'), past);
         es_plan_free(plan);
         es_answer_free(a);
     }

@@ -138,7 +138,7 @@ static void risks_are_the_errors_of_sparse_heads(void **state)
             run_model(1, &spec);
             for (int h = 0; h < HEADS; h++) {
                 const double want = error2_of(h);
-                assert_true(want > 0.0);
+                assert_above(want, 0.0);
                 assert_near(risk[0][h][p][m], want, 1e-9 * want);
             }
         }
@@ -175,7 +175,7 @@ static void as_many_draws_as_keys_have_a_risk(void **state)
         for (int h = 0; h < HEADS; h++) {
             const double mean = sum[h] / RUNS, square = squares[h] / RUNS;
             const double se = sqrt((square - mean * mean) / RUNS);
-            assert_true(se < 0.1 * mean);
+            assert_below(se, 0.1 * mean);
             assert_near(of_head[0][h][m], mean, 4.0 * se);
         }
     }
@@ -199,9 +199,11 @@ static void facts_are_those_of_the_weights(void **state)
         }
         assert_near(facts[0][h][ES_FACT_ESS], ess, 1e-9 * ess);
         assert_near(facts[0][h][ES_FACT_SINKS], sinks, 1e-9);
-        assert_true(facts[0][h][ES_FACT_KEYS_95] >= 1.0 && facts[0][h][ES_FACT_KEYS_95] <= N);
-        assert_true(limit[0][h][0] > limit[0][h][1] && limit[0][h][1] > 0.0);
-        assert_true(facts[0][h][ES_FACT_SPREAD] > limit[0][h][0]);
+        assert_at_least(facts[0][h][ES_FACT_KEYS_95], 1.0);
+        assert_at_most(facts[0][h][ES_FACT_KEYS_95], N);
+        assert_above(limit[0][h][0], limit[0][h][1]);
+        assert_above(limit[0][h][1], 0.0);
+        assert_above(facts[0][h][ES_FACT_SPREAD], limit[0][h][0]);
     }
 }
 
@@ -240,7 +242,7 @@ static void few_queries_are_a_sample(void **state)
     const double all = risk[1][0][3][0];
     make_curves(8);
     assert_true(risk[1][0][3][0] != all);
-    assert_true(risk[1][0][3][0] > all / 5.0 && risk[1][0][3][0] < 5.0 * all);
+    assert_between(risk[1][0][3][0], all / 5.0, 5.0 * all);
 }
 
 static void more_queries_than_positions_are_refused(void **state)
@@ -282,7 +284,9 @@ static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
     assert_ok(es_plan_trial_block(&block, heads, NULL, &out, &err));
     for (int l = 0; l <= L; l++)
         assert_true(error2[l] == 0.0 && spreads[l] > 0.0);
-    assert_true(ends[ES_END_LOSS] == 0.0 && ends[ES_END_AGREE] > 0.999 && ends[ES_END_KL] == 0.0);
+    assert_equals(ends[ES_END_LOSS], 0.0);
+    assert_above(ends[ES_END_AGREE], 0.999);
+    assert_equals(ends[ES_END_KL], 0.0);
     for (int h = 0; h < HEADS; h++) {
         es_policy_spec_init(&heads[h], es_policy_find("stream"));
         heads[h].keys = 8;
@@ -291,7 +295,9 @@ static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
     assert_ok(es_plan_trial_block(&block, heads, NULL, &out, &err));
     assert_near(gains[0].own2, own2[0], 1e-12 * own2[0]);
     assert_near(gains[0].loss, ends[ES_END_KL], 1e-12);
-    assert_true(own2[1] == 0.0 && own2[0] > 0.0 && ends[ES_END_KL] > 0.0);
+    assert_equals(own2[1], 0.0);
+    assert_above(own2[0], 0.0);
+    assert_above(ends[ES_END_KL], 0.0);
     for (int l = 0; l <= L; l++)
         assert_near(errors2[0][l], error2[l], 1e-12 * error2[l]);
     assert_near(out2[0], spread2[0], 1e-9 * out2[0]);

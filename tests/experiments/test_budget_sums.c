@@ -177,7 +177,7 @@ static void tolerances_are_corrected_once(void **state)
     for (int step = 0; step < BUDGET_STEPS; step++)
         spoil_stage(job, BUDGET_SEARCH + step);
     assert_ok(budget_target_after(job, BUDGET_STEPS, &all, &job->exec, &arena, &again, &err));
-    assert_true(again.tolerance[1] == aim.tolerance[1]);
+    assert_equals(again.tolerance[1], aim.tolerance[1]);
     es_arena_free(&arena);
     free_job(job, &m.state);
 }

@@ -15,7 +15,9 @@ static void every_claim_is_complete(void **state)
     (void)state;
     for (int64_t i = 0; i < es_claims_count(); i++) {
         const es_claim *c = es_claim_at(i);
-        assert_true(strlen(c->id) > 0 && strlen(c->source) > 0 && strlen(c->statement) > 20);
+        assert_above(strlen(c->id), 0);
+        assert_above(strlen(c->source), 0);
+        assert_above(strlen(c->statement), 20);
         for (int64_t j = 0; j < i; j++)
             assert_string_not_equal(c->id, es_claim_at(j)->id);
     }
@@ -265,8 +267,8 @@ static void cheap_claims_come_out(void **state)
             es_finding found;
             assert_int_equal(es_claim_check(at, &opts, &found, &err), ES_OK);
             assert_int_equal(found.verdict, es_claim_expected(es_claim_at(at)->group));
-            assert_true(found.count >= 2);
-            assert_true(strlen(found.conclusion) > 20);
+            assert_at_least(found.count, 2);
+            assert_above(strlen(found.conclusion), 20);
         }
 }
 

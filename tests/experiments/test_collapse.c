@@ -39,7 +39,7 @@ static void closed_form_agrees_with_theory_json(void **state)
         assert_near(c.entropy, golden_real(row, "ent"), 1e-11 * c.entropy + 4e-15);
         assert_close(c.ess, golden_real(row, "ess"), 1e-11);
     }
-    assert_true(i > 10);
+    assert_above(i, 10);
     json_decref(rows);
 }
 
@@ -87,11 +87,14 @@ static void NU01_no_scale_is_the_plain_mean(void **state)
     const es_collapse c = exact(50, 0.4, 0.0);
     assert_near(c.self_weight, 0.02, 1e-17);
     assert_near(c.ess, 50.0, 1e-12);
-    assert_true(c.angle_ratio == 0.0 && c.cosine == 1.0);
+    assert_equals(c.angle_ratio, 0.0);
+    assert_equals(c.cosine, 1.0);
     const es_equiangular t = {.n = 50, .rho = 0.4, .beta = 1e300};
     es_collapse huge;
     assert_ok(es_collapse_exact(&t, &huge, &err)); /* NU02 */
-    assert_true(huge.self_weight == 1.0 && huge.other_weight == 0.0 && huge.angle_ratio == 1.0);
+    assert_equals(huge.self_weight, 1.0);
+    assert_equals(huge.other_weight, 0.0);
+    assert_equals(huge.angle_ratio, 1.0);
     assert_near(huge.cosine, 0.4, 1e-15);
 }
 
@@ -239,7 +242,7 @@ static void thresholds(void **state)
     const double L = log(1000.0), rho = 0.3, kappa = 1.255, d = 128;
     const double B = es_collapse_threshold(1000, rho, 128) * (1.0 - rho) * L;
     assert_close(B, L + kappa * B * B / (2.0 * d), 1e-14);
-    assert_true(B < d / kappa);
+    assert_below(B, d / kappa);
     assert_near(es_collapse_self_weight(1000, rho, B / (1.0 - rho), 128), 0.5, 0.001);
     assert_close(es_collapse_self_weight(1000, rho, 7.0, 0), exact(1000, rho, 7.0 / L).self_weight,
                  1e-14);

@@ -297,7 +297,8 @@ static void noise_is_nothing(void **state)
         p.y = normals(99, 40, 8, s);
         es_answer *a = ask(&p, NULL);
         assert_string_equal(text(a, "looks_like"), "");
-        assert_true(number(a, "met") == 0.0 && number(a, "ratio") > 1.0);
+        assert_equals(number(a, "met"), 0.0);
+        assert_above(number(a, "ratio"), 1.0);
         assert_non_null(strstr(es_answer_finding(a, 0), "none of "));
         es_answer_free(a);
         drop(&p);
@@ -312,7 +313,8 @@ static void the_row_is_named(void **state)
     plant(&p, &(planted){.scale = 1.0 / sqrt(8.0)}, AS_F32);
     p.y[(2 * 9 + 5) * 8 + 3] += 0.01;
     es_answer *a = ask(&p, NULL);
-    assert_true(number(a, "head") == 2.0 && number(a, "row") == 5.0);
+    assert_equals(number(a, "head"), 2.0);
+    assert_equals(number(a, "row"), 5.0);
     /* one element of 8 is off */
     assert_close(number(a, "largest"), 0.01 / sqrt(8.0), 1e-3);
     assert_string_equal(text(a, "looks_like"), "");
@@ -329,7 +331,8 @@ static void the_row_without_numbers_is_named(void **state)
     p.y[(0 * 9 + 7) * 8 + 3] += 0.01;
     p.y[(2 * 9 + 5) * 8 + 3] = (double)INFINITY;
     es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
-    assert_true(number(a, "head") == 2.0 && number(a, "row") == 5.0);
+    assert_equals(number(a, "head"), 2.0);
+    assert_equals(number(a, "row"), 5.0);
     assert_true(number(a, "beyond") == 2.0 && isnan(number(a, "ratio")));
     assert_string_equal(text(a, "looks_like"), "");
     es_answer_free(a);
@@ -348,12 +351,12 @@ static void small_ones_are_not_misnamed(void **state)
             problem p = make(1, 1, m, n, d, dv, s);
             plant(&p, &(planted){.scale = 1.0 / sqrt((double)d), .causal = n == 1 ? 1 : 0}, s);
             es_answer *a = ask(&p, (const char *[]){"compare-dtype", store_names[s], NULL});
-            assert_true(number(a, "met") == 1.0);
+            assert_equals(number(a, "met"), 1.0);
             es_answer_free(a);
             for (int64_t c = 0; c < m * dv; c++)
                 p.y[c] = stored(s, p.y[c] + 3.0);
             a = ask(&p, (const char *[]){"compare-dtype", store_names[s], NULL});
-            assert_true(number(a, "met") == 0.0);
+            assert_equals(number(a, "met"), 0.0);
             assert_string_equal(text(a, "looks_like"), "");
             es_answer_free(a);
             drop(&p);

@@ -203,7 +203,8 @@ static void one_row_off_is_near_nothing(void **state)
     plant(&p, &(planted){.scale = 1.0 / sqrt(8.0)}, AS_BF16);
     p.y[137 * 4 + 1] += 4.0;
     es_answer *a = ask(&p, (const char *[]){"compare-dtype", "bf16", NULL});
-    assert_true(number(a, "row") == 137.0 && number(a, "beyond") == 1.0);
+    assert_equals(number(a, "row"), 137.0);
+    assert_equals(number(a, "beyond"), 1.0);
     assert_string_equal(text(a, "looks_like"), "");
     assert_null(strstr(es_answer_finding(a, 0), "nearest"));
     es_answer_free(a);
@@ -231,7 +232,8 @@ static void a_coarse_format_needs_coarse_rows(void **state)
     const es_table *t = es_answer_find(a, "compare_hypotheses");
     const int64_t row = row_of(t, "in-f16");
     assert_string_equal(text(a, "looks_like"), "");
-    assert_true(row >= 0 && es_table_get(t, row, "ratio") <= 1.0);
+    assert_at_least(row, 0);
+    assert_at_most(es_table_get(t, row, "ratio"), 1.0);
     assert_string_equal(es_table_get_text(t, row, "verdict"), "not met");
     es_answer_free(a);
     drop(&p);
@@ -246,7 +248,8 @@ static void nothing_seen_is_nothing_tried(void **state)
     p.y = normals(99, 2, 8, AS_F32);
     es_answer *a = ask(&p, NULL);
     const es_table *t = es_answer_find(a, "compare_hypotheses");
-    assert_true(row_of(t, "causal-strict") < 0 && row_of(t, "causal") >= 0);
+    assert_below(row_of(t, "causal-strict"), 0);
+    assert_at_least(row_of(t, "causal"), 0);
     for (int64_t i = 0; i < es_table_rows(t); i++)
         assert_true(es_table_get(t, i, "rows") > 0.0 && isfinite(es_table_get(t, i, "rms")));
     es_answer_free(a);
@@ -263,7 +266,7 @@ static void equals_keep_their_order(void **state)
     es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
     const es_table *t = es_answer_find(a, "compare_hypotheses");
     int64_t last = -1, coarse = 0;
-    assert_true(es_table_rows(t) > 20);
+    assert_above(es_table_rows(t), 20);
     for (int64_t i = 0; i < es_table_rows(t); i++) {
         const char *name = es_table_get_text(t, i, "hypothesis"), *plus = strchr(name, '+');
         int64_t at = 0;
@@ -272,10 +275,10 @@ static void equals_keep_their_order(void **state)
         at += !plus ? 0 : plus == name + 6 ? ALL_SAID : 2 * ALL_SAID;
         if (strncmp(plus ? plus + 1 : name, "in-", 3) == 0 && coarse++ == 0)
             last = -1; /* those come after all others */
-        assert_true(at > last);
+        assert_above(at, last);
         last = at;
     }
-    assert_true(coarse > 0);
+    assert_above(coarse, 0);
     es_answer_free(a);
     drop(&p);
 }

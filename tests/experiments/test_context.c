@@ -45,7 +45,7 @@ static void fits_agree_with_theory_json(void **state)
     assert_near(fit.beta, golden_real(want, "beta"), 0.1 * fit.beta_se);
     assert_near(fit.gamma, golden_real(want, "gamma"), 0.1 * fit.gamma_se);
     assert_int_equal(fit.outliers, 1);
-    assert_true(weights[5] < 0.1); /* the point that was moved */
+    assert_below(weights[5], 0.1); /* the point that was moved */
     json_decref(group);
 }
 
@@ -66,10 +66,12 @@ static void exact_points_give_the_curve_back(void **state)
         assert_close(fit.gamma, 1.35, 1e-12);
         assert_close(fit.alpha, 17.9, 1e-10);
         assert_close(fit.halving, exp2(-0.51), 1e-12);
-        assert_true(fit.beta_low <= fit.beta && fit.beta <= fit.beta_high);
+        assert_at_most(fit.beta_low, fit.beta);
+        assert_at_most(fit.beta, fit.beta_high);
         double se;
         assert_close(es_context_predict(&fit, 1e6, &se), truth(1e6), 1e-11);
-        assert_true(se >= 0.0 && se < 1e-9);
+        assert_at_least(se, 0.0);
+        assert_below(se, 1e-9);
     }
 }
 

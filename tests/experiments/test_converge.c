@@ -89,8 +89,7 @@ static void small_scale_is_a_plain_mean(void **state)
                                    .precision = ES_F64};
     es_converge_cell *cells = measure(&spec, 1);
     for (int i = 0; i < 2; i++) {
-        assert_true(cells[i].mean_error > 0.0 &&
-                    cells[i].mean_error < 5.0 * 2.0 / sqrt((double)sizes[i]));
+        assert_between(cells[i].mean_error, 0.0, 5.0 * 2.0 / sqrt((double)sizes[i]));
         assert_near(cells[i].map_error, cells[i].mean_error, 1e-14);
         assert_near(cells[i].cov_frobenius, 0.0, 1e-15);
     }
@@ -146,7 +145,7 @@ static void memory_stays_within_the_cost(void **state)
     es_converge_cost cost;
     assert_ok(es_converge_cost_of(&spec, &cost, &err));
     free(measure(&spec, 1));
-    assert_true(budget.peak <= cost.bytes + cost.limit_bytes);
+    assert_at_most(budget.peak, cost.bytes + cost.limit_bytes);
     assert_int_equal(budget.used, 0);
 }
 
@@ -196,7 +195,9 @@ static void NU12_a_reference_sample_is_off_by_what_it_says(void **state)
     /* n E|m_n|^2 is 2.35 here (THEORY 4.4): |m_300| is below 4 times its root mean square 0.089,
      * and as surely above a thousandth of that. */
     print_message("the sample is off by %.4f and %.4f\n", mean, cov);
-    assert_true(mean > 1e-4 && mean < 0.36 && cov > 1e-4);
+    assert_above(mean, 1e-4);
+    assert_below(mean, 0.36);
+    assert_above(cov, 1e-4);
     for (int i = 0; i < 4 * R; i++) {
         assert_shifted(referred[i].mean_error, exact[i].mean_error, mean);
         assert_shifted(referred[i].cov_frobenius, exact[i].cov_frobenius, cov);
@@ -233,7 +234,7 @@ static void independent_sizes_are_independent(void **state)
     for (int i = 0; i < 3; i++) {
         print_message("nested %.3f, independent %.3f\n", correlation(nested, R, i, i + 1),
                       correlation(apart, R, i, i + 1));
-        assert_true(correlation(nested, R, i, i + 1) > 0.2);
+        assert_above(correlation(nested, R, i, i + 1), 0.2);
         assert_near(correlation(apart, R, i, i + 1), 0.0, 0.2);
     }
     /* The tokens of n = 200 do not depend on the grid. */
@@ -277,11 +278,12 @@ static void cost_counts_independent_sizes_and_the_reference(void **state)
         sum += each.flops;
     }
     assert_near(all.flops, sum, 1e-9 * sum);
-    assert_true(all.flops > nested.flops && nested.limit_flops == 0.0);
+    assert_above(all.flops, nested.flops);
+    assert_equals(nested.limit_flops, 0.0);
     /* scores and values in one dimension: 4 operations a pair, plus what padding adds */
-    assert_true(all.limit_flops >= 4.0 * 3000.0 * 3000.0);
+    assert_at_least(all.limit_flops, 4.0 * 3000.0 * 3000.0);
     free(measure(&spec, 2));
-    assert_true(budget.peak <= all.bytes + all.limit_bytes);
+    assert_at_most(budget.peak, all.bytes + all.limit_bytes);
     assert_int_equal(budget.used, 0);
 }
 

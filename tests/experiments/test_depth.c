@@ -85,8 +85,9 @@ static void full_has_no_error(void **state)
     const es_depth_spec spec = {.model = norms, .policy = &full, .layer = -1, .seed = 3};
     assert_ok(es_depth_block(&spec, ids, N, 0, NULL, s, &err));
     for (int l = 0; l <= LAYERS; l++) {
-        assert_true(s[l].error2 <= 1e-24 && s[l].own2 <= 1e-24);
-        assert_true(s[l].spread2 > 1.0 && s[l].spread2 < (double)H);
+        assert_at_most(s[l].error2, 1e-24);
+        assert_at_most(s[l].own2, 1e-24);
+        assert_between(s[l].spread2, 1.0, (double)H);
         assert_near(s[l].kept, l ? N : 0, 1e-9);
     }
 }
@@ -147,10 +148,11 @@ static void gains_of_norms_are_projections(void **state)
         }
         assert_close(s[1].error2, error2, 1e-12);
         assert_true(isnan(s[1].gain2)); /* there was no error before */
-        assert_true(s[1].fresh2 == s[1].error2);
+        assert_equals(s[1].fresh2, s[1].error2);
         for (int l = 2; l <= LAYERS; l++) {
             assert_close(s[l].error2, error2, 1e-9); /* the norms' eps is 1e-12 */
-            assert_true(s[l].own2 < 1e-24 && s[l].fresh2 < 1e-24);
+            assert_below(s[l].own2, 1e-24);
+            assert_below(s[l].fresh2, 1e-24);
             assert_close(s[l].far2, 1.0, 1e-9);
             /* to first order in the size, and the second cancels between +d and -d: not here */
             assert_close(s[l].along2, 1.0 - lost / error2, 1e-3);
@@ -209,7 +211,7 @@ static void decoders_count_the_second_half(void **state)
                     spread2 += i < n / 2 ? 0.0 : apart * apart / late;
                 }
             }
-            assert_true(early < 1e-20);
+            assert_below(early, 1e-20);
             assert_near(s[l].error2, error2, 1e-9 * error2);
             assert_close(s[l].spread2, spread2, 1e-9);
             assert_true(l == 0 || (error2 > 0.0 && s[l].own2 > 0.0));
@@ -229,11 +231,13 @@ static void one_layer_alone(void **state)
     const es_policy_spec policy = policy_of("top", 4);
     es_depth_spec spec = {.model = model, .policy = &policy, .layer = 1, .seed = 3};
     assert_ok(es_depth_block(&spec, ids, N, 0, NULL, s, &err));
-    assert_true(s[1].error2 == 0.0 && s[1].own2 == 0.0);
+    assert_equals(s[1].error2, 0.0);
+    assert_equals(s[1].own2, 0.0);
     assert_close(s[1].kept, (double)N, 1e-12);
-    assert_true(s[2].error2 > 0.0);
+    assert_above(s[2].error2, 0.0);
     assert_close(s[2].own2, s[2].error2, 1e-5); /* f32 */
-    assert_true(s[3].own2 == 0.0 && s[3].gain2 > 0.0);
+    assert_equals(s[3].own2, 0.0);
+    assert_above(s[3].gain2, 0.0);
     assert_close(s[3].far2 * s[2].error2, s[3].error2, 1e-4); /* it is full: nothing is added */
     /* noise of half the size, and of the same direction: gains are those of small noise already */
     const double gain2 = s[3].gain2;
@@ -349,7 +353,7 @@ static void sets_stand_for_the_limit(void **state)
         assert_ok(es_stack_limit_new(&stack, SETS, TOKENS, NULL, &sets, &err));
         assert_ok(es_stack_measure(&stack, closed, n, 0, NULL, one, &err));
         assert_ok(es_stack_measure(&stack, sets, n, 0, NULL, other, &err));
-        assert_true(one[2].limit_error2 == 0.0);
+        assert_equals(one[2].limit_error2, 0.0);
         error[seed] = one[2].error2;
         off[seed] = other[2].error2 - one[2].error2;
         own[seed] = other[2].limit_error2;
@@ -361,7 +365,7 @@ static void sets_stand_for_the_limit(void **state)
      * beyond first order at 200 tokens */
     assert_close(theirs, 2.0 * exact, 0.4);
     const double bias = mean_of(off, SEEDS, &se);
-    assert_true(se < 0.12 * exact); /* or the next line could not tell */
+    assert_below(se, 0.12 * exact); /* or the next line could not tell */
     assert_near(bias, 0.0, 4.0 * se);
 }
 
@@ -386,7 +390,7 @@ static void a_norm_keeps_the_length(void **state)
         /* |x|^2 = d, less the mean's, which is chance: d/8000 or so */
         assert_near(trace, (double)D, 0.01 * D);
         assert_ok(es_stack_horizon(cov, stack.A, D, NULL, &horizon[l], &err));
-        assert_true(horizon[l] <= (D - 1) * 0.3 * D / (D - 1.0) * (1.0 + 1e-3));
+        assert_at_most(horizon[l], (D - 1) * 0.3 * D / (D - 1.0) * (1.0 + 1e-3));
         /* isotropic on the circle of 1.5 times P: sample covariances of 8000 are off by 1 or 2 % */
         assert_close(horizon[l], 0.3 * D / (D - 1.0), 0.1);
         assert_near(s[l].spread2, (double)D, 0.05 * D);
@@ -463,7 +467,8 @@ static void rows_are_the_recursion(void **state)
         const double gain = es_table_get(t, r, "gain"), error = es_table_get(t, r, "error");
         const int64_t layer = r % LAYERS;
         assert_near(es_table_get(t, r, "layer"), (double)layer, 0.0);
-        assert_true(error > 0.0 && es_table_get(t, r, "error_se") > 0.0);
+        assert_above(error, 0.0);
+        assert_above(es_table_get(t, r, "error_se"), 0.0);
         const double before = layer ? es_table_get(t, r - 1, "predicted") : 0.0;
         assert_close(predicted * predicted,
                      (layer ? gain * gain * before * before : 0.0) + own * own, 1e-9);
@@ -536,7 +541,7 @@ static void findings_are_those_of_the_rows(void **state)
                  es_table_get(t, row, "keys"));
         assert_non_null(strstr(es_answer_finding(a, 0), name[k]));
     }
-    assert_true(failing > 0); /* or the test has not seen what it is for */
+    assert_above(failing, 0); /* or the test has not seen what it is for */
     snprintf(
         want, sizeof want,
         "off by more than 10 %% in %d of %d pairs of a layer and a policy, first in layer %d (%s, ",
@@ -652,7 +657,7 @@ static void the_memory_foreseen_is_enough(void **state)
         opts.max_memory = (size_t)bound;
         es_answer_free(run_study(settings[i], opts, ES_OK));
         assert_int_equal(budget.used, 0);
-        assert_true((double)budget.peak <= bound);
+        assert_at_most((double)budget.peak, bound);
     }
 }
 

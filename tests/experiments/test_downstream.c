@@ -144,7 +144,8 @@ static void all_keys_are_the_model(void **state)
         assert_near(es_table_get(t, i, "lost"), 0.0, 0.0);
         assert_near(es_table_get(t, i, "keys"), tokens / TEXTS, 1e-12);
         /* the engine's f32 weights beside f64 ones: logits differ by 1e-6, KL by their square */
-        assert_true(es_table_get(t, i, "kl") >= 0.0 && es_table_get(t, i, "kl") < 1e-10);
+        assert_at_least(es_table_get(t, i, "kl"), 0.0);
+        assert_below(es_table_get(t, i, "kl"), 1e-10);
     }
     assert_string_equal(es_table_get_text(t, 0, "policy"), "full");
     es_answer_free(a);
@@ -167,7 +168,7 @@ static void check_row(const es_table *t, int64_t row)
     model.factor = NULL;
     for (int i = 0; i < TEXTS; i++)
         square += (kl[i] - mean) * (kl[i] - mean);
-    assert_true(mean > 1e-9); /* it does something */
+    assert_above(mean, 1e-9); /* it does something */
     assert_near(es_table_get(t, row, "accuracy"), right / TEXTS, 1e-12);
     assert_near(es_table_get(t, row, "agreement"), same / TEXTS, 1e-12);
     assert_close(es_table_get(t, row, "kl"), mean, 2e-3); /* f32 logits, of which KL is a square */
@@ -210,7 +211,7 @@ static void keys_are_shares_of_each_text_or_numbers(void **state)
     a = ASK("tasks", tasks, "policy", "window", "window", "1");
     rows = es_answer_find(a, "rows");
     assert_int_equal(es_table_rows(rows), 2);
-    assert_true(es_table_get(rows, 1, "keys") > 2.0 && es_table_get(rows, 1, "keys") < 3.0);
+    assert_between(es_table_get(rows, 1, "keys"), 2.0, 3.0);
     es_answer_free(a);
 }
 
@@ -308,7 +309,7 @@ static void check_holm(const es_table *t, const char *column, double *p, int64_t
     for (int64_t i = 0; i < es_table_rows(t); i++)
         if (!isnan(es_table_get(t, i, column)) &&
             strcmp(es_table_get_text(t, i, "policy"), "full") != 0) {
-            assert_true(found < count);
+            assert_below(found, count);
             got[found++] = es_table_get(t, i, column);
         }
     assert_int_equal(found, count);
@@ -580,7 +581,7 @@ static void the_answer_is_told_of_too(void **state)
         bound[ablate] = es_table_get(es_answer_find(a, "cost"), 0, "memory_bytes");
         es_answer_free(a);
     }
-    assert_true(bound[1] - bound[0] >= MANY * MORE * (LABELS + 1 + 1) * 8.0);
+    assert_at_least(bound[1] - bound[0], MANY * MORE * (LABELS + 1 + 1) * 8.0);
 }
 
 /* ---- a real classifier ---- */

@@ -70,7 +70,7 @@ static void principal_components_are_eigenvectors_of_the_covariance(void **state
             if (fabs(axes[a * D + j]) > fabs(most))
                 most = axes[a * D + j];
         }
-        assert_true(most > 0.0);
+        assert_above(most, 0.0);
         assert_true(a == 0 || variances[a] <= variances[a - 1]);
         for (int b = 0; b < COUNT; b++) {
             double product = 0.0, both = 0.0;
@@ -105,7 +105,8 @@ static void points_on_a_line_have_one_component(void **state)
         assert_near(scores[2 * i + 1], 0.0, 1e-9);
     }
     assert_close(variances[0], p.total, 1e-12);
-    assert_true(variances[1] >= 0.0 && variances[1] < 1e-12 * p.total);
+    assert_at_least(variances[1], 0.0);
+    assert_below(variances[1], 1e-12 * p.total);
     assert_int_equal(es_principal_find(&view, D + 1, NULL, &p, &err), ES_E_SHAPE);
     assert_string_equal(err.rule, "principal.count");
 }
@@ -148,7 +149,7 @@ static void affinities_have_the_perplexity_that_was_asked_for(void **state)
         double sum = 0.0;
         assert_ok(es_tsne_new(N, NULL, &t, &err));
         assert_ok(es_tsne_affinities(&t, &view, perplexities[k], &facts, &err));
-        assert_true(facts.perplexity_off < 1e-8);
+        assert_below(facts.perplexity_off, 1e-8);
         assert_int_equal(facts.tied, 0);
         for (int i = 0; i < N; i++)
             plain_law(x, N, D, i, perplexities[k], law + i * N);
@@ -203,9 +204,10 @@ static void points_in_one_place_are_counted_and_stay_together(void **state)
     start_of(&view, start);
     const es_tsne_opts opts = {.perplexity = 5.0, .steps = 100};
     assert_ok(es_tsne_embed(&view, start, &opts, NULL, y, &facts, &err));
-    assert_true(facts.tied >= SAME && facts.tied < SAME + 10);
+    assert_at_least(facts.tied, SAME);
+    assert_below(facts.tied, SAME + 10);
     assert_int_equal(facts.tied, tied_points(x, 5));
-    assert_true(facts.perplexity_off < 1e-8);
+    assert_below(facts.perplexity_off, 1e-8);
     for (int i = 1; i < SAME; i++) /* rows differ in the order of their sums alone */
         assert_near(hypot(y[2 * i] - y[0], y[2 * i + 1] - y[1]), 0.0, 1e-9);
     assert_true(isfinite(facts.divergence));
@@ -214,7 +216,7 @@ static void points_in_one_place_are_counted_and_stay_together(void **state)
     assert_ok(es_tsne_embed(&view, start, &opts, NULL, y, &facts, &err));
     assert_int_equal(facts.tied, N);
     for (int i = 0; i < 2 * N; i++)
-        assert_true(y[i] == 0.0);
+        assert_equals(y[i], 0.0);
 }
 
 /* Numbers of any size have the same picture: laws of neighbours have no unit. */
@@ -329,12 +331,12 @@ static void groups_far_apart_are_apart_in_the_plane(void **state)
     const es_view view = es_view_f64(x, N, D);
     start_of(&view, start);
     assert_ok(es_tsne_embed(&view, start, &opts, NULL, y, &facts, &err));
-    assert_true(purity(y) == 1.0);
+    assert_equals(purity(y), 1.0);
     /* six groups in two components overlap: the picture does better than its start */
-    assert_true(purity(start) < 1.0);
+    assert_below(purity(start), 1.0);
     assert_ok(es_embed_trust(&view, y, 10, NULL, &trust, &err));
-    assert_true(trust.trustworthiness > 0.95);
-    assert_true(facts.divergence > 0.0 && facts.divergence < 1.0);
+    assert_above(trust.trustworthiness, 0.95);
+    assert_between(facts.divergence, 0.0, 1.0);
 }
 
 /* Descent has ended: from there another thousand steps gain little, and the slope is small beside
@@ -350,9 +352,9 @@ static void more_steps_find_no_lower_place(void **state)
     assert_ok(es_tsne_embed(&view, start, &(es_tsne_opts){20.0, 1}, NULL, y, &first, &err));
     assert_ok(es_tsne_embed(&view, start, &(es_tsne_opts){20.0, 1000}, NULL, y, &once, &err));
     assert_ok(es_tsne_embed(&view, start, &(es_tsne_opts){20.0, 2000}, NULL, y, &twice, &err));
-    assert_true(once.divergence < first.divergence);
+    assert_below(once.divergence, first.divergence);
     assert_near(once.divergence, twice.divergence, 0.02);
-    assert_true(once.slope < 0.01);
+    assert_below(once.slope, 0.01);
 }
 
 static void threads_change_no_bit(void **state)
@@ -420,7 +422,8 @@ static void trust_is_what_it_is_defined_as(void **state)
         assert_near(trust.continuity, plain_trust(y, 2, x, D, FEW, neighbours[k]), 1e-12);
     }
     assert_ok(es_embed_trust(&plane, y, 12, NULL, &trust, &err));
-    assert_true(trust.trustworthiness == 1.0 && trust.continuity == 1.0);
+    assert_equals(trust.trustworthiness, 1.0);
+    assert_equals(trust.continuity, 1.0);
     assert_int_equal(es_embed_trust(&view, y, FEW / 2, NULL, &trust, &err), ES_E_RANGE);
 }
 
@@ -429,7 +432,7 @@ static void trust_is_what_it_is_defined_as(void **state)
 static bool stop_soon(void *user, double done, double total)
 {
     int *calls = user;
-    assert_true(done <= total);
+    assert_at_most(done, total);
     return ++*calls == 3;
 }
 

@@ -78,7 +78,7 @@ static void known_dimensions_are_found_within_their_errors(void **state)
         if (dims[i] <= 3)
             assert_near(hill / R, truth, 4.0 * se);
         if (dims[i] >= 10)
-            assert_true(hill / R < truth - 4.0 * se); /* the curvature the notes speak of */
+            assert_below(hill / R, truth - 4.0 * se); /* the curvature the notes speak of */
     }
 }
 
@@ -140,7 +140,8 @@ static void gaps_are_exact_where_small(void **state)
     double keys[6] = {1e-200, 0.0, 5.0, 5e-8, -2.0, 0.0}, T[3];
     const es_view k = es_view_f64(keys, 3, 2);
     assert_ok(es_exponent_gaps(&k, query, T, &err));
-    assert_true(T[0] == 0.0 && T[2] == 2.0);
+    assert_equals(T[0], 0.0);
+    assert_equals(T[2], 2.0);
     assert_close(T[1], 0.5e-16, 1e-7); /* 1 - cos of an angle of 1e-8 */
 }
 
@@ -214,7 +215,7 @@ static void scores_are_those_of_the_vectors(void **state)
             squares[which] += sum2 / (sum * sum) / SAMPLE;
         }
     snprintf(beta, sizeof beta, "%.17g", 0.5 * lengths * lengths);
-    assert_true(fabs(log(squares[0] / squares[1])) > 0.3); /* or nothing is told apart */
+    assert_above(fabs(log(squares[0] / squares[1])), 0.3); /* or nothing is told apart */
     for (int which = 0; which < 2; which++) {
         es_answer *a = ask(x, KEYS, D, which ? "beta" : "scale", which ? beta : "0.5");
         const es_table *runs = es_answer_find(a, "runs"), *t = es_answer_find(a, "freezing");
@@ -258,7 +259,9 @@ static void NU06_copies_and_ties(void **state)
         T[i] = i < 5 ? 0.0 : 0.01 * (i - 4);
     assert_ok(es_exponent_estimate(T, 30, 10, &e, &err));
     assert_int_equal(e.copies, 5);
-    assert_true(e.nearest[0] == 0.01 && e.nearest[1] == 0.02 && e.alpha > 0.0);
+    assert_equals(e.nearest[0], 0.01);
+    assert_equals(e.nearest[1], 0.02);
+    assert_above(e.alpha, 0.0);
     for (int i = 0; i < 30; i++)
         T[i] = 0.5;
     assert_int_equal(es_exponent_estimate(T, 30, 10, &e, &err), ES_E_NUMERIC);
@@ -293,7 +296,8 @@ static void what_makes_no_sense_is_refused(void **state)
     const es_view k = es_view_f64(keys, 10, 2), q = es_view_f64(query, 1, 2);
     keys[7] = (double)NAN;
     assert_int_equal(es_exponent_gaps(&k, query, T, &err), ES_E_NONFINITE);
-    assert_true(err.row == 3 && err.col == 1);
+    assert_equals(err.row, 3);
+    assert_equals(err.col, 1);
     keys[6] = keys[7] = 0.0;
     assert_int_equal(es_exponent_gaps(&k, query, T, &err), ES_E_RANGE);
     assert_string_equal(err.rule, "exponent.zero");

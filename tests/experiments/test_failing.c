@@ -67,7 +67,7 @@ static void numbers_are_those_of_a_plain_sum(void **state)
                 ess += 1.0 / one[2];
                 tail += l == 1 ? 1.0 - alpha : 1.0;
             }
-            assert_true(count > 5.0); /* or nothing is tested */
+            assert_above(count, 5.0); /* or nothing is tested */
             assert_near(got[set].beyond, count / FEW, 1e-12);
             assert_near(got[set].log_norm, log_norm / count, 1e-9);
             assert_near(got[set].top_weight, top / count, 1e-9);
@@ -110,14 +110,14 @@ static void outputs_grow_like_a_maximum(void **state)
         es_converge_failure got[2];
         assert_int_equal(es_converge_failing(&spec, r, got, &err), ES_OK);
         slopes[r] = (got[1].log_norm - got[0].log_norm) / log(100.0);
-        assert_true(got[1].top_weight > 0.9);
+        assert_above(got[1].top_weight, 0.9);
     }
     const es_measured slope = es_measured_mean(slopes, REPLICATES);
     const double exact = (mean_log_max(1e4) - mean_log_max(1e2)) / log(100.0);
     assert_near(exact, 0.5, 0.01); /* 1/freedom */
     /* 1e-3: queries nearer to 0 than 1e-5 or so do not choose one token */
     assert_near(slope.value, exact, 4.0 * slope.se + 1e-3);
-    assert_true(slope.se < 0.03);
+    assert_below(slope.se, 0.03);
 }
 
 /* In one dimension P(e^s > w) = w^-alpha/2 beyond 1, so that weights are Poisson-Dirichlet and E
@@ -144,7 +144,7 @@ static void exponential_tails_share_by_their_index(void **state)
     }
     const es_measured m = es_measured_mean(off, REPLICATES);
     assert_near(m.value, 0.0, 4.0 * m.se + 0.01);
-    assert_true(m.se < 0.02);
+    assert_below(m.se, 0.02);
 }
 
 static void laws_with_a_limit_are_refused(void **state)

@@ -13,7 +13,7 @@ static double exact(es_hardmax_queries queries, int64_t n)
 {
     es_num value;
     assert_ok(es_hardmax_exact(queries, n, 1.0, &value, &err));
-    assert_true(value.err > 0.0);
+    assert_above(value.err, 0.0);
     return value.val;
 }
 
@@ -182,7 +182,10 @@ static double coins_p(int64_t n, int draws)
         int64_t k;
         const es_address at = {.seed = 9, .token = (uint64_t)r};
         assert_ok(es_coins_draw(at, n, &k, &err));
-        assert_true(k >= 0 && k <= n && k >= low && k < low + MOST);
+        assert_at_least(k, 0);
+        assert_at_most(k, n);
+        assert_at_least(k, low);
+        assert_below(k, low + MOST);
         seen[k - low]++;
     }
     double chi2 = 0.0, rest = 0.0, rest_seen = 0.0, cells = 0.0;
@@ -246,7 +249,7 @@ static void means_agree_with_the_exact_ones(void **state)
         }
         const double p = es_chi2_tail(18.0, chi2);
         print_message("queries %d: chi2 = %.1f of 18, p = %.3f\n", queries, chi2, p);
-        assert_true(p > 1e-3 && p < 0.999);
+        assert_between(p, 1e-3, 0.999);
     }
 }
 
@@ -267,7 +270,7 @@ static void draws_depend_on_n_and_replicate_alone(void **state)
             opts.sigma = 2.0;
             assert_ok(es_hardmax_sample(&opts, &one, 1, b, &err));
             for (int r = 0; r < 600; r++)
-                assert_true(2.0 * a[r * 3 + 2].value == b[r].value);
+                assert_equals(2.0 * a[r * 3 + 2].value, b[r].value);
         }
 }
 
@@ -286,7 +289,7 @@ static void hulls_shrink_as_the_notes_say(void **state)
             print_message("d = %d, n = %d: %.4f +- %.4f\n", d, (int)n[p], rows[p].rms,
                           rows[p].rms_se);
             assert_near(rows[p].rms, expected[d - 2][p], 4.0 * rows[p].rms_se + 0.004);
-            assert_true(rows[p].mean_abs < 1.1 * rows[p].rms);
+            assert_below(rows[p].mean_abs, 1.1 * rows[p].rms);
         }
     }
 }
@@ -302,7 +305,7 @@ static void few_directions_are_not_a_bias(void **state)
     opts = (es_hardmax_opts){.seed = 5, .dim = 2, .replicates = 1000, .directions = 256};
     assert_ok(es_hardmax_run(&opts, &n, 1, &many, &err));
     assert_near(few.rms, many.rms, 4.0 * hypot(few.rms_se, many.rms_se));
-    assert_true(few.mean_abs > 1.1 * many.mean_abs); /* while this one does */
+    assert_above(few.mean_abs, 1.1 * many.mean_abs); /* while this one does */
 }
 
 static void hulls_do_not_depend_on_threads_or_the_grid(void **state)
@@ -318,7 +321,7 @@ static void hulls_do_not_depend_on_threads_or_the_grid(void **state)
             assert_memory_equal(first, again, sizeof first);
         assert_ok(es_hardmax_sample(&opts, &last, 1, alone, &err));
         for (int r = 0; r < 20; r++)
-            assert_true(alone[r].value == first[r * 3 + 2].value);
+            assert_equals(alone[r].value, first[r * 3 + 2].value);
     }
 }
 

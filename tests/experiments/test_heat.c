@@ -291,7 +291,7 @@ static void few_keys_are_biased_as_predicted(void **state)
     print_message("100 keys: slope %.4f+-%.4f, predicted %.4f, infinitely many %.4f\n", mean, se,
                   finite.slope, exact.slope);
     assert_near(mean, finite.slope, 4.0 * se);
-    assert_true(fabs(mean - exact.slope) > 6.0 * se);
+    assert_above(fabs(mean - exact.slope), 6.0 * se);
 }
 
 /* Frozen weights are beyond the quadrature, and it says so; threads change nothing. */
@@ -309,7 +309,8 @@ static void finite_values_are_sure_of_themselves(void **state)
             es_heat_finite_of(&law, q, 2, beta, 3, 1000, &exec, threads > 1 ? many : one, &err));
     }
     assert_memory_equal(one, many, 2 * sizeof *one);
-    assert_true(one[0].defect < 1e-9 && one[1].defect < 1e-9);
+    assert_below(one[0].defect, 1e-9);
+    assert_below(one[1].defect, 1e-9);
     assert_near(one[0].squares, 1e-3, 1e-7); /* all keys alike, to beta^2 */
     assert_true(isnan(one[2].slope) && !(one[2].defect < ES_HEAT_DEFECT));
     assert_int_equal(es_heat_finite_of(&law, q, 2, beta, 3, 1, NULL, one, &err), ES_E_RANGE);
@@ -378,7 +379,7 @@ static void particles_climb_as_heat_runs_backwards(void **state)
         }
         print_message("S^%d: growth over that of heat - 1: %.4f, %.5f\n", (int)d - 1, errors[0],
                       errors[1]);
-        assert_true(fabs(errors[1]) < 0.005);
+        assert_below(fabs(errors[1]), 0.005);
         assert_close(errors[0], 10.0 * errors[1], 0.1);
         const es_address at = {.seed = 8, .experiment = 42};
         assert_ok(es_tokens_fill(&law, &at, N, NULL, x, &err));
@@ -421,7 +422,8 @@ static void many_steps_leave_points(void **state)
         sum += after[b] / BINS;
     }
     assert_near(sum, 1.0, 1e-12);
-    assert_true(filled <= 6 && filled_before > 20);
+    assert_at_most(filled, 6);
+    assert_above(filled_before, 20);
 }
 
 /* ---- clusters ---- */
@@ -500,7 +502,7 @@ static void two_groups_become_one_cluster(void **state)
         phi -= atan(big * sin(phi)) + atan(small * sin(phi));
     }
     print_message("two groups are one cluster after %d steps\n", merged);
-    assert_true(merged > 0);
+    assert_above(merged, 0);
 }
 
 /* Equal angles stay equal: x + tangent(m) is m + alpha x with alpha = 1 - <x, m>, so the closed
@@ -620,7 +622,9 @@ static void what_makes_no_sense_is_refused(void **state)
     const es_law line = {.kind = ES_LAW_SPHERE, .dim = 1, .size = 1.0};
     double g[3], v[3];
     assert_ok(es_heat_at(&sphere, q, beta, g, v, &p, &err));
-    assert_true(p.log_density == 0.0 && g[1] == 0.0 && v[1] == 0.0);
+    assert_equals(p.log_density, 0.0);
+    assert_equals(g[1], 0.0);
+    assert_equals(v[1], 0.0);
     assert_near(p.log_smoothed, 0.0, 1e-14);
     assert_int_equal(es_heat_at(&gauss, q, beta, g, v, &p, &err), ES_E_UNSUPPORTED);
     assert_int_equal(es_heat_at(&large, q, beta, g, v, &p, &err), ES_E_UNSUPPORTED);
@@ -641,7 +645,8 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(es_heat_step(x, 2, 2, -1.0, NULL, &err), ES_E_RANGE);
     assert_int_equal(es_heat_histogram(x, 2, 2, 0, density, &err), ES_E_RANGE);
     assert_ok(es_heat_step(x, 1, 2, beta, NULL, &err)); /* alone it stays */
-    assert_true(x[0] == 1.0 && x[1] == 0.0);
+    assert_equals(x[0], 1.0);
+    assert_equals(x[1], 0.0);
 }
 
 TEST_FILE(heat)

@@ -329,7 +329,7 @@ static void windows_are_set_beside_fresh_texts(void **state)
     assert_near(es_table_get(t, 0, "sinks"), 4.0, 0.0);
     assert_near(es_table_get(t, 0, "bare") - es_table_get(t, 0, "cost"), es_table_get(t, 0, "sink"),
                 1e-9);
-    assert_true(es_table_get(t, 0, "fresh") > 0.05); /* a dozen tokens are few */
+    assert_above(es_table_get(t, 0, "fresh"), 0.05); /* a dozen tokens are few */
     assert_true(isnan(es_table_get(t, 1, "fresh"))); /* of half a block it would be the block */
     es_answer_free(a);
 }
@@ -383,7 +383,7 @@ static void neighbours_are_a_caution_where_blocks_follow_each_other(void **state
     es_answer_free(a);
     a = ASK(ES_F32, "ids", file, "block", "24", "blocks", "8");
     const es_table *t = es_answer_find(a, "text");
-    assert_true(es_table_get(t, 0, "neighbours") > 1.7 * es_table_get(t, 0, "neighbours_se"));
+    assert_above(es_table_get(t, 0, "neighbours"), 1.7 * es_table_get(t, 0, "neighbours_se"));
     assert_null(caution_of(a));
     es_answer_free(a);
 }

@@ -133,7 +133,7 @@ static void a_fall_is_paired_by_block(void **state)
     const loss_mean m = loss_fall(&job, 0, 1, 64, 64, LENGTH);
     assert_near(m.value, 1.0, 1e-13);
     assert_near(m.se, 0.0, 1e-13);
-    assert_true(loss_over(&job, 0, 1, 64).se > 0.5);
+    assert_above(loss_over(&job, 0, 1, 64).se, 0.5);
     free_job();
 }
 
@@ -471,16 +471,16 @@ static void the_power_law_is_found_where_it_is_determined(void **state)
     assert_int_equal(es_table_rows(t), 2);
     assert_string_equal(es_table_get_text(t, 0, "of"), "position");
     assert_true(isnan(es_table_get(t, 0, "beta"))); /* three octaves from 16 on are too few */
-    assert_true(strlen(es_table_get_text(t, 0, "why")) > 10);
+    assert_above(strlen(es_table_get_text(t, 0, "why")), 10);
     assert_string_equal(es_table_get_text(t, 1, "of"), "window");
     assert_near(es_table_get(t, 1, "points"), 6.0, 0.0);
     assert_near(es_table_get(t, 1, "beta"), BETA, 0.01);
-    assert_true(fabs(es_table_get(t, 1, "beta") - BETA) < 4.0 * es_table_get(t, 1, "beta_se"));
+    assert_near(es_table_get(t, 1, "beta"), BETA, 4.0 * es_table_get(t, 1, "beta_se"));
     /* block 5 has no late tokens; of the others -1, 0, 1, -1, 0 */
     assert_near(es_table_get(t, 1, "gamma"), GAMMA - 0.1, 0.01);
     /* of five blocks, whose difficulties have a standard deviation of sqrt(0.7/4) */
     assert_near(es_table_get(t, 1, "gamma_se"), sqrt(0.7 / 4.0 / 5.0), 0.002);
-    assert_true(es_table_get(t, 1, "beta_se") < 0.01);
+    assert_below(es_table_get(t, 1, "beta_se"), 0.01);
     assert_near(es_table_get(t, 1, "doubling"), pow(2.0, -BETA), 0.01);
     es_answer_free(a);
     free_job();

@@ -102,7 +102,7 @@ static void statistics_are_those_of_numpy(void **state)
 {
     (void)state;
     json_t *all = golden_file("mask.json");
-    assert_true(json_array_size(all) >= 10);
+    assert_at_least(json_array_size(all), 10);
     for (size_t i = 0; i < json_array_size(all); i++)
         check_case(json_array_get(all, i));
     json_decref(all);
@@ -137,7 +137,7 @@ static void error_bars_of_a_causal_query(void **state)
     problem p = make(1, 1, N, N, DIM, DIM, AS_F64);
     es_answer *a = ask_of(&p, NULL, (const char *[]){"causal", NULL, "error-bar", "1", NULL});
     const double told = es_table_get(es_answer_find(a, "error_bars"), 0, "error_bar_told");
-    assert_true(told > 0.5 && told < 1.0); /* the first queries see too few keys */
+    assert_between(told, 0.5, 1.0); /* the first queries see too few keys */
     assert_close(es_table_get(es_answer_find(a, "error_bars"), 0, "design_effect"), 1.0, 1e-6);
     es_answer_free(a);
     drop(&p);
@@ -188,7 +188,7 @@ static void expect_verdict(const problem *p, const char *what, const char *const
     if (strcmp(text(a, "looks_like"), what) != 0)
         fail_msg("\"%s\" is taken for \"%s\": %s", what, text(a, "looks_like"),
                  es_answer_finding(a, 0));
-    assert_true(number(a, "met") == (*what ? 0.0 : 1.0));
+    assert_equals(number(a, "met"), (*what ? 0.0 : 1.0));
     es_answer_free(a);
 }
 

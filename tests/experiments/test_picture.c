@@ -106,7 +106,7 @@ static void the_limit_of_a_law_is_its_own(void **state)
         double reach = 0.0; /* t'St at t = 2x */
         for (int c = 0; c < DIM; c++)
             reach += 0.49 * pow(2.0 * asking[i * DIM + c], 2.0);
-        assert_true(error[i] < 1e-12);
+        assert_below(error[i], 1e-12);
         for (int c = 0; c < DIM; c++) {
             const double want = 2.0 * 0.49 * asking[i * DIM + c];
             assert_near(limit[i * DIM + c], want, 1e-12);
@@ -265,8 +265,8 @@ static void rows_are_made_of_the_points(void **state)
             square += distance * distance / 12.0;
             plane += mine / 12.0;
             own += mine == least;
-            assert_true(at_point(points, s, i, "n") == es_table_get(rows, s, "n"));
-            assert_true(at_point(points, s, i, "query") == i);
+            assert_equals(at_point(points, s, i, "n"), es_table_get(rows, s, "n"));
+            assert_equals(at_point(points, s, i, "query"), i);
         }
         assert_close(es_table_get(rows, s, "distance"), mean, 1e-12);
         assert_close(es_table_get(rows, s, "map_error"), sqrt(square), 1e-12);
@@ -276,7 +276,7 @@ static void rows_are_made_of_the_points(void **state)
     for (int i = 0; i < 12; i++) {
         assert_true(isnan(at_point(points, SETS - 1, i, "n")));
         assert_string_equal(es_table_get_text(points, (SETS - 1) * 12 + i, "set"), "limit");
-        assert_true(at_point(points, SETS - 1, i, "distance") == 0.0);
+        assert_equals(at_point(points, SETS - 1, i, "distance"), 0.0);
     }
     assert_string_equal(es_table_get_text(points, 0, "set"), "10");
     assert_non_null(strstr(es_answer_finding(a, 0), "Over 10 tokens"));
@@ -295,7 +295,7 @@ static void same_answers(const es_answer *a, const es_answer *b)
         assert_int_equal(es_table_rows(x), es_table_rows(y));
         for (int64_t i = 0; i < es_table_rows(x); i++)
             for (int k = 0; k < 5; k++)
-                assert_true(es_table_get(x, i, keys[t][k]) == es_table_get(y, i, keys[t][k]));
+                assert_equals(es_table_get(x, i, keys[t][k]), es_table_get(y, i, keys[t][k]));
     }
 }
 
@@ -341,7 +341,7 @@ static void threads_and_interruptions_change_nothing(void **state)
         same_answers(whole, other);
         es_answer_free(other);
     }
-    assert_true(stopped > 1);
+    assert_above(stopped, 1);
     es_answer_free(whole);
     remove(in_folder("p.run"));
     remove(in_folder("p.run.lock"));
@@ -356,9 +356,9 @@ static void the_plain_plane_shortens_distances(void **state)
     assert_ok(run_with(words, &(es_study_opts){.seed = 4}, &a));
     const es_table *rows = es_answer_find(a, "rows");
     for (int64_t i = 0; i < 2; i++) {
-        assert_true(es_table_get(rows, i, "distance_plane") < es_table_get(rows, i, "distance"));
-        assert_true(es_table_get(rows, i, "distance_plane") >
-                    0.1 * es_table_get(rows, i, "distance"));
+        assert_below(es_table_get(rows, i, "distance_plane"), es_table_get(rows, i, "distance"));
+        assert_above(es_table_get(rows, i, "distance_plane"),
+                     0.1 * es_table_get(rows, i, "distance"));
     }
     assert_non_null(strstr(es_answer_finding(a, 2), "variance"));
     es_answer_free(a);
@@ -391,7 +391,7 @@ static void limits_in_one_place_are_nobodys_own(void **state)
     assert_ok(run_with(words, &(es_study_opts){.seed = 4}, &a));
     const es_table *rows = es_answer_find(a, "rows");
     for (int64_t i = 0; i < 2; i++) {
-        assert_true(es_table_get(rows, i, "own") == 0.0);
+        assert_equals(es_table_get(rows, i, "own"), 0.0);
         assert_true(isnan(es_table_get(rows, i, "relative")));
         assert_true(isnan(es_table_get(rows, i, "relative_plane")));
     }

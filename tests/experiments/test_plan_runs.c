@@ -159,7 +159,7 @@ static void downstream_is_the_plain_loop(void **state)
     const es_table *t = es_answer_find(a, "rows");
     assert_int_equal(es_table_rows(t), 2);
     assert_string_equal(es_table_get_text(t, 1, "policy"), "plan a.plan.json");
-    assert_true(mean > 1e-6);
+    assert_above(mean, 1e-6);
     assert_close(es_table_get(t, 1, "kl"), mean, 2e-3); /* f32 logits, of which KL is a square */
     assert_close(es_table_get(t, 1, "keys"), keys, 1e-12);
     es_answer_free(a);
@@ -183,7 +183,7 @@ static void downstream_thins_heads_of_a_plan_one_by_one(void **state)
         const int64_t row = (keys_of(i / HEADS, i % HEADS) - 1) * LAYERS * HEADS + i;
         assert_near(es_table_get(y, row, "head"), (double)(i % HEADS), 0.0);
         const double expected = is_full(i / HEADS, i % HEADS) ? 0.0 : es_table_get(y, row, "kl");
-        assert_true(es_table_get(x, i, "kl") == expected);
+        assert_equals(es_table_get(x, i, "kl"), expected);
     }
     es_answer_free(a);
     es_answer_free(b);
@@ -209,8 +209,8 @@ static void sparse_has_each_head_s_own_policy(void **state)
         assert_string_equal(es_table_get_text(x, i, "policy"), full ? "full" : "top");
         assert_near(es_table_get(x, i, "keys"), full ? 14.0 : (double)keys, 0.0);
         assert_near(es_table_get(y, row, "keys"), (double)keys, 0.0);
-        assert_true(es_table_get(x, i, "mse") == (full ? 0.0 : es_table_get(y, row, "mse")));
-        assert_true(es_table_get(x, i, "kept") == (full ? 14.0 : es_table_get(y, row, "kept")));
+        assert_equals(es_table_get(x, i, "mse"), (full ? 0.0 : es_table_get(y, row, "mse")));
+        assert_equals(es_table_get(x, i, "kept"), (full ? 14.0 : es_table_get(y, row, "kept")));
     }
     es_answer_free(a);
     es_answer_free(b);
@@ -264,7 +264,7 @@ static void loss_is_the_forward_pass_with_the_plan_s_specs(void **state)
     assert_ok(es_loss_run(&b, &(es_loss_setting){0}, NULL, full, entropy, &keys, &err));
     for (int i = 0; i < 7; i++) /* 8 keys are all that these see, in loops or by the engine */
         assert_near(nll[i], full[i], 1e-10);
-    assert_true(fabs(nll[N - 2] - full[N - 2]) > 1e-6);
+    assert_above(fabs(nll[N - 2] - full[N - 2]), 1e-6);
     es_plan_free(p);
     es_model_close(m);
 }
@@ -290,9 +290,9 @@ static void loss_by_a_plan_of_one_policy_is_the_policy(void **state)
         GIVEN("model", pebble, "text", line, "block", "96", "policy", "stream", "keys", "24"), &b));
     const es_table *x = es_answer_find(a, "settings"), *y = es_answer_find(b, "settings");
     assert_string_equal(es_table_get_text(x, 1, "setting"), "plan a.plan.json");
-    assert_true(es_table_get(x, 1, "nll") == es_table_get(y, 1, "nll"));
-    assert_true(es_table_get(x, 1, "cost") == es_table_get(y, 1, "cost"));
-    assert_true(es_table_get(x, 1, "keys") == es_table_get(y, 1, "keys"));
+    assert_equals(es_table_get(x, 1, "nll"), es_table_get(y, 1, "nll"));
+    assert_equals(es_table_get(x, 1, "cost"), es_table_get(y, 1, "cost"));
+    assert_equals(es_table_get(x, 1, "keys"), es_table_get(y, 1, "keys"));
     assert_true(es_table_get(x, 1, "cost") != 0.0);
     es_answer_free(a);
     es_answer_free(b);

@@ -263,7 +263,7 @@ static void check_scores(const dense *d, const es_positions_grid *g, const doubl
                     real += d->score[i * d->n + j];
                     plain += d->plain[i * d->n + j];
                 }
-        assert_true(x[es_positions_score_at(g, c, ES_POSITIONS_PAIRS)] == pairs);
+        assert_equals(x[es_positions_score_at(g, c, ES_POSITIONS_PAIRS)], pairs);
         assert_near(x[es_positions_score_at(g, c, ES_POSITIONS_REAL)], real, 1e-9 * (1.0 + pairs));
         assert_near(x[es_positions_score_at(g, c, ES_POSITIONS_PLAIN)], plain,
                     1e-9 * (1.0 + pairs));
@@ -390,7 +390,7 @@ static void check_plain(const es_model_config *c, const es_positions_grid *g, co
             assert_near(plain, real, 1e-9);
         differs = differs || fabs(plain - real) > 1e-6;
     }
-    assert_true(differs == (c->rotary.width > 0));
+    assert_equals(differs, (c->rotary.width > 0));
 }
 
 static void check_decoder(const char *name)
@@ -486,8 +486,8 @@ static void one_key_is_counted_apart_from_the_first_four(void **state)
     double *x = room(g.numbers);
     assert_ok(es_positions_head(&spec, &e.seen, NULL, x, &err));
     const int64_t last = g.bins - 1; /* 46 to 64 keys: places 45 to 63, ten of which are odd */
-    assert_true(x[es_positions_at(&g, last, ES_POSITIONS_SINGLE)] == 10.0);
-    assert_true(x[es_positions_at(&g, last, ES_POSITIONS_ON_SINK)] == 9.0);
+    assert_equals(x[es_positions_at(&g, last, ES_POSITIONS_SINGLE)], 10.0);
+    assert_equals(x[es_positions_at(&g, last, ES_POSITIONS_ON_SINK)], 9.0);
     free(x);
     free_dense_run(&e);
     dense_free(&d);
@@ -521,9 +521,10 @@ static void a_head_on_a_sink_may_need_far_keys(void **state)
     const int64_t last = g.bins - 1, window = 11;
     assert_int_equal(g.window[window], 64);
     const double count = x[es_positions_at(&g, last, ES_POSITIONS_COUNT)];
-    assert_true(x[es_positions_at(&g, last, ES_POSITIONS_SINK)] / count > 0.89);
-    assert_true(sqrt(x[es_positions_error_at(&g, last, window)] /
-                     x[es_positions_at(&g, last, ES_POSITIONS_SPREAD)]) > 0.5);
+    assert_above(x[es_positions_at(&g, last, ES_POSITIONS_SINK)] / count, 0.89);
+    assert_above(sqrt(x[es_positions_error_at(&g, last, window)] /
+                      x[es_positions_at(&g, last, ES_POSITIONS_SPREAD)]),
+                 0.5);
     free(x);
     free_dense_run(&e);
     dense_free(&d);
@@ -553,9 +554,9 @@ static void what_rotates_nothing_has_one_kind_of_scores(void **state)
     double *x = room(g.numbers);
     assert_ok(es_positions_head(&spec, &d.seen, NULL, x, &err));
     for (int64_t c = 0; c <= g.windows + 1; c++)
-        assert_true(x[es_positions_score_at(&g, c, ES_POSITIONS_PLAIN)] ==
-                    x[es_positions_score_at(&g, c, ES_POSITIONS_REAL)]);
-    assert_true(x[es_positions_horizon_at(&g, true)] == x[es_positions_horizon_at(&g, false)]);
+        assert_equals(x[es_positions_score_at(&g, c, ES_POSITIONS_PLAIN)],
+                      x[es_positions_score_at(&g, c, ES_POSITIONS_REAL)]);
+    assert_equals(x[es_positions_horizon_at(&g, true)], x[es_positions_horizon_at(&g, false)]);
     free(x);
     dense_free(&d);
 }
@@ -578,7 +579,7 @@ static void edges_are_powers_of_the_root_of_two(void **state)
     assert_int_equal(g.window[6], 11);
     assert_int_equal(g.seen, 16);
     assert_ok(es_positions_grid_of(&(es_positions_spec){.length = 1 << 24}, &g, &err));
-    assert_true(g.bins < ES_POSITIONS_MOST);
+    assert_below(g.bins, ES_POSITIONS_MOST);
 }
 
 static void what_makes_no_sense_is_refused(void **state)

@@ -70,7 +70,7 @@ static void sampling_is_what_a_drawn_token_changes(void **state)
             assert_ok(es_probe_head_of(probe, h, &about, &err));
             assert_near(about.sampling, want, want * 20.0 * tolerance_of[layer]);
             assert_near(about.thin, thin / QUERIES, 1e-12);
-            assert_true(about.sampling_error >= 0.0);
+            assert_at_least(about.sampling_error, 0.0);
             assert_true(layer > 0 || about.sampling_error < 0.2 * want);
         }
         es_probe_close(probe);
@@ -119,14 +119,14 @@ static void own_error_is_half_the_distance_of_the_halves(void **state)
     double *numbers = new_numbers(&spec), out[2][QUERIES * H];
     int64_t *rows[2], count[2] = {0, 0};
     const int64_t strips = 16;
-    assert_true(strips * 4096 >= tokens);
+    assert_at_least(strips * 4096, tokens);
     for (int s = 0; s < 2; s++)
         rows[s] = malloc((size_t)tokens * sizeof **rows);
     for (int64_t i = 0; i < tokens; i++) {
         const int64_t s = i / ((tokens + strips - 1) / strips) % 2;
         rows[s][count[s]++] = i;
     }
-    assert_true(llabs(count[0] - count[1]) < strips);
+    assert_below(llabs(count[0] - count[1]), strips);
     truth t;
     for (int64_t layer = 0; layer < LAYERS; layer++) {
         truth_open(layer, &t);
@@ -219,10 +219,11 @@ static void without_replacement(void **state)
     es_probe_joint joint[SIZES];
     assert_ok(es_probe_replicate(probe, 0, cells, joint, &err));
     for (int h = 0; h < HEADS; h++) {
-        assert_true(cells[h * SIZES].map_error > 1e-3);
-        assert_true(cells[h * SIZES + 1].map_error < 1e-5);
+        assert_above(cells[h * SIZES].map_error, 1e-3);
+        assert_below(cells[h * SIZES + 1].map_error, 1e-5);
     }
-    assert_true(joint[0].map_error > 1e-3 && joint[1].map_error < 1e-5);
+    assert_above(joint[0].map_error, 1e-3);
+    assert_below(joint[1].map_error, 1e-5);
     es_probe_close(probe);
     const int64_t more[SIZES] = {600, tokens + 1};
     spec.sizes = more;
@@ -253,7 +254,7 @@ static void same_bits_for_any_threads_within_the_stated_memory(void **state)
         assert_ok(es_probe_local_of(probe, local[i], &err));
         es_probe_close(probe);
         assert_int_equal(budget.used, 0);
-        assert_true(budget.peak <= cost.bytes);
+        assert_at_most(budget.peak, cost.bytes);
         budget.limit = 20000;
         assert_int_equal(es_probe_measure(&spec, 1, numbers[i], &err), ES_E_LIMIT);
         assert_int_equal(es_probe_open(&spec, 1, numbers[i], &probe, &err), ES_E_LIMIT);

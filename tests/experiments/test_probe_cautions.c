@@ -59,9 +59,9 @@ static void repeats_are_those_of_brute_force(void **state)
     assert_int_equal(got.tokens, COUNT);
     assert_int_equal(got.unknown, unknown);
     assert_near(got.repeated, repeated_of(ids, COUNT), 1e-12);
-    assert_true(got.repeated > 0.2 && got.repeated < 0.6);
+    assert_between(got.repeated, 0.2, 0.6);
     got = facts_of(ids, ES_TEXT_STRETCH - 1); /* not one stretch */
-    assert_true(got.repeated == 0.0);
+    assert_equals(got.repeated, 0.0);
 }
 
 /* 400000 different stretches, then 200000 of them again: a third, less the 15 stretches that lie
@@ -124,7 +124,8 @@ static void a_text_is_taken_as_it_is(void **state)
     write_words("text", 5, 3000, ids);
     es_answer *a = probe("text", "20,50,100");
     assert_int_equal(caution(a, ""), -1);
-    assert_true(of_pool(a, "unknown") == 0.0 && of_pool(a, "repeated") == 0.0);
+    assert_equals(of_pool(a, "unknown"), 0.0);
+    assert_equals(of_pool(a, "repeated"), 0.0);
     es_answer_free(a);
 }
 
@@ -153,8 +154,8 @@ static void unknown_tokens_are_told_first(void **state)
     es_answer_free(a);
     write_greek(1);
     a = probe("greek", "20,50,400"); /* 2000 words, and specials of 53 blocks of 38: 2106 */
-    assert_true(caution(a, "10 % of the text is unknown") > 0); /* after the answer */
-    assert_true(caution(a, "n up to 400 is 19 % of the pool") > 0);
+    assert_above(caution(a, "10 % of the text is unknown"), 0); /* after the answer */
+    assert_above(caution(a, "n up to 400 is 19 % of the pool"), 0);
     es_answer_free(a);
 }
 
@@ -165,7 +166,7 @@ static void pool_errors_of(const es_answer *a, double out[3])
     const es_table *heads = es_answer_find(a, "heads"), *rows = es_answer_find(a, "rows");
     const int64_t count = es_table_rows(heads), sizes = es_table_rows(rows) / count;
     double at[16];
-    assert_true(count <= 16);
+    assert_at_most(count, 16);
     for (int64_t i = 0; i < count; i++) { /* each to its place */
         const double x = 100.0 * es_table_get(heads, i, "map_error_limit") /
                          es_table_get(rows, (i + 1) * sizes - 1, "map_error");
@@ -195,12 +196,12 @@ static void the_pools_own_error_is_measured(void **state)
     assert_int_equal(fclose(file), 0);
     es_answer *a = probe("subjects", "20,50,400");
     pool_errors_of(a, off);
-    assert_true(off[1] > 60.0);
+    assert_above(off[1], 60.0);
     snprintf(want, sizeof want,
              "these 2106 tokens, which is itself off from the text's by about %.0f %% as much (by "
              "its halves, in the median of heads: %.0f to %.0f %%)",
              off[1], off[0], off[2]);
-    assert_true(caution(a, want) > 0);
+    assert_above(caution(a, want), 0);
     es_answer_free(a);
 }
 
@@ -214,8 +215,8 @@ static void a_line_again_and_again(void **state)
     assert_int_equal(fclose(file), 0);
     es_answer *a = probe("again", "20,50,100");
     assert_near(of_pool(a, "repeated"), 1.0 - 10.0 / 9985.0, 1e-12);
-    assert_true(caution(a, "99.9 % of the text stood before") > 0);
-    assert_true(caution(a, "its 10000 tokens are worth about 11 of new text") > 0);
+    assert_above(caution(a, "99.9 % of the text stood before"), 0);
+    assert_above(caution(a, "its 10000 tokens are worth about 11 of new text"), 0);
     es_answer_free(a);
 }
 
@@ -225,8 +226,8 @@ static void two_lines(void **state)
     const char *text = "the cat sat on the mat.\nthe mat, the cat.\n";
     write_file("two", text, strlen(text));
     es_answer *a = probe("two", "4,8,16"); /* 13 tokens, and [CLS] and [SEP] */
-    assert_true(caution(a, "15 tokens of the text were read") > 0);
-    assert_true(caution(a, "n up to 16 is beyond the pool's 15 tokens") > 0);
+    assert_above(caution(a, "15 tokens of the text were read"), 0);
+    assert_above(caution(a, "n up to 16 is beyond the pool's 15 tokens"), 0);
     assert_string_equal(es_table_get_text(es_answer_find(a, "classes"), 0, "meaning"),
                         "11 or more tokens share the weight"); /* two thirds of 16 */
     const es_table *heads = es_answer_find(a, "heads");

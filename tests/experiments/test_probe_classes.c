@@ -97,7 +97,7 @@ static void advice_is_the_smallest_exact_error(void **state)
         probe_put_policies(heads, row, &cases[i].policies);
         assert_string_equal(es_table_get_text(heads, row, "advice"), cases[i].want);
         if (*cases[i].want)
-            assert_true(es_table_get(heads, row, "top_random_error") == cases[i].policies.error[2]);
+            assert_equals(es_table_get(heads, row, "top_random_error"), cases[i].policies.error[2]);
     }
     assert_ok(es_answer_status(answer, &err));
     es_answer_free(answer);
@@ -150,10 +150,10 @@ static void tables_of_classes_and_of_ten_heads(void **state)
     assert_int_equal(es_table_rows(classes), ES_REGIMES);
     for (int64_t k = 0; k < ES_REGIMES; k++) {
         assert_string_equal(es_table_get_text(classes, k, "class"), names[k]);
-        assert_true(es_table_get(classes, k, "heads") == count[k]);
-        assert_true(es_table_get(classes, k, "random") == random[k]);
-        assert_true(es_table_get(classes, k, "top") == top[k]);
-        assert_true(es_table_get(classes, k, "top_random") == 0.0);
+        assert_equals(es_table_get(classes, k, "heads"), count[k]);
+        assert_equals(es_table_get(classes, k, "random"), random[k]);
+        assert_equals(es_table_get(classes, k, "top"), top[k]);
+        assert_equals(es_table_get(classes, k, "top_random"), 0.0);
         if (count[k] > 0.0) {
             assert_near(es_table_get(classes, k, "rate_map_exact"), rate[k], 1e-12);
             assert_near(es_table_get(classes, k, "ess_n"), ess[k], 1e-12);
@@ -164,9 +164,9 @@ static void tables_of_classes_and_of_ten_heads(void **state)
     static const int64_t want[PROBE_MATTER_MOST] = {11, 22, 7, 18, 3, 4, 14, 25, 10, 21};
     assert_int_equal(es_table_rows(ten), PROBE_MATTER_MOST);
     for (int64_t i = 0; i < PROBE_MATTER_MOST; i++) {
-        assert_true(es_table_get(ten, i, "layer") == (double)(want[i] / 2));
-        assert_true(es_table_get(ten, i, "head") == (double)(want[i] % 2));
-        assert_true(es_table_get(ten, i, "moves") == moves_of(want[i]));
+        assert_equals(es_table_get(ten, i, "layer"), (double)(want[i] / 2));
+        assert_equals(es_table_get(ten, i, "head"), (double)(want[i] % 2));
+        assert_equals(es_table_get(ten, i, "moves"), moves_of(want[i]));
         assert_string_equal(es_table_get_text(ten, i, "class"),
                             es_table_get_text(heads, want[i], "class"));
         assert_true(es_table_get_text(ten, i, "advice")[0] != '\0');

@@ -139,7 +139,7 @@ static void some_queries_speak_for_all(void **state)
             free(exact[i]);
         }
     }
-    assert_true(far <= 1); /* of 18, a t of 10 degrees: one of 75 is beyond 3 */
+    assert_at_most(far, 1); /* of 18, a t of 10 degrees: one of 75 is beyond 3 */
     free(numbers);
 }
 
@@ -162,7 +162,8 @@ static void needs_are_read_off_the_curve(void **state)
                 assert_ok(
                     es_probe_tokens_required(probe, h, exact, point[s].map_error, &need, &err));
                 assert_close(need.tokens, (double)sizes[s], 0.01); /* lines between powers of 2 */
-                assert_true(need.queries_se > 0.0 && need.pool_error >= 0.0);
+                assert_above(need.queries_se, 0.0);
+                assert_at_least(need.pool_error, 0.0);
             }
             /* far beyond every power of two the curve is `sampling` over n; all queries have it */
             assert_ok(es_probe_head_of(probe, h, &about, &err));
@@ -210,8 +211,8 @@ static void focus_is_that_of_the_weights(void **state)
             es_sort_reals(top, QUERIES);
             assert_ok(es_probe_head_of(probe, h, &about, &err));
             /* the median of 1/ESS lies between the same two queries */
-            assert_true(about.focus.ess >= ess[QUERIES / 2 - 1] * (1.0 - 1e-3));
-            assert_true(about.focus.ess <= ess[QUERIES / 2] * (1.0 + 1e-3));
+            assert_at_least(about.focus.ess, ess[QUERIES / 2 - 1] * (1.0 - 1e-3));
+            assert_at_most(about.focus.ess, ess[QUERIES / 2] * (1.0 + 1e-3));
             assert_close(about.focus.top, es_median_of(top, QUERIES), 1e-3);
             assert_near(about.focus.ess_low, low / QUERIES, 1e-12);
             assert_near(about.focus.top_high, high / QUERIES, 1e-12);
@@ -292,14 +293,17 @@ static void policies_are_those_of_sparse(void **state)
                 mean[i % PLANS] += cells[i].exact;
                 spread += cells[i].spread2 / PLANS;
             }
-            assert_true(got[h].n == N && got[h].keys == N / 8 && got[h].queries == ASKED);
+            assert_equals(got[h].n, N);
+            assert_equals(got[h].keys, N / 8);
+            assert_equals(got[h].queries, ASKED);
             for (int64_t i = 0; i < PLANS; i++) {
                 const double want = sqrt(mean[i] / spread);
                 assert_near(got[h].error[i], want, 1e-3 * want + 1e-5);
                 best = mean[i] < mean[best] ? i : best;
             }
             assert_int_equal(got[h].best, best);
-            assert_true(got[h].behind[best] == 0.0 && got[h].behind_se[best] == 0.0);
+            assert_equals(got[h].behind[best], 0.0);
+            assert_equals(got[h].behind_se[best], 0.0);
         }
         es_probe_close(probe);
         free(t.x);

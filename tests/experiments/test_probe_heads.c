@@ -124,7 +124,7 @@ static void heads_are_described_as_their_covariance_says(void **state)
         }
         assert_close(about.trace, trace, 1e-12);
         assert_close(about.participation, trace * trace / squares, 1e-11);
-        assert_true(about.reach.val < trace && about.reach.val > trace / H);
+        assert_between(about.reach.val, trace / H, trace);
         es_probe_close(probe);
         free(t.x);
     }

@@ -73,7 +73,7 @@ static void check_cell(const truth *t, int64_t layer, int64_t first, int64_t dra
     meet(t, rows, small[s], mean[1], cov[1]);
     assert_near(got.mean_error, distance(mean[0], mean[1], H), 4.0 * tolerance_of[layer]);
     assert_near(got.cov_error, distance(cov[0], cov[1], H * H), 4.0 * tolerance_of[layer]);
-    assert_true(got.mean_error > 100.0 * tolerance_of[layer]); /* so that it says something */
+    assert_above(got.mean_error, 100.0 * tolerance_of[layer]); /* so that it says something */
 }
 
 static void errors_are_what_the_loops_say(void **state)
@@ -181,12 +181,12 @@ static void same_bits_for_any_threads_and_what_is_refused(void **state)
         const es_probe_spec spec = paper_spec(&exec);
         es_probe_price open, draw = es_probe_paper_price(&spec, LENGTH, &open);
         assert_ok(es_probe_paper_open(&spec, 1, BLOCK, &paper, &err));
-        assert_true(budget.peak <= open.bytes);
+        assert_at_most(budget.peak, open.bytes);
         assert_ok(es_probe_paper_draw(paper, 7, cells[i], &err));
         assert_int_equal(es_probe_paper_draw(paper, -1, cells[i], &err), ES_E_RANGE);
         assert_int_equal(es_probe_paper_draw(paper, 1 << 16, cells[i], &err), ES_E_RANGE);
         es_probe_paper_close(paper);
-        assert_true(budget.peak <= draw.bytes);
+        assert_at_most(budget.peak, draw.bytes);
         assert_int_equal(budget.used, 0);
         assert_int_equal(es_probe_paper_open(&spec, 1, es_pool_about(pool).blocks, &paper, &err),
                          ES_E_RANGE);

@@ -70,7 +70,7 @@ static void slices_together_are_slices_alone(void **state)
     spec.exact = 2;
     const int64_t per = es_probe_slices(&spec), size = es_probe_slice_numbers(&spec);
     const int64_t all = LAYERS * per, of_layer = es_probe_exact_numbers(&spec);
-    assert_true(per * size >= of_layer);
+    assert_at_least(per * size, of_layer);
     double *numbers[LAYERS], *together = malloc((size_t)(all * size) * sizeof *together);
     double *alone = malloc((size_t)of_layer * sizeof *alone);
     for (int64_t l = 0; l < LAYERS; l++) {
@@ -95,7 +95,8 @@ static es_status keep_some(void *user, const es_pool_info *about, const int64_t 
                            int64_t layer, int64_t *rows, int64_t *count, es_error *e)
 {
     (void)user, (void)e;
-    assert_true(starts[0] == 0 && starts[about->blocks] == about->tokens);
+    assert_equals(starts[0], 0);
+    assert_equals(starts[about->blocks], about->tokens);
     int64_t n = 0;
     for (int64_t i = about->tokens - 1; i >= layer; i--)
         if ((i - layer) % 7 == 0 || (i >= 100 && i < 150) || i == about->tokens) {
@@ -277,8 +278,8 @@ static void parts_that_wait_are_priced(void **state)
     write_words("few.txt", 3, 3000, ids);
     const double each = (double)es_probe_part_numbers(&spec);
     const double alone = bytes_on(1), together = bytes_on(3);
-    assert_true(together >= alone + 2.0 * 8.0 * each);
-    assert_true(together <= alone + 4.0 * 8.0 * each);
+    assert_at_least(together, alone + 2.0 * 8.0 * each);
+    assert_at_most(together, alone + 4.0 * 8.0 * each);
 }
 
 static void states_that_are_not_wanted_are_not_run(void **state)

@@ -102,12 +102,12 @@ static void the_effective_context_is_where_errors_fall_to_it(void **state)
     assert_near(probe_track_context(&h.track, last, 0.2).value, log(50.0), 0.015);
     assert_near(probe_track_error(&h.track, last, 11).value, 0.1 * 100.0 / 64.0, 1e-12);
     /* even one key will do; not even all windows of the grid will */
-    assert_true(probe_track_context(&h.track, last, 11.0).value == 0.0);
+    assert_equals(probe_track_context(&h.track, last, 11.0).value, 0.0);
     put_errors(&h, 4000.0, 0.0, 0.0);
     const double most = probe_track_context(&h.track, last, 0.1).value;
-    assert_true(most > log(1448.0) && most < log(2048.0));
+    assert_between(most, log(1448.0), log(2048.0));
     /* a bin of short contexts needs no more keys than it has */
-    assert_true(probe_track_context(&h.track, 8, 0.1).value <= log((double)h.grid.to[8]));
+    assert_at_most(probe_track_context(&h.track, 8, 0.1).value, log((double)h.grid.to[8]));
     free(h.numbers);
 }
 
@@ -122,7 +122,7 @@ static void errors_that_rise_again_are_not_below(void **state)
     for (int64_t b = 0; b < BLOCKS; b++)
         put(&h, b, at, 4.0 * (LENGTH - 1448) * 0.15 * 0.15);
     const double w = exp(probe_track_context(&h.track, last, 0.1).value);
-    assert_true(w > 128.0 && w < 181.0);
+    assert_between(w, 128.0, 181.0);
     free(h.numbers);
 }
 
@@ -232,7 +232,7 @@ static void the_window_error_is_that_of_the_last_64_keys(void **state)
     assert_near(error.se, 0.0, 1e-12);
     assert_ok(
         es_positions_grid_of(&(es_positions_spec){.length = LENGTH, .window = 64}, &h.grid, &err));
-    assert_true(probe_track_window_error(&h.track).value == 0.0);
+    assert_equals(probe_track_window_error(&h.track).value, 0.0);
     free(h.numbers);
 }
 
@@ -309,7 +309,7 @@ static void pebble_is_what_plain_python_says(void **state)
     const es_positions_spec spec = {.model = m, .length = n};
     assert_ok(es_positions_grid_of(&spec, &g, &err));
     for (int64_t bin = 0; bin < g.bins; bin++)
-        assert_true((double)g.to[bin] == element(all, "to", bin));
+        assert_equals((double)g.to[bin], element(all, "to", bin));
     double *x = calloc((size_t)g.numbers * json_array_size(heads), sizeof *x);
     assert_ok(es_positions_block(&spec, ids, NULL, x, &err));
     for (size_t h = 0; h < json_array_size(heads); h++) {

@@ -158,7 +158,7 @@ static void error_of_sections_is_that_between_texts(void **state)
                 between += pow(found[i][h][trait].value - mean, 2.0) / (TEXTS - 1);
                 within += pow(found[i][h][trait].se, 2.0) / TEXTS;
             }
-            assert_true(between / within > 0.2 && between / within < 3.0);
+            assert_between(between / within, 0.2, 3.0);
         }
 }
 
@@ -172,7 +172,7 @@ static void same_bits_for_any_threads_within_the_stated_memory(void **state)
         const es_exec exec = {.threads = i ? 3 : 1, .budget = &budget};
         const es_probe_spec spec = spec_of(&exec);
         assert_ok(es_probe_sections(&spec, 1, numbers[i], &err));
-        assert_true(budget.peak <= es_probe_sections_price(&spec, tokens).bytes);
+        assert_at_most(budget.peak, es_probe_sections_price(&spec, tokens).bytes);
         assert_int_equal(budget.used, 0);
         budget.limit = 20000;
         assert_int_equal(es_probe_sections(&spec, 1, other, &err), ES_E_LIMIT);

@@ -29,7 +29,7 @@ static void windows_are_apart_while_the_pool_has_room(void **state)
             }
             for (int r = 0; r < WINDOWS; r++) {
                 const int64_t gap = (first[(r + 1) % WINDOWS] - first[r] + N) % N;
-                assert_true(gap + cases[c].shared + 1 >= cases[c].n); /* 1: rounding of an arc */
+                assert_at_least(gap + cases[c].shared + 1, cases[c].n); /* 1: rounding of an arc */
             }
         }
 }
@@ -100,7 +100,7 @@ static void errors_of_a_window_are_what_the_loops_say(void **state)
             attend(&t, rows, sizes[s], out);
             for (int h = 0; h < HEADS; h++)
                 same_errors(cells[h * SIZES + s], errors_of(out, t.limit, h), tolerance_of[1]);
-            assert_true(joint[s].map_error > 0.0);
+            assert_above(joint[s].map_error, 0.0);
         }
     }
     assert_true(over);
@@ -184,7 +184,7 @@ static void check_runs(es_pool *runs, int64_t run)
         const double se = got * hypot(windows.se / windows.mean, draws.se / draws.mean);
         /* 4 standard errors, some 10 % each; the next order */
         assert_near(got, want, 4.0 * se + want * L / n);
-        assert_true(se < 0.2 * want);
+        assert_below(se, 0.2 * want);
     }
     es_probe_close(probe);
     free(numbers);

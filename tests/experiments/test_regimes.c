@@ -52,7 +52,7 @@ static void means_are_the_exact_ones(void **state)
     }
     print_message("worst %.2f standard errors; deficits: chi2 = %.1f of 45\n", worst, chi2);
     const double p = es_chi2_tail(45.0, chi2);
-    assert_true(p > 1e-3 && p < 0.999);
+    assert_between(p, 1e-3, 0.999);
 }
 
 /* 10^12 keys and more, also with mixtures, a vanishing density and a planted key. */
@@ -152,7 +152,7 @@ static void nearest_first_has_the_law_of_all_keys(void **state)
             bulk = fmax(bulk, fast[r].bulk);
     }
     print_message("least p = %.4f; largest share of the Gaussian sum: %.2f\n", least, bulk);
-    assert_true(bulk > 0.8); /* the Gaussian sum was put to the test */
+    assert_above(bulk, 0.8); /* the Gaussian sum was put to the test */
 }
 
 /* The same comparison finds a sampler that is 3 % wrong in beta, so it can fail. */
@@ -165,7 +165,7 @@ static void the_comparison_has_power(void **state)
     assert_ok(es_regimes_sample(&opts, 600, 5.15, fast, &err));
     opts.method = ES_REGIMES_BRUTE;
     assert_ok(es_regimes_sample(&opts, 600, 5.0, slow, &err));
-    assert_true(agreement(fast, slow, offsetof(es_regimes_draw, deficit)) < 1e-6);
+    assert_below(agreement(fast, slow, offsetof(es_regimes_draw, deficit)), 1e-6);
 }
 
 /* CPU seconds of one thread; n = 10^18 may cost what 10^5 does. Time is that of 200 replicates, and
@@ -189,7 +189,7 @@ static void time_does_not_grow_with_n(void **state)
         for (double b = 0.1; b < 2.0; b *= 10.0) {
             const double small = seconds(dims[i], 100000, b);
             const double large = seconds(dims[i], ES_KEYS_MOST_N, b);
-            assert_true(large < 3.0 * small + 0.02);
+            assert_below(large, 3.0 * small + 0.02);
         }
 }
 
@@ -240,9 +240,11 @@ static void fluctuations_are_gaussian_below_the_critical_scale(void **state)
         assert_ok(es_regimes_run(&opts, cases[i].n, cases[i].beta, &row, &err));
         print_message("d = %d: p = %.3f radial, %.3f tangential\n", (int)keys.dim, row.normal[0].p,
                       row.normal[1].p);
-        assert_true(row.bulk == 0.0 && row.normal[0].p > 1e-3 && row.normal[1].p > 1e-3);
+        assert_equals(row.bulk, 0.0);
+        assert_above(row.normal[0].p, 1e-3);
+        assert_above(row.normal[1].p, 1e-3);
         assert_ok(es_regimes_run(&opts, 200, beta_of(keys.dim, 200, 5.0), &row, &err));
-        assert_true(row.normal[0].p < 1e-3);
+        assert_below(row.normal[0].p, 1e-3);
     }
     /* A sum that was drawn as a Gaussian number is not tested for being one. */
     const es_keys keys = {.dim = 5};
@@ -397,7 +399,8 @@ static void NU03_bad_points_are_located(void **state)
     assert_int_equal(err.row, 4);
     x[3 * 4 + 1] = INFINITY;
     assert_int_equal(es_regimes_sample(&opts, 10, 1.0, d, &err), ES_E_NONFINITE);
-    assert_true(err.row == 4 && err.col == 1);
+    assert_equals(err.row, 4);
+    assert_equals(err.col, 1);
     const es_view line = es_view_f64(x, 10, 1);
     opts.points = &line;
     assert_int_equal(es_regimes_sample(&opts, 5, 1.0, d, &err), ES_E_SHAPE);
@@ -413,7 +416,9 @@ static void NU05_one_key(void **state)
                                       .method = (es_regimes_method)(i % 2),
                                       .replicates = 3};
         assert_ok(es_regimes_sample(&opts, 1, 1e30, d, &err));
-        assert_true(d[2].top[0] == 1.0 && d[2].top[1] == 0.0 && d[2].entropy == 0.0);
+        assert_equals(d[2].top[0], 1.0);
+        assert_equals(d[2].top[1], 0.0);
+        assert_equals(d[2].entropy, 0.0);
         assert_true(i < 2 ? d[2].deficit > 0.0 : d[2].deficit == 0.0);
         es_regimes_row row;
         assert_ok(es_regimes_run(&(es_regimes_opts){.keys = opts.keys, .replicates = 1}, 1, 2.0,
@@ -454,7 +459,7 @@ static void what_makes_no_sense_is_refused(void **state)
     const es_exec exec = {.budget = &little};
     const es_regimes_opts opts = {.keys = &keys, .exec = &exec};
     assert_int_equal(es_regimes_run(&opts, 10, 1.0, &row, &err), ES_E_LIMIT);
-    assert_true(little.used == 0);
+    assert_equals(little.used, 0);
 }
 
 TEST_FILE(regimes)

@@ -15,7 +15,7 @@ static void scores_agree_with_theory_json(void **state)
         assert_near(es_rope_score(&rope, D), golden_real(row, "score"), 1e-11);
         assert_near(es_rope_continuum(&rope, D), golden_real(row, "cont"), 1e-11);
     }
-    assert_true(i >= 6);
+    assert_at_least(i, 6);
     json_decref(rows);
 }
 
@@ -34,7 +34,8 @@ static void integrals_have_their_values(void **state)
         assert_near(es_sine_integral(known[i].x), known[i].si, 8e-16);
     }
     assert_true(isnan(es_cosine_integral(0.0)) && isnan(es_cosine_integral(-1.0)));
-    assert_true(es_sine_integral(0.0) == 0.0 && es_cosine_integral(INFINITY) == 0.0);
+    assert_equals(es_sine_integral(0.0), 0.0);
+    assert_equals(es_cosine_integral(INFINITY), 0.0);
 }
 
 /* Against their integrals, by Simpson's rule over short steps: error h^4/180 of a step 0.01. */
@@ -85,8 +86,8 @@ static void reach_is_0_6165_of_the_base(void **state)
         const es_rope r = {.dim = 64, .base = base};
         const double reach = es_rope_reach(&r);
         for (int i = 1; i < 2000; i++)
-            assert_true(es_rope_continuum(&r, reach * i / 2000.0) > -1e-9);
-        assert_true(es_rope_continuum(&r, reach * (1.0 + 1e-6)) < 1e-9);
+            assert_above(es_rope_continuum(&r, reach * i / 2000.0), -1e-9);
+        assert_below(es_rope_continuum(&r, reach * (1.0 + 1e-6)), 1e-9);
     }
 }
 
@@ -98,9 +99,10 @@ static void scores_at_the_ends(void **state)
     assert_close(es_rope_continuum(&r, 0.0), sqrt(128.0), 1e-14);
     assert_near(es_rope_continuum(&r, 1e-7), sqrt(128.0), 1e-12);
     const int64_t first = es_rope_first_negative(&r, 10000);
-    assert_true(first > 1 && es_rope_score(&r, (double)first) < 0.0);
+    assert_above(first, 1);
+    assert_below(es_rope_score(&r, (double)first), 0.0);
     for (int64_t D = 1; D < first; D++)
-        assert_true(es_rope_score(&r, (double)D) >= 0.0);
+        assert_at_least(es_rope_score(&r, (double)D), 0.0);
     assert_int_equal(es_rope_first_negative(&r, first - 1), 0);
     const es_rope half = {.dim = 128, .base = 1e4, .scale = 2.0};
     assert_close(es_rope_score(&half, 200.0), es_rope_score(&r, 100.0), 1e-13);
@@ -115,7 +117,7 @@ static void granularity_is_that_of_the_notes(void **state)
     assert_near(es_rope_granularity_limit(&small), (0.9460830703671830 - 1e-4) / log(1e4), 1e-12);
     const es_rope raised = {.dim = 128, .base = 5e5}, stretched = {128, 1e4, 32.0};
     /* What the paper is about: a raised base costs less of it than interpolation. */
-    assert_true(es_rope_granularity(&raised) > 5.0 * es_rope_granularity(&stretched));
+    assert_above(es_rope_granularity(&raised), 5.0 * es_rope_granularity(&stretched));
 }
 
 static void what_makes_no_sense_is_nan(void **state)

@@ -17,13 +17,13 @@ static void what_counts_as_right(void **state)
     const es_figure interval = {.kind = ES_FIGURE_INTERVAL}, p = {.kind = ES_FIGURE_P},
                     verdict = {.kind = ES_FIGURE_VERDICT};
     const double answer[3] = {0.3, -0.1, 0.2};
-    assert_true(es_figure_outcome(&interval, answer, 0.21) == 1.0);
-    assert_true(es_figure_outcome(&interval, answer, 0.49) == 1.0);
-    assert_true(es_figure_outcome(&interval, answer, 0.51) == 0.0);
-    assert_true(es_figure_outcome(&interval, answer, 0.19) == 0.0);
-    assert_true(es_figure_outcome(&p, (double[]){0.049, NAN, NAN}, 0.0) == 1.0);
-    assert_true(es_figure_outcome(&p, (double[]){0.051, NAN, NAN}, 0.0) == 0.0);
-    assert_true(es_figure_outcome(&verdict, (double[]){1.0, NAN, NAN}, 0.0) == 1.0);
+    assert_equals(es_figure_outcome(&interval, answer, 0.21), 1.0);
+    assert_equals(es_figure_outcome(&interval, answer, 0.49), 1.0);
+    assert_equals(es_figure_outcome(&interval, answer, 0.51), 0.0);
+    assert_equals(es_figure_outcome(&interval, answer, 0.19), 0.0);
+    assert_equals(es_figure_outcome(&p, (double[]){0.049, NAN, NAN}, 0.0), 1.0);
+    assert_equals(es_figure_outcome(&p, (double[]){0.051, NAN, NAN}, 0.0), 0.0);
+    assert_equals(es_figure_outcome(&verdict, (double[]){1.0, NAN, NAN}, 0.0), 1.0);
     assert_true(isnan(es_figure_outcome(&interval, (double[]){NAN, 0.0, 0.0}, 0.0)));
 }
 
@@ -65,11 +65,11 @@ static void a_run_is_the_same_for_any_number_of_threads(void **state)
     assert_int_equal(es_table_rows(a), 4);
     for (int64_t row = 0; row < 4; row++) {
         const double found = es_table_get(a, row, "found");
-        assert_true(found == es_table_get(b, row, "found"));
+        assert_equals(found, es_table_get(b, row, "found"));
         assert_true(row < 2 ? found >= 5.0 / 8.0 : found <= 3.0 / 8.0);
         assert_int_equal(es_table_get(a, row, "seeds"), 8);
     }
-    assert_true(es_table_get(a, 0, "found") == es_table_get(a, 1, "found"));
+    assert_equals(es_table_get(a, 0, "found"), es_table_get(a, 1, "found"));
     assert_false(es_answer_check_failed(one));
     es_answer_free(one);
     es_answer_free(two);
@@ -103,7 +103,7 @@ static void plans_are_checked_on_pieces_of_a_text(void **state)
     for (int64_t row = 0; row < 3; row++) {
         assert_int_equal(es_table_get(t, row, "rows"), 4);
         assert_int_equal(es_table_get(t, row, "seeds"), 4);
-        assert_true(es_table_get(t, row, "found") >= 0.5);
+        assert_at_least(es_table_get(t, row, "found"), 0.5);
     }
     es_answer_free(a);
 }
@@ -121,7 +121,7 @@ static void losses_of_even_blocks_hold_that_of_the_text(void **state)
     assert_int_equal(es_table_rows(t), 2);
     for (int64_t row = 0; row < 2; row++) {
         assert_int_equal(es_table_get(t, row, "seeds"), 200);
-        assert_true(es_table_get(t, row, "found") >= 0.88);
+        assert_at_least(es_table_get(t, row, "found"), 0.88);
     }
     es_answer_free(a);
 }

@@ -59,7 +59,7 @@ static es_answer *ask_golden(const char *scale, bool causal, const char *const *
         options[count++] = "causal";
     for (; *more; more++)
         options[count++] = *more;
-    assert_true(count < MOST);
+    assert_below(count, MOST);
     assert_ok(ask(options, &(es_study_opts){.seed = 11}, &a));
     return a;
 }
@@ -97,7 +97,7 @@ static void compare_deterministic(const json_t *all, const char *mode, const cha
         assert_close(es_table_get(q, i, "spread2"), golden_real(row, "spread2"), 1e-6);
     }
     for (int64_t i = 0; i < 3; i++) {
-        assert_true(es_table_get(rows, i, "mse_se") == 0.0);
+        assert_equals(es_table_get(rows, i, "mse_se"), 0.0);
         assert_close(es_table_get(rows, i, "relative_error"),
                      sqrt(es_table_get(rows, i, "mse") / es_table_get(rows, i, "spread2")), 1e-12);
     }
@@ -147,7 +147,7 @@ static void golden_bigbird_simulated(void **state)
         assert_string_equal(es_table_get_text(rows, 0, "correction"),
                             corrected ? "inverse" : "none");
         /* the row's own: mean of 20 simulations against the mean of 20 integrals */
-        assert_true(fabs(es_table_get(rows, 0, "z")) < 4.5);
+        assert_below(fabs(es_table_get(rows, 0, "z")), 4.5);
         for (int64_t i = 0; i < 20; i++) {
             const json_t *row = json_array_get(json_object_get(all, causal ? "causal" : "full"),
                                                (size_t)es_table_get(q, i, "query"));
@@ -354,11 +354,11 @@ static void heads_without_spread_are_left_out(void **state)
         assert_ok(ask(asked[i], &(es_study_opts){.seed = 1}, &a));
         for (const char *said; (said = es_answer_finding(a, count)); count++)
             assert_null(strstr(said, "nan"));
-        assert_true(count >= 2);
+        assert_at_least(count, 2);
         const es_table *heads = es_answer_find(a, "heads");
         for (int64_t row = 0; heads && row < es_table_rows(heads); row++)
-            assert_true(es_table_get(heads, row, "head") == 1.0);
-        assert_true(!heads == (i == 1));
+            assert_equals(es_table_get(heads, row, "head"), 1.0);
+        assert_equals(!heads, (i == 1));
         es_answer_free(a);
     }
 }
@@ -379,7 +379,7 @@ static void other_policies_change_nothing(void **state)
     for (int64_t i = 0; i < es_table_rows(b); i++)
         if (strcmp(es_table_get_text(b, i, "policy"), "random") == 0 &&
             es_table_get(b, i, "keys") == 32.0) {
-            assert_true(es_table_get(b, i, "mse") == es_table_get(a, 0, "mse"));
+            assert_equals(es_table_get(b, i, "mse"), es_table_get(a, 0, "mse"));
             found = true;
         }
     assert_true(found);
@@ -467,7 +467,7 @@ static void queries_of_decoders_are_late(void **state)
             most = fmax(most, seen);
             mean += seen / (double)count;
         }
-        assert_true(least > CONTEXT / 2);
+        assert_above(least, CONTEXT / 2);
         snprintf(want, sizeof want,
                  "With 16 of the %.0f to %.0f keys that a query sees (%.3g %%), ", least, most,
                  100.0 * 16.0 / mean);
@@ -563,10 +563,11 @@ static void the_papers_protocol_has_its_sizes(void **state)
         const double step = pow(3.0, (double)(i % 12) / 11.0), keys = es_table_get(t, i, "keys");
         const double size = window ? es_table_get(t, i, "half_width") : keys;
         assert_string_equal(es_table_get_text(t, i, "scheme"), window ? "window+random" : "iid");
-        assert_true(size == floor((window ? 500.0 : 1000.0) * step + 1e-9));
+        assert_equals(size, floor((window ? 500.0 : 1000.0) * step + 1e-9));
         if (window)
-            assert_true(keys == 2.0 * size + 1.0 + 50.0);
-        assert_true(es_table_get(t, i, "mse") > 0.0 && es_table_get(t, i, "mean_error") > 0.0);
+            assert_equals(keys, 2.0 * size + 1.0 + 50.0);
+        assert_above(es_table_get(t, i, "mse"), 0.0);
+        assert_above(es_table_get(t, i, "mean_error"), 0.0);
     }
     es_answer_free(a);
 }

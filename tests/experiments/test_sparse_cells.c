@@ -69,11 +69,13 @@ static void draws_without_replacement_are_subsets(void **state)
     }
     assert_close(cell.exact, sum, 1e-7);
     assert_near(cell.mse, sum, 4.0 * sqrt(cell.mse_var)); /* once in 16000 seeds beyond */
-    assert_true(sqrt(cell.mse_var) < 0.03 * sum);
+    assert_below(sqrt(cell.mse_var), 0.03 * sum);
     assert_close(cell.bias2, pow(mean[0] - full[0], 2.0) + pow(mean[1] - full[1], 2.0), 1e-6);
     assert_close(cell.bias2 + cell.variance, cell.exact, 1e-12);
     assert_near(cell.mass, 3.0 / 7.0, 1e-12); /* every key alike */
-    assert_true(cell.kept == 3.0 && cell.n == 7.0 && cell.corrected == 0.0);
+    assert_equals(cell.kept, 3.0);
+    assert_equals(cell.n, 7.0);
+    assert_equals(cell.corrected, 0.0);
 }
 
 /* A window whose keys are e^-2000 of the weight: what is kept surely is attended to, and the error
@@ -97,7 +99,10 @@ static void sure_keys_without_weight_are_attended_to(void **state)
     assert_ok(es_sparse_measure(&spec, &head, (const int64_t[]){0}, 1, 0, &cell, &err));
     assert_near(cell.mse, 1.0, 1e-15); /* 2 instead of 1 */
     assert_near(cell.exact, 1.0, 1e-14);
-    assert_true(cell.mass == 0.0 && cell.empty == 0.0 && cell.kept == 1.0 && cell.mse_var == 0.0);
+    assert_equals(cell.mass, 0.0);
+    assert_equals(cell.empty, 0.0);
+    assert_equals(cell.kept, 1.0);
+    assert_equals(cell.mse_var, 0.0);
 }
 
 /* One key has all of the weight that f64 can hold: an outcome without it keeps nothing, for those
@@ -114,7 +119,9 @@ static void outcomes_without_weight_are_empty(void **state)
     const es_sparse_spec spec = {&plan, .n_plans = 1, .draws = 64, .seed = 3};
     assert_ok(es_sparse_measure(&spec, &head, (const int64_t[]){2}, 1, 0, &cell, &err));
     assert_near(cell.empty, 4.0 / 7.0, 1e-12); /* 20 of the 35 sets */
-    assert_true(cell.exact == 0.0 && cell.mse == 0.0 && cell.ess == 1.0);
+    assert_equals(cell.exact, 0.0);
+    assert_equals(cell.mse, 0.0);
+    assert_equals(cell.ess, 1.0);
 }
 
 /* Query `row` of the small head: its weights on the keys it sees. */
@@ -160,7 +167,7 @@ static void the_past_is_what_came_before_by_position(void **state)
         for (int j = 0; j < N; j++) {
             assert_near(past.history[j], all[j], 1e-14);
             assert_near(past.observed[j], last[j], 1e-14);
-            assert_true(past.history[N + j] == 0.0); /* row 3 stands first */
+            assert_equals(past.history[N + j], 0.0); /* row 3 stands first */
         }
         es_arena_free(&arena);
         arena = (es_arena){0};

@@ -227,7 +227,7 @@ static void heads_of_a_group_keep_one_set(void **state)
                 apart = fmax(apart, distance(rules[r].keep, l, h, h, h + 1));
                 assert_near(kept[l * HEADS + h], kept[l * HEADS + first], 0.0);
             }
-        assert_true(apart > 1e-3);
+        assert_above(apart, 1e-3);
     }
 }
 
@@ -373,7 +373,7 @@ static void a_groups_risk_is_that_of_its_sum(void **state)
             for (int h = g * SIZE; h < (g + 1) * SIZE; h++)
                 apart += risk[0][h][p][0];
             assert_near(group[0][g][p][0], want, 1e-9 * want);
-            assert_true(fabs(apart / want - 1.0) > 1e-3);
+            assert_above(fabs(apart / want - 1.0), 1e-3);
         }
 }
 

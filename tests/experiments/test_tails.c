@@ -113,7 +113,7 @@ static void proxy_is_that_of_brute_force(void **state)
         assert_ok(es_tails_of(y, 400, ES_TAILS_BOTH, NULL, &t, &err));
         /* inside, the grid is within .005 of the maximum: (.005)^2 times a curvature of order 1 */
         assert_near(t.proxy, slow_proxy(y, 400), shape == 2 ? 1e-4 : 1e-7);
-        assert_true(t.proxy > 1.05);
+        assert_above(t.proxy, 1.05);
         assert_true(shape == 1 ? t.tilt < 0.0 : t.tilt > 0.0);
     }
 }
@@ -171,8 +171,8 @@ static void gaussian_control_is_gaussian(void **state)
     assert_near(c.kurtosis.mean, 3.0, 4.0 * c.kurtosis.sd / sqrt(64.0));
     /* sd of the kurtosis of a Gaussian sample: sqrt(24/n), itself known to 1/sqrt(2*63) */
     assert_close(c.kurtosis.sd, sqrt(24.0 / N), 4.0 / sqrt(126.0));
-    assert_true(c.psi2.mean > 1.55 && c.psi2.mean < 1.632993161855452);
-    assert_true(c.proxy.mean > 1.0 && c.proxy.mean < 1.1);
+    assert_between(c.psi2.mean, 1.55, 1.632993161855452);
+    assert_between(c.proxy.mean, 1.0, 1.1);
     /* k/n = 1/16 of |x|, beyond 1.8627; the mean of ln(|x|/1.8627) there, by quadrature. That the
      * threshold is itself drawn moves it by about 1/k of itself. */
     assert_near(c.hill.mean, 0.179047, 4.0 * c.hill.sd / sqrt(64.0) + 0.179 / 256.0);
@@ -199,11 +199,14 @@ static void laws_are_told_apart(void **state)
             es_tails_compare(&t, &c, &z);
             assert_int_equal(es_tails_judge(&t, &c), known[i].verdict);
             if (known[i].of == GAUSSIAN) {
-                assert_true(fabs(z.proxy) < 4.0 && fabs(z.psi2) < 4.0);
-                assert_true(fabs(z.hill) < 4.0 && fabs(z.kurtosis) < 4.0);
+                assert_below(fabs(z.proxy), 4.0);
+                assert_below(fabs(z.psi2), 4.0);
+                assert_below(fabs(z.hill), 4.0);
+                assert_below(fabs(z.kurtosis), 4.0);
             } else {
-                assert_true((z.psi2 > 4.0) == (known[i].of != UNIFORM));
-                assert_true(fabs(z.hill) > 4.0 && fabs(z.psi2) > 4.0);
+                assert_equals((z.psi2 > 4.0), (known[i].of != UNIFORM));
+                assert_above(fabs(z.hill), 4.0);
+                assert_above(fabs(z.psi2), 4.0);
             }
         }
 }
@@ -337,7 +340,7 @@ static void none_of_many_gaussian_directions_is_called(void **state)
         least = fmin(least, fmin(here.heavier, here.lighter));
     }
     print_message("the smallest of %d p is %.2g\n", 2 * MANY, least);
-    assert_true(least < 0.05); /* or there would be nothing to correct */
+    assert_below(least, 0.05); /* or there would be nothing to correct */
     assert_ok(es_holm(p, 2 * MANY, p, &err));
     for (int i = 0; i < MANY; i++)
         assert_int_equal(es_tails_decide(&t[i], &c, (es_tails_p){p[2 * i], p[2 * i + 1]}),
@@ -370,9 +373,9 @@ static void neighbours_that_are_alike_count_less(void **state)
     print_message("design effect %.2f; p <= 0.05 in %.3f, without it in %.3f\n", design, called,
                   naive);
     assert_close(design, 8.0, 0.1);
-    assert_true(called < 0.05 + 4.0 * sqrt(0.05 * 0.95 / SERIES));
+    assert_below(called, 0.05 + 4.0 * sqrt(0.05 * 0.95 / SERIES));
     const double both = naive * (1.0 - naive) + called * (1.0 - called); /* 2 SERIES of each */
-    assert_true(naive > called + 4.0 * sqrt(both / (2.0 * SERIES)));
+    assert_above(naive, called + 4.0 * sqrt(both / (2.0 * SERIES)));
 }
 
 /* ---- tokens ---- */
@@ -402,7 +405,9 @@ static void tokens_are_looked_at_along_their_axes(void **state)
     assert_ok(es_tails_measure(&spec, 0, rows, &err));
     for (int j = 0; j < 3; j++) {
         const es_tails_direction d = es_tails_direction_of(&spec, j);
-        assert_true(d.kind == ES_TAILS_PRINCIPAL && d.head == -1 && d.index == j);
+        assert_equals(d.kind, ES_TAILS_PRINCIPAL);
+        assert_equals(d.head, -1);
+        assert_equals(d.index, j);
         assert_int_equal(es_tails_judge(&rows[j].sample, &rows[j].control), verdict[j]);
     }
     assert_int_equal(es_tails_direction_of(&spec, 4).kind, ES_TAILS_NORM);
@@ -516,7 +521,9 @@ static void directions_of_heads_are_those_of_the_weights(void **state)
     for (int64_t h = 0; h < 3; h++)
         check_head(&spec, rows, 5, h, tokens, &cov_view, es_permutation_at(&shuffle, 0));
     const es_tails_direction last = es_tails_direction_of(&spec, ROWS - 1);
-    assert_true(last.kind == ES_TAILS_SCORE && last.head == 2 && last.index == 1);
+    assert_equals(last.kind, ES_TAILS_SCORE);
+    assert_equals(last.head, 2);
+    assert_equals(last.index, 1);
 
     assert_int_equal(es_tails_measure(&spec, 3, rows, &err), ES_E_RANGE);
     spec.tokens = &view;

@@ -88,7 +88,9 @@ typedef struct listener {
 static bool listen(void *user, double done, double total)
 {
     listener *l = user;
-    assert_true(total == 1.0 && done >= l->last - 1e-12 && done <= 1.0 + 1e-12);
+    assert_equals(total, 1.0);
+    assert_at_least(done, l->last - 1e-12);
+    assert_at_most(done, 1.0 + 1e-12);
     l->last = done;
     return ++l->calls == l->stop;
 }

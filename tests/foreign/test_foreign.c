@@ -27,14 +27,16 @@ static void fields_fill_their_structs(void **state)
             assert_true(!whole || whole->size - end < 8);
             whole = f;
             end = 0;
-            assert_true(f->offset == 0 && f->size > 0);
+            assert_equals(f->offset, 0);
+            assert_above(f->size, 0);
             continue;
         }
         assert_non_null(whole);
         assert_string_equal(f->type, whole->type);
-        assert_true(f->offset >= end && f->offset - end < 8);
+        assert_at_least(f->offset, end);
+        assert_below(f->offset - end, 8);
         end = f->offset + f->size;
-        assert_true(end <= whole->size);
+        assert_at_most(end, whole->size);
     }
     assert_true(whole && whole->size - end < 8);
     assert_null(es_field_at(-1));
@@ -51,14 +53,17 @@ static void monitor_tells_what_it_was_told(void **state)
     longer[sizeof longer - 1] = '\0';
     assert_ok(es_monitor_new(&monitor, &err));
     es_monitor_read(monitor, &now);
-    assert_true(now.share < 0);
+    assert_below(now.share, 0);
     assert_false(es_monitor_work(monitor, 1, 4));
     es_monitor_read(monitor, &now);
-    assert_true(now.share == 0.25 && now.phase[0] == '\0');
+    assert_equals(now.share, 0.25);
+    assert_equals(now.phase[0], '\0');
     const es_progress told = {.phase = longer, .share = 0.5, .phase_share = 0.75, .kept = 0.125};
     assert_false(es_monitor_progress(monitor, &told));
     es_monitor_read(monitor, &now);
-    assert_true(now.share == 0.5 && now.phase_share == 0.75 && now.kept == 0.125);
+    assert_equals(now.share, 0.5);
+    assert_equals(now.phase_share, 0.75);
+    assert_equals(now.kept, 0.125);
     assert_int_equal(strlen(now.phase), sizeof now.phase - 1);
     es_monitor_stop(monitor);
     assert_true(es_monitor_work(monitor, 2, 4));

@@ -21,11 +21,11 @@ static void test_random(void **state)
         here.cell += (uint64_t)i;
         assert_ok(es_normal_rows(&here, D, D, want, &err));
         for (int64_t j = 0; j < D * D; j++)
-            assert_true(es_view_get(views[i], j / D, j % D) == want[j] / 2.0);
+            assert_equals(es_view_get(views[i], j / D, j % D), want[j] / 2.0);
     }
     assert_int_equal(es_head_key_dim(&h.head, D), D);
     assert_int_equal(es_head_channels(&h.head, D), D);
-    assert_true(es_head_unit(&h.head) == 0.5);
+    assert_equals(es_head_unit(&h.head), 0.5);
     es_head_data_free(&h);
     es_head_data_free(&h);
 }
@@ -42,14 +42,14 @@ static void test_rotation_and_identity(void **state)
             double dot = 0.0;
             for (int k = 0; k < D; k++)
                 dot += A[i * D + k] * A[j * D + k];
-            assert_true(fabs(dot - (i == j)) < 1e-14);
+            assert_near(dot, (i == j), 1e-14);
         }
     assert_null(h.head.V);
     es_head_data_free(&h);
     assert_ok(es_head_draw(ES_HEAD_IDENTITY, &at, D, NULL, &h, &err));
     for (int i = 0; i < D * D; i++)
-        assert_true(h.numbers[ES_HEAD_A][i] == (i % (D + 1) == 0));
-    assert_true(es_head_unit(&h.head) == 1.0);
+        assert_equals(h.numbers[ES_HEAD_A][i], (i % (D + 1) == 0));
+    assert_equals(es_head_unit(&h.head), 1.0);
     es_head_data_free(&h);
     assert_string_equal(es_head_kind_name(ES_HEAD_ROTATION), "rotation");
     assert_string_equal(es_head_kind_name((es_head_kind)9), "?");
@@ -69,7 +69,7 @@ static void test_scaled(void **state)
         assert_ok(es_head_scaled(&h.head, places[p], 8.0, 4.0, NULL, &twice, &err));
         assert_ok(es_head_write(&twice.head, D, B, NULL, &err));
         for (int i = 0; i < D * D; i++)
-            assert_true(B[i] == 2.0 * A[i]); /* powers of two: exact */
+            assert_equals(B[i], 2.0 * A[i]); /* powers of two: exact */
         assert_ptr_equal(twice.head.V, h.head.V);
         assert_ptr_equal(places[p] == ES_HEAD_WQ ? twice.head.Wk : twice.head.Wq,
                          places[p] == ES_HEAD_WQ ? h.head.Wk : h.head.Wq);
@@ -77,7 +77,7 @@ static void test_scaled(void **state)
     }
     const es_view a = es_view_f64(A, D, D);
     assert_ok(es_head_scaled(&(es_head){.A = &a}, ES_HEAD_WQ, 3.0, 1.0, NULL, &twice, &err));
-    assert_true(es_view_get(twice.head.A, 1, 2) == 3.0 * A[D + 2]);
+    assert_equals(es_view_get(twice.head.A, 1, 2), 3.0 * A[D + 2]);
     es_head_data_free(&twice);
     es_head_data_free(&h);
 }

@@ -45,10 +45,10 @@ static void rows_stand_in_their_places(void **state)
         const es_law law = example(kind);
         assert_int_equal(row->kind, kind);
         assert_true(row->name && row->title && row->rows && row->tilt && row->uses);
-        assert_true((row->traits & ES_LAW_BASE) == !!(row->uses & ES_LAW_USES_SIZE));
+        assert_equals((row->traits & ES_LAW_BASE), !!(row->uses & ES_LAW_USES_SIZE));
         assert_ok(es_law_check(&law, &err));
     }
-    assert_true(count >= ES_LAW_EMPIRICAL);
+    assert_at_least(count, ES_LAW_EMPIRICAL);
     assert_null(es_law_row_of(0));
     assert_null(es_law_row_of((es_law_kind)-1));
 }
@@ -87,7 +87,7 @@ static void laws_that_no_rotation_changes(void **state)
             continue;
         assert_ok(tilt_at(&law, t, &here));
         assert_ok(tilt_at(&law, turned, &there));
-        assert_true((fabs(here.K - there.K) < 1e-14) == !!(traits & ES_LAW_ROUND));
+        assert_equals((fabs(here.K - there.K) < 1e-14), !!(traits & ES_LAW_ROUND));
     }
 }
 
@@ -111,7 +111,7 @@ static void laws_with_independent_coordinates(void **state)
         assert_ok(tilt_at(&law, t, &out));
         assert_near(out.K, sum, 1e-15);
         for (int i = 0; i < D * D; i++)
-            assert_true((out.hess[i] != 0.0) == (i % (D + 1) == 0));
+            assert_equals((out.hess[i] != 0.0), (i % (D + 1) == 0));
     }
 }
 

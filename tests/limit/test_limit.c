@@ -19,7 +19,7 @@ static void expect_num(es_num got, double want, double relative)
 {
     assert_close(got.val, want, relative);
     assert_near(got.val, want, got.err + DBL_EPSILON * fabs(want)); /* want is rounded, too */
-    assert_true(got.err <= relative * fabs(want) + 2.0 * DBL_MIN);
+    assert_at_most(got.err, relative * fabs(want) + 2.0 * DBL_MIN);
 }
 
 static void expect_sphere(int64_t d, double r, double A, double slope, double K)
@@ -92,17 +92,17 @@ static void NU09_sphere_at_the_ends(void **state)
     static const int64_t dims[] = {1, 2, 50, 4096};
     for (size_t i = 0; i < 4; i++) {
         const double d = (double)dims[i];
-        assert_true(ratio_of(dims[i], 0.0) == 0.0);
+        assert_equals(ratio_of(dims[i], 0.0), 0.0);
         assert_ok(es_bessel_slope(dims[i], 0.0, &out, &err));
         assert_close(out.val, 1.0 / d, 1e-15);
         assert_ok(es_bessel_log_mgf(dims[i], 0.0, &out, &err));
-        assert_true(out.val == 0.0);
+        assert_equals(out.val, 0.0);
         assert_close(ratio_of(dims[i], 1e-200), 1e-200 / d, 1e-15);
         /* 1 - A = (d-1)/(2r) + O(r^-2) */
         assert_near(1.0 - ratio_of(dims[i], 1e12), (d - 1.0) / 2e12, 1e-16 + d * d * 1e-24);
         assert_ok(es_bessel_slope(dims[i], 1e12, &out, &err));
         assert_near(out.val, (d - 1.0) / 2e24, 1e-8 * (d - 1.0) / 2e24);
-        assert_true(ratio_of(dims[i], 1e300) <= 1.0);
+        assert_at_most(ratio_of(dims[i], 1e300), 1.0);
     }
     assert_int_equal(es_bessel_ratio(0, 1.0, &out, &err), ES_E_RANGE);
     assert_int_equal(es_bessel_ratio(4099, 1.0, &out, &err), ES_E_RANGE);
@@ -124,9 +124,12 @@ static double log_mgf(const es_law *law, const double *t, double *grad, double *
 {
     es_log_mgf out = {.grad = grad, .hess = hess};
     assert_ok(es_limit_log_mgf(law, t, NULL, &out, &err));
-    assert_true(out.val.err >= 0.0 && out.val.err < 1e-12);
-    assert_true(out.grad_error >= 0.0 && out.grad_error < 1e-11);
-    assert_true(out.hess_error >= 0.0 && out.hess_error < 1e-10);
+    assert_at_least(out.val.err, 0.0);
+    assert_below(out.val.err, 1e-12);
+    assert_at_least(out.grad_error, 0.0);
+    assert_below(out.grad_error, 1e-11);
+    assert_at_least(out.hess_error, 0.0);
+    assert_below(out.hess_error, 1e-10);
     return out.val.val;
 }
 

@@ -48,7 +48,7 @@ static void bessel_ratio(void **state)
         assert_ok(es_bessel_log_mgf(d, r, &out, &err));
         expect_num(out, golden_real(item, "K"), 1e-13);
     }
-    assert_true(i > 20);
+    assert_above(i, 20);
     json_decref(group);
 }
 
@@ -129,7 +129,7 @@ static void laws(void **state)
             fail_msg("nobody knows the law of item %zu", i);
         }
     }
-    assert_true(i >= 7);
+    assert_at_least(i, 7);
     json_decref(group);
 }
 
@@ -169,9 +169,9 @@ static void expect_sphere_cov(const json_t *item)
     const es_law law = {.kind = ES_LAW_SPHERE, .dim = d, .size = golden_real(item, "R")};
     es_limit_accuracy accuracy;
     assert_ok(es_limit_moments(&law, &head, NULL, NULL, mean, cov, &accuracy, &err));
-    assert_true(accuracy.cov <= 1e-10 * lambda[0]);
+    assert_at_most(accuracy.cov, 1e-10 * lambda[0]);
     for (int64_t i = 0; i < d; i++)
-        assert_true(mean[i] == 0.0);
+        assert_equals(mean[i], 0.0);
     for (int64_t i = 0; i < d * d; i++)
         assert_near(cov[i], want[i], accuracy.cov + 4 * DBL_EPSILON * lambda[0]);
 }
@@ -182,7 +182,7 @@ static void sphere_cov(void **state)
     size_t i;
     json_t *item, *group = golden("sphere_cov");
     json_array_foreach(json_object_get(group, "items"), i, item) { expect_sphere_cov(item); }
-    assert_true(i > 1);
+    assert_above(i, 1);
     json_decref(group);
 }
 

@@ -18,10 +18,10 @@ static void multiply_agrees_with_long_double(void **state)
     double *a = normals(1, 37, 53), *b = normals(2, 53, 29), *c = zeros(53, 53);
     const es_view va = es_view_f64(a, 37, 53), vb = es_view_f64(b, 53, 29);
     assert_ok(es_mat_multiply(&va, &vb, NULL, c, &err));
-    assert_true(product_error(va, vb, es_view_f64(c, 37, 29)) < 53 * 53 * EPS);
+    assert_below(product_error(va, vb, es_view_f64(c, 37, 29)), 53 * 53 * EPS);
     const es_view ta = es_view_transpose(&va); /* a'a: a view is transposed for free */
     assert_ok(es_mat_multiply(&ta, &va, NULL, c, &err));
-    assert_true(product_error(ta, va, es_view_f64(c, 53, 53)) < 37 * 53 * EPS);
+    assert_below(product_error(ta, va, es_view_f64(c, 53, 53)), 37 * 53 * EPS);
     assert_int_equal(es_mat_multiply(&va, &va, NULL, c, &err), ES_E_SHAPE);
     const double huge[1] = {1e200};
     const es_view h = es_view_f64(huge, 1, 1);
@@ -36,8 +36,12 @@ static void covariance_of_four_points(void **state)
     const es_view v = es_view_f32(x, 4, 2);
     double mean[2], cov[4];
     assert_ok(es_cov_estimate(&v, false, NULL, mean, cov, &err));
-    assert_true(mean[0] == 4.0 && mean[1] == 4.0);
-    assert_true(cov[0] == 5.0 && cov[1] == 0.0 && cov[2] == 0.0 && cov[3] == 14.0);
+    assert_equals(mean[0], 4.0);
+    assert_equals(mean[1], 4.0);
+    assert_equals(cov[0], 5.0);
+    assert_equals(cov[1], 0.0);
+    assert_equals(cov[2], 0.0);
+    assert_equals(cov[3], 14.0);
     assert_ok(es_cov_estimate(&v, true, NULL, NULL, cov, &err));
     assert_close(cov[0], 20.0 / 3, EPS);
     assert_close(cov[3], 56.0 / 3, EPS);
@@ -60,7 +64,7 @@ static void covariance_agrees_with_long_double_far_from_zero(void **state)
             for (int i = 0; i < N; i++)
                 c += (x[i * D + a] - ma / N) * (x[i * D + b] - mb / N);
             assert_near(cov[a * D + b], (double)(c / N), 100 * EPS);
-            assert_true(cov[a * D + b] == cov[b * D + a]);
+            assert_equals(cov[a * D + b], cov[b * D + a]);
         }
     }
     free(x), free(cov);
@@ -95,7 +99,7 @@ static void NU06_identical_tokens_have_no_covariance(void **state)
     v.rows = 1;
     assert_ok(es_cov_estimate(&v, false, NULL, mean, cov, &err));
     for (int i = 0; i < 9; i++)
-        assert_true(cov[i] == 0.0);
+        assert_equals(cov[i], 0.0);
     assert_int_equal(es_cov_estimate(&v, true, NULL, mean, cov, &err), ES_E_EMPTY);
     v.rows = 0;
     assert_int_equal(es_cov_estimate(&v, false, NULL, mean, cov, &err), ES_E_EMPTY);
@@ -112,13 +116,14 @@ static void symmetry_is_checked_and_the_worst_pair_named(void **state)
     double a[9] = {1, 2, 3, 2, 5, 6, 3, 6, 9}, gap;
     es_view v = es_view_f64(a, 3, 3);
     assert_ok(es_sym_check(&v, "S", &gap, &err));
-    assert_true(gap == 0.0);
+    assert_equals(gap, 0.0);
     a[7] = 6.0 * (1 + 1e-7); /* rounding of an f32 file */
     assert_ok(es_sym_check(&v, "S", &gap, &err));
     assert_close(gap, 6e-7 / 9, 1e-6);
     a[7] = 6.5;
     assert_int_equal(es_sym_check(&v, "S", &gap, &err), ES_E_NUMERIC);
-    assert_true(err.row == 2 && err.col == 1);
+    assert_equals(err.row, 2);
+    assert_equals(err.col, 1);
     v.cols = 2;
     assert_int_equal(es_sym_check(&v, "S", &gap, &err), ES_E_SHAPE);
 }
@@ -142,8 +147,8 @@ static void eigenvalues_of_closed_forms(void **state)
         scaled[j] = w[j / D] * vectors[j];
     const es_view rows = es_view_f64(vectors, D, D), cols = es_view_transpose(&rows);
     double *one = identity(D);
-    assert_true(product_error(rows, cols, es_view_f64(one, D, D)) < D * EPS * 4);
-    assert_true(product_error(cols, es_view_f64(scaled, D, D), v) < D * EPS * 4 * 4);
+    assert_below(product_error(rows, cols, es_view_f64(one, D, D)), D * EPS * 4);
+    assert_below(product_error(cols, es_view_f64(scaled, D, D), v), D * EPS * 4 * 4);
     free(a), free(vectors), free(scaled), free(one);
 }
 
@@ -154,13 +159,17 @@ static void cholesky_of_closed_forms(void **state)
     const es_view v = es_view_f64(a, 2, 2);
     double l[4], jitter = 9;
     assert_ok(es_chol_factor(&v, 0, NULL, l, &jitter, &err));
-    assert_true(l[0] == 2.0 && l[1] == 0.0 && l[2] == 1.0 && l[3] == 2.0 && jitter == 0.0);
+    assert_equals(l[0], 2.0);
+    assert_equals(l[1], 0.0);
+    assert_equals(l[2], 1.0);
+    assert_equals(l[3], 2.0);
+    assert_equals(jitter, 0.0);
     enum { D = 90 };
     double *w = wishart(5, D, 200), *big = zeros(D, D);
     const es_view vw = es_view_f64(w, D, D), lower = es_view_f64(big, D, D);
     assert_ok(es_chol_factor(&vw, 0, NULL, big, &jitter, &err));
-    assert_true(jitter == 0.0);
-    assert_true(product_error(lower, es_view_transpose(&lower), vw) < 4 * D * EPS);
+    assert_equals(jitter, 0.0);
+    assert_below(product_error(lower, es_view_transpose(&lower), vw), 4 * D * EPS);
     free(w), free(big);
 }
 
@@ -175,10 +184,11 @@ static void expect_jitter(const double *a, int64_t d, bool wanted)
         target[i * d + i] += jitter;
         trace += a[i * d + i];
     }
-    assert_true(jitter >= 0.0 && jitter <= 64 * EPS * trace);
+    assert_at_least(jitter, 0.0);
+    assert_at_most(jitter, 64 * EPS * trace);
     assert_true(!wanted || jitter > 0.0);
-    assert_true(product_error(lower, es_view_transpose(&lower), es_view_f64(target, d, d)) <
-                4 * (double)d * EPS * trace);
+    assert_below(product_error(lower, es_view_transpose(&lower), es_view_f64(target, d, d)),
+                 4 * (double)d * EPS * trace);
     free(l), free(target);
 }
 
@@ -199,7 +209,11 @@ static void NU07_singular_covariance_gets_a_reported_jitter(void **state)
     const es_view v = es_view_f64(none, 2, 2);
     double l[4] = {7, 7, 7, 7}, jitter = 7;
     assert_ok(es_chol_factor(&v, 0, NULL, l, &jitter, &err));
-    assert_true(l[0] == 0 && l[1] == 0 && l[2] == 0 && l[3] == 0 && jitter == 0);
+    assert_equals(l[0], 0);
+    assert_equals(l[1], 0);
+    assert_equals(l[2], 0);
+    assert_equals(l[3], 0);
+    assert_equals(jitter, 0);
 }
 
 static void NU07_indefinite_matrix_is_refused_naming_its_eigenvalue(void **state)
@@ -221,7 +235,7 @@ static void NU07_indefinite_matrix_is_refused_naming_its_eigenvalue(void **state
     v = es_view_f64(single, 2, 2);
     assert_int_equal(es_chol_factor(&v, 0, NULL, out, &jitter, &err), ES_E_NUMERIC);
     assert_ok(es_chol_factor(&v, 1e-5, NULL, out, &jitter, &err));
-    assert_true(jitter > 1e-7 && jitter < 1e-5);
+    assert_between(jitter, 1e-7, 1e-5);
     es_clipped clipped;
     assert_ok(es_sym_sqrt(&v, 1e-5, NULL, out, &clipped, &err));
     assert_int_equal(clipped.count, 1);
@@ -241,15 +255,15 @@ static void square_root_of_closed_forms(void **state)
     assert_close(r[0], (3 + root_det) / scale, 8 * EPS);
     assert_close(r[1], 1 / scale, 8 * EPS);
     assert_close(r[3], (2 + root_det) / scale, 8 * EPS);
-    assert_true(r[1] == r[2]);
+    assert_equals(r[1], r[2]);
     enum { D = 60 };
     double *w = wishart(6, D, 20), *root = zeros(D, D); /* rank 20 */
     v = es_view_f64(w, D, D);
     assert_ok(es_sym_sqrt(&v, 0, NULL, root, &clipped, &err));
     assert_in_range(clipped.count, 1, D - 20); /* about half of the zeros come out below 0 */
-    assert_true(clipped.most > 0.0 && clipped.most < 64 * D * EPS);
+    assert_between(clipped.most, 0.0, 64 * D * EPS);
     const es_view vr = es_view_f64(root, D, D);
-    assert_true(product_error(vr, vr, v) < 64 * D * EPS);
+    assert_below(product_error(vr, vr, v), 64 * D * EPS);
     free(w), free(root);
 }
 
@@ -351,7 +365,7 @@ static void every_function_locates_nan_and_counts_its_memory(void **state) /* NU
         es_mem_limit open = {0}, tight = {0};
         assert_ok(call(which, &v, &open));
         assert_int_equal(open.used, 0);
-        assert_true(open.peak > 0);
+        assert_above(open.peak, 0);
         /* Refuse each allocation in turn: nothing leaks, nothing is used half made. */
         for (tight.limit = 1; tight.limit < open.peak; tight.limit += 64) {
             assert_int_equal(call(which, &v, &tight), ES_E_LIMIT);

@@ -39,14 +39,14 @@ static void assert_consistent(const es_covariance *c)
     const int64_t d = c->dim;
     const double bound = 8 * (double)d * EPS * c->values[0];
     const es_view b = es_view_f64(c->factor, d, d), s = es_view_f64(c->matrix, d, d);
-    assert_true(product_error(b, es_view_transpose(&b), s) <= bound + c->jitter);
+    assert_at_most(product_error(b, es_view_transpose(&b), s), bound + c->jitter);
     double *values = zeros(d, 1);
     assert_ok(es_sym_eigen(&s, NULL, values, NULL, &err));
     for (int64_t i = 0; i < d; i++) {
         assert_near(c->values[i], values[d - 1 - i], bound);
         assert_true(i == 0 || c->values[i] <= c->values[i - 1]);
         for (int64_t j = 0; j < i; j++)
-            assert_true(c->matrix[i * d + j] == c->matrix[j * d + i]);
+            assert_equals(c->matrix[i * d + j], c->matrix[j * d + i]);
     }
     free(values);
 }
@@ -72,7 +72,7 @@ static void factors_multiply_to_the_covariance(void **state)
                     assert_close(trace, 10.0, 1e-14 * D);
                 if (scale == ES_SPECTRUM_TOP)
                     assert_close(c[r].values[0], 10.0, 1e-15);
-                assert_true(c[r].jitter == 0.0);
+                assert_equals(c[r].jitter, 0.0);
             }
             assert_memory_equal(c[0].values, c[1].values, D * 8); /* a rotation keeps them */
             es_covariance_free(&c[0]);
@@ -117,7 +117,7 @@ static void entries_are_the_formulas(void **state)
     assert_ok(es_covariance_make(&shapes[12], NULL, &c, &err)); /* 5, 5, 5, 5, 4 rows */
     for (int i = 0; i < D; i++)
         for (int j = 0; j < D; j++)
-            assert_true(c.matrix[i * D + j] == (i == j ? 2.0 : i / 5 == j / 5 ? 2 * 0.7 : 0.0));
+            assert_equals(c.matrix[i * D + j], (i == j ? 2.0 : i / 5 == j / 5 ? 2 * 0.7 : 0.0));
     es_covariance_free(&c);
 }
 
@@ -235,7 +235,7 @@ static void NU07_singular_is_met_with_reported_jitter(void **state)
     es_covariance c;
     double *good = wishart(1, 20, 40), *flat = wishart(2, 20, 7), *hard = hilbert(20);
     assert_ok(load(ES_F64, good, 20, 20, &c));
-    assert_true(c.jitter == 0.0);
+    assert_equals(c.jitter, 0.0);
     assert_consistent(&c);
     es_covariance_free(&c);
     double *hopeless[] = {flat, hard}; /* rank 7; condition 1e28 */
@@ -246,14 +246,16 @@ static void NU07_singular_is_met_with_reported_jitter(void **state)
             for (int k = 0; k < 20; k++)
                 trace += c.matrix[k * 21];
             const double most = dtype == ES_F32 ? 1e-5 : 64 * 20 * EPS;
-            assert_true(c.jitter > 0.0 && c.jitter <= most * trace / 20);
+            assert_above(c.jitter, 0.0);
+            assert_at_most(c.jitter, most * trace / 20);
             assert_consistent(&c);
             es_covariance_free(&c);
         }
     }
     memset(flat, 0, 400 * sizeof *flat);
     assert_ok(load(ES_F64, flat, 20, 20, &c)); /* no variance at all is a covariance, too */
-    assert_true(c.values[0] == 0.0 && c.factor[0] == 0.0);
+    assert_equals(c.values[0], 0.0);
+    assert_equals(c.factor[0], 0.0);
     es_covariance_free(&c);
     free(good), free(flat), free(hard);
 }

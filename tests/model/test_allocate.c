@@ -94,10 +94,10 @@ static void check_total(const problem *p, double keys, int *exact)
     sums_of(p, chosen, &sum_keys, &sum_risk);
     assert_near(used, sum_keys, 0.0);
     assert_near(risk, sum_risk, 1e-15);
-    assert_true(used <= keys);
-    assert_true(bound <= best + 1e-12); /* nothing is below it */
-    assert_true(risk >= best - 1e-12);  /* nor below all there is */
-    assert_true(risk <= bound + largest_drop(p) + 1e-12);
+    assert_at_most(used, keys);
+    assert_at_most(bound, best + 1e-12); /* nothing is below it */
+    assert_at_least(risk, best - 1e-12); /* nor below all there is */
+    assert_at_most(risk, bound + largest_drop(p) + 1e-12);
     *exact += risk <= best + 1e-12;
 }
 
@@ -117,7 +117,7 @@ static void greedy_is_within_a_step_of_every_choice(void **state)
             check_total(&p, keys, &exact);
     }
     print_message("%d of %d totals are met exactly\n", exact, totals);
-    assert_true(exact >= 0.8 * totals);
+    assert_at_least(exact, 0.8 * totals);
 }
 
 /* At the totals where a step has just been taken: the bound is met, so no choice can be better. */
@@ -141,7 +141,7 @@ static void corners_are_exact(void **state)
             corners++;
         }
     }
-    assert_true(corners > 60 * 3); /* three sides at least, and both ends */
+    assert_above(corners, 60 * 3); /* three sides at least, and both ends */
 }
 
 /* ---- lines, which only rounding bends ---- */
@@ -205,13 +205,15 @@ static void steps_of_a_line_are_taken_in_order(void **state)
             double used, risk, bound;
             assert_ok(es_allocate_keys(p.curves, LINES, keys, chosen, &used, &risk, &err));
             assert_ok(es_allocate_bound(p.curves, LINES, keys, &bound, &err));
-            assert_true(used <= keys && used > keys - (every ? 1.0 : 3.0));
-            assert_true(risk >= best[keys] - 1e-12 && bound <= best[keys] + 1e-12);
+            assert_at_most(used, keys);
+            assert_above(used, keys - (every ? 1.0 : 3.0));
+            assert_at_least(risk, best[keys] - 1e-12);
+            assert_at_most(bound, best[keys] + 1e-12);
             assert_true(!every || risk <= best[keys] + 1e-12);
             if (keys == most)
                 assert_true(used == most && risk == 0.0);
             assert_ok(es_allocate_risk(p.curves, LINES, best[keys], chosen, &used, &risk, &err));
-            assert_true(risk <= best[keys]);
+            assert_at_most(risk, best[keys]);
         }
     }
 }
@@ -245,7 +247,8 @@ static void weights_count(void **state)
     const es_curve curves[] = {{2, keys, risk, 1.0}, {2, keys, risk, 2.0}};
     int64_t chosen[2];
     assert_ok(es_allocate_keys(curves, 2, 3, chosen, NULL, NULL, &err));
-    assert_true(chosen[0] == 0 && chosen[1] == 1);
+    assert_equals(chosen[0], 0);
+    assert_equals(chosen[1], 1);
 }
 
 static void fewest_keys_for_a_risk(void **state)
@@ -267,13 +270,14 @@ static void fewest_keys_for_a_risk(void **state)
                 continue;
             }
             assert_ok(status);
-            assert_true(risk <= most && used >= best);
+            assert_at_most(risk, most);
+            assert_at_least(used, best);
             exact += used == best;
             asked++;
         }
     }
     print_message("%d of %d risks are met with the fewest keys\n", exact, asked);
-    assert_true(exact >= 0.9 * asked); /* 967 of 1014 when this was written */
+    assert_at_least(exact, 0.9 * asked); /* 967 of 1014 when this was written */
 }
 
 /* ---- rivals ---- */
@@ -358,7 +362,9 @@ static void mass_goes_by_need(void **state)
     assert_near(fine[chosen[0]], 30.0, 1.0);
     assert_near(used, 160.0, 0.0);
     assert_ok(es_allocate_mass(curves, 3, 50, one, chosen, &used, NULL, &err));
-    assert_true(chosen[0] == 0 && chosen[1] == 47 && chosen[2] == 0);
+    assert_equals(chosen[0], 0);
+    assert_equals(chosen[1], 47);
+    assert_equals(chosen[2], 0);
     assert_int_equal(es_allocate_mass(curves, 3, 60, none, chosen, NULL, NULL, &err), ES_E_RANGE);
     assert_string_equal(err.rule, "allocate.need");
     assert_int_equal(es_allocate_mass(curves, 3, 60, bad, chosen, NULL, NULL, &err), ES_E_RANGE);

@@ -104,7 +104,9 @@ static void what_is_there_is_understood(void **state)
         json_decref(config);
     }
     accept_value("mistral-window", "head_dim", "16", &c);
-    assert_true(c.window == 24 && c.head_dim == 16 && c.query_width == 96);
+    assert_equals(c.window, 24);
+    assert_equals(c.head_dim, 16);
+    assert_equals(c.query_width, 96);
     accept_value("mistral-window", "sliding_window", "null", &c);
     assert_int_equal(c.window, 0);
     accept_value("llama", "num_key_value_heads", NULL, &c); /* before groups there were none */
@@ -698,7 +700,7 @@ static void TX02_blocks_longer_than_a_decoder_has_places(void **state)
         snprintf(rest, sizeof rest, "decoders/%s", names[i]);
         assert_ok(es_model_open(golden_path(rest), NULL, &m, &err));
         const int64_t positions = es_model_config_of(m)->positions;
-        assert_true(positions < MOST);
+        assert_below(positions, MOST);
         es_model_block b = {.ids = ids, .n = positions, .nll = nll};
         assert_ok(es_model_forward(m, &b, 1, NULL, &err));
         b.n = positions + 1;
@@ -708,7 +710,8 @@ static void TX02_blocks_longer_than_a_decoder_has_places(void **state)
         ids[3] = 96;
         assert_int_equal(es_model_forward(m, &b, 1, NULL, &err), ES_E_RANGE);
         assert_string_equal(err.rule, "forward.id");
-        assert_true(err.row == 0 && err.col == 3);
+        assert_equals(err.row, 0);
+        assert_equals(err.col, 3);
         ids[3] = 0;
         es_model_close(m);
     }

@@ -259,7 +259,7 @@ static void a_window_is_a_mask_is_a_policy(void **state)
         if (i < 24) /* all keys are in the window */
             assert_near(full[i], masked[i], 1e-12);
     }
-    assert_true(moved > 1e-3);
+    assert_above(moved, 1e-3);
     es_model_close(wide);
     es_model_close(m);
 }
@@ -393,7 +393,8 @@ static void threads_share_a_long_block(void **state)
 static bool stop_late(void *user, double done, double total)
 {
     double *most = user;
-    assert_true(done >= *most && done <= total);
+    assert_at_least(done, *most);
+    assert_at_most(done, total);
     *most = done;
     return done > 0.3;
 }
@@ -407,7 +408,7 @@ static void a_long_block_can_be_stopped(void **state)
     const es_exec exec = {.threads = 2, .progress = stop_late, .progress_user = &most};
     (void)state;
     assert_int_equal(es_model_forward(m, &block, 1, &exec, &err), ES_E_INTERRUPTED);
-    assert_true(most > 0.3 && most < 0.5);
+    assert_between(most, 0.3, 0.5);
     free(ids);
     es_model_close(m);
 }

@@ -27,8 +27,10 @@ static void compare(const tiny *t, es_dtype precision, double u)
     es_model *m;
     assert_ok(es_model_open(folder, &opts, &m, &err));
     const es_model_config *c = es_model_config_of(m);
-    assert_true(c->types == 0 && c->layer_norm_eps == 1e-12 && c->labels == t->labels);
-    assert_true(c->pooler == (t->labels > 0));
+    assert_equals(c->types, 0);
+    assert_equals(c->layer_norm_eps, 1e-12);
+    assert_equals(c->labels, t->labels);
+    assert_equals(c->pooler, (t->labels > 0));
     assert_string_equal(c->model_type, "distilbert");
     const es_model_block block = {.ids = some_ids,
                                   .n = IDS,
@@ -45,7 +47,7 @@ static void compare(const tiny *t, es_dtype precision, double u)
         worst = fmax(worst, fabs(got_logits[i] - logits[i]));
     print_message("%s, %s: worst error %.2g of %.2g allowed\n", es_dtype_name(precision), t->dtype,
                   worst, CLOSE(u));
-    assert_true(worst <= CLOSE(u));
+    assert_at_most(worst, CLOSE(u));
     es_model_close(m);
 }
 

@@ -34,7 +34,8 @@ static void run_model(const char *path, es_dtype precision, results *out)
         ids[i] = (int32_t)((i * 17 + i * i) % c->vocab);
     out->hidden_bytes = (size_t)(c->layers + 1) * N * (size_t)c->hidden * item;
     out->logits_bytes = N * (size_t)c->vocab * item;
-    assert_true(out->hidden_bytes <= MOST && out->logits_bytes <= MOST);
+    assert_at_most(out->hidden_bytes, MOST);
+    assert_at_most(out->logits_bytes, MOST);
     es_model_block block = {.ids = ids, .n = N, .hidden = out->hidden, .token_logits = out->logits};
     assert_ok(es_model_forward(m, &block, 1, NULL, &err));
     out->config = *c;
@@ -43,9 +44,14 @@ static void run_model(const char *path, es_dtype precision, results *out)
 
 static void check_config(const es_model_config *a, const es_model_config *b)
 {
-    assert_true(a->hidden == b->hidden && a->layers == b->layers && a->heads == b->heads);
-    assert_true(a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->vocab == b->vocab);
-    assert_true(a->intermediate == b->intermediate && a->positions == b->positions);
+    assert_equals(a->hidden, b->hidden);
+    assert_equals(a->layers, b->layers);
+    assert_equals(a->heads, b->heads);
+    assert_equals(a->kv_heads, b->kv_heads);
+    assert_equals(a->head_dim, b->head_dim);
+    assert_equals(a->vocab, b->vocab);
+    assert_equals(a->intermediate, b->intermediate);
+    assert_equals(a->positions, b->positions);
     assert_true(a->tied == b->tied && a->predicts && b->predicts && a->causal && b->causal);
     assert_near(a->layer_norm_eps, b->layer_norm_eps, 0);
     assert_near(a->rotary.theta, b->rotary.theta, 0);
@@ -108,7 +114,7 @@ static void the_tokenizer_comes_with_it(void **state)
         assert_ok(es_tokenizer_open(es_model_folder(m), NULL, &t, &err));
         assert_ok(es_model_check_tokenizer(es_model_config_of(m), path, t, &err));
         assert_ok(es_tokenizer_encode(t, texts[i], i ? 6 : 8, NULL, &list, &err));
-        assert_true(list.count >= 2);
+        assert_at_least(list.count, 2);
         for (int k = 0; k < (i ? 2 : 4); k++)
             assert_int_equal(list.tokens[k].id, ids[k]);
         es_token_list_free(&list);
@@ -396,7 +402,8 @@ static void stretched_positions_are_those_of_the_checkpoint(void **state)
         write_checkpoint("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0,\"beta_fast\":3,"
                          "\"beta_slow\":0.5,\"original_max_position_embeddings\":32}"),
         save_gguf(&changed), ES_F64);
-    assert_true(got.config.rotary.fast == 3 && got.config.rotary.slow == 0.5);
+    assert_equals(got.config.rotary.fast, 3);
+    assert_equals(got.config.rotary.slow, 0.5);
     remove_checkpoint();
 }
 
@@ -587,7 +594,7 @@ static void GG08_a_model_with_a_bit_flipped(void **state)
         write_byte(f, bit / 8, byte);
     }
     fclose(f);
-    assert_true(models > 0); /* texts of tokens and the data may be anything */
+    assert_above(models, 0); /* texts of tokens and the data may be anything */
 }
 
 /* Wherever memory ends, nothing is left behind: of the model, and of its tokenizer. */
@@ -612,7 +619,8 @@ static void memory_that_ends_is_an_error(void **state)
         es_tokenizer_free(t);
         assert_int_equal(budget.used, 0);
     }
-    assert_true(models > 0 && tokenizers > 0);
+    assert_above(models, 0);
+    assert_above(tokenizers, 0);
 }
 
 TEST_FILE(gguf_model)

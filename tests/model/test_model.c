@@ -42,7 +42,7 @@ static void compare_with_loops(const tiny *t, es_dtype precision, int64_t n, dou
     static double pooled[64], got_pooled[64];
     static double hidden[MOST], last[MOST];
     const int64_t states = (t->layers + 1) * n * t->hidden;
-    assert_true(states <= MOST);
+    assert_at_most(states, MOST);
     es_model *m = open_model(precision);
     tiny_forward(t, some_ids, n, want, stats, pooled, logits);
     const es_model_block block = {.ids = some_ids,
@@ -59,8 +59,8 @@ static void compare_with_loops(const tiny *t, es_dtype precision, int64_t n, dou
     for (int64_t i = 0; i < states; i++)
         assert_near(number_at(precision, hidden, i), want[i], tolerance);
     for (int64_t i = 0; i < n * t->hidden; i++)
-        assert_true(number_at(precision, last, i) ==
-                    number_at(precision, hidden, t->layers * n * t->hidden + i));
+        assert_equals(number_at(precision, last, i),
+                      number_at(precision, hidden, t->layers * n * t->hidden + i));
     for (int64_t i = 0; i < t->layers * t->heads; i++)
         for (int s = 0; s < 4; s++) /* effective keys: up to n of them */
             assert_near(got_stats[s][i], stats[4 * i + s], tolerance * (s == 3 ? (double)n : 1.0));
@@ -161,11 +161,12 @@ static void heads_are_views_of_the_right_rows(void **state)
     };
     for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
         const double *want = tiny_find(&t, "", parts[p].name);
-        assert_true(parts[p].view->rows == parts[p].rows && parts[p].view->cols == parts[p].cols);
+        assert_equals(parts[p].view->rows, parts[p].rows);
+        assert_equals(parts[p].view->cols, parts[p].cols);
         for (int64_t i = 0; i < parts[p].rows; i++)
             for (int64_t j = 0; j < parts[p].cols; j++)
-                assert_true(es_view_get(parts[p].view, i, j) ==
-                            want[parts[p].first + i * parts[p].stride + j]);
+                assert_equals(es_view_get(parts[p].view, i, j),
+                              want[parts[p].first + i * parts[p].stride + j]);
     }
     assert_int_equal(es_model_head_of(m, 3, 0, &head, &err), ES_E_RANGE);
     assert_int_equal(es_model_head_of(m, 0, 3, &head, &err), ES_E_RANGE);
@@ -202,7 +203,7 @@ static void same_bits_for_any_threads_and_company(void **state)
         assert_memory_equal(alone, together, sizeof alone);
         assert_memory_equal(entropy[0], entropy[1], sizeof entropy[0]);
         assert_int_equal(budget.used, 0);
-        assert_true(budget.peak > 0);
+        assert_above(budget.peak, 0);
     }
     es_model_close(m);
     tiny_free(&t);
@@ -287,9 +288,9 @@ static void CL03_headers_say_what_weights_take(void **state)
     size_t numbers = 0;
     for (int i = 0; i < t.count; i++)
         numbers += (size_t)(t.tensors[i].rows * (t.tensors[i].cols ? t.tensors[i].cols : 1));
-    assert_true(charged > 4 * numbers);
+    assert_above(charged, 4 * numbers);
     assert_ok(es_model_load(m, &err));
-    assert_true(budget.used > 4 * numbers && budget.used < charged);
+    assert_between(budget.used, 4 * numbers, charged);
     es_model_close(m);
     assert_int_equal(budget.used, 0);
     assert_ok(es_model_open_headers(folder, &opts, &m, &err));
@@ -481,7 +482,7 @@ static void gelu_is_exact_to_f32(void **state)
         const double allowed = 0x1p-24 * fabs(exact) + 0x1p-25 + 7e-9;
         worst = fmax(worst, fabs((double)x - exact) / allowed);
     }
-    assert_true(worst < 2.0);
+    assert_below(worst, 2.0);
     float odd[4] = {NAN, INFINITY, -1e30f, 1e30f};
     es_gelu.f32(&table, odd, 4);
     assert_true(isnan(odd[0]) && isinf(odd[1]) && odd[2] == 0.0f && odd[3] == 1e30f);

@@ -93,7 +93,7 @@ static void minilm_hidden_states_and_entropies(void **state)
     for (size_t i = 0; i < json_array_size(texts); i++)
         worst = fmax(worst, compare_text(m, json_array_get(texts, i), i));
     print_message("largest error of a hidden state: %.2g\n", worst);
-    assert_true(worst < 2e-5);
+    assert_below(worst, 2e-5);
     es_model_close(m);
     json_decref(texts);
 }
@@ -111,7 +111,8 @@ static void sst2_classifier_is_found(void **state)
     const es_model_block blocks[] = {{.ids = good, .n = 10, .logits = logits[0]},
                                      {.ids = bad, .n = 6, .logits = logits[1]}};
     assert_ok(es_model_forward(m, blocks, 2, NULL, &err));
-    assert_true(logits[0][1] > logits[0][0] && logits[1][0] > logits[1][1]);
+    assert_above(logits[0][1], logits[0][0]);
+    assert_above(logits[1][0], logits[1][1]);
     es_model_close(m);
 }
 
@@ -141,7 +142,7 @@ static void sst2_accuracy(void **state)
         for (count = 0; count < BATCH && fgets(line[count], sizeof line[count], file); count++) {
             const size_t length = strcspn(line[count], "\t");
             assert_ok(es_tokenizer_encode(tokenizer, line[count], length, NULL, &list, &err));
-            assert_true(list.count <= LONGEST);
+            assert_at_most(list.count, LONGEST);
             for (int64_t i = 0; i < list.count; i++)
                 ids[count][i] = list.tokens[i].id;
             blocks[count] =

@@ -61,7 +61,7 @@ static const char *with(const char *old, const char *new, int which)
         }
     }
     *to = '\0';
-    assert_true(done > 0);
+    assert_above(done, 0);
     return text;
 }
 
@@ -85,15 +85,20 @@ static void a_plan_is_understood(void **state)
     es_plan *p;
     assert_ok(parse(written, &p));
     assert_ok(es_plan_check(p, &small, &err));
-    assert_true(p->layers == 2 && p->heads == 4 && p->kv_heads == 2 && p->head_dim == 8);
+    assert_equals(p->layers, 2);
+    assert_equals(p->heads, 4);
+    assert_equals(p->kv_heads, 2);
+    assert_equals(p->head_dim, 8);
     assert_true(p->context == 64 && p->causal && p->hidden == 32 && p->vocab == 100);
     assert_string_equal(p->text, "a \xc3\xa9 text");
     assert_ptr_equal(p->head[3].spec.policy, es_policy_find("stream"));
-    assert_true(p->head[3].spec.keys == 24 && p->head[3].spec.sinks == 4);
-    assert_true(p->head[3].spec.window == 20 && p->head[3].spec.random == ES_POLICY_UNSET);
+    assert_equals(p->head[3].spec.keys, 24);
+    assert_equals(p->head[3].spec.sinks, 4);
+    assert_equals(p->head[3].spec.window, 20);
+    assert_equals(p->head[3].spec.random, ES_POLICY_UNSET);
     assert_near(p->head[3].risk, 0.125, 0.0);
     assert_null(p->head[4].spec.policy);
-    assert_true(p->head[7].spec.correction == ES_CORRECTION_INVERSE);
+    assert_equals(p->head[7].spec.correction, ES_CORRECTION_INVERSE);
     assert_true(p->head[7].spec.with_replacement && isnan(p->head[7].risk));
     assert_near(p->keys_kept, 2 * 24 + 64 + 8, 0.0); /* one head of each group counts */
     assert_near(p->keys_all, 2 * 2 * 64, 0.0);
@@ -138,8 +143,10 @@ static void version_1_has_its_numbers(void **state)
         es_plan *p;
         assert_ok(parse(cases[i].text, &p));
         const es_policy_spec *spec = &p->head[7].spec;
-        assert_true(spec->sinks == cases[i].sinks && spec->window == cases[i].window);
-        assert_true(spec->random == cases[i].random && spec->span == cases[i].span);
+        assert_equals(spec->sinks, cases[i].sinks);
+        assert_equals(spec->window, cases[i].window);
+        assert_equals(spec->random, cases[i].random);
+        assert_equals(spec->span, cases[i].span);
         assert_true(spec->pool == cases[i].pool && spec->correction != ES_CORRECTION_INVERSE);
         assert_ok(es_plan_check(p, &small, &err));
         es_plan_free(p);
@@ -164,9 +171,13 @@ static void version_2_leaves_nothing_out(void **state)
     assert_ok(parse(ALIKE("2", "observe", ",\"window\":9,\"span\":7,\"pool\":1"), &p));
     es_policy_spec specs[8];
     es_plan_specs(p, 64, specs);
-    assert_true(specs[7].window == 9 && specs[7].span == 7 && specs[7].pool == 1);
+    assert_equals(specs[7].window, 9);
+    assert_equals(specs[7].span, 7);
+    assert_equals(specs[7].pool, 1);
     es_plan_specs(p, 200, specs);
-    assert_true(specs[7].window == 9 && specs[7].span == 7 && specs[7].pool == 1);
+    assert_equals(specs[7].window, 9);
+    assert_equals(specs[7].span, 7);
+    assert_equals(specs[7].pool, 1);
     es_plan_free(p);
     refuse(ALIKE("2", "observe", ",\"window\":32,\"span\":32,\"pool\":65"), ES_E_FORMAT,
            "plan.keys", "pool is too large");
@@ -179,15 +190,25 @@ static void assert_same_plan(const es_plan *a, const es_plan *b)
     assert_string_equal(a->model_type, b->model_type);
     assert_string_equal(a->text, b->text);
     assert_string_equal(a->note, b->note);
-    assert_true(a->layers == b->layers && a->heads == b->heads && a->kv_heads == b->kv_heads);
-    assert_true(a->context == b->context && a->causal == b->causal && a->window == b->window);
-    assert_true(a->keys_kept == b->keys_kept && a->keys_all == b->keys_all);
+    assert_equals(a->layers, b->layers);
+    assert_equals(a->heads, b->heads);
+    assert_equals(a->kv_heads, b->kv_heads);
+    assert_equals(a->context, b->context);
+    assert_equals(a->causal, b->causal);
+    assert_equals(a->window, b->window);
+    assert_equals(a->keys_kept, b->keys_kept);
+    assert_equals(a->keys_all, b->keys_all);
     for (int64_t i = 0; i < a->layers * a->heads; i++) {
         const es_policy_spec *x = &a->head[i].spec, *y = &b->head[i].spec;
         assert_ptr_equal(x->policy, y->policy);
-        assert_true(x->keys == y->keys && x->window == y->window && x->sinks == y->sinks);
-        assert_true(x->random == y->random && x->span == y->span && x->pool == y->pool);
-        assert_true(x->correction == y->correction && x->with_replacement == y->with_replacement);
+        assert_equals(x->keys, y->keys);
+        assert_equals(x->window, y->window);
+        assert_equals(x->sinks, y->sinks);
+        assert_equals(x->random, y->random);
+        assert_equals(x->span, y->span);
+        assert_equals(x->pool, y->pool);
+        assert_equals(x->correction, y->correction);
+        assert_equals(x->with_replacement, y->with_replacement);
         assert_true(a->head[i].risk == b->head[i].risk ||
                     (isnan(a->head[i].risk) && isnan(b->head[i].risk)));
     }
@@ -239,7 +260,7 @@ static void the_example_is_what_is_written(void **state)
     FILE *a = fopen(path, "rb"), *b = fopen(copy, "rb");
     const size_t size = fread(example, 1, sizeof example, a);
     assert_int_equal(fread(saved, 1, sizeof saved, b), size);
-    assert_true(size > 1000 && size < sizeof example);
+    assert_between(size, 1000, sizeof example);
     assert_memory_equal(example, saved, size);
     fclose(a);
     fclose(b);
@@ -443,7 +464,8 @@ static void PL03_any_flip_is_refused_or_holds_together(void **state)
             if (es_plan_parse(text, size, "p.json", &budget, &p, &err) == ES_OK) {
                 const double kept = p->keys_kept;
                 es_plan_count(p);
-                assert_true(kept == p->keys_kept && kept <= p->keys_all);
+                assert_equals(kept, p->keys_kept);
+                assert_at_most(kept, p->keys_all);
                 es_plan_free(p);
             } else {
                 assert_true(err.rule[0] && err.message[0] && !p);
@@ -522,13 +544,13 @@ static void specs_are_those_of_a_block(void **state)
     assert_ok(parse(written, &p));
     es_plan_specs(p, 128, specs);
     assert_true(specs[0].keys == 24 && specs[0].window == 20 && !specs[4].policy);
-    assert_true(specs[7].keys == 8);
+    assert_equals(specs[7].keys, 8);
     es_plan_specs(p, 24, specs); /* keeps all of 24: by the engine */
     assert_null(specs[0].policy);
-    assert_true(specs[7].keys == 8);
+    assert_equals(specs[7].keys, 8);
     es_plan_specs(p, 6, specs); /* n draws are not all n keys */
     assert_ptr_equal(specs[7].policy, es_policy_find("random"));
-    assert_true(specs[7].keys == 6);
+    assert_equals(specs[7].keys, 6);
     for (int64_t i = 0; i < 8; i++)
         assert_ok(es_policy_spec_check(&specs[i], true, &err));
     assert_int_equal(es_plan_keys(p, 0, 0, 100), 24);

@@ -322,7 +322,8 @@ static void check_rows(const es_pool *pool, bool specials, bool half)
         int64_t first, count;
         assert_ok(es_model_forward(model, &block, 1, NULL, &err));
         assert_ok(es_pool_block(pool, b, &first, &count, &err));
-        assert_true(first == at && count == n - 2 * skip);
+        assert_equals(first, at);
+        assert_equals(count, n - 2 * skip);
         for (int64_t l = 0; l < L; l++) {
             float *want = hidden + (l * n + skip) * H;
             assert_ok(es_pool_rows(pool, l, first, count, rows, &err));
@@ -340,7 +341,7 @@ static void check_run_bytes(double bytes)
 {
     struct stat st;
     assert_int_equal(stat(in_folder("pool/pool.run"), &st), 0);
-    assert_true((double)st.st_size > bytes && (double)st.st_size < 1.1 * bytes + 100e3);
+    assert_between((double)st.st_size, bytes, 1.1 * bytes + 100e3);
 }
 
 static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(void **state)
@@ -359,13 +360,16 @@ static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(v
         assert_ok(es_pool_cost_of(&spec, &exec, &cost, &err));
         assert_ok(es_pool_build(&spec, &exec, &err));
         assert_int_equal(budget.used, 0);
-        assert_true(budget.peak <= cost.bytes);
+        assert_at_most(budget.peak, cost.bytes);
         assert_ok(es_pool_open(spec.folder, &pool, &err));
         const es_pool_info info = es_pool_about(pool);
-        assert_true(info.tokens == (specials ? TOKENS : WORDS) && info.tokens == cost.tokens);
-        assert_true(info.blocks == BLOCKS && info.length == LENGTH && info.specials == specials);
+        assert_equals(info.tokens, (specials ? TOKENS : WORDS));
+        assert_equals(info.tokens, cost.tokens);
+        assert_equals(info.blocks, BLOCKS);
+        assert_equals(info.length, LENGTH);
+        assert_equals(info.specials, specials);
         assert_true(info.layers == 3 && info.heads == 3 && info.hidden == 12 && !info.repeats);
-        assert_true(info.store == spec.store);
+        assert_equals(info.store, spec.store);
         const double layers = (double)(info.tokens * 3 * 12 * (half ? 2 : 4));
         assert_near(cost.disk_bytes - cost.run_bytes, layers, 0.0);
         check_run_bytes(cost.run_bytes);
@@ -441,7 +445,7 @@ static void check_context(bool drop_specials)
         rows[b] = (double)n;
         all += rows[b];
     }
-    assert_true(rows[BLOCKS - 1] < rows[0]); /* a short one, so that weights matter */
+    assert_below(rows[BLOCKS - 1], rows[0]); /* a short one, so that weights matter */
     for (int h = 0; h < 9; h++) {
         es_pool_context c;
         assert_ok(es_pool_context_of(pool, h / 3, h % 3, &c, &err));
@@ -483,7 +487,9 @@ typedef struct stopper {
 static bool stop_at(void *user, double done, double total)
 {
     stopper *s = user;
-    assert_true(done >= s->last && done <= total && total == BATCHES);
+    assert_at_least(done, s->last);
+    assert_at_most(done, total);
+    assert_equals(total, BATCHES);
     s->last = done;
     s->calls++;
     return done > s->until;

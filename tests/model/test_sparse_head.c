@@ -112,7 +112,7 @@ static void keeping_everything_is_attention(void **state)
         size = fmax(size, fabs((double)narrow_plain[i]));
         off = fmax(off, fabs((double)(narrow_plain[i] - narrow_kept[i])));
     }
-    assert_true(off <= 1e-6 * size);
+    assert_at_most(off, 1e-6 * size);
 }
 
 /* Heads without a policy have the bits they had, whatever the others keep. */
@@ -131,7 +131,7 @@ static void heads_without_a_policy_are_as_before(void **state)
     assert_memory_equal(plain.hidden, other.hidden, two);
     assert_memory_not_equal((char *)plain.hidden + two, (char *)other.hidden + two, two);
     for (int h = 0; h < HEADS; h++) {
-        assert_true(other.stats[0][h] == plain.stats[0][h]);
+        assert_equals(other.stats[0][h], plain.stats[0][h]);
         assert_near(other.kept[h], N, 0.0);
         assert_near(other.kept[HEADS + h], 2.0, 1e-12);
     }
@@ -226,7 +226,7 @@ static void draws_are_what_the_loops_do(void **state)
     small.factor = NULL;
     assert_near(got.kept[0], 6.0, 1e-12);
     /* each of 19 keys with probability 2/19: nothing in 12 % of 57 queries */
-    assert_true(got.empty[HEADS] + got.empty[HEADS + 1] + got.empty[HEADS + 2] > 0);
+    assert_above(got.empty[HEADS] + got.empty[HEADS + 1] + got.empty[HEADS + 2], 0);
     assert_int_equal(got.empty[0], 0);
     static found other;
     es_model_sparse elsewhere = sparse;
@@ -354,7 +354,8 @@ static void linformer_mixes_all_keys(void **state)
     assert_memory_equal(&got, &again, sizeof got);
     for (int i = 0; i < LAYERS * HEADS; i++) {
         assert_near(got.kept[i], 5.0, 0.0);
-        assert_true(got.stats[0][i] > 0.0 && got.stats[0][i] <= log(5.0)); /* of 5 weights */
+        assert_above(got.stats[0][i], 0.0);
+        assert_at_most(got.stats[0][i], log(5.0)); /* of 5 weights */
     }
     specs[0].keys = ES_POLICY_UNSET;
     const es_model_block block = {.ids = some_ids, .n = N, .sparse = &sparse};
@@ -411,7 +412,8 @@ static void layers_can_be_run_from_a_state(void **state)
         (es_model_block){.n = N, .start = 1, .input = all[1], .last = some[0], .entropy = entropy};
     assert_ok(es_model_forward(narrow, &block, 1, NULL, &err));
     assert_memory_equal(some[0], all[LAYERS], sizeof all[0]);
-    assert_true(entropy[0] == 0.0 && entropy[HEADS] > 0.0);
+    assert_equals(entropy[0], 0.0);
+    assert_above(entropy[HEADS], 0.0);
 }
 
 static void refuse(es_model_block block, es_status status, const char *rule)

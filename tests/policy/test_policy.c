@@ -51,9 +51,9 @@ static const es_choice *choose(const es_policy_spec *spec, const es_policy_query
     assert_ok(es_policy_choose(spec, query, NULL, &choice, &err));
     assert_int_equal(choice.n, query->n);
     for (int64_t i = 1; i < choice.sure_count; i++)
-        assert_true(choice.sure[i - 1] < choice.sure[i]);
+        assert_below(choice.sure[i - 1], choice.sure[i]);
     for (int64_t i = 1; i < choice.rest_count; i++)
-        assert_true(choice.rest[i - 1] < choice.rest[i]);
+        assert_below(choice.rest[i - 1], choice.rest[i]);
     return &choice;
 }
 
@@ -120,7 +120,7 @@ static void every_policy_has_a_name_and_is_found_by_it(void **state)
     for (int64_t i = 0; i < 15; i++) {
         assert_string_equal(es_policy_name(es_policy_at(i)), names[i]);
         assert_ptr_equal(es_policy_find(names[i]), es_policy_at(i));
-        assert_true(strlen(es_policy_about(es_policy_at(i))) > 5);
+        assert_above(strlen(es_policy_about(es_policy_at(i))), 5);
     }
     assert_null(es_policy_at(15));
     assert_null(es_policy_at(-1));
@@ -170,7 +170,7 @@ static void given_parts_are_kept_as_given(void **state)
         check_sets(c, expected, true);
         assert_int_equal(c->chance, ES_CHANCE_WITHOUT);
         assert_int_equal(c->draws, 5);
-        assert_true(c->factor == 1.0); /* as published */
+        assert_equals(c->factor, 1.0); /* as published */
         spec.correction = ES_CORRECTION_INVERSE;
         spec.with_replacement = true;
         c = choose(&spec, q);
@@ -255,7 +255,7 @@ static void top_keys_and_ties(void **state)
             assert_int_equal(c->draws, keys - keys / 2);
             assert_near(c->factor, (double)c->rest_count / (double)c->draws, 0.0);
             spec.correction = ES_CORRECTION_NONE;
-            assert_true(choose(&spec, q)->factor == 1.0);
+            assert_equals(choose(&spec, q)->factor, 1.0);
         }
     }
 }
@@ -286,7 +286,7 @@ static void top_keys_of_every_order(void **state)
                     for (int64_t j = 0; j < n; j++)
                         better += scores[j] > scores[c->sure[i]] ||
                                   (scores[j] == scores[c->sure[i]] && j < c->sure[i]);
-                    assert_true(better < spec.keys);
+                    assert_below(better, spec.keys);
                 }
             }
         }
@@ -371,7 +371,7 @@ static void strides_and_blocks(void **state)
             es_policy_spec spec = spec_of("strided");
             spec.keys = keys;
             const es_choice *c = choose(&spec, q);
-            assert_true(c->sure_count <= keys + 1); /* a query that sees both sides sees itself */
+            assert_at_most(c->sure_count, keys + 1); /* a query that sees both sides sees itself */
             assert_true(q->position < 0 || c->sure_count >= keys / 4);
         }
     }
@@ -395,11 +395,12 @@ static void the_limit_keeps_what_matters(void **state)
             for (int64_t k = 0; k < c->rest_count; k++) {
                 tau = k == 0 ? c->kept[0] / a[c->rest[0]] : tau;
                 assert_close(c->kept[k], tau * a[c->rest[k]], 1e-12);
-                assert_true(c->kept[k] <= 1.0 && c->kept[k] > 0.0);
+                assert_at_most(c->kept[k], 1.0);
+                assert_above(c->kept[k], 0.0);
                 assert_close(c->factors[k], 1.0 / c->kept[k], 1e-15);
             }
             for (int64_t k = 0; k < c->sure_count; k++)
-                assert_true(tau * a[c->sure[k]] >= 1.0 - 1e-12);
+                assert_at_least(tau * a[c->sure[k]], 1.0 - 1e-12);
         }
     }
 }
@@ -444,7 +445,7 @@ static void nobody_keeps_more_than_he_was_given(void **state)
                 spec.keys = keys;
                 es_policy_spec_fit(&spec, q->causal);
                 if (!(es_policy_inputs(spec.policy) & ES_POLICY_MEASURED))
-                    assert_true(es_choice_keys(choose(&spec, q)) <= (double)keys + 1e-9);
+                    assert_at_most(es_choice_keys(choose(&spec, q)), (double)keys + 1e-9);
             }
         for (size_t which = 0; which < sizeof fill / sizeof *fill; which++)
             for (int64_t keys = 1; keys < q->n; keys++) {
@@ -465,7 +466,8 @@ static void nobody_keeps_more_than_he_was_given(void **state)
     spec.keys = 24;
     spec.sinks = 4;
     es_policy_spec_fit(&spec, false);
-    assert_true(spec.sinks == 4 && spec.window == 9);
+    assert_equals(spec.sinks, 4);
+    assert_equals(spec.window, 9);
     spec.window = 5;
     es_policy_spec_fit(&spec, false);
     assert_int_equal(spec.window, 5);
@@ -502,8 +504,9 @@ static unsigned open_parts(const es_policy *policy)
 
 static void assert_same_choice(const es_choice *a, const es_choice *b)
 {
-    assert_true(a->sure_count == b->sure_count && a->rest_count == b->rest_count);
-    assert_true(a->chance == b->chance);
+    assert_equals(a->sure_count, b->sure_count);
+    assert_equals(a->rest_count, b->rest_count);
+    assert_equals(a->chance, b->chance);
     assert_memory_equal(a->sure, b->sure, (size_t)a->sure_count * sizeof *a->sure);
     assert_memory_equal(a->rest, b->rest, (size_t)a->rest_count * sizeof *a->rest);
     if (a->chance == ES_CHANCE_WITH || a->chance == ES_CHANCE_WITHOUT)
@@ -779,7 +782,7 @@ static void memory_is_counted_and_given_back(void **state)
     assert_int_equal(budget.used, 0);
     budget.limit = 1 << 16;
     assert_ok(es_policy_choose(&spec, q, &budget, &c, &err));
-    assert_true(budget.used > 0);
+    assert_above(budget.used, 0);
     es_choice_free(&c);
     assert_int_equal(budget.used, 0);
 }

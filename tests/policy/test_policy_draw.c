@@ -59,7 +59,8 @@ static void outcomes_are_sorted_and_have_their_factors(void **state)
             int64_t sure = 0;
             draw(cell);
             for (int64_t i = 0; i < kept.count; i++) {
-                assert_true(kept.keys[i] >= 0 && kept.keys[i] < N);
+                assert_at_least(kept.keys[i], 0);
+                assert_below(kept.keys[i], N);
                 assert_true(i == 0 || kept.keys[i - 1] < kept.keys[i] ||
                             (kinds[kind].with && kept.keys[i - 1] == kept.keys[i]));
                 sure += kept.keys[i] < 3;
@@ -110,7 +111,7 @@ static void without_replacement_every_set_is_alike(void **state)
             assert_share(sets[set], OUTCOMES, 1.0 / 20.0);
         seen += __builtin_popcount((unsigned)set) == 3 ? sets[set] : 0.0;
     }
-    assert_true(seen == OUTCOMES);
+    assert_equals(seen, OUTCOMES);
 }
 
 static void with_replacement_draws_are_independent(void **state)
@@ -183,7 +184,7 @@ static void the_same_address_gives_the_same_keys(void **state)
         draw(cell);
         same += memcmp(other.keys, kept.keys, (size_t)kept.count * sizeof *kept.keys) == 0;
     }
-    assert_true(same < 3); /* one set of C(21,5) = 20349 */
+    assert_below(same, 3); /* one set of C(21,5) = 20349 */
     es_kept_free(&other);
 }
 

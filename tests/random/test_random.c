@@ -55,7 +55,7 @@ static void counter_layout_is_as_documented(void **state)
     const philox4x32_key_t key = {{0x89abcdef, 0x01234567}};
     const philox4x32_ctr_t block = philox4x32(counter, key);
     const uint64_t word = (uint64_t)block.v[1] << 32 | block.v[0];
-    assert_true(es_uniform_at(&a) == ((double)(word >> 12) + 0.5) * 0x1p-52);
+    assert_equals(es_uniform_at(&a), ((double)(word >> 12) + 0.5) * 0x1p-52);
 }
 
 /* A fingerprint (FNV-1a) of many bytes. */
@@ -124,13 +124,13 @@ static void rows_equal_the_scalar_definition(void **state)
                 es_block_words(at.seed, es_address_high(&at), es_address_low(&at), words);
                 es_block_normals(words, pair);
                 const double uniform = es_open_unit(words[j % 2]);
-                assert_true(u[i * dim + j] == uniform);
-                assert_true(e[i * dim + j] == es_negative_log(uniform));
-                assert_true(z[i * dim + j] == pair[j % 2]);
-                assert_true(f[i * dim + j] == (float)pair[j % 2]);
+                assert_equals(u[i * dim + j], uniform);
+                assert_equals(e[i * dim + j], es_negative_log(uniform));
+                assert_equals(z[i * dim + j], pair[j % 2]);
+                assert_equals(f[i * dim + j], (float)pair[j % 2]);
                 if (j % 2 == 0) {
-                    assert_true(es_uniform_at(&at) == uniform);
-                    assert_true(es_normal_at(&at) == pair[0]);
+                    assert_equals(es_uniform_at(&at), uniform);
+                    assert_equals(es_normal_at(&at), pair[0]);
                 }
             }
         }
@@ -233,10 +233,10 @@ static void long_rows_are_the_same_in_f32(void **state)
     assert_ok(es_sphere_rows(&first, 2, DIM, unit, &err));
     assert_ok(es_normal_rows_f32(&first, 2, DIM, f, &err));
     for (int i = 0; i < 2 * DIM; i++)
-        assert_true(f[i] == (float)x[i]);
+        assert_equals(f[i], (float)x[i]);
     assert_ok(es_sphere_rows_f32(&first, 2, DIM, f, &err));
     for (int i = 0; i < 2 * DIM; i++)
-        assert_true(f[i] == (float)unit[i]);
+        assert_equals(f[i], (float)unit[i]);
 }
 
 typedef struct slices {
@@ -308,7 +308,7 @@ static void addresses_out_of_range_are_refused(void **state)
                              .token = (UINT64_C(1) << 40) - 2,
                              .lane = (1u << 24) - 2};
     assert_ok(es_normal_rows(&good, 2, 4, x, &err)); /* the last token, the last lane */
-    assert_true(es_normal_at(&good) == x[0]);
+    assert_equals(es_normal_at(&good), x[0]);
     x[0] = -1.0;
     assert_int_equal(es_normal_rows(&good, 3, 2, x, &err), ES_E_RANGE);
     assert_int_equal(es_normal_rows(&good, 1, 5, x, &err), ES_E_RANGE);
@@ -325,7 +325,7 @@ static void addresses_out_of_range_are_refused(void **state)
         assert_int_equal(es_permutation_init(&bad[i], 3, &p, &err), ES_E_RANGE);
         assert_true(isnan(es_normal_at(&bad[i])) && isnan(es_uniform_at(&bad[i])));
     }
-    assert_true(x[0] == -1.0); /* nothing was written */
+    assert_equals(x[0], -1.0); /* nothing was written */
 }
 
 static void senseless_calls_are_refused(void **state)
@@ -374,10 +374,10 @@ static double larger(double a, double b) { return a > b ? a : b; }
 static void uniforms_stay_inside(void **state)
 {
     (void)state;
-    assert_true(es_open_unit(0) == 0x1p-53);
-    assert_true(es_open_unit(UINT64_MAX) == 1.0 - 0x1p-53);
-    assert_true(es_open_unit(UINT64_C(1) << 63) == 0.5 + 0x1p-53);
-    assert_true(es_open_unit((UINT64_C(1) << 63) - 1) == 0.5 - 0x1p-53);
+    assert_equals(es_open_unit(0), 0x1p-53);
+    assert_equals(es_open_unit(UINT64_MAX), 1.0 - 0x1p-53);
+    assert_equals(es_open_unit(UINT64_C(1) << 63), 0.5 + 0x1p-53);
+    assert_equals(es_open_unit((UINT64_C(1) << 63) - 1), 0.5 - 0x1p-53);
     /* The extreme words give finite normals, none of them 0. */
     const uint64_t extreme[] = {0,
                                 UINT64_MAX,
@@ -414,8 +414,8 @@ static void log_is_accurate(void **state)
         worst = larger(worst, ulps(es_negative_log(far), -logl((long double)far)));
     }
     print_message("-log: %.3f ulp\n", worst);
-    assert_true(worst <= 1.0);
-    assert_true(es_negative_log(1.0) == 0.0);
+    assert_at_most(worst, 1.0);
+    assert_equals(es_negative_log(1.0), 0.0);
 }
 
 static void turn_is_accurate(void **state)
@@ -440,7 +440,8 @@ static void turn_is_accurate(void **state)
         worst_cos = larger(worst_cos, ulps(cosine, sines[(q + 1) & 3]));
     }
     print_message("cos: %.3f ulp, sin: %.3f ulp\n", worst_cos, worst_sin);
-    assert_true(worst_cos <= 1.7 && worst_sin <= 1.7);
+    assert_at_most(worst_cos, 1.7);
+    assert_at_most(worst_sin, 1.7);
 }
 
 static void exp_is_accurate(void **state)
@@ -453,11 +454,13 @@ static void exp_is_accurate(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         const double x = i % 2 ? 1416.0 * u[i] - 708.0 : 2.0 * u[i] - 1.0;
         worst = larger(worst, ulps(es_exp(x), expl((long double)x)));
-        assert_true(es_exp_normal(x) == es_exp(x));
+        assert_equals(es_exp_normal(x), es_exp(x));
     }
     print_message("exp: %.3f ulp\n", worst);
-    assert_true(worst <= 1.1);
-    assert_true(es_exp(0.0) == 1.0 && es_exp(-1e300) == 0.0 && es_exp(-800.0) == 0.0);
+    assert_at_most(worst, 1.1);
+    assert_equals(es_exp(0.0), 1.0);
+    assert_equals(es_exp(-1e300), 0.0);
+    assert_equals(es_exp(-800.0), 0.0);
     assert_near(es_exp(-740.0), exp(-740.0), 0x1p-1074); /* subnormal: to the last bit there is */
     assert_true(es_exp(1e300) == es_exp(709.0) && isfinite(es_exp(709.0)));
 }
@@ -482,7 +485,7 @@ static void normals_are_accurate(void **state)
         worst = larger(worst, ulps(z[2 * i + 1], radius * sinl(angle)));
     }
     print_message("normal: %.3f ulp\n", worst);
-    assert_true(worst <= 3.5);
+    assert_at_most(worst, 3.5);
 }
 
 TEST_FILE(random)

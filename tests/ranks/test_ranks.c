@@ -172,7 +172,8 @@ static void check_all_done(const board *b, int ranks, const int *codes)
     for (int64_t i = 0; i < b->pieces; i++) {
         assert_int_equal(b->computed[i], 1);
         assert_int_equal(b->kept[i], 1);
-        assert_true(b->numbers[i][0] == (double)i && b->numbers[i][1] == sqrt((double)i));
+        assert_equals(b->numbers[i][0], (double)i);
+        assert_equals(b->numbers[i][1], sqrt((double)i));
     }
     assert_int_equal(b->tally.pieces + b->tally.own, b->pieces);
 }
@@ -194,7 +195,7 @@ static void every_piece_is_done_once(void **state)
                 fork_ranks(many[r], share_work, b, codes);
                 check_all_done(b, many[r], codes);
                 if (b->patient)
-                    assert_true(b->tally.pieces > 0);
+                    assert_above(b->tally.pieces, 0);
                 free_board(b);
             }
 }
@@ -208,7 +209,7 @@ static void large_pieces_are_begun_first(void **state)
     fork_ranks(3, share_work, b, codes);
     check_all_done(b, 3, codes);
     for (int64_t i = 1; i < b->begun; i++) /* those of rank 0: as they come */
-        assert_true(b->order[i] < b->order[i - 1]);
+        assert_below(b->order[i], b->order[i - 1]);
     free_board(b);
 }
 
@@ -222,7 +223,7 @@ static void early_pieces_are_few(void **state)
     b->stop_at = 10; /* one that takes long; nobody asks to stop */
     fork_ranks(4, share_work, b, codes);
     check_all_done(b, 4, codes);
-    assert_true(b->furthest < 5);
+    assert_below(b->furthest, 5);
     free_board(b);
 }
 
@@ -265,7 +266,7 @@ static void any_rank_may_ask_to_stop(void **state)
             assert_int_equal(b->status[r], ES_E_INTERRUPTED);
         }
         for (int64_t i = 0; i < 300; i++)
-            assert_true(b->kept[i] <= 1);
+            assert_at_most(b->kept[i], 1);
         free_board(b);
     }
 }
@@ -307,7 +308,7 @@ static void a_rank_that_dies_ends_the_work(void **state)
     assert_int_equal(killed, 1);
     assert_int_equal(codes[0], 0);
     assert_string_equal(b->error[0].rule, "ranks.lost");
-    assert_true(b->killed >= b->kill_at);
+    assert_at_least(b->killed, b->kill_at);
     assert_int_equal(b->kept[b->killed], 0);
     free_board(b);
 }

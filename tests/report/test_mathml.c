@@ -36,10 +36,10 @@ static void assert_closed(const char *markup)
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1 + closing, " />"),
                  at + 1 + closing);
         if (closing) {
-            assert_true(depth > 0);
+            assert_above(depth, 0);
             assert_string_equal(open[--depth], name);
         } else if (end[-1] != '/' && strcmp(name, "wbr") != 0) {
-            assert_true(depth < 64);
+            assert_below(depth, 64);
             memcpy(open[depth++], name, sizeof name);
         }
     }
@@ -134,7 +134,7 @@ static void statements_of_claims_are_set(void **state)
             if (strstr(rest, left[j]))
                 fail_msg("%s is left of: %s", left[j], es_claim_at(i)->statement);
     }
-    assert_true(formulas >= 20);
+    assert_at_least(formulas, 20);
 }
 
 static void RP01_hostile_texts_are_escaped_and_end(void **state)

@@ -186,10 +186,10 @@ static void one_draw_and_one_key(void **state)
     for (int j = 0; j < N * WIDTH; j++)
         mean += pow(v[j] - v[j % WIDTH], 2.0) / N;
     assert_close(risk_of(s, ES_DRAW_SCORES, v, N, WIDTH, 1).square.val, mean, 1e-10);
-    assert_true(risk_of(s, ES_DRAW_SCORES, v, 1, WIDTH, 9).square.val == 0.0);
+    assert_equals(risk_of(s, ES_DRAW_SCORES, v, 1, WIDTH, 9).square.val, 0.0);
     for (int j = 0; j < N * WIDTH; j++)
         v[j] = 7.25;
-    assert_true(risk_of(s, ES_DRAW_SCORES, v, N, WIDTH, 9).square.val == 0.0);
+    assert_equals(risk_of(s, ES_DRAW_SCORES, v, N, WIDTH, 9).square.val, 0.0);
     free(v);
 }
 

@@ -116,8 +116,10 @@ static void instruction_sets_give_the_same_bits(void **state)
                 others[i](&r, t, 0.3125, b);
                 assert_memory_equal(room, second, ES_RISK_NODES * WIDTH * sizeof *room);
                 for (int k = 0; k < ES_RISK_NODES; k++) {
-                    assert_true(a[k].log_mean == b[k].log_mean && a[k].square == b[k].square);
-                    assert_true(a[k].some == b[k].some && a[k].once == b[k].once);
+                    assert_equals(a[k].log_mean, b[k].log_mean);
+                    assert_equals(a[k].square, b[k].square);
+                    assert_equals(a[k].some, b[k].some);
+                    assert_equals(a[k].once, b[k].once);
                 }
                 compared++;
             }
@@ -134,7 +136,7 @@ static void instruction_sets_give_the_same_bits(void **state)
 static void the_rule_is_off_by_what_it_says(void **state)
 {
     (void)state;
-    assert_true(es_damping_rule(ES_DAMPING_STEP) < ES_DAMPING_RULE);
+    assert_below(es_damping_rule(ES_DAMPING_STEP), ES_DAMPING_RULE);
     for (double h = 0.45; h < 1.2; h += 0.15) {
         const double rule = es_damping_rule(h);
         double worst = 0.0;
@@ -147,8 +149,8 @@ static void the_rule_is_off_by_what_it_says(void **state)
             worst = fmax(worst, (double)fabsl(sum - 1.0L));
         }
         /* 1e-16: what is left below k = -200; harmonics add less than rule^2. */
-        assert_true(worst <= rule * (1.0 + rule) + 1e-16);
-        assert_true(worst > 0.95 * rule); /* 16 shifts miss the worst by 1 - cos(pi/16) at most */
+        assert_at_most(worst, rule * (1.0 + rule) + 1e-16);
+        assert_above(worst, 0.95 * rule); /* 16 shifts miss the worst by 1 - cos(pi/16) at most */
     }
 }
 
@@ -178,8 +180,8 @@ static void tolerances_are_kept(void **state)
                 es_policy_risk risk;
                 assert_ok(es_policy_risk_near(&query, &choice, tolerance, NULL, &risk, &err));
                 const double off = fabs(risk.square.val - fine.square.val);
-                assert_true(off <= risk.square.err + fine.square.err);
-                assert_true(risk.square.err <= tolerance * fine.square.val + fine.square.err);
+                assert_at_most(off, risk.square.err + fine.square.err);
+                assert_at_most(risk.square.err, tolerance * fine.square.val + fine.square.err);
                 assert_near(risk.bias2, fine.bias2, 20.0 * tolerance * fine.square.val);
                 worst = fmax(worst, off / (tolerance * fine.square.val));
             }
@@ -187,7 +189,7 @@ static void tolerances_are_kept(void **state)
         es_risk_query_free(&query, NULL);
     }
     print_message("largest error: %.3f of the tolerance\n", worst);
-    assert_true(worst > 0.01); /* or the tolerance buys nothing */
+    assert_above(worst, 0.01); /* or the tolerance buys nothing */
     free(scores);
     free(values);
     free(hot);

@@ -291,7 +291,7 @@ static void equal_weights_are_a_mean(void **state)
         const double exact = query.spread2 / (double)m * (double)(n - m) / (double)(n - 1);
         assert_claim(&risk.square, exact, 1e-10);
         assert_close(risk.first_order, exact, 1e-11);
-        assert_true(risk.bias2 < 1e-20 * exact);
+        assert_below(risk.bias2, 1e-20 * exact);
         spec.with_replacement = true;
         assert_ok(es_policy_choose(&spec, &q, NULL, &choice, &err));
         const es_policy_risk with = risk_of(&query, &choice);
@@ -398,7 +398,9 @@ static void sure_keys_may_be_light(void **state)
     const es_policy_risk risk = risk_of(&query, &c);
     const double w = 1.0 / (1.0 + exp(-1.0)), off = w * 2.0 + (1.0 - w) * 4.0 - 1.0;
     assert_claim(&risk.square, off * off, 1e-14);
-    assert_true(risk.mass == 0.0 && risk.empty == 0.0 && risk.variance == 0.0);
+    assert_equals(risk.mass, 0.0);
+    assert_equals(risk.empty, 0.0);
+    assert_equals(risk.variance, 0.0);
     es_risk_query_free(&query, NULL);
 }
 
@@ -421,10 +423,11 @@ static void all_keys_have_no_risk(void **state)
             continue;
         assert_ok(es_policy_choose(&spec, &q, NULL, &choice, &err));
         const es_policy_risk risk = risk_of(&query, &choice);
-        assert_true(risk.square.val == 0.0 && risk.bias2 == 0.0);
+        assert_equals(risk.square.val, 0.0);
+        assert_equals(risk.bias2, 0.0);
         assert_near(risk.mass, 1.0, 1e-15);
         assert_ok(es_policy_limit(&query, 30.0, NULL, &limit, NULL, &err));
-        assert_true(limit == 0.0);
+        assert_equals(limit, 0.0);
     }
     es_risk_query_free(&query, NULL);
     free(scores);
@@ -465,7 +468,7 @@ static void the_limit_is_the_least_to_first_order(void **state)
             }
             least = fmin(least, other);
         }
-        assert_true(least >= limit * (1.0 - 1e-12));
+        assert_at_least(least, limit * (1.0 - 1e-12));
     }
     es_risk_query_free(&query, NULL);
     free(scores);

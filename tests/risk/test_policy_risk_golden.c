@@ -137,7 +137,7 @@ static void check_golden_row(const json_t *row, const es_risk_query *query, es_p
         assert_ok(es_policy_choose(&spec, q, NULL, &choice, &err));
         assert_close(risk_of(query, &choice).first_order * (double)m, golden_real(row, "sampling"),
                      1e-9);
-        assert_true(risk_of(query, &choice).keys == (double)m);
+        assert_equals(risk_of(query, &choice).keys, (double)m);
     }
 }
 
@@ -211,7 +211,7 @@ static void golden_policies_full_and_causal(void **state)
      * sqrt(2/240) = .09 were they independent; outcomes of one query are shared by some. */
     print_message("BigBird: %d simulations, mean square deviation %.3f se^2\n", count,
                   z2 / (double)count);
-    assert_true(z2 / (double)count < 1.5);
+    assert_below(z2 / (double)count, 1.5);
     close_golden(&g);
 }
 
@@ -249,7 +249,7 @@ static void what_the_limit_does_not_say(void **state)
         es_risk_query_free(&query, NULL);
     }
     print_message("top keys are below the limit for %d of 20 queries\n", below);
-    assert_true(below > 0);
+    assert_above(below, 0);
     close_golden(&g);
 }
 
@@ -275,7 +275,8 @@ static void retention_is_a_little_worse(void **state)
         es_risk_query_free(&query, NULL);
     }
     print_message("retention above draws without replacement: %.4f to %.4f\n", least, most);
-    assert_true(least > 0.0 && most < 0.08);
+    assert_above(least, 0.0);
+    assert_below(most, 0.08);
     close_golden(&g);
 }
 

@@ -88,11 +88,11 @@ static void independent_tokens_are_covered(void **state)
     state_of_rng = 1201;
     const coverage c = cover(2048, 1.0, 0.0, 64);
     assert_near(c.inside, 0.95, 0.016);
-    assert_true(c.inside_along > 0.93 - 0.02 - 0.044 && c.inside_along < 0.95 + 0.044);
+    assert_between(c.inside_along, 0.93 - 0.02 - 0.044, 0.95 + 0.044);
     assert_near(c.block / c.variance, 1.0, 0.1);
     assert_near(c.independent / c.variance, 1.0, 0.1);
     assert_near(c.variance * 2048.0, exp(1.0) * (D + 1.0), 0.15 * exp(1.0) * (D + 1.0));
-    assert_true(c.told > 0.999);
+    assert_above(c.told, 0.999);
 }
 
 /* sum_h e^{r^2 a^h} (D a^h + r^2 a^2h) over both signs of h, over its term h = 0. */
@@ -116,12 +116,12 @@ static void dependent_tokens_need_blocks(void **state)
     state_of_rng = 1202;
     const coverage c = cover(4096, 0.7, a, 128);
     print_message("design effect %.3f, measured %.3f\n", effect, c.block / c.independent);
-    assert_true(effect > 6.0);
+    assert_above(effect, 6.0);
     assert_near(c.variance / c.independent, effect, 0.15 * effect);
     assert_near(c.block / c.variance, 0.97, 0.1);
     assert_near(c.inside, 0.945, 0.018); /* 4 % of the variance: half a point of coverage */
-    assert_true(c.inside_along > 0.87 && c.inside_along < 0.99);
-    assert_true(c.told > 0.999);
+    assert_between(c.inside_along, 0.87, 0.99);
+    assert_above(c.told, 0.999);
 }
 
 /* A query near the freezing scale, and a context of three blocks: the bar says that it cannot tell.
@@ -130,8 +130,8 @@ static void what_cannot_be_told_is_not(void **state)
 {
     (void)state;
     state_of_rng = 1203;
-    assert_true(cover(512, 3.0, 0.0, 16).told < 0.01);
-    assert_true(cover(192, 0.5, 0.0, 64).told < 0.01);
+    assert_below(cover(512, 3.0, 0.0, 16).told, 0.01);
+    assert_below(cover(192, 0.5, 0.0, 64).told, 0.01);
 }
 
 /* G equal blocks: factor G/(G-1), G - 1 degrees; one block: nothing is known. */

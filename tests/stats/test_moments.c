@@ -79,7 +79,8 @@ static void too_few_rows_have_no_covariance(void **state)
     assert_true(isnan(cov[0]));
     es_moments_add(&m, row, 1);
     es_moments_covariance(&m, 0, cov);
-    assert_true(cov[0] == 0.0 && m.mean[6] == 7.0);
+    assert_equals(cov[0], 0.0);
+    assert_equals(m.mean[6], 7.0);
     es_moments_covariance(&m, 1, cov);
     assert_true(isnan(cov[8]));
     es_moments_free(&m);
@@ -99,7 +100,7 @@ static void the_error_of_a_mean_over_blocks(void **state)
         scatter += 9.0 * (x[i] - mean) * (x[i] - mean); /* weights of 3 */
     assert_near(es_block_se(scatter, 12.0, 4), sqrt(10.0 / 3.0 / 4.0), 1e-15);
     assert_near(es_block_se(2.0 * 2.0 * 1.0 + 2.0 * 2.0, 3.0, 2), sqrt(8.0 * 2.0) / 3.0, 1e-15);
-    assert_true(es_block_se(-1e-30, 5.0, 3) == 0.0);
+    assert_equals(es_block_se(-1e-30, 5.0, 3), 0.0);
     assert_true(isnan(es_block_se(1.0, 5.0, 1)));
 }
 

@@ -38,7 +38,8 @@ static void holm_is_the_least_level_that_rejects(void **state)
     p[7] = p[2];                         /* a tie */
     assert_int_equal(es_holm(p, COUNT, out, NULL), ES_OK);
     for (int i = 0; i < COUNT; i++) {
-        assert_true(out[i] >= p[i] && out[i] <= 1.0);
+        assert_at_least(out[i], p[i]);
+        assert_at_most(out[i], 1.0);
         assert_true(!rejected_at(p, COUNT, i, out[i] * (1.0 - 1e-12)));
         assert_true(out[i] == 1.0 || rejected_at(p, COUNT, i, out[i] * (1.0 + 1e-12)));
     }

@@ -71,7 +71,8 @@ static void shares_have_wilsons_interval(void **state)
     assert_near(p.se, 0.03, 1e-15);
     assert_near(p.low, 0.0552, 5e-5);
     assert_near(p.high, 0.1744, 5e-5);
-    assert_true(none.low == 0.0 && none.se == 0.0);
+    assert_equals(none.low, 0.0);
+    assert_equals(none.se, 0.0);
     assert_near(none.high, 3.8414588 / (20.0 + 3.8414588), 1e-7); /* z^2/(n + z^2) */
     assert_true(isnan(es_proportion_of(0, 0).value));
 }
@@ -87,7 +88,9 @@ static void changes_are_exact_and_never_certain(void **state)
     const double half = 1.959963984540054 * sqrt((13.0 / 52.0 - 49.0 / 2704.0) / 52.0);
     assert_near(c.low, 7.0 / 52.0 - half, 1e-12);
     assert_near(c.high, 7.0 / 52.0 + half, 1e-12);
-    assert_true(still.p == 1.0 && still.low < -0.01 && still.high > 0.01);
+    assert_equals(still.p, 1.0);
+    assert_below(still.low, -0.01);
+    assert_above(still.high, 0.01);
     assert_near(es_change_of(3, 3, 10).p, 1.0, 1e-12);
     assert_near(es_change_of(1, 0, 10).p, 1.0, 1e-12);
 }

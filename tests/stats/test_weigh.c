@@ -45,7 +45,7 @@ static void weights_have_the_same_bits(void **state)
     for (int64_t n = 1; n <= MOST; n++) {
         for (int64_t j = 0; j < n; j++)
             scores[j] = -800.0 * uniform();
-        assert_true(es_weigh_portable(scores, 0.0, n, w[0]) == es_weigh_avx2(scores, 0.0, n, w[1]));
+        assert_equals(es_weigh_portable(scores, 0.0, n, w[0]), es_weigh_avx2(scores, 0.0, n, w[1]));
         assert_memory_equal(w[0], w[1], (size_t)n * sizeof(double));
     }
 }

@@ -27,13 +27,15 @@ static void plain_tables_are_read(void **state)
         assert_int_equal(table.cols, 2);
         assert_int_equal(es_csv_column(&table, "loss"), 1);
         assert_int_equal(es_csv_column(&table, "se"), -1);
-        assert_true(table.data[0] == 1.0 && table.data[1] == 5.5 && table.data[2] == 2.0 &&
-                    table.data[3] == 4.25);
+        assert_equals(table.data[0], 1.0);
+        assert_equals(table.data[1], 5.5);
+        assert_equals(table.data[2], 2.0);
+        assert_equals(table.data[3], 4.25);
         es_csv_free(&table);
     }
     assert_ok(parse("\"say \"\"c\"\"\"\n-.5\n"));
     assert_string_equal(table.names[0], "say \"c\"");
-    assert_true(table.data[0] == -0.5);
+    assert_equals(table.data[0], -0.5);
     es_csv_free(&table);
 }
 
@@ -98,7 +100,7 @@ static void CL01_a_comma_locale_reads_points(void **state)
     setlocale(LC_NUMERIC, "C");
     snprintf(path_of_file, sizeof path_of_file, "rm -rf '%s/de_DE.UTF-8'", folder);
     assert_int_equal(system(path_of_file), 0);
-    assert_true(table.data[0] == 1.5);
+    assert_equals(table.data[0], 1.5);
     es_csv_free(&table);
 }
 

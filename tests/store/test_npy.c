@@ -17,7 +17,7 @@ static const char *write_npy(int version, const char *header, const void *data, 
     bytes[8] = (char)(text & 255), bytes[9] = (char)(text >> 8);
     bytes[10] = bytes[11] = 0;
     memcpy(bytes + start, header, text);
-    assert_true(start + text + size <= sizeof bytes);
+    assert_at_most(start + text + size, sizeof bytes);
     if (size)
         memcpy(bytes + start + text, data, size);
     return write_file("x.npy", bytes, start + text + size);
@@ -77,13 +77,15 @@ static void NP01_big_endian_is_converted(void **state)
     static const unsigned char f2[4] = {0x3c, 0x00, 0xc1, 0x00};
     es_array a;
     assert_ok(es_npy_load(write_npy(1, HEADER(">f4", "(2,)"), f4, 8), NULL, &a, &err));
-    assert_true(((float *)a.data)[0] == 1.0f && ((float *)a.data)[1] == -2.5f);
+    assert_equals(((float *)a.data)[0], 1.0f);
+    assert_equals(((float *)a.data)[1], -2.5f);
     es_array_free(&a);
     assert_ok(es_npy_load(write_npy(1, HEADER(">f8", "(1,)"), f8, 8), NULL, &a, &err));
-    assert_true(((double *)a.data)[0] == 3.14159265358979311600);
+    assert_equals(((double *)a.data)[0], 3.14159265358979311600);
     es_array_free(&a);
     assert_ok(es_npy_load(write_npy(1, HEADER(">f2", "(2,)"), f2, 4), NULL, &a, &err));
-    assert_true(((float *)a.data)[0] == 1.0f && ((float *)a.data)[1] == -2.5f);
+    assert_equals(((float *)a.data)[0], 1.0f);
+    assert_equals(((float *)a.data)[1], -2.5f);
     es_array_free(&a);
 }
 
@@ -154,15 +156,19 @@ static void views_are_the_last_two_dimensions(void **state)
     es_view v;
     assert_int_equal(es_array_slices(&a), 4);
     assert_ok(es_array_view(&a, 3, &v, &err));
-    assert_true(v.rows == 2 && v.cols == 3 && es_view_get(&v, 1, 2) == 23.0);
+    assert_equals(v.rows, 2);
+    assert_equals(v.cols, 3);
+    assert_equals(es_view_get(&v, 1, 2), 23.0);
     a = (es_array){.dtype = ES_F32, .rank = 3, .shape = {4, 2, 3, 1}, .data = x};
     assert_ok(es_array_view(&a, 1, &v, &err));
-    assert_true(es_view_get(&v, 0, 0) == 6.0);
+    assert_equals(es_view_get(&v, 0, 0), 6.0);
     assert_int_equal(es_array_view(&a, 4, &v, &err), ES_E_RANGE);
     assert_int_equal(es_array_view(&a, -1, &v, &err), ES_E_RANGE);
     a = (es_array){.dtype = ES_F32, .rank = 1, .shape = {24, 1, 1, 1}, .data = x};
     assert_ok(es_array_view(&a, 0, &v, &err));
-    assert_true(v.rows == 1 && v.cols == 24 && es_view_get(&v, 0, 23) == 23.0);
+    assert_equals(v.rows, 1);
+    assert_equals(v.cols, 24);
+    assert_equals(es_view_get(&v, 0, 23), 23.0);
     a = (es_array){0};
     assert_int_equal(es_array_view(&a, 0, &v, &err), ES_E_ARGUMENT);
 }
@@ -305,7 +311,7 @@ static void integers_are_read_where_they_are_counts(void **state)
         assert_int_equal(es_npy_load_as(path, ES_NPY_RAW_WHOLE, NULL, &array, &err), ES_OK);
         assert_int_equal(array.dtype, ES_F64);
         for (int k = 0; k < 2; k++)
-            assert_true(((double *)array.data)[k] == cases[i].expected[k]);
+            assert_equals(((double *)array.data)[k], cases[i].expected[k]);
         es_array_free(&array);
         expect_refusal(path, ES_E_UNSUPPORTED, "npy.dtype", -2);
     }
@@ -446,7 +452,8 @@ static void corpus_files_are_what_their_names_say(void **state)
         }
     }
     closedir(dir);
-    assert_true(good >= 10 && bad >= 20);
+    assert_at_least(good, 10);
+    assert_at_least(bad, 20);
 }
 
 /* Run a line of Python in the test folder. @return : did it end well? */

@@ -38,7 +38,7 @@ static void every_half_comes_back(void **state)
         if ((half & 0x7c00) == 0x7c00)
             assert_true(isinf(value) && (value < 0) == (half >= 0x8000));
         else
-            assert_true((double)value == meaning(half));
+            assert_equals((double)value, meaning(half));
         assert_int_equal(es_half_from_float(value), half);
     }
 }
@@ -116,7 +116,7 @@ static void floats_become_the_nearest_bf16(void **state)
         int e;
         frexp(x, &e);
         const double want = ldexp(nearbyint(ldexp(x, 8 - e)), e - 8);
-        assert_true((double)es_bf16_to_float(es_bf16_from_float((float)x)) == want);
+        assert_equals((double)es_bf16_to_float(es_bf16_from_float((float)x)), want);
     }
     assert_true(isinf(es_bf16_to_float(es_bf16_from_float(float_of(0x7f7fffff)))));
 }
@@ -153,12 +153,16 @@ static void rows_arrive_in_any_order(void **state)
         assert_ok(es_npy_inspect(path, &info, &err));
         assert_string_equal(info.descr + 1, half ? "f2" : "f4");
         assert_ok(es_npy_load(path, NULL, &a, &err));
-        assert_true(a.rank == 2 && a.shape[0] == ROWS && a.shape[1] == COLS);
+        assert_equals(a.rank, 2);
+        assert_equals(a.shape[0], ROWS);
+        assert_equals(a.shape[1], COLS);
         assert_memory_equal(a.data, want, sizeof want);
         es_array_free(&a);
         /* and from the middle */
         assert_ok(es_npy_rows_open(path, &file, &err));
-        assert_true(file.rows == ROWS && file.cols == COLS && file.half == (half == 1));
+        assert_equals(file.rows, ROWS);
+        assert_equals(file.cols, COLS);
+        assert_equals(file.half, (half == 1));
         assert_ok(es_npy_rows_read(&file, 2, 3, x, &err));
         assert_memory_equal(x, want + 2 * COLS, 3 * COLS * sizeof *x);
         es_npy_rows_close(&file);

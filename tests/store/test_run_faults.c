@@ -40,7 +40,7 @@ enum { KILLED_CELLS = 400 };
 static pid_t start_child(int flush)
 {
     const pid_t child = fork();
-    assert_true(child >= 0);
+    assert_at_least(child, 0);
     if (child == 0) {
         es_error e;
         const es_status status = do_experiment(path, KILLED_CELLS, flush, exists(), &e);
@@ -125,7 +125,7 @@ static void FS01_kill_at_any_moment_and_resume_gives_the_same_table(void **state
     es_run_table_free(&whole);
     print_message("%d kills, %d in the middle of the cells, %d runs finished\n", kills, partial,
                   finished);
-    assert_true(partial > 0);
+    assert_above(partial, 0);
 }
 
 /* What another process would find: the cells that are on disk. */
@@ -480,7 +480,8 @@ static void check_resumable(void)
 {
     es_run_table whole, parts;
     const int64_t kept = check_what_is_left();
-    assert_true(kept > 0 && kept <= KILLED_CELLS);
+    assert_above(kept, 0);
+    assert_at_most(kept, KILLED_CELLS);
     assert_ok(do_experiment(path, KILLED_CELLS, 0, true, &err));
     assert_int_equal(check_what_is_left(), KILLED_CELLS);
     read_rates(&parts);
@@ -488,7 +489,7 @@ static void check_resumable(void)
     assert_ok(do_experiment(path, KILLED_CELLS, 0, false, &err));
     read_rates(&whole);
     /* More cells than the experiment has may have been put before the disk was full. */
-    assert_true(parts.rows >= whole.rows);
+    assert_at_least(parts.rows, whole.rows);
     for (int j = 0; j < 3; j++)
         assert_memory_equal(parts.columns[j].reals, whole.columns[j].reals, 8 * KILLED_CELLS);
     es_run_table_free(&parts);
@@ -567,7 +568,7 @@ static void look_at_everything(es_run *run)
     assert_int_equal(table.cols, 3);
     for (int64_t i = 0; i < 50; i++) {
         compute_cell(i, expected);
-        assert_true(table.columns[0].reals[i] == (double)i);
+        assert_equals(table.columns[0].reals[i], (double)i);
         assert_memory_equal(&table.columns[1].reals[i], &expected[0], 8);
         assert_memory_equal(&table.columns[2].reals[i], &expected[CELL - 1], 8);
     }
@@ -584,7 +585,7 @@ static void FS03_turned_bytes_never_pass_for_data(void **state)
     FILE *file = fopen(path, "rb");
     const size_t size = fread(good, 1, sizeof good, file);
     fclose(file);
-    assert_true(size > 4096 && size < sizeof good);
+    assert_between(size, 4096, sizeof good);
     dice_state = 2;
     for (int i = 0; i < rounds; i++) {
         es_run *run;
@@ -608,7 +609,7 @@ static void FS03_turned_bytes_never_pass_for_data(void **state)
         }
     }
     print_message("%d of %d damaged files could be opened\n", opened, rounds);
-    assert_true(opened > 0 && opened < rounds);
+    assert_between(opened, 0, rounds);
 }
 
 TEST_FILE(run_faults)

@@ -55,7 +55,7 @@ static void a_table_is_a_view_with_real_columns(void **state)
     put("rows", 3, n);
     put("run", 3, n); /* a name of our own: readable by the library, without a view */
     assert_true(ask("SELECT count(*) FROM rows") == 3.0);
-    assert_true(ask("SELECT n FROM rows LIMIT 1") == 1000.25);
+    assert_equals(ask("SELECT n FROM rows LIMIT 1"), 1000.25);
     assert_true(isnan(ask("SELECT n FROM rows LIMIT 1 OFFSET 1")));
     assert_true(ask("SELECT sum(\"rate_ci.0\") FROM rows") == 996.25);
     assert_true(ask("SELECT length(\"odd \"\" name\") FROM rows LIMIT 1 OFFSET 2") == 15.0);
@@ -93,7 +93,7 @@ static void files_of_earlier_versions_stay_readable(void **state)
         assert_int_equal(rows.rows, old[i].rows);
         for (int64_t j = 0; j < rows.cols; j++)
             if (strcmp(rows.columns[j].name, old[i].column) == 0) {
-                assert_true(rows.columns[j].reals[0] == old[i].first);
+                assert_equals(rows.columns[j].reals[0], old[i].first);
                 found = true;
             }
         assert_true(found);

@@ -116,8 +116,8 @@ static void json_nests_and_keeps_every_digit(void **state)
     assert_string_equal(json_string_value(json_object_get(row, "name")), "a,\"b\"");
     assert_true(json_is_integer(json_object_get(row, "layer")));
     assert_true(json_real_value(json_object_get(json_object_get(row, "predicted"), "rate")) == 0.5);
-    assert_true(json_real_value(json_array_get(json_object_get(row, "rate_ci"), 1)) == 2.0);
-    assert_true(json_real_value(json_array_get(json_object_get(row, "mass"), 1)) == 0.75);
+    assert_equals(json_real_value(json_array_get(json_object_get(row, "rate_ci"), 1)), 2.0);
+    assert_equals(json_real_value(json_array_get(json_object_get(row, "mass"), 1)), 0.75);
     assert_true(json_is_true(json_object_get(row, "sure")));
     assert_null(json_object_get(row, "never"));
     assert_null(json_object_get(json_array_get(json_object_get(j, "rows"), 1), "name"));
@@ -126,10 +126,10 @@ static void json_nests_and_keeps_every_digit(void **state)
     const json_t *first = json_array_get(json_object_get(j, "layers"), 0);
     assert_int_equal(json_array_size(json_object_get(first, "heads")), 2);
     assert_int_equal(json_integer_value(json_object_get(j, "n")), INT64_C(1) << 60);
-    assert_true(json_real_value(json_array_get(json_object_get(j, "map"), 1)) == 0.1);
+    assert_equals(json_real_value(json_array_get(json_object_get(j, "map"), 1)), 0.1);
     assert_true(json_is_null(json_object_get(j, "none")));
     const json_t *cov = json_object_get(j, "cov");
-    assert_true(json_real_value(json_array_get(json_array_get(cov, 1), 0)) == 3.0);
+    assert_equals(json_real_value(json_array_get(json_array_get(cov, 1), 0)), 3.0);
     assert_int_equal(json_integer_value(json_object_get(j, "seed")), 7);
     assert_string_equal(json_string_value(json_array_get(json_object_get(j, "findings"), 0)),
                         "It is 42.");
@@ -185,7 +185,7 @@ static void mistakes_are_kept_and_told(void **state)
     es_table_real(rows, 0, "error", 5.0); /* after a mistake nothing arrives */
     assert_int_equal(es_answer_status(a, &err), ES_E_ARGUMENT);
     assert_non_null(strstr(err.message, "eror"));
-    assert_true(es_table_get(rows, 0, "error") == 0.125);
+    assert_equals(es_table_get(rows, 0, "error"), 0.125);
     (es_answer_free)(a);
     a = make();
     es_table_text(es_answer_table(a, &spec), 0, "error", "no number"); /* the wrong kind */

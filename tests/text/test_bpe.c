@@ -176,7 +176,8 @@ static void BP07_white_space_beside_added_tokens(void **state)
     text[0] = 'a';
     assert_ok(es_tokenizer_encode(t, text, sizeof text, NULL, &list, &err));
     assert_int_equal(list.count, 2);
-    assert_true(list.tokens[1].begin == 1 && list.tokens[1].end == (int64_t)sizeof text);
+    assert_equals(list.tokens[1].begin, 1);
+    assert_equals(list.tokens[1].end, (int64_t)sizeof text);
     check_stream(t, text, sizeof text, 4999, &list);
     es_token_list_free(&list);
     es_tokenizer_free(t);
@@ -211,8 +212,10 @@ static void places_are_bytes_of_the_text(void **state)
         int64_t covered = 0;
         for (int64_t k = 0; k < list.count; k++) { /* no byte is left out, and order is kept */
             const es_token *token = &list.tokens[k];
-            assert_true(token->begin <= covered && token->end >= covered);
-            assert_true(token->begin <= token->end && token->end <= (int64_t)sizeof text - 1);
+            assert_at_most(token->begin, covered);
+            assert_at_least(token->end, covered);
+            assert_at_most(token->begin, token->end);
+            assert_at_most(token->end, (int64_t)sizeof text - 1);
             covered = token->end;
         }
         assert_int_equal(covered, sizeof text - 1);
@@ -223,8 +226,10 @@ static void places_are_bytes_of_the_text(void **state)
     es_token_list list = {0};
     assert_ok(es_tokenizer_encode(t, "abc-xxab", 8, NULL, &list, &err));
     assert_int_equal(list.count, 3);
-    assert_true(list.tokens[0].begin == 0 && list.tokens[0].end == 3);
-    assert_true(list.tokens[1].begin == 3 && list.tokens[2].end == 8);
+    assert_equals(list.tokens[0].begin, 0);
+    assert_equals(list.tokens[0].end, 3);
+    assert_equals(list.tokens[1].begin, 3);
+    assert_equals(list.tokens[2].end, 8);
     es_token_list_free(&list);
     es_tokenizer_free(t);
 }
@@ -283,7 +288,8 @@ static double seconds_for(const es_tokenizer *t, const char *text, size_t bytes,
     const clock_t start = clock();
     assert_ok(es_tokenizer_encode(t, text, bytes, &opts, &list, &err));
     const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-    assert_true(list.count > 0 && list.tokens[list.count - 1].end == (int64_t)bytes);
+    assert_above(list.count, 0);
+    assert_equals(list.tokens[list.count - 1].end, (int64_t)bytes);
     es_token_list_free(&list);
     return seconds;
 }
@@ -304,7 +310,7 @@ static void BP04_a_word_of_a_million_letters_a_line_of_ten_million(void **state)
         seconds_for(t, text, word / 10, NULL);
         const double tenth = seconds_for(t, text, word / 10, NULL);
         const double whole = seconds_for(t, text, word, &budget);
-        assert_true(whole < 40.0 * (tenth + 0.02));
+        assert_below(whole, 40.0 * (tenth + 0.02));
         if (budget.peak > 200 * word) /* with the list, of which old and new are there at once */
             fail_msg("%s: %.1f MB for a word of 1 MB", models[i], (double)budget.peak * 1e-6);
         for (size_t k = 0; k < line; k++)
@@ -338,7 +344,7 @@ static void a_stream_keeps_no_more_than_a_word(void **state)
             assert_ok(es_token_stream_write(s, piece, sizeof piece - 1, &err));
         assert_ok(es_token_stream_finish(s, &err));
         es_token_stream_close(s);
-        assert_true(count > 20000 * 8);
+        assert_above(count, 20000 * 8);
         if (budget.peak > 3 << 20)
             fail_msg("%s: %llu bytes for a text of %zu", names[i], (unsigned long long)budget.peak,
                      20000 * (sizeof piece - 1));

@@ -33,7 +33,7 @@ static json_t *read_golden(const char *name, tokens *out)
     json_object_foreach(json_object_get(vocab, "vocab"), text, id)
     {
         const int64_t at = json_integer_value(id);
-        assert_true(at < 8192);
+        assert_below(at, 8192);
         out->text[at] = strdup(text);
         out->type[at] = strncmp(text, "<0x", 3) == 0 ? 6 : 1;
         out->score[at] = -(float)at;
@@ -377,10 +377,11 @@ static void GG02_the_bound_of_memory_has_the_tokenizer_in_it(void **state)
         all.type[id] = 3;
     const char *path = write_tokenizer(&all, NULL, NULL, NULL, 0);
     assert_ok(es_tokenizer_open(path, &budget, &t, &err));
-    assert_true(budget.peak <= es_tokenizer_memory(path));
+    assert_at_most(budget.peak, es_tokenizer_memory(path));
     es_tokenizer_free(t);
     free_tokens(&all);
-    assert_true(es_tokenizer_memory(folder) == 0 && es_tokenizer_memory("nowhere") == 0);
+    assert_equals(es_tokenizer_memory(folder), 0);
+    assert_equals(es_tokenizer_memory("nowhere"), 0);
 }
 
 /* Memory of a vocabulary with scores is a few times its file, whether its pieces are long and have
@@ -403,10 +404,10 @@ static void GG02_vocabularies_with_scores_take_a_few_times_their_size(void **sta
         const char *path = write_tokenizer(&all, NULL, NULL, NULL, 0);
         assert_int_equal(stat(path, &st), 0);
         assert_ok(es_tokenizer_open(path, &budget, &t, &err));
-        assert_true((double)budget.peak < cases[i].most * (double)st.st_size);
-        assert_true(budget.peak <= es_tokenizer_memory(path));
-        assert_true(es_tokenizer_memory(path) <=
-                    4 * budget.peak + (2 << 20)); /* not by much more */
+        assert_below((double)budget.peak, cases[i].most * (double)st.st_size);
+        assert_at_most(budget.peak, es_tokenizer_memory(path));
+        assert_at_most(es_tokenizer_memory(path),
+                       4 * budget.peak + (2 << 20)); /* not by much more */
         es_tokenizer_free(t);
         free_tokens(&all);
         assert_int_equal(budget.used, 0);

@@ -68,7 +68,8 @@ static void TX05_what_is_no_labelled_text_is_refused_with_its_line(void **state)
         assert_int_not_equal(status, ES_OK);
         assert_string_equal(err.rule, cases[i].rule);
         assert_int_equal(err.row, cases[i].row);
-        assert_true(err.offset >= 0 && err.offset <= (int64_t)strlen(cases[i].text));
+        assert_at_least(err.offset, 0);
+        assert_at_most(err.offset, (int64_t)strlen(cases[i].text));
         assert_null(t.at);
     }
     es_tasks t;

@@ -111,8 +111,10 @@ static void TX01_texts_shorter_than_asked_for(void **state)
     assert_string_equal(err.rule, "pool.short");
     spec.repeat = true;
     assert_ok(es_blocks_read(&spec, NULL, &b, &err));
-    assert_true(b.repeats == 1 && b.start[b.count] == 9);
-    assert_true(b.ids[7] == 2 && b.ids[8] == 0); /* from the first letter again */
+    assert_equals(b.repeats, 1);
+    assert_equals(b.start[b.count], 9);
+    assert_equals(b.ids[7], 2);
+    assert_equals(b.ids[8], 0); /* from the first letter again */
     es_blocks_free(&b);
     es_tokenizer_free(t);
 }

@@ -56,7 +56,7 @@ static void same_multiset(units *a, units *b)
 static int64_t id_of(const char *token)
 {
     const int32_t id = es_tokenizer_find(tokenizer, token);
-    assert_true(id >= 0);
+    assert_at_least(id, 0);
     return id;
 }
 
@@ -109,12 +109,12 @@ static void check_units(es_text_shuffle how, bool words)
     assert_int_equal(inner_of(&mixed, ids[1]), count);
     cut(ids[0], count, words, &before);
     cut(ids[1], count, words, &after);
-    assert_true(before.count >= 300);
+    assert_at_least(before.count, 300);
     /* how many units are where they were: one on average in a random order, 8 once in 10^6 */
     int64_t still = 0;
     for (int64_t i = 0; i < before.count; i++)
         still += strcmp(before.text[i], after.text[i]) == 0;
-    assert_true(still < before.count / 4); /* equal units there are: 20 words, 20 sentences */
+    assert_below(still, before.count / 4); /* equal units there are: 20 words, 20 sentences */
     same_multiset(&before, &after);
     assert_memory_equal(mixed.ids, again.ids, (size_t)total * sizeof(int32_t));
     assert_memory_not_equal(mixed.ids, other.ids, (size_t)total * sizeof(int32_t));
@@ -159,7 +159,8 @@ static void blocks_change_places(void **state)
             }
         assert_true(found);
     }
-    assert_true(plain.count == 27 && still < 8); /* 1 on average */
+    assert_equals(plain.count, 27);
+    assert_below(still, 8); /* 1 on average */
     es_blocks_free(&plain), es_blocks_free(&mixed);
     remove(path);
 }
@@ -177,7 +178,7 @@ static int sentences_of(const char *text, size_t bytes)
         int i = 0;
         while (i < seen && first[i] != b.ids[1])
             i++;
-        assert_true(i < 4);
+        assert_below(i, 4);
         first[i] = b.ids[1];
         seen += i == seen;
         es_blocks_free(&b);

@@ -78,7 +78,7 @@ static void stream_much(const es_tokenizer *t, const char *unit, int64_t bytes, 
         assert_ok(es_token_stream_write(s, block, full, &err));
     assert_ok(es_token_stream_finish(s, &err));
     es_token_stream_close(s);
-    assert_true(budget.peak < 32768);
+    assert_below(budget.peak, 32768);
     assert_int_equal(budget.used, 0);
 }
 
@@ -89,13 +89,17 @@ static void TK08_a_gigabyte_without_white_space(void **state)
     es_tokenizer *t = open_small(NULL);
     tally sum;
     stream_much(t, "a", bytes, &sum); /* one word */
-    assert_true(sum.count == 1 && sum.last == UNK && sum.last_end >= bytes);
+    assert_equals(sum.count, 1);
+    assert_equals(sum.last, UNK);
+    assert_at_least(sum.last_end, bytes);
     stream_much(t, "a,", bytes / 64, &sum); /* as many words as bytes */
-    assert_true(sum.count == sum.last_end && sum.last == COMMA);
+    assert_equals(sum.count, sum.last_end);
+    assert_equals(sum.last, COMMA);
     stream_much(t, "\xe4\xb8\xad", bytes / 64, &sum);
-    assert_true(sum.count * 3 == sum.last_end && sum.last == CHINESE);
+    assert_equals(sum.count * 3, sum.last_end);
+    assert_equals(sum.last, CHINESE);
     stream_much(t, "[MAS", bytes / 64, &sum); /* nearly an added token */
-    assert_true(sum.last == UNK);
+    assert_equals(sum.last, UNK);
     es_tokenizer_free(t);
 }
 
@@ -187,7 +191,8 @@ static void TK10_odd_characters(void **state)
     stream_much(t, "\xcc\x81", 2000000, &sum); /* a storm of a million */
     assert_int_equal(sum.count, 0);
     stream_much(t, "\xe3\x80\xae\xf0\x9d\x85\xa5", 2000000, &sum); /* of marks that stay */
-    assert_true(sum.count == 1 && sum.last == UNK);
+    assert_equals(sum.count, 1);
+    assert_equals(sum.last, UNK);
     es_tokenizer_free(t);
 }
 
@@ -431,7 +436,7 @@ static void TK12_parity_with_a_second_implementation(void **state)
     assert_true(vocab && rows);
     const size_t size = fread(bytes, 1, sizeof bytes, vocab);
     fclose(vocab);
-    assert_true(size < sizeof bytes);
+    assert_below(size, sizeof bytes);
     count_files(true);
     write_file("vocab.txt", bytes, size);
     for (int i = 0; i < 8; i++) {

@@ -74,7 +74,7 @@ static void round_keys_are_the_sphere(void **state)
     assert_ok(es_scales_round(5.5, 5000.5, NULL, &more, &err));
     assert_close(r.frozen, s.frozen, 1e-12);
     assert_close(r.averages, s.averages, 1e-12);
-    assert_true(more.frozen > r.frozen && more.frozen < r.frozen * 1.001);
+    assert_between(more.frozen, r.frozen, r.frozen * 1.001);
     assert_ok(es_weights_exact(&(es_keys){.dim = 12}, 5000, 20.0, NULL, &w, &err));
     assert_ok(es_weights_round(5.5, 5000.0, 20.0, NULL, &v, &err));
     assert_close(v.squares.val, w.squares.val, 1e-12);
@@ -184,7 +184,7 @@ static void estimates_have_their_weights(void **state)
     assert_ok(es_weights_exact(&(es_keys){.dim = 32}, 10000, 10.0, NULL, &law, &err));
     assert_close(w.squares, law.squares.val, 1e-8);
     assert_close(w.top, law.top.val, 1e-8);
-    assert_true(w.log_se > 0.009 && w.log_se < 0.2);
+    assert_between(w.log_se, 0.009, 0.2);
     /* half as dense is half as many */
     es_exponent thin = e;
     thin.log_c -= log(2.0);
@@ -211,7 +211,7 @@ static void bad_questions(void **state)
     assert_int_equal(es_weights_round(2.0, 10.0, NAN, NULL, &w, &err), ES_E_RANGE);
     assert_int_equal(es_exponent_tokens(&e, -1.0, NULL, &tokens, &err), ES_E_RANGE);
     assert_ok(es_exponent_tokens(&e, 1e-3, NULL, &tokens, &err));
-    assert_true(tokens == 0.0); /* three keys are shared equally */
+    assert_equals(tokens, 0.0); /* three keys are shared equally */
     assert_ok(es_exponent_tokens(&e, 1e49, NULL, &tokens, &err));
     assert_true(isinf(tokens));
     assert_ok(es_exponent_tokens(&odd, 1.0, NULL, &tokens, &err));
@@ -219,7 +219,7 @@ static void bad_questions(void **state)
     assert_true(isnan(tokens) && isnan(s.frozen) && isnan(s.averages));
     es_mem_limit little = {.limit = 100};
     assert_int_equal(es_scales_round(2.0, 10.0, &little, &s, &err), ES_E_LIMIT);
-    assert_true(little.used == 0);
+    assert_equals(little.used, 0);
 }
 
 TEST_FILE(freezing)

@@ -47,7 +47,7 @@ static void caps_agree_with_theory_json(void **state)
         assert_ok(es_cap_probability((int64_t)golden_real(value, "d"), golden_real(value, "t"), &p,
                                      &err));
         assert_near(p.val, golden_real(value, "P"), p.err + 1e-15 * p.val);
-        assert_true(p.err < 1e-11 * p.val);
+        assert_below(p.err, 1e-11 * p.val);
     }
     json_decref(constants);
     json_decref(caps);
@@ -71,7 +71,7 @@ static void caps_have_their_closed_forms(void **state)
     assert_true(isnan(es_cap_constant(1)) && isinf(es_cap_constant(4096)));
     es_num p;
     assert_ok(es_cap_probability(7, 0.0, &p, &err));
-    assert_true(p.val == 0.0);
+    assert_equals(p.val, 0.0);
     assert_ok(es_cap_probability(4096, 2.0, &p, &err));
     assert_near(p.val, 1.0, 1e-15);
     assert_int_equal(es_cap_probability(1, 0.5, &p, &err), ES_E_RANGE);
@@ -168,7 +168,7 @@ static void critical_limits_agree_with_theory_json(void **state)
         assert_close(es_critical_mean(alpha, scaled), golden_real(row, "lam"), 1e-11);
         if (es_weights_critical(alpha, scaled, NULL, &w, &err) != ES_OK) {
             assert_int_equal(err.code, ES_E_RANGE);
-            assert_true(golden_real(row, "lam") > 1e15);
+            assert_above(golden_real(row, "lam"), 1e15);
             continue;
         }
         assert_close(w.squares.val, golden_real(row, "sumw2"), 1e-8);
@@ -176,7 +176,7 @@ static void critical_limits_agree_with_theory_json(void **state)
         /* Absolute: the reference is 2.7e-5 of itself off where it is 2e-7 (d = 10, b = 0.1), by
          * the closed form E exp(-s_1) / lambda that holds there. */
         assert_near(w.top.val, golden_real(row, "wmax"), 1e-6);
-        assert_true(w.identity < 1e-10);
+        assert_below(w.identity, 1e-10);
     }
     json_decref(known);
 }
@@ -205,7 +205,8 @@ static void three_dimensions_are_dickman(void **state)
         const double top = es_integrate(dickman, &lambda, 0.0, 40.0, 80);
         assert_near(w.top.val, top, w.top.err + 1e-13);
         assert_near(w.squares.val, 1.0 - lambda * top, w.squares.err + 1e-13 * lambda);
-        assert_true(w.top.err < 1e-8 * w.top.val && w.squares.err < 1e-7 * w.squares.val);
+        assert_below(w.top.err, 1e-8 * w.top.val);
+        assert_below(w.squares.err, 1e-7 * w.squares.val);
     }
 }
 
@@ -238,7 +239,8 @@ static void supercritical_forms_are_approached(void **state)
             es_weights_supercritical(alphas[i], scaled, &top, &squares);
             const double off = fabs((1.0 - w.squares.val) / (1.0 - squares) - 1.0);
             const double rounding = w.squares.err / (1.0 - squares); /* of 1 - E sum w^2 */
-            assert_true(off < 5.0 * alphas[i] / scaled + rounding && off < before + rounding);
+            assert_below(off, 5.0 * alphas[i] / scaled + rounding);
+            assert_below(off, before + rounding);
             assert_close(1.0 - w.top.val, 1.0 - top, 5.0 * alphas[i] / scaled + rounding);
             before = off;
         }
@@ -289,7 +291,7 @@ static void exact_values_have_both_limits(void **state)
             const double off = 3.0 * alpha * fabs(0.5 * alpha - 0.5) / b * pow(n, -1.0 / alpha);
             assert_close(w.squares.val, limit.squares.val, off + 1e-8);
             assert_close(w.top.val, limit.top.val, off + 1e-8);
-            assert_true(w.identity < 1e-10);
+            assert_below(w.identity, 1e-10);
         }
     for (double beta = 0.5; beta < 100.0; beta *= 4.0) {
         const es_keys keys = {.dim = 7};
@@ -299,7 +301,7 @@ static void exact_values_have_both_limits(void **state)
         assert_close(w.squares.val * 1e12, a.spread.val, 1e-7);
         assert_close(w.deficit.val, 1.0 - a.mean.val, 1e-9);
         assert_close(w.tangential.val * 1e12, 6.0 * a.tangential.val, 1e-7);
-        assert_true(w.identity < 1e-10);
+        assert_below(w.identity, 1e-10);
     }
 }
 
@@ -331,7 +333,8 @@ static void NU05_one_key_and_planted_keys(void **state)
     assert_near(one.top.val, 1.0, one.top.err);
     assert_near(one.squares.val, 1.0, one.squares.err);
     assert_near(one.deficit.val, 1.0, one.deficit.err); /* E T */
-    assert_true(one.entropy.val == 0.0 && own.entropy.val == 0.0);
+    assert_equals(one.entropy.val, 0.0);
+    assert_equals(own.entropy.val, 0.0);
     assert_near(own.top.val, 1.0, own.top.err);
     assert_near(own.deficit.val, 0.0, 1e-12);
     /* n = 2: E 1/(1 + e^{-beta T}), T uniform on [0, 2]: ln(...)/(2 beta) */
@@ -390,7 +393,7 @@ static void needs_are_of_the_right_size(void **state)
                            1.0;
         assert_near(off, -0.05, 0.01);
     }
-    assert_true(es_critical_needs(&(es_keys){.dim = 3}, 10.0, 1.0, 0.05) == 0.0);
+    assert_equals(es_critical_needs(&(es_keys){.dim = 3}, 10.0, 1.0, 0.05), 0.0);
     assert_true(isinf(es_critical_needs(&(es_keys){.dim = 4096}, 10.0, 1.0, 0.05)));
     assert_true(isnan(es_critical_needs(&(es_keys){.dim = 1}, 10.0, 1.0, 0.05)));
 }
@@ -445,10 +448,11 @@ static void ks_tails_have_their_values(void **state)
     assert_near(es_ks_tail(1.0), 0.26999967167735456, 1e-13);
     assert_near(es_ks_tail(1.3580986), 0.05000001068028081, 1e-13);
     assert_near(es_ks_tail(0.9999999), es_ks_tail(1.0000001), 1e-6);
-    assert_true(es_ks_tail(0.0) == 1.0 && es_ks_tail(10.0) < 1e-80);
+    assert_equals(es_ks_tail(0.0), 1.0);
+    assert_below(es_ks_tail(10.0), 1e-80);
     double x[4] = {1, 2, 2, 3}, y[4] = {2, 2, 3, 1}, z[3] = {5, 6, 7};
-    assert_true(es_ks_two(x, 4, y, 4).distance == 0.0); /* ties are no difference */
-    assert_true(es_ks_two(x, 4, z, 3).distance == 1.0);
+    assert_equals(es_ks_two(x, 4, y, 4).distance, 0.0); /* ties are no difference */
+    assert_equals(es_ks_two(x, 4, z, 3).distance, 1.0);
 }
 
 static void what_makes_no_sense_is_refused(void **state)
@@ -486,7 +490,7 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(es_weights_critical(24.5, 0.01, NULL, &w, &err), ES_E_RANGE);
     es_mem_limit little = {.limit = 1000};
     assert_int_equal(es_weights_exact(&good, 10, 1.0, &little, &w, &err), ES_E_LIMIT);
-    assert_true(little.used == 0);
+    assert_equals(little.used, 0);
 }
 
 TEST_FILE(regimes_law)

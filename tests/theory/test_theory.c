@@ -12,7 +12,7 @@ static void expect(es_num got, double want, double relative)
 {
     assert_near(got.val, want, relative * fabs(want));
     assert_near(got.val, want, got.err + 8 * EPS * fabs(want)); /* golden values round, too */
-    assert_true(got.err <= 1e-10 * fabs(want));
+    assert_at_most(got.err, 1e-10 * fabs(want));
 }
 
 static void horizons_are_the_golden_ones(void **state)
@@ -97,8 +97,8 @@ static void horizons_agree_for_both_descriptions_of_a_head(void **state)
         assert_near(one.frobenius.val, two.frobenius.val, one.frobenius.err + two.frobenius.err);
         assert_close(two.unscaled.val, two.horizon.val * sqrt((double)k), 1e-14);
         assert_near(one.trace, two.trace, 1e-10);
-        assert_true(two.horizon.err <= 1e-8 * two.horizon.val);
-        assert_true(two.horizon.val * two.horizon.val <= two.coupling.val * (1 + 1e-12));
+        assert_at_most(two.horizon.err, 1e-8 * two.horizon.val);
+        assert_at_most(two.horizon.val * two.horizon.val, two.coupling.val * (1 + 1e-12));
         free(S), free(Wq), free(Wk), free(A);
     }
 }
@@ -133,8 +133,10 @@ static void horizons_refuse_what_is_no_head(void **state)
     assert_int_equal(es_horizons_of(&s, 0, &ok, NULL, &h, &err), ES_E_NONFINITE);
     A[0] = A[1] = A[2] = A[3] = 0; /* no scores at all: every rate is 1/2 */
     assert_ok(es_horizons_of(&s, 0, &ok, NULL, &h, &err));
-    assert_true(h.horizon.val == 0 && h.rate_horizon == 0.5 && h.rate_worst_case == 0.5 &&
-                h.rate_coupling == 0.5);
+    assert_equals(h.horizon.val, 0);
+    assert_equals(h.rate_horizon, 0.5);
+    assert_equals(h.rate_worst_case, 0.5);
+    assert_equals(h.rate_coupling, 0.5);
 }
 
 /* ---- exponents ---- */
@@ -160,7 +162,10 @@ static void exponents_have_their_plateaus_and_join(void **state)
     (void)state;
     es_exponents x;
     assert_ok(es_exponents_at(0.0, &x, &err));
-    assert_true(x.paper == 0.5 && x.query_rms == 0.5 && x.mean_rms == 0.5 && x.mean_abs == 0.5);
+    assert_equals(x.paper, 0.5);
+    assert_equals(x.query_rms, 0.5);
+    assert_equals(x.mean_rms, 0.5);
+    assert_equals(x.mean_abs, 0.5);
     assert_ok(es_exponents_at(sqrt(0.5) + 1e-9, &x, &err));
     assert_near(x.query_rms, 0.5, 1e-8);
     assert_ok(es_exponents_at(1 + 1e-9, &x, &err));

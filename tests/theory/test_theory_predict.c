@@ -158,7 +158,7 @@ static void general_agrees_with_isotropic(void **state)
     assert_ok(es_predict_general(&cov, 0, &head, 2000, &opts, NULL, &p, &slope, &err));
     assert_ok(es_predict_general(&cov, 0, &head, 2000, &opts, NULL, &again, NULL, &err));
     assert_memory_equal(&p, &again, sizeof p);
-    assert_true(p.sampling > 0 && p.sampling < 0.06);
+    assert_between(p.sampling, 0, 0.06);
     const double unit = sqrt(2.0);                /* outputs are sqrt(2) times whitened ones */
     const double allowed = 3 * p.sampling + 0.02; /* and pairs of tokens, which it leaves out */
     assert_close(p.population.query_rms, unit * want.population.query_rms, allowed);
@@ -175,7 +175,8 @@ static void general_agrees_with_isotropic(void **state)
     assert_ok(es_predict_general(&cov, 0, &valued, 2000, &opts, NULL, &again, NULL, &err));
     assert_close(again.self.mean_rms, 3 * p.self.mean_rms, 1e-10);
     assert_close(again.self.cov_rms, 9 * p.self.cov_rms, 1e-10);
-    assert_true(slope.self.mean_rms > 0.3 && slope.self.mean_rms <= 0.51);
+    assert_above(slope.self.mean_rms, 0.3);
+    assert_at_most(slope.self.mean_rms, 0.51);
 }
 
 /* No scores: the output is the mean of n tokens. */
@@ -250,8 +251,8 @@ static void covariance_of_a_tiny_head_is_known(void **state)
             assert_ok(es_predict_isotropic(1, H, ES_ROTATION_NONE, sizes[i], NULL, &p, NULL, &err));
             const double self = H * H * sqrt(spread_of_power(3, sizes[i]));
             const double population = H * H * sqrt(spread_of_power(2, sizes[i]));
-            assert_true(fabs(p.self.cov_rms / self - 1.0) < allowed[i]);
-            assert_true(fabs(p.population.cov_rms / population - 1.0) < allowed[i]);
+            assert_near(p.self.cov_rms / self, 1.0, allowed[i]);
+            assert_near(p.population.cov_rms / population, 1.0, allowed[i]);
         }
 }
 
@@ -273,7 +274,7 @@ static void general_knows_tiny_heads(void **state)
         assert_ok(es_predict_general(&cov, 0.0, &head, 1000, &few, NULL, &one, NULL, &err));
         assert_ok(es_predict_isotropic(DIM, H, ES_ROTATION_NONE, 1000, NULL, &other, NULL, &err));
         /* the general path samples queries and leaves pairs out: some per cent */
-        assert_true(fabs(one.self.cov_rms / other.self.cov_rms - 1.0) < 0.1);
+        assert_near(one.self.cov_rms / other.self.cov_rms, 1.0, 0.1);
     }
 }
 

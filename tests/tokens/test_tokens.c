@@ -171,7 +171,7 @@ static void image_is_the_sum_in_order(void **state)
                 double sum = 0.0;
                 for (int k = 0; k < D; k++)
                     sum += b[i * D + k] * z[r * D + k];
-                assert_true(y[place[r] * D + i] == mean[i] + sum);
+                assert_equals(y[place[r] * D + i], mean[i] + sum);
             }
         }
     }
@@ -212,7 +212,7 @@ static void without_replacement_visits_every_point_once(void **state)
     }
     for (int i = 0; i < POINTS; i++)
         assert_int_equal(visits[i], 1);
-    assert_true(in_place < 10); /* Poisson(1) */
+    assert_below(in_place, 10); /* Poisson(1) */
 }
 
 static void with_replacement_repeats_itself(void **state)
@@ -243,7 +243,7 @@ static void NU06_identical_points_and_one_point(void **state)
         law.without_replacement = without;
         assert_ok(es_tokens_rows(&law, &(es_address){.seed = 1}, 100, x, &err));
         for (int i = 0; i < 300; i++)
-            assert_true(x[i] == (double)same[i % 3]);
+            assert_equals(x[i], (double)same[i % 3]);
     }
 }
 
@@ -260,7 +260,7 @@ static void memory_is_counted_bounded_and_returned(void **state)
         assert_ok(es_tokens_fill(law, &start, ROWS, &exec, x, &err));
         assert_ok(es_tokens_fill_f32(law, &start, ROWS, &exec, f, &err));
         assert_int_equal(budget.used, 0);
-        assert_true(budget.peak <= es_tokens_bytes(law, 1));
+        assert_at_most(budget.peak, es_tokens_bytes(law, 1));
         /* Whatever is refused, all of it comes back. */
         const size_t most = budget.peak;
         for (size_t limit = 1; limit < most; limit += 1 + most / 40) {
@@ -270,13 +270,13 @@ static void memory_is_counted_bounded_and_returned(void **state)
         }
     }
     const es_law silly = {.kind = ES_LAW_GAUSSIAN, .dim = INT64_MAX, .factor = full_factor};
-    assert_true(es_tokens_bytes(&silly, 1) == SIZE_MAX);
+    assert_equals(es_tokens_bytes(&silly, 1), SIZE_MAX);
 }
 
 static bool stop_at_once(void *user, double done, double total)
 {
     (void)user;
-    assert_true(done <= total);
+    assert_at_most(done, total);
     return true;
 }
 

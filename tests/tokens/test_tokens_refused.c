@@ -78,7 +78,7 @@ static void laws_that_are_none(void **state)
         double x[DIM] = {42};
         assert_refused(es_tokens_rows(&cases[i].law, &start, 1, x, &err), cases[i].status,
                        cases[i].rule);
-        assert_true(x[0] == 42);
+        assert_equals(x[0], 42);
     }
     double x[DIM];
     assert_refused(es_tokens_rows(NULL, &start, 1, x, &err), ES_E_ARGUMENT, "law.null");
@@ -139,7 +139,7 @@ static void calls_that_make_no_sense(void **state)
     far.lane = (1 << 24) - ES_TOKENS_LANES + 1;
     assert_refused(es_tokens_rows(law, &far, 1, x, &err), ES_E_RANGE, "random.address");
     far.lane = (1 << 24) - ES_TOKENS_LANES;
-    assert_true(x[0] == 42);
+    assert_equals(x[0], 42);
     assert_ok(es_tokens_rows(law, &far, 1, x, &err));
 
     x[0] = 42;
@@ -151,7 +151,7 @@ static void calls_that_make_no_sense(void **state)
     far.token = POINTS;
     assert_refused(es_tokens_rows(shuffled, &far, 1, x, &err), ES_E_RANGE, "tokens.points");
     assert_ok(es_tokens_rows(shuffled, &far, 0, x, &err));
-    assert_true(x[0] == 42);
+    assert_equals(x[0], 42);
     far.token = POINTS - 1;
     assert_ok(es_tokens_rows(shuffled, &far, 1, x, &err));
 }
