@@ -9,7 +9,6 @@
 
 #include <esscher/format.h>
 
-#include "table/table.h"
 #include "talk.h"
 
 es_status cli_each_table(es_run *run, const char *only, es_mem_limit *budget, cli_table_fn fn,
@@ -214,11 +213,7 @@ static bool is_key(const es_table *t, const es_table_column *c)
 /* The standard error of a column. */
 static bool find_error(const es_table *t, const es_table_column *c, es_table_column *out)
 {
-    char key[ES_KEY_ROOM];
-    if (c->is_error || !c->spec->error)
-        return false;
-    es_key(key, c->spec->error, c->key + strlen(c->spec->key));
-    return es_table_find(t, key, out) && !is_text(out);
+    return c->error && es_table_find(t, c->error, out) && !is_text(out);
 }
 
 static void put_field(const char *text)

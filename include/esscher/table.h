@@ -313,6 +313,7 @@ typedef struct es_table_column {
  * @return : false if there is none. */
 ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
 ES_API int64_t es_table_columns(const es_table *table);
+ES_API bool es_table_find(const es_table *table, const char *key, es_table_column *out);
 
 /*! es_column_real() : returns the number in a row of a column of numbers; NaN if the row has none,
  *  or if the column holds texts. es_column_text() : returns the text in a row of a column whose

@@ -368,7 +368,7 @@ static es_status make_views(const es_run_reader *r, const char *table, const es_
         es_table_view *v = &views[count++];
         *v = (es_table_view){.title = es_answer_keep(r->answer, word(r, SAID_TITLE, i)),
                              .note = keep(r, word(r, SAID_NOTE, i)),
-                             .more = !r->only && is_word(r, SAID_MORE, i, "yes")};
+                             .only_with_full = !r->only && is_word(r, SAID_MORE, i, "yes")};
         ES_TRY(view_columns(r, table, word(r, SAID_TITLE, i), &v->columns, err));
     }
     if (!count && (r->only || !described))

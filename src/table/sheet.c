@@ -180,16 +180,6 @@ static const char *number_cell(const es_sheet *s, es_format_form form, double va
     return es_format_put(form, value, error, out, size);
 }
 
-/* All numbers of a column, one after the other; NULL if there is no memory. */
-static double *gather_reals(es_sheet *s, const es_table_column *c)
-{
-    void *memory;
-    if (es_arena_array(&s->arena, s->table->rows, 1, sizeof(double), "a view", &memory, NULL))
-        return NULL;
-    es_column_reals(c, s->table->rows, memory);
-    return memory;
-}
-
 /* The cells of column j; its numbers have one form, that of all rows of the table, so that a choice
  * of rows does not change how they are written. */
 static es_status make_column(es_sheet *s, int64_t j, es_error *err)
