@@ -15,10 +15,10 @@ static const es_param params[] = {
      .min = 1, .max = 4096, .default_value = "8"},
     {"random", 0, ES_PARAM_WHOLE, "R", "random directions, for comparison", FIELD(random), .min = 1,
      .max = 4096, .default_value = "8"},
-    {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are looked at, for each head",
+    {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are measured, for each head",
      FIELD(queries), .min = 1, .max = 4096, .default_value = "4", .unit = "tokens",
      .renamed_from = "queries"},
-    {"control", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
+    {"control", 0, ES_PARAM_WHOLE, "R", "number of Gaussian samples of a control", FIELD(draws),
      .min = 4, .max = 65536, .default_value = "64", .renamed_from = "draws"},
     {0}};
 
@@ -285,15 +285,14 @@ const es_study es_study_tails = {
     .main_options = "model text domain tokens pool pool-dir principal random",
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
-        "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
-        "every direction [cited]. For every layer of a model on real text, or for tokens "
-        "of your own, this measures the proxy, the psi2 norm and Hill's tail index in the "
-        "directions that "
+        "The theory assumes sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
+        "every direction [cited]. For every layer of a model on real text, or for your own tokens, "
+        "this measures the proxy, the psi2 norm and Hill's tail index in the directions that "
         "matter: principal components, the direction to which each head is most sensitive, scores "
-        "of real queries, norms, and random directions for comparison. A finite sample bends all "
-        "of them, so each stands beside a control, the same numbers of Gaussian samples of the "
-        "same size, and the verdict follows from the distance between the two, with p-values "
-        "corrected for the number of directions and for what neighbouring tokens share.\n\n"
+        "of real queries, norms, and random directions for comparison. A finite sample biases all "
+        "three. Each is therefore compared with a control, the same number for Gaussian samples of "
+        "the same size. The verdict follows from the distance between the two, with p-values "
+        "corrected for the number of directions and for the dependence of neighbouring tokens.\n\n"
         "Layers and heads count from 0.",
     .examples = examples,
     .params = params,
