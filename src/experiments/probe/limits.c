@@ -33,7 +33,7 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
     return es_params_set(job->given, "n", text, err);
 }
 
-/* A pool that is streamed keeps what will be asked for. */
+/* A streamed pool stores only the rows that will be read. */
 static es_status keep_rows(es_job *job, es_error *err)
 {
     const probe_params *p = job->params;

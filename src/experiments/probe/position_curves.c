@@ -188,9 +188,9 @@ static es_measured mass_between(const probe_position_summary *m, int64_t distanc
     for (int64_t b = 0; b < t->blocks; b++) {
         const probe_track one = probe_track_block(t, b);
         const double below = probe_track_mass(&one, last, distance - 1).value;
-        t->room[b] = probe_track_mass(&one, last, distance).value - below;
+        t->scratch[b] = probe_track_mass(&one, last, distance).value - below;
     }
-    return es_average_column(t->room, t->blocks, 1);
+    return es_average_column(t->scratch, t->blocks, 1);
 }
 
 /* Adds a row of `keys` keys of distance bin `distance`, which have the weight `mass`. */

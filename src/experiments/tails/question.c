@@ -122,9 +122,9 @@ static double room_of(const tails_state *s, double rows)
            ((double)sizeof(es_tails_row) + 64.0) * rows + 262144.0;
 }
 
-/* How many directions are projected at a time depends on what the budget leaves, so the layer's
- * part of it is set before it is asked for. The driver sets it anew for the run, when the cells
- * are made and counted, and es_pools_build() takes off what pools hold. */
+/* The number of directions that are projected together depends on the memory that is left, so the
+ * limit is set before the cost of a layer is computed. The driver sets it again for the run, and
+ * es_pools_build() subtracts what pools hold. */
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const tails_state *s = job->state;
@@ -134,9 +134,9 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     spec.exec = &job->exec;
     const double layers = (double)(s->layers * s->n_domains), limit = (double)job->max_memory;
     const double rows = (double)es_tails_cost_of(&spec, s->count, s->dim, s->heads).rows;
-    const double output = 2048.0 * layers * rows, room = room_of(s, rows);
+    const double output = 2048.0 * layers * rows, scratch = room_of(s, rows);
     const double cells = layers * (rows * (double)sizeof(tails_cell) + 8.0); /* the driver's */
-    const double others = output + cells + room + pools->held_bytes;
+    const double others = output + cells + scratch + pools->held_bytes;
     (void)err;
     if (budget && limit > 0.0)
         budget->limit = limit > others ? (size_t)(limit - others) : 1;
@@ -144,7 +144,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     *out = (es_cost){.flops = pools->flops + layers * layer.flops,
                      .disk_bytes = pools->disk_bytes,
                      .output_bytes = output,
-                     .work_bytes = cells + room + pools->held_bytes +
+                     .work_bytes = cells + scratch + pools->held_bytes +
                                    fmax(layer.bytes, (double)pools->bytes)};
     return ES_OK;
 }
@@ -257,7 +257,7 @@ static es_status begin(es_job *job, es_error *err)
     const int64_t rows = es_tails_rows(&spec);
     ES_TRY(ES_JOB_NEW(job, s->rows, rows, err));
     const es_stage stage = {.name = "layer",
-                            .phase = "looking along directions",
+                            .phase = "measuring directions",
                             .noun = "layers",
                             .cells = s->layers * s->n_domains,
                             .rows = rows,
