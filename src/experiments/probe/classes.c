@@ -165,6 +165,7 @@ static int64_t count_of(const head_rows *heads, const char *class, const char *a
     return count;
 }
 
+/* Fills a class from the heads in it; counts of advice only where any head has one. */
 static void fill_class(const head_rows *heads, es_regime kind, double n, es_table *table,
                        probe_class_row *r)
 {
@@ -205,6 +206,7 @@ static es_measured measured_or_missing(es_measured x)
     return (es_measured){or_missing(x.value), or_missing(x.se)};
 }
 
+/* Copies what the table shows of a head. */
 static void fill_matter(const probe_head_row *from, probe_matter_row *to)
 {
     to->domain = from->domain;

@@ -261,6 +261,7 @@ static es_measured root_of(es_measured mean)
     return (es_measured){root, mean.se / (2.0 * root)};
 }
 
+/* Design effect of another error: that of the mean or of the covariance. */
 static es_measured effect_of(const summary_ctx *m, int64_t i, int which)
 {
     const es_mean_ratio d =
@@ -268,6 +269,7 @@ static es_measured effect_of(const summary_ctx *m, int64_t i, int which)
     return (es_measured){d.value, d.se};
 }
 
+/* Fills one head at one n: both errors, their ratio of squares, and what it is worth. */
 static void fill_window(const summary_ctx *m, int64_t i, window_row *r)
 {
     const square w = square_of_windows(m, i, PROBE_MAP), d = square_of_draws(m, i, PROBE_MAP);
@@ -450,6 +452,7 @@ static void fill_quantiles(const summary_ctx *m, int64_t domain, int64_t i, size
 
 #define WINDOW(member) offsetof(window_row, member)
 
+/* Fills one n of a domain: quantiles over its heads. */
 static void fill_context(summary_ctx *m, int64_t domain, int64_t i, double *scratch, context_row *r)
 {
     const int64_t tokens = es_pool_about(m->s->pools.domains[domain].pool).tokens;
@@ -479,6 +482,7 @@ static void fill_context(summary_ctx *m, int64_t domain, int64_t i, double *scra
 
 /* ---- findings ---- */
 
+/* Median over the heads of a domain of the growth of their design effect; NaN of none. */
 static double median_growth(const summary_ctx *m, int64_t domain, double *scratch)
 {
     const int64_t heads = m->s->layers * m->s->heads;
@@ -513,6 +517,7 @@ static void tell_domain(const summary_ctx *m, int64_t domain, double *scratch, e
         r->lost > 0.1 ? ", and is more against a larger pool" : "");
 }
 
+/* States how many windows there are and what part of their error is missing. */
 static void tell_windows(const summary_ctx *m, es_answer *a)
 {
     const int64_t n = m->s->spec.sizes[m->s->spec.n_sizes - 1], R = m->p->replicates;

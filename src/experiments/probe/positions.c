@@ -17,6 +17,7 @@ static int64_t length_of(const es_blocks *b, int64_t block)
     return b->start[block + 1] - b->start[block];
 }
 
+/* Length of the longest block. */
 static int64_t longest_of(const es_blocks *b)
 {
     int64_t most = 0;
@@ -34,6 +35,7 @@ static const int32_t *ids_of(const es_blocks *b, int64_t length, int64_t wanted)
     return NULL;
 }
 
+/* Number of blocks of this length. */
 static int64_t count_full(const es_blocks *b, int64_t length)
 {
     int64_t count = 0;
@@ -62,6 +64,7 @@ static es_status measure_blocks(const es_pools *pools, probe_positions *p, es_er
     return ES_OK;
 }
 
+/* Reads the texts and chooses blocks, bins and windows. */
 static es_status open_positions(es_job *job, es_error *err)
 {
     probe_state *s = job->state;
@@ -112,6 +115,7 @@ static void price_positions(const es_job *job, es_cost *out)
                                    8.0 * numbers * (cells + threads)};
 }
 
+/* Cell: one block of text, all heads of all layers. */
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
     const probe_positions *p = &((const probe_state *)job->state)->positions;
@@ -190,6 +194,7 @@ static double median_share(const probe_position_summary *m, int64_t without, dou
     return es_median_of(scratch, rows);
 }
 
+/* That median with its error, by the jackknife over blocks. */
 static es_measured jackknife_share(const probe_position_summary *m, double *scratch)
 {
     for (int64_t b = 0; b < m->p->blocks; b++)

@@ -86,6 +86,7 @@ static es_status choose(es_job *job, const probe_params *p, probe_state *s, es_e
     return refuse_others(job, p->look == LOOK_POSITIONS, err);
 }
 
+/* Opens model and texts, chooses the question, and opens it. */
 static es_status open_study(es_job *job, es_error *err)
 {
     probe_params *p = job->params;

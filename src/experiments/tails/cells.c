@@ -47,6 +47,7 @@ typedef struct tails_job {
 
 /* ---- defaults ---- */
 
+/* Returns what was asked for, or the default where that is 0. */
 static int64_t or_default(int64_t asked, int64_t otherwise) { return asked ? asked : otherwise; }
 
 /* Fills in the defaults of a spec, for a number of tokens. */
@@ -65,6 +66,7 @@ static tails_job sized(const es_tails_spec *spec, int64_t tokens, int64_t dim, i
     return job;
 }
 
+/* The measurement of a spec, sized for its pool or its tokens. */
 static tails_job job_of(const es_tails_spec *spec)
 {
     if (!spec->pool)
@@ -106,6 +108,7 @@ const char *es_tails_kind_name(es_tails_kind kind)
 
 /* ---- cost ---- */
 
+/* Panels of ES_TAILS_PANEL directions; the last may be partly empty. */
 static int64_t panels(int64_t rows) { return (rows + ES_TAILS_PANEL - 1) / ES_TAILS_PANEL; }
 
 /* Operations of the phases, an exp counted as 20. The covariance is f64 and counted twice. */
@@ -162,6 +165,7 @@ es_tails_cost es_tails_cost_of(const es_tails_spec *spec, int64_t tokens, int64_
 
 /* ---- progress ---- */
 
+/* Reports progress of the phase as a part of the whole. */
 static bool report_phase(void *user, double done, double total)
 {
     phase *p = user;
@@ -187,6 +191,7 @@ static void begin_phase(tails_job *job, double flops)
 
 /* ---- checks ---- */
 
+/* Checks that there is either a pool of this model or tokens, and that the layer exists. */
 static es_status check(const es_tails_spec *spec, int64_t layer, es_error *err)
 {
     if (!spec || !spec->model != !spec->pool || !spec->pool == !spec->tokens)
@@ -268,6 +273,7 @@ static void store_decreasing(tails_job *job, const double *values, const double 
     }
 }
 
+/* Finds mean, eigenvalues and eigenvectors of the covariance of the tokens. */
 static es_status find_spectrum(tails_job *job, es_error *err)
 {
     const int64_t d = job->dim;
@@ -376,6 +382,7 @@ static es_status draw_queries(const tails_job *job, float *x, es_error *err)
     return ES_OK;
 }
 
+/* Writes the directions of every head: keys (heads, d), and scores (heads, queries, d). */
 static es_status head_directions(tails_job *job, const es_view *L, const float *x, double *q,
                                  double *keys, double *scores, es_error *err)
 {
@@ -393,6 +400,7 @@ static es_status head_directions(tails_job *job, const es_view *L, const float *
 
 /* ---- all of them ---- */
 
+/* Fills job->directions in the order of es_tails_direction_of(); the row of norms stays 0. */
 static es_status find_directions(tails_job *job, es_error *err)
 {
     const int64_t d = job->dim, p = job->spec.principal;
@@ -470,6 +478,7 @@ static es_status project_strip(void *user, int64_t unit, int thread, es_error *e
     return status;
 }
 
+/* Projects all tokens on the directions of the group, in parallel over strips. */
 static es_status project(tails_job *job, es_error *err)
 {
     const int64_t strips = (job->tokens + STRIP - 1) / STRIP;
@@ -482,6 +491,7 @@ static es_status project(tails_job *job, es_error *err)
 
 /* ---- statistics ---- */
 
+/* Measures one direction and compares it with its control. Norms have a control of their own. */
 static es_status measure_row(void *user, int64_t unit, int thread, es_error *err)
 {
     tails_job *job = user;
@@ -495,6 +505,7 @@ static es_status measure_row(void *user, int64_t unit, int thread, es_error *err
     return ES_OK;
 }
 
+/* Draws the Gaussian samples of both controls, unless the first is known. */
 static es_status draw_controls(tails_job *job, es_error *err)
 {
     const es_tails_spec *s = &job->spec;

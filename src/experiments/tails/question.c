@@ -40,6 +40,7 @@ static es_status refuse_pool(const es_job *job, const es_pool_params *p, es_erro
     return ES_OK;
 }
 
+/* Reads the file: one layer of one domain, without heads. */
 static es_status open_tokens(es_job *job, tails_params *p, tails_state *s, es_error *err)
 {
     ES_TRY(refuse_pool(job, &p->pool, err));
@@ -68,6 +69,7 @@ static int64_t tokens_of_file(const tails_state *s, int64_t cell, es_tails_spec 
 
 static const tails_source file_source = {open_tokens, begin_tokens, tokens_of_file};
 
+/* Opens model and texts; pools are built in begin_pools(). */
 static es_status open_pools(es_job *job, tails_params *p, tails_state *s, es_error *err)
 {
     if (!p->pool.model)
