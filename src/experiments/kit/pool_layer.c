@@ -115,7 +115,6 @@ es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_pr
 
 /* ---- checks ---- */
 
-/* What can be asked of any pool of so many tokens. */
 es_status es_probe_check_question(const es_probe_spec *spec, int64_t tokens, es_error *err)
 {
     if (!spec || !spec->model || !spec->sizes || spec->n_sizes < 1)
@@ -164,7 +163,7 @@ es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err
 enum { STRIP_MOST = 4096, STRIPS_LEAST = 16 }; /* tokens read at a time */
 
 /* Strips alternate between the halves: an even number of them, all of one length but the last, so
- * that the halves are alike in size, and so many that both see all of the text. */
+ * that the halves are alike in size, and enough of them that both see all of the text. */
 int64_t es_probe_strip(int64_t tokens)
 {
     const int64_t wanted = 2 * ((tokens + 2 * STRIP_MOST - 1) / (2 * STRIP_MOST));

@@ -34,8 +34,8 @@ typedef struct es_probe_spec {
     int64_t queries;          /* 0: 1024; as many as the pool has tokens, if it has fewer */
     int64_t exact;            /* the first of them, whose error is computed; 0: 64 */
     bool without_replacement; /* tokens of a draw are distinct; sizes at most the pool's tokens */
-    bool draws_only;          /* nobody will ask es_probe_predict(), for which opening a layer takes
-                                 most of its time */
+    bool draws_only;          /* es_probe_predict() will not be called, which takes most of the
+                                 time of opening a layer */
     int64_t part_tokens;      /* of a part of the limit, about; 0: 262144 */
     uint64_t seed;
     const es_exec *exec;

@@ -81,7 +81,7 @@ static inline int64_t es_probe_exact_at(const es_probe_spec *spec, int64_t few, 
     return (head * few + i) * ES_PROBE_SETS * es_probe_exact_sizes(spec);
 }
 
-/* Keys among which the neighbours of a query are sought, and blocks whose sinks are looked at, at
+/* Keys among which the neighbours of a query are sought, and blocks whose sinks are measured, at
  * most; queries of a section of the text. */
 enum { ES_PROBE_KEYS = 16384, ES_PROBE_SINKS = 16, ES_PROBE_SECTION_ASKED = 32 };
 
@@ -92,7 +92,7 @@ static inline int64_t es_probe_exact_of(const es_probe_spec *spec, int64_t queri
     return wanted < queries ? wanted : queries;
 }
 
-/*! es_probe_parts_among() : es_probe_parts() of a pool of so many. */
+/*! es_probe_parts_among() : es_probe_parts() of a pool of `tokens`. */
 int64_t es_probe_parts_among(const es_probe_spec *spec, int64_t tokens);
 
 /*! es_probe_focus_of() : from sum w^2 and the largest weight of every query, which are sorted. */

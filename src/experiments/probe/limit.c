@@ -382,10 +382,10 @@ static es_status finish_heads(ending *e, const double *state, es_error *err)
 {
     const int64_t m = e->shape.queries, outputs = 2 * m * (e->shape.width + 1);
     const int64_t tokens = tokens_of(e->spec), strip = es_probe_strip(tokens);
-    double *room;
-    ES_TRY(ES_MEM_NEW_2D(es_probe_budget(e->spec), room, 2, outputs + 7 * m, "outputs", err));
+    double *scratch;
+    ES_TRY(ES_MEM_NEW_2D(es_probe_budget(e->spec), scratch, 2, outputs + 7 * m, "outputs", err));
     for (int i = 0; i < 2; i++) {
-        double *at = room + i * (outputs + 7 * m), *lse = at + outputs;
+        double *at = scratch + i * (outputs + 7 * m), *lse = at + outputs;
         e->half[i] = (seen){at, lse, lse + 2 * m, lse + 4 * m, lse + 6 * m, 0};
     }
     for (int64_t first = 0; first < tokens; first += strip)
@@ -399,7 +399,7 @@ static es_status finish_heads(ending *e, const double *state, es_error *err)
         if (status == ES_OK)
             status = finish_head(e, h, err);
     }
-    es_mem_free(es_probe_budget(e->spec), room);
+    es_mem_free(es_probe_budget(e->spec), scratch);
     return status;
 }
 
