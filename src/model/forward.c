@@ -358,7 +358,7 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     es_forward f = {.model = model,
                     .blocks = blocks,
                     .count = count,
-                    .rows = narrow ? &es_rows_f32 : &es_rows_f64,
+                    .rows = narrow ? &es_row_kernels_f32 : &es_row_kernels_f64,
                     .activate = narrow ? model->activation->f32 : model->activation->f64,
                     .exec = shared ? e : NULL,
                     .inner = {.threads = shared ? team : 1, .isa = e->isa, .budget = e->budget}};

@@ -44,7 +44,7 @@ typedef struct es_block_room {
 typedef struct es_forward {
     const es_model *model;
     const es_model_block *blocks;
-    const es_rows *rows;
+    const es_row_kernels *rows;
     es_activate activate, activate_pooled;
     es_gelu_table gelu;
     es_exec inner;       /* threads that share a block */
