@@ -17,10 +17,10 @@ folders=$(find src -mindepth 1 -maxdepth 1 -type d | sort | tr '\n' ' ')
 # fails the check.
 #   budget, depth, sparse  share a walk over the heads of a model, and a trial run: belongs in kit
 #   claims, selfcheck      call cells of experiments: they should run studies through es_study_run()
-#   picture                draws the outputs of cells of converge and probe
+#   picture                draws the outputs of cells of probe
 #   probe, sparse          measure one head with the cells of the other; sparse reads arrays like measure
 exceptions="budget:downstream claims:ball claims:collapse claims:converge claims:hardmax claims:heat claims:regimes
-depth:budget picture:converge picture:probe probe:sparse selfcheck:loss selfcheck:probe sparse:budget sparse:measure
+depth:budget picture:probe probe:sparse selfcheck:loss selfcheck:probe sparse:budget sparse:measure
 sparse:probe"
 exceptions=$(echo "$exceptions" | tr '\n' ' ')
 
