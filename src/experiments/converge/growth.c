@@ -273,7 +273,9 @@ static void report_power(const summary_ctx *g, const growth_row *r)
             "%.3g at these n%s.",
             r->scale, law, es_say_number(r->growth.value, r->growth.se, growth),
             r->predicted_growth,
-            r->top_weight.value > 0.5 ? "" : " once one token has most of the weight");
+            r->top_weight.value > 0.5
+                ? ""
+                : ", assuming that one token has most of the weight, which is not yet so");
 }
 
 /* Says how outputs grow under exponential tails. */
