@@ -1,3 +1,5 @@
+/* completion.c : completion scripts for bash, zsh and fish, generated from the tables of commands
+ * and options, so that they cannot disagree with what the program accepts. */
 #include "completion.h"
 
 #include <string.h>

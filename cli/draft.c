@@ -1,3 +1,4 @@
+/* draft.c : checks output files before a command computes for hours. */
 #include "draft.h"
 
 #include <errno.h>

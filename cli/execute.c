@@ -1,3 +1,5 @@
+/* execute.c : runs one command: options, other ranks, library settings, the run itself, the
+ * answer, and the exit code. */
 #include "execute.h"
 
 #include <stdio.h>

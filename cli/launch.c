@@ -1,3 +1,4 @@
+/* launch.c : joins the processes that mpirun or srun started, and decides which of them prints. */
 #include "launch.h"
 
 #include <stdio.h>

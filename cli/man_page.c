@@ -1,3 +1,4 @@
+/* man_page.c : man pages in roff, generated from the same tables as help. */
 #include "man_page.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* options.c : parses a command line: the command's own options, the common ones and operands.
+ * Errors name the nearest option. */
 #include "options.h"
 
 #include <math.h>

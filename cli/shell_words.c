@@ -1,3 +1,5 @@
+/* shell_words.c : quotes and splits words as a POSIX shell does, for the command line that a run
+ * file records. */
 #include "shell_words.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* talk.c : prints errors and maps the library's statuses to exit codes. */
 #include "talk.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* text.c : reads texts that may have to be waited for; a signal ends the waiting. */
 #include "text.h"
 
 #include <errno.h>

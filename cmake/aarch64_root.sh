@@ -1,7 +1,7 @@
 #!/bin/sh
-# aarch64_root.sh ROOT PACKAGE... : Debian's arm64 packages with all that they stand on, unpacked into the folder ROOT, for a
-# cross build. apt keeps its lists and downloads in ROOT, too: the machine's own packages stay as they are, and nobody has to
-# be root. Does nothing where ROOT has just these packages already.
+# aarch64_root.sh ROOT PACKAGE... : unpacks Debian's arm64 packages and their dependencies into the directory ROOT, for a
+# cross build. apt's lists and downloads are also in ROOT, so the machine's own packages do not change and root is not
+# needed. Does nothing if ROOT already has these packages.
 set -eu
 root=$1
 shift
@@ -11,7 +11,7 @@ wanted="$*"
 rm -rf "$root"
 mkdir -p "$root/apt/lists/partial" "$root/apt/archives/partial"
 root=$(cd "$root" && pwd)
-: >"$root/apt/status" # nothing is installed: everything is fetched
+: >"$root/apt/status" # no package is installed, so all are downloaded
 apt() {
     apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State="$root/apt" \
         -o Dir::State::status="$root/apt/status" -o Dir::Cache="$root/apt" -o Debug::NoLocking=true \
@@ -24,7 +24,7 @@ for package in "$root"/apt/archives/*.deb; do
     dpkg -x "$package" "$root"
 done
 
-# What installing would have done: OpenBLAS is chosen among its kinds by a link, and stands for BLAS and LAPACK.
+# Make the links that an installation would make: OpenBLAS with pthreads, also as BLAS and LAPACK.
 libraries=$root/usr/lib/aarch64-linux-gnu
 ln -sf openblas-pthread/libopenblas.so openblas-pthread/libopenblas.so.0 "$libraries/"
 ln -sf openblas-pthread/libblas.so.3 openblas-pthread/liblapack.so.3 "$libraries/"

@@ -1,8 +1,9 @@
 #!/bin/sh
-# check_deb.sh DEBS [BARE] : the packages in the folder DEBS, installed with apt on a bare system of the same release, tried,
-# and purged. Root only. Prints what a person would type and see. The bare system is made, or a copy of the folder BARE.
+# check_deb.sh DEBS [BARE] : installs the packages of the directory DEBS with apt in a minimal system of the same release, tries
+# and purges them. Needs root. Prints a transcript of commands and output. Makes the minimal system, or copies the directory
+# BARE.
 #
-# apt's sources, keys and settings are those of this machine, and so are its proxies.
+# apt's sources, keys, settings and proxies are those of this machine.
 set -eu
 debs=$(cd "$1" && pwd)
 root=$(mktemp -d)
@@ -44,7 +45,7 @@ state() { inside find / -xdev \( -path /proc -o -path /tmp -o -path /root -o -pa
     -o -path /var/lib/apt -o -path /var/lib/dpkg \) -prune -o -print | sort; }
 
 inside apt-get update -qq
-# What they stand on first, so that what they bring themselves can be told apart.
+# Dependencies are installed first, so that only the packages' own files are added afterwards.
 needs=$(inside sh -c 'apt-get install --simulate --no-install-recommends /debs/*.deb bash-completion man-db openmpi-bin' |
     awk '$1 == "Inst" && $2 !~ /esscher/ { print $2 }')
 [ -n "$needs" ] || fail "apt does not say what they need"

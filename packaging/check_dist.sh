@@ -1,7 +1,7 @@
 #!/bin/sh
-# check_dist.sh TARBALL : where there is no npm a release builds, and its reports have figures.
+# check_dist.sh TARBALL : checks that a release builds without npm, and that its reports have figures.
 #
-# Node.js and npm are hidden by a PATH that has links to everything else.
+# A PATH with links to all other programs hides Node.js and npm.
 set -eu
 tarball=$1
 work=$(mktemp -d)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 # Debian 12 and 13, Ubuntu 24.04: the packages of docs/INSTALL.md have them.
 ALLOWED = {
-    "libblas.so.3",  # where OpenBLAS stands behind this name
+    "libblas.so.3",  # if OpenBLAS is installed under this name
     "libc.so.6",
     "libgomp.so.1",
     "libjansson.so.4",

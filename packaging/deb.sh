@@ -1,7 +1,7 @@
 #!/bin/sh
-# deb.sh OUT : Debian packages of the last commit in OUT, looked at by lintian.
+# deb.sh OUT : builds Debian packages of the last commit in OUT and runs lintian.
 #
-# The source package is the release (dist.sh) and the folder debian/.
+# The source package is the release (dist.sh) and the directory debian/.
 set -eu
 cd "$(dirname "$0")/.."
 rm -rf "$1"

@@ -1,15 +1,15 @@
 #!/bin/sh
-# dist.sh OUT : the release OUT/esscher-VERSION.tar.xz, from the last commit, the same bytes each time.
+# dist.sh OUT : builds the release OUT/esscher-VERSION.tar.xz from the last commit; the same bytes each time.
 #
-# In it is what git has, and web/bundle: the script of the report page, made from npm packages that web/package-lock.json
-# names by their hashes, so that nobody who builds a release needs npm (cmake/page.cmake). The folder debian/ is not in
-# it; packaging/deb.sh adds it. Times are those of the commit, or SOURCE_DATE_EPOCH.
+# It contains the files of git and web/bundle: the script of the report page, made from the npm packages that
+# web/package-lock.json names by their hashes. So building a release does not need npm (cmake/page.cmake). The directory
+# debian/ is left out; packaging/deb.sh adds it. Times are those of the commit, or SOURCE_DATE_EPOCH.
 set -eu
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 fail() { echo "dist: $*" >&2; exit 1; }
-[ -z "$(git status --porcelain)" ] || echo "dist: what is not committed is not in it" >&2
+[ -z "$(git status --porcelain)" ] || echo "dist: changes that are not committed are left out" >&2
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH LC_ALL=C
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# static.sh STATIC DYNAMIC : the static program is one file, and says what the ordinary one says.
+# static.sh STATIC DYNAMIC : checks that the static program needs no library and prints what the usual one prints.
 #
-# As root the static one is also run in a folder that has nothing else in it.
+# As root, also runs the static program in an otherwise empty directory.
 set -eu
 static=$1
 dynamic=$2

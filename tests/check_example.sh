@@ -3,7 +3,7 @@
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
-sed -n '/\*\//q; s/^ \*     //p' "$2" >"$work/promised"
+sed -n '1{/SPDX-License-Identifier/d;}; /\*\//q; s/^ \*     //p' "$2" >"$work/promised"
 [ -s "$work/promised" ] || { echo "FAIL: no table in the first comment of $2" >&2; exit 1; }
 # shellcheck disable=SC2086  # what runs a program of another CPU, with its options
 ${EMULATOR-} "$1" >"$work/printed"

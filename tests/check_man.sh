@@ -17,7 +17,8 @@ shown() { mandoc -T utf8 -O width=200 "$1" | sed 's/.\x08//g; s/‐/-/g'; }
 
 all=$(mktemp)
 page=$(mktemp)
-trap 'rm -f "$all" "$page"' EXIT
+text=$(mktemp)
+trap 'rm -f "$all" "$page" "$text"' EXIT
 shown "$build/man/esscher.1" >"$all"
 commands=$("$esscher" help --list | cut -f 1)
 pages=1
@@ -26,13 +27,20 @@ for command in $commands; do
     pages=$((pages + 1))
     grep -q "^ *esscher-$command(1)" "$all" || complain "esscher(1) does not list $command"
     shown "$build/man/esscher-$command.1" >"$page"
-    # "  -t, --threads N", "      --isa NAME"
-    options=$("$esscher" help "$command" | sed -n 's/^  \(-[a-z]\)\{0,1\},\{0,1\} *\(--[A-Za-z0-9-]*\).*/\1,\2/p')
-    [ -n "$options" ] || complain "$command: help lists no options"
+    # "  -m, --model MODEL", "      --text FILE": the options that the command explains itself
+    "$esscher" help "$command" >"$text"
+    options=$(sed -n '/^Common options/,$d; s/^  \(-[a-z]\)\{0,1\},\{0,1\} *\(--[A-Za-z0-9-]*\).*/\1,\2/p' "$text")
     for option in $options; do
         letter=${option%%,*}
         name=${option#*,}
         grep -q "^ *${letter:+$letter, }$name\( \|\$\)" "$page" || complain "$command: no ${letter:+$letter, }$name in its page"
+    done
+    # Common options are named in the page of the command and explained in esscher(1).
+    common=$(sed -n '/^Common options/,/^$/p' "$text" | grep -o -e '--[a-z][a-z-]*' || :)
+    [ -n "$options$common" ] || complain "$command: help lists no options"
+    for name in $common; do
+        grep -q -e "$name\b" "$page" || complain "$command: its page does not name $name"
+        grep -q "^ *\(-[a-z], \)\{0,1\}$name\( \|\$\)" "$all" || complain "esscher(1) does not explain $name"
     done
 done
 for code in $(sed -n 's/^ *CLI_[A-Z_]* = \([0-9]*\).*/\1/p' cli/talk.h); do

@@ -29,6 +29,7 @@ WRITTEN = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     "docs/*.md",
     "models/pebble/README.md",
     "tests/golden/README.md",

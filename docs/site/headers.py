@@ -61,7 +61,8 @@ def uncomment(text):
 
 
 def parse(text):
-    """(essay, items) of a header."""
+    """(essay, items) of a header. A first line with its licence is left out."""
+    text = re.sub(r"\A/\* SPDX-License-Identifier:.*\*/\n", "", text)
     end = text.index("*/") + 2
     essay, items = uncomment(text[:end]), []
     lines, at, item, section = text[end:].split("\n"), 0, None, ""

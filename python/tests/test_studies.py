@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 from pathlib import Path
@@ -241,12 +240,11 @@ class Values(unittest.TestCase):
         folder = os.path.dirname(path)
         remove = inputs._folder.remove
 
-        def slowly():
-            time.sleep(0.3)
+        def interrupted():
+            os.kill(os.getpid(), signal.SIGINT)
             remove()
 
-        with mock.patch.object(inputs._folder, "remove", slowly):
-            threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with mock.patch.object(inputs._folder, "remove", interrupted):
             with self.assertRaises(KeyboardInterrupt), inputs:
                 pass
             deadline = time.monotonic() + 10
@@ -357,7 +355,7 @@ class Values(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, self.assertLogs("esscher", "WARNING") as logs:
             path = os.path.join(folder, "x.run")
             esscher.converge(n=[50], replicates=4, out=path, resume=True)
-        self.assertIn("to resume", logs.output[0])
+        self.assertIn("does not exist yet", logs.output[0])
 
 
 if __name__ == "__main__":

@@ -1,3 +1,9 @@
+/* block.c : a block of queries that meets keys tile by tile (online softmax).
+ *
+ * For each query the block keeps an offset m >= all scores seen, Z = sum exp(s_j - m), sum
+ * exp(s_j - m) v_j and the sums of the statistics. When a larger score arrives, m moves and the
+ * sums are multiplied by exp(m_old - m_new). Weights of a tile are summed in the kernels'
+ * precision, tiles in double precision. */
 #include "attention/block.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* few.c : attention for few queries, as in decoding. Time is spent reading keys and values, so
+ * threads divide the keys, and each value is read once for all queries. */
 #include "attention/few.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* kernels.c : the table of kernels by instruction set and precision. */
 #include "attention/kernels.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* mask.c : which keys a query sees: causal, window, sinks, local blocks, lists and classes with
+ * factors. A mask is checked once; then each query has a range of keys and its sinks (es_sight). */
 #include "attention/mask.h"
 
 #include <math.h>
@@ -169,6 +171,7 @@ es_sight es_mask_sight(const es_mask *mask, int64_t i)
     return s;
 }
 
+/* Returns how many keys of a rising list are below `key`, by bisection. */
 int64_t es_keys_below(const int64_t *keys, int64_t count, int64_t key)
 {
     int64_t low = 0, high = count;

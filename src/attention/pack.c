@@ -1,3 +1,5 @@
+/* pack.c : copies rows of any layout and type into the layout of the kernels; rows that already
+ * have it are used in place. */
 #include "attention/pack.h"
 
 #include <string.h>

@@ -1,3 +1,7 @@
+/* partial.c : the state of queries after some of the keys. Two states over different keys merge
+ * exactly: with offsets a and b and m = max(a, b), every sum becomes e^(a-m) sum_a + e^(b-m)
+ * sum_b. Outputs and statistics follow from the final sums: lse = m + ln Z, entropy = lse - mean
+ * score. */
 #include "attention/partial.h"
 
 #include <math.h>
@@ -16,6 +20,8 @@ void es_sums_close(es_sums *s, double open)
     s->open = 0.0;
 }
 
+/* Moves the offset of the sums and returns the factor by which the caller multiplies everything
+ * else that is relative to it. */
 double es_sums_move(es_sums *s, double offset)
 {
     if (s->offset == offset)
@@ -39,6 +45,8 @@ double es_sums_move(es_sums *s, double offset)
     return factor;
 }
 
+/* Offers a score to the heap of the largest ones; the smallest of them is at the root and leaves
+ * first. */
 void es_heap_offer(double *heap, int64_t kept, double score)
 {
     if (kept == 0 || !(score > heap[0]))

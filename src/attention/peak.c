@@ -1,3 +1,5 @@
+/* peak.c : the multiply-add peak and the memory bandwidth of this machine, measured with the same
+ * kernels, to state speeds as shares of them. */
 #include <esscher/machine.h>
 
 #include "attention/kernels.h"

@@ -1,3 +1,5 @@
+/* problem.c : checks shapes, options and the range of numbers before anything is computed: scores
+ * and squares must fit the precision of the kernels. */
 #include "attention/problem.h"
 
 #include <float.h>

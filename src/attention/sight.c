@@ -1,3 +1,5 @@
+/* sight.c : which keys of a tile the queries of a panel see: none, all, or some; only the last
+ * case costs work per score. */
 #include "attention/sight.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* cpu.c : finds the instruction sets of this CPU and chooses the kernels: option, then
+ * ESSCHER_ISA, then the best. */
 #include <esscher/exec.h>
 
 #include <stdlib.h>

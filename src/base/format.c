@@ -1,3 +1,5 @@
+/* format.c : numbers as text. A value is cut where its error ends; the numbers of a column share
+ * one form. */
 #include <esscher/format.h>
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* view.c : views of matrices: checks, element access, transposition, scans for NaN and largest
+ * values. */
 #include <esscher/view.h>
 
 #include <math.h>

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/half.h"
 #include "base/memory.h"
 #include "checkpoint/gguf_inside.h"
 #include "checkpoint/safetensors_inside.h"
@@ -85,38 +84,9 @@ void es_gguf_close(es_gguf *g)
     es_mem_free(g->budget, g);
 }
 
-/* ---- numbers ---- */
-
-/* Blocks of 32: a scale in f16, then as many whole numbers of 8 bits. */
-static void decode_q8(const unsigned char *raw, int64_t blocks, float *out)
-{
-    enum { BYTES = 2 + ES_GGUF_BLOCK };
-    for (int64_t b = 0; b < blocks; b++, raw += BYTES) {
-        uint16_t bits;
-        memcpy(&bits, raw, sizeof bits);
-        const float scale = es_half_to_float(bits);
-        for (int i = 0; i < ES_GGUF_BLOCK; i++)
-            *out++ = scale * (float)(int8_t)raw[2 + i];
-    }
-}
-
-void es_gguf_decode(const es_gguf_kind *kind, const unsigned char *raw, int64_t first,
-                    int64_t count, es_dtype dtype, void *out, es_st_seen *seen)
-{
-    if (kind->block == 1) {
-        es_st_decode(kind->name, raw, first, count, dtype, out, seen);
-        return;
-    }
-    for (int64_t i = 0; i < count; i += ES_GGUF_BLOCK) {
-        float block[ES_GGUF_BLOCK];
-        decode_q8(raw + i / ES_GGUF_BLOCK * kind->bytes, 1, block);
-        es_st_decode("F32", (const unsigned char *)block, first + i, ES_GGUF_BLOCK, dtype,
-                     (char *)out + (size_t)i * es_dtype_size(dtype), seen);
-    }
-}
-
 /* ---- reading ---- */
 
+/* Fails unless the tensor's type can be decoded into f32 or f64. */
 static es_status check_kind(const es_gguf *g, const es_st_tensor *t, es_dtype dtype, es_error *err)
 {
     const es_gguf_kind *kind = es_gguf_kind_of(t->dtype);
@@ -125,8 +95,9 @@ static es_status check_kind(const es_gguf *g, const es_st_tensor *t, es_dtype dt
                        (int)dtype);
     if (kind && kind->read)
         return ES_OK;
+    char hint[ES_GGUF_HINT];
     return es_fail_file(err, ES_E_UNSUPPORTED, g->path, (int64_t)t->offset, "gguf.kind",
-                        "use a file in F32, F16, BF16 or Q8_0",
+                        es_gguf_kinds_hint(hint),
                         "tensor '%.100s' has type %s, which is not supported", t->name, t->dtype);
 }
 

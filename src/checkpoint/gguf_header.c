@@ -11,38 +11,6 @@
 
 static const char anew[] = "write or download the file again";
 
-/* ---- kinds of numbers ---- */
-
-/* By their numbers in the file. That a tensor has the bytes that its shape needs is checked for all
- * of them, read or not, since a wrong one shifts what follows. */
-static const es_gguf_kind kinds[] = {
-    [0] = {"F32", 1, 4, true},          [1] = {"F16", 1, 2, true},
-    [2] = {"Q4_0", 32, 18, false},      [3] = {"Q4_1", 32, 20, false},
-    [6] = {"Q5_0", 32, 22, false},      [7] = {"Q5_1", 32, 24, false},
-    [8] = {"Q8_0", 32, 34, true},       [9] = {"Q8_1", 32, 36, false},
-    [10] = {"Q2_K", 256, 84, false},    [11] = {"Q3_K", 256, 110, false},
-    [12] = {"Q4_K", 256, 144, false},   [13] = {"Q5_K", 256, 176, false},
-    [14] = {"Q6_K", 256, 210, false},   [15] = {"Q8_K", 256, 292, false},
-    [16] = {"IQ2_XXS", 256, 66, false}, [17] = {"IQ2_XS", 256, 74, false},
-    [18] = {"IQ3_XXS", 256, 98, false}, [19] = {"IQ1_S", 256, 50, false},
-    [20] = {"IQ4_NL", 32, 18, false},   [21] = {"IQ3_S", 256, 110, false},
-    [22] = {"IQ2_S", 256, 82, false},   [23] = {"IQ4_XS", 256, 136, false},
-    [24] = {"I8", 1, 1, false},         [25] = {"I16", 1, 2, false},
-    [26] = {"I32", 1, 4, false},        [27] = {"I64", 1, 8, false},
-    [28] = {"F64", 1, 8, false},        [29] = {"IQ1_M", 256, 56, false},
-    [30] = {"BF16", 1, 2, true},        [34] = {"TQ1_0", 256, 54, false},
-    [35] = {"TQ2_0", 256, 66, false},   [39] = {"MXFP4", 32, 17, false},
-};
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
-
-const es_gguf_kind *es_gguf_kind_of(const char *name)
-{
-    for (int i = 0; i < KINDS; i++)
-        if (kinds[i].name && strcmp(kinds[i].name, name) == 0)
-            return &kinds[i];
-    return NULL;
-}
-
 /* ---- bytes ---- */
 
 /* A walk through the header. Nothing is looked at that is not below `have` and `size`. */
@@ -103,6 +71,7 @@ static es_status take_text(walk *w, es_gguf_text *out)
     return ES_OK;
 }
 
+/* Reads a name of 1 to `most` bytes. */
 static es_status take_name(walk *w, const char *what, size_t most, es_gguf_text *out)
 {
     const uint64_t begin = w->at;
@@ -116,6 +85,7 @@ static es_status take_name(walk *w, const char *what, size_t most, es_gguf_text 
 
 /* ---- values ---- */
 
+/* Reads the type of a value. */
 static es_status take_type(walk *w, es_gguf_type *out)
 {
     const uint64_t at = w->at;
@@ -168,6 +138,8 @@ static es_status take_array(walk *w, es_gguf_value *v)
     return take_items(w, v->item, v->count);
 }
 
+/* Reads one key with its value. Values stay in the bytes of the file; only their place and
+ * number are stored. */
 static es_status take_value(walk *w, es_gguf_value *v)
 {
     ES_TRY(take_name(w, "a key", 65535, &v->key));
@@ -222,6 +194,8 @@ static es_status take_shape(walk *w, entry *e)
     return ES_OK;
 }
 
+/* Reads the type of a tensor and computes its size in bytes. Quantised types store rows in
+ * blocks, so that a row must be a multiple of the block. */
 static es_status take_kind(walk *w, entry *e)
 {
     const uint64_t begin = w->at;
@@ -229,12 +203,14 @@ static es_status take_kind(walk *w, entry *e)
     uint64_t type;
     int64_t bytes;
     ES_TRY(take(w, 4, &type));
-    if (type >= KINDS || !kinds[type].name)
+    const es_gguf_kind *kind = es_gguf_kind_at(type);
+    if (!kind) {
+        char hint[ES_GGUF_HINT];
         return es_fail_file(w->err, ES_E_UNSUPPORTED, w->file, (int64_t)begin, "gguf.kind",
-                            "F32, F16, BF16 and Q8_0 are supported",
+                            es_gguf_kinds_hint(hint),
                             "tensor '%.*s' has type %llu, which is not supported",
                             (int)e->name.size, e->name.at, (unsigned long long)type);
-    const es_gguf_kind *kind = &kinds[type];
+    }
     if (t->shape[t->rank - 1] % kind->block != 0)
         return es_fail_file(w->err, ES_E_FORMAT, w->file, (int64_t)begin, "gguf.block", anew,
                             "tensor '%.*s' has rows of %lld numbers, %s has blocks of %d",
@@ -247,6 +223,7 @@ static es_status take_kind(walk *w, entry *e)
     return ES_OK;
 }
 
+/* Reads the entry of one tensor: name, shape, type, offset. */
 static es_status take_tensor(walk *w, entry *e)
 {
     *e = (entry){0};
@@ -276,6 +253,8 @@ static es_status check_version(const walk *w, uint64_t version)
 /* What a tensor, and a value, take at least: a name of one byte, one dimension, one byte. */
 enum { TENSOR_LEAST = 8 + 1 + 4 + 8 + 4 + 8, VALUE_LEAST = 8 + 1 + 4 + 1 };
 
+/* Reads magic, version and the two counts. A count that cannot fit into the file is refused
+ * before memory is allocated for it. */
 static es_status take_counts(walk *w, uint64_t *tensors, uint64_t *values)
 {
     uint64_t magic, version;
@@ -298,8 +277,8 @@ static es_status take_counts(walk *w, uint64_t *tensors, uint64_t *values)
     return ES_OK;
 }
 
-/* Once to check and count the bytes of names (h NULL), once to keep. So memory is asked for when
- * every value and tensor has been paid for with its bytes of file. */
+/* Reads the header twice: once to check and count the bytes of names (h NULL), once to store.
+ * Memory is allocated only after every value and tensor was found in the file. */
 static es_status take_header(walk *w, es_gguf_header *h, uint64_t *tensors, uint64_t *values,
                              size_t *names)
 {
@@ -348,6 +327,7 @@ static int by_key(const void *a, const void *b)
     return order ? order : s->at < t->at ? -1 : s->at > t->at;
 }
 
+/* Sorts the values by key, for es_gguf_find(), and refuses a key that occurs twice. */
 static es_status check_keys(es_gguf_header *h, es_error *err)
 {
     qsort(h->values, (size_t)h->values_count, sizeof *h->values, by_key);
@@ -452,6 +432,8 @@ static es_status check_rest(const es_gguf_header *h, uint64_t rest, uint64_t ali
     return ES_OK;
 }
 
+/* Checks that tensors lie within the data, do not overlap and leave no gaps but padding. This
+ * finds cut and edited files. */
 static es_status check_data(es_gguf_header *h, uint64_t size, bool allow_trailing, es_error *err)
 {
     uint64_t alignment = 1, end = 0;

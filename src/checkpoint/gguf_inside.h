@@ -58,16 +58,23 @@ typedef struct es_gguf_value {
     size_t at;         /* offset of the value, or of the array's first */
 } es_gguf_value;
 
-/* A kind of numbers that tensors are made of. */
+/* A number type of tensors (gguf_kinds.c). */
 typedef struct es_gguf_kind {
     const char *name; /* NULL: a number that is not in use */
-    int block;        /* numbers that are stored together */
+    int block;        /* numbers that are stored together, at most ES_GGUF_BLOCK */
     int bytes;        /* of a block */
-    bool read;        /* es_gguf_decode() knows it */
+    bool read;        /* es_gguf_decode() takes it */
+    void (*decode)(const unsigned char *raw, float *out); /* one block; NULL if block is 1 */
 } es_gguf_kind;
 
-/*! es_gguf_kind_of() : by its name; NULL for one we do not know. */
+/*! es_gguf_kind_at() : returns the type of a number in a file; NULL if it is unknown.
+ *  es_gguf_kind_of() : the same by name. */
+const es_gguf_kind *es_gguf_kind_at(uint64_t type);
 const es_gguf_kind *es_gguf_kind_of(const char *name);
+
+/*! es_gguf_kinds_hint() : writes a hint that lists all types that can be read; returns it. */
+enum { ES_GGUF_HINT = 200 };
+const char *es_gguf_kinds_hint(char hint[ES_GGUF_HINT]);
 
 typedef struct es_gguf_header {
     const unsigned char *bytes;
@@ -119,7 +126,7 @@ static inline uint64_t es_gguf_little(const unsigned char *p, int bytes)
 
 int es_gguf_compare(es_gguf_text a, es_gguf_text b); /* their order, as of strcmp() */
 
-/*! es_gguf_find() : the value of a key, NULL if there is none. O(log values). */
+/*! es_gguf_find() : returns the value of a key, NULL if it is missing. O(log values). */
 const es_gguf_value *es_gguf_find(const es_gguf_header *h, const char *key);
 
 bool es_gguf_text_is(es_gguf_text text, const char *word);
@@ -151,13 +158,13 @@ es_gguf_text es_gguf_next(const es_gguf_header *h, size_t *at);
 /*! es_gguf_number() : number `i` of an array of numbers. O(1). */
 double es_gguf_number(const es_gguf_header *h, const es_gguf_value *array, int64_t i);
 
-/* ---- numbers of tensors (gguf.c) ---- */
+/* ---- numbers of tensors (gguf_kinds.c) ---- */
 
-enum { ES_GGUF_BLOCK = 32 }; /* all kinds that are read have blocks of this, or of 1 */
+enum { ES_GGUF_BLOCK = 256 }; /* the largest block of any type */
 
-/*! es_gguf_decode() : `count` numbers, a multiple of the kind's block, from the bytes of the file
- *  to `dtype`, adding to *seen; `first` is the index of the first one. Exact: all kinds that are
- *  read are f32, Q8_0 too, where a number is an 11-bit scale times an 8-bit whole. */
+/*! es_gguf_decode() : converts `count` numbers, a multiple of the type's block, from the bytes of
+ *  the file to `dtype`, and adds to *seen; `first` is the index of the first one. Exact: every
+ *  number is an f32, in Q8_0 an 11-bit scale times an 8-bit integer. */
 void es_gguf_decode(const es_gguf_kind *kind, const unsigned char *raw, int64_t first,
                     int64_t count, es_dtype dtype, void *out, es_st_seen *seen);
 

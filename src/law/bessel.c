@@ -261,6 +261,8 @@ static double log_series(double nu, double r)
     return log1p(sum);
 }
 
+/* ln of Gamma(d/2) (2/r)^nu I_nu(r), nu = d/2 - 1: the log-MGF of the unit sphere. The power
+ * series where r is small against nu, an asymptotic expansion elsewhere. */
 es_num es_bessel_log(int64_t dim, double r)
 {
     const double nu = 0.5 * (double)dim - 1.0;

@@ -16,22 +16,35 @@
 #include <esscher/exec.h>
 #include <esscher/view.h>
 
-/* The laws. `size` is the one parameter of scale of all but mixtures and empirical laws. */
-typedef enum es_law_kind {
-    ES_LAW_GAUSSIAN = 1,   /* N(0, size^2 I) */
-    ES_LAW_SPHERE = 2,     /* uniform on the sphere of radius `size` */
-    ES_LAW_BALL = 3,       /* uniform in the ball of radius `size` */
-    ES_LAW_CUBE = 4,       /* uniform in [-size, size]^d */
-    ES_LAW_RADEMACHER = 5, /* independent coordinates +-size */
-    ES_LAW_LAPLACE = 6,    /* independent, density exp(-|z|/size) / (2 size) */
-    ES_LAW_STUDENT = 7,    /* multivariate t, `freedom` degrees, scale matrix size^2 I: no
-                              exponential moments */
-    ES_LAW_VMF = 8,        /* von Mises-Fisher on the sphere of radius `size`: density at size*u
-                              proportional to exp(concentration <direction, u>) */
-    ES_LAW_MIXTURE = 9,    /* of `n_parts` base laws, each with its own mean and factor */
-    ES_LAW_EMPIRICAL = 10, /* uniform on the rows of `points` */
-    ES_LAW_LOGISTIC = 11   /* independent, distribution function 1 / (1 + exp(-z/size)) */
-} es_law_kind;
+/* Every law once: number, enumerator, name on a command line. Numbers are never reused. `size` is
+ * the one parameter of scale of all but mixtures and empirical laws.
+ *     GAUSSIAN     N(0, size^2 I)
+ *     SPHERE       uniform on the sphere of radius `size`
+ *     BALL         uniform in the ball of radius `size`
+ *     CUBE         uniform in [-size, size]^d
+ *     RADEMACHER   independent coordinates +-size
+ *     LAPLACE      independent, density exp(-|z|/size) / (2 size)
+ *     STUDENT      multivariate t, `freedom` degrees, scale matrix size^2 I: no exponential moments
+ *     VMF          von Mises-Fisher on the sphere of radius `size`: density at size*u proportional
+ *                  to exp(concentration <direction, u>)
+ *     MIXTURE      of `n_parts` base laws, each with its own mean and factor
+ *     EMPIRICAL    uniform on the rows of `points`
+ *     LOGISTIC     independent, distribution function 1 / (1 + exp(-z/size)) */
+#define ES_LAWS(LAW)                                                                               \
+    LAW(1, GAUSSIAN, gaussian)                                                                     \
+    LAW(2, SPHERE, sphere)                                                                         \
+    LAW(3, BALL, ball)                                                                             \
+    LAW(4, CUBE, cube)                                                                             \
+    LAW(5, RADEMACHER, rademacher)                                                                 \
+    LAW(6, LAPLACE, laplace)                                                                       \
+    LAW(7, STUDENT, student)                                                                       \
+    LAW(8, VMF, vmf)                                                                               \
+    LAW(9, MIXTURE, mixture)                                                                       \
+    LAW(10, EMPIRICAL, empirical)                                                                  \
+    LAW(11, LOGISTIC, logistic)
+
+#define ES_LAW_VALUE_(number, upper, lower) ES_LAW_##upper = (number),
+typedef enum es_law_kind { ES_LAWS(ES_LAW_VALUE_) } es_law_kind;
 
 typedef struct es_law {
     es_law_kind kind;

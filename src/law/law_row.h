@@ -1,8 +1,8 @@
-/* law_row.h : the descriptor (row) of a token law: functions and properties.
+/* law_row.h : the descriptor of a token law: one row of functions and facts.
  *
- * Each law has its own file, src/law/law_NAME.c, which ends with its row; law_table.c lists the
- * rows once. Samplers, limits and options use only the row: no other file knows which laws exist.
- * To add one: its file, a word in the list of law_table.c, its number in law/law.h.
+ * A law is one file, src/law/law_NAME.c, which ends with its row es_law_row_NAME. Samplers, limits
+ * and options read the row; no other code knows which laws exist. To add a law: its file and an
+ * entry in the list ES_LAWS of law.h.
  *
  *     law_table.c    the rows; es_law_check() and other questions; a law ready to be drawn from
  *     law_tilt.c     K of Y = mean + B Z from K of Z; laws with independent coordinates

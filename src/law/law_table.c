@@ -9,27 +9,14 @@
 #include "base/view.h"
 #include "law/law_row.h"
 
-/* Every law, once, in the order of es_law_kind: row number kind - 1. */
-#define LAWS(LAW)                                                                                  \
-    LAW(gaussian)                                                                                  \
-    LAW(sphere)                                                                                    \
-    LAW(ball)                                                                                      \
-    LAW(cube)                                                                                      \
-    LAW(rademacher)                                                                                \
-    LAW(laplace)                                                                                   \
-    LAW(student)                                                                                   \
-    LAW(vmf)                                                                                       \
-    LAW(mixture)                                                                                   \
-    LAW(empirical)                                                                                 \
-    LAW(logistic)
+/* Row number kind - 1 of the list ES_LAWS. */
+#define DECLARE(number, upper, lower) extern const es_law_row es_law_row_##lower;
+#define LIST(number, upper, lower)    &es_law_row_##lower,
+ES_LAWS(DECLARE)
+static const es_law_row *const table[] = {ES_LAWS(LIST)};
 
-#define DECLARE(name) extern const es_law_row es_law_row_##name;
-#define LIST(name)    &es_law_row_##name,
-LAWS(DECLARE)
-static const es_law_row *const table[] = {LAWS(LIST)};
-
-#define NAME(name) #name,
-const char *const es_law_names[] = {LAWS(NAME) NULL};
+#define NAME(number, upper, lower) #lower,
+const char *const es_law_names[] = {ES_LAWS(NAME) NULL};
 
 const es_law_row *es_law_row_of(es_law_kind kind)
 {

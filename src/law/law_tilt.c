@@ -18,6 +18,7 @@
 
 /* ---- rotation-invariant laws ---- */
 
+/* Returns |x| scaled by its largest element, so that squares neither overflow nor vanish. */
 double es_tilt_norm(const double *x, int64_t d)
 {
     double most = 0.0, sum = 0.0;
@@ -30,6 +31,8 @@ double es_tilt_norm(const double *x, int64_t d)
     return most * sqrt(sum);
 }
 
+/* Rotation-invariant law: K(v) = k(|v|) with k = ln of the Bessel function. Gradient A(r) v/r,
+ * Hessian (A/r) I + (A' - A/r) v v'/r^2, where A = k' is the Bessel ratio. */
 void es_tilt_radial(int64_t q, double R, const double *v, int64_t d, double v_err, es_tilt *out)
 {
     es_num A, slope;
@@ -70,6 +73,8 @@ static es_status check_edge(const es_law *law, int64_t i, double s, es_error *er
                    row->title, (long long)i, law->size * s);
 }
 
+/* Independent coordinates: K(s) = sum K_1(s_i), so that the gradient is a vector and the Hessian
+ * diagonal. */
 es_status es_tilt_product(const es_law *law, const double *s, double *work, es_mem_limit *budget,
                           es_tilt *out, es_error *err)
 {
@@ -170,6 +175,8 @@ static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, d
     return ES_MEM_NEW_2D(budget, *out, rows, cols, "log-MGF", err);
 }
 
+/* Y = mean + B Z: K_Y(t) = mean.t + K_Z(B't), gradient mean + B grad K_Z, Hessian B (Hess K_Z)
+ * B'. Rounding errors of B't propagate through the bounds on curvature. */
 es_status es_tilt_law(const es_law *law, const double *t, es_mem_limit *budget, es_tilt *out,
                       es_error *err)
 {

@@ -53,6 +53,8 @@ static int find_split(int l, int n, const double *d, const double *e)
     return m;
 }
 
+/* Golub and Welsch: nodes are the eigenvalues of the Jacobi matrix, weights the squared first
+ * components of its eigenvectors. Implicit QL, which updates only that first row: O(n^2). */
 es_status es_gauss_rule(int n, double *node, double *off, double *weight, es_error *err)
 {
     enum { PATIENCE = 60 };

@@ -247,6 +247,7 @@ void es_choice_free(es_choice *choice)
     *choice = (es_choice){0};
 }
 
+/* Returns the expected number of keys of a choice. */
 double es_choice_keys(const es_choice *choice)
 {
     double keys = (double)choice->sure_count;

@@ -46,6 +46,7 @@ void es_keep_range(es_choice *choice, int64_t from, int64_t to)
         choice->sure[choice->sure_count++] = key;
 }
 
+/* Keeps the window of the query; a query without a position has none. */
 void es_keep_window(es_choice *choice, const es_policy_query *query, int64_t window)
 {
     const int64_t at = query->position;
@@ -57,6 +58,7 @@ void es_keep_window(es_choice *choice, const es_policy_query *query, int64_t win
         es_keep_range(choice, at - window, at + window + 1);
 }
 
+/* Merges the two rising lists: every key that is not sure belongs to the rest. */
 void es_keep_others(es_choice *choice)
 {
     int64_t next = 0;
@@ -102,6 +104,8 @@ static void sift(const double *by, int64_t *keys, int64_t count, int64_t at)
     }
 }
 
+/* Keeps a heap of the `best` keys, whose root is the worst of them, runs through the others once,
+ * and sorts the heap at the end. */
 void es_best_first(const double *by, int64_t *keys, int64_t count, int64_t best)
 {
     for (int64_t at = best / 2; at-- > 0;)

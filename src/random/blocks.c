@@ -1,3 +1,5 @@
+/* blocks.c : fills rows of random numbers from Philox blocks; the address of an element fixes its
+ * block, whatever the order in which rows are filled. */
 #include "random/blocks.h"
 
 #include <math.h>

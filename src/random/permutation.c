@@ -1,3 +1,8 @@
+/* permutation.c : a random permutation of n things in constant memory.
+ *
+ * Indices form a rectangle of about sqrt(n) by sqrt(n). A Feistel network shifts rows and columns
+ * in turn by keyed functions of the other coordinate, which is a permutation of the rectangle. An
+ * index that lands beyond n is mapped again until it is below n (cycle walking). */
 #include <esscher/random.h>
 
 #include "base/error.h"

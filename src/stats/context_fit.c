@@ -292,6 +292,8 @@ es_status es_context_fit_points(const double *c, const double *L, const double *
     return status;
 }
 
+/* Predicts L(c) = A c^-beta + gamma. Standard error by the delta method: se^2 = g' Cov g with the
+ * gradient g = (A c^-beta, -A c^-beta ln c, 1) in (ln A, beta, gamma). */
 double es_context_predict(const es_context_fit *fit, double c, double *se)
 {
     const double excess = exp(log(fit->A) - fit->beta * log(c));

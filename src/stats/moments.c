@@ -76,6 +76,8 @@ static void merge_means(es_moments *into, const double *mean, int64_t count)
     into->count += count;
 }
 
+/* Adds rows in two passes: their mean first, then products of deviations in strips. The mean of
+ * the batch is merged with that of the earlier rows at the end. */
 void es_moments_add(es_moments *m, const double *rows, int64_t count)
 {
     if (count <= 0)

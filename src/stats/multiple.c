@@ -8,6 +8,8 @@
 #include "base/memory.h"
 #include "stats/special.h"
 
+/* Welch's t test: se^2 = se_a^2 + se_b^2, with Satterthwaite's degrees of freedom (se_a^2 +
+ * se_b^2)^2 / (se_a^4/nu_a + se_b^4/nu_b). */
 es_welch_test es_welch(es_grouped a, es_grouped b)
 {
     const double va = a.se * a.se, vb = b.se * b.se, both = va + vb;
@@ -20,6 +22,8 @@ es_welch_test es_welch(es_grouped a, es_grouped b)
     return (es_welch_test){t, freedom, fmin(1.0, 2.0 * es_student_tail(freedom, fabs(t)))};
 }
 
+/* Jackknife over B groups: se^2 = (B-1)/B sum_b (theta_b - mean)^2, theta_b the estimate without
+ * group b; B - 1 degrees of freedom (THEORY 4.7). */
 es_grouped es_jackknife(double whole, const double *without, int64_t count)
 {
     const double B = (double)count;
@@ -65,6 +69,9 @@ static es_status rank(const double *p, int64_t count, ranked *order, int64_t *te
     return ES_OK;
 }
 
+/* Holm's step-down correction: with p-values in rising order, p'_k = max over j <= k of (tests -
+ * j) p_j, j from 0, at most 1. Controls the chance of any false rejection without assumptions on
+ * dependence. */
 es_status es_holm(const double *p, int64_t count, double *out, es_error *err)
 {
     ranked *order;

@@ -1,3 +1,5 @@
+/* proportion.c : proportions and changes of proportions with their 95 % intervals: Wilson's score
+ * interval, and Bonett and Price's for paired changes. */
 #include "stats/proportion.h"
 
 #include <math.h>
@@ -6,6 +8,8 @@
 
 #define Z95 1.959963984540054 /* of the normal law, two-sided */
 
+/* Wilson's interval: (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n). Unlike p -+ z se
+ * it covers near 0 and 1, too. */
 es_proportion es_proportion_of(int64_t count, int64_t n)
 {
     const double p = (double)count / (double)n, N = (double)n, z2 = Z95 * Z95;
@@ -31,6 +35,8 @@ static double coins_p(int64_t k, int64_t n)
     return fmin(1.0, 2.0 * tail);
 }
 
+/* Change of a paired proportion, d = (lost - gained)/n. The interval adds one to both counts and
+ * two to n (Bonett and Price); p is the exact sign test of lost against gained. */
 es_change es_change_of(int64_t lost, int64_t gained, int64_t n)
 {
     const double N = (double)n, d = (double)(lost - gained) / N, both = (double)(lost + gained) / N;

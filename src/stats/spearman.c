@@ -1,3 +1,5 @@
+/* spearman.c : rank correlation within groups. Ranks are centred in each group, so that
+ * differences between groups do not count as correlation. */
 #include "stats/spearman.h"
 
 #include <math.h>

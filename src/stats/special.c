@@ -271,6 +271,8 @@ static es_ks judge_distance(double distance, double size)
     return (es_ks){.distance = distance, .p = es_ks_tail((root + 0.12 + 0.11 / root) * distance)};
 }
 
+/* Kolmogorov-Smirnov distance of two samples: the largest difference of their distribution
+ * functions; equal values are stepped over together. */
 es_ks es_ks_two(double *x, int64_t m, double *y, int64_t n)
 {
     es_sort_reals(x, m);
@@ -287,6 +289,8 @@ es_ks es_ks_two(double *x, int64_t m, double *y, int64_t n)
     return judge_distance(most, (double)m * (double)n / (double)(m + n));
 }
 
+/* Kolmogorov-Smirnov distance from the standard normal law: at each point both one-sided limits
+ * of the empirical distribution function count. */
 es_ks es_ks_normal(double *x, int64_t n)
 {
     es_sort_reals(x, n);
@@ -300,6 +304,7 @@ es_ks es_ks_normal(double *x, int64_t n)
 
 /* ---- minimum ---- */
 
+/* Golden-section search: the bracket shrinks by 0.618 per evaluation, without derivatives. */
 double es_minimum(es_objective f, const void *context, double low, double high, int steps)
 {
     const double ratio = 0.6180339887498949;
@@ -325,6 +330,8 @@ double es_minimum(es_objective f, const void *context, double low, double high, 
  * The secant through the ends of the bracket; where the same end stays twice its value is halved
  * (the Illinois method), and where that does not halve the bracket in three steps, it is halved. */
 
+/* Regula falsi with the Illinois rule: if one end stays twice, its value is halved, which restores
+ * superlinear convergence. Every third step bisects if the bracket has not halved since. */
 double es_root(es_objective f, const void *context, double low, double high, double within)
 {
     double f_low = f(context, low), f_high = f(context, high), width = high - low;

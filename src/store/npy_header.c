@@ -1,3 +1,5 @@
+/* npy_header.c : parses the header of an .npy file, a Python dictionary, without trusting any
+ * byte of it: every error names byte, rule and remedy. */
 #include "store/npy_header.h"
 
 #include <stdio.h>

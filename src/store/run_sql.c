@@ -1,3 +1,4 @@
+/* run_sql.c : the few SQLite calls that run files need, with errors of this library. */
 #include "store/run_inside.h"
 
 #include <stdarg.h>

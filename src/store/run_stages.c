@@ -1,3 +1,4 @@
+/* run_stages.c : the stages of a run: names, shapes and columns of its cells. */
 #include "store/run_inside.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* scratch.c : temporary directories that are reclaimed after a kill (scratch.h). */
 #define _DEFAULT_SOURCE /* flock */
 #include "store/scratch.h"
 

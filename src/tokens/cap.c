@@ -292,6 +292,8 @@ double es_cap_constant(int64_t dim)
     return exp(cap.log_c);
 }
 
+/* Returns the probability that a uniform key lies within distance t = 1 - cosine of the query
+ * (THEORY 6). */
 es_status es_cap_probability(int64_t dim, double t, es_num *out, es_error *err)
 {
     const es_keys uniform = {.dim = dim};

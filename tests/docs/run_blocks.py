@@ -113,7 +113,7 @@ PROGRAMS = {
         '[ "$1" != --preset ] || grep -q "\\"name\\": \\"$2\\"" "$ROOT/CMakePresets.json"'
     ),
     "ctest": '[ "$1" = --preset ] && grep -q "\\"name\\": \\"$2\\"" "$ROOT/CMakePresets.json"',
-    "do": 'grep -q "^$1)$" "$ROOT/do"',
+    "do": '[ -f "$ROOT/scripts/$1.sh" ]',
     "man": "cat >/dev/null",
     "true": "exit 0",
     "pkg-config": 'echo "-I$ROOT/include -L$LIBRARY -Wl,-rpath,$LIBRARY -lesscher"',

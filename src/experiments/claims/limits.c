@@ -50,8 +50,6 @@ static es_status measure(const es_claim_opts *opts, const cell *c, const place *
     return es_regimes_run(&o, c->n, p->beta, out, err);
 }
 
-static es_measured as_measured(es_estimate e) { return (es_measured){e.mean, e.se}; }
-
 /* ---- the critical law ---- */
 
 /* The second weight has no quadrature: its law is sampled, with an error of its own. */
@@ -91,16 +89,15 @@ static es_status check_critical(const es_claim_opts *opts, es_finding *out, es_e
         ES_TRY(second_weight(opts, &p, replicates, &second, err));
         /* allowance: the quadrature's. At n = 10^12 the sphere is flat as far as these keys see:
          * the limit is off by a part in beta, at most 1e-5. */
-        es_evidence_equal(out, limit.top.val, limit.top.err + 1e-5, 0.1, as_measured(row.top[0]),
-                          replicates, "largest weight, d = %d, b = %g, n = 10^12", (int)c->dim,
-                          c->b);
+        es_evidence_equal(out, limit.top.val, limit.top.err + 1e-5, 0.1, row.top[0], replicates,
+                          "largest weight, d = %d, b = %g, n = 10^12", (int)c->dim, c->b);
         es_evidence_equal(out, second.value, 1e-5, 0.1,
-                          (es_measured){row.top[1].mean, hypot(row.top[1].se, second.se)},
+                          (es_measured){row.top[1].value, hypot(row.top[1].se, second.se)},
                           replicates, "second weight, d = %d, b = %g, n = 10^12", (int)c->dim,
                           c->b);
-        es_evidence_equal(out, limit.squares.val, limit.squares.err + 1e-5, 0.1,
-                          as_measured(row.squares), replicates,
-                          "sum of squared weights, d = %d, b = %g, n = 10^12", (int)c->dim, c->b);
+        es_evidence_equal(out, limit.squares.val, limit.squares.err + 1e-5, 0.1, row.squares,
+                          replicates, "sum of squared weights, d = %d, b = %g, n = 10^12",
+                          (int)c->dim, c->b);
     }
     es_finding_remark(
         out,
@@ -126,12 +123,12 @@ static es_status check_dickman(const es_claim_opts *opts, es_finding *out, es_er
         ES_TRY(measure(opts, &cells[i], &p, replicates, &row, err));
         /* allowance: n is not infinite, and the integral for n keys says what that is worth */
         es_evidence_equal(out, EXP_MINUS_GAMMA, fabs(exact.top.val - EXP_MINUS_GAMMA), 0.1,
-                          as_measured(row.top[0]), replicates,
-                          "largest weight, d = 3, b = 1/2, n = %.0e", (double)cells[i].n);
+                          row.top[0], replicates, "largest weight, d = 3, b = 1/2, n = %.0e",
+                          (double)cells[i].n);
         es_evidence_equal(out, 1.0 - EXP_MINUS_GAMMA,
-                          fabs(exact.squares.val - 1.0 + EXP_MINUS_GAMMA), 0.1,
-                          as_measured(row.squares), replicates,
-                          "sum of squared weights, d = 3, b = 1/2, n = %.0e", (double)cells[i].n);
+                          fabs(exact.squares.val - 1.0 + EXP_MINUS_GAMMA), 0.1, row.squares,
+                          replicates, "sum of squared weights, d = 3, b = 1/2, n = %.0e",
+                          (double)cells[i].n);
     }
     es_finding_remark(
         out,
@@ -156,18 +153,16 @@ static es_status check_exact(const es_claim_opts *opts, es_finding *out, es_erro
         ES_TRY(find_place(c, &p, err));
         ES_TRY(es_weights_exact(&p.keys, c->n, p.beta, es_claim_budget(opts), &exact, err));
         ES_TRY(measure(opts, c, &p, replicates, &row, err));
-        es_evidence_equal(out, exact.top.val, exact.top.err, 0.35 * exact.top.val,
-                          as_measured(row.top[0]), replicates,
-                          "largest weight, d = %d, n = %.0e, b = %g", (int)c->dim, (double)c->n,
-                          c->b);
+        es_evidence_equal(out, exact.top.val, exact.top.err, 0.35 * exact.top.val, row.top[0],
+                          replicates, "largest weight, d = %d, n = %.0e, b = %g", (int)c->dim,
+                          (double)c->n, c->b);
         es_evidence_equal(out, exact.squares.val, exact.squares.err, 0.35 * exact.squares.val,
-                          as_measured(row.squares), replicates,
+                          row.squares, replicates,
                           "sum of squared weights, d = %d, n = %.0e, b = %g", (int)c->dim,
                           (double)c->n, c->b);
         es_evidence_equal(out, exact.deficit.val, exact.deficit.err, 0.35 * exact.deficit.val,
-                          as_measured(row.deficit), replicates,
-                          "1 - <output, query>, d = %d, n = %.0e, b = %g", (int)c->dim,
-                          (double)c->n, c->b);
+                          row.deficit, replicates, "1 - <output, query>, d = %d, n = %.0e, b = %g",
+                          (int)c->dim, (double)c->n, c->b);
     }
     es_finding_remark(out,
                       "For n keys, not infinitely many, one integral gives the averages in every "
@@ -203,13 +198,13 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
         /* allowance: terms beyond the leading one and n that is not infinite, which the integral
          * for n keys has */
         es_evidence_equal(out, 1.0 - top, fabs(exact.top.val - top) + exact.top.err,
-                          0.5 * (1.0 - top), (es_measured){1.0 - row.top[0].mean, row.top[0].se},
+                          0.5 * (1.0 - top), (es_measured){1.0 - row.top[0].value, row.top[0].se},
                           replicates,
                           "weight that the nearest key leaves to others, d = %d, b = %g",
                           (int)high[i].dim, high[i].b);
         es_evidence_equal(
             out, 1.0 - squares, fabs(exact.squares.val - squares) + exact.squares.err,
-            0.5 * (1.0 - squares), (es_measured){1.0 - row.squares.mean, row.squares.se},
+            0.5 * (1.0 - squares), (es_measured){1.0 - row.squares.value, row.squares.se},
             replicates, "1 - sum of squared weights, d = %d, b = %g", (int)high[i].dim, high[i].b);
     }
     for (int64_t i = 0; i < COUNT(low); i++) {
@@ -218,7 +213,7 @@ static es_status check_asymptotic(const es_claim_opts *opts, es_finding *out, es
         squares = pow(2.0, -p.alpha) / es_critical_mean(p.alpha, p.scaled);
         ES_TRY(measure(opts, &low[i], &p, replicates / 10, &row, err));
         es_evidence_equal(out, squares, fabs(exact.squares.val - squares) + exact.squares.err,
-                          0.25 * squares, as_measured(row.squares), replicates / 10,
+                          0.25 * squares, row.squares, replicates / 10,
                           "sum of squared weights, d = %d, b = %g", (int)low[i].dim, low[i].b);
     }
     es_finding_remark(out,
@@ -243,15 +238,15 @@ static es_status check_high(const es_claim_opts *opts, es_finding *out, es_error
     ES_TRY(es_weights_critical(p.alpha, p.scaled, es_claim_budget(opts), &limit, err));
     ES_TRY(es_weights_exact(&p.keys, c.n, p.beta, es_claim_budget(opts), &exact, err));
     ES_TRY(measure(opts, &c, &p, replicates, &row, err));
-    es_evidence_equal(out, limit.top.val, limit.top.err, 0.1, as_measured(row.top[0]), replicates,
+    es_evidence_equal(out, limit.top.val, limit.top.err, 0.1, row.top[0], replicates,
                       "largest weight, d = 50, b = 30, n = 10^6");
-    es_evidence_equal(out, limit.squares.val, limit.squares.err, 0.1, as_measured(row.squares),
-                      replicates, "sum of squared weights, d = 50, b = 30, n = 10^6");
+    es_evidence_equal(out, limit.squares.val, limit.squares.err, 0.1, row.squares, replicates,
+                      "sum of squared weights, d = 50, b = 30, n = 10^6");
     es_finding_remark(out,
                       "In d = 50 no context is long enough for the limit: the largest weight of "
                       "10^6 keys is %.2f, not %.3f; the integral for n keys says %.2f. The limit "
                       "is within 5 %% from n = 10^%.0f on.",
-                      row.top[0].mean, limit.top.val, exact.top.val,
+                      row.top[0].value, limit.top.val, exact.top.val,
                       log10(es_critical_needs(&p.keys, (double)c.n, p.beta, 0.05)));
     return ES_OK;
 }

@@ -1,10 +1,10 @@
-/* question.c : what more context is worth, from a table of losses. */
+/* question.c : how the loss of a language model falls with its context, from a table of losses.
+ * stats/context.h has the curve and the fit (THEORY 8). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/format.h"
 #include "driver/job.h"
 #include "experiments/kit/answer_kit.h"
 #include "stats/context.h"
@@ -31,11 +31,11 @@ static const es_param params[] = {
      .default_value = "context"},
     {"loss", 0, ES_PARAM_TEXT, "NAME", "column of losses", FIELD(loss), .default_value = "loss"},
     {"se", 0, ES_PARAM_TEXT, "NAME", "column of the losses' standard errors", FIELD(se),
-     .default_note = "se if there is one; else all points weigh the same"},
-    {"at", 0, ES_PARAM_REALS, "GRID", "contexts to predict the loss for", FIELD(at), .min = 1e-9,
-     .max = 1e18, .increasing = true, .unit = "tokens"},
-    {"level", 0, ES_PARAM_NUMBER, "P", "of the intervals", FIELD(level), .min = 0.01, .max = 0.9999,
-     .default_value = "0.95"},
+     .default_note = "se if the file has it; otherwise all points weigh the same"},
+    {"at", 0, ES_PARAM_REALS, "GRID", "contexts at which to predict the loss", FIELD(at),
+     .min = 1e-9, .max = 1e18, .increasing = true, .unit = "tokens"},
+    {"level", 0, ES_PARAM_NUMBER, "P", "confidence level of the intervals", FIELD(level),
+     .min = 0.01, .max = 0.9999, .default_value = "0.95"},
     {"least-squares", 0, ES_PARAM_FLAG, NULL, "plain least squares instead of Huber's weights",
      FIELD(least_squares)},
     {"min-span", 0, ES_PARAM_NUMBER, "X",
@@ -43,68 +43,10 @@ static const es_param params[] = {
      .max = 1e6, .default_value = "10"},
     {0}};
 
-/* ---- tables ---- */
+/* ---- data ---- */
 
-static const es_column fit_columns[] = {
-    {"beta", "beta", "", ES_FORMAT_REAL, "exponent of L(c) = A c^-beta + gamma",
-     .error = "beta_se"},
-    {"gamma", "gamma", "", ES_FORMAT_REAL, "loss that no context removes", .error = "gamma_se"},
-    {"A", "A", "", ES_FORMAT_REAL, "alpha^beta", .error = "A_se"},
-    {"alpha", "alpha", "", ES_FORMAT_SHORT,
-     "context at which the excess is 1; badly determined by any data"},
-    {"log_alpha_se", "error of ln alpha", "", ES_FORMAT_SHORT,
-     "standard error of the logarithm of alpha"},
-    {"doubling", "doubling", "", ES_FORMAT_REAL,
-     "2^-beta: the part of the excess L - gamma that is left when the context doubles"},
-    {"scatter", "scatter", "", ES_FORMAT_SHORT,
-     "standard deviation of the points around the curve, in units of their standard errors if "
-     "given"},
-    {"span", "span", "", ES_FORMAT_SHORT,
-     "excess at the shortest context over that at the longest"},
-    {"points", "points", "", ES_FORMAT_COUNT},
-    {"outliers", "outliers", "", ES_FORMAT_COUNT, "points that got less than half their weight"},
-    {0}};
-static const es_table_spec fit_table = {
-    "fit", fit_columns,
-    ES_VIEW("Loss against context", "beta gamma A alpha doubling scatter span outliers"),
-    .record = true};
-
-static const es_column interval_columns[] = {{"parameter", "parameter", "", ES_FORMAT_TEXT},
-                                             {"low", "low", "", ES_FORMAT_REAL},
-                                             {"value", "value", "", ES_FORMAT_REAL},
-                                             {"high", "high", "", ES_FORMAT_REAL},
-                                             {0}};
-static const es_table_spec interval_table = {
-    "intervals", interval_columns,
-    ES_VIEW("Intervals", NULL,
-            "From the profile of the fit, at the level of --level: they may be lopsided.",
-            .only_with_full = true),
-    .keys = "parameter"};
-
-static const es_column prediction_columns[] = {
-    {"context", "context", "tokens", ES_FORMAT_REAL},
-    {"loss", "loss", "", ES_FORMAT_REAL, "of the curve, with its standard error to first order",
-     .error = "loss_se"},
-    {"excess", "excess", "", ES_FORMAT_SHORT, "loss - gamma"},
-    {"beyond", "beyond", "", ES_FORMAT_SHORT,
-     "context over the longest one measured: above 1 the model is taken on trust"},
-    {0}};
-static const es_table_spec prediction_table = {"predictions", prediction_columns,
-                                               ES_VIEW("Predictions"), .keys = "context"};
-
-static const es_column point_columns[] = {
-    {"context", "context", "tokens", ES_FORMAT_REAL},
-    {"loss", "loss", "", ES_FORMAT_REAL},
-    {"fitted", "fitted", "", ES_FORMAT_REAL},
-    {"residual", "residual", "", ES_FORMAT_SHORT},
-    {"weight", "weight", "", ES_FORMAT_SHORT, "Huber's: 1 near the curve, less for points off it"},
-    {0}};
-static const es_table_spec point_table = {"points", point_columns,
-                                          ES_VIEW("Points", .only_with_full = true)};
-
-/* ---- the data ---- */
-
-/* A file with other names is no error of its own: the hint lists what there is. */
+/* Copies a column into the job. Fails if the file has none of that name; the hint lists its
+ * columns. */
 static es_status take_column(es_job *job, const es_csv *table, const char *name, double **out,
                              es_error *err)
 {
@@ -123,6 +65,7 @@ static es_status take_column(es_job *job, const es_csv *table, const char *name,
     return ES_OK;
 }
 
+/* Copies contexts, losses and, where there are any, their standard errors. */
 static es_status take_columns(es_job *job, const es_csv *table, es_error *err)
 {
     const context_params *p = job->params;
@@ -138,55 +81,139 @@ static es_status take_columns(es_job *job, const es_csv *table, es_error *err)
     return ES_JOB_NEW(job, s->weights, table->rows, err);
 }
 
+/* Reads contexts, losses and their errors into the job. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const context_params *p = job->params;
     es_csv table = {0};
     if (!p->file)
         return es_refuse(err, "context.file",
-                         "esscher context-fit FILE.csv, with the columns context,loss",
-                         "no table is named");
+                         "esscher context-fit FILE.csv, with columns context and loss",
+                         "missing FILE.csv");
     ES_TRY(es_csv_load(p->file, job->exec.budget, &table, err));
     const es_status status = take_columns(job, &table, err);
     es_csv_free(&table);
     return status;
 }
 
-/* ---- what it says ---- */
+/* ---- the fit ---- */
 
-static void put_fit(es_answer *a, const es_context_fit *f)
+typedef struct fit_row {
+    es_measured beta, gamma, A;
+    double alpha, log_alpha_se, doubling, scatter, span;
+    int64_t points, outliers;
+} fit_row;
+
+static const es_column fit_columns[] = {
+    ES_COL(fit_row, beta, ES_FORMAT_REAL, "beta", "", "exponent of L(c) = A c^-beta + gamma"),
+    ES_COL(fit_row, gamma, ES_FORMAT_REAL, "gamma", "", "loss that no context removes"),
+    ES_COL(fit_row, A, ES_FORMAT_REAL, "A", "", "alpha^beta"),
+    ES_COL(fit_row, alpha, ES_FORMAT_SHORT, "alpha", "",
+           "context at which the excess is 1; poorly determined by any data"),
+    ES_COL(fit_row, log_alpha_se, ES_FORMAT_SHORT, "error of ln alpha", "",
+           "standard error of the logarithm of alpha"),
+    ES_COL(fit_row, doubling, ES_FORMAT_REAL, "doubling", "",
+           "2^-beta: fraction of the excess L - gamma that remains when the context doubles"),
+    ES_COL(fit_row, scatter, ES_FORMAT_SHORT, "scatter", "",
+           "standard deviation of the points around the curve, in units of their standard errors "
+           "if given"),
+    ES_COL(fit_row, span, ES_FORMAT_SHORT, "span", "",
+           "excess at the shortest context over that at the longest"),
+    ES_COL(fit_row, points, ES_FORMAT_COUNT, "points", ""),
+    ES_COL(fit_row, outliers, ES_FORMAT_COUNT, "outliers", "",
+           "points that got less than half their weight"),
+    {0}};
+static const es_table_spec fit_table = {
+    "fit", fit_columns,
+    ES_VIEW("Loss against context", "beta gamma A alpha doubling scatter span outliers"),
+    ES_ROW(fit_row), .record = true};
+
+static void fill_fit(es_answer *a, const es_context_fit *f)
 {
-    const struct {
-        const char *name;
-        double low, value, high;
-    } intervals[] = {{"beta", f->beta_low, f->beta, f->beta_high},
-                     {"gamma", f->gamma_low, f->gamma, f->gamma_high},
-                     {"doubling", f->halving_low, f->halving, f->halving_high}};
-    es_table *fit = es_answer_table(a, &fit_table), *list = es_answer_table(a, &interval_table);
-    es_table_row(fit);
-    es_put(fit, 0, {"A", f->A}, {"A_se", f->A_se}, {"beta", f->beta}, {"beta_se", f->beta_se},
-           {"gamma", f->gamma}, {"gamma_se", f->gamma_se}, {"alpha", f->alpha},
-           {"log_alpha_se", f->log_alpha_se}, {"doubling", f->halving}, {"scatter", f->scatter},
-           {"span", f->span}, {"points", (double)f->points}, {"outliers", (double)f->outliers});
+    fit_row *r = es_rows_add(es_answer_table(a, &fit_table), fit_row);
+    if (!r)
+        return;
+    *r = (fit_row){.beta = {f->beta, f->beta_se},
+                   .gamma = {f->gamma, f->gamma_se},
+                   .A = {f->A, f->A_se},
+                   .alpha = f->alpha,
+                   .log_alpha_se = f->log_alpha_se,
+                   .doubling = f->halving,
+                   .scatter = f->scatter,
+                   .span = f->span,
+                   .points = f->points,
+                   .outliers = f->outliers};
+}
+
+/* Reports the effect of doubling the context first: that is what people decide by. */
+static void report_fit(es_answer *a, const context_params *p, const es_context_fit *f)
+{
+    char beta[ES_SAY_ROOM], outliers[80] = "";
+    if (f->outliers)
+        snprintf(outliers, sizeof outliers, " Outliers: %lld of %lld points.",
+                 (long long)f->outliers, (long long)f->points);
+    es_answer_add_finding(
+        a,
+        "Doubling the context leaves %.3g %% of the excess loss (%.3g to %.3g %% at level %g): the "
+        "loss is A c^-beta + gamma with beta = %s.%s",
+        100.0 * f->halving, 100.0 * f->halving_low, 100.0 * f->halving_high, p->level,
+        es_say_number(f->beta, f->beta_se, beta), outliers);
+}
+
+/* ---- intervals ---- */
+
+typedef struct interval_row {
+    const char *parameter;
+    double low, value, high;
+} interval_row;
+
+static const es_column interval_columns[] = {
+    ES_COL(interval_row, parameter, ES_FORMAT_TEXT, "parameter", ""),
+    ES_COL(interval_row, low, ES_FORMAT_REAL, "low", ""),
+    ES_COL(interval_row, value, ES_FORMAT_REAL, "value", ""),
+    ES_COL(interval_row, high, ES_FORMAT_REAL, "high", ""),
+    {0}};
+static const es_table_spec interval_table = {
+    "intervals", interval_columns,
+    ES_VIEW("Intervals", NULL,
+            "Profile intervals of the fit at the level of --level; they need not be symmetric.",
+            .only_with_full = true),
+    ES_ROW(interval_row), .keys = "parameter"};
+
+static void fill_intervals(es_answer *a, const es_context_fit *f)
+{
+    const interval_row intervals[] = {{"beta", f->beta_low, f->beta, f->beta_high},
+                                      {"gamma", f->gamma_low, f->gamma, f->gamma_high},
+                                      {"doubling", f->halving_low, f->halving, f->halving_high}};
+    es_table *t = es_answer_table(a, &interval_table);
     for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
-        const int64_t row = es_table_row(list);
-        es_table_text(list, row, "parameter", intervals[i].name);
-        es_put(list, row, {"low", intervals[i].low}, {"value", intervals[i].value},
-               {"high", intervals[i].high});
+        interval_row *r = es_rows_add(t, interval_row);
+        if (r)
+            *r = intervals[i];
     }
 }
 
-static void put_points(es_answer *a, const context_state *s, const es_context_fit *f)
-{
-    es_table *t = es_answer_table(a, &point_table);
-    for (int64_t i = 0; i < s->rows; i++) {
-        const int64_t row = es_table_row(t);
-        const double fitted = es_context_predict(f, s->c[i], NULL);
-        es_put(t, row, {"context", s->c[i]}, {"loss", s->L[i]}, {"fitted", fitted},
-               {"residual", s->L[i] - fitted}, {"weight", s->weights[i]});
-    }
-}
+/* ---- predictions ---- */
 
+typedef struct prediction_row {
+    double context;
+    es_measured loss;
+    double excess, beyond;
+} prediction_row;
+
+static const es_column prediction_columns[] = {
+    ES_COL(prediction_row, context, ES_FORMAT_REAL, "context", "tokens"),
+    ES_COL(prediction_row, loss, ES_FORMAT_REAL, "loss", "",
+           "of the curve, with its standard error to first order"),
+    ES_COL(prediction_row, excess, ES_FORMAT_SHORT, "excess", "", "loss - gamma"),
+    ES_COL(prediction_row, beyond, ES_FORMAT_SHORT, "beyond", "",
+           "context over the longest one measured: above 1 the curve is extrapolated"),
+    {0}};
+static const es_table_spec prediction_table = {"predictions", prediction_columns,
+                                               ES_VIEW("Predictions"), ES_ROW(prediction_row),
+                                               .keys = "context"};
+
+/* Returns the longest context measured, beyond which predictions extrapolate. */
 static double longest_context(const context_state *s)
 {
     double longest = 0.0;
@@ -195,53 +222,75 @@ static double longest_context(const context_state *s)
     return longest;
 }
 
-static void put_predictions(es_answer *a, const es_grid *at, double longest,
-                            const es_context_fit *f)
+/* Reports the longest context, and warns where it is far beyond the data. */
+static void report_prediction(es_answer *a, const prediction_row *r, double longest)
+{
+    char loss[ES_SAY_ROOM];
+    es_answer_add_finding(
+        a, "Predicted loss at a context of %.8g: %s (%.3g times the longest context measured).",
+        r->context, es_say_number(r->loss.value, r->loss.se, loss), r->beyond);
+    if (r->context > 100.0 * longest)
+        es_answer_add_finding(a,
+                              "Caution: %.8g is more than 100 times the longest context measured, "
+                              "%.8g. The error assumes that the curve holds that far.",
+                              r->context, longest);
+}
+
+/* Fills a row for each context of --at, and reports the last, which is the longest. */
+static void fill_predictions(es_answer *a, const es_grid *at, double longest,
+                             const es_context_fit *f)
 {
     es_table *t = es_answer_table(a, &prediction_table);
     for (int64_t i = 0; i < at->count; i++) {
-        const int64_t row = es_table_row(t);
-        double se;
-        const double loss = es_context_predict(f, at->reals[i], &se);
-        es_put(t, row, {"context", at->reals[i]}, {"loss", loss}, {"loss_se", se},
-               {"excess", loss - f->gamma}, {"beyond", at->reals[i] / longest});
+        prediction_row *r = es_rows_add(t, prediction_row);
+        if (!r)
+            return;
+        r->context = at->reals[i];
+        r->loss.value = es_context_predict(f, r->context, &r->loss.se);
+        r->excess = r->loss.value - f->gamma;
+        r->beyond = r->context / longest;
+        if (i + 1 == at->count)
+            report_prediction(a, r, longest);
     }
 }
 
-/* Doubling is what an engineer decides by, so it comes with its interval and in per cent. */
-static void tell_fit(es_answer *a, const context_params *p, const es_context_fit *f, double longest)
+/* ---- points ---- */
+
+typedef struct point_row {
+    double context, loss, fitted, residual, weight;
+} point_row;
+
+static const es_column point_columns[] = {
+    ES_COL(point_row, context, ES_FORMAT_REAL, "context", "tokens"),
+    ES_COL(point_row, loss, ES_FORMAT_REAL, "loss", ""),
+    ES_COL(point_row, fitted, ES_FORMAT_REAL, "fitted", ""),
+    ES_COL(point_row, residual, ES_FORMAT_SHORT, "residual", ""),
+    ES_COL(point_row, weight, ES_FORMAT_SHORT, "weight", "",
+           "Huber's: 1 near the curve, less for points far from it"),
+    {0}};
+static const es_table_spec point_table = {
+    "points", point_columns, ES_VIEW("Points", .only_with_full = true), ES_ROW(point_row)};
+
+/* Fills the points with their residuals and Huber weights. */
+static void fill_points(es_answer *a, const context_state *s, const es_context_fit *f)
 {
-    char beta[ES_FORMAT_ROOM], gamma[ES_FORMAT_ROOM], loss[ES_FORMAT_ROOM];
-    es_format_number(ES_FORMAT_REAL, f->beta, f->beta_se, beta, sizeof beta);
-    es_format_number(ES_FORMAT_REAL, f->gamma, f->gamma_se, gamma, sizeof gamma);
-    es_answer_add_finding(
-        a,
-        "The loss falls like L(c) = A c^-beta + gamma with beta = %s and gamma = %s: doubling the "
-        "context leaves %.3g %% of the excess over gamma (%.3g to %.3g %% at level %g).",
-        beta, gamma, 100.0 * f->halving, 100.0 * f->halving_low, 100.0 * f->halving_high, p->level);
-    if (p->at.count) {
-        const double c = p->at.reals[p->at.count - 1];
-        double se;
-        const double value = es_context_predict(f, c, &se);
-        es_format_number(ES_FORMAT_REAL, value, se, loss, sizeof loss);
-        es_answer_add_finding(
-            a,
-            "At a context of %.8g, %.3g times the longest one measured, the curve has a "
-            "loss of %s.",
-            c, c / longest, loss);
-        if (c > 100.0 * longest)
-            es_answer_add_finding(
-                a,
-                "Caution: contexts were measured up to %.8g; %.8g is more than 100 times "
-                "that, and the error has no room for a curve that bends in between.",
-                longest, c);
+    es_table *t = es_answer_table(a, &point_table);
+    for (int64_t i = 0; i < s->rows; i++) {
+        point_row *r = es_rows_add(t, point_row);
+        if (!r)
+            return;
+        r->context = s->c[i];
+        r->loss = s->L[i];
+        r->fitted = es_context_predict(f, s->c[i], NULL);
+        r->residual = r->loss - r->fitted;
+        r->weight = s->weights[i];
     }
-    if (f->outliers)
-        es_answer_add_finding(
-            a, "Off the curve, with less than half their weight: %lld of %lld points.",
-            (long long)f->outliers, (long long)f->points);
 }
 
+/* ---- the study ---- */
+
+/* Fits the curve, then fills and reports the tables. Invalid points are errors of the file: they
+ * become ES_E_FORMAT, and all errors but those of memory name it. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const context_params *p = job->params;
@@ -252,21 +301,21 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     const es_status status = es_context_fit_points(s->c, s->L, s->se, s->rows, &opts,
                                                    job->exec.budget, s->weights, &fit, err);
     if (status != ES_OK) {
-        if (status != ES_E_MEMORY) /* what is wrong is in the table */
+        if (status != ES_E_MEMORY) /* the table caused every other error */
             snprintf(err->file, sizeof err->file, "%s", p->file);
         return status == ES_E_RANGE || status == ES_E_NONFINITE || status == ES_E_EMPTY
                    ? (err->code = ES_E_FORMAT)
                    : status;
     }
-    const double longest = longest_context(s);
     es_answer_real(answer, "level", p->level);
     es_answer_flag(answer, "robust", !p->least_squares);
-    put_fit(answer, &fit);
+    fill_fit(answer, &fit);
+    report_fit(answer, p, &fit);
+    fill_intervals(answer, &fit);
     if (p->at.count)
-        put_predictions(answer, &p->at, longest, &fit);
-    put_points(answer, s, &fit);
-    tell_fit(answer, p, &fit, longest);
-    return ES_OK;
+        fill_predictions(answer, &p->at, longest_context(s), &fit);
+    fill_points(answer, s, &fit);
+    return es_answer_status(answer, err);
 }
 
 static const char *const examples[] = {
@@ -284,12 +333,11 @@ const es_study es_study_context_fit = {
     .group = ES_GROUP_LAB,
     .usage = "FILE.csv [options]",
     .about =
-        "Fits the loss of a language model against its context length by L(c) = A c^-beta + "
-        "gamma, which describes what was seen [numerical]. beta says what doubling the context "
-        "leaves of the excess over gamma: 2^-beta. Points that lie off the curve get less "
-        "weight (Huber). Data that cannot tell beta from gamma are refused with the reason, "
-        "exit code 6: too few contexts, a loss that does not fall, an excess that falls by "
-        "less than --min-span, or so much noise that any beta would do.",
+        "Fits the loss of a language model against its context length by L(c) = A c^-beta + gamma, "
+        "an empirical law [numerical]. Doubling the context leaves 2^-beta of the excess over "
+        "gamma. Outliers get less weight (Huber). The fit is refused with the reason, exit code "
+        "6, if the data cannot separate beta from gamma: too few contexts, a loss that does not "
+        "fall, an excess that falls by less than --min-span, or noise that allows any beta.",
     .examples = examples,
     .params = params,
     .size = sizeof(context_params),

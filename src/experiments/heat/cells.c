@@ -1,5 +1,5 @@
-/* cells.c : drift of attention over n keys on the sphere, measured against (1/beta) grad ln f_beta
- * (THEORY 6, heat_drift.c); then tokens that move by it. */
+/* cells.c : measures the drift of attention over n keys on the sphere against (1/beta) grad ln
+ * f_beta (THEORY 6, heat_drift.c); then moves particles by their own attention. */
 #include "experiments/heat/heat.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 
 enum { MOST_N = 10000000 };
 
-typedef struct job {
+typedef struct sample_job {
     es_heat_opts o;
     const double *queries, *beta;
     int64_t m, betas, first;
@@ -27,23 +27,23 @@ typedef struct job {
     double *drift;    /* (betas, m, dim) exact */
     double *scratch;  /* (threads, each) */
     int64_t each;
-} job;
+} sample_job;
 
-static es_status check_job(const job *j, int64_t count, es_error *err)
+static es_status check_job(const sample_job *j, int64_t count, es_error *err)
 {
     if (j->m < 1 || j->betas < 1 || count < 1)
         return es_fail(err, ES_E_EMPTY, "heat.count", "",
-                       "no query, no beta or no replicate is given");
+                       "there is no query, no beta or no replicate");
     if (j->o.n < 2 || j->o.n > MOST_N)
         return es_fail(err, ES_E_RANGE, "heat.n", "from 2 to 1e7", "n is %lld", (long long)j->o.n);
     if (j->first < 0 || j->first > (INT64_C(1) << 48) - count)
-        return es_fail(err, ES_E_RANGE, "heat.replicate", "from 0 to 2^48", "it is %lld",
-                       (long long)j->first);
+        return es_fail(err, ES_E_RANGE, "heat.replicate", "from 0 to 2^48",
+                       "the first replicate is %lld", (long long)j->first);
     return ES_OK;
 }
 
-/* What infinitely many keys do, once for all replicates. */
-static es_status prepare(job *j, es_error *err)
+/* Computes the drift of infinitely many keys, once for all replicates. */
+static es_status prepare(sample_job *j, es_error *err)
 {
     const int64_t d = j->o.law->dim;
     es_heat_point point;
@@ -54,7 +54,9 @@ static es_status prepare(job *j, es_error *err)
     return ES_OK;
 }
 
-static es_heat_draw compare(const job *j, int64_t b, const double *out, const double *squares)
+/* Compares the outputs of a replicate at one beta with the exact drift. */
+static es_heat_draw compare(const sample_job *j, int64_t b, const double *out,
+                            const double *squares)
 {
     const int64_t d = j->o.law->dim;
     const double beta = j->beta[b], m = (double)j->m;
@@ -79,9 +81,10 @@ static es_heat_draw compare(const job *j, int64_t b, const double *out, const do
     return draw;
 }
 
+/* Draws the keys of one replicate and lets all queries attend to them, at all betas at once. */
 static es_status draw_replicate(void *user, int64_t unit, int thread, es_error *err)
 {
-    job *j = user;
+    sample_job *j = user;
     const int64_t n = j->o.n, d = j->o.law->dim;
     double *keys = j->scratch + thread * j->each, *out = keys + n * d;
     double *squares = out + j->betas * j->m * d;
@@ -99,7 +102,8 @@ static es_status draw_replicate(void *user, int64_t unit, int thread, es_error *
     return ES_OK;
 }
 
-static es_status run_job(job *j, int64_t count, es_error *err)
+/* Computes the exact drift once, then all replicates in parallel. */
+static es_status run_job(sample_job *j, int64_t count, es_error *err)
 {
     const es_exec *exec = j->o.exec;
     es_mem_limit *budget = exec ? exec->budget : NULL;
@@ -128,13 +132,13 @@ es_status es_heat_sample(const es_heat_opts *opts, const double *queries, int64_
                          const double *beta, int64_t betas, int64_t first, int64_t count,
                          es_heat_draw *draws, es_error *err)
 {
-    job j = {.o = *opts,
-             .queries = queries,
-             .beta = beta,
-             .m = m,
-             .betas = betas,
-             .first = first,
-             .draws = draws};
+    sample_job j = {.o = *opts,
+                    .queries = queries,
+                    .beta = beta,
+                    .m = m,
+                    .betas = betas,
+                    .first = first,
+                    .draws = draws};
     j.o.n = j.o.n ? j.o.n : 100000;
     ES_TRY(check_job(&j, count, err));
     return run_job(&j, count, err);
@@ -147,7 +151,7 @@ void es_heat_average(const es_heat_draw *draws, int64_t count, int64_t betas, es
 }
 
 /* ==== particles ====
- * Tokens that move by their own attention, and their density along the first coordinate. */
+ * Tokens that move by their own attention: steps, clusters, density along the first axis. */
 
 static es_status check_dim(int64_t n, int64_t dim, es_error *err)
 {
@@ -157,7 +161,7 @@ static es_status check_dim(int64_t n, int64_t dim, es_error *err)
     return ES_OK;
 }
 
-/* x moves by the tangential part of y and is put back on the sphere. */
+/* Moves x by the tangential part of y and scales it back onto the sphere. */
 static void move(double *x, const double *y, int64_t d)
 {
     double along = 0.0, norm2 = 0.0;
@@ -192,6 +196,7 @@ es_status es_heat_step(double *x, int64_t n, int64_t dim, double beta, const es_
 
 /* ---- clusters ---- */
 
+/* Returns the squared chord |a - b|^2. */
 static double chord2(const double *a, const double *b, int64_t d)
 {
     double sum = 0.0;
@@ -200,7 +205,8 @@ static double chord2(const double *a, const double *b, int64_t d)
     return sum;
 }
 
-/* The leader nearest to p: its place in `leaders`, -1 if there is none, and the squared chord. */
+/* Returns the index in `leaders` of the leader nearest to p, -1 if there is none; *near is the
+ * squared chord to it. */
 static int64_t nearest_of(const double *x, const double *p, int64_t d, const int64_t *leaders,
                           int64_t count, double *near)
 {
@@ -246,7 +252,8 @@ es_status es_heat_clusters_of(const double *x, int64_t n, int64_t dim, double an
 
 /* ---- histogram ---- */
 
-/* P(U_1 <= u) for the first coordinate of a uniform point: (1+U_1)/2 is Beta(a,a), a = (d-1)/2. */
+/* Returns P(U_1 <= u) for the first coordinate of a uniform point: (1+U_1)/2 is Beta(a,a), a =
+ * (d-1)/2. */
 static double below(double u, int64_t dim)
 {
     const double a = 0.5 * (double)(dim - 1), x = 0.5 * (1.0 + u);

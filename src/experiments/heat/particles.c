@@ -1,12 +1,13 @@
-/* particles.c : tokens that move by their own attention: their density, mean and clusters
- * after every step (THEORY 6). A cell is a set of particles with all its steps. */
+/* particles.c : the second question of `heat`: tokens that move by their own attention (THEORY 6).
+ * A cell is a set of particles with all its steps; tables "particles", "steps" and "profile" show
+ * density, mean and clusters after every step. */
 #include <math.h>
 #include <stdio.h>
 
 #include <esscher/attend.h>
 
 #include "base/error.h"
-#include "experiments/heat/question.h"
+#include "experiments/heat/heat.h"
 #include "experiments/kit/answer_kit.h"
 #include "random/experiment.h"
 #include "stats/average.h"
@@ -14,18 +15,26 @@
 
 enum { TOKENS = ES_EXPERIMENT_HEAT + 2 }; /* address of random numbers */
 
-/* Numbers of a bin of a set after a step; all but the density are the same in every bin. */
-enum { DENSITY, LENGTH, CLUSTERS, LARGEST, NUMBERS };
-static const char *const particle_numbers[] = {"density", "mean_length", "clusters", "largest"};
+/* One bin of a set after a step; all members but the density are the same in every bin. */
+typedef struct particle_bin {
+    double density, mean_length, clusters, largest;
+} particle_bin;
+
+static const es_cell_field bin_fields[] = {ES_FIELD(particle_bin, density),
+                                           ES_FIELD(particle_bin, mean_length),
+                                           ES_FIELD(particle_bin, clusters),
+                                           ES_FIELD(particle_bin, largest),
+                                           {0}};
 
 /* ---- a cell: all steps of a set ---- */
 
-/* Steps come after one another, so they are one cell; its progress counts them. */
+/* Progress of a cell: steps follow one another, so all of them are one cell. */
 typedef struct walk {
     const es_exec *exec;
     int64_t step, steps;
 } walk;
 
+/* Counts progress in steps: those finished plus the fraction of the running one. */
 static bool walk_progress(void *user, double done, double total)
 {
     const walk *w = user;
@@ -34,9 +43,10 @@ static bool walk_progress(void *user, double done, double total)
                                                   (double)(w->step - 1) + part, (double)w->steps);
 }
 
-/* The first harmonic of the particles' density: what backward heat amplifies by exp((d-1) t)
- * (THEORY 6), and the one number of the flow that theory has in closed form. */
-static double length_of_mean(const double *x, int64_t n, int64_t d)
+/* Returns the length of the mean of the particles. The mean is the first harmonic of their density,
+ * which backward heat amplifies by exp((d-1) t) (THEORY 6): the one number that has a closed form.
+ */
+static double mean_length(const double *x, int64_t n, int64_t d)
 {
     double norm2 = 0.0;
     for (int64_t c = 0; c < d; c++) {
@@ -48,25 +58,25 @@ static double length_of_mean(const double *x, int64_t n, int64_t d)
     return sqrt(norm2);
 }
 
-/* What a step left of x, for every bin: out (bins, NUMBERS). */
-static es_status look_at(const heat_params *p, const double *x, es_mem_limit *budget,
-                         double *density, double *out, es_error *err)
+/* Fills out (bins) after a step; density (bins) is scratch. */
+static es_status measure(const heat_params *p, const double *x, es_mem_limit *budget,
+                         double *density, particle_bin *out, es_error *err)
 {
     es_heat_clusters found;
     ES_TRY(es_heat_histogram(x, p->particles, p->dim, p->bins, density, err));
     ES_TRY(es_heat_clusters_of(x, p->particles, p->dim, p->cluster_angle, budget, &found, err));
-    const double length = length_of_mean(x, p->particles, p->dim);
-    for (int64_t b = 0; b < p->bins; b++, out += NUMBERS) {
-        out[DENSITY] = density[b];
-        out[LENGTH] = length;
-        out[CLUSTERS] = (double)found.count;
-        out[LARGEST] = (double)found.largest / (double)p->particles;
-    }
+    const double length = mean_length(x, p->particles, p->dim);
+    for (int64_t b = 0; b < p->bins; b++)
+        out[b] = (particle_bin){.density = density[b],
+                                .mean_length = length,
+                                .clusters = (double)found.count,
+                                .largest = (double)found.largest / (double)p->particles};
     return ES_OK;
 }
 
+/* Moves the particles through all steps and measures them after each, and before the first. */
 static es_status walk_all(const heat_params *p, const es_exec *exec, double *x, double *density,
-                          double *out, es_error *err)
+                          particle_bin *out, es_error *err)
 {
     walk w = {.exec = exec, .steps = p->steps};
     es_exec each = *exec;
@@ -75,15 +85,15 @@ static es_status walk_all(const heat_params *p, const es_exec *exec, double *x, 
     for (w.step = 0; w.step <= p->steps; w.step++) {
         if (w.step > 0)
             ES_TRY(es_heat_step(x, p->particles, p->dim, p->step_beta, &each, err));
-        ES_TRY(look_at(p, x, exec->budget, density, out + w.step * p->bins * NUMBERS, err));
+        ES_TRY(measure(p, x, exec->budget, density, out + w.step * p->bins, err));
     }
     return ES_OK;
 }
 
+/* Computes a cell: draws one set of particles and moves it. */
 static es_status run_particles(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
-    double *out = record;
     const heat_params *p = job->params;
     const heat_state *s = job->state;
     const es_address at = {.seed = job->seed, .experiment = TOKENS, .cell = (uint64_t)cell};
@@ -92,41 +102,37 @@ static es_status run_particles(es_job *job, int64_t cell, const es_exec *exec, v
     ES_TRY(ES_MEM_NEW(exec->budget, x, numbers + p->bins, "particles", err));
     es_status status = es_tokens_fill(&s->law, &at, p->particles, exec, x, err);
     if (status == ES_OK)
-        status = walk_all(p, exec, x, x + numbers, out, err);
+        status = walk_all(p, exec, x, x + numbers, record, err);
     es_mem_free(exec->budget, x);
     return status;
 }
 
-/* Particles attend to themselves; clusters are few. */
+/* Returns the operations of a set. Particles attend to each other; counting clusters is cheap,
+ * because there are few. */
 static double set_flops(const heat_params *p)
 {
     return (double)p->particles * (double)p->particles * (double)p->dim * 4.0 * (double)p->steps;
 }
 
-es_status heat_particle_stage(es_job *job, es_error *err)
+static es_status open_particles(es_job *job, es_error *err)
 {
-    heat_params *p = job->params;
-    if (isnan(p->cluster_angle))
-        p->cluster_angle = fmin(1.0 / sqrt(p->step_beta), 3.141592653589793);
-    return es_job_stage(
-        job,
-        &(es_stage){"particles", .phase = "moving particles", .noun = "sets of particles",
-                    .cells = p->particles ? p->sets : 0, .rows = (p->steps + 1) * p->bins,
-                    .cols = NUMBERS, .columns = particle_numbers, .reports_progress = true,
-                    .flops = set_flops(p), .run = run_particles},
-        err);
+    const heat_params *p = job->params;
+    return es_job_stage(job,
+                        &(es_stage){"particles", .phase = "moving particles",
+                                    .noun = "sets of particles", .cells = p->sets,
+                                    .rows = (p->steps + 1) * p->bins,
+                                    ES_RECORD(particle_bin, bin_fields), .reports_progress = true,
+                                    .flops = set_flops(p), .run = run_particles},
+                        err);
 }
 
-es_status heat_particle_cost(es_job *job, es_cost *out, es_error *err)
+static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const heat_params *p = job->params;
     const es_attend_opts opts = {.precision = ES_F64, .exec = &job->exec}; /* as es_heat_step() */
     const double N = (double)p->particles, d = (double)p->dim;
     const double bins = (double)((p->steps + 1) * p->bins);
     es_attend_plan plan;
-    *out = (es_cost){0};
-    if (!p->particles)
-        return ES_OK;
     ES_TRY(
         es_attend_plan_for(p->particles, p->particles, p->dim, p->dim, &opts, false, &plan, err));
     *out = (es_cost){.flops = (double)p->sets * set_flops(p),
@@ -136,204 +142,246 @@ es_status heat_particle_cost(es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
-/* ---- tables ---- */
+/* ---- averages over the sets ---- */
 
-static const es_column particle_columns[] = {
-    {"step", "step", "", ES_FORMAT_COUNT},
-    {"low", "low", "", ES_FORMAT_REAL,
-     "begin of the bin: angle in radians on the circle, cosine with the first axis elsewhere"},
-    {"high", "high", "", ES_FORMAT_REAL, "its end"},
-    {"density", "density", "", ES_FORMAT_REAL,
-     "of the particles of all sets, relative to the uniform law"},
-    {0}};
-static const es_table_spec particles_table = {"particles", particle_columns, NULL,
-                                              .keys = "step low"};
+typedef struct flow {
+    const heat_params *p;
+    const particle_bin *cells; /* (sets, steps + 1, bins) */
+    es_table *particles, *steps, *profile;
+} flow;
 
-static const es_column step_columns[] = {
-    {"step", "step", "", ES_FORMAT_COUNT},
-    {"time", "time", "", ES_FORMAT_SHORT, "of backward heat: step/beta"},
-    {"clusters", "clusters", "", ES_FORMAT_REAL,
-     "how many particles can be chosen, one after the other, that are farther apart than "
-     "--cluster-angle; mean over sets",
-     .error = "clusters_se"},
-    {"largest", "largest", "", ES_FORMAT_REAL,
-     "share of the particles that are nearest to the same one of these", .error = "largest_se"},
-    {"mean_length", "|mean|", "", ES_FORMAT_REAL, "length of the mean of all particles",
-     .error = "mean_length_se"},
-    {"heat", "heat", "", ES_FORMAT_REAL,
-     "what backward heat makes of it, exp((d-1) time), while the density is smooth",
-     .standing = ES_STANDING_HEURISTIC},
-    {"highest", "highest", "", ES_FORMAT_SHORT,
-     "density of the fullest bin, relative to the uniform law"},
-    {0}};
-static const es_table_spec steps_table = {"steps", step_columns, ES_VIEW("Particles"),
-                                          .keys = "step"};
+/* Returns the bin of the first set after a step. */
+static const particle_bin *bin_at(const flow *f, int64_t step, int64_t bin)
+{
+    return f->cells + step * f->p->bins + bin;
+}
 
-static const es_column profile_columns[] = {
-    {"low", "from", "", ES_FORMAT_SHORT,
-     "bin: angle in radians on the circle, cosine with the first axis elsewhere"},
-    {"density", "step", "", ES_FORMAT_SHORT, .each = true},
-    {0}};
-static const es_table_spec profile_table = {
-    "profile", profile_columns,
-    ES_VIEW("Density of the particles, relative to the uniform law", .only_with_full = true),
-    .keys = "low"};
+/* Averages a member of a bin over the sets; `first` points to that of the first set. */
+static es_measured over_sets(const flow *f, const double *first)
+{
+    const int64_t numbers = (int64_t)(sizeof(particle_bin) / sizeof(double));
+    return es_average_column(first, f->p->sets, (f->p->steps + 1) * f->p->bins * numbers);
+}
 
-/* ---- the answer ---- */
+/* Returns the density of a bin after a step, mean over the sets. */
+static double density_at(const flow *f, int64_t step, int64_t bin)
+{
+    return over_sets(f, &bin_at(f, step, bin)->density).value;
+}
 
-static double edge(const heat_params *p, int64_t bin)
+/* Returns the lower edge of a bin: an angle on the circle, a cosine elsewhere. */
+static double bin_edge(const heat_params *p, int64_t bin)
 {
     const double at = (double)bin / (double)p->bins;
     return p->dim == 2 ? 3.141592653589793 * (2.0 * at - 1.0) : 2.0 * at - 1.0;
 }
 
-/* Steps whose density people see: the first, the last, and some between. */
-static bool is_shown(const heat_params *p, int64_t step)
+/* ---- density after every step ---- */
+
+typedef struct density_row {
+    int64_t step;
+    double low, high, density;
+} density_row;
+
+static const es_column density_columns[] = {
+    ES_COL(density_row, step, ES_FORMAT_COUNT, "step", ""),
+    ES_COL(
+        density_row, low, ES_FORMAT_REAL, "low", "",
+        "start of the bin: angle in radians on the circle, cosine with the first axis elsewhere"),
+    ES_COL(density_row, high, ES_FORMAT_REAL, "high", "", "end of the bin"),
+    ES_COL(density_row, density, ES_FORMAT_REAL, "density", "",
+           "of the particles of all sets, relative to the uniform law"),
+    {0}};
+static const es_table_spec particles_table = {"particles", density_columns, NULL,
+                                              ES_ROW(density_row), .keys = "step low"};
+
+/* Adds the density after a step, and returns its largest value. */
+static double add_density(const flow *f, int64_t step)
 {
-    return step == 0 || step == 1 || step == p->steps || step == p->steps / 4 ||
-           step == p->steps / 2;
+    double highest = 0.0;
+    for (int64_t b = 0; b < f->p->bins; b++) {
+        const double density = density_at(f, step, b);
+        density_row *r = es_rows_add(f->particles, density_row);
+        highest = fmax(highest, density);
+        if (r)
+            *r = (density_row){step, bin_edge(f->p, b), bin_edge(f->p, b + 1), density};
+    }
+    return highest;
 }
 
-typedef struct flow {
-    const heat_params *p;
-    const double *cells; /* (sets, steps + 1, bins, NUMBERS) */
-    es_table *particles, *steps, *profile;
-} flow;
+/* ---- steps ---- */
 
-static es_measured mean_of(const flow *f, int64_t step, int64_t bin, int number)
-{
-    const heat_params *p = f->p;
-    return es_average_column(f->cells + (step * p->bins + bin) * NUMBERS + number, p->sets,
-                             (p->steps + 1) * p->bins * NUMBERS);
-}
+typedef struct step_row {
+    int64_t step;
+    double time;
+    es_measured clusters, largest, mean_length;
+    double heat, highest;
+} step_row;
 
-static double density_of(const flow *f, int64_t step, int64_t bin)
-{
-    return mean_of(f, step, bin, DENSITY).value;
-}
+static const es_column step_columns[] = {
+    ES_COL(step_row, step, ES_FORMAT_COUNT, "step", ""),
+    ES_COL(step_row, time, ES_FORMAT_SHORT, "time", "", "of backward heat: step/beta"),
+    ES_COL(step_row, clusters, ES_FORMAT_REAL, "clusters", "",
+           "particles chosen one after the other, each farther than --cluster-angle from those "
+           "before; mean over sets"),
+    ES_COL(step_row, largest, ES_FORMAT_REAL, "largest", "",
+           "share of the particles in the largest cluster"),
+    ES_COL(step_row, mean_length, ES_FORMAT_REAL, "|mean|", "",
+           "length of the mean of all particles"),
+    ES_COL(step_row, heat, ES_FORMAT_REAL, "heat", "",
+           "|mean| after backward heat: that of step 0 times exp((d-1) time), while the density is "
+           "smooth",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(step_row, highest, ES_FORMAT_SHORT, "highest", "",
+           "density of the fullest bin, relative to the uniform law"),
+    {0}};
+static const es_table_spec steps_table = {"steps", step_columns, ES_VIEW("Particles"),
+                                          ES_ROW(step_row), .keys = "step"};
 
-/* The mean is a first harmonic, an eigenfunction of the Laplacian with eigenvalue -(d-1): heat run
- * backwards for the time t multiplies it by exp((d-1) t) (THEORY 6). A mean is at most 1 long. */
-static double heat_of(const flow *f, int64_t step)
+/* Returns the length of the mean after backward heat. The mean is a first harmonic, an
+ * eigenfunction of the Laplacian with eigenvalue -(d-1): heat run backwards for the time t
+ * multiplies it by exp((d-1) t) (THEORY 6). NaN where that is above 1, the largest length a mean
+ * can have. */
+static double heat_at(const flow *f, int64_t step)
 {
-    const double heat = mean_of(f, 0, 0, LENGTH).value *
+    const double heat = over_sets(f, &bin_at(f, 0, 0)->mean_length).value *
                         exp((double)(f->p->dim - 1) * ((double)step / f->p->step_beta));
     return heat <= 1.0 ? heat : (double)NAN;
 }
 
-static void put_step(const flow *f, int64_t step)
+/* Adds a step to both tables; its highest density comes from the bins. */
+static void add_step(const flow *f, int64_t step)
 {
-    const heat_params *p = f->p;
-    const es_measured length = mean_of(f, step, 0, LENGTH), count = mean_of(f, step, 0, CLUSTERS),
-                      largest = mean_of(f, step, 0, LARGEST);
-    double highest = 0.0;
-    for (int64_t b = 0; b < p->bins; b++) {
-        const double density = density_of(f, step, b);
-        const int64_t row = es_table_row(f->particles);
-        highest = fmax(highest, density);
-        es_put(f->particles, row, {"step", (double)step}, {"low", edge(p, b)},
-               {"high", edge(p, b + 1)}, {"density", density});
-    }
-    const int64_t row = es_table_row(f->steps);
-    es_put(f->steps, row, {"step", (double)step}, {"time", (double)step / p->step_beta},
-           {"clusters", count.value}, {"clusters_se", count.se}, {"largest", largest.value},
-           {"largest_se", largest.se}, {"mean_length", length.value}, {"mean_length_se", length.se},
-           {"heat", heat_of(f, step)}, {"highest", highest});
+    const particle_bin *first = bin_at(f, step, 0);
+    const double highest = add_density(f, step);
+    step_row *r = es_rows_add(f->steps, step_row);
+    if (r)
+        *r = (step_row){.step = step,
+                        .time = (double)step / f->p->step_beta,
+                        .clusters = over_sets(f, &first->clusters),
+                        .largest = over_sets(f, &first->largest),
+                        .mean_length = over_sets(f, &first->mean_length),
+                        .heat = heat_at(f, step),
+                        .highest = highest};
 }
 
-static void put_profile(const flow *f, const int64_t *shown, int64_t count)
+/* ---- profile: density at some steps ---- */
+
+typedef struct profile_row {
+    double low, *density; /* one density for each step shown */
+} profile_row;
+
+static const es_column profile_columns[] = {
+    ES_COL(profile_row, low, ES_FORMAT_SHORT, "from", "",
+           "bin: angle in radians on the circle, cosine with the first axis elsewhere"),
+    ES_COL(profile_row, density, ES_FORMAT_SHORT, "step", ""),
+    {0}};
+static const es_table_spec profile_table = {
+    "profile", profile_columns,
+    ES_VIEW("Density of the particles, relative to the uniform law", .only_with_full = true),
+    ES_ROW(profile_row), .keys = "low"};
+
+enum { MOST_SHOWN = 5 };
+
+/* Chooses the steps of the profile: the first two, the last, and two between. */
+static int64_t choose_steps(const heat_params *p, int64_t shown[MOST_SHOWN])
 {
+    int64_t count = 0;
+    for (int64_t step = 0; step <= p->steps; step++)
+        if (step <= 1 || step == p->steps || step == p->steps / 4 || step == p->steps / 2)
+            shown[count++] = step;
+    return count;
+}
+
+/* Fills the density at the chosen steps, one column each. */
+static es_status fill_profile(es_job *job, const flow *f, es_answer *a, es_error *err)
+{
+    int64_t shown[MOST_SHOWN];
+    double labels[MOST_SHOWN];
+    const int64_t count = choose_steps(f->p, shown);
+    for (int64_t i = 0; i < count; i++)
+        labels[i] = (double)shown[i];
+    es_answer_counts(a, "shown", shown, count);
+    ES_TRY(es_put_each(job, f->profile, "density", labels, count, err));
     for (int64_t b = 0; b < f->p->bins; b++) {
-        const int64_t row = es_table_row(f->profile);
-        es_table_real(f->profile, row, "low", edge(f->p, b));
+        profile_row *r = es_rows_add(f->profile, profile_row);
+        if (!r)
+            return es_answer_status(a, err);
+        r->low = bin_edge(f->p, b);
         for (int64_t i = 0; i < count; i++)
-            es_put_at(f->profile, row, "density", i, density_of(f, shown[i], b));
+            r->density[i] = density_at(f, shown[i], b);
     }
-}
-
-static void tell_mean(es_answer *a, const flow *f)
-{
-    const int64_t last = f->p->steps;
-    int64_t smooth = 0; /* the last step at which heat has a value */
-    while (smooth < last && !isnan(heat_of(f, smooth + 1)))
-        smooth++;
-    es_answer_add_finding(
-        a,
-        "At time %.3g the mean of %lld particles has length %.3g, where backward heat "
-        "makes %.3g of it; after all %lld steps it is %.3g, and the fullest bin holds "
-        "%.3g times what the uniform law would.",
-        (double)smooth / f->p->step_beta, (long long)f->p->particles,
-        mean_of(f, smooth, 0, LENGTH).value, heat_of(f, smooth), (long long)last,
-        mean_of(f, last, 0, LENGTH).value, es_table_get(f->steps, last, "highest"));
-}
-
-/* Did every set end with one cluster? Then since when. */
-static int64_t step_of_one(const flow *f)
-{
-    int64_t step = f->p->steps + 1;
-    while (step > 0 && mean_of(f, step - 1, 0, CLUSTERS).value == 1.0)
-        step--;
-    return step;
-}
-
-static void tell_clusters(es_answer *a, const flow *f)
-{
-    const heat_params *p = f->p;
-    const int64_t at[3] = {0, (p->steps + 3) / 4, p->steps}, one = step_of_one(f);
-    char said[3][ES_SAY_ROOM];
-    for (int i = 0; i < 3; i++) {
-        const es_measured count = mean_of(f, at[i], 0, CLUSTERS);
-        es_say_number(count.value, count.se, said[i]);
-    }
-    es_answer_add_finding(
-        a,
-        "From %lld particles, mean of %lld sets: %s clusters at first, %s at step "
-        "%lld, %s at step %lld, counted at an angle of %.3g; the largest then holds "
-        "%.3g %% of the particles.",
-        (long long)p->particles, (long long)p->sets, said[0], said[1], (long long)at[1], said[2],
-        (long long)at[2], p->cluster_angle, 100.0 * mean_of(f, p->steps, 0, LARGEST).value);
-    if (one <= p->steps && one > 0)
-        es_answer_add_finding(a, "All sets are one cluster from step %lld, time %.3g, on.",
-                              (long long)one, (double)one / p->step_beta);
-}
-
-/* Waves that grow out of a uniform density; another has its own. */
-static es_status tell_waves(es_answer *a, const heat_params *p, es_error *err)
-{
-    int64_t degree;
-    if (p->keys != HEAT_UNIFORM || p->step_beta > ES_HEAT_MOST_FASTEST)
-        return ES_OK;
-    ES_TRY(es_heat_fastest(p->dim, p->step_beta, &degree, NULL, err));
-    es_answer_count(a, "fastest_degree", degree);
-    es_answer_add_finding(
-        a, "Out of a uniform density harmonics of degree %lld grow fastest%s [heuristic].",
-        (long long)degree, p->dim == 2 ? ": about so many clusters should be seen first" : "");
     return ES_OK;
 }
 
-es_status heat_put_particles(es_job *job, es_answer *a, es_error *err)
+/* ---- findings ---- */
+
+/* Reports the mean at the last step for which backward heat predicts one. */
+static void report_mean(es_answer *a, const step_row *rows, int64_t last)
+{
+    const step_row *r = rows;
+    char length[ES_SAY_ROOM];
+    while (r < rows + last && !isnan(r[1].heat))
+        r++;
+    es_answer_add_finding(
+        a, "At time %.3g the mean of the particles has length %s; backward heat predicts %.3g.",
+        r->time, es_say_number(r->mean_length.value, r->mean_length.se, length), r->heat);
+}
+
+/* Reports clusters at the start and at the end, and since when every set is one cluster. */
+static void report_clusters(es_answer *a, const heat_params *p, const step_row *rows)
+{
+    const step_row *last = &rows[p->steps];
+    int64_t one = p->steps + 1;
+    char start[ES_SAY_ROOM], end[ES_SAY_ROOM], since[80] = "";
+    while (one > 0 && rows[one - 1].clusters.value == 1.0)
+        one--;
+    if (one <= p->steps && one > 0)
+        snprintf(since, sizeof since, "; all sets are one cluster from step %lld on",
+                 (long long)one);
+    es_answer_add_finding(a,
+                          "%lld particles go from %s clusters to %s in %lld steps (mean of %lld "
+                          "sets)%s.",
+                          (long long)p->particles,
+                          es_say_number(rows->clusters.value, rows->clusters.se, start),
+                          es_say_number(last->clusters.value, last->clusters.se, end),
+                          (long long)p->steps, (long long)p->sets, since);
+}
+
+/* Reports the harmonic that grows fastest out of a uniform density. */
+static es_status report_waves(es_answer *a, const heat_params *p, es_error *err)
+{
+    int64_t degree;
+    ES_TRY(es_heat_fastest(p->dim, p->step_beta, &degree, NULL, err));
+    es_answer_count(a, "fastest_degree", degree);
+    es_answer_add_finding(a,
+                          "Out of a uniform density harmonics of degree %lld grow fastest%s "
+                          "[heuristic].",
+                          (long long)degree,
+                          p->dim == 2 ? ": expect about as many clusters at first" : "");
+    return ES_OK;
+}
+
+static es_status summarise(es_job *job, es_answer *a, es_error *err)
 {
     const heat_params *p = job->params;
-    int64_t shown[5], count = 0; /* at most as many as is_shown() names */
-    double labels[5];
-    flow f = {.p = p, .cells = job->cells[HEAT_PARTICLES]};
+    flow f = {.p = p, .cells = es_job_cell(job, HEAT_PARTICLES, 0)};
     es_answer_real(a, "step_beta", p->step_beta);
     es_answer_real(a, "cluster_angle", p->cluster_angle);
     es_answer_count(a, "particle_sets", p->sets);
     f.particles = es_answer_table(a, &particles_table);
     f.steps = es_answer_table(a, &steps_table);
     f.profile = es_answer_table(a, &profile_table);
-    for (int64_t step = 0; step <= p->steps; step++) {
-        put_step(&f, step);
-        if (!is_shown(p, step))
-            continue;
-        labels[count] = (double)step;
-        shown[count++] = step;
-    }
-    es_answer_counts(a, "shown", shown, count);
-    ES_TRY(es_put_each(job, f.profile, "density", labels, count, err));
-    put_profile(&f, shown, count);
-    tell_mean(a, &f);
-    tell_clusters(a, &f);
-    return tell_waves(a, p, err);
+    for (int64_t step = 0; step <= p->steps; step++)
+        add_step(&f, step);
+    ES_TRY(fill_profile(job, &f, a, err));
+    ES_TRY(es_answer_status(a, err));
+    const step_row *rows = es_rows(f.steps, step_row);
+    report_clusters(a, p, rows);
+    if (p->keys == HEAT_UNIFORM && p->step_beta <= ES_HEAT_MOST_FASTEST)
+        return report_waves(a, p, err); /* the mean of a uniform density is noise */
+    report_mean(a, rows, p->steps);
+    return ES_OK;
 }
+
+const heat_question heat_particles = {open_particles, cost, NULL, summarise};

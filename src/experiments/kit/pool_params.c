@@ -529,10 +529,9 @@ es_status es_pools_build(es_job *job, es_pools *pools, es_error *err)
     return status;
 }
 
-void es_pools_name(const es_pools *pools, int64_t domain, es_table *table, int64_t row)
+const char *es_pools_domain(const es_pools *pools, int64_t domain, es_table *table)
 {
-    if (pools->n_domains > 1)
-        es_table_text(table, row, "domain", pools->domains[domain].name);
+    return pools->n_domains > 1 ? es_table_format(table, "%s", pools->domains[domain].name) : NULL;
 }
 
 void es_pools_close(es_pools *pools)

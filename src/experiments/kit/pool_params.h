@@ -139,8 +139,9 @@ es_status es_pools_build(es_job *job, es_pools *pools, es_error *err);
 es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_mem_limit *budget,
                           es_blocks *out, es_error *err);
 
-/*! es_pools_name() : column "domain" of a row, where there are several. */
-void es_pools_name(const es_pools *pools, int64_t domain, es_table *table, int64_t row);
+/*! es_pools_domain() : the name of a domain for column "domain" of a row of `table`, as a copy that
+ *  lives as long as the answer; NULL where there is only one domain. */
+const char *es_pools_domain(const es_pools *pools, int64_t domain, es_table *table);
 
 /*! es_pools_caution() : findings that begin with "Caution:" about texts that are hardly one: mostly
  *  unknown tokens, stretches that come again, a few lines. es_pools_unreadable() : the same about

@@ -1,209 +1,204 @@
-/* findings.c : what was found out about heads, in sentences, and what should not be believed.
- */
+/* findings.c : what was found about heads, in sentences, and what limits it. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
-#include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/probe/classes.h"
 #include "experiments/probe/question.h"
+#include "stats/average.h"
 
-/* The finite numbers of a column, in order; how many. Heads without a rate have NaN there, which no
- * order has a place for. */
-static int64_t sorted_column(const es_table *t, const char *key, double *out)
+/* The rows that sentences are about. */
+typedef struct head_rows {
+    const probe_head_row *rows;
+    int64_t count;
+    double *scratch; /* (count) */
+} head_rows;
+
+static es_status rows_of(es_job *job, const es_table *heads, head_rows *out, es_error *err)
 {
-    int64_t count = 0;
-    for (int64_t i = 0; i < es_table_rows(t); i++) {
-        out[count] = es_table_get(t, i, key);
-        count += isfinite(out[count]) ? 1 : 0;
-    }
-    es_sort_reals(out, count);
-    return count;
+    *out = (head_rows){es_rows(heads, probe_head_row), es_table_rows(heads), NULL};
+    return ES_JOB_NEW(job, out->scratch, out->count, err);
 }
 
-static double column_median(const es_table *t, const char *key, double *room)
-{
-    return es_median_of(room, sorted_column(t, key, room));
-}
-
-static const char *counted(const probe_state *s)
+const char *probe_counted(const probe_state *s)
 {
     return s->pools.n_domains > 1 ? "pairs of a head and a domain" : "heads";
 }
 
-static double largest_n(const probe_state *s) { return (double)s->spec.sizes[s->spec.n_sizes - 1]; }
+double probe_largest_n(const probe_state *s) { return (double)s->spec.sizes[s->spec.n_sizes - 1]; }
 
 /* ---- what heads do ---- */
 
-static void tell_classes(const es_job *job, const es_table *heads, const es_table *classes,
+static void tell_classes(const es_job *job, const head_rows *heads, const probe_class_row *classes,
                          es_answer *a)
 {
     const probe_state *s = job->state;
     char n[ES_SAY_ROOM];
-    double of[ES_REGIMES];
+    long long of[ES_REGIMES];
     for (int i = 0; i < ES_REGIMES; i++)
-        of[probe_classes_order[i]] = es_table_get(classes, i, "heads");
+        of[probe_classes_order[i]] = (long long)classes[i].heads;
     es_answer_add_finding(
         a,
-        "Of %lld %s at n = %s, %.0f %s averaging, %.0f selective, %.0f single-key and "
-        "%.0f undecided (95 %% intervals of ESS over %lld draws).",
-        (long long)es_table_rows(heads), counted(s), es_say_size(largest_n(s), n),
-        of[ES_REGIME_AVERAGING], of[ES_REGIME_AVERAGING] == 1.0 ? "is" : "are",
+        "Of %lld %s at n = %s, %lld %s averaging, %lld selective, %lld single-key and %lld "
+        "undecided (95 %% intervals of ESS over %lld draws).",
+        (long long)heads->count, probe_counted(s), es_say_size(probe_largest_n(s), n),
+        of[ES_REGIME_AVERAGING], of[ES_REGIME_AVERAGING] == 1 ? "is" : "are",
         of[ES_REGIME_SELECTIVE], of[ES_REGIME_SINGLE_KEY], of[ES_REGIME_UNDECIDED],
         (long long)((const probe_params *)job->params)->replicates);
 }
 
-/* Do single outputs converge, and how fast? */
-static void tell_rates(const es_table *heads, es_answer *a, double *room)
+/* Median over heads of a double of the row, heads without a number left out; NaN of none. */
+static double median_of(const head_rows *heads, size_t offset)
 {
-    const double se = column_median(heads, "rate_map_se", room);
-    const double predicted = column_median(heads, "rate_map_predicted", room);
-    const double paper = column_median(heads, "rate_horizon", room);
-    const int64_t count = sorted_column(heads, "rate_map", room);
-    if (count == 0)
-        return;
-    es_answer_add_finding(
-        a,
-        "Their outputs approach the limit like n^-%.3g in the median (%.3g to %.3g in "
-        "four fifths of them, each ± %.2g in the median); Gaussian tokens of the same "
-        "covariance would give %.3g, the paper's exponent is %.3g.",
-        es_median_of(room, count), room[(count - 1) / 10], room[9 * (count - 1) / 10], se,
-        predicted, paper);
+    int64_t count = 0;
+    for (int64_t i = 0; i < heads->count; i++) {
+        memcpy(&heads->scratch[count], (const char *)&heads->rows[i] + offset, sizeof(double));
+        count += isfinite(heads->scratch[count]) ? 1 : 0;
+    }
+    es_sort_reals(heads->scratch, count);
+    return es_median_of(heads->scratch, count);
 }
 
-/* What a head needs is a lower bound where the pool is too thin for it. */
-static bool is_bound(const es_table *heads, int64_t row)
+/* How fast single outputs converge, and what Gaussian tokens would do. */
+static void tell_rates(const head_rows *heads, es_answer *a)
 {
-    return es_table_get(heads, row, "thin") > PROBE_THIN &&
-           isfinite(es_table_get(heads, row, "tokens_for_tenth"));
+    const double rate = median_of(heads, offsetof(probe_head_row, rate_map.rate.value));
+    if (isfinite(rate))
+        es_answer_add_finding(
+            a,
+            "Their outputs approach the limit like n^-%.3g (± %.2g) in the median; Gaussian tokens "
+            "of the same covariance would give %.3g.",
+            rate, median_of(heads, offsetof(probe_head_row, rate_map.rate.se)),
+            median_of(heads, offsetof(probe_head_row, rate_map_predicted)));
 }
 
-/* The head that needs most tokens, and how many need more than the pool has. Of either, heads with
- * a lower bound may be one. */
-static void tell_slowest(const probe_state *s, const es_table *heads, es_answer *a)
+/* The tokens that a head needs are a lower bound where too many of its queries use few tokens of
+ * the pool. */
+static bool is_bound(const probe_head_row *r)
+{
+    return r->thin > PROBE_THIN && isfinite(r->tokens_for_tenth.value);
+}
+
+/* How many heads need more tokens than the pool has, and the one that needs most. Heads with a
+ * lower bound may be among either. */
+static void tell_slowest(const probe_state *s, const head_rows *heads, es_answer *a)
 {
     const double tokens = (double)s->pools.cost.tokens;
     char needs[ES_SAY_ROOM], size[ES_SAY_ROOM], error[2 * ES_SAY_ROOM] = "";
-    int64_t slowest = -1;
+    const probe_head_row *slowest = NULL;
     long long beyond = 0;
     bool least = false, bounds = false;
-    double most = 0.0;
-    for (int64_t i = 0; i < es_table_rows(heads); i++) {
-        const double needed = es_table_get(heads, i, "tokens_for_tenth");
+    for (int64_t i = 0; i < heads->count; i++) {
+        const probe_head_row *r = &heads->rows[i];
+        const double needed = r->tokens_for_tenth.value;
         beyond += needed > tokens;
-        bounds = bounds || is_bound(heads, i);
-        least = least || (is_bound(heads, i) && needed <= tokens);
-        if (needed > most) {
-            most = needed;
-            slowest = i;
-        }
+        bounds = bounds || is_bound(r);
+        least = least || (is_bound(r) && needed <= tokens);
+        if (needed > (slowest ? slowest->tokens_for_tenth.value : 0.0))
+            slowest = r;
     }
-    if (slowest < 0)
+    if (!slowest)
         return;
-    const char *domain = es_table_get_text(heads, slowest, "domain");
-    if (!is_bound(heads, slowest))
-        snprintf(error, sizeof error, " ± %s",
-                 es_say_size(es_table_get(heads, slowest, "tokens_for_tenth_error"), size));
+    if (!is_bound(slowest))
+        snprintf(error, sizeof error, " ± %s", es_say_size(slowest->tokens_for_tenth.se, size));
     es_answer_add_finding(
         a,
         "%s%lld of %lld %s need more than the pool's %.0f tokens for outputs within a "
-        "tenth of their spread. Slowest%s: layer %.0f, head %.0f%s%s, %s%s%s tokens.",
-        least ? "At least " : "", beyond, (long long)es_table_rows(heads), counted(s), tokens,
-        bounds ? " known" : "", es_table_get(heads, slowest, "layer"),
-        es_table_get(heads, slowest, "head"), *domain ? " on " : "", domain,
-        is_bound(heads, slowest) ? "at least " : "", es_say_size(most, needs), error);
+        "tenth of their spread. Slowest%s: layer %lld, head %lld%s%s, %s%s%s tokens.",
+        least ? "At least " : "", beyond, (long long)heads->count, probe_counted(s), tokens,
+        bounds ? " known" : "", (long long)slowest->layer, (long long)slowest->head,
+        slowest->domain ? " on " : "", slowest->domain ? slowest->domain : "",
+        is_bound(slowest) ? "at least " : "", es_say_size(slowest->tokens_for_tenth.value, needs),
+        error);
 }
 
 es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
                            es_answer *answer, es_error *err)
 {
     const probe_state *s = job->state;
-    double *room;
-    ES_TRY(ES_JOB_NEW(job, room, es_table_rows(heads), err));
+    head_rows all;
+    ES_TRY(rows_of(job, heads, &all, err));
     es_pools_unreadable(&s->pools, answer);
-    tell_classes(job, heads, classes, answer);
-    tell_rates(heads, answer, room);
-    tell_slowest(s, heads, answer);
+    tell_classes(job, &all, es_rows(classes, probe_class_row), answer);
+    tell_rates(&all, answer);
+    tell_slowest(s, &all, answer);
     return ES_OK;
 }
 
-/* ---- what should not be believed ---- */
+/* ---- cautions ---- */
 
-/* By how much the pool's limit is off from the text's, half of the distance between its halves,
- * over the map error at the largest n, head by head: in order; how many heads have both. */
-static int64_t sorted_pool_errors(const es_table *heads, double *out)
+/* Error of the pool's limit, half of the distance between its halves, over the map error at the
+ * largest n: sorted into scratch, for the heads that have both; returns their number. */
+static int64_t sort_pool_errors(const head_rows *heads)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < es_table_rows(heads); i++) {
-        const double error =
-            es_table_get(heads, i, "relative_error") * es_table_get(heads, i, "output_rms");
-        out[count] = es_table_get(heads, i, "map_error_limit") / error;
-        count += isfinite(out[count]) ? 1 : 0;
+    for (int64_t i = 0; i < heads->count; i++) {
+        const probe_head_row *r = &heads->rows[i];
+        const double error = r->relative_error.value * r->output_rms;
+        heads->scratch[count] = r->map_error_limit / error;
+        count += isfinite(heads->scratch[count]) ? 1 : 0;
     }
-    es_sort_reals(out, count);
+    es_sort_reals(heads->scratch, count);
     return count;
 }
 
-/* Errors are distances from the pool's limit, which stands for the text's. Of n tokens from N the
- * pool itself is off by sqrt(n/N) as much if they are independent; those of a text are not, so what
- * its halves say comes first. */
-static void caution_sizes(const probe_state *s, const es_table *heads, es_answer *a, double *room)
+/* Errors are distances from the pool's limit, which stands for the text's. With n of N independent
+ * tokens the pool's own error is sqrt(n/N) of that at n; tokens of a text are not independent, so
+ * its halves decide where they can. */
+static void caution_sizes(const probe_state *s, const head_rows *heads, es_answer *a)
 {
-    const double n = largest_n(s), tokens = (double)s->pools.cost.tokens;
-    const int64_t count = sorted_pool_errors(heads, room);
-    const double off = count ? es_median_of(room, count) : sqrt(n / tokens);
-    char largest[ES_SAY_ROOM], how[ES_SAY_ROOM] = "if tokens were independent";
+    const double n = probe_largest_n(s), tokens = (double)s->pools.cost.tokens;
+    const int64_t count = sort_pool_errors(heads);
+    const double off = count ? es_median_of(heads->scratch, count) : sqrt(n / tokens);
+    char largest[ES_SAY_ROOM];
     es_say_size(n, largest);
-    if (count)
-        snprintf(how, sizeof how, "by its halves, in the median of %s: %.0f to %.0f %%", counted(s),
-                 100.0 * room[0], 100.0 * room[count - 1]);
     if (n > tokens)
         es_answer_add_finding(
             a,
-            "Caution: n up to %s is beyond the pool's %.0f tokens: draws repeat tokens, "
-            "and errors are distances from this pool's limit, which tell nothing about "
-            "contexts that long; more text (--pool), or smaller n.",
+            "Caution: n up to %s is more than the pool's %.0f tokens: draws repeat tokens, and "
+            "errors say nothing about contexts that long. Take more text (--pool) or smaller n.",
             largest, tokens);
     else if (off * off > 0.1 || n > 0.1 * tokens)
         es_answer_add_finding(
             a,
-            "Caution: n up to %s is %.0f %% of the pool: errors are distances from the "
-            "limit of these %.0f tokens, which is itself off from the text's by about "
-            "%.0f %% as much (%s).",
-            largest, 100.0 * n / tokens, tokens, 100.0 * off, how);
+            "Caution: n up to %s is %.0f %% of the pool's %.0f tokens. The limit of the pool "
+            "differs from the text's by about %.0f %% of the error at that n (%s).",
+            largest, 100.0 * n / tokens, tokens, 100.0 * off,
+            count ? "from the pool's halves, median" : "if tokens were independent");
 }
 
-/* Predictions that are no numbers of tokens, or far from what was seen. */
-static void caution_needs(const probe_state *s, const es_table *heads, es_answer *a)
+/* Heads without a number of tokens, or with one far beyond the pool. */
+static void caution_tokens(const probe_state *s, const head_rows *heads, es_answer *a)
 {
     const double tokens = (double)s->pools.cost.tokens;
     long long any = 0, far = 0;
-    for (int64_t i = 0; i < es_table_rows(heads); i++) {
-        any += es_table_get_text(heads, i, "tokens_for_tenth_sign")[0] == 'a';
-        far += es_table_get(heads, i, "tokens_for_tenth") > 100.0 * tokens;
+    for (int64_t i = 0; i < heads->count; i++) {
+        const char *sign = heads->rows[i].tokens_for_tenth_sign;
+        any += sign && sign[0] == 'a';
+        far += heads->rows[i].tokens_for_tenth.value > 100.0 * tokens;
     }
     if (any)
         es_answer_add_finding(
             a,
             "Caution: outputs of %lld of %lld %s hardly differ between tokens, so that "
             "any one token gives them within a tenth: no number of tokens is given.",
-            any, (long long)es_table_rows(heads), counted(s));
+            any, (long long)heads->count, probe_counted(s));
     if (far)
         es_answer_add_finding(
             a,
-            "Caution: of %lld of %lld %s what they need is more than 100 times the "
-            "pool's %.0f tokens: extrapolated.",
-            far, (long long)es_table_rows(heads), counted(s), tokens);
+            "Caution: %lld of %lld %s need more than 100 times the pool's %.0f tokens: these "
+            "numbers are extrapolated.",
+            far, (long long)heads->count, probe_counted(s), tokens);
 }
 
 es_status probe_caution(es_job *job, const es_table *heads, es_answer *answer, es_error *err)
 {
     const probe_state *s = job->state;
-    double *room;
-    ES_TRY(ES_JOB_NEW(job, room, es_table_rows(heads), err));
+    head_rows all;
+    ES_TRY(rows_of(job, heads, &all, err));
     es_pools_caution(&s->pools, answer);
-    caution_sizes(s, heads, answer, room);
-    caution_needs(s, heads, answer);
+    caution_sizes(s, &all, answer);
+    caution_tokens(s, &all, answer);
     return ES_OK;
 }

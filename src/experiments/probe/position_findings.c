@@ -14,12 +14,12 @@ typedef struct summary_ctx {
     es_answer *answer;
 } summary_ctx;
 
-static const char *counted(const summary_ctx *t)
-{
-    return t->s->pools.n_domains > 1 ? "pairs of a head and a domain" : "heads";
-}
-
 static int64_t rows_of(const summary_ctx *t) { return es_table_rows(t->f->heads); }
+
+static const probe_position_head_row *heads_of(const summary_ctx *t)
+{
+    return es_rows(t->f->heads, probe_position_head_row);
+}
 
 /* Do the queries with the longest contexts see the first keys? */
 static bool sees_first(const summary_ctx *t) { return t->p->grid.seen == t->p->spec.length; }
@@ -29,22 +29,23 @@ static bool sees_first(const summary_ctx *t) { return t->p->grid.seen == t->p->s
 static void tell_places(const summary_ctx *t)
 {
     const es_positions_grid *g = &t->p->grid;
-    double of[PROBE_HEAD_PLACES];
+    long long of[PROBE_HEAD_PLACES];
     for (int place = 0; place < PROBE_HEAD_PLACES; place++)
-        of[place] = es_table_get(t->f->places, place, "heads");
+        of[place] = (long long)probe_position_count(t->f->classes, (probe_head_place)place);
     es_answer_add_finding(
         t->answer,
-        "Of %lld %s, %.0f %s near: the last %d keys%s give their outputs within %.3g "
-        "standard deviations, at %lld to %lld keys. %.0f %s far (off by %.3g or more), "
-        "%.0f between, %.0f undecided (95 %% intervals over %lld blocks).",
-        (long long)rows_of(t), counted(t), of[PROBE_NEAR], of[PROBE_NEAR] == 1.0 ? "is" : "are",
-        ES_POSITIONS_LOCAL, sees_first(t) ? " and the first 4" : "", PROBE_NEAR_BELOW,
+        "Of %lld %s, %lld %s near: the last %d keys%s give their outputs within %.3g "
+        "standard deviations, at %lld to %lld keys. %lld %s far (off by %.3g or more), "
+        "%lld between, %lld undecided (95 %% intervals over %lld blocks).",
+        (long long)rows_of(t), probe_counted(t->s), of[PROBE_NEAR],
+        of[PROBE_NEAR] == 1 ? "is" : "are", ES_POSITIONS_LOCAL,
+        sees_first(t) ? " and the first 4" : "", PROBE_NEAR_BELOW,
         (long long)(g->bins > 1 ? g->to[g->bins - 2] + 1 : 1), (long long)g->to[g->bins - 1],
-        of[PROBE_FAR], of[PROBE_FAR] == 1.0 ? "is" : "are", PROBE_FAR_FROM, of[PROBE_BETWEEN],
+        of[PROBE_FAR], of[PROBE_FAR] == 1 ? "is" : "are", PROBE_FAR_FROM, of[PROBE_BETWEEN],
         of[PROBE_NO_PLACE], (long long)t->p->blocks);
 }
 
-/* A share of queries; a few of thousands are no number worth its digits. */
+/* Writes a share of queries; one below 0.0005 is a few queries, and its digits mean nothing. */
 static void say_share(es_measured x, char out[ES_SAY_ROOM])
 {
     if (x.value < 0.0005)
@@ -79,7 +80,7 @@ static int64_t count_growth(const summary_ctx *t, probe_growth growth)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < rows_of(t); i++)
-        count += strcmp(es_table_get_text(t->f->heads, i, "grows"), probe_growth_name(growth)) == 0;
+        count += strcmp(heads_of(t)[i].grows, probe_growth_name(growth)) == 0;
     return count;
 }
 
@@ -97,7 +98,7 @@ static void tell_windows(const summary_ctx *t)
         (long long)count_growth(t, PROBE_SATURATED), ES_POSITIONS_LOCAL);
 }
 
-/* ---- what should not be believed ---- */
+/* ---- cautions ---- */
 
 /* Twice what errors that fall like 1/w^(1/2) would give. */
 #define PLATEAU 5.0
@@ -106,13 +107,13 @@ static void caution_plateaus(const summary_ctx *t)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < rows_of(t); i++)
-        count += es_table_get(t->f->heads, i, "sensitivity") > PLATEAU;
+        count += heads_of(t)[i].sensitivity > PLATEAU;
     if (count)
         es_answer_add_finding(
             t->answer,
             "Caution: the effective context of %lld of %lld %s depends strongly on "
             "--error %.3g: over a wide range of windows their error hardly falls.",
-            (long long)count, (long long)rows_of(t), counted(t), t->p->error);
+            (long long)count, (long long)rows_of(t), probe_counted(t->s), t->p->error);
 }
 
 static void caution(const summary_ctx *t)

@@ -1,10 +1,11 @@
-/* position_question.h : the part of `probe` that looks at a causal model place by place: blocks of
- * text as cells (positions.h), what their numbers say about a head, classes, tables, sentences.
+/* position_question.h : the question about positions of `probe`: what the heads of a causal model
+ * do as their context grows. Cells are blocks of text (positions.h).
  *
- *     probe/positions.c        the stage, and the tables made of its cells
- *     probe/position_head.c    one head: means over blocks, effective context, growth, place
- *     probe/position_tables.c  what the columns mean
- *     probe/position_findings.c    what was found, in sentences
+ *     positions.c          blocks, stage, cost, the summary over all heads
+ *     position_track.c     one head: means over blocks, effective context, growth, place
+ *     position_heads.c     tables position_heads, position_classes
+ *     position_curves.c    tables positions, context_windows, distances
+ *     position_findings.c  sentences
  */
 #ifndef ES_EXPERIMENTS_PROBE_POSITION_QUESTION_H
 #define ES_EXPERIMENTS_PROBE_POSITION_QUESTION_H
@@ -26,7 +27,7 @@ typedef struct probe_positions {
     int64_t n_domains; /* that were read */
     int64_t blocks;    /* of spec.length ids in every domain: those of a domain that has more are
                           the first */
-    double *room;      /* (blocks) */
+    double *scratch;   /* (blocks) */
 } probe_positions;
 
 /* ---- one head ---- */
@@ -37,8 +38,16 @@ typedef struct probe_track {
     const es_positions_grid *grid;
     const double *first;
     int64_t stride, blocks;
-    double *room; /* (blocks) */
+    double *scratch; /* (blocks) */
 } probe_track;
+
+/*! probe_track_block() : block b alone. probe_exp() : the exponential of a logarithm that was
+ *  averaged. */
+static inline probe_track probe_track_block(const probe_track *t, int64_t b)
+{
+    return (probe_track){t->grid, t->first + b * t->stride, t->stride, 1, t->scratch + b};
+}
+es_measured probe_exp(es_measured log);
 
 /*! probe_track_mean() : a sum of a bin over the bin's queries, mean over blocks. */
 es_measured probe_track_mean(const probe_track *t, int64_t bin, es_positions_stat stat);
@@ -54,7 +63,7 @@ es_measured probe_track_horizon(const probe_track *t, bool plain);
 /*! probe_track_context() : the effective context of a bin's queries at relative error `error`: the
  *  smallest window, sinks beside it, from which on the root mean square of |y_w - y| stays below
  *  `error` times that of outputs around their mean; between windows of the grid a line in ln w. Of
- *  its logarithm the mean and, by the jackknife, the standard error; t->room has the logarithms
+ *  its logarithm the mean and, by the jackknife, the standard error; t->scratch has the logarithms
  *  without each block afterwards. */
 es_measured probe_track_context(const probe_track *t, int64_t bin, double error);
 
@@ -102,38 +111,72 @@ typedef enum probe_growth { PROBE_GROWING, PROBE_SATURATED, PROBE_UNCLEAR } prob
 probe_growth probe_growth_of(es_measured growth, int64_t blocks);
 const char *probe_growth_name(probe_growth growth);
 
-/* ---- the stage and its answer: of a job of `probe` ---- */
+/* ---- rows ---- */
 
-/*! probe_positions_open() : blocks of the texts, their number, the cost of one; pools are open.
- *  probe_positions_close() : gives them back. */
-es_status probe_positions_open(es_job *job, es_error *err);
+/* Numbers of the queries of a bin: in the rows of places and, of the last bin, in that of a head.
+ */
+typedef struct probe_query_stats {
+    es_measured entropy, ess_typical, single_key, rests_on_sink, top_weight, sink_mass, local_mass;
+    es_measured score_sd, freezing, gaussian_frozen;
+} probe_query_stats;
+
+probe_query_stats probe_query_stats_of(const probe_track *t, int64_t bin);
+
+/* Octaves whose effective context stands in the table of heads: at the length, half of it, ... */
+enum { PROBE_OCTAVES = 4 };
+
+/* A head of a domain. */
+typedef struct probe_position_head_row {
+    const char *domain;
+    int64_t layer, head;
+    const char *place;
+    es_measured window_error;
+    const char *concentration;
+    es_measured effective_context[PROBE_OCTAVES];
+    es_measured window_share, growth;
+    const char *grows;
+    double sensitivity;
+    probe_query_stats query; /* of the last bin */
+    es_measured horizon_rotary, horizon_plain, decay, decay_plain;
+} probe_position_head_row;
+
+/* The summary under way. */
+typedef struct probe_position_summary {
+    es_job *job;
+    const probe_positions *p;
+    es_table *heads, *places, *windows, *distances;
+    probe_track track; /* of the head */
+    double *shares;    /* (rows of heads, 1 + blocks) effective context over n at the longest n, by
+                          all blocks and without each */
+} probe_position_summary;
+
+/*! probe_position_describe_head() : fills the last row of the table of heads, whose name is there.
+ *  probe_position_add_curves() : adds the head's rows to the other tables; false: no memory. */
+void probe_position_describe_head(const probe_position_summary *m, probe_position_head_row *r);
+bool probe_position_add_curves(const probe_position_summary *m,
+                               const probe_position_head_row *head);
+
+/*! probe_position_classify() : fills the table of classes; scratch has an element for each head;
+ *  false: no memory. probe_position_count() : heads of a class. */
+bool probe_position_classify(const es_table *heads, es_table *classes, double *scratch);
+int64_t probe_position_count(const es_table *classes, probe_head_place place);
+
+extern const es_table_spec probe_position_classes_table, probe_position_heads_table,
+    probe_places_table, probe_windows_table, probe_distances_table;
+
+/*! probe_positions_close() : frees the blocks. */
 void probe_positions_close(probe_positions *p);
-
-/*! probe_positions_flops() : of all blocks. probe_positions_bytes() : of those under way and of all
- *  cells. */
-double probe_positions_flops(const es_job *job);
-double probe_positions_bytes(const es_job *job);
-
-/*! probe_positions_add() : the stage, one cell for each block. probe_positions_put() : tables and
- *  sentences. */
-es_status probe_positions_add(es_job *job, es_error *err);
-es_status probe_positions_put(es_job *job, es_answer *answer, es_error *err);
 
 /* What sentences are made of. The numbers are of all heads at the longest n, with errors over
  * blocks. */
 typedef struct probe_position_facts {
-    const es_table *places, *heads;
+    const es_table *classes, *heads;
     es_measured sink_mass, single_key, rests_on_sink; /* means over heads */
     es_measured window_share;                         /* median over heads */
 } probe_position_facts;
 
+/*! probe_positions_tell() : adds the findings. */
 void probe_positions_tell(const es_job *job, const probe_position_facts *facts, es_answer *answer);
-
-extern const es_table_spec probe_head_places_table, probe_position_heads_table, probe_places_table,
-    probe_windows_table, probe_distances_table;
-
-/* Octaves whose effective context stands in the table of heads: at the length, half of it, ... */
-enum { PROBE_OCTAVES = 4 };
 
 /*! probe_octave_bin() : the bin that ends at, or last before, the length over 2^octave; -1: none.
  */

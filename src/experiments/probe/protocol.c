@@ -1,5 +1,5 @@
-/* protocol.c : `probe --protocol paper`: experiment 2 of Token Sample Complexity beside the
- * default protocol (probe_paper.h): its stage, its curves and rates. */
+/* protocol.c : `probe --protocol paper`: experiment 2 of Token Sample Complexity (paper.h) in
+ * addition to the default protocol: its stage and the tables paper_rates and paper_rows. */
 #include <math.h>
 
 #include "base/error.h"
@@ -11,6 +11,7 @@
  * how much another would change. */
 enum { PASSAGES = PROBE_PASSAGES, MEAN = 0, COV = 1, ERRORS = 2 };
 
+/* Was --protocol paper given? */
 static bool is_asked(const es_job *job) { return ((const probe_params *)job->params)->paper == 1; }
 
 /* As many passages as that, or as the smallest pool has blocks. */
@@ -24,6 +25,7 @@ static int64_t passages_of(const probe_state *s)
     return least;
 }
 
+/* The block of the pool that a passage is. */
 static int64_t block_of(const probe_state *s, int64_t place, int64_t passage)
 {
     const es_pool *pool = s->pools.domains[place / s->layers].pool;
@@ -60,184 +62,209 @@ static es_status open_passage(es_job *job, int64_t number, const es_exec *exec, 
                                &s->paper, err);
 }
 
-static es_status run_paper(es_job *job, int64_t cell, const es_exec *exec, void *record,
-                           es_error *err)
+/* Cell: one draw of a passage, at every n. */
+static es_status run_paper(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
-    double *out = record;
     const int64_t R = ((const probe_params *)job->params)->replicates;
     probe_state *s = job->state;
     ES_TRY(open_passage(job, cell / R, exec, err));
-    ES_TRY(es_probe_paper_draw(s->paper, cell % R, s->paper_cells, err));
-    for (int64_t i = 0; i < s->spec.n_sizes; i++) {
-        out[i * ERRORS + MEAN] = s->paper_cells[i].mean_error;
-        out[i * ERRORS + COV] = s->paper_cells[i].cov_error;
-    }
-    return ES_OK;
+    return es_probe_paper_draw(s->paper, cell % R, out, err);
 }
 
 es_status probe_add_paper(es_job *job, es_error *err)
 {
-    static const char *const columns[ERRORS] = {"mean_error", "cov_error"};
+    static const es_cell_field fields[] = {
+        ES_FIELD(es_probe_paper_cell, mean_error), ES_FIELD(es_probe_paper_cell, cov_error), {0}};
     const probe_params *p = job->params;
-    probe_state *s = job->state;
+    const probe_state *s = job->state;
     es_probe_price open;
     const es_stage stage = {
-        "paper",
+        .name = "paper",
         .phase = "drawing tokens that attend over each other",
         .noun = "draws of a passage",
         .cells = is_asked(job) ? probe_places(s) * passages_of(s) * p->replicates : 0,
         .rows = s->spec.n_sizes,
-        .cols = ERRORS,
-        .columns = columns,
+        ES_RECORD(es_probe_paper_cell, fields),
         .reports_progress = true,
         .flops = es_probe_paper_price(&s->spec, s->pools.config->positions, &open).flops,
         .run = run_paper};
-    ES_TRY(ES_JOB_NEW(job, s->paper_cells, s->spec.n_sizes, err));
     return es_job_stage(job, &stage, err);
 }
 
-/* ---- columns ---- */
+/* ---- rows ---- */
+
+/* A passage of a layer. */
+typedef struct rate_row {
+    const char *domain;
+    int64_t layer, block, tokens;
+    double horizon_unscaled_all_heads;
+    es_rate_cells rate_mean, rate_cov;
+} rate_row;
 
 static const es_column rate_columns[] = {
-    {"domain", "domain", "", ES_FORMAT_TEXT},
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"block", "block", "", ES_FORMAT_COUNT, "of the pool: the passage that stands for the law"},
-    {"tokens", "tokens", "tokens", ES_FORMAT_COUNT, "of the passage"},
-    {"horizon_unscaled_all_heads", "H all heads", "", ES_FORMAT_SHORT,
-     "of the passage, of all heads as one and without 1/sqrt(k), as public code reports it"},
-    PROBE_RATE_COLUMNS("rate_mean", "mean rate",
-                       "error of the mean of the concatenated outputs ~ n^-rate; every n has draws "
-                       "of its own, and queries are the sample"),
-    PROBE_RATE_COLUMNS("rate_cov", "cov rate", "of their covariance"),
+    ES_COL(rate_row, domain, ES_FORMAT_TEXT, "domain", ""),
+    ES_COL(rate_row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(rate_row, block, ES_FORMAT_COUNT, "block", "",
+           "of the pool: the passage that stands for the law"),
+    ES_COL(rate_row, tokens, ES_FORMAT_COUNT, "tokens", "tokens", "of the passage"),
+    ES_COL(rate_row, horizon_unscaled_all_heads, ES_FORMAT_SHORT, "H all heads", "",
+           "of the passage, of all heads as one and without 1/sqrt(k), as public code reports it"),
+    ES_RATE_COLUMNS(rate_row, rate_mean, "mean rate",
+                    "error of the mean of the concatenated outputs ~ n^-rate; every n has draws "
+                    "of its own, and queries are the sample"),
+    ES_RATE_COLUMNS(rate_row, rate_cov, "cov rate", "of their covariance"),
     {0}};
-const es_table_spec probe_paper_rates_table = {
+static const es_table_spec rates_table = {
     "paper_rates", rate_columns,
     ES_VIEW("Protocol of Token Sample Complexity: rates",
             "domain layer block tokens horizon_unscaled_all_heads rate_mean rate_cov"),
-    .keys = "domain layer block"};
+    ES_ROW(rate_row), .keys = "domain layer block"};
 
-static const es_column row_columns[] = {
-    {"domain", "domain", "", ES_FORMAT_TEXT},
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"block", "block", "", ES_FORMAT_COUNT},
-    {"n", "n", "tokens", ES_FORMAT_COUNT},
-    {"mean_error", "mean error", "", ES_FORMAT_REAL,
-     "|m_n - m| of all heads' outputs side by side, mean over draws", .error = "mean_error_se"},
-    {"cov_error", "cov error", "", ES_FORMAT_REAL, "|C_n - C| in Frobenius norm",
-     .error = "cov_error_se"},
+/* A passage at one n. */
+typedef struct point_row {
+    const char *domain;
+    int64_t layer, block, n;
+    es_measured mean_error, cov_error;
+} point_row;
+
+static const es_column point_columns[] = {
+    ES_COL(point_row, domain, ES_FORMAT_TEXT, "domain", ""),
+    ES_COL(point_row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(point_row, block, ES_FORMAT_COUNT, "block", ""),
+    ES_COL(point_row, n, ES_FORMAT_COUNT, "n", "tokens"),
+    ES_COL(point_row, mean_error, ES_FORMAT_REAL, "mean error", "",
+           "|m_n - m| of all heads' outputs side by side, mean over draws"),
+    ES_COL(point_row, cov_error, ES_FORMAT_REAL, "cov error", "", "|C_n - C| in Frobenius norm"),
     {0}};
-const es_table_spec probe_paper_rows_table = {
-    "paper_rows", row_columns,
-    ES_VIEW("Protocol of Token Sample Complexity", .only_with_full = true),
+static const es_table_spec points_table = {
+    "paper_rows", point_columns,
+    ES_VIEW("Protocol of Token Sample Complexity", .only_with_full = true), ES_ROW(point_row),
     .keys = "domain layer block n"};
 
 /* ---- summary ---- */
 
-typedef struct paper_tables {
-    es_table *rates, *rows;
-} paper_tables;
+typedef struct summary_ctx {
+    es_job *job;
+    es_table *rates, *points;
+    es_series series[ERRORS];
+    int64_t number;   /* of the passage, among those of all places */
+    rate_row *rate;   /* its row */
+    point_row *point; /* (sizes) its rows */
+} summary_ctx;
 
-static void name_row(const probe_state *s, int64_t number, es_table *t, int64_t row)
+/* Fits one error of the passage: means into its points, the rate into its row of rates. */
+static es_status fill_errors(summary_ctx *m, int which, es_error *err)
 {
-    const int64_t passages = passages_of(s), place = number / passages;
-    es_pools_name(&s->pools, place / s->layers, t, row);
-    es_table_count(t, row, "layer", place % s->layers);
-    es_table_count(t, row, "block", block_of(s, place, number % passages));
-}
-
-/* One error of one passage: its means into the rows, its rate into the row of rates. */
-static es_status sum_up(es_job *job, int64_t number, int which, es_series *series, paper_tables *t,
-                        es_error *err)
-{
-    static const char *const names[ERRORS][2] = {{"mean_error", "rate_mean"},
-                                                 {"cov_error", "rate_cov"}};
-    const probe_state *s = job->state;
+    const probe_state *s = m->job->state;
+    es_series *series = &m->series[which];
     const int64_t sizes = series->points, R = series->replicates;
     for (int64_t i = 0; i < sizes; i++)
         series->at[i] = (double)s->spec.sizes[i];
-    for (int64_t r = 0; r < R; r++)
+    for (int64_t r = 0; r < R; r++) {
+        const es_probe_paper_cell *cell = es_job_cell(m->job, PROBE_PAPER, m->number * R + r);
         for (int64_t i = 0; i < sizes; i++)
-            series->errors[r * sizes + i] =
-                es_job_numbers(job, PROBE_PAPER, number * R + r)[i * ERRORS + which];
+            series->errors[r * sizes + i] = which == MEAN ? cell[i].mean_error : cell[i].cov_error;
+    }
     ES_TRY(es_series_fit(series, err));
     for (int64_t i = 0; i < sizes; i++)
-        es_put_under(t->rows, number * sizes + i, names[which][0], {"", series->summary[i].mean},
-                     {"_se", series->summary[i].se});
-    probe_put_rate(t->rates, number, names[which][1], series);
+        *(which == MEAN ? &m->point[i].mean_error : &m->point[i].cov_error) =
+            (es_measured){series->summary[i].mean, series->summary[i].se};
+    es_rate_cells_fill(which == MEAN ? &m->rate->rate_mean : &m->rate->rate_cov, series, m->rates);
     return ES_OK;
 }
 
-static es_status sum_up_passage(es_job *job, int64_t number, es_series series[ERRORS],
-                                paper_tables *t, es_error *err)
+/* Adds the rows of a passage. */
+static es_status add_rows(summary_ctx *m, const es_probe_passage *about, es_error *err)
 {
-    probe_state *s = job->state;
-    es_probe_passage about;
-    ES_TRY(open_passage(job, number, &job->exec, err));
-    ES_TRY(es_probe_paper_about(s->paper, &about, err));
-    name_row(s, number, t->rates, es_table_row(t->rates));
-    es_table_count(t->rates, number, "tokens", about.tokens);
-    es_table_real(t->rates, number, "horizon_unscaled_all_heads", about.horizon);
-    for (int64_t i = 0; i < s->spec.n_sizes; i++) {
-        const int64_t row = es_table_row(t->rows);
-        name_row(s, number, t->rows, row);
-        es_table_count(t->rows, row, "n", s->spec.sizes[i]);
+    const probe_state *s = m->job->state;
+    const int64_t passages = passages_of(s), place = m->number / passages, sizes = s->spec.n_sizes;
+    rate_row *r = m->rate = es_rows_add(m->rates, rate_row);
+    if (!r)
+        return es_answer_status(m->job->answer, err);
+    r->domain = es_pools_domain(&s->pools, place / s->layers, m->rates);
+    r->layer = place % s->layers;
+    r->block = block_of(s, place, m->number % passages);
+    r->tokens = about->tokens;
+    r->horizon_unscaled_all_heads = about->horizon;
+    for (int64_t i = 0; i < sizes; i++) {
+        point_row *point = es_rows_add(m->points, point_row);
+        if (!point)
+            return es_answer_status(m->job->answer, err);
+        point->domain = r->domain;
+        point->layer = r->layer;
+        point->block = r->block;
+        point->n = s->spec.sizes[i];
     }
-    for (int which = 0; which < ERRORS; which++)
-        ES_TRY(sum_up(job, number, which, &series[which], t, err));
+    m->point = es_rows(m->points, point_row) + es_table_rows(m->points) - sizes;
     return ES_OK;
 }
 
+static es_status sum_up_passage(summary_ctx *m, es_error *err)
+{
+    const probe_state *s = m->job->state;
+    es_probe_passage about;
+    ES_TRY(open_passage(m->job, m->number, &m->job->exec, err));
+    ES_TRY(es_probe_paper_about(s->paper, &about, err));
+    ES_TRY(add_rows(m, &about, err));
+    for (int which = 0; which < ERRORS; which++)
+        ES_TRY(fill_errors(m, which, err));
+    return ES_OK;
+}
+
+/* States the range of rates over passages. */
 static void tell_rates(const es_table *t, es_answer *a)
 {
-    static const char *const keys[ERRORS] = {"rate_mean", "rate_cov"};
+    const rate_row *rows = es_rows(t, rate_row);
     double low[ERRORS] = {INFINITY, INFINITY}, high[ERRORS] = {-INFINITY, -INFINITY};
-    for (int64_t i = 0; i < es_table_rows(t); i++)
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
+        const double rates[ERRORS] = {rows[i].rate_mean.rate.value, rows[i].rate_cov.rate.value};
         for (int which = 0; which < ERRORS; which++) {
-            low[which] = fmin(low[which], es_table_get(t, i, keys[which]));
-            high[which] = fmax(high[which], es_table_get(t, i, keys[which]));
+            low[which] = fmin(low[which], rates[which]);
+            high[which] = fmax(high[which], rates[which]);
         }
+    }
     if (low[MEAN] <= high[MEAN] && low[COV] <= high[COV])
         es_answer_add_finding(
             a,
             "By the protocol of Token Sample Complexity (queries are the sample, heads "
-            "concatenated, a passage is the law) rates of %lld pairs of a layer and a passage are "
-            "%.3g to %.3g of the mean and %.3g to %.3g of the covariance.",
+            "concatenated, a passage is the law) the rates of %lld pairs of a layer and a passage "
+            "are %.3g to %.3g for the mean and %.3g to %.3g for the covariance.",
             (long long)es_table_rows(t), low[MEAN], high[MEAN], low[COV], high[COV]);
 }
 
-/* A sample that is larger than its law repeats tokens, and says how often rather than how the law
- * is approached. */
+/* A sample that is larger than the passage repeats tokens: its rate is not that of the law. */
 static void caution_passages(const probe_state *s, const es_table *t, es_answer *a)
 {
-    const double n = (double)s->spec.sizes[s->spec.n_sizes - 1];
+    const rate_row *rows = es_rows(t, rate_row);
+    const double n = probe_largest_n(s);
     long long shorter = 0;
     double shortest = (double)INFINITY;
     for (int64_t i = 0; i < es_table_rows(t); i++) {
-        shorter += es_table_get(t, i, "tokens") < n;
-        shortest = fmin(shortest, es_table_get(t, i, "tokens"));
+        shorter += (double)rows[i].tokens < n;
+        shortest = fmin(shortest, (double)rows[i].tokens);
     }
     if (shorter)
         es_answer_add_finding(
             a,
             "Caution: n up to %.8g is more than the passage has, which stands for the "
-            "law, in %lld of %lld cases (the shortest: %.0f tokens): smaller --n.",
+            "law, in %lld of %lld cases (the shortest: %.0f tokens). Take smaller --n.",
             n, shorter, (long long)es_table_rows(t), shortest);
 }
 
 es_status probe_sum_up_paper(es_job *job, es_answer *answer, es_error *err)
 {
     const probe_params *p = job->params;
-    probe_state *s = job->state;
-    es_series series[ERRORS];
+    const probe_state *s = job->state;
     if (!is_asked(job))
         return ES_OK;
-    paper_tables t = {es_answer_table(answer, &probe_paper_rates_table),
-                      es_answer_table(answer, &probe_paper_rows_table)};
+    summary_ctx m = {.job = job};
+    m.rates = es_answer_table(answer, &rates_table);
+    m.points = es_answer_table(answer, &points_table);
     for (int which = 0; which < ERRORS; which++)
-        ES_TRY(es_series_new(&job->arena, p->replicates, s->spec.n_sizes, &series[which], err));
-    for (int64_t i = 0; i < probe_places(s) * passages_of(s); i++)
-        ES_TRY(sum_up_passage(job, i, series, &t, err));
-    tell_rates(t.rates, answer);
-    caution_passages(s, t.rates, answer);
+        ES_TRY(es_series_new(&job->arena, p->replicates, s->spec.n_sizes, &m.series[which], err));
+    for (m.number = 0; m.number < probe_places(s) * passages_of(s); m.number++)
+        ES_TRY(sum_up_passage(&m, err));
+    tell_rates(m.rates, answer);
+    caution_passages(s, m.rates, answer);
     return ES_OK;
 }

@@ -1,17 +1,27 @@
-/* question.h : the study `probe`: what it asks and measures is in probe/question.c, what it makes
- * of it in probe/rows.c, of places of a causal model in probe/positions.c, of contexts in
- * probe/context.c; classes of heads are in probe/classes.c, sentences about them in
- * probe/findings.c; whether domains differ in probe/domains.c; the paper's protocol in
- * probe/protocol.c; walks through the pool in probe/walks.c. */
+/* question.h : the study `probe`. It asks one of two questions, chosen once in question.c:
+ *
+ *     limits     how n tokens approach the limit of many (probe.h)
+ *         limits.c        parameters, cost, stages, the order of the summary
+ *         draws.c         cells: draws of tokens, windows of the text, Gaussian tokens
+ *         walks.c         cells: limits of layers and exact errors
+ *         layers.c        table layers            heads.c        table heads
+ *         curves.c        table rows              classes.c      tables classes, matter_most
+ *         differences.c   table differences       contexts.c     tables contexts, context_heads,
+ *         protocol.c      tables paper_rates,                    windows
+ *                         paper_rows              findings.c     sentences about heads
+ *     positions  what the heads of a causal model do as their context grows
+ *         (position_question.h)
+ */
 #ifndef ES_EXPERIMENTS_PROBE_QUESTION_H
 #define ES_EXPERIMENTS_PROBE_QUESTION_H
 
 #include "experiments/probe/probe.h"
 
 #include "experiments/kit/pool_params.h"
-#include "experiments/kit/series.h"
+#include "experiments/kit/rate_columns.h"
 #include "experiments/probe/paper.h"
 #include "experiments/probe/position_question.h"
+#include "theory/key_weights.h"
 
 typedef struct probe_params {
     es_pool_params pool;
@@ -21,148 +31,294 @@ typedef struct probe_params {
     double error;
 } probe_params;
 
-/* What is looked at: positions of a causal model, or distances from the pool's limit. */
-enum { PROBE_POSITIONS, PROBE_LIMITS };
+/* One of the two questions: the phases of the study. */
+typedef struct probe_question {
+    es_status (*open)(es_job *job, es_error *err);
+    void (*cost)(const es_job *job, es_cost *out);
+    es_status (*begin)(es_job *job, es_error *err);
+    es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
+} probe_question;
+extern const probe_question probe_limits_question, probe_positions_question;
 
-/* Stages: the limit of a layer; a draw of the text's tokens; one of Gaussian tokens; exact errors
- * of some queries of a layer; a layer without one section of the text after the other; a draw of a
- * passage by the paper's protocol. A *place* is a layer of a domain. */
+/* Stages of the question about limits: the limit of a layer; a draw of the text's tokens; one of
+ * Gaussian tokens; exact errors of some queries of a layer; a layer without each section of the
+ * text; a draw of a passage by the paper's protocol. A *place* is a layer of a domain. */
 enum { PROBE_LIMIT, PROBE_DRAW, PROBE_CONTROL, PROBE_EXACT, PROBE_SECTIONS, PROBE_PAPER };
-
-/* Columns of a draw. Its first heads x sizes rows are errors of single heads, which have no
- * coherence; then come `sizes` rows of all heads together, which have only that and the map error.
- * A control has the first three columns, and no rows of all heads. */
-enum {
-    PROBE_MEAN,
-    PROBE_COV,
-    PROBE_MAP,
-    PROBE_ERRORS,
-    PROBE_COHERENCE = PROBE_ERRORS,
-    PROBE_FEW, /* map error of the exact queries */
-    PROBE_ESS, /* and the rest of es_probe_focus */
-    PROBE_ESS_LOW,
-    PROBE_TOP,
-    PROBE_TOP_HIGH,
-    PROBE_AFTER_WO, /* map error in the layer's output */
-    PROBE_COLUMNS
-};
 
 /* Passages of the paper's protocol, at most. */
 enum { PROBE_PASSAGES = 4 };
 
-/* How tokens are drawn. Contiguous: windows of the text beside tokens with replacement. */
+/* How tokens are drawn. Contiguous: windows of the text, and tokens with replacement. */
 enum { PROBE_WITH, PROBE_WITHOUT, PROBE_CONTIGUOUS };
+
+extern const char *const probe_draws[], *const probe_protocols[]; /* names of these choices */
 
 typedef struct probe_state {
     es_pools pools;
-    es_probe_spec spec; /* of any layer; pool and exec are the layer's */
     int64_t layers, heads;
+    const probe_question *question;
+    probe_positions positions; /* of the question about positions; the rest is about limits */
+    es_probe_spec spec;        /* of any layer; pool and exec are the layer's */
     es_probe_cost cost;
-    int window_stage;                 /* cells like those of a draw, of windows; -1: none */
-    es_exec exec;                     /* of the layer that is open */
-    es_probe *probe;                  /* the layer that is open; NULL: none */
-    int64_t place;                    /* which it is */
-    const double **limits;            /* (layers) of a domain, as far as they are looked at */
-    es_probe_wants wants;             /* of a pool that is streamed */
-    es_probe_cell *cells;             /* (heads, sizes) room for a draw */
-    es_probe_joint *joint;            /* (sizes) */
-    es_probe_paper *paper;            /* the passage that is open; NULL: none */
-    int64_t passage;                  /* which it is */
-    es_probe_paper_cell *paper_cells; /* (sizes) */
-    bool by_position; /* positions are looked at, and there is no pool; else the limit */
-    probe_positions positions;
+    int window_stage;      /* draws of windows; -1: none */
+    es_exec exec;          /* of the layer that is open */
+    es_probe *probe;       /* the layer that is open; NULL: none */
+    int64_t place;         /* of that layer */
+    const double **limits; /* (layers) of a domain, as far as they have been fetched */
+    es_probe_wants wants;  /* of a pool that is streamed */
+    es_probe_cell *cells;  /* (heads, sizes) scratch for a draw of Gaussian tokens */
+    es_probe_joint *joint; /* (sizes) */
+    es_probe_paper *paper; /* the passage that is open; NULL: none */
+    int64_t passage;       /* its number */
 } probe_state;
 
-/*! probe_open_layer() : state->probe is the layer of that place, from its limit, for draws or for
- *  all that is known of it. Cells come in order, so that it is opened anew only now and then. */
+/* ---- draws.c ---- */
+
+/* The three errors of a draw, in this order in es_probe_cell. */
+enum { PROBE_MEAN, PROBE_COV, PROBE_MAP, PROBE_ERRORS };
+
+/* Record of a draw of Gaussian tokens: one head at one n. */
+typedef struct probe_control_cell {
+    double mean_error, cov_error, map_error;
+} probe_control_cell;
+
+/*! probe_add_draws() : adds the stage "draw" or "window", whose cells are (heads + 1, sizes)
+ *  records es_probe_cell: single heads, which have no coherence, then all heads together, which
+ *  have only map error and coherence. probe_add_control() : adds the stage PROBE_CONTROL. */
+es_status probe_add_draws(es_job *job, bool windows, es_error *err);
+es_status probe_add_control(es_job *job, es_error *err);
+
+/*! probe_draw_at() : replicate r of a place at size number i; head number `heads` is all of them
+ *  together. */
+const es_probe_cell *probe_draw_at(const es_job *job, int stage, int64_t place, int64_t r,
+                                   int64_t head, int64_t i);
+
+/*! probe_drawn() : mean and standard error over replicates of the member `first` points to, which
+ *  is one of replicate 0 of the stage PROBE_DRAW. probe_drawn_rms() : root mean square. */
+es_measured probe_drawn(const es_job *job, const double *first);
+es_measured probe_drawn_rms(const es_job *job, const double *first);
+
+/*! probe_error() : error number `which` of a cell. */
+double probe_error(const es_probe_cell *cell, int which);
+
+/* ---- layers ---- */
+
+/*! probe_open_layer() : opens the layer of a place from its limit, into state->probe, for draws or
+ *  for everything. Cells come in order, so that a layer is seldom opened twice. */
 es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, const es_exec *exec,
                            es_error *err);
-
-/*! probe_put_contexts() : tables and findings about windows, beside those of draws. `heads` is the
- *  table of heads, full. */
-es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answer, es_error *err);
-
-/* A rate and what is said about it. */
-#define PROBE_RATE_COLUMNS(key, title, definition)                                                 \
-    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-        {key "_ci.0", title " from", "", ES_FORMAT_REAL,                                           \
-         "95 % interval, Student's t over replicates"},                                            \
-        {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
-        {key "_p", title " p", "", ES_FORMAT_SHORT,                                                \
-         "of a power law on this range: how often draws of one would bend more; none with fewer "  \
-         "than 4 "                                                                                 \
-         "draws, which cannot tell"},                                                              \
-    {                                                                                              \
-        key "_reason", title " reason", "", ES_FORMAT_TEXT, "why there is no rate"                 \
-    }
-
-es_status probe_summarise(es_job *job, es_answer *answer, es_error *err);
-
-/*! probe_put_rate() : columns of PROBE_RATE_COLUMNS(name) of a row. */
-void probe_put_rate(es_table *table, int64_t row, const char *name, const es_series *s);
 
 /*! probe_places() : layers of all domains. */
 int64_t probe_places(const probe_state *s);
 
-/*! probe_spec_at() : what is asked of that place. */
+/*! probe_spec_at() : the spec of a place. */
 es_probe_spec probe_spec_at(const probe_state *s, int64_t place, const es_exec *exec);
 
-extern const es_table_spec probe_layers_table, probe_heads_table, probe_rows_table;
+/*! probe_largest_n() : the largest of the sizes. */
+double probe_largest_n(const probe_state *s);
 
-/* ---- probe/walks.c ---- */
+/* ---- rows ---- */
 
-/*! probe_add_limit(), probe_add_exact() : the stages PROBE_LIMIT and PROBE_EXACT. A cell of the
+/* A head of a domain: heads.c. */
+typedef struct probe_head_row {
+    const char *domain;
+    int64_t layer, head;
+    const char *class, *advice;
+    double random_error, top_error, top_random_error;
+    es_measured moves;
+    double horizon, horizon_error, horizon_one_sided, horizon_unscaled, coupling, frobenius;
+    es_measured score_sd;
+    double freezing;
+    es_measured gaussian_frozen;
+    double ess_pool, ess_pool_low, top_pool, top_pool_high;
+    es_measured ess_n, ess_n_low, top_n, top_n_high;
+    es_measured local_exponent;
+    double beta, beta_frozen;
+    es_rate_cells rate_mean, rate_cov, rate_map;
+    es_measured relative_error;
+    double output_rms, sampling, sampling_error;
+    const char *tokens_for_tenth_sign;
+    es_measured tokens_for_tenth;
+    double tokens_for_tenth_queries, tokens_for_tenth_pool, thin;
+    double mean_error_limit, cov_error_limit, map_error_limit;
+    es_rate_cells rate_mean_gaussian, rate_cov_gaussian, rate_map_gaussian;
+    double rate_map_predicted, rate_map_exact, rate_horizon, rate_worst_case, rate_coupling;
+    double exponent_map, exponent_mean;
+    es_measured entropy, top_mass, ess, inverse_ess, sink_first, sink_last;
+} probe_head_row;
+
+/* A head at one n: curves.c. */
+typedef struct probe_curve_row {
+    const char *domain;
+    int64_t layer, head, n;
+    es_measured mean_error, cov_error, map_error, relative_error, map_error_exact;
+    double map_error_exact_pool;
+    es_measured exact_ratio;
+    double map_error_sampling;
+    es_measured ess, top_weight;
+    es_measured mean_error_gaussian, cov_error_gaussian, map_error_gaussian;
+    double map_error_predicted;
+    const char *mean_error_flag, *cov_error_flag, *map_error_flag;
+} probe_curve_row;
+
+extern const es_table_spec probe_layers_table, probe_heads_table, probe_curves_table;
+
+/* The summary under way: the head that is being described and everything known of it. */
+typedef struct probe_summary {
+    es_job *job;
+    const probe_params *p;
+    probe_state *s;
+    es_table *layers, *heads, *curves;
+    es_exec exec; /* the job's; its progress counts layers */
+    int64_t place, head;
+    int64_t tokens;                   /* of the pool */
+    es_series text[PROBE_ERRORS];     /* errors of the text's tokens */
+    es_series gaussian[PROBE_ERRORS]; /* errors of Gaussian tokens */
+    es_probe_head about;              /* of the head */
+    es_probe_local *local;            /* (heads) */
+    es_probe_policies *policies;      /* (heads); NULL of a causal model */
+    double *predicted;                /* (sizes) scratch */
+    es_probe_point *exact;            /* (sizes) */
+    probe_head_row *row;              /* of the head */
+    probe_curve_row *curve;           /* (sizes) of the head */
+} probe_summary;
+
+/*! probe_describe_layers() : fills the tables layers, heads and rows, which m has. */
+es_status probe_describe_layers(probe_summary *m, es_error *err);
+
+/*! probe_describe_head() : one row of heads; the layer is open. */
+es_status probe_describe_head(probe_summary *m, es_error *err);
+
+/*! probe_add_curve() : adds the rows of a head's curve. probe_fill_curve() : its errors, and the
+ *  rates of m->row that follow from them. */
+es_status probe_add_curve(probe_summary *m, es_error *err);
+es_status probe_fill_curve(probe_summary *m, es_error *err);
+
+/*! probe_exact_at() : exact errors of the layer of m->place. */
+const double *probe_exact_at(const probe_summary *m);
+
+/* ---- classes.c ---- */
+
+/* What a class is decided from. Rates are not: no head's is exactly 1/2, so that a test against 1/2
+ * would reject more heads the more draws there are. */
+typedef struct probe_signs {
+    double n;           /* the largest */
+    double ess, ess_se; /* of the median query: mean over draws, and its standard error */
+    int64_t draws;      /* from 2 on */
+} probe_signs;
+
+/*! probe_class_of() : es_regime_within() of the 95 % interval of the ESS. Pure function. */
+es_regime probe_class_of(const probe_signs *signs);
+
+/*! probe_classify() : sets the class of a head whose ESS is known. */
+void probe_classify(probe_head_row *row, double n, int64_t draws);
+
+/*! probe_advise() : sets the errors of the policies, and as advice the best of them with those
+ *  whose error does not differ from it at 95 %, best first. */
+void probe_advise(es_table *heads, probe_head_row *row, const es_probe_policies *policies);
+
+/* Where more queries than this have fewer than 100 tokens, a larger pool of the same text needs
+ * more tokens (docs/PREDICTION.md). */
+#define PROBE_THIN 0.1
+
+/* The definition of the column `advice`. */
+#define PROBE_KEYS_TO_KEEP                                                                         \
+    "policy of smallest exact error when an eighth of the keys is kept: 128 of 1024 tokens of "    \
+    "the pool, or of the largest n if that is less. random: at random; top: the largest "          \
+    "weights; top-random: half and half. Several where 16 queries cannot tell them apart. top "    \
+    "and top-random need the query's scores; `esscher sparse` compares policies that do not. "     \
+    "None for causal models: their keys have positions"
+
+/* One class of heads. */
+typedef struct probe_class_row {
+    const char *class;
+    int64_t heads;
+    double rate_map, rate_map_exact, ess_n;
+    int64_t random, top, top_random;
+    const char *meaning;
+} probe_class_row;
+
+/* One of the heads whose error changes the layer's output most. */
+typedef struct probe_matter_row {
+    const char *domain;
+    int64_t layer, head;
+    const char *class, *advice;
+    double random_error, top_error, top_random_error;
+    es_measured moves, relative_error, rate_map;
+    double rate_map_exact;
+    es_measured ess_n;
+} probe_matter_row;
+
+/* Classes in the order of their table: averaging, selective, single-key, undecided. */
+extern const es_regime probe_classes_order[ES_REGIMES];
+
+extern const es_table_spec probe_classes_table, probe_matter_table;
+enum { PROBE_MATTER_MOST = 10 };
+
+/*! probe_sum_up_classes() : fills both tables from that of heads; n is the largest.
+ *  @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
+es_status probe_sum_up_classes(es_job *job, const es_table *heads, double n, es_table *classes,
+                               es_table *matter, es_error *err);
+
+/* ---- walks.c ---- */
+
+/*! probe_add_limit(), probe_add_exact() : add the stages PROBE_LIMIT and PROBE_EXACT. A cell of the
  *  latter is a slice of heads; those of a place follow each other from probe_exact_cell() on, as
  *  es_probe_exact() has them. */
 es_status probe_add_limit(es_job *job, es_error *err);
 es_status probe_add_exact(es_job *job, es_error *err);
 int64_t probe_exact_cell(const probe_state *s, int64_t place);
 
-/*! probe_walks_price() : running the model for them, of all domains, and memory beyond what
- *  es_probe_cost_of() says of one layer. */
+/*! probe_walks_price() : running the model for these stages, over all domains, and memory beyond
+ *  what es_probe_cost_of() counts for one layer. */
 es_probe_price probe_walks_price(const es_job *job, const probe_state *s);
 
-/*! probe_layers_together() : so many go together in a walk, of which one takes so many bytes.
- *  probe_forwards() : how often the model runs over a text then, with `per` cells of a layer. */
+/*! probe_layers_together() : how many layers of `bytes` each share a walk through the text.
+ *  probe_forwards() : how often the model then runs over a text, with `per` cells of a layer. */
 int64_t probe_layers_together(const es_job *job, double bytes);
 double probe_forwards(const probe_state *s, int64_t per, int64_t group);
 
-/* ---- probe/findings.c ---- */
+/* ---- findings.c ---- */
 
-/*! probe_tell_heads() : what the heads do, in sentences, from the tables of heads and of classes.
- */
+/*! probe_tell_heads() : adds findings about the heads and their classes. probe_caution() : adds
+ *  what limits them. */
 es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *classes,
                            es_answer *answer, es_error *err);
-
-/*! probe_caution() : what should not be believed of it. */
 es_status probe_caution(es_job *job, const es_table *heads, es_answer *answer, es_error *err);
 
-/* ---- probe/domains.c ---- */
+/*! probe_counted() : "heads", or "pairs of a head and a domain". */
+const char *probe_counted(const probe_state *s);
 
-/*! probe_sections_price() : of one layer, beside running the model; nothing where there is one
- *  domain. probe_sections_group() : layers that go together. */
+/* ---- contexts.c ---- */
+
+/*! probe_put_contexts() : adds tables and findings about windows; `heads` is filled. */
+es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answer, es_error *err);
+
+/* ---- differences.c ---- */
+
+/*! probe_sections_price() : of one layer, without running the model; nothing for one domain.
+ *  probe_sections_group() : layers that share a walk. */
 int64_t probe_sections_group(const es_job *job);
 es_probe_price probe_sections_price(const probe_state *s);
 
-/*! probe_add_sections() : the stage PROBE_SECTIONS, which has no cells where there is one domain.
- */
+/*! probe_add_sections() : adds the stage PROBE_SECTIONS, which has no cells for one domain. */
 es_status probe_add_sections(es_job *job, es_error *err);
 
-/*! probe_compare_domains() : the table of differences, which is added to the answer here, and what
- *  is found in it. */
+/*! probe_compare_domains() : fills the table of differences and adds its findings. */
 es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer, es_error *err);
 
 extern const es_table_spec probe_differences_table;
 
-/* ---- probe/protocol.c ---- */
+/* ---- protocol.c ---- */
 
 /*! probe_paper_price() : of one layer of a domain; nothing where the protocol is the default. */
 es_probe_price probe_paper_price(const es_job *job, const probe_state *s);
 
-/*! probe_add_paper() : the stage PROBE_PAPER, which has no cells then; pools are there already. */
+/*! probe_add_paper() : adds the stage PROBE_PAPER, which has no cells for the default protocol;
+ *  pools are built. */
 es_status probe_add_paper(es_job *job, es_error *err);
 
-/*! probe_sum_up_paper() : the tables of the paper's protocol, and what is found in them. */
+/*! probe_sum_up_paper() : adds tables and findings of the paper's protocol. */
 es_status probe_sum_up_paper(es_job *job, es_answer *answer, es_error *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* cells.c : attention of one query over n keys on the sphere (THEORY 6): what is asked and the
- * units of work; then averages over the replicates, and whether they follow the laws. */
-#include "experiments/regimes/inside.h"
+/* cells.c : attention of one query over n keys on the sphere (THEORY 6): draws replicates, averages
+ * them, tests them against the limit laws; and the stage of the study. */
+#include "experiments/regimes/draw.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,8 +16,8 @@
 
 enum { UNIT = 16, NEAREST = 2048, DIRECTIONS = 64 };
 
-/* Options with their defaults in place, and what a unit of work needs. */
-typedef struct job {
+/* Options with their defaults filled in, and what a unit of work needs. */
+typedef struct sample_job {
     es_regimes_opts o;
     es_nearest_job nearest;
     es_brute brute;
@@ -25,10 +25,12 @@ typedef struct job {
     double *scratch; /* (threads, each) */
     int64_t each;
     bool all; /* brute force */
-} job;
+} sample_job;
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
+/* Fails if the points are not finite, have a wrong shape, or are too few for n keys and the
+ * query. */
 static es_status check_points(const es_regimes_opts *o, int64_t n, es_error *err)
 {
     const es_view *p = o->points;
@@ -64,6 +66,7 @@ static es_status check(const es_regimes_opts *o, int64_t n, double beta, es_erro
     return o->points ? check_points(o, n, err) : es_keys_check(o->keys, err);
 }
 
+/* Fills in the defaults. */
 static es_regimes_opts complete(const es_regimes_opts *opts)
 {
     es_regimes_opts o = *opts;
@@ -74,6 +77,8 @@ static es_regimes_opts complete(const es_regimes_opts *opts)
 
 /* ---- keys in order ---- */
 
+/* Returns whether a part of the mixture points away from the query, so that directions are not
+ * uniform. */
 static bool is_turned(const es_keys *keys)
 {
     for (int64_t i = 0; i < keys->n_parts; i++)
@@ -82,7 +87,10 @@ static bool is_turned(const es_keys *keys)
     return false;
 }
 
-static es_status make_nearest(job *j, int64_t n, double beta, es_mem_limit *budget, es_error *err)
+/* Prepares drawing in order: the table of the law of distances, and the moments of the far keys if
+ * n is too large to order all of them. */
+static es_status make_nearest(sample_job *j, int64_t n, double beta, es_mem_limit *budget,
+                              es_error *err)
 {
     const es_keys *keys = j->o.keys;
     es_nearest_job *w = &j->nearest;
@@ -103,15 +111,16 @@ static es_status make_nearest(job *j, int64_t n, double beta, es_mem_limit *budg
 
 /* ---- all keys ---- */
 
-/* What brute force owns beside the job. */
+/* Memory that brute force owns. */
 typedef struct brute_parts {
     es_sampler *sampler;
     es_law *law;
     double *query;
 } brute_parts;
 
-static es_status make_brute(job *j, int64_t n, double beta, es_mem_limit *budget, brute_parts *own,
-                            es_error *err)
+/* Prepares drawing all keys: a sampler of the law, or the query scaled to norm 1. */
+static es_status make_brute(sample_job *j, int64_t n, double beta, es_mem_limit *budget,
+                            brute_parts *own, es_error *err)
 {
     const es_regimes_opts *o = &j->o;
     const bool law = !o->points;
@@ -144,9 +153,10 @@ static es_status make_brute(job *j, int64_t n, double beta, es_mem_limit *budget
 
 /* ---- units of work ---- */
 
+/* Draws UNIT replicates. */
 static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
 {
-    job *j = user;
+    sample_job *j = user;
     double *scratch = j->scratch + thread * j->each;
     for (int64_t r = unit * UNIT; r < (unit + 1) * UNIT && r < j->o.replicates; r++)
         ES_TRY(j->all ? es_brute_draw(&j->brute, r, scratch, &j->draws[r], err)
@@ -154,7 +164,7 @@ static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
     return ES_OK;
 }
 
-static es_status draw_all(job *j, es_mem_limit *budget, es_error *err)
+static es_status draw_all(sample_job *j, es_mem_limit *budget, es_error *err)
 {
     const int64_t units = (j->o.replicates + UNIT - 1) / UNIT;
     ES_TRY(ES_MEM_NEW_2D(budget, j->scratch, es_parallel_threads(j->o.exec, units), j->each,
@@ -169,7 +179,7 @@ es_status es_regimes_sample(const es_regimes_opts *opts, int64_t n, double beta,
 {
     if (!opts || !draws || (!opts->keys && !opts->points))
         return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "opts, draws or the keys are NULL");
-    job j = {.o = complete(opts), .draws = draws};
+    sample_job j = {.o = complete(opts), .draws = draws};
     ES_TRY(check(&j.o, n, beta, err));
     es_mem_limit *budget = opts->exec ? opts->exec->budget : NULL;
     brute_parts own = {0};
@@ -186,39 +196,34 @@ es_status es_regimes_sample(const es_regimes_opts *opts, int64_t n, double beta,
     return status;
 }
 
-/* ==== rows ==== */
+/* ==== means and tests ==== */
 
-enum { FEWEST = 20 };   /* replicates that a test of normality needs */
-#define SMALL_BULK 1e-6 /* share of a Gaussian sum that cannot decide such a test */
+enum { FEWEST = 20 };   /* replicates that a test of normality needs at least */
+#define SMALL_BULK 1e-6 /* share of the Gaussian sum that does not affect such a test */
 
-/* The weight of order k of each draw. */
+/* Copies the weight of order k of each draw. */
 static void copy_top(const es_regimes_draw *draws, int64_t count, int k, double *out)
 {
     for (int64_t r = 0; r < count; r++)
         out[r] = draws[r].top[k];
 }
 
-static es_estimate estimate(const double *x, int64_t count, int64_t stride)
-{
-    const es_measured m = es_average_column(x, count, stride);
-    return (es_estimate){m.value, m.se};
-}
-
+/* Averages the draws; column (count) is scratch. The tangential part enters as its square. */
 static void average(const es_regimes_draw *draws, int64_t count, double *column,
                     es_regimes_row *out)
 {
     const int64_t width = sizeof *draws / sizeof(double); /* every member of a draw is a double */
     for (int k = 0; k < ES_REGIMES_TOP; k++)
-        out->top[k] = estimate(&draws->top[k], count, width);
-    out->squares = estimate(&draws->squares, count, width);
-    out->entropy = estimate(&draws->entropy, count, width);
-    out->deficit = estimate(&draws->deficit, count, width);
+        out->top[k] = es_average_column(&draws->top[k], count, width);
+    out->squares = es_average_column(&draws->squares, count, width);
+    out->entropy = es_average_column(&draws->entropy, count, width);
+    out->deficit = es_average_column(&draws->deficit, count, width);
     for (int64_t r = 0; r < count; r++) {
         column[r] = draws[r].tangential * draws[r].tangential;
         out->bulk = fmax(out->bulk, draws[r].bulk);
         out->normality = fmax(out->normality, draws[r].normality);
     }
-    out->tangential = estimate(column, count, 1);
+    out->tangential = es_average_column(column, count, 1);
 }
 
 static es_agreement agreement(es_ks ks)
@@ -226,7 +231,7 @@ static es_agreement agreement(es_ks ks)
     return (es_agreement){.distance = ks.distance, .p = ks.p};
 }
 
-/* The ordered weights against a sample of the critical limit, column (2 count). */
+/* Compares the ordered weights with a sample of the critical limit; column (2 count) is scratch. */
 static es_status compare_law(const es_regimes_opts *o, int64_t n, double beta,
                              const es_regimes_draw *draws, es_regimes_draw *reference,
                              int64_t count, double *column, es_regimes_row *out, es_error *err)
@@ -235,18 +240,18 @@ static es_status compare_law(const es_regimes_opts *o, int64_t n, double beta,
     ES_TRY(es_keys_exponent(o->keys, &cap, err));
     const double scaled = es_critical_scale(&cap, (double)n, beta);
     if (!(scaled >= 1e-12 && scaled <= 1e12 && es_critical_mean(cap.alpha, scaled) <= 1e15))
-        return ES_OK; /* no such limit */
+        return ES_OK; /* outside the range of the limit law */
     ES_TRY(es_critical_sample(o->seed, cap.alpha, scaled, count, o->exec, reference, err));
     for (int k = 0; k < ES_REGIMES_TOP && k < n; k++) {
         copy_top(draws, count, k, column);
         copy_top(reference, count, k, column + count);
-        out->limit[k] = estimate(column + count, count, 1);
+        out->limit[k] = es_average_column(column + count, count, 1);
         out->law[k] = agreement(es_ks_two(column, count, column + count, count));
     }
     return ES_OK;
 }
 
-/* The output's fluctuations against the Gaussian of the subcritical regime. */
+/* Tests the fluctuations of the output against the Gaussian of the subcritical regime. */
 static void compare_normal(int64_t dim, int64_t n, double beta, const es_regimes_draw *draws,
                            int64_t count, double *column, es_regimes_row *out)
 {
@@ -267,6 +272,7 @@ double es_regimes_normal_p(const es_regimes_row *row)
     return least * (2.0 - least);
 }
 
+/* Draws, averages and tests. draws (2 count) holds the sample of the limit in its second half. */
 static es_status fill(const es_regimes_opts *o, int64_t n, double beta, es_regimes_draw *draws,
                       int64_t count, double *column, es_regimes_row *out, es_error *err)
 {
@@ -275,7 +281,7 @@ static es_status fill(const es_regimes_opts *o, int64_t n, double beta, es_regim
     *out = (es_regimes_row){.bulk = 0.0};
     for (int k = 0; k < ES_REGIMES_TOP; k++) {
         out->law[k] = none;
-        out->limit[k] = (es_estimate){(double)NAN, (double)NAN};
+        out->limit[k] = (es_measured){(double)NAN, (double)NAN};
     }
     out->normal[0] = out->normal[1] = none;
     average(draws, count, column, out);
@@ -305,4 +311,106 @@ es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta, es
     es_mem_free(budget, column);
     es_mem_free(budget, draws);
     return status;
+}
+
+/* ==== the stage ==== */
+
+#define FIELD(name, member, measured)                                                              \
+    {                                                                                              \
+        name, offsetof(es_regimes_row, member), sizeof((es_regimes_row *)0)->member, measured      \
+    }
+#define TEST(name, member) FIELD(name, member.distance, false), FIELD(name "_p", member.p, false)
+
+static const es_cell_field row_fields[] = {FIELD("weight", top, true),
+                                           ES_FIELD(es_regimes_row, squares),
+                                           ES_FIELD(es_regimes_row, entropy),
+                                           ES_FIELD(es_regimes_row, deficit),
+                                           ES_FIELD(es_regimes_row, tangential),
+                                           ES_FIELD(es_regimes_row, bulk),
+                                           ES_FIELD(es_regimes_row, normality),
+                                           TEST("ks_1", law[0]),
+                                           TEST("ks_2", law[1]),
+                                           TEST("ks_3", law[2]),
+                                           TEST("ks_4", law[3]),
+                                           TEST("ks_5", law[4]),
+                                           TEST("ks_6", law[5]),
+                                           TEST("ks_7", law[6]),
+                                           TEST("ks_8", law[7]),
+                                           ES_FIELD_LIST(es_regimes_row, limit),
+                                           TEST("normal_radial", normal[0]),
+                                           TEST("normal_tangential", normal[1]),
+                                           {0}};
+
+es_status regimes_cell_of(const es_job *job, int64_t i, regimes_cell *cell, es_error *err)
+{
+    const regimes_params *p = job->params;
+    const regimes_state *s = job->state;
+    const es_grid *scale = p->beta.count ? &p->beta : &p->b;
+    const int64_t at = i % scale->count, size = i / scale->count;
+    const bool file = p->law == REGIMES_FILE;
+    *cell = (regimes_cell){.n = p->n.counts[size % p->n.count],
+                           .dim = file ? s->points.cols : p->dim.counts[size / p->n.count],
+                           .cap = {.alpha = p->alpha, .log_c = (double)NAN}};
+    cell->keys = (es_keys){.dim = p->law == REGIMES_SUBSPHERE ? p->manifold + 1 : cell->dim,
+                           .vanish = p->law == REGIMES_VANISHING ? p->power : 0.0,
+                           .parts = s->parts,
+                           .n_parts = p->kappa.count,
+                           .planted = p->law == REGIMES_PLANTED};
+    if (!file)
+        ES_TRY(es_keys_exponent(&cell->keys, &cell->cap, err));
+    /* THEORY 6: at beta = b n^(1/alpha) the nearest keys' scores differ by order 1 */
+    const double unit = pow((double)cell->n, 1.0 / cell->cap.alpha);
+    cell->beta = p->beta.count ? scale->reals[at] : scale->reals[at] * unit;
+    cell->b = cell->beta / unit;
+    return ES_OK;
+}
+
+/* Runs all replicates of one dim, n and beta; they share the table of the law of the keys. */
+static es_status run_cell(es_job *job, int64_t i, const es_exec *exec, void *record, es_error *err)
+{
+    const regimes_params *p = job->params;
+    const regimes_state *s = job->state;
+    regimes_cell cell;
+    ES_TRY(regimes_cell_of(job, i, &cell, err));
+    const es_regimes_opts opts = {job->seed,
+                                  .method = p->brute ? ES_REGIMES_BRUTE : ES_REGIMES_NEAREST,
+                                  .keys = &cell.keys,
+                                  .points = s->points.data ? &s->points.view : NULL,
+                                  .query = s->query.data,
+                                  .replicates = p->replicates,
+                                  .nearest = p->nearest,
+                                  .exec = exec};
+    return es_regimes_run(&opts, cell.n, cell.beta, record, err);
+}
+
+double regimes_largest_dim(const es_job *job)
+{
+    const regimes_params *p = job->params;
+    const regimes_state *s = job->state;
+    return s->points.data ? (double)s->points.cols : p->dim.reals[p->dim.count - 1];
+}
+
+/* Returns the operations of a cell, mean over n. A key drawn in order costs about 200 operations, a
+ * key drawn as a vector about 20 per coordinate. */
+static double cell_flops(const es_job *job)
+{
+    const regimes_params *p = job->params;
+    double keys = 0.0;
+    for (int64_t i = 0; i < p->n.count; i++)
+        keys += p->brute ? 20.0 * regimes_largest_dim(job) * p->n.reals[i]
+                         : 200.0 * fmin(p->n.reals[i], 2.0 * (double)p->nearest);
+    return (double)p->replicates * keys / (double)p->n.count;
+}
+
+es_status regimes_stage(es_job *job, es_error *err)
+{
+    const regimes_params *p = job->params;
+    const int64_t dims = p->law == REGIMES_FILE ? 1 : p->dim.count;
+    return es_job_stage(
+        job,
+        &(es_stage){"setting", .phase = "drawing keys", .noun = "cells",
+                    .cells = dims * p->n.count * (p->beta.count ? p->beta.count : p->b.count),
+                    .rows = 1, ES_RECORD(es_regimes_row, row_fields), .flops = cell_flops(job),
+                    .run = run_cell},
+        err);
 }

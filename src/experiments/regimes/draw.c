@@ -1,7 +1,7 @@
-/* draw.c : one replicate of n keys on the sphere (THEORY 6), in three ways: distances in
- * increasing order with the far keys as a Gaussian sum; all keys; and the limit of both at the
+/* draw.c : draws one replicate of n keys on the sphere (THEORY 6) in three ways: distances in
+ * increasing order, with the far keys as a Gaussian sum; all keys; and the limit of both at the
  * critical scale. */
-#include "experiments/regimes/inside.h"
+#include "experiments/regimes/draw.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ typedef struct softsum {
     double top[ES_REGIMES_TOP]; /* the largest e */
 } softsum;
 
-/* Everything of a draw but the tangential part. */
+/* Fills everything but the tangential part. */
 static void finish(const softsum *s, double beta, es_regimes_draw *out)
 {
     for (int k = 0; k < ES_REGIMES_TOP; k++)
@@ -42,12 +42,12 @@ static void finish(const softsum *s, double beta, es_regimes_draw *out)
 }
 
 /* ==== the far keys: moments of exp(-beta (T - t)) given T > t, along the table of the law ====
- * Those given y > y_j come from those given y > y_{j+1} by a shift of Y and the part in between, so
- * nothing is ever a difference, and nothing underflows that is not small. */
+ * Moments given y > y_j follow from those given y > y_{j+1} by a shift of Y plus the part in
+ * between. All terms are positive, so nothing cancels. */
 
 enum { HALF = 3 };
 
-/* a m + b m', with Y of m' larger by `shift`. */
+/* Returns a m + b far, with Y of `far` larger by `shift`. */
 static es_bulk_moments join(double a, es_bulk_moments m, double b, es_bulk_moments far,
                             double shift)
 {
@@ -66,8 +66,8 @@ static es_bulk_moments join(double a, es_bulk_moments m, double b, es_bulk_momen
                              .xxr = a * m.xxr + e2 * far.xxr};
 }
 
-/* Moments over y in (from, to], a step of the table or less, relative to T at `from`; *mass gets
- * the logarithm of its probability. */
+/* Returns the moments over y in (from, to], at most a step of the table, relative to T at `from`;
+ * *mass is the logarithm of the probability. Gauss-Legendre with 6 nodes. */
 static es_bulk_moments between(const es_bulk *bulk, double from, double to, double *mass)
 {
     static const double x[HALF] = {0.23861918608319690863, 0.66120938646626451366,
@@ -99,7 +99,7 @@ static es_bulk_moments between(const es_bulk *bulk, double from, double to, doub
     return join(1.0 / total, out, 0.0, out, 0.0);
 }
 
-/* Given y > from, where row j is the first of the table beyond. */
+/* Returns the moments given y > from; row j is the first of the table beyond it. */
 static es_bulk_moments extend(const es_bulk *bulk, double from, int64_t j)
 {
     const es_cap *cap = bulk->cap;
@@ -129,7 +129,7 @@ void es_bulk_free(es_bulk *bulk)
     bulk->at = NULL;
 }
 
-/* The moments given T > t. */
+/* Returns the moments given T > t. */
 static es_bulk_moments beyond(const es_bulk *bulk, es_cap_place t)
 {
     const es_cap *cap = bulk->cap;
@@ -149,7 +149,7 @@ static es_bulk_moments beyond(const es_bulk *bulk, es_cap_place t)
 #define NOTHING 37.0 /* e^-NOTHING is 1e-16 */
 enum { CHUNK = 64, MOST_DIRECTIONS = 64 };
 
-/* What is summed over the keys in order. */
+/* Sums over the keys in order. */
 typedef struct walk {
     softsum soft;
     int64_t count;              /* keys so far, a planted one included */
@@ -158,7 +158,8 @@ typedef struct walk {
     double bulk_sum, normality; /* of the Gaussian sum */
 } walk;
 
-static void meet(const es_nearest_job *job, walk *w, es_cap_place at)
+/* Adds the next key in order. */
+static void add_key(const es_nearest_job *job, walk *w, es_cap_place at)
 {
     const double z = job->beta * at.t;
     if (w->count == 0)
@@ -176,8 +177,8 @@ static void meet(const es_nearest_job *job, walk *w, es_cap_place at)
     w->count++;
 }
 
-/* The sum over N farther keys, (sum X, sum XY, sum X^2), as a Gaussian vector: its exact mean, its
- * exact covariance by Cholesky, whose pivots may be 0. */
+/* Adds the sum over N farther keys, (sum X, sum XY, sum X^2), as a Gaussian vector with its exact
+ * mean and covariance (Cholesky, whose pivots may be 0). */
 static es_status add_bulk(const es_nearest_job *job, es_address at, es_cap_place last, double N,
                           walk *w, es_error *err)
 {
@@ -206,13 +207,15 @@ static es_status add_bulk(const es_nearest_job *job, es_address at, es_cap_place
     return ES_OK;
 }
 
+/* Draws keys from the nearest outwards until the rest is negligible or `ordered` keys are drawn;
+ * then adds the rest as a Gaussian sum. */
 static es_status walk_out(const es_nearest_job *job, es_address at, walk *w, es_error *err)
 {
     double spacing[CHUNK], depth = 0.0;
     int64_t near = 0;
     es_cap_place place = {.t = 0.0, .rest = 2.0};
     if (job->planted)
-        meet(job, w, place);
+        add_key(job, w, place);
     for (int64_t k = 0; k < job->ordered; k++) {
         if (k % CHUNK == 0) {
             at.lane = (uint32_t)(k / 2);
@@ -220,7 +223,7 @@ static es_status walk_out(const es_nearest_job *job, es_address at, walk *w, es_
         }
         depth += spacing[k % CHUNK] / (double)(job->n - k);
         place = es_cap_quantile(&job->cap, log(expm1(depth)), &near);
-        meet(job, w, place);
+        add_key(job, w, place);
         const int64_t left = job->n - k - 1;
         if (left == 0 || (w->count >= ES_REGIMES_TOP &&
                           log((double)left) - (job->beta * place.t - w->soft.z) < -NOTHING))
@@ -231,10 +234,11 @@ static es_status walk_out(const es_nearest_job *job, es_address at, walk *w, es_
                                  : ES_OK;
 }
 
-/* The tangential part: directions of the nearest keys are drawn, the sum over the others, given
- * their weights, is Gaussian of the same covariance. scratch (2 tangents): it, and a direction. */
-static es_status turn(const es_nearest_job *job, es_address at, const walk *w, double *scratch,
-                      es_regimes_draw *out, es_error *err)
+/* Computes the tangential part: directions of the nearest keys are drawn; the sum over the others,
+ * given their weights, is Gaussian with the same covariance. scratch (2 tangents): the sum, and a
+ * direction. */
+static es_status add_tangential(const es_nearest_job *job, es_address at, const walk *w,
+                                double *scratch, es_regimes_draw *out, es_error *err)
 {
     const int64_t D = job->tangents;
     double *sum = scratch, *omega = scratch + D;
@@ -262,7 +266,7 @@ static es_status turn(const es_nearest_job *job, es_address at, const walk *w, d
     return ES_OK;
 }
 
-/* A cell of the address space for n keys in this dimension. */
+/* Returns the cell of the address space for n keys in this dimension. */
 static uint64_t cell_of(int64_t n, int64_t tangents)
 {
     const uint64_t h = (uint64_t)n * UINT64_C(0x9E3779B97F4A7C15) ^
@@ -284,11 +288,11 @@ es_status es_nearest_draw(const es_nearest_job *job, int64_t replicate, double *
     out->bulk = w.bulk_sum / w.soft.sum;
     out->normality = w.normality;
     out->tangential = out->one = (double)NAN;
-    return job->turned ? ES_OK : turn(job, at, &w, scratch, out, err);
+    return job->turned ? ES_OK : add_tangential(job, at, &w, scratch, out, err);
 }
 
 /* ==== all keys, tile by tile ====
- * The check of everything else, and the only way for keys that come from a file. */
+ * A check of the above, and the only way for keys from a file. */
 
 /* Lanes of a key of a vanishing density: its direction from 0 on, its distance here. */
 enum { LANE_DISTANCE = ES_TOKENS_LANES };
@@ -316,7 +320,7 @@ bool es_unit_vector(double *x, int64_t dim)
 
 /* ---- where keys come from ---- */
 
-/* Density proportional to |k - q|^p: T/2 ~ Beta(A, B), the direction uniform. */
+/* Draws keys of density proportional to |k - q|^p: T/2 ~ Beta(A, B), uniform direction. */
 static es_status vanishing_rows(const es_brute *job, es_address at, int64_t count, double *x,
                                 es_error *err)
 {
@@ -335,6 +339,7 @@ static es_status vanishing_rows(const es_brute *job, es_address at, int64_t coun
     return ES_OK;
 }
 
+/* Reads a point and scales it to norm 1. Fails if it is zero. */
 static es_status point_row(const es_brute *job, int64_t row, double *x, es_error *err)
 {
     es_view_read_row(job->points, row, x);
@@ -344,8 +349,8 @@ static es_status point_row(const es_brute *job, int64_t row, double *x, es_error
                       "key %lld is the zero vector, which has no direction", (long long)row);
 }
 
-/* Keys `first`..  of the replicate into x (count, dim). Where the query is a point, it is number 0
- * of the shuffle. */
+/* Draws keys `first`, ... of the replicate into x (count, dim). If the query is a point, it is
+ * number 0 of the shuffle. */
 static es_status key_rows(const es_brute *job, const es_address *at, const es_permutation *shuffle,
                           int64_t first, int64_t count, double *x, es_error *err)
 {
@@ -361,7 +366,8 @@ static es_status key_rows(const es_brute *job, const es_address *at, const es_pe
     return ES_OK;
 }
 
-static es_status put_query(const es_brute *job, const es_permutation *shuffle, double *q,
+/* Sets the query: the given one, a point of the file, or the first basis vector. */
+static es_status set_query(const es_brute *job, const es_permutation *shuffle, double *q,
                            es_error *err)
 {
     memset(q, 0, (size_t)job->dim * sizeof *q);
@@ -375,8 +381,8 @@ static es_status put_query(const es_brute *job, const es_permutation *shuffle, d
 
 /* ---- sums ---- */
 
-/* Everything relative to a key that is nearer by `step`. */
-static void come_nearer(softsum *s, double step, double *output, int64_t dim)
+/* Rescales all sums to a key that is nearer by `step`. */
+static void rescale(softsum *s, double step, double *output, int64_t dim)
 {
     const double e = exp(-step);
     s->excess = e > 0.0 ? e * (s->excess + step * s->sum) : 0.0;
@@ -388,11 +394,12 @@ static void come_nearer(softsum *s, double step, double *output, int64_t dim)
         output[j] *= e;
 }
 
-static void meet_key(softsum *s, double z, const double *key, double *output, int64_t dim)
+/* Adds a key in any order. */
+static void add_vector(softsum *s, double z, const double *key, double *output, int64_t dim)
 {
     if (z < s->z) {
         if (s->sum > 0.0)
-            come_nearer(s, s->z - z, output, dim);
+            rescale(s, s->z - z, output, dim);
         s->z = z;
     }
     const double y = z - s->z, e = exp(-y);
@@ -409,7 +416,7 @@ static void meet_key(softsum *s, double z, const double *key, double *output, in
     s->top[k] = e;
 }
 
-/* T = |q - k|^2 / 2: 1 - <q, k> without the cancellation. */
+/* Returns T = |q - k|^2 / 2, which is 1 - <q, k> without cancellation. */
 static double distance(const double *q, const double *k, int64_t dim)
 {
     double sum = 0.0;
@@ -418,7 +425,8 @@ static double distance(const double *q, const double *k, int64_t dim)
     return 0.5 * sum;
 }
 
-static void put_tangential(const es_brute *job, const double *q, const double *output, double sum,
+/* Fills the part of the output orthogonal to the query, and one coordinate of it. */
+static void set_tangential(const es_brute *job, const double *q, const double *output, double sum,
                            es_regimes_draw *out)
 {
     double along = 0.0, square = 0.0;
@@ -441,20 +449,21 @@ es_status es_brute_draw(const es_brute *job, int64_t replicate, double *scratch,
     es_permutation shuffle = {0};
     if (job->points)
         ES_TRY(es_permutation_init(&at, job->points->rows, &shuffle, err));
-    ES_TRY(put_query(job, &shuffle, q, err));
+    ES_TRY(set_query(job, &shuffle, q, err));
     memset(output, 0, (size_t)dim * sizeof *output);
     softsum s = {.z = INFINITY};
     const int64_t drawn = job->n - (job->planted ? 1 : 0);
     if (job->planted)
-        meet_key(&s, 0.0, q, output, dim);
+        add_vector(&s, 0.0, q, output, dim);
     for (int64_t first = 0; first < drawn; first += TILE) {
         const int64_t count = drawn - first < TILE ? drawn - first : TILE;
         ES_TRY(key_rows(job, &at, &shuffle, first, count, tile, err));
         for (int64_t i = 0; i < count; i++)
-            meet_key(&s, job->beta * distance(q, tile + i * dim, dim), tile + i * dim, output, dim);
+            add_vector(&s, job->beta * distance(q, tile + i * dim, dim), tile + i * dim, output,
+                       dim);
     }
     finish(&s, job->beta, out);
-    put_tangential(job, q, output, s.sum, out);
+    set_tangential(job, q, output, s.sum, out);
     for (int64_t j = 0; job->outputs && j < dim; j++)
         job->outputs[replicate * dim + j] = output[j] / s.sum;
     out->bulk = out->normality = 0.0;
@@ -473,8 +482,8 @@ typedef struct critical {
     es_regimes_draw *draws;
 } critical;
 
-/* Points beyond s: their sum of e^-(x - s_1) is Gaussian around its mean, the sum of squares takes
- * its mean. Both are Campbell's: integrals of the intensity. */
+/* Adds the points beyond s: the sum of e^-(x - s_1) is Gaussian, the sum of squares is its mean.
+ * Both moments are integrals of the intensity (Campbell). */
 static es_status add_rest(const critical *j, es_address at, double s, softsum *sum, es_error *err)
 {
     double g[2];
@@ -489,6 +498,7 @@ static es_status add_rest(const critical *j, es_address at, double s, softsum *s
     return ES_OK;
 }
 
+/* Draws one replicate of the limit; see add_rest() for the points beyond MOST. */
 static es_status draw_critical(const critical *j, int64_t replicate, es_regimes_draw *out,
                                es_error *err)
 {
@@ -535,7 +545,7 @@ es_status es_critical_sample(uint64_t seed, double alpha, double scaled, int64_t
                              const es_exec *exec, es_regimes_draw *draws, es_error *err)
 {
     if (!draws || replicates < 1)
-        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "no place for draws");
+        return es_fail(err, ES_E_ARGUMENT, "regimes.null", "", "there are no draws");
     if (!(alpha >= 0.0625 && alpha <= 4096.0 && scaled >= 1e-12 && scaled <= 1e12 &&
           es_critical_mean(alpha, scaled) <= 1e15))
         return es_fail(err, ES_E_RANGE, "weights.scaled",

@@ -1,23 +1,22 @@
-/* outputs.c : the output as a vector, below the critical scale, for keys with parts and
- * values V: predicted, and measured where all keys can be drawn. */
+/* outputs.c : table "outputs": the output as a vector below the critical scale, for keys with parts
+ * and values V: predicted, and measured where all keys can be drawn (THEORY 6). */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view_at.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/regimes/question.h"
+#include "experiments/regimes/regimes.h"
 #include "linalg/linalg.h"
 
-#define MOST_KEYS 1e5 /* of a replicate that is measured */
-#define ALL_KEYS  2e6 /* about as many in all replicates of a cell */
-enum { FEWEST = 40 };
+#define MOST_KEYS 1e5 /* largest n that is measured */
+#define ALL_KEYS  2e6 /* keys of all replicates of a cell, about */
+enum { FEWEST = 40 }; /* replicates of a cell at least, if --replicates allows */
 
-/* ---- what is predicted: THEORY 6 ---- */
+/* ---- prediction ---- */
 
-/* The law of the output of a cell and the directions it is looked at in. */
+/* The law of the output of a cell, and the directions along which it is compared. */
 typedef struct prediction {
     int64_t dv;
     es_output_law law;
@@ -34,7 +33,8 @@ static double dot(const double *a, const double *b, int64_t n)
     return sum;
 }
 
-/* x (n) to length 1; 0 stays 0, as does what is left of a difference of nearly equals. */
+/* Scales x (n) to length 1, or sets it to 0 if its length is at most `least`: rounding is all that
+ * remains of a difference of nearly equal vectors. */
 static void normalise(double *x, int64_t n, double least)
 {
     const double norm = sqrt(dot(x, x, n));
@@ -42,8 +42,9 @@ static void normalise(double *x, int64_t n, double least)
         x[i] = norm > least ? x[i] / norm : 0.0;
 }
 
-/* Along V q, across from it towards V p, p being the second basis vector. */
-static void aim(const es_view *V, prediction *p)
+/* Sets the first two directions: along V q, and orthogonal to it towards V p, p the second basis
+ * vector. */
+static void set_directions(const es_view *V, prediction *p)
 {
     double *along = p->directions, *across = along + p->dv;
     for (int64_t i = 0; i < p->dv; i++) {
@@ -58,9 +59,9 @@ static void aim(const es_view *V, prediction *p)
     normalise(across, p->dv, 1e-12 * size);
 }
 
-/* What the law says of these directions; the last is the eigenvector of the largest variance. */
-static es_status look(prediction *p, double *values, double *vectors, es_mem_limit *budget,
-                      es_error *err)
+/* Computes the variances along the directions; the third is the eigenvector of the largest one. */
+static es_status set_variances(prediction *p, double *values, double *vectors, es_mem_limit *budget,
+                               es_error *err)
 {
     const int64_t dv = p->dv;
     const es_view cov = es_view_f64(p->law.cov, dv, dv);
@@ -79,14 +80,15 @@ static es_status look(prediction *p, double *values, double *vectors, es_mem_lim
     return ES_OK;
 }
 
+/* Returns the values V; NULL stands for the identity. */
 static const es_view *values_of(const es_job *job)
 {
     const regimes_state *s = job->state;
     return s->V.data ? &s->V.view : NULL;
 }
 
-/* Release p->memory. *averages is false, and the rest undefined, where D overflows or beta is out
- * of range: there is nothing that averages. */
+/* Predicts the output of a cell. *averages is false, and the prediction undefined, if D overflows
+ * or beta is out of range: too few keys share the weight. The caller frees p->memory. */
 static es_status predict(const es_job *job, const regimes_cell *c, prediction *p, bool *averages,
                          es_error *err)
 {
@@ -105,18 +107,24 @@ static es_status predict(const es_job *job, const regimes_cell *c, prediction *p
     *averages = status == ES_OK;
     if (status != ES_OK)
         return status == ES_E_OVERFLOW || status == ES_E_RANGE ? ES_OK : status;
-    aim(V, p);
-    return look(p, values, values + dv, budget, err);
+    set_directions(V, p);
+    return set_variances(p, values, values + dv, budget, err);
 }
 
-/* ---- what is measured ---- */
+/* ---- cells ---- */
 
-static const char *const columns_of_cell[] = {
-    "along",       "along_se",       "across",       "across_se",  "largest",
-    "largest_se",  "along_var",      "along_var_se", "across_var", "across_var_se",
-    "largest_var", "largest_var_se", "trace",        "trace_se"};
-enum { COLUMNS = sizeof columns_of_cell / sizeof *columns_of_cell };
-_Static_assert(COLUMNS * sizeof(double) == sizeof(es_output_row), "every member is a column");
+#define FIELD(name, member)                                                                        \
+    {                                                                                              \
+        name, offsetof(es_output_row, member), sizeof((es_output_row *)0)->member, true            \
+    }
+static const es_cell_field cell_fields[] = {FIELD("along", mean[ES_OUTPUT_ALONG]),
+                                            FIELD("across", mean[ES_OUTPUT_ACROSS]),
+                                            FIELD("largest", mean[ES_OUTPUT_LARGEST]),
+                                            FIELD("along_var", variance[ES_OUTPUT_ALONG]),
+                                            FIELD("across_var", variance[ES_OUTPUT_ACROSS]),
+                                            FIELD("largest_var", variance[ES_OUTPUT_LARGEST]),
+                                            FIELD("trace", trace),
+                                            {0}};
 
 bool regimes_has_outputs(const es_job *job)
 {
@@ -126,45 +134,38 @@ bool regimes_has_outputs(const es_job *job)
     return parts || (p->law == REGIMES_UNIFORM && s->V.data);
 }
 
-/* Replicates of a cell: fewer where there are many keys. */
+/* Returns the replicates of a cell: fewer for many keys. */
 static int64_t replicates_of(const regimes_params *p, double n)
 {
     const int64_t few = (int64_t)fmax(FEWEST, ALL_KEYS / n);
     return p->replicates < few ? p->replicates : few;
 }
 
-static es_status measure(const es_job *job, const regimes_cell *c, const prediction *law,
-                         const es_exec *exec, double *out, es_error *err)
-{
-    es_output_row row;
-    const es_regimes_opts opts = {job->seed, .keys = &c->keys,
-                                  .replicates = replicates_of(job->params, (double)c->n),
-                                  .exec = exec};
-    ES_TRY(es_regimes_outputs(&opts, c->n, c->beta, values_of(job), law->directions, &row, err));
-    memcpy(out, &row, sizeof row);
-    return ES_OK;
-}
-
+/* Measures the output of a cell; NaN where too many keys would have to be drawn. */
 static es_status run_output(es_job *job, int64_t i, const es_exec *exec, void *record,
                             es_error *err)
 {
-    double *out = record;
     const regimes_params *p = job->params;
+    es_output_row *out = record;
     regimes_cell cell;
     prediction law;
     bool averages;
-    for (int k = 0; k < COLUMNS; k++)
-        out[k] = (double)NAN;
+    const es_measured none = {(double)NAN, (double)NAN};
+    *out = (es_output_row){{none, none, none}, {none, none, none}, none};
     ES_TRY(regimes_cell_of(job, i, &cell, err));
     if ((double)cell.n > MOST_KEYS || p->replicates < 2)
         return ES_OK;
+    const es_regimes_opts opts = {job->seed, .keys = &cell.keys,
+                                  .replicates = replicates_of(p, (double)cell.n), .exec = exec};
     es_status status = predict(job, &cell, &law, &averages, err);
     if (status == ES_OK && averages)
-        status = measure(job, &cell, &law, exec, out, err);
+        status =
+            es_regimes_outputs(&opts, cell.n, cell.beta, values_of(job), law.directions, out, err);
     es_mem_free(job->exec.budget, law.memory);
     return status;
 }
 
+/* Returns the operations of a cell, mean over n: about 60 per coordinate of a key. */
 static double output_flops(const es_job *job)
 {
     const regimes_params *p = job->params;
@@ -181,48 +182,64 @@ es_status regimes_add_outputs(es_job *job, es_error *err)
     return es_job_stage(job,
                         &(es_stage){"output", .phase = "drawing outputs", .noun = "cells",
                                     .cells = any ? job->stages[0].cells : 0, .rows = 1,
-                                    .cols = COLUMNS, .columns = columns_of_cell,
+                                    ES_RECORD(es_output_row, cell_fields),
                                     .flops = any ? output_flops(job) : 0.0, .run = run_output},
                         err);
 }
 
-/* ---- the table ---- */
+/* ---- rows ---- */
 
-#define MEASURED(key, title, definition, law)                                                      \
-    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-    {                                                                                              \
-        key "_law", "predicted", "", ES_FORMAT_REAL, law, .standing = ES_STANDING_PROVED           \
-    }
+/* A measured number beside its prediction. */
+typedef struct predicted {
+    es_measured measured;
+    double law;
+} predicted;
+
+typedef struct table_row {
+    int64_t dim, n;
+    double beta;
+    int64_t replicates;
+    double ess_law, along_limit, across_limit;
+    predicted along, across, along_variance, across_variance, largest_variance, trace;
+} table_row;
+
+#define PREDICTED(member, title, definition, law_)                                                 \
+    ES_COL_KEY(table_row, member.measured, #member, ES_FORMAT_REAL, title, "", definition),        \
+        ES_COL_KEY(table_row, member.law, #member "_law", ES_FORMAT_REAL, "predicted", "", law_,   \
+                   .standing = ES_STANDING_PROVED)
 #define FIRST_ORDER                                                                                \
     "mean of the tilted keys, with the first correction in 1/n (law of large numbers and "         \
     "delta method; good while averaging)"
-#define LEADING "the same to leading order in 1/n (delta method; good while averaging)"
+#define LEADING "to leading order in 1/n (delta method; good while averaging)"
 
 static const es_column columns[] = {
-    {"dim", "dim", "", ES_FORMAT_COUNT},
-    {"n", "n", "keys", ES_FORMAT_COUNT},
-    {"beta", "beta", "", ES_FORMAT_SHORT, "inverse temperature"},
-    {"replicates", "replicates", "", ES_FORMAT_COUNT,
-     "in which all n keys were drawn; 0 above 1e5 keys"},
-    {"ess_law", "ESS", "keys", ES_FORMAT_SHORT, "n exp(2 K(beta q) - K(2 beta q)): leading order",
-     .standing = ES_STANDING_PROVED},
-    MEASURED("along", "drift along",
-             "mean of the output along V q, q the query (without --V along q itself)", FIRST_ORDER),
-    {"along_limit", "limit", "", ES_FORMAT_REAL,
-     "of infinitely many keys: V times the mean of keys of natural parameter kappa mu + beta q",
-     .standing = ES_STANDING_PROVED},
-    MEASURED("across", "drift across",
-             "mean of the output beside that, towards V p, p orthogonal to q in the plane of the "
-             "query and the parts' directions",
-             FIRST_ORDER),
-    {"across_limit", "limit", "", ES_FORMAT_REAL, "of infinitely many keys",
-     .standing = ES_STANDING_PROVED},
-    MEASURED("along_variance", "n Var along", "n times the variance of the output along V q",
-             LEADING),
-    MEASURED("across_variance", "n Var across", "n times that across", LEADING),
-    MEASURED("largest_variance", "n Var largest",
-             "n times that along the direction in which it is predicted to be largest", LEADING),
-    MEASURED("trace", "n trace", "n times the sum of the variances of all coordinates", LEADING),
+    ES_COL(table_row, dim, ES_FORMAT_COUNT, "dim", ""),
+    ES_COL(table_row, n, ES_FORMAT_COUNT, "n", "keys"),
+    ES_COL(table_row, beta, ES_FORMAT_SHORT, "beta", "", "inverse temperature"),
+    ES_COL(table_row, replicates, ES_FORMAT_COUNT, "replicates", "",
+           "in which all n keys were drawn; 0 above 1e5 keys"),
+    ES_COL(table_row, ess_law, ES_FORMAT_SHORT, "ESS", "keys",
+           "n exp(2 K(beta q) - K(2 beta q)): leading order", .standing = ES_STANDING_PROVED),
+    PREDICTED(along, "drift along",
+              "mean of the output along V q, q the query (without --Wv along q itself)",
+              FIRST_ORDER),
+    ES_COL(table_row, along_limit, ES_FORMAT_REAL, "limit", "",
+           "for infinitely many keys: V times the mean of keys of natural parameter kappa mu + "
+           "beta q",
+           .standing = ES_STANDING_PROVED),
+    PREDICTED(across, "drift across",
+              "mean of the output orthogonal to that, towards V p, p orthogonal to q in the plane "
+              "of the query and the directions of the parts",
+              FIRST_ORDER),
+    ES_COL(table_row, across_limit, ES_FORMAT_REAL, "limit", "", "for infinitely many keys",
+           .standing = ES_STANDING_PROVED),
+    PREDICTED(along_variance, "n Var along", "n times the variance of the output along V q",
+              LEADING),
+    PREDICTED(across_variance, "n Var across", "n times the variance across", LEADING),
+    PREDICTED(largest_variance, "n Var largest",
+              "n times the variance along the direction in which it is predicted to be largest",
+              LEADING),
+    PREDICTED(trace, "n trace", "n times the sum of the variances of all coordinates", LEADING),
     {0}};
 static const es_table_view views[] = {
     {"The output, while many keys share the weight",
@@ -232,84 +249,65 @@ static const es_table_view views[] = {
      "dim n beta along_variance along_variance_law across_variance across_variance_law "
      "largest_variance largest_variance_law trace trace_law",
      "Keys of a part vMF(kappa, mu) tilted by beta q are vMF again. Predictions assume that many "
-     "keys share the weight (regime: averaging); elsewhere they are off, and by how much is seen."},
+     "keys share the weight (regime: averaging); elsewhere they deviate, as the table shows."},
     {0}};
-static const es_table_spec outputs_table = {"outputs", columns, views, .keys = "dim n beta"};
+static const es_table_spec outputs_table = {"outputs", columns, views, ES_ROW(table_row),
+                                            .keys = "dim n beta"};
 
-static void put_pair(es_table *t, int64_t row, const char *key, es_estimate measured, double law)
-{
-    es_put_under(t, row, key, {"", measured.mean}, {"_se", measured.se}, {"_law", law});
-}
-
-static void put_row(const es_job *job, const regimes_cell *c, const prediction *p,
-                    const es_output_row *m, es_table *t)
+/* Fills a setting; what was not measured is NaN, with 0 replicates. */
+static void fill_row(const es_job *job, const regimes_cell *c, const prediction *p,
+                     const es_output_row *m, table_row *r)
 {
     const double *along = p->directions, *across = along + p->dv;
-    const int64_t row = es_table_row(t);
-    const bool drawn = isfinite(m->trace.mean);
-    es_put(t, row, {"dim", (double)c->dim}, {"n", (double)c->n}, {"beta", c->beta},
-           {"replicates", drawn ? (double)replicates_of(job->params, (double)c->n) : 0.0},
-           {"ess_law", (double)c->n / p->law.spread},
-           {"along_limit", dot(along, p->law.limit, p->dv)},
-           {"across_limit", dot(across, p->law.limit, p->dv)});
-    put_pair(t, row, "along", m->mean[ES_OUTPUT_ALONG], dot(along, p->law.mean, p->dv));
-    put_pair(t, row, "across", m->mean[ES_OUTPUT_ACROSS], dot(across, p->law.mean, p->dv));
-    put_pair(t, row, "along_variance", m->variance[ES_OUTPUT_ALONG], p->variance[ES_OUTPUT_ALONG]);
-    put_pair(t, row, "across_variance", m->variance[ES_OUTPUT_ACROSS],
-             p->variance[ES_OUTPUT_ACROSS]);
-    put_pair(t, row, "largest_variance", m->variance[ES_OUTPUT_LARGEST],
-             p->variance[ES_OUTPUT_LARGEST]);
-    put_pair(t, row, "trace", m->trace, p->trace);
+    const double *var = p->variance;
+    const bool drawn = isfinite(m->trace.value);
+    r->dim = c->dim;
+    r->n = c->n;
+    r->beta = c->beta;
+    r->replicates = drawn ? replicates_of(job->params, (double)c->n) : 0;
+    r->ess_law = (double)c->n / p->law.spread;
+    r->along_limit = dot(along, p->law.limit, p->dv);
+    r->across_limit = dot(across, p->law.limit, p->dv);
+    r->along = (predicted){m->mean[ES_OUTPUT_ALONG], dot(along, p->law.mean, p->dv)};
+    r->across = (predicted){m->mean[ES_OUTPUT_ACROSS], dot(across, p->law.mean, p->dv)};
+    r->along_variance = (predicted){m->variance[ES_OUTPUT_ALONG], var[ES_OUTPUT_ALONG]};
+    r->across_variance = (predicted){m->variance[ES_OUTPUT_ACROSS], var[ES_OUTPUT_ACROSS]};
+    r->largest_variance = (predicted){m->variance[ES_OUTPUT_LARGEST], var[ES_OUTPUT_LARGEST]};
+    r->trace = (predicted){m->trace, p->trace};
 }
 
-static es_status put_output(const es_job *job, int64_t i, es_table *t, es_error *err)
+/* Adds the row of cell i, if its keys average. */
+static es_status add_row(const es_job *job, int64_t i, es_table *t, es_error *err)
 {
     regimes_cell cell;
     prediction p;
-    es_output_row m;
     bool averages;
     ES_TRY(regimes_cell_of(job, i, &cell, err));
-    memcpy(&m, es_job_numbers(job, 1, i), sizeof m);
     const es_status status = predict(job, &cell, &p, &averages, err);
-    if (status == ES_OK && averages)
-        put_row(job, &cell, &p, &m, t);
+    table_row *r = status == ES_OK && averages ? es_rows_add(t, table_row) : NULL;
+    if (r)
+        fill_row(job, &cell, &p, es_job_cell(job, 1, i), r);
     es_mem_free(job->exec.budget, p.memory);
     return status;
 }
 
-/* Over the cells that average: elsewhere predictions do not claim to hold. */
-static void tell_outputs(es_answer *a, const es_table *t)
+/* Settings that do not average are left out: there the predictions do not claim to hold. */
+static void add_distances(const table_row *r, regimes_distances *out)
 {
-    static const char *const keys[] = {"along",           "across",           "along_variance",
-                                       "across_variance", "largest_variance", "trace"};
-    double most = 0.0;
-    int count = 0;
-    for (int64_t i = 0; i < es_table_rows(t); i++)
-        for (int k = 0; k < 6 && es_table_get(t, i, "ess_law") >= ES_AVERAGES_KEYS; k++) {
-            char se[40], law[40];
-            snprintf(se, sizeof se, "%s_se", keys[k]);
-            snprintf(law, sizeof law, "%s_law", keys[k]);
-            const double z = fabs(es_table_get(t, i, keys[k]) - es_table_get(t, i, law)) /
-                             es_table_get(t, i, se);
-            most = isfinite(z) ? fmax(most, z) : most;
-            count += isfinite(z);
-        }
-    if (count)
-        es_answer_add_finding(
-            a,
-            "Of %d drifts and variances of the output, where 100 keys or more share the "
-            "weight, the one that is farthest from its prediction is %.2g standard "
-            "errors away.",
-            count, most);
+    const predicted *all[] = {&r->along,           &r->across,           &r->along_variance,
+                              &r->across_variance, &r->largest_variance, &r->trace};
+    for (size_t k = 0; k < sizeof all / sizeof *all && r->ess_law >= ES_AVERAGES_KEYS; k++)
+        regimes_add_distance(out, all[k]->measured, all[k]->law);
 }
 
-es_status regimes_put_outputs(es_job *job, es_answer *answer, es_error *err)
+es_status regimes_fill_outputs(es_job *job, es_answer *answer, regimes_distances *out,
+                               es_error *err)
 {
-    if (!regimes_has_outputs(job))
-        return ES_OK;
     es_table *t = es_answer_table(answer, &outputs_table);
     for (int64_t i = 0; i < job->stages[1].cells; i++)
-        ES_TRY(put_output(job, i, t, err));
-    tell_outputs(answer, t);
+        ES_TRY(add_row(job, i, t, err));
+    const table_row *rows = es_rows(t, table_row);
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        add_distances(&rows[i], out);
     return ES_OK;
 }

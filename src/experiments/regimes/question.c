@@ -1,8 +1,7 @@
-/* question.c : keys on the sphere: averaging, selective and single-key attention. */
-#include "experiments/regimes/question.h"
+/* question.c : the study `regimes`: parameters, help and cost. */
+#include "experiments/regimes/regimes.h"
 
-#include <math.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -10,18 +9,18 @@ const char *const regimes_laws[] = {"uniform",   "vmf",     "mixture", "subspher
                                     "vanishing", "planted", "file",    NULL};
 
 static const es_param params[] = {
-    {"dim", 'd', ES_PARAM_COUNTS, "GRID", "keys lie on the unit sphere of R^D",
+    {"dim", 'd', ES_PARAM_COUNTS, "GRID", "dimension: keys lie on the unit sphere of R^D",
      .field = offsetof(regimes_params, dim), .min = 2, .max = 4096, .increasing = true,
      .default_note = "5", .alias = "d"},
-    {"n", 'n', ES_PARAM_COUNTS, "GRID", "keys, up to 1e18; 1e9 where all are drawn",
+    {"n", 'n', ES_PARAM_COUNTS, "GRID", "number of keys, up to 1e18; 1e9 if all are drawn",
      .field = offsetof(regimes_params, n), .min = 1, .max = 1e18, .increasing = true,
-     .default_note = "1e2,1e4,1e6,1e12; 100,1000 where all are drawn", .unit = "keys"},
+     .default_note = "1e2,1e4,1e6,1e12; 100,1000 if all are drawn", .unit = "keys"},
     {"b", 0, ES_PARAM_REALS, "GRID",
      "inverse temperatures in units of the critical scale: beta = b n^(1/alpha), alpha = (D-1)/2 "
      "for uniform keys",
      .field = offsetof(regimes_params, b), .min = 1e-9, .max = 1e9, .increasing = true,
      .default_note = "0.1,1,10"},
-    {"beta", 0, ES_PARAM_REALS, "GRID", "inverse temperatures themselves, in place of --b",
+    {"beta", 0, ES_PARAM_REALS, "GRID", "inverse temperatures, instead of --b",
      .field = offsetof(regimes_params, beta), .min = 1e-9, .max = 1e50, .increasing = true},
     {"key-law", 0, ES_PARAM_CHOICE, "LAW",
      "uniform; vmf: concentrated around a direction; mixture of such; subsphere: only on a sphere "
@@ -47,56 +46,60 @@ static const es_param params[] = {
     {"query", 0, ES_PARAM_FILE, "FILE", "query for --points, .npy (d)",
      .field = offsetof(regimes_params, query),
      .default_note = "in each replicate a point that is not among its keys"},
-    {"alpha", 0, ES_PARAM_NUMBER, "ALPHA", "local exponent of --points, which --b needs",
+    {"alpha", 0, ES_PARAM_NUMBER, "ALPHA", "local exponent of --points, needed for --b",
      .field = offsetof(regimes_params, alpha), .min = 0.0625, .max = 4096},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent samples",
      .field = offsetof(regimes_params, replicates), .min = 1, .max = 1e7, .default_value = "1000"},
     {"nearest", 0, ES_PARAM_WHOLE, "K",
-     "keys that are drawn one by one, the nearest first; the sum over the others, if it counts, is "
-     "a Gaussian vector with the right moments",
+     "number of nearest keys that are drawn one by one; the sum over the others, where it matters, "
+     "is a Gaussian vector with the exact mean and covariance",
      .field = offsetof(regimes_params, nearest), .min = 64, .max = 1e6, .default_value = "2048"},
     {"Wv", 0, ES_PARAM_FILE, "FILE",
-     "values, .npy (dv, d), for uniform keys, vmf and mixture: the output is V sum w k, the query "
-     "the first basis vector, the parts' directions in the plane of the first two",
+     "values V, .npy (dv, d), for uniform keys, vmf and mixture: the output is V sum w k; the "
+     "query "
+     "is the first basis vector, and the directions of the parts lie in the plane of the first two",
      .field = offsetof(regimes_params, V), .default_note = "the identity", .alias = "V"},
-    {"brute", 0, ES_PARAM_FLAG, NULL, "draw all n keys as vectors: the check, and slow",
+    {"brute", 0, ES_PARAM_FLAG, NULL, "draw all n keys as vectors: a slow check",
      .field = offsetof(regimes_params, brute)},
     {0}};
 
-/* ---- what is asked ---- */
+/* ---- checks and defaults ---- */
 
 static es_status refuse(es_error *err, const char *hint, const char *text)
 {
     return es_refuse(err, "regimes.options", hint, "%s", text);
 }
 
-/* Parameters that belong to another law of keys. */
+/* Refuses parameters of another law of keys. */
 static es_status check_law(const regimes_params *p, es_error *err)
 {
     const bool parts = p->law == REGIMES_VMF || p->law == REGIMES_MIXTURE;
     if (p->b.count && p->beta.count)
-        return refuse(err, "leave one of them out", "--b and --beta say the same thing");
+        return refuse(err, "leave one of them out",
+                      "--b and --beta both set the inverse temperature");
     if (!parts && (p->kappa.count || p->cosine.count || p->weights.count))
         return refuse(err, "add --key-law vmf or --key-law mixture",
-                      "--kappa, --cosine and --part-weights describe the parts of a mixture");
+                      "--kappa, --cosine and --part-weights need --key-law vmf or mixture");
     if (p->manifold && p->law != REGIMES_SUBSPHERE)
-        return refuse(err, "add --key-law subsphere", "--manifold is the dimension of a subsphere");
+        return refuse(err, "add --key-law subsphere", "--manifold needs --key-law subsphere");
     if ((p->points || p->query || !isnan(p->alpha)) && p->law != REGIMES_FILE)
         return refuse(err, "add --key-law file",
-                      "--points, --query and --alpha are for --key-law file");
+                      "--points, --query and --alpha need --key-law file");
     if (p->law != REGIMES_FILE)
         return ES_OK;
     if (!p->points)
-        return refuse(err, "name a .npy file of shape (N, d)", "--key-law file needs --points");
+        return refuse(err, "name a .npy file of shape (N, d)",
+                      "missing --points for --key-law file");
     if (p->dim.count)
-        return refuse(err, "leave --dim out", "the dimension is that of --points");
+        return refuse(err, "leave --dim out",
+                      "--key-law file does not take --dim: the points have a dimension");
     if (isnan(p->alpha) && !p->beta.count)
         return refuse(err, "give --beta, or --alpha and --b",
-                      "for keys of a file the critical scale is not known");
+                      "the critical scale of keys in a file is not known");
     return ES_OK;
 }
 
-/* Parts of a mixture out of the three lists. */
+/* Makes the parts of a mixture from the three lists. */
 static es_status make_parts(es_job *job, regimes_params *p, es_error *err)
 {
     regimes_state *s = job->state;
@@ -106,10 +109,11 @@ static es_status make_parts(es_job *job, regimes_params *p, es_error *err)
     if (!p->kappa.count)
         ES_TRY(es_params_set(job->given, "kappa", mixture ? "0,20" : "10", err));
     if (!mixture && p->kappa.count != 1)
-        return refuse(err, "one --kappa, or --key-law mixture", "vmf keys have one concentration");
+        return refuse(err, "give one --kappa, or --key-law mixture",
+                      "--key-law vmf takes one --kappa");
     if ((p->cosine.count && p->cosine.count != p->kappa.count) ||
         (p->weights.count && p->weights.count != p->kappa.count))
-        return refuse(err, "one for each --kappa, in the same order",
+        return refuse(err, "give one value for each --kappa, in the same order",
                       "--kappa, --cosine and --part-weights have different lengths");
     ES_TRY(ES_JOB_NEW(job, s->parts, p->kappa.count, err));
     for (int64_t i = 0; i < p->kappa.count; i++)
@@ -119,8 +123,8 @@ static es_status make_parts(es_job *job, regimes_params *p, es_error *err)
     return ES_OK;
 }
 
-/* Where all keys are drawn, time grows with n, and the default stays small; elsewhere 1e12 keys
- * cost what 1e4 do, and show the limit. */
+/* Fills in the defaults. If all keys are drawn time grows with n, so the default n is small;
+ * otherwise 1e12 keys cost as much as 1e4, and show the limit. */
 static es_status complete(es_job *job, regimes_params *p, es_error *err)
 {
     if (p->law == REGIMES_FILE)
@@ -136,6 +140,7 @@ static es_status complete(es_job *job, regimes_params *p, es_error *err)
     return ES_OK;
 }
 
+/* Refuses a subsphere, --n or a file of points that do not fit together. */
 static es_status check_sizes(const regimes_params *p, const es_matrix *points, es_error *err)
 {
     const int64_t largest = p->n.counts[p->n.count - 1];
@@ -143,7 +148,8 @@ static es_status check_sizes(const regimes_params *p, const es_matrix *points, e
         return refuse(err, "the sphere of R^D has dimension D - 1",
                       "--manifold must be below every --dim");
     if (p->brute && largest > ES_REGIMES_MOST_KEYS)
-        return refuse(err, "up to 1e9 keys, or leave --brute out", "all keys are to be drawn");
+        return refuse(err, "use --n up to 1e9, or leave --brute out",
+                      "--brute draws at most 1e9 keys");
     if (points->data && largest > points->rows - (p->query ? 0 : 1))
         return es_fail_file(err, ES_E_ARGUMENT, p->points, -1, "regimes.points",
                             "ask for fewer keys with --n", "--n %lld: the file has %lld points%s",
@@ -152,121 +158,16 @@ static es_status check_sizes(const regimes_params *p, const es_matrix *points, e
     return ES_OK;
 }
 
-/* ---- cells ---- */
-
-/* clang-format off */
-/* Columns of a cell and the members of es_regimes_row they hold. */
-#define ESTIMATE(X, name, at) X(name, at.mean) X(name "_se", at.se)
-#define TEST(X, name, at)     X(name, at.distance) X(name "_p", at.p)
-#define ORDERED(KIND, X, name, at)                                                                 \
-    KIND(X, name "_1", at[0]) KIND(X, name "_2", at[1]) KIND(X, name "_3", at[2])                  \
-    KIND(X, name "_4", at[3]) KIND(X, name "_5", at[4]) KIND(X, name "_6", at[5])                  \
-    KIND(X, name "_7", at[6]) KIND(X, name "_8", at[7])
-#define FIELDS(X)                                                                                  \
-    ORDERED(ESTIMATE, X, "weight", top)                                                            \
-    ESTIMATE(X, "squares", squares) ESTIMATE(X, "entropy", entropy)                                \
-    ESTIMATE(X, "deficit", deficit) ESTIMATE(X, "tangential", tangential)                          \
-    X("bulk", bulk) X("normality", normality)                                                      \
-    ORDERED(TEST, X, "ks", law) ORDERED(ESTIMATE, X, "limit", limit)                               \
-    TEST(X, "normal_radial", normal[0]) TEST(X, "normal_tangential", normal[1])
-#define NAME(name, at)   name,
-#define OFFSET(name, at) offsetof(es_regimes_row, at),
-/* clang-format on */
-
-static const char *const cell_columns[] = {FIELDS(NAME)};
-static const size_t cell_fields[] = {FIELDS(OFFSET)};
-enum { COLUMNS = sizeof cell_fields / sizeof *cell_fields };
-_Static_assert(COLUMNS * sizeof(double) == sizeof(es_regimes_row), "every member is a column");
-
-/* Cells are doubles in a run file and one struct in memory; both are made from one list, so that
- * neither can gain a number that the other lacks. */
-static void pack(const es_regimes_row *row, double *columns)
-{
-    for (int i = 0; i < COLUMNS; i++)
-        memcpy(&columns[i], (const char *)row + cell_fields[i], sizeof(double));
-}
-
-void regimes_unpack(const double *columns, es_regimes_row *row)
-{
-    for (int i = 0; i < COLUMNS; i++)
-        memcpy((char *)row + cell_fields[i], &columns[i], sizeof(double));
-}
-
-es_status regimes_cell_of(const es_job *job, int64_t i, regimes_cell *cell, es_error *err)
-{
-    const regimes_params *p = job->params;
-    const regimes_state *s = job->state;
-    const es_grid *scale = p->beta.count ? &p->beta : &p->b;
-    const int64_t at = i % scale->count, size = i / scale->count;
-    const bool file = p->law == REGIMES_FILE;
-    *cell = (regimes_cell){.n = p->n.counts[size % p->n.count],
-                           .dim = file ? s->points.cols : p->dim.counts[size / p->n.count],
-                           .cap = {.alpha = p->alpha, .log_c = (double)NAN}};
-    cell->keys = (es_keys){.dim = p->law == REGIMES_SUBSPHERE ? p->manifold + 1 : cell->dim,
-                           .vanish = p->law == REGIMES_VANISHING ? p->power : 0.0,
-                           .parts = s->parts,
-                           .n_parts = p->kappa.count,
-                           .planted = p->law == REGIMES_PLANTED};
-    if (!file)
-        ES_TRY(es_keys_exponent(&cell->keys, &cell->cap, err));
-    /* THEORY 6: at beta = b n^(1/alpha) the nearest keys' scores differ by order 1 */
-    const double unit = pow((double)cell->n, 1.0 / cell->cap.alpha);
-    cell->beta = p->beta.count ? scale->reals[at] : scale->reals[at] * unit;
-    cell->b = cell->beta / unit;
-    return ES_OK;
-}
-
-/* All replicates of one dim, n and beta; they share the work of making the keys' law. */
-static es_status run_cell(es_job *job, int64_t i, const es_exec *exec, void *record, es_error *err)
-{
-    double *out = record;
-    const regimes_params *p = job->params;
-    const regimes_state *s = job->state;
-    regimes_cell cell;
-    es_regimes_row row;
-    ES_TRY(regimes_cell_of(job, i, &cell, err));
-    const es_regimes_opts opts = {job->seed,
-                                  .method = p->brute ? ES_REGIMES_BRUTE : ES_REGIMES_NEAREST,
-                                  .keys = &cell.keys,
-                                  .points = s->points.data ? &s->points.view : NULL,
-                                  .query = s->query.data,
-                                  .replicates = p->replicates,
-                                  .nearest = p->nearest,
-                                  .exec = exec};
-    ES_TRY(es_regimes_run(&opts, cell.n, cell.beta, &row, err));
-    pack(&row, out);
-    return ES_OK;
-}
-
-static double largest_dim(const es_job *job)
-{
-    const regimes_params *p = job->params;
-    const regimes_state *s = job->state;
-    return s->points.data ? (double)s->points.cols : p->dim.reals[p->dim.count - 1];
-}
-
-/* A key in order costs some 200 operations, one drawn as a vector some 20 per coordinate; mean over
- * the cells, which differ in n. */
-static double cell_flops(const es_job *job)
-{
-    const regimes_params *p = job->params;
-    double keys = 0.0;
-    for (int64_t i = 0; i < p->n.count; i++)
-        keys += p->brute ? 20.0 * largest_dim(job) * p->n.reals[i]
-                         : 200.0 * fmin(p->n.reals[i], 2.0 * (double)p->nearest);
-    return (double)p->replicates * keys / (double)p->n.count;
-}
-
-/* --V has the dimension of the keys, which is one. */
+/* Reads the values. They have one number of columns, so the keys must have one dimension. */
 static es_status open_values(es_job *job, const regimes_params *p, es_error *err)
 {
     regimes_state *s = job->state;
     if (!p->V)
         return ES_OK;
     if (p->law != REGIMES_UNIFORM && p->law != REGIMES_VMF && p->law != REGIMES_MIXTURE)
-        return refuse(err, "uniform keys, vmf or mixture", "--V is not for these keys");
+        return refuse(err, "use --key-law uniform, vmf or mixture", "--Wv is not for these keys");
     if (p->dim.count > 1 || p->dim.counts[0] > ES_AVERAGE_MOST_DIM)
-        return refuse(err, "one --dim, up to 512", "--V has one dimension");
+        return refuse(err, "give one --dim, up to 512", "--Wv takes one --dim");
     return es_job_matrix(job, "Wv", p->V, -1, p->dim.counts[0], &s->V, err);
 }
 
@@ -284,14 +185,7 @@ static es_status open_study(es_job *job, es_error *err)
     es_answer_text(job->answer, "keys", regimes_laws[p->law]);
     es_answer_text(job->answer, "method", p->brute ? "brute" : "nearest");
     es_answer_count(job->answer, "replicates", p->replicates);
-    const int64_t dims = p->law == REGIMES_FILE ? 1 : p->dim.count;
-    ES_TRY(es_job_stage(
-        job,
-        &(es_stage){"setting", .phase = "drawing keys", .noun = "cells",
-                    .cells = dims * p->n.count * (p->beta.count ? p->beta.count : p->b.count),
-                    .rows = 1, .cols = COLUMNS, .columns = cell_columns, .flops = cell_flops(job),
-                    .run = run_cell},
-        err));
+    ES_TRY(regimes_stage(job, err));
     return regimes_add_outputs(job, err);
 }
 
@@ -303,10 +197,37 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double outputs = (double)job->stages[1].cells * job->stages[1].flops;
     *out = (es_cost){.flops = cells * (regimes_law_flops + job->stages[0].flops) + outputs,
                      .output_bytes = 4096.0 * cells,
-                     .work_bytes = draws * (32.0 * 16.0 + 8.0 * (largest_dim(job) + 1.0)) + 6e7 +
-                                   64.0 * largest_dim(job) * largest_dim(job),
-                     .thread_bytes = 8.0 * 140.0 * largest_dim(job)};
+                     .work_bytes = draws * (32.0 * 16.0 + 8.0 * (regimes_largest_dim(job) + 1.0)) +
+                                   6e7 + 64.0 * regimes_largest_dim(job) * regimes_largest_dim(job),
+                     .thread_bytes = 8.0 * 140.0 * regimes_largest_dim(job)};
     return ES_OK;
+}
+
+/* ---- summary ---- */
+
+/* Reports how far the measurements are from theory. Among many distances the largest is about 3. */
+static void report_distances(es_answer *a, const regimes_distances *weights,
+                             const regimes_distances *outputs)
+{
+    char also[120] = "";
+    if (outputs->count)
+        snprintf(also, sizeof also, "; that of %d drifts and variances of the output is %.2g",
+                 outputs->count, outputs->most);
+    if (weights->count)
+        es_answer_add_finding(a,
+                              "The largest distance of %d means from their exact expectations is "
+                              "%.2g standard errors%s.",
+                              weights->count, weights->most, also);
+}
+
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
+{
+    regimes_distances weights = {0}, outputs = {0};
+    ES_TRY(regimes_fill_rows(job, answer, &weights, err));
+    if (regimes_has_outputs(job))
+        ES_TRY(regimes_fill_outputs(job, answer, &outputs, err));
+    report_distances(answer, &weights, &outputs);
+    return es_answer_status(answer, err);
 }
 
 static const char *const examples[] = {
@@ -326,22 +247,22 @@ const es_study es_study_regimes = {
     .main_options = "dim n b beta key-law kappa points query replicates Wv",
     .usage = "[options]",
     .about =
-        "A query and n keys on the unit sphere, weights softmax(beta <q, k>). As n grows, "
-        "beta decides: far below the critical scale n^(2/(D-1)) many keys share the weight "
-        "and the output is an average; at that scale a few keys share it, at random for ever; "
-        "far above, the nearest key takes all [proved]. For each n and beta this simulates the "
-        "weights and sets beside them what the theory says: the exact expectation for n keys, the "
-        "limit law for infinitely many, and asymptotic forms; it tests the ordered weights "
-        "against the limit law, and says which regime it is and why: averaging, where 100 keys or "
-        "more share the weight (1/(E sum w^2), exact for n keys; two thirds of fewer keys); "
-        "single-key, where fewer than 2 do; selective, between. The cut-offs are a convention; "
-        "the inverse temperatures where they are passed are solved on the exact "
-        "expectation.\n\n"
-        "For vmf, mixture and --V also the output as a vector, while many keys share the weight: "
+        "A query and n keys on the unit sphere, weights softmax(beta <q, k>). As n grows, beta "
+        "decides. Far below the critical scale n^(2/(D-1)) many keys share the weight and the "
+        "output is an average. At that scale a few keys share it, and which ones stays random. Far "
+        "above, the nearest key takes all [proved].\n\n"
+        "For each n and beta this simulates the weights and shows beside them the exact "
+        "expectation for n keys, the limit law for infinitely many, and asymptotic forms. It "
+        "tests the ordered weights against the limit law, and gives the regime with its reason: "
+        "averaging if 100 keys or more share the weight (1/(E sum w^2), exact for n keys; two "
+        "thirds of fewer keys), single-key if fewer than 2 do, selective between. The cut-offs "
+        "are a convention; the inverse temperatures at which they are passed are solved on the "
+        "exact expectation.\n\n"
+        "For vmf, mixture and --Wv also the output as a vector, while many keys share the weight: "
         "its drift along and across the query and the covariance of its fluctuations, predicted "
         "from the tilted law and measured over keys that are all drawn (up to 1e5).\n\n"
-        "Keys are drawn in order, the nearest first, and only as many as count, so that n = "
-        "1e12 costs what n = 1e4 does. --brute draws all of them as vectors, as a check.",
+        "Keys are drawn in order, the nearest first, and only as many as matter, so n = 1e12 costs "
+        "as much as n = 1e4. --brute draws all of them as vectors, as a check.",
     .examples = examples,
     .params = params,
     .size = sizeof(regimes_params),
@@ -350,4 +271,4 @@ const es_study es_study_regimes = {
     .state = sizeof(regimes_state),
     .open = open_study,
     .cost = cost,
-    .summarise = regimes_summarise};
+    .summarise = summarise};

@@ -1,114 +1,135 @@
-/* rows.c : rows with the laws beside what was measured, regimes and findings. */
+/* rows.c : table "rows": measured weights beside the laws, and the regime of every setting
+ * (THEORY 6). */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "base/format.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/regimes/question.h"
+#include "experiments/regimes/regimes.h"
 #include "theory/freezing.h"
 
-#define NEAR_ENOUGH 0.05 /* share by which the limit may be off before the program says so */
+#define NEAR_ENOUGH 0.05 /* largest relative error at which the limit counts as reached */
 
-/* ---- tables ---- */
+/* ---- columns ---- */
 
-/* What was measured, and its expectation. */
-#define MEASURED(key, title, unit, definition, exact)                                              \
-    {key, title, unit, ES_FORMAT_REAL, definition, .error = key "_se"},                            \
-        {key "_law", "exact", unit, ES_FORMAT_REAL, exact, .standing = ES_STANDING_PROVED},        \
-        {key "_law_error", title " exact error", unit, ES_FORMAT_SHORT,                            \
-         "bound on the error of the quadrature"},                                                  \
-    {                                                                                              \
-        key "_z", title " z", "", ES_FORMAT_SHORT,                                                 \
-            "measured minus exact, in standard errors of what was measured"                        \
-    }
+/* A mean over replicates beside its expectation for n keys. */
+typedef struct compared {
+    es_measured mean;
+    double law, law_error, z;
+} compared;
+
+typedef struct table_row {
+    double dim, n, b, beta, alpha;
+    compared top_weight, inverse_ess, entropy, deficit, tangential;
+    double top_weight_limit, top_weight_asymptotic, inverse_ess_limit, inverse_ess_asymptotic;
+    double ks, ks_p, deficit_average, deficit_limit, bias_series, tangential_limit;
+    double radial_variance_average, tangential_variance_average;
+    double normal_p, normal_radial_p, normal_tangential_p;
+    es_measured ordered[ES_REGIMES_TOP], ordered_limit[ES_REGIMES_TOP];
+    double ordered_ks[ES_REGIMES_TOP], ordered_ks_p[ES_REGIMES_TOP];
+    double scaled_b, keys_within_reach, averaging_beta, freezing_beta, law_identity;
+    double bulk_share, bulk_normality;
+    const char *regime, *reason, *limit_note;
+    double limit_off, limit_needs_n;
+    es_regime regime_id; /* no column: the regime as a number */
+} table_row;
+
+#define COMPARED(member, title, unit, definition, exact)                                           \
+    ES_COL_KEY(table_row, member.mean, #member, ES_FORMAT_REAL, title, unit, definition),          \
+        ES_COL_KEY(table_row, member.law, #member "_law", ES_FORMAT_REAL, "exact", unit, exact,    \
+                   .standing = ES_STANDING_PROVED),                                                \
+        ES_COL_KEY(table_row, member.law_error, #member "_law_error", ES_FORMAT_SHORT,             \
+                   title " exact error", unit, "bound on the error of the quadrature"),            \
+        ES_COL_KEY(table_row, member.z, #member "_z", ES_FORMAT_SHORT, title " z", "",             \
+                   "measured minus exact, in standard errors of the measurement")
+#define PROVED .standing = ES_STANDING_PROVED
 
 static const es_column columns[] = {
-    {"dim", "dim", "", ES_FORMAT_COUNT},
-    {"n", "n", "keys", ES_FORMAT_COUNT},
-    {"b", "b", "", ES_FORMAT_SHORT, "inverse temperature over the critical scale n^(1/alpha)"},
-    {"beta", "beta", "", ES_FORMAT_SHORT, "inverse temperature"},
-    {"alpha", "alpha", "", ES_FORMAT_SHORT, "local exponent of the keys at the query"},
-    MEASURED("top_weight", "largest weight", "",
-             "mean over replicates; of planted keys, the largest one is the planted one",
+    ES_COL(table_row, dim, ES_FORMAT_COUNT, "dim", ""),
+    ES_COL(table_row, n, ES_FORMAT_COUNT, "n", "keys"),
+    ES_COL(table_row, b, ES_FORMAT_SHORT, "b", "",
+           "inverse temperature over the critical scale n^(1/alpha)"),
+    ES_COL(table_row, beta, ES_FORMAT_SHORT, "beta", "", "inverse temperature"),
+    ES_COL(table_row, alpha, ES_FORMAT_SHORT, "alpha", "",
+           "local exponent of the keys at the query"),
+    COMPARED(top_weight, "largest weight", "",
+             "mean over replicates; with --key-law planted, the weight of the planted key",
              "its expectation for n keys, by quadrature"),
-    {"top_weight_limit", "limit", "", ES_FORMAT_REAL,
-     "its expectation in the critical limit, n to infinity at this b",
-     .standing = ES_STANDING_PROVED},
-    {"top_weight_asymptotic", "asymptotic largest weight", "", ES_FORMAT_REAL,
-     "leading term far above the critical scale", .standing = ES_STANDING_PROVED},
-    MEASURED("inverse_ess", "sum of squares", "",
+    ES_COL(table_row, top_weight_limit, ES_FORMAT_REAL, "limit", "",
+           "its expectation in the critical limit, n to infinity at this b", PROVED),
+    ES_COL(table_row, top_weight_asymptotic, ES_FORMAT_REAL, "asymptotic largest weight", "",
+           "leading term far above the critical scale", PROVED),
+    COMPARED(inverse_ess, "sum of squares", "",
              "of the weights: 1 over the effective number of keys", "its expectation"),
-    {"inverse_ess_limit", "limit", "", ES_FORMAT_REAL, "its expectation in the critical limit",
-     .standing = ES_STANDING_PROVED},
-    {"inverse_ess_asymptotic", "asymptotic sum of squares", "", ES_FORMAT_REAL,
-     "leading term far from the critical scale", .standing = ES_STANDING_PROVED},
-    {"ks", "distance from limit law", "", ES_FORMAT_SHORT,
-     "Kolmogorov and Smirnov's, of the largest weights from a sample of the critical limit"},
-    {"ks_p", "p of limit law", "", ES_FORMAT_SHORT,
-     "Kolmogorov-Smirnov test: the chance of a larger difference between the largest weights and a "
-     "sample of the critical limit, if that is their law"},
-    MEASURED("entropy", "entropy", "nats", "-sum w ln w", NULL),
-    MEASURED("deficit", "1 - <out,q>", "", "how far the output stays behind the query", NULL),
-    {"deficit_average", "average", "", ES_FORMAT_REAL,
-     "its subcritical limit, 1 - I_{d/2}(beta)/I_{d/2-1}(beta)"},
-    {"deficit_limit", "deficit in the limit", "", ES_FORMAT_REAL, "in the critical limit",
-     .standing = ES_STANDING_PROVED},
-    {"bias_series", "bias series", "", ES_FORMAT_REAL,
-     "the subcritical output along the query minus 1, to third order in 1/beta",
-     .standing = ES_STANDING_PROVED},
-    MEASURED("tangential", "|tangential|^2", "",
+    ES_COL(table_row, inverse_ess_limit, ES_FORMAT_REAL, "limit", "",
+           "its expectation in the critical limit", PROVED),
+    ES_COL(table_row, inverse_ess_asymptotic, ES_FORMAT_REAL, "asymptotic sum of squares", "",
+           "leading term far from the critical scale", PROVED),
+    ES_COL(table_row, ks, ES_FORMAT_SHORT, "distance from limit law", "",
+           "Kolmogorov-Smirnov distance of the largest weights from a sample of the critical "
+           "limit"),
+    ES_COL(table_row, ks_p, ES_FORMAT_SHORT, "p of limit law", "",
+           "Kolmogorov-Smirnov test: probability of a larger distance between the largest weights "
+           "and a sample of the critical limit, if that is their law"),
+    COMPARED(entropy, "entropy", "nats", "-sum w ln w", NULL),
+    COMPARED(deficit, "1 - <out,q>", "", "distance of the output from the query along the query",
+             NULL),
+    ES_COL(table_row, deficit_average, ES_FORMAT_REAL, "average", "",
+           "its subcritical limit, 1 - I_{d/2}(beta)/I_{d/2-1}(beta)"),
+    ES_COL(table_row, deficit_limit, ES_FORMAT_REAL, "deficit in the limit", "",
+           "in the critical limit", PROVED),
+    ES_COL(table_row, bias_series, ES_FORMAT_REAL, "bias series", "",
+           "the subcritical output along the query minus 1, to third order in 1/beta", PROVED),
+    COMPARED(tangential, "|tangential|^2", "",
              "mean square of the output's part orthogonal to the query", NULL),
-    {"tangential_limit", "tangential in the limit", "", ES_FORMAT_REAL, "in the critical limit",
-     .standing = ES_STANDING_PROVED},
-    {"radial_variance_average", "radial variance", "", ES_FORMAT_REAL,
-     "of the output along the query, subcritical", .standing = ES_STANDING_PROVED},
-    {"tangential_variance_average", "tangential variance", "", ES_FORMAT_REAL,
-     "of one coordinate orthogonal to it, subcritical", .standing = ES_STANDING_PROVED},
-    {"normal_p", "p of normality", "", ES_FORMAT_SHORT,
-     "of both tests below together: 1 - (1 - p)^2 of the smaller p, which is uniform if both "
-     "are Gaussian; only where all keys that count were drawn"},
-    {"normal_radial_p", "p of normality, radial", "", ES_FORMAT_SHORT,
-     "Kolmogorov-Smirnov test that the output's part along the query is Gaussian with mean and "
-     "variance of the subcritical limit; its bias is about 1/sqrt(n) of the spread and is found "
-     "from several n replicates on"},
-    {"normal_tangential_p", "p of normality, tangential", "", ES_FORMAT_SHORT},
-    {"ordered", "weight", "", ES_FORMAT_REAL, "the k-th largest, mean over replicates",
-     .error = "ordered_se", .each = true},
-    {"ordered_limit", "limit of weight", "", ES_FORMAT_REAL,
-     "the same over a sample of the critical limit", .error = "ordered_limit_se", .each = true,
-     .standing = ES_STANDING_PROVED},
-    {"ordered_ks", "distance of weight", "", ES_FORMAT_SHORT, "Kolmogorov and Smirnov's",
-     .each = true},
-    {"ordered_ks_p", "p of weight", "", ES_FORMAT_SHORT, .each = true},
-    {"scaled_b", "b'", "", ES_FORMAT_SHORT, "beta (n c)^(-1/alpha)"},
-    {"keys_within_reach", "keys within reach", "keys", ES_FORMAT_SHORT,
-     "expected sum of exp(-beta (1 - <q, k>)) in the critical limit",
-     .standing = ES_STANDING_PROVED},
-    {"averaging_beta", "averaging below", "beta", ES_FORMAT_SHORT,
-     "the beta up to which 100 keys or more share the weight, 1/(E sum w^2) >= 100 (two thirds of "
-     "the keys where those are fewer): solved on the exact E sum w^2 of n keys",
-     .standing = ES_STANDING_PROVED},
-    {"freezing_beta", "single-key from", "beta", ES_FORMAT_SHORT,
-     "the beta from which on fewer than 2 keys share the weight, E sum w^2 > 1/2, and the nearest "
-     "has more than half of it on average: solved in the same way",
-     .standing = ES_STANDING_PROVED},
-    {"law_identity", "defect of identity", "", ES_FORMAT_SHORT,
-     "relative defect of an identity that ties the exact expectations"},
-    {"bulk_share", "Gaussian share", "", ES_FORMAT_SHORT,
-     "largest share of the weight that was drawn as a Gaussian sum"},
-    {"bulk_normality", "bound on its error", "", ES_FORMAT_SHORT,
-     "Berry and Esseen's, in probability"},
-    {"regime", "regime", "", ES_FORMAT_TEXT,
-     "averaging, selective or single-key: by the exact E sum w^2 (of a file, the measured one), "
-     "with the cut-offs of the two columns before; a convention"},
-    {"reason", "because", "", ES_FORMAT_TEXT},
-    {"limit_note", "critical limit", "", ES_FORMAT_TEXT},
-    {"limit_off", "limit off", "", ES_FORMAT_SHORT,
-     "sum of squares in the critical limit over its exact expectation, minus 1"},
-    {"limit_needs_n", "limit needs n", "keys", ES_FORMAT_SHORT,
-     "from where on the limit is within 5 % at this b"},
+    ES_COL(table_row, tangential_limit, ES_FORMAT_REAL, "tangential in the limit", "",
+           "in the critical limit", PROVED),
+    ES_COL(table_row, radial_variance_average, ES_FORMAT_REAL, "radial variance", "",
+           "of the output along the query, subcritical", PROVED),
+    ES_COL(table_row, tangential_variance_average, ES_FORMAT_REAL, "tangential variance", "",
+           "of one coordinate orthogonal to the query, subcritical", PROVED),
+    ES_COL(table_row, normal_p, ES_FORMAT_SHORT, "p of normality", "",
+           "of both tests below together: 1 - (1 - p)^2 of the smaller p, which is uniform if both "
+           "are Gaussian; only if all keys that matter were drawn"),
+    ES_COL(table_row, normal_radial_p, ES_FORMAT_SHORT, "p of normality, radial", "",
+           "Kolmogorov-Smirnov test that the output along the query is Gaussian with mean and "
+           "variance of the subcritical limit; its bias, about 1/sqrt(n) of the standard "
+           "deviation, is detected with several n replicates"),
+    ES_COL(table_row, normal_tangential_p, ES_FORMAT_SHORT, "p of normality, tangential", ""),
+    ES_COL_LIST(table_row, ordered, ES_FORMAT_REAL, "weight", "",
+                "the k-th largest, mean over replicates"),
+    ES_COL_LIST(table_row, ordered_limit, ES_FORMAT_REAL, "limit of weight", "",
+                "the k-th largest over a sample of the critical limit", PROVED),
+    ES_COL_LIST(table_row, ordered_ks, ES_FORMAT_SHORT, "distance of weight", "",
+                "Kolmogorov-Smirnov distance of the two"),
+    ES_COL_LIST(table_row, ordered_ks_p, ES_FORMAT_SHORT, "p of weight", ""),
+    ES_COL(table_row, scaled_b, ES_FORMAT_SHORT, "b'", "", "beta (n c)^(-1/alpha)"),
+    ES_COL(table_row, keys_within_reach, ES_FORMAT_SHORT, "keys within reach", "keys",
+           "expected sum of exp(-beta (1 - <q, k>)) in the critical limit", PROVED),
+    ES_COL(table_row, averaging_beta, ES_FORMAT_SHORT, "averaging below", "beta",
+           "largest beta at which 100 keys or more share the weight, 1/(E sum w^2) >= 100 (two "
+           "thirds of the keys if that is fewer): solved on the exact E sum w^2 of n keys",
+           PROVED),
+    ES_COL(
+        table_row, freezing_beta, ES_FORMAT_SHORT, "single-key from", "beta",
+        "beta from which on fewer than 2 keys share the weight, E sum w^2 > 1/2, and the nearest "
+        "has more than half of it on average: solved in the same way",
+        PROVED),
+    ES_COL(table_row, law_identity, ES_FORMAT_SHORT, "defect of identity", "",
+           "relative defect of an identity between the exact expectations"),
+    ES_COL(table_row, bulk_share, ES_FORMAT_SHORT, "Gaussian share", "",
+           "largest share of the weight that was drawn as a Gaussian sum"),
+    ES_COL(table_row, bulk_normality, ES_FORMAT_SHORT, "bound on its error", "",
+           "Berry-Esseen bound, in probability"),
+    ES_COL(table_row, regime, ES_FORMAT_TEXT, "regime", "",
+           "averaging, selective or single-key: by the exact E sum w^2 (for keys of a file the "
+           "measured one), with the cut-offs of the two columns before; a convention"),
+    ES_COL(table_row, reason, ES_FORMAT_TEXT, "because", ""),
+    ES_COL(table_row, limit_note, ES_FORMAT_TEXT, "critical limit", ""),
+    ES_COL(table_row, limit_off, ES_FORMAT_SHORT, "limit off", "",
+           "sum of squares in the critical limit over its exact expectation, minus 1"),
+    ES_COL(table_row, limit_needs_n, ES_FORMAT_SHORT, "limit needs n", "keys",
+           "n from which on the limit is within 5 % at this b"),
     {0}};
 
 static const es_table_view views[] = {
@@ -120,47 +141,69 @@ static const es_table_view views[] = {
      .only_with_full = true},
     {"Which regime, and why", "dim n beta averaging_beta freezing_beta regime reason limit_note"},
     {0}};
-static const es_table_spec rows_table = {"rows", columns, views, .keys = "dim n b"};
+static const es_table_spec rows_table = {"rows", columns, views, ES_ROW(table_row),
+                                         .keys = "dim n b"};
 
 /* ---- one row ---- */
 
-/* A row under way. */
-typedef struct line {
+/* A row in progress. */
+typedef struct row_ctx {
     es_table *t;
-    int64_t row;
+    table_row *r;
     regimes_cell cell;
-    es_regimes_row measured;
+    const es_regimes_row *measured;
     es_scales scales; /* of these keys: the same at every beta */
-} line;
+} row_ctx;
 
-/* key, key_se; the law beside it as key_law, key_law_error, and the distance as key_z. */
-static void put_measured(const line *l, const char *key, es_estimate measured, es_num law)
+static const es_num unknown = {.val = NAN, .err = NAN};
+
+static compared compare(es_measured mean, es_num law)
 {
-    es_put_under(l->t, l->row, key, {"", measured.mean}, {"_se", measured.se}, {"_law", law.val},
-                 {"_law_error", law.err}, {"_z", (measured.mean - law.val) / measured.se});
+    return (compared){mean, law.val, law.err, (mean.value - law.val) / mean.se};
 }
 
-static const char *const order_labels[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
-_Static_assert(sizeof order_labels / sizeof *order_labels == ES_REGIMES_TOP, "one for each");
-
-static void put_tests(const line *l)
+/* Fills the five means. The tangential part of turned keys is unknown, and so is its law. */
+static void fill_compared(const row_ctx *c, const es_weights *law)
 {
-    const es_regimes_row *r = &l->measured;
+    const es_regimes_row *m = c->measured;
+    c->r->top_weight = compare(m->top[0], law->top);
+    c->r->inverse_ess = compare(m->squares, law->squares);
+    c->r->entropy = compare(m->entropy, law->entropy);
+    c->r->deficit = compare(m->deficit, law->deficit);
+    c->r->tangential =
+        compare(m->tangential, isnan(m->tangential.value) ? unknown : law->tangential);
+}
+
+static void fill_tests(table_row *r, const es_regimes_row *m)
+{
     for (int k = 0; k < ES_REGIMES_TOP; k++) {
-        es_put_at(l->t, l->row, "ordered", k, r->top[k].mean);
-        es_put_at(l->t, l->row, "ordered_se", k, r->top[k].se);
-        es_put_at(l->t, l->row, "ordered_limit", k, r->limit[k].mean);
-        es_put_at(l->t, l->row, "ordered_limit_se", k, r->limit[k].se);
-        es_put_at(l->t, l->row, "ordered_ks", k, r->law[k].distance);
-        es_put_at(l->t, l->row, "ordered_ks_p", k, r->law[k].p);
+        r->ordered[k] = m->top[k];
+        r->ordered_limit[k] = m->limit[k];
+        r->ordered_ks[k] = m->law[k].distance;
+        r->ordered_ks_p[k] = m->law[k].p;
     }
-    es_put(l->t, l->row, {"ks", r->law[0].distance}, {"ks_p", r->law[0].p},
-           {"normal_radial_p", r->normal[0].p}, {"normal_tangential_p", r->normal[1].p},
-           {"normal_p", es_regimes_normal_p(r)}, {"bulk_share", r->bulk},
-           {"bulk_normality", r->normality});
+    r->ks = m->law[0].distance;
+    r->ks_p = m->law[0].p;
+    r->normal_radial_p = m->normal[0].p;
+    r->normal_tangential_p = m->normal[1].p;
+    r->normal_p = es_regimes_normal_p(m);
+    r->bulk_share = m->bulk;
+    r->bulk_normality = m->normality;
 }
 
-/* From which n on the limit would hold, in words. */
+/* Fills the regime of a setting from its largest weight and sum of squares, with the reason. */
+static void fill_regime(const row_ctx *c, double top, double squares)
+{
+    es_regime_finding found;
+    es_regime_of((double)c->cell.n, top, squares, &found);
+    c->r->regime_id = found.regime;
+    c->r->regime = es_regime_name(found.regime);
+    c->r->reason = es_table_format(c->t, "%s", found.reason);
+    c->r->averaging_beta = c->scales.averages;
+    c->r->freezing_beta = c->scales.frozen;
+}
+
+/* Writes from which n on the limit holds. */
 static void say_needs(double needs, char *out, size_t size)
 {
     if (isnan(needs))
@@ -171,106 +214,86 @@ static void say_needs(double needs, char *out, size_t size)
         snprintf(out, size, "; at this b within 5 %% from about n = %.0e on", needs);
 }
 
-/* What the critical limit is worth at this n. */
-static void put_limit_note(const line *l, const es_weights *law, const es_weights *limit,
-                           double reach)
+/* Fills how close the critical limit is at this n. */
+static void fill_limit_note(const row_ctx *c, const es_weights *law, const es_weights *limit)
 {
-    const regimes_cell *c = &l->cell;
-    char note[200], when[80];
-    const double off = limit->squares.val / law->squares.val - 1.0;
-    const double needs = es_critical_needs(&c->keys, (double)c->n, c->beta, NEAR_ENOUGH);
-    es_put(l->t, l->row, {"limit_off", off}, {"limit_needs_n", needs});
+    char when[80];
+    const double off = limit->squares.val / law->squares.val - 1.0, n = (double)c->cell.n;
+    const double needs = es_critical_needs(&c->cell.keys, n, c->cell.beta, NEAR_ENOUGH);
+    c->r->limit_off = off;
+    c->r->limit_needs_n = needs;
     say_needs(needs, when, sizeof when);
-    if (c->keys.planted)
-        snprintf(note, sizeof note, "none: the planted key is at distance 0 for every n");
+    if (c->cell.keys.planted)
+        c->r->limit_note = "none: the planted key is at distance 0 for every n";
     else if (isnan(limit->squares.val))
-        snprintf(note, sizeof note, "not reached: it has %.1e keys within reach%s", reach, when);
+        c->r->limit_note = es_table_format(c->t, "not reached: it has %.1e keys within reach%s",
+                                           c->r->keys_within_reach, when);
     else if (fabs(off) <= NEAR_ENOUGH)
-        snprintf(note, sizeof note, "holds within %.2g %%", fmax(100.0 * fabs(off), 0.01));
+        c->r->limit_note =
+            es_table_format(c->t, "holds within %.2g %%", fmax(100.0 * fabs(off), 0.01));
     else
-        snprintf(note, sizeof note, "not reached: off by %.3g %%%s", 100.0 * off,
-                 needs > (double)c->n ? when : "; too few keys");
-    es_table_text(l->t, l->row, "limit_note", note);
+        c->r->limit_note = es_table_format(c->t, "not reached: off by %.3g %%%s", 100.0 * off,
+                                           needs > n ? when : "; too few keys");
 }
 
-/* THEORY 6: leading terms on either side of the critical scale, and for uniform keys bias and
- * variances of the subcritical average, which are those of a tilted sphere over n. */
-static void put_asymptotic(const line *l, double scaled, const es_weights *law)
+/* Fills the leading terms on either side of the critical scale, and for uniform keys bias and
+ * variances of the subcritical average, which are those of a tilted sphere over n (THEORY 6). */
+static void fill_asymptotic(const row_ctx *c, const es_weights *law)
 {
-    const regimes_cell *c = &l->cell;
-    double top = (double)NAN, squares = (double)NAN;
+    const es_keys *keys = &c->cell.keys;
+    const double n = (double)c->cell.n;
+    table_row *r = c->r;
     es_average a;
-    const bool uniform = c->keys.n_parts == 0 && c->keys.vanish == 0.0 && !c->keys.planted;
-    const bool average = uniform && es_average_at(c->keys.dim, c->beta, &a, NULL) == ES_OK;
-    if (law->top.val > 0.9 && !c->keys.planted) /* where a first term means something */
-        es_weights_supercritical(c->cap.alpha, scaled, &top, &squares);
-    else if (law->squares.val <= es_averages_squares((double)c->n) && average)
-        squares = a.spread.val / (double)c->n;
-    es_put(
-        l->t, l->row, {"top_weight_asymptotic", top}, {"inverse_ess_asymptotic", squares},
-        {"deficit_average", average ? 1.0 - a.mean.val : (double)NAN},
-        {"bias_series", average ? a.series - 1.0 : (double)NAN},
-        {"radial_variance_average", average ? a.radial.val / (double)c->n : (double)NAN},
-        {"tangential_variance_average", average ? a.tangential.val / (double)c->n : (double)NAN});
+    const bool uniform = keys->n_parts == 0 && keys->vanish == 0.0 && !keys->planted;
+    const bool average = uniform && es_average_at(keys->dim, c->cell.beta, &a, NULL) == ES_OK;
+    r->top_weight_asymptotic = r->inverse_ess_asymptotic = (double)NAN;
+    if (law->top.val > 0.9 && !keys->planted) /* where a leading term is meaningful */
+        es_weights_supercritical(c->cell.cap.alpha, r->scaled_b, &r->top_weight_asymptotic,
+                                 &r->inverse_ess_asymptotic);
+    else if (law->squares.val <= es_averages_squares(n) && average)
+        r->inverse_ess_asymptotic = a.spread.val / n;
+    r->deficit_average = average ? 1.0 - a.mean.val : (double)NAN;
+    r->bias_series = average ? a.series - 1.0 : (double)NAN;
+    r->radial_variance_average = average ? a.radial.val / n : (double)NAN;
+    r->tangential_variance_average = average ? a.tangential.val / n : (double)NAN;
 }
 
-static void put_regime(const line *l, double top, double squares)
-{
-    es_regime_finding found;
-    es_regime_of((double)l->cell.n, top, squares, &found);
-    es_table_text(l->t, l->row, "regime", es_regime_name(found.regime));
-    es_table_text(l->t, l->row, "reason", found.reason);
-    es_put(l->t, l->row, {"averaging_beta", l->scales.averages},
-           {"freezing_beta", l->scales.frozen});
-}
-
-static const es_num unknown = {.val = NAN, .err = NAN};
-
-static void put_all_measured(const line *l, const es_weights *law)
-{
-    const es_regimes_row *r = &l->measured;
-    put_measured(l, "top_weight", r->top[0], law->top);
-    put_measured(l, "inverse_ess", r->squares, law->squares);
-    put_measured(l, "entropy", r->entropy, law->entropy);
-    put_measured(l, "deficit", r->deficit, law->deficit);
-    put_measured(l, "tangential", r->tangential,
-                 isnan(r->tangential.mean) ? unknown : law->tangential);
-}
-
-/* Keys of a file have no law: what was measured names the regime. */
-static void put_file_cell(const line *l)
+/* Keys of a file have no law: the measurement decides the regime. */
+static void fill_file_row(const row_ctx *c)
 {
     const es_weights none = {unknown, unknown, unknown, unknown, unknown, (double)NAN};
-    put_all_measured(l, &none);
-    put_regime(l, l->measured.top[0].mean, l->measured.squares.mean);
-    es_table_text(l->t, l->row, "limit_note", "no law is known of keys in a file");
+    fill_compared(c, &none);
+    fill_regime(c, c->measured->top[0].value, c->measured->squares.value);
+    c->r->limit_note = "no law is known of keys in a file";
 }
 
-/* THEORY 6: with T = 1 - <q, k> and P(T <= t) ~ c t^alpha, the points beta T_i become a Poisson
- * process of intensity d(s/b')^alpha, b' = beta (n c)^(-1/alpha), and weights are softmax(-s).
- * es_weights_exact() integrates the same for n keys; it decides which regime this is, because in
- * high dimension the limit is reached at no n that exists. */
-static es_status put_law_cell(const line *l, es_mem_limit *budget, es_error *err)
+/* With T = 1 - <q, k> and P(T <= t) ~ c t^alpha, the points beta T_i become a Poisson process of
+ * intensity d(s/b')^alpha, b' = beta (n c)^(-1/alpha), and weights are softmax(-s) (THEORY 6).
+ * es_weights_exact() integrates the same for n keys. The exact value decides the regime, because in
+ * high dimension the limit is reached at no realistic n. */
+static es_status fill_law_row(const row_ctx *c, es_mem_limit *budget, es_error *err)
 {
-    const regimes_cell *c = &l->cell;
-    const double scaled = es_critical_scale(&c->cap, (double)c->n, c->beta);
-    const double reach = es_critical_mean(c->cap.alpha, scaled);
+    const regimes_cell *cell = &c->cell;
+    const double scaled = es_critical_scale(&cell->cap, (double)cell->n, cell->beta);
     es_weights law, limit = {unknown, unknown, unknown, unknown, unknown, (double)NAN};
-    ES_TRY(es_weights_exact(&c->keys, c->n, c->beta, budget, &law, err));
-    if (!c->keys.planted) /* outside its range there is no limit to show */
-        es_weights_critical(c->cap.alpha, scaled, budget, &limit, NULL);
-    put_all_measured(l, &law);
-    put_regime(l, law.top.val, law.squares.val);
-    es_put(l->t, l->row, {"top_weight_limit", limit.top.val},
-           {"inverse_ess_limit", limit.squares.val}, {"deficit_limit", limit.deficit.val / c->beta},
-           {"tangential_limit", limit.tangential.val / c->beta}, {"scaled_b", scaled},
-           {"keys_within_reach", reach}, {"law_identity", law.identity});
-    put_asymptotic(l, scaled, &law);
-    put_limit_note(l, &law, &limit, reach);
+    ES_TRY(es_weights_exact(&cell->keys, cell->n, cell->beta, budget, &law, err));
+    if (!cell->keys.planted) /* outside its range the limit stays unknown */
+        es_weights_critical(cell->cap.alpha, scaled, budget, &limit, NULL);
+    fill_compared(c, &law);
+    fill_regime(c, law.top.val, law.squares.val);
+    c->r->top_weight_limit = limit.top.val;
+    c->r->inverse_ess_limit = limit.squares.val;
+    c->r->deficit_limit = limit.deficit.val / cell->beta;
+    c->r->tangential_limit = limit.tangential.val / cell->beta;
+    c->r->scaled_b = scaled;
+    c->r->keys_within_reach = es_critical_mean(cell->cap.alpha, scaled);
+    c->r->law_identity = law.identity;
+    fill_asymptotic(c, &law);
+    fill_limit_note(c, &law, &limit);
     return ES_OK;
 }
 
-/* Where the regimes of this cell's keys end: as in the cell before, unless dim or n changed. */
+/* Finds where the regimes of these keys end: as for the previous cell, unless dim or n changed. */
 static es_status find_scales(const regimes_cell *c, const regimes_cell *before,
                              es_mem_limit *budget, es_scales *scales, es_error *err)
 {
@@ -280,116 +303,99 @@ static es_status find_scales(const regimes_cell *c, const regimes_cell *before,
     return c->n > 1 ? es_scales_of(&c->keys, c->n, budget, scales, err) : ES_OK;
 }
 
-static es_status put_cell(es_job *job, int64_t i, line *before, es_table *t, es_error *err)
+/* Adds the row of cell i; *c holds the previous row. */
+static es_status add_row(es_job *job, int64_t i, row_ctx *c, es_error *err)
 {
-    const regimes_params *p = job->params;
-    line l = {.t = t, .scales = before->scales};
-    ES_TRY(regimes_cell_of(job, i, &l.cell, err));
-    if (p->law != REGIMES_FILE)
-        ES_TRY(find_scales(&l.cell, &before->cell, job->exec.budget, &l.scales, err));
-    regimes_unpack(es_job_numbers(job, 0, i), &l.measured);
-    l.row = es_table_row(t);
-    es_put(t, l.row, {"dim", (double)l.cell.dim}, {"n", (double)l.cell.n});
-    es_put(l.t, l.row, {"b", l.cell.b}, {"beta", l.cell.beta}, {"alpha", l.cell.cap.alpha});
-    if (p->law == REGIMES_FILE)
-        put_file_cell(&l);
-    else
-        ES_TRY(put_law_cell(&l, job->exec.budget, err));
-    put_tests(&l);
-    *before = l;
+    const bool file = ((const regimes_params *)job->params)->law == REGIMES_FILE;
+    const regimes_cell before = c->cell;
+    ES_TRY(regimes_cell_of(job, i, &c->cell, err));
+    if (!file)
+        ES_TRY(find_scales(&c->cell, &before, job->exec.budget, &c->scales, err));
+    c->measured = es_job_cell(job, 0, i);
+    c->r = es_rows_add(c->t, table_row);
+    if (!c->r)
+        return es_answer_status(job->answer, err);
+    c->r->dim = (double)c->cell.dim;
+    c->r->n = (double)c->cell.n;
+    c->r->b = c->cell.b;
+    c->r->beta = c->cell.beta;
+    c->r->alpha = c->cell.cap.alpha;
+    fill_tests(c->r, c->measured);
+    if (!file)
+        return fill_law_row(c, job->exec.budget, err);
+    fill_file_row(c);
     return ES_OK;
 }
 
 /* ---- findings ---- */
 
-/* "At dim 3, n = 100 and beta = 50 attention is selective: ...; the largest weight is ..." */
-static void tell_row(es_answer *a, const es_table *t, int64_t row)
+/* Reports how many settings each regime has. */
+static void report_counts(es_answer *a, const table_row *rows, int64_t count)
 {
-    char weight[ES_FORMAT_ROOM], exact[64] = "", from[64] = "";
-    const double law = es_table_get(t, row, "top_weight_law");
-    const double frozen = es_table_get(t, row, "freezing_beta");
-    es_format_number(ES_FORMAT_REAL, es_table_get(t, row, "top_weight"),
-                     es_table_get(t, row, "top_weight_se"), weight, sizeof weight);
-    if (isfinite(law))
-        snprintf(exact, sizeof exact, ", exactly %.6g", law);
-    if (isfinite(frozen))
-        snprintf(from, sizeof from, "; single-key from beta = %.4g on", frozen);
-    es_answer_add_finding(
-        a,
-        "At dim %.0f, n = %.8g and beta = %.4g attention is %s: %s; the largest weight is %s%s%s.",
-        es_table_get(t, row, "dim"), es_table_get(t, row, "n"), es_table_get(t, row, "beta"),
-        es_table_get_text(t, row, "regime"), es_table_get_text(t, row, "reason"), weight, exact,
-        from);
+    long long counts[ES_REGIMES] = {0};
+    for (int64_t i = 0; i < count; i++)
+        counts[rows[i].regime_id]++;
+    es_answer_add_finding(a,
+                          "Of %lld settings %lld are averaging (100 keys or more, or two thirds of "
+                          "them, share the weight), %lld selective and %lld single-key (fewer than "
+                          "2 share it).",
+                          (long long)count, counts[ES_REGIME_AVERAGING],
+                          counts[ES_REGIME_SELECTIVE], counts[ES_REGIME_SINGLE_KEY]);
 }
 
-/* The setting that says most: of the selective ones, which lie between averaging and single-key,
- * the one with most keys; the last, if there is none. */
-static int64_t telling_row(const es_table *t)
+/* Returns the most informative setting: of the selective ones, which lie between the extremes, the
+ * one with most keys; without any, the last. */
+static const table_row *choose_row(const table_row *rows, int64_t count)
 {
-    int64_t best = es_table_rows(t) - 1;
+    const table_row *best = &rows[count - 1];
     double most = 0.0;
-    for (int64_t i = 0; i < es_table_rows(t); i++)
-        if (es_table_get(t, i, "n") > most &&
-            strcmp(es_table_get_text(t, i, "regime"), es_regime_name(ES_REGIME_SELECTIVE)) == 0) {
-            most = es_table_get(t, i, "n");
-            best = i;
+    for (const table_row *r = rows; r < rows + count; r++)
+        if (r->regime_id == ES_REGIME_SELECTIVE && r->n > most) {
+            most = r->n;
+            best = r;
         }
     return best;
 }
 
-/* How many settings there are of each regime. */
-static void tell_counts(es_answer *a, const es_table *t)
+/* Reports one setting: its regime, and the largest weight beside the exact value. */
+static void report_row(es_answer *a, const table_row *r)
 {
-    long long counts[ES_REGIMES] = {0};
-    for (int64_t i = 0; i < es_table_rows(t); i++)
-        for (int r = ES_REGIME_AVERAGING; r <= ES_REGIME_SINGLE_KEY; r++)
-            counts[r] +=
-                strcmp(es_table_get_text(t, i, "regime"), es_regime_name((es_regime)r)) == 0;
+    char weight[ES_SAY_ROOM], exact[64] = "";
+    if (isfinite(r->top_weight.law))
+        snprintf(exact, sizeof exact, " (exactly %.6g)", r->top_weight.law);
     es_answer_add_finding(
-        a,
-        "Of %lld settings %lld are averaging (100 keys or more, or two thirds of them, share the "
-        "weight), %lld selective and %lld single-key (fewer than 2 share it).",
-        (long long)es_table_rows(t), counts[ES_REGIME_AVERAGING], counts[ES_REGIME_SELECTIVE],
-        counts[ES_REGIME_SINGLE_KEY]);
+        a, "At dim %.0f, n = %.8g and beta = %.4g attention is %s: %s; the largest weight is %s%s.",
+        r->dim, r->n, r->beta, r->regime, r->reason,
+        es_say_number(r->top_weight.mean.value, r->top_weight.mean.se, weight), exact);
 }
 
-/* Of many distances in standard errors the largest is to be expected at some 3. */
-static void tell_agreement(es_answer *a, const es_table *t)
+/* Adds the distances of the five means from their exact expectations. */
+static void add_distances(const table_row *r, regimes_distances *out)
 {
-    static const char *const keys[] = {"top_weight_z", "inverse_ess_z", "entropy_z", "deficit_z",
-                                       "tangential_z"};
-    double most = 0.0;
-    int count = 0;
-    for (int64_t i = 0; i < es_table_rows(t); i++)
-        for (int k = 0; k < 5; k++) {
-            const double z = fabs(es_table_get(t, i, keys[k]));
-            most = isfinite(z) ? fmax(most, z) : most;
-            count += isfinite(z);
-        }
-    if (count)
-        es_answer_add_finding(
-            a,
-            "Of %d means the one that is farthest from its exact expectation is %.2g "
-            "standard errors away.",
-            count, most);
+    const compared *all[] = {&r->top_weight, &r->inverse_ess, &r->entropy, &r->deficit,
+                             &r->tangential};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        regimes_add_distance(out, all[k]->mean, all[k]->law);
 }
 
-es_status regimes_summarise(es_job *job, es_answer *answer, es_error *err)
+es_status regimes_fill_rows(es_job *job, es_answer *answer, regimes_distances *out, es_error *err)
 {
     static const char *const each[] = {"ordered", "ordered_limit", "ordered_ks", "ordered_ks_p"};
+    static const char *const labels[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
+    _Static_assert(sizeof labels / sizeof *labels == ES_REGIMES_TOP, "one for each weight");
     const int64_t cells = job->stages[0].cells;
-    es_table *t = es_answer_table(answer, &rows_table);
+    row_ctx c = {.t = es_answer_table(answer, &rows_table), .scales = {(double)NAN, (double)NAN}};
     es_job_phase(job, "computing exact laws", (double)cells * regimes_law_flops);
     for (size_t k = 0; k < sizeof each / sizeof *each; k++)
-        es_table_each(t, each[k], order_labels, ES_REGIMES_TOP);
-    line last = {.scales = {(double)NAN, (double)NAN}};
+        es_table_each(c.t, each[k], labels, ES_REGIMES_TOP);
     for (int64_t i = 0; i < cells; i++) {
-        ES_TRY(put_cell(job, i, &last, t, err));
+        ES_TRY(add_row(job, i, &c, err));
+        add_distances(c.r, out);
         ES_TRY(es_job_tick(job, i + 1, cells));
     }
+    const table_row *rows = es_rows(c.t, table_row);
     if (cells > 1)
-        tell_counts(answer, t);
-    tell_row(answer, t, telling_row(t));
-    tell_agreement(answer, t);
-    return regimes_put_outputs(job, answer, err);
+        report_counts(answer, rows, cells);
+    report_row(answer, choose_row(rows, cells));
+    return ES_OK;
 }

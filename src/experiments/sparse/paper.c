@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/probe/question.h"
+#include "experiments/kit/rate_columns.h"
 #include "experiments/sparse/question.h"
 
 enum { PAPER = 1, WINDOW = 0, IID, SCHEMES, POINTS = 12, RANDOM = 50 };
@@ -167,9 +167,9 @@ static const es_column rate_columns[] = {
     {"layer", "layer", "", ES_FORMAT_COUNT},
     {"head", "head", "", ES_FORMAT_COUNT},
     {"scheme", "scheme", "", ES_FORMAT_TEXT},
-    PROBE_RATE_COLUMNS("rate_mean", "mean rate", "error of the outputs' mean ~ m^-rate"),
-    PROBE_RATE_COLUMNS("rate_cov", "cov rate", "of their covariance"),
-    PROBE_RATE_COLUMNS("rate_mse", "mse rate", "of their mean square error"),
+    ES_RATE_KEYS("rate_mean", "mean rate", "error of the outputs' mean ~ m^-rate"),
+    ES_RATE_KEYS("rate_cov", "cov rate", "of their covariance"),
+    ES_RATE_KEYS("rate_mse", "mse rate", "of their mean square error"),
     {0}};
 static const es_table_spec rates_table = {"paper_rates", rate_columns,
                                           ES_VIEW("Protocol of Token Sample Complexity: rates in m",
@@ -201,7 +201,7 @@ static es_status sum_up(es_job *job, int64_t place, int scheme, int which, es_se
     for (int64_t i = 0; i < POINTS; i++)
         es_put_under(rows, (place * SCHEMES + scheme) * POINTS + i, names[which][0],
                      {"", series->summary[i].mean}, {"_se", series->summary[i].se});
-    probe_put_rate(rates, place * SCHEMES + scheme, names[which][1], series);
+    es_put_rate(rates, place * SCHEMES + scheme, names[which][1], series);
     return ES_OK;
 }
 

@@ -1,7 +1,6 @@
-/* tails.h : are tokens sub-Gaussian, in the directions that matter to attention?
- *
- * The theory asks that they are; tail_sample.h says how one sample of numbers answers. Here the
- * samples are projections: of layers of a real model (pool.h), or of tokens of any origin.
+/* tails.h : are tokens sub-Gaussian in the directions that matter to attention, as the theory
+ * assumes? tail_sample.h tests one sample of numbers. Here the samples are projections of tokens:
+ * those of a layer of a real model (pool.h), or of any origin.
  */
 #ifndef ES_EXPERIMENTS_TAILS_TAILS_H
 #define ES_EXPERIMENTS_TAILS_TAILS_H
@@ -12,6 +11,8 @@
 #include <esscher/status.h>
 #include <esscher/view.h>
 
+#include "driver/job.h"
+#include "experiments/kit/pool_params.h"
 #include "model/pool.h"
 #include "stats/tail_sample.h"
 
@@ -19,8 +20,8 @@ typedef enum es_tails_kind {
     ES_TAILS_PRINCIPAL = 0, /* principal components, the leading ones */
     ES_TAILS_RANDOM = 1,    /* directions uniform on the sphere: the baseline */
     ES_TAILS_NORM = 2,      /* |x - mean|, against norms of Gaussian vectors of the covariance */
-    ES_TAILS_KEY = 3,       /* of a head: the tilt A x of the queries x that move its scores most */
-    ES_TAILS_SCORE = 4      /* of a head: scores of a query that is a token of the pool */
+    ES_TAILS_KEY = 3,  /* of a head: the tilt A x of the query x that changes its scores most */
+    ES_TAILS_SCORE = 4 /* of a head: scores of a query that is a token of the pool */
 } es_tails_kind;
 
 const char *es_tails_kind_name(es_tails_kind kind); /* "principal", "random", ... */
@@ -37,7 +38,7 @@ typedef struct es_tails_spec {
     const es_exec *exec;
 } es_tails_spec;
 
-/* A sample and what it is compared with. */
+/* A sample and its control. */
 typedef struct es_tails_row {
     es_tails sample;
     es_tails_control control;
@@ -70,7 +71,7 @@ es_tails_cost es_tails_cost_of(const es_tails_spec *spec, int64_t tokens, int64_
 
 /*! es_tails_measure() : every direction of the inputs of layer `layer` (0 of tokens) into out
  *  (es_tails_rows()). One walk through the tokens for their covariance, then one for each group of
- *  directions, whose projections are in memory: so many directions as 64 MiB and the budget hold,
+ *  directions, whose projections are in memory: as many directions as 64 MiB and the budget hold,
  *  but at least 8, that is 64 n bytes; and 16 n for each thread. The same bits for any number of
  *  threads and any grouping. Progress counts up to 1, operations weighing as in es_tails_cost.
  *  @return : ES_OK; ES_E_ARGUMENT unless there is either a model with its pool or tokens;
@@ -78,5 +79,53 @@ es_tails_cost es_tails_cost_of(const es_tails_spec *spec, int64_t tokens, int64_
  *  es_pool_rows() and es_sym_eigen(); ES_E_INTERRUPTED. */
 es_status es_tails_measure(const es_tails_spec *spec, int64_t layer, es_tails_row *out,
                            es_error *err);
+
+/* ---- the study ---- */
+
+typedef struct tails_params {
+    es_pool_params pool;
+    const char *tokens;
+    int64_t principal, random, queries, draws;
+} tails_params;
+
+typedef struct tails_state tails_state;
+
+/* Where tokens come from: layers of pools, or one file. */
+typedef struct tails_source {
+    es_status (*open)(es_job *job, tails_params *p, tails_state *s, es_error *err);
+    es_status (*begin)(es_job *job, tails_state *s, es_error *err);
+    /* Completes the spec of a cell; returns its number of tokens. */
+    int64_t (*tokens_of)(const tails_state *s, int64_t cell, es_tails_spec *spec);
+} tails_source;
+
+struct tails_state {
+    const tails_source *source;
+    es_pools pools;     /* empty where there is a file */
+    es_matrix tokens;   /* of the file; data NULL: there are pools */
+    es_tails_spec spec; /* of any layer; pool and exec are the layer's */
+    int64_t layers, n_domains;
+    int64_t count, dim, heads; /* of tokens; of the smallest pool */
+    es_tails_row *rows;        /* (directions) scratch for a layer */
+    es_tails_control gaussian; /* of gaussian_tokens tokens, once it is drawn */
+    int64_t gaussian_tokens;   /* 0: not yet */
+};
+
+/* The record of a direction: an es_tails_row without the order statistics of its control. */
+typedef struct tails_cell {
+    double count, mean, variance, kurtosis, proxy, tilt, psi2;
+    es_measured hill;
+    double hill_half, hill_twice;
+    double kurtosis_control, kurtosis_sd, proxy_control, proxy_sd; /* mean and sd over samples */
+    double psi2_control, psi2_sd, hill_control, hill_sd;
+    double design, p_heavier, p_lighter;
+} tails_cell;
+
+/*! tails_row_of() : the row that a record is of. */
+es_tails_row tails_row_of(const tails_cell *cell);
+
+/*! tails_spec_at() : the spec of a cell, a layer of a domain. */
+es_tails_spec tails_spec_at(const tails_state *s, int64_t cell);
+
+es_status tails_summarise(es_job *job, es_answer *answer, es_error *err); /* rows.c */
 
 #endif

@@ -1,0 +1,14 @@
+#!/bin/sh
+# demo.sh: builds Esscher, downloads a small model and runs the tour; options go to "esscher demo".
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+. scripts/lib_model.sh
+
+need_to_build
+install_missing
+build release
+model=
+fetch_model && model="--model demo/minilm --text demo/alice.txt"
+# shellcheck disable=SC2086  # options are words
+exec build/release/esscher demo --folder demo $model "$@"
