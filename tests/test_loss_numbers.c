@@ -3,7 +3,7 @@
  * texts, the power law; factors and windows. */
 #include "testing.h"
 
-#include "experiments/loss/question.h"
+#include "experiments/loss/loss.h"
 #include "stats/context.h"
 #include "stats/special.h"
 
@@ -174,7 +174,7 @@ static void the_smallest_window_that_is_enough(void **state)
     es_answer *a;
     make_job(5, fading);
     assert_ok(es_answer_new(NULL, &a, &err));
-    assert_ok(loss_put_context(&job, a, &err));
+    assert_ok(loss_put_windows(&job, a, &err));
     const es_table *t = es_answer_find(a, "enough");
     assert_int_equal(es_table_rows(t), 1);
     assert_near(es_table_get(t, 0, "window"), 16.0, 0.0);
@@ -211,7 +211,7 @@ static void no_window_is_enough(void **state)
     es_answer *a;
     make_job(5, dear); /* 32 costs 0.03 */
     assert_ok(es_answer_new(NULL, &a, &err));
-    assert_ok(loss_put_context(&job, a, &err));
+    assert_ok(loss_put_windows(&job, a, &err));
     assert_true(isnan(es_table_get(es_answer_find(a, "enough"), 0, "window")));
     assert_non_null(strstr(es_answer_finding(a, 1), "2, 4, 8, 16 and 32 cost more. This"));
     es_answer_free(a);
@@ -247,7 +247,7 @@ static void what_sinks_are_worth_is_no_context(void **state)
             for (int64_t p = LENGTH / 2; p < loss_length(&state_of, b); p++)
                 fresh_cells[k][b][p - LENGTH / 2] = cells[0][b][p - 1] + 0.125 + 0.125 * (double)k;
     assert_ok(es_answer_new(NULL, &a, &err));
-    assert_ok(loss_put_context(&job, a, &err));
+    assert_ok(loss_put_windows(&job, a, &err));
     const es_table *t = es_answer_find(a, "windows");
     assert_int_equal(es_table_rows(t), 2);
     for (int64_t i = 0; i < 2; i++) {
@@ -298,7 +298,7 @@ static es_answer *context_of(double (*cost)(bool sinks, int window, int64_t bloc
     es_answer *a;
     make_pairs(cost);
     assert_ok(es_answer_new(NULL, &a, &err));
-    assert_ok(loss_put_context(&job, a, &err));
+    assert_ok(loss_put_windows(&job, a, &err));
     return a;
 }
 

@@ -3,7 +3,7 @@
 
 #include "stats/average.h"
 #include "stats/special.h"
-#include "experiments/loss/question.h"
+#include "experiments/loss/loss.h"
 
 /* ---- means over tokens ---- */
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "experiments/loss/question.h"
+#include "experiments/loss/loss.h"
 #include "experiments/probe/probe.h"
 
 typedef struct selfcheck_params {
