@@ -20,7 +20,7 @@ folders=$(find src -mindepth 1 -maxdepth 1 -type d | sort | tr '\n' ' ')
 #   picture                draws the outputs of cells of converge and probe
 #   probe, sparse          measure one head with the cells of the other; sparse reads arrays like measure
 exceptions="claims:ball claims:collapse claims:converge claims:hardmax claims:heat claims:regimes
-depth:budget picture:converge picture:probe probe:sparse selfcheck:loss selfcheck:probe sparse:budget sparse:measure
+depth:budget picture:converge picture:probe probe:sparse selfcheck:probe sparse:budget sparse:measure
 sparse:probe"
 exceptions=$(echo "$exceptions" | tr '\n' ' ')
 

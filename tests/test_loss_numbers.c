@@ -16,7 +16,7 @@ static int64_t starts[BLOCKS + 1];
 static double cells[MOST][BLOCKS][ROWS];
 static double fresh_cells[MOST][BLOCKS][LENGTH / 2];
 static int64_t fresh_windows[MOST];
-static loss_sum sums[BLOCKS];
+static es_block_sum sums[BLOCKS];
 static loss_setting settings[MOST];
 static es_model_config config;
 static loss_params params;
@@ -100,13 +100,13 @@ static void means_and_errors_are_those_of_blocks(void **state)
     make_job(2, uneven);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         double mean, se, blocks;
-        const loss_mean m = loss_over(&job, 1, places[i].from, places[i].to);
+        const es_block_mean m = loss_over(&job, 1, places[i].from, places[i].to);
         plain_mean(1, -1, places[i].from, places[i].to, &mean, &se, &blocks);
         assert_near(m.value, mean, 1e-13);
         assert_near(m.se, se, 1e-13);
         assert_near((double)m.blocks, blocks, 0.0);
         assert_near(m.high - m.low, 2.0 * se * es_student_quantile(blocks - 1.0, 0.025), 1e-12);
-        const loss_mean cost = loss_cost(&job, 2, places[i].from, places[i].to);
+        const es_block_mean cost = loss_cost(&job, 2, places[i].from, places[i].to);
         plain_mean(2, 0, places[i].from, places[i].to, &mean, &se, &blocks);
         assert_near(cost.value, mean, 1e-13);
         assert_near(cost.se, se, 1e-13);
@@ -130,7 +130,7 @@ static void a_fall_is_paired_by_block(void **state)
     starts[BLOCKS] = starts[BLOCKS - 1] + LENGTH; /* all of a length: pairs are complete */
     for (int64_t p = 1; p < LENGTH; p++)
         cells[0][BLOCKS - 1][p - 1] = shifted(0, p, BLOCKS - 1);
-    const loss_mean m = loss_fall(&job, 0, 1, 64, 64, LENGTH);
+    const es_block_mean m = loss_fall(&job, 0, 1, 64, 64, LENGTH);
     assert_near(m.value, 1.0, 1e-13);
     assert_near(m.se, 0.0, 1e-13);
     assert_true(loss_over(&job, 0, 1, 64).se > 0.5);

@@ -15,7 +15,7 @@ static const char *say_chance(double low, double high)
 static void tell_loss(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
-    const loss_mean m = loss_over(job, s->asked, 1, s->longest);
+    const es_block_mean m = loss_over(job, s->asked, 1, s->longest);
     char loss[ES_SAY_ROOM], bits[ES_SAY_ROOM] = "", of[ES_SAY_ROOM] = "";
     if (s->bytes)
         snprintf(bits, sizeof bits, ", %.4g bits per byte", loss_bits_per_byte(s, &m));
@@ -42,7 +42,8 @@ static void tell_positions(const es_job *job, const loss_position_row *rows, int
         if (rows[i].nll.value < best->nll.value)
             best = &rows[i];
     if (best != last) {
-        const loss_mean rise = loss_fall(job, s->asked, last->from, last->to, best->from, best->to);
+        const es_block_mean rise =
+            loss_fall(job, s->asked, last->from, last->to, best->from, best->to);
         snprintf(rest, sizeof rest, "; places %lld to %lld have %s more%s", (long long)last->from,
                  (long long)last->to - 1, es_say_number(rise.value, rise.se, more),
                  say_chance(rise.low, rise.high));
@@ -96,7 +97,7 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
     char what[2 * LOSS_ROOM], cost[ES_SAY_ROOM];
     if (base < 0)
         return;
-    const loss_mean m = loss_without(job, -1, k, base, 1, s->longest);
+    const es_block_mean m = loss_without(job, -1, k, base, 1, s->longest);
     say_scale(job, &s->settings[k], what);
     es_answer_add_finding(a, "Scores times %s %s the loss by %s nats per token%s.", what,
                           m.value > 0.0 ? "raise" : "lower",

@@ -72,7 +72,7 @@ static void curve_of_positions(const es_job *job, int64_t skip, curve *out)
     const loss_state *s = job->state;
     for (int64_t from = FIRST_PLACE; from < s->longest; from *= 2) {
         const int64_t to = 2 * from < s->longest ? 2 * from : s->longest;
-        const loss_mean m = loss_without(job, skip, s->asked, -1, from, to);
+        const es_block_mean m = loss_without(job, skip, s->asked, -1, from, to);
         if (2 * (to - from) > from &&
             m.tokens) /* less than half an octave has no meaningful centre */
             add_point(out, sqrt((double)from * (double)to), m.value, m.se);

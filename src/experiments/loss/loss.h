@@ -21,6 +21,7 @@
 #include <esscher/plan.h>
 
 #include "driver/job.h"
+#include "experiments/kit/block_mean.h"
 #include "experiments/kit/plan_params.h"
 #include "experiments/kit/policy_params.h"
 #include "experiments/kit/pool_params.h"
@@ -110,11 +111,6 @@ typedef struct loss_setting {
     char scale[LOSS_ROOM]; /* "none", "log", "yarn", "1.5" */
 } loss_setting;
 
-/* Losses of some tokens of one block. */
-typedef struct loss_sum {
-    double sum, count;
-} loss_sum;
-
 typedef struct loss_state {
     es_model *model;
     const es_model_config *config;
@@ -132,7 +128,7 @@ typedef struct loss_state {
         asked; /* the setting that the answer is about: the only one asked for, else the first */
     int64_t *fresh; /* (n_fresh) windows below half a block: texts of so many last tokens */
     int64_t n_fresh;
-    loss_sum *sums; /* (blocks) room for means, one at a time */
+    es_block_sum *sums; /* (blocks) room for means, one at a time */
 } loss_state;
 
 /* ---- text.c ---- */
@@ -171,35 +167,24 @@ const double *loss_fresh(const es_job *job, int64_t fresh, int64_t block);
 
 /* ---- means.c ---- */
 
-/* A mean over tokens, its standard error over blocks (es_block_se()), and the 95 % interval by
- * Student's t of as many blocks as have such tokens. NaN where there is none; no error of one
- * block. */
-typedef struct loss_mean {
-    double value, se, low, high;
-    int64_t tokens, blocks;
-} loss_mean;
-
-/*! loss_mean_of() : over blocks (count), of which those without tokens do not count. */
-loss_mean loss_mean_of(const loss_sum *blocks, int64_t count);
-
 /*! loss_over() : of a setting, over tokens at places [from, to) of their blocks. loss_cost() : the
  *  same less the loss of the model as it is, token by token. */
-loss_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to);
-loss_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to);
+es_block_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to);
+es_block_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to);
 
 /*! loss_less() : the loss of late tokens in a setting less that in setting `base`, token by token.
  *  loss_fresh_cost() : of a fresh text less that of the model as it is. */
-loss_mean loss_less(const es_job *job, int64_t setting, int64_t base);
-loss_mean loss_fresh_cost(const es_job *job, int64_t fresh);
+es_block_mean loss_less(const es_job *job, int64_t setting, int64_t base);
+es_block_mean loss_fresh_cost(const es_job *job, int64_t fresh);
 
 /*! loss_without() : the same of all blocks but `skip` (-1: of all), less setting `base` (-1:
  * nothing); for jackknives. */
-loss_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base, int64_t from,
-                       int64_t to);
+es_block_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base,
+                           int64_t from, int64_t to);
 
 /*! loss_fall() : the loss at places [from, to) less that at [then, end), of the same blocks. */
-loss_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,
-                    int64_t end);
+es_block_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,
+                        int64_t end);
 
 /* How alike neighbouring blocks are: the lag-1 autocorrelation of the mean losses of whole blocks,
  * in the order of the text. */
@@ -251,7 +236,7 @@ typedef struct loss_position_row {
 es_status loss_summarise(es_job *job, es_answer *answer, es_error *err);
 
 /*! loss_bits_per_byte() : a mean over all tokens in bits per byte of text; s->bytes > 0. */
-double loss_bits_per_byte(const loss_state *s, const loss_mean *m);
+double loss_bits_per_byte(const loss_state *s, const es_block_mean *m);
 
 /* ---- findings.c ---- */
 

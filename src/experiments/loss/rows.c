@@ -88,9 +88,9 @@ static const es_table_view setting_views[] = {
 static const es_table_spec settings_table = {"settings", setting_columns, setting_views,
                                              ES_ROW(loss_setting_row), .keys = "setting"};
 
-static es_measured measured(const loss_mean *m) { return (es_measured){m->value, m->se}; }
+static es_measured measured(const es_block_mean *m) { return (es_measured){m->value, m->se}; }
 
-double loss_bits_per_byte(const loss_state *s, const loss_mean *m)
+double loss_bits_per_byte(const loss_state *s, const es_block_mean *m)
 {
     return m->value * (double)m->tokens / log(2.0) / (double)s->bytes;
 }
@@ -116,8 +116,8 @@ static void fill_asked(const loss_setting *setting, es_table *t, loss_setting_ro
 static void fill_cost(const es_job *job, int64_t setting, loss_setting_row *r)
 {
     const loss_state *s = job->state;
-    const loss_mean cost = loss_cost(job, setting, 1, s->longest);
-    const loss_mean late = loss_less(job, setting, 0);
+    const es_block_mean cost = loss_cost(job, setting, 1, s->longest);
+    const es_block_mean late = loss_less(job, setting, 0);
     r->cost = measured(&cost);
     r->cost_low = cost.low;
     r->cost_high = cost.high;
@@ -127,7 +127,7 @@ static void fill_cost(const es_job *job, int64_t setting, loss_setting_row *r)
 static void add_setting(const es_job *job, int64_t setting, es_table *t)
 {
     const loss_state *s = job->state;
-    const loss_mean m = loss_over(job, setting, 1, s->longest);
+    const es_block_mean m = loss_over(job, setting, 1, s->longest);
     loss_setting_row *r = es_rows_add(t, loss_setting_row);
     if (!r)
         return;
@@ -175,7 +175,7 @@ static void add_positions(const es_job *job, int64_t setting, es_table *t)
     const int count = loss_bins(s->longest, bins);
     const char *name = es_table_format(t, "%s", s->settings[setting].name);
     for (int i = 0; i < count; i++) {
-        const loss_mean m = loss_over(job, setting, bins[i].from, bins[i].to);
+        const es_block_mean m = loss_over(job, setting, bins[i].from, bins[i].to);
         loss_position_row *r = es_rows_add(t, loss_position_row);
         if (!r)
             return;
@@ -185,7 +185,7 @@ static void add_positions(const es_job *job, int64_t setting, es_table *t)
         r->count = m.tokens;
         r->nll = measured(&m);
         if (setting) {
-            const loss_mean cost = loss_cost(job, setting, bins[i].from, bins[i].to);
+            const es_block_mean cost = loss_cost(job, setting, bins[i].from, bins[i].to);
             r->cost = measured(&cost);
         }
     }
@@ -276,7 +276,7 @@ static void add_text(const es_job *job, es_table *t)
 static void put_scalars(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
-    const loss_mean m = loss_over(job, s->asked, 1, s->longest);
+    const es_block_mean m = loss_over(job, s->asked, 1, s->longest);
     es_answer_text(a, "model", es_model_folder(s->model));
     es_answer_text(a, "setting", s->settings[s->asked].name);
     es_answer_count(a, "tokens", m.tokens);

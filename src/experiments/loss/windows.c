@@ -28,8 +28,9 @@ typedef struct window_row {
     const char *verdict;
     /* For sentences; no columns. */
     window_verdict kind;
-    bool covers_late;    /* the window takes something from every late token */
-    loss_mean sink_mean; /* `sink` with its interval; blocks 0: the window ran with no sinks only */
+    bool covers_late; /* the window takes something from every late token */
+    es_block_mean
+        sink_mean; /* `sink` with its interval; blocks 0: the window ran with no sinks only */
 } window_row;
 
 static const es_column window_columns[] = {
@@ -140,9 +141,9 @@ static bool covers_late(const loss_state *s, int64_t window) { return window <= 
 
 /* ---- what a window costs ---- */
 
-static es_measured measured(const loss_mean *m) { return (es_measured){m->value, m->se}; }
+static es_measured measured(const es_block_mean *m) { return (es_measured){m->value, m->se}; }
 
-static window_verdict judge(const loss_params *p, bool covers, const loss_mean *cost)
+static window_verdict judge(const loss_params *p, bool covers, const es_block_mean *cost)
 {
     if (!covers)
         return TOO_SHORT;
@@ -158,13 +159,13 @@ static void fill_sink(const es_job *job, int64_t setting, window_row *r)
     const int64_t bare = without_sinks(s, &s->settings[setting]);
     if (bare < 0 || bare == setting)
         return;
-    const loss_mean both = loss_less(job, bare, 0);
+    const es_block_mean both = loss_less(job, bare, 0);
     r->sink_mean = loss_less(job, bare, setting);
     r->bare = measured(&both);
     r->sink = measured(&r->sink_mean);
 }
 
-static void add_window(const es_job *job, int64_t setting, const loss_mean *cost, es_table *t)
+static void add_window(const es_job *job, int64_t setting, const es_block_mean *cost, es_table *t)
 {
     static const char *const words[] = {NULL, "costs more", "enough", "not excluded",
                                         "block too short"};
@@ -181,7 +182,7 @@ static void add_window(const es_job *job, int64_t setting, const loss_mean *cost
     r->cost_high = cost->high;
     fill_sink(job, setting, r);
     if (fresh >= 0) {
-        const loss_mean f = loss_fresh_cost(job, fresh);
+        const es_block_mean f = loss_fresh_cost(job, fresh);
         r->fresh = measured(&f);
     }
     r->covers_late = covers_late(s, x->window);
@@ -196,12 +197,13 @@ typedef enum bound { LOW, VALUE, HIGH } bound;
 /* Returns the place in the group of the smallest window such that the bound of its cost and those
  * of all larger windows are below --enough; count if there is none. Windows above half a block are
  * skipped: not every late token loses something to them. */
-static int64_t smallest(const es_job *job, const loss_group *g, const loss_mean *costs, bound which)
+static int64_t smallest(const es_job *job, const loss_group *g, const es_block_mean *costs,
+                        bound which)
 {
     const loss_params *p = job->params;
     int64_t at = g->count;
     for (int64_t i = g->count - 1; i >= 0; i--) {
-        const loss_mean *m = &costs[i];
+        const es_block_mean *m = &costs[i];
         const double x = which == LOW ? m->low : which == HIGH ? m->high : m->value;
         if (!covers_late(job->state, loss_window_at(job->state, g, i)))
             continue;
@@ -212,7 +214,8 @@ static int64_t smallest(const es_job *job, const loss_group *g, const loss_mean 
     return at;
 }
 
-static void add_enough(const es_job *job, const loss_group *g, const loss_mean *costs, es_table *t)
+static void add_enough(const es_job *job, const loss_group *g, const es_block_mean *costs,
+                       es_table *t)
 {
     const loss_state *s = job->state;
     const int64_t at = smallest(job, g, costs, VALUE), low = smallest(job, g, costs, LOW),
@@ -318,7 +321,7 @@ static void tell_verdicts(const loss_params *p, const window_row *rows, int64_t 
 
 /* Returns whether the first keys are shown to matter. One block has no error, so its value decides.
  */
-static bool is_lost(const loss_mean *sink)
+static bool is_lost(const es_block_mean *sink)
 {
     return sink->blocks > 1 ? sink->low > 0.0 : sink->value > 0.0;
 }
@@ -387,8 +390,8 @@ static void tell_sinks(const window_row *rows, int64_t count, es_answer *a)
 
 /* Adds the rows of a group and, for the group with the most sinks, the sentences. Groups without
  * sinks have rows in "windows" only if no group has sinks: otherwise they are its column "bare". */
-static es_status add_group(const es_job *job, const loss_group *g, loss_mean *costs, es_answer *a,
-                           es_error *err)
+static es_status add_group(const es_job *job, const loss_group *g, es_block_mean *costs,
+                           es_answer *a, es_error *err)
 {
     const loss_state *s = job->state;
     const int64_t sinks = g->like->lab.sinks, most = s->settings[s->count - 1].lab.sinks;
@@ -414,7 +417,7 @@ es_status loss_put_windows(es_job *job, es_answer *answer, es_error *err)
 {
     const loss_state *s = job->state;
     loss_group *g;
-    loss_mean *costs;
+    es_block_mean *costs;
     ES_TRY(ES_JOB_NEW(job, g, 1, err));
     ES_TRY(ES_JOB_NEW(job, costs, LOSS_WINDOWS, err));
     for (int64_t k = 1; k < s->count; k++)
