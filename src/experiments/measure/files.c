@@ -84,7 +84,7 @@ es_status measure_files_start(measure_state *s, es_error *err)
 }
 
 void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
-                        const double *bars)
+                        const measure_bar *bars)
 {
     const int64_t cells = cells_of(s), width = columns_of(s), count = cells * s->dv;
     for (int64_t i = 0; s->outputs && i < count; i++) {
@@ -102,8 +102,8 @@ void measure_files_head(measure_state *s, int64_t head, const es_attend_out *our
         to[4] = ours->sum_squares[at];
         for (int64_t k = 0; k < s->K; k++)
             to[COLUMNS + k] = ours->top_mass[at * s->K + k];
-        for (int i = 0; bars && i < MEASURE_BARS; i++)
-            to[COLUMNS + s->K + i] = bars[at * MEASURE_BARS + i];
+        if (bars)
+            memcpy(to + COLUMNS + s->K, &bars[at], sizeof bars[at]);
     }
     s->filled[head] = true;
 }
