@@ -133,10 +133,9 @@ static es_status report_bars(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
     char scale[ES_FORMAT_ROOM];
-    double *relative, *design, *t, told = 0.0;
+    double *relative, *t, told = 0.0;
     int64_t count = 0;
     ES_TRY(ES_JOB_NEW(job, relative, s->heads, err));
-    ES_TRY(ES_JOB_NEW(job, design, s->heads, err));
     ES_TRY(ES_JOB_NEW(job, t, s->heads, err));
     for (int64_t h = 0; h < s->heads; h++) {
         const measure_bar *x = &measure_main(job, h)->bars;
@@ -144,11 +143,9 @@ static es_status report_bars(es_job *job, es_answer *a, es_error *err)
         if (isnan(x->error_bar_relative))
             continue;
         relative[count] = x->error_bar_relative;
-        design[count] = x->design_effect;
         t[count++] = x->error_bar_t;
     }
     es_sort_reals(relative, count);
-    es_sort_reals(design, count);
     es_sort_reals(t, count);
     const double bar = 100.0 * es_median_of(relative, count);
     measure_at_scale(s, scale);
@@ -156,14 +153,13 @@ static es_status report_bars(es_job *job, es_answer *a, es_error *err)
         es_answer_add_finding(a,
                               "In the median%s an output is %.3g %% of its length away from that "
                               "of infinitely many such keys (root mean square), and below %.3g %% "
-                              "in at least 95 of 100 such contexts; blocks of %lld keys vary %.3g "
-                              "times as much as independent keys would.",
-                              scale, bar, bar * es_median_of(t, count), (long long)s->p->block,
-                              es_median_of(design, count));
+                              "in at least 95 of 100 such contexts.",
+                              scale, bar, bar * es_median_of(t, count));
     if (told < 1.0)
         es_answer_add_finding(a,
-                              "For %.3g %% of the queries%s one context cannot tell its error: "
-                              "fewer than five blocks decide, or an entropy below (3/4) ln n.",
+                              "For %.3g %% of the queries%s one context does not determine the "
+                              "error: fewer than five blocks have most of the weight, or the "
+                              "entropy is below (3/4) ln n.",
                               100.0 * (1.0 - told), scale);
     return ES_OK;
 }

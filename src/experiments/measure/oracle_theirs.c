@@ -1,5 +1,5 @@
-/* oracle_theirs.c : somebody's output of a head against the f64 engine's, and the error that was
- * to be expected. */
+/* oracle_theirs.c : another program's output of a head against the f64 engine's, and against the
+ * error to be expected. */
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@ typedef struct ulp_format {
     int bits, least;
 } ulp_format;
 
+/* Returns the number format of a file. */
 static ulp_format format_of(const char *descr)
 {
     static const struct spelling {
@@ -26,6 +27,7 @@ static ulp_format format_of(const char *descr)
     return known[i].format;
 }
 
+/* Returns the unit in the last place of a value. */
 static double ulp_of(const ulp_format *f, double value)
 {
     int exponent = f->least;
@@ -77,6 +79,7 @@ const char *measure_ulps_of(const measure_state *s)
     return format_of(s->info[MEASURE_Y].descr).name;
 }
 
+/* Returns the sum of squares. */
 static double squares_of(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -85,6 +88,7 @@ static double squares_of(const double *x, int64_t count)
     return sum;
 }
 
+/* Returns the length of a row. */
 static double row_length(const es_view *v, int64_t row)
 {
     double sum = 0.0;

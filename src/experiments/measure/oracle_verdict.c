@@ -209,8 +209,8 @@ static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_
 
 enum { SAID = 256 };
 
-/* "attention with another scale: 0.05, and causal". `after` follows it; a comma that ends it is
- * not needed where another follows, or nothing. */
+/* Writes "attention with another scale: 0.05, and causal", followed by `after`. A comma that ends
+ * the sentence is dropped before another comma, and at the end. */
 static const char *say_try(const compare_try *t, const char *after, char out[SAID])
 {
     const char *sentence = t->hypothesis->sentence;
@@ -222,7 +222,7 @@ static const char *say_try(const compare_try *t, const char *after, char out[SAI
     return out;
 }
 
-/* What is held against a coarser format comes last, however near it looks. */
+/* Orders tries by ratio; those held against a coarser format come last. */
 static int nearest_first(const void *a, const void *b)
 {
     const compare_try *s = a, *t = b;
@@ -269,7 +269,7 @@ static es_status add_tries(compare_found *found, es_answer *answer, es_error *er
 
 enum { NAMED = 64 };
 
-/* A file in a sentence: without its folders, and no longer than one can read. */
+/* Writes the name of a file: without directories, cut to a readable length. */
 static const char *name_file(const char *path, char out[NAMED])
 {
     static const char cut[] = "…";
@@ -284,10 +284,10 @@ static const char *name_file(const char *path, char out[NAMED])
     return out;
 }
 
-/* What is not nearer by a factor is no explanation. */
+/* A hypothesis is named as nearest only if it is nearer by this factor. */
 static const double NEARER = 0.1;
 
-/* "all 4096 rows agree", "64 of 4096 rows agree", "1 row agrees" */
+/* Writes "all 4096 rows agree", "64 of 4096 rows agree", "1 row agrees" */
 static const char *say_rows(const measure_state *s, const compare_try *t, char out[ES_FORMAT_ROOM])
 {
     const long long rows = (long long)(s->heads * measure_queries(s, 0));
@@ -298,7 +298,8 @@ static const char *say_rows(const measure_state *s, const compare_try *t, char o
     return out;
 }
 
-/* "full", "causal", "causal windowed", "windowed": the attention that the options describe. */
+/* Names the attention that the options describe: "full", "causal", "causal windowed", "windowed".
+ */
 static const char *name_mask(const measure_params *p)
 {
     if (p->window)
@@ -306,8 +307,9 @@ static const char *name_mask(const measure_params *p)
     return p->causal ? "causal" : "full";
 }
 
-static void tell_mismatch(const es_job *job, const compare_found *found, const compare_try *match,
-                          const total *all, es_answer *a)
+/* Reports a mismatch: what it is instead, and how far it is off. */
+static void report_mismatch(const es_job *job, const compare_found *found, const compare_try *match,
+                            const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
@@ -345,7 +347,8 @@ static void tell_mismatch(const es_job *job, const compare_found *found, const c
             (long long)all->head, all->ratio, all->expected, all->relative);
 }
 
-static void tell_met(const es_job *job, const total *all, es_answer *a)
+/* Reports a match. */
+static void report_met(const es_job *job, const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     char file[NAMED];
@@ -358,9 +361,9 @@ static void tell_met(const es_job *job, const total *all, es_answer *a)
         (long long)all->head, (long long)all->row, all->ratio, all->relative);
 }
 
-/* Beyond (C5) by what kernels of the format may do, and all of it explained. */
-static void tell_ordinary(const es_job *job, const compare_try *match, const total *all,
-                          es_answer *a)
+/* Reports a match of a kernel that rounds scores: beyond (C5), but explained. */
+static void report_ordinary(const es_job *job, const compare_try *match, const total *all,
+                            es_answer *a)
 {
     const measure_state *s = job->state;
     char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
@@ -372,13 +375,14 @@ static void tell_ordinary(const es_job *job, const compare_try *match, const tot
         say_try(match, "", said), say_rows(s, match, rows), all->relative);
 }
 
+/* Is the match something that kernels of the format may do? */
 static bool ordinary(const compare_try *match)
 {
     return match && !match->mask && match->hypothesis->ordinary;
 }
 
-/* Are the values lost among the errors of their format? An output that is of the size of a few of
- * its last digits can then be anything; what is larger, or the same number by number, is told. */
+/* Are the values smaller than the errors of their format? Then an output within a few such errors
+ * cannot be judged; one that is further off, or equal number by number, can. */
 static bool lost(const total *all)
 {
     const double few = 4.0;
@@ -386,7 +390,8 @@ static bool lost(const total *all)
            all->squares <= few * few * all->allowed;
 }
 
-static void tell_lost(const es_job *job, const total *all, es_answer *a)
+/* Reports that the output cannot be judged. */
+static void report_lost(const es_job *job, const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
@@ -401,6 +406,7 @@ static void tell_lost(const es_job *job, const total *all, es_answer *a)
 
 /* ---- all of it ---- */
 
+/* Searches for what the output is instead. */
 static es_status look_for(es_job *job, const total *all, compare_found *found, es_error *err)
 {
     const measure_state *s = job->state;
@@ -420,8 +426,8 @@ static es_status look_for(es_job *job, const total *all, compare_found *found, e
     return status;
 }
 
-/* With --tolerance that alone decides what the program ends with; what cannot be told is no
- * failure. */
+/* Fails the check if the output does not match. With --tolerance that alone decides; an undecided
+ * output is no failure. */
 static void decide(es_answer *a, const measure_params *p, const total *all, bool met)
 {
     if (isnan(p->tolerance) ? met || lost(all) : all->relative <= p->tolerance)
@@ -479,13 +485,13 @@ es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
     if (searched)
         ES_TRY(add_tries(&found, answer, err));
     if (lost(&all))
-        tell_lost(job, &all, answer);
+        report_lost(job, &all, answer);
     else if (near)
-        tell_met(job, &all, answer);
+        report_met(job, &all, answer);
     else if (met)
-        tell_ordinary(job, match, &all, answer);
+        report_ordinary(job, match, &all, answer);
     else
-        tell_mismatch(job, &found, match, &all, answer);
+        report_mismatch(job, &found, match, &all, answer);
     decide(answer, s->p, &all, met);
     return ES_OK;
 }

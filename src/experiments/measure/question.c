@@ -1,5 +1,5 @@
-/* question.c : what attention does with queries, keys and values that the user brings: what is
- * asked, the stages, files of outputs and per-query statistics, and the order of things. */
+/* question.c : the study `measure`: attention of queries, keys and values from files. Parameters,
+ * help, stages, and the order of the steps. */
 #include "experiments/measure/question.h"
 
 #include <math.h>
@@ -109,12 +109,13 @@ static const es_param params[] = {
 
 /* ---- what was asked ---- */
 
+/* Refuses parameters that contradict each other. */
 static es_status refuse(const char *hint, const char *message, es_error *err)
 {
     return es_refuse(err, "measure.options", hint, "%s", message);
 }
 
-/* Parameters that contradict each other. */
+/* Checks that parameters do not contradict each other. */
 static es_status check(const es_job *job, const measure_params *p, es_error *err)
 {
     const bool any = p->paths[0] || p->paths[1] || p->paths[2];
@@ -228,6 +229,7 @@ static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, voi
     return measure_horizon_of(job->state, head, exec, out, reason);
 }
 
+/* Adds both stages; a cell of either is a head. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const measure_state *s = job->state;
@@ -249,6 +251,7 @@ static es_status add_stages(es_job *job, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Checks the question and reads the headers of its files. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const measure_params *p = job->params;
@@ -272,6 +275,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
+/* Loads the files and allocates what is written at the end. */
 static es_status begin(es_job *job, es_error *err)
 {
     measure_state *s = job->state;

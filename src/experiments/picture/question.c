@@ -329,6 +329,7 @@ static es_status add_stages(es_job *job, es_error *err)
 
 /* ---- all together ---- */
 
+/* Checks the question and adds the stages. */
 static es_status open_study(es_job *job, es_error *err)
 {
     enum { NEIGHBOURS = 12 };
@@ -378,6 +379,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
+/* Builds the pool of a model. */
 static es_status begin(es_job *job, es_error *err)
 {
     picture_state *s = job->state;
