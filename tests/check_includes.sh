@@ -19,7 +19,7 @@ folders=$(find src -mindepth 1 -maxdepth 1 -type d | sort | tr '\n' ' ')
 #   claims, selfcheck      call cells of experiments: they should run studies through es_study_run()
 #   picture                draws the outputs of cells of converge and probe
 #   probe, sparse          measure one head with the cells of the other; sparse reads arrays like measure
-exceptions="budget:downstream claims:ball claims:collapse claims:converge claims:hardmax claims:heat claims:regimes
+exceptions="claims:ball claims:collapse claims:converge claims:hardmax claims:heat claims:regimes
 depth:budget picture:converge picture:probe probe:sparse selfcheck:loss selfcheck:probe sparse:budget sparse:measure
 sparse:probe"
 exceptions=$(echo "$exceptions" | tr '\n' ' ')

@@ -8,6 +8,7 @@
 #include <esscher/model.h>
 #include <esscher/plan.h>
 
+#include "model/logits.h"
 #include "model/pool.h"
 
 typedef struct es_downstream {
@@ -48,13 +49,6 @@ es_status es_downstream_horizons(const es_downstream *d, const es_exec *exec, do
                                  es_error *err);
 
 /* ---- one answer beside another ---- */
-
-/*! es_logits_best() : number of the largest of them, the first where several are. */
-int64_t es_logits_best(const double *logits, int64_t labels);
-
-/*! es_logits_kl() : sum p ln(p/q) in nats, p and q the softmax of the logits a and b (labels); at
- *  least 0. Exact to 1e-15 where they are close, too. */
-double es_logits_kl(const double *a, const double *b, int64_t labels);
 
 /*! es_cosine() : of a and b (count); NaN if one is zero. */
 double es_cosine(const double *a, const double *b, int64_t count);
