@@ -7,9 +7,11 @@
 #include <esscher/attend.h>
 
 #include "attention/attend.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "experiments/converge/inside.h"
-#include "experiments/probe/inside.h"
+#include "experiments/kit/cell_kit.h"
+#include "experiments/kit/pool_layer.h"
 #include "limit/limit.h"
 #include "tokens/tokens.h"
 
