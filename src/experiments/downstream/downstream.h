@@ -16,9 +16,9 @@
 #include <esscher/plan.h>
 
 #include "driver/job.h"
-#include "experiments/kit/logits.h"
 #include "experiments/kit/plan_params.h"
 #include "experiments/kit/policy_params.h"
+#include "model/logits.h"
 #include "model/pool.h"
 #include "model/tasks.h"
 

@@ -1,5 +1,5 @@
-/* logits.c : compare the logits of two runs of a model. */
-#include "experiments/kit/logits.h"
+/* logits.c : two answers of a classifier or decoder compared. */
+#include "model/logits.h"
 
 #include <math.h>
 
@@ -11,6 +11,7 @@ int64_t es_logits_best(const double *logits, int64_t labels)
     return best;
 }
 
+/* Returns ln sum exp(x) over x (n), without overflow. */
 static double log_sum(const double *x, int64_t n)
 {
     double most = x[0], sum = 0.0;
@@ -21,8 +22,8 @@ static double log_sum(const double *x, int64_t n)
     return most + log(sum);
 }
 
-/* With r = ln(q/p), sum p (e^r - 1 - r): the same sum, since p and q both add up to 1, of terms
- * that are never negative; for small r they are r^2/2, which the plain form would lose. */
+/* With r = ln(q/p) the divergence is sum p (e^r - 1 - r), since p and q both add up to 1. No term
+ * is negative, and for small r they are r^2/2, which sum p ln(p/q) would lose to cancellation. */
 double es_logits_kl(const double *a, const double *b, int64_t labels)
 {
     const double za = log_sum(a, labels), zb = log_sum(b, labels);
