@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-#include <esscher/model.h>
+#include "model/model.h"
 
 /* One block of token ids. */
 typedef struct es_mem_limit_block {
@@ -25,9 +25,6 @@ typedef struct es_mem_limit_block {
     int64_t number; /* of the block: its draws */
     uint64_t seed;
 } es_mem_limit_block;
-
-/*! es_late_begin() : the first position of a block of n that counts. */
-int64_t es_late_begin(const es_model_config *config, int64_t n);
 
 /* ---- curves ---- */
 

@@ -7,7 +7,7 @@
 #include "base/view.h"
 #include "experiments/budget/budget.h"
 #include "experiments/budget/inside.h"
-#include "experiments/downstream/downstream.h"
+#include "experiments/kit/logits.h"
 #include "linalg/dense.h"
 #include "model/model.h"
 

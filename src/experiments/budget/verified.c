@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "experiments/budget/question.h"
-#include "experiments/downstream/downstream.h"
+#include "experiments/kit/logits.h"
 #include "experiments/kit/answer_kit.h"
 #include "stats/fit.h"
 #include "stats/proportion.h"

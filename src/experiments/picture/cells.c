@@ -7,9 +7,10 @@
 #include <esscher/attend.h>
 
 #include "attention/attend.h"
+#include "base/error.h"
 #include "base/memory.h"
-#include "experiments/converge/inside.h"
-#include "experiments/probe/inside.h"
+#include "experiments/kit/cell_kit.h"
+#include "experiments/kit/pool_layer.h"
 #include "limit/limit.h"
 #include "tokens/tokens.h"
 
@@ -61,8 +62,8 @@ static es_status ask(law_view *v, es_arena *arena, es_error *err)
     ES_TRY(ES_ARENA_NEW_2D(arena, v->asking, m, d + v->key_dim, "queries", err));
     v->q = v->asking + m * d;
     ES_TRY(es_tokens_fill(s->law, &at, m, &quiet, v->asking, err));
-    return es_converge_project(v->asking, m, d, s->head->Wq ? s->head->Wq : s->head->A,
-                               arena->budget, v->q, err);
+    return es_head_project(v->asking, m, d, s->head->Wq ? s->head->Wq : s->head->A, arena->budget,
+                           v->q, err);
 }
 
 static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_partial *state,
@@ -74,8 +75,8 @@ static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_p
     const int64_t d = s->law->dim;
     es_mem_limit *budget = budget_of_picture(s);
     ES_TRY(es_tokens_fill(s->law, &at, count, &quiet, v->x, err));
-    ES_TRY(es_converge_project(v->x, count, d, s->head->Wk, budget, v->keys, err));
-    ES_TRY(es_converge_project(v->x, count, d, s->head->V, budget, v->values, err));
+    ES_TRY(es_head_project(v->x, count, d, s->head->Wk, budget, v->keys, err));
+    ES_TRY(es_head_project(v->x, count, d, s->head->V, budget, v->values, err));
     const es_view q = es_view_f64(v->q, s->queries, v->key_dim);
     const es_view keys = es_view_f64(v->keys, count, v->key_dim);
     const es_view values = es_view_f64(v->values, count, v->channels);

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "driver/numbers.h"
-#include "experiments/converge/converge.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/picture/embed.h"
 #include "linalg/linalg.h"
@@ -89,7 +88,7 @@ static es_status open_law(es_job *job, picture_params *p, picture_state *s, es_e
     if (dim == 0 && !es_law_params_speak(&p->law))
         p->law.dim = 10;
     ES_TRY(es_law_make(job, &p->law, dim, &s->law, err));
-    if (es_converge_fails(&s->law.law))
+    if (!(es_law_traits(s->law.law.kind) & ES_LAW_ENTIRE))
         return es_refuse(err, "picture.limit",
                          "a law with exponential moments, or esscher converge, which shows growth",
                          "attention over tokens of this law has no limit to stand beside");

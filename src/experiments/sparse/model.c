@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/budget/budget.h"
 #include "experiments/sparse/question.h"
 #include "model/model.h"
 
