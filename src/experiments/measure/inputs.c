@@ -38,30 +38,13 @@ static es_status fail_pair(const measure_state *s, int a, int b, const char *rul
                         shape_text(&s->info[b], second), s->paths[b]);
 }
 
-es_status measure_scan(const es_array *array, const measure_layout *l, const char *path,
-                       es_error *err)
-{
-    char head[48] = "";
-    for (int64_t h = 0; h < l->heads; h++) {
-        es_scan scan;
-        es_error found = {0};
-        const es_view view = measure_view(array, l, h);
-        if (es_view_scan(&view, "input", &scan, &found) == ES_OK)
-            continue;
-        if (array->rank > 2)
-            snprintf(head, sizeof head, "head %lld, ", (long long)h);
-        return es_blame_number(path, "measure.finite", head, &view, &found, err);
-    }
-    return ES_OK;
-}
-
 /* Loads a file and checks that every number of its layout is finite. */
-static es_status measure_read(es_job *job, const char *path, const measure_layout *l, es_array *out,
-                              es_error *err)
+static es_status measure_read(es_job *job, const char *path, const es_array_layout *l,
+                              es_array *out, es_error *err)
 {
     const measure_params *p = job->params;
     ES_TRY(es_source_load(path, p->bf16, job->exec.budget, out, err));
-    return measure_scan(out, l, path, err);
+    return es_array_scan(out, l, path, err);
 }
 
 /* ---- tokens ----
@@ -72,10 +55,10 @@ static es_status measure_read(es_job *job, const char *path, const measure_layou
 static int64_t heads_of(const es_npy_info *i) { return i->rank == 3 ? i->shape[0] : 1; }
 
 /* Returns the layout of tokens and matrices: no batch, heads first. */
-static measure_layout plain_layout(const es_npy_info *info)
+static es_array_layout plain_layout(const es_npy_info *info)
 {
-    measure_layout out = {0};
-    (void)measure_layout_of(info, MEASURE_BHND, -1, NULL, &out, NULL);
+    es_array_layout out = {0};
+    (void)es_array_layout_of(info, ES_ARRAY_BHND, -1, NULL, &out, NULL);
     return out;
 }
 
@@ -169,7 +152,7 @@ static es_status project(es_job *job, int which, es_error *err)
     const es_npy_info *info = &s->info[which];
     const int64_t heads = info->shape[0], n = info->shape[1], k = info->shape[2];
     es_view x, w;
-    const measure_layout l = plain_layout(&t->weight_info[which]);
+    const es_array_layout l = plain_layout(&t->weight_info[which]);
     ES_TRY(measure_read(job, s->p->weights[which], &l, &t->weights[which], err));
     ES_TRY(ES_JOB_NEW_2D(job, t->projected[which], heads * n, k, err));
     es_array_view(&t->x, 0, &x, err);
@@ -186,7 +169,7 @@ static es_status project(es_job *job, int which, es_error *err)
 static es_status measure_tokens_load(es_job *job, es_error *err)
 {
     measure_state *s = job->state;
-    const measure_layout l = plain_layout(&s->tokens.info);
+    const es_array_layout l = plain_layout(&s->tokens.info);
     ES_TRY(measure_read(job, s->p->tokens, &l, &s->tokens.x, err));
     for (int i = 0; i < 3; i++)
         if (s->p->weights[i])
@@ -243,20 +226,21 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
 /* ---- do they fit together? ---- */
 
 /* Returns the order of dimensions of a file: as given, or bhnd. */
-static measure_order order_of(const measure_state *s, int which)
+static es_array_order order_of(const measure_state *s, int which)
 {
-    const int layout = s->p->layout < 0 ? MEASURE_BHND : s->p->layout;
-    return which == MEASURE_Y && s->p->compare_layout >= 0 ? (measure_order)s->p->compare_layout
-                                                           : (measure_order)layout;
+    const int layout = s->p->layout < 0 ? ES_ARRAY_BHND : s->p->layout;
+    return which == MEASURE_Y && s->p->compare_layout >= 0 ? (es_array_order)s->p->compare_layout
+                                                           : (es_array_order)layout;
 }
 
 /* Finds the layout of the output to compare, which may hold all heads side by side. */
-static es_status lay_out_theirs(measure_state *s, measure_order order, int64_t batch, es_error *err)
+static es_status lay_out_theirs(measure_state *s, es_array_order order, int64_t batch,
+                                es_error *err)
 {
-    measure_layout *y = &s->at[MEASURE_Y];
-    ES_TRY(measure_layout_of(&s->info[MEASURE_Y], order, batch, s->paths[MEASURE_Y], y, err));
+    es_array_layout *y = &s->at[MEASURE_Y];
+    ES_TRY(es_array_layout_of(&s->info[MEASURE_Y], order, batch, s->paths[MEASURE_Y], y, err));
     if (s->heads > 1 && y->heads == 1 && y->rows == s->m && y->cols == s->heads * s->dv)
-        measure_layout_split(y, s->heads);
+        es_array_layout_split(y, s->heads);
     if (y->heads == s->heads && y->rows == s->m && y->cols == s->dv)
         return ES_OK;
     char text[96];
@@ -271,7 +255,7 @@ static es_status lay_out_theirs(measure_state *s, measure_order order, int64_t b
  * shapes: only the user knows which of them is wrong. */
 static es_status check_shapes(measure_state *s, es_error *err)
 {
-    const measure_layout *q = &s->at[MEASURE_Q], *k = &s->at[MEASURE_K], *v = &s->at[MEASURE_V];
+    const es_array_layout *q = &s->at[MEASURE_Q], *k = &s->at[MEASURE_K], *v = &s->at[MEASURE_V];
     if (q->cols != k->cols)
         return fail_pair(s, MEASURE_Q, MEASURE_K, "measure.dim",
                          "queries and keys have the same last dimension", err);
@@ -303,19 +287,19 @@ static es_status check_shapes(measure_state *s, es_error *err)
 }
 
 /* Finds the layouts of Q, K and V for an order of dimensions. */
-static es_status lay_out(measure_state *s, measure_order order, int64_t batch, es_error *err)
+static es_status lay_out(measure_state *s, es_array_order order, int64_t batch, es_error *err)
 {
     for (int i = 0; i < MEASURE_Y; i++)
-        ES_TRY(measure_layout_of(&s->info[i], order, batch, s->paths[i], &s->at[i], err));
+        ES_TRY(es_array_layout_of(&s->info[i], order, batch, s->paths[i], &s->at[i], err));
     return check_shapes(s, err);
 }
 
 /* Do the shapes fit in the other order of dimensions? */
-static bool other_fits(const measure_state *s, measure_order order, int64_t batch, bool theirs)
+static bool other_fits(const measure_state *s, es_array_order order, int64_t batch, bool theirs)
 {
     measure_state try = *s;
     es_error ignored = {0};
-    const measure_order other = order == MEASURE_BHND ? MEASURE_BNHD : MEASURE_BHND;
+    const es_array_order other = order == ES_ARRAY_BHND ? ES_ARRAY_BNHD : ES_ARRAY_BHND;
     bool several = false;
     for (int i = 0; i < MEASURE_FILES; i++)
         several = several || s->info[i].rank > 2;
@@ -324,12 +308,12 @@ static bool other_fits(const measure_state *s, measure_order order, int64_t batc
 }
 
 /* Puts the other order of dimensions, which fits, into the hint. */
-static es_status name_other(measure_order order, const char *option, es_status status,
+static es_status name_other(es_array_order order, const char *option, es_status status,
                             es_error *err)
 {
     snprintf(err->hint, sizeof err->hint, "the shapes fit as %s: %s %s",
-             order == MEASURE_BHND ? "(batch, n, heads, d)" : "(batch, heads, n, d)", option,
-             order == MEASURE_BHND ? "bnhd" : "bhnd");
+             order == ES_ARRAY_BHND ? "(batch, n, heads, d)" : "(batch, heads, n, d)", option,
+             order == ES_ARRAY_BHND ? "bnhd" : "bhnd");
     return status;
 }
 
@@ -338,7 +322,7 @@ static es_status choose_layout(es_job *job, es_error *err)
 {
     measure_state *s = job->state;
     const int64_t batch = es_params_given(job->given, "batch") ? s->p->batch : -1;
-    const measure_order order = s->p->tokens ? MEASURE_BHND : order_of(s, MEASURE_Q);
+    const es_array_order order = s->p->tokens ? ES_ARRAY_BHND : order_of(s, MEASURE_Q);
     es_status status = lay_out(s, order, batch, err);
     if (status != ES_OK)
         return status == ES_E_SHAPE && !s->p->tokens && other_fits(s, order, batch, false)
@@ -351,7 +335,7 @@ static es_status choose_layout(es_job *job, es_error *err)
                (long long)s->heads, (long long)s->m, (long long)s->heads, (long long)s->m);
     if (!s->p->compare)
         return ES_OK;
-    const measure_order theirs = order_of(s, MEASURE_Y);
+    const es_array_order theirs = order_of(s, MEASURE_Y);
     status = lay_out_theirs(s, theirs, batch, err);
     return status == ES_E_SHAPE && other_fits(s, theirs, batch, true)
                ? name_other(theirs, "--compare-layout", status, err)
@@ -468,6 +452,6 @@ void measure_views(const measure_state *s, int64_t head, es_view views[3])
         if (s->p->tokens)
             views[i] = measure_tokens_view(s, i, of);
         else
-            views[i] = measure_view(&s->arrays[i], &s->at[i], of);
+            views[i] = es_array_head(&s->arrays[i], &s->at[i], of);
     }
 }

@@ -78,7 +78,7 @@ static bool holds(const compare_format *f, const es_view *v, int64_t *told)
 const compare_format *compare_format_of(const measure_state *s)
 {
     enum { ENOUGH = 16 };
-    const measure_layout *l = &s->at[MEASURE_Y];
+    const es_array_layout *l = &s->at[MEASURE_Y];
     const compare_format *file = compare_format_named(measure_ulps_of(s));
     if (s->p->compare_dtype >= 0)
         return compare_format_named(measure_dtypes[s->p->compare_dtype]);
@@ -88,7 +88,7 @@ const compare_format *compare_format_of(const measure_state *s)
         int64_t told = 0;
         bool all = true;
         for (int64_t h = 0; all && h < l->heads; h++) {
-            const es_view v = measure_view(&s->arrays[MEASURE_Y], l, h);
+            const es_view v = es_array_head(&s->arrays[MEASURE_Y], l, h);
             all = holds(f, &v, &told);
         }
         if (all && told >= ENOUGH)

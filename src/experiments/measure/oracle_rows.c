@@ -89,14 +89,14 @@ typedef struct row_found {
 } row_found;
 
 /* Returns a layout with heads and rows exchanged. */
-static measure_layout swap_layout(measure_layout l)
+static es_array_layout swap_layout(es_array_layout l)
 {
-    return (measure_layout){.heads = l.rows,
-                            .rows = l.heads,
-                            .cols = l.cols,
-                            .first = l.first,
-                            .head_stride = l.row_stride,
-                            .row_stride = l.head_stride};
+    return (es_array_layout){.heads = l.rows,
+                             .rows = l.heads,
+                             .cols = l.cols,
+                             .first = l.first,
+                             .head_stride = l.row_stride,
+                             .row_stride = l.head_stride};
 }
 
 /* Returns Q, K and V of a head of the variant. */
@@ -105,8 +105,8 @@ static void views_of(const compare_case *c, const compare_variant *v, int64_t he
     const measure_state *s = c->s;
     if (v->swapped) {
         for (int i = 0; i < 3; i++) {
-            const measure_layout l = swap_layout(s->at[i]);
-            out[i] = measure_view(&s->arrays[i], &l, head);
+            const es_array_layout l = swap_layout(s->at[i]);
+            out[i] = es_array_head(&s->arrays[i], &l, head);
         }
         return;
     }
@@ -123,7 +123,7 @@ static void views_of(const compare_case *c, const compare_variant *v, int64_t he
 static void read_theirs(const head_rows *h, int64_t i, double *out)
 {
     const measure_state *s = h->c->s;
-    const measure_layout *l = &s->at[MEASURE_Y];
+    const es_array_layout *l = &s->at[MEASURE_Y];
     int64_t head = h->v->place ? h->v->place[h->head] : h->head, row = i;
     if (h->v->swapped) {
         head = i;
@@ -137,7 +137,7 @@ static void read_theirs(const head_rows *h, int64_t i, double *out)
         head = flat % l->heads;
         row = flat / l->heads;
     }
-    const es_view y = measure_view(&s->arrays[MEASURE_Y], l, head);
+    const es_view y = es_array_head(&s->arrays[MEASURE_Y], l, head);
     es_view_read_row(&y, row, out);
 }
 

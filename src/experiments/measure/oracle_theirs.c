@@ -100,7 +100,7 @@ static double row_length(const es_view *v, int64_t row)
 measure_their compare_head(const measure_state *s, int64_t head, const es_attend_out *out)
 {
     const int64_t queries = measure_queries(s, 0);
-    const es_view theirs = measure_view(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], head);
+    const es_view theirs = es_array_head(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], head);
     const ulp_format f = format_of(s->info[MEASURE_Y].descr);
     const double z = compare_quantile(s->heads * queries);
     double longest = 0.0;

@@ -11,7 +11,7 @@
 #include "experiments/kit/answer_kit.h"
 
 const char *const measure_dtypes[] = {"f16", "bf16", "f32", "f64", NULL};
-static const char *const layouts[] = {"bhnd", "bnhd", NULL}; /* measure_order */
+static const char *const layouts[] = {"bhnd", "bnhd", NULL}; /* es_array_order */
 
 #define FIELD(member) .field = offsetof(measure_params, member)
 static const es_param params[] = {

@@ -2,7 +2,6 @@
  *
  *     measure/question.c  parameters, stages, the order of things
  *     measure/mask.c      which keys queries see
- *     measure/layout.c    which numbers of an array are a head's rows
  *     measure/inputs.c    shapes of the files, checks, loading
  *     measure/files.c     outputs and statistics of queries, as files
  *     measure/cells.c     attention of one head: statistics over its queries
@@ -20,6 +19,7 @@
 #include <esscher/npy.h>
 
 #include "driver/job.h"
+#include "experiments/kit/array_layout.h"
 #include "linalg/linalg.h"
 #include "theory/key_weights.h"
 
@@ -33,15 +33,12 @@ typedef struct measure_params {
     bool causal;
     int64_t window; /* 0: none */
     const char *output, *per_query, *compare;
-    int layout, compare_layout; /* measure_order; -1: not given */
+    int layout, compare_layout; /* es_array_order; -1: not given */
     int compare_dtype;          /* of measure_dtypes; -1: not given */
     int64_t batch;
     double tolerance; /* NaN: not given */
     int64_t block;    /* keys per block of error bars; 0: none are wanted */
 } measure_params;
-
-/* In which order an array holds heads and rows. */
-typedef enum measure_order { MEASURE_BHND, MEASURE_BNHD } measure_order;
 
 /* Number formats of outputs, as --compare-dtype calls them. */
 extern const char *const measure_dtypes[];
@@ -102,13 +99,6 @@ enum { MEASURE_HORIZON_NUMBERS = sizeof(measure_horizon) / sizeof(double) };
 
 enum { MEASURE_REASON = sizeof(((es_error *)0)->message) };
 
-/* Where the rows of heads are in an array, in elements: head h, row i begins at
- * first + h head_stride + i row_stride. */
-typedef struct measure_layout {
-    int64_t heads, rows, cols;
-    int64_t first, head_stride, row_stride;
-} measure_layout;
-
 /* With --tokens: what Q, K and V are made from. */
 typedef struct measure_tokens {
     es_npy_info info, weight_info[3];
@@ -123,7 +113,7 @@ typedef struct measure_state {
     const char *paths[MEASURE_FILES];
     es_npy_info info[MEASURE_FILES];
     es_array arrays[MEASURE_FILES];
-    measure_layout at[MEASURE_FILES]; /* made up for Q, K, V of tokens */
+    es_array_layout at[MEASURE_FILES]; /* made up for Q, K, V of tokens */
     measure_tokens tokens;
     int64_t heads, kv_heads, m, n, d, dv;
     int64_t S, P, K; /* scales, prefixes, top-k sizes */
@@ -195,23 +185,6 @@ double measure_mean_seen(const measure_state *s, int64_t p, double (*f)(double))
 
 /*! measure_views() : head `head` as views into the loaded arrays. */
 void measure_views(const measure_state *s, int64_t head, es_view views[3]);
-
-/*! measure_layout_of() : the layout of an array of two to four dimensions; of a batch, number
- *  `batch` (negative: not given). @return : ES_E_SHAPE (measure.batch), saying how to choose. */
-es_status measure_layout_of(const es_npy_info *info, measure_order order, int64_t batch,
-                            const char *path, measure_layout *out, es_error *err);
-
-/*! measure_layout_split() : rows that hold the outputs of all heads side by side, as models
- *  concatenate them. The columns must be a multiple of `heads`. */
-void measure_layout_split(measure_layout *layout, int64_t heads);
-
-/*! measure_view() : the rows of a head. */
-es_view measure_view(const es_array *array, const measure_layout *layout, int64_t head);
-
-/*! measure_scan() : every number that is used; those of others of a batch are nobody's business.
- *  @return : ES_E_NONFINITE (measure.finite), naming file, head, row and column. */
-es_status measure_scan(const es_array *array, const measure_layout *layout, const char *path,
-                       es_error *err);
 
 /*! measure_stop() : did somebody ask to stop? */
 bool measure_stop(const es_exec *exec);

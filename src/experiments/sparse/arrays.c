@@ -27,13 +27,13 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
     es_answer_input(job->answer, roles[which], p->paths[which], info->rank, info->shape,
                     info->descr);
     const int64_t batch = es_params_given(job->given, "batch") ? p->batch : -1;
-    return measure_layout_of(info, p->layout < 0 ? MEASURE_BHND : (measure_order)p->layout, batch,
-                             p->paths[which], &s->at[which], err);
+    return es_array_layout_of(info, p->layout < 0 ? ES_ARRAY_BHND : (es_array_order)p->layout,
+                              batch, p->paths[which], &s->at[which], err);
 }
 
 static es_status fail_pair(const sparse_state *s, int a, int b, const char *hint, es_error *err)
 {
-    const measure_layout *x = &s->at[a], *y = &s->at[b];
+    const es_array_layout *x = &s->at[a], *y = &s->at[b];
     return es_fail_file(err, ES_E_SHAPE, s->p->paths[a], -1, "sparse.shape", hint,
                         "%lld heads of (%lld, %lld) do not fit %lld heads of (%lld, %lld) in %s",
                         (long long)x->heads, (long long)x->rows, (long long)x->cols,
@@ -44,7 +44,7 @@ static es_status fail_pair(const sparse_state *s, int a, int b, const char *hint
 /* Checks that the three arrays fit each other, and takes sizes from them. */
 static es_status fit_files(sparse_state *s, es_error *err)
 {
-    const measure_layout *q = &s->at[0], *k = &s->at[1], *v = &s->at[2];
+    const es_array_layout *q = &s->at[0], *k = &s->at[1], *v = &s->at[2];
     if (q->cols != k->cols)
         return fail_pair(s, 0, 1, "queries and keys have the same last dimension", err);
     if (k->heads != v->heads || k->rows != v->rows)
@@ -135,7 +135,7 @@ static es_status load_arrays(es_job *job, es_error *err)
     es_job_phase(job, "loading", 0.0);
     for (int i = 0; i < 3; i++) {
         ES_TRY(es_source_load(p->paths[i], p->bf16, job->exec.budget, &s->arrays[i], err));
-        ES_TRY(measure_scan(&s->arrays[i], &s->at[i], p->paths[i], err));
+        ES_TRY(es_array_scan(&s->arrays[i], &s->at[i], p->paths[i], err));
     }
     return ES_OK;
 }
@@ -147,9 +147,9 @@ static es_status view_head(const es_job *job, int64_t place, int64_t context, es
     const sparse_state *s = job->state;
     const int64_t head = s->places[place].head, kv = head / (s->heads / s->kv_heads);
     (void)context, (void)arena, (void)err;
-    out->queries = measure_view(&s->arrays[0], &s->at[0], head);
-    out->keys = measure_view(&s->arrays[1], &s->at[1], kv);
-    out->values = measure_view(&s->arrays[2], &s->at[2], kv);
+    out->queries = es_array_head(&s->arrays[0], &s->at[0], head);
+    out->keys = es_array_head(&s->arrays[1], &s->at[1], kv);
+    out->values = es_array_head(&s->arrays[2], &s->at[2], kv);
     return ES_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 
-static const char *const layouts[] = {"bhnd", "bnhd", NULL}; /* measure_order */
+static const char *const layouts[] = {"bhnd", "bnhd", NULL}; /* es_array_order */
 static const char *const presets[] = {"default", "paper", NULL};
 
 #define FIELD(member) .field = offsetof(sparse_params, member)

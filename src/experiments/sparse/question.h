@@ -23,7 +23,7 @@
 #include "experiments/kit/plan_params.h"
 #include "experiments/kit/policy_params.h"
 #include "experiments/kit/pool_params.h"
-#include "experiments/measure/question.h"
+#include "experiments/kit/array_layout.h"
 #include "experiments/sparse/sparse.h"
 #include "theory/key_weights.h"
 
@@ -93,7 +93,7 @@ typedef struct sparse_state {
     /* arrays */
     es_npy_info info[3];
     es_array arrays[3];
-    measure_layout at[3];
+    es_array_layout at[3];
     int64_t kv_heads;
     int64_t *positions; /* (m); NULL: query i stands at i */
     /* a model */
