@@ -35,8 +35,9 @@ done
 keys=$(awk -F'|' '/^\| word \| key \|/ { on = 1 } !/^\|/ { on = 0 } on { print $3 }' docs/GLOSSARY.md |
     grep -o '`[a-z_.0-9]*`' | tr -d '`' | sort -u)
 [ -n "$keys" ] || echo "docs/GLOSSARY.md: no keys were found" >>"$bad"
+# A column has its key in quotes, or is the member of a row: ES_COL(row, key, ES_FORMAT_REAL, ...).
 for key in $keys; do
-    grep -rqF "\"$key\"" src cli || echo "docs/GLOSSARY.md: nothing has the key $key" >>"$bad"
+    grep -rqE "\"$key\"|(^|[ (,])$key, ES_FORMAT" src cli || echo "docs/GLOSSARY.md: nothing has the key $key" >>"$bad"
 done
 
 if [ -s "$bad" ]; then
