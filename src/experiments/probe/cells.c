@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "experiments/sparse/sparse.h"
 #include "linalg/dense.h"
 #include "model/model.h"
 
@@ -217,8 +216,9 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
                           16.0 * P * m * H + 16.0 * (m + H) * H + 24.0 * H * (H + k) + 64e6)};
     /* queries whose policies are compared, one on each thread */
     const es_exec quiet = es_lab_quiet(spec->exec);
-    out->bytes += (size_t)((double)es_parallel_threads(&quiet, ES_PROBE_POLICY_QUERIES) *
-                           es_sparse_bytes(ES_PROBE_POLICY_TOKENS, c->head_dim, c->head_dim, 1));
+    out->bytes +=
+        (size_t)((double)es_parallel_threads(&quiet, ES_PROBE_POLICY_QUERIES) *
+                 es_policy_query_bytes(ES_PROBE_POLICY_TOKENS, c->head_dim, c->head_dim, 1));
     /* grids of scores, 64 points in a unit, of both halves */
     out->slice_bytes = fmin(heads, ES_PROBE_SLICE) * few * (k + 3.0) * 8.0 * 4096.0;
     /* of either half and every head, as it is, as numbers, and folded; moments; matrices, and
