@@ -92,13 +92,13 @@ static es_status put_stages(es_run *run, es_answer *a, es_error *err)
     return status;
 }
 
-static void list_one(void *user, const es_run_table *table)
+static void list_one(void *user, const es_table *table)
 {
     es_table *t = user;
     const int64_t row = es_table_row(t);
-    es_table_text(t, row, "name", table->name);
-    es_table_count(t, row, "size", table->rows);
-    es_table_count(t, row, "width", table->cols);
+    es_table_text(t, row, "name", es_table_about(table)->key);
+    es_table_count(t, row, "size", es_table_rows(table));
+    es_table_count(t, row, "width", es_table_columns(table));
 }
 
 /* ---- the same as JSON ---- */
@@ -158,19 +158,20 @@ static void json_run(FILE *out, const es_run *run, bool *first)
     fputs("\n  }", out);
 }
 
-static void json_rows(FILE *out, const es_run_table *table)
+static void json_rows(FILE *out, const es_table *table)
 {
+    es_table_column c;
     putc('[', out);
-    for (int64_t i = 0; i < table->rows; i++) {
+    for (int64_t i = 0; i < es_table_rows(table); i++) {
         bool first = true;
         fputs(i ? ", {" : "{", out);
-        for (int64_t j = 0; j < table->cols; j++) {
-            const es_run_column *c = &table->columns[j];
-            cli_json_key(out, c->name, &first, 3);
-            if (c->kind == ES_RUN_REAL)
-                cli_json_real(out, c->reals[i]);
+        for (int64_t j = 0; es_table_column_at(table, j, &c); j++) {
+            const char *text = es_column_text(&c, i);
+            cli_json_key(out, c.key, &first, 3);
+            if (c.format == ES_FORMAT_TEXT)
+                cli_json_text(out, text ? text : "");
             else
-                cli_json_text(out, c->texts[i]);
+                cli_json_real(out, es_column_real(&c, i));
         }
         fputs("\n    }", out);
     }
@@ -187,18 +188,20 @@ static void json_shape(FILE *out, const char *name, int64_t rows, int64_t cols, 
     cli_json_key(out, "columns", first, 3);
 }
 
-static void json_table(void *user, const es_run_table *table)
+static void json_table(void *user, const es_table *table)
 {
     cli_json *json = user;
+    es_table_column c;
     FILE *out = json->out;
     bool first = true;
     fputs(json->first ? "{" : ", {", out);
     json->first = false;
-    json_shape(out, table->name, table->rows, table->cols, &first);
+    json_shape(out, es_table_about(table)->key, es_table_rows(table), es_table_columns(table),
+               &first);
     putc('[', out);
-    for (int64_t j = 0; j < table->cols; j++) {
+    for (int64_t j = 0; es_table_column_at(table, j, &c); j++) {
         fputs(j ? ", " : "", out);
-        cli_json_text(out, table->columns[j].name);
+        cli_json_text(out, c.key);
     }
     putc(']', out);
     cli_json_key(out, "rows", &first, 3);
@@ -230,8 +233,7 @@ static es_status json_stages(FILE *out, es_run *run, es_error *err)
     return status;
 }
 
-static es_status print_json(cli_session *session, es_run *run, const es_run_table *one,
-                            es_error *err)
+static es_status print_json(cli_session *session, es_run *run, const es_table *one, es_error *err)
 {
     cli_json json;
     bool first = false;
@@ -240,7 +242,7 @@ static es_status print_json(cli_session *session, es_run *run, const es_run_tabl
         return cli_json_end(&json, status);
     json_run(json.out, run, &first);
     if (one) {
-        json_pair(json.out, "table", one->name, &first, 1);
+        json_pair(json.out, "table", es_table_about(one)->key, &first, 1);
         cli_json_key(json.out, "rows", &first, 1);
         json_rows(json.out, one);
         return cli_json_end(&json, ES_OK);
@@ -285,19 +287,18 @@ static es_status fail_table(es_run *run, const export_options *o, es_error *err)
 static es_status show_table(cli_session *session, es_run *run, const export_options *o,
                             es_error *err)
 {
-    es_run_table table, said;
-    es_status status = es_run_get_table(run, o->table, &session->budget, &table, err);
+    es_answer *answer;
+    es_status status = es_run_answer(run, o->table, &session->budget, &answer, err);
     if (status == ES_E_EMPTY)
         return fail_table(run, o, err);
     if (status != ES_OK)
         return status;
-    status = cli_said(run, &session->budget, &said, err);
-    if (status == ES_OK) {
-        status = session->common.json ? print_json(session, run, &table, err)
-                                      : cli_export_table(session, &table, &said, err);
-        es_run_table_free(&said);
+    if (!session->common.json) { /* printed like the answer of any command */
+        session->result = answer;
+        return ES_OK;
     }
-    es_run_table_free(&table);
+    status = print_json(session, run, es_answer_at(answer, 0), err);
+    es_answer_free(answer);
     return status;
 }
 

@@ -18,18 +18,27 @@ es_status cli_each_table(es_run *run, const char *only, es_mem_limit *budget, cl
     es_status status = es_run_tables_count(run, &count, err);
     for (int64_t i = 0; status == ES_OK && i < (only ? 1 : count); i++) {
         char name[256];
-        es_run_table table;
+        es_answer *answer;
         snprintf(name, sizeof name, "%s", only ? only : "");
         if (!only)
             status = es_run_table_name(run, i, name, err);
         if (status == ES_OK)
-            status = es_run_get_table(run, name, budget, &table, err);
+            status = es_run_answer(run, name, budget, &answer, err);
         if (status == ES_OK) {
-            fn(user, &table);
-            es_run_table_free(&table);
+            fn(user, es_answer_at(answer, 0));
+            es_answer_free(answer);
         }
     }
     return status;
+}
+
+static bool is_text(const es_table_column *c) { return c->format == ES_FORMAT_TEXT; }
+
+/* A text of a column; "" if the row has none. */
+static const char *text_of(const es_table_column *c, int64_t row)
+{
+    const char *text = es_column_text(c, row);
+    return text ? text : "";
 }
 
 /* ---- SQL ---- */
@@ -52,12 +61,12 @@ static void put_quoted(const char *text, char quote)
     free(escaped);
 }
 
-static void put_value(const es_run_column *c, int64_t row)
+static void put_value(const es_table_column *c, int64_t row)
 {
-    if (c->kind == ES_RUN_TEXT)
-        put_quoted(c->texts[row], '\'');
-    else if (isfinite(c->reals[row]))
-        printf("%.17g", c->reals[row]);
+    if (is_text(c))
+        put_quoted(text_of(c, row), '\'');
+    else if (isfinite(es_column_real(c, row)))
+        printf("%.17g", es_column_real(c, row));
     else
         fputs("NULL", stdout);
 }
@@ -106,28 +115,34 @@ static void free_names(sql_names *names)
     free(names->at);
 }
 
-static void sql_table(void *tables, const es_run_table *t)
+static void sql_row(const es_table *t, const char *name, int64_t row)
 {
-    sql_names columns = {.at = cli_alloc_array((size_t)t->cols, sizeof *columns.at)};
-    const char *name = add_name(tables, t->name);
+    es_table_column c;
+    fputs("INSERT INTO ", stdout);
+    put_quoted(name, '"');
+    for (int64_t j = 0; es_table_column_at(t, j, &c); j++) {
+        fputs(j ? ", " : " VALUES (", stdout);
+        put_value(&c, row);
+    }
+    fputs(");\n", stdout);
+}
+
+static void sql_table(void *tables, const es_table *t)
+{
+    es_table_column c;
+    sql_names columns = {.at = cli_alloc_array((size_t)es_table_columns(t), sizeof *columns.at)};
+    const char *name = add_name(tables, es_table_about(t)->key);
     fputs("CREATE TABLE ", stdout);
     put_quoted(name, '"');
-    for (int64_t j = 0; j < t->cols; j++) {
+    for (int64_t j = 0; es_table_column_at(t, j, &c); j++) {
         fputs(j ? ",\n  " : " (\n  ", stdout);
-        put_quoted(add_name(&columns, t->columns[j].name), '"');
-        fputs(t->columns[j].kind == ES_RUN_TEXT ? " TEXT" : " DOUBLE PRECISION", stdout);
+        put_quoted(add_name(&columns, c.key), '"');
+        fputs(is_text(&c) ? " TEXT" : " DOUBLE PRECISION", stdout);
     }
     free_names(&columns);
     fputs("\n);\n", stdout);
-    for (int64_t i = 0; i < t->rows; i++) {
-        fputs("INSERT INTO ", stdout);
-        put_quoted(name, '"');
-        for (int64_t j = 0; j < t->cols; j++) {
-            fputs(j ? ", " : " VALUES (", stdout);
-            put_value(&t->columns[j], i);
-        }
-        fputs(");\n", stdout);
-    }
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        sql_row(t, name, i);
 }
 
 /* What was asked, and who computed it, as tables like the others. */
@@ -181,42 +196,24 @@ es_status cli_export_sql(es_run *run, const char *table, es_mem_limit *budget, e
 
 /* ---- one observation to a row ---- */
 
-/* A column, and what "_columns" says about it. */
-typedef struct described {
-    const es_run_column *column, *error; /* its standard error; NULL: none */
-    const char *unit;
-    bool key, value; /* tells rows apart; was found */
-} described;
-
-typedef struct tidying {
-    es_run_table said; /* "_columns"; empty in a run that says nothing */
-    bool one;          /* table: its keys are columns */
-} tidying;
-
-es_status cli_said(es_run *run, es_mem_limit *budget, es_run_table *out, es_error *err)
+/* Does the column tell rows apart? */
+static bool is_key(const es_table *t, const es_table_column *c)
 {
-    const es_status status = es_run_get_table(run, "_columns", budget, out, err);
-    if (status == ES_E_EMPTY)
-        *out = (es_run_table){0};
-    return status == ES_E_EMPTY ? ES_OK : status;
+    const char *at = es_table_about(t)->keys;
+    const size_t length = strlen(c->spec->key);
+    for (; at && *at && !c->is_error; at += strspn(at, " ")) {
+        const size_t word = strcspn(at, " ");
+        if (word == length && strncmp(at, c->spec->key, length) == 0)
+            return true;
+        at += word;
+    }
+    return false;
 }
 
-/* The columns of a table (cols); release with free(). */
-static described *describe(const tidying *y, const es_run_table *t)
+/* The standard error of a column. */
+static bool find_error(const es_table *t, const es_table_column *c, es_table_column *out)
 {
-    described *all = cli_alloc_array((size_t)t->cols, sizeof *all);
-    for (int64_t j = 0; j < t->cols; j++) {
-        const es_run_column *c = &t->columns[j];
-        const char *role = es_run_said(&y->said, t->name, c->name, "role");
-        const es_run_column *error =
-            es_run_column_of(t, es_run_said(&y->said, t->name, c->name, "error"));
-        all[j] = (described){.column = c,
-                             .error = error && error->kind == ES_RUN_REAL ? error : NULL,
-                             .unit = es_run_said(&y->said, t->name, c->name, "unit"),
-                             .key = strcmp(role, "key") == 0,
-                             .value = strcmp(role, "key") != 0 && strcmp(role, "error") != 0};
-    }
-    return all;
+    return c->error && es_table_find(t, c->error, out) && !is_text(out);
 }
 
 static void put_field(const char *text)
@@ -234,29 +231,29 @@ static void put_number(double value)
         printf("%.17g", value);
 }
 
-static void put_cell(const es_run_column *c, int64_t row)
+static void put_cell(const es_table_column *c, int64_t row)
 {
-    if (c->kind == ES_RUN_TEXT)
-        put_field(c->texts[row]);
+    if (is_text(c))
+        put_field(text_of(c, row));
     else
-        put_number(c->reals[row]);
+        put_number(es_column_real(c, row));
 }
 
 /* layer=0 head=3, as one field */
-static void put_place(const described *all, int64_t cols, int64_t row)
+static void put_place(const es_table *t, int64_t row)
 {
     char *place = NULL;
     size_t size = 0;
     FILE *into = open_memstream(&place, &size);
-    for (int64_t j = 0; into && j < cols; j++) {
-        const es_run_column *c = all[j].column;
-        if (!all[j].key)
+    es_table_column c;
+    for (int64_t j = 0; into && es_table_column_at(t, j, &c); j++) {
+        if (!is_key(t, &c))
             continue;
-        fprintf(into, "%s%s=", ftell(into) > 0 ? " " : "", c->name);
-        if (c->kind == ES_RUN_TEXT)
-            fputs(c->texts[row], into);
-        else if (isfinite(c->reals[row]))
-            fprintf(into, "%.17g", c->reals[row]);
+        fprintf(into, "%s%s=", ftell(into) > 0 ? " " : "", c.key);
+        if (is_text(&c))
+            fputs(text_of(&c, row), into);
+        else if (isfinite(es_column_real(&c, row)))
+            fprintf(into, "%.17g", es_column_real(&c, row));
     }
     if (into)
         fclose(into);
@@ -265,73 +262,66 @@ static void put_place(const described *all, int64_t cols, int64_t row)
     free(place);
 }
 
-static void put_observation(const tidying *y, const es_run_table *t, const described *all,
-                            int64_t row, const described *found)
+/* `one`: the columns that tell rows apart are columns here. */
+static void put_observation(const es_table *t, bool one, int64_t row, const es_table_column *found)
 {
-    const es_run_column *c = found->column;
-    put_field(t->name);
+    es_table_column c;
+    put_field(es_table_about(t)->key);
     printf(",%lld,", (long long)row);
-    for (int64_t j = 0; y->one && j < t->cols; j++)
-        if (all[j].key) {
-            put_cell(all[j].column, row);
+    for (int64_t j = 0; one && es_table_column_at(t, j, &c); j++)
+        if (is_key(t, &c)) {
+            put_cell(&c, row);
             putchar(',');
         }
-    if (!y->one)
-        put_place(all, t->cols, row);
-    put_field(c->name);
+    if (!one)
+        put_place(t, row);
+    put_field(found->key);
     putchar(',');
-    put_field(found->unit);
+    put_field(found->spec->unit);
     putchar(',');
-    if (c->kind == ES_RUN_REAL)
-        put_number(c->reals[row]);
+    put_number(es_column_real(found, row));
     putchar(',');
-    if (found->error)
-        put_number(found->error->reals[row]);
+    if (find_error(t, found, &c))
+        put_number(es_column_real(&c, row));
     putchar(',');
-    put_field(c->kind == ES_RUN_TEXT ? c->texts[row] : "");
+    put_field(text_of(found, row));
     putchar('\n');
 }
 
 static const char observed[] = "quantity,unit,value,error,text\n";
 
-static void tidy_header(const described *all, int64_t cols)
+static void tidy_header(const es_table *t)
 {
+    es_table_column c;
     fputs("table,row,", stdout);
-    for (int64_t j = 0; j < cols; j++)
-        if (all[j].key) {
-            put_field(all[j].column->name);
+    for (int64_t j = 0; es_table_column_at(t, j, &c); j++)
+        if (is_key(t, &c)) {
+            put_field(c.key);
             putchar(',');
         }
     fputs(observed, stdout);
 }
 
 /* Tables about tables are for us; an empty number or text is no observation. */
-static void tidy_table(void *user, const es_run_table *t)
+static void tidy_table(void *user, const es_table *t)
 {
-    const tidying *y = user;
-    if (t->name[0] == '_')
+    const bool *one = user;
+    es_table_column c;
+    if (es_table_about(t)->key[0] == '_')
         return;
-    described *all = describe(y, t);
-    if (y->one)
-        tidy_header(all, t->cols);
-    for (int64_t i = 0; i < t->rows; i++)
-        for (int64_t j = 0; j < t->cols; j++) {
-            const es_run_column *c = all[j].column;
-            if (all[j].value &&
-                (c->kind == ES_RUN_TEXT ? *c->texts[i] != '\0' : isfinite(c->reals[i])))
-                put_observation(y, t, all, i, &all[j]);
-        }
-    free(all);
+    if (*one)
+        tidy_header(t);
+    for (int64_t i = 0; i < es_table_rows(t); i++)
+        for (int64_t j = 0; es_table_column_at(t, j, &c); j++)
+            if (!c.is_error && !is_key(t, &c) &&
+                (is_text(&c) ? *text_of(&c, i) != '\0' : isfinite(es_column_real(&c, i))))
+                put_observation(t, *one, i, &c);
 }
 
 es_status cli_export_tidy(es_run *run, const char *table, es_mem_limit *budget, es_error *err)
 {
-    tidying y = {.one = table != NULL};
-    es_status status = cli_said(run, budget, &y.said, err);
-    if (status == ES_OK && !table)
+    bool one = table != NULL;
+    if (!one)
         printf("table,row,at,%s", observed);
-    if (status == ES_OK)
-        status = cli_each_table(run, table, budget, tidy_table, &y, err);
-    es_run_table_free(&y.said);
-    return status;
+    return cli_each_table(run, table, budget, tidy_table, &one, err);
 }

@@ -8,18 +8,11 @@
 #include "command.h"
 
 /* Called for each table of a run, one at a time. */
-typedef void (*cli_table_fn)(void *user, const es_run_table *table);
+typedef void (*cli_table_fn)(void *user, const es_table *table);
 
 /* fn() for table `name` of the run, or, without a name, for every table in order of their names. */
 es_status cli_each_table(es_run *run, const char *name, es_mem_limit *budget, cli_table_fn fn,
                          void *user, es_error *err);
-
-/* What a run says about its columns ("_columns"); empty if it says nothing. Free it. */
-es_status cli_said(es_run *run, es_mem_limit *budget, es_run_table *out, es_error *err);
-
-/* Print one table in the form that was asked for, as `said` describes it. */
-es_status cli_export_table(cli_session *session, const es_run_table *table,
-                           const es_run_table *said, es_error *err);
 
 /* Print the tables as SQL that creates and fills them: quoted names, double precision and text,
  * NULL for NaN; what SQLite, PostgreSQL and DuckDB take alike. With no name also the run's

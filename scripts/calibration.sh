@@ -36,7 +36,7 @@ you rely on a rate of a real head.
 
 Not in the table: claims that take longer than those here (their level is also 0.2 %); whether domains of real text differ, for
 which there are two null comparisons (docs/MODELS.md: 0 of 72 heads each); predictions of budget on a decoder, for which
-docs/BUDGET.md has 160 seeds; intervals of design effects and effective tokens (\`tests/test_moments.c\` counts those of ratios), of
+docs/BUDGET.md has 160 seeds; intervals of design effects and effective tokens (\`tests/stats/test_moments.c\` counts those of ratios), of
 rates of windows, of ratios between domains, of tail indices; the errors of exact curves from queries and halves of a pool, which
 are too small for other text (docs/PREDICTION.md).
 

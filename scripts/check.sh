@@ -1,5 +1,7 @@
 #!/bin/sh
-# check.sh: builds, runs every test, runs the quick ones with sanitizers, and fuzzes every parser.
+# check.sh [--quick]: builds, runs every test, runs the quick ones with sanitizers, and fuzzes every parser.
+#
+# --quick builds once, without sanitizers, and leaves out tests with the labels slow, docs and foreign (tests/CMakeLists.txt).
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -40,6 +42,15 @@ need_to_test() {
     fi
 }
 
+quick=no
+case "$#,${1-}" in
+0,) ;;
+1,--quick) quick=yes ;;
+*)
+    echo "usage: ./do check [--quick]" >&2
+    exit 2
+    ;;
+esac
 need_to_build
 need_to_test
 install_missing
@@ -47,7 +58,17 @@ mkdir -p build
 : >build/check.txt
 began=$(date +%s)
 took() { say "$1: $(($(date +%s) - began)) s since the start"; }
-# Four at a time, even on two processors: many tests mostly wait for a disk, a clock or a child process.
+# Four at a time, even on two processors: many tests mostly wait for a disk or a child process.
+if [ $quick = yes ]; then
+    if build release; then
+        ESSCHER_QUICK_TESTS=1 run_tests release --parallel 4 --label-exclude '^(slow|docs|foreign)$'
+    else
+        note "failed release building"
+    fi
+    took "release build and quick tests"
+    sum_up
+    exit
+fi
 if build release; then run_tests release --parallel 4; else note "failed release building"; fi
 took "release build and every test"
 # Tests of the source (label source) and long numerical tests (label slow) are not repeated.

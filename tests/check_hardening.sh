@@ -19,7 +19,7 @@ file_of() {
     python_*) echo "python/tests/test_${1#python_}.py" ;;
     slurm) echo tests/slurm/run.sh ;;
     install | reproducible) echo "tests/check_$1.sh" ;;
-    *) echo "tests/test_$1.c" ;;
+    *) find tests -mindepth 2 -maxdepth 2 -name "test_$1.c" ;;
     esac
 }
 
@@ -33,7 +33,7 @@ rows | while read -r case kept; do
     for test in $(printf '%s' "$kept" | tr -d '`,'); do
         file=$(file_of "$test")
         if [ ! -f "$file" ]; then
-            echo "$case: there is no test $test ($file)"
+            echo "$case: there is no test $test (${file:-tests/*/test_$test.c})"
         elif [ "${test#fuzz_}" = "$test" ] && ! grep -q "$case" "$file"; then
             echo "$case: $file does not mention it"
         fi
@@ -41,7 +41,7 @@ rows | while read -r case kept; do
 done >"$failures"
 count=$(rows | wc -l)
 [ "$count" -gt 100 ] || echo "only $count cases were found" >>"$failures"
-for case in $(grep -ohE '_test[a-z_]*\([A-Z]{2}[0-9]{2}_' tests/test_*.c | sed 's/.*(//; s/_$//' | sort -u); do
+for case in $(grep -ohE '_test[a-z_]*\([A-Z]{2}[0-9]{2}_' tests/*/test_*.c | sed 's/.*(//; s/_$//' | sort -u); do
     rows | grep -q "^$case " || echo "$case: tests are named after it, but it has no row" >>"$failures"
 done
 if [ -s "$failures" ]; then

@@ -2,7 +2,7 @@
 # check_promises.sh : every test that README.md names as the keeper of a promise exists.
 #
 # The second column of its table of promises reads `test`: case, case; `test`: ... A case is a function listed in
-# tests/test_NAME.c, or, like NP01, the beginning of several.
+# tests/*/test_NAME.c, or, like NP01, the beginning of several.
 set -eu
 cd "$(dirname "$0")/.."
 sed -n '/^| promise | test |/,/^$/p' README.md | sed 1,2d | grep '^|' >/dev/null || { echo "FAIL: no table" >&2; exit 1; }
@@ -13,7 +13,7 @@ sed -n '/^| promise | test |/,/^$/p' README.md | sed 1,2d | awk -F'|' 'NF { prin
         test=$(printf '%s' "$entry" | sed -n 's/[^`]*`\([a-z_]*\)`.*/\1/p')
         [ -n "$test" ] || { echo "FAIL: no test is named in: $entry" >&2; exit 1; }
         file=
-        for candidate in "tests/test_$test.c" "tests/fuzz/$test.c" "tests/check_$test.sh"; do
+        for candidate in tests/*/"test_$test.c" "tests/fuzz/$test.c" "tests/check_$test.sh"; do
             [ -e "$candidate" ] && file=$candidate
         done
         [ -n "$file" ] || { echo "FAIL: there is no test called $test" >&2; exit 1; }

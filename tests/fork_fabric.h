@@ -200,7 +200,7 @@ static void fork_ranks_killing(int ranks, fork_main start, void *user, fork_kill
     fflush(NULL);
     for (int rank = 0; rank < ranks; rank++) {
         pids[rank] = fork();
-        assert_true(pids[rank] >= 0);
+        assert_at_least(pids[rank], 0);
         if (pids[rank] == 0)
             fork_child(rank, ranks, fd, gate, start, user);
     }

@@ -14,7 +14,7 @@ typedef struct gguf_draft {
 
 static inline void put_bytes(gguf_draft *g, const void *bytes, size_t size)
 {
-    assert_true(size <= sizeof g->bytes - g->size);
+    assert_at_most(size, sizeof g->bytes - g->size);
     memcpy(g->bytes + g->size, bytes, size);
     g->size += size;
 }

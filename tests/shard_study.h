@@ -169,7 +169,7 @@ static inline void check_joined(int64_t cells, double seed)
     assert_int_equal(es_table_rows(t), cells);
     for (int64_t i = 0; i < cells; i++) {
         expected += (double)(i * i) + seed;
-        assert_true(es_table_get(t, i, "sum") == expected);
+        assert_equals(es_table_get(t, i, "sum"), expected);
     }
     es_answer_free(a);
 }

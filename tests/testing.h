@@ -51,11 +51,51 @@ static inline void test_answer_free_(es_answer *answer)
 #define assert_close(actual, expected, relative)                                                   \
     assert_near(actual, expected, (relative)*fabs(expected))
 
+/* Comparisons of numbers, which print both where they do not hold; NaN fails. The operands are
+ * computed a second time to be printed. */
+#define assert_compared_(a, op, b)                                                                 \
+    do {                                                                                           \
+        if (!((a)op(b)))                                                                           \
+            fail_msg("not %s " #op " %s: %.17g, %.17g", #a, #b, (double)(a), (double)(b));         \
+    } while (0)
+#define assert_below(a, b)    assert_compared_(a, <, b)
+#define assert_at_most(a, b)  assert_compared_(a, <=, b)
+#define assert_above(a, b)    assert_compared_(a, >, b)
+#define assert_at_least(a, b) assert_compared_(a, >=, b)
+#define assert_equals(a, b)   assert_compared_(a, ==, b)
+
+/* low < a < high. */
+#define assert_between(a, low, high)                                                               \
+    do {                                                                                           \
+        if (!((a) > (low) && (a) < (high)))                                                        \
+            fail_msg("%s = %.17g, not between %.17g and %.17g", #a, (double)(a), (double)(low),    \
+                     (double)(high));                                                              \
+    } while (0)
+
+/* ---- files of tests ----
+ * A file ends with TEST_FILE(NAME) { tests[] = ...; return cmocka_run_group_tests(tests, ...); },
+ * where NAME is that of test_NAME.c. tests/main.c runs it. */
+
+struct test_file {
+    const char *name;
+    int (*run)(const char *only); /* NULL: all tests, "-": all but the optional ones, or a name */
+    struct test_file *next;
+};
+void list_test_file(struct test_file *file); /* main.c */
+
+#define TEST_FILE(file_name)                                                                       \
+    static int run_file_(const char *only_);                                                       \
+    __attribute__((constructor)) static void list_file_(void)                                      \
+    {                                                                                              \
+        static struct test_file self = {#file_name, run_file_, NULL};                              \
+        list_test_file(&self);                                                                     \
+    }                                                                                              \
+    static int run_file_(const char *only_)
+
 /* ---- tests that need what may not be there ----
  * Such a test is listed with optional_test(f), and says skip_test("why") where it cannot go on. To
- * ctest it is a test of its own (PROGRAM.f), so that its list shows what was skipped. No other test
- * may skip, and a program in which one did ends with 77, never as passed.
- * ESSCHER_TEST_ONLY=f runs that test alone; ESSCHER_TEST_ONLY=- all but the optional ones. */
+ * ctest it is a test of its own (FILE.f), so that its list shows what was skipped. No other test
+ * may skip, and a program in which one did ends with 77, never as passed. */
 
 static char optional_mark_ __attribute__((unused));
 static int skipped_tests_ __attribute__((unused));
@@ -83,10 +123,9 @@ static inline void not_in_quick_tests(void)
         skip_test("ESSCHER_QUICK_TESTS is set");
 }
 
-static inline int run_chosen_tests(const char *name, const struct CMUnitTest *tests, size_t count,
+static inline int run_chosen_tests(const char *only, const struct CMUnitTest *tests, size_t count,
                                    CMFixtureFunction setup, CMFixtureFunction teardown)
 {
-    const char *only = getenv("ESSCHER_TEST_ONLY");
     const int plain = only && strcmp(only, "-") == 0;
     struct CMUnitTest chosen[256];
     size_t n = 0;
@@ -99,7 +138,7 @@ static inline int run_chosen_tests(const char *name, const struct CMUnitTest *te
         fprintf(stderr, "%zu tests are called '%s'\n", n, only ? only : "anything");
         return 1;
     }
-    if (_cmocka_run_group_tests(name, chosen, n, setup, teardown) != 0)
+    if (_cmocka_run_group_tests("tests", chosen, n, setup, teardown) != 0)
         return 1;
     if (plain && skipped_tests_) {
         fprintf(stderr, "a test that may skip is not listed with optional_test()\n");
@@ -110,9 +149,7 @@ static inline int run_chosen_tests(const char *name, const struct CMUnitTest *te
 
 #undef cmocka_run_group_tests
 #undef cmocka_run_group_tests_name
-#define cmocka_run_group_tests_name(name, tests, setup, teardown)                                  \
-    run_chosen_tests(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 #define cmocka_run_group_tests(tests, setup, teardown)                                             \
-    cmocka_run_group_tests_name("tests", tests, setup, teardown)
+    run_chosen_tests(only_, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 
 #endif

@@ -116,7 +116,7 @@ static inline void distil_attend(const tiny *t, const double *q, const double *k
     const int64_t H = t->hidden, d = H / t->heads;
     for (int64_t h = 0; h < t->heads; h++) {
         double total = 0, w[64];
-        assert_true(n <= 64);
+        assert_at_most(n, 64);
         for (int64_t j = 0; j < n; j++) {
             double score = 0;
             for (int64_t c = h * d; c < (h + 1) * d; c++)
@@ -142,7 +142,9 @@ static inline void distil_forward(const tiny *t, const int32_t *ids, int64_t n, 
     const double *place = tiny_find(t, t->prefix, "embeddings.position_embeddings.weight");
     double q[MOST_WIDTH], heads[MOST_WIDTH], a[MOST_WIDTH], m[MOST_WIDTH];
     char name[128];
-    assert_true(H <= MOST_WIDTH && I <= MOST_WIDTH && n <= MOST_TOKENS);
+    assert_at_most(H, MOST_WIDTH);
+    assert_at_most(I, MOST_WIDTH);
+    assert_at_most(n, MOST_TOKENS);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t c = 0; c < H; c++)
             hidden[i * H + c] = word[ids[i] * H + c] + place[i * H + c];

@@ -57,7 +57,7 @@ static inline double tiny_random(tiny *t) /* -127/512 .. 127/512 */
 static inline void tiny_add(tiny *t, const char *prefix, const char *name, int64_t rows,
                             int64_t cols)
 {
-    assert_true(t->count < TINY_TENSORS);
+    assert_below(t->count, TINY_TENSORS);
     tiny_tensor *x = &t->tensors[t->count++];
     const int64_t count = rows * (cols ? cols : 1);
     const bool scale = strstr(name, "LayerNorm.weight") != NULL;
@@ -179,7 +179,7 @@ static inline void tiny_write_part(const tiny *t, const char *name, int first, i
         at += bytes;
     }
     used += (size_t)snprintf(header + used, sizeof header - used, "}%s", used % 2 ? "" : " ");
-    assert_true(used < sizeof header);
+    assert_below(used, sizeof header);
     FILE *file = fopen(in_folder(name), "wb");
     assert_non_null(file);
     for (int i = 0; i < 8; i++)

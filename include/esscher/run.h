@@ -221,12 +221,21 @@ ES_API es_status es_run_table_name(es_run *run, int64_t at, char out[256], es_er
 ES_API es_status es_run_get_table(es_run *run, const char *name, es_mem_limit *budget,
                                   es_run_table *out, es_error *err);
 
-/*! es_run_column_of() : the column of that name; NULL if there is none. es_run_said() : what table
- *  "_columns" of a run, `said`, says of column `key` of a table under the name `what` (header,
- * unit, format, definition, error, role, ...); "" where it says nothing, or anything but text. */
+/*! es_run_column_of() : the column of that name; NULL if there is none. */
 ES_API const es_run_column *es_run_column_of(const es_run_table *table, const char *name);
-ES_API const char *es_run_said(const es_run_table *said, const char *table, const char *key,
-                               const char *what);
+
+/*! es_run_answer() : reads the answer of a run: its tables with titles, units, definitions and
+ *  views, single results, findings, provenance, command and seed. es_answer_write() then gives the
+ *  same text, CSV, Markdown, LaTeX and JSON as when the study ended; cells that are lists are not
+ *  in run files. `table`: NULL: everything; a name: that table alone, "_columns" and its like
+ *  included, with every view shown; "": everything but the tables. Release *out with
+ *  es_answer_free(); it does not need the run any more. O(size of what is read).
+ *  @return : ES_OK; ES_E_EMPTY (run.table) if there is no table of that name; ES_E_FORMAT
+ *  (run.answer) if the file describes its tables in a way that makes no sense; else as
+ *  es_run_get_table(). */
+struct es_answer;
+ES_API es_status es_run_answer(es_run *run, const char *table, es_mem_limit *budget,
+                               struct es_answer **out, es_error *err);
 
 /*! es_run_table_free() : free what es_run_get_table() gave; fine on an empty table. */
 ES_API void es_run_table_free(es_run_table *table);

@@ -171,7 +171,7 @@ typedef struct es_cell_field {
     }
 #define ES_FIELD_LIST(record, member)                                                              \
     {                                                                                              \
-        #member, offsetof(record, member), sizeof((record *)0)->member,                            \
+#member, offsetof(record, member), sizeof((record *)0)->member,                            \
             ES_IS_MEASURED_(&((record *)0)->member[0])                                             \
     }
 

@@ -100,7 +100,8 @@ typedef struct es_column {
     const char *title;      /* for people */
     const char *unit;       /* or "" */
     es_format format;       /* text is text; counts are whole numbers in JSON */
-    const char *definition; /* for the foot of a table; NULL: the title says it all */
+    const char *definition; /* for the foot of a table; NULL: the title says it all. Formulas stand
+                               between backquotes: "error of `1/(2(1+H^2))`" */
     const char *error;      /* key of the standard error, a column by itself that need not be in
                                the list; NULL: none, or KEY_se of a measured member */
     bool each;              /* one column for each label given to es_table_each() */
@@ -157,7 +158,7 @@ typedef struct es_table_view {
     const char *title;   /* NULL ends a list */
     const char *columns; /* keys with a space between them, what matters most first: a narrow
                             terminal drops from the right; NULL: all */
-    const char *note;    /* last lines of the foot; NULL: none */
+    const char *note;    /* last lines of the foot, formulas as in definitions; NULL: none */
     bool only_with_full; /* people see it only when they ask for everything */
 } es_table_view;
 
@@ -232,6 +233,11 @@ ES_API void es_answer_input(es_answer *answer, const char *role, const char *pat
 ES_API void es_answer_add_finding(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
 
+/*! es_answer_plain() : returns a text without the backquotes around its formulas, for a cell or a
+ *  finding; a page made of the answer, or of its run file, sets the formulas wherever the text
+ *  stands. The result belongs to the answer; NULL after a failure. */
+ES_API const char *es_answer_plain(es_answer *answer, const char *text);
+
 /*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
 ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);
 
@@ -302,17 +308,23 @@ typedef struct es_table_column {
     int64_t at;
 } es_table_column;
 
-/*! es_column_real() : the number in a row; NaN where it is unset, or the column holds texts.
- *  es_column_text() : the text in a row; NULL where there is none, or the column holds numbers. */
+/*! es_table_column_at() : column `at` among those that were given a value. @return : false beyond
+ *  the last. es_table_columns() : how many there are. es_table_find() : the column of a key.
+ * @return : false if there is none. */
+ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
+ES_API int64_t es_table_columns(const es_table *table);
+ES_API bool es_table_find(const es_table *table, const char *key, es_table_column *out);
+
+/*! es_column_real() : returns the number in a row of a column of numbers; NaN if the row has none,
+ *  or if the column holds texts. es_column_text() : returns the text in a row of a column whose
+ *  format is ES_FORMAT_TEXT; NULL if the row has none, or if the column holds numbers. `row` is
+ *  from 0 to es_table_rows() - 1. O(1), pure functions; the text belongs to the answer. */
 ES_API double es_column_real(const es_table_column *column, int64_t row);
 ES_API const char *es_column_text(const es_table_column *column, int64_t row);
 
-/*! es_column_reals() : all numbers of a column into out (rows). */
-ES_API void es_column_reals(const es_table_column *column, double *out);
-
-/*! es_table_column_at() : column `at` among those that were given a value. @return : false beyond
- *  the last. */
-ES_API bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out);
+/*! es_column_reals() : copies the numbers of the first `rows` rows into out (rows), as
+ *  es_column_real() gives them. */
+ES_API void es_column_reals(const es_table_column *column, int64_t rows, double *out);
 
 /*! es_table_get() : a number; NaN if the row has none. es_table_get_text() : a text; "" likewise. A
  *  key that the table does not have is a mistake of the program: it is kept like one that is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import re
 import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple
@@ -74,7 +75,7 @@ class Table:
         return out
 
 
-def numbers(reals: "np.ndarray[Any, Any]", form: int) -> "np.ndarray[Any, Any]":
+def _numbers(reals: "np.ndarray[Any, Any]", form: int) -> "np.ndarray[Any, Any]":
     """Counts as whole numbers and flags as truth values, where none is missing; others as f64."""
     if len(reals) and form in (COUNT, FLAG) and np.isfinite(reals).all():
         if form == FLAG:
@@ -151,6 +152,11 @@ def _shown_keys(spec: _abi.TableSpec) -> Tuple[str, List[str], bool]:
     return title, keys, everything
 
 
+def _definition(own: _abi.Column) -> str:
+    """What a column means, without the marks around its formulas."""
+    return re.sub("`([^`]*)`", r"\1", _abi.decoded(own.definition))
+
+
 def _column_info(column: _abi.TableColumn, spec: _abi.TableSpec) -> ColumnInfo:
     own = column.spec.contents
     _, shown, everything = _shown_keys(spec)
@@ -160,7 +166,7 @@ def _column_info(column: _abi.TableColumn, spec: _abi.TableSpec) -> ColumnInfo:
         title=_abi.decoded(column.title),
         unit=_abi.decoded(own.unit),
         format=_abi.decoded(lib.es_format_name(column.format)),
-        definition="one standard error" if column.is_error else _abi.decoded(own.definition),
+        definition="one standard error" if column.is_error else _definition(own),
         error=_abi.decoded(column.error) if column.error else None,
         standing="" if column.is_error else _abi.decoded(lib.es_standing_name(own.standing)),
         is_error=column.is_error,
@@ -196,7 +202,7 @@ def _list_columns(spec: _abi.TableSpec) -> List[ColumnInfo]:
                     title=_abi.decoded(own.title),
                     unit=_abi.decoded(own.unit),
                     format=_abi.decoded(lib.es_format_name(own.format)),
-                    definition=_abi.decoded(own.definition),
+                    definition=_definition(own),
                     error=None,
                     standing=_abi.decoded(lib.es_standing_name(own.standing)),
                     shown=False,
@@ -207,13 +213,13 @@ def _list_columns(spec: _abi.TableSpec) -> List[ColumnInfo]:
 
 
 def _read_column(column: _abi.TableColumn, rows: int) -> "np.ndarray[Any, Any]":
-    """Return the cells of one of the library's columns as a new array."""
-    if column.format == TEXT:
-        cell = lib.es_column_text
-        return objects([_abi.decoded(cell(ctypes.byref(column), i)) for i in range(rows)])
+    """A column of the library's as an array of its own. One without rows is of numbers."""
+    if column.format == TEXT and rows:
+        at = ctypes.byref(column)
+        return objects([_abi.decoded(lib.es_column_text(at, i)) for i in range(rows)])
     reals = np.empty(rows)
-    lib.es_column_reals(ctypes.byref(column), reals.ctypes.data)
-    return numbers(reals, column.format)
+    lib.es_column_reals(ctypes.byref(column), rows, reals.ctypes.data)
+    return _numbers(reals, column.format)
 
 
 class Result:

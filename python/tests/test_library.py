@@ -86,7 +86,7 @@ class OtherVersion(unittest.TestCase):
         self.assertIn("es_build.more: None in the library", said)
 
     def test_PY04_a_function_that_is_gone(self):
-        said = self.changed("_abi.py", '"es_answer_new":', '"es_answer_gone":')
+        said = self.changed("_abi.py", '"es_answer_at":', '"es_answer_gone":')
         self.assertIn("ImportError", said)
         self.assertIn("es_answer_gone", said)
 

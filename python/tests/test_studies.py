@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 from pathlib import Path
@@ -241,12 +240,11 @@ class Values(unittest.TestCase):
         folder = os.path.dirname(path)
         remove = inputs._folder.remove
 
-        def slowly():
-            time.sleep(0.3)
+        def interrupted():
+            os.kill(os.getpid(), signal.SIGINT)
             remove()
 
-        with mock.patch.object(inputs._folder, "remove", slowly):
-            threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with mock.patch.object(inputs._folder, "remove", interrupted):
             with self.assertRaises(KeyboardInterrupt), inputs:
                 pass
             deadline = time.monotonic() + 10

@@ -202,9 +202,8 @@ bool es_char_boundary(int32_t c)
     return WITHIN(c, starters);
 }
 
-/* Marks between two starters by their class, those of one class in the order they had. Long runs
- * are counted into place, for marks by the million are not text but somebody's attempt at our time.
- */
+/* Sorts marks between two starters by their class and keeps the order within a class. Long runs
+ * are sorted by counting: a million marks are not text but an attempt to make the program slow. */
 static void order_marks(int32_t *marks, int64_t count, int32_t *room)
 {
     int64_t place[257] = {0};

@@ -86,6 +86,7 @@ void es_gguf_close(es_gguf *g)
 
 /* ---- reading ---- */
 
+/* Fails unless the tensor's type can be decoded into f32 or f64. */
 static es_status check_kind(const es_gguf *g, const es_st_tensor *t, es_dtype dtype, es_error *err)
 {
     const es_gguf_kind *kind = es_gguf_kind_of(t->dtype);

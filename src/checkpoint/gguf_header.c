@@ -71,6 +71,7 @@ static es_status take_text(walk *w, es_gguf_text *out)
     return ES_OK;
 }
 
+/* Reads a name of 1 to `most` bytes. */
 static es_status take_name(walk *w, const char *what, size_t most, es_gguf_text *out)
 {
     const uint64_t begin = w->at;
@@ -84,6 +85,7 @@ static es_status take_name(walk *w, const char *what, size_t most, es_gguf_text 
 
 /* ---- values ---- */
 
+/* Reads the type of a value. */
 static es_status take_type(walk *w, es_gguf_type *out)
 {
     const uint64_t at = w->at;
@@ -136,6 +138,8 @@ static es_status take_array(walk *w, es_gguf_value *v)
     return take_items(w, v->item, v->count);
 }
 
+/* Reads one key with its value. Values stay in the bytes of the file; only their place and
+ * number are stored. */
 static es_status take_value(walk *w, es_gguf_value *v)
 {
     ES_TRY(take_name(w, "a key", 65535, &v->key));
@@ -190,6 +194,8 @@ static es_status take_shape(walk *w, entry *e)
     return ES_OK;
 }
 
+/* Reads the type of a tensor and computes its size in bytes. Quantised types store rows in
+ * blocks, so that a row must be a multiple of the block. */
 static es_status take_kind(walk *w, entry *e)
 {
     const uint64_t begin = w->at;
@@ -217,6 +223,7 @@ static es_status take_kind(walk *w, entry *e)
     return ES_OK;
 }
 
+/* Reads the entry of one tensor: name, shape, type, offset. */
 static es_status take_tensor(walk *w, entry *e)
 {
     *e = (entry){0};
@@ -246,6 +253,8 @@ static es_status check_version(const walk *w, uint64_t version)
 /* What a tensor, and a value, take at least: a name of one byte, one dimension, one byte. */
 enum { TENSOR_LEAST = 8 + 1 + 4 + 8 + 4 + 8, VALUE_LEAST = 8 + 1 + 4 + 1 };
 
+/* Reads magic, version and the two counts. A count that cannot fit into the file is refused
+ * before memory is allocated for it. */
 static es_status take_counts(walk *w, uint64_t *tensors, uint64_t *values)
 {
     uint64_t magic, version;
@@ -268,8 +277,8 @@ static es_status take_counts(walk *w, uint64_t *tensors, uint64_t *values)
     return ES_OK;
 }
 
-/* Once to check and count the bytes of names (h NULL), once to keep. So memory is asked for when
- * every value and tensor has been paid for with its bytes of file. */
+/* Reads the header twice: once to check and count the bytes of names (h NULL), once to store.
+ * Memory is allocated only after every value and tensor was found in the file. */
 static es_status take_header(walk *w, es_gguf_header *h, uint64_t *tensors, uint64_t *values,
                              size_t *names)
 {
@@ -318,6 +327,7 @@ static int by_key(const void *a, const void *b)
     return order ? order : s->at < t->at ? -1 : s->at > t->at;
 }
 
+/* Sorts the values by key, for es_gguf_find(), and refuses a key that occurs twice. */
 static es_status check_keys(es_gguf_header *h, es_error *err)
 {
     qsort(h->values, (size_t)h->values_count, sizeof *h->values, by_key);
@@ -422,6 +432,8 @@ static es_status check_rest(const es_gguf_header *h, uint64_t rest, uint64_t ali
     return ES_OK;
 }
 
+/* Checks that tensors lie within the data, do not overlap and leave no gaps but padding. This
+ * finds cut and edited files. */
 static es_status check_data(es_gguf_header *h, uint64_t size, bool allow_trailing, es_error *err)
 {
     uint64_t alignment = 1, end = 0;

@@ -126,7 +126,7 @@ static inline uint64_t es_gguf_little(const unsigned char *p, int bytes)
 
 int es_gguf_compare(es_gguf_text a, es_gguf_text b); /* their order, as of strcmp() */
 
-/*! es_gguf_find() : the value of a key, NULL if there is none. O(log values). */
+/*! es_gguf_find() : returns the value of a key, NULL if it is missing. O(log values). */
 const es_gguf_value *es_gguf_find(const es_gguf_header *h, const char *key);
 
 bool es_gguf_text_is(es_gguf_text text, const char *word);

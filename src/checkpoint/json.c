@@ -39,8 +39,8 @@ static void skip_space(es_json *j)
         j->at++;
 }
 
-/* Every value tells what it is by its first byte, so that no value has to be read to be
- * refused. */
+/* Returns the kind of the next value by its first byte, so that a value of the wrong kind is
+ * refused without being read. */
 unsigned char es_json_kind(es_json *j)
 {
     skip_space(j);
@@ -55,6 +55,7 @@ static bool take(es_json *j, unsigned char byte)
     return true;
 }
 
+/* Takes `word` if it comes next. */
 static bool take_word(es_json *j, const char *word)
 {
     const size_t size = strlen(word);
@@ -155,7 +156,7 @@ static size_t read_escape(const unsigned char *p, const unsigned char *end, uint
     return 11;
 }
 
-/* Length of the UTF-8 character at p < end, 0 if it is none. */
+/* Returns the length of the UTF-8 character at p < end, 0 if it is invalid. */
 static size_t utf8_length(const unsigned char *p, const unsigned char *end)
 {
     int32_t c;
@@ -377,7 +378,7 @@ es_status es_json_skip(es_json *j) /* recursion ends at ES_JSON_DEPTH */
     }
 }
 
-/* What follows the value would be read by nobody, and might be the half of another file. */
+/* Fails for text after the value: it would be ignored, and may be half of another file. */
 es_status es_json_end(es_json *j)
 {
     skip_space(j);

@@ -37,9 +37,9 @@ static es_status files_new(int files, es_mem_limit *budget, es_st **out, es_erro
     return ES_OK;
 }
 
-/* The first bytes decide how long the header is, and only then memory is taken for it: a file
- * of a terabyte costs what its header costs, and a length that lies costs nothing. The length
- * is read twice, and a file that somebody is writing to is found out here. */
+/* Reads the length of the header first and allocates memory only then: a file of a terabyte
+ * costs what its header costs, and a wrong length costs nothing. The length is read twice,
+ * which detects a file that is being written. */
 static es_status read_header(es_st_one *one, const es_st_opts *opts, es_error *err)
 {
     unsigned char prefix[ES_ST_PREFIX] = {0};
@@ -169,8 +169,8 @@ static int name_against(const void *name, const void *tensor)
     return strcmp(name, ((const es_st_tensor *)tensor)->name);
 }
 
-/* Binary search: a checkpoint of a thousand tensors is asked for each of them, and of ten
- * million for a few. */
+/* Searches by bisection: a checkpoint of a thousand tensors is searched for each of them, one
+ * of ten million for a few. */
 const es_st_tensor *es_st_find(const es_st *st, const char *name)
 {
     return bsearch(name, st->tensors, (size_t)st->count, sizeof *st->tensors, name_against);
@@ -226,7 +226,7 @@ es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype
 
 /* ---- as arrays ---- */
 
-/* Shape and dtype as a .npy file would have them, so that whoever takes arrays takes tensors as
+/* Describes the tensor as a .npy file would be, so that code that takes arrays takes tensors as
  * well. */
 es_status es_st_inspect(const es_st *st, const es_st_tensor *tensor, es_npy_info *info,
                         es_error *err)
@@ -312,8 +312,8 @@ static es_status take_map(es_json *j, unsigned char *bytes, es_st_place *places,
     }
 }
 
-/* "metadata" and whatever else an index holds is skipped. Like a header it is read twice,
- * counting and keeping, so that memory is asked for once. */
+/* Skips "metadata" and other keys of an index. Like a header, the index is read twice, counting
+ * and storing, so that memory is allocated once. */
 static es_status take_index(es_json j, unsigned char *bytes, es_st_place *places, int64_t *count)
 {
     es_json_list list;
@@ -425,8 +425,8 @@ static es_status shard_path(const shards *s, const char *shard, char *out, size_
     return ES_OK;
 }
 
-/* A shard that is not there is the index's fault, not the reader's: the download stopped half-
- * way. So it is told apart from a file that cannot be read. */
+/* Reports a missing shard as such and not as an unreadable file: usually a download stopped
+ * half-way. */
 static es_status load_shards(shards *s, es_st *st, const es_st_opts *opts, es_error *err)
 {
     int shard = 0;

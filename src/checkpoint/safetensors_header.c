@@ -258,8 +258,8 @@ static es_status check_size(reader *r, size_t at, es_st_tensor *t)
     return ES_OK;
 }
 
-/* The keys of an entry come in any order, so the shape is compared with the range after all of
- * them. Keys that nobody knows are skipped and counted for a remark: the format may grow. */
+/* Reads the keys of an entry in any order and compares shape and range afterwards. Unknown keys
+ * are skipped and counted for a warning: the format may grow. */
 static es_status take_entry(reader *r, es_st_tensor *t)
 {
     enum { DTYPE, SHAPE, OFFSETS, KEYS };
@@ -345,9 +345,9 @@ static es_status take_name(reader *r, const es_json_text *key, es_st_tensor *t)
     return ES_OK;
 }
 
-/* Read the header twice. The first time (tensors NULL) every entry is checked and counted, so that
- * memory is asked for once and each tensor it holds has been paid for with fifty bytes of file; the
- * second time the entries are kept. */
+/* Reads the header twice. The first time (tensors NULL) every entry is checked and counted, so
+ * that memory is allocated once and in proportion to the bytes of the file; the second time the
+ * entries are stored. */
 static es_status take_members(reader *r, es_st_tensor *tensors, int64_t *count)
 {
     es_json_list list;
@@ -458,9 +458,8 @@ static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t coun
     return status;
 }
 
-/* Memory is asked for after the first reading, when the header is known to be sound and its
- * entries are counted. A list of tensors takes at most a few times the bytes of the header it
- * came from. */
+/* Allocates memory after the first reading, when the header is known to be valid and its
+ * entries are counted. The list of tensors takes at most a few times the bytes of the header. */
 es_status es_st_parse(unsigned char *bytes, size_t header_end, uint64_t file_size, const char *file,
                       const es_st_opts *opts, es_st_tensor **tensors, int64_t *count, es_error *err)
 {

@@ -104,10 +104,7 @@ static es_status copy_column(const es_table_column *c, int64_t rows, es_run_colu
 static es_status keep_table(es_run *run, const es_table *t, es_arena *arena, es_error *err)
 {
     es_table_column c;
-    int64_t cols = 0;
-    const int64_t rows = es_table_rows(t);
-    while (es_table_column_at(t, cols, &c))
-        cols++;
+    const int64_t rows = es_table_rows(t), cols = es_table_columns(t);
     es_run_column *columns;
     ES_TRY(ES_ARENA_NEW(arena, columns, cols, "columns", err));
     for (int64_t j = 0; j < cols; j++) {
@@ -278,6 +275,10 @@ static const es_table_spec lone_table = {"_answer", lone_columns, NULL};
 static const es_column finding_columns[] = {{"sentence", "", "", ES_FORMAT_TEXT}, {0}};
 static const es_table_spec finding_table = {"_findings", finding_columns, NULL};
 
+/* Texts of cells and findings that have formulas, which are marked here alone. */
+static const es_column formula_columns[] = {{"text", "", "", ES_FORMAT_TEXT}, {0}};
+static const es_table_spec formula_table = {"_formulas", formula_columns, NULL};
+
 /* Stores the rest of an answer: whether a check failed, and the provenance. */
 static const es_column about_columns[] = {
     {"key", "", "", ES_FORMAT_TEXT}, {"json", "", "", ES_FORMAT_TEXT}, {0}};
@@ -362,6 +363,9 @@ static es_status make_about(const es_answer *answer, es_answer *about, es_error 
     ES_TRY(say_about(es_answer_table(about, &about_table), answer, err));
     for (int64_t i = 0; (text = es_answer_finding(answer, i)); i++)
         es_table_text(findings, es_table_row(findings), "sentence", text);
+    es_table *formulas = es_answer_table(about, &formula_table);
+    for (int64_t i = 0; i < answer->marked_count; i++)
+        es_table_text(formulas, es_table_row(formulas), "text", answer->marked[i].marked);
     return es_answer_status(about, err);
 }
 

@@ -37,8 +37,8 @@ const es_arch *es_arch_find(const char *model_type, const char *architecture)
     return NULL;
 }
 
-/* The list of what is supported is made from the table, so it is never out of date. Whoever comes
- * with another model is told what can be done with it all the same. */
+/* Builds the list of supported models from the table, so that it is never out of date. For any
+ * other model the hint says what can still be done with it. */
 static es_status unknown_model(const char *file, const es_model_config *c, es_error *err)
 {
     char hint[sizeof err->hint] = "supported model_type:";
@@ -111,8 +111,7 @@ bool es_word_among(const char *word, const char *list)
     return false;
 }
 
-/* What the value is and what it should be; the file is somebody's, and they will want to mend
- * it. */
+/* Fails with the value found and the range expected, so that the user can correct the file. */
 static es_status bad_value(const es_json *j, size_t at, const es_config_field *f, const char *is)
 {
     return es_fail_file(j->err, ES_E_FORMAT, j->file, (int64_t)at, "config.range",
@@ -287,6 +286,8 @@ static es_status take_real(reading *r, const es_config_field *f, void *out)
     return ES_OK;
 }
 
+/* Reads one value of config.json into the place and by the rule that its field names. Every
+ * kind of field has its own function, so that a new architecture is a table and no code. */
 static es_status take_field(reading *r, int which)
 {
     const es_config_field *f = &r->fields[which];
@@ -354,7 +355,8 @@ static bool layers_fit(const char *word, es_model_config *c)
            (strcmp(word, "sliding_attention") == 0 && c->window > 0);
 }
 
-/* In the order of the table, not of the file: what is said first is what matters most. */
+/* Checks fields in the order of the table, not of the file: the most important problem is
+ * reported first. */
 static es_status check_values(const reading *r)
 {
     for (int i = 0; r->fields[i].key; i++) {
@@ -416,6 +418,8 @@ static es_status take_rotary_key(reading *r, const es_json_text *key)
                                          "it may change the result");
 }
 
+/* Returns whether two sets of rotary parameters are equal. Models may state them once per type
+ * of layer; only equal ones are supported. */
 static bool same_rotary(const es_rotary *a, const es_rotary *b)
 {
     return a->share == b->share && a->theta == b->theta && strcmp(a->type, b->type) == 0 &&
@@ -566,9 +570,9 @@ static const es_config_field identity[] = {
     {"id2label", ES_FIELD_LABELS, .at = ES_CONFIG(labels)},
     {0}};
 
-/* The text is walked twice, because which keys count is known only after model_type, which may come
- * last. That something is missing is said after that it is none of ours: of a file for another kind
- * of model, everything may be missing. */
+/* Walks through the text twice, because model_type, which may come last, decides which keys
+ * count. A model_type that is not supported is reported before missing keys: in a file for
+ * another kind of model everything may be missing. */
 es_status es_config_parse(const unsigned char *bytes, size_t size, const char *file,
                           es_model_config *out, es_error *err)
 {
@@ -607,6 +611,8 @@ static es_status load_json(const char *path, es_model_config *out, es_error *err
     return status;
 }
 
+/* Reads the configuration from the header of a GGUF. Trailing bytes do not matter here, because
+ * no weight is read. */
 static es_status load_gguf(const char *path, es_model_config *out, es_error *err)
 {
     const es_st_opts opts = {.allow_trailing = true};

@@ -58,7 +58,7 @@ enum { ES_ARCH_FIELDS = 48 }; /* most fields of a description */
         key, ES_FIELD_WHOLE, true, ES_CONFIG(member), .min = 1, .max = most                        \
     }
 
-/* What may not be asked of any of our decoders, whoever writes it into a config.json. */
+/* Keys that no decoder here supports, whichever config.json has them. */
 #define ES_FIELDS_REFUSED                                                                          \
     {"quantization_config", ES_FIELD_NONE, .rule = "config.quantised",                             \
      .hint = "use weights in F32, F16 or BF16, or a GGUF file"},                                   \

@@ -33,7 +33,8 @@ static int64_t places(const es_model_config *c, const wants *w)
     return w->sparse ? c->heads / c->kv_heads : 1;
 }
 
-/* Bytes of a block's room and of a strip's, which are also what es_model_cost_of() tells. */
+/* Return the bytes of the working memory of a block and of a strip; es_model_cost_of() reports
+ * the same numbers. */
 static double room_bytes(const es_model_config *c, es_dtype precision, const wants *w)
 {
     const double row = (double)(c->hidden + c->qkv_width + c->query_width +
@@ -78,6 +79,8 @@ static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budge
                      : ES_OK;
 }
 
+/* Points the arrays of one thread's strip into its memory: normed rows, the inner layer (twice
+ * as wide if gated) and logits. */
 static void place_strip(const es_model *m, const wants *w, char *memory, es_strip_room *strip)
 {
     const es_model_config *c = &m->config;
@@ -184,6 +187,8 @@ static es_status run_block(void *forward, int64_t unit, int thread, es_error *er
 
 /* ---- all blocks ---- */
 
+/* Fails unless a block that starts at a later hidden state brings that state and leaves
+ * something to compute. */
 static es_status check_start(const es_model_config *c, const es_model_block *b, es_error *err)
 {
     const int64_t states = b->states ? b->states : c->layers + 1;
@@ -247,7 +252,7 @@ static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, 
     return ES_OK;
 }
 
-/* All blocks are checked before the first is run: what cannot be done is said at once, not
+/* Checks all blocks before the first runs, so that an impossible request fails at once and not
  * after an hour. */
 static es_status check_block(const es_model *m, const es_model_block *b, int64_t index,
                              es_error *err)
@@ -285,6 +290,8 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
     return ES_OK;
 }
 
+/* Collects what the blocks of a call need together: the longest length, and whether any has
+ * sparse heads, a visitor or predictions. Memory is allocated once for all of them. */
 static wants wants_of(const es_model_block *blocks, int64_t count)
 {
     wants w = {0};
@@ -351,7 +358,7 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     es_forward f = {.model = model,
                     .blocks = blocks,
                     .count = count,
-                    .rows = narrow ? &es_rows_f32 : &es_rows_f64,
+                    .rows = narrow ? &es_row_kernels_f32 : &es_row_kernels_f64,
                     .activate = narrow ? model->activation->f32 : model->activation->f64,
                     .exec = shared ? e : NULL,
                     .inner = {.threads = shared ? team : 1, .isa = e->isa, .budget = e->budget}};

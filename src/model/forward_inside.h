@@ -44,11 +44,11 @@ typedef struct es_block_room {
 typedef struct es_forward {
     const es_model *model;
     const es_model_block *blocks;
-    const es_rows *rows;
+    const es_row_kernels *rows;
     es_activate activate, activate_pooled;
     es_gelu_table gelu;
     es_exec inner;       /* threads that share a block */
-    const es_exec *exec; /* whom to tell how far a block that is shared has come; NULL: nobody */
+    const es_exec *exec; /* progress of a block that several threads share; NULL: none */
     int64_t count;
     es_block_room *rooms;
 } es_forward;

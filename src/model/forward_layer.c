@@ -82,6 +82,8 @@ static void place_rows(const pass *p, es_strip s, char *qkv)
         f->rows->scale(&q, p->b->score_factor + s.first);
 }
 
+/* Computes queries, keys and values of one strip of rows: norm first if the architecture is
+ * pre-norm, then the joint product with Wq, Wk, Wv, then rotary positions. */
 static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
 {
     const pass *p = pass_;
@@ -105,7 +107,8 @@ static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
 
 /* ---- step 3: heads ---- */
 
-/* In the order of the queries, so that the mean has the same bits whoever ran the block. */
+/* Sums in the order of the queries, so that the mean has the same bits for any number of
+ * threads. */
 static double mean_of(const double *x, int64_t n)
 {
     double sum = 0.0;
@@ -171,8 +174,8 @@ static void views_of(const pass *p, int64_t head, es_view qkv[3])
     qkv[2] = band(p, p->room->qkv, Q + c->kv_width + group * k, c->qkv_width);
 }
 
-/* Where the results of a head are: each of a group has a place, as all may be made at once.
- * Statistics that nobody asked for are not computed. */
+/* Returns where the results of a head go: each head of a group has its own place, as all may
+ * run at once. Statistics that were not requested are not computed. */
 static es_attend_out results_of(const pass *p, int64_t head)
 {
     const es_model_config *c = &p->f->model->config;
@@ -188,6 +191,7 @@ static es_attend_out results_of(const pass *p, int64_t head)
                                all || b->sum_squares || b->ess ? room->sum_squares + at * n : NULL};
 }
 
+/* Stores how many keys a head kept and how many queries kept none, if the caller asked for it. */
 static void note_found(const pass *p, int64_t head, const es_sparse_found *found)
 {
     const int64_t at = p->layer * p->f->model->config.heads + head;
@@ -197,6 +201,8 @@ static void note_found(const pass *p, int64_t head, const es_sparse_found *found
         p->b->empty[at] = found->empty;
 }
 
+/* Computes a head over all keys that its mask lets it see. A model with non-finite weights
+ * gives NaN instead of an error, as other programs do. */
 static es_status attend_fully(const pass *p, int64_t head, es_error *err)
 {
     const es_forward *f = p->f;
@@ -290,6 +296,8 @@ static void keep_statistics(const pass *p, int64_t at, const es_attend_out *out)
         b->ess[at] = mean_of(out->sum_squares, b->n);
 }
 
+/* Calls the visitor with everything that is known about a head. The log-sum-exp of a sparse
+ * head would be that of the kept keys only, so it is not shown. */
 static es_status show(const pass *p, int64_t head, const es_view qkv[3], const es_attend_out *out,
                       es_error *err)
 {

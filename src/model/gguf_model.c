@@ -132,6 +132,8 @@ static double shortest(double value)
     return value;
 }
 
+/* Reads a real number of the architecture. Numbers stored as f32 become the shortest decimal
+ * that rounds to them, so that 1e-5 is 1e-5 as in config.json. */
 static es_status take_real(const reading *r, const char *rest, double min, double max,
                            bool required, double *out)
 {
@@ -214,6 +216,8 @@ static const struct {
     {"pooling_type", true},
 };
 
+/* Fails for a key of the architecture that is not known: it may change what the model computes.
+ * Some known keys are supported only with the value 0. */
 static es_status check_known(const reading *r, const es_gguf_value *v)
 {
     const size_t prefix = strlen(r->arch) + 1;
@@ -262,7 +266,7 @@ static es_status check_values(const reading *r)
     return causal ? ES_OK : refuse_key(r, key, "only causal models are supported");
 }
 
-/* All types are named at once: somebody who has such a file should learn what is in it. */
+/* Names all unsupported types at once, so that the user learns what the file contains. */
 static es_status check_kinds(const reading *r)
 {
     const es_gguf_header *h = &r->g->header;
@@ -316,6 +320,8 @@ static es_status take_yarn(const reading *r, bool yarn)
     return take_real(r, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, false, &rotary->slow);
 }
 
+/* Reads how rotary positions are stretched: none, linear or YaRN, with the original context
+ * length. */
 static es_status take_scaling(const reading *r)
 {
     const es_gguf_header *h = &r->g->header;
@@ -355,6 +361,8 @@ static double llama3_rate(double frequency, double original, double factor)
     return 1 / ((1 - smooth) / factor + smooth);
 }
 
+/* Returns whether stored rotary frequencies are those of Llama 3's rule with this factor.
+ * Converters write the numbers instead of the rule, in f32. */
 static bool rates_are(const double *rates, const es_model_config *c, double original, double factor)
 {
     const int64_t half = c->head_dim / 2;
@@ -408,6 +416,8 @@ static es_status uneven(const reading *r, const char *of, int64_t a, const char 
                         r->arch, by, (long long)b);
 }
 
+/* Reads the numbers and widths of heads. Fails for models whose values have another width than
+ * keys, or that turn only a part of each head. */
 static es_status take_heads(const reading *r)
 {
     es_model_config *c = r->config;
@@ -440,6 +450,8 @@ static es_status take_heads(const reading *r)
     return ES_OK;
 }
 
+/* Reads the sizes of the model. The vocabulary is not stated; it is the number of rows of the
+ * embedding. */
 static es_status take_sizes(const reading *r)
 {
     es_model_config *c = r->config;
@@ -464,6 +476,7 @@ static es_status take_sizes(const reading *r)
 
 static const char *const architectures[] = {"llama", "qwen2"};
 
+/* Finds the architecture by its name. */
 static es_status find_arch(const es_gguf *g, const char **out, es_error *err)
 {
     es_gguf_text name;
@@ -498,6 +511,7 @@ es_status es_gguf_config(const es_gguf *g, es_model_config *out, es_error *err)
 
 /* ---- the tensors ---- */
 
+/* Fails unless a tensor has the shape that the configuration requires. */
 static es_status check_tensor(const es_gguf *g, const es_model_config *c, const es_st_tensor *t,
                               const part *p, bool bias, es_error *err)
 {
@@ -522,6 +536,7 @@ static es_status check_there(const es_gguf *g, const char *pattern, int64_t laye
                                                converted, "missing tensor '%s'", name);
 }
 
+/* Fails if a weight of any layer is missing, or a bias of an architecture that has biases. */
 static es_status check_all_there(const es_gguf *g, const es_model_config *c, es_error *err)
 {
     const bool biased = strcmp(c->model_type, "qwen2") == 0;

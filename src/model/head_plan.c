@@ -15,6 +15,7 @@
 
 /* ---- making one ---- */
 
+/* Fails unless the model's shape and the context length fit a plan. */
 static es_status check_shape(const es_model_config *c, int64_t context, es_error *err)
 {
     if (context < 1 || context > c->positions || context > ES_PLAN_CONTEXT)
@@ -29,6 +30,8 @@ static es_status check_shape(const es_model_config *c, int64_t context, es_error
     return ES_OK;
 }
 
+/* Copies the shape of the model into the plan, by which es_plan_check() recognises the model
+ * later. */
 static void copy_shape(es_plan *plan, const es_model_config *c)
 {
     memcpy(plan->model_type, c->model_type, sizeof plan->model_type);
@@ -115,6 +118,8 @@ static es_status fail_head(const es_plan *plan, es_plan_origin origin, int64_t i
                            const char *rule, const char *hint, es_error *err, const char *fmt, ...)
     ES_PRINTF(8, 9);
 
+/* Fails with layer and head in the message, and the place in the file if the plan was read from
+ * one. */
 static es_status fail_head(const es_plan *plan, es_plan_origin origin, int64_t i, es_status code,
                            const char *rule, const char *hint, es_error *err, const char *fmt, ...)
 {
@@ -128,9 +133,9 @@ static es_status fail_head(const es_plan *plan, es_plan_origin origin, int64_t i
                         (long long)(i % plan->heads), what);
 }
 
-/* What a query at the context's end keeps, or in its middle where it sees both sides: the policy is
- * asked, since nobody else knows what its parts mean. It needs weights and has none to look at;
- * that it keeps as many whatever they are is what keeping a number of keys means. */
+/* Returns how many keys a query keeps at the end of the context, or in its middle if it sees
+ * both sides. The policy itself is asked, since only it knows what its parts mean. It gets no
+ * weights: keeping a number of keys means that the number does not depend on them. */
 static es_status ask_policy(const es_plan *plan, const es_policy_spec *spec, const double *zeros,
                             es_choice *choice, double *kept, es_error *err)
 {
@@ -191,6 +196,7 @@ static es_status check_parts(const es_plan *plan, es_plan_origin origin, const d
     return ES_OK;
 }
 
+/* Fails unless the policy of a head can keep this number of keys. */
 static es_status check_keys(const es_plan *plan, es_plan_origin origin, int64_t i, es_error *err)
 {
     const es_policy_spec *spec = &plan->head[i].spec;
@@ -259,6 +265,7 @@ static es_status another(const char *rule, const char *what, int64_t planned, in
                    what, (long long)is);
 }
 
+/* Fails unless the plan was made for a model of this shape; names the first number that differs. */
 static es_status check_numbers(const es_plan *plan, const es_model_config *c, es_error *err)
 {
     const struct {

@@ -69,6 +69,7 @@ struct reading {
 static es_status fail_at(reading *r, int64_t at, const char *rule, const char *hint,
                          const char *fmt, ...) ES_PRINTF(5, 6);
 
+/* Fails with a byte of the file. */
 static es_status fail_at(reading *r, int64_t at, const char *rule, const char *hint,
                          const char *fmt, ...)
 {
@@ -98,6 +99,7 @@ static es_status bad_number(reading *r, size_t at, const field *f, const char *i
                    f->key, is, f->kind == RISK ? "" : "whole ", f->min, f->max);
 }
 
+/* Reads a number of a plan. The risk of a head may be null: not known. */
 static es_status take_number(reading *r, const field *f, double *out)
 {
     const unsigned char first = es_json_kind(&r->j);
@@ -127,6 +129,7 @@ static es_status take_text(reading *r, char *out, size_t size)
     return ES_OK;
 }
 
+/* Reads one value by the kind of its field. */
 static es_status take_value(reading *r, const field *f, void *into)
 {
     void *out = (char *)into + f->at;
@@ -209,6 +212,7 @@ static const field head_fields[] = {
     {"risk", RISK, SAID(risk), 0, 1e300, NULL, true, NULL},
     {0}};
 
+/* Fails with the list of all policies as the hint. */
 static es_status unknown_policy(reading *r, size_t at, const char *name)
 {
     char hint[sizeof r->j.err->hint] = "there are", place[WORD_MOST];
@@ -266,6 +270,7 @@ static es_status make_room(reading *r)
     return ES_MEM_GROW(b, r->group, &r->room_group, needed, "groups", err);
 }
 
+/* Reads one head. Parts of its policy that are not stated keep the defaults of the policy. */
 static es_status take_head(reading *r)
 {
     said s = {.window = ES_POLICY_UNSET,
@@ -289,6 +294,7 @@ static es_status take_head(reading *r)
 
 /* ---- reading: layers ---- */
 
+/* Reads the heads of one layer, in order. */
 static es_status take_heads(reading *r)
 {
     es_json_list list;
@@ -327,6 +333,7 @@ static es_status take_layer(reading *r)
     return ES_OK;
 }
 
+/* Reads all layers, in order. */
 static es_status take_layers(reading *r)
 {
     es_json_list list;
@@ -356,6 +363,8 @@ static const field model_fields[] = {
 
 static es_status take_model(reading *r) { return take_object(r, model_fields, r->plan); }
 
+/* Reads the schema. Plans of the first version lack some fields, which complete_heads() fills
+ * in. */
 static es_status take_schema(reading *r)
 {
     const size_t at = (es_json_kind(&r->j), r->j.at);
@@ -380,6 +389,7 @@ static const field plan_fields[] = {
     {"layers", OBJECT, 0, 0, 0, NULL, false, take_layers},
     {0}};
 
+/* Fails unless every layer and head is listed and groups have equal sizes. */
 static es_status check_counts(reading *r)
 {
     const es_plan *p = r->plan;
@@ -421,6 +431,8 @@ static es_status check_heads(reading *r)
     return ES_OK;
 }
 
+/* Fails unless the stated totals are the sums over heads: otherwise the file was edited by hand
+ * and one of the two is wrong. */
 static es_status check_totals(reading *r)
 {
     es_plan *p = r->plan;
@@ -446,7 +458,8 @@ static const char *part_that_differs(const es_policy_spec *a, const es_policy_sp
                                     : "correction \"none\" or \"inverse\"";
 }
 
-/* Every number that a policy has is in its spec, so that nobody's defaults matter when it runs. */
+/* Writes every number of the policy into its spec, so that a plan does not depend on default
+ * values when it runs. */
 static es_status complete_heads(reading *r)
 {
     const es_plan *p = r->plan;
@@ -463,6 +476,7 @@ static es_status complete_heads(reading *r)
     return ES_OK;
 }
 
+/* Reads a plan and checks everything that does not need the model. */
 static es_status take_plan(reading *r)
 {
     r->in_layer = -1;

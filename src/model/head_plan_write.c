@@ -69,6 +69,8 @@ static void put_part(writing *w, const char *key, int64_t value)
         put(w, ", \"%s\": %lld", key, (long long)value);
 }
 
+/* Writes one head with all parts of its policy, so that the file does not depend on defaults of
+ * a later version. */
 static void put_head(writing *w, const es_plan *plan, int64_t layer, int64_t head)
 {
     const es_plan_head *one = &plan->head[layer * plan->heads + head];
@@ -93,6 +95,7 @@ static void put_head(writing *w, const es_plan *plan, int64_t layer, int64_t hea
         put(w, ", \"risk\": %.15g}", one->risk);
 }
 
+/* Writes the shape of the model that the plan was made for. */
 static void put_model(writing *w, const es_plan *p)
 {
     put(w, "  \"model\": {\"model_type\": ");
@@ -105,6 +108,7 @@ static void put_model(writing *w, const es_plan *p)
         p->causal ? "true" : "false");
 }
 
+/* Writes the plan as JSON, one head per line, which diffs well. */
 static void put_plan(writing *w, const es_plan *p)
 {
     es_plan counted = *p;

@@ -29,7 +29,7 @@ static void norm_rows(const es_model *m, const es_linear *norm, const es_head_ro
         return;
     es_view_read_row(&view, 0, scale);
     const es_linear wide = {scale, NULL};
-    es_rows_f64.norm_heads(&wide, m->config.layer_norm_eps, rows);
+    es_row_kernels_f64.norm_heads(&wide, m->config.layer_norm_eps, rows);
 }
 
 es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head, const es_view *x,
@@ -55,8 +55,8 @@ es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
     norm_rows(model, &model->layers[layer].norm_k, &keys, scale);
     if (half) {
         es_rotary_angles(c, n, cosines, sines);
-        es_rows_f64.turn(&queries, c->rotary.width, cosines, sines);
-        es_rows_f64.turn(&keys, c->rotary.width, cosines, sines);
+        es_row_kernels_f64.turn(&queries, c->rotary.width, cosines, sines);
+        es_row_kernels_f64.turn(&keys, c->rotary.width, cosines, sines);
     }
     es_mem_free(budget, memory);
     return ES_OK;

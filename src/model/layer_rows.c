@@ -54,6 +54,8 @@ void es_gelu_prepare(es_gelu_table *table)
  * a compiler turns into vectors, the second looks up. */
 enum { PIECE = 64 };
 
+/* Applies GELU to up to PIECE numbers by cubic interpolation in a table. Cells are found first
+ * and evaluated then, so that both loops vectorise. */
 static void gelu_piece(const es_gelu_table *table, float *x, int64_t count)
 {
     const float last = (float)ES_GELU_CELLS - 0.5f;
@@ -128,6 +130,8 @@ static void gelu_tanh_f32(const es_gelu_table *table, void *x_, int64_t count)
     }
 }
 
+/* Applies the tanh form of GELU: x/(1 + e^(-2z)), z = sqrt(2/pi) (x + 0.044715 x^3), which is x
+ * (1 + tanh z)/2 without its cancellation. */
 static void gelu_tanh_f64(const es_gelu_table *table, void *x_, int64_t count)
 {
     double *x = x_;

@@ -173,7 +173,7 @@ static void NAME(tanh)(const es_gelu_table *table, void *x_, int64_t count)
         x[i] = (REAL)tanh((double)x[i]);
 }
 
-const es_rows NAME(es_rows) = {
+const es_row_kernels NAME(es_row_kernels) = {
     .embed = NAME(embed),
     .begin = NAME(begin),
     .norm = {[ES_NORM_LAYER] = NAME(norm_layer), [ES_NORM_RMS] = NAME(norm_rms)},

@@ -195,8 +195,9 @@ es_status es_model_check_tokenizer(const es_model_config *config, const char *fo
     return ES_OK;
 }
 
-/* rows x cols numbers from element `first` of a matrix whose rows are `stride` elements apart.
- * A head is a band of rows of the stacked matrices; nobody copies it to look at it. */
+/* Returns a view of rows x cols numbers from element `first` of a matrix whose rows are
+ * `stride` elements apart. A head is a band of rows of the stacked matrices, so that no copy is
+ * necessary. */
 static es_view part(const es_model *m, const void *matrix, int64_t first, int64_t rows,
                     int64_t cols, int64_t stride)
 {

@@ -113,7 +113,7 @@ typedef struct es_head_rows {
 } es_head_rows;
 
 /* One precision's functions on rows of hidden states; layer_rows_template.h says what they do. */
-typedef struct es_rows {
+typedef struct es_row_kernels {
     void (*embed)(const es_model *m, const int32_t *ids, int64_t n, void *out);
     void (*begin)(const void *bias, const void *residual, int64_t n, int64_t cols, void *out);
     bool (*norm[ES_NORMS])(const es_linear *norm, double eps, int64_t n, int64_t cols,
@@ -127,8 +127,8 @@ typedef struct es_rows {
     void (*place)(const double *head, int64_t n, int64_t k, int64_t width, void *out);
     void (*surprise)(const void *logits, int64_t n, int64_t vocab, const int32_t *next,
                      double *nll);
-} es_rows;
+} es_row_kernels;
 
-extern const es_rows es_rows_f32, es_rows_f64;
+extern const es_row_kernels es_row_kernels_f32, es_row_kernels_f64;
 
 #endif

@@ -16,8 +16,8 @@
 
 /* ---- what it is ---- */
 
-/* A number of a table of one row, by its name; NaN where there is none. A pool is a folder that
- * anybody may have edited. */
+/* Returns a number of a table of one row by its name, NaN if it is missing. Nothing in a pool's
+ * folder is trusted: it may have been edited. */
 static double column(const es_run_table *table, const char *name)
 {
     for (int64_t i = 0; i < table->cols; i++)
@@ -27,7 +27,7 @@ static double column(const es_run_table *table, const char *name)
     return (double)NAN;
 }
 
-/* A count that a file states; -1 where it is none. */
+/* Returns a count that a file states, -1 if it is not a count. */
 static int64_t count_of(const es_run_table *table, const char *name, double most)
 {
     const double value = column(table, name);
@@ -93,6 +93,7 @@ static bool starts_at(const es_pool_info *info, const int64_t *starts, int64_t i
            (i < info->blocks || first == (double)info->tokens);
 }
 
+/* Reads where blocks begin. Rows must increase from 0 to the number of tokens. */
 static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
 {
     es_run_table table;
@@ -114,7 +115,7 @@ static es_status read_starts(es_run *run, es_pool *pool, es_error *err)
     return status;
 }
 
-/* A hash among the parameters of pool.run; 0 where there is none. */
+/* Returns a hash from the parameters of pool.run, 0 if it is missing. */
 static uint64_t hash_of(const es_run *run, const char *key)
 {
     const es_run_about about = es_run_info(run);

@@ -68,7 +68,7 @@ static es_status add_sums(build *b, es_error *err)
     return status;
 }
 
-/* One of another version is told from one of other parameters. */
+/* Resumes a run. A run of another version and one with other parameters give different errors. */
 static es_status resume_run(const char *path, const es_run_spec *spec, es_run **out, es_error *err)
 {
     es_run *before;
@@ -100,6 +100,7 @@ static void add_hash(params *p, const char *key, uint64_t hash)
     add_text(p, key, text);
 }
 
+/* Hashes the bytes of all text files, those of a mixture's parts included. */
 static es_status hash_texts(const es_pool_spec *s, uint64_t *out, es_error *err)
 {
     *out = 0;
@@ -153,6 +154,7 @@ static es_status make_folder(const char *folder, es_error *err)
     return ES_OK;
 }
 
+/* Creates or resumes pool.run, which holds parameters, finished batches and checksums. */
 static es_status open_run(build *b, es_error *err)
 {
     static const char *const columns[ES_POOL_SEEN] = {"entropy", "top_weight", "sum_squares",
@@ -175,8 +177,8 @@ static es_status open_run(build *b, es_error *err)
 
 /* ---- the folder ---- */
 
-/* Do all ranks see what rank 0 has made? It leaves a number in the folder that nobody can guess,
- * and the others look for it; a network file system may take a moment. */
+/* Do all ranks use the same folder? Rank 0 writes a random number into it and the others look
+ * for it; a network file system may take a moment. */
 static uint64_t draw_nonce(void)
 {
     struct timespec t;
@@ -185,6 +187,7 @@ static uint64_t draw_nonce(void)
     return es_pool_chain(when, (uint64_t)getpid());
 }
 
+/* Writes a random number into the folder of the pool, for check_shared(). */
 static es_status leave_nonce(const build *b, uint64_t nonce, es_error *err)
 {
     char path[ES_POOL_PATH];
@@ -196,6 +199,8 @@ static es_status leave_nonce(const build *b, uint64_t nonce, es_error *err)
     return ES_OK;
 }
 
+/* Returns whether the number of rank 0 appears in this machine's folder. Network file systems
+ * show new files with a delay, hence several tries. */
 static bool sees_nonce(const build *b, uint64_t nonce)
 {
     enum { TRIES = 50 }; /* a tenth of a second each */
@@ -214,6 +219,8 @@ static bool sees_nonce(const build *b, uint64_t nonce)
     return false;
 }
 
+/* Fails unless all ranks write into the same folder. Without this check each machine would fill
+ * its own, and the pool of rank 0 would have holes. */
 static es_status check_shared(const build *b, es_error *err)
 {
     uint64_t nonce = draw_nonce();
@@ -258,6 +265,7 @@ static es_status open_files(build *b, es_error *err)
     return ES_OK;
 }
 
+/* Allocates the hidden states and statistics of one batch and the list of layers' files. */
 static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -359,6 +367,8 @@ static es_status tell_finished(const build *b, es_error *err)
     return ES_OK;
 }
 
+/* Computes one batch of blocks: hidden states go to the files of the layers, statistics and
+ * checksums into `out`. */
 static es_status run_batch(void *user, int64_t batch, const es_exec *exec, double *out,
                            es_error *err)
 {
@@ -414,6 +424,7 @@ static es_status find_missing(build *b, int64_t *count, es_error *err)
     return b->finished ? tell_finished(b, err) : ES_OK;
 }
 
+/* Computes the batches that are missing, on all ranks. Rank 0 knows which they are. */
 static es_status run_batches(build *b, es_error *err)
 {
     es_work work = {.noun = "batches",
@@ -484,6 +495,8 @@ static es_status finish(build *b, es_error *err)
     return seal(b, err);
 }
 
+/* Reads the text, chooses the rows that are kept, allocates memory and opens the files of rank
+ * 0. */
 static es_status prepare(build *b, es_error *err)
 {
     const es_model_config *c = b->config;

@@ -34,8 +34,8 @@ es_status es_pool_hash_texts(const char *const *texts, int64_t count, uint64_t *
     return ES_OK;
 }
 
-/* One multiplication per number, since there are many: weights that differ are told apart, nothing
- * more is asked. */
+/* Hashes with one multiplication per number, since there are many. It only has to detect
+ * weights that differ. */
 static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {

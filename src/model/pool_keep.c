@@ -35,6 +35,8 @@ static es_status tidy(es_pool_kept *kept, int64_t layer, int64_t tokens, es_erro
     return ES_OK;
 }
 
+/* Asks for the rows of one layer: first for their number, then for the rows; sorts them and
+ * removes duplicates. */
 static es_status keep_layer(const es_pool_spec *spec, const es_pool_info *about,
                             const int64_t *starts, int64_t layer, es_arena *arena,
                             es_pool_kept *out, es_error *err)

@@ -86,6 +86,7 @@ uint64_t es_pool_text_hash(const es_pool_text *text)
  * which operations are counted on to be done. */
 #define SLOWNESS 1.5
 
+/* Returns the work of running the model over all blocks, in operations of attention. */
 static double forward_flops(const es_model *model, const es_blocks *blocks)
 {
     double flops = 0.0;

@@ -30,6 +30,7 @@ static es_mem_limit *budget_of(const walk *w) { return w->exec ? w->exec->budget
 
 /* ---- rows that are on disk ---- */
 
+/* Walks through one layer's file, strip by strip. */
 static es_status read_layer(walk *w, int64_t layer, es_error *err)
 {
     const es_pool_range *r = w->range;
@@ -44,6 +45,7 @@ static es_status read_layer(walk *w, int64_t layer, es_error *err)
     return ES_OK;
 }
 
+/* Walks through the files of all layers in turn: only one strip is in memory. */
 static es_status read_all(walk *w, es_error *err)
 {
     ES_TRY(ES_MEM_NEW_2D(budget_of(w), w->strips, w->range->strip, w->pool->info.hidden,
@@ -118,6 +120,7 @@ typedef struct relay {
     double from, rows; /* done before; of the batch */
 } relay;
 
+/* Reports the forward pass as the first half of a batch's work. */
 static bool relay_progress(void *user, double done, double total)
 {
     const relay *r = user;
@@ -128,6 +131,8 @@ static bool relay_progress(void *user, double done, double total)
                           (double)(range->last - range->first));
 }
 
+/* Runs the model over a batch of blocks again and visits their rows. Decoders store rows after
+ * the norm, so that the visitor gets the same. */
 static es_status run_batch(walk *w, int64_t first, int64_t count, es_error *err)
 {
     const es_blocks *text = &w->pool->text.blocks;
@@ -166,6 +171,8 @@ static int64_t block_of(const es_pool *pool, int64_t row)
     return low;
 }
 
+/* Walks through a sparse pool, which does not hold all rows, by running the model over its text
+ * again. */
 static es_status run_all(walk *w, es_error *err)
 {
     const es_pool_info *info = &w->pool->info;

@@ -47,7 +47,7 @@ static void stretch_dynamic(const es_model_config *c, int64_t n, int64_t half, d
     plain(r, r->theta * pow(grown, width / (width - 2.0)), half, f);
 }
 
-/* The channel that makes so many turns within the original positions; not whole. */
+/* Returns the channel that makes `turns` turns within the original positions; not rounded. */
 static double channel_of(const es_rotary *r, double turns)
 {
     return (double)r->width * log(r->original / (turns * TWO_PI)) / (2.0 * log(r->theta));
@@ -114,6 +114,7 @@ static double sharpness(double factor, double mscale)
     return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
 
+/* Returns YaRN's factor on scores: stated, from the ratio of two mscales, or 0.1 ln(factor) + 1. */
 static double yarn_attention(const es_rotary *r)
 {
     if (r->attention > 0.0)

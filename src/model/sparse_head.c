@@ -89,6 +89,8 @@ static double *scores_of(const es_sparse_room *room, int64_t g)
     return room->scores + g * room->longest * CHUNK;
 }
 
+/* Reads keys and values of a group of heads once, scaled by 1/sqrt(d), and checks that they are
+ * finite. */
 static es_status read_heads(es_sparse_room *room, int64_t count, const es_view *k, const es_view *v,
                             es_error *err)
 {
@@ -109,8 +111,8 @@ static es_status read_heads(es_sparse_room *room, int64_t count, const es_view *
     return ES_OK;
 }
 
-/* Scores of `rows` queries from `first` on. Chunks start at multiples of CHUNK whoever asks, so
- * that the product has the same shape, and the same bits, each time. */
+/* Computes the scores of `rows` queries from `first` on. Chunks start at multiples of CHUNK for
+ * every caller, so that the product has the same shape, and the same bits, each time. */
 static void score_chunk(es_sparse_room *room, int64_t count, int64_t first, int64_t rows, int64_t n,
                         int64_t dk)
 {
@@ -121,7 +123,7 @@ static void score_chunk(es_sparse_room *room, int64_t count, int64_t first, int6
     }
 }
 
-/* What is asked of the heads, and where the present query's scores are. */
+/* The request for a group of heads, and the scores of the present query. */
 typedef struct asked {
     const es_policy_spec *spec;
     unsigned needs;
@@ -160,6 +162,8 @@ static void observe(es_sparse_room *room, int64_t i, int64_t n)
         room->observed[j] = before[j] + present[j];
 }
 
+/* Turns the rows of a finished block of `span` queries into suffix sums and clears the sum of the
+ * present block, so that a sum over the last `span` queries is one suffix and one prefix. */
 static void end_block(es_sparse_room *room, int64_t n)
 {
     for (int64_t row = room->span - 2; row >= 0; row--) {
@@ -376,6 +380,8 @@ static es_status attend_mixtures(es_sparse_room *room, const asked *a, const es_
 
 /* ---- all queries ---- */
 
+/* Computes all queries of a group in chunks: scores of a chunk by one product, then each
+ * query's choice of keys and its output. */
 static es_status attend_queries(es_sparse_room *room, asked *a, es_sparse_found *found,
                                 es_error *err)
 {

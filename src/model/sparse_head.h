@@ -25,7 +25,7 @@ typedef struct es_sparse_room {
     double *joint;          /* (n) ln of the heads' mean weight of one query */
     double *history;        /* (n) weight that keys have had from the queries before */
     double *observed;       /* (n) from the last `span` of them */
-    double *recent;         /* (span + 1, n) theirs, and sums of theirs; NULL: nobody asks */
+    double *recent;         /* (span + 1, n) their weights and sums of them; NULL: not used */
     int64_t span;
     double *reach; /* (n) |v_j - y|, y the output over all keys; or what heads have in common */
     double *each;  /* (n) of one head among several */

@@ -49,6 +49,8 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
     return ES_OK;
 }
 
+/* Tokenizes one text. A labelled text without tokens is an error, because it could not be
+ * classified. */
 static es_status read_text(maker *m, es_token_stream *stream, es_error *err)
 {
     const es_task *task = &m->tasks->at[m->text];
@@ -61,6 +63,7 @@ static es_status read_text(maker *m, es_token_stream *stream, es_error *err)
                       "line %lld: the text has no token", (long long)task->line);
 }
 
+/* Tokenizes all texts with one stream. */
 static es_status read_texts(maker *m, es_error *err)
 {
     const es_encode_opts opts = {.no_specials = true, .vocab = m->spec->vocab, .budget = m->budget};
@@ -130,6 +133,8 @@ static es_status choose_turn(maker *m, int64_t turn, int64_t labels, const int64
     return ES_OK;
 }
 
+/* Chooses texts to be concatenated: in turns over the labels, so that every label has as many
+ * blocks. */
 static es_status choose_together(maker *m, es_error *err)
 {
     int64_t labels, *first, *sorted;
@@ -143,6 +148,7 @@ static es_status choose_together(maker *m, es_error *err)
 
 /* ---- blocks ---- */
 
+/* Appends ids to the blocks. */
 static es_status push(maker *m, int64_t at, const int32_t *ids, int64_t count, es_error *err)
 {
     es_blocks *b = &m->out->blocks;
@@ -179,6 +185,7 @@ static es_status make_block(maker *m, int64_t first, es_error *err)
     return ES_OK;
 }
 
+/* Makes the blocks from the chosen texts, at most spec->most of them. */
 static es_status make_blocks(maker *m, es_error *err)
 {
     es_blocks *b = &m->out->blocks;
@@ -196,6 +203,8 @@ static es_status make_blocks(maker *m, es_error *err)
     return ES_OK;
 }
 
+/* Tokenizes, chooses and makes blocks. `room` is what is left of the positions after special
+ * tokens. */
 static es_status make(maker *m, es_error *err)
 {
     const int64_t count = m->tasks->count;

@@ -16,6 +16,7 @@ typedef struct reader {
     int64_t line; /* from 1 */
 } reader;
 
+/* Fails with the line number, which editors show, besides the byte. */
 static es_status refuse(const reader *r, const char *at, const char *rule, const char *hint,
                         const char *what, es_error *err)
 {
@@ -34,6 +35,7 @@ typedef struct span {
     const char *from, *to;
 } span;
 
+/* Returns the next line without its end, whether LF or CRLF. */
 static span next_line(reader *r)
 {
     const size_t left = (size_t)(r->end - r->at);
@@ -47,6 +49,7 @@ static span next_line(reader *r)
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
+/* Returns the span without spaces at both ends. */
 static span trimmed(span s)
 {
     while (s.from < s.to && is_space(*s.from))
@@ -64,6 +67,7 @@ static bool is_blank(span s)
 
 /* ---- labels ---- */
 
+/* Returns whether the span consists of digits. */
 static bool is_number(span s)
 {
     if (s.from == s.to)
@@ -76,6 +80,7 @@ static bool is_number(span s)
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
+/* Returns whether the span is `name`, ignoring the case of ASCII letters. */
 static bool same_name(span s, const char *name)
 {
     const size_t length = strlen(name);
@@ -110,6 +115,7 @@ static int64_t label_of(span s, const es_model_config *c)
     return -1;
 }
 
+/* Fails for a label that the classifier does not have; the hint lists what it accepts. */
 static es_status refuse_label(const reader *r, span label, const es_model_config *c, es_error *err)
 {
     char what[128], hint[96];
@@ -131,6 +137,8 @@ static es_status add(es_tasks *out, span text, int64_t label, int64_t line, es_e
     return ES_OK;
 }
 
+/* Reads one line: sentence, tab, label. The first line may be a header, which is recognised by
+ * its label. */
 static es_status read_line(const reader *r, span line, const es_model_config *config, bool first,
                            es_tasks *out, es_error *err)
 {
@@ -234,6 +242,7 @@ static es_status read_paragraphs(reader *r, es_tasks *out, es_error *err)
 
 /* ---- files ---- */
 
+/* Reads the file and checks that its beginning is text in UTF-8. */
 static es_status load_bytes(const char *path, es_mem_limit *budget, es_tasks *out, size_t *size,
                             es_error *err)
 {

@@ -277,6 +277,7 @@ static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
     return any;
 }
 
+/* Returns whether `name` ends with one of a NULL-terminated list of endings. */
 static bool ends_with_any(const char *name, const char *const *endings)
 {
     const size_t length = strlen(name);
@@ -288,7 +289,7 @@ static bool ends_with_any(const char *name, const char *const *endings)
     return false;
 }
 
-/* Tensors of a decoder's layer that nobody reads: buffers that old checkpoints hold. */
+/* Tensors of a decoder's layer that are not used: buffers in old checkpoints. */
 static bool is_buffer(const char *name)
 {
     static const char *const endings[] = {
@@ -396,8 +397,7 @@ static es_status survey(loader *l, int64_t *layers)
     return ES_OK;
 }
 
-/* The weight tells whether the part is there; that its bias is there as well is checked with
- * all others. */
+/* The weight decides whether the part exists; its bias is checked with all others. */
 static const es_st_tensor *find_role(const loader *l, es_part_role role)
 {
     char name[NAME_MOST];

@@ -9,8 +9,8 @@
  *
  * The polynomials are near-minimax fits (Chebyshev) made for this file; the comment above each
  * gives the error of the fit. The error of a whole function, in units in the last place (ulp) of
- * the true result, is measured in tests/test_random.c against long double; the largest seen on
- * 2*10^7 arguments, and what the test allows:
+ * the true result, is measured in tests/random/test_random.c against long double; the largest seen
+ * on 2*10^7 arguments, and what the test allows:
  *
  *     es_negative_log   0.98, 1.0   any positive normal number
  *     es_exp            1.05, 1.1   where the result is normal

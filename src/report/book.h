@@ -1,44 +1,31 @@
-/* book.h : a run as its reader finds it: tables, and what is said about their columns.
+/* book.h : a run as its page shows it: its answer, and the views of the answer's tables.
  *
- * A run file says in "_columns" how people are shown each column of each table: header, unit,
- * format, definition, and which column is its standard error. Nothing of that is required. A table
- * that nobody described is shown with all its columns under their own names. */
+ * Tables that the run does not describe are shown with all their columns under their own names. */
 #ifndef ES_REPORT_BOOK_H
 #define ES_REPORT_BOOK_H
 
 #include <esscher/format.h>
 #include <esscher/run.h>
+#include <esscher/table.h>
 
 enum {
     ES_BOOK_TABLES = 96, /* views of one run; more are not shown, and the page says so */
     ES_BOOK_ROWS = 150   /* of a table that people are shown; files and CSV have all */
 };
 
-/* A column as people see it. */
-typedef struct es_book_column {
-    const es_run_column *value;
-    const es_run_column *error;                        /* standard error; NULL: none */
-    const char *header, *unit, *definition, *standing; /* "": none */
-    es_format format;
-} es_book_column;
-
-/* A view of a table. A table that was described several times, under several titles, has as many;
- * the first of them owns the data. */
-typedef struct es_book_table {
-    es_run_table data; /* every row, every column */
-    bool owner;
-    const char *title, *note;
-    es_book_column *columns; /* those that people are shown */
-    int64_t shown;           /* how many */
-} es_book_table;
+/* A view of a table: what one table of the page shows. */
+typedef struct es_book_view {
+    const es_table *table;
+    es_table_view view;
+    bool first; /* of its table */
+} es_book_view;
 
 typedef struct es_book {
     es_run *run;
     const char *path; /* the caller's string */
     es_run_about about;
-    es_run_table findings;        /* "_findings", from the opening on; empty if absent */
-    es_run_table columns, answer; /* "_columns", "_answer"; empty if absent */
-    es_book_table *tables;
+    es_answer *answer; /* without tables from the opening on, with them while they are read */
+    es_book_view *views;
     int64_t count;   /* views that are here */
     int64_t missing; /* views beyond ES_BOOK_TABLES */
     es_mem_limit *budget;
@@ -54,10 +41,10 @@ void es_book_forget(es_book *book);
 
 void es_book_close(es_book *book);
 
-/* Lookups, none of which fails: NULL, NaN and "" stand for what is not there. */
-const es_run_column *es_book_column_of(const es_run_table *table, const char *key);
-double es_book_real(const es_run_table *table, const char *key, int64_t row);
-const char *es_book_text(const es_run_table *table, const char *key, int64_t row);
+/* Lookups, none of which fails: NaN and "" stand for what is not there. */
+bool es_book_has(const es_table *table, const char *key);
+double es_book_real(const es_table *table, const char *key, int64_t row);
+const char *es_book_text(const es_table *table, const char *key, int64_t row);
 const char *es_book_fact(const es_book *book, int64_t session, const char *key);
 const char *es_book_param(const es_book *book, const char *key);
 

@@ -41,9 +41,9 @@ static void put_run(es_sink *s, const es_book *book)
     es_sink_put(s, ",\n\"tables\":{");
     const char *between = "";
     for (int64_t i = 0; i < book->count; i++)
-        if (book->tables[i].owner) {
+        if (book->views[i].first) {
             es_sink_put(s, between);
-            es_page_table(s, &book->tables[i].data);
+            es_page_table(s, book->views[i].table);
             between = ",\n";
         }
     es_sink_put(s, "}}\n");

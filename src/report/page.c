@@ -11,33 +11,28 @@
 #include "report/page_parts.h"
 #include "report/page_table.h"
 #include "store/file.h"
+#include "table/table.h"
 
 /* ---- a run ---- */
 
-/* Has a result that stands alone one value? A list is for programs. */
-static bool is_single(const es_book *book, int64_t i)
-{
-    return es_book_text(&book->answer, "json", i)[0] != '[';
-}
-
-/* Results that stand alone, beside the tables. */
+/* Results that stand alone, beside the tables; lists are for programs. */
 static void put_answer(es_sink *s, const es_book *book, long long number)
 {
-    long long rows = 0;
-    for (int64_t i = 0; i < book->answer.rows; i++)
-        rows += is_single(book, i);
-    if (rows == 0)
+    char room[ES_FORMAT_ROOM];
+    const char *key, *text;
+    int64_t count = 0;
+    while (es_answer_scalar(book->answer, count, &key, room, sizeof room, &text))
+        count++;
+    if (count == 0)
         return;
     es_sink_format(s,
                    "<details class=\"table\"><summary><span id=\"run-%lld-answer\">Single "
                    "results</span> <span class=\"count\">%lld</span></summary>\n<div "
                    "class=\"scroll\" tabindex=\"0\" role=\"group\" "
                    "aria-labelledby=\"run-%lld-answer\"><table class=\"pairs\">\n<tbody>\n",
-                   number, rows, number);
-    for (int64_t i = 0; i < book->answer.rows; i++)
-        if (is_single(book, i))
-            es_page_table_pair(s, es_book_text(&book->answer, "key", i),
-                               es_book_text(&book->answer, "value", i));
+                   number, (long long)count, number);
+    for (int64_t i = 0; es_answer_scalar(book->answer, i, &key, room, sizeof room, &text); i++)
+        es_page_table_pair(s, key, text);
     es_sink_put(s, "</tbody></table></div></details>\n");
 }
 
@@ -92,9 +87,9 @@ static void put_claims(es_sink *s, const es_book *book, long long number)
 {
     char id[ES_PAGE_ID];
     for (int64_t i = 0; i < book->count; i++)
-        if (book->tables[i].owner && es_page_claims_fit(&book->tables[i])) {
+        if (book->views[i].first && es_page_claims_fit(book->views[i].table)) {
             es_page_table_id(id, number, i);
-            es_page_claims_html(s, book, &book->tables[i], number, id);
+            es_page_claims_html(s, book, book->views[i].table, number, id);
         }
 }
 
@@ -104,10 +99,10 @@ static es_status put_folds(es_sink *s, const es_book *book, long long number, es
     es_sink_put(s, "<div class=\"folds\">\n");
     for (int64_t i = 0; i < book->count; i++) {
         char id[ES_PAGE_ID];
-        if (es_page_claims_fit(&book->tables[i]))
+        if (es_page_claims_fit(book->views[i].table))
             continue;
         es_page_table_id(id, number, i);
-        ES_TRY(es_page_table_html(s, book, &book->tables[i], id, err));
+        ES_TRY(es_page_table_html(s, book, &book->views[i], id, err));
     }
     if (book->missing > 0)
         es_sink_format(s, "<p class=\"note\">%lld more tables are not shown.</p>\n",
@@ -197,8 +192,9 @@ static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figu
         ES_TRY(es_book_read(book, err));
         const es_status status = put_run(s, book, i, &room, figures, count == 1, err);
         for (int64_t j = 0; j < book->count; j++) {
-            size->tables += book->tables[j].owner;
-            size->rows += book->tables[j].owner ? book->tables[j].data.rows : 0;
+            const es_book_view *v = &book->views[j];
+            size->tables += v->first;
+            size->rows += v->first ? es_table_rows(v->table) : 0;
         }
         es_book_forget(book);
         ES_TRY(status);

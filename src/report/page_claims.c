@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/format.h"
-#include "report/mathml.h"
+#include "report/formula.h"
 #include "report/page_table.h"
+#include "table/answer.h"
 
-bool es_page_claims_fit(const es_book_table *t)
+bool es_page_claims_fit(const es_table *t)
 {
-    return es_book_column_of(&t->data, "verdict") && es_book_column_of(&t->data, "statement") &&
-           es_book_column_of(&t->data, "conclusion");
+    return es_book_has(t, "verdict") && es_book_has(t, "statement") && es_book_has(t, "conclusion");
 }
 
 /* ---- numbers ---- */
@@ -55,28 +55,28 @@ static const char *after_comparison(const char *conclusion)
     return end && end[3] ? end + 3 : conclusion;
 }
 
-static void put_line(es_sink *s, const char *name, const char *text)
+static void put_line(es_sink *s, const es_table *t, const char *name, const char *text)
 {
     if (!*text)
         return;
     es_sink_format(s, "<p><span class=\"quiet\">%s</span> ", name);
-    es_mathml_text(s, text);
+    es_formula_html(s, es_answer_marked(t->answer, text));
     es_sink_put(s, "</p>");
 }
 
-static void put_sentences(es_sink *s, const es_run_table *t, int64_t row)
+static void put_sentences(es_sink *s, const es_table *t, int64_t row)
 {
     char comparison[1024];
     const char *whole = es_book_text(t, "conclusion", row), *last = after_comparison(whole);
     snprintf(comparison, sizeof comparison, "%.*s", (int)(last - whole), whole);
     es_sink_put(s, "<p class=\"statement\">");
-    es_mathml_text(s, es_book_text(t, "statement", row));
+    es_formula_html(s, es_answer_marked(t->answer, es_book_text(t, "statement", row)));
     es_sink_put(s, "</p><details><summary>");
-    es_mathml_text(s, last);
+    es_formula_html(s, last);
     es_sink_put(s, "</summary>");
-    put_line(s, "Nearest to refuting it:", comparison);
-    put_line(s, "Source:", es_book_text(t, "source", row));
-    put_line(s, "What this check cannot tell:", es_book_text(t, "limits", row));
+    put_line(s, t, "Nearest to refuting it:", comparison);
+    put_line(s, t, "Source:", es_book_text(t, "source", row));
+    put_line(s, t, "What this check cannot tell:", es_book_text(t, "limits", row));
     es_sink_put(s, "</details>");
 }
 
@@ -90,7 +90,7 @@ static void put_id(es_sink *s, const char *name, long long number, int64_t row)
         es_sink_format(s, "run-%lld-claim-%lld", number, (long long)row + 1);
 }
 
-static void put_claim(es_sink *s, const es_run_table *t, long long number, int64_t row)
+static void put_claim(es_sink *s, const es_table *t, long long number, int64_t row)
 {
     es_sink_put(s, "<tr role=\"row\" id=\"");
     put_id(s, es_book_text(t, "id", row), number, row);
@@ -110,7 +110,7 @@ static void put_claim(es_sink *s, const es_run_table *t, long long number, int64
 /* ---- groups ---- */
 
 /* "14 consistent, 1 undecided": verdicts of rows from .. to - 1. */
-static void put_tally(es_sink *s, const es_run_table *t, int64_t from, int64_t to)
+static void put_tally(es_sink *s, const es_table *t, int64_t from, int64_t to)
 {
     const char *comma = "";
     for (int64_t i = from; i < to; i++) {
@@ -131,13 +131,13 @@ static void put_tally(es_sink *s, const es_run_table *t, int64_t from, int64_t t
 }
 
 /* The heading of a group, if one begins with row `from`. */
-static void put_group(es_sink *s, const es_run_table *t, int64_t from)
+static void put_group(es_sink *s, const es_table *t, int64_t from)
 {
     const char *group = es_book_text(t, "group", from);
     int64_t to = from;
     if (!*group || (from && strcmp(es_book_text(t, "group", from - 1), group) == 0))
         return;
-    while (to < t->rows && strcmp(es_book_text(t, "group", to), group) == 0)
+    while (to < es_table_rows(t) && strcmp(es_book_text(t, "group", to), group) == 0)
         to++;
     es_sink_put(s, "<tr role=\"row\" class=\"group\"><th scope=\"rowgroup\" role=\"rowheader\" "
                    "colspan=\"6\">");
@@ -152,12 +152,12 @@ static void put_group(es_sink *s, const es_run_table *t, int64_t from)
 static void put_papers(es_sink *s, const es_book *book)
 {
     for (int64_t i = 0; i < book->count; i++) {
-        const es_run_table *t = &book->tables[i].data;
-        if (!book->tables[i].owner || !es_book_column_of(t, "arxiv"))
+        const es_table *t = book->views[i].table;
+        if (!book->views[i].first || !es_book_has(t, "arxiv"))
             continue;
         es_sink_put(s, "<div class=\"note papers\"><p>Texts of the papers that were available: "
                        "statements are taken from these, in our words.</p>\n<ul>\n");
-        for (int64_t row = 0; row < t->rows && row < ES_BOOK_ROWS; row++) {
+        for (int64_t row = 0; row < es_table_rows(t) && row < ES_BOOK_ROWS; row++) {
             es_sink_put(s, "<li>");
             es_sink_text(s, es_book_text(t, "title", row));
             es_sink_put(s, " (arXiv ");
@@ -170,7 +170,7 @@ static void put_papers(es_sink *s, const es_book *book)
     }
 }
 
-void es_page_claims_html(es_sink *s, const es_book *book, const es_book_table *t, long long number,
+void es_page_claims_html(es_sink *s, const es_book *book, const es_table *t, long long number,
                          const char *id)
 {
     static const char *const heads[] = {"predicted", "measured", "slack", "in se"};
@@ -185,9 +185,9 @@ void es_page_claims_html(es_sink *s, const es_book *book, const es_book_table *t
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         es_sink_format(s, "<th scope=\"col\" role=\"columnheader\" class=\"n\">%s</th>", heads[i]);
     es_sink_put(s, "</tr></thead>\n<tbody role=\"rowgroup\">\n");
-    for (int64_t i = 0; i < t->data.rows && i < ES_BOOK_ROWS; i++) {
-        put_group(s, &t->data, i);
-        put_claim(s, &t->data, number, i);
+    for (int64_t i = 0; i < es_table_rows(t) && i < ES_BOOK_ROWS; i++) {
+        put_group(s, t, i);
+        put_claim(s, t, number, i);
     }
     es_sink_put(s, "</tbody>\n</table>\n<p class=\"note\">Numbers are those of the piece of "
                    "evidence that is nearest to refuting the claim, ± one standard error. Slack is "

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "table/table.h"
 
 void es_page_table_id(char id[ES_PAGE_ID], long long run, int64_t table)
 {
@@ -37,11 +38,22 @@ static uint64_t mix(uint64_t name, const void *bytes, size_t size)
     return name;
 }
 
-static void name_rows(const es_run_column *c, int64_t rows, const uint64_t *from, uint64_t *to)
+static bool is_text(const es_table_column *c) { return c->format == ES_FORMAT_TEXT; }
+
+/* A text of a column; "" if the row has none. */
+static const char *text_of(const es_table_column *c, int64_t row)
 {
-    for (int64_t i = 0; i < rows; i++)
-        to[i] = c->kind == ES_RUN_REAL ? mix(from[i], &c->reals[i], sizeof c->reals[i])
-                                       : mix(from[i], c->texts[i], strlen(c->texts[i]) + 1);
+    const char *text = es_column_text(c, row);
+    return text ? text : "";
+}
+
+static void name_rows(const es_table_column *c, int64_t rows, const uint64_t *from, uint64_t *to)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const double value = es_column_real(c, i);
+        to[i] = is_text(c) ? mix(from[i], text_of(c, i), strlen(text_of(c, i)) + 1)
+                           : mix(from[i], &value, sizeof value);
+    }
 }
 
 static int by_name(const void *a, const void *b)
@@ -66,43 +78,45 @@ static int64_t count_names(series *w, const uint64_t *names, int64_t rows)
     return count;
 }
 
-static void find_series(const es_run_table *t, series *w)
+static void find_series(const es_table *t, series *w)
 {
     enum { MOST_KEYS = 8 };
-    for (int64_t i = 0; i < t->rows; i++)
+    const int64_t rows = es_table_rows(t);
+    es_table_column c;
+    for (int64_t i = 0; i < rows; i++)
         w->name[i] = 0xcbf29ce484222325u;
-    for (w->keys = 0; w->keys < MOST_KEYS && w->keys < t->cols; w->keys++) {
-        name_rows(&t->columns[w->keys], t->rows, w->name, w->next);
-        if (2 * count_names(w, w->next, t->rows) > t->rows)
+    for (w->keys = 0; w->keys < MOST_KEYS && es_table_column_at(t, w->keys, &c); w->keys++) {
+        name_rows(&c, rows, w->name, w->next);
+        if (2 * count_names(w, w->next, rows) > rows)
             break;
         uint64_t *swap = w->name;
         w->name = w->next;
         w->next = swap;
     }
-    w->count = count_names(w, w->name, t->rows);
+    w->count = count_names(w, w->name, rows);
 }
 
 /* "layer 3, head 4" */
-static void say_keys(const es_run_table *t, const series *w, int64_t row, char *out, size_t size)
+static void say_keys(const es_table *t, const series *w, int64_t row, char *out, size_t size)
 {
     size_t used = 0;
-    for (int64_t k = 0; k < w->keys && used < size; k++) {
-        const es_run_column *c = &t->columns[k];
+    es_table_column c;
+    for (int64_t k = 0; k < w->keys && used < size && es_table_column_at(t, k, &c); k++) {
         const char *comma = k ? ", " : "";
-        const int n =
-            c->kind == ES_RUN_REAL
-                ? snprintf(out + used, size - used, "%s%.40s %.6g", comma, c->name, c->reals[row])
-                : snprintf(out + used, size - used, "%s%.40s %.40s", comma, c->name, c->texts[row]);
+        const int n = is_text(&c) ? snprintf(out + used, size - used, "%s%.40s %.40s", comma, c.key,
+                                             text_of(&c, row))
+                                  : snprintf(out + used, size - used, "%s%.40s %.6g", comma, c.key,
+                                             es_column_real(&c, row));
         used += n > 0 ? (size_t)n : 0;
     }
 }
 
 /* The first series, whole, as long as they fit. @return : the first row that is left out, or -1. */
-static int64_t keep_series(const es_run_table *t, series *w, int64_t most, row_choice *out,
+static int64_t keep_series(const es_table *t, series *w, int64_t most, row_choice *out,
                            int64_t *kept)
 {
     int64_t left = -1, taken = 0;
-    for (int64_t i = 0; i < t->rows; i++) {
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
         const uint64_t *at =
             bsearch(&w->name[i], w->sorted, (size_t)w->count, sizeof *w->sorted, by_name);
         int64_t *size = &w->size[at - w->sorted];
@@ -119,19 +133,19 @@ static int64_t keep_series(const es_run_table *t, series *w, int64_t most, row_c
     return left;
 }
 
-static void thin(const es_run_table *t, int64_t most, row_choice *out)
+static void thin(const es_table *t, int64_t most, row_choice *out)
 {
     const int64_t points = most < ES_PAGE_POINTS ? most : ES_PAGE_POINTS;
-    const es_book_pick pick = es_book_pick_rows(t->rows, points > 2 ? points : 2);
+    const es_book_pick pick = es_book_pick_rows(es_table_rows(t), points > 2 ? points : 2);
     for (out->count = 0; out->count < pick.count; out->count++)
         out->rows[out->count] = es_book_row(&pick, out->count);
     snprintf(out->left, sizeof out->left,
              "One series is too long for a page: %lld of the table's %lld rows are here, evenly "
              "spaced.",
-             (long long)out->count, (long long)t->rows);
+             (long long)out->count, (long long)es_table_rows(t));
 }
 
-static void choose_series(const es_run_table *t, series *w, int64_t most, row_choice *out)
+static void choose_series(const es_table *t, series *w, int64_t most, row_choice *out)
 {
     char keys[256] = "";
     int64_t kept = 0;
@@ -146,27 +160,28 @@ static void choose_series(const es_run_table *t, series *w, int64_t most, row_ch
         out->left, sizeof out->left,
         "The table is too large for a page: the first %lld of its %lld series are here, whole, "
         "%lld of %lld rows. Left out are those from %s on.",
-        (long long)kept, (long long)w->count, (long long)out->count, (long long)t->rows, keys);
+        (long long)kept, (long long)w->count, (long long)out->count, (long long)es_table_rows(t),
+        keys);
 }
 
-static es_status choose(const es_run_table *t, es_page_room *room, es_mem_limit *budget,
+static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *budget,
                         row_choice *out, es_error *err)
 {
-    const int64_t cols = t->cols > 0 ? t->cols : 1, most = room->values / 2 / cols;
-    *out = (row_choice){.count = t->rows};
-    if (t->rows > most) {
-        void *memory, *rows;
-        ES_TRY(
-            es_mem_array(budget, t->rows, 4, sizeof(uint64_t), "series of a table", &memory, err));
+    const int64_t rows = es_table_rows(t), count = es_table_columns(t),
+                  cols = count > 0 ? count : 1, most = room->values / 2 / cols;
+    *out = (row_choice){.count = rows};
+    if (rows > most) {
+        void *memory, *chosen;
+        ES_TRY(es_mem_array(budget, rows, 4, sizeof(uint64_t), "series of a table", &memory, err));
         const es_status status =
-            es_mem_array(budget, t->rows, 1, sizeof *out->rows, "rows of a series", &rows, err);
+            es_mem_array(budget, rows, 1, sizeof *out->rows, "rows of a series", &chosen, err);
         if (status == ES_OK) {
             uint64_t *words = memory;
             series w = {.name = words,
-                        .next = words + t->rows,
-                        .sorted = words + 2 * t->rows,
-                        .size = (int64_t *)(words + 3 * t->rows)};
-            *out = (row_choice){.rows = rows};
+                        .next = words + rows,
+                        .sorted = words + 2 * rows,
+                        .size = (int64_t *)(words + 3 * rows)};
+            *out = (row_choice){.rows = chosen};
             choose_series(t, &w, most, out);
         }
         es_mem_free(budget, memory);
@@ -180,40 +195,41 @@ static es_status choose(const es_run_table *t, es_page_room *room, es_mem_limit 
 
 static int64_t row_of(const row_choice *c, int64_t i) { return c->rows ? c->rows[i] : i; }
 
-static bool is_alike(const es_run_column *c, int64_t a, int64_t b)
+static bool is_alike(const es_table_column *c, int64_t a, int64_t b)
 {
-    return c->kind == ES_RUN_REAL ? memcmp(&c->reals[a], &c->reals[b], sizeof(double)) == 0
-                                  : strcmp(c->texts[a], c->texts[b]) == 0;
+    const double x = es_column_real(c, a), y = es_column_real(c, b);
+    return is_text(c) ? strcmp(text_of(c, a), text_of(c, b)) == 0 : memcmp(&x, &y, sizeof x) == 0;
 }
 
-static void put_column(es_sink *s, const es_run_column *c, const row_choice *chosen)
+static void put_column(es_sink *s, const es_table_column *c, const row_choice *chosen)
 {
     int64_t count = 1;
     while (count < chosen->count && is_alike(c, row_of(chosen, 0), row_of(chosen, count)))
         count++;
     count = count == chosen->count ? 1 : chosen->count; /* all alike: once is enough */
-    es_sink_json_text(s, c->name);
+    es_sink_json_text(s, c->key);
     es_sink_put(s, ":[");
     for (int64_t i = 0; i < count && chosen->count > 0; i++) {
         es_sink_put(s, i ? "," : "");
-        if (c->kind == ES_RUN_REAL)
-            es_sink_json_real(s, c->reals[row_of(chosen, i)]);
+        if (is_text(c))
+            es_sink_json_text(s, text_of(c, row_of(chosen, i)));
         else
-            es_sink_json_text(s, c->texts[row_of(chosen, i)]);
+            es_sink_json_real(s, es_column_real(c, row_of(chosen, i)));
     }
     es_sink_put(s, "]");
 }
 
-static void put_table(es_sink *s, const es_run_table *t, const char *id, const row_choice *chosen)
+static void put_table(es_sink *s, const es_table *t, const char *id, const row_choice *chosen)
 {
-    es_sink_json_text(s, t->name);
+    es_table_column c;
+    es_sink_json_text(s, es_table_about(t)->key);
     es_sink_format(s, ":{\"id\":\"%s\",\"rows\":%lld,\"shown\":%lld,\"left\":", id,
-                   (long long)t->rows, (long long)chosen->count);
+                   (long long)es_table_rows(t), (long long)chosen->count);
     es_sink_json_text(s, chosen->left);
     es_sink_put(s, ",\"columns\":{");
-    for (int64_t j = 0; j < t->cols; j++) {
+    for (int64_t j = 0; es_table_column_at(t, j, &c); j++) {
         es_sink_put(s, j ? ",\n" : "");
-        put_column(s, &t->columns[j], chosen);
+        put_column(s, &c, chosen);
     }
     es_sink_put(s, "}}");
 }
@@ -228,21 +244,22 @@ static void put_pair(es_sink *s, bool first, const char *key, const char *text)
 
 void es_page_facts(es_sink *s, const es_book *book)
 {
+    char room[ES_FORMAT_ROOM];
+    const char *key, *text;
     es_sink_put(s, "\"command\":");
     es_sink_json_text(s, book->about.command);
     es_sink_put(s, ",\"answer\":{");
-    for (int64_t i = 0; i < book->answer.rows; i++)
-        put_pair(s, i == 0, es_book_text(&book->answer, "key", i),
-                 es_book_text(&book->answer, "value", i));
+    for (int64_t i = 0; es_answer_scalar(book->answer, i, &key, room, sizeof room, &text); i++)
+        put_pair(s, i == 0, key, text);
     es_sink_put(s, "},\n\"params\":{");
     for (int64_t i = 0; i < book->about.params_count; i++)
         put_pair(s, i == 0, book->about.params[i].key, book->about.params[i].text);
     es_sink_put(s, "}");
 }
 
-void es_page_table(es_sink *s, const es_run_table *t)
+void es_page_table(es_sink *s, const es_table *t)
 {
-    put_table(s, t, "", &(row_choice){.count = t->rows});
+    put_table(s, t, "", &(row_choice){.count = es_table_rows(t)});
 }
 
 es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_room *room,
@@ -255,12 +272,12 @@ es_status es_page_data(es_sink *s, const es_book *book, long long number, es_pag
     for (int64_t i = 0; i < book->count; i++) {
         char id[ES_PAGE_ID];
         row_choice chosen;
-        if (!book->tables[i].owner)
+        if (!book->views[i].first)
             continue;
-        ES_TRY(choose(&book->tables[i].data, room, book->budget, &chosen, err));
+        ES_TRY(choose(book->views[i].table, room, book->budget, &chosen, err));
         es_page_table_id(id, number, i);
         es_sink_put(s, between);
-        put_table(s, &book->tables[i].data, id, &chosen);
+        put_table(s, book->views[i].table, id, &chosen);
         es_mem_free(book->budget, chosen.rows);
         between = ",\n";
     }

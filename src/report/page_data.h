@@ -38,7 +38,7 @@ es_status es_page_data(es_sink *s, const es_book *book, long long number, es_pag
  *  es_page_table() : "rows": {...} as above, with every row; it has no place on a page: "id": "".
  */
 void es_page_facts(es_sink *s, const es_book *book);
-void es_page_table(es_sink *s, const es_run_table *t);
+void es_page_table(es_sink *s, const es_table *t);
 
 /* "run-1-table-2" */
 enum { ES_PAGE_ID = 64 };

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "report/assets.h"
-#include "report/mathml.h"
+#include "report/formula.h"
 #include "report/page_parts.h"
+#include "table/answer.h"
 
 /* ---- what a command is about ---- */
 
@@ -145,15 +146,16 @@ void es_page_origin(es_sink *s, const es_book *book)
 
 void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold)
 {
-    const es_run_column *sentences = es_book_column_of(&book->findings, "sentence");
-    const int64_t count = sentences && sentences->texts ? book->findings.rows : 0;
+    int64_t count = 0;
+    while (es_answer_finding(book->answer, count))
+        count++;
     const bool folded = fold && count > most;
     for (int64_t i = 0; i < count && (i < most || fold); i++) {
         if (i == most)
             es_sink_format(s, "<details><summary>%lld more finding%s</summary>\n",
                            (long long)(count - most), count - most == 1 ? "" : "s");
         es_sink_put(s, "<p class=\"finding\">");
-        es_mathml_text(s, sentences->texts[i]);
+        es_formula_html(s, es_answer_marked(book->answer, es_answer_finding(book->answer, i)));
         es_sink_put(s, "</p>\n");
     }
     es_sink_put(s, folded ? "</details>\n" : "");

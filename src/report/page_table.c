@@ -1,5 +1,6 @@
-/* page_table.c : a table of a run as HTML for people: folded, with its definitions, in bands of
- * columns that fit a page. */
+/* page_table.c : a view of a table as HTML for people: folded, with its definitions, in bands of
+ * columns that fit a page. Which columns, rows, cells and definitions there are is es_sheet's to
+ * say, as for every other view. */
 #include "report/page_table.h"
 
 #include <math.h>
@@ -9,12 +10,14 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory.h"
-#include "report/mathml.h"
+#include "report/formula.h"
+#include "table/lines.h"
+#include "table/sheet.h"
 
 /* ---- cells ---- */
 
 /* Words first, colour second. A reading that fails is no bad news: it is expected to. */
-void es_page_badge(es_sink *s, const es_run_table *t, int64_t row)
+void es_page_badge(es_sink *s, const es_table *t, int64_t row)
 {
     static const struct {
         const char *verdict, *kind;
@@ -32,85 +35,17 @@ void es_page_badge(es_sink *s, const es_run_table *t, int64_t row)
     es_sink_put(s, "</span>");
 }
 
-/* A column with the form that its numbers share and how wide they are, in letters. */
-typedef struct cells {
-    const es_book_column *column;
-    es_format_form form;
-    int width;
-} cells;
+static bool is_text(const es_sheet *t, int64_t j) { return t->columns[j].format == ES_FORMAT_TEXT; }
 
-/* A number as people read it, into `text`. */
-static const char *number_of(const cells *c, int64_t row, char *text, size_t size)
+static void put_cell(es_sink *s, const es_sheet *t, int64_t i, int64_t j)
 {
-    const double value = c->column->value->reals[row];
-    const double error = c->column->error ? c->column->error->reals[row] : (double)NAN;
-    return isnan(value)   ? "–"
-           : isinf(value) ? (value > 0.0 ? "∞" : "−∞")
-                          : es_format_put(c->form, value, error, text, size);
-}
-
-/* Letters of a text: bytes that do not continue one. */
-static int letters(const char *text, size_t length)
-{
-    int count = 0;
-    for (size_t i = 0; i < length; i++)
-        count += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return count;
-}
-
-/* Heads wrap between words: the longest counts. */
-static int longest_word(const char *text)
-{
-    int most = 0;
-    for (const char *at = text; *at; at += strspn(at, " ")) {
-        const size_t length = strcspn(at, " ");
-        const int width = letters(at, length);
-        most = width > most ? width : most;
-        at += length;
-    }
-    return most;
-}
-
-static int max_int(int a, int b) { return a > b ? a : b; }
-
-/* Widest of the rows that are shown; texts wrap. */
-static int width_of(const cells *c, int64_t rows)
-{
-    enum { WRAPPED = 34, PADDING = 2 };
-    char text[ES_FORMAT_ROOM];
-    int width = max_int(longest_word(c->column->header), longest_word(c->column->unit));
-    for (int64_t i = 0; i < rows; i++) {
-        const char *cell = c->column->value->kind == ES_RUN_REAL
-                               ? number_of(c, i, text, sizeof text)
-                               : c->column->value->texts[i];
-        width = max_int(width, letters(cell, strlen(cell)));
-    }
-    return (width < WRAPPED ? width : WRAPPED) + PADDING;
-}
-
-static void prepare(const es_book_table *t, int64_t rows, cells *out)
-{
-    for (int64_t j = 0; j < t->shown; j++) {
-        const es_book_column *c = &t->columns[j];
-        out[j] = (cells){.column = c};
-        if (c->value->kind == ES_RUN_REAL)
-            out[j].form = es_format_choose(c->format, c->value->reals,
-                                           c->error ? c->error->reals : NULL, t->data.rows);
-        out[j].width = width_of(&out[j], rows);
-    }
-}
-
-static void put_cell(es_sink *s, const es_book_table *t, const cells *c, int64_t row)
-{
-    char text[ES_FORMAT_ROOM];
-    const bool number = c->column->value->kind == ES_RUN_REAL;
-    es_sink_put(s, number ? "<td class=\"n\">" : "<td>");
-    if (number)
-        es_sink_put(s, number_of(c, row, text, sizeof text));
-    else if (strcmp(c->column->value->name, "verdict") == 0)
-        es_page_badge(s, &t->data, row);
+    es_sink_put(s, is_text(t, j) ? "<td>" : "<td class=\"n\">");
+    if (!is_text(t, j))
+        es_sink_put(s, es_sheet_cell(t, i, j));
+    else if (strcmp(t->columns[j].key, "verdict") == 0)
+        es_page_badge(s, t->table, t->rows.at[i]);
     else
-        es_mathml_text(s, c->column->value->texts[row]);
+        es_formula_html(s, es_answer_marked(t->table->answer, es_sheet_cell(t, i, j)));
     es_sink_put(s, "</td>");
 }
 
@@ -121,43 +56,66 @@ static void put_cell(es_sink *s, const es_book_table *t, const cells *c, int64_t
  * row. */
 enum { BAND = 132, KEYS = 3 };
 
-static int64_t key_columns(const es_book_table *t)
+/* Heads wrap between words: the longest counts. */
+static int longest_word(const char *text)
+{
+    int most = 0;
+    for (const char *at = text; *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        const int width = es_lines_width_of(at, length);
+        most = width > most ? width : most;
+        at += length;
+    }
+    return most;
+}
+
+static int max_int(int a, int b) { return a > b ? a : b; }
+
+/* Letters of a column as a page shows it: long texts wrap. */
+static int width_of(const es_sheet *t, int64_t j)
+{
+    enum { WRAPPED = 34, PADDING = 2 };
+    int width = max_int(longest_word(t->columns[j].title), longest_word(t->units[j]));
+    for (int64_t i = 0; i < t->rows.count; i++)
+        width = max_int(width, es_lines_width(es_sheet_cell(t, i, j)));
+    return (width < WRAPPED ? width : WRAPPED) + PADDING;
+}
+
+static int64_t key_columns(const es_sheet *t)
 {
     int64_t keys = 1;
-    while (
-        keys < KEYS && keys < t->shown &&
-        (t->columns[keys].format == ES_FORMAT_COUNT || t->columns[keys].format == ES_FORMAT_TEXT))
+    while (keys < KEYS && keys < t->count &&
+           (t->columns[keys].format == ES_FORMAT_COUNT || is_text(t, keys)))
         keys++;
-    return keys < t->shown ? keys : t->shown;
+    return keys < t->count ? keys : t->count;
 }
 
 /* Where the band that begins with column `from` ends: it has one column of its own at least. */
-static int64_t end_of_band(const es_book_table *t, const cells *c, int64_t keys, int64_t from)
+static int64_t end_of_band(const es_sheet *t, int64_t keys, int64_t from)
 {
     int width = 0;
     int64_t end = from;
     for (int64_t j = 0; j < keys && from > 0; j++)
-        width += c[j].width;
-    while (end < t->shown && (end == from || width + c[end].width <= BAND))
-        width += c[end++].width;
+        width += width_of(t, j);
+    while (end < t->count && (end == from || width + width_of(t, end) <= BAND))
+        width += width_of(t, end++);
     return end;
 }
 
-static void put_head(es_sink *s, const cells *c)
+static void put_head(es_sink *s, const es_sheet *t, int64_t j)
 {
-    es_sink_put(s, c->column->value->kind == ES_RUN_REAL ? "<th scope=\"col\" class=\"n\">"
-                                                         : "<th scope=\"col\">");
-    es_mathml_text(s, c->column->header);
-    if (*c->column->unit) {
+    es_sink_put(s, is_text(t, j) ? "<th scope=\"col\">" : "<th scope=\"col\" class=\"n\">");
+    es_formula_html(s, t->columns[j].title);
+    if (*t->units[j]) {
         es_sink_put(s, " <span class=\"unit\">");
-        es_sink_text(s, c->column->unit);
+        es_sink_text(s, t->units[j]);
         es_sink_put(s, "</span>");
     }
     es_sink_put(s, "</th>");
 }
 
-static void put_band(es_sink *s, const es_book_table *t, const cells *c, const int64_t from_to[2],
-                     int64_t keys, int64_t rows, const char *id)
+static void put_band(es_sink *s, const es_sheet *t, const int64_t from_to[2], int64_t keys,
+                     const char *id)
 {
     const int64_t repeated = from_to[0] > 0 ? keys : 0;
     es_sink_format(s,
@@ -166,35 +124,34 @@ static void put_band(es_sink *s, const es_book_table *t, const cells *c, const i
                    "<thead><tr>",
                    id, id);
     for (int64_t j = 0; j < repeated; j++)
-        put_head(s, &c[j]);
+        put_head(s, t, j);
     for (int64_t j = from_to[0]; j < from_to[1]; j++)
-        put_head(s, &c[j]);
+        put_head(s, t, j);
     es_sink_put(s, "</tr></thead>\n<tbody>\n");
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < t->rows.count; i++) {
         es_sink_put(s, "<tr>");
         for (int64_t j = 0; j < repeated; j++)
-            put_cell(s, t, &c[j], i);
+            put_cell(s, t, i, j);
         for (int64_t j = from_to[0]; j < from_to[1]; j++)
-            put_cell(s, t, &c[j], i);
+            put_cell(s, t, i, j);
         es_sink_put(s, "</tr>\n");
     }
     es_sink_put(s, "</tbody>\n</table>\n</div>\n");
 }
 
-static void put_bands(es_sink *s, const es_book_table *t, const cells *c, int64_t rows,
-                      const char *id)
+static void put_bands(es_sink *s, const es_sheet *t, const char *id)
 {
     const int64_t keys = key_columns(t);
-    int64_t ends[2] = {0, end_of_band(t, c, keys, 0)};
-    put_band(s, t, c, ends, keys, rows, id);
-    const int64_t more = t->shown - ends[1];
+    int64_t ends[2] = {0, end_of_band(t, keys, 0)};
+    put_band(s, t, ends, keys, id);
+    const int64_t more = t->count - ends[1];
     if (more > 0)
         es_sink_format(s, "<details class=\"more\"><summary>%lld more column%s</summary>\n",
                        (long long)more, more == 1 ? "" : "s");
-    while (ends[1] < t->shown) {
+    while (ends[1] < t->count) {
         ends[0] = ends[1];
-        ends[1] = end_of_band(t, c, keys, ends[0]);
-        put_band(s, t, c, ends, keys, rows, id);
+        ends[1] = end_of_band(t, keys, ends[0]);
+        put_band(s, t, ends, keys, id);
     }
     if (more > 0)
         es_sink_put(s, "</details>\n");
@@ -202,48 +159,48 @@ static void put_bands(es_sink *s, const es_book_table *t, const cells *c, int64_
 
 /* ---- foot ---- */
 
-static void put_definitions(es_sink *s, const es_book_table *t)
+static void put_definition(es_sink *s, const es_column *c)
 {
-    bool any = false, errors = false;
-    for (int64_t j = 0; j < t->shown; j++) {
-        const es_book_column *c = &t->columns[j];
-        errors = errors || c->error;
-        if (!*c->definition && !*c->standing)
-            continue;
-        es_sink_put(s, any ? "<div><dt>" : "<dl class=\"definitions\"><div><dt>");
-        es_mathml_text(s, c->header);
-        es_sink_put(s, "</dt><dd>");
-        es_mathml_text(s, c->definition);
-        if (*c->standing) {
-            es_sink_put(s, *c->definition ? " [" : "[");
-            es_sink_text(s, c->standing);
-            es_sink_put(s, "]");
-        }
-        es_sink_put(s, "</dd></div>\n");
-        any = true;
-    }
-    if (errors)
-        es_sink_format(s, "%s<div><dt>±</dt><dd>one standard error</dd></div>\n",
-                       any ? "" : "<dl class=\"definitions\">");
-    if (any || errors)
-        es_sink_put(s, "</dl>\n");
+    es_sink_put(s, "<div><dt>");
+    es_formula_html(s, c->title);
+    es_sink_put(s, "</dt><dd>");
+    es_formula_html(s, c->definition ? c->definition : "");
+    if (c->standing)
+        es_sink_format(s, "%s[%s]", c->definition ? " " : "", es_standing_name(c->standing));
+    es_sink_put(s, "</dd></div>\n");
 }
 
-static int64_t count_missing(const es_book_table *t)
+static void put_definitions(es_sink *s, const es_sheet *t)
+{
+    bool any = es_sheet_has_errors(t);
+    for (int64_t j = 0; j < t->count; j++)
+        any = any || es_sheet_explained(t, j);
+    if (!any)
+        return;
+    es_sink_put(s, "<dl class=\"definitions\">");
+    for (int64_t j = 0; j < t->count; j++)
+        if (es_sheet_explained(t, j))
+            put_definition(s, es_sheet_explained(t, j));
+    if (es_sheet_has_errors(t))
+        es_sink_put(s, "<div><dt>±</dt><dd>one standard error</dd></div>\n");
+    es_sink_put(s, "</dl>\n");
+}
+
+static int64_t count_missing(const es_sheet *t)
 {
     int64_t missing = 0;
-    for (int64_t j = 0; j < t->shown; j++)
-        for (int64_t i = 0; t->columns[j].value->kind == ES_RUN_REAL && i < t->data.rows; i++)
-            missing += !isfinite(t->columns[j].value->reals[i]);
+    for (int64_t j = 0; j < t->count; j++)
+        for (int64_t i = 0; !is_text(t, j) && i < es_table_rows(t->table); i++)
+            missing += !isfinite(es_column_real(&t->columns[j], i));
     return missing;
 }
 
-static void put_notes(es_sink *s, const es_book_table *t)
+static void put_notes(es_sink *s, const es_sheet *t)
 {
     const int64_t missing = count_missing(t);
-    if (*t->note) {
+    if (t->view->note) {
         es_sink_put(s, "<p class=\"note\">");
-        es_mathml_text(s, t->note);
+        es_formula_html(s, t->view->note);
         es_sink_put(s, "</p>\n");
     }
     if (missing > 0)
@@ -262,52 +219,47 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Finite numbers of a column into `out`, in order of size; their count. */
-static int64_t sorted(const es_run_column *c, int64_t rows, double *out)
+static int64_t sorted(const es_table_column *c, int64_t rows, double *out)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < rows; i++)
-        if (isfinite(c->reals[i]))
-            out[count++] = c->reals[i];
+        if (isfinite(es_column_real(c, i)))
+            out[count++] = es_column_real(c, i);
     qsort(out, (size_t)count, sizeof *out, by_size);
     return count;
 }
 
-static void put_quantile(es_sink *s, const es_book_column *c, double value)
+static void put_quantile(es_sink *s, es_format format, double value, int64_t count)
 {
     char text[ES_FORMAT_ROOM];
     es_sink_format(s, "<td class=\"n\">%s</td>",
-                   es_format_number(c->format, value, (double)NAN, text, sizeof text));
+                   count ? es_format_number(format, value, (double)NAN, text, sizeof text) : "–");
 }
 
 /* Quantiles are order statistics, so that they are numbers of the table. */
-static void put_summary_row(es_sink *s, const es_book_column *c, const double *values,
+static void put_summary_row(es_sink *s, const es_table_column *c, const double *values,
                             int64_t count)
 {
     double mean = 0.0;
     for (int64_t i = 0; i < count; i++)
         mean += (values[i] - mean) / (double)(i + 1);
     es_sink_put(s, "<tr><th scope=\"row\">");
-    es_mathml_text(s, c->header);
+    es_formula_html(s, c->title);
     es_sink_format(s, "</th><td class=\"n\">%lld</td>", (long long)count);
-    for (int q = 0; q <= 4 && count > 0; q++)
-        put_quantile(s, c, values[(count - 1) * q / 4]);
-    for (int q = 0; q <= 4 && count == 0; q++)
-        es_sink_put(s, "<td class=\"n\">–</td>");
-    if (count > 0)
-        put_quantile(s, c, mean);
-    else
-        es_sink_put(s, "<td class=\"n\">–</td>");
+    for (int q = 0; q <= 4; q++)
+        put_quantile(s, c->format, count ? values[(count - 1) * q / 4] : 0.0, count);
+    put_quantile(s, c->format, mean, count);
     es_sink_put(s, "</tr>\n");
 }
 
 /* Minimum, quartiles, maximum and mean of each column of numbers that people are shown, over every
  * row: what a table with a million rows says. O(rows log rows) for each. */
-static es_status put_summary(es_sink *s, const es_book *book, const es_book_table *t,
-                             const char *id, es_error *err)
+static es_status put_summary(es_sink *s, es_mem_limit *budget, const es_sheet *t, const char *id,
+                             es_error *err)
 {
+    const int64_t rows = es_table_rows(t->table);
     void *memory;
-    ES_TRY(es_mem_array(book->budget, t->data.rows, 1, sizeof(double), "a sorted column", &memory,
-                        err));
+    ES_TRY(es_mem_array(budget, rows, 1, sizeof(double), "a sorted column", &memory, err));
     es_sink_format(s,
                    "<h4 id=\"%s-summary\">All %lld rows in summary</h4>\n"
                    "<div class=\"scroll\" tabindex=\"0\" role=\"group\" "
@@ -315,75 +267,78 @@ static es_status put_summary(es_sink *s, const es_book *book, const es_book_tabl
                    "<th scope=\"col\">column</th><th scope=\"col\" class=\"n\">numbers</th>"
                    "<th scope=\"col\" class=\"n\">least</th><th scope=\"col\" "
                    "class=\"n\">quarter</th><th scope=\"col\" class=\"n\">median</th>",
-                   id, (long long)t->data.rows, id);
+                   id, (long long)rows, id);
     es_sink_put(s, "<th scope=\"col\" class=\"n\">three quarters</th><th scope=\"col\" "
                    "class=\"n\">largest</th><th scope=\"col\" class=\"n\">mean</th>"
                    "</tr></thead>\n<tbody>\n");
-    for (int64_t j = 0; j < t->shown; j++) {
-        const es_book_column *c = &t->columns[j];
-        if (c->value->kind == ES_RUN_REAL)
-            put_summary_row(s, c, memory, sorted(c->value, t->data.rows, memory));
-    }
+    for (int64_t j = 0; j < t->count; j++)
+        if (!is_text(t, j))
+            put_summary_row(s, &t->columns[j], memory, sorted(&t->columns[j], rows, memory));
     es_sink_put(s, "</tbody>\n</table></div>\n");
-    es_mem_free(book->budget, memory);
+    es_mem_free(budget, memory);
     return ES_OK;
 }
 
 /* ---- the table ---- */
 
 /* Rows that are not shown, and where all of them are with every digit. */
-static void put_rest(es_sink *s, const es_book *book, const es_book_table *t, int64_t rows)
+static void put_rest(es_sink *s, const es_book *book, const es_sheet *t)
 {
+    const long long rows = (long long)es_table_rows(t->table);
     es_sink_put(s, "<p class=\"note rest\">");
-    if (rows < t->data.rows)
-        es_sink_format(s, "These are the first %lld of %lld rows. ", (long long)rows,
-                       (long long)t->data.rows);
+    if (t->rows_left > 0)
+        es_sink_format(s, "These are the first %lld of %lld rows. ", (long long)t->rows.count,
+                       rows);
     es_sink_format(s, "All %lld rows and %lld columns with every digit: <code>esscher export ",
-                   (long long)t->data.rows, (long long)t->data.cols);
+                   rows, (long long)es_table_columns(t->table));
     es_sink_text(s, book->path);
     es_sink_put(s, " --table ");
-    es_sink_text(s, t->data.name);
+    es_sink_text(s, es_table_about(t->table)->key);
     es_sink_put(s, " --csv</code></p>\n");
 }
 
-static void put_summary_line(es_sink *s, const es_book_table *t, const char *id)
+static void put_summary_line(es_sink *s, const es_sheet *t, const char *id)
 {
+    const long long rows = (long long)es_table_rows(t->table);
     es_sink_format(s, "<details class=\"table\" id=\"%s\" data-table=\"", id);
-    es_sink_text(s, t->data.name);
+    es_sink_text(s, es_table_about(t->table)->key);
     es_sink_format(s, "\">\n<summary><span id=\"%s-title\">", id);
-    es_sink_text(s, t->title);
+    es_sink_text(s, t->view->title);
     es_sink_format(s, "</span> <span class=\"count\">%lld row%s, %lld column%s</span></summary>\n",
-                   (long long)t->data.rows, t->data.rows == 1 ? "" : "s", (long long)t->shown,
-                   t->shown == 1 ? "" : "s");
+                   rows, rows == 1 ? "" : "s", (long long)t->count, t->count == 1 ? "" : "s");
 }
 
-static es_status put_inside(es_sink *s, const es_book *book, const es_book_table *t, const char *id,
-                            es_error *err)
-{
-    const int64_t rows = t->data.rows < ES_BOOK_ROWS ? t->data.rows : ES_BOOK_ROWS;
-    void *memory;
-    ES_TRY(
-        es_mem_array(book->budget, t->shown, 1, sizeof(cells), "columns of a table", &memory, err));
-    prepare(t, rows, memory);
-    put_bands(s, t, memory, rows, id);
-    es_mem_free(book->budget, memory);
-    return rows < t->data.rows ? put_summary(s, book, t, id, err) : ES_OK;
-}
-
-es_status es_page_table_html(es_sink *s, const es_book *book, const es_book_table *t,
-                             const char *id, es_error *err)
+static es_status put_sheet(es_sink *s, const es_book *book, const es_sheet *t, const char *id,
+                           es_error *err)
 {
     put_summary_line(s, t, id);
-    es_status status = ES_OK;
-    if (t->data.rows == 0)
+    if (t->rows.count == 0)
         es_sink_put(s, "<p class=\"note empty\">This table has no rows.</p>\n");
     else
-        status = put_inside(s, book, t, id, err);
+        put_bands(s, t, id);
+    if (t->rows_left > 0)
+        ES_TRY(put_summary(s, book->budget, t, id, err));
     put_definitions(s, t);
     put_notes(s, t);
-    if (t->data.rows > 0)
-        put_rest(s, book, t, t->data.rows < ES_BOOK_ROWS ? t->data.rows : ES_BOOK_ROWS);
+    if (t->rows.count > 0)
+        put_rest(s, book, t);
     es_sink_put(s, "</details>\n");
+    return ES_OK;
+}
+
+es_status es_page_table_html(es_sink *s, const es_book *book, const es_book_view *v, const char *id,
+                             es_error *err)
+{
+    const es_answer_opts opts = {.most_rows = ES_BOOK_ROWS};
+    es_sheet sheet = {.table = v->table,
+                      .view = &v->view,
+                      .opts = &opts,
+                      .page = true,
+                      .arena = {.budget = book->budget}};
+    es_status status = es_sheet_make(&sheet, err);
+    if (status == ES_OK)
+        status = put_sheet(s, book, &sheet, id, err);
+    es_sheet_free(&sheet);
     return status;
 }
 

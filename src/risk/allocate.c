@@ -144,7 +144,7 @@ static void begin(int64_t units, int64_t *chosen)
         chosen[u] = 0;
 }
 
-/* ---- so many keys ---- */
+/* ---- for a number of keys ---- */
 
 /* Of all options that fit into what is left, on a hull or not, the one that is worth most per key;
  * until none is. */
@@ -179,6 +179,9 @@ static double climb(const step *steps, int64_t count, double left, int64_t *chos
     return left;
 }
 
+/* Steps along the lower convex hulls in the order of risk removed per key until the next step
+ * does not fit; then spends the keys that are left on steps that do (THEORY 14). At every total
+ * where the order stops exactly this is the best choice there is. */
 es_status es_allocate_keys(const es_curve *curves, int64_t units, double keys, int64_t *chosen,
                            double *used, double *risk, es_error *err)
 {
@@ -195,6 +198,8 @@ es_status es_allocate_keys(const es_curve *curves, int64_t units, double keys, i
     return ES_OK;
 }
 
+/* Returns a lower bound of the risk with this number of keys: the last step of the order is taken
+ * in part, which no choice of options can do (THEORY 14). */
 es_status es_allocate_bound(const es_curve *curves, int64_t units, double keys, double *out,
                             es_error *err)
 {
@@ -245,6 +250,9 @@ static void give_back(const es_curve *curves, int64_t units, double most, int64_
     }
 }
 
+/* Takes steps in the same order until the risk is low enough, then gives back keys that turn
+ * out not to be needed. The risk is summed anew after each step, because subtracting drops
+ * would gather rounding errors. */
 es_status es_allocate_risk(const es_curve *curves, int64_t units, double most, int64_t *chosen,
                            double *used, double *risk, es_error *err)
 {
@@ -347,6 +355,8 @@ static es_status share_out(const es_curve *curves, int64_t units, double keys, c
     return ES_OK;
 }
 
+/* Allocates in proportion to `need`, for example the number of keys that hold a given mass, or the
+ * rule of Ada-KV. */
 es_status es_allocate_mass(const es_curve *curves, int64_t units, double keys, const double *need,
                            int64_t *chosen, double *used, double *risk, es_error *err)
 {
@@ -387,6 +397,8 @@ es_status es_allocate_uniform(const es_curve *curves, int64_t units, double keys
     return by_layer(curves, units, keys, NULL, 1, 1.0, chosen, used, risk, err);
 }
 
+/* Allocates by depth: falling linearly from the first layer to `last` times the mean in the
+ * last one (PyramidKV). */
 es_status es_allocate_pyramid(const es_curve *curves, int64_t units, double keys,
                               const int64_t *layer, int64_t layers, double last, int64_t *chosen,
                               double *used, double *risk, es_error *err)

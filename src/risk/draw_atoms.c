@@ -48,7 +48,7 @@ static es_status widen(es_draw_grid *grid, int64_t at, es_error *err)
     return ES_OK;
 }
 
-/* The row of point i, made if there is none yet. */
+/* Returns the row of point i; allocates its block if necessary. */
 static es_status point_row(es_draw_grid *grid, int64_t i, double **row, es_error *err)
 {
     const int64_t at = i >= 0 ? i / ES_DRAW_POINTS : -((ES_DRAW_POINTS - 1 - i) / ES_DRAW_POINTS);
@@ -126,6 +126,7 @@ es_status es_draw_grid_add(es_draw_grid *grid, const double *scores, const doubl
 
 /* ---- atoms ---- */
 
+/* Allocates `room` atoms, with their places on the grid if `points`. */
 static es_status make(es_draw_atoms *atoms, int64_t room, bool points, es_error *err)
 {
     const int64_t width = atoms->width;
@@ -177,6 +178,8 @@ static void take_block(const es_draw_grid *const *grids, int64_t n, int64_t at, 
     }
 }
 
+/* Collects the points of all grids that have any key. One array for all of them is large enough
+ * if it has ES_DRAW_POINTS rows per block. */
 es_status es_draw_atoms_of(const es_draw_grid *const *grids, int64_t n, es_draw_atoms *out,
                            es_error *err)
 {
@@ -205,6 +208,8 @@ es_status es_draw_atoms_of(const es_draw_grid *const *grids, int64_t n, es_draw_
     return ES_OK;
 }
 
+/* Makes every key an atom: no interpolation error, at a price per key and node. Keys of weight
+ * zero are only counted. */
 es_status es_draw_atoms_exactly(const double *scores, const double *values, int64_t n,
                                 int64_t width, const double *center, es_mem_limit *budget,
                                 es_draw_atoms *out, es_error *err)

@@ -423,6 +423,7 @@ static es_status read_score(const question *q, int64_t row, int64_t j, double *s
     return ES_OK;
 }
 
+/* Reads the scores of one query and finds the largest. Fails if no key has weight. */
 static es_status read_scores(const question *q, int64_t row, double *scores, double *top,
                              es_error *err)
 {
@@ -466,6 +467,8 @@ static void center_of(const question *q, const double *scores, double top, doubl
         center[l] = most[l] + (apart2 > 1e-6 * reach2 ? center[l] : 0.0);
 }
 
+/* Collects the keys of one query: as they are if there are few, else on the grid, which makes
+ * the price of a node independent of their number. */
 static es_status gather(const question *q, const double *scores, double top, double *center,
                         es_draw_atoms *atoms, es_error *err)
 {
@@ -483,6 +486,7 @@ static es_status gather(const question *q, const double *scores, double top, dou
     return status;
 }
 
+/* Undoes the unit of read_values(): squares by unit^2, lengths by unit. */
 static void scale_back(const question *q, es_draw_risk *out, es_draw_query *about)
 {
     const double square = q->unit * q->unit;
@@ -498,6 +502,7 @@ static void scale_back(const question *q, es_draw_risk *out, es_draw_query *abou
     about->output2 *= square;
 }
 
+/* Answers one query, on any thread: scores, atoms, integral, units. */
 static es_status answer_query(void *user, int64_t row, int thread, es_error *err)
 {
     const question *q = user;

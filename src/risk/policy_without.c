@@ -160,6 +160,8 @@ static void meet_group(const circle *c, angle *a, int64_t first, int64_t count)
     }
 }
 
+/* Starts the product over keys at angle k of K on the circle |z| = rho. The factor z^-m is
+ * taken as e^(-i m theta) with m reduced modulo K, so that large m lose no digits. */
 static void begin_angle(const circle *c, int64_t k, int64_t K, angle *a)
 {
     const int64_t m = (int64_t)c->r->draws % K;
@@ -221,6 +223,8 @@ static int64_t go_batch(circle *c, int64_t first, int64_t K, double *product, es
     return angles;
 }
 
+/* Sums over all angles and divides: Cauchy's formula for the coefficient of z^m (THEORY 13
+ * (W1)). Rounding may leave a negative square where every N is 0. */
 static void go_round(circle *c, es_risk_node *out)
 {
     const int64_t K = angles_of(c);
@@ -238,6 +242,7 @@ static void go_round(circle *c, es_risk_node *out)
         out->mean[l] /= product;
 }
 
+/* Points the arrays of a circle into the scratch memory of the terms. */
 static circle circle_of(es_risk_terms *r)
 {
     double *room = r->scratch;

@@ -38,6 +38,8 @@ static es_status check_input(const double *scores, int64_t n, const es_view *val
     return ES_OK;
 }
 
+/* Allocates the arrays of a query. `off` has a few rows more than keys, because nodes read
+ * whole lanes. */
 static es_status make_room(es_risk_query *q, es_mem_limit *budget, es_error *err)
 {
     ES_TRY(ES_MEM_NEW(budget, q->weights, q->n, "weights", err));
@@ -171,6 +173,8 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
 
 /* ---- the limit ---- */
 
+/* Computes the limit of independent retention (THEORY 13): with a_j = w_j |u_j| and q keys kept
+ * surely, (sum_{p<1} a_j)^2/(m - q) - sum_{p<1} a_j^2. */
 es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *budget, double *out,
                           int64_t *sure, es_error *err)
 {

@@ -2,8 +2,8 @@
  * of Kolmogorov and Smirnov, minimum and root of a function of one variable.
  *
  * Tails of the normal law are computed as logarithms: ln Q(40) is representable, Q(40) is not. The
- * accuracies below are those that tests/test_special.c checks against values of 50 digits. All
- * functions are pure.
+ * accuracies below are those that tests/stats/test_special.c checks against values of 50 digits.
+ * All functions are pure.
  */
 #ifndef ES_STATS_SPECIAL_H
 #define ES_STATS_SPECIAL_H

@@ -282,24 +282,6 @@ const es_run_column *es_run_column_of(const es_run_table *table, const char *nam
     return NULL;
 }
 
-/* A file may have made numbers of them. */
-static const char *const *texts_of(const es_run_table *table, const char *name)
-{
-    const es_run_column *c = es_run_column_of(table, name);
-    return c && c->kind == ES_RUN_TEXT ? c->texts : NULL;
-}
-
-const char *es_run_said(const es_run_table *said, const char *table, const char *key,
-                        const char *what)
-{
-    const char *const *tables = texts_of(said, "table"), *const *keys = texts_of(said, "key"),
-                      *const *words = texts_of(said, what);
-    for (int64_t i = 0; tables && keys && words && i < said->rows; i++)
-        if (strcmp(tables[i], table) == 0 && strcmp(keys[i], key) == 0)
-            return words[i];
-    return "";
-}
-
 void es_run_table_free(es_run_table *table)
 {
     for (int64_t j = 0; table->columns && j < table->cols; j++) {

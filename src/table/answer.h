@@ -76,6 +76,11 @@ typedef struct input {
     int64_t shape[4];
 } input;
 
+/* A text as cells have it, and with its formulas between backquotes. */
+typedef struct marked_text {
+    const char *plain, *marked;
+} marked_text;
+
 struct es_answer {
     es_arena arena;
     es_status status; /* of the first failure */
@@ -90,6 +95,8 @@ struct es_answer {
     int64_t inputs_count, inputs_room;
     const char **findings;
     int64_t findings_count, findings_room;
+    marked_text *marked;
+    int64_t marked_count, marked_room;
     const char *qualifier; /* what findings begin with; NULL: nothing */
     es_table nowhere;      /* takes nothing: what a failure gives */
 };
@@ -105,9 +112,17 @@ const char *es_lone_text(const lone *l, char *room, size_t size);
 /*! es_answer_keep() : a copy of a text; NULL, with the failure kept, if there is no memory. */
 const char *es_answer_keep(es_answer *a, const char *text);
 
+/*! es_answer_marked() : the text with its formulas marked, if es_answer_plain() was given it; else
+ *  the text itself. */
+const char *es_answer_marked(const es_answer *a, const char *text);
+
 /*! es_words_at() : where `key` stands among the words of `list`, which have a space between them:
  * the byte it begins at, -1 if it is none of them. */
 int64_t es_words_at(const char *list, const char *key);
+
+/*! es_command_word() : takes the next word of a command line that was quoted for a shell into out
+ *  (size), and moves *at behind it. @return : false at the end of the line. In run_answer.c. */
+bool es_command_word(const char **at, char *out, size_t size);
 
 /*! es_column_shown() : is column j in the views of this table? */
 bool es_column_shown(const es_table *t, int64_t j);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "table/lines.h"
 #include "table/sheet.h"
 #include "table/table.h"
 
@@ -300,6 +301,28 @@ void es_answer_add_finding(es_answer *answer, const char *fmt, ...)
 const char *es_answer_finding(const es_answer *answer, int64_t at)
 {
     return at >= 0 && at < answer->findings_count ? answer->findings[at] : NULL;
+}
+
+const char *es_answer_plain(es_answer *answer, const char *text)
+{
+    const char *marked = es_answer_keep(answer, text);
+    char *plain = answer->status == ES_OK ? es_arena_text(&answer->arena, text) : NULL;
+    if (!plain || !marked)
+        return marked; /* a failure that is kept, or the marks stay */
+    es_lines_unmarked(plain);
+    if (strcmp(plain, marked) != 0 && es_answer_marked(answer, plain) == plain &&
+        es_answer_grow(answer, &answer->marked, answer->marked_count, &answer->marked_room,
+                       sizeof(marked_text)))
+        answer->marked[answer->marked_count++] = (marked_text){plain, marked};
+    return plain;
+}
+
+const char *es_answer_marked(const es_answer *a, const char *text)
+{
+    for (int64_t i = 0; i < a->marked_count; i++)
+        if (strcmp(a->marked[i].plain, text) == 0)
+            return a->marked[i].marked;
+    return text;
 }
 
 void es_answer_name(es_answer *answer, const char *command, int64_t seed)

@@ -134,11 +134,46 @@ static bool is_mark(const char *text, const char *at)
     }
 }
 
-void es_lines_markdown(es_pen *pen, const char *text)
+static void put_markdown(es_pen *pen, const char *text, size_t length)
 {
-    for (const char *at = text; *at; at++) {
+    for (const char *at = text; at < text + length; at++) {
         if (is_mark(text, at))
             es_pen_char(pen, '\\');
         es_pen_char(pen, *at);
     }
+}
+
+void es_lines_markdown(es_pen *pen, const char *text) { put_markdown(pen, text, strlen(text)); }
+
+/* ---- marked formulas ---- */
+
+/* The first pair of backquotes; false if there is none. */
+static bool find_pair(const char *text, const char **open, const char **close)
+{
+    *open = strchr(text, '`');
+    *close = *open ? strchr(*open + 1, '`') : NULL;
+    return *close;
+}
+
+void es_lines_marked(es_pen *pen, const char *text)
+{
+    for (const char *open, *close; find_pair(text, &open, &close); text = close + 1) {
+        put_markdown(pen, text, (size_t)(open - text));
+        es_lines_bytes(pen, open, (size_t)(close - open) + 1);
+    }
+    es_lines_markdown(pen, text);
+}
+
+char *es_lines_unmarked(char *text)
+{
+    char *to = text;
+    const char *from = text;
+    for (const char *open, *close; find_pair(from, &open, &close); from = close + 1) {
+        const size_t before = (size_t)(open - from), inside = (size_t)(close - open) - 1;
+        memmove(to, from, before);
+        memmove(to + before, open + 1, inside);
+        to += before + inside;
+    }
+    memmove(to, from, strlen(from) + 1);
+    return text;
 }

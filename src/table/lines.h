@@ -25,4 +25,10 @@ void es_lines_put(es_pen *pen, const char *text, int width, int used, int indent
  *  strikethrough) shows its characters as they are, at the beginning of a line and in a cell. */
 void es_lines_markdown(es_pen *pen, const char *text);
 
+/*! es_lines_marked() : the same of a definition or a note, whose formulas stand between backquotes:
+ *  they stay there, as code. es_lines_unmarked() : removes such marks from a text, in place; a
+ *  backquote without its partner stays. Returns text. */
+void es_lines_marked(es_pen *pen, const char *text);
+char *es_lines_unmarked(char *text);
+
 #endif

@@ -23,6 +23,23 @@ bool es_sheet_error(const es_table *t, const es_table_column *c, es_table_column
     return c->error && es_table_find(t, c->error, out);
 }
 
+const es_column *es_sheet_explained(const es_sheet *s, int64_t j)
+{
+    const es_column *c = s->columns[j].spec;
+    const bool repeated = j > 0 && s->columns[j - 1].spec == c;
+    return (c->definition || c->standing) && !repeated ? c : NULL;
+}
+
+bool es_sheet_has_errors(const es_sheet *s)
+{
+    es_table_column error;
+    for (int64_t j = 0; j < s->count; j++)
+        if (s->columns[j].format == ES_FORMAT_REAL && /* others do not show it */
+            es_sheet_error(s->table, &s->columns[j], &error))
+            return true;
+    return false;
+}
+
 /* ---- which columns ---- */
 
 /* Collects the columns of a view. A view names keys of the spec; labels come with their key,
@@ -86,6 +103,21 @@ static void show_order(es_sheet *s)
     insert_column(s, keys, &by);
 }
 
+/* Texts that no view shows are too long for a line of a terminal; a page has room for them. */
+static void show_texts(es_sheet *s)
+{
+    es_table_column c;
+    if (s->table->spec->views && strcmp(s->view->title, s->table->spec->views->title) != 0)
+        return; /* they stand in the first view */
+    for (int64_t j = 0; s->view->columns && es_table_column_at(s->table, j, &c); j++) {
+        bool shown = c.format != ES_FORMAT_TEXT || is_empty(s->table, &c);
+        for (const es_table_view *v = s->table->spec->views; v && v->title && !shown; v++)
+            shown = is_shown(v, &c);
+        if (!shown)
+            insert_column(s, s->count, &c);
+    }
+}
+
 /* Collects the columns that the view shows. */
 static es_status choose_columns(es_sheet *s, es_error *err)
 {
@@ -101,6 +133,8 @@ static es_status choose_columns(es_sheet *s, es_error *err)
             at--;
         insert_column(s, at, &c);
     }
+    if (s->page)
+        show_texts(s);
     if (s->count > 0)
         show_order(s);
     return ES_OK;
@@ -112,11 +146,38 @@ static es_status choose_columns(es_sheet *s, es_error *err)
 static const char *text_cell(es_sheet *s, const char *text)
 {
     void *room;
-    text = text ? text : s->markdown ? "" : "-";
+    text = text ? text : s->markdown || s->page ? "" : "-";
+    if (s->page)
+        return text;
     const size_t size = 4 * strlen(text) + 5;
     if (es_arena_array(&s->arena, (int64_t)size, 1, 1, "a cell", &room, NULL) != ES_OK)
         return NULL;
     return es_escape(text, room, size);
+}
+
+/* Escapes what is said about the columns: a run file may hold anything. */
+static es_status escape_words(es_sheet *s, es_error *err)
+{
+    void *memory;
+    ES_TRY(es_arena_array(&s->arena, s->count, 1, sizeof(char *), "a view", &memory, err));
+    s->units = memory;
+    s->title = text_cell(s, s->view->title);
+    bool good = s->title;
+    for (int64_t j = 0; j < s->count; j++) {
+        s->columns[j].title = text_cell(s, s->columns[j].title);
+        s->units[j] = text_cell(s, s->columns[j].spec->unit);
+        good = good && s->columns[j].title && s->units[j];
+    }
+    return good ? ES_OK : es_fail(err, ES_E_MEMORY, "memory.system", "", "no memory for the view");
+}
+
+/* A number as the column's form has it; a page has signs for what is none. */
+static const char *number_cell(const es_sheet *s, es_format_form form, double value, double error,
+                               char *out, size_t size)
+{
+    if (s->page && !isfinite(value))
+        return isnan(value) ? "–" : value > 0.0 ? "∞" : "−∞";
+    return es_format_put(form, value, error, out, size);
 }
 
 /* The cells of column j; its numbers have one form, that of all rows of the table, so that a choice
@@ -143,8 +204,8 @@ static es_status make_column(es_sheet *s, int64_t j, es_error *err)
             text = text_cell(s, es_column_text(c, row));
         } else {
             const double se = has_error ? es_column_real(&error, row) : (double)NAN;
-            es_format_put(form, es_column_real(c, row), se, number, sizeof number);
-            text = es_arena_text(&s->arena, number);
+            text = es_arena_text(
+                &s->arena, number_cell(s, form, es_column_real(c, row), se, number, sizeof number));
         }
         if (!text)
             return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for the view");
@@ -219,7 +280,7 @@ static void set_widths(es_sheet *s, const int *cells, bool narrow)
     s->lines = 1;
     for (int64_t j = 0; j < s->count; j++) {
         const char *title = s->columns[j].title;
-        int width = larger(cells[j], es_lines_width(s->columns[j].spec->unit));
+        int width = larger(cells[j], es_lines_width(s->units[j]));
         width = larger(width, narrow ? longest_word(title) : es_lines_width(title));
         while (lines_of(title, width) > MOST_LINES)
             width++;
@@ -273,6 +334,7 @@ es_status es_sheet_make(es_sheet *s, es_error *err)
     const es_answer_opts everything = {0};
     const bool record = s->table->spec->record;
     ES_TRY(choose_columns(s, err));
+    ES_TRY(escape_words(s, err));
     ES_TRY(es_choice_rows(s->table, record ? &everything : s->opts, &s->arena, &s->rows, err));
     const int64_t most = s->markdown || s->opts->full || s->opts->top ? 0 : s->opts->most_rows;
     if (most > 0 && s->rows.count > most) {

@@ -35,8 +35,11 @@ typedef struct es_sheet {
     const es_table_view *view;
     const es_answer_opts *opts;
     bool markdown;
+    bool page; /* for HTML: its writer escapes texts, and shows those that no view has room for */
     es_table_column *columns; /* (count) those that are shown, then (columns_left) those that are
                                  not */
+    const char *title;  /* of the view, and (count + columns_left) units: what a run file says */
+    const char **units; /* may hold anything, so that both are escaped, like columns[j].title */
     int64_t count, columns_left;
     es_row_list rows;
     int64_t rows_left;
@@ -56,6 +59,12 @@ const char *es_sheet_cell(const es_sheet *s, int64_t i, int64_t j);
 
 /*! es_sheet_error() : the standard error of a column, if it has one. */
 bool es_sheet_error(const es_table *t, const es_table_column *c, es_table_column *out);
+
+/*! es_sheet_explained() : the column that the foot of the table explains for column j; NULL if it
+ *  has neither definition nor standing, or shares them with the column before it.
+ *  es_sheet_has_errors() : does a column show standard errors? */
+const es_column *es_sheet_explained(const es_sheet *s, int64_t j);
+bool es_sheet_has_errors(const es_sheet *s);
 
 /*! es_sheet_title() : finds line `at` of the title of column j, which has up to s->lines lines,
  *  aligned at the last. Returns its bytes, from *from on; 0 if the line is empty. */

@@ -23,7 +23,4 @@ void es_table_array(es_table *table, int64_t row, const char *key, const double 
 enum { ES_KEY_ROOM = 96 };
 const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b);
 
-/*! es_table_find() : the column of a key. @return : false if there is none. */
-bool es_table_find(const es_table *table, const char *key, es_table_column *out);
-
 #endif

@@ -27,7 +27,7 @@ const char *es_standing_name(es_standing standing)
 int64_t es_words_at(const char *list, const char *key)
 {
     const size_t length = strlen(key);
-    for (const char *at = list; (at = strstr(at, key)); at += length)
+    for (const char *at = list; length && (at = strstr(at, key)); at += length)
         if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
             return at - list;
     return -1;
@@ -500,9 +500,9 @@ const char *es_column_text(const es_table_column *c, int64_t row)
     return es_cell_text(c->table, &c->table->columns[c->at], row);
 }
 
-void es_column_reals(const es_table_column *c, double *out)
+void es_column_reals(const es_table_column *c, int64_t rows, double *out)
 {
-    for (int64_t i = 0; i < c->table->rows; i++)
+    for (int64_t i = 0; i < rows; i++)
         out[i] = es_column_real(c, i);
 }
 
@@ -511,7 +511,7 @@ es_status es_column_gather(const es_table_column *c, es_arena *arena, double **o
     void *memory;
     ES_TRY(es_arena_array(arena, c->table->rows, 1, sizeof **out, "a column", &memory, err));
     *out = memory;
-    es_column_reals(c, *out);
+    es_column_reals(c, c->table->rows, *out);
     return ES_OK;
 }
 
@@ -535,6 +535,14 @@ bool es_table_column_at(const es_table *table, int64_t at, es_table_column *out)
             return true;
         }
     return false;
+}
+
+int64_t es_table_columns(const es_table *table)
+{
+    int64_t count = 0;
+    for (int64_t j = 0; j < table->count; j++)
+        count += es_column_shown(table, j);
+    return count;
 }
 
 bool es_table_find(const es_table *table, const char *key, es_table_column *out)

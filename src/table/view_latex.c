@@ -1,7 +1,9 @@
 /* view_latex.c : an answer for a paper: findings as comments, tables with booktabs' rules. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "table/lines.h"
 #include "table/sheet.h"
 
 /* ---- text ---- */
@@ -101,13 +103,13 @@ static void put_number(es_pen *pen, const char *text)
 static void put_head(es_pen *pen, const es_sheet *s)
 {
     es_pen_put(pen, "\\begin{table}\n\\centering\n\\caption{");
-    put_text(pen, s->view->title);
+    put_text(pen, s->title);
     es_pen_put(pen, "}\n\\begin{tabular}{");
     for (int64_t j = 0; j < s->count; j++)
         es_pen_put(pen, s->columns[j].format == ES_FORMAT_TEXT ? "l" : "r");
     es_pen_put(pen, "}\n\\toprule\n");
     for (int64_t j = 0; j < s->count; j++) {
-        const char *unit = s->columns[j].spec->unit;
+        const char *unit = s->units[j];
         es_pen_put(pen, j ? " & " : "");
         put_text(pen, s->columns[j].title);
         es_pen_put(pen, *unit ? " (" : "");
@@ -135,30 +137,40 @@ static void put_rows(es_pen *pen, const es_sheet *s)
     es_pen_put(pen, "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
 }
 
-/* A comment ends with its line: no text has one inside. */
+/* A comment ends with its line: no text has one inside, nor what a terminal would obey. */
 static void put_comment(es_pen *pen, const char *text)
 {
     for (; *text; text++)
-        es_pen_char(pen, *text == '\n' || *text == '\r' ? ' ' : *text);
+        es_pen_char(pen, (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text);
+}
+
+/* Formulas lose their marks: who writes the caption sets them. */
+static void put_definition(es_pen *pen, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char small[1024], *copy = size <= sizeof small ? small : malloc(size);
+    if (copy)
+        put_comment(pen, es_lines_unmarked(memcpy(copy, text, size)));
+    if (copy != small)
+        free(copy);
 }
 
 /* Writes the definitions of the columns as comments, for the caption. */
 static void put_foot(es_pen *pen, const es_sheet *s)
 {
-    es_table_column error;
-    bool errors = false;
     for (int64_t j = 0; j < s->count; j++) {
-        const es_column *c = s->columns[j].spec;
-        errors = errors || es_sheet_error(s->table, &s->columns[j], &error);
-        if ((!c->definition && !c->standing) || (j && c == s->columns[j - 1].spec))
+        const es_column *c = es_sheet_explained(s, j);
+        if (!c)
             continue;
         es_pen_put(pen, "% ");
         put_comment(pen, c->title);
         es_pen_put(pen, ": ");
-        put_comment(pen, c->definition ? c->definition : "");
+        put_definition(pen, c->definition ? c->definition : "");
         es_pen_format(pen, c->standing ? " [%s]\n" : "%s\n", es_standing_name(c->standing));
     }
-    es_pen_put(pen, errors ? "% after the sign of plus or minus: one standard error\n" : "");
+    es_pen_put(pen, es_sheet_has_errors(s)
+                        ? "% after the sign of plus or minus: one standard error\n"
+                        : "");
 }
 
 /* Writes one view of a table. */

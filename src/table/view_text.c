@@ -17,7 +17,7 @@ typedef struct paper {
 
 /* `text` with its control characters escaped, line by line, into out (4 strlen(text) + 5 bytes),
  * which also holds the lines while they are cut. Names that users chose stand in sentences. */
-static const char *shown(const char *text, char *line, char *out)
+static char *shown(const char *text, char *line, char *out)
 {
     char *end = out;
     for (; *text; text += *text == '\n') {
@@ -33,20 +33,28 @@ static const char *shown(const char *text, char *line, char *out)
     return out;
 }
 
-/* A sentence, a note: wrapped on a terminal, one paragraph in Markdown. */
-static void put_sentence(const paper *p, const char *head, const char *text, int indent)
+/* A sentence: wrapped on a terminal, one paragraph in Markdown. `marked`: its formulas stand
+ * between backquotes, which a terminal does not need. */
+static void put_text(const paper *p, const char *head, const char *text, int indent, bool marked)
 {
+    char none[] = "(no memory to show it)";
     const size_t length = strlen(text);
     char *room = malloc(5 * length + 8); /* the escaped text, then a line of it */
-    const char *safe = room ? shown(text, room + 4 * length + 5, room) : "(no memory to show it)";
+    char *safe = room ? shown(text, room + 4 * length + 5, room) : none;
     es_pen_put(p->pen, head);
     if (p->markdown) {
-        es_lines_markdown(p->pen, safe);
+        (marked ? es_lines_marked : es_lines_markdown)(p->pen, safe);
         es_pen_put(p->pen, "\n");
     } else {
-        es_lines_put(p->pen, safe, p->width, es_lines_width(head), indent);
+        es_lines_put(p->pen, marked ? es_lines_unmarked(safe) : safe, p->width,
+                     es_lines_width(head), indent);
     }
     free(room);
+}
+
+static void put_sentence(const paper *p, const char *head, const char *text, int indent)
+{
+    put_text(p, head, text, indent, false);
 }
 
 /* ---- a terminal ---- */
@@ -94,10 +102,10 @@ static void put_titles(const paper *p, const es_sheet *s)
 static void put_units(const paper *p, const es_sheet *s)
 {
     int64_t count = s->count;
-    while (count > 0 && !*s->columns[count - 1].spec->unit)
+    while (count > 0 && !*s->units[count - 1])
         count--;
     for (int64_t j = 0; j < count; j++) {
-        const char *unit = s->columns[j].spec->unit;
+        const char *unit = s->units[j];
         put_cell(p, s, unit, strlen(unit), j, j + 1 == count);
     }
     es_pen_put(p->pen, count ? "\n" : "");
@@ -140,7 +148,7 @@ static void put_record(const paper *p, const es_sheet *s)
         width = title > width ? title : width;
     }
     for (int64_t j = 0; j < s->count && s->rows.count; j++) {
-        const char *unit = s->columns[j].spec->unit, *cell = es_sheet_cell(s, 0, j);
+        const char *unit = s->units[j], *cell = es_sheet_cell(s, 0, j);
         es_pen_format(p->pen, "  %s", s->columns[j].title);
         put_spaces(p->pen, width - es_lines_width(s->columns[j].title) + 2);
         if (*unit && s->columns[j].format != ES_FORMAT_TEXT)
@@ -156,7 +164,7 @@ static void put_record(const paper *p, const es_sheet *s)
 static void put_markdown(const paper *p, const es_sheet *s)
 {
     for (int64_t j = 0; j < s->count; j++) {
-        const char *unit = s->columns[j].spec->unit;
+        const char *unit = s->units[j];
         es_pen_put(p->pen, "| ");
         es_lines_markdown(p->pen, s->columns[j].title);
         es_pen_put(p->pen, *unit ? " (" : "");
@@ -206,29 +214,23 @@ static void put_definition(const paper *p, const es_column *c)
     snprintf(text, sizeof text, "%s: %s%s%s%s%s", c->title, definition,
              c->standing && c->definition ? " " : "", c->standing ? "[" : "",
              es_standing_name(c->standing), c->standing ? "]" : "");
-    put_sentence(p, head, text, 4);
+    put_text(p, head, text, 4, true);
 }
 
 /* Writes the definitions below a table, and what was left out. */
 static void put_foot(const paper *p, const es_sheet *s)
 {
-    const es_column *before = NULL;
     const char *head = p->markdown ? "- " : "  ";
-    es_table_column error;
-    bool errors = false;
     es_pen_put(p->pen, p->markdown ? "\n" : "");
     for (int64_t j = 0; j < s->count; j++) {
-        const es_column *c = s->columns[j].spec;
-        if ((c->definition || c->standing) && c != before)
+        const es_column *c = es_sheet_explained(s, j);
+        if (c)
             put_definition(p, c);
-        errors = errors || (s->columns[j].format == ES_FORMAT_REAL && /* others do not show it */
-                            es_sheet_error(s->table, &s->columns[j], &error));
-        before = c;
     }
-    if (errors)
+    if (es_sheet_has_errors(s))
         put_sentence(p, head, "±: one standard error", 4);
     if (s->view->note)
-        put_sentence(p, head, s->view->note, 2);
+        put_text(p, head, s->view->note, 2, true);
     put_rest(p, s);
 }
 

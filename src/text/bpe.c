@@ -49,6 +49,7 @@ int32_t es_byte_letter(unsigned char byte)
 
 /* ---- pairs that wait, the first of the list on top ---- */
 
+/* Puts `value` at the top of the heap and moves it down to its place. */
 static void sift_down(uint64_t *heap, int64_t count, uint64_t value)
 {
     int64_t at = 0;
@@ -62,6 +63,8 @@ static void sift_down(uint64_t *heap, int64_t count, uint64_t value)
     heap[at] = value;
 }
 
+/* Removes and returns the smallest entry of the queue: the merge of lowest rank, and of equal
+ * ranks the leftmost. */
 static uint64_t pop(es_cutting *work)
 {
     const uint64_t top = work->queue[0];
@@ -93,6 +96,9 @@ static uint64_t find_scored(const es_tokenizer *t, int32_t left, int32_t right)
                                                  : (uint64_t)ranks[both] << 32 | (uint32_t)both;
 }
 
+/* Returns rank and result of merging symbol `left` with the next one, UINT64_MAX if there is no
+ * such merge. Tokenizers with scores have no list of merges: there the rank follows from the
+ * score of the joined text. */
 static uint64_t find_merge(const es_cutting *work, int32_t left)
 {
     const es_tokenizer *t = work->tokenizer;
@@ -112,9 +118,9 @@ static void push_pair(es_cutting *work, int32_t left)
         push(work, (merge & ~(uint64_t)UINT32_MAX) | (uint32_t)left);
 }
 
-/* A pair that one of its sides has left since is no pair any more, and its rank tells. Where
- * several pairs have one rank, another of them may have come to its place: it then waits there,
- * too, and is as good now as later. */
+/* Returns whether a queued pair still exists: merging one of its sides changes the rank at its
+ * place. If another pair of equal rank took the place, it is queued as well and may be merged
+ * now. */
 static void merge_all(es_cutting *work)
 {
     es_symbol *s = work->symbols;
@@ -174,6 +180,8 @@ static bool has_bytes(const es_bpe *bpe, const unsigned char *p, size_t bytes)
     return all;
 }
 
+/* Splits a word into one symbol per character. A character outside the vocabulary becomes byte
+ * tokens if the vocabulary has them, else the unknown token. */
 static void add_characters(es_cutting *work, const unsigned char *p, size_t bytes)
 {
     const es_tokenizer *t = work->tokenizer;
@@ -208,6 +216,8 @@ typedef struct es_word_cache {
     cached_word slots[CACHE_SLOTS];
 } es_word_cache;
 
+/* Returns the cache slot of a word, NULL if the word is too long to be cached. Each word has
+ * exactly one slot (FNV-1a hash), so that looking up costs one comparison. */
 static cached_word *find_slot(es_cutting *work, const unsigned char *word, size_t bytes)
 {
     uint64_t hash = bytes;
@@ -218,6 +228,8 @@ static cached_word *find_slot(es_cutting *work, const unsigned char *word, size_
     return &work->cache->slots[(hash ^ hash >> 29) & (CACHE_SLOTS - 1)];
 }
 
+/* Stores the tokens of a word in its slot, replacing what was there. Words of many tokens are
+ * not worth the memory. */
 static void remember(const es_cutting *work, cached_word *slot, const unsigned char *word,
                      size_t bytes)
 {
@@ -232,6 +244,7 @@ static void remember(const es_cutting *work, cached_word *slot, const unsigned c
     }
 }
 
+/* Takes the tokens of a word from its slot; returns false if the slot holds another word. */
 static bool recall(es_cutting *work, const cached_word *slot, const unsigned char *word,
                    size_t bytes)
 {
@@ -265,6 +278,8 @@ static es_status find_word(es_cutting *work, const unsigned char *word, size_t b
     return ES_OK;
 }
 
+/* Splits one word into tokens: the word itself if the vocabulary has it whole, else all merges
+ * in the order of their rank. The queue may hold every pair twice, hence its size. */
 static es_status cut_word(es_cutting *work, const unsigned char *word, size_t bytes, es_error *err)
 {
     const es_bpe *bpe = work->tokenizer->bpe;

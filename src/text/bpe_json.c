@@ -150,6 +150,7 @@ es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_m
     return ES_OK;
 }
 
+/* Reads the list of merges of tokenizer.json. The place in the list is the rank. */
 static es_status read_merges(es_tokenizer *t, const void *from, es_error *err)
 {
     const es_settings *s = from;
@@ -270,6 +271,8 @@ static es_status check_decoder(const es_settings *s, const json_t *part, es_erro
                               err);
 }
 
+/* Fails for a decoder that is not supported. Decoders only matter for turning tokens back into
+ * text, but an unknown one often means an unknown kind of vocabulary. */
 static es_status check_decoders(const es_settings *s, es_error *err)
 {
     const json_t *part = json_object_get(s->root, "decoder");

@@ -82,6 +82,8 @@ static es_status cut_words(bpe_state *s, const es_aligned *text, size_t begin, s
     return ES_OK;
 }
 
+/* Receives a stretch of text from the splitters. Without a pattern that splits words, the
+ * stretch is one word, which is complete only at the end of the text. */
 static es_status take_words(void *user, const es_aligned *text, size_t begin, size_t end, bool last,
                             size_t *taken, es_error *err)
 {
@@ -228,6 +230,8 @@ static es_status run_normal(bpe_state *s, bool last, es_error *err)
     return run_words(s, last, err);
 }
 
+/* Tokenizes the text between two added tokens. Added tokens that are matched after
+ * normalization need a second pass. */
 static es_status run_section(bpe_state *s, bool last, es_error *err)
 {
     if (s->bpe->normalized.longest == 0)
@@ -282,6 +286,8 @@ static es_status take_hit(bpe_state *s, size_t from, const hit *h, es_error *err
     return put_added(s, h->id, s->raw_at + (int64_t)h->begin, s->raw_at + (int64_t)h->end);
 }
 
+/* Removes `count` bytes from the start of the waiting text and remembers the character before
+ * the rest, at which patterns may look. */
 static void drop_raw(bpe_state *s, size_t count)
 {
     if (count == 0)
@@ -313,6 +319,7 @@ static es_status advance(bpe_state *s, bool last, es_error *err)
     return ES_OK;
 }
 
+/* Allocates the state of a stream: waiting text, normalizers, splitters, the words' cache. */
 static es_status bpe_open(es_token_stream *stream, es_error *err)
 {
     const es_tokenizer *t = stream->tokenizer;
@@ -353,6 +360,8 @@ static void bpe_close(es_token_stream *stream)
     es_mem_free(stream->budget, s);
 }
 
+/* Appends text and tokenizes as far as it is certain. Text waits in chunks, so that memory does
+ * not grow with the length of the text. */
 static void bpe_write(es_token_stream *stream, const unsigned char *p, size_t bytes)
 {
     bpe_state *s = stream->state;
@@ -372,6 +381,7 @@ static void bpe_write(es_token_stream *stream, const unsigned char *p, size_t by
     }
 }
 
+/* Tokenizes what still waits and resets the stream for the next text. */
 static void bpe_finish(es_token_stream *stream)
 {
     bpe_state *s = stream->state;

@@ -109,6 +109,8 @@ static es_status check_types(const source *s, es_error *err)
     return ES_OK;
 }
 
+/* Finds the arrays of the tokenizer and checks that they have one entry per token. `pieces`
+ * have scores, others have merges. */
 static es_status find_arrays(source *s, bool pieces, es_error *err)
 {
     ES_TRY(
@@ -292,6 +294,7 @@ static es_status put_pieces(es_tokenizer *t, const source *s, es_error *err)
     return ES_OK;
 }
 
+/* Builds a tokenizer with scores: tokens sorted by score are the ranks of merges. */
 static es_status put_scored(es_tokenizer *t, const void *from, es_error *err)
 {
     const source *s = from;
@@ -327,6 +330,8 @@ static es_status build(const source *s, const char *json, es_vocab_list *list,
     return status;
 }
 
+/* Builds a byte-pair tokenizer. GGUF names its splitting rule instead of stating it, so that
+ * only known names are supported. */
 static es_status build_listed(source *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
 {
     es_gguf_text pre;
@@ -359,6 +364,7 @@ static es_status check_plain(const source *s, es_error *err)
                : refuse(s, KEY("pre"), pre, "tokenizers with scores require 'default'", err);
 }
 
+/* Builds a SentencePiece tokenizer from tokens with scores. */
 static es_status build_scored(source *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
 {
     bool prefix = true;

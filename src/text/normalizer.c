@@ -118,6 +118,8 @@ static es_status compose_run(es_normalizing *work, const es_aligned *in, size_t 
     return ES_OK;
 }
 
+/* Composes characters (Unicode NFC). Runs that are composed already are copied as they are,
+ * which is nearly all text. */
 static es_status run_nfc(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
                          bool fresh, es_aligned *out, es_error *err)
 {
@@ -200,6 +202,7 @@ static es_status read_nfc(es_normalizers *n, const es_settings *s, const json_t 
     return ES_OK;
 }
 
+/* Reads the text that a Prepend step puts before every text. */
 static es_status read_prepend(es_normalizers *n, const es_settings *s, const json_t *part,
                               es_error *err)
 {
@@ -226,6 +229,8 @@ es_status es_settings_pattern(const es_settings *s, const json_t *part, es_mem_l
     return es_pattern_open(literal ? literal : regex, literal != NULL, s->path, budget, out, err);
 }
 
+/* Reads pattern and content of a Replace step. A pattern longer than one character may match
+ * across the end of what has been read, so that the text must then be normalized as a whole. */
 static es_status read_replace(es_normalizers *n, const es_settings *s, const json_t *part,
                               es_error *err)
 {
@@ -243,6 +248,7 @@ static const es_normalizer_kind kinds[] = {{"NFC", read_nfc, run_nfc},
                                            {"Prepend", read_prepend, run_prepend},
                                            {"Replace", read_replace, run_replace}};
 
+/* Reads one step of the normalizer by its type. */
 static es_status read_step(es_normalizers *n, const es_settings *s, const json_t *part,
                            es_error *err)
 {

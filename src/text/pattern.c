@@ -102,6 +102,8 @@ static void copy_character(copier *c)
     put(c, c->from++, 1);
 }
 
+/* Rewrites a pattern of Hugging Face's regex crate for PCRE2. Fails for constructs that mean
+ * different things in the two. */
 static es_status translate(const char *text, const char *path, char *out, size_t *bytes,
                            bool *streams, es_error *err)
 {
@@ -150,6 +152,7 @@ static es_status compile(es_pattern *p, const char *text, size_t bytes, bool lit
  * code of that. It is charged by a bound. */
 enum { CHARGE_PER_BYTE = 64, CHARGE_ANYWAY = 16384 };
 
+/* Charges the memory that PCRE2 will take, translates the pattern and compiles it. */
 static es_status build(es_pattern *p, size_t bytes, bool literal, const char *path, es_error *err)
 {
     const size_t most = bytes * sizeof no_white; /* \S is two bytes and becomes all of it */
@@ -213,8 +216,8 @@ bool es_pattern_streams(const es_pattern *p) { return p->streams; }
 enum { FIRST_WINDOW = 256, FIRST_STEPS = 4096, MORE = 4 };
 enum { WORK_ANYWAY = 1 << 22, WORK_PER_BYTE = 64 };
 
-/* Backtracking into a run of n characters takes n steps, which is honest work on a line of white
- * space; a pattern that explodes takes 2^n. A limit that grows with the text tells them apart. */
+/* Backtracking into a run of n characters takes n steps, which is normal on a line of white
+ * space; a pattern that explodes takes 2^n. A limit that grows with the text separates the two. */
 enum { STEPS_ANYWAY = 1 << 16, STEPS_PER_BYTE = 8, MOST_DEPTH = 1 << 20, MOST_HEAP_KIB = 1 << 16 };
 
 es_status es_matcher_open(es_mem_limit *budget, es_matcher **out, es_error *err)

@@ -147,6 +147,7 @@ static size_t unwritten(const es_splitter *step, const es_aligned *text, size_t 
 
 /* ---- the chain ---- */
 
+/* Applies the pattern of step i and passes the parts on to the next step. */
 static es_status run_pattern(es_splitting *work, int i, const es_aligned *text, size_t begin,
                              size_t end, bool fresh, bool last, size_t *taken, es_error *err)
 {
@@ -169,6 +170,7 @@ static es_status run_sink(es_splitting *work, const es_aligned *text, size_t beg
     return status;
 }
 
+/* Applies step i of the splitters to a stretch of text, and the sink after the last step. */
 static es_status run_step(es_splitting *work, int i, const es_aligned *text, size_t begin,
                           size_t end, bool fresh, bool last, size_t *taken, es_error *err)
 {
@@ -214,6 +216,8 @@ static es_splitter *current(es_splitters *p) { return &p->steps[p->count - 1]; }
 static const char gpt2_words[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
                                  "|\\s+(?!\\S)|\\s+";
 
+/* Reads a ByteLevel step: whether a space is put before the text, and whether GPT-2's pattern
+ * splits words. */
 static es_status read_byte_level(es_splitters *p, const es_settings *s, const json_t *part,
                                  es_error *err)
 {
@@ -231,6 +235,7 @@ static es_status read_byte_level(es_splitters *p, const es_settings *s, const js
                  : ES_OK;
 }
 
+/* Reads a Split step: pattern, and what becomes of its matches. */
 static es_status read_split(es_splitters *p, const es_settings *s, const json_t *part,
                             es_error *err)
 {

@@ -74,6 +74,7 @@ static es_status begin_block(cutter *c, es_error *err)
     return ES_OK;
 }
 
+/* Ends the current block with the suffix of special tokens. */
 static es_status end_block(cutter *c, es_error *err)
 {
     if (!c->open)
@@ -85,8 +86,8 @@ static es_status end_block(cutter *c, es_error *err)
     return ES_OK;
 }
 
-/* A token stands for the bytes from the end of the one before to its own: so nothing is counted
- * twice, not even of a character that is several tokens, and nothing is left out. */
+/* Counts for a token the bytes from the end of the previous one to its own end. No byte is
+ * counted twice, even of a character of several tokens, and none is left out. */
 static void count_bytes(cutter *c, const es_token *token)
 {
     es_blocks *b = c->out;
@@ -121,8 +122,8 @@ static void skip(cutter *c, const es_token *token)
         c->units->begins = true;
 }
 
-/* Tokens come word by word; blocks are cut between tokens, in the middle of a word if it falls
- * so, as whoever fills a context does. */
+/* Receives tokens word by word. Blocks are cut between tokens, within a word if necessary, as
+ * when a context is filled. */
 static es_status take(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     cutter *c = user;
@@ -175,9 +176,8 @@ static es_status check_stop(const es_blocks_spec *spec, es_error *err)
                : ES_OK;
 }
 
-/* A piece at a time: texts may be larger than memory. The first piece is asked whether it is a
- * text at all. After a failure the stream is finished all the same, to be ready for another
- * text. */
+/* Reads a file in pieces: texts may be larger than memory. The first piece decides whether it
+ * is text at all. The stream is finished even after a failure, to be ready for another text. */
 static es_status read_text(cutter *c, es_token_stream *stream, const char *path, es_error *err)
 {
     char bytes[65536];
@@ -258,7 +258,8 @@ static es_status read_all(cutter *c, es_error *err)
     return status;
 }
 
-/* Blocks that are asked for, the last of which may be cut short; 0: all there are. */
+/* Returns the number of blocks requested, the last of which may be short; 0: as many as there
+ * are. */
 static int64_t blocks_asked(const cutter *c)
 {
     const es_blocks_spec *spec = c->spec;

@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* Different stretches are counted in a set of their hashes. It holds up to MOST: then it forgets
- * those whose last bit of so many is 1, and from there on takes none such, so that it holds every
- * 2^bits-th of all, chosen by what it says: copies are chosen together, and how often they come
- * does not matter. */
+/* Distinct stretches are counted in a set of their hashes. When it holds more than MOST, it
+ * forgets every hash whose next low bit is 1 and accepts none such later. It then holds one in
+ * 2^bits of all stretches, chosen by content: copies are chosen together, and how often a
+ * stretch occurs does not matter. */
 enum { MOST = 65536 };
 
 typedef struct sketch {
@@ -56,6 +56,8 @@ static void forget_half(sketch *s)
         s->slots[slot_of(s, s->spare[i])] = s->spare[i];
 }
 
+/* Adds a hash to the sketch of distinct stretches. When the sketch is full it keeps only half
+ * of all possible hashes, chosen by their bits, so that counts scale. */
 static void remember(sketch *s, uint64_t hash)
 {
     hash |= (uint64_t)!hash << 63; /* 0 is a free slot */
@@ -84,6 +86,7 @@ static void push(stretch *w, int32_t id)
     *place = code;
 }
 
+/* Counts unknown tokens and hashes every stretch of ES_TEXT_STRETCH tokens with a rolling hash. */
 static void count(const es_blocks *b, const es_tokenizer_info *info, sketch *s, es_text_facts *out)
 {
     stretch w = {.oldest = 1};

@@ -1,5 +1,5 @@
-/* text_mix.c : several texts in given proportions as one: each is cut into blocks of its own, as
- * many as its share asks for, and the blocks take turns. */
+/* text_mix.c : mixes several texts in given proportions. Each is cut into as many blocks as its
+ * share requires, and the blocks take turns. */
 #include "text/blocks.h"
 
 #include <math.h>
@@ -14,6 +14,7 @@ typedef struct cut {
     int64_t next; /* the block that is its next */
 } cut;
 
+/* Returns the specification of one part of a mixture: its texts and its number of tokens. */
 static es_blocks_spec spec_of(const es_blocks_spec *all, const es_text_part *part, int64_t tokens)
 {
     es_blocks_spec spec = *all;
@@ -23,6 +24,7 @@ static es_blocks_spec spec_of(const es_blocks_spec *all, const es_text_part *par
     return spec;
 }
 
+/* Fails unless shares are positive and add up to 1. */
 static es_status check(const es_text_part *parts, int64_t count, es_error *err)
 {
     double sum = 0.0;
@@ -102,6 +104,8 @@ static int64_t turn_of(const cut *cuts, int64_t count)
     return best;
 }
 
+/* Merges the blocks of all parts evenly, so that any prefix of the result has about the
+ * mixture's shares. */
 static es_status interleave(cut *cuts, int64_t count, es_blocks *out, es_error *err)
 {
     int64_t ids = 0, blocks = 0;

@@ -62,6 +62,8 @@ static bool passes_blank(es_text_units *u, int64_t begin)
     return u->passed > before;
 }
 
+/* Notes whether a sentence ends here: at . ! ? and their relatives, closing quotes included,
+ * followed by a gap or a blank line. */
 static void note_sentence(es_text_units *u, const es_token *tokens, int64_t count)
 {
     static const char *const ends[] = {".", "!", "?", "…", "。", "！", "？", NULL};
@@ -113,6 +115,7 @@ static void move_inner(const es_text_units *u, es_blocks *b, int32_t *list, bool
     }
 }
 
+/* Permutes words or sentences across all blocks. Special tokens keep their places. */
 static es_status shuffle_units(const es_text_units *u, const es_permutation *order, es_blocks *b,
                                es_error *err)
 {
@@ -131,6 +134,7 @@ static es_status shuffle_units(const es_text_units *u, const es_permutation *ord
     return ES_OK;
 }
 
+/* Permutes whole blocks. */
 static es_status shuffle_blocks(const es_permutation *order, es_blocks *b, es_error *err)
 {
     int32_t *ids;

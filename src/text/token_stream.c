@@ -82,6 +82,7 @@ void es_token_stream_close(es_token_stream *stream)
     es_mem_free(stream->budget, stream);
 }
 
+/* Emits special tokens, which have no place in the text. */
 static void put_specials(es_token_stream *s, const int32_t *ids, int count)
 {
     es_token tokens[ES_TOKENIZER_SPECIALS] = {0};

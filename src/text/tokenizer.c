@@ -189,6 +189,7 @@ static size_t memory_of_vocab(const char *path)
     return most;
 }
 
+/* Estimates the memory of a GGUF's tokenizer from the size of its header. */
 static size_t memory_of_gguf(const char *path)
 {
     const es_st_opts opts = {.allow_trailing = true};
@@ -315,8 +316,8 @@ typedef struct signature {
     const char *name, *hint;
 } signature;
 
-/* First bytes of what people try to read as text. "BZh" alone begins words, so more is asked of
- * it. */
+/* First bytes of files that are often passed as text. "BZh" also begins words, so more bytes of
+ * it are compared. */
 static const signature compressed[] = {
     {"\x1f\x8b", 2, "gzip", "unpack it first: gunzip -c FILE | esscher ..."},
     {"PK\x03\x04", 4, "zip", "unpack it first"},

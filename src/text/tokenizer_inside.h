@@ -129,9 +129,9 @@ struct es_tokenizer {
     struct es_bpe *bpe;
 };
 
-/*! es_tokenizer_id() : the id of a text of so many bytes, -1: it is no token. O(bytes).
- *  es_tokenizer_joined() : the id of the texts of two tokens one after the other. O(1), and of a
- *  token that there is O(bytes). */
+/*! es_tokenizer_id() : returns the id of a text of `bytes` bytes, -1 if it is not a token.
+ *  O(bytes). es_tokenizer_joined() : returns the id of the texts of two tokens one after the
+ *  other. O(1), and O(bytes) if that token exists. */
 int32_t es_tokenizer_id(const es_tokenizer *t, const char *text, size_t bytes);
 int32_t es_tokenizer_joined(const es_tokenizer *t, int32_t left, int32_t right);
 
@@ -227,8 +227,9 @@ es_status es_settings_int(const es_settings *s, const json_t *object, const char
 es_status es_settings_fail(const es_settings *s, const char *key, const char *wanted,
                            es_error *err);
 
-/*! es_settings_refuse() : the file may be perfectly good, but asks for what is not built in; it is
- *  told what is. `found` is its name, NULL: none. ES_E_UNSUPPORTED with the rule. */
+/*! es_settings_refuse() : fails for a valid file that uses a feature which is not supported;
+ *  the hint lists those that are. `found` is its name, NULL: none. ES_E_UNSUPPORTED with the
+ *  rule. */
 es_status es_settings_refuse(const es_settings *s, const char *rule, const char *what,
                              const char *found, const char *known, es_error *err);
 

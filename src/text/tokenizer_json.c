@@ -167,7 +167,8 @@ es_status es_settings_text(const es_settings *s, const json_t *object, const cha
 
 /* ---- the parts of a tokenizer.json ---- */
 
-/* The file may be perfectly good: it asks for what is not built in, and is told what is. */
+/* Fails for a valid file that uses a feature which is not supported; the hint lists those that
+ * are. */
 es_status es_settings_refuse(const es_settings *s, const char *rule, const char *what,
                              const char *found, const char *known, es_error *err)
 {
@@ -175,7 +176,7 @@ es_status es_settings_refuse(const es_settings *s, const char *rule, const char 
                         found ? found : "of an unknown kind");
 }
 
-/* The "type" of a part, NULL where there is none; a part that is null has none either. */
+/* Returns the "type" of a part, NULL if it has none or the part is null. */
 const char *es_settings_type(const json_t *part)
 {
     return json_string_value(json_object_get(part, "type"));

@@ -135,7 +135,7 @@ static uint64_t hash_on(uint64_t hash, const char *text, size_t bytes)
     return hash;
 }
 
-/* What a hash is multiplied by when so many bytes follow: FACTOR^bytes. */
+/* Returns FACTOR^bytes, by which a hash is multiplied when `bytes` more bytes follow. */
 static uint64_t shift_of(uint32_t bytes)
 {
     uint64_t shift = 1;
@@ -216,7 +216,7 @@ static es_status check_ids(const es_vocab_list *list, int64_t *size, es_error *e
     return ES_OK;
 }
 
-/* Two texts with one id: which of them the model means, nobody could say. */
+/* Fails for two texts with the same id: the model's meaning would be ambiguous. */
 static es_status fail_clash(const es_vocab_list *list, const es_vocab_entry *e, const char *other,
                             es_error *err)
 {

@@ -364,8 +364,8 @@ static void classify_ascii(es_wordpiece_rules *out, const es_tokenizer_info *rul
     }
 }
 
-/* Words are cut from the front by the longest token that fits, which a trie finds. Of tokens with
- * the same text the one that the text stands for. */
+/* Cuts words from the front by the longest token that fits, which a trie finds. Of tokens with
+ * the same text the last one counts. */
 static es_status make_trie(es_tokenizer *t, es_error *err)
 {
     es_trie *trie = &t->wordpiece.pieces;

@@ -68,6 +68,9 @@ static void gradients(const es_equiangular *t, double q, es_collapse *c)
     c->gradient = t->dim >= t->n ? jacobian2(t, c, q) / (double)t->dim : (double)NAN;
 }
 
+/* Computes one layer over n tokens at equal angles exactly (THEORY 7): weight p of a token on
+ * itself and s on each other one, B = beta (1 - rho). 1 - cos' is computed directly, so that
+ * nearly equal outputs keep their digits. */
 es_status es_collapse_exact(const es_equiangular *tokens, es_collapse *out, es_error *err)
 {
     ES_TRY(check(tokens, err));
@@ -102,6 +105,8 @@ const char *es_collapse_phase_name(es_collapse_phase phase)
 /* Variance of the cosines of a row is (1-rho)^2 kappa/dim. */
 static double kappa_of(double rho) { return 1.0 + rho - 0.5 * rho * rho; }
 
+/* Returns gamma_c = beta/ln n from which on a token sees mostly itself: 1/(1 - rho), and in finite
+ * dimension the smaller root of B = L + kappa B^2/(2 dim), B = beta (1 - rho), L = ln n. */
 double es_collapse_threshold(int64_t n, double rho, int64_t dim)
 {
     if (n < 2 || dim < 0 || !(rho >= 0.0 && rho < 1.0))
@@ -113,6 +118,8 @@ double es_collapse_threshold(int64_t n, double rho, int64_t dim)
     return x > 1.0 ? (double)NAN : 2.0 / (1.0 + sqrt(1.0 - x)) / (1.0 - rho);
 }
 
+/* Returns the weight of a token on itself, with the spread of the other scores as
+ * e^(variance/2). */
 double es_collapse_self_weight(int64_t n, double rho, double beta, int64_t dim)
 {
     if (n < 2 || dim < 0 || !(rho >= 0.0 && rho < 1.0) || !(beta >= 0.0))

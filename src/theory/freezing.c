@@ -95,6 +95,8 @@ static int64_t lay(const crowd *c, double beta, double nearest, node *nodes)
     return count;
 }
 
+/* Places the nodes of the quadrature for this beta. Nodes are laid twice, first only to count
+ * them, so that memory grows at most to what is needed. */
 static es_status lay_nodes(crowd *c, double beta, int64_t *count)
 {
     const double nearest = y_of(place_of(c, -REACH));
@@ -214,6 +216,8 @@ static void scales_of_crowd(crowd *c, double n, es_scales *out)
         isnan(out->frozen) ? (double)NAN : beta_of(c, es_averages_squares(n), 0.5 * out->frozen);
 }
 
+/* Finds the inverse temperatures at which n keys stop averaging and at which they freeze. A
+ * planted key is one of the n, so that n - 1 are random. */
 static es_status scales(const es_cap *cap, double n, bool planted, es_mem_limit *budget,
                         es_scales *out, es_error *err)
 {
@@ -224,6 +228,7 @@ static es_status scales(const es_cap *cap, double n, bool planted, es_mem_limit 
     return c.status;
 }
 
+/* Checks the keys, tabulates the cap that they leave around the query and finds both scales. */
 es_status es_scales_of(const es_keys *keys, int64_t n, es_mem_limit *budget, es_scales *out,
                        es_error *err)
 {
@@ -294,6 +299,9 @@ static bool is_round(const es_exponent *e, double n)
     return check_round(e->alpha, es_exponent_keys(e, n), NULL) == ES_OK;
 }
 
+/* Finds the scales of keys with a local exponent, and their standard errors by moving the two
+ * estimated numbers, alpha and the number of near keys, by one standard error each. The two are
+ * nearly independent, so that the changes add in squares. */
 es_status es_exponent_scales(const es_exponent *e, double n, es_mem_limit *budget, es_scales *out,
                              es_scales *log_se, es_error *err)
 {
@@ -338,6 +346,8 @@ static es_status check_beta(double beta, es_error *err)
     return ES_OK;
 }
 
+/* Finds the largest weight and sum w^2 of keys with a local exponent; the standard error of ln
+ * sum w^2 as in es_exponent_scales(). */
 es_status es_exponent_weights(const es_exponent *e, double n, double beta, es_mem_limit *budget,
                               es_local_weights *out, es_error *err)
 {
@@ -368,6 +378,9 @@ static double frozen_by(const void *context, double log_n)
     return c->status == ES_OK ? log(squares_at(c, c->beta) / es_frozen_squares(c->n)) : (double)NAN;
 }
 
+/* Finds the n from which on attention at this beta is frozen: 0 if it is so for 3 keys,
+ * infinity if not even for the largest n. The root is sought in ln n, in which the criterion is
+ * smooth. */
 es_status es_exponent_tokens(const es_exponent *e, double beta, es_mem_limit *budget, double *out,
                              es_error *err)
 {

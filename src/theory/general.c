@@ -26,6 +26,7 @@ typedef struct model {
     double *rows; /* (ES_FEATURES + 1, count): shares in a pair average, and what explains them */
 } model;
 
+/* Returns the quadratic forms of sampled query j with itself. */
 static es_query query_of(const es_sample *s, int64_t j)
 {
     const int64_t jj = j * s->count + j;
@@ -41,6 +42,8 @@ static es_query query_of(const es_sample *s, int64_t j)
 
 /* ---- averages over pairs ---- */
 
+/* Returns what the covariance over two directions needs of queries j and k: rho = <e, f> and
+ * the forms in Q and Q^2. */
 static es_direction_pair pair_of(const es_sample *s, int64_t j, int64_t k)
 {
     const int64_t N = s->count;
@@ -210,6 +213,8 @@ static void coherence(const model *m, double *mean, double *cov)
 
 /* ---- both modes ---- */
 
+/* Writes the predicted errors. E|m| follows from the root mean square by the ratio of a
+ * Gaussian vector whose dimension is the effective one, (tr Q)^2/tr Q^2. */
 static void finish(const model *m, double mean, const es_expected *cov, double fluctuation,
                    es_predicted *out)
 {
@@ -271,6 +276,9 @@ static double square_defect(const model *m)
     return m->crowd.limit > 0.0 ? square * m->crowd.reached / m->crowd.limit : 0.0;
 }
 
+/* Predicts the errors for fresh queries: n E <c, c> for the mean, n times the average of
+ * E[Gamma Gamma' given y] over pairs of queries for the covariance (THEORY 4.5). The sampling
+ * error of the two averages is reported. */
 static es_status predict_population(const model *m, es_prediction *out, es_error *err)
 {
     const es_num c = pair_average(m, m->at, es_direction_pair_mean),
@@ -341,6 +349,8 @@ static es_status fill_query(model *m, int64_t j, es_error *err)
     return es_expansion_beside(m->n, x.q, x.ez, m->arena.budget, table, &m->beside[j], err);
 }
 
+/* Computes the prediction for n tokens from sampled queries: influence tables over the range of
+ * q, averages over many fresh queries (the crowd), then both modes. */
 static es_status run(const es_sample *s, double n, uint64_t seed, es_mem_limit *budget,
                      es_prediction *out, es_error *err)
 {
@@ -361,6 +371,8 @@ static es_status run(const es_sample *s, double n, uint64_t seed, es_mem_limit *
     return status;
 }
 
+/* Draws the queries, checks that V S V' is not 0, and predicts at n, and slightly beyond it if
+ * the slope is wanted. */
 static es_status predict(const es_view *cov, double tolerance, const es_head *head, double n,
                          const es_predict_opts *opts, es_mem_limit *budget, es_prediction *out,
                          es_prediction *slope, es_error *err)

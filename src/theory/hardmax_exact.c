@@ -67,6 +67,8 @@ static double side_end(const split *s, int i)
     return s->k[i] == 0.0 ? 0.0 : s->share[i] * far_out(2.0 * s->k[i]);
 }
 
+/* Integrates split_integrand() for k tokens on one side and n - k on the other. The smaller side
+ * has the finer structure, so that its range gets panels of its own. */
 static double split_mean(int64_t n, int64_t k)
 {
     const double size = (double)n;

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "limit/limit.h"
 
-/* ---- what is asked ---- */
+/* ---- checks ---- */
 
 static bool is_mixture(const es_law *law) { return es_law_uses(law->kind) & ES_LAW_USES_PARTS; }
 

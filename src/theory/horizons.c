@@ -274,6 +274,8 @@ es_status es_predict_check(int64_t d, double n, es_error *err)
     return ES_OK;
 }
 
+/* Scales the covariance's errors of a head by ratio^2: they are of second order in A where A is
+ * small, and would be lost in rounding if computed directly. */
 void es_predict_shrink(es_prediction *small, const es_prediction *larger, double ratio)
 {
     const double square = ratio * ratio;
@@ -296,6 +298,7 @@ static double slope_of(double here, double next, double distance)
     return log(fabs(here) / fabs(next)) / distance;
 }
 
+/* Writes the local slopes -d ln error/d ln n of all errors between two n. */
 static void slopes_of(const es_predicted *here, const es_predicted *next, double distance,
                       es_predicted *out)
 {

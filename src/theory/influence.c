@@ -169,6 +169,7 @@ es_status es_influence_add_beside(double n, double q, double r, double factor, e
     return add(n - 2.0, q, r, mean, factor, budget, table, err);
 }
 
+/* Interpolates all functions at t by the cubic through the four nearest points. */
 es_influence es_influence_at(const es_influence_table *table, double t)
 {
     const double x = t / ES_INFLUENCE_STEP + (double)table->half;
@@ -219,6 +220,7 @@ static void expand(const es_influence_table *table, es_expansion *out)
     }
 }
 
+/* Fills the table and the expansion of one node of log q. */
 static es_status make_node(es_expansions *s, int64_t i, double n, int64_t half, es_error *err)
 {
     es_influence_table *table = &s->tables[i];
@@ -308,6 +310,7 @@ void es_expansions_moments(const es_expansions *s, double q, es_rem *out)
               (double *)out);
 }
 
+/* Interpolates the influence functions in log q, over the tables of four nodes. */
 es_influence es_expansions_influence(const es_expansions *s, double q, double t)
 {
     double weights[4];
@@ -352,6 +355,9 @@ typedef struct contraction {
     double g2g, h2h, g2f, h2e;
 } contraction;
 
+/* Computes the contractions of Q and Q^2 with the directions g = e - rho f and h = f - rho e,
+ * which order_of() combines with Hermite coefficients. Written out once, because both queries
+ * use all of them. */
 static contraction contract(const es_direction_pair *x)
 {
     const double rho = x->rho, p = x->ee, r = x->ff, s = x->ef;
@@ -407,6 +413,8 @@ static double order_of(const es_direction_pair *x, const contraction *c, int k,
     return sum;
 }
 
+/* Returns E_eta of the product of two queries' conditional second moments, as a series in rho = <e,
+ * f> over even orders of the Hermite coefficients (THEORY 4.5). */
 double es_direction_pair_cov(const es_direction_pair *x, const es_expansion *a,
                              const es_expansion *b)
 {

@@ -215,6 +215,8 @@ static int query_nodes(const model *m, double *r, double *w)
     return NODES;
 }
 
+/* Averages over queries at distance r: influence tables, pairs of tokens, and the error of one
+ * output. r has the chi density of d degrees, q = H r. */
 static es_status ask(model *m, es_error *err)
 {
     double r[NODES], w[NODES];
@@ -282,6 +284,8 @@ static void add_asked(const model *m, const es_rem_extra *x, double q, double u,
     k->missed += weight * (along - 2.0 * q * b + q * q + others * (f.part + aside));
 }
 
+/* Computes the output of a token asking about the others, given the angle u between it and its
+ * own query direction: 1 without a rotation, averaged over the sphere for a random one. */
 static es_status ask_as_token(const model *m, token *k, es_error *err)
 {
     enum { TURNS = 40 };

@@ -15,6 +15,7 @@ static const double weights[HALF] = {0.18945061045506849629,  0.1826034150449235
                                      0.12462897125553387205,  0.09515851168249278481,
                                      0.062253523938647892863, 0.027152459411754094852};
 
+/* Integrates f by Gauss-Legendre quadrature over equal panels. */
 double es_integrate(es_integrand f, const void *context, double low, double high, int panels)
 {
     const double half = 0.5 * (high - low) / panels;
@@ -43,6 +44,8 @@ static double legendre(int count, double z, double *derivative)
     return now;
 }
 
+/* Computes Gauss-Legendre nodes and weights on [a, b]: Newton's method from Tricomi's start, w
+ * = 2/((1 - z^2) P'(z)^2). */
 void es_legendre(int count, double a, double b, double *x, double *w)
 {
     for (int i = 0; i < count; i++) {

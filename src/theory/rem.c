@@ -34,6 +34,8 @@ static double highest_l(const es_scores *s, const es_scores_grid *grid)
     return fmax(top, grid->extra_most) + 36.0;
 }
 
+/* Chooses the lattice of l = ln lambda: fine enough for the Gaussian of width q and for the
+ * Gumbel law of the largest score, high enough that no score exceeds its top. */
 static void choose_lattice(es_scores *s, const es_scores_grid *grid)
 {
     s->delta = fmin(STEP, GAUSS * s->q);
@@ -51,6 +53,7 @@ static void choose_lattice(es_scores *s, const es_scores_grid *grid)
     s->count = (int64_t)((s->top - lowest) / s->step) + 1;
 }
 
+/* Tabulates the Gaussian density of scores, its second moment around q, and its upper tail. */
 static void fill_gauss(const es_scores *s, gauss_lattice *g)
 {
     double sum = 0.0;
@@ -63,6 +66,8 @@ static void fill_gauss(const es_scores *s, gauss_lattice *g)
     }
 }
 
+/* Tabulates 1 - e^(-e^x), e^x e^(-e^x), e^(2x) e^(-e^x) and e^(4x) e^(-e^x), the kernels of the
+ * integrals in l (THEORY 4.2). */
 static void fill_kernels(es_scores *s)
 {
     for (int64_t i = s->kernel_low; i <= s->kernel_high; i++) {
@@ -235,6 +240,9 @@ static es_rem flat(double n)
                     .entropy = log(n)};
 }
 
+/* Computes P_n, v_n and the entropy of n Gaussian scores of standard deviation q (THEORY 4.2).
+ * Below the smallest q of the lattice they are extrapolated from q = 0 in q^2, as all of them
+ * are even in q. */
 es_status es_rem_moments(double n, double q, es_mem_limit *budget, es_rem *out, es_error *err)
 {
     ES_TRY(check_n(n, err));
@@ -261,6 +269,8 @@ es_status es_rem_moments(double n, double q, es_mem_limit *budget, es_rem *out, 
 
 /* ---- one token more ---- */
 
+/* Turns the sums over one key into densities in l of n keys: phi^n, n m2 phi^(n-1) and so on,
+ * where phi = E e^(-lambda e^score) of one key (THEORY 4.2). */
 void es_rem_others(es_scores *s, es_rem_density *out)
 {
     const double n = s->n, q = s->q;
@@ -299,6 +309,7 @@ static void with_extra(const es_scores *s, const es_rem_density *f, double a, es
                           .others = -s->q * P * s->step};
 }
 
+/* Computes the same moments with one more token of a given score, for several scores at once. */
 es_status es_rem_extra_at(double n, double q, const double *a, int64_t count, es_mem_limit *budget,
                           es_rem_extra *out, es_error *err)
 {

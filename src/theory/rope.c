@@ -95,6 +95,8 @@ static bool makes_sense(const es_rope *r)
            scale_of(r) >= 1.0 && isfinite(scale_of(r));
 }
 
+/* Returns the mean score of equal vectors at a distance, 2/sqrt(d) sum_j cos(D theta_j),
+ * theta_j = base^(-2j/d) (THEORY 8). */
 double es_rope_score(const es_rope *rope, double distance)
 {
     if (!makes_sense(rope) || !(distance >= 0.0) || !isfinite(distance))
@@ -156,6 +158,8 @@ int64_t es_rope_first_negative(const es_rope *rope, int64_t most)
 
 /* ---- granularity ---- */
 
+/* Returns 2/d sum_j sin(theta_j/scale), how far neighbouring positions are turned apart, as a mean
+ * over pairs of channels (THEORY 8). */
 double es_rope_granularity(const es_rope *rope)
 {
     if (!makes_sense(rope))

@@ -86,6 +86,9 @@ static void make_claims(void)
         "For a small horizon the error falls like one over the square root of n.",
         "The exponent 1/(2(1+H^2)) predicts the slope that is seen at reachable n.",
         "Twice the coupling bounds the squared horizon from below."};
+    static const char *const formulas[] = {
+        "The mean output of attention over n Gaussian tokens is `(1 - P_n)` times its limit.",
+        "The exponent `1/(2(1+H^2))` predicts the slope that is seen at reachable n."};
     static const char *const verdict[] = {"consistent", "contradicted", "fails as a reading",
                                           "undecided"};
     static const char *const group[] = {"statements of the papers", "statements of the papers",
@@ -138,6 +141,7 @@ static void make_claims(void)
     put(run, "claims", 4, columns, 13);
     put(run, "evidence", 4, evidence, 7);
     put(run, "papers", 1, papers, 3);
+    put(run, "_formulas", 2, &(es_run_column){"text", ES_RUN_TEXT, NULL, formulas}, 1);
     describe(run, "The papers' statements", said, 6);
     finish(run);
 }

@@ -106,11 +106,11 @@ test("every table can be saved as CSV: all rows, all columns, heads that differ"
   await close();
 });
 
-test("claims are set: MathML, relation and slack, one line of conclusion, an address each", async () => {
+test("claims are set: formulas, relation and slack, one line of conclusion, an address each", async () => {
   const { page, close } = await open("all");
   const claims = page.locator(".claims");
-  assert.ok((await claims.locator("math msub").count()) > 0); // (1 - P_n)
-  assert.ok((await claims.locator("math msup").count()) > 0); // 1/(2(1+H^2))
+  assert.ok((await claims.locator(".formula sub").count()) > 0); // (1 - P_n)
+  assert.ok((await claims.locator(".formula sup").count()) > 0); // 1/(2(1+H^2))
   const text = await claims.innerText();
   assert.doesNotMatch(text, /\^\(|\+-|<=|>=/);
   assert.match(await claims.locator("tr", { hasText: "Twice the coupling" }).innerText(), /undecided/);

@@ -7,10 +7,10 @@ esscher converge --n 10..100*3 --replicates 4 --quiet --out a.run >nothing
 cat >ask.zsh <<'ASK'
 zmodload zsh/zpty
 zpty asked "zsh -f -i"
-ready() { zpty -w asked 'print READY-$((1+1))'; zpty -r asked out '*READY-2*' }
-# Until a prompt is there the terminal edits lines itself, and its own ^U would take the question away.
-zpty -w asked "stty kill undef"
-zpty -w asked "PROMPT=; fpath=($PWD/functions \$fpath); autoload -Uz compinit; compinit -u -D"
+# Until zsh has shown its prompt the terminal edits lines itself, and its own ^U would take the question away. So each question
+# is typed behind a prompt, which is the one after READY-2.
+ready() { zpty -w asked 'print READY-$((1+1))'; zpty -r asked out '*READY-2*ASK-ME*' }
+zpty -w asked "PROMPT=ASK-ME; fpath=($PWD/functions \$fpath); autoload -Uz compinit; compinit -u -D"
 zpty -w asked 'compadd() {
     local -a found
     [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]] || { builtin compadd -A found "$@"; print -rl -- $found >>found }

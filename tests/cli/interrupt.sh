@@ -3,7 +3,8 @@
 make_npy q.npy f32 60000x64 normal 1
 esscher measure --q q.npy --k q.npy --v q.npy --output y.npy --per-query s.csv --threads 1 --precision f64 >out 2>err &
 pid=$!
-sleep 2
+# The run has begun, and SIGINT, the second bit of the mask, has a handler.
+until [ -s err ] && grep -Eq '^SigCgt:.*[2367abef]$' /proc/$pid/status; do kill -0 $pid || exit 1; sleep 0.02; done
 kill -INT $pid
 wait $pid
 echo "rc=$?"

@@ -2,17 +2,21 @@
 # after kill -9 the next run removes what is left, but never the pool of a run that is alive.
 mkdir model tmp && make_model model
 export TMPDIR="$PWD/tmp"
-yes 'the cat sat on the mat, word20 word25 unaffable.' | head -16000 >long
+yes 'the cat sat on the mat, word20 word25 unaffable.' | head -500 >long
 head -100 long >short
-tails() { exec esscher tails --model model --principal 1 --random 1 --query-count 1 --control 4 --quiet --csv --text "$@"; }
-begun() { # a run of 200000 tokens in the background, once its pool is under way
-    (tails long --pool 200000 >out 2>err) &
+# shellcheck disable=SC2086  # words
+tails() { exec ${held-} esscher tails --model model --principal 1 --random 1 --query-count 1 --control 4 --quiet --csv --text "$@"; }
+# begun : a run in the background that stands still in the middle of its pool, until `goes_on`.
+begun() {
+    (held='kill_after 1 layer-2.npy' && export KILL_AFTER_SIGNAL=STOP && tails long >out 2>err) &
     pid=$!
-    while ! ls tmp/*/text/layer-2.npy >/dev/null 2>&1; do sleep 0.02; done
+    until grep -q '^State:[[:space:]]*T' "/proc/$pid/status"; do sleep 0.02; done
 }
+goes_on() { kill -CONT $pid; }
 for signal in TERM HUP; do
     begun
     kill -$signal $pid
+    goes_on
     wait $pid
     echo "rc=$?"
     sed 's/[0-9][0-9]* of [0-9]*/N of N/' err
@@ -28,6 +32,7 @@ wait $!
 echo "rc=$?"
 # once it is open, the pool has no names: nothing that a kill could leave
 begun
+goes_on
 while [ "$(ls tmp)" ]; do sleep 0.05; done
 kill -9 $pid
 wait $pid 2>/dev/null
@@ -54,6 +59,7 @@ begun
 (tails short >/dev/null)
 ls tmp | wc -l | tr -d ' '
 kill -TERM $pid
+goes_on
 wait $pid
 echo "rc=$?"
 ls tmp

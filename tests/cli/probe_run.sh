@@ -1,23 +1,23 @@
 # probe: killed while it makes the pool or draws, and resumed, it gives the bytes of a run left alone (FS01).
 mkdir model && make_model model
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -1500 >text
-run() { exec esscher probe --model model --text text --n 100,300,1000 --replicates 40 --query-count 256 --csv --quiet --pool-dir "$@"; }
-(run pool >alone) || exit 1
-interrupt() { # once `$1` holds, the run in the background is killed, and was alive
-    while kill -0 $! 2>/dev/null && ! $1; do sleep 0.02; done
-    kill -9 $! 2>/dev/null && echo "interrupted: $1"
-    wait $! 2>/dev/null
+run() { # [with kill_after N FILE in `kill`] ; shellcheck disable=SC2086  # words
+    exec ${kill-} esscher probe --model model --text text --n 100,300,1000 --replicates 40 --query-count 256 --csv --quiet \
+        --pool-dir "$@"
 }
-pool_begun() { [ -e parts/layer-2.npy ]; }
-drawn() { esscher export part.run --json >cells.json 2>/dev/null && [ "$(get_json cells.json stages.1.cells)" -gt "$before" ] 2>/dev/null; }
+(run pool >alone) || exit 1
 # while it makes the pool: the run file is there already, and what is asked is the same with --resume
-(run parts --out part.run >/dev/null 2>&1) &
-interrupt pool_begun
+(kill='kill_after 1 layer-2.npy' && run parts --out part.run >/dev/null 2>&1)
+[ $? = 137 ] && ! cmp -s pool/layer-2.npy parts/layer-2.npy && echo "killed while it makes the pool"
 ls part.run
-# while it draws, twice
-for before in 0 1; do
-    (run parts --out part.run --threads 1 --resume >/dev/null 2>&1) &
-    interrupt drawn
+# while it draws, twice: the 20th flush of the run file comes after some of the 40 replicates
+drawn=0
+for _ in 1 2; do
+    before=$drawn
+    (kill='kill_after 20 part.run' && run parts --out part.run --threads 1 --resume >/dev/null 2>&1)
+    echo "rc=$?"
+    esscher export part.run --json >cells.json && drawn=$(get_json cells.json stages.1.cells)
+    [ "$drawn" -gt "$before" ] && [ "$drawn" -lt 40 ] && echo "killed while it draws"
 done
 (run parts --out part.run --threads 2 --resume >part)
 cmp alone part && echo same

@@ -8,7 +8,7 @@ run() { exec esscher tails --model model --text 'my text' --principal 1 --random
 shard() { run --pool-dir pool --shard "$1/2" --out "part-$1.run" --resume; }
 (run --quiet --pool-dir alone >whole)
 # as if another shard were making it
-(flock 9 && touch held && exec sleep 100) 9>pool/pool.run.lock &
+(flock 9 && touch held && exec sleep 1000) 9>pool/pool.run.lock &
 holder=$!
 while [ ! -e held ]; do sleep 0.01; done
 (shard 1 >said-1 2>err-1) &

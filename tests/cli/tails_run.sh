@@ -6,15 +6,10 @@ asked='--model model --text text --pool 6000 --principal 4 --random 4 --query-co
 # shellcheck disable=SC2086  # words
 run() { exec esscher tails $asked --pool-dir "$@"; }
 (run pool >alone)
-# held while it makes the pool, as soon as the last layer's file has been begun
-for try in 1 2 3 4 5 6 7 8; do
-    rm -rf parts
-    (run parts >/dev/null 2>&1) &
-    while [ ! -e parts/layer-2.npy ] && kill -0 $! 2>/dev/null; do :; done
-    kill -9 $! 2>/dev/null
-    wait $! 2>/dev/null
-    [ $? = 137 ] && ! cmp -s pool/layer-2.npy parts/layer-2.npy && echo "killed while it makes the pool" && break
-done
+# killed while it makes the pool, when the first of several pieces of the last layer is flushed
+# shellcheck disable=SC2086
+kill_after 1 layer-2.npy esscher tails $asked --pool-dir parts >/dev/null 2>&1
+[ $? = 137 ] && ! cmp -s pool/layer-2.npy parts/layer-2.npy && echo "killed while it makes the pool"
 # shellcheck disable=SC2086
 kill_twice tails $asked --pool-dir parts || exit 1
 (run parts --out part.run --resume --threads 2 >part)

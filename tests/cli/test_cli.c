@@ -217,7 +217,7 @@ static void every_status_has_an_exit_code(void **state)
         assert_true(cli_exit_of((es_status)status) >= 2);
 }
 
-int main(void)
+TEST_FILE(cli)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reals_are_read_strictly),

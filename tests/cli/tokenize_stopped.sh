@@ -2,13 +2,21 @@
 # writing, then somebody has, and has written a line.
 mkdir model && make_model model
 mkfifo pipe
+# Until SIGTERM has a handler and the process waits for the pipe. (Where the kernel hides what it waits for: until it waits.)
+waits() {
+    grep -Eq '^SigCgt:.*[4-7c-f][0-9a-f]{3}$' "/proc/$pid/status" || return 1
+    case $(cat "/proc/$pid/wchan") in
+    *pipe* | *partner*) return 0 ;;
+    0 | '') grep -q '^State:[[:space:]]*S' "/proc/$pid/status" ;;
+    *) return 1 ;;
+    esac
+}
 stop() { # SIGNAL COMMAND...
     signal=$1
     shift
     "$@" >out 2>err &
     pid=$!
-    until grep -Eq '^SigCgt:.*[4-7c-f][0-9a-f]{3}$' "/proc/$pid/status"; do sleep 0.02; done # SIGTERM has a handler
-    sleep 0.7
+    until waits; do sleep 0.02; done
     kill -"$signal" $pid
     wait $pid
     echo "rc=$?"
@@ -22,11 +30,11 @@ for open in no yes; do
 done
 exec 3>&-
 # one that does not stop a run does not disturb it
-(sleep 1 && echo 'the cat sat') >pipe &
 esscher tokenize --model model pipe >out 2>err &
 pid=$!
-sleep 0.3
+until waits; do sleep 0.02; done
 kill -STOP $pid && kill -CONT $pid
+echo 'the cat sat' >pipe
 wait $pid
 echo "rc=$?"
 wc -l <out | tr -d ' '

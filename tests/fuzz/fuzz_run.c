@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <esscher/run.h>
+#include <esscher/table.h>
 
 #include "store/checksum.h"
 #include "store/run.h"
@@ -114,6 +115,31 @@ static void read_table(es_run *run, const char *name, reading *r)
     es_run_table_free(&table);
 }
 
+static bool add_bytes(void *user, const char *bytes, size_t count)
+{
+    uint64_t *sum = user;
+    *sum = es_crc(*sum, bytes, count);
+    return true;
+}
+
+/* The answer that the tables make, in every view of it. */
+static void read_answer(es_run *run, reading *r)
+{
+    const es_answer_opts opts = {.full = true};
+    es_error err = {0};
+    es_answer *answer;
+    es_status status = es_run_answer(run, NULL, NULL, &answer, &err);
+    if (status != ES_OK) {
+        check_refusal(status, &err);
+        return;
+    }
+    for (es_answer_form form = ES_ANSWER_TEXT; form <= ES_ANSWER_LATEX; form++) {
+        status = es_answer_write(answer, form, &opts, add_bytes, &r->sum, &err);
+        require(status == ES_OK || (form == ES_ANSWER_CSV && !es_answer_at(answer, 0)));
+    }
+    es_answer_free(answer);
+}
+
 /* A sum of all that a reader is given; 0: refused. */
 static uint64_t read_run(void)
 {
@@ -140,6 +166,7 @@ static uint64_t read_run(void)
             if (es_run_table_name(run, t, name, &err) == ES_OK)
                 read_table(run, name, &r);
         }
+    read_answer(run, &r);
     require(es_run_close(run, &err) == ES_OK);
     return r.sum;
 }

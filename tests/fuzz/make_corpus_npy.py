@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the seeds of corpus_npy: good_* must load, bad_* must be refused (tests/test_npy.c)."""
+"""Write the seeds of corpus_npy: good_* must load, bad_* must be refused (tests/store/test_npy.c)."""
 import os
 import struct
 

@@ -1,13 +1,38 @@
 /* replay.c : feeds every file of a corpus folder to a fuzz target once, without a fuzzer, so that
- * what a fuzzer once found is tested by every build. usage: replay_NAME FOLDER */
+ * what a fuzzer once found is tested by every build. usage: replay NAME FOLDER
+ *
+ * FUZZ_TARGETS is TARGET(NAME) for each fuzz_NAME.c, which is compiled with its
+ * LLVMFuzzerTestOneInput named fuzz_NAME (tests/CMakeLists.txt). */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#define TARGET(name) int fuzz_##name(const uint8_t *data, size_t size);
+FUZZ_TARGETS
+#undef TARGET
 
-static int replay(const char *folder, const char *name)
+typedef int fuzz_target(const uint8_t *data, size_t size);
+
+static const struct {
+    const char *name;
+    fuzz_target *run;
+} targets[] = {
+#define TARGET(name) {#name, fuzz_##name},
+    FUZZ_TARGETS
+#undef TARGET
+};
+
+static fuzz_target *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++)
+        if (strcmp(targets[i].name, name) == 0)
+            return targets[i].run;
+    return NULL;
+}
+
+static int replay(fuzz_target *target, const char *folder, const char *name)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -25,21 +50,22 @@ static int replay(const char *folder, const char *name)
         exit(1);
     }
     fclose(file);
-    LLVMFuzzerTestOneInput(data, size);
+    target(data, size);
     free(data);
     return 1;
 }
 
 int main(int argc, char **argv)
 {
-    DIR *folder = argc == 2 ? opendir(argv[1]) : NULL;
+    fuzz_target *target = argc == 3 ? find(argv[1]) : NULL;
+    DIR *folder = target ? opendir(argv[2]) : NULL;
     int count = 0;
     if (!folder) {
-        fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+        fprintf(stderr, "usage: %s NAME FOLDER\n", argv[0]);
         return 2;
     }
     for (struct dirent *entry; (entry = readdir(folder));)
-        count += entry->d_name[0] == '.' ? 0 : replay(argv[1], entry->d_name);
+        count += entry->d_name[0] == '.' ? 0 : replay(target, argv[2], entry->d_name);
     closedir(folder);
     printf("%d inputs\n", count);
     return count ? 0 : 1;

@@ -1,12 +1,11 @@
-/* question.h : the study `budget`: what it asks is in budget/question.c, its texts in
- * budget/texts.c, cells in budget/cells.c, sums over blocks in budget/sums.c, curves and plans in
- * budget/plan.c, how a tolerance is met in budget/search.c, predictions in budget/forecast.c, what
- * becomes of them in budget/rows.c, other plans in budget/compare.c, verification in
- * budget/verified.c.
+/* question.h : the study `budget`. question.c asks (parameters, help, study); texts.c reads texts;
+ * cells.c computes cells, sums.c their sums over blocks; plan.c divides keys, search.c meets a
+ * tolerance, forecast.c predicts; outcomes.c reads trials; rows.c, heads.c, allocations.c,
+ * frontier.c, calibration.c and verified.c fill tables; findings.c adds sentences.
  *
- * Three kinds of cells, each of a block of text: risks of all heads (curves), what later layers
- * make of one layer's error (gains), the model under an allocation (trials: to meet a tolerance, to
- * rehearse the plan, to verify it). Everything that is said is made of those. */
+ * A cell belongs to a block of text. There are three kinds: risks of all heads (curves); how later
+ * layers pass on one layer's error (gains); the model under an allocation (trials: to meet a
+ * tolerance, to rehearse the plan, to verify it). All answers are computed from these. */
 #ifndef ES_EXPERIMENTS_BUDGET_QUESTION_H
 #define ES_EXPERIMENTS_BUDGET_QUESTION_H
 
@@ -296,18 +295,7 @@ es_status budget_optimism(const es_job *job, const budget_context *k, const budg
 es_status budget_forecast_new(const budget_state *s, es_arena *arena, budget_forecast *out,
                               es_error *err);
 
-/* ---- budget/compare.c ---- */
-
-/*! budget_put_others() : other ways and amounts, policies by themselves and the limit, fewer
- * blocks, another text. budget_setting_of() : which setting is that way at that ratio; -1: none. */
-es_status budget_put_others(es_job *job, const budget_context *k, es_answer *a, es_error *err);
-int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio);
-
-/* ---- answer ---- */
-
-es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
-
-/* ---- budget/verified.c ---- */
+/* ---- budget/outcomes.c ---- */
 
 /* Trials of blocks. */
 typedef struct budget_runs {
@@ -315,35 +303,73 @@ typedef struct budget_runs {
     int64_t first, count; /* cells */
 } budget_runs;
 
-/*! budget_tried() : of a setting on other text. budget_rehearsed() : of the calibration. */
+/*! budget_tried() : trials of a setting on held-out text. budget_rehearsed() : trials on the
+ *  calibration text. budget_trial_of() : the numbers of one of them. */
 budget_runs budget_tried(const budget_state *s, int64_t setting);
 budget_runs budget_rehearsed(const budget_state *s);
+es_plan_trial budget_trial_of(const es_job *job, budget_runs runs, int64_t block);
 
-/*! budget_layer_error() : of a layer, in spreads; budget_found_state() : of a hidden state;
- *  budget_found_end() : of ES_END_. Value and standard error over blocks. */
+/*! budget_layer_error() : error of a layer's attention output, over its spread.
+ *  budget_found_state() : the same of a hidden state. budget_found_end() : mean of an ES_END_ over
+ *  blocks. All have standard errors over blocks. */
 es_measured budget_layer_error(const es_job *job, budget_runs runs, int64_t layer);
 es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state);
 es_measured budget_found_end(const es_job *job, budget_runs runs, int end);
 
-/*! budget_predicts_kl() : is what is predicted of the model's answer a KL divergence? Else it is
- *  the extra loss: distributions of the next token do not fit into memory. */
+/*! budget_predicts_kl() : true if the predicted change of the model's answer is a KL divergence;
+ *  false if it is the extra loss, because distributions of the next token do not fit into memory.
+ */
 bool budget_predicts_kl(const es_job *job);
 
-/*! budget_accuracy() : share of labelled texts that are right, full (which 0) or under the setting
- *  (1); NaN without labels. */
-es_measured budget_accuracy(const es_job *job, int64_t setting, int which);
+/* Changes of the model's answer, in rows of several tables. Members stay unset where the model has
+ * no such number. */
+typedef struct budget_outcome {
+    es_measured loss, kl, agreement;
+} budget_outcome;
 
-/*! budget_put_ends() : what the model says, into columns loss, kl, agreement. budget_put_accuracy()
- *  : of a setting. budget_put_rehearsal() : record. budget_put_verified() : record, positions; the
- *  verdict if a tolerance was asked for. */
-void budget_put_ends(const es_job *job, budget_runs runs, es_table *table, int64_t row);
-void budget_put_accuracy(const es_job *job, int64_t setting, es_table *table, int64_t row);
-void budget_put_rehearsal(const es_job *job, es_answer *answer);
+void budget_set_outcome(const es_job *job, budget_runs runs, budget_outcome *out);
+
+/*! budget_set_accuracy() : share of labelled texts that are right; *out stays as it is without
+ *  labels. */
+typedef enum budget_model_kind { BUDGET_FULL_MODEL, BUDGET_SPARSE_MODEL } budget_model_kind;
+void budget_set_accuracy(const es_job *job, int64_t setting, budget_model_kind which,
+                         es_measured *out);
+
+/* ---- tables ---- */
+
+/*! budget_put_...() : add tables to the answer, each in the file of its name; rehearsal, verified
+ *  and positions in verified.c, which also adds the verdict on --error and --loss, domains in
+ *  calibration.c. */
+es_status budget_put_heads(const es_job *job, const budget_context *k, es_answer *a, es_error *err);
+es_status budget_put_rehearsal(const es_job *job, es_answer *a, es_error *err);
+es_status budget_put_allocations(es_job *job, const budget_context *k, es_answer *a, es_error *err);
+es_status budget_put_frontier(es_job *job, const budget_context *k, es_answer *a, es_error *err);
+es_status budget_put_calibration(es_job *job, const budget_context *k, es_answer *a, es_error *err);
+es_status budget_put_domains(es_job *job, const budget_context *k, es_answer *a, es_error *err);
 es_status budget_put_verified(es_job *job, es_answer *answer, es_error *err);
+es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
 
-/*! budget_broken() : which of `count` layers breaks the tolerance `most` beyond its interval of
- *  95 % over blocks, that of all of them together; the one that does by most, -1 if none does. */
+/*! budget_setting_of() : number of the setting with that allocation and ratio; -1: none.
+ *  budget_is_reachable() : false if a share of the keys is below the fewest that a plan may keep.
+ *  budget_head_risk() : a head's risk under the plan, mean over blocks. budget_bytes() : bytes of
+ *  a cache of that many keys. */
+int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio);
+bool budget_is_reachable(const budget_state *s, double ratio);
+double budget_head_risk(const es_job *job, const budget_context *k, int64_t head);
+double budget_bytes(const es_job *job, double keys);
+
+/*! budget_broken() : returns the layer whose error exceeds `most` by most, counting the lower ends
+ *  of the 95 % intervals over blocks of all `count` layers together; -1 if none does. */
 int64_t budget_broken(const es_measured *layers, int64_t count, int64_t blocks, double most);
+
+/* ---- budget/findings.c ---- */
+
+void budget_add_findings(const es_job *job, const budget_context *k, es_answer *a);
+void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *a);
+
+/*! budget_eviction_note() : the note of the plan file on policies that bring dropped keys back; ""
+ *  if the plan has none. */
+void budget_eviction_note(const es_job *job, const budget_context *k, char out[ES_PLAN_NOTE]);
 
 extern const char *const budget_dtypes[];
 int64_t budget_dtype_bits(int dtype);

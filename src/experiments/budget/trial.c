@@ -7,8 +7,8 @@
 #include "base/view.h"
 #include "experiments/budget/budget.h"
 #include "experiments/budget/inside.h"
-#include "experiments/downstream/downstream.h"
 #include "linalg/dense.h"
+#include "model/logits.h"
 #include "model/model.h"
 
 /* ---- attention outputs ---- */

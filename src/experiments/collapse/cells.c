@@ -23,6 +23,7 @@
  *     dx_i'/dx_i = (A_ii I + beta C) Q_i / sqrt q + alpha I
  * since dm = sum_j A_ij (dy_j + u_j ds_j), s_j = beta <y_i, y_j>, and dy_k = Q_k dx_k / sqrt q. */
 
+/* Adds factor x to a vector. */
 static void add(double *to, double factor, const double *x, int64_t d)
 {
     for (int64_t j = 0; j < d; j++)
@@ -37,6 +38,9 @@ typedef struct pass {
     double *CQz; /* C Q_i z */
 } pass;
 
+/* Collects all sums of a row in one pass: with w = A_ik, c = <y_i, y_k>, b = <y_k, m> and a = <y_i,
+ * m>, |A_ik (I + beta u_k y_i') Q_k|^2 = w^2 (d - 1 + 2 beta (c b - a) + beta^2 |u_k|^2 (1 - c^2)).
+ */
 static pass sum_up(const es_jacobian_row *r)
 {
     const int64_t d = r->dim;
@@ -100,11 +104,13 @@ typedef struct thread_memory {
     double *probe, *work;  /* (dim), (2 dim) */
 } thread_memory;
 
+/* Returns the doubles that one thread needs. */
 static int64_t memory_size(const sample_job *j)
 {
     return j->n * j->o.dim + j->betas * j->o.tokens * (j->o.dim + 2) + 3 * j->o.dim;
 }
 
+/* Divides the memory of a thread into its arrays. */
 static thread_memory memory_of(const sample_job *j, int thread)
 {
     const int64_t d = j->o.dim, looked = j->betas * j->o.tokens;
@@ -119,6 +125,7 @@ static thread_memory memory_of(const sample_job *j, int thread)
 
 /* ---- options ---- */
 
+/* Fails unless a parameter is finite and not negative; `rule` names it after "collapse.". */
 static es_status check_real(double value, const char *rule, es_error *err)
 {
     if (value >= 0.0 && isfinite(value))
@@ -264,6 +271,7 @@ static es_collapse_draw measure(const sample_job *j, const thread_memory *k, int
     return draw;
 }
 
+/* Computes one replicate at all betas, from the same tokens. */
 static es_status draw_replicate(void *user, int64_t unit, int thread, es_error *err)
 {
     sample_job *j = user;

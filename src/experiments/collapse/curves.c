@@ -47,6 +47,7 @@ static const es_table_spec curves_table = {
         "n gamma_plain angle_ratio_plain gamma_yarn angle_ratio_yarn gamma_logn angle_ratio_logn"),
     ES_ROW(curve_row), .keys = "n"};
 
+/* Computes angle ratio and self weight of equiangular tokens at one gamma. */
 static es_status fill_curve(const collapse_params *p, const curve_row *r, double gamma, curve *out,
                             es_error *err)
 {
@@ -56,6 +57,8 @@ static es_status fill_curve(const collapse_params *p, const curve_row *r, double
     return ES_OK;
 }
 
+/* Fills one context. Scores unchanged from training give gamma = G ln N/ln n; a scaling
+ * multiplies it. */
 static es_status fill_row(const collapse_params *p, int64_t i, curve_row *r, es_error *err)
 {
     const double n = p->contexts.reals[i], train = (double)p->train;

@@ -98,6 +98,8 @@ static es_status open_study(es_job *job, es_error *err)
     return collapse_stage(job, err);
 }
 
+/* States the memory of a thread: its tokens and the outputs of all gammas, at the largest n
+ * drawn. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const collapse_params *p = job->params;
@@ -115,6 +117,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- summary ---- */
 
+/* Averages the replicates of all pairs, once for all tables. */
 static es_status average(summary_ctx *m, es_error *err)
 {
     es_collapse_row *rows;

@@ -96,6 +96,7 @@ es_status collapse_exact(const collapse_params *p, int64_t n, double rho, double
     return es_collapse_exact(&t, out, err);
 }
 
+/* Fills what exactly equal angles give at this n, rho and gamma. */
 static es_status fill_exact(const collapse_params *p, table_row *r, es_error *err)
 {
     es_collapse c;

@@ -72,6 +72,7 @@ static es_measured half_measured(const summary_ctx *m, int64_t pair, double rho)
     return (es_measured){(double)NAN, (double)NAN};
 }
 
+/* Fills one pair (n, rho); what the random model shows only if it was drawn. */
 static void fill_row(const summary_ctx *m, int64_t pair, threshold_row *r)
 {
     const es_collapse_row *measured = collapse_measured(m, pair, 0);
@@ -92,6 +93,7 @@ static void fill_row(const summary_ctx *m, int64_t pair, threshold_row *r)
 
 /* ---- findings ---- */
 
+/* Reports the window of one pair. */
 static void report_window(es_answer *a, const threshold_row *r)
 {
     if (r->n < 10) /* equal weights are above 0.1: these tokens cannot merge */

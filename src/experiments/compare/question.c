@@ -90,10 +90,12 @@ static es_status open_side(const char *path, es_mem_limit *budget, es_run_side *
     ES_TRY(es_run_open(path, &out->run, err));
     const char *replicates = param_of(out->run, "replicates");
     out->freedom = replicates ? strtod(replicates, NULL) - 1.0 : (double)NAN;
-    const es_status status = es_run_get_table(out->run, "_columns", budget, &out->said, err);
+    es_answer *described;
+    const es_status status = es_run_answer(out->run, "_columns", budget, &described, err);
+    if (status == ES_OK)
+        es_answer_free(described);
     if (status != ES_E_EMPTY)
         return status;
-    out->said = (es_run_table){0};
     return es_fail_file(err, ES_E_EMPTY, path, -1, "compare.unfinished",
                         "finish it with --resume, or compute it again with this version",
                         "the run has no tables that say which columns tell rows apart");
@@ -127,10 +129,8 @@ static es_status open_study(es_job *job, es_error *err)
 static void close_study(es_job *job)
 {
     compare_state *s = job->state;
-    for (int i = 0; i < 2; i++) {
-        es_run_table_free(&s->sides[i].said);
+    for (int i = 0; i < 2; i++)
         es_run_close(s->sides[i].run, NULL);
-    }
 }
 
 /* ---- the answer ---- */

@@ -81,6 +81,7 @@ static es_status take_columns(es_job *job, const es_csv *table, es_error *err)
     return ES_JOB_NEW(job, s->weights, table->rows, err);
 }
 
+/* Reads contexts, losses and their errors into the job. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const context_params *p = job->params;
@@ -212,6 +213,7 @@ static const es_table_spec prediction_table = {"predictions", prediction_columns
                                                ES_VIEW("Predictions"), ES_ROW(prediction_row),
                                                .keys = "context"};
 
+/* Returns the longest context measured, beyond which predictions extrapolate. */
 static double longest_context(const context_state *s)
 {
     double longest = 0.0;
@@ -234,6 +236,7 @@ static void report_prediction(es_answer *a, const prediction_row *r, double long
                               r->context, longest);
 }
 
+/* Fills a row for each context of --at, and reports the last, which is the longest. */
 static void fill_predictions(es_answer *a, const es_grid *at, double longest,
                              const es_context_fit *f)
 {
@@ -268,6 +271,7 @@ static const es_column point_columns[] = {
 static const es_table_spec point_table = {
     "points", point_columns, ES_VIEW("Points", .only_with_full = true), ES_ROW(point_row)};
 
+/* Fills the points with their residuals and Huber weights. */
 static void fill_points(es_answer *a, const context_state *s, const es_context_fit *f)
 {
     es_table *t = es_answer_table(a, &point_table);
@@ -285,6 +289,8 @@ static void fill_points(es_answer *a, const context_state *s, const es_context_f
 
 /* ---- the study ---- */
 
+/* Fits the curve, then fills and reports the tables. Invalid points are errors of the file: they
+ * become ES_E_FORMAT, and all errors but those of memory name it. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const context_params *p = job->params;

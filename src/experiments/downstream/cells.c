@@ -282,39 +282,6 @@ es_status es_downstream_horizons(const es_downstream *d, const es_exec *exec, do
 
 /* ---- one answer beside another ---- */
 
-int64_t es_logits_best(const double *logits, int64_t labels)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < labels; i++)
-        best = logits[i] > logits[best] ? i : best;
-    return best;
-}
-
-static double log_sum(const double *x, int64_t n)
-{
-    double most = x[0], sum = 0.0;
-    for (int64_t i = 1; i < n; i++)
-        most = fmax(most, x[i]);
-    for (int64_t i = 0; i < n; i++)
-        sum += exp(x[i] - most);
-    return most + log(sum);
-}
-
-/* With r = ln(q/p), sum p (e^r - 1 - r): the same sum, since p and q both add up to 1, of terms
- * that are never negative; for small r they are r^2/2, which the plain form would lose. */
-double es_logits_kl(const double *a, const double *b, int64_t labels)
-{
-    const double za = log_sum(a, labels), zb = log_sum(b, labels);
-    double sum = 0.0;
-    for (int64_t i = 0; i < labels; i++) {
-        const double r = (b[i] - zb) - (a[i] - za);
-        const double term =
-            fabs(r) < 1e-3 ? r * r * (0.5 + r / 6.0 * (1.0 + r / 4.0)) : expm1(fmin(r, 700.0)) - r;
-        sum += exp(a[i] - za) * term;
-    }
-    return sum;
-}
-
 double es_cosine(const double *a, const double *b, int64_t count)
 {
     const double aa = es_lab_dot(a, a, count), bb = es_lab_dot(b, b, count);

@@ -62,6 +62,7 @@ const es_table_spec exponent_estimates_table = {
             "many queries. With several queries the errors come from the scatter between them."),
     ES_ROW(estimate_row), .keys = "method"};
 
+/* Adds a row; the dimension is 2 alpha, because P(T <= t) ~ t^{m/2} on a surface of dimension m. */
 static void add_estimate(es_table *t, const char *method, double alpha, double se)
 {
     estimate_row *r = es_rows_add(t, estimate_row);

@@ -54,6 +54,7 @@ typedef struct head_weights {
     es_measured top, squares;
 } head_weights;
 
+/* Computes weights of all queries at beta, and their means. O(queries keys dim). */
 static es_status measure(const head *h, double beta, head_weights *out)
 {
     const exponent_state *s = h->job->state;
@@ -171,6 +172,7 @@ typedef struct comparison {
     bool law_averages, law_frozen, law_weights;
 } comparison;
 
+/* Adds the row of the keys at hand. The law gives the search its first guess. */
 static es_status add_measured(head *h, double beta, const es_scales *law, es_table *t,
                               comparison *out)
 {
@@ -204,6 +206,8 @@ static bool agrees(es_measured measured, double law, int64_t queries)
     return queries == 1 || fabs(log(law / measured.value)) <= allowed;
 }
 
+/* Decides which numbers of the law may be shown: those that agree with the measurement for n
+ * keys. */
 static es_status compare_law(es_job *job, const es_exponent *e, double n, double beta,
                              const es_scales *law, comparison *c, es_error *err)
 {
@@ -218,6 +222,7 @@ static es_status compare_law(es_job *job, const es_exponent *e, double n, double
     return ES_OK;
 }
 
+/* Adds a row of the law for n keys, without the numbers that failed the comparison. */
 static es_status add_law(es_job *job, const es_exponent *e, double n, double beta,
                          const comparison *c, es_table *t, es_error *err)
 {
@@ -291,6 +296,8 @@ const es_table_spec exponent_run_table = {"runs", run_columns,
                                           ES_VIEW("As it runs", .only_with_full = true),
                                           ES_ROW(run_row), .record = true};
 
+/* Fills the record of the head at its beta; tokens is NaN if the law does not hold for these
+ * keys. */
 static es_status fill_run(head *h, const es_exponent *e, double beta, bool law,
                           const char *statement, es_answer *a)
 {
@@ -339,6 +346,7 @@ static void report_range(const exponent_state *s, const comparison *c, es_answer
                           (long long)s->keys.rows, c->averages.value, from);
 }
 
+/* Reports what the head does at its beta. The same words are the statement of the record. */
 static es_status report_run(head *h, const es_exponent *e, double beta, bool unit,
                             const freezing_row *r, const comparison *c, es_answer *a)
 {

@@ -55,17 +55,19 @@ static const es_column columns[] = {
            "root of its mean square; in several dimensions free of the bias that finitely many "
            "directions give the mean"),
     ES_COL(hardmax_row, exact, ES_FORMAT_REAL, "exact", "",
-           "expected value of |G|, by quadrature (one dimension)", .standing = ES_STANDING_PROVED),
+           "expected value of `|G|`, by quadrature (one dimension)",
+           .standing = ES_STANDING_PROVED),
     ES_COL(hardmax_row, exact_error, ES_FORMAT_SHORT, "error of exact", "",
            "upper bound on the error of the exact value"),
     ES_COL(hardmax_row, z, ES_FORMAT_SHORT, "z", "errors",
-           "mean |G| minus exact, in standard errors"),
-    ES_COL(hardmax_row, asymptotic, ES_FORMAT_REAL, "leading", "",
-           "leading term for large n: of the mean, sigma ln 2 / sqrt(2 ln n), in one dimension; of "
-           "the rms, of order (ln n)^(-(d+1)/4), in several",
-           .standing = ES_STANDING_HEURISTIC),
+           "mean `|G|` minus exact, in standard errors"),
+    ES_COL(
+        hardmax_row, asymptotic, ES_FORMAT_REAL, "leading", "",
+        "leading term for large n: of the mean, `sigma ln 2 / sqrt(2 ln n)`, in one dimension; of "
+        "the rms, of order `(ln n)^(-(d+1)/4)`, in several",
+        .standing = ES_STANDING_HEURISTIC),
     ES_COL(hardmax_row, second_order, ES_FORMAT_REAL, "second order", "",
-           "sigma ln 2 / hazard of the normal law where the largest token is (one dimension, "
+           "`sigma ln 2` / hazard of the normal law where the largest token is (one dimension, "
            "population queries)",
            .standing = ES_STANDING_HEURISTIC),
     {0}};

@@ -81,6 +81,7 @@ static es_heat_draw compare(const sample_job *j, int64_t b, const double *out,
     return draw;
 }
 
+/* Draws the keys of one replicate and lets all queries attend to them, at all betas at once. */
 static es_status draw_replicate(void *user, int64_t unit, int thread, es_error *err)
 {
     sample_job *j = user;
@@ -101,6 +102,7 @@ static es_status draw_replicate(void *user, int64_t unit, int thread, es_error *
     return ES_OK;
 }
 
+/* Computes the exact drift once, then all replicates in parallel. */
 static es_status run_job(sample_job *j, int64_t count, es_error *err)
 {
     const es_exec *exec = j->o.exec;
@@ -194,6 +196,7 @@ es_status es_heat_step(double *x, int64_t n, int64_t dim, double beta, const es_
 
 /* ---- clusters ---- */
 
+/* Returns the squared chord |a - b|^2. */
 static double chord2(const double *a, const double *b, int64_t d)
 {
     double sum = 0.0;

@@ -57,6 +57,7 @@ static es_status open_drift(es_job *job, es_error *err)
         err);
 }
 
+/* States the memory of a thread: the keys of a replicate and the outputs of all betas. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const heat_params *p = job->params;
@@ -153,6 +154,7 @@ static void fill_measured(const es_heat_row *from, const es_heat_finite *finite,
     r->ess = from->mean.ess;
 }
 
+/* Averages the replicates and fills a row for each beta. */
 static es_status fill_rows(es_job *job, es_table *t, es_error *err)
 {
     const heat_params *p = job->params;
@@ -233,6 +235,7 @@ static void report_bias(es_answer *a, const drift_row *rows, int64_t count, int6
                               distance(far));
 }
 
+/* Reports the slope of infinitely many keys at the largest beta. */
 static void report_exact(es_answer *a, const drift_row *last)
 {
     if (isnan(last->slope_exact))
@@ -247,6 +250,8 @@ static void report_exact(es_answer *a, const drift_row *last)
                               last->slope_exact, last->beta);
 }
 
+/* Reports how fast beta times the drift approaches grad log f; theory: error of order 1/beta
+ * (THEORY 6). */
 static void report_rate(es_answer *a, const drift_row *last)
 {
     if (!isnan(last->slope_exact) && !isnan(last->rate))

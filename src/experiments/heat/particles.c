@@ -34,6 +34,7 @@ typedef struct walk {
     int64_t step, steps;
 } walk;
 
+/* Counts progress in steps: those finished plus the fraction of the running one. */
 static bool walk_progress(void *user, double done, double total)
 {
     const walk *w = user;
@@ -73,6 +74,7 @@ static es_status measure(const heat_params *p, const double *x, es_mem_limit *bu
     return ES_OK;
 }
 
+/* Moves the particles through all steps and measures them after each, and before the first. */
 static es_status walk_all(const heat_params *p, const es_exec *exec, double *x, double *density,
                           particle_bin *out, es_error *err)
 {
@@ -88,6 +90,7 @@ static es_status walk_all(const heat_params *p, const es_exec *exec, double *x, 
     return ES_OK;
 }
 
+/* Computes a cell: draws one set of particles and moves it. */
 static es_status run_particles(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
@@ -160,11 +163,13 @@ static es_measured over_sets(const flow *f, const double *first)
     return es_average_column(first, f->p->sets, (f->p->steps + 1) * f->p->bins * numbers);
 }
 
+/* Returns the density of a bin after a step, mean over the sets. */
 static double density_at(const flow *f, int64_t step, int64_t bin)
 {
     return over_sets(f, &bin_at(f, step, bin)->density).value;
 }
 
+/* Returns the lower edge of a bin: an angle on the circle, a cosine elsewhere. */
 static double bin_edge(const heat_params *p, int64_t bin)
 {
     const double at = (double)bin / (double)p->bins;
@@ -244,6 +249,7 @@ static double heat_at(const flow *f, int64_t step)
     return heat <= 1.0 ? heat : (double)NAN;
 }
 
+/* Adds a step to both tables; its highest density comes from the bins. */
 static void add_step(const flow *f, int64_t step)
 {
     const particle_bin *first = bin_at(f, step, 0);
@@ -287,6 +293,7 @@ static int64_t choose_steps(const heat_params *p, int64_t shown[MOST_SHOWN])
     return count;
 }
 
+/* Fills the density at the chosen steps, one column each. */
 static es_status fill_profile(es_job *job, const flow *f, es_answer *a, es_error *err)
 {
     int64_t shown[MOST_SHOWN];

@@ -64,6 +64,8 @@ static es_status read_modes(es_job *job, const heat_params *p, heat_state *s, es
     return ES_OK;
 }
 
+/* Makes the law of the keys from --key-law and the modes; uniform and vmf use the first mode
+ * alone. */
 static es_status make_law(es_job *job, const heat_params *p, heat_state *s, es_error *err)
 {
     ES_TRY(read_modes(job, p, s, err));
@@ -84,6 +86,7 @@ static es_status make_law(es_job *job, const heat_params *p, heat_state *s, es_e
 
 /* ---- which questions a run asks ---- */
 
+/* Completes the parameters and chooses the questions of this run. */
 static es_status open_study(es_job *job, es_error *err)
 {
     heat_params *p = job->params;
@@ -104,6 +107,7 @@ static es_status open_study(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Adds up the costs of the questions. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const heat_state *s = job->state;

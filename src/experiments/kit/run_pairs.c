@@ -8,40 +8,53 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "experiments/kit/answer_kit.h"
+#include "table/sheet.h"
+#include "table/table.h"
 
 enum { PLACE = 160 }; /* bytes of a place as text */
 
 /* ---- columns ---- */
 
-/* A table of both runs; keys are columns of the same name and kind in both. */
+/* A table of both runs; keys are columns of the same key and kind in both. */
 typedef struct matched {
-    const es_run_table *a, *b;
-    const es_run_column **keys_a, **keys_b; /* (keys) */
+    const es_table *a, *b;
+    int64_t rows_a, rows_b;
+    es_table_column *keys_a, *keys_b; /* (keys) */
     int64_t keys;
     struct place *places; /* (rows of b) */
 } matched;
 
-static es_status match_keys(es_job *job, const es_run_side *s, matched *m, es_error *err)
+static bool is_text(const es_table_column *c) { return c->format == ES_FORMAT_TEXT; }
+
+/* A text of a column; "" if the row has none. */
+static const char *text_of(const es_table_column *c, int64_t row)
 {
-    ES_TRY(ES_JOB_NEW(job, m->keys_a, m->a->cols, err));
-    ES_TRY(ES_JOB_NEW(job, m->keys_b, m->a->cols, err));
-    for (int64_t j = 0; j < m->a->cols; j++) {
-        const es_run_column *a = &m->a->columns[j], *b = es_run_column_of(m->b, a->name);
-        if (b && b->kind == a->kind &&
-            strcmp(es_run_said(&s->said, m->a->name, a->name, "role"), "key") == 0) {
+    const char *text = es_column_text(c, row);
+    return text ? text : "";
+}
+
+static es_status match_keys(es_job *job, matched *m, es_error *err)
+{
+    const char *keys = es_table_about(m->a)->keys;
+    es_table_column a, b;
+    const int64_t cols = es_table_columns(m->a);
+    ES_TRY(ES_JOB_NEW(job, m->keys_a, cols, err));
+    ES_TRY(ES_JOB_NEW(job, m->keys_b, cols, err));
+    for (int64_t j = 0; keys && es_table_column_at(m->a, j, &a); j++)
+        if (!a.is_error && es_words_at(keys, a.spec->key) >= 0 && es_table_find(m->b, a.key, &b) &&
+            is_text(&a) == is_text(&b)) {
             m->keys_a[m->keys] = a;
             m->keys_b[m->keys++] = b;
         }
-    }
     return ES_OK;
 }
 
 static bool agree(const matched *m, int64_t i, int64_t k)
 {
     for (int64_t j = 0; j < m->keys; j++) {
-        const es_run_column *a = m->keys_a[j], *b = m->keys_b[j];
-        if (a->kind == ES_RUN_TEXT ? strcmp(a->texts[i], b->texts[k]) != 0
-                                   : a->reals[i] != b->reals[k])
+        const es_table_column *a = &m->keys_a[j], *b = &m->keys_b[j];
+        if (is_text(a) ? strcmp(text_of(a, i), text_of(b, k)) != 0
+                       : es_column_real(a, i) != es_column_real(b, k))
             return false;
     }
     return true;
@@ -53,12 +66,12 @@ typedef struct place {
     int64_t row;
 } place;
 
-static uint64_t number_of(const es_run_column *const *keys, int64_t count, int64_t row)
+static uint64_t number_of(const es_table_column *keys, int64_t count, int64_t row)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     for (int64_t j = 0; j < count; j++) {
-        const char *text = keys[j]->kind == ES_RUN_TEXT ? keys[j]->texts[row] : NULL;
-        const double real = text ? 0.0 : keys[j]->reals[row] + 0.0; /* -0 is 0 */
+        const char *text = is_text(&keys[j]) ? text_of(&keys[j], row) : NULL;
+        const double real = text ? 0.0 : es_column_real(&keys[j], row) + 0.0; /* -0 is 0 */
         const unsigned char *bytes = text ? (const void *)text : (const void *)&real;
         const size_t size = text ? strlen(text) : sizeof real;
         for (size_t k = 0; k <= size; k++)
@@ -76,11 +89,11 @@ static int by_number(const void *a, const void *b)
 
 static es_status sort_places(es_job *job, matched *m, es_error *err)
 {
-    ES_TRY(ES_JOB_NEW(job, m->places, m->b->rows, err));
-    for (int64_t k = 0; k < m->b->rows; k++)
+    ES_TRY(ES_JOB_NEW(job, m->places, m->rows_b, err));
+    for (int64_t k = 0; k < m->rows_b; k++)
         m->places[k] = (place){number_of(m->keys_b, m->keys, k), k};
-    if (m->b->rows)
-        qsort(m->places, (size_t)m->b->rows, sizeof *m->places, by_number);
+    if (m->rows_b)
+        qsort(m->places, (size_t)m->rows_b, sizeof *m->places, by_number);
     return ES_OK;
 }
 
@@ -89,9 +102,9 @@ static es_status sort_places(es_job *job, matched *m, es_error *err)
 static int64_t partner(const matched *m, int64_t i)
 {
     const uint64_t number = number_of(m->keys_a, m->keys, i);
-    int64_t low = 0, high = m->b->rows;
+    int64_t low = 0, high = m->rows_b;
     if (m->keys == 0)
-        return i < m->b->rows ? i : -1;
+        return i < m->rows_b ? i : -1;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         if (m->places[middle].number < number)
@@ -99,7 +112,7 @@ static int64_t partner(const matched *m, int64_t i)
         else
             high = middle;
     }
-    for (; low < m->b->rows && m->places[low].number == number; low++)
+    for (; low < m->rows_b && m->places[low].number == number; low++)
         if (agree(m, i, m->places[low].row))
             return m->places[low].row;
     return -1;
@@ -119,14 +132,14 @@ static es_status place_of(es_job *job, const matched *m, int64_t row, const char
     char text[PLACE] = "", number[ES_FORMAT_ROOM];
     size_t used = 0;
     for (int64_t j = 0; j < m->keys && used < PLACE; j++) {
-        const es_run_column *c = m->keys_a[j];
-        used += (size_t)snprintf(text + used, PLACE - used, "%s%s=", j ? " " : "", c->name);
-        if (used < PLACE && c->kind == ES_RUN_TEXT)
-            used += (size_t)snprintf(text + used, PLACE - used, "%s", c->texts[row]);
+        const es_table_column *c = &m->keys_a[j];
+        used += (size_t)snprintf(text + used, PLACE - used, "%s%s=", j ? " " : "", c->key);
+        if (used < PLACE && is_text(c))
+            used += (size_t)snprintf(text + used, PLACE - used, "%s", text_of(c, row));
         else if (used < PLACE)
             used += (size_t)snprintf(text + used, PLACE - used, "%s",
-                                     es_format_number(ES_FORMAT_COUNT, c->reals[row], (double)NAN,
-                                                      number, sizeof number));
+                                     es_format_number(ES_FORMAT_COUNT, es_column_real(c, row),
+                                                      (double)NAN, number, sizeof number));
     }
     return keep(job, text, out, err);
 }
@@ -152,13 +165,27 @@ static es_status add_pair(es_job *job, const es_figure_pair *one, es_error *err)
 }
 
 /* A standard error of unknown freedom is taken for exact: t is then normal. */
-static es_grouped figure(const es_run_column *value, const es_run_column *error, int64_t row,
+static es_grouped figure(const es_table_column *value, const es_table_column *error, int64_t row,
                          double freedom)
 {
-    return (es_grouped){value->reals[row], error->reals[row], isnan(freedom) ? 1e9 : freedom};
+    return (es_grouped){es_column_real(value, row), es_column_real(error, row),
+                        isnan(freedom) ? 1e9 : freedom};
 }
 
-static bool is_real(const es_run_column *c) { return c && c->kind == ES_RUN_REAL; }
+/* A column of numbers that has a standard error in both tables. */
+typedef struct measured {
+    es_table_column a, b, error_a, error_b;
+} measured;
+
+/* Column j of a; false if it is not such a one. *end: it is behind the last. */
+static bool find_measured(const matched *m, int64_t j, measured *out, bool *end)
+{
+    *end = !es_table_column_at(m->a, j, &out->a);
+    return !*end && es_sheet_error(m->a, &out->a, &out->error_a) &&
+           es_table_find(m->b, out->a.key, &out->b) &&
+           es_table_find(m->b, out->error_a.key, &out->error_b) && !is_text(&out->a) &&
+           !is_text(&out->b) && !is_text(&out->error_a) && !is_text(&out->error_b);
+}
 
 /* Every column of row i of a and row k of b that has an error in both. */
 static es_status compare_figures(es_job *job, const matched *m, const char *table, int64_t i,
@@ -166,41 +193,38 @@ static es_status compare_figures(es_job *job, const matched *m, const char *tabl
 {
     const compare_state *s = job->state;
     const char *at = NULL;
-    for (int64_t j = 0; j < m->a->cols; j++) {
-        const es_run_column *a = &m->a->columns[j], *b = es_run_column_of(m->b, a->name);
-        const char *error = es_run_said(&s->sides[0].said, m->a->name, a->name, "error");
-        const es_run_column *ea = es_run_column_of(m->a, error),
-                            *eb = es_run_column_of(m->b, error);
-        if (!is_real(a) || !is_real(b) || !is_real(ea) || !is_real(eb))
+    bool end = false;
+    for (int64_t j = 0; !end; j++) {
+        measured c;
+        if (!find_measured(m, j, &c, &end))
             continue;
         es_figure_pair one = {.table = table,
-                              .first = figure(a, ea, i, s->sides[0].freedom),
-                              .second = figure(b, eb, k, s->sides[1].freedom)};
+                              .first = figure(&c.a, &c.error_a, i, s->sides[0].freedom),
+                              .second = figure(&c.b, &c.error_b, k, s->sides[1].freedom)};
         one.test = es_welch(one.second, one.first);
         if (!isfinite(one.test.t))
             continue;
         if (!at)
             ES_TRY(place_of(job, m, i, &at, err));
         one.at = at;
-        ES_TRY(keep(job, a->name, &one.quantity, err));
+        ES_TRY(keep(job, c.a.key, &one.quantity, err));
         ES_TRY(add_pair(job, &one, err));
     }
     return ES_OK;
 }
 
-static es_status compare_table(es_job *job, const es_run_table *a, const es_run_table *b,
-                               es_error *err)
+static es_status compare_table(es_job *job, const es_table *a, const es_table *b, es_error *err)
 {
     compare_state *s = job->state;
-    matched m = {.a = a, .b = b};
+    matched m = {.a = a, .b = b, .rows_a = es_table_rows(a), .rows_b = es_table_rows(b)};
     const char *name;
-    ES_TRY(match_keys(job, &s->sides[0], &m, err));
+    ES_TRY(match_keys(job, &m, err));
     ES_TRY(sort_places(job, &m, err));
-    ES_TRY(keep(job, a->name, &name, err));
-    for (int64_t i = 0; i < a->rows; i++) {
+    ES_TRY(keep(job, es_table_about(a)->key, &name, err));
+    for (int64_t i = 0; i < m.rows_a; i++) {
         const int64_t k = partner(&m, i);
         s->alone += k < 0;
-        ES_TRY(es_job_tick(job, i, a->rows));
+        ES_TRY(es_job_tick(job, i, m.rows_a));
         if (k >= 0)
             ES_TRY(compare_figures(job, &m, name, i, k, err));
     }
@@ -211,16 +235,16 @@ static es_status compare_table(es_job *job, const es_run_table *a, const es_run_
 static es_status compare_named(es_job *job, const char *name, es_error *err)
 {
     compare_state *s = job->state;
-    es_run_table a, b;
-    ES_TRY(es_run_get_table(s->sides[0].run, name, job->exec.budget, &a, err));
-    es_status status = es_run_get_table(s->sides[1].run, name, job->exec.budget, &b, err);
+    es_answer *a, *b;
+    ES_TRY(es_run_answer(s->sides[0].run, name, job->exec.budget, &a, err));
+    es_status status = es_run_answer(s->sides[1].run, name, job->exec.budget, &b, err);
     if (status == ES_OK) {
-        status = compare_table(job, &a, &b, err);
-        es_run_table_free(&b);
+        status = compare_table(job, es_answer_at(a, 0), es_answer_at(b, 0), err);
+        es_answer_free(b);
     } else if (status == ES_E_EMPTY) {
         status = ES_OK;
     }
-    es_run_table_free(&a);
+    es_answer_free(a);
     return status;
 }
 

@@ -10,8 +10,7 @@
 
 typedef struct es_run_side {
     es_run *run;
-    es_run_table said; /* "_columns" */
-    double freedom;    /* of a standard error; NaN: unknown */
+    double freedom; /* of a standard error; NaN: unknown */
 } es_run_side;
 
 /* One figure of both. */

@@ -135,8 +135,8 @@ static const char *meaning_of(es_regime kind, double n, es_table *table)
 typedef struct head_rows {
     const probe_head_row *rows;
     int64_t count;
-    double *room; /* (count) */
-    bool advised; /* does any of them have an advice? */
+    double *scratch; /* (count) */
+    bool advised;    /* does any of them have an advice? */
 } head_rows;
 
 /* Median of a double of the row over the heads of a class; NaN if none has a number. */
@@ -146,11 +146,11 @@ static double median_of(const head_rows *heads, const char *class, size_t offset
     for (int64_t i = 0; i < heads->count; i++) {
         if (strcmp(heads->rows[i].class, class) != 0)
             continue;
-        memcpy(&heads->room[count], (const char *)&heads->rows[i] + offset, sizeof(double));
-        count += isfinite(heads->room[count]);
+        memcpy(&heads->scratch[count], (const char *)&heads->rows[i] + offset, sizeof(double));
+        count += isfinite(heads->scratch[count]);
     }
-    es_sort_reals(heads->room, count);
-    return count ? es_median_of(heads->room, count) : (double)NAN;
+    es_sort_reals(heads->scratch, count);
+    return count ? es_median_of(heads->scratch, count) : (double)NAN;
 }
 
 /* Heads of a class; with `advice`, those with this advice alone. */
@@ -165,6 +165,7 @@ static int64_t count_of(const head_rows *heads, const char *class, const char *a
     return count;
 }
 
+/* Fills a class from the heads in it; counts of advice only where any head has one. */
 static void fill_class(const head_rows *heads, es_regime kind, double n, es_table *table,
                        probe_class_row *r)
 {
@@ -184,16 +185,16 @@ static void fill_class(const head_rows *heads, es_regime kind, double n, es_tabl
 
 /* ---- the heads that matter most ---- */
 
-/* The row with the largest `moves` left in room, the first of equals, which is then taken out; -1:
- * none is left. */
+/* The row with the largest `moves` left in scratch, the first of equals, which is then taken out;
+ * -1: none is left. */
 static int64_t next_of(const head_rows *heads)
 {
     int64_t most = -1;
     for (int64_t i = 0; i < heads->count; i++)
-        if (heads->room[i] >= 0.0 && (most < 0 || heads->room[i] > heads->room[most]))
+        if (heads->scratch[i] >= 0.0 && (most < 0 || heads->scratch[i] > heads->scratch[most]))
             most = i;
     if (most >= 0)
-        heads->room[most] = (double)NAN;
+        heads->scratch[most] = (double)NAN;
     return most;
 }
 
@@ -205,6 +206,7 @@ static es_measured measured_or_missing(es_measured x)
     return (es_measured){or_missing(x.value), or_missing(x.se)};
 }
 
+/* Copies what the table shows of a head. */
 static void fill_matter(const probe_head_row *from, probe_matter_row *to)
 {
     to->domain = from->domain;
@@ -228,7 +230,7 @@ es_status probe_sum_up_classes(es_job *job, const es_table *heads, double n, es_
                                es_table *matter, es_error *err)
 {
     head_rows all = {es_rows(heads, probe_head_row), es_table_rows(heads), NULL, false};
-    ES_TRY(ES_JOB_NEW(job, all.room, all.count, err));
+    ES_TRY(ES_JOB_NEW(job, all.scratch, all.count, err));
     for (int64_t i = 0; i < all.count; i++)
         all.advised = all.advised || all.rows[i].advice;
     for (int i = 0; i < ES_REGIMES; i++) {
@@ -238,7 +240,7 @@ es_status probe_sum_up_classes(es_job *job, const es_table *heads, double n, es_
         fill_class(&all, probe_classes_order[i], n, classes, r);
     }
     for (int64_t i = 0; i < all.count; i++)
-        all.room[i] = all.rows[i].moves.value;
+        all.scratch[i] = all.rows[i].moves.value;
     for (int taken = 0; taken < PROBE_MATTER_MOST; taken++) {
         const int64_t from = next_of(&all);
         probe_matter_row *r = from < 0 ? NULL : es_rows_add(matter, probe_matter_row);

@@ -175,7 +175,7 @@ typedef struct summary_ctx {
     const probe_head_row *known; /* (places, heads) */
     es_table *contexts, *heads, *windows;
     int64_t place, head, tokens;
-    double *room;       /* (replicates) squares of one point */
+    double *scratch;    /* (replicates) squares of one point */
     double *total;      /* (2, heads of all layers) sums of squares: of draws, of windows */
     double *log_n;      /* (sizes) */
     double *log_square; /* (sizes) of independent draws */
@@ -202,8 +202,8 @@ static double error_at(const summary_ctx *m, int stage, int64_t r, int64_t i, in
 static square square_of(const summary_ctx *m, int stage, int64_t i, int which, double count)
 {
     for (int64_t r = 0; r < m->p->replicates; r++)
-        m->room[r] = pow(error_at(m, stage, r, i, which), 2.0);
-    es_measured mean = es_average_column(m->room, m->p->replicates, 1);
+        m->scratch[r] = pow(error_at(m, stage, r, i, which), 2.0);
+    es_measured mean = es_average_column(m->scratch, m->p->replicates, 1);
     mean.se *= sqrt((double)m->p->replicates / count);
     return (square){mean, count};
 }
@@ -261,6 +261,7 @@ static es_measured root_of(es_measured mean)
     return (es_measured){root, mean.se / (2.0 * root)};
 }
 
+/* Design effect of another error: that of the mean or of the covariance. */
 static es_measured effect_of(const summary_ctx *m, int64_t i, int which)
 {
     const es_mean_ratio d =
@@ -268,6 +269,7 @@ static es_measured effect_of(const summary_ctx *m, int64_t i, int which)
     return (es_measured){d.value, d.se};
 }
 
+/* Fills one head at one n: both errors, their ratio of squares, and what it is worth. */
 static void fill_window(const summary_ctx *m, int64_t i, window_row *r)
 {
     const square w = square_of_windows(m, i, PROBE_MAP), d = square_of_draws(m, i, PROBE_MAP);
@@ -402,7 +404,7 @@ static void add_totals(summary_ctx *m, int64_t domain, int64_t i)
 
 /* ln of the median design effect without replicate r of the draws, or of the windows. */
 static double log_median_without(summary_ctx *m, int64_t domain, int64_t i, int stage, int64_t r,
-                                 double *room)
+                                 double *scratch)
 {
     const int64_t heads = m->s->layers * m->s->heads;
     const double R = (double)m->p->replicates;
@@ -411,17 +413,17 @@ static double log_median_without(summary_ctx *m, int64_t domain, int64_t i, int 
         m->head = h % m->s->heads;
         const double left = pow(error_at(m, stage, r, i, PROBE_MAP), 2.0);
         const double draws = m->total[h], windows = m->total[heads + h];
-        room[h] = stage == PROBE_DRAW ? windows / (draws - left) * (R - 1.0) / R
-                                      : (windows - left) / draws * R / (R - 1.0);
+        scratch[h] = stage == PROBE_DRAW ? windows / (draws - left) * (R - 1.0) / R
+                                         : (windows - left) / draws * R / (R - 1.0);
     }
-    es_sort_reals(room, heads);
-    return log(es_median_of(room, heads));
+    es_sort_reals(scratch, heads);
+    return log(es_median_of(scratch, heads));
 }
 
 /* Relative standard error of the median design effect, by the jackknife over replicates: all heads
  * see the same windows, so that their errors are not independent. Overlapping windows count once.
  */
-static double median_se(summary_ctx *m, int64_t domain, int64_t i, double *room)
+static double median_se(summary_ctx *m, int64_t domain, int64_t i, double *scratch)
 {
     const int stages[2] = {PROBE_DRAW, m->s->window_stage};
     const int64_t R = m->p->replicates;
@@ -429,8 +431,8 @@ static double median_se(summary_ctx *m, int64_t domain, int64_t i, double *room)
     add_totals(m, domain, i);
     for (int k = 0; k < 2; k++) {
         for (int64_t r = 0; r < R; r++)
-            m->room[r] = log_median_without(m, domain, i, stages[k], r, room);
-        const double se = es_jackknife(0.0, m->room, R).se;
+            m->scratch[r] = log_median_without(m, domain, i, stages[k], r, scratch);
+        const double se = es_jackknife(0.0, m->scratch, R).se;
         variance += se * se * (double)R / (k ? apart_of(m, i) : (double)R);
     }
     return sqrt(variance);
@@ -438,19 +440,20 @@ static double median_se(summary_ctx *m, int64_t domain, int64_t i, double *room)
 
 /* Median over heads, and the 10 % and 90 % quantiles; unset where no head has a number. */
 static void fill_quantiles(const summary_ctx *m, int64_t domain, int64_t i, size_t offset,
-                           double *room, double *const to[3])
+                           double *scratch, double *const to[3])
 {
-    const int64_t count = sort_at(m, domain, i, offset, room);
+    const int64_t count = sort_at(m, domain, i, offset, scratch);
     if (count == 0)
         return;
-    *to[0] = es_median_of(room, count);
-    *to[1] = room[(count - 1) / 10];
-    *to[2] = room[9 * (count - 1) / 10];
+    *to[0] = es_median_of(scratch, count);
+    *to[1] = scratch[(count - 1) / 10];
+    *to[2] = scratch[9 * (count - 1) / 10];
 }
 
 #define WINDOW(member) offsetof(window_row, member)
 
-static void fill_context(summary_ctx *m, int64_t domain, int64_t i, double *room, context_row *r)
+/* Fills one n of a domain: quantiles over its heads. */
+static void fill_context(summary_ctx *m, int64_t domain, int64_t i, double *scratch, context_row *r)
 {
     const int64_t tokens = es_pool_about(m->s->pools.domains[domain].pool).tokens;
     m->tokens = tokens;
@@ -458,49 +461,50 @@ static void fill_context(summary_ctx *m, int64_t domain, int64_t i, double *room
     r->n = m->s->spec.sizes[i];
     r->windows = tokens / r->n;
     fill_quantiles(
-        m, domain, i, WINDOW(design_effect.value), room,
+        m, domain, i, WINDOW(design_effect.value), scratch,
         (double *const[]){&r->design_effect.value, &r->design_effect_low, &r->design_effect_high});
-    fill_quantiles(m, domain, i, WINDOW(effective_tokens), room,
+    fill_quantiles(m, domain, i, WINDOW(effective_tokens), scratch,
                    (double *const[]){&r->effective_tokens, &r->effective_tokens_low,
                                      &r->effective_tokens_high});
     r->above = r->below = 0;
-    int64_t count = sort_at(m, domain, i, WINDOW(design_effect_low), room);
+    int64_t count = sort_at(m, domain, i, WINDOW(design_effect_low), scratch);
     for (int64_t h = 0; h < count; h++)
-        r->above += room[h] > 1.0;
-    count = sort_at(m, domain, i, WINDOW(design_effect_high), room);
+        r->above += scratch[h] > 1.0;
+    count = sort_at(m, domain, i, WINDOW(design_effect_high), scratch);
     for (int64_t h = 0; h < count; h++)
-        r->below += room[h] < 1.0;
-    count = sort_at(m, domain, i, WINDOW(design_effect.value), room);
-    r->design_effect_most = count ? room[count - 1] : (double)NAN;
-    const double se = median_se(m, domain, i, room);
+        r->below += scratch[h] < 1.0;
+    count = sort_at(m, domain, i, WINDOW(design_effect.value), scratch);
+    r->design_effect_most = count ? scratch[count - 1] : (double)NAN;
+    const double se = median_se(m, domain, i, scratch);
     r->design_effect.se = count ? r->design_effect.value * se : (double)NAN;
-    r->lost = es_median_of(room, sort_at(m, domain, i, WINDOW(lost), room));
+    r->lost = es_median_of(scratch, sort_at(m, domain, i, WINDOW(lost), scratch));
 }
 
 /* ---- findings ---- */
 
-static double median_growth(const summary_ctx *m, int64_t domain, double *room)
+/* Median over the heads of a domain of the growth of their design effect; NaN of none. */
+static double median_growth(const summary_ctx *m, int64_t domain, double *scratch)
 {
     const int64_t heads = m->s->layers * m->s->heads;
     const context_head_row *rows = es_rows(m->heads, context_head_row) + domain * heads;
     int64_t count = 0;
     for (int64_t h = 0; h < heads; h++) {
-        room[count] = rows[h].growth.value;
-        count += isfinite(room[count]) ? 1 : 0;
+        scratch[count] = rows[h].growth.value;
+        count += isfinite(scratch[count]) ? 1 : 0;
     }
-    es_sort_reals(room, count);
-    return es_median_of(room, count);
+    es_sort_reals(scratch, count);
+    return es_median_of(scratch, count);
 }
 
 /* About the largest context that is a small part of the pool. */
-static void tell_domain(const summary_ctx *m, int64_t domain, double *room, es_answer *a)
+static void tell_domain(const summary_ctx *m, int64_t domain, double *scratch, es_answer *a)
 {
     const context_row *first = es_rows(m->contexts, context_row) + domain * m->s->spec.n_sizes;
     const context_row *r = first + m->s->spec.n_sizes - 1;
     while (r > first && r->lost > 0.1)
         r--;
     char worth[ES_SAY_ROOM], effect[ES_SAY_ROOM], growth[ES_SAY_ROOM] = "";
-    const double power = median_growth(m, domain, room);
+    const double power = median_growth(m, domain, scratch);
     if (isfinite(power))
         snprintf(growth, sizeof growth, "; it grows like n^%.2g", power);
     es_answer_add_finding(
@@ -513,6 +517,7 @@ static void tell_domain(const summary_ctx *m, int64_t domain, double *room, es_a
         r->lost > 0.1 ? ", and is more against a larger pool" : "");
 }
 
+/* States how many windows there are and what part of their error is missing. */
 static void tell_windows(const summary_ctx *m, es_answer *a)
 {
     const int64_t n = m->s->spec.sizes[m->s->spec.n_sizes - 1], R = m->p->replicates;
@@ -532,7 +537,7 @@ static void tell_windows(const summary_ctx *m, es_answer *a)
 static es_status prepare(summary_ctx *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes, R = m->p->replicates;
-    ES_TRY(ES_JOB_NEW(m->job, m->room, R > sizes ? R : sizes, err));
+    ES_TRY(ES_JOB_NEW(m->job, m->scratch, R > sizes ? R : sizes, err));
     ES_TRY(ES_JOB_NEW_2D(m->job, m->log_n, 2, sizes, err));
     m->log_square = m->log_n + sizes;
     ES_TRY(ES_JOB_NEW_2D(m->job, m->total, 2, m->s->layers * m->s->heads, err));
@@ -546,12 +551,12 @@ es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answ
     summary_ctx m = {
         .job = job, .p = job->params, .s = job->state, .known = es_rows(heads, probe_head_row)};
     const int64_t domains = m.s->pools.n_domains, all = m.s->layers * m.s->heads;
-    double *room;
+    double *scratch;
     m.contexts = es_answer_table(answer, &contexts_table);
     m.heads = es_answer_table(answer, &heads_table);
     m.windows = es_answer_table(answer, &windows_table);
     ES_TRY(prepare(&m, err));
-    ES_TRY(ES_JOB_NEW(job, room, all, err));
+    ES_TRY(ES_JOB_NEW(job, scratch, all, err));
     for (m.place = 0; m.place < domains * m.s->layers; m.place++) {
         m.tokens = es_pool_about(m.s->pools.domains[m.place / m.s->layers].pool).tokens;
         for (m.head = 0; m.head < m.s->heads; m.head++)
@@ -562,10 +567,10 @@ es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answ
             context_row *r = es_rows_add(m.contexts, context_row);
             if (!r)
                 return es_answer_status(answer, err);
-            fill_context(&m, d, i, room, r);
+            fill_context(&m, d, i, scratch, r);
         }
     for (int64_t d = 0; d < domains; d++)
-        tell_domain(&m, d, room, answer);
+        tell_domain(&m, d, scratch, answer);
     tell_windows(&m, answer);
     return ES_OK;
 }

@@ -117,6 +117,7 @@ static es_status fit(const probe_summary *m, bool text, es_series *s, es_error *
     return es_series_fit(s, err);
 }
 
+/* Errors of the text's tokens: means, flags, rate. */
 static es_status fill_text(probe_summary *m, int which, es_error *err)
 {
     es_series *s = &m->text[which];
@@ -140,6 +141,7 @@ static es_status fill_text(probe_summary *m, int which, es_error *err)
     return ES_OK;
 }
 
+/* Errors of Gaussian tokens: means and rate. */
 static es_status fill_gaussian(probe_summary *m, int which, es_error *err)
 {
     es_series *s = &m->gaussian[which];

@@ -80,6 +80,7 @@ static void finish_draw(const probe_state *s, es_probe_cell *out)
                                           .after_wo = none};
 }
 
+/* Cell: replicate r of a place, tokens drawn from its pool. */
 static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
     const int64_t R = ((const probe_params *)job->params)->replicates;
@@ -90,6 +91,7 @@ static es_status run_draw(es_job *job, int64_t cell, const es_exec *exec, void *
     return ES_OK;
 }
 
+/* Cell: window r of R of the text of a place. */
 static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, void *out,
                             es_error *err)
 {
@@ -101,6 +103,7 @@ static es_status run_window(es_job *job, int64_t cell, const es_exec *exec, void
     return ES_OK;
 }
 
+/* Cell: replicate r of a place, Gaussian tokens of the layer's covariance. */
 static es_status run_control(es_job *job, int64_t cell, const es_exec *exec, void *out,
                              es_error *err)
 {

@@ -12,13 +12,13 @@
 typedef struct head_rows {
     const probe_head_row *rows;
     int64_t count;
-    double *room; /* (count) */
+    double *scratch; /* (count) */
 } head_rows;
 
 static es_status rows_of(es_job *job, const es_table *heads, head_rows *out, es_error *err)
 {
     *out = (head_rows){es_rows(heads, probe_head_row), es_table_rows(heads), NULL};
-    return ES_JOB_NEW(job, out->room, out->count, err);
+    return ES_JOB_NEW(job, out->scratch, out->count, err);
 }
 
 const char *probe_counted(const probe_state *s)
@@ -53,11 +53,11 @@ static double median_of(const head_rows *heads, size_t offset)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < heads->count; i++) {
-        memcpy(&heads->room[count], (const char *)&heads->rows[i] + offset, sizeof(double));
-        count += isfinite(heads->room[count]) ? 1 : 0;
+        memcpy(&heads->scratch[count], (const char *)&heads->rows[i] + offset, sizeof(double));
+        count += isfinite(heads->scratch[count]) ? 1 : 0;
     }
-    es_sort_reals(heads->room, count);
-    return es_median_of(heads->room, count);
+    es_sort_reals(heads->scratch, count);
+    return es_median_of(heads->scratch, count);
 }
 
 /* How fast single outputs converge, and what Gaussian tokens would do. */
@@ -129,17 +129,17 @@ es_status probe_tell_heads(es_job *job, const es_table *heads, const es_table *c
 /* ---- cautions ---- */
 
 /* Error of the pool's limit, half of the distance between its halves, over the map error at the
- * largest n: sorted into room, for the heads that have both; returns their number. */
+ * largest n: sorted into scratch, for the heads that have both; returns their number. */
 static int64_t sort_pool_errors(const head_rows *heads)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < heads->count; i++) {
         const probe_head_row *r = &heads->rows[i];
         const double error = r->relative_error.value * r->output_rms;
-        heads->room[count] = r->map_error_limit / error;
-        count += isfinite(heads->room[count]) ? 1 : 0;
+        heads->scratch[count] = r->map_error_limit / error;
+        count += isfinite(heads->scratch[count]) ? 1 : 0;
     }
-    es_sort_reals(heads->room, count);
+    es_sort_reals(heads->scratch, count);
     return count;
 }
 
@@ -150,7 +150,7 @@ static void caution_sizes(const probe_state *s, const head_rows *heads, es_answe
 {
     const double n = probe_largest_n(s), tokens = (double)s->pools.cost.tokens;
     const int64_t count = sort_pool_errors(heads);
-    const double off = count ? es_median_of(heads->room, count) : sqrt(n / tokens);
+    const double off = count ? es_median_of(heads->scratch, count) : sqrt(n / tokens);
     char largest[ES_SAY_ROOM];
     es_say_size(n, largest);
     if (n > tokens)

@@ -25,29 +25,29 @@ static es_status check_head(const es_probe *probe, int64_t head, es_error *err)
 /* ---- keys and values ---- */
 
 /* S b' row by row, b the head's k rows of a matrix (Q, H), and from it G (k, k) = a S b' for up to
- * two a. `room` is (H + 1, k): b' itself, so that sums over channels, each in its own order, run k
- * at a time and four terms in one go; and a row of S b'. */
+ * two a. `scratch` is (H + 1, k): b' itself, so that sums over channels, each in its own order, run
+ * k at a time and four terms in one go; and a row of S b'. */
 static void sandwich(const es_probe *p, int64_t head, const float *b, const float *const a[2],
-                     double *const G[2], double *room)
+                     double *const G[2], double *scratch)
 {
     const int64_t H = p->weights.hidden, k = p->weights.width, first = head * k * H;
-    double *sb = room + H * k;
+    double *sb = scratch + H * k;
     for (int64_t c = 0; c < H; c++)
         for (int64_t j = 0; j < k; j++)
-            room[c * k + j] = (double)b[first + j * H + c];
+            scratch[c * k + j] = (double)b[first + j * H + c];
     for (int64_t r = 0; r < H; r++) {
         const double *S = p->cov + r * H;
         memset(sb, 0, (size_t)k * sizeof *sb);
         int64_t c = 0;
         for (; c + 4 <= H; c += 4)
             for (int64_t j = 0; j < k; j++) {
-                const double *t = room + c * k + j;
+                const double *t = scratch + c * k + j;
                 sb[j] = sb[j] + S[c] * t[0] + S[c + 1] * t[k] + S[c + 2] * t[2 * k] +
                         S[c + 3] * t[3 * k];
             }
         for (; c < H; c++)
             for (int64_t j = 0; j < k; j++)
-                sb[j] += S[c] * room[c * k + j];
+                sb[j] += S[c] * scratch[c * k + j];
         for (int side = 0; side < 2 && a[side]; side++)
             for (int64_t i = 0; i < k; i++)
                 for (int64_t j = 0; j < k; j++)
@@ -60,14 +60,15 @@ static es_status fill_grams(void *user, int64_t head, int thread, es_error *err)
     es_probe *p = user;
     const es_probe_weights *w = &p->weights;
     const int64_t size = w->width * w->width;
-    double *at = p->grams + 3 * size * head, *room; /* zeroed, as all memory is */
+    double *at = p->grams + 3 * size * head, *scratch; /* zeroed, as all memory is */
     (void)thread;
-    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, room, w->hidden + 1, w->width, "weights of a head", err));
+    ES_TRY(
+        ES_MEM_NEW_2D(p->exec.budget, scratch, w->hidden + 1, w->width, "weights of a head", err));
     sandwich(p, head, w->wk, (const float *const[]){w->wk, w->wv}, (double *const[]){at, at + size},
-             room);
+             scratch);
     sandwich(p, head, w->wv, (const float *const[]){w->wv, NULL},
-             (double *const[]){at + 2 * size, NULL}, room);
-    es_mem_free(p->exec.budget, room);
+             (double *const[]){at + 2 * size, NULL}, scratch);
+    es_mem_free(p->exec.budget, scratch);
     return ES_OK;
 }
 
@@ -101,9 +102,9 @@ static es_status scores_of(const es_probe *p, int64_t head, scores *out, es_erro
 {
     const int64_t k = p->weights.width, Q = p->weights.all, m = p->queries;
     const es_probe_gram gram = es_probe_gram_of(p, head);
-    double *room;
-    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, room, 2, m, "scores of a head", err));
-    *out = (scores){.q = room, .along = room + m};
+    double *scratch;
+    ES_TRY(ES_MEM_NEW_2D(p->exec.budget, scratch, 2, m, "scores of a head", err));
+    *out = (scores){.q = scratch, .along = scratch + m};
     for (int64_t i = 0; i < k; i++)
         out->total += gram.vv[i * k + i];
     for (int64_t i = 0; i < m; i++) {
@@ -316,7 +317,7 @@ static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, e
     float *x = NULL;
     out->sink_first = out->sink_last = out->sink_first_se = out->sink_last_se = (double)NAN;
     if (!p->pool.specials || es_model_config_of(p->spec.model)->causal)
-        return ES_OK; /* of those that see only what was before them positions.h tells */
+        return ES_OK; /* causal models: see positions.h */
     es_status status = ES_MEM_NEW(p->exec.budget, lse, p->pool.length, "a block", err);
     if (status == ES_OK)
         status = ES_MEM_NEW_2D(p->exec.budget, x, p->pool.length,

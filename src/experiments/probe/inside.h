@@ -1,7 +1,8 @@
-/* inside.h : the parts of the probe of real models.
+/* inside.h : the parts of the probe of real models. A layer's matrices and the rows of queries and
+ * draws are in kit/pool_layer.h.
  *
- *     probe/cells.c            a layer's matrices; what was asked, checked; a layer that is ready
- *     probe/pool_rows.c       which rows of the pool are queries, draws, windows: a pure function
+ *     probe/cells.c      cost; a layer that is ready
+ *     probe/pool_rows.c  rows of the pool that are keys, windows, queries of sections
  *     probe/limit.c      the walk through the pool, in parts
  *     probe/local.c      how many keys lie near a query
  *     probe/slices.c     the error of n independent tokens, exactly, for some queries
@@ -20,31 +21,6 @@
 
 #include "experiments/kit/cell_kit.h"
 #include "experiments/probe/probe.h"
-
-/* Experiments of the address space that belong to it. */
-enum {
-    ES_PROBE_QUERIES = ES_EXPERIMENT_PROBE,
-    ES_PROBE_TOKENS = ES_EXPERIMENT_PROBE + 1,
-    ES_PROBE_CONTROL = ES_EXPERIMENT_PROBE + 2,
-    ES_PROBE_LOCAL = ES_EXPERIMENT_PROBE + 3,
-    ES_PROBE_WINDOW = ES_EXPERIMENT_PROBE + 4,
-    ES_PROBE_SECTION_QUERIES = ES_EXPERIMENT_PROBE + 5,
-    ES_PROBE_PAPER = ES_EXPERIMENT_PROBE + 6
-};
-
-/* Far beyond any memory, and products with it fit int64_t. */
-#define ES_PROBE_SIZE_MOST (INT64_C(1) << 40)
-
-/* Weights of one layer, all heads: rows of head h are [h k, (h + 1) k). Heads that share their keys
- * and values have copies of the matrices they are made with. */
-typedef struct es_probe_weights {
-    int64_t hidden, heads, width; /* H, h, k */
-    int64_t all;                  /* Q = h k: H of BERT, anything of others */
-    float *wq, *wk, *wv;          /* (Q, H) */
-    float *bq;                    /* (Q) */
-    float *gram;                  /* (Q, Q) Wo'Wo, Wo having a block of columns per head: e' gram e
-                                     is how much errors e of all heads change the layer's output */
-} es_probe_weights;
 
 /* Covariances of a head's keys Wk x and values Wv x, (k, k) each. */
 typedef struct es_probe_gram {
@@ -105,20 +81,9 @@ static inline int64_t es_probe_exact_at(const es_probe_spec *spec, int64_t few, 
     return (head * few + i) * ES_PROBE_SETS * es_probe_exact_sizes(spec);
 }
 
-/* Keys among which the neighbours of a query are sought, and blocks whose sinks are looked at, at
+/* Keys among which the neighbours of a query are sought, and blocks whose sinks are measured, at
  * most; queries of a section of the text. */
 enum { ES_PROBE_KEYS = 16384, ES_PROBE_SINKS = 16, ES_PROBE_SECTION_ASKED = 32 };
-
-static inline int64_t es_probe_queries_among(const es_probe_spec *spec, int64_t tokens)
-{
-    const int64_t wanted = spec->queries ? spec->queries : 1024;
-    return wanted < tokens ? wanted : tokens;
-}
-
-static inline int64_t es_probe_queries_of(const es_probe_spec *spec)
-{
-    return es_probe_queries_among(spec, es_pool_about(spec->pool).tokens);
-}
 
 /* Queries whose error is computed. */
 static inline int64_t es_probe_exact_of(const es_probe_spec *spec, int64_t queries)
@@ -127,15 +92,7 @@ static inline int64_t es_probe_exact_of(const es_probe_spec *spec, int64_t queri
     return wanted < queries ? wanted : queries;
 }
 
-static inline es_mem_limit *es_probe_budget(const es_probe_spec *spec)
-{
-    return spec->exec ? spec->exec->budget : NULL;
-}
-
-/*! es_probe_strip() : tokens of a strip of the pool; strips alternate between its halves. */
-int64_t es_probe_strip(int64_t tokens);
-
-/*! es_probe_parts_among() : es_probe_parts() of a pool of so many. */
+/*! es_probe_parts_among() : es_probe_parts() of a pool of `tokens`. */
 int64_t es_probe_parts_among(const es_probe_spec *spec, int64_t tokens);
 
 /*! es_probe_focus_of() : from sum w^2 and the largest weight of every query, which are sorted. */
@@ -168,23 +125,6 @@ static inline double es_probe_sampling_at(const double *output, const double *do
     return exp(lse_doubled - 2.0 * lse) * fmax(apart, 0.0);
 }
 
-es_status es_probe_check(const es_probe_spec *spec, int64_t layer, es_error *err);
-
-/*! es_probe_weights_new() : copies of the layer's matrices, in f32. */
-es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_probe_weights *out,
-                               es_error *err);
-void es_probe_weights_free(const es_probe_spec *spec, es_probe_weights *weights);
-
-/*! es_probe_project() : out (n, outputs) = x (n, hidden) w' + bias on exec->threads threads; w is
- *  (outputs, hidden), bias (outputs) or NULL. */
-es_status es_probe_project(const es_exec *exec, const float *x, int64_t n, const float *w,
-                           const float *bias, int64_t outputs, int64_t hidden, float *out,
-                           es_error *err);
-
-/*! es_probe_queries() : the queries' rows of the pool, projected: out (queries, Q). */
-es_status es_probe_queries(const es_probe_spec *spec, int64_t layer, const es_probe_weights *w,
-                           float *out, es_error *err);
-
 /*! es_probe_grams_fill() : probe->grams. O(hidden^3). */
 es_status es_probe_grams_fill(es_probe *probe, es_error *err);
 es_probe_gram es_probe_gram_of(const es_probe *probe, int64_t head);
@@ -199,13 +139,8 @@ es_status es_probe_tables_fill(es_probe *probe, es_error *err);
 
 /* ---- probe/pool_rows.c: rows of a pool of `tokens` ---- */
 
-/*! es_probe_query_rows() : of the queries (es_probe_queries_among()). es_probe_draw_rows() : of a
- *  draw (n), n the largest size. es_probe_key_rows() : keys among which neighbours are sought, the
- *  first `n`. es_probe_section_rows() : queries of all sections, (ES_PROBE_SECTIONS, each). */
-es_status es_probe_query_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer,
-                              int64_t *rows, es_error *err);
-es_status es_probe_draw_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer,
-                             int64_t replicate, int64_t *rows, es_error *err);
+/*! es_probe_key_rows() : the first `n` keys among which neighbours are sought.
+ *  es_probe_section_rows() : queries of all sections, (ES_PROBE_SECTIONS, each). */
 es_status es_probe_key_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer, int64_t n,
                             int64_t *rows, es_error *err);
 es_status es_probe_section_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer,
@@ -218,6 +153,11 @@ int64_t es_probe_section_first(int64_t tokens, int64_t section);
 /*! es_probe_window_rows() : the rows (n) of a window, n the largest size. */
 es_status es_probe_window_rows(const es_probe_spec *spec, const es_pool_info *pool,
                                int64_t replicate, int64_t windows, int64_t *rows, es_error *err);
+
+/*! es_probe_policy_bytes() : memory that comparing policies takes for one query of `width`
+ * channels.
+ */
+double es_probe_policy_bytes(int64_t width);
 
 /*! es_probe_errors() : one head's outputs `a` against `b`, rows of `a` being (k) apart by
  *  a_stride numbers and of `b` by b_stride: mean, covariance and map error. */

@@ -56,6 +56,7 @@ static bool report_layer(void *user, double done, double total)
                                  (double)probe_places(m->s));
 }
 
+/* Fills what does not depend on single heads. */
 static es_status fill_layer(probe_summary *m, layer_row *r, es_error *err)
 {
     es_probe_layer about;
@@ -84,6 +85,7 @@ static es_measured moves_of(const probe_summary *m, double spread)
     return (es_measured){x.value / spread, x.se / spread};
 }
 
+/* Adds the row of a layer and those of its heads; the row's sums over heads are filled last. */
 static es_status describe_layer(probe_summary *m, es_error *err)
 {
     const double heads = (double)m->s->heads;

@@ -19,17 +19,6 @@
 #include "stats/average.h"
 #include "stats/moments.h"
 
-enum { STRIP_MOST = 4096, STRIPS_LEAST = 16 }; /* tokens read at a time */
-
-/* Strips alternate between the halves: an even number of them, all of one length but the last, so
- * that the halves are alike in size, and so many that both see all of the text. */
-int64_t es_probe_strip(int64_t tokens)
-{
-    const int64_t wanted = 2 * ((tokens + 2 * STRIP_MOST - 1) / (2 * STRIP_MOST));
-    const int64_t strips = wanted < STRIPS_LEAST ? STRIPS_LEAST : wanted;
-    return (tokens + strips - 1) / strips;
-}
-
 /* ---- parts ---- */
 
 enum { PART_TOKENS = 1 << 18, PARTS_MOST = 256 };
@@ -393,10 +382,10 @@ static es_status finish_heads(ending *e, const double *state, es_error *err)
 {
     const int64_t m = e->shape.queries, outputs = 2 * m * (e->shape.width + 1);
     const int64_t tokens = tokens_of(e->spec), strip = es_probe_strip(tokens);
-    double *room;
-    ES_TRY(ES_MEM_NEW_2D(es_probe_budget(e->spec), room, 2, outputs + 7 * m, "outputs", err));
+    double *scratch;
+    ES_TRY(ES_MEM_NEW_2D(es_probe_budget(e->spec), scratch, 2, outputs + 7 * m, "outputs", err));
     for (int i = 0; i < 2; i++) {
-        double *at = room + i * (outputs + 7 * m), *lse = at + outputs;
+        double *at = scratch + i * (outputs + 7 * m), *lse = at + outputs;
         e->half[i] = (seen){at, lse, lse + 2 * m, lse + 4 * m, lse + 6 * m, 0};
     }
     for (int64_t first = 0; first < tokens; first += strip)
@@ -410,7 +399,7 @@ static es_status finish_heads(ending *e, const double *state, es_error *err)
         if (status == ES_OK)
             status = finish_head(e, h, err);
     }
-    es_mem_free(es_probe_budget(e->spec), room);
+    es_mem_free(es_probe_budget(e->spec), scratch);
     return status;
 }
 

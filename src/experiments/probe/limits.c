@@ -33,7 +33,7 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
     return es_params_set(job->given, "n", text, err);
 }
 
-/* A pool that is streamed keeps what will be asked for. */
+/* A streamed pool stores only the rows that will be read. */
 static es_status keep_rows(es_job *job, es_error *err)
 {
     const probe_params *p = job->params;
@@ -46,6 +46,7 @@ static es_status keep_rows(es_job *job, es_error *err)
     return p->pool.stream ? es_pools_keep(job, &s->pools, es_probe_keep, &s->wants, err) : ES_OK;
 }
 
+/* Completes the parameters and states them in the answer. */
 static es_status open_limits(es_job *job, es_error *err)
 {
     const probe_params *p = job->params;
@@ -156,6 +157,7 @@ es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, co
 
 /* ---- stages ---- */
 
+/* Builds the pools and adds the stages in the order of their enum. */
 static es_status begin_limits(es_job *job, es_error *err)
 {
     const probe_params *p = job->params;

@@ -39,8 +39,8 @@ static void release(neighbours *s)
     es_mem_free(s->probe->exec.budget, s->rows);
 }
 
-/* Keys of tokens drawn from the pool. Adding a vector to all keys changes no weight of attention,
- * but it does change angles; without their mean, angles are those that tell keys apart. */
+/* Draws keys of the pool and subtracts their mean. A vector added to all keys changes no weight of
+ * attention but changes angles; without the mean, angles are those between keys. */
 static es_status draw_keys(neighbours *s, es_error *err)
 {
     const es_probe *p = s->probe;

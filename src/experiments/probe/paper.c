@@ -57,6 +57,7 @@ static void crowd_free(crowd *c)
     es_mem_free(budget, c->q);
 }
 
+/* Lets the tokens of a crowd attend over each other in one head. */
 static es_status attend_head(void *user, int64_t head, int thread, es_error *err)
 {
     const crowd *c = user;
@@ -194,6 +195,7 @@ static es_address address_of(const es_probe_paper *p, int64_t draw, int64_t i)
                         .token = (uint64_t)i << 24};
 }
 
+/* Draws tokens for every size and compares their moments with those of the passage. */
 static es_status draw_sizes(crowd *c, int64_t draw, int64_t *rows, es_probe_paper_cell *cells,
                             es_error *err)
 {

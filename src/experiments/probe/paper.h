@@ -57,7 +57,7 @@ es_status es_probe_paper_draw(const es_probe_paper *paper, int64_t draw, es_prob
                               es_error *err);
 
 /*! es_probe_paper_price() : of one draw, and in *open of es_probe_paper_open(), for blocks of up to
- *  `length` tokens; spec->pool is not looked at. */
+ *  `length` tokens; spec->pool is not read. */
 es_probe_price es_probe_paper_price(const es_probe_spec *spec, int64_t length,
                                     es_probe_price *open);
 

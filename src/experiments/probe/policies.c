@@ -20,6 +20,14 @@ const char *es_probe_policy_name(int64_t at)
     return at >= 0 && at < POLICIES ? names[at] : NULL;
 }
 
+/* Memory of es_policy_risk_near(): values twice and some 40 columns of the query, the keys of a
+ * choice and of an outcome, and 1 MB for integrals. */
+double es_probe_policy_bytes(int64_t width)
+{
+    const double n = ES_PROBE_POLICY_TOKENS, k = (double)width;
+    return 8.0 * n * (2.0 * k + 42.0) + 128.0 * k + 1e6;
+}
+
 typedef struct context {
     const es_probe *probe;
     int64_t n, queries, head;

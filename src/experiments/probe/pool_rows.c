@@ -1,6 +1,6 @@
-/* pool_rows.c : which rows of a pool are looked at: queries, draws, windows of the text. All are
- * pure functions of (seed, layer, number) and of the pool's size, so that a pool can keep them
- * before anything is asked. */
+/* pool_rows.c : rows of a pool that keys, sections and windows of the text take, beside those of
+ * kit/pool_layer.c. All are pure functions of (seed, layer, number) and of the pool's size, so that
+ * a streamed pool can store them in advance. */
 #include "experiments/probe/inside.h"
 
 #include <math.h>
@@ -9,41 +9,12 @@
 
 /* ---- rows in random order ---- */
 
-static es_status first_of_shuffle(const es_address *at, int64_t tokens, int64_t n, int64_t *rows,
-                                  es_error *err)
-{
-    es_permutation shuffle;
-    ES_TRY(es_permutation_init(at, tokens, &shuffle, err));
-    for (int64_t i = 0; i < n; i++)
-        rows[i] = es_permutation_at(&shuffle, i);
-    return ES_OK;
-}
-
-es_status es_probe_query_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer,
-                              int64_t *rows, es_error *err)
-{
-    const es_address at = {
-        .seed = spec->seed, .experiment = ES_PROBE_QUERIES, .cell = (uint64_t)layer};
-    return first_of_shuffle(&at, tokens, es_probe_queries_among(spec, tokens), rows, err);
-}
-
 es_status es_probe_key_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer, int64_t n,
                             int64_t *rows, es_error *err)
 {
     const es_address at = {
         .seed = spec->seed, .experiment = ES_PROBE_LOCAL, .cell = (uint64_t)layer};
-    return first_of_shuffle(&at, tokens, n, rows, err);
-}
-
-es_status es_probe_draw_rows(const es_probe_spec *spec, int64_t tokens, int64_t layer,
-                             int64_t replicate, int64_t *rows, es_error *err)
-{
-    const int64_t n = spec->sizes[spec->n_sizes - 1];
-    const es_address at = {.seed = spec->seed,
-                           .experiment = ES_PROBE_TOKENS,
-                           .cell = (uint64_t)layer << 32 | (uint64_t)replicate};
-    return spec->without_replacement ? first_of_shuffle(&at, tokens, n, rows, err)
-                                     : es_integer_rows(&at, n, 1, tokens, rows, err);
+    return es_probe_shuffled_rows(&at, tokens, n, rows, err);
 }
 
 /* ---- sections ---- */
@@ -72,7 +43,7 @@ es_status es_probe_section_rows(const es_probe_spec *spec, int64_t tokens, int64
         const es_address at = {.seed = spec->seed,
                                .experiment = ES_PROBE_SECTION_QUERIES,
                                .cell = (uint64_t)layer << 32 | (uint64_t)i};
-        ES_TRY(first_of_shuffle(&at, count, each, rows, err));
+        ES_TRY(es_probe_shuffled_rows(&at, count, each, rows, err));
         for (int64_t j = 0; j < each; j++)
             rows[j] += first;
     }

@@ -77,7 +77,8 @@ es_status es_positions_block(const es_positions_spec *spec, const int32_t *ids, 
 
 /* ---- cost ---- */
 
-/* Neighbouring queries go together and meet what one of them sees: so many keys more for each. */
+/* Queries of a tile are computed together, over the keys that any of them sees: keys more for each.
+ */
 #define TOGETHER 64.0
 
 /* What a pair takes beside its products: an exponential, and masks at the edges of windows. */

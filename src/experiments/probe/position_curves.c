@@ -60,6 +60,7 @@ const es_table_spec probe_places_table = {
             .only_with_full = true),
     ES_ROW(place_row), .keys = "domain layer head to"};
 
+/* Adds the head's rows of table positions, one for each bin of n. */
 static bool add_places(const probe_position_summary *m, const probe_position_head_row *head)
 {
     const es_positions_grid *g = m->track.grid;
@@ -110,6 +111,7 @@ const es_table_spec probe_windows_table = {
     ES_VIEW("What a window leaves out, at the longest n", .only_with_full = true),
     ES_ROW(window_row), .keys = "domain layer head window"};
 
+/* Adds the head's rows of table context_windows, one for each window. */
 static bool add_windows(const probe_position_summary *m, const probe_position_head_row *head)
 {
     const es_positions_grid *g = m->track.grid;
@@ -188,9 +190,9 @@ static es_measured mass_between(const probe_position_summary *m, int64_t distanc
     for (int64_t b = 0; b < t->blocks; b++) {
         const probe_track one = probe_track_block(t, b);
         const double below = probe_track_mass(&one, last, distance - 1).value;
-        t->room[b] = probe_track_mass(&one, last, distance).value - below;
+        t->scratch[b] = probe_track_mass(&one, last, distance).value - below;
     }
-    return es_average_column(t->room, t->blocks, 1);
+    return es_average_column(t->scratch, t->blocks, 1);
 }
 
 /* Adds a row of `keys` keys of distance bin `distance`, which have the weight `mass`. */
@@ -212,6 +214,7 @@ static distance_row *add_distance(const probe_position_summary *m,
     return r;
 }
 
+/* Adds the row of a distance bin: keys other than the sinks. */
 static bool add_rest(const probe_position_summary *m, const probe_position_head_row *head,
                      int64_t distance)
 {
@@ -228,6 +231,7 @@ static bool add_rest(const probe_position_summary *m, const probe_position_head_
     return true;
 }
 
+/* Adds the row of the first 4 keys, which are at any distance. */
 static bool add_sinks(const probe_position_summary *m, const probe_position_head_row *head)
 {
     const es_positions_grid *g = m->track.grid;

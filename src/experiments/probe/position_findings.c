@@ -45,7 +45,7 @@ static void tell_places(const summary_ctx *t)
         of[PROBE_NO_PLACE], (long long)t->p->blocks);
 }
 
-/* A share of queries; a few of thousands are no number worth its digits. */
+/* Writes a share of queries; one below 0.0005 is a few queries, and its digits mean nothing. */
 static void say_share(es_measured x, char out[ES_SAY_ROOM])
 {
     if (x.value < 0.0005)

@@ -169,9 +169,9 @@ static es_measured decay_of(const probe_track *t, int64_t far, es_positions_scor
     for (int64_t b = 0; b < t->blocks; b++) {
         const probe_track one = probe_track_block(t, b);
         const double near = probe_track_score(&one, 1, score).value;
-        t->room[b] = near - probe_track_score(&one, far, score).value;
+        t->scratch[b] = near - probe_track_score(&one, far, score).value;
     }
-    return es_average_column(t->room, t->blocks, 1);
+    return es_average_column(t->scratch, t->blocks, 1);
 }
 
 /* Far keys are at half the length or more. */
@@ -207,7 +207,7 @@ static void fill_share(const probe_position_summary *m, int64_t last, double *sh
     r->window_share = (es_measured){w.value / n, w.se / n};
     shares[0] = w.value / n;
     for (int64_t b = 0; b < m->track.blocks; b++)
-        shares[1 + b] = exp(m->track.room[b]) / n;
+        shares[1 + b] = exp(m->track.scratch[b]) / n;
 }
 
 void probe_position_describe_head(const probe_position_summary *m, probe_position_head_row *r)
@@ -234,22 +234,22 @@ static const char *const meanings[PROBE_HEAD_PLACES] = {
     "more text is needed (--pool)"};
 
 /* Median of a double of the row over the heads of a place. */
-static double median_in(const es_table *heads, const char *place, size_t offset, double *room)
+static double median_in(const es_table *heads, const char *place, size_t offset, double *scratch)
 {
     const probe_position_head_row *rows = es_rows(heads, probe_position_head_row);
     int64_t count = 0;
     for (int64_t i = 0; i < es_table_rows(heads); i++)
         if (strcmp(rows[i].place, place) == 0) {
-            memcpy(&room[count], (const char *)&rows[i] + offset, sizeof(double));
-            count += isfinite(room[count]) ? 1 : 0;
+            memcpy(&scratch[count], (const char *)&rows[i] + offset, sizeof(double));
+            count += isfinite(scratch[count]) ? 1 : 0;
         }
-    es_sort_reals(room, count);
-    return es_median_of(room, count);
+    es_sort_reals(scratch, count);
+    return es_median_of(scratch, count);
 }
 
 #define HEAD(member) offsetof(probe_position_head_row, member)
 
-static void fill_class(const es_table *heads, probe_head_place place, double *room, class_row *r)
+static void fill_class(const es_table *heads, probe_head_place place, double *scratch, class_row *r)
 {
     const probe_position_head_row *rows = es_rows(heads, probe_position_head_row);
     r->place = probe_place_name(place);
@@ -263,21 +263,21 @@ static void fill_class(const es_table *heads, probe_head_place place, double *ro
         r->selective_heads += strcmp(concentration, es_regime_name(ES_REGIME_SELECTIVE)) == 0;
         r->single_key_heads += strcmp(concentration, es_regime_name(ES_REGIME_SINGLE_KEY)) == 0;
     }
-    r->window_error = median_in(heads, r->place, HEAD(window_error.value), room);
-    r->sink_mass = median_in(heads, r->place, HEAD(query.sink_mass.value), room);
-    r->single_key = median_in(heads, r->place, HEAD(query.single_key.value), room);
-    r->rests_on_sink = median_in(heads, r->place, HEAD(query.rests_on_sink.value), room);
-    r->window_share = median_in(heads, r->place, HEAD(window_share.value), room);
+    r->window_error = median_in(heads, r->place, HEAD(window_error.value), scratch);
+    r->sink_mass = median_in(heads, r->place, HEAD(query.sink_mass.value), scratch);
+    r->single_key = median_in(heads, r->place, HEAD(query.single_key.value), scratch);
+    r->rests_on_sink = median_in(heads, r->place, HEAD(query.rests_on_sink.value), scratch);
+    r->window_share = median_in(heads, r->place, HEAD(window_share.value), scratch);
     r->meaning = meanings[place];
 }
 
-bool probe_position_classify(const es_table *heads, es_table *classes, double *room)
+bool probe_position_classify(const es_table *heads, es_table *classes, double *scratch)
 {
     for (int place = 0; place < PROBE_HEAD_PLACES; place++) {
         class_row *r = es_rows_add(classes, class_row);
         if (!r)
             return false;
-        fill_class(heads, (probe_head_place)place, room, r);
+        fill_class(heads, (probe_head_place)place, scratch, r);
     }
     return true;
 }

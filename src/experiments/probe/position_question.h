@@ -27,7 +27,7 @@ typedef struct probe_positions {
     int64_t n_domains; /* that were read */
     int64_t blocks;    /* of spec.length ids in every domain: those of a domain that has more are
                           the first */
-    double *room;      /* (blocks) */
+    double *scratch;   /* (blocks) */
 } probe_positions;
 
 /* ---- one head ---- */
@@ -38,14 +38,14 @@ typedef struct probe_track {
     const es_positions_grid *grid;
     const double *first;
     int64_t stride, blocks;
-    double *room; /* (blocks) */
+    double *scratch; /* (blocks) */
 } probe_track;
 
 /*! probe_track_block() : block b alone. probe_exp() : the exponential of a logarithm that was
  *  averaged. */
 static inline probe_track probe_track_block(const probe_track *t, int64_t b)
 {
-    return (probe_track){t->grid, t->first + b * t->stride, t->stride, 1, t->room + b};
+    return (probe_track){t->grid, t->first + b * t->stride, t->stride, 1, t->scratch + b};
 }
 es_measured probe_exp(es_measured log);
 
@@ -63,7 +63,7 @@ es_measured probe_track_horizon(const probe_track *t, bool plain);
 /*! probe_track_context() : the effective context of a bin's queries at relative error `error`: the
  *  smallest window, sinks beside it, from which on the root mean square of |y_w - y| stays below
  *  `error` times that of outputs around their mean; between windows of the grid a line in ln w. Of
- *  its logarithm the mean and, by the jackknife, the standard error; t->room has the logarithms
+ *  its logarithm the mean and, by the jackknife, the standard error; t->scratch has the logarithms
  *  without each block afterwards. */
 es_measured probe_track_context(const probe_track *t, int64_t bin, double error);
 
@@ -156,9 +156,9 @@ void probe_position_describe_head(const probe_position_summary *m, probe_positio
 bool probe_position_add_curves(const probe_position_summary *m,
                                const probe_position_head_row *head);
 
-/*! probe_position_classify() : fills the table of classes; room has an element for each head;
+/*! probe_position_classify() : fills the table of classes; scratch has an element for each head;
  *  false: no memory. probe_position_count() : heads of a class. */
-bool probe_position_classify(const es_table *heads, es_table *classes, double *room);
+bool probe_position_classify(const es_table *heads, es_table *classes, double *scratch);
 int64_t probe_position_count(const es_table *classes, probe_head_place place);
 
 extern const es_table_spec probe_position_classes_table, probe_position_heads_table,

@@ -21,13 +21,13 @@ static double count_of(const probe_track *t, int64_t bin)
 
 static es_measured mean_of_room(const probe_track *t)
 {
-    return es_average_column(t->room, t->blocks, 1);
+    return es_average_column(t->scratch, t->blocks, 1);
 }
 
 es_measured probe_track_mean(const probe_track *t, int64_t bin, es_positions_stat stat)
 {
     for (int64_t b = 0; b < t->blocks; b++)
-        t->room[b] = at(t, b, es_positions_at(t->grid, bin, stat)) / count_of(t, bin);
+        t->scratch[b] = at(t, b, es_positions_at(t->grid, bin, stat)) / count_of(t, bin);
     return mean_of_room(t);
 }
 
@@ -44,7 +44,7 @@ static double mass_in(const probe_track *t, int64_t block, int64_t bin, int64_t 
 es_measured probe_track_mass(const probe_track *t, int64_t bin, int64_t window)
 {
     for (int64_t b = 0; b < t->blocks; b++)
-        t->room[b] = mass_in(t, b, bin, window);
+        t->scratch[b] = mass_in(t, b, bin, window);
     return mean_of_room(t);
 }
 
@@ -54,9 +54,9 @@ es_measured probe_track_score(const probe_track *t, int64_t distance, es_positio
     for (int64_t b = 0; b < t->blocks; b++) {
         const double *x =
             t->first + b * t->stride + es_positions_score_at(t->grid, distance, ES_POSITIONS_PAIRS);
-        t->room[b] = (score == ES_POSITIONS_SCORES ? x[ES_POSITIONS_REAL] - x[ES_POSITIONS_PLAIN]
-                                                   : x[score]) /
-                     pairs;
+        t->scratch[b] = (score == ES_POSITIONS_SCORES ? x[ES_POSITIONS_REAL] - x[ES_POSITIONS_PLAIN]
+                                                      : x[score]) /
+                        pairs;
     }
     return pairs > 0.0 ? mean_of_room(t) : (es_measured){(double)NAN, (double)NAN};
 }
@@ -105,14 +105,14 @@ static double log_context(const probe_track *t, int64_t bin, double error, int64
 
 static es_measured knifed(const probe_track *t, double whole)
 {
-    const es_grouped x = es_jackknife(whole, t->room, t->blocks);
+    const es_grouped x = es_jackknife(whole, t->scratch, t->blocks);
     return (es_measured){x.value, x.se};
 }
 
 es_measured probe_track_error(const probe_track *t, int64_t bin, int64_t window)
 {
     for (int64_t b = 0; b < t->blocks; b++)
-        t->room[b] = error_without(t, bin, window, b);
+        t->scratch[b] = error_without(t, bin, window, b);
     return knifed(t, error_without(t, bin, window, -1));
 }
 
@@ -127,7 +127,7 @@ es_measured probe_track_window_error(const probe_track *t)
 es_measured probe_track_context(const probe_track *t, int64_t bin, double error)
 {
     for (int64_t b = 0; b < t->blocks; b++)
-        t->room[b] = log_context(t, bin, error, b);
+        t->scratch[b] = log_context(t, bin, error, b);
     return knifed(t, log_context(t, bin, error, -1));
 }
 
@@ -147,7 +147,7 @@ static double growth_without(const probe_track *t, double error, int64_t without
 es_measured probe_track_growth(const probe_track *t, double error)
 {
     for (int64_t b = 0; b < t->blocks; b++)
-        t->room[b] = growth_without(t, error, b);
+        t->scratch[b] = growth_without(t, error, b);
     return knifed(t, growth_without(t, error, -1));
 }
 

@@ -32,7 +32,7 @@ typedef struct work {
 
 static es_mem_limit *budget_of(const work *w) { return w->exec.budget; }
 
-/* ---- room ---- */
+/* ---- scratch ---- */
 
 static es_status check_seen(const work *w, es_error *err)
 {
@@ -86,7 +86,7 @@ static int64_t unseen(const work *w, int64_t i)
     return window && i + 1 > window ? i + 1 - window : 0;
 }
 
-/* ---- what the run itself tells ---- */
+/* ---- statistics of the forward pass ---- */
 
 static void sum_weights(work *w)
 {
@@ -249,20 +249,21 @@ static es_status factor(const work *w, const double *rows, double *cov, double *
 static es_status put_horizon(work *w, bool plain, es_error *err)
 {
     const int64_t k = w->k, size = k * k;
-    double *room;
+    double *scratch;
     es_num norm = {0};
-    ES_TRY(ES_MEM_NEW_2D(budget_of(w), room, 4, size, "covariances", err));
-    const es_view lq = es_view_f64(room + size, k, k), lk = es_view_f64(room + 2 * size, k, k);
-    const es_view turned = es_view_transpose(&lq), product = es_view_f64(room + 3 * size, k, k);
-    es_status status = factor(w, w->q, room, room + size, err);
+    ES_TRY(ES_MEM_NEW_2D(budget_of(w), scratch, 4, size, "covariances", err));
+    const es_view lq = es_view_f64(scratch + size, k, k),
+                  lk = es_view_f64(scratch + 2 * size, k, k);
+    const es_view turned = es_view_transpose(&lq), product = es_view_f64(scratch + 3 * size, k, k);
+    es_status status = factor(w, w->q, scratch, scratch + size, err);
     if (status == ES_OK)
-        status = factor(w, w->key, room, room + 2 * size, err);
+        status = factor(w, w->key, scratch, scratch + 2 * size, err);
     if (status == ES_OK)
-        status = es_mat_multiply(&turned, &lk, budget_of(w), room + 3 * size, err);
+        status = es_mat_multiply(&turned, &lk, budget_of(w), scratch + 3 * size, err);
     if (status == ES_OK)
         status = es_norm_spectral(&product, budget_of(w), &norm, err);
     w->out[es_positions_horizon_at(&w->grid, plain)] = w->seen->scale * norm.val;
-    es_mem_free(budget_of(w), room);
+    es_mem_free(budget_of(w), scratch);
     return status;
 }
 

@@ -17,6 +17,7 @@ static int64_t length_of(const es_blocks *b, int64_t block)
     return b->start[block + 1] - b->start[block];
 }
 
+/* Length of the longest block. */
 static int64_t longest_of(const es_blocks *b)
 {
     int64_t most = 0;
@@ -34,6 +35,7 @@ static const int32_t *ids_of(const es_blocks *b, int64_t length, int64_t wanted)
     return NULL;
 }
 
+/* Number of blocks of this length. */
 static int64_t count_full(const es_blocks *b, int64_t length)
 {
     int64_t count = 0;
@@ -62,6 +64,7 @@ static es_status measure_blocks(const es_pools *pools, probe_positions *p, es_er
     return ES_OK;
 }
 
+/* Reads the texts and chooses blocks, bins and windows. */
 static es_status open_positions(es_job *job, es_error *err)
 {
     probe_state *s = job->state;
@@ -73,7 +76,7 @@ static es_status open_positions(es_job *job, es_error *err)
         ES_TRY(es_pools_blocks(pools, d, job->exec.budget, &p->texts[d], err));
     ES_TRY(measure_blocks(pools, p, err));
     ES_TRY(es_positions_grid_of(&p->spec, &p->grid, err));
-    ES_TRY(ES_JOB_NEW(job, p->room, p->blocks, err));
+    ES_TRY(ES_JOB_NEW(job, p->scratch, p->blocks, err));
     return es_positions_cost_of(&p->spec, &p->cost, err);
 }
 
@@ -112,6 +115,7 @@ static void price_positions(const es_job *job, es_cost *out)
                                    8.0 * numbers * (cells + threads)};
 }
 
+/* Cell: one block of text, all heads of all layers. */
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
     const probe_positions *p = &((const probe_state *)job->state)->positions;
@@ -168,7 +172,7 @@ static es_status sum_up_head(probe_position_summary *m, int64_t domain, int64_t 
     const probe_positions *p = m->p;
     const double *first = es_job_numbers(m->job, p->stage, domain * p->blocks);
     m->track = (probe_track){&p->grid, first + at * p->grid.numbers, heads_of(s) * p->grid.numbers,
-                             p->blocks, p->room};
+                             p->blocks, p->scratch};
     probe_position_head_row *r = es_rows_add(m->heads, probe_position_head_row);
     if (!r)
         return es_answer_status(m->job->answer, err);
@@ -181,20 +185,21 @@ static es_status sum_up_head(probe_position_summary *m, int64_t domain, int64_t 
 }
 
 /* Median over heads of the share of n that a window needs; `without` -1: by all blocks. */
-static double median_share(const probe_position_summary *m, int64_t without, double *room)
+static double median_share(const probe_position_summary *m, int64_t without, double *scratch)
 {
     const int64_t rows = es_table_rows(m->heads);
     for (int64_t i = 0; i < rows; i++)
-        room[i] = m->shares[i * (1 + m->p->blocks) + 1 + without];
-    es_sort_reals(room, rows);
-    return es_median_of(room, rows);
+        scratch[i] = m->shares[i * (1 + m->p->blocks) + 1 + without];
+    es_sort_reals(scratch, rows);
+    return es_median_of(scratch, rows);
 }
 
-static es_measured jackknife_share(const probe_position_summary *m, double *room)
+/* That median with its error, by the jackknife over blocks. */
+static es_measured jackknife_share(const probe_position_summary *m, double *scratch)
 {
     for (int64_t b = 0; b < m->p->blocks; b++)
-        m->p->room[b] = median_share(m, b, room);
-    const es_grouped x = es_jackknife(median_share(m, -1, room), m->p->room, m->p->blocks);
+        m->p->scratch[b] = median_share(m, b, scratch);
+    const es_grouped x = es_jackknife(median_share(m, -1, scratch), m->p->scratch, m->p->blocks);
     return (es_measured){x.value, x.se};
 }
 
@@ -231,7 +236,7 @@ static es_status summarise_positions(es_job *job, es_answer *answer, es_error *e
     const probe_state *s = job->state;
     const int64_t blocks = s->positions.blocks;
     probe_position_summary m = {.job = job, .p = &s->positions};
-    double *room, *averages;
+    double *scratch, *averages;
     es_table *classes = es_answer_table(answer, &probe_position_classes_table);
     m.heads = es_answer_table(answer, &probe_position_heads_table);
     m.places = es_answer_table(answer, &probe_places_table);
@@ -239,12 +244,12 @@ static es_status summarise_positions(es_job *job, es_answer *answer, es_error *e
     m.distances = es_answer_table(answer, &probe_distances_table);
     ES_TRY(ES_JOB_NEW_2D(job, averages, AVERAGED, blocks, err));
     ES_TRY(ES_JOB_NEW_2D(job, m.shares, rows_of(s), 1 + blocks, err));
-    ES_TRY(ES_JOB_NEW(job, room, rows_of(s), err));
+    ES_TRY(ES_JOB_NEW(job, scratch, rows_of(s), err));
     ES_TRY(label_octaves(&m, err));
     for (int64_t d = 0; d < s->pools.n_domains; d++)
         for (int64_t h = 0; h < heads_of(s); h++)
             ES_TRY(sum_up_head(&m, d, h, averages, err));
-    if (!probe_position_classify(m.heads, classes, room))
+    if (!probe_position_classify(m.heads, classes, scratch))
         return es_answer_status(answer, err);
     const probe_position_facts facts = {
         .classes = classes,
@@ -252,7 +257,7 @@ static es_status summarise_positions(es_job *job, es_answer *answer, es_error *e
         .sink_mass = es_average_column(averages + SINK_MASS * blocks, blocks, 1),
         .single_key = es_average_column(averages + SINGLE_KEY * blocks, blocks, 1),
         .rests_on_sink = es_average_column(averages + RESTS_ON_SINK * blocks, blocks, 1),
-        .window_share = jackknife_share(&m, room)};
+        .window_share = jackknife_share(&m, scratch)};
     put_scalars(m.p, &facts, answer);
     probe_positions_tell(job, &facts, answer);
     return ES_OK;

@@ -1,8 +1,8 @@
 /* positions.h : what the heads of a causal model do as their context grows.
  *
  * In a causal model the token at place i sees the keys 0 .. i: every place of a text is a context
- * of n = i + 1 tokens, and one pass over a block tells what a head does at every n (THEORY 16). Of
- * each head, for places in geometric bins of n:
+ * of n = i + 1 tokens, and one pass over a block measures a head at every n (THEORY 16). For each
+ * head, and places in geometric bins of n:
  *
  *     entropy, effective number of keys, largest weight,
  *     sink mass (weight on the first 4 keys), local mass (on the last 64),
@@ -32,7 +32,7 @@
 #include <esscher/status.h>
 
 enum {
-    ES_POSITIONS_SINKS = 4,  /* first keys of a text, which are looked at apart */
+    ES_POSITIONS_SINKS = 4,  /* first keys of a text, which are counted separately */
     ES_POSITIONS_LOCAL = 64, /* last keys, the query's own among them */
     ES_POSITIONS_MOST = 64   /* bins of a grid */
 };

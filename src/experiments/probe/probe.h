@@ -19,9 +19,9 @@
  *     es_probe_control(probe, r, cells, &err);                     those of Gaussian tokens
  *     es_probe_window(probe, r, R, cells, joint, &err);            those of R stretches of text
  *
- * Before any draw the pool tells what draws will show: the mean square error of n tokens drawn
+ * The error of draws is known before any draw: the mean square error of n tokens drawn
  * independently is an integral over the weights that a query gives the pool (draw_risk.h), exact
- * for every n; es_probe_exact() takes it for some of the queries. n times it tends to `sampling`.
+ * for every n; es_probe_exact() computes it for some queries. n times it tends to `sampling`.
  *
  * `numbers` are all that a run file has to keep of a layer. A replicate is a pure function of
  * (seed, layer, its number). Layers and heads count from 0. What a spec points to must outlive the
@@ -30,24 +30,9 @@
 #ifndef ES_EXPERIMENTS_PROBE_PROBE_H
 #define ES_EXPERIMENTS_PROBE_PROBE_H
 
-#include "model/pool.h"
+#include "experiments/kit/pool_layer.h"
 
 #include "theory/theory.h"
-
-typedef struct es_probe_spec {
-    const es_model *model;
-    const es_pool *pool;  /* of this model */
-    const int64_t *sizes; /* (n_sizes) n_1 < ... < n_P: prefixes of one draw */
-    int64_t n_sizes;
-    int64_t queries;          /* 0: 1024; as many as the pool has tokens, if it has fewer */
-    int64_t exact;            /* the first of them, whose error is computed; 0: 64 */
-    bool without_replacement; /* tokens of a draw are distinct; sizes at most the pool's tokens */
-    bool draws_only;          /* nobody will ask es_probe_predict(), for which opening a layer takes
-                                 most of its time */
-    int64_t part_tokens;      /* of a part of the limit, about; 0: 262144 */
-    uint64_t seed;
-    const es_exec *exec;
-} es_probe_spec;
 
 /* ---- the limit ---- */
 
@@ -64,10 +49,10 @@ int64_t es_probe_numbers(const es_probe_spec *spec);
 es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *numbers,
                            es_error *err);
 
-/* The same in parts of consecutive tokens, which any process may do: each part makes a *state* of
- * so many numbers of a layer; states are folded in the order of the parts, and the last is
- * finished. es_probe_measure() does all of it: parts are a pure function of the pool's size, so
- * that the bits are the same, whoever did them.
+/* The same in parts of consecutive tokens, which any process may do: each part makes a *state*,
+ * es_probe_part_numbers() numbers of a layer; states are folded in the order of the parts, and the
+ * last is finished. es_probe_measure() does all of it: parts are a pure function of the pool's
+ * size, so that the bits are the same, whoever did them.
  *
  *     for (part = 0; part < es_probe_parts(&spec); part++)
  *         es_probe_part(&spec, layer, 1, part, state, &err), and, but for the first,
@@ -95,11 +80,11 @@ es_status es_probe_fold(const es_probe_spec *spec, double *into, const double *s
 es_status es_probe_finish(const es_probe_spec *spec, const double *state, double *numbers,
                           es_error *err);
 
-/* ---- a pool that keeps what is needed ---- */
+/* ---- rows of a streamed pool ---- */
 
-/* What a probe will be asked, so that a pool can keep its rows and no others. */
+/* The questions to a probe, so that a streamed pool can store the rows they read. */
 typedef struct es_probe_wants {
-    const es_probe_spec *spec;   /* its pool is not looked at */
+    const es_probe_spec *spec;   /* its pool is not read */
     int64_t replicates, windows; /* es_probe_replicate(), es_probe_window() */
     bool sections;               /* es_probe_sections() */
     int64_t passages;            /* blocks b i/p of b, i < p, for every p up to that: of
@@ -124,7 +109,7 @@ typedef struct es_probe_cost {
     int64_t parts; /* as es_probe_parts() */
 } es_probe_cost;
 
-/*! es_probe_cost_of() : for a pool of `tokens`, which need not exist: spec->pool is not looked at.
+/*! es_probe_cost_of() : for a pool of `tokens`, which need not exist: spec->pool is not read.
  *  @return : ES_OK; ES_E_ARGUMENT (probe.null); ES_E_RANGE. */
 es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_cost *out,
                            es_error *err);
@@ -221,7 +206,7 @@ int64_t es_probe_slice_numbers(const es_probe_spec *spec);
 
 /*! es_probe_exact_slices() : slices [first, first + count) in one walk through their layers, into
  *  out (count, es_probe_slice_numbers()). `numbers` (layers of the model) are the layers'; of
- *  layers that have none of the slices they are not looked at. Memory as above for each slice.
+ *  layers that have none of the slices they are not read. Memory as above for each slice.
  *  @return : as es_probe_exact(); ES_E_RANGE (probe.slices). */
 es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_t count,
                                 const double *const *numbers, double *out, es_error *err);
@@ -322,7 +307,7 @@ typedef struct es_probe_price {
 } es_probe_price;
 
 /*! es_probe_sections_price() : of es_probe_sections(), for a pool of `tokens`; spec->pool is not
- *  looked at. */
+ *  read. */
 es_probe_price es_probe_sections_price(const es_probe_spec *spec, int64_t tokens);
 
 /* How densely keys lie around the direction of a query. For keys less their mean (which changes no

@@ -11,6 +11,7 @@
  * how much another would change. */
 enum { PASSAGES = PROBE_PASSAGES, MEAN = 0, COV = 1, ERRORS = 2 };
 
+/* Was --protocol paper given? */
 static bool is_asked(const es_job *job) { return ((const probe_params *)job->params)->paper == 1; }
 
 /* As many passages as that, or as the smallest pool has blocks. */
@@ -24,6 +25,7 @@ static int64_t passages_of(const probe_state *s)
     return least;
 }
 
+/* The block of the pool that a passage is. */
 static int64_t block_of(const probe_state *s, int64_t place, int64_t passage)
 {
     const es_pool *pool = s->pools.domains[place / s->layers].pool;
@@ -60,6 +62,7 @@ static es_status open_passage(es_job *job, int64_t number, const es_exec *exec, 
                                &s->paper, err);
 }
 
+/* Cell: one draw of a passage, at every n. */
 static es_status run_paper(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
     const int64_t R = ((const probe_params *)job->params)->replicates;
@@ -208,6 +211,7 @@ static es_status sum_up_passage(summary_ctx *m, es_error *err)
     return ES_OK;
 }
 
+/* States the range of rates over passages. */
 static void tell_rates(const es_table *t, es_answer *a)
 {
     const rate_row *rows = es_rows(t, rate_row);

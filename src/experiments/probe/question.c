@@ -12,43 +12,42 @@ enum { LOOK_POSITIONS, LOOK_LIMITS };
 #define FIELD(member) .field = offsetof(probe_params, member)
 static const es_param params[] = {
     ES_POOL_PARAMS(probe_params, pool),
-    {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens that are drawn", FIELD(sizes), .min = 2,
+    {"n", 'n', ES_PARAM_COUNTS, "GRID", "numbers of tokens to draw", FIELD(sizes), .min = 2,
      .max = 1e7, .increasing = true,
      .default_note = "100..10000*7, at most half of the pool, or a tenth of it if contiguous",
      .unit = "tokens"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws", FIELD(replicates), .min = 2,
      .max = 65536, .default_value = "8"},
     {"control", 0, ES_PARAM_WHOLE, "R",
-     "draws of Gaussian tokens of the same covariance, to compare with; 0: none", FIELD(control),
+     "draws of Gaussian tokens of the same covariance, for comparison; 0: none", FIELD(control),
      .min = 0, .max = 65536, .default_value = "4"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens of the pool whose outputs are compared",
      FIELD(queries), .min = 2, .max = 1e6, .default_value = "1024", .unit = "tokens",
      .renamed_from = "queries"},
     {"exact-queries", 0, ES_PARAM_WHOLE, "M",
-     "of them, those whose error for independent tokens is computed exactly", FIELD(exact),
+     "number of these queries whose error for independent tokens is computed exactly", FIELD(exact),
      .min = 2, .max = 1e6, .default_note = "64, or 16 with --stream", .unit = "tokens"},
     {"stream", 0, ES_PARAM_FLAG, NULL,
-     "keep only the rows of the pool that draws and queries need; the model reads the text again "
-     "for the rest: more time, little disk, and the same numbers where --exact-queries and --store "
-     "are the same: unless given they are 16 and f32",
+     "store only the rows of the pool that draws and queries use, and run the model again for the "
+     "rest: more time, little disk. Changes the defaults of --exact-queries to 16 and of --store "
+     "to f32; with equal values the numbers are the same",
      FIELD(pool.stream), .not_in_fingerprint = true},
     {"draw", 0, ES_PARAM_CHOICE, "HOW",
-     "tokens with or without replacement; contiguous: windows of the text, beside tokens with "
-     "replacement, and --blocks-from start unless given",
+     "draw tokens with or without replacement; contiguous: windows of the text and tokens with "
+     "replacement, with --blocks-from start by default",
      FIELD(draw), .choices = probe_draws, .default_value = "with"},
     {"protocol", 0, ES_PARAM_CHOICE, "default|paper",
-     "paper: also experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
-     "other, heads concatenated; n is 64..384*10 unless given",
+     "paper: add experiment 2 of Token Sample Complexity: n tokens of a passage attend over each "
+     "other, heads concatenated; --n is then 64..384*10 by default",
      FIELD(paper), .choices = probe_protocols, .default_value = "default"},
     {"look", 0, ES_PARAM_CHOICE, "WHAT",
-     "positions: what heads of a causal model do as their context grows; limit: n tokens against "
-     "the pool's limit: of a causal model its content alone, positions and the first 4 tokens of "
-     "every block removed",
+     "positions: heads of a causal model as their context grows; limit: n tokens compared with the "
+     "limit of the pool; in a causal model without positions and the first 4 tokens of every block",
      FIELD(look), .choices = look_choices,
      .default_note = "positions if the model is causal, else limit"},
     {"error", 0, ES_PARAM_NUMBER, "E",
-     "error of outputs, over their standard deviation, that decides the effective context",
-     FIELD(error), .min = 1e-4, .max = 10, .default_value = "0.1"},
+     "relative error of outputs that defines the effective context", FIELD(error), .min = 1e-4,
+     .max = 10, .default_value = "0.1"},
     {0}};
 
 /* ---- the question ---- */
@@ -76,8 +75,9 @@ static es_status choose(es_job *job, const probe_params *p, probe_state *s, es_e
 {
     const bool causal = s->pools.config->causal;
     if (p->look == LOOK_POSITIONS && !causal)
-        return es_refuse(err, "probe.look", "--look limit",
-                         "tokens of this model see all of their block: its places are alike");
+        return es_refuse(
+            err, "probe.look", "--look limit",
+            "tokens of this model see their whole block: it has no positions to compare");
     if (p->look < 0)
         ES_TRY(es_params_set(job->given, "look",
                              look_choices[causal ? LOOK_POSITIONS : LOOK_LIMITS], err));
@@ -86,6 +86,7 @@ static es_status choose(es_job *job, const probe_params *p, probe_state *s, es_e
     return refuse_others(job, p->look == LOOK_POSITIONS, err);
 }
 
+/* Opens model and texts, chooses the question, and opens it. */
 static es_status open_study(es_job *job, es_error *err)
 {
     probe_params *p = job->params;
@@ -153,32 +154,31 @@ const es_study es_study_probe = {
     .main_options = "model text domain pool pool-dir n replicates control error",
     .usage = "--model MODEL --text FILE [options]",
     .about =
-        "Runs text through the model and keeps what every layer is given: the pool, a sample of "
+        "Runs text through the model and stores the inputs of every layer: the pool, a sample of "
         "real tokens. Attention of some of them over the whole pool stands for infinitely many "
-        "tokens; attention over n tokens drawn from the pool is measured against it, head by head, "
-        "with rates, their intervals, and the pool's own error. Beside it: the exact error of n "
-        "independent tokens by the weights that queries give the pool [proved], and how many "
-        "tokens a head needs; horizons and the exponents they stand for [cited, heuristic]; how "
-        "many tokens count, and what Gaussian tokens of the same covariance would do; entropy and "
-        "sinks of attention in the text's own "
-        "blocks; how independently the heads of a layer err.\n\n"
+        "tokens. Attention over n tokens drawn from the pool is compared with it, head by head, "
+        "with rates, their intervals and the pool's own error. The tables also give the exact "
+        "error of n independent tokens, from the weights that queries give the pool [proved], and "
+        "how many tokens a head needs; horizons and their exponents [cited, heuristic]; how many "
+        "tokens share the weight; what Gaussian tokens of the same covariance would do; entropy "
+        "and sinks in the text's own blocks; and whether the errors of a layer's heads are "
+        "independent.\n\n"
         "Tokens of a context are not drawn independently. --draw contiguous also attends over "
-        "windows of the text and gives the design effect, the mean square error of windows over "
-        "that of independent tokens, and how many independent tokens a context is worth; "
-        "--shuffle tells what of it is the order of words, sentences or blocks.\n\n"
-        "Of a causal model every place of a text is a context of n tokens, and that is what is "
-        "looked at (--look positions): one pass over blocks of --block tokens gives, head by head "
-        "and by n, how far outputs are off if a query sees only the last 64 keys and the first 4 "
-        "(near, between, far), the weight on either, in how many queries one key holds the weight, "
-        "scores by distance with content and rotation apart, the freezing that Gaussian scores "
-        "would show [heuristic], and the effective context: the window that, with the first 4 "
-        "keys, gives outputs within --error. --look limit asks about a causal model what the rest "
-        "of this page is about, of its content alone: positions are removed, and so are the first "
-        "4 tokens of every block, which absorb attention wherever a block begins.\n\n"
-        "The pool is on disk; with --pool-dir it is kept, and building it can be killed and goes "
-        "on. With --stream only the rows that are drawn are kept, and the model reads the text "
-        "again for what looks at all of it: disk and memory hardly grow with the pool. Layers and "
-        "heads count from 0.",
+        "windows of the text. It gives the design effect, the mean square error of windows over "
+        "that of independent tokens, and how many independent tokens a context is worth. --shuffle "
+        "shows which part of that is the order of words, sentences or blocks.\n\n"
+        "In a causal model every position of a text is a context of n tokens, and the default is "
+        "--look positions: one pass over blocks of --block tokens. By head and by n it gives the "
+        "error of the outputs if a query sees only the last 64 keys and the first 4 (near, "
+        "between, far), the weight on either, the share of queries with one key of most weight, "
+        "scores by distance with content and rotation separated, the freezing of Gaussian scores "
+        "[heuristic], and the effective context: the window that, with the first 4 keys, gives "
+        "outputs within --error. --look limit asks the questions above about the content of a "
+        "causal model: positions are removed, and so are the first 4 tokens of every block, which "
+        "absorb attention wherever a block begins.\n\n"
+        "The pool is on disk. --pool-dir keeps it; building it can be killed and continued. "
+        "--stream stores only the rows that are drawn and runs the model again for the rest, so "
+        "that disk and memory hardly grow with the pool. Layers and heads count from 0.",
     .examples = examples,
     .params = params,
     .size = sizeof(probe_params),

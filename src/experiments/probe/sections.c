@@ -85,6 +85,7 @@ static es_status new_state(const sections *s, es_partial **out, es_error *err)
     return es_partial_new(s->queries, s->width + 1, &opts, out, err);
 }
 
+/* Allocates the states of a layer, one per section and head, and its queries. */
 static es_status open_layer(const sections *s, layer_seen *of, int64_t layer, es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(s->spec);
@@ -144,6 +145,7 @@ static void release(sections *s)
 
 /* ---- a strip ---- */
 
+/* Adds a strip of tokens to the moments and to the attention state of a head. */
 static es_status add_head(const sections *s, layer_seen *of, int64_t head, int64_t first,
                           int64_t count, es_error *err)
 {
@@ -268,6 +270,7 @@ static es_status walk(sections *s, es_error *err)
     return ES_OK;
 }
 
+/* Walks through the pool once, then merges all sections but one, for each of them. */
 static es_status measure(sections *s, double *out, es_error *err)
 {
     const int64_t stride = 1 + ES_PROBE_SECTIONS;

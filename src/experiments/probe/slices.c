@@ -307,7 +307,7 @@ es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_
 
 /* One slice after the other; the last may have heads that there are not. */
 static es_status exact_layer_of(const es_probe_spec *spec, int64_t layer,
-                                const double *const *numbers, double *room, double *exact,
+                                const double *const *numbers, double *scratch, double *exact,
                                 es_error *err)
 {
     const int64_t per = es_probe_slices(spec), size = es_probe_slice_numbers(spec);
@@ -317,9 +317,9 @@ static es_status exact_layer_of(const es_probe_spec *spec, int64_t layer,
         const es_exec exec = es_lab_exec_of(&share);
         es_probe_spec of_slice = *spec;
         of_slice.exec = &exec;
-        ES_TRY(es_probe_exact_slices(&of_slice, layer * per + i, 1, numbers, room, err));
+        ES_TRY(es_probe_exact_slices(&of_slice, layer * per + i, 1, numbers, scratch, err));
         const int64_t left = all - i * size;
-        memcpy(exact + i * size, room, (size_t)(left < size ? left : size) * sizeof *room);
+        memcpy(exact + i * size, scratch, (size_t)(left < size ? left : size) * sizeof *scratch);
     }
     return ES_OK;
 }
@@ -330,13 +330,13 @@ es_status es_probe_exact(const es_probe_spec *spec, int64_t layer, const double 
     ES_TRY(es_probe_check(spec, layer, err));
     es_mem_limit *budget = es_probe_budget(spec);
     const double **of;
-    double *room = NULL;
+    double *scratch = NULL;
     ES_TRY(ES_MEM_NEW(budget, of, es_model_config_of(spec->model)->layers, "layers", err));
     of[layer] = numbers;
-    es_status status = ES_MEM_NEW(budget, room, es_probe_slice_numbers(spec), "errors", err);
+    es_status status = ES_MEM_NEW(budget, scratch, es_probe_slice_numbers(spec), "errors", err);
     if (status == ES_OK)
-        status = exact_layer_of(spec, layer, of, room, exact, err);
-    es_mem_free(budget, room);
+        status = exact_layer_of(spec, layer, of, scratch, exact, err);
+    es_mem_free(budget, scratch);
     es_mem_free(budget, (void *)of);
     return status;
 }

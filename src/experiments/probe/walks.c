@@ -10,14 +10,14 @@
 #include "base/executor.h"
 #include "experiments/probe/question.h"
 
-/* ---- how many together ---- */
+/* ---- grouping ---- */
 
-/* Of what is held while the text goes by; rows that are looked at, at most. */
+/* Memory of all states of a walk; rows of a strip, at most. */
 #define WALK_BYTES 0x1p30
 enum { STRIP_MOST = 4096 };
 
-/* In groups as even as it goes, of `all` of a domain; a walk cannot be divided, so that none is for
- * more than a shard's share. */
+/* Returns the size of groups, as equal as possible, of the `all` cells of a domain. A walk cannot
+ * be divided, so that no group is larger than a shard's share. */
 static int64_t together(const es_job *job, int64_t all, double bytes)
 {
     const probe_state *s = job->state;
@@ -46,7 +46,7 @@ static int64_t limit_group(const es_job *job)
 
 static int64_t slices_of(const probe_state *s) { return es_probe_slices(&s->spec); }
 
-/* As many for each rank; cells are the same however they go together. */
+/* The same number for each rank. Grouping does not change cells. */
 static int64_t exact_group(const es_job *job, const probe_state *s)
 {
     const int64_t all = s->layers * slices_of(s), ranks = es_executor_of(&job->exec)->ranks;
@@ -54,7 +54,7 @@ static int64_t exact_group(const es_job *job, const probe_state *s)
     return each < most ? each : most;
 }
 
-/* ---- what the walks take ---- */
+/* ---- cost ---- */
 
 /* Runs of the whole model that walks take where `per` cells of a layer are done `group` at a time:
  * each goes as far as the last of its layers is deep. None where the pool is on disk. */
@@ -69,7 +69,7 @@ double probe_forwards(const probe_state *s, int64_t per, int64_t group)
 }
 
 /* States of parts that wait for their turn at rank 0; of the three that state_bytes counts for a
- * layer one is like these. Alone nobody is early. */
+ * layer one is like these. A single rank has none. */
 static double waiting_bytes(const es_job *job, const probe_state *s)
 {
     const int64_t window = es_job_window(job), others = s->cost.parts - 1;
@@ -95,7 +95,7 @@ es_probe_price probe_walks_price(const es_job *job, const probe_state *s)
 
 /* ---- limits ---- */
 
-/* Cells of a group go on from one domain to the next; a walk does not. */
+/* Cells of a group. They may continue into the next domain; a walk may not. */
 typedef struct stretch {
     int64_t at, end; /* cells */
     int64_t per;     /* of a domain */
@@ -107,7 +107,7 @@ static stretch stretch_of(const es_stage *stage, int64_t group, int64_t per)
     return (stretch){at, end < stage->cells ? end : stage->cells, per};
 }
 
-/* How many of the cells that are left are of one domain. */
+/* Number of the remaining cells that are of one domain. */
 static int64_t step(const stretch *r)
 {
     const int64_t next = (r->at / r->per + 1) * r->per;
@@ -200,9 +200,10 @@ es_status probe_add_limit(es_job *job, es_error *err)
 
 int64_t probe_exact_cell(const probe_state *s, int64_t place) { return place * slices_of(s); }
 
-/* Limits of the layers that slices [at, at + count) of a domain are of, numbers (layers). */
-static es_status need_limits(const es_job *job, int64_t at, int64_t count, const es_exec *exec,
-                             const double **numbers, es_error *err)
+/* Fetches the limits of the layers that slices [at, at + count) of a domain are of, into numbers
+ * (layers). */
+static es_status fetch_limits(const es_job *job, int64_t at, int64_t count, const es_exec *exec,
+                              const double **numbers, es_error *err)
 {
     const probe_state *s = job->state;
     for (int64_t place = at / slices_of(s); place <= (at + count - 1) / slices_of(s); place++)
@@ -220,7 +221,7 @@ static es_status run_slices(es_job *job, int64_t group, int64_t part, const es_e
     for (int64_t count; r.at < r.end; r.at += count) {
         const es_probe_spec spec = probe_spec_at(s, r.at / per, exec);
         count = step(&r);
-        ES_TRY(need_limits(job, r.at, count, exec, s->limits, err));
+        ES_TRY(fetch_limits(job, r.at, count, exec, s->limits, err));
         ES_TRY(es_probe_exact_slices(&spec, r.at % of_domain, count, s->limits, out, err));
         out += count * es_probe_slice_numbers(&spec);
     }

@@ -29,6 +29,8 @@ typedef struct sample_job {
 
 /* ---- options ---- */
 
+/* Fails if the points are not finite, have a wrong shape, or are too few for n keys and the
+ * query. */
 static es_status check_points(const es_regimes_opts *o, int64_t n, es_error *err)
 {
     const es_view *p = o->points;
@@ -75,6 +77,8 @@ static es_regimes_opts complete(const es_regimes_opts *opts)
 
 /* ---- keys in order ---- */
 
+/* Returns whether a part of the mixture points away from the query, so that directions are not
+ * uniform. */
 static bool is_turned(const es_keys *keys)
 {
     for (int64_t i = 0; i < keys->n_parts; i++)
@@ -83,6 +87,8 @@ static bool is_turned(const es_keys *keys)
     return false;
 }
 
+/* Prepares drawing in order: the table of the law of distances, and the moments of the far keys if
+ * n is too large to order all of them. */
 static es_status make_nearest(sample_job *j, int64_t n, double beta, es_mem_limit *budget,
                               es_error *err)
 {
@@ -112,6 +118,7 @@ typedef struct brute_parts {
     double *query;
 } brute_parts;
 
+/* Prepares drawing all keys: a sampler of the law, or the query scaled to norm 1. */
 static es_status make_brute(sample_job *j, int64_t n, double beta, es_mem_limit *budget,
                             brute_parts *own, es_error *err)
 {
@@ -146,6 +153,7 @@ static es_status make_brute(sample_job *j, int64_t n, double beta, es_mem_limit 
 
 /* ---- units of work ---- */
 
+/* Draws UNIT replicates. */
 static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
 {
     sample_job *j = user;
@@ -200,6 +208,7 @@ static void copy_top(const es_regimes_draw *draws, int64_t count, int k, double 
         out[r] = draws[r].top[k];
 }
 
+/* Averages the draws; column (count) is scratch. The tangential part enters as its square. */
 static void average(const es_regimes_draw *draws, int64_t count, double *column,
                     es_regimes_row *out)
 {
@@ -263,6 +272,7 @@ double es_regimes_normal_p(const es_regimes_row *row)
     return least * (2.0 - least);
 }
 
+/* Draws, averages and tests. draws (2 count) holds the sample of the limit in its second half. */
 static es_status fill(const es_regimes_opts *o, int64_t n, double beta, es_regimes_draw *draws,
                       int64_t count, double *column, es_regimes_row *out, es_error *err)
 {

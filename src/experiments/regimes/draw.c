@@ -207,6 +207,8 @@ static es_status add_bulk(const es_nearest_job *job, es_address at, es_cap_place
     return ES_OK;
 }
 
+/* Draws keys from the nearest outwards until the rest is negligible or `ordered` keys are drawn;
+ * then adds the rest as a Gaussian sum. */
 static es_status walk_out(const es_nearest_job *job, es_address at, walk *w, es_error *err)
 {
     double spacing[CHUNK], depth = 0.0;
@@ -337,6 +339,7 @@ static es_status vanishing_rows(const es_brute *job, es_address at, int64_t coun
     return ES_OK;
 }
 
+/* Reads a point and scales it to norm 1. Fails if it is zero. */
 static es_status point_row(const es_brute *job, int64_t row, double *x, es_error *err)
 {
     es_view_read_row(job->points, row, x);
@@ -363,6 +366,7 @@ static es_status key_rows(const es_brute *job, const es_address *at, const es_pe
     return ES_OK;
 }
 
+/* Sets the query: the given one, a point of the file, or the first basis vector. */
 static es_status set_query(const es_brute *job, const es_permutation *shuffle, double *q,
                            es_error *err)
 {
@@ -421,6 +425,7 @@ static double distance(const double *q, const double *k, int64_t dim)
     return 0.5 * sum;
 }
 
+/* Fills the part of the output orthogonal to the query, and one coordinate of it. */
 static void set_tangential(const es_brute *job, const double *q, const double *output, double sum,
                            es_regimes_draw *out)
 {
@@ -493,6 +498,7 @@ static es_status add_rest(const critical *j, es_address at, double s, softsum *s
     return ES_OK;
 }
 
+/* Draws one replicate of the limit; see add_rest() for the points beyond MOST. */
 static es_status draw_critical(const critical *j, int64_t replicate, es_regimes_draw *out,
                                es_error *err)
 {

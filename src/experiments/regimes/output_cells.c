@@ -37,6 +37,8 @@ static es_measured variance(outputs *o, double mean, double n)
     return average(o);
 }
 
+/* Averages the outputs along each direction and their fluctuations; then n times the trace of the
+ * covariance, from the squared distances to the mean output. */
 static void sum_up(outputs *o, double n, const double *directions, es_output_row *out)
 {
     for (int k = 0; k < ES_OUTPUT_DIRECTIONS; k++) {

@@ -80,6 +80,7 @@ static es_status set_variances(prediction *p, double *values, double *vectors, e
     return ES_OK;
 }
 
+/* Returns the values V; NULL stands for the identity. */
 static const es_view *values_of(const es_job *job)
 {
     const regimes_state *s = job->state;
@@ -164,6 +165,7 @@ static es_status run_output(es_job *job, int64_t i, const es_exec *exec, void *r
     return status;
 }
 
+/* Returns the operations of a cell, mean over n: about 60 per coordinate of a key. */
 static double output_flops(const es_job *job)
 {
     const regimes_params *p = job->params;
@@ -252,6 +254,7 @@ static const es_table_view views[] = {
 static const es_table_spec outputs_table = {"outputs", columns, views, ES_ROW(table_row),
                                             .keys = "dim n beta"};
 
+/* Fills a setting; what was not measured is NaN, with 0 replicates. */
 static void fill_row(const es_job *job, const regimes_cell *c, const prediction *p,
                      const es_output_row *m, table_row *r)
 {

@@ -140,6 +140,7 @@ static es_status complete(es_job *job, regimes_params *p, es_error *err)
     return ES_OK;
 }
 
+/* Refuses a subsphere, --n or a file of points that do not fit together. */
 static es_status check_sizes(const regimes_params *p, const es_matrix *points, es_error *err)
 {
     const int64_t largest = p->n.counts[p->n.count - 1];

@@ -162,6 +162,7 @@ static compared compare(es_measured mean, es_num law)
     return (compared){mean, law.val, law.err, (mean.value - law.val) / mean.se};
 }
 
+/* Fills the five means. The tangential part of turned keys is unknown, and so is its law. */
 static void fill_compared(const row_ctx *c, const es_weights *law)
 {
     const es_regimes_row *m = c->measured;
@@ -190,6 +191,7 @@ static void fill_tests(table_row *r, const es_regimes_row *m)
     r->bulk_normality = m->normality;
 }
 
+/* Fills the regime of a setting from its largest weight and sum of squares, with the reason. */
 static void fill_regime(const row_ctx *c, double top, double squares)
 {
     es_regime_finding found;
@@ -355,6 +357,7 @@ static const table_row *choose_row(const table_row *rows, int64_t count)
     return best;
 }
 
+/* Reports one setting: its regime, and the largest weight beside the exact value. */
 static void report_row(es_answer *a, const table_row *r)
 {
     char weight[ES_SAY_ROOM], exact[64] = "";
@@ -366,6 +369,7 @@ static void report_row(es_answer *a, const table_row *r)
         es_say_number(r->top_weight.mean.value, r->top_weight.mean.se, weight), exact);
 }
 
+/* Adds the distances of the five means from their exact expectations. */
 static void add_distances(const table_row *r, regimes_distances *out)
 {
     const compared *all[] = {&r->top_weight, &r->inverse_ess, &r->entropy, &r->deficit,

@@ -53,6 +53,8 @@ static es_rope embedding(const rope_params *p, int64_t i)
                      .scale = p->scales.reals[i % p->scales.count]};
 }
 
+/* Computes a cell: one base and scale. Without a negative score up to --search, first_negative
+ * is NaN. */
 static es_status run_embedding(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
@@ -204,6 +206,8 @@ static const es_column row_columns[] = {
 static const es_table_spec row_table = {"rows", row_columns, NULL, ES_ROW(rope_row),
                                         .keys = "base scale distance"};
 
+/* Fills both tables of scores from the same numbers. Scores are cheap sums of dim/2 cosines, so
+ * no cell holds them. */
 static void fill_scores(const es_job *job, const char *const *labels, es_answer *a)
 {
     const rope_params *p = job->params;

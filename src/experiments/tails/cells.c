@@ -1,6 +1,5 @@
-/* cells.c : are projections of tokens Gaussian? The question, checked, and what it takes;
- * the directions that covariance and weights suggest; projections of all tokens and their
- * statistics beside those of Gaussian samples (THEORY 9). */
+/* cells.c : measures one layer: checks and cost; directions from covariance and weights;
+ * projections of all tokens, and their statistics with those of Gaussian samples (THEORY 9). */
 #include "experiments/tails/tails.h"
 
 #include <math.h>
@@ -25,15 +24,16 @@ enum { STRIP = 2048 }; /* tokens read at a time */
 typedef struct phase {
     const es_exec *exec;
     double before, share;
-    bool stopped; /* the caller asked for it: a phase that was at its end then is not the last */
+    bool stopped; /* by the caller; kept, because a request at the end of a phase must end them all
+                   */
 } phase;
 
-/* The question with its defaults filled in, and the answer under way. */
+/* A measurement under way: the spec with its defaults, and everything it needs. */
 typedef struct tails_job {
     es_tails_spec spec;
-    es_exec exec; /* as the caller gave it */
-    es_exec told; /* the same, with progress of the phase */
-    phase part;   /* of `told` */
+    es_exec exec;   /* as the caller gave it */
+    es_exec phased; /* the same, with progress of the phase */
+    phase part;     /* of `phased` */
     int64_t layer, tokens, dim, heads, rows;
     int64_t group, first; /* directions projected in one walk, whole panels; the first of them */
     double *mean;         /* (d) */
@@ -45,11 +45,12 @@ typedef struct tails_job {
     es_tails_row *out;
 } tails_job;
 
-/* ---- the question ---- */
+/* ---- defaults ---- */
 
+/* Returns what was asked for, or the default where that is 0. */
 static int64_t or_default(int64_t asked, int64_t otherwise) { return asked ? asked : otherwise; }
 
-/* The spec with its defaults, for so many tokens. */
+/* Fills in the defaults of a spec, for a number of tokens. */
 static tails_job sized(const es_tails_spec *spec, int64_t tokens, int64_t dim, int64_t heads)
 {
     tails_job job = {.spec = *spec, .tokens = tokens, .dim = dim, .heads = heads};
@@ -65,6 +66,7 @@ static tails_job sized(const es_tails_spec *spec, int64_t tokens, int64_t dim, i
     return job;
 }
 
+/* The measurement of a spec, sized for its pool or its tokens. */
 static tails_job job_of(const es_tails_spec *spec)
 {
     if (!spec->pool)
@@ -104,8 +106,9 @@ const char *es_tails_kind_name(es_tails_kind kind)
     return (unsigned)kind <= ES_TAILS_SCORE ? names[kind] : "?";
 }
 
-/* ---- what it takes ---- */
+/* ---- cost ---- */
 
+/* Panels of ES_TAILS_PANEL directions; the last may be partly empty. */
 static int64_t panels(int64_t rows) { return (rows + ES_TAILS_PANEL - 1) / ES_TAILS_PANEL; }
 
 /* Operations of the phases, an exp counted as 20. The covariance is f64 and counted twice. */
@@ -123,7 +126,7 @@ static work work_of(const tails_job *job)
                   .directions = n * (double)job->rows * (4.0 * d + sample)};
 }
 
-/* Memory, but for the projections. */
+/* Memory without the projections. */
 static double fixed_bytes(const tails_job *job)
 {
     const double threads = (double)es_parallel_threads(&job->exec, INT64_MAX);
@@ -137,15 +140,15 @@ static double fixed_bytes(const tails_job *job)
                   12.0 * d * d + rows * d);
 }
 
-/* How many directions share a walk through the tokens. A walk costs little beside their statistics,
- * so 64 MiB of projections are enough, less if the budget says so, and a panel in any case. */
+/* Directions that share a walk through the tokens: as many as 64 MiB and the memory limit hold, but
+ * at least a panel. A walk costs little compared with the statistics, so that more gain nothing. */
 static int64_t group_of(const tails_job *job)
 {
     const es_mem_limit *budget = job->exec.budget;
-    double room = 0x1p26;
+    double scratch = 0x1p26;
     if (budget && budget->limit)
-        room = fmin(room, (double)budget->limit - (double)budget->used - fixed_bytes(job));
-    const double fit = floor(room / (8.0 * (double)job->tokens * ES_TAILS_PANEL));
+        scratch = fmin(scratch, (double)budget->limit - (double)budget->used - fixed_bytes(job));
+    const double fit = floor(scratch / (8.0 * (double)job->tokens * ES_TAILS_PANEL));
     return ES_TAILS_PANEL * (int64_t)fmax(1.0, fmin(fit, (double)panels(job->rows)));
 }
 
@@ -162,7 +165,8 @@ es_tails_cost es_tails_cost_of(const es_tails_spec *spec, int64_t tokens, int64_
 
 /* ---- progress ---- */
 
-static bool tell_phase(void *user, double done, double total)
+/* Reports progress of the phase as a part of the whole. */
+static bool report_phase(void *user, double done, double total)
 {
     phase *p = user;
     p->stopped = p->stopped || p->exec->progress(p->exec->progress_user,
@@ -170,14 +174,14 @@ static bool tell_phase(void *user, double done, double total)
     return p->stopped;
 }
 
-static es_status tell(const tails_job *job, double done, double total, es_error *err)
+static es_status report(const tails_job *job, double done, double total, es_error *err)
 {
-    if (job->told.progress && job->told.progress(job->told.progress_user, done, total))
+    if (job->phased.progress && job->phased.progress(job->phased.progress_user, done, total))
         return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
     return ES_OK;
 }
 
-/* The phase before is over; the next one has so much to do. */
+/* Ends the phase before and begins one of `flops` operations. */
 static void begin_phase(tails_job *job, double flops)
 {
     const work w = work_of(job);
@@ -185,13 +189,14 @@ static void begin_phase(tails_job *job, double flops)
     job->part.share = flops / (w.covariance + w.gaussian + w.norms + w.directions);
 }
 
-/* ---- the question, checked ---- */
+/* ---- checks ---- */
 
+/* Checks that there is either a pool of this model or tokens, and that the layer exists. */
 static es_status check(const es_tails_spec *spec, int64_t layer, es_error *err)
 {
     if (!spec || !spec->model != !spec->pool || !spec->pool == !spec->tokens)
         return es_fail(err, ES_E_ARGUMENT, "tails.null", "",
-                       "tails are those of a model's pool, or of tokens");
+                       "give a model with its pool, or tokens");
     if (spec->tokens)
         ES_TRY(es_view_check(spec->tokens, "tokens", err));
     if (spec->principal < 0 || spec->random < 0 || spec->queries < 0)
@@ -213,7 +218,7 @@ static es_status check(const es_tails_spec *spec, int64_t layer, es_error *err)
     return ES_OK;
 }
 
-/* Tokens [first, first + count) into out (count, d). Thread-safe. */
+/* Reads tokens [first, first + count) into out (count, d). Thread-safe. */
 static es_status read_tokens(const tails_job *job, int64_t first, int64_t count, double *out,
                              es_error *err)
 {
@@ -232,7 +237,7 @@ static es_status read_tokens(const tails_job *job, int64_t first, int64_t count,
     return status;
 }
 
-/* ==== directions: where to look ==== */
+/* ==== directions ==== */
 
 /* ---- covariance ---- */
 
@@ -253,13 +258,13 @@ static es_status walk(const tails_job *job, double *x, double *mean, double *cov
             cov[i] *= (double)count;
         es_moments_merge(moments,
                          &(es_moments){.count = count, .dim = d, .mean = mean, .scatter = cov});
-        ES_TRY(tell(job, (double)(first + count), (double)job->tokens, err));
+        ES_TRY(report(job, (double)(first + count), (double)job->tokens, err));
     }
     return ES_OK;
 }
 
-/* Eigenvalues came increasing; the job has the largest first. */
-static void turn_round(tails_job *job, const double *values, const double *vectors)
+/* Stores eigenvalues, which come in increasing order, with the largest first. */
+static void store_decreasing(tails_job *job, const double *values, const double *vectors)
 {
     const int64_t d = job->dim;
     for (int64_t j = 0; j < d; j++) {
@@ -268,6 +273,7 @@ static void turn_round(tails_job *job, const double *values, const double *vecto
     }
 }
 
+/* Finds mean, eigenvalues and eigenvectors of the covariance of the tokens. */
 static es_status find_spectrum(tails_job *job, es_error *err)
 {
     const int64_t d = job->dim;
@@ -289,7 +295,7 @@ static es_status find_spectrum(tails_job *job, es_error *err)
             status = es_sym_eigen(&view, budget, values, vectors, err);
         }
         if (status == ES_OK)
-            turn_round(job, values, vectors);
+            store_decreasing(job, values, vectors);
     }
     es_mem_free(budget, values);
     es_mem_free(budget, x);
@@ -350,7 +356,8 @@ static es_status key_direction(const tails_job *job, const es_model_head *head, 
     return status;
 }
 
-/* The tilt of a token's query, bias included; a key's bias changes all scores alike. */
+/* Writes the tilt of a token's query, with its bias. A key's bias changes all scores by the same
+ * amount and is left out. */
 static void score_direction(const es_model_head *head, const float *x, double *q, double *out)
 {
     for (int64_t i = 0; i < head->wq.rows; i++) {
@@ -361,7 +368,7 @@ static void score_direction(const es_model_head *head, const float *x, double *q
     tilt_of(head, q, out);
 }
 
-/* Tokens of the pool whose queries are looked at, the same for all heads: x (queries, d). */
+/* Draws the tokens whose queries are measured, the same for all heads: x (queries, d). */
 static es_status draw_queries(const tails_job *job, float *x, es_error *err)
 {
     const es_address at = {
@@ -375,6 +382,7 @@ static es_status draw_queries(const tails_job *job, float *x, es_error *err)
     return ES_OK;
 }
 
+/* Writes the directions of every head: keys (heads, d), and scores (heads, queries, d). */
 static es_status head_directions(tails_job *job, const es_view *L, const float *x, double *q,
                                  double *keys, double *scores, es_error *err)
 {
@@ -385,13 +393,14 @@ static es_status head_directions(tails_job *job, const es_view *L, const float *
         ES_TRY(key_direction(job, &head, L, keys + h * d, err));
         for (int64_t i = 0; i < m; i++)
             score_direction(&head, x + i * d, q, scores + (h * m + i) * d);
-        ES_TRY(tell(job, (double)(h + 1), (double)job->heads, err));
+        ES_TRY(report(job, (double)(h + 1), (double)job->heads, err));
     }
     return ES_OK;
 }
 
 /* ---- all of them ---- */
 
+/* Fills job->directions in the order of es_tails_direction_of(); the row of norms stays 0. */
 static es_status find_directions(tails_job *job, es_error *err)
 {
     const int64_t d = job->dim, p = job->spec.principal;
@@ -469,18 +478,20 @@ static es_status project_strip(void *user, int64_t unit, int thread, es_error *e
     return status;
 }
 
+/* Projects all tokens on the directions of the group, in parallel over strips. */
 static es_status project(tails_job *job, es_error *err)
 {
     const int64_t strips = (job->tokens + STRIP - 1) / STRIP;
-    ES_TRY(es_blas_room_for(es_parallel_threads(&job->told, strips), err));
+    ES_TRY(es_blas_room_for(es_parallel_threads(&job->phased, strips), err));
     es_blas_enter();
-    const es_status status = es_parallel_run(&job->told, strips, project_strip, job, err);
+    const es_status status = es_parallel_run(&job->phased, strips, project_strip, job, err);
     es_blas_leave();
     return status;
 }
 
 /* ---- statistics ---- */
 
+/* Measures one direction and compares it with its control. Norms have a control of their own. */
 static es_status measure_row(void *user, int64_t unit, int thread, es_error *err)
 {
     tails_job *job = user;
@@ -494,6 +505,7 @@ static es_status measure_row(void *user, int64_t unit, int thread, es_error *err
     return ES_OK;
 }
 
+/* Draws the Gaussian samples of both controls, unless the first is known. */
 static es_status draw_controls(tails_job *job, es_error *err)
 {
     const es_tails_spec *s = &job->spec;
@@ -502,10 +514,11 @@ static es_status draw_controls(tails_job *job, es_error *err)
     if (s->gaussian)
         job->gaussian = *s->gaussian;
     else
-        ES_TRY(es_tails_gaussian(job->tokens, s->draws, s->seed, &job->told, &job->gaussian, err));
+        ES_TRY(
+            es_tails_gaussian(job->tokens, s->draws, s->seed, &job->phased, &job->gaussian, err));
     begin_phase(job, w.norms);
     return es_tails_gaussian_norms(job->spectrum, job->dim, job->tokens, s->draws, s->seed,
-                                   &job->told, &job->norms, err);
+                                   &job->phased, &job->norms, err);
 }
 
 /* Group by group: a walk through the tokens, then the statistics of what it gave. */
@@ -519,7 +532,7 @@ static es_status measure_groups(tails_job *job, es_error *err)
         begin_phase(job, walk * (double)count);
         ES_TRY(project(job, err));
         begin_phase(job, (flops - walk) * (double)count);
-        ES_TRY(es_parallel_run(&job->told, count, measure_row, job, err));
+        ES_TRY(es_parallel_run(&job->phased, count, measure_row, job, err));
     }
     return ES_OK;
 }
@@ -555,9 +568,9 @@ es_status es_tails_measure(const es_tails_spec *spec, int64_t layer, es_tails_ro
     job.out = out;
     job.group = group_of(&job); /* before any of it is taken */
     job.part.exec = &job.exec;
-    job.told = job.exec;
-    job.told.progress = job.exec.progress ? tell_phase : NULL;
-    job.told.progress_user = &job.part;
+    job.phased = job.exec;
+    job.phased.progress = job.exec.progress ? report_phase : NULL;
+    job.phased.progress_user = &job.part;
     const es_status status = run(&job, err);
     es_mem_free(job.exec.budget, job.projected);
     es_mem_free(job.exec.budget, job.mean);

@@ -15,10 +15,10 @@ static const es_param params[] = {
      .min = 1, .max = 4096, .default_value = "8"},
     {"random", 0, ES_PARAM_WHOLE, "R", "random directions, for comparison", FIELD(random), .min = 1,
      .max = 4096, .default_value = "8"},
-    {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are looked at, for each head",
+    {"query-count", 0, ES_PARAM_WHOLE, "M", "tokens whose scores are measured, for each head",
      FIELD(queries), .min = 1, .max = 4096, .default_value = "4", .unit = "tokens",
      .renamed_from = "queries"},
-    {"control", 0, ES_PARAM_WHOLE, "R", "Gaussian samples a control is made of", FIELD(draws),
+    {"control", 0, ES_PARAM_WHOLE, "R", "number of Gaussian samples of a control", FIELD(draws),
      .min = 4, .max = 65536, .default_value = "64", .renamed_from = "draws"},
     {0}};
 
@@ -40,6 +40,7 @@ static es_status refuse_pool(const es_job *job, const es_pool_params *p, es_erro
     return ES_OK;
 }
 
+/* Reads the file: one layer of one domain, without heads. */
 static es_status open_tokens(es_job *job, tails_params *p, tails_state *s, es_error *err)
 {
     ES_TRY(refuse_pool(job, &p->pool, err));
@@ -68,6 +69,7 @@ static int64_t tokens_of_file(const tails_state *s, int64_t cell, es_tails_spec 
 
 static const tails_source file_source = {open_tokens, begin_tokens, tokens_of_file};
 
+/* Opens model and texts; pools are built in begin_pools(). */
 static es_status open_pools(es_job *job, tails_params *p, tails_state *s, es_error *err)
 {
     if (!p->pool.model)
@@ -122,9 +124,9 @@ static double room_of(const tails_state *s, double rows)
            ((double)sizeof(es_tails_row) + 64.0) * rows + 262144.0;
 }
 
-/* How many directions are projected at a time depends on what the budget leaves, so the layer's
- * part of it is set before it is asked for. The driver sets it anew for the run, when the cells
- * are made and counted, and es_pools_build() takes off what pools hold. */
+/* The number of directions that are projected together depends on the memory that is left, so the
+ * limit is set before the cost of a layer is computed. The driver sets it again for the run, and
+ * es_pools_build() subtracts what pools hold. */
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const tails_state *s = job->state;
@@ -134,9 +136,9 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     spec.exec = &job->exec;
     const double layers = (double)(s->layers * s->n_domains), limit = (double)job->max_memory;
     const double rows = (double)es_tails_cost_of(&spec, s->count, s->dim, s->heads).rows;
-    const double output = 2048.0 * layers * rows, room = room_of(s, rows);
+    const double output = 2048.0 * layers * rows, scratch = room_of(s, rows);
     const double cells = layers * (rows * (double)sizeof(tails_cell) + 8.0); /* the driver's */
-    const double others = output + cells + room + pools->held_bytes;
+    const double others = output + cells + scratch + pools->held_bytes;
     (void)err;
     if (budget && limit > 0.0)
         budget->limit = limit > others ? (size_t)(limit - others) : 1;
@@ -144,7 +146,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     *out = (es_cost){.flops = pools->flops + layers * layer.flops,
                      .disk_bytes = pools->disk_bytes,
                      .output_bytes = output,
-                     .work_bytes = cells + room + pools->held_bytes +
+                     .work_bytes = cells + scratch + pools->held_bytes +
                                    fmax(layer.bytes, (double)pools->bytes)};
     return ES_OK;
 }
@@ -257,7 +259,7 @@ static es_status begin(es_job *job, es_error *err)
     const int64_t rows = es_tails_rows(&spec);
     ES_TRY(ES_JOB_NEW(job, s->rows, rows, err));
     const es_stage stage = {.name = "layer",
-                            .phase = "looking along directions",
+                            .phase = "measuring directions",
                             .noun = "layers",
                             .cells = s->layers * s->n_domains,
                             .rows = rows,
@@ -285,15 +287,14 @@ const es_study es_study_tails = {
     .main_options = "model text domain tokens pool pool-dir principal random",
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
-        "The theory asks for sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
-        "every direction [cited]. For every layer of a model on real text, or for tokens "
-        "of your own, this measures the proxy, the psi2 norm and Hill's tail index in the "
-        "directions that "
+        "The theory assumes sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
+        "every direction [cited]. For every layer of a model on real text, or for your own tokens, "
+        "this measures the proxy, the psi2 norm and Hill's tail index in the directions that "
         "matter: principal components, the direction to which each head is most sensitive, scores "
-        "of real queries, norms, and random directions for comparison. A finite sample bends all "
-        "of them, so each stands beside a control, the same numbers of Gaussian samples of the "
-        "same size, and the verdict follows from the distance between the two, with p-values "
-        "corrected for the number of directions and for what neighbouring tokens share.\n\n"
+        "of real queries, norms, and random directions for comparison. A finite sample biases all "
+        "three. Each is therefore compared with a control, the same number for Gaussian samples of "
+        "the same size. The verdict follows from the distance between the two, with p-values "
+        "corrected for the number of directions and for the dependence of neighbouring tokens.\n\n"
         "Layers and heads count from 0.",
     .examples = examples,
     .params = params,

@@ -169,6 +169,7 @@ typedef struct summary_ctx {
     int64_t verdicts[ES_TAILS_CONSTANT + 1], directions;
 } summary_ctx;
 
+/* Direction i of the layer. */
 static const tails_cell *direction_at(const summary_ctx *m, int64_t i)
 {
     const tails_cell *cell = es_job_cell(m->job, 0, m->cell);
@@ -301,6 +302,7 @@ static bool add_layer(summary_ctx *m)
 
 /* ---- verdicts ---- */
 
+/* Adds the table of verdicts; "constant" only where there is one. */
 static bool add_verdicts(const summary_ctx *m, es_answer *answer)
 {
     es_table *t = es_answer_table(answer, &verdicts_table);

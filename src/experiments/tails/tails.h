@@ -1,7 +1,6 @@
-/* tails.h : are tokens sub-Gaussian, in the directions that matter to attention?
- *
- * The theory asks that they are; tail_sample.h says how one sample of numbers answers. Here the
- * samples are projections: of layers of a real model (pool.h), or of tokens of any origin.
+/* tails.h : are tokens sub-Gaussian in the directions that matter to attention, as the theory
+ * assumes? tail_sample.h tests one sample of numbers. Here the samples are projections of tokens:
+ * those of a layer of a real model (pool.h), or of any origin.
  */
 #ifndef ES_EXPERIMENTS_TAILS_TAILS_H
 #define ES_EXPERIMENTS_TAILS_TAILS_H
@@ -21,8 +20,8 @@ typedef enum es_tails_kind {
     ES_TAILS_PRINCIPAL = 0, /* principal components, the leading ones */
     ES_TAILS_RANDOM = 1,    /* directions uniform on the sphere: the baseline */
     ES_TAILS_NORM = 2,      /* |x - mean|, against norms of Gaussian vectors of the covariance */
-    ES_TAILS_KEY = 3,       /* of a head: the tilt A x of the queries x that move its scores most */
-    ES_TAILS_SCORE = 4      /* of a head: scores of a query that is a token of the pool */
+    ES_TAILS_KEY = 3,  /* of a head: the tilt A x of the query x that changes its scores most */
+    ES_TAILS_SCORE = 4 /* of a head: scores of a query that is a token of the pool */
 } es_tails_kind;
 
 const char *es_tails_kind_name(es_tails_kind kind); /* "principal", "random", ... */
@@ -39,7 +38,7 @@ typedef struct es_tails_spec {
     const es_exec *exec;
 } es_tails_spec;
 
-/* A sample and what it is compared with. */
+/* A sample and its control. */
 typedef struct es_tails_row {
     es_tails sample;
     es_tails_control control;
@@ -72,7 +71,7 @@ es_tails_cost es_tails_cost_of(const es_tails_spec *spec, int64_t tokens, int64_
 
 /*! es_tails_measure() : every direction of the inputs of layer `layer` (0 of tokens) into out
  *  (es_tails_rows()). One walk through the tokens for their covariance, then one for each group of
- *  directions, whose projections are in memory: so many directions as 64 MiB and the budget hold,
+ *  directions, whose projections are in memory: as many directions as 64 MiB and the budget hold,
  *  but at least 8, that is 64 n bytes; and 16 n for each thread. The same bits for any number of
  *  threads and any grouping. Progress counts up to 1, operations weighing as in es_tails_cost.
  *  @return : ES_OK; ES_E_ARGUMENT unless there is either a model with its pool or tokens;

@@ -1,0 +1,145 @@
+/* allocations.c : table "allocations": the plan beside other ways to divide the same number of keys
+ * among heads and layers.
+ *
+ * Predictions here are sums of risks, and of errors through transfers, times optimism (THEORY 15).
+ * They leave out the rehearsal's factors, which belong to the plan that was rehearsed: on other
+ * plans they are too large as often as the sums are too small (docs/BUDGET.md). The plan is
+ * predicted in the same way, so that all rows can be compared. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "experiments/budget/question.h"
+#include "experiments/kit/answer_kit.h"
+
+/* One allocation at one number of keys. */
+typedef struct allocation_row {
+    const char *allocation;
+    double asked, ratio, state_predicted;
+    es_measured state;
+    double kl_predicted, loss_predicted;
+    budget_outcome outcome;
+    es_measured more, accuracy;
+} allocation_row;
+
+static const es_column columns[] = {
+    ES_COL(allocation_row, allocation, ES_FORMAT_TEXT, "allocation", "",
+           "ours: by marginal risk; uniform: the same for all; pyramid: falling with depth; mass: "
+           "within a layer by the keys that hold 95 % of the weight. All use the best policy of "
+           "each head"),
+    ES_COL(allocation_row, asked, ES_FORMAT_REAL, "asked", "", "share of the keys to keep"),
+    ES_COL(allocation_row, ratio, ES_FORMAT_REAL, "ratio", "", "share of the keys kept"),
+    ES_COL(allocation_row, state_predicted, ES_FORMAT_REAL, "predicted state", "",
+           "error of the last hidden state, from sums of risks and optimism: not rehearsed",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(allocation_row, state, ES_FORMAT_REAL, "state error", "",
+           "measured on held-out text, over its spread"),
+    ES_COL(allocation_row, kl_predicted, ES_FORMAT_REAL, "predicted KL", "nats",
+           "of the next token or the labels, predicted in the same way",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL_KEY(allocation_row, outcome.kl, "kl", ES_FORMAT_REAL, "KL", "nats",
+               "measured on held-out text, late positions"),
+    ES_COL(allocation_row, loss_predicted, ES_FORMAT_REAL, "predicted loss", "nats",
+           "extra loss per token; replaces KL where distributions do not fit into memory",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL_KEY(allocation_row, outcome.loss, "loss", ES_FORMAT_REAL, "extra loss", "nats",
+               "measured on held-out text, late positions"),
+    ES_COL(allocation_row, more, ES_FORMAT_REAL, "than ours", "nats",
+           "extra loss minus that of ours, on the same blocks"),
+    ES_COL_KEY(allocation_row, outcome.agreement, "agreement", ES_FORMAT_REAL, "agreement", "",
+               "share of most likely tokens, or labels, that stay the same"),
+    ES_COL(allocation_row, accuracy, ES_FORMAT_REAL, "accuracy", "",
+           "share of labelled texts that are right"),
+    {0}};
+static const es_table_spec allocations_table = {
+    "allocations", columns,
+    ES_VIEW("Ways to divide the keys",
+            "allocation asked ratio state_predicted state kl_predicted kl loss_predicted loss more "
+            "agreement accuracy",
+            .only_with_full = true),
+    ES_ROW(allocation_row), .keys = "asked allocation"};
+
+int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio)
+{
+    for (int64_t i = 0; i < s->n_settings; i++)
+        if (s->settings[i].way == way && s->settings[i].ratio == ratio)
+            return i;
+    return -1;
+}
+
+static double loss_on_block(const es_job *job, int64_t setting, int64_t block)
+{
+    return budget_trial_of(job, budget_tried(job->state, setting), block).ends[ES_END_LOSS];
+}
+
+/* Sets the members that were measured on held-out text. Settings of equal ratio follow each other,
+ * ours first. */
+static void set_measured(const es_job *job, int64_t setting, allocation_row *r)
+{
+    const budget_state *s = job->state;
+    const int64_t ours = setting - (int64_t)s->settings[setting].way;
+    r->state = budget_found_state(job, budget_tried(s, setting), s->config->layers);
+    budget_set_outcome(job, budget_tried(s, setting), &r->outcome);
+    budget_set_accuracy(job, setting, BUDGET_SPARSE_MODEL, &r->accuracy);
+    if (setting == ours)
+        return;
+    for (int64_t b = 0; b < s->verify.count; b++)
+        s->room[b] = loss_on_block(job, setting, b) - loss_on_block(job, ours, b);
+    const es_measured more = es_measured_mean(s->room, s->verify.count);
+    if (!isnan(more.value))
+        r->more = more;
+}
+
+/* Adds a row for each allocation of `ratio` of the keys; 0: as many as the plan keeps. */
+static es_status add_rows(es_job *job, const budget_context *k, double ratio, es_table *t,
+                          es_error *err)
+{
+    const budget_state *s = job->state;
+    const double all = budget_everything(s);
+    const double total = ratio > 0.0 ? ratio * all : budget_total(s, k->plan);
+    budget_forecast f;
+    budget_choice *picks;
+    budget_factors own = {0};
+    ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
+    ES_TRY(budget_forecast_new(s, k->arena, &f, err));
+    ES_TRY(ES_JOB_NEW(job, picks, s->units, err));
+    for (int w = 0; w < BUDGET_WAYS; w++) {
+        ES_TRY(budget_share(s, &k->all, (budget_way)w, total, NULL, k->arena, picks, err));
+        const bool is_plan = w == BUDGET_OURS && ratio == 0.0;
+        if (is_plan)
+            memcpy(picks, k->plan, (size_t)s->units * sizeof *picks);
+        const budget_strategy strategy = {is_plan, (budget_way)w, total, NULL};
+        ES_TRY(budget_optimism(job, k, &strategy, own.optimism, err));
+        budget_predict(s, &k->all, picks, NULL, &own, &f);
+        const int64_t setting = budget_setting_of(s, (budget_way)w, ratio);
+        allocation_row *r = es_rows_add(t, allocation_row);
+        if (!r)
+            return es_answer_status(job->answer, err);
+        r->allocation = budget_ways[w];
+        r->asked = total / all;
+        r->ratio = budget_total(s, picks) / all;
+        r->state_predicted = f.state[s->config->layers];
+        if (!isnan(f.loss))
+            *(budget_predicts_kl(job) ? &r->kl_predicted : &r->loss_predicted) = f.loss;
+        if (setting >= 0)
+            set_measured(job, setting, r);
+    }
+    return ES_OK;
+}
+
+bool budget_is_reachable(const budget_state *s, double ratio)
+{
+    return ratio * (double)s->sees >= (double)s->options[0];
+}
+
+es_status budget_put_allocations(es_job *job, const budget_context *k, es_answer *a, es_error *err)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    es_table *t = es_answer_table(a, &allocations_table);
+    ES_TRY(add_rows(job, k, 0.0, t, err));
+    for (int64_t i = 0; i < p->frontier.count; i++)
+        if (p->frontier.reals[i] != p->ratio && budget_is_reachable(s, p->frontier.reals[i]))
+            ES_TRY(add_rows(job, k, p->frontier.reals[i], t, err));
+    return ES_OK;
+}

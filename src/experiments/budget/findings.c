@@ -1,0 +1,240 @@
+/* findings.c : sentences about the plan, and the cautions that limit them. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "experiments/budget/question.h"
+#include "experiments/kit/answer_kit.h"
+#include "model/sparse_head.h"
+#include "store/file.h"
+
+/* Writes a share as "5.66 % ± 0.30 %". Returns out. */
+static const char *say_percent(es_measured m, char out[ES_SAY_ROOM])
+{
+    char number[ES_SAY_ROOM];
+    es_say_number(100.0 * m.value, 100.0 * m.se, number);
+    char *error = strstr(number, " ± ");
+    if (error)
+        *error = '\0';
+    snprintf(out, ES_SAY_ROOM, error ? "%.40s %% ± %.40s %%" : "%.40s %%", number,
+             error ? error + strlen(" ± ") : "");
+    return out;
+}
+
+/* Returns true if the plan ran on text of its own context, for which the predictions hold. */
+static bool is_verified(const budget_state *s) { return s->n_settings && s->verify.length == s->n; }
+
+/* Returns true if --verify and --text name the same file. */
+static bool is_same_text(const budget_params *p)
+{
+    for (int64_t i = 0; i < p->verify.count; i++)
+        for (int64_t k = 0; k < p->texts.count; k++)
+            if (es_file_same(p->verify.at[i], p->texts.at[k]))
+                return true;
+    return false;
+}
+
+static const char *say_text(const es_job *job)
+{
+    return is_same_text(job->params) ? "text the plan was made from" : "held-out text";
+}
+
+/* Writes the plan's policies that read one of `inputs` (ES_POLICY_): "heavy and observe"; "" if
+ * none does. Returns out. */
+static const char *say_policies(const budget_state *s, const budget_context *k, unsigned inputs,
+                                char out[ES_SAY_ROOM])
+{
+    out[0] = '\0';
+    for (int64_t p = 0; p < s->P; p++) {
+        const size_t used = strlen(out);
+        bool in_plan = false;
+        for (int64_t u = 0; u < s->units; u++)
+            in_plan = in_plan || k->plan[u].policy == p;
+        if (in_plan && es_policy_inputs(s->policies[p].policy) & inputs)
+            snprintf(out + used, ES_SAY_ROOM - used, "%s%s", used ? " and " : "",
+                     es_policy_name(s->policies[p].policy));
+    }
+    return out;
+}
+
+/* Returns "s" for one name, "" for several. */
+static const char *verb_ending(const char *names) { return strstr(names, " and ") ? "" : "s"; }
+
+/* ---- findings ---- */
+
+/* Adds the answer: the change of the last hidden state. The share of keys is called a cache size
+ * only if no policy of the plan reads all keys first. */
+static void add_state(const es_job *job, const budget_context *k, es_answer *a)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const int64_t L = s->config->layers;
+    const double all = budget_everything(s), kept = budget_total(s, k->plan);
+    char share[4 * ES_SAY_ROOM], measured[ES_SAY_ROOM], predicted[ES_SAY_ROOM], names[ES_SAY_ROOM];
+    if (s->config->causal && *say_policies(s, k, ES_POLICY_SCORES, names))
+        snprintf(share, sizeof share, "Attending to %.3g %% of the keys,", 100.0 * kept / all);
+    else
+        snprintf(share, sizeof share, "With %.3g %% of %s (%.3g of %.3g MB in %s),",
+                 100.0 * kept / all, s->config->causal ? "the KV cache" : "all keys and values",
+                 budget_bytes(job, kept) / 1e6, budget_bytes(job, all) / 1e6,
+                 budget_dtypes[p->cache]);
+    say_percent((es_measured){k->forecast.state[L], k->forecast_se.state[L]}, predicted);
+    if (is_verified(s))
+        es_answer_add_finding(
+            a, "%s the last hidden state changes by %s of its spread (%s; %s was predicted).",
+            share, say_percent(budget_found_state(job, budget_tried(s, 0), L), measured),
+            say_text(job), predicted);
+    else
+        es_answer_add_finding(
+            a, "%s the last hidden state is predicted to change by %s of its spread%s.", share,
+            predicted, s->n_settings ? "" : "; --verify FILE tests that on held-out text");
+}
+
+/* Adds what the plan does at another context, where its numbers of keys stay the same. */
+static void add_other_context(const es_job *job, const budget_context *k, es_answer *a)
+{
+    const budget_state *s = job->state;
+    const int64_t n = s->verify.length;
+    const int64_t sees = es_past_last((es_past){s->config->causal, s->config->window}, n);
+    double kept = 0.0;
+    char measured[ES_SAY_ROOM];
+    if (!s->n_settings || is_verified(s))
+        return;
+    for (int64_t u = 0; u < s->units; u++)
+        kept += (double)(k->plan[u].policy < 0 || k->plan[u].keys > sees ? sees : k->plan[u].keys);
+    es_answer_add_finding(
+        a,
+        "At %s%lld tokens the plan, made for %lld, keeps %.0f of %.0f keys and changes the last "
+        "hidden state by %s (%s).",
+        s->verify.tasks.labels ? "up to " : "", (long long)n, (long long)s->n, kept,
+        (double)(s->units * sees),
+        say_percent(budget_found_state(job, budget_tried(s, 0), s->config->layers), measured),
+        say_text(job));
+}
+
+/* Adds the predicted change of the model's answer: KL, or the extra loss where distributions do not
+ * fit into memory. */
+static void add_predicted_answer(const es_job *job, const budget_context *k, es_answer *a)
+{
+    const budget_state *s = job->state;
+    char predicted[ES_SAY_ROOM];
+    const char *what = !budget_predicts_kl(job) ? "The extra loss per token"
+                       : s->config->predicts    ? "KL of the next token"
+                                                : "KL of the labels";
+    es_say_number(k->forecast.loss, k->forecast_se.loss, predicted);
+    es_answer_add_finding(a, "%s is predicted to be %s nats.", what, predicted);
+}
+
+/* Adds the measured change of the model's answer: the extra loss of a decoder, labels of a
+ * classifier; with KL beside the predicted KL. */
+static void add_measured_answer(const es_job *job, const budget_context *k, es_answer *a)
+{
+    const budget_state *s = job->state;
+    const budget_runs runs = budget_tried(s, 0);
+    const bool kl = budget_predicts_kl(job), tokens = s->config->predicts;
+    char value[ES_SAY_ROOM], beside[3 * ES_SAY_ROOM] = "", number[ES_SAY_ROOM];
+    if (kl)
+        snprintf(beside, sizeof beside, "KL %s nats",
+                 es_say_number(budget_found_end(job, runs, ES_END_KL).value, (double)NAN, number));
+    if (is_verified(s))
+        snprintf(beside + strlen(beside), sizeof beside - strlen(beside), "%s%s predicted",
+                 kl ? "; " : "", es_say_number(k->forecast.loss, (double)NAN, number));
+    const char *open = *beside ? " (" : "", *shut = *beside ? ")" : "";
+    if (kl && !tokens) {
+        const es_measured same = budget_found_end(job, runs, ES_END_AGREE);
+        es_answer_add_finding(a, "The label stays the same for %s of the blocks%s%s%s.",
+                              say_percent(same, value), open, beside, shut);
+        return;
+    }
+    const es_measured loss = budget_found_end(job, runs, ES_END_LOSS);
+    es_answer_add_finding(a, "The extra loss is %s nats per token%s%s%s.",
+                          es_say_number(loss.value, loss.se, value), open, beside, shut);
+}
+
+/* Adds the other allocations at the plan's number of keys, if --rivals ran them. */
+static void add_rivals(const es_job *job, es_answer *a)
+{
+    const budget_state *s = job->state;
+    char list[512] = "", value[ES_SAY_ROOM];
+    for (int w = 1; w < BUDGET_WAYS; w++) {
+        const int64_t setting = budget_setting_of(s, (budget_way)w, 0.0);
+        const size_t used = strlen(list);
+        if (setting < 0)
+            return;
+        const es_measured m = budget_found_state(job, budget_tried(s, setting), s->config->layers);
+        snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "",
+                 say_percent(m, value), budget_ways[w]);
+    }
+    es_answer_add_finding(a, "Same budget, other allocations: the state changes by %s.", list);
+}
+
+void budget_add_findings(const es_job *job, const budget_context *k, es_answer *a)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const bool tolerance = !isnan(p->error) || !isnan(p->loss);
+    add_state(job, k, a);
+    add_other_context(job, k, a);
+    if (!isnan(k->forecast.loss))
+        (s->n_settings ? add_measured_answer : add_predicted_answer)(job, k, a);
+    if (!tolerance) /* otherwise the verdict follows (verified.c) */
+        add_rivals(job, a);
+}
+
+/* ---- cautions ---- */
+
+/* Writes the plan's policies that choose from past queries, in a decoder: such a choice may bring a
+ * dropped key back, which a cache that evicts cannot. "" if there is none. Returns out. */
+static const char *say_recalling(const es_job *job, const budget_context *k, char out[ES_SAY_ROOM])
+{
+    const budget_state *s = job->state;
+    out[0] = '\0';
+    return s->config->causal ? say_policies(s, k, ES_POLICY_HISTORY | ES_POLICY_OBSERVED, out)
+                             : out;
+}
+
+void budget_eviction_note(const es_job *job, const budget_context *k, char out[ES_PLAN_NOTE])
+{
+    char names[ES_SAY_ROOM];
+    out[0] = '\0';
+    if (*say_recalling(job, k, names))
+        snprintf(out, ES_PLAN_NOTE,
+                 "%s choose%s keys anew for each query, so that a dropped key may come back. Final "
+                 "eviction costs more (uniform observe on MiniMind2-Small: +0.143 ± 0.049 KL), "
+                 "and for prompt compression such a plan was worse than uniform (+0.079 ± "
+                 "0.025 KL, 6 of 6 blocks).",
+                 names, verb_ending(names));
+}
+
+void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *a)
+{
+    const budget_state *s = job->state;
+    char names[ES_SAY_ROOM];
+    if (*say_recalling(job, k, names))
+        es_answer_add_finding(
+            a,
+            "Caution: %s choose%s keys anew for each query, so that a dropped key may come back. "
+            "Final eviction costs more; docs/BUDGET.md has measurements.",
+            names, verb_ending(names));
+    if (s->config->causal && *say_policies(s, k, ES_POLICY_SCORES, names))
+        es_answer_add_finding(
+            a,
+            "Caution: %s choose%s keys by each query's own scores and must read all keys first, so "
+            "that the cache does not shrink. --no-query-scores leaves such policies out.",
+            names, verb_ending(names));
+    if (s->sees < s->n)
+        es_answer_add_finding(
+            a,
+            "The model attends to the last %lld keys only. The cache holds no others, and policies "
+            "keep no sinks, because the first keys are not among them.",
+            (long long)s->sees);
+    if (is_same_text(job->params))
+        es_answer_add_finding(a, "Caution: --verify names a file that the plan was made from. The "
+                                 "result does not hold for other text.");
+    if (s->text.count < 4)
+        es_answer_add_finding(a,
+                              "Caution: %lld block%s of text %s little to calibrate on; use more "
+                              "--blocks.",
+                              (long long)s->text.count, s->text.count == 1 ? "" : "s",
+                              s->text.count == 1 ? "is" : "are");
+}

@@ -1,0 +1,304 @@
+/* Claims: the rules of a verdict, and that the cheap claims come out as they must. */
+#include "testing.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <esscher/random.h>
+
+#include "experiments/claims/claim_kit.h"
+#include "experiments/claims/claims.h"
+#include "random/experiment.h"
+
+static void every_claim_is_complete(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < es_claims_count(); i++) {
+        const es_claim *c = es_claim_at(i);
+        assert_above(strlen(c->id), 0);
+        assert_above(strlen(c->source), 0);
+        assert_above(strlen(c->statement), 20);
+        for (int64_t j = 0; j < i; j++)
+            assert_string_not_equal(c->id, es_claim_at(j)->id);
+    }
+    assert_null(es_claim_at(-1));
+    assert_null(es_claim_at(es_claims_count()));
+    es_finding found;
+    const es_claim_opts opts = {0};
+    assert_int_equal(es_claim_check(es_claims_count(), &opts, &found, &err), ES_E_RANGE);
+    assert_int_equal(es_claim_check(-1, &opts, &found, &err), ES_E_RANGE);
+}
+
+/* Is `id` one of `ids`, which a NULL ends? */
+static bool is_among(const char *id, const char *const *ids)
+{
+    while (*ids && strcmp(*ids, id) != 0)
+        ids++;
+    return *ids != NULL;
+}
+
+/* What the papers state, what this project derived, and everything else: no claim of one kind
+ * counts as another, and groups come one after the other. */
+static void claims_come_in_three_groups(void **state)
+{
+    static const char *const stated[] = {
+        "small-horizon",     "slowdown",           "ball-rate",
+        "ball-growth",       "hardmax-law",        "coupling-bound",
+        "sphere-covariance", "critical-law",       "backward-heat",
+        "local-exponent",    "collapse-critical",  "subcritical-average",
+        "rope-decay",        "collapse-threshold", NULL};
+    static const char *const derived[] = {
+        "gaussian-mean",    "mean-constant",     "finite-n",
+        "slope-predicts",   "hardmax-exact",     "weights-exact",
+        "critical-dickman", "far-from-critical", "radial-identity",
+        "collapse-window",  "bigbird-corrected", "regime-decides",
+        "sparse-exact",     "sparse-limit",      NULL};
+    int64_t count[ES_CLAIM_GROUPS] = {0}, papers;
+    const es_claim_paper *paper = es_claim_papers(&papers);
+    (void)state;
+    for (int64_t i = 0; i < es_claims_count(); i++) {
+        const es_claim *c = es_claim_at(i);
+        assert_true(i == 0 || c->group >= es_claim_at(i - 1)->group);
+        assert_int_equal(c->group == ES_CLAIM_PAPER, is_among(c->id, stated));
+        assert_int_equal(c->group == ES_CLAIM_RESULT, is_among(c->id, derived));
+        count[c->group]++;
+        bool named = false;
+        for (int64_t p = 0; p < papers; p++)
+            named |= strstr(c->source, paper[p].title) != NULL;
+        /* no reading is attributed to a paper; a habit may be one of its public code */
+        assert_int_equal(named && !strstr(c->source, "public code"), c->group == ES_CLAIM_PAPER);
+    }
+    assert_int_equal(papers, 4); /* the headline says so */
+    assert_int_equal(count[ES_CLAIM_PAPER], 14);
+    assert_int_equal(count[ES_CLAIM_RESULT], 14);
+    assert_int_equal(count[ES_CLAIM_READING], 8);
+}
+
+/* What rests on a factor that was chosen by looking says so. */
+static void a_chosen_factor_is_told(void **state)
+{
+    static const char *const ids[] = {"finite-n", "slope-predicts", NULL};
+    (void)state;
+    for (int64_t i = 0; i < es_claims_count(); i++)
+        if (is_among(es_claim_at(i)->id, ids))
+            assert_non_null(strstr(es_claim_at(i)->limits, "was chosen by looking"));
+}
+
+static void groups_have_words_of_their_own(void **state)
+{
+    static const struct {
+        es_claim_group group;
+        const char *holds, *fails;
+    } words[] = {{ES_CLAIM_PAPER, "consistent", "contradicted"},
+                 {ES_CLAIM_RESULT, "confirmed", "not confirmed"},
+                 {ES_CLAIM_READING, "holds as a reading", "fails as a reading"}};
+    (void)state;
+    for (int g = 0; g < ES_CLAIM_GROUPS; g++) {
+        const es_claim_group group = words[g].group;
+        assert_string_equal(es_claim_verdict_name(group, ES_VERDICT_HOLDS), words[g].holds);
+        assert_string_equal(es_claim_verdict_name(group, ES_VERDICT_FAILS), words[g].fails);
+        assert_string_equal(es_claim_verdict_name(group, ES_VERDICT_UNDECIDED), "undecided");
+    }
+    assert_string_equal(es_claim_group_name((es_claim_group)3), "");
+}
+
+/* A reading that fails is in the tally and in the headline, and is no failure of the check; a
+ * statement or a result that fails is. */
+static void headline_and_exit_follow_from_the_tally(void **state)
+{
+    es_claim_tally t = {.of = {[ES_CLAIM_PAPER][ES_VERDICT_HOLDS] = 14,
+                               [ES_CLAIM_RESULT][ES_VERDICT_HOLDS] = 14,
+                               [ES_CLAIM_READING][ES_VERDICT_FAILS] = 8}};
+    char line[512];
+    (void)state;
+    es_claim_headline(&t, line, sizeof line);
+    assert_string_equal(line,
+                        "Of 14 statements of four papers none is contradicted at the sizes tried; "
+                        "14 of 14 results of this project are confirmed; 8 of 8 readings and "
+                        "habits fail as readings.");
+    assert_int_equal(es_claim_tally_unexpected(&t), 0);
+    t.of[ES_CLAIM_RESULT][ES_VERDICT_HOLDS] = 13;
+    t.of[ES_CLAIM_RESULT][ES_VERDICT_FAILS] = 1;
+    assert_int_equal(es_claim_tally_unexpected(&t), 1);
+    t.of[ES_CLAIM_PAPER][ES_VERDICT_HOLDS] = 11;
+    t.of[ES_CLAIM_PAPER][ES_VERDICT_FAILS] = 2;
+    t.of[ES_CLAIM_PAPER][ES_VERDICT_UNDECIDED] = 1;
+    assert_int_equal(es_claim_tally_unexpected(&t), 3);
+    es_claim_headline(&t, line, sizeof line);
+    assert_string_equal(line,
+                        "Of 14 statements of four papers 2 are contradicted at the sizes tried "
+                        "(1 undecided); 13 of 14 results of this project are confirmed; 8 of 8 "
+                        "readings and habits fail as readings.");
+}
+
+enum { MANY = 1000000 }; /* draws: Student's law is normal */
+
+static es_verdict equal(double predicted, double allowance, double resolution, double value,
+                        double se, int64_t tries)
+{
+    es_finding f = {0};
+    es_evidence_equal(&f, predicted, allowance, resolution, (es_measured){value, se}, tries, "x");
+    es_finding_decide(&f);
+    return f.verdict;
+}
+
+/* One piece has the level 0.002 to itself: 3.0902 standard errors (normal tables), 7.1732 with five
+ * draws (t of 4 degrees: 7.173). An allowance moves the line, and noise that hides `resolution`
+ * decides nothing. */
+static void verdicts_follow_from_errors(void **state)
+{
+    (void)state;
+    assert_int_equal(equal(1.0, 0.0, 1.0, 1.0309, 0.01, MANY), ES_VERDICT_HOLDS);
+    assert_int_equal(equal(1.0, 0.0, 1.0, 1.0310, 0.01, MANY), ES_VERDICT_FAILS);
+    assert_int_equal(equal(1.0, 0.0, 1.0, 1.0717, 0.01, 5), ES_VERDICT_HOLDS);
+    assert_int_equal(equal(1.0, 0.0, 1.0, 1.0718, 0.01, 5), ES_VERDICT_FAILS);
+    assert_int_equal(equal(1.0, 0.01, 1.0, 1.0400, 0.01, MANY), ES_VERDICT_HOLDS);
+    assert_int_equal(equal(1.0, 0.0, 0.03, 1.0, 0.01, MANY), ES_VERDICT_UNDECIDED);
+    assert_int_equal(equal(1.0, 0.0, 1.0, (double)NAN, 0.01, MANY), ES_VERDICT_UNDECIDED);
+    assert_int_equal(equal(1.0, 0.0, 1.0, 1.0, (double)NAN, MANY), ES_VERDICT_UNDECIDED);
+    assert_int_equal(equal(1.0, 0.0, 1.0, 1.0, 0.01, 1), ES_VERDICT_UNDECIDED);
+    assert_int_equal(equal(1.0, 0.0, 1.0, 1.1, 0.0, 0), ES_VERDICT_FAILS);
+}
+
+/* Ten pieces share the level: 2e-4 each, 3.7190 standard errors. */
+static void pieces_share_a_level(void **state)
+{
+    (void)state;
+    es_finding f = {0};
+    for (int i = 0; i < 9; i++)
+        es_evidence_equal(&f, 1.0, 0.0, 1.0, (es_measured){1.0, 0.01}, MANY, "%d", i);
+    es_evidence_equal(&f, 1.0, 0.0, 1.0, (es_measured){1.0371, 0.01}, MANY, "near");
+    es_finding_decide(&f);
+    assert_int_equal(f.verdict, ES_VERDICT_HOLDS);
+    assert_int_equal(f.decisive, 9); /* the nearest to failing speaks for all */
+    assert_near(f.evidence[9].sigmas, 3.7190, 1e-4);
+    assert_near(f.evidence[9].slack, -0.0371, 1e-12);
+    assert_near(f.evidence[9].slack_se, -3.71, 1e-9);
+    f.evidence[9].measured = 1.0373;
+    es_finding_decide(&f);
+    assert_int_equal(f.verdict, ES_VERDICT_FAILS);
+}
+
+/* The gravest piece decides, and words are the verdict's: a remark that was written for another
+ * verdict is left out. */
+static void words_follow_from_the_verdict(void **state)
+{
+    (void)state;
+    es_finding f = {0};
+    es_finding_remark(&f, "All is well.");
+    es_evidence_at_least(&f, 0.0, (es_measured){0.05, 0.01}, MANY, "above");
+    es_finding_conclude(&f, ES_CLAIM_READING);
+    assert_memory_equal(f.conclusion, "Holds as a reading ", 19);
+    assert_null(strstr(f.conclusion, "All is well."));
+    es_finding_conclude(&f, ES_CLAIM_PAPER);
+    assert_int_equal(f.verdict, ES_VERDICT_HOLDS);
+    assert_memory_equal(f.conclusion, "Consistent ", 11);
+    assert_non_null(strstr(f.conclusion, "All is well."));
+    es_evidence_at_most(&f, 0.0, (es_measured){0.01, 0.01}, MANY, "within its error");
+    es_finding_conclude(&f, ES_CLAIM_PAPER);
+    assert_int_equal(f.verdict, ES_VERDICT_UNDECIDED);
+    assert_int_equal(f.decisive, 1);
+    assert_memory_equal(f.conclusion, "Undecided ", 10);
+    assert_null(strstr(f.conclusion, "All is well."));
+    es_evidence_at_least(&f, 0.0, (es_measured){-0.05, 0.01}, MANY, "below");
+    es_finding_conclude(&f, ES_CLAIM_PAPER);
+    assert_int_equal(f.verdict, ES_VERDICT_FAILS);
+    assert_int_equal(f.decisive, 2);
+    assert_memory_equal(f.conclusion, "Contradicted ", 13);
+    assert_null(strstr(f.conclusion, "All is well."));
+}
+
+/* True claims of 5 draws for each of 9 pieces, 2000 times: a fixed line of 4 standard errors would
+ * refuse 13 % of them, 270. At a level of 0.2 % they are 4 on average, and 12 is 4 standard
+ * deviations more. */
+static void true_claims_are_seldom_refused(void **state)
+{
+    enum { CLAIMS = 2000, PIECES = 9, DRAWS = 5 };
+    (void)state;
+    int refused = 0;
+    for (uint64_t c = 0; c < CLAIMS; c++) {
+        es_finding f = {0};
+        double x[PIECES * DRAWS];
+        const es_address at = {.seed = 3, .experiment = ES_EXPERIMENT_FREE, .cell = c};
+        assert_int_equal(es_normal_rows(&at, PIECES, DRAWS, x, &err), ES_OK);
+        for (int i = 0; i < PIECES; i++)
+            es_evidence_equal(&f, 0.0, 0.0, 1.0, es_measured_mean(x + DRAWS * i, DRAWS), DRAWS,
+                              "x");
+        es_finding_decide(&f);
+        refused += f.verdict == ES_VERDICT_FAILS;
+    }
+    assert_in_range(refused, 0, 12);
+}
+
+/* More evidence than there is room for is dropped, not written elsewhere. */
+static void evidence_has_an_end(void **state)
+{
+    (void)state;
+    es_finding f = {0};
+    for (int i = 0; i < ES_CLAIM_EVIDENCE + 5; i++)
+        es_evidence_at_least(&f, 0.0, (es_measured){1.0, 0.1}, MANY, "%d", i);
+    assert_int_equal(f.count, ES_CLAIM_EVIDENCE);
+}
+
+static int64_t index_of(const char *id)
+{
+    for (int64_t i = 0; i < es_claims_count(); i++)
+        if (strcmp(es_claim_at(i)->id, id) == 0)
+            return i;
+    fail_msg("no claim %s", id);
+    return -1;
+}
+
+/* Every cheap claim gets the verdict that is expected of it, for two seeds: a true one is refused
+ * once in 500. The others are checked by `esscher claims`,
+ * whose exit code the demo looks at. */
+static void cheap_claims_come_out(void **state)
+{
+    static const char *const cheap[] = {
+        "gaussian-mean",        "hardmax-exact",    "hardmax-law",
+        "sphere-covariance",    "critical-dickman", "poisson-high-dim",
+        "collapse-nominal-rho", "rope-decay",       "rope-granularity"};
+    (void)state;
+    for (uint64_t seed = 0; seed < 2; seed++)
+        for (size_t i = 0; i < sizeof cheap / sizeof cheap[0]; i++) {
+            const es_claim_opts opts = {.seed = seed};
+            const int64_t at = index_of(cheap[i]);
+            es_finding found;
+            assert_int_equal(es_claim_check(at, &opts, &found, &err), ES_OK);
+            assert_int_equal(found.verdict, es_claim_expected(es_claim_at(at)->group));
+            assert_at_least(found.count, 2);
+            assert_above(strlen(found.conclusion), 20);
+        }
+}
+
+static void threads_do_not_change_a_finding(void **state)
+{
+    (void)state;
+    es_finding one, three;
+    const es_exec a = {.threads = 1}, b = {.threads = 3};
+    const es_claim_opts first = {.exec = &a}, second = {.exec = &b};
+    const int64_t at = index_of("gaussian-mean");
+    assert_int_equal(es_claim_check(at, &first, &one, &err), ES_OK);
+    assert_int_equal(es_claim_check(at, &second, &three, &err), ES_OK);
+    for (int i = 0; i < one.count; i++)
+        assert_memory_equal(&one.evidence[i].measured, &three.evidence[i].measured, sizeof(double));
+}
+
+TEST_FILE(claims)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_claim_is_complete),
+        cmocka_unit_test(claims_come_in_three_groups),
+        cmocka_unit_test(a_chosen_factor_is_told),
+        cmocka_unit_test(groups_have_words_of_their_own),
+        cmocka_unit_test(headline_and_exit_follow_from_the_tally),
+        cmocka_unit_test(verdicts_follow_from_errors),
+        cmocka_unit_test(pieces_share_a_level),
+        cmocka_unit_test(words_follow_from_the_verdict),
+        cmocka_unit_test(true_claims_are_seldom_refused),
+        cmocka_unit_test(evidence_has_an_end),
+        cmocka_unit_test(cheap_claims_come_out),
+        cmocka_unit_test(threads_do_not_change_a_finding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
