@@ -596,7 +596,7 @@ static void PL02_mistakes_are_refused_by_name(void **state)
         {{"policy=top", "causal"}, ES_E_ARGUMENT, "sparse.positions", "causal"},
         {{far}, ES_E_FORMAT, "sparse.positions", "400"},
         {{far, "policy=linformer", "keys=4", "causal"}, ES_E_FORMAT, "sparse.positions", "query 3"},
-        {{"policy=window", "keys=9"}, ES_E_EMPTY, "sparse.empty", "where queries stand"},
+        {{"policy=window", "keys=9"}, ES_E_EMPTY, "sparse.empty", "give --positions"},
         {{"model=x"}, ES_E_ARGUMENT, "sparse.options", "model"},
         {{"head=1"}, ES_E_ARGUMENT, "sparse.heads", "--head 1"},
         {{"preset=paper", "policy=top"}, ES_E_ARGUMENT, "sparse.options", "policy"},

@@ -85,6 +85,16 @@ static inline double es_lab_distance(const double *a, const double *b, int64_t d
     return sqrt(sum);
 }
 
+/*! es_policy_query_bytes() : returns a bound on the memory in which the errors of policies are
+ *  computed for a query over n keys (n, d) and values (n, dv), with the attention of earlier
+ * queries for `count` queries. Counts the values twice and a few columns of the risk's query, the
+ * keys of a choice and of an outcome, and the nodes of integrals. */
+static inline double es_policy_query_bytes(int64_t n, int64_t d, int64_t dv, int64_t count)
+{
+    return 8.0 * (double)n * (2.0 * (double)dv + 2.0 * (double)count + 40.0) +
+           64.0 * (double)(d + dv) + 1e6;
+}
+
 /* ---- hardmax/cells.c ---- */
 
 /*! es_coins_draw() : how many of n fair coins show heads, 1 <= n <= 10^18, exact up to the rounding

@@ -1,4 +1,4 @@
-/* cells.c : a query under a plan: drawn again and again, and computed. */
+/* cells.c : the error of a query under a plan: simulated, and computed. */
 #include <math.h>
 
 #include <esscher/policy_risk.h>
@@ -7,7 +7,7 @@
 #include "base/view.h"
 #include "experiments/sparse/sparse.h"
 
-/* What a cell works with; everything is used again from query to query. */
+/* Buffers of a cell, reused from query to query. */
 typedef struct bench {
     const es_sparse_spec *spec;
     const es_sparse_head *head;
@@ -65,7 +65,7 @@ static bool is_measured_only(const es_policy_spec *plan)
     return plan->policy && es_policy_inputs(plan->policy) & ES_POLICY_MEASURED;
 }
 
-/* Query `at` of those that are asked about. */
+/* Chooses the keys of query `at` of those that are asked about. */
 static es_status choose(bench *b, const es_policy_spec *plan, int64_t at, const double *reach,
                         es_error *err)
 {
@@ -82,6 +82,7 @@ static es_status choose(bench *b, const es_policy_spec *plan, int64_t at, const 
     return es_policy_choose(plan, &query, b->budget, &b->choice, err);
 }
 
+/* Returns whether the weights of random keys are multiplied by a factor other than 1. */
 static bool is_corrected(const es_choice *c)
 {
     if (c->chance == ES_CHANCE_EACH) {
@@ -93,9 +94,9 @@ static bool is_corrected(const es_choice *c)
     return c->chance != ES_CHANCE_NONE && c->factor != 1.0;
 }
 
-/* ---- drawn ---- */
+/* ---- simulation ---- */
 
-/* Mean and variance of the mean of |y_S - y|^2; outcomes in which nothing is kept have none. */
+/* Computes mean and variance of the mean of |y_S - y|^2 over outcomes that keep a key. */
 static void average(const double *squares, int64_t count, es_sparse_cell *out)
 {
     double sum = 0.0, scatter = 0.0;
@@ -107,6 +108,7 @@ static void average(const double *squares, int64_t count, es_sparse_cell *out)
     out->mse_var = scatter / (double)(count - 1) / (double)count;
 }
 
+/* Simulates a plan: draws outcomes and averages the squared distance of their outputs from y. */
 static es_status draw_plan(bench *b, int64_t number, double *squares, es_sparse_cell *out,
                            es_error *err)
 {
@@ -119,7 +121,8 @@ static es_status draw_plan(bench *b, int64_t number, double *squares, es_sparse_
                                .cell = (uint64_t)(number * b->spec->draws + r)};
         ES_TRY(es_choice_draw(&b->choice, &at, &b->kept, err));
         const bool weighty = es_sparse_kept_output(&b->query, &b->kept);
-        if (weighty || (!chance && b->kept.count)) /* what is sure is attended to, however light */
+        if (weighty ||
+            (!chance && b->kept.count)) /* without chance, kept keys count whatever their weight */
             squares[used++] = es_sparse_apart2(&b->query);
     }
     average(squares, used, out);
@@ -128,6 +131,7 @@ static es_status draw_plan(bench *b, int64_t number, double *squares, es_sparse_
     return ES_OK;
 }
 
+/* The same for Linformer, whose draws are projections. */
 static es_status project_plan(bench *b, const es_policy_spec *plan, double *squares,
                               es_sparse_cell *out, es_error *err)
 {
@@ -143,16 +147,17 @@ static es_status project_plan(bench *b, const es_policy_spec *plan, double *squa
     return status;
 }
 
-/* ---- computed ---- */
+/* ---- exact risk ---- */
 
+/* Computes the exact error, its parts and the first-order form (THEORY 13). */
 static es_status compute_plan(bench *b, const char *name, es_sparse_cell *out, es_error *err)
 {
     es_policy_risk risk;
     const es_status status = es_policy_risk_of(&b->risk, &b->choice, b->budget, &risk, err);
     if (status == ES_E_EMPTY)
         return es_fail(err, ES_E_EMPTY, "sparse.empty",
-                       b->query.position < 0 ? "say where queries stand: without a position there "
-                                               "is no window"
+                       b->query.position < 0 ? "give --positions: without a position there is no "
+                                               "window"
                                              : "keep more keys",
                        "policy %s keeps no key of query %lld", name, (long long)b->query.row);
     ES_TRY(status);
@@ -231,12 +236,4 @@ es_status es_sparse_measure(const es_sparse_spec *spec, const es_sparse_head *he
         status = measure(&b, which, count, first, out, err);
     bench_free(&b);
     return status;
-}
-
-/* Beside rows and the past of `count` queries: values twice and a few columns of the risk's query,
- * the keys of a choice and of an outcome, and what integrals note down. */
-double es_sparse_bytes(int64_t n, int64_t d, int64_t dv, int64_t count)
-{
-    return 8.0 * (double)n * (2.0 * (double)dv + 2.0 * (double)count + 40.0) +
-           64.0 * (double)(d + dv) + 1e6;
 }

@@ -116,7 +116,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double rows = (double)s->n_places * (double)s->n_plans;
     const double per_query =
         s->p->per_query ? 256.0 * rows * (double)(s->contexts * s->queries) : 0.0;
-    const double cell = es_sparse_bytes(s->n, s->d, s->dv, s->group) + sparse_head_bytes(s) +
+    const double cell = es_policy_query_bytes(s->n, s->d, s->dv, s->group) + sparse_head_bytes(s) +
                         8.0 * (double)s->p->draws + draw_bytes(s);
     const double more = s->question->more_bytes ? s->question->more_bytes(job) : 0.0;
     out->output_bytes = 1024.0 * rows + per_query;

@@ -66,9 +66,6 @@ es_status es_sparse_measure(const es_sparse_spec *spec, const es_sparse_head *he
                             const int64_t *which, int64_t count, int64_t first, es_sparse_cell *out,
                             es_error *err);
 
-/*! es_sparse_bytes() : memory that it takes at most. */
-double es_sparse_bytes(int64_t n, int64_t d, int64_t dv, int64_t count);
-
 /* ---- one set of keys for all queries ---- */
 
 /* What keeping a set of keys does to many outputs at once, against full attention over all tokens.
