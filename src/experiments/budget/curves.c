@@ -1,12 +1,12 @@
 /* curves.c : risks of the heads of a model by number of keys, policy by policy.
  *
  * The model runs as it is and shows each head. Those that share keys and values are looked at when
- * the last of them has been shown: they keep one set, chosen by what they look at in common, as in
- * the forward pass (model.h). Their keys are scored for all queries in turn, a strip at a time,
- * because policies may ask what earlier queries looked at; at the chosen queries the risks of each
- * head are computed (policy_risk.h), with values v Wo_h' in place of v: the error then is that of
- * the layer's output. As |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, values keep the k channels that
- * they have. */
+ * the last of them has been shown: they keep one set, chosen by what they look at in common,
+ * as in the forward pass (model.h). Their keys are scored for all queries in turn, a strip at a
+ * time, because policies may ask what earlier queries looked at; at the chosen queries the risks of
+ * each head are computed (policy_risk.h), with values v Wo_h' in place of v: the error then is that
+ * of the layer's output. As |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, values keep the k channels
+ * that they have. */
 #include "experiments/budget/budget.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static const double TOLERANCE = 1e-4;
 
 typedef struct work {
     const es_curves_spec *spec;
-    const es_mem_limit_block *block;
+    const es_token_block *block;
     const es_model_config *c;
     const es_curves *out;
     es_mem_limit *budget;
@@ -488,7 +488,7 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
     return walk_queries(w, err);
 }
 
-es_status es_curves_block(const es_curves_spec *spec, const es_mem_limit_block *block,
+es_status es_curves_block(const es_curves_spec *spec, const es_token_block *block,
                           const es_exec *exec, const es_curves *out, es_error *err)
 {
     work w = {.spec = spec,

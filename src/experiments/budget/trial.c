@@ -81,7 +81,7 @@ double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b)
 /* ---- one block, twice ---- */
 
 typedef struct work {
-    const es_mem_limit_block *block;
+    const es_token_block *block;
     const es_model_config *c;
     const es_exec *exec;
     es_arena arena;
@@ -316,7 +316,7 @@ static es_status thin_layer(work *w, const es_policy_spec *heads, int64_t layer,
     return ES_OK;
 }
 
-es_status es_gains_block(const es_mem_limit_block *block, const es_policy_spec *heads,
+es_status es_gains_block(const es_token_block *block, const es_policy_spec *heads,
                          const es_exec *exec, es_gain *out, double *spread2, es_error *err)
 {
     work w = {.block = block,
@@ -361,7 +361,7 @@ static es_status try_all(work *w, const es_policy_spec *heads, const es_plan_tri
     return ES_OK;
 }
 
-es_status es_plan_trial_block(const es_mem_limit_block *block, const es_policy_spec *heads,
+es_status es_plan_trial_block(const es_token_block *block, const es_policy_spec *heads,
                               const es_exec *exec, const es_plan_trial *out, es_error *err)
 {
     work w = {.block = block,
