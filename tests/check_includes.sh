@@ -15,12 +15,10 @@ folders=$(find src -mindepth 1 -maxdepth 1 -type d | sort | tr '\n' ' ')
 
 # Experiments that still include another, FROM:TO. Shorten this list; never add to it. An entry that is no longer needed
 # fails the check.
-#   budget, depth, sparse  share a walk over the heads of a model, and a trial run: belongs in kit
 #   claims, selfcheck      call cells of experiments: they should run studies through es_study_run()
-#   picture                draws the outputs of cells of converge
 #   sparse                 reads arrays like measure
 exceptions="claims:ball claims:collapse claims:converge claims:hardmax claims:heat claims:regimes
-depth:budget picture:converge selfcheck:loss selfcheck:probe sparse:budget sparse:measure"
+selfcheck:probe sparse:measure"
 exceptions=$(echo "$exceptions" | tr '\n' ' ')
 
 find include src cli examples bench -name node_modules -prune -o -name '*.[ch]' -print 2>/dev/null | LC_ALL=C sort |

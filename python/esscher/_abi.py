@@ -179,8 +179,8 @@ class RunAbout(c.Structure):
 
 class RunColumn(c.Structure):
     _fields_ = [
-        ("name", Text), ("kind", c.c_int), ("error", Text), ("table", Pointer),
-        ("at", I64),
+        ("name", Text), ("kind", c.c_int), ("reals", c.POINTER(c.c_double)),
+        ("texts", c.POINTER(Text)),
     ]  # fmt: skip
 
 

@@ -2,10 +2,12 @@
 #include "head/head.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/view.h"
+#include "linalg/linalg.h"
 
 /* ---- checks ---- */
 
@@ -68,6 +70,17 @@ int64_t es_head_channels(const es_head *head, int64_t d) { return head->V ? head
 double es_head_unit(const es_head *head)
 {
     return head->Wq ? 1.0 / sqrt((double)head->Wq->rows) : 1.0;
+}
+
+es_status es_head_project(const double *x, int64_t rows, int64_t dim, const es_view *w,
+                          es_mem_limit *budget, double *out, es_error *err)
+{
+    if (!w) {
+        memcpy(out, x, (size_t)(rows * dim) * sizeof *out);
+        return ES_OK;
+    }
+    const es_view vx = es_view_f64(x, rows, dim), transposed = es_view_transpose(w);
+    return es_mat_multiply(&vx, &transposed, budget, out, err);
 }
 
 /* ---- written out ---- */

@@ -56,6 +56,11 @@ int64_t es_head_key_dim(const es_head *head, int64_t d);
 int64_t es_head_channels(const es_head *head, int64_t d);
 double es_head_unit(const es_head *head);
 
+/*! es_head_project() : multiplies rows x (rows, dim) by a matrix of a head: out (rows, w->rows) =
+ *  x w'. Without a matrix (NULL) copies x. @return : ES_OK; as es_mat_multiply(). */
+es_status es_head_project(const double *x, int64_t rows, int64_t dim, const es_view *w,
+                          es_mem_limit *budget, double *out, es_error *err);
+
 /* ---- a head that owns its matrices ---- */
 
 typedef enum es_head_matrix {

@@ -22,6 +22,14 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
 es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head, const es_view *x,
                              es_mem_limit *budget, double *q, double *k, double *v, es_error *err);
 
+/*! es_late_begin() : returns the first position of a block of n tokens over which experiments
+ *  average errors: n / 2 in a causal model, whose early queries see fewer keys than policies keep;
+ * 0 otherwise. */
+static inline int64_t es_late_begin(const es_model_config *config, int64_t n)
+{
+    return config->causal ? n / 2 : 0;
+}
+
 /*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions.
  *  es_model_sparse_bytes() : memory of a block of n tokens with sparse heads beyond what
  *  es_model_cost_of() says, draws with replacement apart; `span` is the longest observation window

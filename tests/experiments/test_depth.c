@@ -589,7 +589,7 @@ static void a_norm_stops_what_grows(void **state)
         const char *said = es_answer_finding(a, 0);
         const double last = es_table_get(t, 2, "horizon_exact");
         assert_true(i ? last < 0.1 : last > 0.105);
-        assert_non_null(strstr(said, i ? "norm has nothing to stop in" : "norm stops the growth"));
+        assert_non_null(strstr(said, i ? "norm has no growth" : "norm stops the growth"));
         es_answer_free(a);
     }
 }

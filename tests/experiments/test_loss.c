@@ -375,7 +375,8 @@ static void neighbours_are_a_caution_where_blocks_follow_each_other(void **state
     snprintf(file, sizeof file, "%s", in_folder("halves.npy"));
     assert_ok(es_npy_save(file, ES_F64, 2, (const int64_t[]){ROWS, COLS}, ids, true, &err));
     es_answer *a = ASK(ES_F32, "ids", file);
-    assert_non_null(strstr(caution_of(a), "± of the loss is too small, by a factor of about "));
+    assert_non_null(
+        strstr(caution_of(a), "so the error of the loss is too small, by a factor of about "));
     assert_non_null(strstr(caution_of(a), "Take fewer blocks, far apart: --blocks."));
     es_answer_free(a);
     a = ASK(ES_F32, "ids", file, "block", "24", "blocks", "12", "blocks-from", "start");
@@ -414,18 +415,15 @@ static void a_scale_is_compared_at_the_same_keys(void **state)
 {
     (void)state;
     static const char before[] = "raise the loss by ";
-    char want[256];
     es_answer *a =
         ASK(ES_F64, "ids", ids_file, "policy", "top", "keys", "4,8", "score-scale", "1.5,none");
     const es_table *t = es_answer_find(a, "settings");
     const int64_t with = row_of(t, "top, 8 keys, scores times 1.5"),
                   base = row_of(t, "top, 8 keys");
     const double less = es_table_get(t, with, "nll") - es_table_get(t, base, "nll");
-    snprintf(want, sizeof want, "goes from %.4g to %.4g nats", es_table_get(t, base, "entropy"),
-             es_table_get(t, with, "entropy"));
+    assert_true(es_table_get(t, with, "entropy") < es_table_get(t, base, "entropy")); /* sharper */
     const char *said = es_answer_finding(a, 2);
     assert_non_null(strstr(said, "(top, 8 keys, scores times 1.5)"));
-    assert_non_null(strstr(said, want));
     assert_non_null(strstr(said, before)); /* by three digits after the point */
     assert_near(atof(strstr(said, before) + strlen(before)), less, 0.0005);
     es_answer_free(a);

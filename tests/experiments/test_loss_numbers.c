@@ -3,7 +3,7 @@
  * texts, the power law; factors and windows. */
 #include "testing.h"
 
-#include "experiments/loss/question.h"
+#include "experiments/loss/loss.h"
 #include "stats/context.h"
 #include "stats/special.h"
 
@@ -16,7 +16,7 @@ static int64_t starts[BLOCKS + 1];
 static double cells[MOST][BLOCKS][ROWS];
 static double fresh_cells[MOST][BLOCKS][LENGTH / 2];
 static int64_t fresh_windows[MOST];
-static loss_sum sums[BLOCKS];
+static es_block_sum sums[BLOCKS];
 static loss_setting settings[MOST];
 static es_model_config config;
 static loss_params params;
@@ -100,13 +100,13 @@ static void means_and_errors_are_those_of_blocks(void **state)
     make_job(2, uneven);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         double mean, se, blocks;
-        const loss_mean m = loss_over(&job, 1, places[i].from, places[i].to);
+        const es_block_mean m = loss_over(&job, 1, places[i].from, places[i].to);
         plain_mean(1, -1, places[i].from, places[i].to, &mean, &se, &blocks);
         assert_near(m.value, mean, 1e-13);
         assert_near(m.se, se, 1e-13);
         assert_near((double)m.blocks, blocks, 0.0);
         assert_near(m.high - m.low, 2.0 * se * es_student_quantile(blocks - 1.0, 0.025), 1e-12);
-        const loss_mean cost = loss_cost(&job, 2, places[i].from, places[i].to);
+        const es_block_mean cost = loss_cost(&job, 2, places[i].from, places[i].to);
         plain_mean(2, 0, places[i].from, places[i].to, &mean, &se, &blocks);
         assert_near(cost.value, mean, 1e-13);
         assert_near(cost.se, se, 1e-13);
@@ -130,7 +130,7 @@ static void a_fall_is_paired_by_block(void **state)
     starts[BLOCKS] = starts[BLOCKS - 1] + LENGTH; /* all of a length: pairs are complete */
     for (int64_t p = 1; p < LENGTH; p++)
         cells[0][BLOCKS - 1][p - 1] = shifted(0, p, BLOCKS - 1);
-    const loss_mean m = loss_fall(&job, 0, 1, 64, 64, LENGTH);
+    const es_block_mean m = loss_fall(&job, 0, 1, 64, 64, LENGTH);
     assert_near(m.value, 1.0, 1e-13);
     assert_near(m.se, 0.0, 1e-13);
     assert_above(loss_over(&job, 0, 1, 64).se, 0.5);
@@ -174,7 +174,7 @@ static void the_smallest_window_that_is_enough(void **state)
     es_answer *a;
     make_job(5, fading);
     assert_ok(es_answer_new(NULL, &a, &err));
-    assert_ok(loss_put_context(&job, a, &err));
+    assert_ok(loss_put_windows(&job, a, &err));
     const es_table *t = es_answer_find(a, "enough");
     assert_int_equal(es_table_rows(t), 1);
     assert_near(es_table_get(t, 0, "window"), 16.0, 0.0);
@@ -211,7 +211,7 @@ static void no_window_is_enough(void **state)
     es_answer *a;
     make_job(5, dear); /* 32 costs 0.03 */
     assert_ok(es_answer_new(NULL, &a, &err));
-    assert_ok(loss_put_context(&job, a, &err));
+    assert_ok(loss_put_windows(&job, a, &err));
     assert_true(isnan(es_table_get(es_answer_find(a, "enough"), 0, "window")));
     assert_non_null(strstr(es_answer_finding(a, 1), "2, 4, 8, 16 and 32 cost more. This"));
     es_answer_free(a);
@@ -247,7 +247,7 @@ static void what_sinks_are_worth_is_no_context(void **state)
             for (int64_t p = LENGTH / 2; p < loss_length(&state_of, b); p++)
                 fresh_cells[k][b][p - LENGTH / 2] = cells[0][b][p - 1] + 0.125 + 0.125 * (double)k;
     assert_ok(es_answer_new(NULL, &a, &err));
-    assert_ok(loss_put_context(&job, a, &err));
+    assert_ok(loss_put_windows(&job, a, &err));
     const es_table *t = es_answer_find(a, "windows");
     assert_int_equal(es_table_rows(t), 2);
     for (int64_t i = 0; i < 2; i++) {
@@ -298,7 +298,7 @@ static es_answer *context_of(double (*cost)(bool sinks, int window, int64_t bloc
     es_answer *a;
     make_pairs(cost);
     assert_ok(es_answer_new(NULL, &a, &err));
-    assert_ok(loss_put_context(&job, a, &err));
+    assert_ok(loss_put_windows(&job, a, &err));
     return a;
 }
 

@@ -1,7 +1,7 @@
 /* test_sparse_cells.c : what a cell of `sparse` computes, against enumeration and plain loops. */
 #include "testing.h"
 
-#include "experiments/sparse/inside.h"
+#include "experiments/sparse/sparse.h"
 #include "policy/policy.h"
 
 enum { N = 7, D = 3, DV = 2, ROWS = 5 };

@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-#include <esscher/model.h>
+#include "model/model.h"
 
 /* One block of token ids. */
 typedef struct es_token_block {
@@ -25,9 +25,6 @@ typedef struct es_token_block {
     int64_t number; /* of the block: its draws */
     uint64_t seed;
 } es_token_block;
-
-/*! es_late_begin() : returns the first late position of a block of n. */
-int64_t es_late_begin(const es_model_config *config, int64_t n);
 
 /* ---- curves ---- */
 

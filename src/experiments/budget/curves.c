@@ -62,11 +62,6 @@ typedef struct work {
     es_status status;
 } work;
 
-int64_t es_late_begin(const es_model_config *config, int64_t n)
-{
-    return config->causal ? n / 2 : 0;
-}
-
 /* ---- memory ---- */
 
 static unsigned needs_of(const es_curves_spec *spec)

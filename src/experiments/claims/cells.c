@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "experiments/claims/claim_kit.h"
 #include "experiments/claims/claims.h"
-#include "experiments/converge/question.h"
+#include "experiments/converge/converge.h"
 #include "linalg/linalg.h"
 #include "random/experiment.h"
 
@@ -104,13 +104,11 @@ es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_
                                        .exec = opts->exec};
     const es_address at = {.seed = opts->seed, .experiment = ES_EXPERIMENT_HEAD};
     ES_TRY(es_head_draw(spec->head, &at, spec->dim, out->arena.budget, &out->drawn, err));
-    ES_TRY(array(out, spec->replicates, cells * CONVERGE_ERRORS, &out->cells, err));
+    ES_TRY(ES_ARENA_NEW_2D(&out->arena, out->cells, spec->replicates, cells, "cells", err));
     ES_TRY(es_converge_limit_new(&out->converge, &limit, err));
     es_status status = ES_OK;
-    for (int64_t r = 0; r < spec->replicates && status == ES_OK; r++) {
-        void *cell = out->cells + r * cells * CONVERGE_ERRORS;
-        status = es_converge_replicate(&out->converge, limit, r, cell, err);
-    }
+    for (int64_t r = 0; r < spec->replicates && status == ES_OK; r++)
+        status = es_converge_replicate(&out->converge, limit, r, out->cells + r * cells, err);
     es_converge_limit_free(limit);
     return status;
 }
@@ -139,7 +137,7 @@ static es_status gather(es_trial *t, int64_t s, es_trial_error which, es_series 
 {
     static const int errors[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
     ES_TRY(es_series_new(&t->arena, t->spec.replicates, t->spec.n_sizes, out, err));
-    converge_gather(&t->converge, t->cells, s, errors[which], out);
+    es_converge_gather(&t->converge, t->cells, s, errors[which], out);
     return ES_OK;
 }
 

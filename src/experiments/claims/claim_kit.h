@@ -105,7 +105,7 @@ typedef struct es_trial {
     es_law law;
     es_head_data drawn;
     es_converge_spec converge;
-    double *cells; /* (replicates, scales, sizes, errors) */
+    es_converge_cell *cells; /* (replicates, scales, sizes) */
     es_arena arena;
 } es_trial;
 

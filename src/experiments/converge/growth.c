@@ -1,57 +1,57 @@
-/* growth.c : the study `converge` where there is no limit: how the output grows with n,
- * and how few tokens it is made of, beside what extreme-value theory says. */
+/* growth.c : the question without a limit: how does the output grow with n, and how few tokens
+ * carry the weight? Its replicates, tables and findings, beside extreme-value theory (THEORY 9). */
 #include <math.h>
-#include <stdio.h>
 
 #include "base/error.h"
+#include "experiments/converge/converge.h"
+#include "experiments/kit/answer_kit.h"
 #include "stats/average.h"
 #include "stats/special.h"
-#include "experiments/kit/answer_kit.h"
-#include "experiments/converge/question.h"
-
-/* The numbers of es_converge_failure; also columns of a run file. */
-enum { LOG_NORM, NORM, TOP_WEIGHT, SUM_SQUARES, ESS, BEYOND, SQUARES, STEP, NUMBERS };
-static const char *const cell_columns[NUMBERS] = {
-    "log_norm", "norm",   "top_weight",        "sum_squares",
-    "ess",      "beyond", "predicted_squares", "predicted_step"};
-_Static_assert(sizeof(es_converge_failure) == NUMBERS * sizeof(double), "a cell is its numbers");
 
 /* ---- replicates ---- */
 
-static es_status run_failing(es_job *job, int64_t cell, const es_exec *exec, void *record,
-                             es_error *err)
+static const es_cell_field cell_fields[] = {ES_FIELD(es_converge_failure, log_norm),
+                                            ES_FIELD(es_converge_failure, norm),
+                                            ES_FIELD(es_converge_failure, top_weight),
+                                            ES_FIELD(es_converge_failure, sum_squares),
+                                            ES_FIELD(es_converge_failure, ess),
+                                            ES_FIELD(es_converge_failure, beyond),
+                                            ES_FIELD(es_converge_failure, predicted_squares),
+                                            ES_FIELD(es_converge_failure, predicted_step),
+                                            {0}};
+
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *out,
+                               es_error *err)
 {
-    double *out = record;
     es_converge_spec spec = ((const converge_state *)job->state)->spec;
     spec.exec = exec;
-    return es_converge_failing(&spec, cell, (es_converge_failure *)(void *)out, err);
+    return es_converge_failing(&spec, cell, out, err);
 }
 
-es_status converge_growth_open(es_job *job, es_error *err)
+static es_status open_question(es_job *job, es_error *err)
 {
     const converge_params *p = job->params;
     converge_state *s = job->state;
     es_converge_cost one;
     if (s->spec.reference)
-        return es_fail(err, ES_E_RANGE, "converge.no_limit", "leave --reference out",
-                       "a reference sample stands for a limit, and tokens of this law have none: "
-                       "the more there are, the further out the largest, which gets all weight");
+        return es_converge_no_limit(err, "leave --reference out");
     if (s->spec.independent)
         return es_refuse(err, "converge.no_limit", "leave --independent out",
-                         "without a limit, growth is measured along one sample");
+                         "--independent needs a law with a limit: growth is measured along one "
+                         "sample");
     if (!job->precision_given)
-        job->precision = s->spec.precision = ES_F64; /* tails are long, and so are scores */
+        job->precision = s->spec.precision = ES_F64; /* long tails make large scores */
     ES_TRY(es_converge_failing_cost(&s->spec, &one, err));
     return es_job_stage(job,
                         &(es_stage){"failing", .phase = "drawing tokens", .noun = "replicates",
                                     .cells = p->replicates,
-                                    .rows = p->scales.count * p->sizes.count, .cols = NUMBERS,
-                                    .columns = cell_columns, .flops = one.flops,
-                                    .run = run_failing},
+                                    .rows = p->scales.count * p->sizes.count,
+                                    ES_RECORD(es_converge_failure, cell_fields), .flops = one.flops,
+                                    .run = run_replicate},
                         err);
 }
 
-es_status converge_growth_cost(const es_job *job, es_cost *out, es_error *err)
+static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const converge_params *p = job->params;
     const es_converge_spec *spec = &((const converge_state *)job->state)->spec;
@@ -65,102 +65,161 @@ es_status converge_growth_cost(const es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
-/* ---- tables ---- */
+/* ---- averages over replicates ---- */
 
-static const es_column row_columns[] = {
-    {"scale", "scale", "", ES_FORMAT_REAL, "factor on A = Wk'Wq/sqrt(k)"},
-    {"n", "n", "tokens", ES_FORMAT_COUNT},
-    {"output_norm", "|output|", "", ES_FORMAT_REAL,
-     "geometric mean of |Gamma_n(x)| over replicates and the queries that have no limit",
-     .error = "output_norm_se"},
-    {"top_weight", "largest weight", "", ES_FORMAT_REAL, "mean over the same",
-     .error = "top_weight_se"},
-    {"sum_squares", "sum w^2", "", ES_FORMAT_REAL, "mean over the same", .error = "sum_squares_se"},
-    {"ess", "ESS", "tokens", ES_FORMAT_REAL, "effective tokens 1/sum w^2, mean over the same",
-     .error = "ess_se"},
-    {0}};
-static const es_table_spec rows_table = {
-    "rows", row_columns,
-    ES_VIEW("Attention that has no limit", NULL,
-            "Standard errors are over replicates. Sizes of one replicate are nested."),
-    .keys = "scale n"};
-
-static const es_column growth_columns[] = {
-    {"scale", "scale", "", ES_FORMAT_REAL},
-    {"beyond", "beyond", "", ES_FORMAT_REAL,
-     "share of the queries at whose tilt the log-MGF is infinite: those that have no limit",
-     .error = "beyond_se"},
-    {"growth", "growth", "", ES_FORMAT_REAL,
-     "|output| ~ n^growth: slope of ln|output| on ln n, mean over replicates",
-     .error = "growth_se"},
-    {"predicted_growth", "predicted", "", ES_FORMAT_SHORT,
-     "of a power tail at these n, by the quantiles of the largest score; extreme-value theory "
-     "(THEORY 9)",
-     .standing = ES_STANDING_HEURISTIC},
-    {"predicted_growth_limit", "n to infinity", "", ES_FORMAT_SHORT, "1/freedom, likewise",
-     .standing = ES_STANDING_HEURISTIC},
-    {"step", "per ln n", "", ES_FORMAT_REAL,
-     "|output| ~ step ln n: slope of |output| on ln n, mean over replicates", .error = "step_se"},
-    {"predicted_step", "predicted", "", ES_FORMAT_SHORT,
-     "of exponential tails for n to infinity, likewise", .standing = ES_STANDING_HEURISTIC},
-    {"top_weight", "largest weight", "", ES_FORMAT_REAL, "at the largest n",
-     .error = "top_weight_se"},
-    {"sum_squares", "sum w^2", "", ES_FORMAT_REAL, "at the largest n", .error = "sum_squares_se"},
-    {"predicted_squares", "predicted", "", ES_FORMAT_SHORT,
-     "for n to infinity: 1 of a power tail; 1 - alpha of weights with tail index alpha",
-     .standing = ES_STANDING_HEURISTIC},
-    {0}};
-static const es_table_spec growth_table = {
-    "growth", growth_columns, ES_VIEW("Growth in place of convergence"), .keys = "scale"};
-
-/* ---- numbers ---- */
-
-/* What is being made. */
 typedef struct summary_ctx {
     es_job *job;
+    es_answer *answer;
     const converge_params *p;
     const es_converge_spec *spec;
-    const double *cells; /* (replicates, scales, sizes, NUMBERS) */
-    double *column;      /* (replicates) to work in */
-    double *x, *y;       /* (sizes) likewise */
+    double *column; /* (replicates) scratch */
+    double *x, *y;  /* (sizes) ln n, and scratch */
     es_table *rows, *growth;
 } summary_ctx;
 
-static const double *cell_at(const summary_ctx *g, int64_t r, int64_t scale, int64_t size)
+static const es_converge_failure *cell_at(const summary_ctx *g, int64_t r, int64_t scale,
+                                          int64_t size)
 {
-    return g->cells + ((r * g->spec->n_scales + scale) * g->spec->n_sizes + size) * NUMBERS;
+    const es_converge_failure *cells = es_job_cell(g->job, 0, r);
+    return &cells[scale * g->spec->n_sizes + size];
 }
 
-/* Mean over the replicates that have queries without a limit; of `beyond` over all. */
-static es_measured mean_of(const summary_ctx *g, int64_t scale, int64_t size, int which)
+/* Returns the number of a cell at an offset; NUMBER() checks the member's name. */
+static double number_at(const es_converge_failure *cell, size_t offset)
 {
-    int64_t count = 0;
-    for (int64_t r = 0; r < g->p->replicates; r++) {
-        const double *cell = cell_at(g, r, scale, size);
-        if (cell[BEYOND] > 0.0 || which == BEYOND)
-            g->column[count++] = cell[which];
-    }
+    return *(const double *)(const void *)((const char *)cell + offset);
+}
+#define NUMBER(member) offsetof(es_converge_failure, member)
+
+/* Returns the mean over `count` numbers in g->column; NaN without any. */
+static es_measured mean_of_column(const summary_ctx *g, int64_t count)
+{
     return count ? es_measured_mean(g->column, count) : (es_measured){(double)NAN, (double)NAN};
 }
 
-/* Slope of a number on ln n, replicate by replicate: sizes are nested, replicates are not. Every
- * replicate weighs the same, so that one with an outlier does not speak for all. */
-static es_measured slope_of(const summary_ctx *g, int64_t scale, int which)
+/* Returns the mean of a number over the replicates that have queries without a limit. */
+static es_measured mean_of(const summary_ctx *g, int64_t scale, int64_t size, size_t number)
+{
+    int64_t count = 0;
+    for (int64_t r = 0; r < g->p->replicates; r++) {
+        const es_converge_failure *cell = cell_at(g, r, scale, size);
+        if (cell->beyond > 0.0)
+            g->column[count++] = number_at(cell, number);
+    }
+    return mean_of_column(g, count);
+}
+
+/* Returns the fraction of queries without a limit, over all replicates. Without variation between
+ * replicates it has no standard error. */
+static es_measured beyond_of(const summary_ctx *g, int64_t scale)
+{
+    for (int64_t r = 0; r < g->p->replicates; r++)
+        g->column[r] = cell_at(g, r, scale, 0)->beyond;
+    es_measured beyond = mean_of_column(g, g->p->replicates);
+    if (!(beyond.se > 0.0))
+        beyond.se = (double)NAN;
+    return beyond;
+}
+
+/* Returns the slope of a number on ln n: the mean of the slopes of single replicates, because sizes
+ * are nested and replicates are not. All replicates have the same weight, so that one with an
+ * outlier does not dominate. */
+static es_measured slope_of(const summary_ctx *g, int64_t scale, size_t number)
 {
     const int64_t sizes = g->spec->n_sizes;
     int64_t count = 0;
     for (int64_t r = 0; r < g->p->replicates && sizes > 1; r++) {
-        if (!(cell_at(g, r, scale, 0)[BEYOND] > 0.0))
+        if (!(cell_at(g, r, scale, 0)->beyond > 0.0))
             continue;
         for (int64_t i = 0; i < sizes; i++)
-            g->y[i] = cell_at(g, r, scale, i)[which];
+            g->y[i] = number_at(cell_at(g, r, scale, i), number);
         g->column[count++] = es_measured_slope(g->x, g->y, sizes).value;
     }
-    return count ? es_measured_mean(g->column, count) : (es_measured){(double)NAN, (double)NAN};
+    return mean_of_column(g, count);
 }
 
-/* The largest of n projections of Student's t is near their quantile of e^-gamma/n, the median of
- * ln max up to constants: what slope does it show on these n? */
+/* ---- rows: one scale and n ---- */
+
+typedef struct output_row {
+    double scale;
+    int64_t n;
+    es_measured output_norm, top_weight, sum_squares, ess;
+} output_row;
+
+static const es_column row_columns[] = {
+    ES_COL(output_row, scale, ES_FORMAT_REAL, "scale", "", "factor on A = Wk'Wq/sqrt(k)"),
+    ES_COL(output_row, n, ES_FORMAT_COUNT, "n", "tokens"),
+    ES_COL(output_row, output_norm, ES_FORMAT_REAL, "|output|", "",
+           "geometric mean of |Gamma_n(x)| over replicates and the queries without a limit"),
+    ES_COL(output_row, top_weight, ES_FORMAT_REAL, "largest weight", "", "mean over the same"),
+    ES_COL(output_row, sum_squares, ES_FORMAT_REAL, "sum w^2", "", "mean over the same"),
+    ES_COL(output_row, ess, ES_FORMAT_REAL, "ESS", "tokens",
+           "effective tokens 1/sum w^2, mean over the same"),
+    {0}};
+static const es_table_spec rows_table = {
+    "rows", row_columns,
+    ES_VIEW("Attention without a limit", NULL,
+            "Standard errors are over replicates. Sizes of one replicate are nested."),
+    ES_ROW(output_row), .keys = "scale n"};
+
+static es_status add_rows(const summary_ctx *g, int64_t scale, es_error *err)
+{
+    for (int64_t i = 0; i < g->spec->n_sizes; i++) {
+        const es_measured log_norm = mean_of(g, scale, i, NUMBER(log_norm));
+        const double norm = exp(log_norm.value);
+        output_row *r = es_rows_add(g->rows, output_row);
+        if (!r)
+            return es_answer_status(g->answer, err);
+        r->scale = g->spec->scales[scale];
+        r->n = g->spec->sizes[i];
+        r->output_norm = (es_measured){norm, norm * log_norm.se};
+        r->top_weight = mean_of(g, scale, i, NUMBER(top_weight));
+        r->sum_squares = mean_of(g, scale, i, NUMBER(sum_squares));
+        r->ess = mean_of(g, scale, i, NUMBER(ess));
+    }
+    return ES_OK;
+}
+
+/* ---- growth: one scale ---- */
+
+typedef struct growth_row {
+    double scale;
+    es_measured beyond, growth;
+    double predicted_growth, predicted_growth_limit;
+    es_measured step;
+    double predicted_step;
+    es_measured top_weight, sum_squares;
+    double predicted_squares;
+} growth_row;
+
+static const es_column growth_columns[] = {
+    ES_COL(growth_row, scale, ES_FORMAT_REAL, "scale", ""),
+    ES_COL(growth_row, beyond, ES_FORMAT_REAL, "beyond", "",
+           "fraction of the queries without a limit: the log-MGF is infinite at their tilt"),
+    ES_COL(growth_row, growth, ES_FORMAT_REAL, "growth", "",
+           "|output| ~ n^growth: slope of ln|output| on ln n, mean over replicates"),
+    ES_COL(growth_row, predicted_growth, ES_FORMAT_SHORT, "predicted", "",
+           "for a power tail at these n, from the quantiles of the largest score; extreme-value "
+           "theory (THEORY 9)",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(growth_row, predicted_growth_limit, ES_FORMAT_SHORT, "n to infinity", "",
+           "1/freedom, likewise", .standing = ES_STANDING_HEURISTIC),
+    ES_COL(growth_row, step, ES_FORMAT_REAL, "per ln n", "",
+           "|output| ~ step ln n: slope of |output| on ln n, mean over replicates"),
+    ES_COL(growth_row, predicted_step, ES_FORMAT_SHORT, "predicted", "",
+           "for exponential tails and n to infinity, likewise", .standing = ES_STANDING_HEURISTIC),
+    ES_COL(growth_row, top_weight, ES_FORMAT_REAL, "largest weight", "", "at the largest n"),
+    ES_COL(growth_row, sum_squares, ES_FORMAT_REAL, "sum w^2", "", "at the largest n"),
+    ES_COL(growth_row, predicted_squares, ES_FORMAT_SHORT, "predicted", "",
+           "for n to infinity: 1 for a power tail; 1 - alpha for weights with tail index alpha",
+           .standing = ES_STANDING_HEURISTIC),
+    {0}};
+static const es_table_spec growth_table = {"growth", growth_columns,
+                                           ES_VIEW("Growth instead of convergence"),
+                                           ES_ROW(growth_row), .keys = "scale"};
+
+/* Returns the slope on ln n that the largest of n projections of Student's t shows at these n. Its
+ * logarithm is close to that of the upper quantile e^-gamma/n of a projection. */
 static double student_growth(const summary_ctx *g)
 {
     for (int64_t i = 0; i < g->spec->n_sizes; i++)
@@ -172,116 +231,82 @@ static double student_growth(const summary_ctx *g)
 
 static bool has_power_tail(const summary_ctx *g) { return g->spec->law->kind == ES_LAW_STUDENT; }
 
-static void put_rows(const summary_ctx *g, int64_t scale)
+static es_status add_growth(const summary_ctx *g, int64_t scale, es_error *err)
 {
-    static const struct {
-        const char *key;
-        int which;
-    } shown[] = {{"top_weight", TOP_WEIGHT}, {"sum_squares", SUM_SQUARES}, {"ess", ESS}};
-    for (int64_t i = 0; i < g->spec->n_sizes; i++) {
-        const int64_t row = es_table_row(g->rows);
-        const es_measured log_norm = mean_of(g, scale, i, LOG_NORM);
-        const double norm = exp(log_norm.value);
-        es_put(g->rows, row, {"scale", g->spec->scales[scale]}, {"n", (double)g->spec->sizes[i]},
-               {"output_norm", norm}, {"output_norm_se", norm * log_norm.se});
-        for (size_t k = 0; k < sizeof shown / sizeof *shown; k++) {
-            const es_measured m = mean_of(g, scale, i, shown[k].which);
-            es_put_under(g->rows, row, shown[k].key, {"", m.value}, {"_se", m.se});
-        }
+    const int64_t last = g->spec->n_sizes - 1;
+    growth_row *r = es_rows_add(g->growth, growth_row);
+    if (!r)
+        return es_answer_status(g->answer, err);
+    r->scale = g->spec->scales[scale];
+    r->beyond = beyond_of(g, scale);
+    r->growth = slope_of(g, scale, NUMBER(log_norm));
+    r->step = slope_of(g, scale, NUMBER(norm));
+    r->top_weight = mean_of(g, scale, last, NUMBER(top_weight));
+    r->sum_squares = mean_of(g, scale, last, NUMBER(sum_squares));
+    r->predicted_squares = mean_of(g, scale, 0, NUMBER(predicted_squares)).value;
+    if (has_power_tail(g)) {
+        r->predicted_growth = student_growth(g);
+        r->predicted_growth_limit = 1.0 / g->spec->law->freedom;
+    } else {
+        r->predicted_step = mean_of(g, scale, 0, NUMBER(predicted_step)).value;
     }
-}
-
-static void put_growth(const summary_ctx *g, int64_t scale)
-{
-    const int64_t row = es_table_row(g->growth), last = g->spec->n_sizes - 1;
-    const es_measured beyond = mean_of(g, scale, 0, BEYOND), power = slope_of(g, scale, LOG_NORM),
-                      step = slope_of(g, scale, NORM), top = mean_of(g, scale, last, TOP_WEIGHT),
-                      squares = mean_of(g, scale, last, SUM_SQUARES);
-    es_put(g->growth, row, {"scale", g->spec->scales[scale]}, {"beyond", beyond.value},
-           {"beyond_se", beyond.se > 0.0 ? beyond.se : (double)NAN}, {"growth", power.value},
-           {"growth_se", power.se}, {"step", step.value}, {"step_se", step.se},
-           {"top_weight", top.value}, {"top_weight_se", top.se}, {"sum_squares", squares.value},
-           {"sum_squares_se", squares.se},
-           {"predicted_squares", mean_of(g, scale, 0, SQUARES).value});
-    if (has_power_tail(g))
-        es_put(g->growth, row, {"predicted_growth", student_growth(g)},
-               {"predicted_growth_limit", 1.0 / g->spec->law->freedom});
-    else
-        es_put(g->growth, row, {"predicted_step", mean_of(g, scale, 0, STEP).value});
+    return ES_OK;
 }
 
 /* ---- findings ---- */
 
-/* Theory speaks of the time when one token has the weight. */
-static void tell_power(const summary_ctx *g, es_answer *a, int64_t row)
+/* Says how outputs grow under a power tail. Theory holds once one token has most of the weight. */
+static void report_power(const summary_ctx *g, const growth_row *r)
 {
-    const es_table *t = g->growth;
-    char growth[ES_SAY_ROOM], top[ES_SAY_ROOM], n[ES_SAY_ROOM];
-    const bool begun = es_table_get(t, row, "top_weight") > 0.5;
-    if (g->spec->n_sizes < 2) {
+    const char *law = es_law_name(g->spec->law->kind);
+    char growth[ES_SAY_ROOM];
+    if (g->spec->n_sizes < 2)
+        es_answer_add_finding(g->answer,
+                              "At scale %.3g attention has no limit: the log-MGF of the %s law is "
+                              "infinite for every query. Growth needs several n.",
+                              r->scale, law);
+    else
         es_answer_add_finding(
-            a,
-            "There is no limit at scale %.3g: the log-MGF of the %s law is infinite for "
-            "every query. How outputs grow takes several n to see.",
-            es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind));
-        return;
-    }
-    es_answer_add_finding(
-        a,
-        "There is no limit at scale %.3g: the log-MGF of the %s law is infinite for every query. "
-        "Outputs grow like n to the power %s and the largest weight is %s at n = %s%s; "
-        "extreme-value theory, heuristic, says n to the power %.3g at these n and %.3g, 1/freedom, "
-        "for n to infinity.",
-        es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind),
-        es_say_number(es_table_get(t, row, "growth"), es_table_get(t, row, "growth_se"), growth),
-        es_say_number(es_table_get(t, row, "top_weight"), es_table_get(t, row, "top_weight_se"),
-                      top),
-        es_say_size((double)g->spec->sizes[g->spec->n_sizes - 1], n),
-        begun ? "" : ", so that many tokens still share it and failure has only begun",
-        es_table_get(t, row, "predicted_growth"), es_table_get(t, row, "predicted_growth_limit"));
+            g->answer,
+            "At scale %.3g attention has no limit: the log-MGF of the %s law is infinite for every "
+            "query. Outputs grow like n to the power %s; extreme-value theory (heuristic) predicts "
+            "%.3g at these n%s.",
+            r->scale, law, es_say_number(r->growth.value, r->growth.se, growth),
+            r->predicted_growth,
+            r->top_weight.value > 0.5
+                ? ""
+                : ", assuming that one token has most of the weight, which is not yet so");
 }
 
-static void tell_step(const summary_ctx *g, es_answer *a, int64_t row)
+/* Says how outputs grow under exponential tails. */
+static void report_step(const summary_ctx *g, const growth_row *r)
 {
-    const es_table *t = g->growth;
-    char beyond[ES_SAY_ROOM], step[ES_SAY_ROOM], squares[ES_SAY_ROOM], n[ES_SAY_ROOM];
-    if (!(es_table_get(t, row, "beyond") > 0.0)) {
+    const char *law = es_law_name(g->spec->law->kind);
+    char beyond[ES_SAY_ROOM], step[ES_SAY_ROOM];
+    if (!(r->beyond.value > 0.0))
+        es_answer_add_finding(g->answer,
+                              "At scale %.3g every query has a limit: none is beyond the edge of "
+                              "the %s law's log-MGF. Moments over queries have no limit.",
+                              r->scale, law);
+    else if (g->spec->n_sizes < 2)
+        es_answer_add_finding(g->answer,
+                              "At scale %.3g a fraction of %.3g of the queries has no limit: the "
+                              "log-MGF of the %s law is infinite there. Growth needs several n.",
+                              r->scale, r->beyond.value, law);
+    else
         es_answer_add_finding(
-            a,
-            "At scale %.3g none of the queries is beyond the edge of the %s law's "
-            "log-MGF: each has a limit, though their moments have none.",
-            es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind));
-        return;
-    }
-    if (g->spec->n_sizes < 2) {
-        es_answer_add_finding(
-            a,
-            "At scale %.3g the log-MGF of the %s law is infinite for a share of %.3g of "
-            "the queries, which have no limit. How outputs grow takes several n to see.",
-            es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind),
-            es_table_get(t, row, "beyond"));
-        return;
-    }
-    es_answer_add_finding(
-        a,
-        "At scale %.3g the log-MGF of the %s law is infinite for a share of %s of the queries, "
-        "which have no limit: their outputs grow by %s when ln n grows by 1, and their sum of "
-        "squared weights is %s at n = %s; extreme-value theory, heuristic, says %.3g and %.3g for "
-        "n to infinity.",
-        es_table_get(t, row, "scale"), es_law_name(g->spec->law->kind),
-        es_say_number(es_table_get(t, row, "beyond"), es_table_get(t, row, "beyond_se"), beyond),
-        es_say_number(es_table_get(t, row, "step"), es_table_get(t, row, "step_se"), step),
-        es_say_number(es_table_get(t, row, "sum_squares"), es_table_get(t, row, "sum_squares_se"),
-                      squares),
-        es_say_size((double)g->spec->sizes[g->spec->n_sizes - 1], n),
-        es_table_get(t, row, "predicted_step"), es_table_get(t, row, "predicted_squares"));
+            g->answer,
+            "At scale %.3g a fraction of %s of the queries has no limit: the log-MGF of the %s law "
+            "is infinite there. Their outputs grow by %s when ln n grows by 1; extreme-value "
+            "theory (heuristic) predicts %.3g for n to infinity.",
+            r->scale, es_say_number(r->beyond.value, r->beyond.se, beyond), law,
+            es_say_number(r->step.value, r->step.se, step), r->predicted_step);
 }
 
-es_status converge_growth_summarise(es_job *job, es_answer *answer, es_error *err)
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const converge_state *s = job->state;
-    summary_ctx g = {
-        .job = job, .p = job->params, .spec = &s->spec, .cells = es_job_numbers(job, 0, 0)};
+    summary_ctx g = {.job = job, .answer = answer, .p = job->params, .spec = &s->spec};
     ES_TRY(ES_JOB_NEW(job, g.column, g.p->replicates, err));
     ES_TRY(ES_JOB_NEW(job, g.x, g.spec->n_sizes, err));
     ES_TRY(ES_JOB_NEW(job, g.y, g.spec->n_sizes, err));
@@ -290,11 +315,13 @@ es_status converge_growth_summarise(es_job *job, es_answer *answer, es_error *er
     g.rows = es_answer_table(answer, &rows_table);
     g.growth = es_answer_table(answer, &growth_table);
     for (int64_t scale = 0; scale < g.spec->n_scales; scale++) {
-        put_rows(&g, scale);
-        put_growth(&g, scale);
+        ES_TRY(add_rows(&g, scale, err));
+        ES_TRY(add_growth(&g, scale, err));
     }
-    const int64_t step = es_say_step(g.spec->n_scales);
-    for (int64_t row = 0; row < g.spec->n_scales; row += step)
-        has_power_tail(&g) ? tell_power(&g, answer, row) : tell_step(&g, answer, row);
+    const growth_row *rows = es_rows(g.growth, growth_row);
+    for (int64_t i = 0; i < g.spec->n_scales; i += es_say_step(g.spec->n_scales))
+        has_power_tail(&g) ? report_power(&g, &rows[i]) : report_step(&g, &rows[i]);
     return ES_OK;
 }
+
+const converge_question converge_growth = {open_question, cost, NULL, summarise};

@@ -1,119 +1,119 @@
-/* rows.c : the errors of all replicates, beside those that theory expects without
- * having measured anything, as rows, rates and findings. */
-#include "experiments/converge/question.h"
-
+/* rows.c : the question with a limit: how fast do errors fall as n grows? Its replicates, and the
+ * tables of errors, rates and reference samples. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "experiments/converge/converge.h"
 #include "experiments/kit/answer_kit.h"
 #include "limit/limit.h"
-#include "random/experiment.h"
-#include "stats/average.h"
-#include "table/table.h"
 
-/* Tokens N(0, s^2 I), A a multiple of a rotation O, V = I: quadrature without sampling. With the
- * tokens as queries the trace of O matters, which for a random one is averaged over there. */
-static es_rotation rotation_of(const converge_params *p, const converge_state *s)
-{
-    if (s->law.law.factor || s->head.head.V || p->head.kind < ES_HEAD_ROTATION)
-        return (es_rotation)0;
-    if (p->head.kind == ES_HEAD_IDENTITY || s->law.law.dim == 1)
-        return ES_ROTATION_NONE;
-    return s->spec.population ? ES_ROTATION_HAAR : (es_rotation)0;
-}
+/* ---- replicates ---- */
 
-es_status converge_predictable(const es_law *law, es_error *err)
-{
-    if ((es_law_traits(law->kind) & ES_LAW_QUADRATIC) && !law->mean)
-        return ES_OK;
-    return es_refuse(err, "converge.predict", "leave --predict out",
-                     "predictions are for Gaussian tokens around 0");
-}
+static const es_cell_field cell_fields[] = {ES_FIELD(es_converge_cell, mean_error),
+                                            ES_FIELD(es_converge_cell, cov_frobenius),
+                                            ES_FIELD(es_converge_cell, cov_spectral),
+                                            ES_FIELD(es_converge_cell, map_error),
+                                            {0}};
 
-es_status converge_theory_new(es_job *job, converge_theory *out, es_error *err)
+/* Computes one replicate: a record for each scale and size. */
+static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *out,
+                               es_error *err)
 {
     const converge_state *s = job->state;
+    es_converge_spec spec = s->spec;
+    spec.exec = exec;
+    return es_converge_replicate(&spec, s->limit, cell, out, err);
+}
+
+/* Computes the horizons at scale 1. They are linear in the scale, so those of a row are products.
+ */
+static es_status make_horizons(es_job *job, converge_state *s, es_error *err)
+{
     const int64_t d = s->law.law.dim;
-    *out = (converge_theory){.rotation = rotation_of(job->params, s)};
-    ES_TRY(ES_JOB_NEW_2D(job, out->cov, d, d, err));
-    out->cov_view = es_view_f64(out->cov, d, d);
-    return es_limit_token_moments(&s->law.law, job->exec.budget, NULL, out->cov, err);
+    double *cov;
+    ES_TRY(ES_JOB_NEW_2D(job, cov, d, d, err));
+    const es_view view = es_view_f64(cov, d, d);
+    ES_TRY(es_limit_token_moments(&s->law.law, job->exec.budget, NULL, cov, err));
+    return es_horizons_of(&view, 0.0, &s->head.head, job->exec.budget, &s->horizons, err);
 }
 
-/* From tokens N(0, I) to N(0, s^2 I): errors scale like tokens, covariances like their squares. */
-static void stretch(es_predicted *p, double s)
+static es_status open_question(es_job *job, es_error *err)
 {
-    p->query_rms *= s;
-    p->mean_rms *= s;
-    p->mean_abs *= s;
-    p->cov_bias *= s * s;
-    p->cov_rms *= s * s;
+    const converge_params *p = job->params;
+    converge_state *s = job->state;
+    es_converge_cost one;
+    ES_TRY(make_horizons(job, s, err));
+    ES_TRY(es_converge_cost_of(&s->spec, &one, err));
+    return es_job_stage(job,
+                        &(es_stage){"replicate", .phase = "drawing tokens", .noun = "replicates",
+                                    .cells = p->replicates,
+                                    .rows = p->scales.count * p->sizes.count,
+                                    ES_RECORD(es_converge_cell, cell_fields), .flops = one.flops,
+                                    .run = run_replicate},
+                        err);
 }
 
-/* The head with the scale in its Wq or A, any covariance: queries are sampled. */
-static es_status predict_general(const es_job *job, const converge_theory *t, double scale,
-                                 int64_t n, es_prediction *out, es_error *err)
+static es_status begin(es_job *job, es_error *err)
 {
-    const converge_state *s = job->state;
-    const es_predict_opts opts = {.samples = 256, .seed = job->seed};
-    es_head_data scaled = {0};
-    es_status status =
-        es_head_scaled(&s->head.head, ES_HEAD_WQ, scale, 1.0, job->exec.budget, &scaled, err);
-    if (status == ES_OK)
-        status = es_predict_general(&t->cov_view, 0.0, &scaled.head, (double)n, &opts,
-                                    job->exec.budget, out, NULL, err);
-    es_head_data_free(&scaled);
-    return status;
+    converge_state *s = job->state;
+    return es_converge_limit_new(&s->spec, &s->limit, err);
 }
 
-es_status converge_predict(const es_job *job, const converge_theory *t, double scale, int64_t n,
-                           es_predicted *out, double *sampling, es_error *err)
+static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
-    const converge_state *s = job->state;
-    const double size = s->law.law.size, horizon = scale * size * size;
-    es_prediction p;
-    if (t->rotation && horizon >= 1e-4 && horizon <= 1e3) {
-        ES_TRY(es_predict_isotropic(s->law.law.dim, horizon, t->rotation, (double)n,
-                                    job->exec.budget, &p, NULL, err));
-        stretch(&p.population, size);
-        stretch(&p.self, size);
-    } else {
-        ES_TRY(predict_general(job, t, scale, n, &p, err));
-    }
-    *out = s->spec.population ? p.population : p.self;
-    *sampling = p.sampling;
-    return ES_OK;
+    const converge_params *p = job->params;
+    const es_converge_spec *spec = &((const converge_state *)job->state)->spec;
+    const double R = (double)p->replicates;
+    es_converge_cost one;
+    ES_TRY(es_converge_cost_of(spec, &one, err));
+    *out = (es_cost){.flops = R * one.flops + one.limit_flops,
+                     .begin_flops = one.limit_flops,
+                     .output_bytes = R * (double)(spec->n_scales * spec->n_sizes) *
+                                     (double)sizeof(es_converge_cell),
+                     .work_bytes = (double)one.bytes + (double)one.limit_bytes};
+    return job->dry_run ? converge_duration(job, out->flops, one.flops, &out->seconds, err) : ES_OK;
 }
 
-/* ---- tables ---- */
+/* ---- rows: errors at one scale and n ---- */
 
-/* An error and what is said about it, in the table of rows. */
-#define ERROR_COLUMNS(key, title, definition)                                                      \
-    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-        {key "_median", title " median", "", ES_FORMAT_REAL},                                      \
-        {key "_rms",                                                                               \
-         title " rms",                                                                             \
-         "",                                                                                       \
-         ES_FORMAT_REAL,                                                                           \
-         "root mean square over replicates",                                                       \
-         .error = key "_rms_se"},                                                                  \
-    {                                                                                              \
-        key "_flag", title " flag", "", ES_FORMAT_TEXT, "why it is left out of the fit"            \
-    }
+/* One kind of error over replicates. Theory predicts the root mean square and the papers plot the
+ * mean; where they differ, rare replicates dominate. */
+typedef struct error_stats {
+    es_measured mean;
+    double median;
+    es_measured rms;
+    const char *flag;
+} error_stats;
+
+typedef struct converge_row {
+    double scale;
+    int64_t n;
+    error_stats of[CONVERGE_ERRORS];
+    const char *flag;
+} converge_row;
+
+#define ERROR_COLUMNS(which, key, title, definition)                                               \
+    ES_COL_KEY(converge_row, of[which].mean, key, ES_FORMAT_REAL, title, "", definition),          \
+        ES_COL_KEY(converge_row, of[which].median, key "_median", ES_FORMAT_REAL, title " median", \
+                   ""),                                                                            \
+        ES_COL_KEY(converge_row, of[which].rms, key "_rms", ES_FORMAT_REAL, title " rms", "",      \
+                   "root mean square over replicates"),                                            \
+        ES_COL_KEY(converge_row, of[which].flag, key "_flag", ES_FORMAT_TEXT, title " flag", "",   \
+                   "why it is left out of the fit")
 
 static const es_column row_columns[] = {
-    {"scale", "scale", "", ES_FORMAT_REAL, "factor on A = Wk'Wq/sqrt(k)"},
-    {"n", "n", "tokens", ES_FORMAT_COUNT},
-    ERROR_COLUMNS("mean_error", "mean error", "|m_n - m|, mean over replicates"),
-    ERROR_COLUMNS("cov_error", "cov error", "|C_n - C| in Frobenius norm"),
-    ERROR_COLUMNS("cov_spectral_error", "spectral", "the same in spectral norm"),
-    ERROR_COLUMNS("map_error", "map error",
+    ES_COL(converge_row, scale, ES_FORMAT_REAL, "scale", "", "factor on A = Wk'Wq/sqrt(k)"),
+    ES_COL(converge_row, n, ES_FORMAT_COUNT, "n", "tokens"),
+    ERROR_COLUMNS(CONVERGE_MEAN, "mean_error", "mean error", "|m_n - m|, mean over replicates"),
+    ERROR_COLUMNS(CONVERGE_COV, "cov_error", "cov error", "|C_n - C| in Frobenius norm"),
+    ERROR_COLUMNS(CONVERGE_SPECTRAL, "cov_spectral_error", "spectral", "the same in spectral norm"),
+    ERROR_COLUMNS(CONVERGE_MAP, "map_error", "map error",
                   "root mean square over queries of |Gamma_n(x) - Gamma(x)|"),
-    {"flag", "flag", "", ES_FORMAT_TEXT,
-     "errors that are left out of the fits: floor, they are rounding; reference, more than a tenth "
-     "of them is that of what is compared with"},
+    ES_COL(converge_row, flag, ES_FORMAT_TEXT, "flag", "",
+           "errors left out of the fits: floor, they are rounding; reference, more than a tenth is "
+           "the error of what they are compared with"),
     {0}};
 static const es_table_spec rows_table = {
     "rows", row_columns,
@@ -121,153 +121,159 @@ static const es_table_spec rows_table = {
             "scale n mean_error cov_error map_error flag cov_spectral_error",
             "Standard errors are over replicates. Sizes of one replicate are nested, so rows are "
             "dependent, unless --independent."),
-    .keys = "scale n"};
+    ES_ROW(converge_row), .keys = "scale n"};
 
-/* A rate and what is said about it, in the table of fits. */
-#define RATE_COLUMNS(key, title, definition)                                                       \
-    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-        {key "_ci.0", title " from", "", ES_FORMAT_REAL,                                           \
-         "95 % interval, Student's t over replicates"},                                            \
-        {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
-        {key "_se_known", title " se known", "", ES_FORMAT_SHORT,                                  \
-         "standard error if rows were independent"},                                               \
-        {key "_median", title " of medians", "", ES_FORMAT_REAL},                                  \
-        {key "_intercept", title " intercept", "", ES_FORMAT_REAL,                                 \
-         "of the fit: ln error = intercept - rate ln n"},                                          \
-    {                                                                                              \
-        key "_reason", title " reason", "", ES_FORMAT_TEXT, "why there is no rate"                 \
-    }
+/* ---- fits: rates at one scale ---- */
 
-static const char p_definition[] =
-    "of a power law on this range: how often replicates of one would bend more (Hotelling's test "
-    "over replicates). None with fewer than 4 replicates, which cannot tell";
+typedef struct rate_stats {
+    es_measured rate;
+    double from, to, se_known, median, intercept, p, predicted;
+    const char *reason;
+} rate_stats;
+
+typedef struct converge_fit {
+    double scale, horizon, horizon_unscaled, frobenius;
+    double rate_worst_case, rate_coupling, exponent_mean, exponent_map;
+    rate_stats of[CONVERGE_ERRORS]; /* `predicted` of CONVERGE_SPECTRAL is no column */
+    double rate_horizon, limit_mean_error, limit_cov_error;
+} converge_fit;
+
+#define RATE_COLUMNS(which, key, title, definition)                                                \
+    ES_COL_KEY(converge_fit, of[which].rate, key, ES_FORMAT_REAL, title, "", definition),          \
+        ES_COL_KEY(converge_fit, of[which].from, key "_ci.0", ES_FORMAT_REAL, title " from", "",   \
+                   "95 % interval, Student's t over replicates"),                                  \
+        ES_COL_KEY(converge_fit, of[which].to, key "_ci.1", ES_FORMAT_REAL, title " to", ""),      \
+        ES_COL_KEY(converge_fit, of[which].se_known, key "_se_known", ES_FORMAT_SHORT,             \
+                   title " se known", "", "standard error if rows were independent"),              \
+        ES_COL_KEY(converge_fit, of[which].median, key "_median", ES_FORMAT_REAL,                  \
+                   title " of medians", ""),                                                       \
+        ES_COL_KEY(converge_fit, of[which].intercept, key "_intercept", ES_FORMAT_REAL,            \
+                   title " intercept", "", "of the fit: ln error = intercept - rate ln n"),        \
+        ES_COL_KEY(converge_fit, of[which].reason, key "_reason", ES_FORMAT_TEXT, title " reason", \
+                   "", "why there is no rate")
 
 static const es_column fit_columns[] = {
-    {"scale", "scale", "", ES_FORMAT_REAL},
-    {"horizon", "H", "", ES_FORMAT_SHORT, "two-sided horizon |S^1/2 A S^1/2|"},
-    {"horizon_unscaled", "H unscaled", "", ES_FORMAT_SHORT,
-     "without the 1/sqrt(k) in A, as the papers' code reports it"},
-    {"frobenius", "F", "", ES_FORMAT_SHORT,
-     "Frobenius norm of the same matrix: what decides at finite n"},
-    {"predicted.rate_worst_case", "1/(2(1+32 Psi))", "", ES_FORMAT_SHORT,
-     "the exponent of the paper's first version", .standing = ES_STANDING_CITED},
-    {"predicted.rate_coupling", "1/(2(1+Psi))", "", ES_FORMAT_SHORT,
-     "between its neighbours, since H^2 <= Psi", .standing = ES_STANDING_PROVED},
-    {"predicted.rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT, "the paper's exponent, a bound",
-     .standing = ES_STANDING_CITED},
-    {"predicted.exponent_mean", "mean exponent", "", ES_FORMAT_SHORT,
-     "of the mean for n to infinity", .standing = ES_STANDING_HEURISTIC},
-    {"predicted.exponent_map", "map exponent", "", ES_FORMAT_SHORT,
-     "of one output for n to infinity", .standing = ES_STANDING_HEURISTIC},
-    RATE_COLUMNS("rate_mean", "mean rate",
-                 "error ~ n^-rate, weighted fit; the error is that of the jackknife over "
-                 "replicates"),
-    {"predicted.rate_mean", "predicted", "", ES_FORMAT_SHORT,
-     "the same fit, with the same weights, through the predicted errors",
-     .standing = ES_STANDING_HEURISTIC},
-    {"rate_mean_p", "p", "", ES_FORMAT_SHORT, p_definition},
-    RATE_COLUMNS("rate_cov", "cov rate", NULL),
-    {"predicted.rate_cov", "predicted", "", ES_FORMAT_SHORT, .standing = ES_STANDING_HEURISTIC},
-    {"rate_cov_p", "p", "", ES_FORMAT_SHORT},
-    RATE_COLUMNS("rate_cov_spectral", "spectral rate", NULL),
-    {"rate_cov_spectral_p", "p", "", ES_FORMAT_SHORT},
-    RATE_COLUMNS("rate_map", "map rate", NULL),
-    {"predicted.rate_map", "predicted", "", ES_FORMAT_SHORT, .standing = ES_STANDING_PROVED},
-    {"rate_map_p", "p", "", ES_FORMAT_SHORT},
-    {"rate_horizon", "1/(2(1+H^2))", "", ES_FORMAT_SHORT,
-     "the paper's exponent, a bound for n to infinity", .standing = ES_STANDING_CITED},
-    {"limit_mean_error", "limit mean error", "", ES_FORMAT_SHORT,
-     "bound on the error of what means are compared with"},
-    {"limit_cov_error", "limit cov error", "", ES_FORMAT_SHORT, "the same for covariances"},
+    ES_COL(converge_fit, scale, ES_FORMAT_REAL, "scale", ""),
+    ES_COL(converge_fit, horizon, ES_FORMAT_SHORT, "H", "", "two-sided horizon |S^1/2 A S^1/2|"),
+    ES_COL(converge_fit, horizon_unscaled, ES_FORMAT_SHORT, "H unscaled", "",
+           "without the 1/sqrt(k) in A, as the papers' code reports it"),
+    ES_COL(converge_fit, frobenius, ES_FORMAT_SHORT, "F", "",
+           "Frobenius norm of the same matrix, which decides at finite n"),
+    ES_COL_KEY(converge_fit, rate_worst_case, "predicted.rate_worst_case", ES_FORMAT_SHORT,
+               "1/(2(1+32 Psi))", "", "the exponent of the paper's first version",
+               .standing = ES_STANDING_CITED),
+    ES_COL_KEY(converge_fit, rate_coupling, "predicted.rate_coupling", ES_FORMAT_SHORT,
+               "1/(2(1+Psi))", "", "between its neighbours, since H^2 <= Psi",
+               .standing = ES_STANDING_PROVED),
+    ES_COL_KEY(converge_fit, rate_horizon, "predicted.rate_horizon", ES_FORMAT_SHORT,
+               "1/(2(1+H^2))", "", "the paper's exponent, a bound", .standing = ES_STANDING_CITED),
+    ES_COL_KEY(converge_fit, exponent_mean, "predicted.exponent_mean", ES_FORMAT_SHORT,
+               "mean exponent", "", "of the mean for n to infinity",
+               .standing = ES_STANDING_HEURISTIC),
+    ES_COL_KEY(converge_fit, exponent_map, "predicted.exponent_map", ES_FORMAT_SHORT,
+               "map exponent", "", "of one output for n to infinity",
+               .standing = ES_STANDING_HEURISTIC),
+    RATE_COLUMNS(CONVERGE_MEAN, "rate_mean", "mean rate",
+                 "error ~ n^-rate, weighted fit; standard error by the jackknife over replicates"),
+    ES_COL_KEY(converge_fit, of[CONVERGE_MEAN].predicted, "predicted.rate_mean", ES_FORMAT_SHORT,
+               "predicted", "", "the same fit, with the same weights, through the predicted errors",
+               .standing = ES_STANDING_HEURISTIC),
+    ES_COL_KEY(converge_fit, of[CONVERGE_MEAN].p, "rate_mean_p", ES_FORMAT_SHORT, "p", "",
+               "of a power law on this range: probability that replicates of one bend more "
+               "(Hotelling's test over replicates). None with fewer than 4 replicates"),
+    RATE_COLUMNS(CONVERGE_COV, "rate_cov", "cov rate", NULL),
+    ES_COL_KEY(converge_fit, of[CONVERGE_COV].predicted, "predicted.rate_cov", ES_FORMAT_SHORT,
+               "predicted", "", .standing = ES_STANDING_HEURISTIC),
+    ES_COL_KEY(converge_fit, of[CONVERGE_COV].p, "rate_cov_p", ES_FORMAT_SHORT, "p", ""),
+    RATE_COLUMNS(CONVERGE_SPECTRAL, "rate_cov_spectral", "spectral rate", NULL),
+    ES_COL_KEY(converge_fit, of[CONVERGE_SPECTRAL].p, "rate_cov_spectral_p", ES_FORMAT_SHORT, "p",
+               ""),
+    RATE_COLUMNS(CONVERGE_MAP, "rate_map", "map rate", NULL),
+    ES_COL_KEY(converge_fit, of[CONVERGE_MAP].predicted, "predicted.rate_map", ES_FORMAT_SHORT,
+               "predicted", "", .standing = ES_STANDING_PROVED),
+    ES_COL_KEY(converge_fit, of[CONVERGE_MAP].p, "rate_map_p", ES_FORMAT_SHORT, "p", ""),
+    ES_COL(converge_fit, rate_horizon, ES_FORMAT_SHORT, "1/(2(1+H^2))", "",
+           "the paper's exponent, a bound for n to infinity", .standing = ES_STANDING_CITED),
+    ES_COL(converge_fit, limit_mean_error, ES_FORMAT_SHORT, "limit mean error", "",
+           "bound on the error of what means are compared with"),
+    ES_COL(converge_fit, limit_cov_error, ES_FORMAT_SHORT, "limit cov error", "",
+           "the same for covariances"),
     {0}};
 static const es_table_spec fits_table = {
     "fits", fit_columns,
     ES_VIEW("Rates",
             "scale horizon rate_mean rate_mean_p predicted.rate_mean rate_cov rate_cov_p "
             "predicted.rate_cov rate_map rate_map_p predicted.rate_map rate_horizon frobenius"),
-    .keys = "scale"};
+    ES_ROW(converge_fit), .keys = "scale"};
+
+/* ---- references: the sample that replaces the limit, at one scale ---- */
+
+typedef struct reference_row {
+    double scale;
+    int64_t tokens;
+    double limit_mean_error, limit_cov_error;
+    es_measured of[CONVERGE_MAP]; /* rates; the map is always compared with the limit */
+} reference_row;
 
 static const es_column reference_columns[] = {
-    {"scale", "scale", "", ES_FORMAT_REAL},
-    {"tokens", "tokens", "", ES_FORMAT_COUNT,
-     "of the one sample whose moments stand for the limit's"},
-    {"limit_mean_error", "mean off by", "", ES_FORMAT_SHORT,
-     "its own distance from the limit, which is known"},
-    {"limit_cov_error", "cov off by", "", ES_FORMAT_SHORT},
-    {"rate_mean", "mean rate", "", ES_FORMAT_REAL,
-     "what a fit through all rows says that takes the sample for the limit: not a rate of "
-     "convergence",
-     .error = "rate_mean_se"},
-    {"rate_cov", "cov rate", "", ES_FORMAT_REAL, .error = "rate_cov_se"},
-    {"rate_cov_spectral", "spectral rate", "", ES_FORMAT_REAL, .error = "rate_cov_spectral_se"},
+    ES_COL(reference_row, scale, ES_FORMAT_REAL, "scale", ""),
+    ES_COL(reference_row, tokens, ES_FORMAT_COUNT, "tokens", "",
+           "of the sample whose moments replace those of the limit"),
+    ES_COL(reference_row, limit_mean_error, ES_FORMAT_SHORT, "mean off by", "",
+           "distance of the sample from the limit, which is known"),
+    ES_COL(reference_row, limit_cov_error, ES_FORMAT_SHORT, "cov off by", ""),
+    ES_COL_KEY(reference_row, of[CONVERGE_MEAN], "rate_mean", ES_FORMAT_REAL, "mean rate", "",
+               "fit through all rows that takes the sample for the limit: not a rate of "
+               "convergence"),
+    ES_COL_KEY(reference_row, of[CONVERGE_COV], "rate_cov", ES_FORMAT_REAL, "cov rate", ""),
+    ES_COL_KEY(reference_row, of[CONVERGE_SPECTRAL], "rate_cov_spectral", ES_FORMAT_REAL,
+               "spectral rate", ""),
     {0}};
 static const es_table_spec references_table = {"references", reference_columns,
-                                               ES_VIEW("The reference sample"), .keys = "scale"};
+                                               ES_VIEW("The reference sample"),
+                                               ES_ROW(reference_row), .keys = "scale"};
 
-/* Both sides are root mean squares over replicates: what theory has is compared with its like. */
-static const es_column prediction_columns[] = {
-    {"scale", "scale", "", ES_FORMAT_REAL},
-    {"n", "n", "tokens", ES_FORMAT_COUNT},
-    {"mean_error", "mean of mean errors", "", ES_FORMAT_REAL},
-    {"mean_error_rms", "mean error", "", ES_FORMAT_REAL,
-     "root mean square over replicates, as predictions are; rare replicates decide it where H is "
-     "above 0.7",
-     .error = "mean_error_rms_se"},
-    {"predicted_mean_error_rms", "predicted", "", ES_FORMAT_SHORT,
-     "from the law and the head, nothing measured (THEORY 4.5)", .standing = ES_STANDING_HEURISTIC},
-    {"predicted_mean_error", "predicted mean", "", ES_FORMAT_SHORT,
-     "the same for the mean over replicates", .standing = ES_STANDING_HEURISTIC},
-    {"cov_error", "mean of cov errors", "", ES_FORMAT_REAL},
-    {"cov_error_rms", "cov error", "", ES_FORMAT_REAL, .error = "cov_error_rms_se"},
-    {"predicted_cov_error", "predicted", "", ES_FORMAT_SHORT, .standing = ES_STANDING_HEURISTIC},
-    {"map_error", "mean of map errors", "", ES_FORMAT_REAL},
-    {"map_error_rms", "map error", "", ES_FORMAT_REAL, .error = "map_error_rms_se"},
-    {"predicted_map_error", "predicted", "", ES_FORMAT_SHORT, .standing = ES_STANDING_PROVED},
-    {"sampling", "sampling", "", ES_FORMAT_SHORT,
-     "relative standard error that sampling of queries leaves in the predictions"},
-    {0}};
-static const es_table_spec predictions_table = {
-    "predictions", prediction_columns,
-    ES_VIEW("Measured beside predicted",
-            "scale n mean_error_rms predicted_mean_error_rms cov_error_rms predicted_cov_error "
-            "map_error_rms predicted_map_error sampling"),
-    .keys = "scale n"};
+/* ---- one kind of error at one scale ---- */
 
-/* ---- one error at one scale ---- */
-
-static const struct {
-    const char *error, *rate;
-} names[CONVERGE_ERRORS] = {[CONVERGE_MEAN] = {"mean_error", "rate_mean"},
-                            [CONVERGE_COV] = {"cov_error", "rate_cov"},
-                            [CONVERGE_SPECTRAL] = {"cov_spectral_error", "rate_cov_spectral"},
-                            [CONVERGE_MAP] = {"map_error", "rate_map"}};
-
-/* What is being made. */
+/* Where the summary of one scale goes. The three tables differ, so their rows stay in place until
+ * the scale is done. */
 typedef struct summary_ctx {
     es_job *job;
-    const converge_params *p;
     const converge_state *s;
-    es_table *rows, *fits, *references; /* references: NULL without a reference sample */
-    es_series of[CONVERGE_ERRORS];      /* of the scale under way */
+    es_answer *answer;
+    es_table *rows, *fits;
+    converge_row *row;             /* (sizes) rows of the scale */
+    converge_fit *fit;             /* of the scale */
+    reference_row *reference;      /* of the scale; NULL without a reference sample */
+    es_series of[CONVERGE_ERRORS]; /* of the scale */
 } summary_ctx;
 
-void converge_gather(const es_converge_spec *spec, const double *cells, int64_t scale, int which,
-                     es_series *to)
+static double error_of(const es_converge_cell *cell, converge_error which)
+{
+    const double errors[CONVERGE_ERRORS] = {[CONVERGE_MEAN] = cell->mean_error,
+                                            [CONVERGE_COV] = cell->cov_frobenius,
+                                            [CONVERGE_SPECTRAL] = cell->cov_spectral,
+                                            [CONVERGE_MAP] = cell->map_error};
+    return errors[which];
+}
+
+void es_converge_gather(const es_converge_spec *spec, const es_converge_cell *cells, int64_t scale,
+                        converge_error which, es_series *to)
 {
     const int64_t sizes = spec->n_sizes, all = spec->n_scales * sizes;
     for (int64_t i = 0; i < sizes; i++) {
         to->at[i] = (double)spec->sizes[i];
         for (int64_t r = 0; r < to->replicates; r++)
-            to->errors[r * sizes + i] =
-                cells[(r * all + scale * sizes + i) * CONVERGE_ERRORS + which];
+            to->errors[r * sizes + i] = error_of(&cells[r * all + scale * sizes + i], which);
     }
 }
 
-/* A point is left out of a fit where rounding of the kernels or the error of the limit is what was
- * measured. Rounding is relative to the size of an output, which at small n is mostly error; in a
- * covariance one factor of two is the spread. Population queries are compared with the limit at the
- * very same queries, which has no error to speak of. */
-static void flag_points(const summary_ctx *m, int64_t scale, int which, es_series *series)
+/* Flags points at which rounding of the kernels or the error of the limit dominates. Rounding is
+ * relative to the size of an output, which at small n is mostly error; for a covariance one of the
+ * two factors is the spread. Fresh queries (population) are compared with the limit at the same
+ * queries, whose error is negligible. */
+static void flag_points(const summary_ctx *m, int64_t scale, converge_error which,
+                        es_series *series)
 {
     const double rounding = m->s->spec.precision == ES_F64 ? 1e-14 : 5e-7;
     double mean, cov, rms, spread, largest = 0.0;
@@ -289,253 +295,182 @@ static const char *flag_name(unsigned flags)
     return flags & ES_FIT_REFERENCE ? "reference" : flags & ES_FIT_FLOOR ? "floor" : "";
 }
 
-/* Means, medians and root mean squares side by side: theory speaks of the last, the papers plot
- * the first, and where they part, rare replicates decide. */
-static void put_errors(const summary_ctx *m, int64_t scale, int which)
+static void put_error(error_stats *out, const es_fit_summary *x, unsigned flags)
 {
-    const es_series *s = &m->of[which];
-    char key[ES_KEY_ROOM];
-    for (int64_t i = 0; i < s->points; i++) {
-        const int64_t row = scale * s->points + i;
-        const es_fit_summary *x = &s->summary[i];
-        es_put_under(m->rows, row, names[which].error, {"", x->mean}, {"_se", x->se},
-                     {"_median", x->median}, {"_rms", x->rms}, {"_rms_se", x->rms_se});
-        es_table_text(m->rows, row, es_key(key, names[which].error, "_flag"),
-                      flag_name(s->flags[i]));
-    }
+    out->mean = (es_measured){x->mean, x->se};
+    out->median = x->median;
+    out->rms = (es_measured){x->rms, x->rms_se};
+    out->flag = flag_name(flags);
 }
 
-/* The standard error is that of whole replicates, because the fit's own takes nested sizes for
- * independent. */
-static void put_rate(const summary_ctx *m, int64_t row, int which)
+/* The standard error is that of the jackknife over replicates, because the fit's own assumes that
+ * nested sizes are independent. */
+static void put_rate(es_table *fits, rate_stats *out, const es_series *s)
 {
-    const es_series *s = &m->of[which];
-    const char *rate = names[which].rate;
-    char key[ES_KEY_ROOM];
+    const es_fit *line = &s->rate.mean;
     if (s->status != ES_OK) {
-        es_table_text(m->fits, row, es_key(key, rate, "_reason"), s->reason);
+        out->reason = es_table_format(fits, "%s", s->reason);
         return;
     }
-    const es_fit *line = &s->rate.mean;
-    es_put_under(m->fits, row, rate, {"", line->rate}, {"_ci.0", s->rate.low},
-                 {"_ci.1", s->rate.high}, {"_se", s->rate.se}, {"_se_known", line->rate_se_known},
-                 {"_p", s->rate.power_p}, {"_intercept", line->intercept},
-                 {"_median", s->rate.median.rate});
+    out->rate = (es_measured){line->rate, s->rate.se};
+    out->from = s->rate.low;
+    out->to = s->rate.high;
+    out->se_known = line->rate_se_known;
+    out->median = s->rate.median.rate;
+    out->intercept = line->intercept;
+    out->p = s->rate.power_p;
 }
 
-/* The rate that one would report who trusts the reference: through all points. */
-static es_status put_trusting(const summary_ctx *m, es_series *s, int64_t row, int which,
-                              es_error *err)
+/* Fits all points, as one would who takes the reference sample for the limit. */
+static es_status fit_reference(reference_row *out, es_series *s, converge_error which,
+                               es_error *err)
 {
     ES_TRY(es_series_fit(s, err));
     if (s->status == ES_OK && which != CONVERGE_MAP)
-        es_put_under(m->references, row, names[which].rate, {"", s->rate.mean.rate},
-                     {"_se", s->rate.se});
+        out->of[which] = (es_measured){s->rate.mean.rate, s->rate.se};
     return ES_OK;
 }
 
-/* One error at one scale: its columns in the rows, its rate in the fits. */
-static es_status sum_up(summary_ctx *m, int64_t scale, int which, es_error *err)
+/* Summarises one kind of error at one scale: its part of the rows, and its rate. */
+static es_status summarise_error(summary_ctx *m, int64_t scale, converge_error which, es_error *err)
 {
     es_series *s = &m->of[which];
-    converge_gather(&m->s->spec, es_job_numbers(m->job, 0, 0), scale, which, s);
+    es_converge_gather(&m->s->spec, es_job_cell(m->job, 0, 0), scale, which, s);
     for (int64_t i = 0; i < s->points; i++)
         s->flags[i] = 0;
-    if (m->references)
-        ES_TRY(put_trusting(m, s, scale, which, err));
+    if (m->reference)
+        ES_TRY(fit_reference(m->reference, s, which, err));
     else
         ES_TRY(es_series_means(s, err));
     flag_points(m, scale, which, s); /* flags need the means first */
     ES_TRY(es_series_fit(s, err));
-    put_errors(m, scale, which);
-    put_rate(m, scale, which);
+    for (int64_t i = 0; i < s->points; i++)
+        put_error(&m->row[i].of[which], &s->summary[i], s->flags[i]);
+    put_rate(m->fits, &m->fit->of[which], s);
     return ES_OK;
 }
 
-/* ---- what the papers and the asymptotic theory say, from the weights alone ---- */
+/* ---- one scale ---- */
 
-/* Exponents are of n to infinity (THEORY 2 and 4.4). They stand beside fitted rates for
- * comparison, not as what those should be at the n of this run. */
+/* Fills the exponents that the papers and the asymptotic theory give for n to infinity (THEORY 2
+ * and 4.4). Fitted rates at the n of this run may differ. */
 static es_status put_exponents(const summary_ctx *m, int64_t scale, es_error *err)
 {
-    const double c = m->s->spec.scales[scale], h = c * m->s->horizons.horizon.val;
-    const double coupling = c * c * m->s->horizons.coupling.val;
-    double mean, cov;
+    const es_horizons *at1 = &m->s->horizons;
+    const double c = m->s->spec.scales[scale], coupling = c * c * at1->coupling.val;
+    converge_fit *fit = m->fit;
     es_exponents e;
-    ES_TRY(es_exponents_at(h, &e, err));
-    es_converge_limit_error(m->s->limit, scale, &mean, &cov);
-    es_put(m->fits, scale, {"scale", c}, {"horizon", h},
-           {"horizon_unscaled", c * m->s->horizons.unscaled.val},
-           {"frobenius", c * m->s->horizons.frobenius.val});
-    es_table_real(m->fits, scale, "predicted.rate_worst_case",
-                  1.0 / (2.0 * (1.0 + 32.0 * coupling))); /* THEORY 2, [S:A1] */
-    es_put(m->fits, scale, {"predicted.rate_coupling", 0.5 / (1.0 + coupling)},
-           {"predicted.rate_horizon", e.paper}, {"predicted.exponent_mean", e.mean_abs},
-           {"predicted.exponent_map", e.query_rms}, {"rate_horizon", e.paper},
-           {"limit_mean_error", mean}, {"limit_cov_error", cov});
-    if (m->references) {
-        es_put(m->references, scale, {"scale", c}, {"tokens", (double)m->s->spec.reference},
-               {"limit_mean_error", mean}, {"limit_cov_error", cov});
-    }
+    ES_TRY(es_exponents_at(c * at1->horizon.val, &e, err));
+    fit->scale = c;
+    fit->horizon = c * at1->horizon.val;
+    fit->horizon_unscaled = c * at1->unscaled.val;
+    fit->frobenius = c * at1->frobenius.val;
+    fit->rate_worst_case = 1.0 / (2.0 * (1.0 + 32.0 * coupling)); /* THEORY 2, [S:A1] */
+    fit->rate_coupling = 0.5 / (1.0 + coupling);
+    fit->exponent_mean = e.mean_abs;
+    fit->exponent_map = e.query_rms;
+    fit->rate_horizon = e.paper;
+    es_converge_limit_error(m->s->limit, scale, &fit->limit_mean_error, &fit->limit_cov_error);
     return ES_OK;
 }
 
-/* ---- predictions ---- */
-
-static void put_prediction(const summary_ctx *m, es_table *t, int64_t row, int64_t i,
-                           const es_predicted *p, double sampling)
+/* Returns "mean, cov: reference": which errors of a row are in no fit, for people. */
+static const char *flags_of(es_table *rows, const converge_row *row)
 {
-    static const int which[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
-    es_put(t, row, {"scale", es_table_get(m->rows, row, "scale")},
-           {"n", (double)m->s->spec.sizes[i]});
-    for (int k = 0; k < 3; k++) {
-        const es_fit_summary *x = &m->of[which[k]].summary[i];
-        const char *name = names[which[k]].error;
-        es_put_under(t, row, name, {"", x->mean}, {"_rms", x->rms}, {"_rms_se", x->rms_se});
-    }
-    es_put(t, row, {"predicted_mean_error", p->mean_abs}, {"predicted_mean_error_rms", p->mean_rms},
-           {"predicted_cov_error", p->cov_rms}, {"predicted_map_error", p->query_rms},
-           {"sampling", sampling});
-}
-
-/* All sizes of one scale, and the rates that those predictions would show. Of the mean E|.| is
- * fitted, as the measured fit is of; of covariance and map theory has root mean squares. */
-static es_status predict_scale(const summary_ctx *m, const converge_theory *theory, int64_t scale,
-                               es_table *t, es_error *err)
-{
-    const int64_t sizes = m->s->spec.n_sizes;
-    double *errors;
-    ES_TRY(ES_JOB_NEW_2D(m->job, errors, 3, sizes, err));
-    for (int64_t i = 0; i < sizes; i++) {
-        es_predicted p;
-        double sampling;
-        ES_TRY(converge_predict(m->job, theory, m->s->spec.scales[scale], m->s->spec.sizes[i], &p,
-                                &sampling, err));
-        put_prediction(m, t, es_table_row(t), i, &p, sampling);
-        errors[i] = p.mean_abs;
-        errors[sizes + i] = p.cov_rms;
-        errors[2 * sizes + i] = p.query_rms;
-        ES_TRY(es_job_tick(m->job, scale * sizes + i + 1, sizes * m->s->spec.n_scales));
-    }
-    es_put(m->fits, scale, {"predicted.rate_mean", es_series_rate(&m->of[CONVERGE_MEAN], errors)},
-           {"predicted.rate_cov", es_series_rate(&m->of[CONVERGE_COV], errors + sizes)},
-           {"predicted.rate_map", es_series_rate(&m->of[CONVERGE_MAP], errors + 2 * sizes)});
-    return ES_OK;
-}
-
-/* ---- findings ---- */
-
-/* The rate of a kind of error at one scale, as a power. */
-static const char *power(const es_table *fits, int64_t row, int which, char out[ES_SAY_ROOM])
-{
-    char key[ES_KEY_ROOM];
-    return es_say_power(es_table_get(fits, row, names[which].rate),
-                        es_table_get(fits, row, es_key(key, names[which].rate, "_se")), out);
-}
-
-static void tell_rates(es_answer *a, const es_table *fits)
-{
-    const int64_t rows = es_table_rows(fits), step = es_say_step(rows);
-    char mean[ES_SAY_ROOM], cov[ES_SAY_ROOM], map[ES_SAY_ROOM];
-    for (int64_t i = 0; i < rows; i += step)
-        es_answer_add_finding(
-            a,
-            "At scale %.3g (H = %.3g) the mean error falls like %s, the covariance error like %s "
-            "and the error of a single output like %s; the paper's exponent, for n to infinity, is "
-            "%.3g.",
-            es_table_get(fits, i, "scale"), es_table_get(fits, i, "horizon"),
-            power(fits, i, CONVERGE_MEAN, mean), power(fits, i, CONVERGE_COV, cov),
-            power(fits, i, CONVERGE_MAP, map), es_table_get(fits, i, "rate_horizon"));
-}
-
-/* Relative distances between what was measured and what was predicted, three kinds of error, root
- * mean squares on both sides. */
-static es_status tell_agreement(es_job *job, es_answer *a, const es_table *t, es_error *err)
-{
-    static const char *const pairs[][2] = {{"mean_error_rms", "predicted_mean_error_rms"},
-                                           {"cov_error_rms", "predicted_cov_error"},
-                                           {"map_error_rms", "predicted_map_error"}};
-    double *off;
-    size_t count = 0;
-    ES_TRY(ES_JOB_NEW_2D(job, off, 3, es_table_rows(t), err));
-    for (int64_t i = 0; i < es_table_rows(t); i++)
-        for (int k = 0; k < 3; k++) {
-            const double measured = es_table_get(t, i, pairs[k][0]);
-            const double distance = fabs(es_table_get(t, i, pairs[k][1]) / measured - 1.0);
-            if (isfinite(distance))
-                off[count++] = 100.0 * distance;
+    static const char *const names[CONVERGE_ERRORS] = {
+        [CONVERGE_MEAN] = "mean", [CONVERGE_COV] = "cov", [CONVERGE_MAP] = "map"};
+    const char *last = NULL;
+    char text[64] = "";
+    size_t used = 0;
+    for (int which = 0; which < CONVERGE_ERRORS; which++)
+        if (names[which] && *row->of[which].flag) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
+                                     names[which]);
+            last = row->of[which].flag;
         }
-    es_sort_reals(off, (int64_t)count);
-    if (count)
-        es_answer_add_finding(
-            a,
-            "From the law and the head alone, theory gives the root mean square errors "
-            "within %.2g %% in the median and %.2g %% at worst, over %zu of them.",
-            off[count / 2], off[count - 1], count);
+    return last ? es_table_format(rows, "%s: %s", text, last) : "";
+}
+
+/* Adds the rows of one scale to the tables. */
+static es_status add_rows(summary_ctx *m, int64_t scale, es_error *err)
+{
+    const es_converge_spec *spec = &m->s->spec;
+    for (int64_t i = 0; i < spec->n_sizes; i++) {
+        converge_row *row = es_rows_add(m->rows, converge_row);
+        if (!row)
+            return es_answer_status(m->answer, err);
+        row->scale = spec->scales[scale];
+        row->n = spec->sizes[i];
+    }
+    m->row = es_rows(m->rows, converge_row) + scale * spec->n_sizes;
+    m->fit = es_rows_add(m->fits, converge_fit);
+    if (spec->reference)
+        m->reference = es_rows_add(es_answer_table(m->answer, &references_table), reference_row);
+    return es_answer_status(m->answer, err);
+}
+
+static es_status summarise_scale(summary_ctx *m, int64_t scale, es_error *err)
+{
+    const es_converge_spec *spec = &m->s->spec;
+    ES_TRY(add_rows(m, scale, err));
+    ES_TRY(put_exponents(m, scale, err));
+    if (m->reference) {
+        m->reference->scale = spec->scales[scale];
+        m->reference->tokens = spec->reference;
+        m->reference->limit_mean_error = m->fit->limit_mean_error;
+        m->reference->limit_cov_error = m->fit->limit_cov_error;
+    }
+    for (int which = 0; which < CONVERGE_ERRORS; which++)
+        ES_TRY(summarise_error(m, scale, (converge_error)which, err));
+    for (int64_t i = 0; i < spec->n_sizes; i++)
+        m->row[i].flag = flags_of(m->rows, &m->row[i]);
     return ES_OK;
 }
 
 /* ---- all scales ---- */
 
-/* "mean, cov: reference": which errors of a row are in no fit, for people. */
-static void put_flag(es_table *rows, int64_t row)
+/* Says how fast the mean error falls at the first and the last scale. */
+static void report_rates(es_answer *a, const es_table *fits)
 {
-    static const int shown[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
-    char text[128] = "", key[ES_KEY_ROOM];
-    const char *last = "";
-    size_t used = 0;
-    for (size_t k = 0; k < sizeof shown / sizeof *shown; k++) {
-        const char *flag =
-            es_table_get_text(rows, row, es_key(key, names[shown[k]].error, "_flag"));
-        if (!*flag)
-            continue;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
-                                 names[shown[k]].rate + strlen("rate_"));
-        last = flag;
+    const converge_fit *fit = es_rows(fits, converge_fit);
+    const int64_t count = es_table_rows(fits);
+    for (int64_t i = 0; i < count; i += es_say_step(count)) {
+        const es_measured rate = fit[i].of[CONVERGE_MEAN].rate;
+        char power[ES_SAY_ROOM];
+        es_answer_add_finding(a,
+                              "At scale %.3g (H = %.3g) the mean error falls like %s; the paper's "
+                              "exponent for n to infinity is %.3g.",
+                              fit[i].scale, fit[i].horizon,
+                              es_say_power(rate.value, rate.se, power), fit[i].rate_horizon);
     }
-    if (used)
-        snprintf(text + used, sizeof text - used, ": %s", last);
-    es_table_text(rows, row, "flag", text);
 }
 
-static es_status sum_up_scale(summary_ctx *m, int64_t scale, es_error *err)
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
-    es_table_row(m->fits);
-    if (m->references)
-        es_table_row(m->references);
-    for (int64_t i = 0; i < m->s->spec.n_sizes; i++) {
-        const int64_t row = es_table_row(m->rows);
-        es_put(m->rows, row, {"scale", m->s->spec.scales[scale]},
-               {"n", (double)m->s->spec.sizes[i]});
-    }
-    ES_TRY(put_exponents(m, scale, err));
-    for (int which = 0; which < CONVERGE_ERRORS; which++)
-        ES_TRY(sum_up(m, scale, which, err));
-    for (int64_t i = 0; i < m->s->spec.n_sizes; i++)
-        put_flag(m->rows, scale * m->s->spec.n_sizes + i);
-    return ES_OK;
-}
-
-es_status converge_summarise(es_job *job, es_answer *answer, es_error *err)
-{
+    const converge_params *p = job->params;
     const converge_state *s = job->state;
-    if (es_converge_fails(s->spec.law))
-        return converge_growth_summarise(job, answer, err);
-    summary_ctx m = {.job = job, .p = job->params, .s = s};
+    summary_ctx m = {.job = job,
+                     .s = s,
+                     .answer = answer,
+                     .rows = es_answer_table(answer, &rows_table),
+                     .fits = es_answer_table(answer, &fits_table)};
     converge_theory theory;
-    m.rows = es_answer_table(answer, &rows_table);
-    m.fits = es_answer_table(answer, &fits_table);
-    m.references = s->spec.reference ? es_answer_table(answer, &references_table) : NULL;
-    es_table *predictions = m.p->predict ? es_answer_table(answer, &predictions_table) : NULL;
-    if (predictions)
+    if (p->predict)
         ES_TRY(converge_theory_new(job, &theory, err));
     for (int which = 0; which < CONVERGE_ERRORS; which++)
-        ES_TRY(es_series_new(&job->arena, m.p->replicates, s->spec.n_sizes, &m.of[which], err));
+        ES_TRY(es_series_new(&job->arena, p->replicates, s->spec.n_sizes, &m.of[which], err));
     for (int64_t scale = 0; scale < s->spec.n_scales; scale++) {
-        ES_TRY(sum_up_scale(&m, scale, err));
-        if (predictions)
-            ES_TRY(predict_scale(&m, &theory, scale, predictions, err));
+        converge_predicted_rates rates;
+        ES_TRY(summarise_scale(&m, scale, err));
+        if (!p->predict)
+            continue;
+        ES_TRY(converge_predict_scale(job, &theory, scale, m.of, answer, &rates, err));
+        m.fit->of[CONVERGE_MEAN].predicted = rates.mean;
+        m.fit->of[CONVERGE_COV].predicted = rates.cov;
+        m.fit->of[CONVERGE_MAP].predicted = rates.map;
     }
-    tell_rates(answer, m.fits);
-    return predictions ? tell_agreement(job, answer, predictions, err) : ES_OK;
+    report_rates(answer, m.fits);
+    return p->predict ? converge_report_predictions(job, answer, err) : ES_OK;
 }
+
+const converge_question converge_to_limit = {open_question, cost, begin, summarise};

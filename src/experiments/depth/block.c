@@ -18,7 +18,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view.h"
-#include "experiments/budget/budget.h"
 #include "linalg/dense.h"
 #include "model/model.h"
 #include "random/experiment.h"

@@ -3,7 +3,7 @@
  *
  * A cell is a block of text and a policy. Its numbers are means over the block's tokens; blocks are
  * averaged, made relative to the spread of hidden states, and left out in turn for standard errors:
- * whatever a number is a function of, the jackknife knows its error. */
+ * the jackknife works for any function of the averages. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,36 +15,37 @@
 #include "stats/multiple.h"
 #include "text/text_even.h"
 
-static const char *const cell_columns[] = {"spread2", "error2", "own2", "gain2", "along2",
-                                           "far2",    "fresh2", "kept", "empty"};
-enum { CELL_NUMBERS = sizeof cell_columns / sizeof cell_columns[0] };
-_Static_assert(sizeof(es_depth_state) == CELL_NUMBERS * sizeof(double), "a state is its numbers");
+/* What is computed for a layer of a policy, from all blocks or all but one. */
+typedef struct layer_numbers {
+    double error;       /* e, of its output, in spreads */
+    double absolute;    /* the same, root mean square */
+    double spread;      /* of its output, root mean square */
+    double own;         /* s, in spreads */
+    double gain;        /* g: change of the output over change of the input, each in its spreads */
+    double gain_along;  /* of the error itself, made small */
+    double gain_far;    /* of the error as it is */
+    double predicted;   /* e by the recursion from the first layer on */
+    double step;        /* e from the measured error of its input */
+    double ratio;       /* predicted / error */
+    double fresh;       /* what the layer adds to the sparse model's state, in spreads */
+    double correlation; /* of that with what became of the error that came */
+    double kept, empty;
+} layer_numbers;
 
-/* What is said of a layer of a policy. */
-enum {
-    ERROR,     /* e, of its output, in spreads */
-    ABSOLUTE,  /* the same, root mean square */
-    SPREAD,    /* of its output, root mean square */
-    OWN,       /* s, in spreads */
-    GAIN,      /* g: change of the output over change of the input, each in its spreads */
-    ALONG,     /* of the error itself, made small */
-    FAR,       /* of the error as it is */
-    PREDICTED, /* e by the recursion from the first layer on */
-    STEP,      /* e from the measured error of its input */
-    RATIO,     /* PREDICTED / ERROR */
-    FRESH,     /* what the layer adds to the sparse model's state, in spreads */
-    TOGETHER,  /* correlation of that with what became of the error that came */
-    KEPT,
-    EMPTY,
-    NUMBERS
-};
+enum { NUMBERS = sizeof(layer_numbers) / sizeof(double) };
 
 /* ---- cells ---- */
+
+static const es_cell_field cell_fields[] = {
+    ES_FIELD(es_depth_state, spread2), ES_FIELD(es_depth_state, error2),
+    ES_FIELD(es_depth_state, own2),    ES_FIELD(es_depth_state, gain2),
+    ES_FIELD(es_depth_state, along2),  ES_FIELD(es_depth_state, far2),
+    ES_FIELD(es_depth_state, fresh2),  ES_FIELD(es_depth_state, kept),
+    ES_FIELD(es_depth_state, empty),   {0}};
 
 static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
-    double *out = record;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const int64_t number = cell / s->policies.count, block = s->chosen[number];
@@ -54,11 +55,10 @@ static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *
                                 .layer = p->layer,
                                 .directions = p->directions,
                                 .seed = job->seed};
-    return es_depth_block(&spec, s->text.ids + first, n, number, exec,
-                          (es_depth_state *)(void *)out, err);
+    return es_depth_block(&spec, s->text.ids + first, n, number, exec, record, err);
 }
 
-/* Full blocks, evenly from all of the text: its beginning is not like the rest of it. */
+/* Chooses full blocks, evenly from all of the text: its beginning is not like the rest of it. */
 static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
 {
     const depth_params *p = job->params;
@@ -69,7 +69,7 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
         if (s->text.start[b + 1] - s->text.start[b] == length)
             whole[count++] = b;
     if (!count)
-        return es_refuse(err, "depth.text", "bring more text, or a smaller --length",
+        return es_refuse(err, "depth.text", "give more text, or a smaller --length",
                          "the text has no piece of %lld tokens", (long long)length);
     s->blocks = count < p->blocks ? count : p->blocks;
     ES_TRY(ES_JOB_NEW(job, s->chosen, s->blocks, err));
@@ -103,7 +103,7 @@ static es_status read_text(es_job *job, es_error *err)
     return choose_blocks(job, p->length, err);
 }
 
-es_status depth_model_open(es_job *job, es_error *err)
+static es_status open_model(es_job *job, es_error *err)
 {
     depth_params *p = job->params;
     depth_state *s = job->state;
@@ -131,17 +131,17 @@ es_status depth_model_open(es_job *job, es_error *err)
                                     .noun = "blocks and policies",
                                     .cells = s->blocks * s->policies.count,
                                     .rows = c->layers + 1,
-                                    .cols = CELL_NUMBERS,
-                                    .columns = cell_columns,
+                                    ES_RECORD(es_depth_state, cell_fields),
                                     .one_thread_per_cell = true,
                                     .flops = es_depth_flops(s->model, p->length, p->directions),
                                     .run = run_cell},
                         err);
 }
 
-/* Model, tokenizer and ids are there already, and counted. */
-void depth_model_cost(const es_job *job, es_cost *out)
+/* Model, tokenizer and ids are in memory already, and counted. */
+static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
+    (void)err;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const double rows = (double)(job->stages[0].rows * s->policies.count);
@@ -154,24 +154,21 @@ void depth_model_cost(const es_job *job, es_cost *out)
                      .output_bytes = 1024.0 * rows,
                      .work_bytes = 8.0 * rows * blocks * NUMBERS + 8.0 * blocks * 4.0 + 65536.0,
                      .thread_bytes = block + drawn};
+    return ES_OK;
 }
 
 /* ---- averages over blocks ---- */
-
-typedef struct layer_row {
-    double value[NUMBERS], se[NUMBERS];
-} layer_row;
 
 static const es_depth_state *state_of(const es_job *job, int64_t block, int64_t policy,
                                       int64_t layer)
 {
     const depth_state *s = job->state;
-    const double *cell = es_job_numbers(job, 0, block * s->policies.count + policy);
-    return (const es_depth_state *)(const void *)cell + layer;
+    const es_depth_state *cell = es_job_cell(job, 0, block * s->policies.count + policy);
+    return cell + layer;
 }
 
-/* Sums over blocks, but for one, of what layer `layer` says. Gains are weighted by the errors they
- * are applied to, so that their product is the sum of what blocks would predict. */
+/* Sums over blocks, except one, of what was measured at a layer. Gains are weighted by the errors
+ * they are applied to, so that their product is the sum of what blocks would predict. */
 typedef struct sums {
     double spread_in, spread, error_in, error, own, gain, along, far, fresh, kept, empty;
     double blocks;
@@ -202,142 +199,177 @@ static sums sum_blocks(const es_job *job, int64_t policy, int64_t layer, int64_t
     return t;
 }
 
-/* All layers of a policy, without block `skip` (-1: with all). In spreads the recursion of THEORY
- * 15 reads e'^2 = g^2 e^2 + s^2 with g^2 times the ratio of the spreads squared. */
+/* Averages all layers of a policy, without block `skip` (-1: with all). In spreads the recursion of
+ * THEORY 15 reads e'^2 = g^2 e^2 + s^2 with g^2 times the ratio of the spreads squared. */
 static void average(const es_job *job, int64_t policy, int64_t skip, int64_t layers,
-                    double (*out)[NUMBERS])
+                    layer_numbers *out)
 {
     double before = 0.0, predicted = 0.0; /* of the layer before, squared */
     for (int64_t l = 0; l < layers; l++) {
         const sums t = sum_blocks(job, policy, l, skip);
-        double *v = out[l];
+        layer_numbers *v = &out[l];
         const double unit = t.spread_in / t.spread; /* of squares of gains, in spreads */
         const double error = t.error / t.spread, own = t.own / t.spread;
         const double gain = t.error_in > 0.0 ? t.gain / t.error_in * unit : (double)NAN;
         predicted = (predicted > 0.0 ? gain * predicted : 0.0) + own;
-        v[ERROR] = sqrt(error);
-        v[ABSOLUTE] = sqrt(t.error / t.blocks);
-        v[SPREAD] = sqrt(t.spread / t.blocks);
-        v[OWN] = sqrt(own);
-        v[GAIN] = sqrt(gain);
-        v[ALONG] = sqrt(t.along / t.error_in * unit);
-        v[FAR] = sqrt(t.far / t.error_in * unit);
-        v[PREDICTED] = sqrt(predicted);
-        v[STEP] = sqrt((before > 0.0 ? gain * before : 0.0) + own);
-        v[RATIO] = error > 0.0 ? sqrt(predicted / error) : (double)NAN;
-        v[FRESH] = sqrt(t.fresh / t.spread);
-        v[TOGETHER] = (t.error - t.far - t.fresh) / (2.0 * sqrt(t.far * t.fresh));
-        v[KEPT] = t.kept / t.blocks;
-        v[EMPTY] = t.empty;
+        v->error = sqrt(error);
+        v->absolute = sqrt(t.error / t.blocks);
+        v->spread = sqrt(t.spread / t.blocks);
+        v->own = sqrt(own);
+        v->gain = sqrt(gain);
+        v->gain_along = sqrt(t.along / t.error_in * unit);
+        v->gain_far = sqrt(t.far / t.error_in * unit);
+        v->predicted = sqrt(predicted);
+        v->step = sqrt((before > 0.0 ? gain * before : 0.0) + own);
+        v->ratio = error > 0.0 ? sqrt(predicted / error) : (double)NAN;
+        v->fresh = sqrt(t.fresh / t.spread);
+        v->correlation = (t.error - t.far - t.fresh) / (2.0 * sqrt(t.far * t.fresh));
+        v->kept = t.kept / t.blocks;
+        v->empty = t.empty;
         before = error;
     }
 }
 
-/* Values, and the jackknife's standard errors over blocks: NaN of one. */
-static es_status average_policy(es_job *job, int64_t policy, double *room, layer_row *rows,
-                                es_error *err)
+/* Averages of the layers of a policy, of all blocks and without each of them in turn. */
+typedef struct averages {
+    int64_t layers, blocks;
+    layer_numbers *all;     /* (layers) */
+    layer_numbers *without; /* (blocks, layers) */
+    double *scratch;        /* (blocks) */
+} averages;
+
+static es_status averages_new(es_job *job, averages *w, es_error *err)
 {
     const depth_state *s = job->state;
-    const int64_t layers = job->stages[0].rows - 1, B = s->blocks;
-    double(*all)[NUMBERS], (*without)[NUMBERS];
-    ES_TRY(ES_JOB_NEW(job, all, layers, err));
-    ES_TRY(ES_JOB_NEW(job, without, B * layers, err));
-    average(job, policy, -1, layers, all);
-    for (int64_t b = 0; b < B && B > 1; b++)
-        average(job, policy, b, layers, without + b * layers);
-    for (int64_t l = 0; l < layers; l++)
-        for (int i = 0; i < NUMBERS; i++) {
-            for (int64_t b = 0; b < B; b++)
-                room[b] = without[b * layers + l][i];
-            rows[l].value[i] = all[l][i];
-            rows[l].se[i] = es_jackknife(all[l][i], room, B).se;
-        }
-    return ES_OK;
+    *w = (averages){.layers = job->stages[0].rows - 1, .blocks = s->blocks};
+    ES_TRY(ES_JOB_NEW(job, w->all, w->layers, err));
+    ES_TRY(ES_JOB_NEW_2D(job, w->without, w->blocks, w->layers, err));
+    return ES_JOB_NEW(job, w->scratch, w->blocks, err);
 }
 
-/* ---- tables ---- */
+static void average_policy(const es_job *job, int64_t policy, averages *w)
+{
+    average(job, policy, -1, w->layers, w->all);
+    for (int64_t b = 0; b < w->blocks && w->blocks > 1; b++)
+        average(job, policy, b, w->layers, w->without + b * w->layers);
+}
+
+#define MEMBER(member) offsetof(layer_numbers, member)
+
+static double number_of(const layer_numbers *x, size_t member)
+{
+    return *(const double *)(const void *)((const char *)x + member);
+}
+
+/* Returns a number of a layer with the jackknife's standard error over blocks: NaN for one block.
+ */
+static es_measured over_blocks(const averages *w, int64_t layer, size_t member)
+{
+    const double all = number_of(&w->all[layer], member);
+    for (int64_t b = 0; b < w->blocks; b++)
+        w->scratch[b] = number_of(&w->without[b * w->layers + layer], member);
+    return (es_measured){all, es_jackknife(all, w->scratch, w->blocks).se};
+}
+
+/* ---- rows ---- */
+
+typedef struct layer_row {
+    int64_t layer;
+    es_policy_cells policy;
+    es_measured error, predicted, ratio, gain, own, gain_along, gain_far, fresh, correlation;
+    double step;
+    es_measured absolute;
+    double spread, kept;
+    int64_t empty;
+} layer_row;
 
 static const es_column row_columns[] = {
-    {"layer", "layer", "", ES_FORMAT_COUNT, "from 0 on; errors are those of its output"},
-    ES_POLICY_COLUMNS,
-    {"error", "error", "spreads", ES_FORMAT_REAL,
-     "root mean square distance of hidden states from the full model's, over that of the full "
-     "model's from their mean in the block; of a decoder over the block's second half",
-     .error = "error_se"},
-    {"predicted", "predicted", "spreads", ES_FORMAT_REAL,
-     "by the recursion error^2 = gain^2 error^2 + own^2 from the first layer on",
-     .error = "predicted_se", .standing = ES_STANDING_HEURISTIC},
-    {"ratio", "predicted/error", "", ES_FORMAT_REAL, .error = "ratio_se"},
-    {"gain", "gain", "", ES_FORMAT_REAL,
-     "change of the layer's output over that of its input, each in spreads, for small noise on "
-     "every token with the covariance of the measured error",
-     .error = "gain_se"},
-    {"own", "own", "spreads", ES_FORMAT_REAL,
-     "error of the layer when it is given the full model's state, chance decided anew",
-     .error = "own_se"},
-    {"gain_along", "of the error, small", "", ES_FORMAT_REAL,
-     "gain of the measured error itself, made small", .error = "gain_along_se"},
-    {"gain_far", "of the error", "", ES_FORMAT_REAL, "gain of the measured error as it is",
-     .error = "gain_far_se"},
-    {"fresh", "added", "spreads", ES_FORMAT_REAL,
-     "what the layer adds of its own to the state that it really gets", .error = "fresh_se"},
-    {"correlation", "correlation", "", ES_FORMAT_SHORT,
-     "of what the layer adds with what it makes of the error that came: error^2 = a^2 + added^2 + "
-     "2 "
-     "correlation a added, a the last layer's error times the gain of the error",
-     .error = "correlation_se"},
-    {"step", "from the last", "spreads", ES_FORMAT_REAL,
-     "predicted from the measured error of the layer's input", .standing = ES_STANDING_HEURISTIC},
-    {"absolute", "absolute", "", ES_FORMAT_REAL, "the error, not divided by the spread",
-     .error = "absolute_se"},
-    {"spread", "spread", "", ES_FORMAT_SHORT, "of the layer's output"},
-    {"kept", "kept", "keys", ES_FORMAT_SHORT,
-     "keys of a query, as often as they are drawn; mean over heads and all queries of a block"},
-    {"empty", "empty", "queries", ES_FORMAT_COUNT,
-     "queries for which chance kept no key, of all heads and blocks: they attend to themselves"},
+    ES_COL(layer_row, layer, ES_FORMAT_COUNT, "layer", "",
+           "from 0 on; errors are those of its output"),
+    ES_POLICY_CELL_COLUMNS(layer_row, policy),
+    ES_COL(layer_row, error, ES_FORMAT_REAL, "error", "spreads",
+           "root mean square distance of hidden states from the full model's, over that of the "
+           "full model's from their mean in the block; of a decoder over the block's second half"),
+    ES_COL(layer_row, predicted, ES_FORMAT_REAL, "predicted", "spreads",
+           "by the recursion error^2 = gain^2 error^2 + own^2 from the first layer on",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(layer_row, ratio, ES_FORMAT_REAL, "predicted/error", ""),
+    ES_COL(layer_row, gain, ES_FORMAT_REAL, "gain", "",
+           "change of the layer's output over that of its input, each in spreads, for small noise "
+           "on every token with the covariance of the measured error"),
+    ES_COL(layer_row, own, ES_FORMAT_REAL, "own", "spreads",
+           "error of the layer when it is given the full model's state, with new random keys"),
+    ES_COL(layer_row, gain_along, ES_FORMAT_REAL, "of the error, small", "",
+           "gain of the measured error itself, made small"),
+    ES_COL(layer_row, gain_far, ES_FORMAT_REAL, "of the error", "",
+           "gain of the measured error as it is"),
+    ES_COL(layer_row, fresh, ES_FORMAT_REAL, "added", "spreads",
+           "error that the layer adds to the state that it gets in the sparse model"),
+    ES_COL(layer_row, correlation, ES_FORMAT_SHORT, "correlation", "",
+           "of the added error with what the layer makes of the error of its input: error^2 = a^2 "
+           "+ added^2 + 2 correlation a added, a the last layer's error times the gain of the "
+           "error"),
+    ES_COL(layer_row, step, ES_FORMAT_REAL, "from the last", "spreads",
+           "predicted from the measured error of the layer's input",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(layer_row, absolute, ES_FORMAT_REAL, "absolute", "",
+           "the error, not divided by the spread"),
+    ES_COL(layer_row, spread, ES_FORMAT_SHORT, "spread", "", "of the layer's output"),
+    ES_COL(layer_row, kept, ES_FORMAT_SHORT, "kept", "keys",
+           "keys of a query, repeated draws included; mean over heads and all queries of a block"),
+    ES_COL(layer_row, empty, ES_FORMAT_COUNT, "empty", "queries",
+           "queries for which no key was drawn, of all heads and blocks: they attend to "
+           "themselves"),
     {0}};
 static const es_table_view row_views[] = {
     {"Error by layer", "policy keys layer error predicted ratio gain own",
-     "Errors are in spreads: 1 is as far as another token's state is from the mean."},
+     "Errors are in spreads: 1 is the distance of another token's state from the mean."},
     {"Where linearity ends",
      "policy keys layer error gain gain_along gain_far own fresh correlation step absolute spread "
      "kept empty",
      .only_with_full = true},
     {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views,
+static const es_table_spec rows_table = {"rows", row_columns, row_views, ES_ROW(layer_row),
                                          .keys = "policy keys correction layer"};
 
-static void put_layer(const es_policy_spec *spec, int64_t layer, const layer_row *r, es_table *t)
+static void add_layer(const es_policy_spec *spec, const averages *w, int64_t layer, es_table *t)
 {
-    const double *v = r->value, *se = r->se;
-    const int64_t row = es_table_row(t);
-    es_table_count(t, row, "layer", layer);
-    es_policy_put(spec, t, row);
-    es_put(t, row, {"error", v[ERROR]}, {"error_se", se[ERROR]}, {"predicted", v[PREDICTED]},
-           {"predicted_se", se[PREDICTED]}, {"ratio", v[RATIO]}, {"ratio_se", se[RATIO]},
-           {"gain", v[GAIN]}, {"gain_se", se[GAIN]}, {"own", v[OWN]}, {"own_se", se[OWN]},
-           {"gain_along", v[ALONG]}, {"gain_along_se", se[ALONG]}, {"gain_far", v[FAR]},
-           {"gain_far_se", se[FAR]}, {"fresh", v[FRESH]}, {"fresh_se", se[FRESH]},
-           {"correlation", v[TOGETHER]}, {"correlation_se", se[TOGETHER]}, {"step", v[STEP]},
-           {"absolute", v[ABSOLUTE]}, {"absolute_se", se[ABSOLUTE]}, {"spread", v[SPREAD]},
-           {"kept", v[KEPT]});
-    es_table_count(t, row, "empty", (int64_t)v[EMPTY]);
+    const layer_numbers *all = &w->all[layer];
+    layer_row *r = es_rows_add(t, layer_row);
+    if (!r)
+        return;
+    r->layer = layer;
+    es_policy_cells_fill(&r->policy, spec, t);
+    r->error = over_blocks(w, layer, MEMBER(error));
+    r->predicted = over_blocks(w, layer, MEMBER(predicted));
+    r->ratio = over_blocks(w, layer, MEMBER(ratio));
+    r->gain = over_blocks(w, layer, MEMBER(gain));
+    r->own = over_blocks(w, layer, MEMBER(own));
+    r->gain_along = over_blocks(w, layer, MEMBER(gain_along));
+    r->gain_far = over_blocks(w, layer, MEMBER(gain_far));
+    r->fresh = over_blocks(w, layer, MEMBER(fresh));
+    r->correlation = over_blocks(w, layer, MEMBER(correlation));
+    r->step = all->step;
+    r->absolute = over_blocks(w, layer, MEMBER(absolute));
+    r->spread = all->spread;
+    r->kept = all->kept;
+    r->empty = (int64_t)all->empty;
 }
 
 /* ---- findings ---- */
 
 #define FAILS    0.1  /* a prediction that is off by more than this, and by two standard errors */
-#define ROUNDING 1e-5 /* spreads: an error below is f32's, and nothing is predicted of it */
+#define ROUNDING 1e-5 /* spreads: an error below is f32 rounding, which is not predicted */
 
 static bool fails(const layer_row *r)
 {
-    const double off = fabs(r->value[RATIO] - 1.0), se = r->se[RATIO];
-    return r->value[ERROR] > ROUNDING && off > FAILS && !(off < 2.0 * se);
+    const double off = fabs(r->ratio.value - 1.0);
+    return r->error.value > ROUNDING && off > FAILS && !(off < 2.0 * r->ratio.se);
 }
 
-/* Says how far the last state is off: of up to three policies each, of more the best and worst. */
-static void tell_errors(const es_policies *policies, const layer_row *rows, int64_t layers,
-                        es_answer *a)
+/* Reports the error of the last state: of up to three policies each, of more the best and worst. */
+static void report_errors(const es_policies *policies, const layer_row *rows, int64_t layers,
+                          es_answer *a)
 {
     enum { ALL = 3 };
     const layer_row *last = rows + layers - 1;
@@ -346,9 +378,9 @@ static void tell_errors(const es_policies *policies, const layer_row *rows, int6
     if (count > ALL) {
         shown[0] = shown[1] = 0;
         for (int64_t i = 1; i < count; i++) {
-            if (last[i * layers].value[ERROR] < last[shown[0] * layers].value[ERROR])
+            if (last[i * layers].error.value < last[shown[0] * layers].error.value)
                 shown[0] = i;
-            if (last[i * layers].value[ERROR] > last[shown[1] * layers].value[ERROR])
+            if (last[i * layers].error.value > last[shown[1] * layers].error.value)
                 shown[1] = i;
         }
     }
@@ -360,15 +392,15 @@ static void tell_errors(const es_policies *policies, const layer_row *rows, int6
                  k == 0        ? ""
                  : count > ALL ? " to "
                                : ", ",
-                 es_say_number(r->value[ERROR], r->se[ERROR], error),
-                 k == 0 ? " of its spread" : "", es_policy_say(&policies->specs[shown[k]], name));
+                 es_say_number(r->error.value, r->error.se, error), k == 0 ? " of its spread" : "",
+                 es_policy_say(&policies->specs[shown[k]], name));
     }
     es_answer_add_finding(a, "The last hidden state is off by %s.", text);
 }
 
-/* Says how often the recursion fails, and where it does first. */
-static void tell_prediction(const es_policies *policies, const layer_row *rows, int64_t layers,
-                            es_answer *a)
+/* Reports how often the recursion fails, and where first. */
+static void report_prediction(const es_policies *policies, const layer_row *rows, int64_t layers,
+                              es_answer *a)
 {
     const int64_t all = policies->count * layers;
     int64_t failing = 0, first = -1;
@@ -393,9 +425,8 @@ static void tell_prediction(const es_policies *policies, const layer_row *rows, 
             100.0 * FAILS);
 }
 
-/* ---- all of it ---- */
-
-static void tell_setting(const es_job *job, es_answer *a)
+/* Reports where keys are dropped, and what the errors do not tell. */
+static void report_setting(const es_job *job, es_answer *a)
 {
     const depth_params *p = job->params;
     const depth_state *s = job->state;
@@ -415,24 +446,23 @@ static void tell_setting(const es_job *job, es_answer *a)
         ideal ? " Ideal: keys are chosen anew for every query." : "");
 }
 
-es_status depth_model_answer(es_job *job, es_answer *answer, es_error *err)
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const depth_state *s = job->state;
-    const int64_t layers = job->stages[0].rows - 1, policies = s->policies.count;
     es_table *t = es_answer_table(answer, &rows_table);
-    layer_row *rows;
-    double *room;
-    ES_TRY(ES_JOB_NEW_2D(job, rows, policies, layers, err));
-    ES_TRY(ES_JOB_NEW(job, room, s->blocks, err));
-    for (int64_t i = 0; i < policies; i++) {
-        const es_policy_spec *spec = &s->policies.specs[i];
-        layer_row *own = rows + i * layers;
-        ES_TRY(average_policy(job, i, room, own, err));
-        for (int64_t l = 0; l < layers; l++)
-            put_layer(spec, l, &own[l], t);
+    averages w;
+    ES_TRY(averages_new(job, &w, err));
+    for (int64_t i = 0; i < s->policies.count; i++) {
+        average_policy(job, i, &w);
+        for (int64_t l = 0; l < w.layers; l++)
+            add_layer(&s->policies.specs[i], &w, l, t);
     }
-    tell_errors(&s->policies, rows, layers, answer);
-    tell_prediction(&s->policies, rows, layers, answer);
-    tell_setting(job, answer);
+    ES_TRY(es_answer_status(answer, err));
+    const layer_row *rows = es_rows(t, layer_row);
+    report_errors(&s->policies, rows, w.layers, answer);
+    report_prediction(&s->policies, rows, w.layers, answer);
+    report_setting(job, answer);
     return ES_OK;
 }
+
+const depth_question depth_model = {.open = open_model, .cost = cost, .summarise = summarise};

@@ -1,5 +1,5 @@
-/* question.c : what an error of attention does on its way through the layers: what is asked, and
- * which of the two ways answers it (THEORY 15). */
+/* question.c : the study `depth`: parameters and help. A run asks about a model's layers (model.c)
+ * or a synthetic stack's (synthetic.c) (THEORY 15). */
 #include "experiments/depth/question.h"
 
 #include "base/error.h"
@@ -17,16 +17,16 @@ static const es_param params[] = {
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times", FIELD(texts)},
     ES_INVALID_PARAM(depth_params, invalid),
     {"blocks", 'b', ES_PARAM_WHOLE, "B",
-     "pieces of text that the model reads, taken evenly from all of it", FIELD(blocks), .min = 1,
+     "blocks of text that the model reads, taken evenly from all of it", FIELD(blocks), .min = 1,
      .max = 100000, .default_value = "8"},
-    {"length", 0, ES_PARAM_WHOLE, "N", "tokens of a piece, specials included", FIELD(length),
+    {"length", 0, ES_PARAM_WHOLE, "N", "tokens of a block, special tokens included", FIELD(length),
      .min = 3, .max = 1e6, .unit = "tokens", .default_note = "as many as the model has positions"},
     ES_POLICY_PARAMS(depth_params, policy, "random,bigbird,top"),
-    {"layer", 0, ES_PARAM_WHOLE, "L", "keys are dropped in this layer alone", FIELD(layer),
-     .min = 0, .max = 4096, .default_note = "in all layers"},
+    {"layer", 0, ES_PARAM_WHOLE, "L", "drop keys in this layer only", FIELD(layer), .min = 0,
+     .max = 4096, .default_note = "in all layers"},
     {"directions", 0, ES_PARAM_WHOLE, "K",
-     "times that noise is added to every token of a block, for the gain of each layer",
-     FIELD(directions), .min = 1, .max = 4096, .default_value = "4"},
+     "noise samples per block that measure the gain of each layer", FIELD(directions), .min = 1,
+     .max = 4096, .default_value = "4"},
     {"synthetic", 0, ES_PARAM_FLAG, NULL,
      "no model: Gaussian tokens through layers x + V Gamma(x) of n tokens", FIELD(synthetic)},
     {"dim", 'd', ES_PARAM_WHOLE, "D", "synthetic: dimension of a token", FIELD(dim), .min = 2,
@@ -52,18 +52,13 @@ static const es_param params[] = {
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "synthetic: independent sets of tokens",
      FIELD(replicates), .min = 2, .max = 1e5, .default_value = "16"},
     {"reference", 0, ES_PARAM_WHOLE, "N",
-     "synthetic: tokens of each of the four sets that stand for infinitely many with a norm",
+     "synthetic: tokens of each of the four sets that approximate the limit with a norm",
      FIELD(reference), .min = 16, .max = 1e6, .default_value = "8192", .unit = "tokens"},
     {0}};
 
-/* ---- the two ways ---- */
+/* ---- which question a run asks ---- */
 
-static bool is_synthetic(const es_job *job)
-{
-    return ((const depth_params *)job->params)->synthetic;
-}
-
-/* Parameters of the other way would be silently ignored. */
+/* Fails if a parameter of the other question is given: it would be ignored. */
 static es_status refuse_others(const es_job *job, es_error *err)
 {
     static const char *const models[] = {
@@ -73,41 +68,41 @@ static es_status refuse_others(const es_job *job, es_error *err)
     static const char *const stacks[] = {"dim",        "n",         "depth", "horizon",
                                          "value",      "norm",      "head",  "fresh",
                                          "replicates", "reference", NULL};
-    const char *const *others = is_synthetic(job) ? models : stacks;
-    for (; *others; others++)
-        if (es_params_given(job->given, *others))
+    const bool synthetic = ((const depth_params *)job->params)->synthetic;
+    for (const char *const *other = synthetic ? models : stacks; *other; other++)
+        if (es_params_given(job->given, *other))
             return es_refuse(err, "depth.options", "leave one of them out",
-                             is_synthetic(job) ? "--%s is for a model, not for --synthetic"
-                                               : "--%s is for --synthetic",
-                             *others);
+                             synthetic ? "--%s is for a model, not for --synthetic"
+                                       : "--%s is for --synthetic",
+                             *other);
     return ES_OK;
 }
 
 static es_status open_study(es_job *job, es_error *err)
 {
+    const depth_params *p = job->params;
+    depth_state *s = job->state;
     ES_TRY(refuse_others(job, err));
-    return is_synthetic(job) ? depth_stack_open(job, err) : depth_model_open(job, err);
+    s->question = p->synthetic ? &depth_synthetic : &depth_model;
+    return s->question->open(job, err);
 }
 
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
-    (void)err;
-    if (is_synthetic(job))
-        depth_stack_cost(job, out);
-    else
-        depth_model_cost(job, out);
-    return ES_OK;
+    const depth_state *s = job->state;
+    return s->question->cost(job, out, err);
 }
 
 static es_status begin(es_job *job, es_error *err)
 {
-    return is_synthetic(job) ? depth_stack_begin(job, err) : ES_OK;
+    const depth_state *s = job->state;
+    return s->question->begin ? s->question->begin(job, err) : ES_OK;
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
-    return is_synthetic(job) ? depth_stack_answer(job, answer, err)
-                             : depth_model_answer(job, answer, err);
+    const depth_state *s = job->state;
+    return s->question->summarise(job, answer, err);
 }
 
 static void close_study(es_job *job)
@@ -140,19 +135,20 @@ const es_study es_study_depth = {
     .about =
         "Lets policies drop keys in all layers of a model, or in one (--layer), and measures how "
         "far its hidden states are from the full model's after each layer. Beside it: the gain of "
-        "each layer, how much it makes of a small error of that kind; the layer's own error, from "
-        "the full model's state; and what they predict together if errors are small and "
-        "independent, e^2 = gain^2 e^2 + own^2 from layer to layer [heuristic]. The gain of the "
-        "error as it is, and of the same made small, tell where linearity ends. Errors are in "
+        "each layer, the factor by which it scales a small error of that kind; the layer's own "
+        "error, from the full model's state; and what they predict together if errors are small "
+        "and independent, e^2 = gain^2 e^2 + own^2 from layer to layer [heuristic]. The gain of "
+        "the error as it is, and of the same made small, show where linearity ends. Errors are in "
         "spreads, the root mean square distance of a block's hidden states from their mean; "
         "standard errors are over blocks. Means over a block of a decoder are over its second "
-        "half, as in budget: early queries see fewer keys than policies keep. Other policies than "
+        "half, as in budget: early queries see fewer keys than policies keep. All policies but "
         "windows, first keys and blocks choose anew for every query, which saves no memory: an "
         "ideal.\n\n"
         "--synthetic follows Gaussian tokens through layers x + V Gamma(x) of n tokens, without "
         "and with a norm. Without, the covariance after each layer is known, S' = (I + V S A) S (I "
         "+ V S A)' [proved], and with it the horizon H = |S^1/2 A S^1/2|, which decides how fast n "
-        "tokens find their limit; with a norm, four large sets of tokens stand for the limit.",
+        "tokens approach their limit; with a norm, four large sets of tokens approximate the "
+        "limit.",
     .examples = examples,
     .params = params,
     .size = sizeof(depth_params),

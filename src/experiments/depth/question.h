@@ -1,5 +1,5 @@
-/* question.h : what the parts of the study `depth` share: a model's layers (depth/model.c) and a
- * synthetic stack's (depth/synthetic.c). */
+/* question.h : the two questions of the study `depth`: a model's layers (model.c) and a synthetic
+ * stack's (synthetic.c). */
 #ifndef ES_EXPERIMENTS_DEPTH_QUESTION_H
 #define ES_EXPERIMENTS_DEPTH_QUESTION_H
 
@@ -35,25 +35,28 @@ typedef struct depth_stack {
     double *horizon; /* (depth + 1) of the limit */
 } depth_stack;
 
+/* What a run asks, chosen once in open(). */
+typedef struct depth_question {
+    es_status (*open)(es_job *job, es_error *err); /* the rest of open(), with its stage */
+    es_status (*cost)(es_job *job, es_cost *out, es_error *err);
+    es_status (*begin)(es_job *job, es_error *err); /* NULL: nothing to make */
+    es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
+} depth_question;
+
+extern const depth_question depth_model, depth_synthetic;
+
 typedef struct depth_state {
+    const depth_question *question;
+    /* a model */
     es_model *model;
     es_tokenizer *tokenizer;
     es_blocks text;
     int64_t *chosen; /* (blocks) numbers of the blocks that are read */
     int64_t blocks;
     es_policies policies;
+    /* stacks */
     depth_stack *stacks;
     int64_t n_stacks;
 } depth_state;
-
-/* Of each way: the rest of open(), with its stage; cost; what cells need; the answer. */
-es_status depth_model_open(es_job *job, es_error *err);
-void depth_model_cost(const es_job *job, es_cost *out);
-es_status depth_model_answer(es_job *job, es_answer *answer, es_error *err);
-
-es_status depth_stack_open(es_job *job, es_error *err);
-void depth_stack_cost(const es_job *job, es_cost *out);
-es_status depth_stack_begin(es_job *job, es_error *err);
-es_status depth_stack_answer(es_job *job, es_answer *answer, es_error *err);
 
 #endif

@@ -19,11 +19,6 @@ enum { MATRICES = ES_EXPERIMENT_DEPTH + 5 }; /* cell: 3 layer + 0, 1, 2: Wq, Wk,
 enum { SETS = 4 };                           /* that stand for a limit */
 enum { BOTH = 2 };                           /* of --norm */
 
-static const char *const cell_columns[] = {"error2",  "limit_error2", "spread2",
-                                           "horizon", "agreement",    "cov_error"};
-enum { CELL_NUMBERS = sizeof cell_columns / sizeof cell_columns[0] };
-_Static_assert(sizeof(es_stack_state) == CELL_NUMBERS * sizeof(double), "a state is its numbers");
-
 /* ---- matrices ---- */
 
 /* The covariance of tokens before the first layer: I, or that of the uniform law on the sphere of
@@ -92,17 +87,24 @@ static es_status make_stack(es_job *job, es_stack_norm norm, double asked, depth
 
 /* ---- cells ---- */
 
+static const es_cell_field cell_fields[] = {ES_FIELD(es_stack_state, error2),
+                                            ES_FIELD(es_stack_state, limit_error2),
+                                            ES_FIELD(es_stack_state, spread2),
+                                            ES_FIELD(es_stack_state, horizon),
+                                            ES_FIELD(es_stack_state, agreement),
+                                            ES_FIELD(es_stack_state, cov_error),
+                                            {0}};
+
 static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
-    double *out = record;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const int64_t stack = cell / (p->n.count * p->replicates),
                   of = cell % (p->n.count * p->replicates);
     const depth_stack *t = &s->stacks[stack];
     return es_stack_measure(&t->stack, t->limit, p->n.counts[of / p->replicates],
-                            of % p->replicates, exec, (es_stack_state *)(void *)out, err);
+                            of % p->replicates, exec, record, err);
 }
 
 /* Scores, weights and values of all pairs; a weight takes as long as 20 operations. */
@@ -115,7 +117,7 @@ static double measure_flops(const depth_params *p, es_stack_norm norm, double n)
     return (double)p->depth * pair_flops(p) * (n * n + ES_STACK_QUERIES * sets);
 }
 
-es_status depth_stack_open(es_job *job, es_error *err)
+static es_status open_stacks(es_job *job, es_error *err)
 {
     const depth_params *p = job->params;
     depth_state *s = job->state;
@@ -140,8 +142,7 @@ es_status depth_stack_open(es_job *job, es_error *err)
                                     .noun = "stacks, sizes and replicates",
                                     .cells = s->n_stacks * p->n.count * p->replicates,
                                     .rows = p->depth + 1,
-                                    .cols = CELL_NUMBERS,
-                                    .columns = cell_columns,
+                                    ES_RECORD(es_stack_state, cell_fields),
                                     .one_thread_per_cell = true,
                                     .flops = flops,
                                     .run = run_cell},
@@ -156,8 +157,9 @@ static double limit_flops(const depth_params *p, const depth_stack *t)
     return t->stack.norm == ES_STACK_NONE ? 0.0 : SETS * (double)p->depth * pair_flops(p) * N * N;
 }
 
-void depth_stack_cost(const es_job *job, es_cost *out)
+static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
+    (void)err;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const double most = p->n.reals[p->n.count - 1], d = (double)p->dim;
@@ -177,10 +179,11 @@ void depth_stack_cost(const es_job *job, es_cost *out)
                   .thread_bytes = 64.0 * tokens * d + 8e6,
                   .work_bytes = held + 8.0 * (double)p->depth * d * d * 4.0 * (double)s->n_stacks +
                                 8.0 * (double)p->n.count * (double)(p->replicates + 16) + 65536.0};
+    return ES_OK;
 }
 
-/* Horizons that tokens of the limit meet: layer l's A over the covariance before it, and, after the
- * last layer, what its A would meet once more. NaN where the covariance is beyond all measure. */
+/* Computes the horizons of the limit: layer l's A with the covariance before it, and after the last
+ * layer with its own A once more. NaN where the covariance is above 1e100. */
 static es_status limit_horizons(es_job *job, depth_stack *t, es_error *err)
 {
     const int64_t d = t->stack.dim, depth = t->stack.depth;
@@ -197,7 +200,7 @@ static es_status limit_horizons(es_job *job, depth_stack *t, es_error *err)
     return ES_OK;
 }
 
-es_status depth_stack_begin(es_job *job, es_error *err)
+static es_status make_limits(es_job *job, es_error *err)
 {
     const depth_params *p = job->params;
     depth_state *s = job->state;
@@ -223,9 +226,9 @@ static const es_stack_state *state_of(const es_job *job, int64_t stack, int64_t 
                                       int64_t replicate, int64_t layer)
 {
     const depth_params *p = job->params;
-    const double *cell =
-        es_job_numbers(job, 0, (stack * p->n.count + size) * p->replicates + replicate);
-    return (const es_stack_state *)(const void *)cell + layer;
+    const es_stack_state *cell =
+        es_job_cell(job, 0, (stack * p->n.count + size) * p->replicates + replicate);
+    return cell + layer;
 }
 
 /* Errors at one layer for all replicates and sizes, their line, and what sets leave open. */
@@ -248,9 +251,10 @@ static es_status fit_new(es_job *job, layer_fit *f, es_error *err)
     return ES_JOB_NEW(job, f->flags, P, err);
 }
 
-/* Products of the errors of two sets average out; were all tokens off in the same way, each of the
- * K(K-1)/2 pairs would leave as much as a set's error squared. So at most that, over the root of
- * their number, is open in the square of the error. */
+/* Returns the uncertainty of the error that the sets cause. Products of the errors of two of K sets
+ * average out; if all tokens were off in the same way, each of the K(K-1)/2 pairs would leave a
+ * set's error squared. So the square of the error is uncertain by at most that over the root of
+ * their number, and the error by d sqrt(x) = dx / (2 sqrt(x)). */
 static double left_open(double error, double limit_error2)
 {
     const double pairs = 0.5 * SETS * (SETS - 1);
@@ -284,133 +288,158 @@ static es_status fit_layer(es_job *job, int64_t stack, int64_t layer, layer_fit 
     return ES_OK;
 }
 
-/* ---- tables ---- */
+/* Returns the mean over replicates of one member of a layer's state, given by its offset. Cells of
+ * replicates follow each other. */
+#define MEMBER(member) offsetof(es_stack_state, member)
+
+static es_measured mean_of(const es_job *job, int64_t stack, int64_t size, int64_t layer,
+                           size_t member)
+{
+    const depth_params *p = job->params;
+    const es_stack_state *first = state_of(job, stack, size, 0, layer);
+    const int64_t numbers = sizeof(es_stack_state) / sizeof(double);
+    return es_average_column((const double *)(const void *)((const char *)first + member),
+                             p->replicates, (p->depth + 1) * numbers);
+}
+
+/* ---- growth ---- */
 
 static const char *const norm_names[] = {"none", "layer"};
 
+typedef struct growth_row {
+    const char *norm;
+    double start;
+    int64_t layer;
+    es_measured horizon;
+    double horizon_exact, horizon_sets;
+    es_measured agreement, rate;
+    double rate_low, rate_high, power_p;
+} growth_row;
+
 static const es_column growth_columns[] = {
-    {"norm", "norm", "", ES_FORMAT_TEXT},
-    {"start", "H at first", "", ES_FORMAT_SHORT, "horizon before the first layer"},
-    {"layer", "layers", "", ES_FORMAT_COUNT, "that tokens have been through"},
-    {"horizon", "H measured", "", ES_FORMAT_REAL,
-     "|C^1/2 A C^1/2|, C the covariance of the largest number of tokens, A of the next layer",
-     .error = "horizon_se"},
-    {"horizon_exact", "exact", "", ES_FORMAT_REAL,
-     "of infinitely many tokens without a norm, by S' = (I + V S A) S (I + V S A)'",
-     .standing = ES_STANDING_PROVED},
-    {"horizon_sets", "of the sets", "", ES_FORMAT_REAL,
-     "with a norm: of the sets of tokens that stand for the limit"},
-    {"agreement", "C on S", "", ES_FORMAT_REAL,
-     "<C, S>/<S, S>, S the covariance of the limit: 1 if they agree on average",
-     .error = "agreement_se"},
-    {"rate", "rate", "", ES_FORMAT_REAL, "of the error of tokens: it falls like n^-rate",
-     .error = "rate_se"},
-    {"rate_ci.0", "rate from", "", ES_FORMAT_REAL, "95 % interval, Student's t over replicates"},
-    {"rate_ci.1", "rate to", "", ES_FORMAT_REAL},
-    {"power_p", "power law p", "", ES_FORMAT_SHORT,
-     "probability of errors that bend more, were they a power law"},
+    ES_COL(growth_row, norm, ES_FORMAT_TEXT, "norm", ""),
+    ES_COL(growth_row, start, ES_FORMAT_SHORT, "H at first", "", "horizon before the first layer"),
+    ES_COL(growth_row, layer, ES_FORMAT_COUNT, "layers", "", "that tokens have been through"),
+    ES_COL(growth_row, horizon, ES_FORMAT_REAL, "H measured", "",
+           "|C^1/2 A C^1/2|, C the covariance of the largest number of tokens, A of the next "
+           "layer"),
+    ES_COL(growth_row, horizon_exact, ES_FORMAT_REAL, "exact", "",
+           "of infinitely many tokens without a norm, by S' = (I + V S A) S (I + V S A)'",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(growth_row, horizon_sets, ES_FORMAT_REAL, "of the sets", "",
+           "with a norm: of the sets of tokens that approximate the limit"),
+    ES_COL(growth_row, agreement, ES_FORMAT_REAL, "C on S", "",
+           "<C, S>/<S, S>, S the covariance of the limit: 1 if they agree on average"),
+    ES_COL(growth_row, rate, ES_FORMAT_REAL, "rate", "",
+           "of the error of tokens: it falls like n^-rate"),
+    ES_COL_KEY(growth_row, rate_low, "rate_ci.0", ES_FORMAT_REAL, "rate from", "",
+               "95 % interval, Student's t over replicates"),
+    ES_COL_KEY(growth_row, rate_high, "rate_ci.1", ES_FORMAT_REAL, "rate to", ""),
+    ES_COL(growth_row, power_p, ES_FORMAT_SHORT, "power law p", "",
+           "probability that errors of a power law bend more"),
     {0}};
-static const es_table_view growth_views[] = {
-    {"Horizon and rate by layer",
-     "norm start layer horizon horizon_exact horizon_sets rate rate_ci.0 rate_ci.1 agreement"},
-    {0}};
-static const es_table_spec growth_table = {"growth", growth_columns, growth_views,
-                                           .keys = "norm start layer"};
+static const es_table_spec growth_table = {
+    "growth", growth_columns,
+    ES_VIEW("Horizon and rate by layer",
+            "norm start layer horizon horizon_exact horizon_sets rate rate_ci.0 rate_ci.1 "
+            "agreement"),
+    ES_ROW(growth_row), .keys = "norm start layer"};
 
-static const es_column stack_columns[] = {
-    {"norm", "norm", "", ES_FORMAT_TEXT},
-    {"start", "H at first", "", ES_FORMAT_SHORT, "horizon before the first layer"},
-    {"layer", "layers", "", ES_FORMAT_COUNT, "that tokens have been through"},
-    {"n", "n", "tokens", ES_FORMAT_COUNT},
-    {"error", "error", "", ES_FORMAT_REAL,
-     "root mean square distance of tokens from where the limit takes them, mean over replicates",
-     .error = "error_se"},
-    {"open", "left open", "", ES_FORMAT_SHORT,
-     "by the sets that stand for the limit, one standard deviation at most"},
-    {"spread", "spread", "", ES_FORMAT_SHORT, "root of the trace of the tokens' covariance"},
-    {"cov_error", "covariance off by", "", ES_FORMAT_SHORT,
-     "|C - S|/|S|, Frobenius, mean over replicates"},
-    {"used", "used", "", ES_FORMAT_FLAG, "for the rate"},
-    {0}};
-static const es_table_spec stack_table = {"stack", stack_columns,
-                                          ES_VIEW("Error by layer and n", .only_with_full = true),
-                                          .keys = "norm start layer n"};
-
-/* Mean over replicates of one number of a layer. */
-static es_measured mean_of(const es_job *job, int64_t stack, int64_t size, int64_t layer,
-                           int64_t number)
-{
-    const depth_params *p = job->params;
-    const double *first = (const double *)(const void *)state_of(job, stack, size, 0, layer);
-    return es_average_column(first + number, p->replicates, (p->depth + 1) * CELL_NUMBERS);
-}
-
-enum { SPREAD2 = 2, HORIZON = 3, AGREEMENT = 4, COV_ERROR = 5 }; /* in a cell */
-
-static void put_head(const depth_stack *t, int64_t layer, es_table *table, int64_t row)
-{
-    es_table_text(table, row, "norm", norm_names[t->stack.norm]);
-    es_table_real(table, row, "start", t->asked);
-    es_table_count(table, row, "layer", layer);
-}
-
-static void put_growth(const es_job *job, int64_t stack, int64_t layer, const layer_fit *f,
+static void add_growth(const es_job *job, int64_t stack, int64_t layer, const layer_fit *f,
                        es_table *t)
 {
     const depth_params *p = job->params;
-    const depth_stack *of = &((const depth_state *)job->state)->stacks[stack];
-    const es_measured H = mean_of(job, stack, p->n.count - 1, layer, HORIZON);
-    const es_measured C = mean_of(job, stack, p->n.count - 1, layer, AGREEMENT);
-    const int64_t row = es_table_row(t);
-    put_head(of, layer, t, row);
-    es_put(t, row, {"horizon", H.value}, {"horizon_se", H.se}, {"agreement", C.value},
-           {"agreement_se", C.se});
-    es_table_real(t, row, of->stack.norm == ES_STACK_NONE ? "horizon_exact" : "horizon_sets",
-                  of->horizon[layer]);
-    if (layer && f->good)
-        es_put(t, row, {"rate", f->rate.mean.rate}, {"rate_se", f->rate.se},
-               {"rate_ci.0", f->rate.low}, {"rate_ci.1", f->rate.high},
-               {"power_p", f->rate.power_p});
+    const depth_stack *about = &((const depth_state *)job->state)->stacks[stack];
+    growth_row *r = es_rows_add(t, growth_row);
+    if (!r)
+        return;
+    r->norm = norm_names[about->stack.norm];
+    r->start = about->asked;
+    r->layer = layer;
+    r->horizon = mean_of(job, stack, p->n.count - 1, layer, MEMBER(horizon));
+    *(about->stack.norm == ES_STACK_NONE ? &r->horizon_exact : &r->horizon_sets) =
+        about->horizon[layer];
+    r->agreement = mean_of(job, stack, p->n.count - 1, layer, MEMBER(agreement));
+    if (layer && f->good) {
+        r->rate = (es_measured){f->rate.mean.rate, f->rate.se};
+        r->rate_low = f->rate.low;
+        r->rate_high = f->rate.high;
+        r->power_p = f->rate.power_p;
+    }
 }
 
-static void put_sizes(const es_job *job, int64_t stack, int64_t layer, const layer_fit *f,
+/* ---- stack: errors by layer and n ---- */
+
+typedef struct size_row {
+    const char *norm;
+    double start;
+    int64_t layer, n;
+    es_measured error;
+    double open, spread, cov_error;
+    bool used;
+} size_row;
+
+static const es_column size_columns[] = {
+    ES_COL(size_row, norm, ES_FORMAT_TEXT, "norm", ""),
+    ES_COL(size_row, start, ES_FORMAT_SHORT, "H at first", "", "horizon before the first layer"),
+    ES_COL(size_row, layer, ES_FORMAT_COUNT, "layers", "", "that tokens have been through"),
+    ES_COL(size_row, n, ES_FORMAT_COUNT, "n", "tokens"),
+    ES_COL(size_row, error, ES_FORMAT_REAL, "error", "",
+           "root mean square distance of tokens from their limit, mean over replicates"),
+    ES_COL(size_row, open, ES_FORMAT_SHORT, "left open", "",
+           "by the sets that approximate the limit, one standard deviation at most"),
+    ES_COL(size_row, spread, ES_FORMAT_SHORT, "spread", "",
+           "root of the trace of the tokens' covariance"),
+    ES_COL(size_row, cov_error, ES_FORMAT_SHORT, "covariance off by", "",
+           "|C - S|/|S|, Frobenius, mean over replicates"),
+    ES_COL(size_row, used, ES_FORMAT_FLAG, "used", "", "for the rate"),
+    {0}};
+static const es_table_spec size_table = {"stack", size_columns,
+                                         ES_VIEW("Error by layer and n", .only_with_full = true),
+                                         ES_ROW(size_row), .keys = "norm start layer n"};
+
+static void add_sizes(const es_job *job, int64_t stack, int64_t layer, const layer_fit *f,
                       es_table *t)
 {
     const depth_params *p = job->params;
-    const depth_stack *of = &((const depth_state *)job->state)->stacks[stack];
+    const depth_stack *about = &((const depth_state *)job->state)->stacks[stack];
     for (int64_t k = 0; k < p->n.count; k++) {
-        const int64_t row = es_table_row(t);
-        put_head(of, layer, t, row);
-        es_table_count(t, row, "n", p->n.counts[k]);
-        es_put(t, row, {"error", f->summary[k].mean}, {"error_se", f->summary[k].se},
-               {"open", f->open[k]}, {"spread", sqrt(mean_of(job, stack, k, layer, SPREAD2).value)},
-               {"cov_error", mean_of(job, stack, k, layer, COV_ERROR).value},
-               {"used", !f->flags[k]});
+        size_row *r = es_rows_add(t, size_row);
+        if (!r)
+            return;
+        *r = (size_row){.norm = norm_names[about->stack.norm],
+                        .start = about->asked,
+                        .layer = layer,
+                        .n = p->n.counts[k],
+                        .error = {f->summary[k].mean, f->summary[k].se},
+                        .open = f->open[k],
+                        .spread = sqrt(mean_of(job, stack, k, layer, MEMBER(spread2)).value),
+                        .cov_error = mean_of(job, stack, k, layer, MEMBER(cov_error)).value,
+                        .used = !f->flags[k]};
     }
 }
 
 /* ---- findings ---- */
 
-/* What became of one stack: horizons before the first layer and after the last whose limit is
- * known, and rates of the first and of that. */
-static void tell_stack(const es_job *job, int64_t stack, const double *rates, const double *se,
-                       es_answer *a)
+/* Reports the horizon of a stack after the last layer whose limit is finite, and the rates there
+ * and after the first layer; rows (depth + 1) are those of the stack. */
+static void report_stack(const depth_stack *t, const depth_params *p, const growth_row *rows,
+                         es_answer *a)
 {
-    const depth_params *p = job->params;
-    const depth_stack *t = &((const depth_state *)job->state)->stacks[stack];
     int64_t last = p->depth;
     char first_rate[ES_SAY_ROOM], last_rate[ES_SAY_ROOM], measured[ES_SAY_ROOM];
-    while (last > 1 && !isfinite(mean_of(job, stack, p->n.count - 1, last, HORIZON).value))
+    while (last > 1 && !isfinite(rows[last].horizon.value))
         last--;
-    const es_measured H = mean_of(job, stack, p->n.count - 1, last, HORIZON);
+    const growth_row *r = &rows[last];
     es_answer_add_finding(
         a,
         "%s: the horizon goes from %.3g to %.3g in %lld layers (with %lld tokens: %s); "
         "errors fall like %s after the first layer, like %s after layer %lld.",
         t->stack.norm == ES_STACK_NONE ? "Without a norm" : "With layer norm", t->horizon[0],
         t->horizon[last], (long long)last, (long long)p->n.counts[p->n.count - 1],
-        es_say_number(H.value, H.se, measured), es_say_power(rates[1], se[1], first_rate),
-        es_say_power(rates[last], se[last], last_rate), (long long)last);
+        es_say_number(r->horizon.value, r->horizon.se, measured),
+        es_say_power(rows[1].rate.value, rows[1].rate.se, first_rate),
+        es_say_power(r->rate.value, r->rate.se, last_rate), (long long)last);
 }
 
 static double largest_horizon(const depth_stack *t)
@@ -421,64 +450,70 @@ static double largest_horizon(const depth_stack *t)
     return most;
 }
 
-/* What the norm does to the growth, where there is one without: a twentieth more is none. */
-static const char *what_norm_does(const depth_stack *none, const depth_stack *layer)
+/* Returns what the norm does to the growth of the horizon; less than 5 % counts as no growth. */
+static const char *norm_effect(const depth_stack *none, const depth_stack *layer)
 {
-    const double with = largest_horizon(layer), without = largest_horizon(none), none_yet = 1.05;
-    if (with <= none_yet * layer->horizon[0])
-        return without <= none_yet * none->horizon[0] ? "has nothing to stop in" : "stops";
+    const double with = largest_horizon(layer), without = largest_horizon(none), no_growth = 1.05;
+    if (with <= no_growth * layer->horizon[0])
+        return without <= no_growth * none->horizon[0] ? "has no growth of the horizon to stop"
+                                                       : "stops the growth of the horizon";
     if (!isfinite(without))
-        return "bounds";
-    return with < without ? "slows" : "does not slow";
+        return "bounds the growth of the horizon";
+    return with < without ? "slows the growth of the horizon"
+                          : "does not slow the growth of the horizon";
 }
 
-/* Does the norm stop the growth? For the largest horizon asked for. Its tokens have |x|^2 = d, so
- * |S| <= tr S <= d, where it was d/(d-1) at first: H grows d - 1 times at most. */
-static void tell_norm(const es_job *job, es_answer *a)
+/* Reports whether the norm stops the growth, for the largest horizon. Its tokens have |x|^2 = d, so
+ * |S| <= tr S <= d, where |S| = d/(d-1) at first: H grows by at most the factor d - 1. */
+static void report_norm(const depth_params *p, const depth_state *s, es_answer *a)
+{
+    const depth_stack *none = &s->stacks[p->horizon.count - 1];
+    const depth_stack *layer = &s->stacks[s->n_stacks - 1];
+    const double without = largest_horizon(none);
+    char other[ES_SAY_ROOM] = "without bound";
+    if (isfinite(without))
+        snprintf(other, sizeof other, "to %.3g", without);
+    es_answer_add_finding(a,
+                          "Layer norm %s: in %lld layers it goes from %.3g to %.3g with the norm, "
+                          "from %.3g %s without. With it the horizon grows at most %lld times "
+                          "(d - 1) [proved].",
+                          norm_effect(none, layer), (long long)p->depth, layer->horizon[0],
+                          largest_horizon(layer), none->horizon[0], other, (long long)p->dim - 1);
+}
+
+/* Reports the largest horizon of each norm, or the smallest and the largest of a single norm. */
+static void report_stacks(const es_job *job, const es_table *growth, es_answer *a)
 {
     const depth_params *p = job->params;
     const depth_state *s = job->state;
-    if (p->norm != BOTH)
-        return;
-    const depth_stack *none = &s->stacks[p->horizon.count - 1];
-    const depth_stack *layer = &s->stacks[s->n_stacks - 1];
-    const double with = largest_horizon(layer), without = largest_horizon(none);
-    char other[ES_SAY_ROOM] = "beyond all measure";
-    if (isfinite(without))
-        snprintf(other, sizeof other, "up to %.3g", without);
-    es_answer_add_finding(
-        a,
-        "Layer norm %s the growth of the horizon here: in %lld layers it goes from %.3g "
-        "up to %.3g with it and from %.3g %s without. With it tokens keep their length, "
-        "and the horizon can never be more than d - 1 = %lld times what it was [proved].",
-        what_norm_does(none, layer), (long long)p->depth, layer->horizon[0], with, none->horizon[0],
-        other, (long long)p->dim - 1);
+    const growth_row *rows = es_rows(growth, growth_row);
+    const int64_t H = p->horizon.count;
+    const int64_t first = p->norm == BOTH ? H - 1 : 0, step = p->norm == BOTH ? H : es_say_step(H);
+    if (p->norm == BOTH)
+        report_norm(p, s, a);
+    for (int64_t i = first; i < s->n_stacks; i += step)
+        report_stack(&s->stacks[i], p, rows + i * (p->depth + 1), a);
 }
 
-/* ---- all of it ---- */
-
-es_status depth_stack_answer(es_job *job, es_answer *answer, es_error *err)
+static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     es_table *growth = es_answer_table(answer, &growth_table);
-    es_table *sizes = es_answer_table(answer, &stack_table);
+    es_table *sizes = es_answer_table(answer, &size_table);
     layer_fit fit;
-    double *rates, *se;
     ES_TRY(fit_new(job, &fit, err));
-    ES_TRY(ES_JOB_NEW(job, rates, p->depth + 1, err));
-    ES_TRY(ES_JOB_NEW(job, se, p->depth + 1, err));
-    tell_norm(job, answer);
-    for (int64_t i = 0; i < s->n_stacks; i++) {
+    for (int64_t i = 0; i < s->n_stacks; i++)
         for (int64_t l = 0; l <= p->depth; l++) {
             ES_TRY(fit_layer(job, i, l, &fit, err));
-            rates[l] = fit.good ? fit.rate.mean.rate : (double)NAN;
-            se[l] = fit.good ? fit.rate.se : (double)NAN;
-            put_growth(job, i, l, &fit, growth);
+            add_growth(job, i, l, &fit, growth);
             if (l)
-                put_sizes(job, i, l, &fit, sizes);
+                add_sizes(job, i, l, &fit, sizes);
         }
-        tell_stack(job, i, rates, se, answer);
-    }
+    ES_TRY(es_answer_status(answer, err));
+    report_stacks(job, growth, answer);
     return ES_OK;
 }
+
+const depth_question depth_synthetic = {
+    .open = open_stacks, .cost = cost, .begin = make_limits, .summarise = summarise};

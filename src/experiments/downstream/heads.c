@@ -1,271 +1,167 @@
-/* heads.c : do heads with large horizons cost more? Thirds of the heads, thinned each by
- * itself, and heads one by one. */
+/* heads.c : tables "heads" and "ranks": heads thinned one by one, and whether those with large
+ * horizons cost more. */
 #include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "stats/special.h"
-#include "stats/spearman.h"
+#include "experiments/downstream/downstream.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/downstream/question.h"
+#include "stats/spearman.h"
 
 /* ---- tables ---- */
 
-static const char *const names[DOWNSTREAM_STRATA] = {"fast", "middle", "slow"};
-
-static const es_column strata_columns[] = {
-    DOWNSTREAM_SETTING_COLUMNS,
-    {"stratum", "stratum", "", ES_FORMAT_TEXT,
-     "the heads that are thinned: the third with the smallest horizons (fast), the middle, the "
-     "largest (slow)"},
-    {"heads", "heads", "", ES_FORMAT_COUNT},
-    {"horizon_low", "horizon from", "", ES_FORMAT_SHORT, "smallest and largest horizon among them"},
-    {"horizon_high", "to", "", ES_FORMAT_SHORT},
-    DOWNSTREAM_COST_COLUMNS,
-    {"excess", "beyond fast", "", ES_FORMAT_REAL,
-     "KL, or 1 - cosine, less that of the fast stratum on the same texts; mean over texts",
-     .error = "excess_se"},
-    {"excess_p", "p", "", ES_FORMAT_SHORT,
-     "of no difference, Student's t over texts; for all rows together, by Holm"},
-    {0}};
-static const es_table_spec strata_table = {
-    "strata", strata_columns,
-    ES_VIEW(
-        "A third of the heads thinned, by horizon",
-        "policy keep keys_asked stratum horizon_low horizon_high accuracy lost lost_p agreement "
-        "kl cosine recall excess excess_p"),
-    .keys = "policy keep keys_asked stratum"};
+typedef struct head_row {
+    downstream_asked asked;
+    int64_t layer, head;
+    double horizon;
+    downstream_cost cost;
+} head_row;
 
 static const es_column head_columns[] = {
-    DOWNSTREAM_SETTING_COLUMNS,
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"horizon", "horizon", "", ES_FORMAT_SHORT,
-     "|S^1/2 A S^1/2|, S the covariance of the layer's input over all tokens of the texts"},
-    DOWNSTREAM_COST_COLUMNS,
+    DOWNSTREAM_ASKED_COLUMNS(head_row),
+    ES_COL(head_row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(head_row, head, ES_FORMAT_COUNT, "head", ""),
+    ES_COL(head_row, horizon, ES_FORMAT_SHORT, "horizon", "",
+           "|S^1/2 A S^1/2|, S the covariance of the layer's input over all tokens of the texts"),
+    DOWNSTREAM_COST_COLUMNS(head_row),
     {0}};
 static const es_table_spec heads_table = {
     "heads", head_columns,
     ES_VIEW("Heads thinned one by one",
             "policy keep keys_asked layer head horizon kl cosine agreement lost recall",
             .only_with_full = true),
-    .keys = "policy keep keys_asked layer head"};
+    ES_ROW(head_row), .keys = "policy keep keys_asked layer head"};
+
+typedef struct rank_row {
+    downstream_asked asked;
+    int64_t heads;
+    double spearman, spearman_low, spearman_high, spearman_p;
+    double within, within_low, within_high, within_p;
+} rank_row;
 
 static const es_column rank_columns[] = {
-    DOWNSTREAM_SETTING_COLUMNS,
-    {"heads", "heads", "", ES_FORMAT_COUNT},
-    {"spearman", "Spearman", "", ES_FORMAT_REAL,
-     "between a head's horizon and what thinning it alone costs (KL, or 1 - cosine)"},
-    {"spearman_ci.0", "from", "", ES_FORMAT_REAL,
-     "95 % interval over heads, as if they were independent (Bonett and Wright)"},
-    {"spearman_ci.1", "to", "", ES_FORMAT_REAL},
-    {"spearman_p", "p", "", ES_FORMAT_SHORT, "of no relation, Student's t"},
-    {"within", "inside layers", "", ES_FORMAT_REAL,
-     "the same of ranks counted from the mean of their layer: horizons and costs both drift with "
-     "depth"},
-    {"within_ci.0", "from", "", ES_FORMAT_REAL},
-    {"within_ci.1", "to", "", ES_FORMAT_REAL},
-    {"within_p", "p", "", ES_FORMAT_SHORT},
+    DOWNSTREAM_ASKED_COLUMNS(rank_row),
+    ES_COL(rank_row, heads, ES_FORMAT_COUNT, "heads", ""),
+    ES_COL(rank_row, spearman, ES_FORMAT_REAL, "Spearman", "",
+           "correlation of a head's horizon with the cost of thinning it alone (KL, or 1 - "
+           "cosine)"),
+    ES_COL_KEY(rank_row, spearman_low, "spearman_ci.0", ES_FORMAT_REAL, "from", "",
+               "95 % interval over heads, as if they were independent (Bonett and Wright)"),
+    ES_COL_KEY(rank_row, spearman_high, "spearman_ci.1", ES_FORMAT_REAL, "to", ""),
+    ES_COL(rank_row, spearman_p, ES_FORMAT_SHORT, "p", "", "p-value of no relation, Student's t"),
+    ES_COL(rank_row, within, ES_FORMAT_REAL, "inside layers", "",
+           "the same with ranks relative to the mean of their layer: horizons and costs both "
+           "change with depth"),
+    ES_COL_KEY(rank_row, within_low, "within_ci.0", ES_FORMAT_REAL, "from", ""),
+    ES_COL_KEY(rank_row, within_high, "within_ci.1", ES_FORMAT_REAL, "to", ""),
+    ES_COL(rank_row, within_p, ES_FORMAT_SHORT, "p", ""),
     {0}};
 static const es_table_spec ranks_table = {"ranks", rank_columns,
                                           ES_VIEW("Do heads with large horizons cost more?"),
-                                          .keys = "policy keep keys_asked"};
+                                          ES_ROW(rank_row), .keys = "policy keep keys_asked"};
 
-/* ---- strata ---- */
+/* ---- rows ---- */
 
-/* Where settings of a kind begin: those of strata follow the rows, those of heads come last. */
-static int64_t first_of_strata(const downstream_state *s) { return 1 + s->n_rows; }
+/* Scratch memory of the heads in scope. */
+typedef struct head_costs {
+    double *horizon, *cost; /* (in_scope) the pairs that are correlated */
+    int64_t *layer;         /* (in_scope) */
+    double *texts;          /* (count) costs of single texts */
+} head_costs;
 
-static int64_t first_of_heads(const es_job *job)
+/* Settings of single heads follow those of rows and strata. */
+static int64_t first_head(const es_job *job)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
     return 1 + s->n_rows * (1 + (p->strata ? DOWNSTREAM_STRATA : 0));
 }
 
-/* Differences of costs on the same texts. */
-static es_status excess_of(es_job *job, const downstream_found *a, const downstream_found *b,
-                           es_measured *out, double *p, es_error *err)
-{
-    const downstream_state *s = job->state;
-    double *d;
-    ES_TRY(ES_JOB_NEW(job, d, s->count, err));
-    for (int64_t i = 0; i < s->count; i++)
-        d[i] = a->texts[i] - b->texts[i];
-    *out = es_measured_mean(d, s->count);
-    *p = (double)NAN;
-    if (out->se > 0.0)
-        *p = fmin(1.0, 2.0 * es_student_tail((double)s->count - 1.0, fabs(out->value) / out->se));
-    return ES_OK;
-}
-
-static void put_range(const downstream_state *s, const double *horizons, const int *strata, int t,
-                      es_table *table, int64_t row)
-{
-    double low = INFINITY, high = -INFINITY, count = 0.0;
-    for (int64_t h = 0; h < s->heads; h++)
-        if (strata[h] == t) {
-            low = fmin(low, horizons[h]);
-            high = fmax(high, horizons[h]);
-            count += 1.0;
-        }
-    es_table_text(table, row, "stratum", names[t]);
-    es_put(table, row, {"heads", count}, {"horizon_low", low}, {"horizon_high", high});
-}
-
-/* Row `row` of the policies: its strata begin at row `at` of the table, whose p-values are those
- * for all rows together; f (DOWNSTREAM_STRATA) is what they cost. */
-static void tell_strata(const es_job *job, int64_t row, const downstream_found *f,
-                        const es_table *t, int64_t at, es_answer *a)
-{
-    const downstream_state *s = job->state;
-    const int64_t last = at + DOWNSTREAM_STRATA - 1;
-    const double excess = es_table_get(t, last, "excess"), p = es_table_get(t, last, "excess_p");
-    char where[DOWNSTREAM_ROOM], slow[ES_SAY_ROOM], fast[ES_SAY_ROOM], more[ES_SAY_ROOM],
-        lost[ES_SAY_ROOM], less[ES_SAY_ROOM];
-    const downstream_found *x = &f[DOWNSTREAM_STRATA - 1];
-    es_say_number(x->cost.value, x->cost.se, slow);
-    es_say_number(f->cost.value, f->cost.se, fast);
-    es_say_number(excess, es_table_get(t, last, "excess_se"), more);
-    downstream_say_row(s, row, where);
-    if (s->lab.embed) {
-        es_answer_add_finding(
-            a,
-            "By %s, thinning only the third of the heads with the largest horizons "
-            "moves embeddings by 1 - cosine = %s, the smallest %s: %s more (p = %.2g).",
-            where, slow, fast, more, p);
-        return;
-    }
-    es_say_number(100.0 * x->lost.value, 100.0 * x->lost.se, lost);
-    es_say_number(100.0 * f->lost.value, 100.0 * f->lost.se, less);
-    es_answer_add_finding(
-        a,
-        "By %s, thinning only the third of the heads with the largest horizons costs "
-        "KL %s and %s points of accuracy (p = %.2g), the smallest %s and %s (p = %.2g): "
-        "slow heads %s (KL larger by %s, p = %.2g).",
-        where, slow, lost, es_table_get(t, last, "lost_p"), fast, less,
-        es_table_get(t, at, "lost_p"),
-        !(p < 0.05)    ? "cost the same as far as these texts can tell"
-        : excess > 0.0 ? "cost more"
-                       : "cost less",
-        more, p);
-}
-
-static es_status put_row_strata(es_job *job, int64_t r, const double *horizons, const int *strata,
-                                downstream_found *f, es_table *t, es_error *err)
-{
-    const downstream_state *s = job->state;
-    es_measured excess;
-    double p;
-    for (int k = 0; k < DOWNSTREAM_STRATA; k++) {
-        const int64_t at = first_of_strata(s) + r * DOWNSTREAM_STRATA + k, row = es_table_row(t);
-        ES_TRY(downstream_measure(job, at, &f[k], err));
-        downstream_put_setting(job, &s->settings[at], &f[k], t, row);
-        put_range(s, horizons, strata, k, t, row);
-        downstream_put_cost(job, &f[k], t, row);
-        if (k == 0)
-            continue;
-        ES_TRY(excess_of(job, &f[k], &f[0], &excess, &p, err));
-        es_put(t, row, {"excess", excess.value}, {"excess_se", excess.se}, {"excess_p", p});
-    }
-    return ES_OK;
-}
-
-es_status downstream_put_strata(es_job *job, es_answer *answer, es_error *err)
+/* Adds a row for every head in scope at policy and amount r; x gets horizons, costs and layers. */
+static es_status add_heads(es_job *job, int64_t r, const head_costs *x, es_table *t, es_error *err)
 {
     const downstream_state *s = job->state;
     const double *horizons = es_job_numbers(job, DOWNSTREAM_HORIZONS, 0);
-    es_table *t = es_answer_table(answer, &strata_table);
-    int *strata;
-    downstream_found *f; /* (n_rows, DOWNSTREAM_STRATA) */
-    ES_TRY(ES_JOB_NEW(job, strata, s->heads, err));
-    ES_TRY(ES_JOB_NEW_2D(job, f, s->n_rows, DOWNSTREAM_STRATA, err));
-    downstream_stratum(s, horizons, strata);
-    for (int64_t r = 0; r < s->n_rows; r++)
-        ES_TRY(put_row_strata(job, r, horizons, strata, f + r * DOWNSTREAM_STRATA, t, err));
-    ES_TRY(downstream_correct(job, t, 0, "excess_p", err));
-    ES_TRY(downstream_correct(job, t, 0, "lost_p", err));
-    for (int64_t r = 0; r < s->n_rows; r++)
-        tell_strata(job, r, f + r * DOWNSTREAM_STRATA, t, r * DOWNSTREAM_STRATA, answer);
+    for (int64_t i = 0; i < s->in_scope; i++) {
+        const int64_t setting = first_head(job) + r * s->in_scope + i;
+        const int64_t head = s->settings[setting].head;
+        head_row *row = es_rows_add(t, head_row);
+        if (!row)
+            return es_answer_status(job->answer, err);
+        downstream_fill_asked(job, setting, t, &row->asked);
+        row->layer = head / s->config->heads;
+        row->head = head % s->config->heads;
+        row->horizon = horizons[head];
+        ES_TRY(downstream_compare(job, setting, &row->cost, x->texts, err));
+        x->horizon[i] = row->horizon;
+        x->cost[i] = row->cost.per_text.value;
+        x->layer[i] = row->layer;
+    }
     return ES_OK;
 }
 
-/* ---- heads one by one ---- */
-
-/* Pairs that Spearman's correlation is of. */
-typedef struct pairs {
-    double *horizon, *cost;
-    int64_t *layer;
-} pairs;
-
-static void put_ranks(const es_spearman *all, const es_spearman *within, es_table *t, int64_t row)
+/* Adds the correlations over the heads of x at policy and amount r. */
+static es_status add_ranks(es_job *job, int64_t r, const head_costs *x, es_table *t, es_error *err)
 {
-    es_put(t, row, {"heads", (double)all->count}, {"spearman", all->value},
-           {"spearman_ci.0", all->low}, {"spearman_ci.1", all->high}, {"spearman_p", all->p},
-           {"within", within->value}, {"within_ci.0", within->low}, {"within_ci.1", within->high},
-           {"within_p", within->p});
+    const downstream_state *s = job->state;
+    es_mem_limit *budget = job->exec.budget;
+    es_spearman all, within;
+    ES_TRY(es_spearman_of(x->horizon, x->cost, NULL, s->in_scope, budget, &all, err));
+    ES_TRY(es_spearman_of(x->horizon, x->cost, x->layer, s->in_scope, budget, &within, err));
+    rank_row *row = es_rows_add(t, rank_row);
+    if (!row)
+        return es_answer_status(job->answer, err);
+    downstream_fill_asked(job, 1 + r, t, &row->asked);
+    row->asked.keys = downstream_keys(job, first_head(job) + (r + 1) * s->in_scope - 1);
+    row->heads = all.count;
+    row->spearman = all.value;
+    row->spearman_low = all.low;
+    row->spearman_high = all.high;
+    row->spearman_p = all.p;
+    row->within = within.value;
+    row->within_low = within.low;
+    row->within_high = within.high;
+    row->within_p = within.p;
+    return ES_OK;
 }
 
-static void tell_ranks(const es_job *job, int64_t r, const es_spearman *all,
-                       const es_spearman *within, es_answer *a)
+static void tell_ranks(const es_job *job, int64_t r, const rank_row *x, es_answer *a)
 {
     const downstream_state *s = job->state;
     char where[DOWNSTREAM_ROOM], inside[ES_SAY_ROOM] = "";
-    downstream_say_row(s, r, where);
-    if (s->only < 0 && isfinite(within->value))
-        snprintf(inside, sizeof inside, "; inside layers %.2f (%.2f to %.2f), p = %.2g",
-                 within->value, within->low, within->high, within->p);
-    if (isfinite(all->value))
-        es_answer_add_finding(
-            a,
-            "Over %lld heads thinned one by one by %s, Spearman's correlation of a "
-            "head's horizon with what that costs is %.2f (95 %% interval %.2f to %.2f, "
-            "p = %.2g)%s.",
-            (long long)all->count, where, all->value, all->low, all->high, all->p, inside);
-}
-
-/* Row r: every head in scope, and the correlation over them. */
-static es_status put_row_heads(es_job *job, int64_t r, const double *horizons, const pairs *x,
-                               es_table *t, es_answer *answer, es_error *err)
-{
-    const downstream_state *s = job->state;
-    es_table *ranks = es_answer_table(answer, &ranks_table);
-    downstream_found f;
-    es_spearman all, within;
-    for (int64_t i = 0; i < s->in_scope; i++) {
-        const int64_t at = first_of_heads(job) + r * s->in_scope + i, row = es_table_row(t);
-        const int64_t head = s->settings[at].head;
-        ES_TRY(downstream_measure(job, at, &f, err));
-        downstream_put_setting(job, &s->settings[at], &f, t, row);
-        es_put(t, row, {"layer", (double)(head / s->config->heads)},
-               {"head", (double)(head % s->config->heads)}, {"horizon", horizons[head]});
-        downstream_put_cost(job, &f, t, row);
-        x->horizon[i] = horizons[head];
-        x->cost[i] = f.cost.value;
-        x->layer[i] = head / s->config->heads;
-    }
-    ES_TRY(es_spearman_of(x->horizon, x->cost, NULL, s->in_scope, job->exec.budget, &all, err));
-    ES_TRY(
-        es_spearman_of(x->horizon, x->cost, x->layer, s->in_scope, job->exec.budget, &within, err));
-    const int64_t row = es_table_row(ranks);
-    downstream_put_setting(job, &s->settings[1 + r], &f, ranks, row);
-    put_ranks(&all, &within, ranks, row);
-    tell_ranks(job, r, &all, &within, answer);
-    return ES_OK;
+    if (!isfinite(x->spearman))
+        return;
+    if (s->only < 0 && isfinite(x->within))
+        snprintf(inside, sizeof inside, "; inside layers %.2f (p = %.2g)", x->within, x->within_p);
+    es_answer_add_finding(a,
+                          "Spearman's correlation of a head's horizon with the cost of thinning it "
+                          "alone is %.2f (95 %% interval %.2f to %.2f; %lld heads, %s)%s.",
+                          x->spearman, x->spearman_low, x->spearman_high, (long long)x->heads,
+                          downstream_say_row(s, r, where), inside);
 }
 
 es_status downstream_put_heads(es_job *job, es_answer *answer, es_error *err)
 {
     const downstream_state *s = job->state;
-    const double *horizons = es_job_numbers(job, DOWNSTREAM_HORIZONS, 0);
-    es_table *ranks = es_answer_table(answer, &ranks_table); /* before the heads, for people */
+    const int64_t count = s->n_rows * s->in_scope;
+    es_table *ranks = es_answer_table(answer, &ranks_table); /* shown before the heads */
     es_table *t = es_answer_table(answer, &heads_table);
-    pairs x;
-    (void)ranks;
+    head_costs x;
+    double **p;
     ES_TRY(ES_JOB_NEW(job, x.horizon, s->in_scope, err));
     ES_TRY(ES_JOB_NEW(job, x.cost, s->in_scope, err));
     ES_TRY(ES_JOB_NEW(job, x.layer, s->in_scope, err));
-    for (int64_t r = 0; r < s->n_rows; r++)
-        ES_TRY(put_row_heads(job, r, horizons, &x, t, answer, err));
-    return downstream_correct(job, t, 0, "lost_p", err);
+    ES_TRY(ES_JOB_NEW(job, x.texts, s->count, err));
+    ES_TRY(ES_JOB_NEW(job, p, count, err));
+    for (int64_t r = 0; r < s->n_rows; r++) {
+        ES_TRY(add_heads(job, r, &x, t, err));
+        ES_TRY(add_ranks(job, r, &x, ranks, err));
+    }
+    if (s->n_rows)
+        tell_ranks(job, downstream_middle(s), es_rows(ranks, rank_row) + downstream_middle(s),
+                   answer);
+    head_row *rows = es_rows(t, head_row);
+    for (int64_t i = 0; i < count; i++)
+        p[i] = &rows[i].cost.lost_p;
+    return downstream_correct(job, p, count, err);
 }

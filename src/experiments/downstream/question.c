@@ -1,6 +1,5 @@
-/* question.c : what dropping keys costs a model's answer: what is asked, settings, slices
- * of texts as cells, and what it takes. */
-#include "experiments/downstream/question.h"
+/* question.c : the study `downstream`: parameters, settings, stages of cells, and their cost. */
+#include "experiments/downstream/downstream.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,27 +23,27 @@ static const es_param params[] = {
      "first line may name the columns",
      FIELD(tasks)},
     {"text", 0, ES_PARAM_FILE, "T.txt",
-     "instead of --tasks, text whose paragraphs (blank lines divide them) are embedded",
+     "instead of --tasks, text whose paragraphs, separated by blank lines, are embedded",
      FIELD(text)},
     {"concat", 0, ES_PARAM_WHOLE, "K",
-     "texts of --tasks become documents of K of one label, shuffled by the seed, cut at the "
+     "concatenate K texts of --tasks with the same label, shuffled by the seed, cut at the "
      "model's positions",
      FIELD(concat), .min = 2, .max = 1e6, .default_note = "each text by itself"},
-    {"most", 0, ES_PARAM_WHOLE, "N", "texts or documents, the first N at most", FIELD(most),
+    {"most", 0, ES_PARAM_WHOLE, "N", "use at most the first N texts or documents", FIELD(most),
      .min = 2, .max = 1e7, .default_note = "all of --tasks, 500 of --text"},
-    {"least", 0, ES_PARAM_WHOLE, "N", "paragraphs of fewer tokens are left out", FIELD(least),
+    {"least", 0, ES_PARAM_WHOLE, "N", "leave out paragraphs of fewer tokens", FIELD(least),
      .min = 1, .max = 1e6, .default_value = "32", .unit = "tokens"},
     ES_POLICY_PARAMS_WITH(downstream_params, policy, "random,window,stream,bigbird,top",
                           "what --keep or the parts below say"),
     ES_PLAN_PARAM(downstream_params, plan),
     {"keep", 0, ES_PARAM_REALS, "GRID",
-     "keys that a query keeps as shares of its text's tokens, specials included; 1 key at least",
+     "keys that a query keeps, as shares of its text's tokens, specials included; at least 1 key",
      FIELD(keep), .min = 1e-9, .max = 1.0,
      .default_note = "0.5,0.25,0.125,0.0625,0.03125, unless --keys or parts of a policy say"},
-    {"layer", 0, ES_PARAM_WHOLE, "L", "thin the heads of this layer alone, from 0", FIELD(layer),
-     .min = 0, .max = 1e6, .default_note = "all layers"},
+    {"layer", 0, ES_PARAM_WHOLE, "L", "thin only the heads of this layer, counted from 0",
+     FIELD(layer), .min = 0, .max = 1e6, .default_note = "all layers"},
     {"strata", 0, ES_PARAM_FLAG, NULL,
-     "also thin only the third of the heads with the smallest horizons, the middle, the largest",
+     "also thin each third of the heads alone: smallest, middle and largest horizons",
      FIELD(strata)},
     {"ablate", 0, ES_PARAM_FLAG, NULL, "also thin the heads one by one", FIELD(ablate)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
@@ -68,7 +67,7 @@ static es_status check_options(const es_job *job, const downstream_params *p, es
             "--tasks T.tsv for a classifier, --text FILE for embeddings",
             p->tasks ? "--tasks and --text exclude each other" : "missing --tasks or --text", err);
     if (p->concat && !p->tasks)
-        return refuse("leave it out", "--concat is for --tasks: it goes by labels", err);
+        return refuse("leave it out", "--concat is for --tasks: it needs labels", err);
     if (p->tasks && es_params_given(job->given, "least"))
         return refuse("leave it out", "--least is for paragraphs of --text", err);
     return ES_OK;
@@ -83,9 +82,10 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
     ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
     if (p->tasks && s->config->labels < 2)
-        return es_refuse(err, "downstream.classifier", "--text FILE looks at its embeddings",
-                         s->config->labels ? "the model's classifier gives one number, no label"
-                                           : "the model has no classifier to label texts with");
+        return es_refuse(err, "downstream.classifier", "--text FILE compares embeddings instead",
+                         s->config->labels
+                             ? "the model's classifier has one output and gives no labels"
+                             : "the model has no classifier to label texts with");
     if (es_params_given(job->given, "layer") && p->layer >= s->config->layers)
         return es_refuse(err, "downstream.layer", "count from 0",
                          "--layer %lld: the model has layers 0 to %lld", (long long)p->layer,
@@ -114,9 +114,10 @@ static es_status open_texts(es_job *job, const downstream_params *p, downstream_
     if (status != ES_OK)
         return es_blame_file(status, path, err);
     s->count = s->texts.blocks.count;
-    return s->count > 1 ? ES_OK
-                        : es_fail_file(err, ES_E_EMPTY, path, -1, "downstream.texts", "bring more",
-                                       "there is one text, and two make an interval");
+    return s->count > 1
+               ? ES_OK
+               : es_fail_file(err, ES_E_EMPTY, path, -1, "downstream.texts", "use more texts",
+                              "only one text; an interval needs at least two");
 }
 
 /* ---- settings ---- */
@@ -126,7 +127,8 @@ bool downstream_in_scope(const downstream_state *s, int64_t head)
     return s->only < 0 || head / s->config->heads == s->only;
 }
 
-/* Rows of one policy: each share, then each number; or what its parts say, if nothing else does. */
+/* Adds the rows of one policy: each share, then each number; or one by its parts, if no amount was
+ * asked for. */
 static void add_rows(const downstream_params *p, const es_grid *keep, const es_policy_spec *own,
                      bool by_parts, downstream_state *s)
 {
@@ -145,7 +147,7 @@ static void add_rows(const downstream_params *p, const es_grid *keep, const es_p
     }
 }
 
-/* The one row of a plan. */
+/* Makes the only row of a plan. */
 static es_status plan_row(es_job *job, const char *path, downstream_state *s, es_error *err)
 {
     ES_TRY(es_plan_open(job, path, s->config, &s->plan, err));
@@ -156,8 +158,8 @@ static es_status plan_row(es_job *job, const char *path, downstream_state *s, es
     return ES_OK;
 }
 
-/* The policies of the list with the parts that were given; how many keys is ours to say. `full` is
- * what the others are compared with, and there anyway. */
+/* Makes the rows of all policies at all amounts. `full` is skipped: the others are compared with it
+ * anyway. */
 static es_status make_rows(es_job *job, downstream_params *p, downstream_state *s, es_error *err)
 {
     es_policy_params asked = p->policy;
@@ -191,8 +193,8 @@ static es_status make_settings(es_job *job, const downstream_params *p, downstre
 {
     const int64_t per = 1 + (p->strata ? DOWNSTREAM_STRATA : 0) + (p->ablate ? s->in_scope : 0);
     if (p->strata && s->in_scope < DOWNSTREAM_STRATA)
-        return es_refuse(err, "downstream.strata", "leave it out", "%lld heads make no thirds",
-                         (long long)s->in_scope);
+        return es_refuse(err, "downstream.strata", "leave it out",
+                         "--strata needs at least 3 heads; there are %lld", (long long)s->in_scope);
     ES_TRY(ES_JOB_NEW(job, s->settings, 1 + s->n_rows * per, err));
     s->settings[s->n_settings++] = (downstream_setting){-1, -1, -1};
     for (int64_t r = 0; r < s->n_rows; r++)
@@ -209,7 +211,7 @@ static es_status make_settings(es_job *job, const downstream_params *p, downstre
 
 /* ---- cells ---- */
 
-/* In the order of their horizons, by counting who comes before: heads are few. */
+/* Ranks heads by counting those before each: quadratic, but heads are few. */
 void downstream_stratum(const downstream_state *s, const double *horizons, int *strata)
 {
     for (int64_t h = 0; h < s->heads; h++) {
@@ -224,7 +226,7 @@ void downstream_stratum(const downstream_state *s, const double *horizons, int *
     }
 }
 
-/* Which heads a setting thins, heads (heads). */
+/* Sets heads (heads) to 1 for those that a setting thins. */
 static es_status choose_heads(es_job *job, const downstream_setting *setting, const es_exec *exec,
                               unsigned char *heads, int *strata, es_error *err)
 {
@@ -287,12 +289,11 @@ const double *downstream_answer(const es_job *job, int64_t setting, int64_t text
 
 /* ---- what it takes ---- */
 
-/* Short texts are small products, at a fifth of the speed at which operations are counted on to be
- * done. */
+/* Short texts are small products, which run at a fifth of the speed that costs assume. */
 #define SLOWNESS 5.0
 
-/* What it takes to choose, draw and weigh was timed: 2 microseconds for each query and 40 ns for
- * each of its keys, while the model does 25 operations in a nanosecond. */
+/* Returns the work of all texts. Measured: a policy takes 2 microseconds per query and 40 ns per
+ * key, at 25 operations per nanosecond. */
 static downstream_work work_of(const downstream_state *s)
 {
     const es_model_config *c = s->config;
@@ -340,8 +341,8 @@ static double draw_bytes(const downstream_state *s)
     return most;
 }
 
-/* Of one slice, and of the walk that horizons take: states of a few texts and a covariance for each
- * layer, which is held twice while it is looked at. */
+/* Returns the scratch memory of one slice. Horizons add the states of a few texts and a covariance
+ * per layer, one of which is held twice at a time. */
 static double slice_bytes(const es_job *job, bool horizons)
 {
     const downstream_params *p = job->params;
@@ -361,9 +362,8 @@ static double slice_bytes(const es_job *job, bool horizons)
     return texts + walk + (sparse + draw_bytes(s)) * threads + cost.bytes;
 }
 
-/* Neighbours of embeddings are looked for among all texts, once for the full model and twice in
- * each setting. Timed: a look of three products took as long as 100 operations for each number; now
- * it is one. */
+/* Returns the work of finding nearest neighbours among all texts: once for the full model and twice
+ * per setting. Measured: 35 operations per number compared. */
 static double neighbour_flops(const downstream_state *s)
 {
     const double texts = (double)s->count, looks = 1.0 + 2.0 * (double)s->n_settings;
@@ -375,7 +375,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
     const bool horizons = p->strata || p->ablate;
-    /* of the answer: what a setting costs each text, and how much more than another */
+    /* an upper bound of the costs of single texts */
     const double costs = 16.0 * (double)(s->n_settings * s->count);
     const double H = (double)s->config->hidden, L = (double)s->config->layers;
     (void)err;
@@ -432,7 +432,7 @@ static es_status open_study(es_job *job, es_error *err)
         .model = s->model, .texts = &s->texts.blocks, .embed = !p->tasks, .seed = job->seed};
     s->outputs = es_downstream_outputs(&s->lab);
     s->work = work_of(s);
-    /* some 8192 tokens: threads have enough to do, and a killed run loses seconds */
+    /* about 8192 tokens: enough work for all threads, and a killed run loses only seconds */
     const int64_t mean = s->texts.ids / s->count;
     s->slice = 8192 / mean < 4 ? 4 : 8192 / mean > 128 ? 128 : 8192 / mean;
     s->slice = s->slice < s->count ? s->slice : s->count;
@@ -466,18 +466,19 @@ const es_study es_study_downstream = {
     .usage = "--model MODEL (--tasks T.tsv | --text FILE) [options]",
     .about =
         "Runs a classifier on labelled texts while its heads keep some of their keys, chosen by a "
-        "policy, and sets beside the full model: accuracy, how often both give the same label, and "
-        "the divergence of their distributions over labels, each with its interval over texts. "
+        "policy, and compares with the full model: accuracy, how often both give the same label, "
+        "and the KL divergence of their distributions over labels, each with its interval over "
+        "texts. "
         "Keys are counted as shares of each text's own tokens (--keep), or as numbers (--keys); a "
         "plan (--plan) has a policy and a number of keys for every head."
         "\n\n"
-        "--strata thins only a third of the heads, by their horizon; --ablate heads one by one, "
-        "and asks whether those with large horizons cost more (Spearman). --concat makes long "
-        "documents of short texts."
+        "--strata thins one third of the heads at a time, by their horizon. --ablate thins heads "
+        "one by one and tests whether those with large horizons cost more (Spearman). --concat "
+        "joins short texts into long documents."
         "\n\n"
-        "A model without a classifier is asked for embeddings of the paragraphs of a text "
-        "(--text): their cosine with the full model's, and how often a paragraph's nearest "
-        "neighbour stays what it was.",
+        "A model without a classifier embeds the paragraphs of a text (--text): the answer has "
+        "their cosine with the full model's embeddings, and how often a paragraph keeps its "
+        "nearest neighbour.",
     .examples = examples,
     .params = params,
     .size = sizeof(downstream_params),

@@ -248,3 +248,13 @@ bool es_policy_rolls(const es_policy_spec *spec)
     const unsigned others = has & ~(unsigned)(ES_PART_WINDOW | ES_PART_SINKS);
     return es_policy_inputs(spec->policy) == 0 && (others == 0 || has == ES_PART_SPAN);
 }
+
+void es_policy_cells_fill(es_policy_cells *cells, const es_policy_spec *spec, es_table *table)
+{
+    char word[ES_POLICY_ROOM];
+    cells->policy = es_table_format(table, "%s", es_policy_word(spec, word));
+    if (spec->keys >= 0)
+        cells->keys = spec->keys;
+    if (es_policy_inputs(spec->policy) & ES_POLICY_CHANCE)
+        cells->correction = es_policy_corrects(spec) ? "inverse" : "none";
+}

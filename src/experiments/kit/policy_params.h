@@ -125,4 +125,26 @@ bool es_policy_rolls(const es_policy_spec *spec);
 /*! es_policy_word() : "bigbird+inverse", as it would be asked for. Returns out. */
 const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM]);
 
+/* ---- which policy a typed row is about ---- */
+
+typedef struct es_policy_cells {
+    const char *policy;
+    int64_t keys;
+    const char *correction;
+} es_policy_cells;
+
+/* Columns policy, keys and correction of the member `member` of a row. */
+#define ES_POLICY_CELL_COLUMNS(row, member)                                                        \
+    ES_COL_KEY(row, member.policy, "policy", ES_FORMAT_TEXT, "policy", "",                         \
+               "which keys a query keeps, as asked for"),                                          \
+        ES_COL_KEY(row, member.keys, "keys", ES_FORMAT_COUNT, "keys", "keys",                      \
+                   "number of keys a query is to keep"),                                           \
+        ES_COL_KEY(row, member.correction, "correction", ES_FORMAT_TEXT, "correction", "",         \
+                   "factor on keys kept by chance: none, or inverse to the probability; as "       \
+                   "published unless asked otherwise")
+
+/*! es_policy_cells_fill() : fills the cells. `keys` stays unset where the policy has no number of
+ *  keys, `correction` where it has no random keys. `table` is that of the row. */
+void es_policy_cells_fill(es_policy_cells *cells, const es_policy_spec *spec, es_table *table);
+
 #endif

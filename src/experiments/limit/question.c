@@ -1,6 +1,7 @@
-/* question.c : what a head does to infinitely many tokens. */
+/* question.c : the output of a head over infinitely many tokens, by formula. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
@@ -28,60 +29,16 @@ static const es_param params[] = {
     ES_HEAD_FILE_PARAMS(limit_params, head, "the identity"),
     {"x", 0, ES_PARAM_FILE, "FILE", "queries, .npy (d) or (m, d)", FIELD(x)},
     {"moments", 0, ES_PARAM_FLAG, NULL,
-     "mean and covariance of the output when the query is a token, too", FIELD(moments)},
+     "mean and covariance of the output for a query that is itself a token", FIELD(moments)},
     {"draws", 0, ES_PARAM_FILE, "FILE",
      "with --moments: independent draws from the law, .npy (n, d), for laws whose output moments "
      "have no closed form; the error is then a standard error",
      FIELD(draws)},
     {0}};
 
-/* ---- tables ---- */
+/* ---- inputs ---- */
 
-static const es_column row_columns[] = {
-    {"row", "query", "", ES_FORMAT_COUNT},
-    {"log_mgf", "K(Ax)", "nats", ES_FORMAT_REAL,
-     "ln E exp<Ax, Y>, Y a token: n exp(K) is the softmax's sum over n tokens",
-     .standing = ES_STANDING_PROVED},
-    {"error", "error", "", ES_FORMAT_SHORT, "bound on the error of K and of the map, by rounding"},
-    {"norm", "|map|", "", ES_FORMAT_REAL, "norm of the output V grad K(Ax)",
-     .standing = ES_STANDING_PROVED},
-    {"map", "map", "", ES_FORMAT_REAL, .each = true},
-    {0}};
-enum { CHANNELS_SHOWN = 8 }; /* what a table for people has room for */
-static const char narrow_title[] = "Attention over infinitely many tokens",
-                  wide_title[] = "Attention over infinitely many tokens, without its channels";
-static const es_table_view row_views[] = {
-    {narrow_title},
-    {wide_title, "row log_mgf error norm", "Channels are in the CSV (--csv) and JSON (--json)."},
-    {0}};
-static const es_table_spec rows_table = {"rows", row_columns, row_views, .keys = "row"};
-
-static const es_column moment_columns[] = {{"channel", "channel", "", ES_FORMAT_COUNT},
-                                           {"mean", "mean", "", ES_FORMAT_REAL},
-                                           {"variance", "variance", "", ES_FORMAT_REAL},
-                                           {0}};
-static const es_table_spec moments_table = {"channel_moments", moment_columns,
-                                            ES_VIEW("Output for a query that is itself a token",
-                                                    NULL,
-                                                    "The full covariance is in the JSON (--json)."),
-                                            .keys = "channel"};
-
-static const es_column accuracy_columns[] = {
-    {"method", "method", "", ES_FORMAT_TEXT},
-    {"mean_error", "error of a mean", "", ES_FORMAT_SHORT},
-    {"cov_error", "error of a covariance", "", ES_FORMAT_SHORT},
-    {0}};
-static const es_table_spec accuracy_table = {
-    "accuracy", accuracy_columns,
-    ES_VIEW("Accuracy", NULL,
-            "exact: rounding only; quadrature: change by the last refinement; sampled: largest "
-            "standard error over the draws.",
-            .only_with_full = true),
-    .record = true};
-
-/* ---- what is asked ---- */
-
-/* The dimension that a file beside the law's own speaks of, 0: none. */
+/* Finds the dimension d in the files beside the law's own; 0 if there are none. */
 static es_status find_dim(const limit_params *p, int64_t *dim, es_error *err)
 {
     *dim = 0;
@@ -91,10 +48,11 @@ static es_status find_dim(const limit_params *p, int64_t *dim, es_error *err)
     return *dim == 0 && p->draws ? es_matrix_cols(p->draws, dim, err) : ES_OK;
 }
 
-/* Numbers of a matrix of the head, which es_head_make() has made row-major f64; NULL: none. */
+/* Returns the numbers of a matrix of the head, which es_head_make() stored as row-major f64; NULL
+ * without a matrix. */
 static const double *numbers(const es_view *v) { return v ? v->data : NULL; }
 
-/* The limit asks for A itself; of --Wq and --Wk it is the product. */
+/* Makes the head. The limit needs A itself, which is a product if --Wq and --Wk were given. */
 static es_status make_head(es_job *job, limit_state *s, es_error *err)
 {
     limit_params *p = job->params;
@@ -118,9 +76,9 @@ static es_status open_study(es_job *job, es_error *err)
     int64_t dim;
     if (!p->x && !p->moments)
         return es_refuse(err, "limit.options", "esscher limit --law sphere --x x.npy",
-                         "--x or --moments is needed");
+                         "missing --x or --moments");
     if (p->draws && !p->moments)
-        return es_refuse(err, "limit.options", "add --moments, or leave it out",
+        return es_refuse(err, "limit.options", "add --moments, or leave out --draws",
                          "--draws without --moments");
     ES_TRY(find_dim(p, &dim, err));
     ES_TRY(es_law_make(job, &p->law, dim, &s->law, err));
@@ -134,35 +92,65 @@ static es_status open_study(es_job *job, es_error *err)
  * of large numbers both sums over tokens, divided by n, become expectations, and E Y exp<t, Y> over
  * E exp<t, Y> is the gradient of K(t) = ln E exp<t, Y>: Gamma(x) = V grad K(Ax). */
 
+/* One query. */
+typedef struct limit_row {
+    int64_t row;
+    double log_mgf, error, norm;
+    double *map; /* (dv) */
+} limit_row;
+
+static const es_column row_columns[] = {
+    ES_COL(limit_row, row, ES_FORMAT_COUNT, "query", ""),
+    ES_COL(limit_row, log_mgf, ES_FORMAT_REAL, "K(Ax)", "nats",
+           "ln E exp<Ax, Y>, Y a token: the softmax's sum over n tokens is n exp(K)",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(limit_row, error, ES_FORMAT_SHORT, "error", "",
+           "bound on the rounding error of K and of the map"),
+    ES_COL(limit_row, norm, ES_FORMAT_REAL, "|map|", "", "norm of the output V grad K(Ax)",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(limit_row, map, ES_FORMAT_REAL, "map", ""),
+    {0}};
+enum { CHANNELS_SHOWN = 8 }; /* wider outputs are in no view */
+static const char narrow_title[] = "Attention over infinitely many tokens",
+                  wide_title[] = "Attention over infinitely many tokens, without its channels";
+static const es_table_view row_views[] = {
+    {narrow_title},
+    {wide_title, "row log_mgf error norm", "Channels are in the CSV (--csv) and JSON (--json)."},
+    {0}};
+static const es_table_spec rows_table = {"rows", row_columns, row_views, ES_ROW(limit_row),
+                                         .keys = "row"};
+
+/* The map at m queries. */
 typedef struct limit_map {
     double *out;   /* (m, dv) */
-    double *error; /* (m) bound, of K too */
-    double *norm;  /* (m) */
+    double *error; /* (m) bound on the error of the map and of K */
     es_num *K;     /* (m) */
 } limit_map;
 
-static es_status make_map(es_job *job, limit_map *map, es_error *err)
+static es_status compute_map(es_job *job, limit_map *map, es_error *err)
 {
     const limit_state *s = job->state;
     const int64_t m = s->x.rows;
     ES_TRY(ES_JOB_NEW_2D(job, map->out, m, s->dv, err));
     ES_TRY(ES_JOB_NEW(job, map->error, m, err));
-    ES_TRY(ES_JOB_NEW(job, map->norm, m, err));
     ES_TRY(ES_JOB_NEW(job, map->K, m, err));
     ES_TRY(es_limit_map(&s->law.law, &s->head, &s->x.view, &job->exec, map->out, map->K, map->error,
                         err));
-    for (int64_t i = 0; i < m; i++) {
-        double norm2 = 0.0;
-        for (int64_t c = 0; c < s->dv; c++)
-            norm2 += map->out[i * s->dv + c] * map->out[i * s->dv + c];
-        map->norm[i] = sqrt(norm2);
+    for (int64_t i = 0; i < m; i++)
         map->error[i] = fmax(map->K[i].err, map->error[i]);
-    }
     return ES_OK;
 }
 
-/* Columns map_0, map_1, ...; people see them if there is room. */
-static es_status put_channels(es_job *job, es_answer *a, es_table *t, es_error *err)
+static double norm_of(const double *x, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* Makes the columns map_0, map_1, ...; the view shows them if they are few. */
+static es_status add_channels(es_job *job, es_answer *a, es_table *t, es_error *err)
 {
     const int64_t dv = ((const limit_state *)job->state)->dv;
     const bool shown = dv <= CHANNELS_SHOWN;
@@ -177,54 +165,52 @@ static es_status put_channels(es_job *job, es_answer *a, es_table *t, es_error *
     return es_put_each(job, t, "map", channels, dv, err);
 }
 
-static void put_row(es_table *t, const limit_map *map, int64_t i, int64_t dv)
+/* Says how large the outputs of m queries are. */
+static void report_map(es_answer *a, const limit_row *rows, int64_t m)
 {
-    const int64_t row = es_table_row(t);
-    es_put(t, row, {"row", (double)i}, {"log_mgf", map->K[i].val}, {"error", map->error[i]},
-           {"norm", map->norm[i]});
-    for (int64_t c = 0; c < dv; c++)
-        es_put_at(t, row, "map", c, map->out[i * dv + c]);
-}
-
-static void tell_map(es_answer *a, const limit_map *map, int64_t m)
-{
-    double low = map->norm[0], high = low, error = 0.0;
+    double low = rows[0].norm, high = low, error = 0.0;
     for (int64_t i = 0; i < m; i++) {
-        low = fmin(low, map->norm[i]);
-        high = fmax(high, map->norm[i]);
-        error = fmax(error, map->error[i]);
+        low = fmin(low, rows[i].norm);
+        high = fmax(high, rows[i].norm);
+        error = fmax(error, rows[i].error);
     }
     if (m == 1)
         es_answer_add_finding(
-            a,
-            "Over infinitely many tokens this query's output has norm %.6g, and K(Ax) = "
-            "%.6g; neither is off by more than %.2g.",
-            high, map->K[0].val, error);
+            a, "Over infinitely many tokens the output has norm %.6g (error at most %.2g).", high,
+            error);
     else
-        es_answer_add_finding(
-            a,
-            "Over infinitely many tokens the outputs of these %lld queries have norms "
-            "from %.6g to %.6g, none off by more than %.2g.",
-            (long long)m, low, high, error);
+        es_answer_add_finding(a,
+                              "Over infinitely many tokens the outputs of %lld queries have norms "
+                              "from %.6g to %.6g (error at most %.2g).",
+                              (long long)m, low, high, error);
 }
 
-/* What is said of a single query stands at the top level as well. */
+/* Fills a row for each query. The numbers of a single query are also results that stand alone. */
 static es_status answer_map(es_job *job, es_answer *a, es_error *err)
 {
     const limit_state *s = job->state;
     limit_map map;
-    ES_TRY(make_map(job, &map, err));
+    ES_TRY(compute_map(job, &map, err));
     if (s->x.rows == 1) {
         es_answer_reals(a, "map", map.out, s->dv);
         es_answer_real(a, "log_mgf", map.K[0].val);
         es_answer_real(a, "error", map.error[0]);
-        es_answer_real(a, "norm", map.norm[0]);
+        es_answer_real(a, "norm", norm_of(map.out, s->dv));
     }
     es_table *t = es_answer_table(a, &rows_table);
-    ES_TRY(put_channels(job, a, t, err));
-    for (int64_t i = 0; i < s->x.rows; i++)
-        put_row(t, &map, i, s->dv);
-    tell_map(a, &map, s->x.rows);
+    ES_TRY(add_channels(job, a, t, err));
+    for (int64_t i = 0; i < s->x.rows; i++) {
+        const double *out = map.out + i * s->dv;
+        limit_row *r = es_rows_add(t, limit_row);
+        if (!r)
+            return es_answer_status(a, err);
+        r->row = i;
+        r->log_mgf = map.K[i].val;
+        r->error = map.error[i];
+        r->norm = norm_of(out, s->dv);
+        memcpy(r->map, out, (size_t)s->dv * sizeof *out);
+    }
+    report_map(a, es_rows(t, limit_row), s->x.rows);
     return ES_OK;
 }
 
@@ -232,33 +218,70 @@ static es_status answer_map(es_job *job, es_answer *a, es_error *err)
  * Of Gamma(X) for a token X. For N(m, S) the map is affine, V(m + SAx), so mean and covariance are
  * V(m + SAm) and V SASA'S V'; other laws need an integral over X. */
 
-static void put_moments(es_answer *a, const limit_state *s, const double *mean, const double *cov,
-                        const es_limit_accuracy *accuracy)
+typedef struct moment_row {
+    int64_t channel;
+    double mean, variance;
+} moment_row;
+
+static const es_column moment_columns[] = {
+    ES_COL(moment_row, channel, ES_FORMAT_COUNT, "channel", ""),
+    ES_COL(moment_row, mean, ES_FORMAT_REAL, "mean", ""),
+    ES_COL(moment_row, variance, ES_FORMAT_REAL, "variance", ""),
+    {0}};
+static const es_table_spec moments_table = {"channel_moments", moment_columns,
+                                            ES_VIEW("Output for a query that is itself a token",
+                                                    NULL,
+                                                    "The full covariance is in the JSON (--json)."),
+                                            ES_ROW(moment_row), .keys = "channel"};
+
+/* How the moments were computed, and the largest error of an element. */
+typedef struct accuracy_row {
+    const char *method;
+    double mean_error, cov_error;
+} accuracy_row;
+
+static const es_column accuracy_columns[] = {
+    ES_COL(accuracy_row, method, ES_FORMAT_TEXT, "method", ""),
+    ES_COL(accuracy_row, mean_error, ES_FORMAT_SHORT, "error of a mean", ""),
+    ES_COL(accuracy_row, cov_error, ES_FORMAT_SHORT, "error of a covariance", ""),
+    {0}};
+static const es_table_spec accuracy_table = {
+    "accuracy", accuracy_columns,
+    ES_VIEW("Accuracy", NULL,
+            "exact: rounding only; quadrature: change by the last refinement; sampled: largest "
+            "standard error over the draws.",
+            .only_with_full = true),
+    ES_ROW(accuracy_row), .record = true};
+
+/* Fills both tables from mean (dv) and covariance (dv, dv), and says how large they are. */
+static es_status put_moments(es_answer *a, const limit_state *s, const double *mean,
+                             const double *cov, const es_limit_accuracy *accuracy, es_error *err)
 {
     const int64_t dv = s->dv;
-    const char *method = es_limit_method_name(accuracy->method);
-    double norm2 = 0.0, trace = 0.0;
+    double trace = 0.0;
     es_answer_reals(a, "mean", mean, dv);
     es_answer_matrix(a, "cov", cov, dv, dv);
     es_answer_real(a, s->x.rows == 1 ? "moments_error" : "error",
                    fmax(accuracy->mean, accuracy->cov));
-    es_table *t = es_answer_table(a, &moments_table), *how = es_answer_table(a, &accuracy_table);
-    for (int64_t i = 0; i < dv; i++) {
-        const int64_t row = es_table_row(t);
-        es_put(t, row, {"channel", (double)i}, {"mean", mean[i]}, {"variance", cov[i * dv + i]});
-        norm2 += mean[i] * mean[i];
-        trace += cov[i * dv + i];
+    es_table *t = es_answer_table(a, &moments_table);
+    accuracy_row *how = es_rows_add(es_answer_table(a, &accuracy_table), accuracy_row);
+    for (int64_t i = 0; i < dv && how; i++) {
+        moment_row *r = es_rows_add(t, moment_row);
+        if (!r)
+            break;
+        *r = (moment_row){.channel = i, .mean = mean[i], .variance = cov[i * dv + i]};
+        trace += r->variance;
     }
-    es_table_row(how);
-    es_table_text(how, 0, "method", method);
-    es_put(how, 0, {"mean_error", accuracy->mean}, {"cov_error", accuracy->cov});
+    ES_TRY(es_answer_status(a, err));
+    *how = (accuracy_row){es_limit_method_name(accuracy->method), accuracy->mean, accuracy->cov};
     es_answer_add_finding(
         a,
-        "For a query that is a token the output's mean has norm %.6g and its variances "
-        "add up to %.6g (%s: an element is off by %s %.2g and %.2g).",
-        sqrt(norm2), trace, method,
-        accuracy->method == ES_LIMIT_SAMPLED ? "standard errors of" : "at most", accuracy->mean,
-        accuracy->cov);
+        "For a query that is itself a token, the output's mean has norm %.6g and its variances add "
+        "up to %.6g (%s; %s of an element %.2g).",
+        norm_of(mean, dv), trace, how->method,
+        accuracy->method == ES_LIMIT_SAMPLED ? "standard error" : "largest error",
+        fmax(accuracy->mean, accuracy->cov));
+    return ES_OK;
 }
 
 static es_status answer_moments(es_job *job, es_answer *a, es_error *err)
@@ -271,13 +294,11 @@ static es_status answer_moments(es_job *job, es_answer *a, es_error *err)
     const es_status status =
         es_limit_moments(&s->law.law, &s->head, s->draws.data ? &s->draws.view : NULL, &job->exec,
                          mean, cov, &accuracy, err);
-    if (status == ES_E_UNSUPPORTED) { /* it was the user who left --draws out */
+    if (status == ES_E_UNSUPPORTED) { /* an option is missing, so the error is the user's */
         snprintf(err->hint, sizeof err->hint, "give draws from the law with --draws FILE");
         return err->code = ES_E_ARGUMENT;
     }
-    if (status == ES_OK)
-        put_moments(a, s, mean, cov, &accuracy);
-    return status;
+    return status == ES_OK ? put_moments(a, s, mean, cov, &accuracy, err) : status;
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
@@ -294,20 +315,20 @@ static const char *const examples[] = {
     "esscher limit --law cube --A A.npy --moments --draws points.npy", NULL};
 
 const es_study es_study_limit = {
-    "limit",
+    .name = "limit",
     .summary = "the closed-form limit of attention over infinitely many tokens",
     .group = ES_GROUP_LAB,
     .main_options = "law dim cov Wq Wk A x moments",
     .usage = "--law LAW (--x x.npy | --moments) [options]",
     .about =
-        "Evaluates Gamma(x) = V grad K(Ax), what softmax attention with score matrix A (the "
-        "identity unless --A, or --Wq and --Wk, are given) and value matrix V gives for query "
-        "x when the number of tokens goes to infinity [proved]; K is the log-MGF of the law of "
-        "the tokens. Every number comes with its error.\n\n"
+        "Evaluates Gamma(x) = V grad K(Ax): the output of softmax attention for query x as the "
+        "number of tokens goes to infinity [proved]. A is the score matrix (the identity unless "
+        "--A, or --Wq and --Wk, are given), V the value matrix, K the log-MGF of the law of the "
+        "tokens. Every number comes with its error.\n\n"
         "--moments gives mean and covariance of Gamma(X) for a query X that is itself a token: "
         "in closed form for gaussian and empirical, by quadrature for sphere and ball around 0 "
         "and for every law in one dimension; other laws need --draws. Laplace and student have "
-        "no such moments, and student no limit at all.",
+        "no such moments, and student has no limit at all.",
     .examples = examples,
     .params = params,
     .size = sizeof(limit_params),

@@ -4,35 +4,48 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/loss/question.h"
+#include "experiments/loss/loss.h"
 #include "stats/context.h"
 #include "stats/special.h"
 
 /* ---- table ---- */
 
+typedef struct fit_row {
+    const char *of;
+    int64_t sinks;
+    const char *scale;
+    int64_t points;
+    es_measured beta;
+    double beta_low, beta_high;
+    es_measured gamma, A;
+    double doubling;
+    const char *why;
+} fit_row;
+
 static const es_column fit_columns[] = {
-    {"of", "loss against", "", ES_FORMAT_TEXT,
-     "position: loss by place in the block, octaves from 16 on, centres geometric. window: loss of "
-     "tokens in the second half of their block by window, weighed by the error of the difference "
-     "to the model as it is"},
-    {"sinks", "sinks", "keys", ES_FORMAT_COUNT},
-    {"scale", "scale", "", ES_FORMAT_TEXT},
-    {"points", "points", "", ES_FORMAT_COUNT},
-    {"beta", "beta", "", ES_FORMAT_REAL,
-     "exponent of L(c) = A c^-beta + gamma; errors by leaving blocks out in turn",
-     .error = "beta_se"},
-    {"beta_ci.0", "beta from", "", ES_FORMAT_REAL, "95 % interval, Student's t over blocks"},
-    {"beta_ci.1", "beta to", "", ES_FORMAT_REAL},
-    {"gamma", "gamma", "nats", ES_FORMAT_REAL, "loss that no context removes", .error = "gamma_se"},
-    {"A", "A", "", ES_FORMAT_REAL, "alpha^beta", .error = "A_se"},
-    {"doubling", "doubling", "", ES_FORMAT_REAL,
-     "2^-beta: the part of the excess L - gamma that is left when the context doubles"},
-    {"why", "why not", "", ES_FORMAT_TEXT, "what keeps the curve from being determined"},
+    ES_COL(fit_row, of, ES_FORMAT_TEXT, "loss against", "",
+           "position: loss by place in the block, octaves from 16 on, geometric centres. window: "
+           "loss of tokens in the second half of their block by window, weighted by the error of "
+           "the difference to the full model"),
+    ES_COL(fit_row, sinks, ES_FORMAT_COUNT, "sinks", "keys"),
+    ES_COL(fit_row, scale, ES_FORMAT_TEXT, "scale", ""),
+    ES_COL(fit_row, points, ES_FORMAT_COUNT, "points", ""),
+    ES_COL(fit_row, beta, ES_FORMAT_REAL, "beta", "",
+           "exponent of L(c) = A c^-beta + gamma; errors by leaving out one block at a time"),
+    ES_COL_KEY(fit_row, beta_low, "beta_ci.0", ES_FORMAT_REAL, "beta from", "",
+               "95 % interval, Student's t over blocks"),
+    ES_COL_KEY(fit_row, beta_high, "beta_ci.1", ES_FORMAT_REAL, "beta to", ""),
+    ES_COL(fit_row, gamma, ES_FORMAT_REAL, "gamma", "nats", "loss that no context removes"),
+    ES_COL(fit_row, A, ES_FORMAT_REAL, "A", "", "alpha^beta"),
+    ES_COL(fit_row, doubling, ES_FORMAT_REAL, "doubling", "",
+           "2^-beta: the part of the excess L - gamma that is left when the context doubles"),
+    ES_COL(fit_row, why, ES_FORMAT_TEXT, "why not", "",
+           "why the losses do not determine the curve"),
     {0}};
 static const es_table_spec fits_table = {
     "fits", fit_columns,
     ES_VIEW("Power law of loss against context", "of sinks scale points beta gamma why A doubling"),
-    .keys = "of sinks scale"};
+    ES_ROW(fit_row), .keys = "of sinks scale"};
 
 /* ---- the power law ---- */
 
@@ -52,20 +65,22 @@ static void add_point(curve *x, double c, double L, double se)
     x->se[x->count++] = se;
 }
 
-/* By place in the block, without block `skip`. Octaves are narrow enough: the mean of c^-1/2 over
- * one is its value at the centre to 2 %. */
+/* Makes the curve by place in the block, without block `skip`. Octaves are narrow enough: the mean
+ * of c^-1/2 over one is its value at the centre to 2 %. */
 static void curve_of_positions(const es_job *job, int64_t skip, curve *out)
 {
     const loss_state *s = job->state;
     for (int64_t from = FIRST_PLACE; from < s->longest; from *= 2) {
         const int64_t to = 2 * from < s->longest ? 2 * from : s->longest;
-        const loss_mean m = loss_without(job, skip, s->asked, -1, from, to);
-        if (2 * (to - from) > from && m.tokens) /* half an octave, or the centre is none */
+        const es_block_mean m = loss_without(job, skip, s->asked, -1, from, to);
+        if (2 * (to - from) > from &&
+            m.tokens) /* less than half an octave has no meaningful centre */
             add_point(out, sqrt((double)from * (double)to), m.value, m.se);
     }
 }
 
-/* The text is as hard in every window: what is uncertain of the curve is the difference. */
+/* Makes the curve by window, without block `skip`. All windows predict the same tokens, so the
+ * error of a point is that of its difference to the full model. */
 static void curve_of_windows(const es_job *job, int64_t skip, const loss_group *g, curve *out)
 {
     const loss_state *s = job->state;
@@ -78,8 +93,8 @@ static void curve_of_windows(const es_job *job, int64_t skip, const loss_group *
     }
 }
 
-/* The curve of a group of windows, or of positions (g NULL). Its points have no errors where there
- * is one block. @return : as es_context_fit_points(). */
+/* Fits the curve of a group of windows, or of positions (g NULL). Points have no errors if there is
+ * only one block. @return : as es_context_fit_points(). */
 static es_status fit_without(const es_job *job, int64_t skip, const loss_group *g, curve *x,
                              es_context_fit *out, es_error *err)
 {
@@ -97,14 +112,14 @@ static es_status fit_without(const es_job *job, int64_t skip, const loss_group *
                                  x->count, NULL, job->exec.budget, NULL, out, err);
 }
 
-/* Points share their text, so that their errors are not those of independent numbers: blocks are
- * left out in turn, and what that does to A, beta and gamma are their errors, (B - 1)/B times the
- * sum of squares. @return : false if there are fewer than three blocks, or the law is not
- * determined without one of them: then it hangs on that block. */
+/* Sets the errors of A, beta and gamma by the jackknife over B blocks: se^2 = (B - 1)/B times the
+ * sum of squared deviations from their mean. Points share their text, so the errors of the fit,
+ * which assume independent points, do not hold. @return : false if there are fewer than three
+ * blocks, or the law is not determined without one of them. */
 static bool jackknife(const es_job *job, const loss_group *g, curve *x, es_context_fit *fit)
 {
     const loss_state *s = job->state;
-    const int64_t least = g ? loss_late(s) : FIRST_PLACE; /* ids of a block that has a say */
+    const int64_t least = g ? loss_late(s) : FIRST_PLACE; /* shorter blocks have no points */
     double sums[3] = {0.0}, squares[3] = {0.0}, se[3], B = 0.0;
     es_error ignored;
     for (int64_t b = 0; b < s->text.count; b++) {
@@ -133,45 +148,48 @@ static bool jackknife(const es_job *job, const loss_group *g, curve *x, es_conte
     return true;
 }
 
-static void put_fit(const es_context_fit *f, es_table *t, int64_t row)
+static void fill_fit(const es_context_fit *f, fit_row *r)
 {
-    es_put(t, row, {"beta", f->beta}, {"beta_se", f->beta_se}, {"beta_ci.0", f->beta_low},
-           {"beta_ci.1", f->beta_high}, {"gamma", f->gamma}, {"gamma_se", f->gamma_se}, {"A", f->A},
-           {"A_se", f->A_se}, {"doubling", f->halving});
+    r->beta = (es_measured){f->beta, f->beta_se};
+    r->beta_low = f->beta_low;
+    r->beta_high = f->beta_high;
+    r->gamma = (es_measured){f->gamma, f->gamma_se};
+    r->A = (es_measured){f->A, f->A_se};
+    r->doubling = f->halving;
 }
 
-static int64_t put_curve(const loss_group *g, int64_t points, es_table *t)
+static void fill_curve(const loss_group *g, int64_t points, es_table *t, fit_row *r)
 {
-    const int64_t row = es_table_row(t);
-    es_table_text(t, row, "of", g ? "window" : "position");
-    es_table_count(t, row, "points", points);
+    r->of = g ? "window" : "position";
+    r->points = points;
     if (g) {
-        es_table_count(t, row, "sinks", g->like->lab.sinks);
-        es_table_text(t, row, "scale", g->like->scale);
+        r->sinks = g->like->lab.sinks;
+        r->scale = es_table_format(t, "%s", g->like->scale);
     }
-    return row;
 }
 
-/* A curve that the losses do not determine is a row with the reason; anything else that goes wrong
- * is wrong. */
-static es_status put_law(es_job *job, const loss_group *g, curve *x, es_answer *a, es_error *err)
+/* Adds the row of one curve. If the losses do not determine the curve, the row has the reason; any
+ * other failure is returned. */
+static es_status add_law(es_job *job, const loss_group *g, curve *x, es_answer *a, es_error *err)
 {
+    const loss_state *s = job->state;
     es_table *t = es_answer_table(a, &fits_table);
     es_context_fit fit;
     const es_status status = fit_without(job, -1, g, x, &fit, err);
-    const int64_t row = put_curve(g, x->count, t);
-    const char *why = err ? err->message : "";
-    if (status == ES_OK && jackknife(job, g, x, &fit)) {
-        put_fit(&fit, t, row);
-        return ES_OK;
-    }
-    if (status == ES_OK)
-        why = ((const loss_state *)job->state)->text.count < 3
-                  ? "it takes three blocks to tell its error"
-                  : "with all blocks it is determined, without one of them it is not";
-    else if (status != ES_E_NUMERIC && status != ES_E_EMPTY && status != ES_E_RANGE)
+    fit_row *r = es_rows_add(t, fit_row);
+    if (!r)
+        return es_answer_status(a, err);
+    fill_curve(g, x->count, t, r);
+    if (status == ES_OK && jackknife(job, g, x, &fit))
+        fill_fit(&fit, r);
+    else if (status == ES_OK)
+        r->why = s->text.count < 3
+                     ? "an error needs three blocks"
+                     : "with all blocks it is determined, without one of them it is not";
+    else if (status == ES_E_NUMERIC || status == ES_E_EMPTY || status == ES_E_RANGE)
+        r->why = es_table_format(t, "%s", err ? err->message : "");
+    else
         return status;
-    es_table_text(t, row, "why", why);
     return ES_OK;
 }
 
@@ -183,9 +201,9 @@ es_status loss_put_fits(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(ES_JOB_NEW(job, x, 1, err));
     ES_TRY(ES_JOB_NEW(job, g, 1, err));
     if (s->longest > 2 * FIRST_PLACE)
-        ES_TRY(put_law(job, NULL, x, answer, err));
+        ES_TRY(add_law(job, NULL, x, answer, err));
     for (int64_t k = 1; k < s->count; k++)
         if (loss_find_group(s, k, g) && g->count > 1)
-            ES_TRY(put_law(job, g, x, answer, err));
+            ES_TRY(add_law(job, g, x, answer, err));
     return ES_OK;
 }

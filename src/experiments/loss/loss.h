@@ -1,10 +1,33 @@
-/* loss.h : how well a causal model predicts a block of text while its heads see less, or weigh
- * scores otherwise, than they were trained to (THEORY 16). */
+/* loss.h : how well a causal model predicts text while its heads see fewer keys, or scale scores
+ * differently, than in training (THEORY 16).
+ *
+ *     cells.c     one block of text through the model in one setting
+ *     question.c  parameters, stages, cost
+ *     settings.c  the list of settings that the parameters ask for
+ *     text.c      text or ids as blocks
+ *     means.c     means over tokens with errors over blocks
+ *     rows.c      tables of settings, positions, layers and the text
+ *     windows.c   what the context beyond a window is worth
+ *     fits.c      the power law of loss against context
+ *     findings.c  sentences about settings and positions
+ *
+ * A cell of the first stage is a block in a setting. A cell of the second is a block of which the
+ * model reads only the last tokens, as a fresh text. Both hold the loss of each token, so every
+ * table can be made from a run file without the model. */
 #ifndef ES_EXPERIMENTS_LOSS_LOSS_H
 #define ES_EXPERIMENTS_LOSS_LOSS_H
 
 #include <esscher/model.h>
 #include <esscher/plan.h>
+
+#include "driver/job.h"
+#include "experiments/kit/block_mean.h"
+#include "experiments/kit/plan_params.h"
+#include "experiments/kit/policy_params.h"
+#include "experiments/kit/pool_params.h"
+#include "model/pool.h"
+
+/* ---- cells.c ---- */
 
 /* Factors on the scores of the query at place i, counted from 0, which sees i + 1 keys. */
 typedef enum es_score_scale {
@@ -64,5 +87,182 @@ typedef struct es_fresh_text {
  *  2 (n - from) tokens. @return : as es_model_forward(). */
 es_status es_loss_fresh(const es_loss_block *block, const es_fresh_text *fresh, const es_exec *exec,
                         double *nll, es_error *err);
+
+/* ---- the study ---- */
+
+typedef struct loss_params {
+    const char *model, *ids, *start, *plan, *score_scale, *per_token;
+    es_texts texts;
+    int64_t block, blocks, reference;
+    int from; /* es_blocks_from */
+    es_grid window, sinks;
+    es_policy_params policy;
+    double enough;
+    int invalid; /* as es_text_invalid */
+    bool allow_trailing;
+} loss_params;
+
+enum { LOSS_ROOM = 128 };
+
+/* What is done to the model, and how people call it. */
+typedef struct loss_setting {
+    es_loss_setting lab;
+    char name[LOSS_ROOM];  /* of all of it: "window 256 + 4 sinks, scores times log" */
+    char scale[LOSS_ROOM]; /* "none", "log", "yarn", "1.5" */
+} loss_setting;
+
+typedef struct loss_state {
+    es_model *model;
+    const es_model_config *config;
+    es_tokenizer *tokenizer; /* NULL of ids, unless they are to be read as fresh texts */
+    es_plan *plan;           /* NULL: none was given */
+    es_blocks text;
+    int32_t start[ES_TOKENIZER_SPECIALS]; /* (n_start) what begins a block of text; of ids, all of
+                                             them, if the model's files say so, else nothing */
+    int64_t n_start;
+    int64_t longest;        /* ids of the longest block */
+    int64_t tokens, bytes;  /* that are predicted; bytes of the text they stand for, 0: not known */
+    loss_setting *settings; /* (count); the first is the model as it is */
+    int64_t count;
+    int64_t
+        asked; /* the setting that the answer is about: the only one asked for, else the first */
+    int64_t *fresh; /* (n_fresh) windows below half a block: texts of so many last tokens */
+    int64_t n_fresh;
+    es_block_sum *sums; /* (blocks) room for means, one at a time */
+} loss_state;
+
+/* ---- text.c ---- */
+
+/*! loss_read_text() : text or ids as blocks, into the state. */
+es_status loss_read_text(es_job *job, es_error *err);
+
+/* ---- settings.c ---- */
+
+/*! loss_make_settings() : the settings that the parameters ask for and the windows of fresh texts,
+ *  into the state; completes p->policy. The text must have been read. */
+es_status loss_make_settings(es_job *job, es_error *err);
+
+/* ---- question.c ---- */
+
+/* Stages. */
+enum { LOSS_BLOCKS = 0, LOSS_FRESH = 1 };
+
+/*! loss_late() : the first place of the second half of a block, whose tokens are *late*: every
+ *  window up to half a block takes something from each of them. */
+int64_t loss_late(const loss_state *s);
+
+/*! loss_length() : ids of a block; it predicts one fewer. */
+int64_t loss_length(const loss_state *s, int64_t block);
+
+/*! loss_tokens() : loss (length - 1) of a block's tokens in a setting, that at place 1 first.
+ *  loss_entropy() : of attention, (layers) mean over heads and queries. loss_keys() : of a query.
+ */
+const double *loss_tokens(const es_job *job, int64_t setting, int64_t block);
+const double *loss_entropy(const es_job *job, int64_t setting, int64_t block);
+double loss_keys(const es_job *job, int64_t setting, int64_t block);
+
+/*! loss_fresh() : loss (length - late) of a block's late tokens, each predicted from the last W to
+ *  2 W - 1 tokens as a fresh text, W the window number `fresh`. */
+const double *loss_fresh(const es_job *job, int64_t fresh, int64_t block);
+
+/* ---- means.c ---- */
+
+/*! loss_over() : of a setting, over tokens at places [from, to) of their blocks. loss_cost() : the
+ *  same less the loss of the model as it is, token by token. */
+es_block_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to);
+es_block_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to);
+
+/*! loss_less() : the loss of late tokens in a setting less that in setting `base`, token by token.
+ *  loss_fresh_cost() : of a fresh text less that of the model as it is. */
+es_block_mean loss_less(const es_job *job, int64_t setting, int64_t base);
+es_block_mean loss_fresh_cost(const es_job *job, int64_t fresh);
+
+/*! loss_without() : the same of all blocks but `skip` (-1: of all), less setting `base` (-1:
+ * nothing); for jackknives. */
+es_block_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base,
+                           int64_t from, int64_t to);
+
+/*! loss_fall() : the loss at places [from, to) less that at [then, end), of the same blocks. */
+es_block_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,
+                        int64_t end);
+
+/* How alike neighbouring blocks are: the lag-1 autocorrelation of the mean losses of whole blocks,
+ * in the order of the text. */
+typedef struct loss_neighbours {
+    double correlation; /* NaN of fewer than four blocks */
+    double chance;      /* its standard deviation if blocks were independent, by Moran's formula */
+    double apart;       /* ids from the start of a block to that of the next, mean */
+    bool positive;      /* above 0 with 95 % confidence */
+} loss_neighbours;
+
+/*! loss_neighbours_of() : of a setting. */
+loss_neighbours loss_neighbours_of(const es_job *job, int64_t setting);
+
+/* Places of a row of the answer: [1, 64), [64, 128), [128, 256), ..., up to the block. */
+typedef struct loss_bin {
+    int64_t from, to;
+} loss_bin;
+
+enum { LOSS_BINS = 64, LOSS_FIRST_BIN = 64 };
+
+/*! loss_bins() : of blocks of `length` ids, bins (LOSS_BINS); how many. */
+int loss_bins(int64_t length, loss_bin *bins);
+
+/* ---- rows.c ---- */
+
+/* A setting over all tokens. */
+typedef struct loss_setting_row {
+    const char *setting;
+    int64_t window, sinks;
+    const char *policy;
+    int64_t keys_asked;
+    const char *scale;
+    es_measured nll;
+    double nll_low, nll_high, bits_per_byte;
+    es_measured cost;
+    double cost_low, cost_high;
+    es_measured late;
+    double keys;
+    es_measured entropy;
+} loss_setting_row;
+
+/* Places [from, to) of blocks in a setting. */
+typedef struct loss_position_row {
+    const char *setting; /* a column of "positions" only */
+    int64_t from, to, count;
+    es_measured nll, cost;
+} loss_position_row;
+
+es_status loss_summarise(es_job *job, es_answer *answer, es_error *err);
+
+/*! loss_bits_per_byte() : a mean over all tokens in bits per byte of text; s->bytes > 0. */
+double loss_bits_per_byte(const loss_state *s, const es_block_mean *m);
+
+/* ---- findings.c ---- */
+
+/*! loss_add_findings() : of rows `settings` (s->count; NULL of one setting) and `positions` (count)
+ *  of the setting that was asked for. */
+void loss_add_findings(const es_job *job, const loss_setting_row *settings,
+                       const loss_position_row *positions, int64_t count, es_answer *answer);
+
+/* ---- windows.c, fits.c ---- */
+
+/*! loss_put_windows() : if windows were asked for: what the context beyond them is worth, which
+ *  part of a cost is that of lost sinks, what a fresh text costs, and which window is enough.
+ *  loss_put_fits() : the power law of loss against context, by position and by window. */
+es_status loss_put_windows(es_job *job, es_answer *answer, es_error *err);
+es_status loss_put_fits(es_job *job, es_answer *answer, es_error *err);
+
+/* Settings whose windows are all that they differ in, increasing. */
+enum { LOSS_WINDOWS = 256 };
+typedef struct loss_group {
+    int64_t count, at[LOSS_WINDOWS]; /* numbers of the settings */
+    const loss_setting *like;        /* the first of them */
+} loss_group;
+
+/*! loss_find_group() : the group that begins with setting `first`; false if that is no window, or
+ *  belongs to an earlier one. loss_window_at() : window of its setting number i. */
+bool loss_find_group(const loss_state *s, int64_t first, loss_group *out);
+int64_t loss_window_at(const loss_state *s, const loss_group *g, int64_t i);
 
 #endif

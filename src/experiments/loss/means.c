@@ -2,19 +2,18 @@
 #include <math.h>
 
 #include "stats/average.h"
-#include "stats/special.h"
-#include "experiments/loss/question.h"
+#include "experiments/loss/loss.h"
 
 /* ---- means over tokens ---- */
 
-static loss_sum sum_over(const es_job *job, int64_t setting, int64_t base, int64_t block,
-                         int64_t from, int64_t to)
+static es_block_sum sum_over(const es_job *job, int64_t setting, int64_t base, int64_t block,
+                             int64_t from, int64_t to)
 {
     const loss_state *s = job->state;
     const int64_t n = loss_length(s, block), end = to < n ? to : n;
     const double *x = loss_tokens(job, setting, block);
     const double *y = base >= 0 ? loss_tokens(job, base, block) : NULL;
-    loss_sum t = {0};
+    es_block_sum t = {0};
     for (int64_t i = from < 1 ? 1 : from; i < end; i++) {
         t.sum += x[i - 1] - (y ? y[i - 1] : 0.0);
         t.count += 1.0;
@@ -22,94 +21,68 @@ static loss_sum sum_over(const es_job *job, int64_t setting, int64_t base, int64
     return t;
 }
 
-/* 95 % by Student's t of the blocks. */
-static void add_interval(loss_mean *m)
-{
-    const double half =
-        m->blocks > 1 ? m->se * es_student_quantile((double)m->blocks - 1.0, 0.025) : (double)NAN;
-    m->low = m->value - half;
-    m->high = m->value + half;
-}
-
-loss_mean loss_mean_of(const loss_sum *blocks, int64_t count)
-{
-    loss_mean m = {0};
-    double sum = 0.0, tokens = 0.0, scatter = 0.0;
-    for (int64_t b = 0; b < count; b++) {
-        sum += blocks[b].sum;
-        tokens += blocks[b].count;
-        m.blocks += blocks[b].count > 0.0;
-    }
-    m.tokens = (int64_t)tokens;
-    m.value = sum / tokens;
-    for (int64_t b = 0; b < count; b++)
-        scatter += pow(blocks[b].sum - blocks[b].count * m.value, 2.0);
-    m.se = es_block_se(scatter, tokens, m.blocks);
-    add_interval(&m);
-    return m;
-}
-
-loss_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base, int64_t from,
-                       int64_t to)
+es_block_mean loss_without(const es_job *job, int64_t skip, int64_t setting, int64_t base,
+                           int64_t from, int64_t to)
 {
     const loss_state *s = job->state;
     int64_t count = 0;
     for (int64_t b = 0; b < s->text.count; b++)
         if (b != skip)
             s->sums[count++] = sum_over(job, setting, base, b, from, to);
-    return loss_mean_of(s->sums, count);
+    return es_block_mean_of(s->sums, count);
 }
 
-loss_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to)
+es_block_mean loss_over(const es_job *job, int64_t setting, int64_t from, int64_t to)
 {
     return loss_without(job, -1, setting, -1, from, to);
 }
 
-loss_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to)
+es_block_mean loss_cost(const es_job *job, int64_t setting, int64_t from, int64_t to)
 {
     return loss_without(job, -1, setting, 0, from, to);
 }
 
-loss_mean loss_less(const es_job *job, int64_t setting, int64_t base)
+es_block_mean loss_less(const es_job *job, int64_t setting, int64_t base)
 {
     const loss_state *s = job->state;
     return loss_without(job, -1, setting, base, loss_late(s), s->longest);
 }
 
-loss_mean loss_fresh_cost(const es_job *job, int64_t fresh)
+es_block_mean loss_fresh_cost(const es_job *job, int64_t fresh)
 {
     const loss_state *s = job->state;
     const int64_t from = loss_late(s);
     for (int64_t b = 0; b < s->text.count; b++) {
         const double *x = loss_fresh(job, fresh, b), *full = loss_tokens(job, 0, b);
-        s->sums[b] = (loss_sum){0};
+        s->sums[b] = (es_block_sum){0};
         for (int64_t i = from; i < loss_length(s, b); i++) {
             s->sums[b].sum += x[i - from] - full[i - 1];
             s->sums[b].count += 1.0;
         }
     }
-    return loss_mean_of(s->sums, s->text.count);
+    return es_block_mean_of(s->sums, s->text.count);
 }
 
 /* A difference of two ratios over the same blocks: to first order its error is that of the sum of
  * what each block adds to both. Blocks that lack one of the bins tell of the other alone. */
-loss_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,
-                    int64_t end)
+es_block_mean loss_fall(const es_job *job, int64_t setting, int64_t from, int64_t to, int64_t then,
+                        int64_t end)
 {
     const loss_state *s = job->state;
-    const loss_mean a = loss_over(job, setting, from, to), b = loss_over(job, setting, then, end);
-    loss_mean m = {.value = a.value - b.value, .tokens = a.tokens + b.tokens};
+    const es_block_mean a = loss_over(job, setting, from, to),
+                        b = loss_over(job, setting, then, end);
+    es_block_mean m = {.value = a.value - b.value, .tokens = a.tokens + b.tokens};
     double scatter = 0.0;
     for (int64_t i = 0; i < s->text.count; i++) {
-        const loss_sum x = sum_over(job, setting, -1, i, from, to);
-        const loss_sum y = sum_over(job, setting, -1, i, then, end);
+        const es_block_sum x = sum_over(job, setting, -1, i, from, to);
+        const es_block_sum y = sum_over(job, setting, -1, i, then, end);
         const double off = (x.sum - x.count * a.value) / (double)a.tokens -
                            (y.sum - y.count * b.value) / (double)b.tokens;
         scatter += off * off;
         m.blocks += x.count > 0.0 && y.count > 0.0;
     }
     m.se = es_block_se(scatter, 1.0, m.blocks);
-    add_interval(&m);
+    es_block_interval(&m);
     return m;
 }
 

@@ -1,6 +1,5 @@
-/* question.c : the loss of a causal model: what is asked, settings, blocks of text as cells, and
- * what it takes. */
-#include "experiments/loss/question.h"
+/* question.c : the study `loss`: parameters, stages of cells, and their cost. */
+#include "experiments/loss/loss.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,8 +23,7 @@ static const es_param params[] = {
     {"text", 0, ES_PARAM_FILES, "FILE", "text to predict, UTF-8; each file begins a new block",
      FIELD(texts), .several = true},
     {"ids", 0, ES_PARAM_FILE, "I.npy",
-     "instead of text, token ids (n) or (blocks, n), taken as they are: nothing is put before them",
-     FIELD(ids)},
+     "instead of text, token ids (n) or (blocks, n); nothing is put before them", FIELD(ids)},
     {"block", 0, ES_PARAM_WHOLE, "N", "ids of a block, with the one that begins it", FIELD(block),
      .min = 2, .max = 1e9, .unit = "tokens", .default_note = "the model's positions"},
     {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks of the text, taken evenly from all of it",
@@ -34,27 +32,26 @@ static const es_param params[] = {
     {"start", 0, ES_PARAM_TEXT, "ID", "the id that begins each block, or none", FIELD(start),
      .default_note = "what the tokenizer puts before a text, else its bos_token"},
     {"window", 0, ES_PARAM_COUNTS, "GRID",
-     "a query sees the last W keys, its own included; each of the numbers in turn. With --policy, "
-     "one number: the part of that name",
+     "each query sees the last W keys, its own included; runs every number given. With --policy, "
+     "one number: the policy's window",
      FIELD(window), .min = 1, .max = 1e12, .unit = "keys", .increasing = true},
     {"sinks", 0, ES_PARAM_COUNTS, "GRID",
-     "and the first G keys of a block; each of the numbers in turn with every window, and always 0 "
-     "and one number above: what a window costs is context only if the first keys stay",
+     "with --window: also the first G keys of a block; runs every number given, and always 0 and "
+     "one above, to separate the cost of lost context from that of lost sinks",
      FIELD(sinks), .min = 0, .max = 1e12, .unit = "keys", .increasing = true,
-     .default_note = "0,4; with --policy what it is published with"},
+     .default_note = "0,4; with --policy its published value"},
     ES_POLICY_LIST_PARAMS(loss_params, policy, NULL, "what the parts below say, or an eighth"),
     ES_POLICY_PART_PARAMS(loss_params, policy),
     ES_PLAN_PARAM(loss_params, plan),
     {"score-scale", 0, ES_PARAM_TEXT, "LIST",
-     "factors on the scores of the query at place i, counted from 1, with commas between them: "
-     "none; log, ln i / ln R, softer before place R and sharper after it; logn, the same, but 1 up "
-     "to R; yarn, (1 + 0.1 ln(N/R))^2 of a block "
+     "factors on the scores of the query at place i, counted from 1, separated by commas: "
+     "none; log, ln i / ln R, softer before place R and sharper after it; logn, like log, but 1 "
+     "up to R; yarn, (1 + 0.1 ln(N/R))^2 of a block "
      "of N; or a number",
      FIELD(score_scale), .default_note = "none"},
     {"reference", 0, ES_PARAM_WHOLE, "R", "context R of --score-scale", FIELD(reference), .min = 2,
      .max = 1e12, .unit = "tokens",
-     .default_note =
-         "what the model was trained on for log, an eighth of the block for logn and yarn"},
+     .default_note = "the training context for log, an eighth of the block for logn and yarn"},
     {"enough", 0, ES_PARAM_NUMBER, "NATS",
      "a window is enough if it costs less than this, in nats per token", FIELD(enough), .min = 1e-9,
      .max = 100.0, .default_value = "0.01"},
@@ -90,7 +87,8 @@ static es_status check_options(const es_job *job, const loss_params *p, es_error
     return p->per_token ? es_file_may_create(p->per_token, job->force, err) : ES_OK;
 }
 
-/* An encoder's tokens see what comes after them: there is nothing left to predict. */
+/* Opens the model. Refuses encoders, whose tokens see the tokens after them, and checkpoints
+ * without output embeddings. */
 static es_status open_model(es_job *job, const loss_params *p, loss_state *s, es_error *err)
 {
     const es_model_opts opts = {.precision = job->precision,
@@ -100,232 +98,15 @@ static es_status open_model(es_job *job, const loss_params *p, loss_state *s, es
     s->config = es_model_config_of(s->model);
     if (!s->config->causal)
         return es_fail_file(err, ES_E_UNSUPPORTED, es_model_folder(s->model), -1, "loss.causal",
-                            "bring a decoder (llama, mistral, qwen2, qwen3, gpt2, gpt_neox); what "
-                            "an encoder loses with its keys: esscher downstream",
+                            "use a decoder (llama, mistral, qwen2, qwen3, gpt2, gpt_neox); for an "
+                            "encoder: esscher downstream",
                             "a %s model is an encoder: its tokens see those after them, and it "
                             "predicts no next one",
                             s->config->model_type);
     if (!s->config->predicts)
         return es_fail_file(err, ES_E_UNSUPPORTED, es_model_folder(s->model), -1, "loss.head",
-                            "bring the checkpoint with its lm_head",
+                            "use a checkpoint with its lm_head",
                             "the checkpoint has no output embeddings, so it predicts no token");
-    return ES_OK;
-}
-
-/* ---- settings ---- */
-
-enum { MOST_SCALES = 64 };
-
-typedef struct scales {
-    es_loss_setting at[MOST_SCALES];
-    char names[MOST_SCALES][LOSS_ROOM];
-    int64_t count;
-} scales;
-
-/* Positions that the model was trained on: those before rotary positions were stretched. */
-static double trained_context(const es_model_config *c)
-{
-    const es_rotary *r = &c->rotary;
-    const bool stretched = r->width && *r->type && strcmp(r->type, "default") != 0;
-    return stretched && r->original > 1.0 ? r->original : (double)c->positions;
-}
-
-static es_status read_scale(const es_job *job, const char *word, es_loss_setting *out,
-                            es_error *err)
-{
-    const loss_params *p = job->params;
-    const loss_state *s = job->state;
-    const double n = (double)s->longest;
-    char *end;
-    *out = (es_loss_setting){.reference =
-                                 p->reference ? (double)p->reference : trained_context(s->config)};
-    if (strcmp(word, "none") == 0)
-        return ES_OK;
-    if (strcmp(word, "log") == 0) {
-        out->scale = ES_SCALE_LOG;
-        return ES_OK;
-    }
-    if (strcmp(word, "yarn") == 0 || strcmp(word, "logn") == 0) {
-        out->scale = *word == 'y' ? ES_SCALE_YARN : ES_SCALE_LOGN;
-        if (!p->reference)
-            out->reference = fmax(2.0, n / 8.0);
-        return ES_OK;
-    }
-    out->scale = ES_SCALE_FACTOR;
-    out->factor = strtod(word, &end);
-    if (*end || end == word || !(out->factor > 0.0 && out->factor <= 1e6))
-        return es_refuse(err, "loss.scale", "none, log, logn, yarn, or a factor above 0",
-                         "there is no score scale \"%s\"", word);
-    return ES_OK;
-}
-
-static es_status read_scales(const es_job *job, scales *out, es_error *err)
-{
-    const loss_params *p = job->params;
-    const char *at = p->score_scale ? p->score_scale : "none";
-    for (out->count = 0; *at; out->count++) {
-        const size_t length = strcspn(at, ",");
-        if (out->count == MOST_SCALES || length >= LOSS_ROOM / 2)
-            return es_refuse(err, "loss.scale", "ask for fewer", "too many score scales, or words");
-        char *name = out->names[out->count];
-        snprintf(name, LOSS_ROOM, "%.*s", (int)length, at);
-        ES_TRY(read_scale(job, name, &out->at[out->count], err));
-        at += length + (at[length] == ',');
-    }
-    return out->count ? ES_OK
-                      : es_refuse(err, "loss.scale", "--score-scale log", "there is no scale");
-}
-
-/* "window 256 + 4 sinks", "top, 64 keys", "plan p.json", "full". */
-static void name_keys(const es_loss_setting *lab, const char *plan, char out[LOSS_ROOM])
-{
-    char word[ES_POLICY_ROOM];
-    if (lab->plan)
-        snprintf(out, LOSS_ROOM, "%s", es_plan_word(plan, word));
-    else if (lab->policy.policy)
-        snprintf(out, LOSS_ROOM, "%s", es_policy_say(&lab->policy, word));
-    else if (lab->window && lab->sinks)
-        snprintf(out, LOSS_ROOM, "window %lld + %lld sink%s", (long long)lab->window,
-                 (long long)lab->sinks, lab->sinks == 1 ? "" : "s");
-    else if (lab->window)
-        snprintf(out, LOSS_ROOM, "window %lld", (long long)lab->window);
-    else
-        snprintf(out, LOSS_ROOM, "full");
-}
-
-/* Everything that is seen, at each scale; what nothing is done to is there already. */
-static void add_settings(es_job *job, const es_loss_setting *keys, const scales *list)
-{
-    const loss_params *p = job->params;
-    loss_state *s = job->state;
-    for (int64_t i = 0; i < list->count; i++) {
-        loss_setting *new = &s->settings[s->count];
-        const es_loss_setting *scale = &list->at[i];
-        if (!keys->window && !keys->policy.policy && !keys->plan && !scale->scale && s->count)
-            continue;
-        new->lab = *keys;
-        new->lab.scale = scale->scale;
-        new->lab.factor = scale->factor;
-        new->lab.reference = scale->reference;
-        name_keys(&new->lab, p->plan, new->name);
-        snprintf(new->scale, LOSS_ROOM, "%s", list->names[i]);
-        if (scale->scale) {
-            const size_t used = strlen(new->name);
-            snprintf(new->name + used, LOSS_ROOM - used, ", scores times %.60s", list->names[i]);
-        }
-        s->count++;
-    }
-}
-
-enum { USUAL_SINKS = 4 };
-
-/* Does the model itself see the first keys from the end of the longest block? */
-static bool sees_sinks(const loss_state *s)
-{
-    return !s->config->window || s->config->window >= s->longest;
-}
-
-/* Numbers of sinks to run windows with: those asked for, and always 0 and one above, if the model
- * sees sinks: what the first keys are worth is the difference. out has room for two more than were
- * asked for. */
-static int64_t list_sinks(const loss_params *p, const loss_state *s, int64_t *out)
-{
-    int64_t count = 0;
-    out[count++] = 0;
-    for (int64_t i = 0; i < p->sinks.count; i++)
-        if (p->sinks.counts[i] > 0)
-            out[count++] = p->sinks.counts[i];
-    if (count == 1 && sees_sinks(s))
-        out[count++] = USUAL_SINKS;
-    return count;
-}
-
-/* One that is wider than what the model itself looks back would be another model. */
-static es_status check_window(const loss_state *s, int64_t window, int64_t sinks, es_error *err)
-{
-    if (s->config->window && window > s->config->window)
-        return es_refuse(err, "loss.window", "smaller windows",
-                         "--window %lld: the model itself sees the last %lld keys",
-                         (long long)window, (long long)s->config->window);
-    if (sinks && !sees_sinks(s))
-        return es_refuse(err, "loss.window", "--sinks 0, or shorter blocks",
-                         "--sinks %lld: of blocks of %lld tokens the model itself sees the "
-                         "last %lld only, and no first keys",
-                         (long long)sinks, (long long)s->longest, (long long)s->config->window);
-    return ES_OK;
-}
-
-/* Windows with each number of sinks; below half a block, where it is no whole block, also as fresh
- * texts, if it is known how a text begins. */
-static es_status add_windows(es_job *job, const int64_t *sinks, int64_t n_sinks, const scales *list,
-                             es_error *err)
-{
-    const loss_params *p = job->params;
-    loss_state *s = job->state;
-    for (int64_t g = 0; g < n_sinks; g++)
-        for (int64_t w = 0; w < p->window.count; w++) {
-            const es_loss_setting keys = {.window = p->window.counts[w], .sinks = sinks[g]};
-            ES_TRY(check_window(s, keys.window, keys.sinks, err));
-            add_settings(job, &keys, list);
-        }
-    ES_TRY(ES_JOB_NEW(job, s->fresh, p->window.count, err));
-    for (int64_t w = 0; w < p->window.count; w++)
-        if (2 * p->window.counts[w] < s->longest && (!p->ids || s->n_start))
-            s->fresh[s->n_fresh++] = p->window.counts[w];
-    return ES_OK;
-}
-
-/* The only setting that was asked for: of one window, with the sinks that were asked for or 4. */
-static int64_t find_asked(const loss_params *p, const loss_state *s, int64_t n_scales)
-{
-    if (p->policy.names || s->plan || !p->window.count)
-        return s->count == 2 ? 1 : 0;
-    const bool none = p->sinks.count && p->sinks.counts[0] == 0;
-    return p->window.count == 1 && p->sinks.count <= 1 && n_scales == 1 ? none ? 1 : s->count - 1
-                                                                        : 0;
-}
-
-static es_status add_policies(es_job *job, const es_policies *policies, const scales *list,
-                              es_error *err)
-{
-    for (int64_t i = 0; i < policies->count; i++) {
-        const es_loss_setting keys = {.policy = policies->specs[i]};
-        if (es_policy_inputs(keys.policy.policy) & ES_POLICY_MEASURED)
-            return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
-                           "policy %s keeps no set of keys", es_policy_name(keys.policy.policy));
-        if (keys.policy.policy != es_policy_find("full")) /* which is there anyway */
-            add_settings(job, &keys, list);
-    }
-    return ES_OK;
-}
-
-static es_status make_settings(es_job *job, loss_params *p, loss_state *s, es_error *err)
-{
-    static const es_loss_setting full = {0};
-    const scales none = {.names = {"none"}, .count = 1};
-    es_policies policies = {0};
-    scales *asked;
-    ES_TRY(ES_JOB_NEW(job, asked, 1, err));
-    ES_TRY(read_scales(job, asked, err));
-    if (p->policy.names) {
-        p->policy.window = p->window.count ? p->window.counts[0] : 0;
-        p->policy.sinks = p->sinks.count ? p->sinks.counts[0] : 0;
-        ES_TRY(es_policies_make(job, &p->policy, true, s->longest, &policies, err));
-    }
-    int64_t *sinks;
-    ES_TRY(ES_JOB_NEW(job, sinks, p->sinks.count + 2, err));
-    const int64_t n_sinks = list_sinks(p, s, sinks), windows = p->window.count * n_sinks;
-    ES_TRY(ES_JOB_NEW_2D(job, s->settings, 2 + windows + policies.count, asked->count, err));
-    add_settings(job, &full, &none);
-    if (s->plan)
-        add_settings(job, &(es_loss_setting){.plan = s->plan}, asked);
-    else if (p->policy.names)
-        ES_TRY(add_policies(job, &policies, asked, err));
-    else if (p->window.count)
-        ES_TRY(add_windows(job, sinks, n_sinks, asked, err));
-    else
-        add_settings(job, &full, asked);
-    s->asked = find_asked(p, s, asked->count);
     return ES_OK;
 }
 
@@ -338,8 +119,8 @@ int64_t loss_length(const loss_state *s, int64_t block)
 
 int64_t loss_late(const loss_state *s) { return s->longest / 2; }
 
-/* A cell: losses of as many tokens as the longest block has, zeros after those of a shorter one;
- * entropies of the layers; keys. */
+/* Returns the rows of a cell: the losses of a block's tokens, padded with zeros to the longest
+ * block; the entropies of the layers; the keys of a query. */
 static int64_t cell_rows(const loss_state *s) { return s->longest - 1 + s->config->layers + 1; }
 
 const double *loss_tokens(const es_job *job, int64_t setting, int64_t block)
@@ -407,9 +188,9 @@ static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, void 
 
 /* ---- what it takes ---- */
 
-/* What a model does in the time is slower than products alone; to choose, draw and weigh takes a
- * policy 2 microseconds for each query and 40 ns for each of its keys, as downstream has timed,
- * while the model does 25 operations in a nanosecond. */
+/* Timings, at 25 operations per nanosecond: a forward pass takes 1.5 times its products and
+ * attention; a policy takes 2 microseconds per query and 40 ns per key (measured with downstream).
+ */
 #define SLOWNESS 1.5
 
 static double block_flops(const loss_state *s, const es_loss_setting *lab, int64_t n)
@@ -432,7 +213,7 @@ static double setting_flops(const loss_state *s, int64_t setting)
     return flops;
 }
 
-/* A block of late tokens in texts of 2 W. */
+/* Returns the work of one block's late tokens in fresh texts of 2 W tokens. */
 static double fresh_flops(const loss_state *s, int64_t fresh)
 {
     static const es_loss_setting full = {0};
@@ -449,11 +230,11 @@ static double cell_weight(const es_job *job, int64_t cell)
            (setting_flops(s, 0) / n);
 }
 
-/* Cells work side by side where there are many of them; else all threads share a block. */
+/* Runs cells side by side if there are many of them; otherwise all threads share a block. */
 static bool side_by_side(const loss_state *s) { return s->count * s->text.count >= 16; }
 
-/* Threads that work on one block take what one takes, or less. A policy's head has scores, weights
- * and choices of its queries besides. */
+/* Returns the scratch memory. Threads that share a block need no more than one thread; a policy
+ * adds scores, weights and choices of a head's queries. */
 static double work_bytes(const es_job *job)
 {
     const loss_params *p = job->params;
@@ -497,7 +278,7 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(loss_read_text(job, err));
     if (s->plan)
         ES_TRY(es_plan_fits(s->plan, p->plan, s->longest, err));
-    ES_TRY(make_settings(job, p, s, err));
+    ES_TRY(loss_make_settings(job, err));
     ES_TRY(ES_JOB_NEW(job, s->sums, s->text.count, err));
     ES_TRY(es_job_stage(
         job,
@@ -543,24 +324,23 @@ const es_study es_study_loss = {
     .usage = "--model MODEL (--text FILE ... | --ids I.npy) [options]",
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "
-        "before it, and gives the mean of -ln p in nats per token, in bits per byte of text, and "
-        "by the token's place in its block. Blocks are taken evenly from the text, and standard "
-        "errors are over blocks; how neighbours correlate is given: errors of blocks that were not "
-        "taken evenly are too small where they do. Two settings are compared on the same tokens."
+        "before it, and reports the mean of -ln p in nats per token, in bits per byte of text, and "
+        "by position in the block. Blocks are taken evenly from the text; standard errors are over "
+        "blocks. The correlation of neighbouring blocks is reported, too: if blocks were not taken "
+        "evenly, it makes the errors too small. Settings are compared on the same tokens."
         "\n\n"
-        "--window lets every query see its last W keys alone. Each window runs with the first 4 "
-        "keys kept and without them (--sinks for another number): only the cost with them is what "
-        "the context beyond W is worth, the rest is that of a lost sink. Beside both stands a "
-        "fresh text, of which the model reads only the last W to 2 W - 1 tokens. All of it is "
-        "about the next token of this text, not about retrieval: probe --look positions shows "
-        "which heads read further back. Any other policy "
-        "of sparse attention goes by --policy and --keys, as in `sparse`, and a plan that says for "
-        "every head which keys it keeps by --plan. Where losses determine "
-        "it, L(c) = A c^-beta + gamma is fitted [numerical], as in context-fit; else the reason "
-        "is given why not."
+        "--window restricts every query to its last W keys. Each window runs with and without the "
+        "first 4 keys (--sinks for another number): the cost with them is what the context beyond "
+        "W is worth, the rest of the cost without them is that of a lost sink. For comparison, the "
+        "model also reads only the last W to 2 W - 1 tokens as a fresh text. All costs are those "
+        "of the next token of this text, not of retrieval: probe --look positions shows which "
+        "heads read further back. Other policies of sparse attention: --policy and --keys, as in "
+        "`sparse`, or --plan, which sets the keys of every head. L(c) = A c^-beta + gamma is "
+        "fitted [numerical], as in context-fit; if the losses do not determine it, the answer "
+        "gives the reason."
         "\n\n"
         "--score-scale multiplies scores by a factor that may grow with the number of keys, and "
-        "shows entropy and loss beside the model as it is: is a scale like log n what it wants?",
+        "compares entropy and loss with those of the full model: does a scale like log n help?",
     .examples = examples,
     .params = params,
     .size = sizeof(loss_params),

@@ -5,7 +5,7 @@
 #include <esscher/npy.h>
 
 #include "base/error.h"
-#include "experiments/loss/question.h"
+#include "experiments/loss/loss.h"
 #include "model/model.h"
 #include "text/text_even.h"
 

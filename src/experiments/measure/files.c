@@ -1,4 +1,4 @@
-/* files.c : what leaves measure in files: outputs, and statistics of every query. */
+/* files.c : outputs and statistics of every query, as files. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,17 +13,20 @@
 enum { COLUMNS = 5 }; /* of per-query files, before the top-k masses and error bars */
 enum { TOP_INDEX = 3 };
 
+/* Does the text end like this, and have more before it? */
 static bool ends_with(const char *text, const char *end)
 {
     const size_t a = strlen(text), b = strlen(end);
     return a > b && strcmp(text + a - b, end) == 0;
 }
 
+/* Returns how many columns a per-query file has. */
 static int64_t columns_of(const measure_state *s)
 {
     return COLUMNS + s->K + (s->p->block ? MEASURE_BARS : 0);
 }
 
+/* Returns how many rows a head has in a file: scales, prefixes, queries. */
 static int64_t cells_of(const measure_state *s) { return s->S * s->P * s->m; }
 
 double measure_files_bytes(const measure_state *s)
@@ -37,7 +40,8 @@ double measure_files_bytes(const measure_state *s)
     return bytes;
 }
 
-/* (heads, S, P, m, last) without the leading dimensions of size 1; returns the rank. */
+/* Stores the shape (heads, S, P, m, last) without leading dimensions of size 1; returns the rank.
+ */
 static int file_shape(const measure_state *s, int64_t last, int64_t shape[5])
 {
     const int64_t leading[] = {s->heads, s->S, s->P};
@@ -50,6 +54,7 @@ static int file_shape(const measure_state *s, int64_t last, int64_t shape[5])
     return rank;
 }
 
+/* Fails if the array would have five dimensions. */
 static es_status check_rank(const measure_state *s, const char *path, es_error *err)
 {
     int64_t shape[5];
@@ -84,7 +89,7 @@ es_status measure_files_start(measure_state *s, es_error *err)
 }
 
 void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
-                        const double *bars)
+                        const measure_bar *bars)
 {
     const int64_t cells = cells_of(s), width = columns_of(s), count = cells * s->dv;
     for (int64_t i = 0; s->outputs && i < count; i++) {
@@ -102,19 +107,20 @@ void measure_files_head(measure_state *s, int64_t head, const es_attend_out *our
         to[4] = ours->sum_squares[at];
         for (int64_t k = 0; k < s->K; k++)
             to[COLUMNS + k] = ours->top_mass[at * s->K + k];
-        for (int i = 0; bars && i < MEASURE_BARS; i++)
-            to[COLUMNS + s->K + i] = bars[at * MEASURE_BARS + i];
+        if (bars)
+            memcpy(to + COLUMNS + s->K, &bars[at], sizeof bars[at]);
     }
     s->filled[head] = true;
 }
 
-/* Lines on their way into a file. */
+/* A CSV file that is being written, with a buffer of lines. */
 typedef struct csv {
     es_draft draft;
     char text[65536];
     size_t used;
 } csv;
 
+/* Writes the buffered lines. */
 static es_status flush(csv *c, es_error *err)
 {
     const size_t used = c->used;
@@ -122,13 +128,14 @@ static es_status flush(csv *c, es_error *err)
     return es_draft_write(&c->draft, c->text, used, err);
 }
 
+/* Appends a whole number after the text `before`. */
 static void add_count(csv *c, const char *before, int64_t value)
 {
     c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%s%lld", before,
                                 (long long)value);
 }
 
-/* With all digits; nothing at all for NaN and infinities. */
+/* Appends a number with all digits; an empty field for NaN and infinities. */
 static void add_real(csv *c, double value)
 {
     c->text[c->used++] = ',';
@@ -136,13 +143,13 @@ static void add_real(csv *c, double value)
         c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%.17g", value);
 }
 
-/* Room for some more numbers. */
+/* Makes sure that the buffer takes some more numbers. */
 static es_status flush_if_full(csv *c, es_error *err)
 {
     return c->used + 512 > sizeof c->text ? flush(c, err) : ES_OK;
 }
 
-/* A line for each query of head h at scale and prefix `at`, in the order of the array. */
+/* Writes a line for each query of head h at scale and prefix `at`, in the order of the array. */
 static es_status csv_rows(const measure_state *s, csv *c, int64_t h, int64_t at, es_error *err)
 {
     const int64_t width = columns_of(s);
@@ -164,6 +171,7 @@ static es_status csv_rows(const measure_state *s, csv *c, int64_t h, int64_t at,
     return ES_OK;
 }
 
+/* Writes header and lines of all heads. */
 static es_status csv_all(const measure_state *s, csv *c, es_error *err)
 {
     c->used = (size_t)snprintf(c->text, sizeof c->text,
@@ -182,6 +190,7 @@ static es_status csv_all(const measure_state *s, csv *c, es_error *err)
     return flush(c, err);
 }
 
+/* Writes the per-query file as CSV; a failure leaves no file behind. */
 static es_status write_csv(const measure_state *s, bool force, es_error *err)
 {
     es_arena scratch = {0};
@@ -201,7 +210,7 @@ static es_status write_csv(const measure_state *s, bool force, es_error *err)
 
 /* ---- all of them ---- */
 
-/* Refuse existing outputs before looking at the inputs: the cheapest mistake first. */
+/* Refuses existing outputs before inputs are read: the cheapest check first. */
 es_status measure_files_check(const es_job *job, es_error *err)
 {
     const measure_params *p = job->params;
@@ -217,7 +226,8 @@ es_status measure_files_check(const es_job *job, es_error *err)
     return p->per_query ? es_file_may_create(p->per_query, job->force, err) : ES_OK;
 }
 
-/* Cells say the same whoever computes them: what they leave in files, too. */
+/* Computes again the heads that a run file already had: it holds their numbers, not their outputs.
+ */
 static es_status fill_heads(es_job *job, es_error *err)
 {
     measure_state *s = job->state;

@@ -13,13 +13,14 @@
 #include "base/view.h"
 #include "experiments/measure/question.h"
 
-/* What works on one head: memory that ends with it. */
-typedef struct room {
+/* Working memory of one head. */
+typedef struct work {
     const es_exec *exec;
     es_arena arena;
-} room;
+} work;
 
-static es_status numbers_of(room *r, int64_t rows, int64_t cols, double **out, es_error *err)
+/* Allocates a matrix that is freed with the head. */
+static es_status numbers_of(work *r, int64_t rows, int64_t cols, double **out, es_error *err)
 {
     ES_TRY(ES_ARENA_NEW_2D(&r->arena, *out, rows, cols, "covariances", err));
     return ES_OK;
@@ -33,11 +34,13 @@ typedef struct spread {
     double *mean, *root;
 } spread;
 
+/* Returns the smaller of two counts. */
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Returns R as a view. */
 static es_view root_of(const spread *s) { return es_view_f64(s->root, s->rows, s->d); }
 
-/* Few rows: (x - mean)/sqrt(rows). */
+/* Computes R of few rows: (x - mean)/sqrt(rows). */
 static void centre(const es_view *x, spread *out)
 {
     const int64_t d = out->d;
@@ -53,8 +56,8 @@ static void centre(const es_view *x, spread *out)
         out->root[i] = (out->root[i] - out->mean[i % d]) / sqrt(n);
 }
 
-/* Many rows: the factor L' of Cov = L L'. */
-static es_status factor(room *r, const es_view *x, spread *out, es_error *err)
+/* Computes R of many rows: the factor L' of Cov = L L'. */
+static es_status factor(work *r, const es_view *x, spread *out, es_error *err)
 {
     const int64_t d = out->d;
     double *cov;
@@ -70,7 +73,8 @@ static es_status factor(room *r, const es_view *x, spread *out, es_error *err)
     return ES_OK;
 }
 
-static es_status spread_of(room *r, const es_view *x, spread *out, es_error *err)
+/* Computes mean and R of the rows of x. */
+static es_status spread_of(work *r, const es_view *x, spread *out, es_error *err)
 {
     out->d = x->cols;
     out->rows = least(x->rows, x->cols);
@@ -86,6 +90,7 @@ static es_status spread_of(room *r, const es_view *x, spread *out, es_error *err
 
 /* ---- norms ---- */
 
+/* Returns the sum of squares. */
 static double squares_of(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -94,8 +99,8 @@ static double squares_of(const double *x, int64_t count)
     return sum;
 }
 
-/* |R w'| of R and w (rows, d), and its squared Frobenius norm, which may be NULL. */
-static es_status product_norm(room *r, const spread *s, const es_view *w, es_num *norm,
+/* Computes |R w'| of R and w (rows, d), and its squared Frobenius norm unless `squares` is NULL. */
+static es_status product_norm(work *r, const spread *s, const es_view *w, es_num *norm,
                               double *squares, es_error *err)
 {
     double *product;
@@ -109,9 +114,9 @@ static es_status product_norm(room *r, const spread *s, const es_view *w, es_num
     return ES_OK;
 }
 
-/* What rounding does to covariances and their factors, with the jitter these may have needed (at
- * most 64 eps of the trace), moves the square of the norm by so much of the product of the traces.
- */
+/* Returns a bound on the rounding error of the norm. Rounding of covariances and factors, and the
+ * jitter that factors may have needed (at most 64 eps of the trace), move the square of the norm by
+ * at most this multiple of the product of the traces. */
 static double rounding(const spread *q, const spread *k, double norm)
 {
     const double relative = (32.0 * (double)q->d + 128.0) * DBL_EPSILON;
@@ -120,8 +125,8 @@ static double rounding(const spread *q, const spread *k, double norm)
     return norm * norm > most ? most / norm : sqrt(most);
 }
 
-/* The variance over keys of the score of query x is x' Cov(k) x; its mean over queries is F^2 and
- * what their mean adds to it. */
+/* Returns the mean over queries of the variance of their scores. For query x the variance is
+ * x' Cov(k) x; its mean is F^2 plus mean(q)' Cov(k) mean(q). */
 static double mean_variance(const spread *q, const spread *k, double squares)
 {
     for (int64_t i = 0; i < k->rows; i++) {
@@ -133,7 +138,8 @@ static double mean_variance(const spread *q, const spread *k, double squares)
     return squares;
 }
 
-static es_status norms_of(room *r, const spread *q, const spread *k, int64_t queries,
+/* Computes horizon, Frobenius norm and standard deviation of the scores of a head. */
+static es_status norms_of(work *r, const spread *q, const spread *k, int64_t queries,
                           measure_horizon *out, es_error *err)
 {
     const es_view other = root_of(k);
@@ -150,8 +156,8 @@ static es_status norms_of(room *r, const spread *q, const spread *k, int64_t que
     return ES_OK;
 }
 
-/* |S^1/2 Wk' Wq| = |R_k Wq|; without matrices it is the root of the reach |S|. */
-static es_status one_sided(const measure_state *s, room *r, int64_t head, const spread *k,
+/* Computes |S^1/2 Wk' Wq| = |R_k Wq|; without matrices it is the root of the reach |S|. */
+static es_status one_sided(const measure_state *s, work *r, int64_t head, const spread *k,
                            measure_horizon *out, es_error *err)
 {
     es_view wq;
@@ -167,29 +173,32 @@ static es_status one_sided(const measure_state *s, room *r, int64_t head, const 
     return ES_OK;
 }
 
-/* ---- what it takes ----
+/* ---- cost ----
  * An operation of f64 is counted as two: costs are in those of attention, which is f32 as a rule.
  * Constants are good for a factor of 2 in 256 to 1024 dimensions. */
 
+/* Returns the operations of spread_of(). */
 static double spread_flops(int64_t rows, int64_t cols)
 {
     const double n = (double)rows, d = (double)cols;
     return rows < cols ? 8.0 * n * d : 4.0 * n * d * d + 2.0 * d * d * d;
 }
 
-/* Norm of (a, b): products with itself and Cholesky factors, or singular values of a small one. */
+/* Returns the operations of a norm of (a, b): products with itself and Cholesky factors, or
+ * singular values of a small one. */
 static double norm_flops(int64_t a, int64_t b)
 {
     const double k = (double)least(a, b);
     return 4.0 * (double)a * (double)b * k + 8.0 * k * k * k;
 }
 
+/* Returns the operations of product_norm(). */
 static double product_flops(int64_t a, int64_t b, int64_t c)
 {
     return 4.0 * (double)a * (double)b * (double)c + norm_flops(a, c);
 }
 
-/* Of all heads, and of the tokens they are made from. */
+/* Returns the operations of all heads, and of the tokens they are made from. */
 static double flops_of(const measure_state *s)
 {
     const int64_t d = s->d, q = least(s->m, d), k = least(s->n, d);
@@ -231,8 +240,8 @@ double measure_horizon_plan(measure_state *s, double attention)
 
 /* ---- a head ---- */
 
-/* Covariances are beside what was asked for: where they cannot be had, because there is one query
- * alone or numbers are too large to be squared, attention is reported without them. */
+/* Turns a failure into a reason. Horizons are secondary: where covariances do not exist, because
+ * there is one query or numbers are too large to be squared, attention is reported without them. */
 static es_status give_up(es_status status, const es_error *err, char reason[MEASURE_REASON])
 {
     if (status != ES_OK && status != ES_E_INTERRUPTED)
@@ -240,7 +249,8 @@ static es_status give_up(es_status status, const es_error *err, char reason[MEAS
     return status == ES_E_INTERRUPTED ? status : ES_OK;
 }
 
-static es_status reach_of(measure_state *s, room *r, es_error *err)
+/* Computes reach |S| and trace of the tokens. */
+static es_status reach_of(measure_state *s, work *r, es_error *err)
 {
     spread x;
     es_view view;
@@ -260,7 +270,7 @@ static es_status reach_of(measure_state *s, room *r, es_error *err)
 es_status measure_horizon_tokens(es_job *job)
 {
     measure_state *s = job->state;
-    room r = {.exec = &job->exec, .arena = {.budget = job->exec.budget}};
+    work r = {.exec = &job->exec, .arena = {.budget = job->exec.budget}};
     es_error err = {0};
     s->reach = (es_num){NAN, NAN};
     s->trace = NAN;
@@ -271,7 +281,8 @@ es_status measure_horizon_tokens(es_job *job)
     return give_up(status, &err, s->horizon_reason);
 }
 
-static es_status horizon_in(const measure_state *s, room *r, int64_t head, measure_horizon *out,
+/* Computes the horizon of a head from its queries and keys. */
+static es_status horizon_in(const measure_state *s, work *r, int64_t head, measure_horizon *out,
                             es_error *err)
 {
     spread q, k;
@@ -286,7 +297,7 @@ static es_status horizon_in(const measure_state *s, room *r, int64_t head, measu
 es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
                              measure_horizon *out, char reason[MEASURE_REASON])
 {
-    room r = {.exec = exec, .arena = {.budget = exec->budget}};
+    work r = {.exec = exec, .arena = {.budget = exec->budget}};
     es_error err = {0};
     *out = (measure_horizon){NAN, NAN, NAN, NAN, NAN};
     snprintf(reason, MEASURE_REASON, "%s", s->horizon_reason);

@@ -1,4 +1,4 @@
-/* inputs.c : what the user's files hold, whether it fits together, and loading it.
+/* inputs.c : the user's files: shapes, checks, loading.
  *
  * Shapes are looked at before any number is read: a mistake in the last file must not cost the
  * loading of the first. In order: one array, tokens as a source of Q, K and V, shapes and
@@ -17,7 +17,7 @@
 
 /* ---- shapes and numbers of one array ---- */
 
-/* "(8, 4096, 64)" */
+/* Writes a shape: "(8, 4096, 64)". */
 static const char *shape_text(const es_npy_info *info, char out[96])
 {
     int used = snprintf(out, 96, "(");
@@ -28,6 +28,7 @@ static const char *shape_text(const es_npy_info *info, char out[96])
     return out;
 }
 
+/* Fails because files a and b do not fit together; names both shapes. */
 static es_status fail_pair(const measure_state *s, int a, int b, const char *rule, const char *hint,
                            es_error *err)
 {
@@ -54,6 +55,7 @@ es_status measure_scan(const es_array *array, const measure_layout *l, const cha
     return ES_OK;
 }
 
+/* Loads a file and checks that every number of its layout is finite. */
 static es_status measure_read(es_job *job, const char *path, const measure_layout *l, es_array *out,
                               es_error *err)
 {
@@ -63,12 +65,13 @@ static es_status measure_read(es_job *job, const char *path, const measure_layou
 }
 
 /* ---- tokens ----
- * With --tokens, queries, keys and values are x Wq', x Wk', x Wv' of tokens x that the user brings.
+ * With --tokens, queries, keys and values are x Wq', x Wk', x Wv' of tokens x from a file.
  */
 
+/* Returns how many heads an array of matrices holds. */
 static int64_t heads_of(const es_npy_info *i) { return i->rank == 3 ? i->shape[0] : 1; }
 
-/* Tokens and matrices: no batch, heads first. */
+/* Returns the layout of tokens and matrices: no batch, heads first. */
 static measure_layout plain_layout(const es_npy_info *info)
 {
     measure_layout out = {0};
@@ -78,6 +81,7 @@ static measure_layout plain_layout(const es_npy_info *info)
 
 static const char *const weight_roles[] = {"Wq", "Wk", "Wv"};
 
+/* Reads the header of tokens or of a matrix and checks its rank. */
 static es_status inspect_weights(es_job *job, const char *role, const char *path, int most_rank,
                                  es_npy_info *info, es_error *err)
 {
@@ -96,8 +100,8 @@ static es_status inspect_weights(es_job *job, const char *role, const char *path
     return ES_OK;
 }
 
-/* What `which` of queries, keys and values is: (heads, n, rows of its matrix), or the tokens
- * themselves where there is none. */
+/* Finds the shape of queries, keys or values: (heads, n, rows of the matrix), or that of the tokens
+ * if there is no matrix. */
 static es_status inspect_matrix(es_job *job, int which, es_error *err)
 {
     measure_state *s = job->state;
@@ -123,6 +127,7 @@ static es_status inspect_matrix(es_job *job, int which, es_error *err)
     return ES_OK;
 }
 
+/* Reads the headers of tokens and matrices, and checks that they fit together. */
 static es_status measure_tokens_inspect(es_job *job, es_error *err)
 {
     measure_state *s = job->state;
@@ -135,7 +140,7 @@ static es_status measure_tokens_inspect(es_job *job, es_error *err)
         w[MEASURE_Q].shape[w[MEASURE_Q].rank - 2] != w[MEASURE_K].shape[w[MEASURE_K].rank - 2])
         return es_fail_file(err, ES_E_SHAPE, o->weights[MEASURE_K], -1, "measure.dim",
                             "queries and keys have the same dimension k",
-                            "--Wq and --Wk do not have as many rows");
+                            "--Wq and --Wk have different numbers of rows");
     if (o->weights[MEASURE_Q] && heads_of(&w[MEASURE_Q]) % heads_of(&w[MEASURE_K]) != 0)
         return es_fail_file(err, ES_E_SHAPE, o->weights[MEASURE_K], -1, "measure.heads",
                             "the heads of Wk divide those of Wq", "%lld heads do not share %lld",
@@ -156,6 +161,7 @@ static es_status measure_tokens_inspect(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Computes queries, keys or values x W' of all heads. */
 static es_status project(es_job *job, int which, es_error *err)
 {
     measure_state *s = job->state;
@@ -176,6 +182,7 @@ static es_status project(es_job *job, int which, es_error *err)
     return ES_OK;
 }
 
+/* Loads tokens and matrices, and makes queries, keys and values of them. */
 static es_status measure_tokens_load(es_job *job, es_error *err)
 {
     measure_state *s = job->state;
@@ -187,6 +194,7 @@ static es_status measure_tokens_load(es_job *job, es_error *err)
     return measure_horizon_tokens(job);
 }
 
+/* Returns queries, keys or values of a head. */
 static es_view measure_tokens_view(const measure_state *s, int which, int64_t head)
 {
     const measure_tokens *t = &s->tokens;
@@ -210,6 +218,7 @@ static bool two_byte_bf16(const measure_state *s, int which)
            (which == MEASURE_Y && dtype >= 0 && strcmp(measure_dtypes[dtype], "bf16") == 0);
 }
 
+/* Reads the header of a file and checks its rank. */
 static es_status inspect_file(es_job *job, int which, es_error *err)
 {
     static const char *const roles[] = {"q", "k", "v", "compare"};
@@ -233,6 +242,7 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
 
 /* ---- do they fit together? ---- */
 
+/* Returns the order of dimensions of a file: as given, or bhnd. */
 static measure_order order_of(const measure_state *s, int which)
 {
     const int layout = s->p->layout < 0 ? MEASURE_BHND : s->p->layout;
@@ -240,7 +250,7 @@ static measure_order order_of(const measure_state *s, int which)
                                                            : (measure_order)layout;
 }
 
-/* Their rows, also where they hold all heads side by side. */
+/* Finds the layout of the output to compare, which may hold all heads side by side. */
 static es_status lay_out_theirs(measure_state *s, measure_order order, int64_t batch, es_error *err)
 {
     measure_layout *y = &s->at[MEASURE_Y];
@@ -257,8 +267,8 @@ static es_status lay_out_theirs(measure_state *s, measure_order order, int64_t b
                         (long long)s->dv);
 }
 
-/* The first two that do not fit are named together with both shapes: which of them is wrong only
- * the user knows. */
+/* Checks that Q, K and V fit together and stores their sizes. An error names both files with their
+ * shapes: only the user knows which of them is wrong. */
 static es_status check_shapes(measure_state *s, es_error *err)
 {
     const measure_layout *q = &s->at[MEASURE_Q], *k = &s->at[MEASURE_K], *v = &s->at[MEASURE_V];
@@ -292,7 +302,7 @@ static es_status check_shapes(measure_state *s, es_error *err)
     return ES_OK;
 }
 
-/* Q, K and V in an order of dimensions. */
+/* Finds the layouts of Q, K and V for an order of dimensions. */
 static es_status lay_out(measure_state *s, measure_order order, int64_t batch, es_error *err)
 {
     for (int i = 0; i < MEASURE_Y; i++)
@@ -300,7 +310,7 @@ static es_status lay_out(measure_state *s, measure_order order, int64_t batch, e
     return check_shapes(s, err);
 }
 
-/* Is the other order possible, too, or instead? */
+/* Do the shapes fit in the other order of dimensions? */
 static bool other_fits(const measure_state *s, measure_order order, int64_t batch, bool theirs)
 {
     measure_state try = *s;
@@ -313,6 +323,7 @@ static bool other_fits(const measure_state *s, measure_order order, int64_t batc
                               : lay_out(&try, other, batch, &ignored)) == ES_OK;
 }
 
+/* Puts the other order of dimensions, which fits, into the hint. */
 static es_status name_other(measure_order order, const char *option, es_status status,
                             es_error *err)
 {
@@ -322,6 +333,7 @@ static es_status name_other(measure_order order, const char *option, es_status s
     return status;
 }
 
+/* Finds the layouts of all files; where they do not fit, but the other order would, says so. */
 static es_status choose_layout(es_job *job, es_error *err)
 {
     measure_state *s = job->state;
@@ -348,7 +360,8 @@ static es_status choose_layout(es_job *job, es_error *err)
 
 /* ---- the run ---- */
 
-/* What another program computed is judged by the f64 engine; files keep the precision of V. */
+/* Sets scales, prefixes and options of attention. Outputs to compare are judged by the f64 engine;
+ * files keep the precision of V. */
 static void choose_grids(es_job *job)
 {
     measure_state *s = job->state;
@@ -377,8 +390,8 @@ static void choose_grids(es_job *job)
                          .exec = &job->exec};
 }
 
-/* What the run takes, from shapes alone; es_cost_admit() compares it with the limit before
- * anything is loaded. */
+/* Estimates the cost from shapes alone; es_cost_admit() compares it with the limit before anything
+ * is loaded. */
 static es_status estimate(measure_state *s, es_error *err)
 {
     es_attend_plan plan;
@@ -394,7 +407,7 @@ static es_status estimate(measure_state *s, es_error *err)
     s->cost.output_bytes = cells * (double)s->m * 8.0 * (double)(5 + s->K) + measure_files_bytes(s);
     if (s->keeps_output)
         s->cost.output_bytes += cells * (double)s->m * (double)s->dv * 8.0;
-    if (s->p->block) /* what error bars are made of, and they */
+    if (s->p->block) /* sums of blocks, and the bars */
         s->cost.output_bytes += cells * (double)s->m * 8.0 * (double)(s->dv + 4 + MEASURE_BARS);
     /* The moments of all cells live on after es_attend() until their numbers are taken. */
     s->cost.work_bytes = (double)(plan.bytes > check_bytes ? plan.bytes : check_bytes) +
@@ -402,7 +415,7 @@ static es_status estimate(measure_state *s, es_error *err)
                          8.0 * heads * cells * (double)(s->numbers + MEASURE_HORIZON_NUMBERS) +
                          64.0 * (double)s->numbers + /* their names */
                          (measure_masked(s->p) ? 8.0 * (double)s->m : 0.0);
-    if (s->p->compare) /* a head in f64 and rows of it, should it not be what was asked for */
+    if (s->p->compare) /* for the search if it does not match: a head in f64, and rows of it */
         s->cost.work_bytes +=
             8.0 * ((double)s->n * (double)(s->d + s->dv + 3 * s->opts.exec->threads) +
                    16.0 * (double)s->m + 64.0 * (double)s->heads * (double)s->dv);
@@ -433,7 +446,7 @@ es_status measure_load(es_job *job, es_error *err)
     for (int i = 0; i < MEASURE_Y; i++)
         if (s->paths[i])
             ES_TRY(measure_read(job, s->paths[i], &s->at[i], &s->arrays[i], err));
-    /* NaN in the output of somebody else is a finding, not an obstacle. */
+    /* NaN in the output to compare is a finding, not an error. */
     if (s->p->compare)
         ES_TRY(es_source_load(s->p->compare, two_byte_bf16(s, MEASURE_Y), job->exec.budget,
                               &s->arrays[MEASURE_Y], err));

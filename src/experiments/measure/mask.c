@@ -54,24 +54,35 @@ double measure_mean_seen(const measure_state *s, int64_t p, double (*f)(double))
 
 /* ---- what is said of it ---- */
 
+typedef struct mask_row {
+    bool causal;
+    double window; /* NaN: none */
+    int64_t first_place;
+    double seen;
+} mask_row;
+
 static const es_column mask_columns[] = {
-    {"causal", "causal", "", ES_FORMAT_FLAG, "no query sees a key behind its own"},
-    {"window", "window", "keys", ES_FORMAT_COUNT,
-     "to either side of a query's own key; causal: the last ones, its own included"},
-    {"first_place", "first query at key", "", ES_FORMAT_COUNT, "the last one stands at the last"},
-    {"seen", "keys seen", "keys", ES_FORMAT_REAL, "by a query at the longest prefix, mean"},
+    ES_COL(mask_row, causal, ES_FORMAT_FLAG, "causal", "", "no query sees a key behind its own"),
+    ES_COL(mask_row, window, ES_FORMAT_COUNT, "window", "keys",
+           "to either side of a query's own key; causal: the last ones, its own included"),
+    ES_COL(mask_row, first_place, ES_FORMAT_COUNT, "first query at key", "",
+           "the last one stands at the last"),
+    ES_COL(mask_row, seen, ES_FORMAT_REAL, "keys seen", "keys",
+           "by a query at the longest prefix, mean"),
     {0}};
 static const es_table_spec mask_table = {"mask", mask_columns,
                                          ES_VIEW("Which keys queries see", .only_with_full = true),
-                                         .record = true};
+                                         ES_ROW(mask_row), .record = true};
 
 void measure_mask_put(const measure_state *s, es_answer *a)
 {
     if (!measure_masked(s->p))
         return;
-    es_table *t = es_answer_table(a, &mask_table);
-    const int64_t row = es_table_row(t);
-    es_put(t, row, {"causal", s->p->causal}, {"first_place", (double)measure_shift(s)},
-           {"window", s->p->window ? (double)s->p->window : (double)NAN},
-           {"seen", measure_mean_seen(s, s->P - 1, NULL)});
+    mask_row *r = es_rows_add(es_answer_table(a, &mask_table), mask_row);
+    if (!r)
+        return;
+    r->causal = s->p->causal;
+    r->window = s->p->window ? (double)s->p->window : (double)NAN;
+    r->first_place = measure_shift(s);
+    r->seen = measure_mean_seen(s, s->P - 1, NULL);
 }

@@ -211,9 +211,9 @@ es_status compare_search(compare_case *c, compare_found *found, es_error *err);
  *  all its numbers. Needs the arrays. */
 const compare_format *compare_format_of(const measure_state *s);
 
-/*! compare_head() : their output of a head against ours (m, dv), and the error that was to be
- *  expected, into a cell. `out` has spread2 and sum_squares. */
-void compare_head(const measure_state *s, int64_t head, const es_attend_out *out, double *cell);
+/*! compare_head() : compares their output of a head with ours (m, dv) and with the error to be
+ *  expected. `out` has output, entropy, spread2 and sum_squares. */
+measure_their compare_head(const measure_state *s, int64_t head, const es_attend_out *out);
 
 /*! compare_summarise() : tables, verdict, what it is instead; refutes the answer if it is not met.
  */

@@ -19,7 +19,7 @@ const compare_format *compare_format_named(const char *name)
     return NULL;
 }
 
-/* By way of f32, whose rounding is too fine to decide a tie of 16 bits but once in 2^13. */
+/* Rounds by way of f32, whose rounding is too fine to decide a tie of 16 bits but once in 2^13. */
 double compare_round(const compare_format *f, double value)
 {
     const float narrow = (float)value;
@@ -37,7 +37,7 @@ double compare_focus(double entropy, int64_t keys)
 
 double compare_quantile(int64_t rows) { return sqrt(2.0 * log(2.0 * (double)rows)); }
 
-/* Errors of the whole row, as lengths. */
+/* Returns the expected error of the whole row, as a length. */
 static double length_of(const compare_format *f, const compare_row *r, double z)
 {
     const double o = r->length, n = (double)r->keys;
@@ -73,8 +73,8 @@ static bool holds(const compare_format *f, const es_view *v, int64_t *told)
     return true;
 }
 
-/* Who has bfloat16 must widen it before NumPy saves it: the format of the file says little, the
- * numbers say all. A few round numbers say nothing. */
+/* Finds the format from the numbers, not from the file: NumPy has no bfloat16, so such outputs are
+ * stored wider. At least ENOUGH numbers must agree, because a few round ones fit any format. */
 const compare_format *compare_format_of(const measure_state *s)
 {
     enum { ENOUGH = 16 };

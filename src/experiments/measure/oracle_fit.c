@@ -1,5 +1,5 @@
-/* oracle_fit.c : what was changed by an amount that is not known, found from a few rows. A number
- * that is fitted must have more to explain than itself: small outputs are left alone. */
+/* oracle_fit.c : fits changes of unknown size (a scale, a width, an order of heads) to a few rows.
+ * One number could explain any small output: fits need at least ENOUGH elements. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,6 +9,7 @@
 enum { ENOUGH = 32 }; /* elements that one fitted number has to explain */
 enum { FEW = 4 };     /* rows of every head that fits look at */
 
+/* Are there enough elements for a fitted number? */
 static bool enough(const compare_case *c)
 {
     return c->s->heads * measure_queries(c->s, 0) * c->s->dv >= ENOUGH;
@@ -16,8 +17,8 @@ static bool enough(const compare_case *c)
 
 /* ---- the scale ---- */
 
-/* From the best of a grid, by Gauss and Newton in ln b: quadratic, so that an output of f64 is
- * explained to its last digits. */
+/* Refines the best scale of a grid by Gauss-Newton steps in ln b, which converge quadratically: an
+ * f64 output is explained to its last digits. */
 static es_status refine(compare_case *c, compare_variant *v, compare_sum *best, es_error *err)
 {
     enum { STEPS = 12 };
@@ -37,6 +38,7 @@ static es_status refine(compare_case *c, compare_variant *v, compare_sum *best, 
     return ES_OK;
 }
 
+/* Fits the scale: a grid of thirds of octaves, then refine(). */
 static es_status fit_scale(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     enum { OCTAVES = 7, STEPS = 3 };
@@ -87,7 +89,7 @@ es_status compare_fit_factor(compare_case *c, compare_variant *v, bool *applies,
 
 /* ---- a width ---- */
 
-/* The step of the growth at which their output is nearest. */
+/* Finds the step of the growth at which their output is nearest. */
 static es_status nearest_step(compare_case *c, const compare_variant *v, compare_growth growth,
                               int64_t *best, es_error *err)
 {
@@ -104,6 +106,7 @@ static es_status nearest_step(compare_case *c, const compare_variant *v, compare
     return ES_OK;
 }
 
+/* Fits the width of a causal window, or of a band around each query. */
 static es_status fit_width(compare_case *c, compare_variant *v, bool band, bool *applies,
                            es_error *err)
 {
@@ -133,7 +136,7 @@ es_status compare_fit_band(compare_case *c, compare_variant *v, bool *applies, e
 
 /* ---- keys that are hidden ---- */
 
-/* Left padding and right padding that the file does not have: as many as are seen explain most. */
+/* Fits how many first or last keys are hidden, as by padding that the file does not show. */
 static es_status fit_hidden(compare_case *c, compare_variant *v, compare_growth growth,
                             bool *applies, es_error *err)
 {
@@ -164,6 +167,7 @@ es_status compare_fit_lasts(compare_case *c, compare_variant *v, bool *applies, 
 
 /* ---- an order of heads ---- */
 
+/* Returns the squared distance. */
 static double distance2(const double *a, const double *b, int64_t n)
 {
     double sum = 0.0;
@@ -172,7 +176,8 @@ static double distance2(const double *a, const double *b, int64_t n)
     return sum;
 }
 
-/* Each of our heads stands where it is nearest; each place must be taken once. */
+/* Assigns each of our heads to the nearest of theirs. Returns false if two go to the same one, or
+ * if all are in order. */
 static bool find_places(const double *ours, const double *theirs, int64_t heads, int64_t each,
                         int64_t *place, bool *taken)
 {

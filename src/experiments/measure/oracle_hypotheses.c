@@ -1,5 +1,6 @@
-/* oracle_hypotheses.c : what kernels and the people who call them get wrong, one description each.
- * What explains without a fitted number stands before what needs one. */
+/* oracle_hypotheses.c : known mistakes of attention kernels and their callers, one description
+ * each. Each function changes the variant that was asked for. Those without a fitted number come
+ * first. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 /* ---- which keys are seen ---- */
 
-/* The first query stands at key `shift`, and no key behind a query's own is seen. */
+/* Makes the variant causal: the first query stands at key `shift`, and no key behind a query's own
+ * is seen. */
 static es_status see_causally(compare_case *c, compare_variant *v, int64_t shift, bool *applies)
 {
     v->mask = COMPARE_CAUSAL;
@@ -19,12 +21,14 @@ static es_status see_causally(compare_case *c, compare_variant *v, int64_t shift
     return ES_OK;
 }
 
+/* Causal, the first query at the first key. */
 static es_status causal(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)err;
     return see_causally(c, v, 0, applies);
 }
 
+/* Causal, the last query at the last key. */
 static es_status causal_end(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     const int64_t shift = v->keys - compare_queries(c, v);
@@ -33,6 +37,7 @@ static es_status causal_end(compare_case *c, compare_variant *v, bool *applies, 
     return *applies ? see_causally(c, v, shift, applies) : ES_OK;
 }
 
+/* Causal without a query's own key. */
 static es_status causal_strict(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     const bool alone = compare_as_asked(c, v) && !v->width;
@@ -53,6 +58,7 @@ static es_status unmasked(compare_case *c, compare_variant *v, bool *applies, es
     return ES_OK;
 }
 
+/* Own key seen although excluded, or the reverse. */
 static es_status other_self(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
@@ -64,6 +70,7 @@ static es_status other_self(compare_case *c, compare_variant *v, bool *applies, 
     return ES_OK;
 }
 
+/* The last key is not seen. */
 static es_status last_missing(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
@@ -75,6 +82,7 @@ static es_status last_missing(compare_case *c, compare_variant *v, bool *applies
 
 /* ---- the scale ---- */
 
+/* Sets another scale. */
 static es_status to_scale(compare_variant *v, double scale, bool *applies)
 {
     *applies = scale != v->scale && isfinite(scale);
@@ -98,7 +106,7 @@ SCALE(scale_model, 1.0 / sqrt(heads * d))
 SCALE(scale_base_two, b *log(2.0))
 SCALE(scale_base_e, b / log(2.0))
 
-/* Their sentences say it. */
+/* No scale. The sentences of this and the next name the scale: no note. */
 static es_status scale_none(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
@@ -108,6 +116,7 @@ static es_status scale_none(compare_case *c, compare_variant *v, bool *applies, 
     return ES_OK;
 }
 
+/* All weights are equal. */
 static es_status scale_zero(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
@@ -119,6 +128,7 @@ static es_status scale_zero(compare_case *c, compare_variant *v, bool *applies, 
 
 /* ---- the softmax ---- */
 
+/* sum exp(s) v is not divided by sum exp(s). */
 static es_status not_divided(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
@@ -128,6 +138,7 @@ static es_status not_divided(compare_case *c, compare_variant *v, bool *applies,
     return ES_OK;
 }
 
+/* sum exp(s - max s) v is not divided by its weights. */
 static es_status not_divided_max(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
@@ -189,6 +200,7 @@ CAPPED(30)
 
 /* ---- rounding before the softmax ---- */
 
+/* Q, K and V are rounded to the format. */
 static es_status inputs_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)err;
@@ -199,6 +211,7 @@ static es_status inputs_rounded(compare_case *c, compare_variant *v, bool *appli
     return ES_OK;
 }
 
+/* Scores are rounded to the format. */
 static es_status scores_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)err;
@@ -208,6 +221,7 @@ static es_status scores_rounded(compare_case *c, compare_variant *v, bool *appli
     return ES_OK;
 }
 
+/* Q, K, V and then scores are rounded. */
 static es_status both_rounded(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     v->round_inputs = true;
@@ -216,6 +230,7 @@ static es_status both_rounded(compare_case *c, compare_variant *v, bool *applies
 
 /* ---- heads ---- */
 
+/* Query head h has key head h mod kv_heads. */
 static es_status tiled(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)err;
@@ -224,6 +239,7 @@ static es_status tiled(compare_case *c, compare_variant *v, bool *applies, es_er
     return ES_OK;
 }
 
+/* (n, heads, d) was written, (heads, n, d) is read. */
 static es_status swapped_output(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)err;
@@ -232,7 +248,7 @@ static es_status swapped_output(compare_case *c, compare_variant *v, bool *appli
     return ES_OK;
 }
 
-/* A transposition that was forgotten before heads are put side by side. */
+/* (heads, n, d) was written, (n, heads, d) is read: a forgotten transposition. */
 static es_status flat_output(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)err;
@@ -242,6 +258,7 @@ static es_status flat_output(compare_case *c, compare_variant *v, bool *applies,
     return ES_OK;
 }
 
+/* All arrays are (n, heads, d), read as (heads, n, d). */
 static es_status swapped(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     const measure_state *s = c->s;
@@ -252,7 +269,7 @@ static es_status swapped(compare_case *c, compare_variant *v, bool *applies, es_
     return ES_OK;
 }
 
-/* A number for each row explains an output of few columns whatever it is. */
+/* Each row has a factor of its own; with few columns that would explain any output. */
 static es_status row_factors(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)err;
@@ -263,6 +280,7 @@ static es_status row_factors(compare_case *c, compare_variant *v, bool *applies,
 
 /* ---- a coarser format than its numbers have ---- */
 
+/* Computed in a coarser format than the numbers have. */
 static es_status computed_in(compare_case *c, compare_variant *v, const char *name, bool *applies)
 {
     v->format = compare_format_named(name);

@@ -1,7 +1,7 @@
-/* oracle_rows.c : rows of attention with something changed, against somebody's output.
+/* oracle_rows.c : rows of attention with something changed, against another program's output.
  *
- * Plain f64 loops over one head at a time: the fast kernels know few of the changes, and a few rows
- * are enough to tell. Rows are computed side by side; whatever is added is added in their order. */
+ * Plain f64 loops over one head at a time: the fast kernels support few of the changes, and a few
+ * rows are enough. Rows are computed in parallel and added in their order. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ int64_t compare_queries(const compare_case *c, const compare_variant *v)
     return v->swapped ? c->s->heads : measure_queries(c->s, 0);
 }
 
-/* From one head that is looked at to the next. */
+/* Returns the distance from one head that is looked at to the next. */
 static int64_t head_step(const compare_case *c, const compare_variant *v)
 {
     enum { GLANCED = 4 };
@@ -59,7 +59,7 @@ bool compare_as_asked(const compare_case *c, const compare_variant *v)
            v->keys == asked.keys && v->skipped == asked.skipped;
 }
 
-/* Row `at` of `count` that are spread evenly over `rows`. */
+/* Returns row `at` of `count` that are spread evenly over `rows`. */
 static int64_t spread_row(int64_t at, int64_t count, int64_t rows)
 {
     return count < 2 ? rows - 1 : at * (rows - 1) / (count - 1);
@@ -88,6 +88,7 @@ typedef struct row_found {
     double along, slope2, theirs_ours, ours2;
 } row_found;
 
+/* Returns a layout with heads and rows exchanged. */
 static measure_layout swap_layout(measure_layout l)
 {
     return (measure_layout){.heads = l.rows,
@@ -98,6 +99,7 @@ static measure_layout swap_layout(measure_layout l)
                             .row_stride = l.head_stride};
 }
 
+/* Returns Q, K and V of a head of the variant. */
 static void views_of(const compare_case *c, const compare_variant *v, int64_t head, es_view out[3])
 {
     const measure_state *s = c->s;
@@ -117,7 +119,7 @@ static void views_of(const compare_case *c, const compare_variant *v, int64_t he
     }
 }
 
-/* Their row for row i of our head. */
+/* Reads their row for row i of our head. */
 static void read_theirs(const head_rows *h, int64_t i, double *out)
 {
     const measure_state *s = h->c->s;
@@ -139,6 +141,7 @@ static void read_theirs(const head_rows *h, int64_t i, double *out)
     es_view_read_row(&y, row, out);
 }
 
+/* Reads a row, rounded to the format if the variant rounds its inputs. */
 static void read_rounded(const head_rows *h, const es_view *view, int64_t row, double *out)
 {
     es_view_read_row(view, row, out);
@@ -146,6 +149,7 @@ static void read_rounded(const head_rows *h, const es_view *view, int64_t row, d
         out[j] = compare_round(h->c->format, out[j]);
 }
 
+/* Returns the dot product; four sums in a fixed order. */
 static double dot(const double *a, const double *b, int64_t n)
 {
     double sum[4] = {0.0, 0.0, 0.0, 0.0};
@@ -158,6 +162,7 @@ static double dot(const double *a, const double *b, int64_t n)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+/* Copies keys and values of a head as f64. */
 static es_status load_head(head_rows *h, int64_t head, es_error *err)
 {
     const measure_state *s = h->c->s;
@@ -179,7 +184,7 @@ static es_status load_head(head_rows *h, int64_t head, es_error *err)
 
 /* ---- one row ---- */
 
-/* Keys [*first, *last) that query i sees. */
+/* Finds the keys [*first, *last) that query i sees. */
 static void seen_by(const head_rows *h, int64_t i, int64_t *first, int64_t *last)
 {
     const compare_variant *v = h->v;
@@ -196,6 +201,7 @@ static void seen_by(const head_rows *h, int64_t i, int64_t *first, int64_t *last
     *last = *last > h->keys ? h->keys : *last;
 }
 
+/* Returns the score of query q and key j. */
 static double score(const head_rows *h, const double *q, int64_t j)
 {
     const compare_variant *v = h->v;
@@ -206,8 +212,8 @@ static double score(const head_rows *h, const double *q, int64_t j)
     return v->cap > 0.0 ? v->cap * tanh(s / v->cap) : s;
 }
 
-/* Scores to weights, in place; a key that is not seen has none. *times is what they are to be
- * multiplied with to be those of the variant's norm. @return : false if no key is seen. */
+/* Turns scores into weights, in place; a key that is not seen has none. *times is what they are to
+ * be multiplied with to be those of the variant's norm. @return : false if no key is seen. */
 static bool weigh(const compare_variant *v, int64_t i, int64_t first, int64_t last, double *w,
                   double *times)
 {
@@ -230,8 +236,8 @@ static bool weigh(const compare_variant *v, int64_t i, int64_t first, int64_t la
     return true;
 }
 
-/* Output and its derivative by ln(scale) of weights w, whose logarithms are the scores but for a
- * constant; and what its error depends on. */
+/* Computes the output and its derivative by ln(scale) of weights w, whose logarithms are the scores
+ * but for a constant; and what its error depends on. */
 static void sum_row(const head_rows *h, int64_t first, int64_t last, const double *w, double *o,
                     double *slope, compare_row *about)
 {
@@ -263,6 +269,7 @@ static void sum_row(const head_rows *h, int64_t first, int64_t last, const doubl
                            .cols = dv};
 }
 
+/* Compares row y of theirs with our row o, times a factor. */
 static void compare_row_with(const head_rows *h, const double *y, double *o, const double *slope,
                              double times, double expected, row_found *out)
 {
@@ -285,6 +292,7 @@ static void compare_row_with(const head_rows *h, const double *y, double *o, con
     }
 }
 
+/* Computes and compares row `at` of those looked at. */
 static es_status do_row(void *job, int64_t at, int thread, es_error *err)
 {
     head_rows *h = job;
@@ -321,12 +329,15 @@ static es_status do_row(void *job, int64_t at, int thread, es_error *err)
 
 /* ---- all heads ---- */
 
-static es_status room_of(es_arena *arena, int64_t rows, int64_t cols, double **out, es_error *err)
+/* Allocates a matrix. */
+static es_status new_matrix(es_arena *arena, int64_t rows, int64_t cols, double **out,
+                            es_error *err)
 {
     ES_TRY(ES_ARENA_NEW_2D(arena, *out, rows, cols, "rows to compare", err));
     return ES_OK;
 }
 
+/* Allocates what rows of a head need. */
 static es_status start_rows(compare_case *c, const compare_variant *v, int64_t per_head,
                             es_arena *arena, head_rows *h, es_error *err)
 {
@@ -337,13 +348,14 @@ static es_status start_rows(compare_case *c, const compare_variant *v, int64_t p
                      .rows = rows,
                      .count = per_head < rows ? per_head : rows};
     h->each = (h->keys + d + 3 * dv + 7) / 8 * 8;
-    ES_TRY(room_of(arena, h->keys, d, &h->k, err));
-    ES_TRY(room_of(arena, h->keys, dv, &h->values, err));
-    ES_TRY(room_of(arena, es_parallel_threads(&c->exec, h->count), h->each, &h->scratch, err));
+    ES_TRY(new_matrix(arena, h->keys, d, &h->k, err));
+    ES_TRY(new_matrix(arena, h->keys, dv, &h->values, err));
+    ES_TRY(new_matrix(arena, es_parallel_threads(&c->exec, h->count), h->each, &h->scratch, err));
     ES_TRY(ES_ARENA_NEW(arena, h->found, h->count, "rows to compare", err));
     return ES_OK;
 }
 
+/* Adds the rows of a head to the sums, in their order. */
 static void add_rows(const head_rows *h, compare_sum *sum)
 {
     const double dv = (double)h->c->s->dv;
@@ -373,6 +385,7 @@ static void add_rows(const head_rows *h, compare_sum *sum)
     }
 }
 
+/* Computes and compares rows of all heads. */
 static es_status each_head(compare_case *c, const compare_variant *v, int64_t per_head,
                            es_arena *arena, compare_sum *out, double *ours, double *theirs,
                            es_error *err)
@@ -402,7 +415,7 @@ es_status compare_rows(compare_case *c, const compare_variant *v, int64_t per_he
     return status;
 }
 
-/* Our row for theirs: read_theirs() the other way round. */
+/* Returns our row for theirs: the inverse of read_theirs(). */
 static compare_place ours_for(const compare_case *c, const compare_variant *v, compare_place theirs)
 {
     const int64_t heads = c->s->heads;
@@ -423,6 +436,7 @@ static compare_place ours_for(const compare_case *c, const compare_variant *v, c
     return ours;
 }
 
+/* Computes and compares one row of ours. */
 static es_status one_row(compare_case *c, const compare_variant *v, compare_place at,
                          es_arena *arena, compare_sum *out, es_error *err)
 {
@@ -456,7 +470,7 @@ es_status compare_outputs(compare_case *c, const compare_variant *v, int64_t per
 
 /* ---- windows ---- */
 
-/* Distances of row i from attention over ever more keys: a key is added to numerator and
+/* Adds the distances of row i from attention over ever more keys: a key is added to numerator and
  * denominator, so that all widths cost as much as one. */
 static void add_widths(const head_rows *h, int64_t i, compare_growth growth, double *out)
 {
@@ -493,6 +507,7 @@ static void add_widths(const head_rows *h, int64_t i, compare_growth growth, dou
     }
 }
 
+/* Adds up add_widths() over late rows of the heads. */
 static es_status widths_in(compare_case *c, const compare_variant *v, compare_growth growth,
                            es_arena *arena, double *out, es_error *err)
 {
@@ -501,7 +516,7 @@ static es_status widths_in(compare_case *c, const compare_variant *v, compare_gr
     ES_TRY(start_rows(c, v, LATE, arena, &h, err));
     for (int64_t head = 0; head < compare_heads(c, v); head += head_step(c, v)) {
         ES_TRY(load_head(&h, head, err));
-        /* late rows have seen most, and the widest window is told apart by them alone */
+        /* late rows see most keys: only they tell wide windows apart */
         for (int64_t at = 0; at < h.count; at++)
             add_widths(&h, h.rows - 1 - at * (h.rows / 4), growth, out);
     }

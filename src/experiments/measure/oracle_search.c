@@ -12,12 +12,14 @@ static const double sample_flops = 1e10;  /* of all hypotheses: some seconds */
 static const double confirm_flops = 3e10; /* of the one that is believed */
 enum { LEAST_ROWS = 3, MOST_ROWS = 64 };  /* of a head */
 
+/* Returns how many rows of a head the operations allow, between two limits. */
 static int64_t rows_for(const compare_case *c, double flops, int64_t least, int64_t most)
 {
     const double fits = flops / (compare_row_flops(c) * (double)c->s->heads);
     return fits <= (double)least ? least : fits >= (double)most ? most : (int64_t)fits;
 }
 
+/* Returns how many hypotheses there are. */
 static int64_t hypotheses(void)
 {
     int64_t count = 0;
@@ -28,17 +30,16 @@ static int64_t hypotheses(void)
 
 int64_t compare_most_tries(void) { return hypotheses() * (1 + COMPARE_CAUSALS); }
 
-/* Rounding is everywhere: a few rows that are off are no coarser kernel. Nor does it explain
- * anything that numbers as small as their errors are near. */
+/* Does the variant explain its rows? Each must be within its expected error. A coarser format must
+ * show in most rows; and the outputs must be larger than their errors, or anything would fit. */
 static bool explains(const compare_variant *v, const compare_sum *sum)
 {
     return sum->rows > 0 && sum->nonfinite == 0 && sum->ratio <= 1.0 &&
            sum->allowed <= sum->ours2 && (!v->format || 2 * sum->rounded > sum->rows);
 }
 
-/* A glance at a few heads, in which numbers are fitted, and at the row that is furthest from what
- * was asked for, which samples may miss: attention but for one row is nothing else. If it explains
- * those, at all heads. */
+/* Compares a few heads, and the row that is furthest from what was asked for, which a sample may
+ * miss; if the variant explains those, rows of all heads. */
 static es_status look(compare_case *c, const compare_variant *v, compare_sum *sum, es_error *err)
 {
     const double each = sample_flops / (double)compare_most_tries();
@@ -51,7 +52,7 @@ static es_status look(compare_case *c, const compare_variant *v, compare_sum *su
                             : ES_OK;
 }
 
-/* One hypothesis, perhaps under a mask; adds a try where it applies. */
+/* Tries one hypothesis, alone or with a causal mask; adds it to the list if it applies. */
 static es_status try_one(compare_case *c, const compare_hypothesis *mask,
                          const compare_hypothesis *h, compare_found *found, es_error *err)
 {
@@ -71,7 +72,7 @@ static es_status try_one(compare_case *c, const compare_hypothesis *mask,
     return ES_OK;
 }
 
-/* The first of the tries from `first` on that explains all rows. */
+/* Finds the first try from `first` on that explains all rows. */
 static es_status confirm(compare_case *c, int64_t first, compare_found *found, es_error *err)
 {
     for (int64_t i = first; i < found->count; i++) {

@@ -1,5 +1,5 @@
-/* oracle_theirs.c : somebody's output of a head against the f64 engine's, and the error that was
- * to be expected. */
+/* oracle_theirs.c : another program's output of a head against the f64 engine's, and against the
+ * error to be expected. */
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@ typedef struct ulp_format {
     int bits, least;
 } ulp_format;
 
+/* Returns the number format of a file. */
 static ulp_format format_of(const char *descr)
 {
     static const struct spelling {
@@ -26,6 +27,7 @@ static ulp_format format_of(const char *descr)
     return known[i].format;
 }
 
+/* Returns the unit in the last place of a value. */
 static double ulp_of(const ulp_format *f, double value)
 {
     int exponent = f->least;
@@ -34,20 +36,11 @@ static double ulp_of(const ulp_format *f, double value)
     return ldexp(1.0, exponent - f->bits + 1);
 }
 
-/* What a head's rows add up to. */
-typedef struct tally {
-    double error, total; /* squared norms */
-    double max_abs, max_ulps, worst;
-    int64_t worst_row, nonfinite;
-    double largest, ratio, expected; /* as compare_sum has them */
-    int64_t ratio_row, beyond;
-    double allowed; /* squared norm of what is expected */
-} tally;
-
-static void add_row(tally *t, const ulp_format *f, const es_view *theirs, const double *ours,
-                    int64_t row, double expected)
+/* Adds a row of theirs to the numbers of the head. */
+static void add_row(measure_their *t, const ulp_format *f, const es_view *theirs,
+                    const double *ours, int64_t row, double expected)
 {
-    const int64_t before = t->nonfinite;
+    const double before = t->nonfinite;
     double error = 0.0, total = 0.0;
     for (int64_t c = 0; c < theirs->cols; c++) {
         const double value = es_view_get(theirs, row, c), off = fabs(value - ours[c]);
@@ -66,7 +59,7 @@ static void add_row(tally *t, const ulp_format *f, const es_view *theirs, const 
     const double relative = error > 0.0 ? sqrt(error / total) : 0.0;
     if (relative > t->worst || row == 0) {
         t->worst = relative;
-        t->worst_row = row;
+        t->worst_row = (double)row;
     }
     const double off = sqrt(error / (double)theirs->cols);
     const double ratio = t->nonfinite > before ? (double)INFINITY
@@ -77,7 +70,7 @@ static void add_row(tally *t, const ulp_format *f, const es_view *theirs, const 
     if (ratio > t->ratio || row == 0) {
         t->ratio = ratio;
         t->expected = expected;
-        t->ratio_row = row;
+        t->expected_row = (double)row;
     }
 }
 
@@ -86,6 +79,7 @@ const char *measure_ulps_of(const measure_state *s)
     return format_of(s->info[MEASURE_Y].descr).name;
 }
 
+/* Returns the sum of squares. */
 static double squares_of(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -94,6 +88,7 @@ static double squares_of(const double *x, int64_t count)
     return sum;
 }
 
+/* Returns the length of a row. */
 static double row_length(const es_view *v, int64_t row)
 {
     double sum = 0.0;
@@ -102,14 +97,14 @@ static double row_length(const es_view *v, int64_t row)
     return sqrt(sum);
 }
 
-void compare_head(const measure_state *s, int64_t head, const es_attend_out *out, double *cell)
+measure_their compare_head(const measure_state *s, int64_t head, const es_attend_out *out)
 {
     const int64_t queries = measure_queries(s, 0);
     const es_view theirs = measure_view(&s->arrays[MEASURE_Y], &s->at[MEASURE_Y], head);
     const ulp_format f = format_of(s->info[MEASURE_Y].descr);
     const double z = compare_quantile(s->heads * queries);
     double longest = 0.0;
-    tally t = {0};
+    measure_their t = {0};
     es_view views[3];
     measure_views(s, head, views);
     for (int64_t j = 0; j < s->opts.prefixes[0]; j++)
@@ -127,17 +122,5 @@ void compare_head(const measure_state *s, int64_t head, const es_attend_out *out
                                  .cols = s->dv};
         add_row(&t, &f, &theirs, ours, i, compare_expected(s->their_format, &row, z));
     }
-    cell[MEASURE_THEIR_ERROR] = t.error;
-    cell[MEASURE_THEIR_TOTAL] = t.total;
-    cell[MEASURE_THEIR_MAX_ABS] = t.max_abs;
-    cell[MEASURE_THEIR_MAX_ULPS] = t.max_ulps;
-    cell[MEASURE_THEIR_WORST] = t.worst;
-    cell[MEASURE_THEIR_WORST_ROW] = (double)t.worst_row;
-    cell[MEASURE_THEIR_NONFINITE] = (double)t.nonfinite;
-    cell[MEASURE_THEIR_LARGEST] = t.largest;
-    cell[MEASURE_THEIR_RATIO] = t.ratio;
-    cell[MEASURE_THEIR_EXPECTED] = t.expected;
-    cell[MEASURE_THEIR_ROW] = (double)t.ratio_row;
-    cell[MEASURE_THEIR_BEYOND] = (double)t.beyond;
-    cell[MEASURE_THEIR_ALLOWED] = t.allowed;
+    return t;
 }

@@ -12,29 +12,39 @@
 
 /* ---- tables ---- */
 
+/* One head. */
+typedef struct their_row {
+    int64_t head, rows;
+    double relative_l2, rms, max_abs, max_ulps;
+    int64_t worst_row;
+    double worst_row_relative, largest, ratio, expected;
+    int64_t ratio_row, beyond, nonfinite;
+} their_row;
+
 static const es_column their_columns[] = {
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"rows", "rows", "", ES_FORMAT_COUNT},
-    {"relative_l2", "relative L2", "", ES_FORMAT_SHORT,
-     "|theirs - ours| / |ours| over the whole head"},
-    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over elements"},
-    {"max_abs", "max error", "", ES_FORMAT_SHORT},
-    {"max_ulps", "max error", "ulp", ES_FORMAT_SHORT,
-     "in units in the last place of our value, in the number format of their file"},
-    {"worst_row", "worst row", "", ES_FORMAT_COUNT,
-     "the query with the largest relative error of its output row"},
-    {"worst_row_relative", "its error", "", ES_FORMAT_SHORT},
-    {"largest", "largest error", "", ES_FORMAT_SHORT,
-     "of an output row: root mean square over its elements"},
-    {"ratio", "of expected", "", ES_FORMAT_SHORT,
-     "the largest ratio of a row's error to the error that a kernel of the format may have "
-     "(THEORY 17): up to 1 it is met",
-     .standing = ES_STANDING_HEURISTIC},
-    {"expected", "expected error", "", ES_FORMAT_SHORT, "of the row with that ratio",
-     .standing = ES_STANDING_HEURISTIC},
-    {"ratio_row", "in row", "", ES_FORMAT_COUNT, "the row with that ratio"},
-    {"beyond", "rows beyond", "", ES_FORMAT_COUNT, "rows with a ratio above 1"},
-    {"nonfinite", "NaN, Inf", "", ES_FORMAT_COUNT, "elements of theirs that are no finite number"},
+    ES_COL(their_row, head, ES_FORMAT_COUNT, "head", ""),
+    ES_COL(their_row, rows, ES_FORMAT_COUNT, "rows", ""),
+    ES_COL(their_row, relative_l2, ES_FORMAT_SHORT, "relative L2", "",
+           "|theirs - ours| / |ours| over the whole head"),
+    ES_COL(their_row, rms, ES_FORMAT_SHORT, "rms error", "", "root mean square over elements"),
+    ES_COL(their_row, max_abs, ES_FORMAT_SHORT, "max error", ""),
+    ES_COL(their_row, max_ulps, ES_FORMAT_SHORT, "max error", "ulp",
+           "in units in the last place of our value, in the number format of their file"),
+    ES_COL(their_row, worst_row, ES_FORMAT_COUNT, "worst row", "",
+           "the query with the largest relative error of its output row"),
+    ES_COL(their_row, worst_row_relative, ES_FORMAT_SHORT, "its error", ""),
+    ES_COL(their_row, largest, ES_FORMAT_SHORT, "largest error", "",
+           "of an output row: root mean square over its elements"),
+    ES_COL(their_row, ratio, ES_FORMAT_SHORT, "of expected", "",
+           "the largest ratio of a row's error to the error that a kernel of the format may have "
+           "(THEORY 17): up to 1 it is met",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(their_row, expected, ES_FORMAT_SHORT, "expected error", "", "of the row with that ratio",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(their_row, ratio_row, ES_FORMAT_COUNT, "in row", "", "the row with that ratio"),
+    ES_COL(their_row, beyond, ES_FORMAT_COUNT, "rows beyond", "", "rows with a ratio above 1"),
+    ES_COL(their_row, nonfinite, ES_FORMAT_COUNT, "NaN, Inf", "",
+           "elements of theirs that are no finite number"),
     {0}};
 static const es_table_spec their_table = {
     "compare_heads",
@@ -43,55 +53,82 @@ static const es_table_spec their_table = {
         "Their output against ours (f64 engine)",
         "head ratio beyond largest expected ratio_row relative_l2 rms max_abs max_ulps worst_row "
         "worst_row_relative rows nonfinite"),
+    ES_ROW(their_row),
     .inside = "compare",
     .nested = "heads",
     .only_inside = true,
     .keys = "head"};
 
+/* The verdict on all heads. */
+typedef struct verdict_row {
+    double met; /* 1, 0, or NaN: undecided */
+    const char *format;
+    double ratio;
+    int64_t head, row;
+    double largest, expected, beyond, rms, relative_l2;
+    const char *ulp_format;
+    double tolerance, passed; /* NaN without --tolerance */
+    const char *looks_like;
+} verdict_row;
+
 static const es_column verdict_columns[] = {
-    {"met", "met", "", ES_FORMAT_FLAG,
-     "every row is within the expected error of the format, or of a kernel in it that rounds "
-     "scores, which looks_like then names; empty: that is larger than the values, "
-     "and nothing can be told"},
-    {"format", "format", "", ES_FORMAT_TEXT,
-     "in which it was computed: as --compare-dtype says, or the narrowest that holds all its "
-     "numbers"},
-    {"ratio", "of expected", "", ES_FORMAT_SHORT,
-     "the largest ratio of a row's error to the expected error", .standing = ES_STANDING_HEURISTIC},
-    {"head", "in head", "", ES_FORMAT_COUNT},
-    {"row", "in row", "", ES_FORMAT_COUNT},
-    {"largest", "largest error", "", ES_FORMAT_SHORT,
-     "of a row: root mean square over its elements"},
-    {"expected", "expected error", "", ES_FORMAT_SHORT, "of the row with the largest ratio",
-     .standing = ES_STANDING_HEURISTIC},
-    {"beyond", "rows beyond", "", ES_FORMAT_COUNT, "rows with a ratio above 1, of all heads"},
-    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over all elements"},
-    {"relative_l2", "relative L2, all heads", "", ES_FORMAT_SHORT},
-    {"ulp_format", "format of their file", "", ES_FORMAT_TEXT},
-    {"tolerance", "tolerance", "", ES_FORMAT_SHORT},
-    {"passed", "within it", "", ES_FORMAT_FLAG},
-    {"looks_like", "looks like", "", ES_FORMAT_TEXT, "the hypothesis that explains all its rows"},
+    ES_COL(verdict_row, met, ES_FORMAT_FLAG, "met", "",
+           "every row is within the expected error of the format, or of a kernel in it that rounds "
+           "scores, which looks_like then names; empty: that is larger than the values, "
+           "and nothing can be told"),
+    ES_COL(verdict_row, format, ES_FORMAT_TEXT, "format", "",
+           "in which it was computed: as --compare-dtype says, or the narrowest that holds all its "
+           "numbers"),
+    ES_COL(verdict_row, ratio, ES_FORMAT_SHORT, "of expected", "",
+           "the largest ratio of a row's error to the expected error",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(verdict_row, head, ES_FORMAT_COUNT, "in head", ""),
+    ES_COL(verdict_row, row, ES_FORMAT_COUNT, "in row", ""),
+    ES_COL(verdict_row, largest, ES_FORMAT_SHORT, "largest error", "",
+           "of a row: root mean square over its elements"),
+    ES_COL(verdict_row, expected, ES_FORMAT_SHORT, "expected error", "",
+           "of the row with the largest ratio", .standing = ES_STANDING_HEURISTIC),
+    ES_COL(verdict_row, beyond, ES_FORMAT_COUNT, "rows beyond", "",
+           "rows with a ratio above 1, of all heads"),
+    ES_COL(verdict_row, rms, ES_FORMAT_SHORT, "rms error", "",
+           "root mean square over all elements"),
+    ES_COL(verdict_row, relative_l2, ES_FORMAT_SHORT, "relative L2, all heads", ""),
+    ES_COL(verdict_row, ulp_format, ES_FORMAT_TEXT, "format of their file", ""),
+    ES_COL(verdict_row, tolerance, ES_FORMAT_SHORT, "tolerance", ""),
+    ES_COL(verdict_row, passed, ES_FORMAT_FLAG, "within it", ""),
+    ES_COL(verdict_row, looks_like, ES_FORMAT_TEXT, "looks like", "",
+           "the hypothesis that explains all its rows"),
     {0}};
 static const es_table_spec verdict_table = {
     "compare", verdict_columns,
     ES_VIEW("Verdict",
             "met format ratio head row beyond largest expected rms relative_l2 tolerance passed "
             "looks_like"),
-    .record = true};
+    ES_ROW(verdict_row), .record = true};
+
+/* One hypothesis that was tried. */
+typedef struct try_row {
+    const char *hypothesis, *verdict;
+    double ratio, largest, expected, rms;
+    int64_t rows;
+    const char *is;
+} try_row;
 
 static const es_column try_columns[] = {
-    {"hypothesis", "hypothesis", "", ES_FORMAT_TEXT},
-    {"verdict", "verdict", "", ES_FORMAT_TEXT,
-     "met: it explains every row that was looked at; sample: a look at all rows was not needed"},
-    {"ratio", "of expected", "", ES_FORMAT_SHORT,
-     "the largest ratio of a row's error to the expected error", .standing = ES_STANDING_HEURISTIC},
-    {"largest", "largest error", "", ES_FORMAT_SHORT,
-     "of a row: root mean square over its elements"},
-    {"expected", "expected error", "", ES_FORMAT_SHORT, "of the row with the largest ratio",
-     .standing = ES_STANDING_HEURISTIC},
-    {"rms", "rms error", "", ES_FORMAT_SHORT, "root mean square over elements"},
-    {"rows", "rows", "", ES_FORMAT_COUNT, "of all heads, that were computed"},
-    {"is", "what it is", "", ES_FORMAT_TEXT},
+    ES_COL(try_row, hypothesis, ES_FORMAT_TEXT, "hypothesis", ""),
+    ES_COL(try_row, verdict, ES_FORMAT_TEXT, "verdict", "",
+           "met: it explains every row that was looked at; sample: a look at all rows was not "
+           "needed"),
+    ES_COL(try_row, ratio, ES_FORMAT_SHORT, "of expected", "",
+           "the largest ratio of a row's error to the expected error",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(try_row, largest, ES_FORMAT_SHORT, "largest error", "",
+           "of a row: root mean square over its elements"),
+    ES_COL(try_row, expected, ES_FORMAT_SHORT, "expected error", "",
+           "of the row with the largest ratio", .standing = ES_STANDING_HEURISTIC),
+    ES_COL(try_row, rms, ES_FORMAT_SHORT, "rms error", "", "root mean square over elements"),
+    ES_COL(try_row, rows, ES_FORMAT_COUNT, "rows", "", "of all heads, that were computed"),
+    ES_COL(try_row, is, ES_FORMAT_TEXT, "what it is", ""),
     {0}};
 static const es_table_view try_views[] = {
     {"What else it may be", "hypothesis verdict ratio largest expected rms rows is",
@@ -99,8 +136,9 @@ static const es_table_view try_views[] = {
      .only_with_full = true},
     {0}};
 static const es_table_spec try_table = {
-    "compare_hypotheses",   try_columns,         try_views,           .inside = "compare",
-    .nested = "hypotheses", .only_inside = true, .keys = "hypothesis"};
+    "compare_hypotheses", try_columns,         try_views,
+    ES_ROW(try_row),      .inside = "compare", .nested = "hypotheses",
+    .only_inside = true,  .keys = "hypothesis"};
 
 /* ---- numbers ---- */
 
@@ -112,43 +150,49 @@ typedef struct total {
     double relative, rms;
 } total;
 
-static void put_their_head(const measure_state *s, const double *x, int64_t head, es_table *t)
+/* Fills the row of a head. Norms over elements that are not finite do not exist: NaN. */
+static void fill_their(const measure_state *s, const measure_their *x, int64_t head, their_row *r)
 {
-    const int64_t rows = measure_queries(s, 0), row = es_table_row(t);
-    /* no norm of what is not a number */
-    const double unknown = x[MEASURE_THEIR_NONFINITE] > 0.0 ? (double)NAN : 0.0;
-    const double error = x[MEASURE_THEIR_ERROR];
-    es_put(t, row, {"head", (double)head}, {"rows", (double)rows},
-           {"relative_l2", (error > 0.0 ? sqrt(error / x[MEASURE_THEIR_TOTAL]) : 0.0) + unknown},
-           {"rms", sqrt(error / ((double)rows * (double)s->dv)) + unknown},
-           {"max_abs", x[MEASURE_THEIR_MAX_ABS] + unknown},
-           {"max_ulps", x[MEASURE_THEIR_MAX_ULPS] + unknown},
-           {"worst_row", x[MEASURE_THEIR_WORST_ROW]},
-           {"worst_row_relative", x[MEASURE_THEIR_WORST] + unknown},
-           {"largest", x[MEASURE_THEIR_LARGEST] + unknown},
-           {"ratio", x[MEASURE_THEIR_RATIO] + unknown}, {"expected", x[MEASURE_THEIR_EXPECTED]},
-           {"ratio_row", x[MEASURE_THEIR_ROW]}, {"beyond", x[MEASURE_THEIR_BEYOND]},
-           {"nonfinite", x[MEASURE_THEIR_NONFINITE]});
+    const double unknown = x->nonfinite > 0.0 ? (double)NAN : 0.0;
+    r->head = head;
+    r->rows = measure_queries(s, 0);
+    r->relative_l2 = (x->error > 0.0 ? sqrt(x->error / x->total) : 0.0) + unknown;
+    r->rms = sqrt(x->error / ((double)r->rows * (double)s->dv)) + unknown;
+    r->max_abs = x->max_abs + unknown;
+    r->max_ulps = x->max_ulps + unknown;
+    r->worst_row = (int64_t)x->worst_row;
+    r->worst_row_relative = x->worst + unknown;
+    r->largest = x->largest + unknown;
+    r->ratio = x->ratio + unknown;
+    r->expected = x->expected;
+    r->ratio_row = (int64_t)x->expected_row;
+    r->beyond = (int64_t)x->beyond;
+    r->nonfinite = (int64_t)x->nonfinite;
 }
 
-static total add_heads(const es_job *job, es_table *heads)
+/* Adds a row for each head and sums them up. */
+static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_error *err)
 {
     const measure_state *s = job->state;
+    es_table *t = es_answer_table(answer, &their_table);
     total all = {0};
     for (int64_t h = 0; h < s->heads; h++) {
-        const double *x = es_job_numbers(job, MEASURE_ATTENTION, h);
-        put_their_head(s, x, h, heads);
-        all.squares += x[MEASURE_THEIR_ERROR];
-        all.ours2 += x[MEASURE_THEIR_TOTAL];
-        all.allowed += x[MEASURE_THEIR_ALLOWED];
-        all.nonfinite += x[MEASURE_THEIR_NONFINITE];
-        all.beyond += x[MEASURE_THEIR_BEYOND];
-        all.largest = fmax(all.largest, x[MEASURE_THEIR_LARGEST]);
-        if (x[MEASURE_THEIR_RATIO] > all.ratio || h == 0) {
-            all.ratio = x[MEASURE_THEIR_RATIO];
-            all.expected = x[MEASURE_THEIR_EXPECTED];
+        const measure_their *x = &measure_found(job, h, 0)->their;
+        their_row *r = es_rows_add(t, their_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        fill_their(s, x, h, r);
+        all.squares += x->error;
+        all.ours2 += x->total;
+        all.allowed += x->allowed;
+        all.nonfinite += x->nonfinite;
+        all.beyond += x->beyond;
+        all.largest = fmax(all.largest, x->largest);
+        if (x->ratio > all.ratio || h == 0) {
+            all.ratio = x->ratio;
+            all.expected = x->expected;
             all.head = h;
-            all.row = (int64_t)x[MEASURE_THEIR_ROW];
+            all.row = (int64_t)x->expected_row;
         }
     }
     const double unknown = all.nonfinite > 0.0 ? (double)NAN : 0.0;
@@ -157,15 +201,16 @@ static total add_heads(const es_job *job, es_table *heads)
     all.rms = sqrt(all.squares / count) + unknown;
     all.ratio += unknown;
     all.largest += unknown;
-    return all;
+    *out = all;
+    return ES_OK;
 }
 
 /* ---- hypotheses ---- */
 
 enum { SAID = 256 };
 
-/* "attention with another scale: 0.05, and causal". `after` follows it; a comma that ends it is
- * not needed where another follows, or nothing. */
+/* Writes "attention with another scale: 0.05, and causal", followed by `after`. A comma that ends
+ * the sentence is dropped before another comma, and at the end. */
 static const char *say_try(const compare_try *t, const char *after, char out[SAID])
 {
     const char *sentence = t->hypothesis->sentence;
@@ -177,7 +222,7 @@ static const char *say_try(const compare_try *t, const char *after, char out[SAI
     return out;
 }
 
-/* What is held against a coarser format comes last, however near it looks. */
+/* Orders tries by ratio; those held against a coarser format come last. */
 static int nearest_first(const void *a, const void *b)
 {
     const compare_try *s = a, *t = b;
@@ -189,44 +234,42 @@ static int nearest_first(const void *a, const void *b)
     return x > y ? 1 : x < y ? -1 : (s->at > t->at) - (s->at < t->at);
 }
 
-/* "causal+scale-none" */
-static const char *name_try(const compare_try *t, char out[ES_KEY_ROOM])
+/* Writes "causal+scale-none". */
+static const char *name_try(es_table *table, const compare_try *t)
 {
-    snprintf(out, ES_KEY_ROOM, "%s%s%s", t->mask ? t->mask->name : "", t->mask ? "+" : "",
-             t->hypothesis->name);
-    return out;
+    return es_table_format(table, "%s%s%s", t->mask ? t->mask->name : "", t->mask ? "+" : "",
+                           t->hypothesis->name);
 }
 
-static void put_try(const compare_try *t, es_table *table)
+/* Adds the hypotheses that were tried, nearest first. */
+static es_status add_tries(compare_found *found, es_answer *answer, es_error *err)
 {
-    char said[SAID], name[ES_KEY_ROOM];
-    const compare_sum *sum = &t->sum;
-    const int64_t row = es_table_row(table);
-    es_table_text(table, row, "hypothesis", name_try(t, name));
-    es_table_text(table, row, "is", say_try(t, "", said));
-    es_table_text(table, row, "verdict",
-                  t->confirmed  ? "met"
-                  : t->explains ? "met on a sample"
-                                : "not met");
-    es_put(table, row, {"rows", (double)sum->rows},
-           {"rms", sqrt(sum->squares / (double)sum->elements)}, {"largest", sum->largest},
-           {"expected", sum->expected}, {"ratio", sum->ratio});
-}
-
-static void put_tries(compare_found *found, es_answer *a)
-{
-    es_table *t = es_answer_table(a, &try_table);
+    es_table *table = es_answer_table(answer, &try_table);
+    char said[SAID];
     if (found->count)
         qsort(found->tries, (size_t)found->count, sizeof *found->tries, nearest_first);
-    for (int64_t i = 0; i < found->count; i++)
-        put_try(&found->tries[i], t);
+    for (int64_t i = 0; i < found->count; i++) {
+        const compare_try *t = &found->tries[i];
+        try_row *r = es_rows_add(table, try_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        r->hypothesis = name_try(table, t);
+        r->is = es_table_format(table, "%s", say_try(t, "", said));
+        r->verdict = t->confirmed ? "met" : t->explains ? "met on a sample" : "not met";
+        r->rows = t->sum.rows;
+        r->rms = sqrt(t->sum.squares / (double)t->sum.elements);
+        r->largest = t->sum.largest;
+        r->expected = t->sum.expected;
+        r->ratio = t->sum.ratio;
+    }
+    return ES_OK;
 }
 
 /* ---- sentences ---- */
 
 enum { NAMED = 64 };
 
-/* A file in a sentence: without its folders, and no longer than one can read. */
+/* Writes the name of a file: without directories, cut to a readable length. */
 static const char *name_file(const char *path, char out[NAMED])
 {
     static const char cut[] = "…";
@@ -241,10 +284,10 @@ static const char *name_file(const char *path, char out[NAMED])
     return out;
 }
 
-/* What is not nearer by a factor is no explanation. */
+/* A hypothesis is named as nearest only if it is nearer by this factor. */
 static const double NEARER = 0.1;
 
-/* "all 4096 rows agree", "64 of 4096 rows agree", "1 row agrees" */
+/* Writes "all 4096 rows agree", "64 of 4096 rows agree", "1 row agrees" */
 static const char *say_rows(const measure_state *s, const compare_try *t, char out[ES_FORMAT_ROOM])
 {
     const long long rows = (long long)(s->heads * measure_queries(s, 0));
@@ -255,7 +298,8 @@ static const char *say_rows(const measure_state *s, const compare_try *t, char o
     return out;
 }
 
-/* "full", "causal", "causal windowed", "windowed": the attention that the options describe. */
+/* Names the attention that the options describe: "full", "causal", "causal windowed", "windowed".
+ */
 static const char *name_mask(const measure_params *p)
 {
     if (p->window)
@@ -263,8 +307,9 @@ static const char *name_mask(const measure_params *p)
     return p->causal ? "causal" : "full";
 }
 
-static void tell_mismatch(const es_job *job, const compare_found *found, const compare_try *match,
-                          const total *all, es_answer *a)
+/* Reports a mismatch: what it is instead, and how far it is off. */
+static void report_mismatch(const es_job *job, const compare_found *found, const compare_try *match,
+                            const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
@@ -302,7 +347,8 @@ static void tell_mismatch(const es_job *job, const compare_found *found, const c
             (long long)all->head, all->ratio, all->expected, all->relative);
 }
 
-static void tell_met(const es_job *job, const total *all, es_answer *a)
+/* Reports a match. */
+static void report_met(const es_job *job, const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     char file[NAMED];
@@ -315,9 +361,9 @@ static void tell_met(const es_job *job, const total *all, es_answer *a)
         (long long)all->head, (long long)all->row, all->ratio, all->relative);
 }
 
-/* Beyond (C5) by what kernels of the format may do, and all of it explained. */
-static void tell_ordinary(const es_job *job, const compare_try *match, const total *all,
-                          es_answer *a)
+/* Reports a match of a kernel that rounds scores: beyond (C5), but explained. */
+static void report_ordinary(const es_job *job, const compare_try *match, const total *all,
+                            es_answer *a)
 {
     const measure_state *s = job->state;
     char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
@@ -329,13 +375,14 @@ static void tell_ordinary(const es_job *job, const compare_try *match, const tot
         say_try(match, "", said), say_rows(s, match, rows), all->relative);
 }
 
+/* Is the match something that kernels of the format may do? */
 static bool ordinary(const compare_try *match)
 {
     return match && !match->mask && match->hypothesis->ordinary;
 }
 
-/* Are the values lost among the errors of their format? An output that is of the size of a few of
- * its last digits can then be anything; what is larger, or the same number by number, is told. */
+/* Are the values smaller than the errors of their format? Then an output within a few such errors
+ * cannot be judged; one that is further off, or equal number by number, can. */
 static bool lost(const total *all)
 {
     const double few = 4.0;
@@ -343,7 +390,8 @@ static bool lost(const total *all)
            all->squares <= few * few * all->allowed;
 }
 
-static void tell_lost(const es_job *job, const total *all, es_answer *a)
+/* Reports that the output cannot be judged. */
+static void report_lost(const es_job *job, const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
     const double count = (double)s->heads * (double)measure_queries(s, 0) * (double)s->dv;
@@ -358,6 +406,7 @@ static void tell_lost(const es_job *job, const total *all, es_answer *a)
 
 /* ---- all of it ---- */
 
+/* Searches for what the output is instead. */
 static es_status look_for(es_job *job, const total *all, compare_found *found, es_error *err)
 {
     const measure_state *s = job->state;
@@ -377,8 +426,8 @@ static es_status look_for(es_job *job, const total *all, compare_found *found, e
     return status;
 }
 
-/* With --tolerance that alone decides what the program ends with; what cannot be told is no
- * failure. */
+/* Fails the check if the output does not match. With --tolerance that alone decides; an undecided
+ * output is no failure. */
 static void decide(es_answer *a, const measure_params *p, const total *all, bool met)
 {
     if (isnan(p->tolerance) ? met || lost(all) : all->relative <= p->tolerance)
@@ -393,44 +442,56 @@ static void decide(es_answer *a, const measure_params *p, const total *all, bool
                all->relative, p->tolerance);
 }
 
-static void put_verdict(const measure_state *s, const total *all, bool met, es_table *t)
+/* Adds the verdict; match is NULL where no hypothesis explains the output. */
+static es_status add_verdict(const measure_state *s, const total *all, bool met,
+                             const compare_try *match, es_answer *answer, es_error *err)
 {
-    const int64_t row = es_table_row(t);
-    const double limit = s->p->tolerance;
-    es_table_text(t, row, "ulp_format", measure_ulps_of(s));
-    es_table_text(t, row, "format", s->their_format->name);
-    es_put(t, row, {"met", lost(all) ? (double)NAN : met}, {"ratio", all->ratio},
-           {"head", (double)all->head}, {"row", (double)all->row}, {"beyond", all->beyond},
-           {"largest", all->largest}, {"expected", all->expected}, {"rms", all->rms},
-           {"relative_l2", all->relative}, {"tolerance", limit},
-           {"passed", isnan(limit) ? (double)NAN : all->relative <= limit});
+    es_table *t = es_answer_table(answer, &verdict_table);
+    verdict_row *r = es_rows_add(t, verdict_row);
+    if (!r)
+        return es_answer_status(answer, err);
+    r->met = lost(all) ? (double)NAN : met;
+    r->format = s->their_format->name;
+    r->ratio = all->ratio;
+    r->head = all->head;
+    r->row = all->row;
+    r->largest = all->largest;
+    r->expected = all->expected;
+    r->beyond = all->beyond;
+    r->rms = all->rms;
+    r->relative_l2 = all->relative;
+    r->ulp_format = measure_ulps_of(s);
+    r->tolerance = s->p->tolerance;
+    r->passed = isnan(r->tolerance) ? (double)NAN : all->relative <= r->tolerance;
+    if (match)
+        r->looks_like = name_try(t, match);
+    return ES_OK;
 }
 
 es_status compare_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const measure_state *s = job->state;
-    es_table *verdict = es_answer_table(answer, &verdict_table);
-    const total all = add_heads(job, es_answer_table(answer, &their_table));
+    total all = {0};
+    es_answer_table(answer, &verdict_table); /* the first table */
+    ES_TRY(add_heads(job, answer, &all, err));
     const bool near = all.nonfinite == 0.0 && all.ratio <= 1.0, searched = !near && !lost(&all);
     compare_found found = {0};
     if (searched)
         ES_TRY(look_for(job, &all, &found, err));
     const compare_try copy = found.match ? *found.match : (compare_try){0};
-    const compare_try *match = found.match ? &copy : NULL; /* the list is put in order below */
+    const compare_try *match = found.match ? &copy : NULL; /* add_tries() sorts the list */
     const bool met = near || ordinary(match);
-    char name[ES_KEY_ROOM];
-    put_verdict(s, &all, met, verdict);
-    es_table_text(verdict, 0, "looks_like", match ? name_try(match, name) : NULL);
+    ES_TRY(add_verdict(s, &all, met, match, answer, err));
     if (searched)
-        put_tries(&found, answer);
+        ES_TRY(add_tries(&found, answer, err));
     if (lost(&all))
-        tell_lost(job, &all, answer);
+        report_lost(job, &all, answer);
     else if (near)
-        tell_met(job, &all, answer);
+        report_met(job, &all, answer);
     else if (met)
-        tell_ordinary(job, match, &all, answer);
+        report_ordinary(job, match, &all, answer);
     else
-        tell_mismatch(job, &found, match, &all, answer);
+        report_mismatch(job, &found, match, &all, answer);
     decide(answer, s->p, &all, met);
     return ES_OK;
 }

@@ -1,5 +1,5 @@
-/* question.c : what attention does with queries, keys and values that the user brings: what is
- * asked, the stages, files of outputs and per-query statistics, and the order of things. */
+/* question.c : the study `measure`: attention of queries, keys and values from files. Parameters,
+ * help, stages, and the order of the steps. */
 #include "experiments/measure/question.h"
 
 #include <math.h>
@@ -109,12 +109,13 @@ static const es_param params[] = {
 
 /* ---- what was asked ---- */
 
+/* Refuses parameters that contradict each other. */
 static es_status refuse(const char *hint, const char *message, es_error *err)
 {
     return es_refuse(err, "measure.options", hint, "%s", message);
 }
 
-/* Parameters that contradict each other. */
+/* Checks that parameters do not contradict each other. */
 static es_status check(const es_job *job, const measure_params *p, es_error *err)
 {
     const bool any = p->paths[0] || p->paths[1] || p->paths[2];
@@ -144,32 +145,43 @@ static es_status check(const es_job *job, const measure_params *p, es_error *err
     return ES_OK;
 }
 
-static const es_column shape_columns[] = {
-    {"heads", "query heads", "", ES_FORMAT_COUNT},
-    {"kv_heads", "key heads", "", ES_FORMAT_COUNT},
-    {"queries", "queries", "", ES_FORMAT_COUNT},
-    {"keys", "keys", "", ES_FORMAT_COUNT},
-    {"dim", "dimension", "", ES_FORMAT_COUNT, "of queries and keys"},
-    {"value_dim", "value dimension", "", ES_FORMAT_COUNT},
-    {0}};
-static const es_table_spec shape_table = {
-    "shape", shape_columns, ES_VIEW("Sizes of the arrays", .only_with_full = true), .record = true};
+typedef struct shape_row {
+    int64_t heads, kv_heads, queries, keys, dim, value_dim;
+} shape_row;
 
-static void put_question(const measure_state *s, es_answer *a)
+static const es_column shape_columns[] = {
+    ES_COL(shape_row, heads, ES_FORMAT_COUNT, "query heads", ""),
+    ES_COL(shape_row, kv_heads, ES_FORMAT_COUNT, "key heads", ""),
+    ES_COL(shape_row, queries, ES_FORMAT_COUNT, "queries", ""),
+    ES_COL(shape_row, keys, ES_FORMAT_COUNT, "keys", ""),
+    ES_COL(shape_row, dim, ES_FORMAT_COUNT, "dimension", "", "of queries and keys"),
+    ES_COL(shape_row, value_dim, ES_FORMAT_COUNT, "value dimension", ""),
+    {0}};
+static const es_table_spec shape_table = {"shape", shape_columns,
+                                          ES_VIEW("Sizes of the arrays", .only_with_full = true),
+                                          ES_ROW(shape_row), .record = true};
+
+/* Adds sizes, mask and k of the question to the answer. */
+static es_status add_question(const measure_state *s, es_answer *a, es_error *err)
 {
-    es_table *t = es_answer_table(a, &shape_table);
-    const int64_t row = es_table_row(t);
-    es_put(t, row, {"heads", (double)s->heads}, {"kv_heads", (double)s->kv_heads},
-           {"queries", (double)s->m}, {"keys", (double)s->n}, {"dim", (double)s->d},
-           {"value_dim", (double)s->dv});
+    shape_row *r = es_rows_add(es_answer_table(a, &shape_table), shape_row);
+    if (!r)
+        return es_answer_status(a, err);
+    *r = (shape_row){.heads = s->heads,
+                     .kv_heads = s->kv_heads,
+                     .queries = s->m,
+                     .keys = s->n,
+                     .dim = s->d,
+                     .value_dim = s->dv};
     measure_mask_put(s, a);
     if (s->K)
         es_answer_counts(a, "top_k", s->opts.top_k, s->K);
+    return ES_OK;
 }
 
 /* ---- stages ---- */
 
-/* Names of all numbers of a cell: those of every head, and what --top-k and --moments add. */
+/* Names all numbers of a cell: measure_fields, and what --top-k and --moments add. */
 static es_status name_numbers(es_job *job, const char *const **out, es_error *err)
 {
     enum { ROOM = 48 };
@@ -178,8 +190,16 @@ static es_status name_numbers(es_job *job, const char *const **out, es_error *er
     const char **names;
     char *text;
     ES_TRY(ES_JOB_NEW(job, names, s->numbers, err));
-    ES_TRY(ES_JOB_NEW_2D(job, text, more, ROOM, err));
-    memcpy((void *)names, (const void *)measure_names, sizeof measure_names);
+    ES_TRY(ES_JOB_NEW_2D(job, text, MEASURE_NUMBERS + more, ROOM, err));
+    for (const es_cell_field *f = measure_fields; f->name; f++) {
+        const size_t at = f->offset / sizeof(double);
+        names[at] = f->name;
+        if (!f->measured)
+            continue;
+        snprintf(text, ROOM, "%s_se", f->name);
+        names[at + 1] = text;
+        text += ROOM;
+    }
     for (int64_t i = 0; i < more; i++, text += ROOM) {
         const int64_t at = i - 2 * K;
         names[MEASURE_NUMBERS + i] = text;
@@ -195,20 +215,21 @@ static es_status name_numbers(es_job *job, const char *const **out, es_error *er
     return ES_OK;
 }
 
-static const char *const horizon_names[] = {"horizon", "horizon_error", "frobenius", "score_sd",
-                                            "one_sided"};
-_Static_assert(sizeof(measure_horizon) == MEASURE_HORIZON_NUMBERS * sizeof(double),
-               "a horizon is its numbers");
+static const es_cell_field horizon_fields[] = {
+    ES_FIELD(measure_horizon, horizon),   ES_FIELD(measure_horizon, horizon_error),
+    ES_FIELD(measure_horizon, frobenius), ES_FIELD(measure_horizon, score_sd),
+    ES_FIELD(measure_horizon, one_sided), {0}};
 
-static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, void *record,
+/* Computes the horizon of a head; the summary asks again for the reason if there is none. */
+static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, void *out,
                              es_error *err)
 {
-    double *out = record;
-    char reason[MEASURE_REASON]; /* the summary asks again where there is one */
+    char reason[MEASURE_REASON];
     (void)err;
-    return measure_horizon_of(job->state, head, exec, (measure_horizon *)(void *)out, reason);
+    return measure_horizon_of(job->state, head, exec, out, reason);
 }
 
+/* Adds both stages; a cell of either is a head. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const measure_state *s = job->state;
@@ -223,13 +244,14 @@ static es_status add_stages(es_job *job, es_error *err)
     return es_job_stage(job,
                         &(es_stage){"horizons", .phase = "covariances", .noun = "heads",
                                     .cells = s->horizon_reason[0] ? 0 : s->heads, .rows = 1,
-                                    .cols = MEASURE_HORIZON_NUMBERS, .columns = horizon_names,
+                                    ES_RECORD(measure_horizon, horizon_fields),
                                     .flops = s->horizon_flops, .run = run_horizon},
                         err);
 }
 
 /* ---- all of it ---- */
 
+/* Checks the question and reads the headers of its files. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const measure_params *p = job->params;
@@ -242,7 +264,7 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(check(job, p, err));
     ES_TRY(measure_files_check(job, err));
     ES_TRY(measure_inspect(job, err));
-    put_question(s, job->answer);
+    ES_TRY(add_question(s, job->answer, err));
     return add_stages(job, err);
 }
 
@@ -253,6 +275,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
+/* Loads the files and allocates what is written at the end. */
 static es_status begin(es_job *job, es_error *err)
 {
     measure_state *s = job->state;

@@ -1,15 +1,17 @@
-/* question.h : the parts of the study `measure`.
+/* question.h : what the files of the study `measure` share.
  *
- *     measure/question.c    parameters, stages, files that are written, the order of things
- *     measure/mask.c     which keys queries see
- *     measure/layout.c   which numbers of an array are a head's rows
- *     measure/inputs.c   what the files hold, whether it fits together, loading it
- *     measure/files.c    outputs and statistics of queries, as files
- *     measure/cells.c    attention of one head, its accuracy, somebody else's output
- *     measure/bars.c     error bars of outputs from one context
- *     measure/horizon.c  horizons of the heads, and what they cost
- *     measure/rows.c  tables and findings; with --compare measure/oracle_verdict.c and
- * measure/oracle.h
+ *     measure/question.c  parameters, stages, the order of things
+ *     measure/mask.c      which keys queries see
+ *     measure/layout.c    which numbers of an array are a head's rows
+ *     measure/inputs.c    shapes of the files, checks, loading
+ *     measure/files.c     outputs and statistics of queries, as files
+ *     measure/cells.c     attention of one head: statistics over its queries
+ *     measure/accuracy.c  the same queries in higher precision: check and table
+ *     measure/bars.c      error bars of outputs from one context: medians and table
+ *     measure/horizon.c   horizons of the heads, and what they cost
+ *     measure/heads.c     tables of heads and layers
+ *     measure/rows.c      table of attention, findings
+ *     measure/oracle.h    all of --compare
  */
 #ifndef ES_EXPERIMENTS_MEASURE_QUESTION_H
 #define ES_EXPERIMENTS_MEASURE_QUESTION_H
@@ -19,6 +21,7 @@
 
 #include "driver/job.h"
 #include "linalg/linalg.h"
+#include "theory/key_weights.h"
 
 typedef struct measure_params {
     const char *paths[3];   /* of Q, K, V */
@@ -43,73 +46,59 @@ typedef enum measure_order { MEASURE_BHND, MEASURE_BNHD } measure_order;
 /* Number formats of outputs, as --compare-dtype calls them. */
 extern const char *const measure_dtypes[];
 
-/* Error bar of an output, also columns of per-query files. */
-enum {
-    MEASURE_BAR,             /* root mean square error of the output, from blocks of keys */
-    MEASURE_BAR_INDEPENDENT, /* the same were keys independent */
-    MEASURE_BAR_DESIGN,      /* ratio of their squares */
-    MEASURE_BAR_RELATIVE,    /* MEASURE_BAR over the length of the output */
-    MEASURE_BAR_T,           /* 95 % intervals are so many standard errors */
-    MEASURE_BAR_TOLD,        /* 1 if these claims hold, 0 if it cannot be told */
-    MEASURE_BARS
-};
+/* Error bar of an output; also the last columns of per-query files, in this order. */
+typedef struct measure_bar {
+    double error_bar;             /* root mean square error of the output, from blocks of keys */
+    double error_bar_independent; /* the same were keys independent */
+    double design_effect;         /* ratio of their squares */
+    double error_bar_relative;    /* error_bar over the length of the output */
+    double error_bar_t;           /* a 95 % interval is t standard errors to either side */
+    double error_bar_told;        /* 1 if these claims hold, 0 if one context cannot say */
+} measure_bar;
+enum { MEASURE_BARS = sizeof(measure_bar) / sizeof(double) };
 extern const char *const measure_bar_names[MEASURE_BARS];
 
 enum { MEASURE_Q, MEASURE_K, MEASURE_V, MEASURE_Y, MEASURE_FILES };
 enum { MEASURE_ATTENTION, MEASURE_HORIZONS }; /* stages; a cell of either is a head */
 
-/* Numbers of a head at one scale and prefix. After these come the masses of the k largest weights
- * (K) and their errors (K), and with --moments mean (dv) and covariance (dv, dv) of the outputs. */
-enum {
-    MEASURE_ENTROPY,
-    MEASURE_ENTROPY_SE,
-    MEASURE_PERPLEXITY,
-    MEASURE_PERPLEXITY_SE,
-    MEASURE_ESS,
-    MEASURE_ESS_SE,
-    MEASURE_SUM_SQUARES,
-    MEASURE_SUM_SQUARES_SE,
-    MEASURE_TOP_WEIGHT,
-    MEASURE_TOP_WEIGHT_SE,
-    MEASURE_LSE,
-    MEASURE_LSE_SE,
-    MEASURE_MEAN_NORM,
-    MEASURE_MEAN_NORM_SE,
-    MEASURE_TRACE,
-    MEASURE_STATISTICS,
-    /* of the largest prefix: distances from the judge; 0 where nothing was computed again */
-    MEASURE_CHECK_OUTPUT = MEASURE_STATISTICS,
-    MEASURE_CHECK_LSE,
-    MEASURE_CHECK_ENTROPY,
-    /* with --compare */
-    MEASURE_THEIR_ERROR, /* squared norms: of the difference, and of ours */
-    MEASURE_THEIR_TOTAL,
-    MEASURE_THEIR_MAX_ABS,
-    MEASURE_THEIR_MAX_ULPS,
-    MEASURE_THEIR_WORST,
-    MEASURE_THEIR_WORST_ROW,
-    MEASURE_THEIR_NONFINITE,
-    MEASURE_THEIR_LARGEST,  /* error of a row, root mean square over its elements */
-    MEASURE_THEIR_RATIO,    /* largest of error / expected error, */
-    MEASURE_THEIR_EXPECTED, /* the expected error of that row, */
-    MEASURE_THEIR_ROW,      /* and which it is */
-    MEASURE_THEIR_BEYOND,   /* rows whose ratio is above 1 */
-    MEASURE_THEIR_ALLOWED,  /* squared norm of the expected errors of all rows */
-    /* with --error-bar: medians over the queries that can tell, and their share */
-    MEASURE_FIRST_BAR,
-    MEASURE_NUMBERS = MEASURE_FIRST_BAR + MEASURE_BARS
-};
-extern const char *const measure_names[MEASURE_NUMBERS];
+/* With --compare: another program's output of a head against ours. Counts and rows are whole
+ * numbers. */
+typedef struct measure_their {
+    double error, total; /* squared norms: of the difference, and of ours */
+    double max_abs, max_ulps;
+    double worst, worst_row; /* largest relative error of a row */
+    double nonfinite;        /* elements of theirs */
+    double largest;          /* error of a row, root mean square over its elements */
+    double ratio;            /* largest of error / expected error, */
+    double expected;         /* the expected error of that row, */
+    double expected_row;     /* and which it is */
+    double beyond;           /* rows whose ratio is above 1 */
+    double allowed;          /* squared norm of the expected errors of all rows */
+} measure_their;
+
+/* Numbers of a head at one scale and prefix; means are over queries. In a cell there follow the
+ * masses of the k largest weights (K) and their errors (K), and with --moments mean (dv) and
+ * covariance (dv, dv) of the outputs: measure_masses(). */
+typedef struct measure_numbers {
+    es_measured entropy, perplexity, ess, sum_squares, top_weight, lse, output_mean_norm;
+    double output_cov_trace;
+    /* at the largest prefix: distances from the recomputed queries; 0 where there are none */
+    double check_output, check_lse, check_entropy;
+    measure_their their;
+    measure_bar bars; /* with --error-bar: medians over the queries that can tell; their share */
+} measure_numbers;
+enum { MEASURE_NUMBERS = sizeof(measure_numbers) / sizeof(double) };
+extern const es_cell_field measure_fields[];
 
 /* What covariances say about a head at score scale 1; all of it is linear in the scale. NaN where
- * it is not known. Also the cell of a head in the second stage. */
+ * it is not known. A record of the second stage. */
 typedef struct measure_horizon {
     double horizon, horizon_error; /* |Cov(q)^1/2 Cov(k)^1/2| */
     double frobenius;              /* the same matrix's */
     double score_sd;  /* root mean square over queries of the standard deviation of scores */
     double one_sided; /* |S^1/2 Wk' Wq|, of tokens only */
 } measure_horizon;
-enum { MEASURE_HORIZON_NUMBERS = 5 };
+enum { MEASURE_HORIZON_NUMBERS = sizeof(measure_horizon) / sizeof(double) };
 
 enum { MEASURE_REASON = sizeof(((es_error *)0)->message) };
 
@@ -162,6 +151,31 @@ typedef struct measure_state {
     double trace;                        /* of S, the same */
 } measure_state;
 
+/*! measure_at() : the numbers at scale `at` / P and prefix `at` % P in a cell that is being
+ * computed. measure_found() : the same in a finished run. measure_main() : those of the first scale
+ * and the longest prefix, which describe a head as such. measure_masses() : what follows them. */
+static inline measure_numbers *measure_at(const measure_state *s, double *cell, int64_t at)
+{
+    return (measure_numbers *)(void *)(cell + at * s->numbers);
+}
+
+static inline const measure_numbers *measure_found(const es_job *job, int64_t head, int64_t at)
+{
+    const measure_state *s = job->state;
+    return (const measure_numbers *)(const void *)(es_job_numbers(job, MEASURE_ATTENTION, head) +
+                                                   at * s->numbers);
+}
+
+static inline const measure_numbers *measure_main(const es_job *job, int64_t head)
+{
+    return measure_found(job, head, ((const measure_state *)job->state)->P - 1);
+}
+
+static inline const double *measure_masses(const measure_numbers *x)
+{
+    return (const double *)(const void *)(x + 1);
+}
+
 /*! measure_queries() : queries that exist at prefix p: in self mode only the tokens of the prefix
  *  are queries. */
 int64_t measure_queries(const measure_state *s, int64_t p);
@@ -211,10 +225,11 @@ es_status measure_load(es_job *job, es_error *err);
 /*! measure_head() : a cell: (S, P) rows of s->numbers. */
 es_status measure_head(es_job *job, int64_t head, const es_exec *exec, void *record, es_error *err);
 
-/*! measure_bars() : *bars (S, P, m, MEASURE_BARS) of a head in `scratch`, NULL unless asked for;
- * what they come to is put into the cell. */
+/*! measure_bars() : *bars (S, P, m) of a head in `scratch`, NULL unless asked for; their medians go
+ *  into the cell. measure_add_bars() : the table and its findings. */
 es_status measure_bars(const measure_state *s, const es_attend_out *ours, es_arena *scratch,
-                       double *cell, double **bars, es_error *err);
+                       double *cell, measure_bar **bars, es_error *err);
+es_status measure_add_bars(es_job *job, es_answer *answer, es_error *err);
 
 /*! measure_stop_only() : progress that only asks whether to stop: `user` is the es_exec whose
  *  progress is asked. For work inside a step that is one of many. */
@@ -224,8 +239,11 @@ bool measure_stop_only(void *user, double done, double total);
  *  the memory it takes. */
 void measure_check_plan(measure_state *s, size_t *bytes);
 
-/*! measure_worse() : the larger of two errors, NaN if one is. */
-double measure_worse(double a, double b);
+/*! measure_check() : recomputes some queries of a head in higher precision and stores how far the
+ * run is from them. measure_add_accuracy() : the table of it, and its finding. */
+es_status measure_check(const measure_state *s, int64_t head, const es_attend_out *ours,
+                        const es_exec *exec, double *cell, es_error *err);
+es_status measure_add_accuracy(const es_job *job, es_answer *answer, es_error *err);
 
 /*! measure_ulps_of() : the number format of their file, whose units in the last place are counted.
  */
@@ -249,8 +267,14 @@ es_status measure_files_check(const es_job *job, es_error *err);
 double measure_files_bytes(const measure_state *s);
 es_status measure_files_start(measure_state *s, es_error *err);
 void measure_files_head(measure_state *s, int64_t head, const es_attend_out *ours,
-                        const double *bars);
+                        const measure_bar *bars);
 es_status measure_files_finish(es_job *job, es_error *err);
+
+/*! measure_add_heads() : the tables of layers and heads. measure_regime() : the regime of a head.
+ *  measure_at_scale() : ", at scale 0.25," if there are several scales, else "". */
+es_status measure_add_heads(const es_job *job, es_answer *answer, es_error *err);
+es_regime measure_regime(const es_job *job, int64_t head);
+const char *measure_at_scale(const measure_state *s, char out[ES_FORMAT_ROOM]);
 
 es_status measure_summarise(es_job *job, es_answer *answer, es_error *err);
 

@@ -1,5 +1,5 @@
 /* cells.c : outputs of one head for a fixed set of queries, over n tokens and in the limit.
- * Tokens come tile by tile, from a law or from a pool, and are forgotten. */
+ * Tokens come tile by tile, from a law or from a pool; only the state of attention is kept. */
 #include "experiments/picture/picture.h"
 
 #include <math.h>
@@ -9,7 +9,6 @@
 #include "attention/attend.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "experiments/converge/inside.h"
 #include "experiments/kit/cell_kit.h"
 #include "experiments/kit/pool_layer.h"
 #include "limit/limit.h"
@@ -19,6 +18,7 @@ enum { TILE = 8192 }; /* tokens that are held at a time */
 
 enum { PICTURE_TOKENS = ES_EXPERIMENT_PICTURE, PICTURE_QUERIES = ES_EXPERIMENT_PICTURE + 1 };
 
+/* Returns the memory limit of a spec; NULL: none. */
 static es_mem_limit *budget_of_picture(const es_picture_spec *spec)
 {
     return spec->exec ? spec->exec->budget : NULL;
@@ -32,7 +32,7 @@ int64_t es_picture_channels(const es_picture_spec *spec)
     return c->head_dim;
 }
 
-/* A state of all queries that has met no token. */
+/* Makes the state of all queries before the first token. */
 static es_status new_state(const es_picture_spec *spec, double scale, es_partial **out,
                            es_error *err)
 {
@@ -62,8 +62,8 @@ static es_status ask(law_view *v, es_arena *arena, es_error *err)
     ES_TRY(ES_ARENA_NEW_2D(arena, v->asking, m, d + v->key_dim, "queries", err));
     v->q = v->asking + m * d;
     ES_TRY(es_tokens_fill(s->law, &at, m, &quiet, v->asking, err));
-    return es_converge_project(v->asking, m, d, s->head->Wq ? s->head->Wq : s->head->A,
-                               arena->budget, v->q, err);
+    return es_head_project(v->asking, m, d, s->head->Wq ? s->head->Wq : s->head->A, arena->budget,
+                           v->q, err);
 }
 
 static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_partial *state,
@@ -75,8 +75,8 @@ static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_p
     const int64_t d = s->law->dim;
     es_mem_limit *budget = budget_of_picture(s);
     ES_TRY(es_tokens_fill(s->law, &at, count, &quiet, v->x, err));
-    ES_TRY(es_converge_project(v->x, count, d, s->head->Wk, budget, v->keys, err));
-    ES_TRY(es_converge_project(v->x, count, d, s->head->V, budget, v->values, err));
+    ES_TRY(es_head_project(v->x, count, d, s->head->Wk, budget, v->keys, err));
+    ES_TRY(es_head_project(v->x, count, d, s->head->V, budget, v->values, err));
     const es_view q = es_view_f64(v->q, s->queries, v->key_dim);
     const es_view keys = es_view_f64(v->keys, count, v->key_dim);
     const es_view values = es_view_f64(v->values, count, v->channels);
@@ -97,6 +97,7 @@ static es_status meet_law(law_view *v, int64_t n, es_arena *arena, es_partial *s
     return ES_OK;
 }
 
+/* Computes outputs over the first n tokens of a law. */
 static es_status law_outputs(const es_picture_spec *spec, int64_t n, double *out, es_error *err)
 {
     es_arena arena = {.budget = budget_of_picture(spec)};
@@ -114,6 +115,7 @@ static es_status law_outputs(const es_picture_spec *spec, int64_t n, double *out
     return status;
 }
 
+/* Computes the limit Gamma(x) of a law at the queries. */
 static es_status map_limit(const es_picture_spec *spec, es_arena *arena, double *out, double *error,
                            es_error *err)
 {
@@ -130,6 +132,7 @@ static es_status map_limit(const es_picture_spec *spec, es_arena *arena, double 
     return es_limit_map(spec->law, &head, &queries, spec->exec, out, NULL, error, err);
 }
 
+/* Computes the limit of a law, with memory of its own. */
 static es_status law_limit(const es_picture_spec *spec, double *out, double *error, es_error *err)
 {
     es_arena arena = {.budget = budget_of_picture(spec)};
@@ -150,6 +153,7 @@ typedef struct pool_view {
     int64_t strip;            /* rows of a strip: they alternate between the halves */
 } pool_view;
 
+/* Reads weights and queries of the head, and allocates a strip of tokens. */
 static es_status open_pool(pool_view *v, const es_picture_spec *spec, const int64_t *n,
                            int64_t tile, es_arena *arena, es_error *err)
 {
@@ -175,6 +179,7 @@ static es_status open_pool(pool_view *v, const es_picture_spec *spec, const int6
     return ES_OK;
 }
 
+/* Frees what open_pool() made, also after a failure. */
 static void close_pool(pool_view *v)
 {
     es_partial_free(v->state[0]);
@@ -182,7 +187,7 @@ static void close_pool(pool_view *v)
     es_probe_weights_free(&v->probe, &v->weights);
 }
 
-/* Tokens x (count, H), the first of which is number `first`. */
+/* Attends to tokens x (count, H), the first of which is number `first`. */
 static es_status meet_rows(const pool_view *v, const float *x, int64_t first, int64_t count,
                            es_partial *state, es_error *err)
 {
@@ -196,6 +201,7 @@ static es_status meet_rows(const pool_view *v, const float *x, int64_t first, in
     return es_partial_attend(state, &q, &keys, &values, first, err);
 }
 
+/* Computes outputs over n tokens drawn from the pool. */
 static es_status draw_pool(const pool_view *v, int64_t n, es_arena *arena, double *out,
                            es_error *err)
 {
@@ -212,6 +218,7 @@ static es_status draw_pool(const pool_view *v, int64_t n, es_arena *arena, doubl
     return es_partial_finish(v->state[0], &(es_attend_out){.output = out}, err);
 }
 
+/* Adds a strip of the pool to its half. */
 static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t count, const float *x,
                            es_error *err)
 {
@@ -220,7 +227,8 @@ static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t cou
     return meet_rows(v, x, first, count, v->state[first / v->strip % 2], err);
 }
 
-/* The halves are cut as es_probe_measure() cuts them. */
+/* Computes outputs over the whole pool, and half the distance between those of its halves, which
+ * are cut as in es_probe_measure(). */
 static es_status walk_pool(pool_view *v, es_arena *arena, double *out, double *error, es_error *err)
 {
     const es_picture_spec *s = v->spec;
@@ -239,7 +247,7 @@ static es_status walk_pool(pool_view *v, es_arena *arena, double *out, double *e
     return es_partial_finish(v->state[0], &(es_attend_out){.output = out}, err);
 }
 
-/* n = 0: the limit. */
+/* Computes outputs over n tokens of the pool; n = 0: the limit. */
 static es_status pool_outputs(const es_picture_spec *spec, int64_t n, double *out, double *error,
                               es_error *err)
 {
@@ -260,6 +268,7 @@ static es_status pool_outputs(const es_picture_spec *spec, int64_t n, double *ou
 
 /* ==== either ==== */
 
+/* Checks head and number of queries. */
 static es_status check_model(const es_picture_spec *spec, es_error *err)
 {
     const es_model_config *c = es_model_config_of(spec->model);
@@ -269,6 +278,7 @@ static es_status check_model(const es_picture_spec *spec, es_error *err)
     return es_lab_check(spec->queries, 1, es_pool_about(spec->pool).tokens, "picture.queries", err);
 }
 
+/* Checks a spec. */
 static es_status check(const es_picture_spec *spec, int64_t n, const void *out, es_error *err)
 {
     if (!spec || !out || (spec->law ? !spec->head : !spec->model || !spec->pool))

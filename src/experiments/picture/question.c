@@ -1,5 +1,5 @@
-/* question.c : outputs of one head over n tokens and in the limit, all in one plane: what is
- * asked, outputs of each n, and the plane. From points to tables: picture/rows.c. */
+/* question.c : the study `picture`: outputs of one head over n tokens and in the limit, all in one
+ * plane. Parameters, help, cost and stages; tables and findings are in picture/rows.c. */
 #include "experiments/picture/question.h"
 
 #include <math.h>
@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "driver/numbers.h"
-#include "experiments/converge/converge.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/picture/embed.h"
 #include "linalg/linalg.h"
@@ -21,8 +20,8 @@ static const es_param params[] = {
      .increasing = true, .default_note = "16..4096*5, of a model at most half of its pool",
      .unit = "tokens"},
     {"query-count", 0, ES_PARAM_WHOLE, "M",
-     "queries whose outputs are shown, at every n and in the limit: M times (sizes + 1) points, at "
-     "most 3000",
+     "queries whose outputs are shown, at every n and in the limit; M times (sizes + 1) is at most "
+     "3000",
      FIELD(queries), .min = 8, .max = 1500, .default_value = "300", .unit = "queries"},
     {"method", 0, ES_PARAM_CHOICE, "tsne|pca",
      "tsne: neighbours stay neighbours, distances mean nothing; pca: the plane in which outputs "
@@ -48,13 +47,14 @@ static const es_param params[] = {
 
 /* ---- what was asked ---- */
 
+/* Does the user ask about a model, not a law? */
 static bool of_model(const es_job *job)
 {
     const picture_params *p = job->params;
     return p->pool.model || p->pool.texts.count || p->pool.domains.count;
 }
 
-/* A law's parameters beside a model would be passed over in silence; and the reverse. */
+/* Refuses parameters of a law beside a model, and the reverse: they would have no effect. */
 static es_status refuse_both(const es_job *job, es_error *err)
 {
     static const char *const laws[] = {
@@ -72,6 +72,7 @@ static es_status refuse_both(const es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Makes the law and its head, and the default n. */
 static es_status open_law(es_job *job, picture_params *p, picture_state *s, es_error *err)
 {
     int64_t dim;
@@ -87,7 +88,7 @@ static es_status open_law(es_job *job, picture_params *p, picture_state *s, es_e
     if (dim == 0 && !es_law_params_speak(&p->law))
         p->law.dim = 10;
     ES_TRY(es_law_make(job, &p->law, dim, &s->law, err));
-    if (es_converge_fails(&s->law.law))
+    if (!(es_law_traits(s->law.law.kind) & ES_LAW_ENTIRE))
         return es_refuse(err, "picture.limit",
                          "a law with exponential moments, or esscher converge, which shows growth",
                          "attention over tokens of this law has no limit to stand beside");
@@ -99,7 +100,8 @@ static es_status open_law(es_job *job, picture_params *p, picture_state *s, es_e
     return p->sizes.count ? ES_OK : es_params_set(job->given, "n", "16..4096*5", err);
 }
 
-/* Which head, and which n. Half of the pool at most, as in probe: beyond, a draw repeats itself. */
+/* Opens the model, checks layer and head, and sets the default n: at most half of the pool, as in
+ * probe, because larger draws repeat tokens. */
 static es_status open_model(es_job *job, picture_params *p, picture_state *s, es_error *err)
 {
     int64_t number = 0;
@@ -131,6 +133,7 @@ static es_status open_model(es_job *job, picture_params *p, picture_state *s, es
     return p->sizes.count ? ES_OK : es_params_set(job->given, "n", text, err);
 }
 
+/* Refuses more points than t-SNE takes, and a perplexity that they do not allow. */
 static es_status check_points(const picture_params *p, const picture_state *s, es_error *err)
 {
     if (s->points > ES_TSNE_MOST)
@@ -147,7 +150,7 @@ static es_status check_points(const picture_params *p, const picture_state *s, e
 
 /* ---- cells ---- */
 
-/* Outputs of one n, or of the limit; the last column is the limit's error. */
+/* Computes the outputs of one n, or of the limit; the last column is the limit's error. */
 static es_status run_output(es_job *job, int64_t set, const es_exec *exec, void *record,
                             es_error *err)
 {
@@ -173,7 +176,7 @@ static es_status run_output(es_job *job, int64_t set, const es_exec *exec, void 
     return status;
 }
 
-/* All outputs as rows, set by set. */
+/* Copies all outputs into x (points, channels), set by set. */
 static es_status gather(es_job *job, const es_exec *exec, double *x, es_error *err)
 {
     const picture_params *p = job->params;
@@ -188,7 +191,7 @@ static es_status gather(es_job *job, const es_exec *exec, double *x, es_error *e
     return ES_OK;
 }
 
-/* Where principal components put the points; outputs on a line have no second one. */
+/* Places the points by their first two principal components; one channel has no second one: 0. */
 static es_status principal_plane(const es_view *x, const es_exec *exec, double *scores,
                                  double *plane, double shares[2], es_error *err)
 {
@@ -204,41 +207,42 @@ static es_status principal_plane(const es_view *x, const es_exec *exec, double *
     return ES_OK;
 }
 
-static es_status make_plane(es_job *job, const es_exec *exec, es_arena *arena, double *out,
+/* Places all outputs in the plane and measures how far that can be trusted. */
+static es_status make_plane(es_job *job, const es_exec *exec, es_arena *arena, picture_place *out,
                             es_error *err)
 {
     const picture_params *p = job->params;
     const picture_state *s = job->state;
     const int64_t N = s->points;
-    double *facts = out + 2 * N, *x, *start;
+    picture_quality *quality = (picture_quality *)(void *)(out + N);
+    double *places = &out->x, *x, *start;
     es_exec quiet = *exec;
     quiet.progress = NULL;
     ES_TRY(ES_ARENA_NEW_2D(arena, x, N, s->channels, "outputs", err));
     ES_TRY(ES_ARENA_NEW_2D(arena, start, 2, 2 * N, "a plane", err));
     ES_TRY(gather(job, &quiet, x, err));
     const es_view points = es_view_f64(x, N, s->channels);
-    ES_TRY(principal_plane(&points, &quiet, start + 2 * N, start, facts + 2 * PICTURE_SHARES, err));
-    memcpy(out, start, (size_t)(2 * N) * sizeof *out);
+    ES_TRY(principal_plane(&points, &quiet, start + 2 * N, start, quality->shares, err));
+    memcpy(places, start, (size_t)(2 * N) * sizeof *places);
     if (p->method == PICTURE_TSNE) {
         const es_tsne_opts opts = {p->perplexity, p->steps};
         es_tsne_facts found;
-        ES_TRY(es_tsne_embed(&points, start, &opts, exec, out, &found, err));
-        facts[2 * PICTURE_DESCENT] = found.divergence;
-        facts[2 * PICTURE_DESCENT + 1] = found.slope;
-        facts[2 * PICTURE_AFFINITY] = found.perplexity_off;
-        facts[2 * PICTURE_AFFINITY + 1] = (double)found.tied;
+        ES_TRY(es_tsne_embed(&points, start, &opts, exec, places, &found, err));
+        quality->divergence = found.divergence;
+        quality->slope = found.slope;
+        quality->perplexity_off = found.perplexity_off;
+        quality->tied = (double)found.tied;
     }
     es_trust trust;
-    ES_TRY(es_embed_trust(&points, out, s->neighbours, &quiet, &trust, err));
-    facts[2 * PICTURE_TRUST] = trust.trustworthiness;
-    facts[2 * PICTURE_TRUST + 1] = trust.continuity;
+    ES_TRY(es_embed_trust(&points, places, s->neighbours, &quiet, &trust, err));
+    quality->trustworthiness = trust.trustworthiness;
+    quality->continuity = trust.continuity;
     return ES_OK;
 }
 
-static es_status run_plane(es_job *job, int64_t cell, const es_exec *exec, void *record,
-                           es_error *err)
+/* Computes the one cell of the second stage. */
+static es_status run_plane(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
-    double *out = record;
     es_arena arena = {.budget = exec->budget};
     (void)cell;
     const es_status status = make_plane(job, exec, &arena, out, err);
@@ -248,6 +252,8 @@ static es_status run_plane(es_job *job, int64_t cell, const es_exec *exec, void 
 
 /* ---- stages ---- */
 
+/* Returns how many tokens a set attends to. The limit of a law takes none; 1 keeps its cost above
+ * 0. */
 static int64_t tokens_of(const es_job *job, int64_t set)
 {
     const picture_params *p = job->params;
@@ -255,14 +261,16 @@ static int64_t tokens_of(const es_job *job, int64_t set)
     return set < p->sizes.count ? p->sizes.counts[set] : s->spec.law ? 1 : s->pools.cost.tokens;
 }
 
+/* Returns the work of a set relative to the others. */
 static double output_weight(const es_job *job, int64_t set)
 {
     const picture_state *s = job->state;
     return es_picture_cost_of(&s->spec, tokens_of(job, set)).flops + 1e5;
 }
 
-/* As long as attention would take on a core that does 200 operations in a ns: 3 ns for a pair in a
- * step; 240 ns for the widths of laws, 40 looks of 6 ns; nearly as much for the ranks of trust. */
+/* Returns the work of the plane: as long as attention would take on a core that does 200 operations
+ * in a ns: 3 ns for a pair in a step; 240 ns for the widths of laws, 40 looks of 6 ns; nearly as
+ * much for the ranks of trust. */
 static double plane_flops(const es_job *job)
 {
     const picture_params *p = job->params;
@@ -271,6 +279,7 @@ static double plane_flops(const es_job *job)
     return N * N * (600.0 * steps + 80000.0);
 }
 
+/* Names the columns of an output: y0, y1, ..., error. */
 static es_status name_columns(es_job *job, const char ***out, es_error *err)
 {
     enum { ROOM = 8 };
@@ -288,9 +297,11 @@ static es_status name_columns(es_job *job, const char ***out, es_error *err)
     return ES_OK;
 }
 
+static const es_cell_field place_fields[] = {
+    ES_FIELD(picture_place, x), ES_FIELD(picture_place, y), {0}};
+
 static es_status add_stages(es_job *job, es_error *err)
 {
-    static const char *const plane_columns[] = {"x", "y"};
     const picture_params *p = job->params;
     const picture_state *s = job->state;
     const char **names;
@@ -307,8 +318,9 @@ static es_status add_stages(es_job *job, es_error *err)
                         err));
     return es_job_stage(job,
                         &(es_stage){"plane", .phase = "finding places in the plane",
-                                    .noun = "planes", .cells = 1, .rows = s->points + PICTURE_FACTS,
-                                    .cols = 2, .columns = plane_columns,
+                                    .noun = "planes", .cells = 1,
+                                    .rows = s->points + PICTURE_QUALITY_RECORDS,
+                                    ES_RECORD(picture_place, place_fields),
                                     .reports_progress = p->method == PICTURE_TSNE,
                                     .flops = plane_flops(job), .run = run_plane},
                         err);
@@ -316,6 +328,7 @@ static es_status add_stages(es_job *job, es_error *err)
 
 /* ---- all together ---- */
 
+/* Checks the question and adds the stages. */
 static es_status open_study(es_job *job, es_error *err)
 {
     enum { NEIGHBOURS = 12 };
@@ -337,8 +350,8 @@ static es_status open_study(es_job *job, es_error *err)
     return add_stages(job, err);
 }
 
-/* Cells, of which the plane's outputs and places are copies; distances of all pairs; covariance
- * and eigenvectors. Outputs and plane are not made at a time. */
+/* Counts copies of outputs and places, distances of all pairs, covariance and eigenvectors. Outputs
+ * and plane are computed one after the other, so the larger of the two counts. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const picture_params *p = job->params;
@@ -365,6 +378,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
+/* Builds the pool of a model. */
 static es_status begin(es_job *job, es_error *err)
 {
     picture_state *s = job->state;

@@ -1,5 +1,5 @@
-/* question.h : the study `picture`: what is asked and computed is in picture/question.c, what the
- * answer makes of it in picture/rows.c. */
+/* question.h : what the files of the study `picture` share: parameters, cells and state.
+ * question.c asks and computes, rows.c makes tables and findings. */
 #ifndef ES_EXPERIMENTS_PICTURE_QUESTION_H
 #define ES_EXPERIMENTS_PICTURE_QUESTION_H
 
@@ -24,14 +24,20 @@ extern const char *const picture_methods[]; /* "tsne", "pca" */
 
 enum { PICTURE_OUTPUT, PICTURE_PLANE }; /* stages */
 
-/* Rows of the plane's one cell after the points. */
-enum {
-    PICTURE_SHARES,   /* of the variance that the first two principal components have */
-    PICTURE_TRUST,    /* trustworthiness, continuity */
-    PICTURE_DESCENT,  /* divergence, slope at the end */
-    PICTURE_AFFINITY, /* perplexity_off, tied */
-    PICTURE_FACTS
-};
+/* The plane is one cell: a record for each point, and after them the plane's quality, which run
+ * files hold as four more records. */
+typedef struct picture_place {
+    double x, y;
+} picture_place;
+
+typedef struct picture_quality {
+    double shares[2]; /* of the variance that the first two principal components have */
+    double trustworthiness, continuity;
+    double divergence, slope; /* of t-SNE, at the end of descent; 0 otherwise */
+    double perplexity_off, tied;
+} picture_quality;
+
+enum { PICTURE_QUALITY_RECORDS = sizeof(picture_quality) / sizeof(picture_place) };
 
 typedef struct picture_state {
     es_law_data law;
@@ -42,10 +48,18 @@ typedef struct picture_state {
     int64_t neighbours;             /* of trust */
 } picture_state;
 
-/* Outputs (queries, channels + 1) of a set in a finished run, the last column being their error. */
+/*! picture_outputs() : outputs (queries, channels + 1) of a set in a finished run, the last column
+ *  being their error. picture_quality_of() : the quality of its plane. */
 static inline const double *picture_outputs(const es_job *job, int64_t set)
 {
     return es_job_numbers(job, PICTURE_OUTPUT, set);
+}
+
+static inline const picture_quality *picture_quality_of(const es_job *job)
+{
+    const picture_state *s = job->state;
+    const picture_place *plane = es_job_cell(job, PICTURE_PLANE, 0);
+    return (const picture_quality *)(const void *)(plane + s->points);
 }
 
 es_status picture_summarise(es_job *job, es_answer *answer, es_error *err);

@@ -94,7 +94,7 @@ es_status es_direct_losses(const es_job *job, const es_setting *setting, int64_t
 {
     const es_checked_text *text = &((const selfcheck_state *)job->state)->text;
     const double stretch = (double)text->count / (double)setting->replicates;
-    loss_sum chosen[ES_CHECKED_BLOCKS];
+    es_block_sum chosen[ES_CHECKED_BLOCKS];
     (void)trial;
     (void)exec;
     (void)err;
@@ -103,7 +103,7 @@ es_status es_direct_losses(const es_job *job, const es_setting *setting, int64_t
             .seed = seed, .experiment = ES_EXPERIMENT_SELFCHECK, .cell = (uint64_t)j};
         chosen[j] = text->blocks[(int64_t)(((double)j + es_uniform_at(&at)) * stretch)];
     }
-    const loss_mean m = loss_mean_of(chosen, setting->replicates);
+    const es_block_mean m = es_block_mean_of(chosen, setting->replicates);
     for (int64_t i = 0; i < (int64_t)ES_FIGURES * ES_FIGURE_ROWS * 3; i++)
         out[i] = (double)NAN;
     out[0] = m.value - text->mean;

@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "experiments/loss/question.h"
+#include "experiments/kit/block_mean.h"
+#include "experiments/kit/pool_params.h"
 #include "experiments/probe/probe.h"
 
 typedef struct selfcheck_params {
@@ -35,7 +36,7 @@ typedef struct es_checked_layer {
 
 /* The losses of a text, block by block. */
 typedef struct es_checked_text {
-    loss_sum *blocks; /* (count); NULL: they are not asked for */
+    es_block_sum *blocks; /* (count); NULL: they are not asked for */
     int64_t count;
     double mean; /* over all of them */
 } es_checked_text;

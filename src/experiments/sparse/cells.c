@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/sparse/inside.h"
+#include "experiments/sparse/sparse.h"
 
 /* What a cell works with; everything is used again from query to query. */
 typedef struct bench {

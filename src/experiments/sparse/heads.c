@@ -1,5 +1,5 @@
-/* heads.c : which policy a head wants: the best at every number of keys, where that changes,
- * and whether regimes decide it. */
+/* heads.c : the tables `heads`, `preferred` and `changes`: the best policy of each head, how many
+ * heads of a regime prefer it, and where it changes with the number of keys. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,11 +12,13 @@
 
 /* ---- one head ---- */
 
-static es_regime regime_of(const sparse_row *r) { return es_regime_within(r->n, r->ess, r->ess); }
+es_regime sparse_regime_of(const sparse_row *row)
+{
+    return es_regime_within(row->seen, row->ess, row->ess);
+}
 
-const char *sparse_regime(const sparse_row *row) { return es_regime_name(regime_of(row)); }
-
-int64_t sparse_plan_of(const sparse_state *s, const char *word, int64_t at)
+/* Returns the plan of a word at s->grid[at]; -1: none. */
+static int64_t plan_of(const sparse_state *s, const char *word, int64_t at)
 {
     for (int64_t i = 0; i < s->n_plans; i++)
         if (s->plans[i].keys == s->grid[at] && strcmp(s->plans[i].word, word) == 0)
@@ -24,17 +26,18 @@ int64_t sparse_plan_of(const sparse_state *s, const char *word, int64_t at)
     return -1;
 }
 
-/* Could anybody want it? All keys are no saving, and the limit is nobody's to run. */
+/* Returns whether a plan is compared: not `full`, which saves nothing, and not `limit`, which
+ * cannot be run. */
 static bool competes(const sparse_state *s, int64_t plan, int64_t at, bool deployable)
 {
-    const es_policy *policy = s->specs[plan].policy; /* of a plan file: some head's, at no number */
+    const es_policy *policy = s->specs[plan].policy; /* of a plan file: of one head */
     return s->plans[plan].keys == s->grid[at] && policy != es_policy_at(0) &&
            !(es_policy_inputs(policy) & ES_POLICY_REACH) &&
            (s->plans[plan].deployable || !deployable);
 }
 
-/* The plan of smallest error at s->grid[at], the first of equals; -1: there is none, or all plans
- * are the same to this head. */
+/* Returns the plan of smallest error at s->grid[at], the first of equals; -1: there is none, or the
+ * head has no spread, so that all plans are equal. */
 static int64_t best_of(const sparse_state *s, const sparse_row *head, int64_t at, bool deployable)
 {
     int64_t best = -1;
@@ -45,78 +48,65 @@ static int64_t best_of(const sparse_state *s, const sparse_row *head, int64_t at
     return best;
 }
 
-/* In spreads. */
+/* Returns the error of a plan in spreads; NaN without a plan. */
 static double error_of(const sparse_row *head, int64_t plan)
 {
     return plan < 0 ? (double)NAN : sqrt(sparse_error2(&head[plan]) / head[plan].spread2);
 }
 
-/* ---- tables ---- */
+/* ---- heads ---- */
+
+typedef struct head_row {
+    int64_t layer, head, keys;
+    const char *regime;
+    double ess;
+    const char *best;
+    es_measured best_error;
+    const char *best_deployable;
+    double deployable_error;
+    double random, top, top_random, bigbird, bigbird_inverse; /* errors of these policies */
+    double limit;
+} head_row;
 
 static const es_column head_columns[] = {
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"keys", "keys", "keys", ES_FORMAT_COUNT, "that are kept, as asked"},
-    {"regime", "regime", "", ES_FORMAT_TEXT, "by the ESS of the median query"},
-    {"ess", "ESS", "keys", ES_FORMAT_SHORT, "1/sum w^2 over all keys, of the median query"},
-    {"best", "best", "", ES_FORMAT_TEXT,
-     "policy of smallest error: the exact one, where there is one"},
-    {"best_error", "its error", "spreads", ES_FORMAT_REAL, "root mean square, in spreads",
-     .error = "best_error_se"},
-    {"best_deployable", "best without scores", "", ES_FORMAT_TEXT,
-     "of those that know no scores of this query before they choose; still chosen anew for every "
-     "query"},
-    {"deployable_error", "its error", "spreads", ES_FORMAT_SHORT},
-    {"random", "random", "spreads", ES_FORMAT_SHORT, "error of that policy"},
-    {"top", "top", "spreads", ES_FORMAT_SHORT},
-    {"top_random", "top-random", "spreads", ES_FORMAT_SHORT},
-    {"bigbird", "bigbird", "spreads", ES_FORMAT_SHORT, "as published"},
-    {"bigbird_inverse", "corrected", "spreads", ES_FORMAT_SHORT,
-     "bigbird+inverse: random keys over their probability"},
-    {"limit", "limit", "spreads", ES_FORMAT_SHORT,
-     "no unbiased policy that keeps as many keys independently does better, to first order",
-     .standing = ES_STANDING_HEURISTIC},
+    ES_COL(head_row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(head_row, head, ES_FORMAT_COUNT, "head", ""),
+    ES_COL(head_row, keys, ES_FORMAT_COUNT, "keys", "keys", "to keep, as asked"),
+    ES_COL(head_row, regime, ES_FORMAT_TEXT, "regime", "", "by the ESS of the median query"),
+    ES_COL(head_row, ess, ES_FORMAT_SHORT, "ESS", "keys",
+           "1/sum w^2 over all keys, of the median query"),
+    ES_COL(head_row, best, ES_FORMAT_TEXT, "best", "",
+           "policy of smallest error: the exact one, where there is one"),
+    ES_COL(head_row, best_error, ES_FORMAT_REAL, "its error", "spreads",
+           "root mean square, in spreads"),
+    ES_COL(head_row, best_deployable, ES_FORMAT_TEXT, "best without scores", "",
+           "best of the policies that use no scores of this query; keys are still chosen anew for "
+           "every query"),
+    ES_COL(head_row, deployable_error, ES_FORMAT_SHORT, "its error", "spreads"),
+    ES_COL(head_row, random, ES_FORMAT_SHORT, "random", "spreads", "error of that policy"),
+    ES_COL(head_row, top, ES_FORMAT_SHORT, "top", "spreads"),
+    ES_COL(head_row, top_random, ES_FORMAT_SHORT, "top-random", "spreads"),
+    ES_COL(head_row, bigbird, ES_FORMAT_SHORT, "bigbird", "spreads", "as published"),
+    ES_COL(head_row, bigbird_inverse, ES_FORMAT_SHORT, "corrected", "spreads",
+           "bigbird+inverse: random keys over their probability"),
+    ES_COL(head_row, limit, ES_FORMAT_SHORT, "limit", "spreads",
+           "no unbiased policy that keeps as many keys independently does better, to first order",
+           .standing = ES_STANDING_HEURISTIC),
     {0}};
-const es_table_spec sparse_heads_table = {
+static const es_table_spec heads_table = {
     "heads", head_columns,
     ES_VIEW("The best policy of each head",
             "layer head keys regime best best_error random top top_random bigbird bigbird_inverse "
             "limit best_deployable deployable_error"),
-    .keys = "layer head keys"};
-
-static const es_column best_columns[] = {
-    {"keys", "keys", "keys", ES_FORMAT_COUNT},
-    {"regime", "regime", "", ES_FORMAT_TEXT},
-    {"policy", "policy", "", ES_FORMAT_TEXT, "that these heads do best with"},
-    {"heads", "heads", "", ES_FORMAT_COUNT},
-    {"error", "error", "spreads", ES_FORMAT_SHORT, "of theirs, median"},
-    {0}};
-const es_table_spec sparse_best_table = {"preferred", best_columns,
-                                         ES_VIEW("Heads by regime and the policy they want"),
-                                         .keys = "keys regime policy"};
-
-static const es_column change_columns[] = {
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"regime", "regime", "", ES_FORMAT_TEXT},
-    {"changes", "changes", "", ES_FORMAT_COUNT,
-     "how often the best policy changes along the numbers of keys"},
-    {"best", "best policy", "", ES_FORMAT_TEXT, "with the numbers of keys at which it is"},
-    {0}};
-const es_table_spec sparse_changes_table = {
-    "changes", change_columns,
-    ES_VIEW("Where the best policy changes with the number of keys", .only_with_full = true),
-    .keys = "layer head"};
-
-/* ---- filling them ---- */
+    ES_ROW(head_row), .keys = "layer head keys"};
 
 typedef struct summary_ctx {
     const sparse_state *s;
     const sparse_row *rows; /* (places, plans) */
-    es_table *by_head, *best, *changes;
-    double *room;  /* (places) */
-    int64_t main;  /* of the grid: the number of keys that sentences are about */
-    int64_t heads; /* that have a best policy there */
+    es_table *by_head, *preferred, *changes;
+    double *scratch; /* (places) */
+    int64_t main;    /* of the grid: the number of keys that findings are about */
+    int64_t heads;   /* that have a best policy there */
 } summary_ctx;
 
 static const sparse_row *head_at(const summary_ctx *m, int64_t place)
@@ -124,45 +114,118 @@ static const sparse_row *head_at(const summary_ctx *m, int64_t place)
     return m->rows + place * m->s->n_plans;
 }
 
-static void put_head(const summary_ctx *m, int64_t place, int64_t at)
+/* Sets *out to the error of the plan `word` at s->grid[at], if there is one. */
+static void set_error(const summary_ctx *m, const sparse_row *head, const char *word, int64_t at,
+                      double *out)
 {
-    static const char *const named[][2] = {{"random", "random"},
-                                           {"top", "top"},
-                                           {"top_random", "top-random"},
-                                           {"bigbird", "bigbird"},
-                                           {"bigbird_inverse", "bigbird+inverse"}};
+    const int64_t plan = plan_of(m->s, word, at);
+    if (plan >= 0)
+        *out = error_of(head, plan);
+}
+
+static void add_head(const summary_ctx *m, int64_t place, int64_t at)
+{
     const sparse_state *s = m->s;
     const sparse_row *head = head_at(m, place);
     const int64_t best = best_of(s, head, at, false), fit = best_of(s, head, at, true);
-    if (best < 0)
+    head_row *row = best >= 0 ? es_rows_add(m->by_head, head_row) : NULL;
+    if (!row)
         return;
-    const int64_t row = es_table_row(m->by_head);
     const sparse_row *r = &head[best];
-    es_table_count(m->by_head, row, "layer", s->places[place].layer);
-    es_table_count(m->by_head, row, "head", s->places[place].head);
-    es_table_count(m->by_head, row, "keys", s->grid[at]);
-    es_table_text(m->by_head, row, "regime", sparse_regime(r));
-    es_table_text(m->by_head, row, "best", s->plans[best].word);
-    es_put(m->by_head, row, {"ess", r->ess}, {"best_error", error_of(head, best)},
-           {"best_error_se", r->relative_se}, {"limit", sqrt(r->limit / r->spread2)});
+    row->layer = r->name.layer;
+    row->head = r->name.head;
+    row->keys = s->grid[at];
+    row->regime = r->regime;
+    row->ess = r->ess;
+    row->best = es_table_format(m->by_head, "%s", s->plans[best].word);
+    row->best_error = (es_measured){error_of(head, best), r->relative_error.se};
+    row->limit = sqrt(r->mse_limit / r->spread2);
     if (fit >= 0) {
-        es_table_text(m->by_head, row, "best_deployable", s->plans[fit].word);
-        es_table_real(m->by_head, row, "deployable_error", error_of(head, fit));
+        row->best_deployable = es_table_format(m->by_head, "%s", s->plans[fit].word);
+        row->deployable_error = error_of(head, fit);
     }
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
-        const int64_t plan = sparse_plan_of(s, named[i][1], at);
-        if (plan >= 0)
-            es_table_real(m->by_head, row, named[i][0], error_of(head, plan));
-    }
+    set_error(m, head, "random", at, &row->random);
+    set_error(m, head, "top", at, &row->top);
+    set_error(m, head, "top-random", at, &row->top_random);
+    set_error(m, head, "bigbird", at, &row->bigbird);
+    set_error(m, head, "bigbird+inverse", at, &row->bigbird_inverse);
 }
 
-/* "top 16-64, top-random 128-256" */
-static void put_changes(const summary_ctx *m, int64_t place)
+/* ---- preferred ---- */
+
+typedef struct preferred_row {
+    int64_t keys;
+    const char *regime, *policy;
+    int64_t heads;
+    double error;
+} preferred_row;
+
+static const es_column preferred_columns[] = {
+    ES_COL(preferred_row, keys, ES_FORMAT_COUNT, "keys", "keys"),
+    ES_COL(preferred_row, regime, ES_FORMAT_TEXT, "regime", ""),
+    ES_COL(preferred_row, policy, ES_FORMAT_TEXT, "policy", "", "best policy of these heads"),
+    ES_COL(preferred_row, heads, ES_FORMAT_COUNT, "heads", ""),
+    ES_COL(preferred_row, error, ES_FORMAT_SHORT, "error", "spreads", "median over these heads"),
+    {0}};
+static const es_table_spec preferred_table = {"preferred", preferred_columns,
+                                              ES_VIEW("Heads by regime and their best policy"),
+                                              ES_ROW(preferred_row), .keys = "keys regime policy"};
+
+/* Adds the heads of a regime whose best plan at s->grid[at] has that word, if there are any. */
+static void add_preferred(const summary_ctx *m, int64_t at, es_regime kind, int64_t word)
+{
+    const sparse_state *s = m->s;
+    const char *name = NULL;
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->n_places; i++) {
+        const sparse_row *head = head_at(m, i);
+        const int64_t best = best_of(s, head, at, false);
+        if (best < 0 || s->plans[best].policy != word || sparse_regime_of(head) != kind)
+            continue;
+        name = s->plans[best].word;
+        m->scratch[count++] = error_of(head, best);
+    }
+    preferred_row *row = count ? es_rows_add(m->preferred, preferred_row) : NULL;
+    if (!row)
+        return;
+    es_sort_reals(m->scratch, count);
+    row->keys = s->grid[at];
+    row->regime = es_regime_name(kind);
+    row->policy = es_table_format(m->preferred, "%s", name);
+    row->heads = count;
+    row->error = es_median_of(m->scratch, count);
+}
+
+/* ---- changes ---- */
+
+typedef struct change_row {
+    int64_t layer, head;
+    const char *regime;
+    int64_t changes;
+    const char *best;
+} change_row;
+
+static const es_column change_columns[] = {
+    ES_COL(change_row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(change_row, head, ES_FORMAT_COUNT, "head", ""),
+    ES_COL(change_row, regime, ES_FORMAT_TEXT, "regime", ""),
+    ES_COL(change_row, changes, ES_FORMAT_COUNT, "changes", "",
+           "how often the best policy changes with the number of keys"),
+    ES_COL(change_row, best, ES_FORMAT_TEXT, "best policy", "",
+           "with the numbers of keys where it is best"),
+    {0}};
+static const es_table_spec changes_table = {
+    "changes", change_columns,
+    ES_VIEW("Where the best policy changes with the number of keys", .only_with_full = true),
+    ES_ROW(change_row), .keys = "layer head"};
+
+/* Adds the row of a head: "top 16-64, top-random 128-256". */
+static void add_changes(const summary_ctx *m, int64_t place)
 {
     const sparse_state *s = m->s;
     const sparse_row *head = head_at(m, place);
     char text[512] = "";
-    int64_t runs = 0, row;
+    int64_t runs = 0;
     for (int64_t at = 0; at < s->n_grid;) {
         const int64_t best = best_of(s, head, at, false);
         if (best < 0)
@@ -179,40 +242,16 @@ static void put_changes(const summary_ctx *m, int64_t place)
                      (long long)s->grid[end - 1]);
         at = end;
     }
-    row = es_table_row(m->changes);
-    es_table_count(m->changes, row, "layer", s->places[place].layer);
-    es_table_count(m->changes, row, "head", s->places[place].head);
-    es_table_text(m->changes, row, "regime", sparse_regime(head));
-    es_table_count(m->changes, row, "changes", runs - 1);
-    es_table_text(m->changes, row, "best", text);
+    change_row *row = es_rows_add(m->changes, change_row);
+    if (row)
+        *row = (change_row){.layer = head->name.layer,
+                            .head = head->name.head,
+                            .regime = head->regime,
+                            .changes = runs - 1,
+                            .best = es_table_format(m->changes, "%s", text)};
 }
 
-/* Heads of a regime whose best plan at s->grid[at] is of that word, and their median error. */
-static void put_preferred(const summary_ctx *m, int64_t at, es_regime kind, int64_t word)
-{
-    const sparse_state *s = m->s;
-    const char *name = NULL;
-    int64_t count = 0;
-    for (int64_t i = 0; i < s->n_places; i++) {
-        const sparse_row *head = head_at(m, i);
-        const int64_t best = best_of(s, head, at, false);
-        if (best < 0 || s->plans[best].policy != word || regime_of(head) != kind)
-            continue;
-        name = s->plans[best].word;
-        m->room[count++] = error_of(head, best);
-    }
-    if (!count)
-        return;
-    const int64_t row = es_table_row(m->best);
-    es_sort_reals(m->room, count);
-    es_table_count(m->best, row, "keys", s->grid[at]);
-    es_table_text(m->best, row, "regime", es_regime_name(kind));
-    es_table_text(m->best, row, "policy", name);
-    es_table_count(m->best, row, "heads", count);
-    es_table_real(m->best, row, "error", es_median_of(m->room, count));
-}
-
-/* ---- sentences ---- */
+/* ---- findings ---- */
 
 /* Returns how many heads do best with a word at the main number of keys. */
 static int64_t heads_of(const summary_ctx *m, int64_t word, bool deployable)
@@ -238,10 +277,10 @@ static es_measured median_best(const summary_ctx *m, bool deployable)
             const sparse_row *head = head_at(m, i);
             const int64_t best = best_of(s, head, m->main, deployable);
             if (best >= 0)
-                m->room[count++] = which ? head[best].relative_se : error_of(head, best);
+                m->scratch[count++] = which ? head[best].relative_error.se : error_of(head, best);
         }
-        es_sort_reals(m->room, count);
-        *to[which] = es_median_of(m->room, count);
+        es_sort_reals(m->scratch, count);
+        *to[which] = es_median_of(m->scratch, count);
     }
     return out;
 }
@@ -277,8 +316,8 @@ static const char *list_words(const summary_ctx *m, bool deployable, char *out, 
     return out;
 }
 
-/* Says what the median head loses at the main number of keys, and that no cache does this. */
-static void tell_error(const summary_ctx *m, es_answer *answer)
+/* Reports the error of the median head at the main number of keys. */
+static void report_error(const summary_ctx *m, es_answer *answer)
 {
     const sparse_state *s = m->s;
     const es_measured best = median_best(m, false);
@@ -297,8 +336,8 @@ static void tell_error(const summary_ctx *m, es_answer *answer)
                     : " Ideal: keys are chosen anew for every query.");
 }
 
-/* Says which policies are best, with and without the scores of the query that chooses. */
-static void tell_policies(const summary_ctx *m, es_answer *answer)
+/* Reports which policies are best, with and without the scores of the query that chooses. */
+static void report_policies(const summary_ctx *m, es_answer *answer)
 {
     const sparse_state *s = m->s;
     char words[512], others[512], error[ES_SAY_ROOM];
@@ -320,23 +359,24 @@ static void tell_policies(const summary_ctx *m, es_answer *answer)
         m->heads == 1 ? "the head" : "the median head", es_say_number(best.value, best.se, error));
 }
 
-/* Heads that nothing else is said of. */
-static void tell_still(const sparse_state *s, const sparse_row *rows, es_answer *answer)
+/* Warns of heads without a spread: all other findings leave them out. */
+static void report_flat(const sparse_state *s, const sparse_row *rows, es_answer *answer)
 {
-    int64_t still = 0;
+    int64_t flat = 0;
     for (int64_t i = 0; i < s->n_places; i++)
-        still += !sparse_has_spread(rows + i * s->n_plans);
-    if (still)
+        flat += !sparse_has_spread(rows + i * s->n_plans);
+    if (flat)
         es_answer_add_finding(
             answer,
-            "Caution: in %lld of %lld head%s all weight is on equal values, so that "
-            "there is no spread to count errors in, and no policy is the best.",
-            (long long)still, (long long)s->n_places, s->n_places == 1 ? "" : "s");
+            "Caution: %lld of %lld head%s put all weight on equal values: their spread is 0, so "
+            "no policy is the best.",
+            (long long)flat, (long long)s->n_places, s->n_places == 1 ? "" : "s");
 }
 
 /* ---- all of it ---- */
 
-/* The number of keys nearest to an eighth of the context, on a logarithmic scale. */
+/* Returns the place in the grid of the number of keys nearest to an eighth of the context, on a
+ * logarithmic scale. */
 static int64_t main_of(const sparse_state *s)
 {
     int64_t best = 0;
@@ -351,27 +391,27 @@ es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answe
 {
     const sparse_state *s = job->state;
     summary_ctx m = {.s = s, .rows = rows, .main = main_of(s)};
-    tell_still(s, rows, answer);
+    report_flat(s, rows, answer);
     for (int64_t i = 0; i < s->n_places; i++)
         m.heads += best_of(s, rows + i * s->n_plans, m.main, false) >= 0;
     if (!m.heads)
-        return ES_OK; /* parts decide about everything, or nothing does: rows say it all */
-    ES_TRY(ES_JOB_NEW(job, m.room, s->n_places, err));
-    m.by_head = es_answer_table(answer, &sparse_heads_table);
-    m.best = es_answer_table(answer, &sparse_best_table);
-    m.changes = es_answer_table(answer, &sparse_changes_table);
+        return ES_OK; /* no plan has a number of keys, or no head a spread: see `rows` */
+    ES_TRY(ES_JOB_NEW(job, m.scratch, s->n_places, err));
+    m.by_head = es_answer_table(answer, &heads_table);
+    m.preferred = es_answer_table(answer, &preferred_table);
+    m.changes = es_answer_table(answer, &changes_table);
     /* the main number of keys first: it is what a short view shows */
     for (int64_t k = 0; k < s->n_grid; k++) {
         const int64_t at = k == 0 ? m.main : k <= m.main ? k - 1 : k;
         for (int64_t i = 0; i < s->n_places; i++)
-            put_head(&m, i, at);
+            add_head(&m, i, at);
         for (int kind = 0; kind < ES_REGIMES; kind++)
             for (int64_t w = 0; w < s->n_words; w++)
-                put_preferred(&m, at, (es_regime)kind, w);
+                add_preferred(&m, at, (es_regime)kind, w);
     }
     for (int64_t i = 0; i < s->n_places; i++)
-        put_changes(&m, i);
-    tell_error(&m, answer);
-    tell_policies(&m, answer);
+        add_changes(&m, i);
+    report_error(&m, answer);
+    report_policies(&m, answer);
     return ES_OK;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "experiments/sparse/inside.h"
+#include "experiments/sparse/sparse.h"
 #include "policy/policy.h"
 
 /* Keys and values of one draw, mixed by the same matrix. */

@@ -1,6 +1,5 @@
-/* plans.c : policies as they are asked for, and the plans they become.
- *
- * policy_params.h reads the list; here its policies meet the numbers of keys. */
+/* plans.c : combines the policies that were asked for (policy_params.h) with numbers of keys into
+ * plans, or reads a plan file. */
 
 #include "base/error.h"
 #include "experiments/sparse/question.h"
@@ -8,7 +7,7 @@
 
 /* ---- numbers of keys ---- */
 
-/* --keys, or powers of two from a 32nd of the context to half of it. */
+/* Makes the grid: --keys, or powers of two from a 32nd of the context to half of it. */
 static es_status make_grid(es_job *job, es_error *err)
 {
     const sparse_params *p = job->params;
@@ -17,7 +16,7 @@ static es_status make_grid(es_job *job, es_error *err)
     ES_TRY(ES_JOB_NEW(job, s->grid, most, err));
     for (int64_t i = 0; i < p->policy.keys.count; i++) {
         if (p->policy.keys.counts[i] > s->n)
-            return es_refuse(err, "sparse.keys", "keep some of the keys, or all of them",
+            return es_refuse(err, "sparse.keys", "keep at most the whole context",
                              "--keys %lld of a context of %lld",
                              (long long)p->policy.keys.counts[i], (long long)s->n);
         s->grid[s->n_grid++] = p->policy.keys.counts[i];
@@ -33,7 +32,7 @@ static es_status make_grid(es_job *job, es_error *err)
     return ES_OK;
 }
 
-/* Do its parts say how many keys it keeps, and leave nothing that --keys could? */
+/* Returns whether parts alone say how many keys a policy keeps, so that --keys has no effect. */
 static bool is_fixed(const es_policy_spec *spec, bool keys_given)
 {
     const unsigned parts = es_policy_parts(spec->policy);
@@ -54,7 +53,7 @@ static void add_plan(sparse_state *s, const es_policy_asked *a, int64_t word, in
         spec->keys = keys;
 }
 
-/* Policies of the list, at each number of keys. */
+/* Makes a plan of each policy of the list at each number of keys. */
 static es_status read_list(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
@@ -78,15 +77,15 @@ static es_status read_list(es_job *job, es_error *err)
 
 /* ---- a plan file ---- */
 
-/* One plan, under which every head has a policy of its own. There is no number of keys that all
- * share, so heads are not compared at any: the grid is empty. */
+/* Makes one plan, under which every head has a policy of its own. There is no number of keys that
+ * all share, so heads are not compared at any: the grid is empty. */
 static es_status read_file(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
     const char *path = s->p->plan;
     es_policy_spec *all;
     char *word;
-    if (s->source != SPARSE_MODEL)
+    if (s->source != &sparse_model)
         return es_refuse(err, "sparse.options", "--model MODEL --text FILE",
                          "--plan needs --model: arrays from files have no layer and head numbers");
     ES_TRY(es_plan_open(job, path, s->pools.config, &s->file, err));
@@ -100,7 +99,7 @@ static es_status read_file(es_job *job, es_error *err)
     for (int64_t i = 0; i < s->n_places; i++)
         s->specs[i] = all[s->places[i].layer * s->file->heads + s->places[i].head];
     s->plans[0] = (sparse_plan){.word = es_plan_word(path, word)};
-    s->grid[0] = -1; /* nobody's number */
+    s->grid[0] = -1; /* no plan has this number */
     s->n_plans = s->n_words = 1;
     return ES_OK;
 }
@@ -128,4 +127,13 @@ int64_t sparse_keys(const sparse_state *s, int64_t place, int64_t plan)
 {
     return s->file ? es_plan_keys(s->file, s->places[place].layer, s->places[place].head, s->n)
                    : s->plans[plan].keys;
+}
+
+bool sparse_looks_back(const sparse_state *s)
+{
+    const int64_t specs = s->file ? s->n_places : s->n_plans;
+    for (int64_t i = 0; i < specs; i++)
+        if (es_policy_inputs(s->specs[i].policy) & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED))
+            return true;
+    return false;
 }

@@ -1,6 +1,6 @@
 /* query.c : one query of a head in plain loops: its scores, its output over all keys and
  * over those that a draw has kept, and what queries before it attended to. */
-#include "experiments/sparse/inside.h"
+#include "experiments/sparse/sparse.h"
 
 #include <math.h>
 #include <stdlib.h>

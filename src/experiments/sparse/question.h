@@ -1,11 +1,16 @@
 /* question.h : the parts of the study `sparse`.
  *
- *     sparse/question.c     parameters, stages, cells, the order of things
- *     sparse/plans.c     which policies, with which parts, at which numbers of keys
- *     sparse/inputs.c    where queries, keys and values come from: files, a model, drawn tokens
- *     sparse/rows.c   rows of heads and plans, agreement of theory and measurement
- *     sparse/heads.c     the best policy of a head, regimes, sentences
- *     sparse/paper.c     the papers' protocol: its stage, its rates
+ * A run combines a question with a source, both chosen once in open():
+ *
+ *     questions  policies.c  errors of eviction policies: rows.c, agreement.c, heads.c
+ *                paper.c     --preset paper: the protocol of Token Sample Complexity
+ *     sources    arrays.c    --q, --k, --v
+ *                model.c     --model, --text
+ *                drawn.c     normal tokens and a random head, for the papers' protocol
+ *
+ * question.c has parameters, help and cost; plans.c turns policies and numbers of keys into plans;
+ * inputs.c chooses heads and queries. cells.c, query.c, linformer.c and replicate.c compute cells
+ * (sparse.h).
  */
 #ifndef ES_EXPERIMENTS_SPARSE_QUESTION_H
 #define ES_EXPERIMENTS_SPARSE_QUESTION_H
@@ -20,6 +25,7 @@
 #include "experiments/kit/pool_params.h"
 #include "experiments/measure/question.h"
 #include "experiments/sparse/sparse.h"
+#include "theory/key_weights.h"
 
 typedef struct sparse_params {
     const char *paths[3]; /* Q, K, V */
@@ -47,18 +53,44 @@ typedef struct sparse_plan {
     bool deployable;
 } sparse_plan;
 
-/* How (layer, head) pairs become matrices. */
-enum { SPARSE_FILES, SPARSE_MODEL, SPARSE_DRAWN };
-
 typedef struct sparse_place {
     int64_t layer, head;
 } sparse_place;
 
+/* Where queries, keys and values come from. */
+typedef struct sparse_source {
+    const char *name; /* in the answer */
+    int64_t queries;  /* of each context at most, unless given */
+    /* Finds sizes and checks that they fit, without reading numbers. */
+    es_status (*open)(es_job *job, es_error *err);
+    es_status (*begin)(es_job *job, es_error *err); /* reads them; NULL: nothing to read */
+    /* Makes the matrices of a head over a context, in `arena` or in the state. */
+    es_status (*head)(const es_job *job, int64_t place, int64_t context, es_arena *arena,
+                      es_sparse_head *out, es_error *err);
+} sparse_source;
+
+extern const sparse_source sparse_arrays, sparse_model, sparse_drawn;
+
+/* What is asked of them. */
+typedef struct sparse_question {
+    const sparse_source *without_input; /* the source if none is given; NULL: one must be */
+    int64_t context;                    /* tokens of a context unless given; 0: the source's */
+    bool every_query;                   /* asks about all queries of a context unless told */
+    bool refuses_causal;
+    es_status (*plan)(es_job *job, es_error *err);      /* s->specs, s->plans */
+    es_status (*add_stage)(es_job *job, es_error *err); /* adds the one stage of cells */
+    double (*more_bytes)(const es_job *job);            /* of a cell; NULL: none */
+    es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
+} sparse_question;
+
+extern const sparse_question sparse_policies, sparse_paper;
+
 typedef struct sparse_state {
     const sparse_params *p;
-    int source;
+    const sparse_source *source;
+    const sparse_question *question;
     bool causal; /* as asked, or as the model is */
-    /* files */
+    /* arrays */
     es_npy_info info[3];
     es_array arrays[3];
     measure_layout at[3];
@@ -68,11 +100,15 @@ typedef struct sparse_state {
     es_pools pools;
     /* drawn tokens: one head of them */
     es_head_data drawn;
+    /* of any source */
+    int64_t layers, heads;         /* that there are */
+    int64_t contexts, m, n, d, dv; /* m queries over n keys in each context */
+    int64_t first;                 /* first query of a context that may be asked about */
+    int64_t hidden;                /* columns of the states that heads are made of; 0: none */
+    double scale;
     /* what is asked */
     sparse_place *places; /* (n_places) layers and heads */
     int64_t n_places;
-    int64_t contexts, m, n, d, dv; /* m queries over n keys in each context */
-    double scale;
     int64_t queries;       /* of each context that are asked about */
     int64_t *which;        /* (contexts, queries) their rows, increasing */
     int64_t seen[2];       /* fewest and most keys that one of them sees */
@@ -85,84 +121,90 @@ typedef struct sparse_state {
     int64_t group, groups; /* queries of a cell; cells of a (head, context) */
 } sparse_state;
 
-/* Stages. */
-enum { SPARSE_QUERIES, SPARSE_PAPER };
-enum { SPARSE_NUMBERS = sizeof(es_sparse_cell) / sizeof(double) };
+/* ---- inputs.c ---- */
 
-/* ---- sparse/plans.c ---- */
+/*! sparse_inputs_open() : opens the source and chooses heads and queries. */
+es_status sparse_inputs_open(es_job *job, es_error *err);
 
-/*! sparse_plans_read() : s->plans from what was asked, for n keys. @return : ES_OK; as
- *  es_policies_read(), es_policy_spec_check(); ES_E_ARGUMENT (sparse.keys). */
+/*! sparse_head_of() : makes a head over a context; it points into `arena`, or into the state. */
+es_status sparse_head_of(const es_job *job, int64_t place, int64_t context, es_arena *arena,
+                         es_sparse_head *out, es_error *err);
+
+/*! sparse_head_bytes(), sparse_head_flops() : cost of making one. */
+double sparse_head_bytes(const sparse_state *s);
+double sparse_head_flops(const sparse_state *s);
+
+/* ---- plans.c ---- */
+
+/*! sparse_plans_read() : fills s->plans for n keys. @return : ES_OK; as es_policies_read(),
+ *  es_policy_spec_check(); ES_E_ARGUMENT (sparse.keys). */
 es_status sparse_plans_read(es_job *job, es_error *err);
 
-/*! sparse_spec_of() : what the head at a place keeps under a plan. sparse_asked() : what it was
- *  asked as, "bigbird+inverse". sparse_keys() : how many keys that are; 0: parts decide. */
+/*! sparse_spec_of() : returns the policy of the head at a place under a plan. sparse_asked() : as
+ *  it was asked for, "bigbird+inverse". sparse_keys() : its number of keys; 0: parts decide. */
 const es_policy_spec *sparse_spec_of(const sparse_state *s, int64_t place, int64_t plan);
 const char *sparse_asked(const sparse_state *s, int64_t place, int64_t plan,
                          char out[ES_POLICY_ROOM]);
 int64_t sparse_keys(const sparse_state *s, int64_t place, int64_t plan);
 
-/* ---- sparse/inputs.c ---- */
+/*! sparse_looks_back() : does a policy use what earlier queries attended to? */
+bool sparse_looks_back(const sparse_state *s);
 
-/*! sparse_inputs_open() : what there is and whether it fits, without its numbers. _begin() : load
- * it. _close() : give it back. */
-es_status sparse_inputs_open(es_job *job, es_error *err);
-es_status sparse_inputs_begin(es_job *job, es_error *err);
-void sparse_inputs_close(sparse_state *s);
+/* ---- rows.c ---- */
 
-/*! sparse_head_of() : a head over a context; what it points to is in `arena`, or the state's. */
-es_status sparse_head_of(const es_job *job, int64_t place, int64_t context, es_arena *arena,
-                         es_sparse_head *out, es_error *err);
+/* What a row is about. */
+typedef struct sparse_name {
+    int64_t layer, head;
+    const char *policy, *correction, *asked;
+    int64_t keys;
+} sparse_name;
 
-/*! sparse_head_bytes(), sparse_head_flops() : of making one. */
-double sparse_head_bytes(const sparse_state *s);
-double sparse_head_flops(const sparse_state *s);
-
-/* ---- sparse/rows.c ---- */
-
-/* What one plan does to one head: means over queries and contexts. */
+/* A row of the table `rows`: what one plan does to one head, means over queries and contexts. */
 typedef struct sparse_row {
-    double mse, mse_se;
-    double exact, exact_se; /* se: over contexts, or over queries of one */
-    double relative, relative_se;
-    double limit, bias2, variance, first_order, mass, kept, empty, corrected;
-    double spread2, ess, n; /* of the head; ess: median over queries */
+    sparse_name name;
+    double kept, seen, share;
+    es_measured relative_error; /* se: over contexts, or over queries of one */
+    double relative_limit, over_limit, mass;
+    es_measured mse;       /* se: of the draws */
+    es_measured mse_exact; /* se: over contexts, or over queries of one */
+    double mse_limit, bias2, variance, first_order, z, empty;
+    double spread2, ess; /* of the head; ess: median over queries */
+    const char *regime;
 } sparse_row;
 
-/*! sparse_error2() : what a plan is judged by: the exact error where there is one. */
+/*! sparse_error2() : returns what a plan is judged by: the exact error where there is one. */
 static inline double sparse_error2(const sparse_row *r)
 {
-    return r->exact == r->exact ? r->exact : r->mse;
+    return r->mse_exact.value == r->mse_exact.value ? r->mse_exact.value : r->mse.value;
 }
 
 /*! sparse_has_spread() : is there a unit of errors? Not where all weight is on equal values. */
 static inline bool sparse_has_spread(const sparse_row *r) { return r->spread2 > 0.0; }
 
+/*! sparse_rows_make() : computes (places, plans) rows; name.asked is unset. */
+es_status sparse_rows_make(es_job *job, sparse_row **out, es_error *err);
+
+/*! sparse_put_rows() : fills the tables `rows` and `per_query`. */
+es_status sparse_put_rows(es_job *job, const sparse_row *rows, es_answer *answer, es_error *err);
+
+/* ---- agreement.c ---- */
+
+/*! sparse_put_agreement() : fills the table `agreement`. `scratch` has (places) numbers. */
+void sparse_put_agreement(const sparse_state *s, const sparse_row *rows, double *scratch,
+                          es_answer *answer);
+
+/* ---- heads.c ---- */
+
+/*! sparse_put_heads() : fills the tables of heads from rows (places, plans) and adds findings. */
+es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answer, es_error *err);
+
+/*! sparse_regime_of() : returns the regime by the ESS of the median query. */
+es_regime sparse_regime_of(const sparse_row *row);
+
+/* ---- policies.c ---- */
+
 /*! sparse_say_seen() : "the 257 to 512 keys that a query sees (17 %)", or "512 keys (12 %)" where
  *  all queries see as many; the share is that of `kept` keys. */
 const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_ROOM]);
-
-es_status sparse_summarise(es_job *job, es_answer *answer, es_error *err);
-
-/* ---- sparse/heads.c ---- */
-
-extern const es_table_spec sparse_heads_table, sparse_best_table, sparse_changes_table;
-
-/*! sparse_put_heads() : the tables of heads, from rows (places, plans), and sentences about them.
- */
-es_status sparse_put_heads(es_job *job, const sparse_row *rows, es_answer *answer, es_error *err);
-
-/*! sparse_regime() : the word of es_regime_name() for the ESS of the median query. */
-const char *sparse_regime(const sparse_row *row);
-
-/*! sparse_plan_of() : the plan of a word at s->grid[at]; -1: none. */
-int64_t sparse_plan_of(const sparse_state *s, const char *word, int64_t at);
-
-/* ---- sparse/paper.c ---- */
-
-bool sparse_is_paper(const es_job *job);
-es_status sparse_paper_plans(es_job *job, es_error *err);
-es_status sparse_add_paper(es_job *job, es_error *err);
-es_status sparse_put_paper(es_job *job, es_answer *answer, es_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/sparse/inside.h"
+#include "experiments/sparse/sparse.h"
 #include "stats/moments.h"
 
 typedef struct work {

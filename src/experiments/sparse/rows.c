@@ -1,34 +1,32 @@
-/* rows.c : cells of queries become rows, one for each head and plan; and whether what was
- * measured agrees with what was computed. */
+/* rows.c : the tables `rows`, one row for each head and plan, and `per_query`. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "stats/average.h"
-#include "experiments/kit/answer_kit.h"
 #include "experiments/sparse/question.h"
+#include "stats/average.h"
+#include "theory/key_weights.h"
 
-/* ---- one head, one plan ---- */
+/* ---- means of one head and one plan ---- */
 
 static const es_sparse_cell *cell_of(const es_job *job, int64_t place, int64_t context,
                                      int64_t query, int64_t plan)
 {
     const sparse_state *s = job->state;
     const int64_t cell = (place * s->contexts + context) * s->groups + query / s->group;
-    const double *all = es_job_numbers(job, SPARSE_QUERIES, cell);
-    return (const es_sparse_cell *)(const void *)(all + ((query % s->group) * s->n_plans + plan) *
-                                                            SPARSE_NUMBERS);
+    const es_sparse_cell *all = es_job_cell(job, 0, cell);
+    return all + (query % s->group) * s->n_plans + plan;
 }
 
 /* Blocks whose scatter is the uncertainty: contexts, or the queries of a single one. Each has the
- * sums of two numbers over its queries. */
+ * sums over its queries of two members of a cell. */
 typedef struct blocks {
     int64_t count;
     double (*sums)[2];
 } blocks;
 
-/* The ratio of the two sums, and its standard error over blocks. */
+/* Returns the ratio r = sum a / sum b over blocks and its standard error, from the residuals
+ * a - r b. */
 static es_measured ratio_of(const blocks *b)
 {
     double above = 0.0, below = 0.0, scatter = 0.0;
@@ -44,9 +42,17 @@ static es_measured ratio_of(const blocks *b)
     return (es_measured){ratio, es_block_se(scatter, below, b->count)};
 }
 
-/* What number of a cell goes above, and which below; -1: one. */
-static void fill_blocks(const es_job *job, int64_t place, int64_t plan, int above, int below,
-                        blocks *b)
+/* Members of a cell, by offset: the sums below take any of them. */
+#define MEMBER(member) offsetof(es_sparse_cell, member)
+#define ONE            SIZE_MAX /* no member: the number 1 */
+
+static double number_of(const es_sparse_cell *x, size_t member)
+{
+    return member == ONE ? 1.0 : *(const double *)(const void *)((const char *)x + member);
+}
+
+static es_measured ratio(const es_job *job, int64_t place, int64_t plan, size_t above, size_t below,
+                         blocks *b)
 {
     const sparse_state *s = job->state;
     const bool by_query = s->contexts == 1;
@@ -54,407 +60,233 @@ static void fill_blocks(const es_job *job, int64_t place, int64_t plan, int abov
     memset(b->sums, 0, (size_t)b->count * sizeof *b->sums);
     for (int64_t c = 0; c < s->contexts; c++)
         for (int64_t i = 0; i < s->queries; i++) {
-            const double *x = (const double *)(const void *)cell_of(job, place, c, i, plan);
+            const es_sparse_cell *x = cell_of(job, place, c, i, plan);
             double *to = b->sums[by_query ? i : c];
-            to[0] += x[above];
-            to[1] += below < 0 ? 1.0 : x[below];
+            to[0] += number_of(x, above);
+            to[1] += number_of(x, below);
         }
+    return ratio_of(b);
 }
 
-#define NUMBER(member) ((int)(offsetof(es_sparse_cell, member) / sizeof(double)))
-
-static double mean_of(const es_job *job, int64_t place, int64_t plan, int number, blocks *b)
+static double mean_of(const es_job *job, int64_t place, int64_t plan, size_t member, blocks *b)
 {
-    fill_blocks(job, place, plan, number, -1, b);
-    return ratio_of(b).value;
+    return ratio(job, place, plan, member, ONE, b).value;
 }
 
-static double median_ess(const es_job *job, int64_t place, double *room)
+static double median_ess(const es_job *job, int64_t place, double *scratch)
 {
     const sparse_state *s = job->state;
     int64_t count = 0;
     for (int64_t c = 0; c < s->contexts; c++)
         for (int64_t i = 0; i < s->queries; i++)
-            room[count++] = cell_of(job, place, c, i, 0)->ess;
-    es_sort_reals(room, count);
-    return es_median_of(room, count);
+            scratch[count++] = cell_of(job, place, c, i, 0)->ess;
+    es_sort_reals(scratch, count);
+    return es_median_of(scratch, count);
 }
 
-static void sum_up(const es_job *job, int64_t place, int64_t plan, blocks *b, sparse_row *out)
+/* Fills in what the row is about, but for `asked`, a text that belongs to a table. */
+static void name_row(const sparse_state *s, int64_t place, int64_t plan, bool corrected,
+                     sparse_row *r)
+{
+    const int64_t keys = sparse_keys(s, place, plan);
+    r->name = (sparse_name){.layer = s->places[place].layer,
+                            .head = s->places[place].head,
+                            .policy = es_policy_name(sparse_spec_of(s, place, plan)->policy),
+                            .correction = corrected ? "inverse" : "none",
+                            .keys = keys ? keys : (int64_t)round(r->kept)};
+    r->regime = es_regime_name(sparse_regime_of(r));
+}
+
+/* Errors are relative to the spread: relative_error^2 = sum |y_S - y|^2 / sum spread^2, whose
+ * standard error follows from that of the square by d sqrt(x) = dx / (2 sqrt(x)). */
+static void average_row(const es_job *job, int64_t place, int64_t plan, double ess, blocks *b,
+                        sparse_row *r)
 {
     const sparse_state *s = job->state;
     const double queries = (double)(s->contexts * s->queries);
-    const struct {
-        double *to;
-        int number;
-    } means[] = {{&out->mse, NUMBER(mse)},
-                 {&out->limit, NUMBER(limit)},
-                 {&out->bias2, NUMBER(bias2)},
-                 {&out->variance, NUMBER(variance)},
-                 {&out->first_order, NUMBER(first_order)},
-                 {&out->mass, NUMBER(mass)},
-                 {&out->kept, NUMBER(kept)},
-                 {&out->empty, NUMBER(empty)},
-                 {&out->corrected, NUMBER(corrected)},
-                 {&out->spread2, NUMBER(spread2)},
-                 {&out->n, NUMBER(n)}};
-    for (size_t i = 0; i < sizeof means / sizeof *means; i++)
-        *means[i].to = mean_of(job, place, plan, means[i].number, b);
-    out->mse_se = sqrt(mean_of(job, place, plan, NUMBER(mse_var), b) / queries);
-    fill_blocks(job, place, plan, NUMBER(exact), -1, b);
-    const es_measured exact = ratio_of(b);
-    out->exact = exact.value;
-    out->exact_se = exact.se;
-    fill_blocks(job, place, plan, NUMBER(mse), NUMBER(spread2), b);
-    const es_measured relative2 = ratio_of(b);
-    out->relative = sqrt(relative2.value);
-    out->relative_se = relative2.value > 0.0 ? relative2.se / (2.0 * out->relative) : 0.0;
+    r->mse = (es_measured){mean_of(job, place, plan, MEMBER(mse), b),
+                           sqrt(mean_of(job, place, plan, MEMBER(mse_var), b) / queries)};
+    r->mse_exact = ratio(job, place, plan, MEMBER(exact), ONE, b);
+    r->mse_limit = mean_of(job, place, plan, MEMBER(limit), b);
+    r->bias2 = mean_of(job, place, plan, MEMBER(bias2), b);
+    r->variance = mean_of(job, place, plan, MEMBER(variance), b);
+    r->first_order = mean_of(job, place, plan, MEMBER(first_order), b);
+    r->z = r->mse.se > 0.0 ? (r->mse.value - r->mse_exact.value) / r->mse.se : es_unset_real();
+    r->mass = mean_of(job, place, plan, MEMBER(mass), b);
+    r->kept = mean_of(job, place, plan, MEMBER(kept), b);
+    r->seen = mean_of(job, place, plan, MEMBER(n), b);
+    r->share = r->kept / r->seen;
+    r->empty = mean_of(job, place, plan, MEMBER(empty), b);
+    r->spread2 = mean_of(job, place, plan, MEMBER(spread2), b);
+    r->ess = ess;
+    const es_measured square = ratio(job, place, plan, MEMBER(mse), MEMBER(spread2), b);
+    r->relative_error.value = sqrt(square.value);
+    r->relative_error.se = square.value > 0.0 ? square.se / (2.0 * r->relative_error.value) : 0.0;
+    r->relative_limit = sqrt(r->mse_limit / r->spread2);
+    r->over_limit = r->relative_error.value / r->relative_limit;
+    name_row(s, place, plan, mean_of(job, place, plan, MEMBER(corrected), b) > 0.0, r);
 }
 
-/* ---- the table of rows ---- */
+es_status sparse_rows_make(es_job *job, sparse_row **out, es_error *err)
+{
+    const sparse_state *s = job->state;
+    const int64_t queries = s->contexts * s->queries;
+    blocks b;
+    double *scratch;
+    ES_TRY(ES_JOB_NEW_2D(job, *out, s->n_places, s->n_plans, err));
+    ES_TRY(ES_JOB_NEW(job, b.sums, queries, err));
+    ES_TRY(ES_JOB_NEW(job, scratch, queries, err));
+    for (int64_t i = 0; i < s->n_places; i++) {
+        const double ess = median_ess(job, i, scratch);
+        for (int64_t k = 0; k < s->n_plans; k++)
+            average_row(job, i, k, ess, &b, *out + i * s->n_plans + k);
+    }
+    return ES_OK;
+}
+
+/* ---- rows ---- */
+
+#define NAME_COLUMNS(row)                                                                          \
+    ES_COL_KEY(row, name.layer, "layer", ES_FORMAT_COUNT, "layer", ""),                            \
+        ES_COL_KEY(row, name.head, "head", ES_FORMAT_COUNT, "head", ""),                           \
+        ES_COL_KEY(row, name.policy, "policy", ES_FORMAT_TEXT, "policy", ""),                      \
+        ES_COL_KEY(row, name.correction, "correction", ES_FORMAT_TEXT, "correction", "",           \
+                   "factor on the weights of random keys: none, or inverse to their probability"), \
+        ES_COL_KEY(row, name.asked, "asked", ES_FORMAT_TEXT, "asked as", "",                       \
+                   "the policy with its options"),                                                 \
+        ES_COL_KEY(row, name.keys, "keys", ES_FORMAT_COUNT, "keys", "keys",                        \
+                   "to keep, as asked; where parts decide, as many as are kept")
 
 static const es_column row_columns[] = {
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"policy", "policy", "", ES_FORMAT_TEXT},
-    {"correction", "correction", "", ES_FORMAT_TEXT,
-     "of weights of keys that are kept by chance: none, or inverse: over their probability"},
-    {"asked", "asked as", "", ES_FORMAT_TEXT, "the policy with what else was said of it"},
-    {"keys", "keys", "keys", ES_FORMAT_COUNT,
-     "to keep, as asked; where parts decide, as many as are kept"},
-    {"kept", "kept", "keys", ES_FORMAT_SHORT, "that are kept, expected, mean over queries"},
-    {"seen", "seen", "keys", ES_FORMAT_SHORT, "that a query sees, mean over queries"},
-    {"share", "share kept", "", ES_FORMAT_SHORT, "kept over seen"},
-    {"relative_error", "rel. error", "spreads", ES_FORMAT_REAL,
-     "sqrt(mse / mean of sum w |v - y|^2): error in spreads of the values around the output, by "
-     "their weights; standard error over contexts, or over queries of a single one",
-     .error = "relative_error_se"},
-    {"relative_limit", "limit", "spreads", ES_FORMAT_REAL,
-     "the same of mse_limit: no unbiased policy that keeps as many keys independently does better, "
-     "to first order; a biased one may",
-     .standing = ES_STANDING_HEURISTIC},
-    {"over_limit", "over limit", "", ES_FORMAT_SHORT, "relative error over the limit's",
-     .standing = ES_STANDING_HEURISTIC},
-    {"mass", "mass", "", ES_FORMAT_REAL, "share of the weights that is kept, expected",
-     .standing = ES_STANDING_PROVED},
-    {"mse", "mse", "", ES_FORMAT_REAL,
-     "|y_S - y|^2, mean over queries and draws; standard error of the draws alone, 0 where nothing "
-     "is left to chance",
-     .error = "mse_se"},
-    {"mse_exact", "exact", "", ES_FORMAT_REAL,
-     "its expectation, by integration; standard error over contexts, or queries of one",
-     .error = "mse_exact_se", .standing = ES_STANDING_PROVED},
-    {"mse_limit", "mse limit", "", ES_FORMAT_REAL,
-     "the smallest of any unbiased policy that keeps as many keys, each on its own, to first order",
-     .standing = ES_STANDING_HEURISTIC},
-    {"bias2", "bias^2", "", ES_FORMAT_REAL, "|E y_S - y|^2, mean over queries",
-     .standing = ES_STANDING_PROVED},
-    {"variance", "variance", "", ES_FORMAT_REAL, "the rest of the exact error",
-     .standing = ES_STANDING_PROVED},
-    {"first_order", "first order", "", ES_FORMAT_REAL, "the form of the exact error for many keys",
-     .standing = ES_STANDING_HEURISTIC},
-    {"z", "z", "errors", ES_FORMAT_SHORT, "mse less exact, in standard errors of the draws"},
-    {"empty", "empty", "", ES_FORMAT_SHORT, "probability that nothing is kept: left out of errors"},
-    {"spread2", "spread^2", "", ES_FORMAT_REAL, "sum w |v - y|^2, mean over queries"},
-    {"ess", "ESS", "keys", ES_FORMAT_SHORT,
-     "effective number of keys, 1/sum w^2, of the median query over all keys"},
-    {"regime", "regime", "", ES_FORMAT_TEXT,
-     "by that: averaging from 100 keys on (two thirds of the context, if that is less), single-key "
-     "below 2, selective between"},
+    NAME_COLUMNS(sparse_row),
+    ES_COL(sparse_row, kept, ES_FORMAT_SHORT, "kept", "keys",
+           "expected number of keys kept, mean over queries"),
+    ES_COL(sparse_row, seen, ES_FORMAT_SHORT, "seen", "keys",
+           "keys that a query sees, mean over queries"),
+    ES_COL(sparse_row, share, ES_FORMAT_SHORT, "share kept", "", "kept over seen"),
+    ES_COL(sparse_row, relative_error, ES_FORMAT_REAL, "rel. error", "spreads",
+           "sqrt(mse / mean of sum w |v - y|^2): error in spreads of the values around the output, "
+           "by their weights; standard error over contexts, or over queries of a single one"),
+    ES_COL(sparse_row, relative_limit, ES_FORMAT_REAL, "limit", "spreads",
+           "the same for mse_limit: no unbiased policy that keeps as many keys independently does "
+           "better, to first order; a biased one may",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(sparse_row, over_limit, ES_FORMAT_SHORT, "over limit", "",
+           "relative error over the limit's", .standing = ES_STANDING_HEURISTIC),
+    ES_COL(sparse_row, mass, ES_FORMAT_REAL, "mass", "",
+           "expected share of the weights that is kept", .standing = ES_STANDING_PROVED),
+    ES_COL(sparse_row, mse, ES_FORMAT_REAL, "mse", "",
+           "|y_S - y|^2, mean over queries and draws; standard error of the draws alone, 0 for a "
+           "policy without random keys"),
+    ES_COL(sparse_row, mse_exact, ES_FORMAT_REAL, "exact", "",
+           "its expectation, by integration; standard error over contexts, or queries of one",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(sparse_row, mse_limit, ES_FORMAT_REAL, "mse limit", "",
+           "the smallest of any unbiased policy that keeps as many keys independently, to first "
+           "order",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(sparse_row, bias2, ES_FORMAT_REAL, "bias^2", "", "|E y_S - y|^2, mean over queries",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(sparse_row, variance, ES_FORMAT_REAL, "variance", "", "exact error less bias^2",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(sparse_row, first_order, ES_FORMAT_REAL, "first order", "",
+           "form of the exact error for many keys", .standing = ES_STANDING_HEURISTIC),
+    ES_COL(sparse_row, z, ES_FORMAT_SHORT, "z", "errors",
+           "mse less exact, in standard errors of the draws"),
+    ES_COL(sparse_row, empty, ES_FORMAT_SHORT, "empty", "",
+           "probability that no key is kept; such draws are left out of errors"),
+    ES_COL(sparse_row, spread2, ES_FORMAT_REAL, "spread^2", "",
+           "sum w |v - y|^2, mean over queries"),
+    ES_COL(sparse_row, ess, ES_FORMAT_SHORT, "ESS", "keys",
+           "effective number of keys, 1/sum w^2, of the median query over all keys"),
+    ES_COL(sparse_row, regime, ES_FORMAT_TEXT, "regime", "",
+           "by ESS: averaging from 100 keys on (two thirds of the context, if that is less), "
+           "single-key below 2, selective between"),
     {0}};
-/* Where tables of heads have the answer, the rows are for those who ask for everything. */
+
+/* Where tables of heads have the answer, --full shows the rows. */
 #define ROW_VIEW                                                                                   \
     "layer head asked keys kept share relative_error relative_limit over_limit mass mse "          \
-    "mse_exact "                                                                                   \
-    "bias2 "                                                                                       \
-    "variance"
+    "mse_exact bias2 variance"
+static const char *const alone[] = {"What each policy does", NULL};
+static const char *const beside_heads[] = {"Policies, head by head", NULL};
 static const es_table_view row_views[] = {
     {"What each policy does", ROW_VIEW},
     {"Policies, head by head", ROW_VIEW, .only_with_full = true},
     {0}};
-static const char *const alone[] = {"What each policy does", NULL}, *const beside[] = {
-                                                                        "Policies, head by head",
-                                                                        NULL};
-static const es_table_spec rows_table = {"rows", row_columns, row_views,
+static const es_table_spec rows_table = {"rows", row_columns, row_views, ES_ROW(sparse_row),
                                          .keys = "layer head asked keys"};
 
+/* ---- per_query ---- */
+
+typedef struct query_row {
+    sparse_name name;
+    int64_t context, query;
+    es_measured mse;
+    double mse_exact, mse_limit, mass, kept, spread2, ess;
+} query_row;
+
 static const es_column query_columns[] = {
-    {"layer", "layer", "", ES_FORMAT_COUNT},
-    {"head", "head", "", ES_FORMAT_COUNT},
-    {"policy", "policy", "", ES_FORMAT_TEXT},
-    {"correction", "correction", "", ES_FORMAT_TEXT},
-    {"asked", "asked as", "", ES_FORMAT_TEXT},
-    {"keys", "keys", "keys", ES_FORMAT_COUNT},
-    {"context", "context", "", ES_FORMAT_COUNT, "number of the context"},
-    {"query", "query", "", ES_FORMAT_COUNT, "its row among the queries of the context"},
-    {"mse", "mse", "", ES_FORMAT_REAL, "mean over draws", .error = "mse_se"},
-    {"mse_exact", "exact", "", ES_FORMAT_REAL, "its expectation, by integration",
-     .standing = ES_STANDING_PROVED},
-    {"mse_limit", "limit", "", ES_FORMAT_REAL, "of unbiased policies, to first order",
-     .standing = ES_STANDING_HEURISTIC},
-    {"mass", "mass", "", ES_FORMAT_REAL, "that is kept, expected", .standing = ES_STANDING_PROVED},
-    {"kept", "kept", "keys", ES_FORMAT_SHORT, "keys, expected"},
-    {"spread2", "spread^2", "", ES_FORMAT_REAL, "sum w |v - y|^2"},
-    {"ess", "ESS", "keys", ES_FORMAT_SHORT, "1/sum w^2 over all keys"},
+    NAME_COLUMNS(query_row),
+    ES_COL(query_row, context, ES_FORMAT_COUNT, "context", "", "number of the context"),
+    ES_COL(query_row, query, ES_FORMAT_COUNT, "query", "",
+           "its row among the queries of the context"),
+    ES_COL(query_row, mse, ES_FORMAT_REAL, "mse", "", "mean over draws"),
+    ES_COL(query_row, mse_exact, ES_FORMAT_REAL, "exact", "", "its expectation, by integration",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(query_row, mse_limit, ES_FORMAT_REAL, "limit", "",
+           "of unbiased policies, to first order", .standing = ES_STANDING_HEURISTIC),
+    ES_COL(query_row, mass, ES_FORMAT_REAL, "mass", "", "expected share of the weights kept",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(query_row, kept, ES_FORMAT_SHORT, "kept", "keys", "expected number of keys kept"),
+    ES_COL(query_row, spread2, ES_FORMAT_REAL, "spread^2", "", "sum w |v - y|^2"),
+    ES_COL(query_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "1/sum w^2 over all keys"),
     {0}};
-static const es_table_spec queries_table = {"per_query",
-                                            query_columns,
-                                            ES_VIEW("Query by query", .only_with_full = true),
-                                            .inside = "rows",
-                                            .link = "layer head asked keys",
-                                            .nested = "queries",
-                                            .only_inside = true,
-                                            .keys = "layer head asked keys context query"};
+static const es_table_spec queries_table = {
+    "per_query",         query_columns,       ES_VIEW("Query by query", .only_with_full = true),
+    ES_ROW(query_row),   .inside = "rows",    .link = "layer head asked keys",
+    .nested = "queries", .only_inside = true, .keys = "layer head asked keys context query"};
 
-/* What a row and its queries are about. */
-static void name_row(const sparse_state *s, int64_t place, int64_t plan, const sparse_row *r,
-                     es_table *t, int64_t row)
-{
-    char word[ES_POLICY_ROOM];
-    const int64_t asked = sparse_keys(s, place, plan);
-    es_table_count(t, row, "layer", s->places[place].layer);
-    es_table_count(t, row, "head", s->places[place].head);
-    es_table_text(t, row, "policy", es_policy_name(sparse_spec_of(s, place, plan)->policy));
-    es_table_text(t, row, "correction", r->corrected > 0.0 ? "inverse" : "none");
-    es_table_text(t, row, "asked", sparse_asked(s, place, plan, word));
-    es_table_count(t, row, "keys", asked ? asked : (int64_t)round(r->kept));
-}
-
-static void put_row(const sparse_state *s, int64_t place, int64_t plan, const sparse_row *r,
-                    double ess, es_table *t)
-{
-    const int64_t row = es_table_row(t);
-    const double limit = sqrt(r->limit / r->spread2);
-    name_row(s, place, plan, r, t, row);
-    es_put(t, row, {"kept", r->kept}, {"seen", r->n}, {"share", r->kept / r->n},
-           {"relative_error", r->relative}, {"relative_error_se", r->relative_se},
-           {"relative_limit", limit}, {"over_limit", r->relative / limit}, {"mass", r->mass},
-           {"mse", r->mse}, {"mse_se", r->mse_se}, {"mse_exact", r->exact},
-           {"mse_exact_se", r->exact_se}, {"mse_limit", r->limit}, {"bias2", r->bias2},
-           {"variance", r->variance}, {"first_order", r->first_order}, {"empty", r->empty},
-           {"spread2", r->spread2}, {"ess", ess});
-    if (r->mse_se > 0.0)
-        es_table_real(t, row, "z", (r->mse - r->exact) / r->mse_se);
-    es_table_text(t, row, "regime", sparse_regime(r));
-}
-
-static void put_queries(const es_job *job, int64_t place, int64_t plan, const sparse_row *r,
-                        es_table *t)
+static es_status add_queries(const es_job *job, int64_t place, int64_t plan,
+                             const sparse_name *name, es_table *t, es_answer *answer, es_error *err)
 {
     const sparse_state *s = job->state;
     for (int64_t c = 0; c < s->contexts; c++)
         for (int64_t i = 0; i < s->queries; i++) {
             const es_sparse_cell *x = cell_of(job, place, c, i, plan);
-            const int64_t row = es_table_row(t);
-            name_row(s, place, plan, r, t, row);
-            es_table_count(t, row, "context", c);
-            es_table_count(t, row, "query", s->which[c * s->queries + i]);
-            es_put(t, row, {"mse", x->mse}, {"mse_se", sqrt(x->mse_var)}, {"mse_exact", x->exact},
-                   {"mse_limit", x->limit}, {"mass", x->mass}, {"kept", x->kept},
-                   {"spread2", x->spread2}, {"ess", x->ess});
+            query_row *r = es_rows_add(t, query_row);
+            if (!r)
+                return es_answer_status(answer, err);
+            *r = (query_row){.name = *name,
+                             .context = c,
+                             .query = s->which[c * s->queries + i],
+                             .mse = {x->mse, sqrt(x->mse_var)},
+                             .mse_exact = x->exact,
+                             .mse_limit = x->limit,
+                             .mass = x->mass,
+                             .kept = x->kept,
+                             .spread2 = x->spread2,
+                             .ess = x->ess};
         }
-}
-
-/* ---- does it agree? ---- */
-
-static const es_column agreement_columns[] = {
-    {"policy", "policy", "", ES_FORMAT_TEXT},
-    {"keys", "keys", "keys", ES_FORMAT_COUNT},
-    {"heads", "heads", "", ES_FORMAT_COUNT},
-    {"ratio", "measured/exact", "", ES_FORMAT_REAL, "of mean square errors, mean over heads",
-     .error = "ratio_se"},
-    {"z_rms", "z", "errors", ES_FORMAT_SHORT,
-     "root mean square over heads of (measured - exact) in standard errors: near 1 if they agree"},
-    {"first_order_ratio", "first order/exact", "", ES_FORMAT_SHORT, "median over heads",
-     .standing = ES_STANDING_HEURISTIC},
-    {"first_order_low", "lowest", "", ES_FORMAT_SHORT, "of that ratio"},
-    {"first_order_high", "highest", "", ES_FORMAT_SHORT, "likewise"},
-    {0}};
-static const es_table_spec agreement_table = {
-    "agreement", agreement_columns,
-    ES_VIEW("Exact errors against simulation, where chance decides", NULL,
-            "The exact error is an integral, the measured one a mean over draws; they share no "
-            "code.",
-            .only_with_full = true),
-    .keys = "policy keys"};
-
-static void agree_on(const sparse_state *s, const sparse_row *rows, int64_t plan, double *room,
-                     es_table *t)
-{
-    double ratio = 0.0, ratio_se = 0.0, z2 = 0.0;
-    int64_t heads = 0;
-    int64_t known = 0;
-    for (int64_t i = 0; i < s->n_places; i++) {
-        const sparse_row *r = &rows[i * s->n_plans + plan];
-        if (!(r->mse_se > 0.0 && r->exact > 0.0))
-            continue;
-        const double z = (r->mse - r->exact) / r->mse_se;
-        ratio += r->mse / r->exact;
-        ratio_se = hypot(ratio_se, r->mse_se / r->exact);
-        z2 += z * z;
-        heads++;
-        if (isfinite(r->first_order))
-            room[known++] = r->first_order / r->exact;
-    }
-    if (heads == 0)
-        return;
-    const double count = (double)heads;
-    const int64_t row = es_table_row(t);
-    es_sort_reals(room, known);
-    es_table_text(t, row, "policy", s->plans[plan].word);
-    es_table_count(t, row, "keys",
-                   s->plans[plan].keys ? s->plans[plan].keys : (int64_t)round(rows[plan].kept));
-    es_table_count(t, row, "heads", heads);
-    es_put(t, row, {"ratio", ratio / count}, {"ratio_se", ratio_se / count},
-           {"z_rms", sqrt(z2 / count)});
-    if (known > 0)
-        es_put(t, row, {"first_order_ratio", es_median_of(room, known)},
-               {"first_order_low", room[0]}, {"first_order_high", room[known - 1]});
-}
-
-/* Without positions there are no windows, and what is made of one keeps less than it is asked to:
- * it is then compared with policies that keep more. The worst is named. */
-static void caution_positions(const sparse_state *s, const sparse_row *rows, es_answer *answer)
-{
-    int64_t worst = -1;
-    double least = 0.9; /* of what was asked for; chance may be a little short */
-    if (s->source != SPARSE_FILES || s->p->positions || s->m == s->n)
-        return;
-    for (int64_t k = 0; k < s->n_plans; k++)
-        if (s->plans[k].keys > 0 && rows[k].kept < least * (double)s->plans[k].keys) {
-            least = rows[k].kept / (double)s->plans[k].keys;
-            worst = k;
-        }
-    if (worst >= 0)
-        es_answer_add_finding(
-            answer,
-            "Caution: queries have no positions, and without one there is no window: %s "
-            "keeps %.3g of %lld keys; see --positions.",
-            s->plans[worst].word, rows[worst].kept, (long long)s->plans[worst].keys);
-}
-
-/* Returns the medians over heads of a plan's error and of its standard error; NaN if no head has a
- * spread. */
-static es_measured median_of(const sparse_state *s, const sparse_row *rows, int64_t plan,
-                             double *room)
-{
-    es_measured out;
-    double *const to[2] = {&out.value, &out.se};
-    for (int which = 0; which < 2; which++) {
-        int64_t count = 0;
-        for (int64_t i = 0; i < s->n_places; i++) {
-            const sparse_row *r = &rows[i * s->n_plans + plan];
-            if (sparse_has_spread(r))
-                room[count++] = which ? r->relative_se : sqrt(sparse_error2(r) / r->spread2);
-        }
-        es_sort_reals(room, count);
-        *to[which] = es_median_of(room, count);
-    }
-    return out;
-}
-
-const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_ROOM])
-{
-    char keys[64];
-    const double percent = 100.0 * kept / s->mean_seen;
-    if (s->seen[0] == s->seen[1])
-        snprintf(keys, sizeof keys, "%lld keys", (long long)s->seen[0]);
-    else
-        snprintf(keys, sizeof keys, "the %lld to %lld keys that a query sees",
-                 (long long)s->seen[0], (long long)s->seen[1]);
-    snprintf(out, ES_SAY_ROOM, "%s (%.3g %%)", keys, percent);
-    return out;
-}
-
-/* Says what a policy does whose parts say how many keys it keeps: of several, the best. */
-static void tell_plans(const sparse_state *s, const sparse_row *rows, double *room,
-                       es_answer *answer)
-{
-    char seen[ES_SAY_ROOM], error[ES_SAY_ROOM];
-    int64_t best = -1, count = 0;
-    es_measured least = {(double)NAN, (double)NAN};
-    for (int64_t k = 0; k < s->n_plans; k++) {
-        const es_measured off = median_of(s, rows, k, room);
-        if (s->plans[k].keys || isnan(off.value))
-            continue;
-        count++;
-        if (best < 0 || off.value < least.value) {
-            best = k;
-            least = off;
-        }
-    }
-    if (best < 0)
-        return;
-    double kept = 0.0;
-    bool ideal = false;
-    for (int64_t i = 0; i < s->n_places; i++) {
-        kept += rows[i * s->n_plans + best].kept / (double)s->n_places;
-        ideal = ideal || !es_policy_rolls(sparse_spec_of(s, i, best));
-    }
-    es_answer_add_finding(answer,
-                          "%s keeps %.3g of %s%s; %s output is off by %s of the spread of its "
-                          "values.%s",
-                          s->plans[best].word, kept, sparse_say_seen(s, kept, seen),
-                          count > 1 ? ", best of the policies with a fixed size" : "",
-                          s->n_places > 1 ? "the median head's" : "the head's",
-                          es_say_number(least.value, least.se, error),
-                          ideal ? " Ideal: keys are chosen anew for every query." : "");
-}
-
-/* Says what these errors are often taken for. */
-static void tell_meaning(es_answer *answer)
-{
-    es_answer_add_finding(answer,
-                          "The error of a head's output is not the error of the model: depth, loss "
-                          "and downstream measure that.");
-}
-
-/* ---- all of it ---- */
-
-static es_status make_rows(es_job *job, sparse_row **rows, es_error *err)
-{
-    const sparse_state *s = job->state;
-    const int64_t queries = s->contexts * s->queries;
-    blocks b;
-    double *room;
-    ES_TRY(ES_JOB_NEW_2D(job, *rows, s->n_places, s->n_plans, err));
-    ES_TRY(ES_JOB_NEW(job, b.sums, queries, err));
-    ES_TRY(ES_JOB_NEW(job, room, queries, err));
-    for (int64_t i = 0; i < s->n_places; i++) {
-        const double ess = median_ess(job, i, room);
-        for (int64_t k = 0; k < s->n_plans; k++) {
-            sum_up(job, i, k, &b, *rows + i * s->n_plans + k);
-            (*rows)[i * s->n_plans + k].ess = ess;
-        }
-    }
     return ES_OK;
 }
 
-es_status sparse_summarise(es_job *job, es_answer *answer, es_error *err)
+es_status sparse_put_rows(es_job *job, const sparse_row *rows, es_answer *answer, es_error *err)
 {
     const sparse_state *s = job->state;
-    sparse_row *rows;
-    double *room;
-    ES_TRY(make_rows(job, &rows, err));
-    ES_TRY(ES_JOB_NEW(job, room, s->n_places, err));
-    ES_TRY(sparse_put_heads(job, rows, answer, err));
-    tell_plans(s, rows, room, answer);
-    tell_meaning(answer);
     es_table *t = es_answer_table(answer, &rows_table);
-    es_table_show(t, es_answer_find(answer, "heads") ? beside : alone);
-    es_table *q = s->p->per_query ? es_answer_table(answer, &queries_table) : NULL;
+    es_table_show(t, es_answer_find(answer, "heads") ? beside_heads : alone);
+    es_table *queries = s->p->per_query ? es_answer_table(answer, &queries_table) : NULL;
     for (int64_t i = 0; i < s->n_places; i++)
         for (int64_t k = 0; k < s->n_plans; k++) {
-            const sparse_row *r = &rows[i * s->n_plans + k];
-            put_row(s, i, k, r, r->ess, t);
-            if (q)
-                put_queries(job, i, k, r, q);
+            char word[ES_POLICY_ROOM];
+            sparse_row *r = es_rows_add(t, sparse_row);
+            if (!r)
+                return es_answer_status(answer, err);
+            *r = rows[i * s->n_plans + k];
+            r->name.asked = es_table_format(t, "%s", sparse_asked(s, i, k, word));
+            if (queries)
+                ES_TRY(add_queries(job, i, k, &r->name, queries, answer, err));
         }
-    es_table *agreed = es_answer_table(answer, &agreement_table);
-    for (int64_t k = 0; k < s->n_plans; k++)
-        agree_on(s, rows, k, room, agreed);
-    caution_positions(s, rows, answer);
-    if (s->source == SPARSE_MODEL)
-        es_pools_caution(&s->pools, answer);
-    return es_answer_status(answer, err);
+    return ES_OK;
 }

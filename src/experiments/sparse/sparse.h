@@ -1,26 +1,29 @@
-/* sparse.h : what keeping some of the keys does to the outputs of one head, measured and computed.
+/* sparse.h : the error of one head's outputs when a policy keeps some of its keys, measured and
+ * computed.
  *
- * A policy (policy.h) says which keys a query keeps. Here it is done: keys are chosen, chance
- * decides, softmax over what is kept gives an output y_S, and |y_S - y|^2 is averaged over draws.
- * Beside it stands what theory says (policy_risk.h), which shares no code with that: the exact mean
- * square error, its parts, and the limit of independent policies (THEORY 13).
+ * Measured: a policy (policy.h) chooses keys, chance decides, softmax over the kept keys gives an
+ * output y_S, and |y_S - y|^2 is averaged over draws. Computed (policy_risk.h, no shared code): the
+ * exact mean square error, its parts, and the limit of independent policies (THEORY 13).
  *
  *     es_sparse_spec spec = {.plans = plans, .n_plans = 9, .draws = 64, .seed = 7};
  *     es_sparse_head head = {.queries = q, .keys = k, .values = v, .scale = 0.125};
  *     es_sparse_measure(&spec, &head, which, 4, 0, cells, &err);         (4, n_plans)
  *
- * Heads are given as matrices, whoever made them. A cell is a pure function of its arguments.
+ * Heads are given as matrices. A cell is a pure function of its arguments.
  */
 #ifndef ES_EXPERIMENTS_SPARSE_SPARSE_H
 #define ES_EXPERIMENTS_SPARSE_SPARSE_H
 
 #include <esscher/policy.h>
 
+#include "base/memory.h"
+#include "experiments/kit/cell_kit.h"
+
 /* One head over one context. Scores are scale q.k; query i stands at positions[i] among the keys,
  * and sees those up to it if the head is causal, all of them otherwise. */
 typedef struct es_sparse_head {
-    es_view queries;          /* (m, d): all of them, though some are asked about: policies that
-                                 look back see what earlier ones attended to */
+    es_view queries;          /* (m, d): all of them, because some policies use what earlier
+                                 queries attended to */
     es_view keys, values;     /* (n, d), (n, dv) */
     const int64_t *positions; /* (m), -1: it has none; NULL: query i stands at i */
     double scale;
@@ -92,5 +95,65 @@ es_status es_sparse_replicate(const es_sparse_spec *spec, const es_sparse_head *
 
 /*! es_sparse_replicate_bytes() : memory that it takes at most, on one thread. */
 double es_sparse_replicate_bytes(int64_t n, int64_t d, int64_t dv, int64_t count);
+
+/* Experiments of the address space. */
+enum {
+    ES_SPARSE_DRAWS = ES_EXPERIMENT_SPARSE,          /* cell: query, draw */
+    ES_SPARSE_REPLICATES = ES_EXPERIMENT_SPARSE + 1, /* cell: replicate, plan */
+    ES_SPARSE_PROJECTIONS = ES_EXPERIMENT_SPARSE + 2 /* cell: draw */
+};
+
+/* ---- one query ----
+ *
+ * Plain loops in f64 that share no code with policy_risk.h: what is measured must not be what is
+ * predicted. */
+
+/* The query that a cell works on; arrays hold up to all keys. */
+typedef struct es_sparse_query {
+    const es_sparse_head *head;
+    int64_t row, position;
+    int64_t n;                   /* keys that it sees */
+    double *scores;              /* (n) */
+    double *output;              /* (dv) over all of them */
+    double *kept;                /* (dv) over the keys that are kept */
+    double *key, *value, *query; /* a row of each */
+    double top;                  /* the largest score */
+    double sum_squares;          /* sum w^2 */
+} es_sparse_query;
+
+/*! es_sparse_query_new() : allocates the arrays. es_sparse_query_see() : computes scores, output
+ * and sum of squares of row `row`. */
+es_status es_sparse_query_new(const es_sparse_head *head, es_arena *arena, es_sparse_query *out,
+                              es_error *err);
+es_status es_sparse_query_see(es_sparse_query *q, int64_t row, es_error *err);
+
+/*! es_sparse_kept_output() : computes softmax over the kept keys into q->kept. @return : false if
+ * none of them has weight, which policy_risk.h calls empty, too. es_sparse_apart2() : returns
+ * |q->kept - q->output|^2. */
+bool es_sparse_kept_output(es_sparse_query *q, const es_kept *kept);
+double es_sparse_apart2(const es_sparse_query *q);
+
+/* What earlier queries attended to, for each query that is asked about. */
+typedef struct es_sparse_past {
+    int64_t n;
+    double *history, *observed; /* (count, n); NULL: no plan uses it */
+} es_sparse_past;
+
+/*! es_sparse_past_of() : sums the weights of earlier queries, if a plan uses them. `Earlier` is by
+ * position, then by row. */
+es_status es_sparse_past_of(const es_sparse_spec *spec, const es_sparse_head *head,
+                            const int64_t *which, int64_t count, es_arena *arena,
+                            es_sparse_past *out, es_error *err);
+
+/*! es_sparse_shared_keys() : draws the keys, of n, that es_sparse_replicate() keeps under a plan:
+ * those of a query at key n / 2. *choice and *kept as es_policy_choose() and es_choice_draw() fill
+ * them, on the choice's budget. */
+es_status es_sparse_shared_keys(const es_sparse_spec *spec, int64_t plan, int64_t n, int64_t number,
+                                es_choice *choice, es_kept *kept, es_error *err);
+
+/*! es_sparse_project() : computes Linformer's output, attention over `rows` random mixtures of all
+ * keys, into q->kept. Draw `draw` is the same for all queries, as a layer's projection is. */
+es_status es_sparse_project(es_sparse_query *q, const es_sparse_spec *spec, int64_t rows,
+                            int64_t draw, es_arena *scratch, es_error *err);
 
 #endif

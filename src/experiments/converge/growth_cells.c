@@ -1,8 +1,8 @@
-/* failing.c : tokens whose exponential moments are infinite, so that attention over them
- * has no limit: what becomes of it instead.
+/* growth_cells.c : one cell of the experiment without a limit: attention over tokens whose
+ * exponential moments are infinite.
  *
  * A query x weighs token y by e^s, s = <t, y>, t = Ax. Where E e^s is infinite the sum over n
- * tokens is not n times a mean, it is about its largest terms (THEORY 9, laws without a limit):
+ * tokens is close to its few largest terms, not to n times a mean (THEORY 9, laws without a limit):
  *
  *     Student's t    s has a power tail: the largest score runs away from the second, its weight
  *                    tends to 1, and the output is the token that has it: n^{1/freedom}
@@ -16,13 +16,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view.h"
-#include "experiments/converge/inside.h"
+#include "experiments/converge/converge.h"
 #include "law/law_row.h"
 #include "random/experiment.h"
 
 bool es_converge_fails(const es_law *law) { return !(es_law_traits(law->kind) & ES_LAW_ENTIRE); }
 
-/* What a replicate holds beside its sample: m queries, S scales, P sizes. */
+/* Memory of a replicate beside its sample: m queries, S scales, P sizes. */
 typedef struct failing {
     es_converge_sample sample;
     double *a, *v;   /* (dim, dim), (channels, dim) */
@@ -59,7 +59,7 @@ static void failing_free(failing *f)
 
 /* ---- tilts ---- */
 
-/* B'Ax of every query: what multiplies the independent coordinates of the law. */
+/* Computes B'Ax of every query, which multiplies the independent coordinates of the law. */
 static void make_tilts(const es_law *law, failing *f)
 {
     const int64_t d = law->dim;
@@ -81,7 +81,7 @@ static void make_tilts(const es_law *law, failing *f)
     }
 }
 
-/* |V B e_i|: how far an output moves with coordinate i of the base law. */
+/* Returns |V B e_i|: how far an output moves with coordinate i of the base law. */
 static double step_of(const es_law *law, const failing *f, int64_t channels, int64_t i)
 {
     const int64_t d = law->dim;
@@ -95,30 +95,30 @@ static double step_of(const es_law *law, const failing *f, int64_t channels, int
     return sqrt(sum);
 }
 
-/* What theory says of one query at one scale. */
-typedef struct fate {
+/* What theory predicts for one query at one scale. */
+typedef struct prediction {
     bool fails;
     double squares; /* mean of sum w^2 for n to infinity */
-    double step;    /* by which |output| grows when ln n does by 1; 0 of a power tail */
-} fate;
+    double step;    /* growth of |output| when ln n grows by 1; 0 for a power tail */
+} prediction;
 
-static fate fate_of(const es_converge_spec *spec, const failing *f, int64_t q, double scale)
+static prediction predict(const es_converge_spec *spec, const failing *f, int64_t q, double scale)
 {
     const es_law *law = spec->law;
     const double *t = f->tilts + q * law->dim, edge = es_law_row_of(law->kind)->edge;
     int64_t at = 0;
     if (edge == 0.0) /* infinite at every tilt */
-        return (fate){.fails = true, .squares = 1.0};
+        return (prediction){.fails = true, .squares = 1.0};
     for (int64_t i = 1; i < law->dim; i++)
         if (fabs(t[i]) > fabs(t[at]))
             at = i;
     const double alpha = edge / (law->size * scale * fabs(t[at]));
-    return (fate){.fails = alpha <= 1.0,
-                  .squares = 1.0 - alpha,
-                  .step = law->size / edge * step_of(law, f, channels_of(spec), at)};
+    return (prediction){.fails = alpha <= 1.0,
+                        .squares = 1.0 - alpha,
+                        .step = law->size / edge * step_of(law, f, channels_of(spec), at)};
 }
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 static double norm_of(const double *x, int64_t count)
 {
@@ -128,7 +128,7 @@ static double norm_of(const double *x, int64_t count)
     return sqrt(sum);
 }
 
-/* Averages over the queries that fail, at one scale and size; all 0 if none does. */
+/* Averages over the queries without a limit, at one scale and size; all 0 if there are none. */
 static void average(const es_converge_spec *spec, const failing *f, int64_t set,
                     es_converge_failure *out)
 {
@@ -138,7 +138,7 @@ static void average(const es_converge_spec *spec, const failing *f, int64_t set,
     *out = (es_converge_failure){0};
     for (int64_t q = 0; q < f->m; q++) {
         const int64_t at = set * f->m + q;
-        const fate x = fate_of(spec, f, q, scale);
+        const prediction x = predict(spec, f, q, scale);
         if (!x.fails)
             continue;
         const double norm = norm_of(f->output + at * dv, dv);

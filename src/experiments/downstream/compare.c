@@ -1,0 +1,211 @@
+/* compare.c : one setting beside the full model, over all texts: the columns that the tables
+ * share. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "experiments/downstream/downstream.h"
+#include "stats/average.h"
+#include "stats/multiple.h"
+#include "stats/proportion.h"
+#include "stats/special.h"
+
+static es_measured share(const es_proportion *p) { return (es_measured){p->value, p->se}; }
+
+/* ---- embeddings ---- */
+
+/* Lists the answers of all texts in a setting. */
+static es_status answers_of(const es_job *job, int64_t setting, es_arena *arena,
+                            const double *const **out, es_error *err)
+{
+    const downstream_state *s = job->state;
+    const double **rows;
+    ES_TRY(ES_ARENA_NEW(arena, rows, s->count, "answers", err));
+    for (int64_t i = 0; i < s->count; i++)
+        rows[i] = downstream_answer(job, setting, i);
+    *out = rows;
+    return ES_OK;
+}
+
+es_status downstream_nearest(const es_job *job, int64_t setting, int64_t among, int64_t *nearest,
+                             es_error *err)
+{
+    const downstream_state *s = job->state;
+    es_arena arena = {.budget = job->exec.budget};
+    const double *const *rows, *const *others;
+    es_exec quiet = job->exec;
+    quiet.progress = NULL;
+    es_status status = answers_of(job, setting, &arena, &rows, err);
+    if (status == ES_OK)
+        status = answers_of(job, among, &arena, &others, err);
+    if (status == ES_OK)
+        status = es_nearest_rows(rows, others, s->count, s->outputs, &quiet, nearest, err);
+    es_arena_free(&arena);
+    return status;
+}
+
+/* Returns in *out the share of texts that have the same neighbour as for the full model. */
+static es_status count_kept(const es_job *job, int64_t setting, int64_t among, es_proportion *out,
+                            es_error *err)
+{
+    const downstream_state *s = job->state;
+    int64_t *nearest, kept = 0;
+    ES_TRY(ES_MEM_NEW(job->exec.budget, nearest, s->count, "neighbours", err));
+    const es_status status = downstream_nearest(job, setting, among, nearest, err);
+    for (int64_t i = 0; i < s->count && status == ES_OK; i++)
+        kept += nearest[i] == s->neighbours[i];
+    *out = es_proportion_of(kept, s->count);
+    es_mem_free(job->exec.budget, nearest);
+    return status;
+}
+
+static es_status compare_embeddings(const es_job *job, int64_t setting, downstream_cost *out,
+                                    double *costs, es_error *err)
+{
+    const downstream_state *s = job->state;
+    es_proportion all, query;
+    for (int64_t i = 0; i < s->count; i++)
+        costs[i] = 1.0 - es_cosine(downstream_answer(job, 0, i), downstream_answer(job, setting, i),
+                                   s->outputs);
+    ES_TRY(count_kept(job, setting, setting, &all, err));
+    ES_TRY(count_kept(job, setting, 0, &query, err));
+    out->per_text = es_measured_mean(costs, s->count);
+    out->cosine = (es_measured){1.0 - out->per_text.value, out->per_text.se};
+    out->recall = share(&all);
+    out->recall_low = all.low;
+    out->recall_high = all.high;
+    out->recall_query = share(&query);
+    return ES_OK;
+}
+
+/* ---- labels ---- */
+
+/* Fills the KL divergence and its 95 % interval, which ends at 0. */
+static void fill_kl(const es_measured *kl, int64_t texts, downstream_cost *out)
+{
+    const double half = kl->se * es_student_quantile((double)texts - 1.0, 0.025);
+    out->per_text = out->kl = *kl;
+    out->kl_low = fmax(0.0, kl->value - half);
+    out->kl_high = kl->value + half;
+}
+
+static void compare_labels(const es_job *job, int64_t setting, downstream_cost *out, double *costs)
+{
+    const downstream_state *s = job->state;
+    int64_t right = 0, same = 0, lost = 0, gained = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        const double *full = downstream_answer(job, 0, i),
+                     *now = downstream_answer(job, setting, i);
+        const int64_t was = es_logits_best(full, s->outputs), is = es_logits_best(now, s->outputs);
+        const int64_t label = s->texts.labels[i];
+        costs[i] = es_logits_kl(full, now, s->outputs);
+        right += is == label;
+        same += is == was;
+        lost += was == label && is != label;
+        gained += was != label && is == label;
+    }
+    const es_proportion accuracy = es_proportion_of(right, s->count),
+                        agreement = es_proportion_of(same, s->count);
+    const es_change change = es_change_of(lost, gained, s->count);
+    const es_measured kl = es_measured_mean(costs, s->count);
+    out->accuracy = share(&accuracy);
+    out->accuracy_low = accuracy.low;
+    out->accuracy_high = accuracy.high;
+    out->lost = (es_measured){change.value, change.se};
+    out->lost_low = change.low;
+    out->lost_high = change.high;
+    out->lost_p = change.p;
+    out->agreement = share(&agreement);
+    fill_kl(&kl, s->count, out);
+}
+
+/* ---- rows ---- */
+
+es_status downstream_compare(es_job *job, int64_t setting, downstream_cost *out, double *costs,
+                             es_error *err)
+{
+    const downstream_state *s = job->state;
+    if (s->lab.embed)
+        return compare_embeddings(job, setting, out, costs, err);
+    compare_labels(job, setting, out, costs);
+    return ES_OK;
+}
+
+double downstream_keys(const es_job *job, int64_t setting)
+{
+    const downstream_state *s = job->state;
+    double keys = 0.0;
+    for (int64_t i = 0; i < s->count; i++)
+        keys += downstream_answer(job, setting, i)[s->outputs];
+    return keys / (double)s->count;
+}
+
+void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
+                           downstream_asked *out)
+{
+    const downstream_state *s = job->state;
+    const int64_t row = s->settings[setting].row;
+    char word[ES_POLICY_ROOM];
+    out->keys = downstream_keys(job, setting);
+    if (row < 0) {
+        out->policy = "full";
+        out->keep = 1.0;
+        return;
+    }
+    const es_thinning *t = &s->rows[row];
+    out->policy = es_table_format(table, "%s", downstream_word(s, row, word));
+    if (t->share > 0.0)
+        out->keep = t->share;
+    else if (t->spec.keys != ES_POLICY_UNSET)
+        out->keys_asked = t->spec.keys;
+}
+
+es_status downstream_correct(es_job *job, double *const *p, int64_t count, es_error *err)
+{
+    double *corrected;
+    ES_TRY(ES_JOB_NEW(job, corrected, count, err));
+    for (int64_t i = 0; i < count; i++)
+        corrected[i] = *p[i];
+    ES_TRY(es_holm(corrected, count, corrected, err));
+    for (int64_t i = 0; i < count; i++)
+        if (!isnan(corrected[i]))
+            *p[i] = corrected[i];
+    return ES_OK;
+}
+
+/* ---- words ---- */
+
+const char *downstream_word(const downstream_state *s, int64_t row, char out[ES_POLICY_ROOM])
+{
+    return s->rows[row].plan ? es_plan_word(s->plan_path, out)
+                             : es_policy_word(&s->rows[row].spec, out);
+}
+
+/* Writes "1/8 of the keys" if the share is one over a whole number, else the share itself. */
+const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM])
+{
+    const double one_by = t->share > 0.0 ? 1.0 / t->share : 0.0;
+    if (t->plan)
+        snprintf(out, DOWNSTREAM_ROOM, "%.3g %% of the keys of %lld tokens",
+                 100.0 * t->plan->keys_kept / t->plan->keys_all, (long long)t->plan->context);
+    else if (one_by == 1.0)
+        snprintf(out, DOWNSTREAM_ROOM, "all of the keys");
+    else if (t->share > 0.0 && fabs(one_by - floor(one_by + 0.5)) < 1e-9)
+        snprintf(out, DOWNSTREAM_ROOM, "1/%.0f of the keys", one_by);
+    else if (t->share > 0.0)
+        snprintf(out, DOWNSTREAM_ROOM, "%.3g of the keys", t->share);
+    else if (t->spec.keys != ES_POLICY_UNSET)
+        snprintf(out, DOWNSTREAM_ROOM, "%lld keys", (long long)t->spec.keys);
+    else
+        snprintf(out, DOWNSTREAM_ROOM, "the keys of its parts");
+    return out;
+}
+
+const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM])
+{
+    char word[ES_POLICY_ROOM], keep[DOWNSTREAM_ROOM];
+    snprintf(out, DOWNSTREAM_ROOM, "%.40s at %.60s", downstream_word(s, row, word),
+             downstream_say_keep(&s->rows[row], keep));
+    return out;
+}

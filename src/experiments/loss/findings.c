@@ -1,0 +1,190 @@
+/* findings.c : sentences about losses by setting and by position. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "experiments/kit/answer_kit.h"
+#include "experiments/loss/loss.h"
+
+/* Returns what follows a difference whose 95 % interval includes 0; one block has no interval. */
+static const char *say_chance(double low, double high)
+{
+    return low <= 0.0 && high >= 0.0 ? ", which may be chance" : "";
+}
+
+static void tell_loss(const es_job *job, es_answer *a)
+{
+    const loss_state *s = job->state;
+    const es_block_mean m = loss_over(job, s->asked, 1, s->longest);
+    char loss[ES_SAY_ROOM], bits[ES_SAY_ROOM] = "", of[ES_SAY_ROOM] = "";
+    if (s->bytes)
+        snprintf(bits, sizeof bits, ", %.4g bits per byte", loss_bits_per_byte(s, &m));
+    if (s->text.of > s->text.count)
+        snprintf(of, sizeof of, ", evenly from %lld", (long long)s->text.of);
+    es_answer_add_finding(
+        a, "The loss%s%s is %s nats per token%s: %lld tokens in %lld block%s of %s%lld%s.",
+        s->asked ? " with " : "", s->asked ? s->settings[s->asked].name : "",
+        es_say_number(m.value, m.se, loss), bits, (long long)m.tokens, (long long)s->text.count,
+        s->text.count == 1 ? "" : "s",
+        s->tokens == s->text.count * (s->longest - 1) ? "" : "up to ", (long long)s->longest, of);
+}
+
+/* Says where in a block the loss is lowest, and how much higher it is at the end. */
+static void tell_positions(const es_job *job, const loss_position_row *rows, int64_t count,
+                           es_answer *a)
+{
+    const loss_state *s = job->state;
+    const loss_position_row *best = &rows[0], *last = &rows[count - 1];
+    char low[ES_SAY_ROOM], more[ES_SAY_ROOM], rest[LOSS_ROOM] = "";
+    if (count < 3)
+        return;
+    for (int64_t i = 1; i < count; i++)
+        if (rows[i].nll.value < best->nll.value)
+            best = &rows[i];
+    if (best != last) {
+        const es_block_mean rise =
+            loss_fall(job, s->asked, last->from, last->to, best->from, best->to);
+        snprintf(rest, sizeof rest, "; places %lld to %lld have %s more%s", (long long)last->from,
+                 (long long)last->to - 1, es_say_number(rise.value, rise.se, more),
+                 say_chance(rise.low, rise.high));
+    }
+    es_answer_add_finding(
+        a, "The loss is lowest at places %lld to %lld of a block, %s nats per token%s.",
+        (long long)best->from, (long long)best->to - 1,
+        es_say_number(best->nll.value, best->nll.se, low), rest);
+}
+
+/* Writes "ln i / ln 2048 (log), softer before place 2048 and sharper after it,". */
+static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOSS_ROOM])
+{
+    const loss_state *s = job->state;
+    const bool full = !x->lab.window && !x->lab.policy.policy && !x->lab.plan;
+    const char *name = full ? x->scale : x->name;
+    const double R = x->lab.reference,
+                 factor = es_score_factor(&x->lab, s->longest - 1, s->longest);
+    const bool past = (double)s->longest > R; /* the last query stands at place `longest` */
+    if (x->lab.scale == ES_SCALE_LOG)
+        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g (%s), softer before place %.6g%s,", R, name, R,
+                 past ? " and sharper after it" : "");
+    else if (x->lab.scale == ES_SCALE_LOGN)
+        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g from place %.6g on (%s), sharper there,", R, R,
+                 name);
+    else
+        snprintf(out, 2 * LOSS_ROOM, "%.4g (%s), %s everywhere,", factor, name,
+                 factor > 1.0   ? "sharper"
+                 : factor < 1.0 ? "softer"
+                                : "the same");
+}
+
+/* Returns the setting with the same keys and unscaled scores; -1 if it was not run. */
+static int64_t without_scale(const loss_state *s, int64_t setting)
+{
+    const es_loss_setting *x = &s->settings[setting].lab;
+    for (int64_t k = 0; k < s->count; k++) {
+        const es_loss_setting *y = &s->settings[k].lab;
+        if (!y->scale && y->window == x->window && y->sinks == x->sinks && y->plan == x->plan &&
+            es_policy_same(&y->policy, &x->policy) && y->policy.keys == x->policy.keys)
+            return k;
+    }
+    return -1;
+}
+
+/* Says what a scale does to the loss at the same keys, if these were run without it. */
+static void tell_scale(const es_job *job, int64_t k, es_answer *a)
+{
+    const loss_state *s = job->state;
+    const int64_t base = without_scale(s, k);
+    char what[2 * LOSS_ROOM], cost[ES_SAY_ROOM];
+    if (base < 0)
+        return;
+    const es_block_mean m = loss_without(job, -1, k, base, 1, s->longest);
+    say_scale(job, &s->settings[k], what);
+    es_answer_add_finding(a, "Scores times %s %s the loss by %s nats per token%s.", what,
+                          m.value > 0.0 ? "raise" : "lower",
+                          es_say_number(fabs(m.value), m.se, cost), say_chance(m.low, m.high));
+}
+
+/* Says what a policy costs at every number of keys, if setting `first` is its first. */
+static void tell_policy(const es_job *job, const loss_setting_row *rows, int64_t first,
+                        es_answer *a)
+{
+    const loss_state *s = job->state;
+    const es_policy_spec *own = &s->settings[first].lab.policy;
+    char list[1536] = "", word[ES_POLICY_ROOM], cost[ES_SAY_ROOM];
+    for (int64_t k = 1; k < s->count; k++) {
+        const es_loss_setting *x = &s->settings[k].lab;
+        const size_t used = strlen(list);
+        if (!x->policy.policy || x->scale || !es_policy_same(&x->policy, own))
+            continue;
+        if (k < first)
+            return; /* the sentence is there already */
+        if (used + 200 <= sizeof list)
+            snprintf(list + used, sizeof list - used, "%s%s with %.4g keys", used ? ", " : "",
+                     es_say_number(rows[k].cost.value, rows[k].cost.se, cost), rows[k].keys);
+    }
+    es_answer_add_finding(a, "%s costs, in nats per token: %s per query on average.",
+                          es_policy_word(own, word), list);
+}
+
+static void tell_plan(const es_job *job, const loss_setting_row *row, es_answer *a)
+{
+    const loss_state *s = job->state;
+    const loss_params *p = job->params;
+    char plan[ES_PLAN_ROOM], cost[ES_SAY_ROOM];
+    es_answer_add_finding(
+        a, "By %s, the loss is %s nats per token %s%s, with %.4g keys per query on average.",
+        es_plan_say(s->plan, p->plan, plan),
+        es_say_number(fabs(row->cost.value), row->cost.se, cost),
+        row->cost.value > 0.0 ? "higher" : "lower", say_chance(row->cost_low, row->cost_high),
+        row->keys);
+}
+
+/* Warns of errors that are missing or too small. Blocks taken evenly need no warning if neighbours
+ * correlate: each represents the text around it, so their errors are too large rather than too
+ * small. */
+static void tell_cautions(const es_job *job, es_answer *a)
+{
+    const loss_params *p = job->params;
+    const loss_state *s = job->state;
+    const loss_neighbours near = loss_neighbours_of(job, s->asked);
+    if (s->text.count == 1)
+        es_answer_add_finding(
+            a, "Caution: one block has no error; more text or a smaller --block gives "
+               "several.");
+    else if (s->text.count < 4)
+        es_answer_add_finding(
+            a,
+            "Caution: errors are over %lld blocks only; more text or a smaller --block "
+            "gives more.",
+            (long long)s->text.count);
+    else if (near.positive && s->text.of <= s->text.count)
+        es_answer_add_finding(
+            a,
+            "Caution: losses of neighbouring blocks correlate by %.2f (by chance: 0 ± "
+            "%.2f), so the error of the loss is too small, by a factor of about %.2g. %s",
+            near.correlation, near.chance,
+            sqrt((1.0 + near.correlation) / (1.0 - near.correlation)),
+            p->from == ES_BLOCKS_EVEN ? "Take fewer blocks, far apart: --blocks."
+                                      : "Take them evenly: --blocks-from even.");
+}
+
+/* Three findings at most; the tables have the rest. */
+static bool may_tell(const es_answer *a) { return !es_answer_finding(a, 2); }
+
+void loss_add_findings(const es_job *job, const loss_setting_row *settings,
+                       const loss_position_row *positions, int64_t count, es_answer *answer)
+{
+    const loss_state *s = job->state;
+    for (int64_t k = 1; k < s->count && may_tell(answer); k++)
+        if (s->settings[k].lab.scale)
+            tell_scale(job, k, answer);
+        else if (s->settings[k].lab.plan)
+            tell_plan(job, &settings[k], answer);
+        else if (s->settings[k].lab.policy.policy)
+            tell_policy(job, settings, k, answer);
+    if (may_tell(answer))
+        tell_loss(job, answer);
+    if (may_tell(answer))
+        tell_positions(job, positions, count, answer);
+    tell_cautions(job, answer);
+}

@@ -1,0 +1,232 @@
+/* settings.c : the settings that the parameters ask for: windows with and without sinks, policies
+ * or a plan, each at every score scale. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "experiments/loss/loss.h"
+
+/* ---- score scales ---- */
+
+enum { MOST_SCALES = 64 };
+
+typedef struct scales {
+    es_loss_setting at[MOST_SCALES];
+    char names[MOST_SCALES][LOSS_ROOM];
+    int64_t count;
+} scales;
+
+/* Returns the positions that the model was trained on, before rotary positions were stretched. */
+static double trained_context(const es_model_config *c)
+{
+    const es_rotary *r = &c->rotary;
+    const bool stretched = r->width && *r->type && strcmp(r->type, "default") != 0;
+    return stretched && r->original > 1.0 ? r->original : (double)c->positions;
+}
+
+static es_status read_scale(const es_job *job, const char *word, es_loss_setting *out,
+                            es_error *err)
+{
+    const loss_params *p = job->params;
+    const loss_state *s = job->state;
+    const double n = (double)s->longest;
+    char *end;
+    *out = (es_loss_setting){.reference =
+                                 p->reference ? (double)p->reference : trained_context(s->config)};
+    if (strcmp(word, "none") == 0)
+        return ES_OK;
+    if (strcmp(word, "log") == 0) {
+        out->scale = ES_SCALE_LOG;
+        return ES_OK;
+    }
+    if (strcmp(word, "yarn") == 0 || strcmp(word, "logn") == 0) {
+        out->scale = *word == 'y' ? ES_SCALE_YARN : ES_SCALE_LOGN;
+        if (!p->reference)
+            out->reference = fmax(2.0, n / 8.0);
+        return ES_OK;
+    }
+    out->scale = ES_SCALE_FACTOR;
+    out->factor = strtod(word, &end);
+    if (*end || end == word || !(out->factor > 0.0 && out->factor <= 1e6))
+        return es_refuse(err, "loss.scale", "none, log, logn, yarn, or a factor above 0",
+                         "unknown score scale \"%s\"", word);
+    return ES_OK;
+}
+
+static es_status read_scales(const es_job *job, scales *out, es_error *err)
+{
+    const loss_params *p = job->params;
+    const char *at = p->score_scale ? p->score_scale : "none";
+    for (out->count = 0; *at; out->count++) {
+        const size_t length = strcspn(at, ",");
+        if (out->count == MOST_SCALES || length >= LOSS_ROOM / 2)
+            return es_refuse(err, "loss.scale", "use fewer or shorter ones",
+                             "too many score scales, or one is too long");
+        char *name = out->names[out->count];
+        snprintf(name, LOSS_ROOM, "%.*s", (int)length, at);
+        ES_TRY(read_scale(job, name, &out->at[out->count], err));
+        at += length + (at[length] == ',');
+    }
+    return out->count ? ES_OK
+                      : es_refuse(err, "loss.scale", "--score-scale log", "--score-scale is empty");
+}
+
+/* ---- keys ---- */
+
+/* Writes "window 256 + 4 sinks", "top, 64 keys", "plan p.json", "full". */
+static void name_keys(const es_loss_setting *lab, const char *plan, char out[LOSS_ROOM])
+{
+    char word[ES_POLICY_ROOM];
+    if (lab->plan)
+        snprintf(out, LOSS_ROOM, "%s", es_plan_word(plan, word));
+    else if (lab->policy.policy)
+        snprintf(out, LOSS_ROOM, "%s", es_policy_say(&lab->policy, word));
+    else if (lab->window && lab->sinks)
+        snprintf(out, LOSS_ROOM, "window %lld + %lld sink%s", (long long)lab->window,
+                 (long long)lab->sinks, lab->sinks == 1 ? "" : "s");
+    else if (lab->window)
+        snprintf(out, LOSS_ROOM, "window %lld", (long long)lab->window);
+    else
+        snprintf(out, LOSS_ROOM, "full");
+}
+
+/* Adds the settings of `keys` at each scale, except a second full model. */
+static void add_settings(es_job *job, const es_loss_setting *keys, const scales *list)
+{
+    const loss_params *p = job->params;
+    loss_state *s = job->state;
+    for (int64_t i = 0; i < list->count; i++) {
+        loss_setting *new = &s->settings[s->count];
+        const es_loss_setting *scale = &list->at[i];
+        if (!keys->window && !keys->policy.policy && !keys->plan && !scale->scale && s->count)
+            continue;
+        new->lab = *keys;
+        new->lab.scale = scale->scale;
+        new->lab.factor = scale->factor;
+        new->lab.reference = scale->reference;
+        name_keys(&new->lab, p->plan, new->name);
+        snprintf(new->scale, LOSS_ROOM, "%s", list->names[i]);
+        if (scale->scale) {
+            const size_t used = strlen(new->name);
+            snprintf(new->name + used, LOSS_ROOM - used, ", scores times %.60s", list->names[i]);
+        }
+        s->count++;
+    }
+}
+
+enum { USUAL_SINKS = 4 };
+
+/* Returns whether the model itself sees the first keys from the end of the longest block. */
+static bool sees_sinks(const loss_state *s)
+{
+    return !s->config->window || s->config->window >= s->longest;
+}
+
+/* Lists the numbers of sinks to run windows with, and returns how many: those asked for, and always
+ * 0 and one above 0 if the model sees sinks, because the difference is what the first keys are
+ * worth. out (p->sinks.count + 2). */
+static int64_t list_sinks(const loss_params *p, const loss_state *s, int64_t *out)
+{
+    int64_t count = 0;
+    out[count++] = 0;
+    for (int64_t i = 0; i < p->sinks.count; i++)
+        if (p->sinks.counts[i] > 0)
+            out[count++] = p->sinks.counts[i];
+    if (count == 1 && sees_sinks(s))
+        out[count++] = USUAL_SINKS;
+    return count;
+}
+
+/* Refuses windows wider than the model's own, and sinks that the model itself does not see. */
+static es_status check_window(const loss_state *s, int64_t window, int64_t sinks, es_error *err)
+{
+    if (s->config->window && window > s->config->window)
+        return es_refuse(err, "loss.window", "smaller windows",
+                         "--window %lld: the model itself sees the last %lld keys",
+                         (long long)window, (long long)s->config->window);
+    if (sinks && !sees_sinks(s))
+        return es_refuse(err, "loss.window", "--sinks 0, or shorter blocks",
+                         "--sinks %lld: in blocks of %lld tokens the model itself sees only the "
+                         "last %lld keys, not the first",
+                         (long long)sinks, (long long)s->longest, (long long)s->config->window);
+    return ES_OK;
+}
+
+/* Adds every window with each number of sinks. Windows below half a block also run as fresh texts,
+ * if it is known how a text begins. */
+static es_status add_windows(es_job *job, const int64_t *sinks, int64_t n_sinks, const scales *list,
+                             es_error *err)
+{
+    const loss_params *p = job->params;
+    loss_state *s = job->state;
+    for (int64_t g = 0; g < n_sinks; g++)
+        for (int64_t w = 0; w < p->window.count; w++) {
+            const es_loss_setting keys = {.window = p->window.counts[w], .sinks = sinks[g]};
+            ES_TRY(check_window(s, keys.window, keys.sinks, err));
+            add_settings(job, &keys, list);
+        }
+    ES_TRY(ES_JOB_NEW(job, s->fresh, p->window.count, err));
+    for (int64_t w = 0; w < p->window.count; w++)
+        if (2 * p->window.counts[w] < s->longest && (!p->ids || s->n_start))
+            s->fresh[s->n_fresh++] = p->window.counts[w];
+    return ES_OK;
+}
+
+/* Returns the setting that the answer is about: the only one asked for, or else the full model. One
+ * window counts as one setting, with the sinks asked for or 4. */
+static int64_t find_asked(const loss_params *p, const loss_state *s, int64_t n_scales)
+{
+    if (p->policy.names || s->plan || !p->window.count)
+        return s->count == 2 ? 1 : 0;
+    const bool none = p->sinks.count && p->sinks.counts[0] == 0;
+    return p->window.count == 1 && p->sinks.count <= 1 && n_scales == 1 ? none ? 1 : s->count - 1
+                                                                        : 0;
+}
+
+static es_status add_policies(es_job *job, const es_policies *policies, const scales *list,
+                              es_error *err)
+{
+    for (int64_t i = 0; i < policies->count; i++) {
+        const es_loss_setting keys = {.policy = policies->specs[i]};
+        if (es_policy_inputs(keys.policy.policy) & ES_POLICY_MEASURED)
+            return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
+                           "policy %s keeps no set of keys", es_policy_name(keys.policy.policy));
+        if (keys.policy.policy != es_policy_find("full")) /* which is there anyway */
+            add_settings(job, &keys, list);
+    }
+    return ES_OK;
+}
+
+es_status loss_make_settings(es_job *job, es_error *err)
+{
+    loss_params *p = job->params;
+    loss_state *s = job->state;
+    static const es_loss_setting full = {0};
+    const scales none = {.names = {"none"}, .count = 1};
+    es_policies policies = {0};
+    scales *asked;
+    ES_TRY(ES_JOB_NEW(job, asked, 1, err));
+    ES_TRY(read_scales(job, asked, err));
+    if (p->policy.names) {
+        p->policy.window = p->window.count ? p->window.counts[0] : 0;
+        p->policy.sinks = p->sinks.count ? p->sinks.counts[0] : 0;
+        ES_TRY(es_policies_make(job, &p->policy, true, s->longest, &policies, err));
+    }
+    int64_t *sinks;
+    ES_TRY(ES_JOB_NEW(job, sinks, p->sinks.count + 2, err));
+    const int64_t n_sinks = list_sinks(p, s, sinks), windows = p->window.count * n_sinks;
+    ES_TRY(ES_JOB_NEW_2D(job, s->settings, 2 + windows + policies.count, asked->count, err));
+    add_settings(job, &full, &none);
+    if (s->plan)
+        add_settings(job, &(es_loss_setting){.plan = s->plan}, asked);
+    else if (p->policy.names)
+        ES_TRY(add_policies(job, &policies, asked, err));
+    else if (p->window.count)
+        ES_TRY(add_windows(job, sinks, n_sinks, asked, err));
+    else
+        add_settings(job, &full, asked);
+    s->asked = find_asked(p, s, asked->count);
+    return ES_OK;
+}

@@ -1,0 +1,105 @@
+/* model.c : queries, keys and values of a model's heads over its own text, for `sparse`: N
+ * consecutive tokens of a pool are a context. */
+#include <math.h>
+
+#include "base/error.h"
+#include "base/view.h"
+#include "experiments/sparse/question.h"
+#include "model/model.h"
+
+/* Returns the default context: all positions, of a decoder at most 2048 to bound the time. */
+static int64_t usual_context(const es_model_config *config)
+{
+    const int64_t most = 2048;
+    return config->causal && config->positions > most ? most : config->positions;
+}
+
+/* Fails if a decoder cannot take the context as one block. */
+static es_status check_context(const es_job *job, const es_model_config *config, es_error *err)
+{
+    const sparse_state *s = job->state;
+    if (!config->causal)
+        return ES_OK;
+    if (s->question->refuses_causal)
+        return es_refuse(err, "sparse.options", "use an encoder, or leave --model out",
+                         "--preset paper is not causal, but the model is");
+    if (s->n > config->positions)
+        return es_refuse(err, "sparse.context", "use a shorter context",
+                         "--context %lld: the model has %lld positions", (long long)s->n,
+                         (long long)config->positions);
+    if (config->window && s->n > config->window)
+        return es_refuse(err, "sparse.context", "use a context no longer than the window",
+                         "--context %lld: the model's own tokens see %lld only", (long long)s->n,
+                         (long long)config->window);
+    return ES_OK;
+}
+
+static es_status open_model(es_job *job, es_error *err)
+{
+    sparse_params *p = job->params;
+    sparse_state *s = job->state;
+    char path[4096];
+    es_model_config config;
+    if (p->causal || p->positions)
+        return es_refuse(err, "sparse.options", "leave it out",
+                         "--causal and --positions are for arrays: a model has its own");
+    if (!p->pool.texts.count)
+        return es_refuse(err, "sparse.options", "--text FILE", "missing --text: --model needs one");
+    ES_TRY(es_model_locate(p->pool.model, path, sizeof path, err));
+    ES_TRY(es_model_config_load(path, &config, err));
+    s->causal = config.causal;
+    s->n = s->m = p->context             ? p->context
+                  : s->question->context ? s->question->context
+                                         : usual_context(&config);
+    s->contexts = p->contexts;
+    ES_TRY(check_context(job, &config, err));
+    p->pool.tokens = s->n * s->contexts;
+    if (s->causal) /* a context is a block: its keys stand where the model has put them */
+        p->pool.block = s->n;
+    else if (s->n > config.positions)
+        p->pool.from = ES_BLOCKS_START; /* contexts are consecutive blocks */
+    ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
+    s->layers = s->pools.config->layers;
+    s->heads = s->pools.config->heads;
+    s->hidden = s->pools.config->hidden;
+    /* early queries of a decoder see fewer keys than policies keep: ask late ones */
+    s->first = es_late_begin(s->pools.config, s->m);
+    s->d = s->dv = config.head_dim;
+    s->scale = 1.0 / sqrt((double)s->d);
+    if (s->n > config.positions)
+        es_log(ES_LOG_WARN,
+               "a context of %lld tokens is several blocks of %lld, in which the model's positions "
+               "repeat",
+               (long long)s->n, (long long)config.positions);
+    return ES_OK;
+}
+
+static es_status build_pools(es_job *job, es_error *err)
+{
+    sparse_state *s = job->state;
+    return es_pools_build(job, &s->pools, err);
+}
+
+/* Projects the hidden states of a context to the head's queries, keys and values; in a model with
+ * rotary embeddings these depend on the tokens' positions. */
+static es_status project_head(const es_job *job, int64_t place, int64_t context, es_arena *arena,
+                              es_sparse_head *out, es_error *err)
+{
+    const sparse_state *s = job->state;
+    const int64_t H = s->hidden, layer = s->places[place].layer;
+    es_view *const to[3] = {&out->queries, &out->keys, &out->values};
+    double *qkv[3];
+    float *hidden;
+    for (int i = 0; i < 3; i++) {
+        ES_TRY(ES_ARENA_NEW_2D(arena, qkv[i], s->n, s->d, "queries, keys and values", err));
+        *to[i] = es_view_f64(qkv[i], s->n, s->d);
+    }
+    ES_TRY(ES_ARENA_NEW_2D(arena, hidden, s->n, H, "hidden states", err));
+    ES_TRY(es_pool_rows(s->pools.domains[0].pool, layer, context * s->n, s->n, hidden, err));
+    const es_view x = es_view_f32(hidden, s->n, H);
+    return es_model_head_rows(s->pools.model, layer, s->places[place].head, &x, arena->budget,
+                              qkv[0], qkv[1], qkv[2], err);
+}
+
+const sparse_source sparse_model = {"model", .queries = 24, .open = open_model,
+                                    .begin = build_pools, .head = project_head};
