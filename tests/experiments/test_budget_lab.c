@@ -33,9 +33,9 @@ static int close_model(void **state)
     return remove_folder(state);
 }
 
-static es_mem_limit_block block_of(int64_t number)
+static es_token_block block_of(int64_t number)
 {
-    return (es_mem_limit_block){.model = model, .ids = ids, .n = N, .number = number, .seed = 5};
+    return (es_token_block){.model = model, .ids = ids, .n = N, .number = number, .seed = 5};
 }
 
 /* ---- outputs of the heads of layer 0, whose input no policy changes ---- */
@@ -114,7 +114,7 @@ static double group[L][2][POLICIES][KEYS], risk[L][HEADS][POLICIES][KEYS], limit
 static void make_curves(int64_t queries)
 {
     es_policy_spec specs[POLICIES];
-    const es_mem_limit_block block = block_of(0);
+    const es_token_block block = block_of(0);
     const es_curves out = {&group[0][0][0][0], &risk[0][0][0][0], &limit[0][0][0], &facts[0][0][0],
                            spread2};
     for (int p = 0; p < POLICIES; p++)
@@ -153,7 +153,7 @@ static void as_many_draws_as_keys_have_a_risk(void **state)
     enum { DRAWS = 2, RUNS = 200 };
     static const int64_t draws[DRAWS] = {40, 48};
     static double of_group[L][2][DRAWS], of_head[L][HEADS][DRAWS], limits[L][HEADS][DRAWS];
-    const es_mem_limit_block block = block_of(0);
+    const es_token_block block = block_of(0);
     const es_curves out = {&of_group[0][0][0], &of_head[0][0][0], &limits[0][0][0], &facts[0][0][0],
                            spread2};
     es_policy_spec with;
@@ -249,7 +249,7 @@ static void more_queries_than_positions_are_refused(void **state)
 {
     (void)state;
     es_policy_spec top;
-    const es_mem_limit_block block = block_of(0);
+    const es_token_block block = block_of(0);
     const es_curves out = {&group[0][0][0][0], &risk[0][0][0][0], &limit[0][0][0], &facts[0][0][0],
                            spread2};
     es_policy_spec_init(&top, es_policy_find("top"));
@@ -266,7 +266,7 @@ static es_gain gains[L];
 
 static void make_gains(const es_policy_spec *heads)
 {
-    const es_mem_limit_block block = block_of(0);
+    const es_token_block block = block_of(0);
     for (int l = 0; l < L; l++)
         gains[l].error2 = errors2[l];
     assert_ok(es_gains_block(&block, heads, NULL, gains, states2, &err));
@@ -277,7 +277,7 @@ static void make_gains(const es_policy_spec *heads)
 static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
 {
     (void)state;
-    const es_mem_limit_block block = block_of(0);
+    const es_token_block block = block_of(0);
     es_policy_spec heads[L * HEADS] = {{0}};
     double error2[L + 1], spreads[L + 1], own2[L], out2[L], kept[L * HEADS], ends[ES_ENDS];
     const es_plan_trial out = {error2, spreads, own2, out2, kept, ends, NULL};

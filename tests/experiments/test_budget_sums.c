@@ -151,7 +151,7 @@ static void blocks_in_the_middle_are_added_up(void **state)
     free_job(job, &m.state);
 }
 
-/* asked / found of each layer, once for each step, of the last aim. */
+/* asked / found of each layer, once for each step, of the last target. */
 static void tolerances_are_corrected_once(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void tolerances_are_corrected_once(void **state)
     es_job *job = make_job(&m);
     es_arena arena = {0};
     budget_means all;
-    budget_target aim, again;
+    budget_target target, again;
     double expected = 0.1;
     assert_ok(budget_average(job, budget_all(&m.state), &job->exec, &arena, &all, &err));
     for (int step = 0; step < BUDGET_STEPS; step++) {
@@ -172,12 +172,12 @@ static void tolerances_are_corrected_once(void **state)
         }
         expected *= 0.1 / sqrt(error2 / spread2);
     }
-    assert_ok(budget_target_after(job, BUDGET_STEPS, &all, &job->exec, &arena, &aim, &err));
-    assert_near(aim.tolerance[1], expected, 1e-14);
+    assert_ok(budget_target_after(job, BUDGET_STEPS, &all, &job->exec, &arena, &target, &err));
+    assert_near(target.tolerance[1], expected, 1e-14);
     for (int step = 0; step < BUDGET_STEPS; step++)
         spoil_stage(job, BUDGET_SEARCH + step);
     assert_ok(budget_target_after(job, BUDGET_STEPS, &all, &job->exec, &arena, &again, &err));
-    assert_equals(again.tolerance[1], aim.tolerance[1]);
+    assert_equals(again.tolerance[1], target.tolerance[1]);
     es_arena_free(&arena);
     free_job(job, &m.state);
 }

@@ -352,7 +352,7 @@ static const int64_t grid[KEYS] = {MOST, 14};
 
 static void make_curves(const es_policy_spec *policies, int64_t count)
 {
-    const es_mem_limit_block block = {.model = model, .ids = ids, .n = N};
+    const es_token_block block = {.model = model, .ids = ids, .n = N};
     const es_curves out = {&group[0][0][0][0], &risk[0][0][0][0], &limit[0][0][0], facts, spread2};
     assert_ok(es_curves_block(&(es_curves_spec){policies, count, grid, KEYS, N - LATE}, &block,
                               NULL, &out, &err));

@@ -59,17 +59,17 @@ static const es_table_spec allocations_table = {
             .only_with_full = true),
     ES_ROW(allocation_row), .keys = "asked allocation"};
 
-int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio)
+int64_t budget_setting_of(const budget_state *s, budget_allocation allocation, double ratio)
 {
     for (int64_t i = 0; i < s->n_settings; i++)
-        if (s->settings[i].way == way && s->settings[i].ratio == ratio)
+        if (s->settings[i].allocation == allocation && s->settings[i].ratio == ratio)
             return i;
     return -1;
 }
 
 static double loss_on_block(const es_job *job, int64_t setting, int64_t block)
 {
-    return budget_trial_of(job, budget_tried(job->state, setting), block).ends[ES_END_LOSS];
+    return budget_trial_of(job, budget_verify_runs(job->state, setting), block).ends[ES_END_LOSS];
 }
 
 /* Sets the members that were measured on held-out text. Settings of equal ratio follow each other,
@@ -77,15 +77,15 @@ static double loss_on_block(const es_job *job, int64_t setting, int64_t block)
 static void set_measured(const es_job *job, int64_t setting, allocation_row *r)
 {
     const budget_state *s = job->state;
-    const int64_t ours = setting - (int64_t)s->settings[setting].way;
-    r->state = budget_found_state(job, budget_tried(s, setting), s->config->layers);
-    budget_set_outcome(job, budget_tried(s, setting), &r->outcome);
+    const int64_t ours = setting - (int64_t)s->settings[setting].allocation;
+    r->state = budget_state_error(job, budget_verify_runs(s, setting), s->config->layers);
+    budget_set_outcome(job, budget_verify_runs(s, setting), &r->outcome);
     budget_set_accuracy(job, setting, BUDGET_SPARSE_MODEL, &r->accuracy);
     if (setting == ours)
         return;
     for (int64_t b = 0; b < s->verify.count; b++)
-        s->room[b] = loss_on_block(job, setting, b) - loss_on_block(job, ours, b);
-    const es_measured more = es_measured_mean(s->room, s->verify.count);
+        s->scratch[b] = loss_on_block(job, setting, b) - loss_on_block(job, ours, b);
+    const es_measured more = es_measured_mean(s->scratch, s->verify.count);
     if (!isnan(more.value))
         r->more = more;
 }
@@ -95,29 +95,30 @@ static es_status add_rows(es_job *job, const budget_context *k, double ratio, es
                           es_error *err)
 {
     const budget_state *s = job->state;
-    const double all = budget_everything(s);
+    const double all = budget_all_keys(s);
     const double total = ratio > 0.0 ? ratio * all : budget_total(s, k->plan);
     budget_forecast f;
-    budget_choice *picks;
+    budget_choice *choices;
     budget_factors own = {0};
     ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
-    ES_TRY(ES_JOB_NEW(job, picks, s->units, err));
-    for (int w = 0; w < BUDGET_WAYS; w++) {
-        ES_TRY(budget_share(s, &k->all, (budget_way)w, total, NULL, k->arena, picks, err));
+    ES_TRY(ES_JOB_NEW(job, choices, s->units, err));
+    for (int w = 0; w < BUDGET_ALLOCATIONS; w++) {
+        ES_TRY(
+            budget_allocate(s, &k->all, (budget_allocation)w, total, NULL, k->arena, choices, err));
         const bool is_plan = w == BUDGET_OURS && ratio == 0.0;
         if (is_plan)
-            memcpy(picks, k->plan, (size_t)s->units * sizeof *picks);
-        const budget_strategy strategy = {is_plan, (budget_way)w, total, NULL};
+            memcpy(choices, k->plan, (size_t)s->units * sizeof *choices);
+        const budget_strategy strategy = {is_plan, (budget_allocation)w, total, NULL};
         ES_TRY(budget_optimism(job, k, &strategy, own.optimism, err));
-        budget_predict(s, &k->all, picks, NULL, &own, &f);
-        const int64_t setting = budget_setting_of(s, (budget_way)w, ratio);
+        budget_predict(s, &k->all, choices, NULL, &own, &f);
+        const int64_t setting = budget_setting_of(s, (budget_allocation)w, ratio);
         allocation_row *r = es_rows_add(t, allocation_row);
         if (!r)
             return es_answer_status(job->answer, err);
-        r->allocation = budget_ways[w];
+        r->allocation = budget_allocation_names[w];
         r->asked = total / all;
-        r->ratio = budget_total(s, picks) / all;
+        r->ratio = budget_total(s, choices) / all;
         r->state_predicted = f.state[s->config->layers];
         if (!isnan(f.loss))
             *(budget_predicts_kl(job) ? &r->kl_predicted : &r->loss_predicted) = f.loss;

@@ -1,15 +1,15 @@
-/* budget.h : what every head of a model would lose with fewer keys, and what a model does whose
- * heads have lost them (THEORY 13 to 15).
+/* budget.h : the error of every head of a model with fewer keys, and the model's behaviour when its
+ * heads keep fewer keys (THEORY 13 to 15).
  *
- *   curves   a block of text through the model as it is; for some queries of every head the exact
- *            risk of each policy at each number of keys, through the head's part of Wo
- *   gains    one layer at a time keeps fewer keys: its error, and what the layers after it, and the
- *            answer, make of that
- *   trial    all layers keep what a plan says
+ *   curves   runs a block through the full model; computes, for some queries of every head, the
+ *            exact risk of each policy at each number of keys, through the head's part of Wo
+ *   gains    lets one layer at a time keep fewer keys; measures its error, and the resulting errors
+ *            of later hidden states and of the model's answer
+ *   trial    runs all layers under a plan
  *
- * Whatever is averaged over a block is averaged over its *late* positions, from es_late_begin() on:
- * in a causal model the second half, where a cache is fuller than half of the context; all of them
- * in an encoder. All functions are thread-safe; chance is a function of seed and block. */
+ * Averages over a block are over its *late* positions, from es_late_begin() on: in a causal model
+ * the second half, where the cache holds more than half of the context; in an encoder all
+ * positions. All functions are thread-safe; random draws are a function of seed and block. */
 #ifndef ES_EXPERIMENTS_BUDGET_BUDGET_H
 #define ES_EXPERIMENTS_BUDGET_BUDGET_H
 
@@ -18,13 +18,13 @@
 #include "model/model.h"
 
 /* One block of token ids. */
-typedef struct es_mem_limit_block {
+typedef struct es_token_block {
     const es_model *model;
     const int32_t *ids; /* (n) */
     int64_t n;
     int64_t number; /* of the block: its draws */
     uint64_t seed;
-} es_mem_limit_block;
+} es_token_block;
 
 /* ---- curves ---- */
 
@@ -33,22 +33,22 @@ typedef struct es_curves_spec {
     int64_t n_policies;
     const int64_t *keys; /* (n_keys) increasing; the last are all that a query sees */
     int64_t n_keys;
-    int64_t queries; /* of a block, one at a random place in each of so many stretches */
+    int64_t queries; /* per block: one at a random position in each of that many equal parts */
 } es_curves_spec;
 
-/* What is known of a head beside its risks: means over the queries. */
+/* Facts about a head beside its risks: means over the queries. */
 enum {
     ES_FACT_ESS,     /* effective number of keys, 1 / sum w^2 */
     ES_FACT_SINKS,   /* weight of the first four keys; none where a window leaves them out */
     ES_FACT_KEYS_95, /* keys that hold 95 % of the weight */
-    ES_FACT_SPREAD,  /* sum w |u|^2, u through Wo: what keeping one key at random would cost */
+    ES_FACT_SPREAD,  /* sum w |u|^2, u through Wo: mean square error of one random key */
     ES_FACTS
 };
 enum { ES_BUDGET_SINKS = 4 };
 #define ES_BUDGET_MASS 0.95
 
-/* Where the numbers go; all are written. Risks are E|Wo_h (y_S - y)|^2, means over the queries, of
- * the set S that all heads of a group keep (model.h). */
+/* Results of es_curves_block(), all written. Risks are E|Wo_h (y_S - y)|^2, means over the queries,
+ * of the set S that all heads of a group keep (model.h). */
 typedef struct es_curves {
     double *group; /* (L, kv, n_policies, n_keys) of the sum over a group's heads, E|sum Wo_h (y_S -
                       y)|^2: their errors add up, as they miss the same keys. Where chance decides,
@@ -62,32 +62,32 @@ typedef struct es_curves {
     double *spread2; /* (L) of the layer's attention output, after Wo: mean |a - mean a|^2 */
 } es_curves;
 
-/*! es_curves_block() : of one block. Keys drawn without replacement are taken as retained each with
- *  the same probability, which is high where few are kept (THEORY 13: 4 % at 16 of 400; 15 % at 7
- * of 128, by simulation). O(L h n^2 k), and O(n k nodes) for each query, number of keys and policy
- * of chance. @return : as es_model_forward(), es_policy_choose() and es_policy_risk_of();
- * ES_E_RANGE (budget.queries). */
-es_status es_curves_block(const es_curves_spec *spec, const es_mem_limit_block *block,
+/*! es_curves_block() : computes the curves of one block. Keys drawn without replacement are taken
+ * as retained each with the same probability, which is high where few are kept (THEORY 13: 4 % at
+ * 16 of 400; 15 % at 7 of 128, by simulation). O(L h n^2 k), and O(n k nodes) for each query,
+ * number of keys and policy of chance. @return : as es_model_forward(), es_policy_choose() and
+ * es_policy_risk_of(); ES_E_RANGE (budget.queries). */
+es_status es_curves_block(const es_curves_spec *spec, const es_token_block *block,
                           const es_exec *exec, const es_curves *out, es_error *err);
 
-/*! es_curves_bytes() : memory of it beside the forward pass. */
+/*! es_curves_bytes() : returns the memory it needs beside the forward pass. */
 double es_curves_bytes(const es_model_config *config, int64_t n);
 
-/* ---- running what was planned ---- */
+/* ---- running a plan ---- */
 
-/* What becomes of the model's answer: of a decoder over late positions unless said otherwise; of a
- * classifier's one answer to the block. NaN: the model has none. */
+/* Changes of the model's answer: means over late positions of a decoder unless noted, or the one
+ * answer of a classifier to the block. NaN: the model has none. */
 enum {
     ES_END_LOSS,  /* extra nats per token; of a classifier: KL of its labels */
     ES_END_WHOLE, /* the same over all positions */
     ES_END_KL,    /* of the next token's distribution, or of the labels */
-    ES_END_AGREE, /* share of next tokens, or labels, that stay the most likely */
-    ES_END_BINS,  /* extra nats in each of ES_BUDGET_BINS equal stretches of the block */
+    ES_END_AGREE, /* share of most likely next tokens, or labels, that stay the same */
+    ES_END_BINS,  /* extra nats in each of ES_BUDGET_BINS equal parts of the block */
     ES_BUDGET_BINS = 8,
     ES_ENDS = ES_END_BINS + ES_BUDGET_BINS
 };
 
-/* One layer kept fewer keys, given the full model's state. */
+/* Results of one layer that keeps fewer keys, from the full model's state. */
 typedef struct es_gain {
     double own2; /* |a_S - a|^2 of its attention output, after Wo */
     double loss; /* KL of the next token's distribution, or of the labels: what is lost in nats on
@@ -96,12 +96,12 @@ typedef struct es_gain {
     double *error2; /* (L + 1) |x_S - x|^2 of every hidden state */
 } es_gain;
 
-/*! es_gains_block() : each layer by itself, heads (L, h) saying what it keeps: out (L); spread2 (L
- *  + 1) of the hidden states. As much as L / 2 forward passes with one sparse layer each. */
-es_status es_gains_block(const es_mem_limit_block *block, const es_policy_spec *heads,
+/*! es_gains_block() : runs each layer alone under the policies heads (L, h): out (L); spread2 (L +
+ * 1) of the hidden states. Takes as long as L / 2 forward passes with one sparse layer each. */
+es_status es_gains_block(const es_token_block *block, const es_policy_spec *heads,
                          const es_exec *exec, es_gain *out, double *spread2, es_error *err);
 
-/* All layers keep fewer. */
+/* Results of a run in which all layers keep fewer keys. */
 typedef struct es_plan_trial {
     double *error2, *spread2; /* (L + 1) of every hidden state, as above */
     double *own2, *out2; /* (L) of the attention outputs, each layer from the full model's state:
@@ -111,13 +111,13 @@ typedef struct es_plan_trial {
     double *logits;      /* (2, labels) full and sparse, of a classifier; NULL: not wanted */
 } es_plan_trial;
 
-/*! es_plan_trial_block() : a block under what heads (L, h) say. Next tokens' distributions are
- * compared where both fit into ES_TRIAL_BYTES, else ES_END_KL and ES_END_AGREE are NaN. */
+/*! es_plan_trial_block() : runs a block under the policies heads (L, h). Compares the distributions
+ *  of next tokens if both fit into ES_TRIAL_BYTES; otherwise ES_END_KL and ES_END_AGREE are NaN. */
 #define ES_TRIAL_BYTES 1e9
-es_status es_plan_trial_block(const es_mem_limit_block *block, const es_policy_spec *heads,
+es_status es_plan_trial_block(const es_token_block *block, const es_policy_spec *heads,
                               const es_exec *exec, const es_plan_trial *out, es_error *err);
 
-/*! es_plan_trial_bytes() : memory of it, or of gains, with the forward passes. */
+/*! es_plan_trial_bytes() : returns the memory of a trial or of gains, with the forward passes. */
 double es_plan_trial_bytes(const es_model *model, int64_t n);
 
 #endif

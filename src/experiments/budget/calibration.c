@@ -28,20 +28,20 @@ static plan_difference difference_of(const budget_state *s, const budget_choice 
 
 /* Predicts the squared error of the last hidden state, over its spread: *out. */
 static es_status predict_state2(const budget_state *s, const budget_means *means,
-                                const budget_choice *picks, es_arena *arena, double *out,
+                                const budget_choice *choices, es_arena *arena, double *out,
                                 es_error *err)
 {
     budget_forecast f;
     ES_TRY(budget_forecast_new(s, arena, &f, err));
-    budget_predict(s, means, picks, NULL, NULL, &f);
+    budget_predict(s, means, choices, NULL, NULL, &f);
     *out = f.state[s->config->layers] * f.state[s->config->layers];
     return ES_OK;
 }
 
-static es_status picks_new(const budget_state *s, es_arena *arena, budget_choice **out,
-                           es_error *err)
+static es_status choices_new(const budget_state *s, es_arena *arena, budget_choice **out,
+                             es_error *err)
 {
-    return ES_ARENA_NEW(arena, *out, s->units, "picks", err);
+    return ES_ARENA_NEW(arena, *out, s->units, "choices", err);
 }
 
 /* ---- less text ---- */
@@ -86,15 +86,15 @@ static es_status add_plan(es_job *job, const budget_context *k, int64_t from, in
     const budget_state *s = job->state;
     const budget_subset of = {from, from + count, false}, rest = {from, from + count, true};
     budget_means means, others;
-    budget_choice *picks;
+    budget_choice *choices;
     double state2, full_state2;
-    ES_TRY(picks_new(s, arena, &picks, err));
+    ES_TRY(choices_new(s, arena, &choices, err));
     ES_TRY(budget_average(job, of, &job->exec, arena, &means, err));
     ES_TRY(budget_average(job, rest, &job->exec, arena, &others, err));
-    ES_TRY(budget_make(s, &means, &k->aim, arena, picks, err));
-    ES_TRY(predict_state2(s, &others, picks, arena, &state2, err));
+    ES_TRY(budget_plan_for(s, &means, &k->target, arena, choices, err));
+    ES_TRY(predict_state2(s, &others, choices, arena, &state2, err));
     ES_TRY(predict_state2(s, &others, k->plan, arena, &full_state2, err));
-    const plan_difference one = difference_of(s, picks, k->plan);
+    const plan_difference one = difference_of(s, choices, k->plan);
     sums->difference.moved += one.moved;
     sums->difference.policies += one.policies;
     sums->state2 += state2;
@@ -181,11 +181,11 @@ static es_status domain_new(es_job *job, const budget_context *k, int stage, int
 {
     const budget_state *s = job->state;
     *out = (domain){.stage = stage, .blocks = blocks};
-    ES_TRY(picks_new(s, k->arena, &out->plan, err));
+    ES_TRY(choices_new(s, k->arena, &out->plan, err));
     ES_TRY(budget_average_risks(job, stage, (budget_subset){0, blocks, false}, &job->exec, k->arena,
                                 &out->means, err));
     budget_copy_gains(&k->all, &out->means); /* transfers are measured on --text alone */
-    return budget_make(s, &out->means, &k->aim, k->arena, out->plan, err);
+    return budget_plan_for(s, &out->means, &k->target, k->arena, out->plan, err);
 }
 
 /* Adds to *mean the squared error on block b under the plan of the text's other blocks. A text of
@@ -196,15 +196,15 @@ static es_status add_own_state2(es_job *job, const budget_context *k, const doma
     const budget_state *s = job->state;
     const budget_subset block = {b, b + 1, false}, rest = {b, b + 1, d->blocks > 1};
     budget_means alone, others;
-    budget_choice *picks;
+    budget_choice *choices;
     double state2;
-    ES_TRY(picks_new(s, arena, &picks, err));
+    ES_TRY(choices_new(s, arena, &choices, err));
     ES_TRY(budget_average_risks(job, d->stage, block, &job->exec, arena, &alone, err));
     ES_TRY(budget_average_risks(job, d->stage, rest, &job->exec, arena, &others, err));
     budget_copy_gains(&k->all, &alone);
     budget_copy_gains(&k->all, &others);
-    ES_TRY(budget_make(s, &others, &k->aim, arena, picks, err));
-    ES_TRY(predict_state2(s, &alone, picks, arena, &state2, err));
+    ES_TRY(budget_plan_for(s, &others, &k->target, arena, choices, err));
+    ES_TRY(predict_state2(s, &alone, choices, arena, &state2, err));
     *mean += state2 / (double)d->blocks;
     return ES_OK;
 }

@@ -1,11 +1,13 @@
-/* cells.c : the cells of the study `budget`, their stages, and what they take. */
+/* cells.c : computes the cells of all stages, and estimates their cost. The width of a cell depends
+ * on the model and the policies: budget_curves_at(), budget_gain_at() and budget_trial_at() read
+ * and write its numbers by name. */
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "experiments/budget/question.h"
 
-/* ---- where numbers are ---- */
+/* ---- layout of cells ---- */
 
 int64_t budget_curves_rows(const budget_state *s)
 {
@@ -31,16 +33,20 @@ int64_t budget_gains_rows(const budget_state *s)
     return (L + 1) * (L + 1) + 2 * L;
 }
 
-/* Rows: spread2 (L + 1); of each layer error2 (L + 1), own2 and loss. */
-void budget_gains_at(const budget_state *s, const double *cell, es_gain *gains, double **spread2)
+/* A cell holds spread2 (L + 1), then for each layer error2 (L + 1), own2 and loss. */
+es_gain budget_gain_at(const budget_state *s, const double *cell, int64_t layer)
 {
     const int64_t L = s->config->layers;
-    double *at = (double *)(uintptr_t)cell;
-    *spread2 = at;
-    for (int64_t l = 0; l < L; l++) {
-        double *own = at + (L + 1) + l * (L + 3);
-        gains[l] = (es_gain){.own2 = own[L + 1], .loss = own[L + 2], .error2 = own};
-    }
+    double *at = (double *)(uintptr_t)cell + (L + 1) + layer * (L + 3);
+    return (es_gain){.own2 = at[L + 1], .loss = at[L + 2], .error2 = at};
+}
+
+/* Writes the members of a gain that are no pointers. */
+static void store_gain(const budget_state *s, const es_gain *gain)
+{
+    const int64_t L = s->config->layers;
+    gain->error2[L + 1] = gain->own2;
+    gain->error2[L + 2] = gain->loss;
 }
 
 int64_t budget_trial_rows(const budget_state *s)
@@ -69,7 +75,7 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    const es_mem_limit_block block = budget_block(job, text, cell);
+    const es_token_block block = budget_block(job, text, cell);
     const int64_t late = s->n - es_late_begin(s->config, s->n);
     const es_curves_spec spec = {.policies = s->policies,
                                  .n_policies = s->P,
@@ -83,110 +89,105 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
 static es_status run_curves(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
-    double *out = record;
     const budget_state *s = job->state;
-    return curves_cell(job, &s->text, cell, exec, out, err);
+    return curves_cell(job, &s->text, cell, exec, record, err);
 }
 
 static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
-    double *out = record;
     const budget_state *s = job->state;
-    return curves_cell(job, &s->others, cell, exec, out, err);
+    return curves_cell(job, &s->others, cell, exec, record, err);
 }
 
 /* ---- gains ---- */
 
-/* Specs of picks; memory is the arena's. */
-static es_status specs_of(const budget_state *s, const budget_choice *picks, es_arena *arena,
+/* Makes the policies of all heads (L, h) from choices: *out, allocated in the arena. */
+static es_status specs_of(const budget_state *s, const budget_choice *choices, es_arena *arena,
                           es_policy_spec **out, es_error *err)
 {
     ES_TRY(ES_ARENA_NEW_2D(arena, *out, s->config->layers, s->config->heads, "specs", err));
-    budget_specs(s, picks, *out);
+    budget_specs(s, choices, *out);
     return ES_OK;
 }
 
-/* Gains are looked at near what is asked for: an even share of the keys, a quarter if not known. */
+/* Makes the policies under which gains are measured: a uniform allocation of the keys asked for, of
+ * a quarter of all keys for a tolerance, and of half of them at most. */
 static es_status gain_specs(const es_job *job, const es_exec *exec, es_arena *arena,
                             es_policy_spec **out, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    const double all = budget_everything(s);
+    const double all = budget_all_keys(s);
     const double asked = p->keys ? (double)p->keys : isnan(p->ratio) ? all / 4.0 : p->ratio * all;
     const double total = fmin(asked, all / 2.0);
     budget_means means;
-    budget_choice *picks;
-    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
+    budget_choice *choices;
+    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
     ES_TRY(budget_average_risks(job, BUDGET_CURVES, budget_all(s), exec, arena, &means, err));
-    ES_TRY(budget_share(s, &means, BUDGET_UNIFORM, total, NULL, arena, picks, err));
-    return specs_of(s, picks, arena, out, err);
+    ES_TRY(budget_allocate(s, &means, BUDGET_UNIFORM, total, NULL, arena, choices, err));
+    return specs_of(s, choices, arena, out, err);
 }
 
 static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_arena *arena,
                            double *out, es_error *err)
 {
     const budget_state *s = job->state;
-    const es_mem_limit_block block = budget_block(job, &s->text, cell);
+    const es_token_block block = budget_block(job, &s->text, cell);
     const int64_t L = s->config->layers;
     es_policy_spec *specs;
-    double *spread2;
+    es_gain *gains;
     ES_TRY(gain_specs(job, exec, arena, &specs, err));
-    es_gain *g;
-    ES_TRY(ES_ARENA_NEW(arena, g, L, "gains", err));
-    budget_gains_at(s, out, g, &spread2);
-    ES_TRY(es_gains_block(&block, specs, exec, g, spread2, err));
-    for (int64_t l = 0; l < L; l++) {
-        double *own = out + (L + 1) + l * (L + 3);
-        own[L + 1] = g[l].own2;
-        own[L + 2] = g[l].loss;
-    }
+    ES_TRY(ES_ARENA_NEW(arena, gains, L, "gains", err));
+    for (int64_t l = 0; l < L; l++)
+        gains[l] = budget_gain_at(s, out, l);
+    ES_TRY(es_gains_block(&block, specs, exec, gains, out, err)); /* spread2 comes first */
+    for (int64_t l = 0; l < L; l++)
+        store_gain(s, &gains[l]);
     return ES_OK;
 }
 
 static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
-    double *out = record;
     es_arena arena = {.budget = exec->budget};
-    const es_status status = gain_cell(job, cell, exec, &arena, out, err);
+    const es_status status = gain_cell(job, cell, exec, &arena, record, err);
     es_arena_free(&arena);
     return status;
 }
 
 /* ---- trials ---- */
 
-static es_status try_picks(const es_job *job, const es_mem_limit_block *block,
-                           const budget_choice *picks, bool layers, const es_exec *exec,
-                           es_arena *arena, double *out, es_error *err)
+static es_status try_choices(const es_job *job, const es_token_block *block,
+                             const budget_choice *choices, bool layers, const es_exec *exec,
+                             es_arena *arena, double *out, es_error *err)
 {
     const budget_state *s = job->state;
     es_plan_trial to = budget_trial_at(s, out);
     es_policy_spec *specs;
-    ES_TRY(specs_of(s, picks, arena, &specs, err));
+    ES_TRY(specs_of(s, choices, arena, &specs, err));
     memset(out, 0, (size_t)budget_trial_rows(s) * sizeof *out);
     if (!layers)
         to.own2 = NULL;
     return es_plan_trial_block(block, specs, exec, &to, err);
 }
 
-/* Blocks of the calibration after `steps` steps of the search. Each has draws of its own, which are
- * not those of verification and do not hang on whether there is one. */
+/* Runs block b of the calibration text after `steps` steps of the search. Its random draws differ
+ * from those of every other step and of verification. */
 static es_status try_fold(es_job *job, int steps, bool layers, int64_t b, const es_exec *exec,
                           es_arena *arena, double *out, es_error *err)
 {
     const budget_state *s = job->state;
-    es_mem_limit_block block = budget_block(job, &s->text, b);
+    es_token_block block = budget_block(job, &s->text, b);
     budget_means all;
-    budget_target aim;
-    budget_choice *picks;
+    budget_target target;
+    budget_choice *choices;
     block.number += (steps + 1) * (int64_t)BUDGET_MOST_BLOCKS;
-    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
+    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &all, err));
-    ES_TRY(budget_target_after(job, steps, &all, exec, arena, &aim, err));
-    ES_TRY(budget_fold(job, b, &aim, exec, arena, picks, err));
-    return try_picks(job, &block, picks, layers, exec, arena, out, err);
+    ES_TRY(budget_target_after(job, steps, &all, exec, arena, &target, err));
+    ES_TRY(budget_plan_without(job, b, &target, exec, arena, choices, err));
+    return try_choices(job, &block, choices, layers, exec, arena, out, err);
 }
 
 static es_status run_fold(es_job *job, int steps, bool layers, int64_t b, const es_exec *exec,
@@ -198,7 +199,7 @@ static es_status run_fold(es_job *job, int steps, bool layers, int64_t b, const 
     return status;
 }
 
-/* What is looked for is an error of layers, or a loss. */
+/* Returns true if the search needs errors of layers (--error), false if it needs losses. */
 static bool wants_layers(const es_job *job)
 {
     const budget_params *p = job->params;
@@ -208,43 +209,40 @@ static bool wants_layers(const es_job *job)
 static es_status run_first(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
-    double *out = record;
-    return run_fold(job, 0, wants_layers(job), cell, exec, out, err);
+    return run_fold(job, 0, wants_layers(job), cell, exec, record, err);
 }
 
 static es_status run_second(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
-    double *out = record;
-    return run_fold(job, 1, wants_layers(job), cell, exec, out, err);
+    return run_fold(job, 1, wants_layers(job), cell, exec, record, err);
 }
 
 static es_status run_rehearsal(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
-    double *out = record;
     const budget_state *s = job->state;
-    return run_fold(job, s->steps, true, cell, exec, out, err);
+    return run_fold(job, s->steps, true, cell, exec, record, err);
 }
 
-/* What a setting gives each unit. */
-static es_status setting_picks(const es_job *job, const budget_setting *setting,
-                               const es_exec *exec, es_arena *arena, budget_choice *picks,
-                               es_error *err)
+/* Makes the choices (units) of a setting. */
+static es_status setting_choices(const es_job *job, const budget_setting *setting,
+                                 const es_exec *exec, es_arena *arena, budget_choice *choices,
+                                 es_error *err)
 {
     const budget_state *s = job->state;
     budget_means means;
-    budget_target aim;
+    budget_target target;
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &means, err));
-    double total = setting->ratio * budget_everything(s);
+    double total = setting->ratio * budget_all_keys(s);
     if (setting->ratio == 0.0) {
-        ES_TRY(budget_target_after(job, s->steps, &means, exec, arena, &aim, err));
-        ES_TRY(budget_make(s, &means, &aim, arena, picks, err));
-        total = budget_total(s, picks);
-        if (setting->way == BUDGET_OURS)
+        ES_TRY(budget_target_after(job, s->steps, &means, exec, arena, &target, err));
+        ES_TRY(budget_plan_for(s, &means, &target, arena, choices, err));
+        total = budget_total(s, choices);
+        if (setting->allocation == BUDGET_OURS)
             return ES_OK;
     }
-    return budget_share(s, &means, setting->way, total, NULL, arena, picks, err);
+    return budget_allocate(s, &means, setting->allocation, total, NULL, arena, choices, err);
 }
 
 static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_arena *arena,
@@ -252,29 +250,29 @@ static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_a
 {
     const budget_state *s = job->state;
     const budget_setting *setting = &s->settings[cell / s->verify.count];
-    const es_mem_limit_block block = budget_block(job, &s->verify, cell % s->verify.count);
-    budget_choice *picks;
-    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
-    ES_TRY(setting_picks(job, setting, exec, arena, picks, err));
-    /* what is predicted of single layers is checked with ours */
-    return try_picks(job, &block, picks, setting->way == BUDGET_OURS, exec, arena, out, err);
+    const es_token_block block = budget_block(job, &s->verify, cell % s->verify.count);
+    budget_choice *choices;
+    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
+    ES_TRY(setting_choices(job, setting, exec, arena, choices, err));
+    /* errors of single layers are predicted, hence measured, for our allocation only */
+    return try_choices(job, &block, choices, setting->allocation == BUDGET_OURS, exec, arena, out,
+                       err);
 }
 
 static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
-    double *out = record;
     es_arena arena = {.budget = exec->budget};
-    const es_status status = trial_cell(job, cell, exec, &arena, out, err);
+    const es_status status = trial_cell(job, cell, exec, &arena, record, err);
     es_arena_free(&arena);
     return status;
 }
 
-/* ---- what it takes ---- */
+/* ---- cost ---- */
 
-/* Timed, as downstream has it: a thinned head takes 2 microseconds for each query and 40 ns for
- * each of its keys, an integral 60 nodes of 4 operations for each number of the values at a tenth
- * of the speed of products; the model does 25 operations in a nanosecond. */
+/* Operations of a cell, from timings: a sparse head takes 2 microseconds per query and 40 ns per
+ * key; an integral has 60 nodes of 4 operations for each number of the values, at a tenth of the
+ * speed of products; the model does 25 operations per nanosecond. */
 typedef struct work {
     double curves, gains, trial, rehearsal;
 } work;

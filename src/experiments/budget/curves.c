@@ -1,12 +1,12 @@
 /* curves.c : risks of the heads of a model by number of keys, policy by policy.
  *
- * The model runs as it is and shows each head. Those that share keys and values are looked at when
- * the last of them has been shown: they keep one set, chosen by what they look at in common, as in
- * the forward pass (model.h). Their keys are scored for all queries in turn, a strip at a time,
- * because policies may ask what earlier queries looked at; at the chosen queries the risks of each
- * head are computed (policy_risk.h), with values v Wo_h' in place of v: the error then is that of
- * the layer's output. As |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, values keep the k channels that
- * they have. */
+ * The full model runs and passes each head to a callback. Heads that share keys and values are
+ * processed after the last of them, because they keep one set of keys, chosen by their common
+ * weights as in the forward pass (model.h). Scores are computed for all queries in order, a strip
+ * at a time, since policies may use the weights of earlier queries. At the chosen queries the risks
+ * of each head are computed (policy_risk.h) with values v Wo_h' in place of v, which gives the
+ * error of the layer's output. Because |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, G^1/2 v has as few
+ * channels as v. */
 #include "experiments/budget/budget.h"
 
 #include <math.h>
@@ -28,12 +28,13 @@
 
 enum { STRIP = 64 }; /* queries whose scores are one product */
 
-/* Of the integrals of chance: blocks of text differ by hundreds of times as much. */
+/* Relative error of the integrals over random choices. Blocks of text differ by hundreds of times
+ * as much. */
 static const double TOLERANCE = 1e-4;
 
 typedef struct work {
     const es_curves_spec *spec;
-    const es_mem_limit_block *block;
+    const es_token_block *block;
     const es_model_config *c;
     const es_curves *out;
     es_mem_limit *budget;
@@ -115,7 +116,7 @@ double es_curves_bytes(const es_model_config *c, int64_t n)
 
 /* ---- which queries ---- */
 
-/* One at a random place of each stretch, the same for all heads. */
+/* Chooses a random position in each of the equal parts, the same for all heads. */
 static es_status choose_queries(work *w, es_error *err)
 {
     const int64_t n = w->block->n, Q = w->spec->queries, from = es_late_begin(w->c, n);
@@ -136,7 +137,7 @@ static es_status choose_queries(work *w, es_error *err)
 
 /* ---- one head's matrices ---- */
 
-/* G = Wo' Wo and its root. */
+/* Computes G = Wo' Wo and its symmetric square root. */
 static es_status weigh_head(work *w, int64_t g, es_error *err)
 {
     const int64_t dk = w->c->head_dim, H = w->c->hidden;
@@ -150,7 +151,8 @@ static es_status weigh_head(work *w, int64_t g, es_error *err)
     return es_sym_sqrt(&gram, 0.0, w->budget, w->root, NULL, err);
 }
 
-/* Head g of its group; all of them show the same keys and values. */
+/* Copies the matrices of head g of its group; all heads of a group have the same keys and values.
+ */
 static void read_head(work *w, const es_model_seen *seen, int64_t g)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
@@ -168,7 +170,7 @@ static void read_head(work *w, const es_model_seen *seen, int64_t g)
     es_blas_leave();
 }
 
-/* Scores of head g, `into` numbers into its strip. */
+/* Returns the scores of head g, `into` numbers into its strip. */
 static double *scores_of(const work *w, int64_t g, int64_t into)
 {
     return w->scores + g * STRIP * w->block->n + into;
@@ -176,10 +178,10 @@ static double *scores_of(const work *w, int64_t g, int64_t into)
 
 /* ---- one query ---- */
 
-/* Which keys queries see. */
+/* Returns which keys a query sees. */
 static es_past past_of(const work *w) { return (es_past){w->c->causal, w->c->window}; }
 
-/* The number of keys that hold a share of the weight. */
+/* Returns the number of keys that hold a share of the weight. */
 static double keys_of_mass(work *w, const double *weights, int64_t n)
 {
     double sum = 0.0;
@@ -191,7 +193,7 @@ static double keys_of_mass(work *w, const double *weights, int64_t n)
     return (double)count;
 }
 
-/* Of a query that sees keys from `begin` on. */
+/* Adds the facts of a query that sees the keys from `begin` on. */
 static void add_facts(work *w, int64_t g, int64_t begin)
 {
     const es_risk_query *query = &w->query[g];
@@ -210,8 +212,8 @@ static void add_facts(work *w, int64_t g, int64_t begin)
 
 /* ---- risks ---- */
 
-/* What the heads look at in common, as sparse_head.c has it, but that what a key costs is known
- * here: |sum_g Wo_g w_gj u_gj|. Of one head, what it has. */
+/* Sets the common weights of the heads as sparse_head.c does, except that the cost of a key is
+ * known here: |sum_g Wo_g w_gj u_gj|. A single head uses its own weights. */
 static void join(work *w, int64_t begin, es_policy_query *asked)
 {
     const int64_t n = asked->n;
@@ -238,7 +240,7 @@ static void join(work *w, int64_t begin, es_policy_query *asked)
     asked->reach = w->reach;
 }
 
-/* Draws without replacement as independent retention, a tenth of the work. */
+/* Replaces draws without replacement by independent retention, which takes a tenth of the work. */
 static void retain_each(es_choice *choice)
 {
     if (choice->chance != ES_CHANCE_WITHOUT || choice->draws >= choice->rest_count)
@@ -251,8 +253,8 @@ static void retain_each(es_choice *choice)
     choice->chance = ES_CHANCE_EACH;
 }
 
-/* The risk of what was chosen. Where none of it has weight in f64, attention would still be
- * somewhere among it: a key's distance from the output stands for that. */
+/* Computes the risk of a choice. If no chosen key has weight in f64, the output would still be one
+ * of their values: uses the distance of a key from the output. */
 static es_status risk_of(work *w, const es_risk_query *query, double *out, es_error *err)
 {
     es_policy_risk risk = {0};
@@ -262,22 +264,23 @@ static es_status risk_of(work *w, const es_risk_query *query, double *out, es_er
     return status == ES_E_EMPTY ? ES_OK : status;
 }
 
-/* Chance is asked at every other number of keys, the first and the last two included: the last is
- * all keys, where only draws with replacement take any time. */
+/* Returns true if the risk is computed at this number of keys. Random policies are computed at
+ * every other number, the first and the last two included; at the last, all keys, only draws with
+ * replacement take time. */
 static bool is_asked(const es_curves_spec *spec, int64_t policy, int64_t at)
 {
     return !(es_policy_inputs(spec->policies[policy].policy) & ES_POLICY_CHANCE) || at == 0 ||
            at == spec->n_keys - 1 || (spec->n_keys - at) % 2 == 0;
 }
 
-/* Where risks of head g of the group go. */
+/* Returns where the risks of head g of the group are stored. */
 static double *risk_at(const work *w, int64_t g, int64_t policy, int64_t m)
 {
     const es_curves_spec *spec = w->spec;
     return w->out->risk + ((w->first + g) * spec->n_policies + policy) * spec->n_keys + m;
 }
 
-/* All heads of the group under one policy with keys[m] keys: what is kept is chosen once. */
+/* Adds the risks of all heads of the group under one policy with keys[m] keys, chosen once. */
 static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy, int64_t m,
                            es_error *err)
 {
@@ -305,7 +308,7 @@ static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy
     return ES_OK;
 }
 
-/* First order, of keys that are kept each on its own: sum (1/p - 1) |w u|^2. */
+/* Returns the first-order risk of keys kept independently: sum (1/p - 1) |w u|^2. */
 static double variance_of(const es_choice *choice, const es_risk_query *query)
 {
     double sum = 0.0;
@@ -317,8 +320,8 @@ static double variance_of(const es_choice *choice, const es_risk_query *query)
     return sum;
 }
 
-/* The limit of several heads is of probabilities that they have in common. What the best of them
- * cost, sum (1/p - 1) a^2 with a = mean weight times reach, is shared out by the heads' variances.
+/* Adds the limits of a group's heads, which share their probabilities p. The least total cost, sum
+ * (1/p - 1) a^2 with a = mean weight times reach, is divided in proportion to the heads' variances.
  */
 static es_status add_limits(work *w, const es_policy_query *asked, int64_t m, es_error *err)
 {
@@ -367,7 +370,7 @@ static void observe(work *w, int64_t i)
             w->observed[j] += w->recent[r % w->span * n + j];
 }
 
-/* Position i, whose scores are `into` numbers into the strips. */
+/* Adds all risks at position i, whose scores are `into` numbers into the strips. */
 static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
 {
     const int64_t begin = es_past_begin(past_of(w), i), dk = w->c->head_dim;
@@ -398,7 +401,7 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
 
 /* ---- all queries of a group ---- */
 
-/* Query i of a head adds what it gave to the keys that it saw to row (n), which begins as zeros. */
+/* Adds the weights of query i of a head to row (n). */
 static void add_weights(const work *w, int64_t i, const double *scores, double *row)
 {
     const int64_t begin = es_past_begin(past_of(w), i);
@@ -454,7 +457,7 @@ static es_status walk_queries(work *w, es_error *err)
 
 /* ---- all heads ---- */
 
-/* Risks are sums, which begin with 0. */
+/* Sets all sums of risks to 0. */
 static void clear(const work *w, int64_t head)
 {
     const es_curves_spec *spec = w->spec;
@@ -483,7 +486,7 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
     return walk_queries(w, err);
 }
 
-es_status es_curves_block(const es_curves_spec *spec, const es_mem_limit_block *block,
+es_status es_curves_block(const es_curves_spec *spec, const es_token_block *block,
                           const es_exec *exec, const es_curves *out, es_error *err)
 {
     work w = {.spec = spec,

@@ -69,7 +69,7 @@ static void add_state(const es_job *job, const budget_context *k, es_answer *a)
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
-    const double all = budget_everything(s), kept = budget_total(s, k->plan);
+    const double all = budget_all_keys(s), kept = budget_total(s, k->plan);
     char share[4 * ES_SAY_ROOM], measured[ES_SAY_ROOM], predicted[ES_SAY_ROOM], names[ES_SAY_ROOM];
     if (s->config->causal && *say_policies(s, k, ES_POLICY_SCORES, names))
         snprintf(share, sizeof share, "Attending to %.3g %% of the keys,", 100.0 * kept / all);
@@ -82,7 +82,7 @@ static void add_state(const es_job *job, const budget_context *k, es_answer *a)
     if (is_verified(s))
         es_answer_add_finding(
             a, "%s the last hidden state changes by %s of its spread (%s; %s was predicted).",
-            share, say_percent(budget_found_state(job, budget_tried(s, 0), L), measured),
+            share, say_percent(budget_state_error(job, budget_verify_runs(s, 0), L), measured),
             say_text(job), predicted);
     else
         es_answer_add_finding(
@@ -108,7 +108,7 @@ static void add_other_context(const es_job *job, const budget_context *k, es_ans
         "hidden state by %s (%s).",
         s->verify.tasks.labels ? "up to " : "", (long long)n, (long long)s->n, kept,
         (double)(s->units * sees),
-        say_percent(budget_found_state(job, budget_tried(s, 0), s->config->layers), measured),
+        say_percent(budget_state_error(job, budget_verify_runs(s, 0), s->config->layers), measured),
         say_text(job));
 }
 
@@ -130,23 +130,24 @@ static void add_predicted_answer(const es_job *job, const budget_context *k, es_
 static void add_measured_answer(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
-    const budget_runs runs = budget_tried(s, 0);
+    const budget_runs runs = budget_verify_runs(s, 0);
     const bool kl = budget_predicts_kl(job), tokens = s->config->predicts;
     char value[ES_SAY_ROOM], beside[3 * ES_SAY_ROOM] = "", number[ES_SAY_ROOM];
     if (kl)
-        snprintf(beside, sizeof beside, "KL %s nats",
-                 es_say_number(budget_found_end(job, runs, ES_END_KL).value, (double)NAN, number));
+        snprintf(
+            beside, sizeof beside, "KL %s nats",
+            es_say_number(budget_answer_change(job, runs, ES_END_KL).value, (double)NAN, number));
     if (is_verified(s))
         snprintf(beside + strlen(beside), sizeof beside - strlen(beside), "%s%s predicted",
                  kl ? "; " : "", es_say_number(k->forecast.loss, (double)NAN, number));
     const char *open = *beside ? " (" : "", *shut = *beside ? ")" : "";
     if (kl && !tokens) {
-        const es_measured same = budget_found_end(job, runs, ES_END_AGREE);
+        const es_measured same = budget_answer_change(job, runs, ES_END_AGREE);
         es_answer_add_finding(a, "The label stays the same for %s of the blocks%s%s%s.",
                               say_percent(same, value), open, beside, shut);
         return;
     }
-    const es_measured loss = budget_found_end(job, runs, ES_END_LOSS);
+    const es_measured loss = budget_answer_change(job, runs, ES_END_LOSS);
     es_answer_add_finding(a, "The extra loss is %s nats per token%s%s%s.",
                           es_say_number(loss.value, loss.se, value), open, beside, shut);
 }
@@ -156,14 +157,15 @@ static void add_rivals(const es_job *job, es_answer *a)
 {
     const budget_state *s = job->state;
     char list[512] = "", value[ES_SAY_ROOM];
-    for (int w = 1; w < BUDGET_WAYS; w++) {
-        const int64_t setting = budget_setting_of(s, (budget_way)w, 0.0);
+    for (int w = 1; w < BUDGET_ALLOCATIONS; w++) {
+        const int64_t setting = budget_setting_of(s, (budget_allocation)w, 0.0);
         const size_t used = strlen(list);
         if (setting < 0)
             return;
-        const es_measured m = budget_found_state(job, budget_tried(s, setting), s->config->layers);
+        const es_measured m =
+            budget_state_error(job, budget_verify_runs(s, setting), s->config->layers);
         snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "",
-                 say_percent(m, value), budget_ways[w]);
+                 say_percent(m, value), budget_allocation_names[w]);
     }
     es_answer_add_finding(a, "Same budget, other allocations: the state changes by %s.", list);
 }

@@ -1,19 +1,19 @@
-/* forecast.c : what the plan will do to text that nobody has seen, and how sure that is.
+/* forecast.c : predicts what the plan does on new text, with standard errors.
  *
- * Risks are computed head by head, and layers thinned one by one. Three things are missing in their
- * sums, and each block of the calibration has a say in them, under the plan that the other blocks
- * make (budget/cells.c: the rehearsal). With sums over blocks b, all of mean squares:
+ * Risks are computed one head at a time, and gains one layer at a time. Their sums miss three
+ * things, which are estimated from the rehearsal: each block b runs under the plan made from the
+ * other blocks (cells.c). With sums over blocks b, all of mean squares:
  *
- *   optimism    risk on b over risk on the others: plans are chosen for small risks where they are
- *               made
- *   heads       own2 of a layer as found on b over the sum of its heads' risks there: products of
- *               errors of different heads, queries that were not asked, keys between those of the
- *               grid
- *   coherence   a hidden state's error as found on b over the sum of the layers' own2 as found,
- *               through their transfers: products of errors of different layers, and transfers that
- *               are not those of small errors
+ *   optimism    risk on b over risk on the other blocks: a plan is chosen for small risks on the
+ *               blocks it is made from
+ *   heads       own2 of a layer measured on b over the sum of its heads' risks there: products of
+ *               errors of different heads, queries that were not sampled, interpolation between
+ *               numbers of keys
+ *   coherence   error of a hidden state measured on b over the sum of the layers' measured own2
+ *               times their transfers: products of errors of different layers, and transfers that
+ *               hold for small errors only
  *
- * Nothing is counted twice: what is below one of them is above the one before. [heuristic] */
+ * The three ratios telescope: each denominator is the previous numerator. [heuristic] */
 #include <math.h>
 #include <string.h>
 
@@ -46,14 +46,15 @@ static es_status factors_new(const budget_state *s, es_arena *arena, budget_fact
 /* ---- plans without a block ---- */
 
 es_status budget_apply(const es_job *job, const budget_context *k, const budget_strategy *r,
-                       const budget_means *means, es_arena *arena, budget_choice *picks,
+                       const budget_means *means, es_arena *arena, budget_choice *choices,
                        es_error *err)
 {
-    return r->asked ? budget_make(job->state, means, &k->aim, arena, picks, err)
-                    : budget_share(job->state, means, r->way, r->total, r->only, arena, picks, err);
+    return r->asked ? budget_plan_for(job->state, means, &k->target, arena, choices, err)
+                    : budget_allocate(job->state, means, r->allocation, r->total, r->only, arena,
+                                      choices, err);
 }
 
-/* Means without each block, and of each alone. */
+/* Computes the means without each block, and of each block alone. */
 static es_status make_folds(es_job *job, budget_context *k, es_error *err)
 {
     const budget_state *s = job->state;
@@ -71,17 +72,18 @@ static es_status make_folds(es_job *job, budget_context *k, es_error *err)
     return ES_OK;
 }
 
-/* Risks of a recipe's plan on the block, and on those that it is made from: (L) each. */
+/* Adds the risks of the plan made without block b: on b to out (L), on the other blocks to in (L).
+ */
 static es_status fold_risks(const es_job *job, const budget_context *k, const budget_strategy *r,
                             int64_t b, es_arena *arena, double *in, double *out, es_error *err)
 {
     const budget_state *s = job->state;
-    budget_choice *picks;
-    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
-    ES_TRY(budget_apply(job, k, r, &k->without[b], arena, picks, err));
+    budget_choice *choices;
+    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
+    ES_TRY(budget_apply(job, k, r, &k->without[b], arena, choices, err));
     for (int64_t l = 0; l < s->config->layers; l++) {
-        out[l] += budget_own2(s, &k->alone[b], picks, l);
-        in[l] += budget_own2(s, &k->without[b], picks, l);
+        out[l] += budget_own2(s, &k->alone[b], choices, l);
+        in[l] += budget_own2(s, &k->without[b], choices, l);
     }
     return ES_OK;
 }
@@ -102,30 +104,30 @@ es_status budget_optimism(const es_job *job, const budget_context *k, const budg
     return status;
 }
 
-/* ---- the rehearsal ---- */
+/* ---- rehearsal ---- */
 
-static int64_t shown_numbers(const budget_state *s) { return 4 * s->config->layers + 1; }
+static int64_t fold_result_numbers(const budget_state *s) { return 4 * s->config->layers + 1; }
 
-/* in, out, found and error2 follow on each other. */
-static es_status shown_new(const budget_state *s, es_arena *arena, budget_fold_result *out,
-                           es_error *err)
+/* Allocates in, out, found and error2 as one array. */
+static es_status fold_result_new(const budget_state *s, es_arena *arena, budget_fold_result *out,
+                                 es_error *err)
 {
     const int64_t L = s->config->layers;
-    ES_TRY(take(arena, shown_numbers(s), 1, &out->in, err));
+    ES_TRY(take(arena, fold_result_numbers(s), 1, &out->in, err));
     out->out = out->in + L;
     out->found = out->out + L;
     out->error2 = out->found + L;
     return ES_OK;
 }
 
-static es_status show_block(es_job *job, const budget_context *k, int64_t b,
-                            budget_fold_result *out, es_error *err)
+static es_status fill_fold_result(es_job *job, const budget_context *k, int64_t b,
+                                  budget_fold_result *out, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
     const es_plan_trial t = budget_trial_at(s, es_job_numbers(job, BUDGET_REHEARSAL, b));
     es_arena arena = {.budget = job->exec.budget};
-    ES_TRY(shown_new(s, k->arena, out, err));
+    ES_TRY(fold_result_new(s, k->arena, out, err));
     out->kl = isnan(t.ends[ES_END_KL]) ? t.ends[ES_END_LOSS] : t.ends[ES_END_KL];
     memcpy(out->found, t.own2, (size_t)L * sizeof *t.own2);
     memcpy(out->error2, t.error2, (size_t)(L + 1) * sizeof *t.error2);
@@ -137,21 +139,21 @@ static es_status show_block(es_job *job, const budget_context *k, int64_t b,
 
 static double over(double above, double below) { return below > 0.0 ? above / below : 1.0; }
 
-/* Sums over all blocks. */
-static es_status add_shown(const budget_state *s, budget_context *k, es_error *err)
+/* Sums the results of all blocks. */
+static es_status sum_fold_results(const budget_state *s, budget_context *k, es_error *err)
 {
-    const int64_t numbers = shown_numbers(s);
-    ES_TRY(shown_new(s, k->arena, &k->sum, err));
+    const int64_t numbers = fold_result_numbers(s);
+    ES_TRY(fold_result_new(s, k->arena, &k->sum, err));
     for (int64_t b = 0; b < s->text.count; b++) {
         for (int64_t i = 0; i < numbers; i++)
-            k->sum.in[i] += k->shown[b].in[i];
-        k->sum.kl += k->shown[b].kl;
+            k->sum.in[i] += k->fold_results[b].in[i];
+        k->sum.kl += k->fold_results[b].kl;
     }
     return ES_OK;
 }
 
-/* Factors from the sums over all blocks less those of one (`skip`; NULL: none), with the transfers
- * of `means`. found (L) is room. */
+/* Computes the factors from the sums over all blocks minus those of one (`skip`; NULL: none), with
+ * the transfers of `means`. found (L) is scratch memory. */
 static void find_factors(const budget_state *s, const budget_context *k, const budget_means *means,
                          const budget_fold_result *skip, double *found, budget_factors *f)
 {
@@ -174,9 +176,10 @@ static void find_factors(const budget_state *s, const budget_context *k, const b
     f->loss = over(k->sum.kl - (skip ? skip->kl : 0.0), sum);
 }
 
-/* ---- how sure it is ---- */
+/* ---- standard errors ---- */
 
-/* All numbers of a forecast in a row: own (L), state (L + 1), computed (L), heads (L), coherence (L
+/* Returns the number of values of a packed forecast: own (L), state (L + 1), computed (L), heads
+ * (L), coherence (L
  * + 1), loss, its coherence. */
 static int64_t numbers_of(const budget_state *s) { return 5 * s->config->layers + 4; }
 
@@ -206,21 +209,22 @@ static void unpack(const budget_state *s, const double *from, budget_forecast *f
     factors->loss = from[5 * L + 3];
 }
 
-/* The forecast without block b, policies and keys staying what they are. Risks in it are those of
- * all blocks: optimism has the same below, and they cancel. computed (L) is room before it is the
- * result. */
+/* Predicts without block b, for the same policies and keys. The risks are those of all blocks:
+ * optimism has them in its denominator, so that they cancel. computed (L) is scratch memory first,
+ * then a result. */
 static void forecast_without(const budget_state *s, const budget_context *k, int64_t b,
                              budget_forecast *f, budget_factors *factors, double *computed)
 {
     budget_means means = k->without[b];
     means.risk = k->all.risk;
-    find_factors(s, k, &means, &k->shown[b], computed, factors);
+    find_factors(s, k, &means, &k->fold_results[b], computed, factors);
     budget_predict(s, &means, k->plan, NULL, &(budget_factors){.optimism = factors->optimism}, f);
     memcpy(computed, f->own, (size_t)s->config->layers * sizeof *computed);
     budget_predict(s, &means, k->plan, NULL, factors, f);
 }
 
-/* The jackknife, over blocks. */
+/* Computes all standard errors by the jackknife over blocks, se^2 = (B - 1)/B sum (x_b - mean)^2.
+ */
 static es_status find_errors(es_job *job, budget_context *k, es_error *err)
 {
     const budget_state *s = job->state;
@@ -245,13 +249,13 @@ static es_status find_errors(es_job *job, budget_context *k, es_error *err)
     return ES_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- context ---- */
 
-static es_status known_new(const budget_state *s, budget_context *k, es_error *err)
+static es_status context_new(const budget_state *s, budget_context *k, es_error *err)
 {
     const int64_t L = s->config->layers;
     ES_TRY(ES_ARENA_NEW(k->arena, k->plan, s->units, "the plan", err));
-    ES_TRY(ES_ARENA_NEW(k->arena, k->shown, s->text.count, "blocks", err));
+    ES_TRY(ES_ARENA_NEW(k->arena, k->fold_results, s->text.count, "blocks", err));
     ES_TRY(budget_forecast_new(s, k->arena, &k->forecast, err));
     ES_TRY(budget_forecast_new(s, k->arena, &k->forecast_se, err));
     ES_TRY(factors_new(s, k->arena, &k->factors, err));
@@ -261,17 +265,17 @@ static es_status known_new(const budget_state *s, budget_context *k, es_error *e
     return ES_OK;
 }
 
-es_status budget_know(es_job *job, budget_context *k, es_error *err)
+es_status budget_fill_context(es_job *job, budget_context *k, es_error *err)
 {
     const budget_state *s = job->state;
-    ES_TRY(known_new(s, k, err));
+    ES_TRY(context_new(s, k, err));
     ES_TRY(budget_average(job, budget_all(s), &job->exec, k->arena, &k->all, err));
-    ES_TRY(budget_target_after(job, s->steps, &k->all, &job->exec, k->arena, &k->aim, err));
-    ES_TRY(budget_make(s, &k->all, &k->aim, k->arena, k->plan, err));
+    ES_TRY(budget_target_after(job, s->steps, &k->all, &job->exec, k->arena, &k->target, err));
+    ES_TRY(budget_plan_for(s, &k->all, &k->target, k->arena, k->plan, err));
     ES_TRY(make_folds(job, k, err));
     for (int64_t b = 0; b < s->text.count; b++)
-        ES_TRY(show_block(job, k, b, &k->shown[b], err));
-    ES_TRY(add_shown(s, k, err));
+        ES_TRY(fill_fold_result(job, k, b, &k->fold_results[b], err));
+    ES_TRY(sum_fold_results(s, k, err));
     find_factors(s, k, &k->all, NULL, k->computed, &k->factors);
     const budget_factors own = {.optimism = k->factors.optimism};
     budget_predict(s, &k->all, k->plan, NULL, &own, &k->forecast);

@@ -63,18 +63,18 @@ static es_status add_policies(es_job *job, const budget_context *k, const char *
                               const bool *only, double ratio, es_table *t, es_error *err)
 {
     const budget_state *s = job->state;
-    const double all = budget_everything(s);
+    const double all = budget_all_keys(s);
     budget_forecast f;
-    budget_choice *picks;
+    budget_choice *choices;
     budget_factors own = {0};
-    const budget_strategy r = {.way = BUDGET_OURS, .total = ratio * all, .only = only};
+    const budget_strategy r = {.allocation = BUDGET_OURS, .total = ratio * all, .only = only};
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
-    ES_TRY(ES_JOB_NEW(job, picks, s->units, err));
+    ES_TRY(ES_JOB_NEW(job, choices, s->units, err));
     ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
-    ES_TRY(budget_apply(job, k, &r, &k->all, k->arena, picks, err));
+    ES_TRY(budget_apply(job, k, &r, &k->all, k->arena, choices, err));
     ES_TRY(budget_optimism(job, k, &r, own.optimism, err));
-    budget_predict(s, &k->all, picks, NULL, &own, &f);
-    return add_row(job, by, ratio, budget_total(s, picks) / all, &f, t, err);
+    budget_predict(s, &k->all, choices, NULL, &own, &f);
+    return add_row(job, by, ratio, budget_total(s, choices) / all, &f, t, err);
 }
 
 static es_status add_limit(es_job *job, const budget_context *k, double ratio, es_table *t,
@@ -85,7 +85,7 @@ static es_status add_limit(es_job *job, const budget_context *k, double ratio, e
     double *own2;
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
     ES_TRY(ES_JOB_NEW(job, own2, s->config->layers, err));
-    ES_TRY(budget_share_limit(s, &k->all, ratio * budget_everything(s), k->arena, own2, err));
+    ES_TRY(budget_allocate_limit(s, &k->all, ratio * budget_all_keys(s), k->arena, own2, err));
     budget_predict(s, &k->all, NULL, own2, NULL, &f);
     return add_row(job, "limit", ratio, ratio, &f, t, err);
 }

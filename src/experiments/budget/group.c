@@ -1,8 +1,8 @@
-/* group.c : heads that keep the same keys, together.
+/* group.c : the risk of heads that keep the same keys.
  *
- * They miss the same values, and their errors e_g add up: the group's risk is E|sum Wo_g e_g|^2,
- * not the sum of theirs. It is the sum times the ratio of these two to first order, which is exact
- * where nothing is left to chance (THEORY 14). */
+ * Such heads miss the same values, and their errors e_g add up: the group's risk is E|sum Wo_g
+ * e_g|^2, not the sum of the heads' risks. It is computed as that sum times the ratio of the two to
+ * first order, which is exact for policies without random choices (THEORY 14). */
 #include <math.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ double es_group_bytes(const es_model_config *c)
            8.0 * (size * (k * (ES_GROUP_CHUNK + 2.0) + 1.0) + 2.0 * ES_GROUP_CHUNK);
 }
 
-/* |x|^2, in lanes: a single sum waits for itself. */
+/* Returns |x|^2, summed in lanes: additions to a single sum would wait for each other. */
 static double square_of(const double *x, int64_t n)
 {
     double lane[4] = {0}, rest = 0.0;
@@ -93,7 +93,7 @@ void es_group_begin(es_group *group, const double *values, const es_risk_query *
                 group->mean[g * dk + d] += group->query[g].weights[j] * values[j * dk + d];
 }
 
-/* How often key i of the rest is kept, and what its weight is multiplied with. */
+/* Returns the probability that key i of the rest is kept; factor_of() the factor on its weight. */
 static double kept_of(const es_choice *choice, int64_t i)
 {
     return choice->chance == ES_CHANCE_EACH ? choice->kept[i]
@@ -105,7 +105,7 @@ static double factor_of(const es_choice *choice, int64_t i)
     return choice->chance == ES_CHANCE_EACH ? choice->factors[i] : choice->factor;
 }
 
-/* bias (dk) = mean of N over mean of Z, which is returned (THEORY 13). */
+/* Sets bias (dk) to mean of N over mean of Z, and returns the mean of Z (THEORY 13). */
 static double find_bias(es_group *group, const es_choice *choice, int64_t g)
 {
     const int64_t dk = group->dk;
@@ -132,7 +132,7 @@ double es_group_ratio(es_group *group, const es_choice *choice)
     for (int64_t g = 0; g < group->size; g++) {
         group->mass[g] = find_bias(group, choice, g);
         if (!(group->mass[g] > 0.0))
-            return 1.0; /* nothing is known of weights that are too small for a number */
+            return 1.0; /* weights underflow: the ratio is unknown */
         memcpy(group->x + g * ES_GROUP_CHUNK * dk, group->bias + g * dk,
                (size_t)dk * sizeof(double));
     }

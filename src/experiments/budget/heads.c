@@ -62,8 +62,8 @@ static head_means means_of(const es_job *job, const budget_context *k, int64_t h
 {
     const budget_state *s = job->state;
     const int64_t size = s->config->heads / s->config->kv_heads, B = s->text.count;
-    const budget_choice *pick = &k->plan[head / size];
-    double *risk = s->room, *ess = risk + B;
+    const budget_choice *choice = &k->plan[head / size];
+    double *risk = s->scratch, *ess = risk + B;
     head_means m = {0};
     for (int64_t b = 0; b < B; b++) {
         const es_curves c = budget_curves_at(s, es_job_numbers(job, BUDGET_CURVES, b));
@@ -72,9 +72,10 @@ static head_means means_of(const es_job *job, const budget_context *k, int64_t h
                                   .limit = c.limit + head * s->K};
         for (int i = 0; i < ES_FACTS; i++)
             m.facts[i] += c.facts[head * ES_FACTS + i] / (double)B;
-        m.limit += budget_limit(s, &one, 0, (double)pick->keys) / (double)B;
-        risk[b] =
-            pick->policy < 0 ? 0.0 : budget_risk(s, &one, 0, pick->policy, (double)pick->keys);
+        m.limit += budget_limit(s, &one, 0, (double)choice->keys) / (double)B;
+        risk[b] = choice->policy < 0
+                      ? 0.0
+                      : budget_risk(s, &one, 0, choice->policy, (double)choice->keys);
         ess[b] = c.facts[head * ES_FACTS + ES_FACT_ESS];
     }
     m.risk = es_measured_mean(risk, B);
@@ -97,18 +98,18 @@ static const char *concentration_of(const es_measured *ess, int64_t blocks, int6
 }
 
 /* Sets the members that describe what the head keeps. */
-static void set_policy(const budget_state *s, const budget_choice *pick, es_table *t, head_row *r)
+static void set_policy(const budget_state *s, const budget_choice *choice, es_table *t, head_row *r)
 {
     char word[ES_POLICY_ROOM];
     r->correction = "none";
-    if (pick->policy < 0) {
+    if (choice->policy < 0) {
         r->policy = "full";
         r->keys = s->sees;
         return;
     }
-    const es_policy_spec *spec = &s->policies[pick->policy];
+    const es_policy_spec *spec = &s->policies[choice->policy];
     r->policy = es_table_format(t, "%s", es_policy_word(spec, word));
-    r->keys = pick->keys;
+    r->keys = choice->keys;
     if (es_policy_inputs(spec->policy) & ES_POLICY_CHANCE && es_policy_corrects(spec))
         r->correction = "inverse";
 }

@@ -8,12 +8,12 @@
 #include "stats/fit.h"
 #include "stats/proportion.h"
 
-budget_runs budget_tried(const budget_state *s, int64_t setting)
+budget_runs budget_verify_runs(const budget_state *s, int64_t setting)
 {
     return (budget_runs){BUDGET_TRIALS, setting * s->verify.count, s->verify.count};
 }
 
-budget_runs budget_rehearsed(const budget_state *s)
+budget_runs budget_rehearsal_runs(const budget_state *s)
 {
     return (budget_runs){BUDGET_REHEARSAL, 0, s->text.count};
 }
@@ -42,7 +42,7 @@ static es_measured root_ratio(const double *a, const double *b, int64_t count)
 es_measured budget_layer_error(const es_job *job, budget_runs runs, int64_t layer)
 {
     const budget_state *s = job->state;
-    double *error2 = s->room, *spread2 = error2 + runs.count;
+    double *error2 = s->scratch, *spread2 = error2 + runs.count;
     for (int64_t i = 0; i < runs.count; i++) {
         const es_plan_trial t = budget_trial_of(job, runs, i);
         error2[i] = t.own2[layer];
@@ -51,10 +51,10 @@ es_measured budget_layer_error(const es_job *job, budget_runs runs, int64_t laye
     return root_ratio(error2, spread2, runs.count);
 }
 
-es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state)
+es_measured budget_state_error(const es_job *job, budget_runs runs, int64_t state)
 {
     const budget_state *s = job->state;
-    double *error2 = s->room, *spread2 = error2 + runs.count;
+    double *error2 = s->scratch, *spread2 = error2 + runs.count;
     for (int64_t i = 0; i < runs.count; i++) {
         const es_plan_trial t = budget_trial_of(job, runs, i);
         error2[i] = t.error2[state];
@@ -73,7 +73,7 @@ static es_measured share_of(int64_t count, int64_t all)
 
 bool budget_predicts_kl(const es_job *job)
 {
-    return !isnan(budget_trial_of(job, budget_rehearsed(job->state), 0).ends[ES_END_KL]);
+    return !isnan(budget_trial_of(job, budget_rehearsal_runs(job->state), 0).ends[ES_END_KL]);
 }
 
 /* Returns the share of labels that agree, of a classifier. */
@@ -85,21 +85,21 @@ static es_measured label_agreement(const es_job *job, budget_runs runs)
     return share_of(same, runs.count);
 }
 
-es_measured budget_found_end(const es_job *job, budget_runs runs, int end)
+es_measured budget_answer_change(const es_job *job, budget_runs runs, int end)
 {
     const budget_state *s = job->state;
     if (end == ES_END_AGREE && !s->config->causal && s->config->labels)
         return label_agreement(job, runs);
     for (int64_t i = 0; i < runs.count; i++)
-        s->room[i] = budget_trial_of(job, runs, i).ends[end];
-    return es_measured_mean(s->room, runs.count);
+        s->scratch[i] = budget_trial_of(job, runs, i).ends[end];
+    return es_measured_mean(s->scratch, runs.count);
 }
 
 void budget_set_accuracy(const es_job *job, int64_t setting, budget_model_kind which,
                          es_measured *out)
 {
     const budget_state *s = job->state;
-    const budget_runs runs = budget_tried(s, setting);
+    const budget_runs runs = budget_verify_runs(s, setting);
     const int64_t labels = s->config->labels;
     int64_t right = 0;
     if (!s->verify.tasks.labels)
@@ -112,9 +112,9 @@ void budget_set_accuracy(const es_job *job, int64_t setting, budget_model_kind w
 
 void budget_set_outcome(const es_job *job, budget_runs runs, budget_outcome *out)
 {
-    const es_measured loss = budget_found_end(job, runs, ES_END_LOSS);
-    const es_measured kl = budget_found_end(job, runs, ES_END_KL);
-    const es_measured agreement = budget_found_end(job, runs, ES_END_AGREE);
+    const es_measured loss = budget_answer_change(job, runs, ES_END_LOSS);
+    const es_measured kl = budget_answer_change(job, runs, ES_END_KL);
+    const es_measured agreement = budget_answer_change(job, runs, ES_END_AGREE);
     if (!isnan(loss.value))
         out->loss = loss;
     if (!isnan(kl.value))

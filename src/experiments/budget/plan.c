@@ -1,11 +1,10 @@
-/* plan.c : from risks by number of keys to a plan, and what it will do.
+/* plan.c : makes a plan from risks by number of keys, and predicts its errors.
  *
- * A unit is a group of heads that share their keys (one head where none do): its risk is that of
- * the sum of their errors, under one policy and one number of keys. Between the numbers at which
- * risks were computed they lie on a line of logarithms. own2 of a layer is the sum over its units:
- * heads err nearly independently (THEORY 14). What later layers make of it is proportional to it
- * (15): measured with one layer thinned at a time, for hidden states and for the loss alike, and
- * added up. */
+ * A unit is a group of heads that share their keys (one head where none do). Its risk is that of
+ * the sum of their errors, under one policy and one number of keys; between the computed numbers of
+ * keys it is interpolated linearly in logarithms. own2 of a layer is the sum over its units, since
+ * errors of heads are nearly independent (THEORY 14). Errors of hidden states and the loss are
+ * proportional to own2 (THEORY 15): measured with one sparse layer at a time, and added up. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +14,8 @@
 #include "experiments/budget/question.h"
 #include "policy/policy.h"
 
-const char *const budget_ways[BUDGET_WAYS] = {"ours", "uniform", "pyramid", "mass"};
+const char *const budget_allocation_names[BUDGET_ALLOCATIONS] = {"ours", "uniform", "pyramid",
+                                                                 "mass"};
 
 #define PYRAMID_LAST                                                                               \
     0.25 /* keys of the last layer, in means: PyramidKV's slope is of that size                    \
@@ -30,7 +30,7 @@ static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_er
     return ES_ARENA_NEW_2D(arena, *out, a, b, "means over blocks", err);
 }
 
-/* Of the means' own order: risk, limit, need, out2. */
+/* Allocates means; risk, limit, need and out2 are one array in this order. */
 static es_status means_new(const budget_state *s, es_arena *arena, budget_means *out, es_error *err)
 {
     const int64_t L = s->config->layers;
@@ -43,14 +43,15 @@ static es_status means_new(const budget_state *s, es_arena *arena, budget_means 
     return take(arena, L, 1, &out->loss, err);
 }
 
-/* Of each block, of so many that there are. */
+/* Returns 1 / number of blocks in the subset. */
 static double share_of(budget_subset of, int64_t blocks)
 {
     const int64_t inside = of.to - of.from;
     return 1.0 / (double)(of.others ? blocks - inside : inside);
 }
 
-/* Ratios of sums: of error2 and loss to own2. own2 is the measured one, of the thinned layer. */
+/* Computes ratios of sums over blocks: error2 and loss over own2 of the sparse layer, as measured.
+ */
 static es_status average_gains(const es_job *job, budget_subset of, const es_exec *exec,
                                es_arena *arena, budget_means *out, es_error *err)
 {
@@ -101,7 +102,8 @@ void budget_copy_gains(const budget_means *from, budget_means *to)
 
 /* ---- risks at any number of keys ---- */
 
-/* Between (x0, y0) and (x1, y1): a line of logarithms, or a line where there are none. */
+/* Interpolates between (x0, y0) and (x1, y1): linear in ln x and ln y, or in x and y if y is not
+ * positive. */
 static double between(double x0, double y0, double x1, double y1, double x)
 {
     if (!(x1 > x0))
@@ -111,7 +113,7 @@ static double between(double x0, double y0, double x1, double y1, double x)
     return y0 * exp(log(y1 / y0) * log(x / x0) / log(x1 / x0));
 }
 
-/* A curve (K) at m keys, up to all of them; points that are NaN are passed over. */
+/* Returns the value of a curve (K) at m keys; skips points that are NaN. */
 static double read_curve(const budget_state *s, const double *curve, double m)
 {
     double x0 = NAN, y0 = NAN;
@@ -160,9 +162,9 @@ double budget_weight(const budget_state *s, const budget_means *a, int64_t layer
     return a->transfer[layer * (L + 1) + L];
 }
 
-/* ---- sharing out ---- */
+/* ---- allocation ---- */
 
-/* Options of all units. */
+/* The options of all units, as es_allocate_...() takes them. */
 typedef struct offer {
     es_curve *curves;
     double *keys, *risk;
@@ -194,7 +196,7 @@ static void fill_offer(const budget_state *s, const budget_means *a, const bool 
     }
 }
 
-/* The part of a layer is that of the others; within it units have theirs by the keys they need. */
+/* Divides equal parts of the layers among their units in proportion to the keys they need. */
 static void share_by_mass(const budget_state *s, const budget_means *a, double *share)
 {
     const int64_t groups = s->config->kv_heads;
@@ -207,10 +209,10 @@ static void share_by_mass(const budget_state *s, const budget_means *a, double *
     }
 }
 
-static es_status allocate(const budget_state *s, const budget_means *a, budget_way way,
-                          double total, offer *o, es_error *err)
+static es_status allocate(const budget_state *s, const budget_means *a,
+                          budget_allocation allocation, double total, offer *o, es_error *err)
 {
-    switch (way) {
+    switch (allocation) {
     case BUDGET_UNIFORM:
         return es_allocate_uniform(o->curves, s->units, total, o->chosen, NULL, NULL, err);
     case BUDGET_PYRAMID:
@@ -225,25 +227,26 @@ static es_status allocate(const budget_state *s, const budget_means *a, budget_w
 }
 
 static void take_chosen(const budget_state *s, const budget_means *a, const bool *only,
-                        const offer *o, budget_choice *picks)
+                        const offer *o, budget_choice *choices)
 {
     for (int64_t u = 0; u < s->units; u++)
-        picks[u] = budget_best(s, a, u, s->options[o->chosen[u]], only);
+        choices[u] = budget_best(s, a, u, s->options[o->chosen[u]], only);
 }
 
-es_status budget_share(const budget_state *s, const budget_means *a, budget_way way, double total,
-                       const bool *only, es_arena *arena, budget_choice *picks, es_error *err)
+es_status budget_allocate(const budget_state *s, const budget_means *a,
+                          budget_allocation allocation, double total, const bool *only,
+                          es_arena *arena, budget_choice *choices, es_error *err)
 {
     offer o;
     ES_TRY(offer_new(s, arena, &o, err));
     fill_offer(s, a, only, &o);
-    ES_TRY(allocate(s, a, way, total, &o, err));
-    take_chosen(s, a, only, &o, picks);
+    ES_TRY(allocate(s, a, allocation, total, &o, err));
+    take_chosen(s, a, only, &o, choices);
     return ES_OK;
 }
 
-es_status budget_share_limit(const budget_state *s, const budget_means *a, double total,
-                             es_arena *arena, double *own2, es_error *err)
+es_status budget_allocate_limit(const budget_state *s, const budget_means *a, double total,
+                                es_arena *arena, double *own2, es_error *err)
 {
     offer o;
     ES_TRY(offer_new(s, arena, &o, err));
@@ -260,10 +263,9 @@ es_status budget_share_limit(const budget_state *s, const budget_means *a, doubl
 
 /* ---- tolerances ---- */
 
-/* Each layer by itself. */
 es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
-                                    const double *tolerance, es_arena *arena, budget_choice *picks,
-                                    es_error *err)
+                                    const double *tolerance, es_arena *arena,
+                                    budget_choice *choices, es_error *err)
 {
     const int64_t groups = s->config->kv_heads;
     offer o;
@@ -276,80 +278,80 @@ es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a
             own[g].weight = 1.0;
         ES_TRY(es_allocate_risk(own, groups, most, o.chosen + l * groups, NULL, NULL, err));
     }
-    take_chosen(s, a, NULL, &o, picks);
+    take_chosen(s, a, NULL, &o, choices);
     return ES_OK;
 }
 
-double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *picks)
+double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *choices)
 {
     double loss = 0.0;
     for (int64_t u = 0; u < s->units; u++)
-        loss += a->loss[layer_of(s, u)] * picks[u].risk;
+        loss += a->loss[layer_of(s, u)] * choices[u].risk;
     return loss;
 }
 
 es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
                                    es_arena *arena, double *total, es_error *err)
 {
-    const double all = budget_everything(s);
+    const double all = budget_all_keys(s);
     double low = (double)(s->units * s->options[0]), high = all;
-    budget_choice *picks;
-    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
-    ES_TRY(budget_share(s, a, BUDGET_OURS, low, NULL, arena, picks, err));
-    if (budget_loss(s, a, picks) <= loss)
+    budget_choice *choices;
+    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
+    ES_TRY(budget_allocate(s, a, BUDGET_OURS, low, NULL, arena, choices, err));
+    if (budget_loss(s, a, choices) <= loss)
         high = low;
     while (high - low > 0.005 * all) {
         const double middle = 0.5 * (low + high);
-        ES_TRY(budget_share(s, a, BUDGET_OURS, middle, NULL, arena, picks, err));
-        *(budget_loss(s, a, picks) <= loss ? &high : &low) = middle;
+        ES_TRY(budget_allocate(s, a, BUDGET_OURS, middle, NULL, arena, choices, err));
+        *(budget_loss(s, a, choices) <= loss ? &high : &low) = middle;
     }
     *total = high;
     return ES_OK;
 }
 
-double budget_total(const budget_state *s, const budget_choice *picks)
+double budget_total(const budget_state *s, const budget_choice *choices)
 {
     double sum = 0.0;
     for (int64_t u = 0; u < s->units; u++)
-        sum += (double)picks[u].keys;
+        sum += (double)choices[u].keys;
     return sum;
 }
 
-double budget_everything(const budget_state *s) { return (double)(s->units * s->sees); }
+double budget_all_keys(const budget_state *s) { return (double)(s->units * s->sees); }
 
-void budget_specs(const budget_state *s, const budget_choice *picks, es_policy_spec *out)
+void budget_specs(const budget_state *s, const budget_choice *choices, es_policy_spec *out)
 {
     const int64_t size = s->config->heads / s->config->kv_heads;
     for (int64_t h = 0; h < s->config->layers * s->config->heads; h++) {
-        const budget_choice *pick = &picks[h / size];
+        const budget_choice *choice = &choices[h / size];
         es_policy_spec_init(&out[h], NULL);
-        if (pick->policy < 0)
+        if (choice->policy < 0)
             continue;
-        out[h] = s->policies[pick->policy];
-        out[h].keys = pick->keys;
+        out[h] = s->policies[choice->policy];
+        out[h].keys = choice->keys;
         es_policy_spec_fit(&out[h], s->config->causal);
     }
 }
 
-/* ---- what it will do ---- */
+/* ---- prediction ---- */
 
 static double relative(double error2, double spread2)
 {
     return spread2 > 0.0 ? sqrt(fmax(0.0, error2) / spread2) : (double)NAN;
 }
 
-double budget_own2(const budget_state *s, const budget_means *a, const budget_choice *picks,
+double budget_own2(const budget_state *s, const budget_means *a, const budget_choice *choices,
                    int64_t layer)
 {
     const int64_t groups = s->config->kv_heads;
     double sum = 0.0;
     for (int64_t u = layer * groups; u < (layer + 1) * groups; u++)
-        if (picks[u].policy >= 0)
-            sum += budget_risk(s, a, u, picks[u].policy, (double)picks[u].keys);
+        if (choices[u].policy >= 0)
+            sum += budget_risk(s, a, u, choices[u].policy, (double)choices[u].keys);
     return sum;
 }
 
-/* Predicts what the plan `picks` does (THEORY 14 (B1), (B2), (B3)):
+/* Predicts what the plan `choices` does (THEORY 14 (B1), (B2), (B3)):
  *
  *     own_l^2    = sum_u R_u(m_u) * optimism_l * heads_l           error of layer l's own output
  *     e_j^2      = c_j sum_l t_{l->j} own_l^2                      error of hidden state j
@@ -359,7 +361,7 @@ double budget_own2(const budget_state *s, const budget_means *a, const budget_ch
  * calibration blocks: optimism_l = R on the block/R on the others, heads_l = own_l^2 found/R on the
  * block, c_j = coherence[j]. A factor that is missing counts as 1. Errors of the outputs and states
  * are written relative to their spread, sqrt(e_j^2/spread_j^2). */
-void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *picks,
+void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *choices,
                     const double *own2, const budget_factors *f, budget_forecast *out)
 {
     const int64_t L = s->config->layers;
@@ -367,7 +369,7 @@ void budget_predict(const budget_state *s, const budget_means *a, const budget_c
     for (int64_t j = 0; j <= L; j++)
         out->state[j] = 0.0;
     for (int64_t l = 0; l < L; l++) {
-        const double own = (own2 ? own2[l] : budget_own2(s, a, picks, l)) *
+        const double own = (own2 ? own2[l] : budget_own2(s, a, choices, l)) *
                            (f && f->optimism ? f->optimism[l] : 1.0) *
                            (f && f->heads ? f->heads[l] : 1.0);
         out->own[l] = relative(own, a->out2[l]);

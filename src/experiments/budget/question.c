@@ -1,4 +1,4 @@
-/* question.c : how many keys each head may drop: what is asked, cells, and what they take. */
+/* question.c : how many keys each head may drop: parameters, checks, help and the study. */
 #include "experiments/budget/question.h"
 
 #include <math.h>
@@ -36,49 +36,53 @@ static const es_param params[] = {
      "keep this many keys in all, summed over layers and key-value heads", FIELD(keys), .min = 1,
      .max = 1e15, .unit = "keys"},
     {"error", 0, ES_PARAM_NUMBER, "E",
-     "keep as few keys as leave each layer's attention output within E of what it was, in its "
-     "spread over tokens",
+     "keep as few keys as possible while each layer's attention output changes by at most E, as a "
+     "share of its spread over tokens",
      FIELD(error), .min = 1e-9, .max = 100.0},
     {"loss", 0, ES_PARAM_NUMBER, "D",
-     "keep as few keys as cost D nats per token on the text, run through the model (a classifier: "
-     "KL "
-     "of its labels)",
+     "keep as few keys as possible while the loss on the text grows by at most D nats per token (a "
+     "classifier: KL of its labels)",
      FIELD(loss), .min = 1e-9, .max = 100.0, .unit = "nats"},
     {"policy", 0, ES_PARAM_TEXT, "LIST",
-     "policies to choose from, with commas between them, as in `sparse`", FIELD(policy),
+     "policies to choose from, separated by commas, as in `sparse`", FIELD(policy),
      .default_value = "stream,heavy,observe,random,top"},
     {"no-query-scores", 0, ES_PARAM_FLAG, NULL,
-     "of these, only policies that choose without the scores of the present query, which a server "
-     "has only after it has read every key",
+     "use only policies that choose without the scores of the current query, which are known only "
+     "after every key was read",
      FIELD(no_query_scores), .renamed_from = "deployable"},
     {"blocks", 0, ES_PARAM_WHOLE, "B",
-     "pieces of the text to calibrate on, taken evenly from all of it", FIELD(blocks), .min = 1,
+     "blocks of the text to calibrate on, spaced evenly over the text", FIELD(blocks), .min = 1,
      .max = 100000, .default_value = "8"},
-    {"query-count", 0, ES_PARAM_WHOLE, "M", "queries of a piece whose risks are computed",
+    {"query-count", 0, ES_PARAM_WHOLE, "M", "queries per block whose risks are computed",
      FIELD(queries), .min = 1, .max = 100000, .default_value = "8"},
     {"other-text", 0, ES_PARAM_FILES, "FILE",
-     "text of another kind: what the plan of either costs on the other", FIELD(others)},
+     "another kind of text: compare its plan with the plan of --text, on both texts",
+     FIELD(others)},
     {"verify", 0, ES_PARAM_FILES, "FILE", "held-out text to test the plan on", FIELD(verify)},
     {"verify-tasks", 0, ES_PARAM_FILE, "T.tsv",
-     "instead, for a classifier: labelled texts, sentence TAB label; accuracy", FIELD(tasks)},
+     "for a classifier, instead of --verify: labelled texts (sentence TAB label) to measure "
+     "accuracy",
+     FIELD(tasks)},
     {"concat", 0, ES_PARAM_WHOLE, "C",
      "with --verify-tasks: concatenate C texts with the same label", FIELD(concat), .min = 2,
      .max = 1e6},
-    {"verify-context", 0, ES_PARAM_WHOLE, "N", "tokens of a piece of that text",
+    {"verify-context", 0, ES_PARAM_WHOLE, "N", "tokens per block of the held-out text",
      FIELD(verify_context), .min = 16, .max = 1e9, .unit = "tokens", .default_note = "--context"},
-    {"verify-blocks", 0, ES_PARAM_WHOLE, "B", "pieces of that text, or labelled texts, at most",
-     FIELD(verify_blocks), .min = 1, .max = BUDGET_MOST_BLOCKS, .default_value = "8"},
+    {"verify-blocks", 0, ES_PARAM_WHOLE, "B",
+     "blocks of the held-out text, or labelled texts, at most", FIELD(verify_blocks), .min = 1,
+     .max = BUDGET_MOST_BLOCKS, .default_value = "8"},
     {"rivals", 0, ES_PARAM_FLAG, NULL,
-     "also verify the same number of keys shared out evenly, falling with depth, and by mass",
+     "also test other allocations of as many keys: uniform, falling with depth, and by mass",
      FIELD(rivals)},
-    {"frontier", 0, ES_PARAM_REALS, "GRID", "shares of the keys for which predictions are shown",
+    {"frontier", 0, ES_PARAM_REALS, "GRID", "shares of the keys to predict errors for",
      FIELD(frontier), .min = 1e-6, .max = 1.0, .default_value = "0.0625,0.125,0.25,0.5",
      .increasing = true},
-    {"verify-frontier", 0, ES_PARAM_FLAG, NULL, "and verify those as well", FIELD(everywhere)},
-    {"cache-dtype", 0, ES_PARAM_CHOICE, "DTYPE", "of the cache whose bytes are counted",
+    {"verify-frontier", 0, ES_PARAM_FLAG, NULL,
+     "test the plans of --frontier on the held-out text too", FIELD(everywhere)},
+    {"cache-dtype", 0, ES_PARAM_CHOICE, "DTYPE", "number format of the cache, to count its bytes",
      FIELD(cache), .choices = budget_dtypes, .default_value = "f16"},
     {"out-plan", 0, ES_PARAM_OUTPUT, "P.json",
-     "write the plan, for `loss`, `downstream` and `sparse --plan`, and for other programs",
+     "write the plan to a file, for `loss`, `downstream`, `sparse --plan` and other programs",
      FIELD(out_plan)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
      "accept extra bytes at the end of a weight file (with a warning)", FIELD(allow_trailing),
@@ -86,7 +90,7 @@ static const es_param params[] = {
     ES_INVALID_PARAM(budget_params, invalid),
     {0}};
 
-/* ---- what is asked ---- */
+/* ---- checks ---- */
 
 static es_status check_options(const es_job *job, const budget_params *p, es_error *err)
 {
@@ -103,9 +107,9 @@ static es_status check_options(const es_job *job, const budget_params *p, es_err
                          "--verify and --verify-tasks exclude each other");
     if (!p->verify.count && !p->tasks && (p->rivals || p->everywhere))
         return es_refuse(err, "budget.options", "--verify FILE",
-                         "--rivals and --verify-frontier are for --verify");
+                         "--rivals and --verify-frontier need --verify or --verify-tasks");
     if (p->concat && !p->tasks)
-        return es_refuse(err, "budget.options", "leave it out", "--concat is for --verify-tasks");
+        return es_refuse(err, "budget.options", "leave it out", "--concat needs --verify-tasks");
     return p->out_plan ? es_file_may_create(p->out_plan, job->force, err) : ES_OK;
 }
 
@@ -141,7 +145,7 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
         if (es_policy_inputs(spec.policy) & ES_POLICY_MEASURED ||
             spec.policy == es_policy_find("full"))
             return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
-                           "policy %s keeps no number of keys that could be chosen",
+                           "policy %s has no number of keys to choose",
                            es_policy_name(spec.policy));
         spec.keys = 1;
         ES_TRY(es_policy_spec_check(&spec, s->config->causal, err));
@@ -153,9 +157,9 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
     return ES_OK;
 }
 
-/* Where risks are computed: ten numbers of keys, from a 64th of what a query sees on, each 1.5
- * times the one before, and all keys, which leave a risk where they are drawn with replacement.
- * What a unit may have: five times as many. */
+/* Risks are computed at ten numbers of keys, from 1/64 of the keys that a query sees, each
+ * about 1.5 times the previous one, and at all keys, where drawing with replacement still has a
+ * risk. A unit may have one of five times as many numbers. */
 enum { POINTS = 10, BETWEEN = 5, LEAST = 64 };
 
 static es_status make_grid(es_job *job, budget_state *s, es_error *err)
@@ -182,9 +186,9 @@ static es_status make_grid(es_job *job, budget_state *s, es_error *err)
     return ES_OK;
 }
 
-/* Of a context that is longer than the model's own window no query sees the first keys, and the
- * farthest of its window, which stand first there, are no sinks. */
-static void forget_sinks(budget_state *s)
+/* Removes sinks from all policies if the context is longer than the model's window: late queries do
+ * not see the first keys, and the oldest keys of the window are no sinks. */
+static void remove_sinks(budget_state *s)
 {
     for (int64_t i = 0; i < s->P && s->sees < s->n; i++)
         if (es_policy_parts(s->policies[i].policy) & ES_PART_SINKS)
@@ -193,41 +197,42 @@ static void forget_sinks(budget_state *s)
 
 static es_status check_amount(const budget_params *p, const budget_state *s, es_error *err)
 {
-    const double all = budget_everything(s), least = (double)(s->units * s->options[0]);
+    const double all = budget_all_keys(s), least = (double)(s->units * s->options[0]);
     const double total = p->keys ? (double)p->keys : p->ratio * all;
     if (isnan(total) || (total >= least && total <= all))
         return ES_OK;
-    return es_refuse(err, "budget.amount", "a share of the keys from 1/64 to 1",
-                     "%.15g keys in all: %lld key-value heads with %lld each have %.0f, and a plan "
-                     "leaves them %.0f at least",
-                     total, (long long)s->units, (long long)s->sees, all, least);
+    return es_refuse(
+        err, "budget.amount", "a share of the keys from 1/64 to 1",
+        "%.15g keys in all: a plan keeps %.0f to %.0f (%lld key-value heads, up to %lld "
+        "keys each)",
+        total, least, all, (long long)s->units, (long long)s->sees);
 }
 
-static void add_setting(budget_state *s, budget_way way, double ratio)
+static void add_setting(budget_state *s, budget_allocation allocation, double ratio)
 {
-    s->settings[s->n_settings++] = (budget_setting){way, ratio};
+    s->settings[s->n_settings++] = (budget_setting){allocation, ratio};
 }
 
 static es_status make_settings(es_job *job, const budget_params *p, budget_state *s, es_error *err)
 {
-    const int64_t ways = p->rivals ? BUDGET_WAYS : 1;
+    const int64_t ways = p->rivals ? BUDGET_ALLOCATIONS : 1;
     const int64_t most = s->verify.count > s->text.count ? s->verify.count : s->text.count;
-    ES_TRY(ES_JOB_NEW_2D(job, s->room, 2, most, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->scratch, 2, most, err));
     s->steps = isnan(p->error) && isnan(p->loss) ? 0 : BUDGET_STEPS;
     if (!p->verify.count && !p->tasks)
         return ES_OK;
     ES_TRY(ES_JOB_NEW_2D(job, s->settings, ways, 1 + p->frontier.count, err));
     for (int w = 0; w < ways; w++)
-        add_setting(s, (budget_way)w, 0.0);
+        add_setting(s, (budget_allocation)w, 0.0);
     for (int64_t i = 0; i < p->frontier.count && p->everywhere; i++)
         for (int w = 0; w < ways; w++)
             if (p->frontier.reals[i] != p->ratio &&
                 p->frontier.reals[i] * (double)s->sees >= (double)s->options[0])
-                add_setting(s, (budget_way)w, p->frontier.reals[i]);
+                add_setting(s, (budget_allocation)w, p->frontier.reals[i]);
     return ES_OK;
 }
 
-/* ---- all together ---- */
+/* ---- study ---- */
 
 static es_status open_study(es_job *job, es_error *err)
 {
@@ -239,7 +244,7 @@ static es_status open_study(es_job *job, es_error *err)
     s->units = s->config->layers * s->config->kv_heads;
     ES_TRY(read_policies(job, p, s, err));
     ES_TRY(budget_read_texts(job, err));
-    forget_sinks(s);
+    remove_sinks(s);
     ES_TRY(make_grid(job, s, err));
     ES_TRY(check_amount(p, s, err));
     ES_TRY(make_settings(job, p, s, err));
@@ -278,38 +283,35 @@ const es_study es_study_budget = {
     .usage = "--model MODEL --text FILE (--ratio R | --keys K | --error E | --loss D) [options]",
     .about =
         "Computes for every head of a model, on a text, the exact risk of keeping m keys under "
-        "each policy, in the units of the layer's output; follows each layer's error through the "
-        "layers after it; and shares a number of keys out among heads and layers so that the "
-        "error of the last hidden state is least (THEORY 13 to 15): errors of heads and of layers "
-        "are "
-        "taken to be small and independent [heuristic]. Heads that share keys and "
-        "values have one policy and one number of keys, and keep one set, by the sum of their "
-        "weights. The answer is a plan: policy and keys of each head, what it will cost, and the "
-        "bytes of the cache before and after."
+        "each "
+        "policy, in the units of the layer's output. Measures how later layers pass on the error "
+        "of each layer. Then divides a number of keys among heads and layers so that the error of "
+        "the last hidden state is least (THEORY 13 to 15); errors of heads and layers are assumed "
+        "to be small and independent [heuristic]. Heads that share keys and values get one policy "
+        "and keep one set of keys, chosen by the sum of their weights. The answer is a plan: "
+        "policy and keys of each head, the predicted cost, and the bytes of the cache before and "
+        "after."
         "\n\n"
-        "Before anything is promised the plan is rehearsed: each block of the text goes through "
-        "the "
-        "model under the plan that the other blocks make, and what sums of risks miss becomes a "
-        "factor of the predictions. --error and --loss are met in the same way, by plans that are "
-        "run through the model, two of them before the last."
+        "The plan is rehearsed first: each block of the text runs through the model under the plan "
+        "made from the other blocks. What sums of risks miss becomes a factor of the predictions. "
+        "--error and --loss are met in the same way: two trial plans run through the model before "
+        "the final one."
         "\n\n"
-        "--verify runs the plan through the model on other text: the error of each layer's "
-        "attention and of each hidden state, extra loss, divergence and agreement of what it says "
-        "next, beside what was predicted. If --error or --loss is broken there beyond the 95 % "
-        "interval, the program ends with 1. --rivals does the same for the same number of keys "
-        "shared out evenly, falling with depth (PyramidKV), and by mass (Ada-KV)."
+        "--verify runs the plan through the model on held-out text. It measures the error of each "
+        "layer's attention and of each hidden state, extra loss, KL and agreement of the next "
+        "token, beside the predictions. If the result exceeds --error or --loss beyond its 95 % "
+        "interval, the exit code is 1. --rivals tests the same number of keys divided evenly, "
+        "falling with depth (PyramidKV), and by mass (Ada-KV)."
         "\n\n"
-        "What is averaged over a block of a causal model is averaged over its second half, where "
-        "the cache is full or nearly so; an encoder's over all of it. Errors are shares of the "
-        "spread, the root mean square distance from the mean over tokens. A plan is for one "
-        "context "
-        "and texts like the one it was made from, and its numbers are about the next token, not "
-        "about retrieval."
+        "Averages over a block of a causal model are over its second half, where the cache is at "
+        "least half full; those of an encoder are over all positions. Errors are shares of the "
+        "spread, the root mean square distance from the mean over tokens. A plan is valid for one "
+        "context and for texts like the one it was made from. Its numbers are about the next "
+        "token, not about retrieval."
         "\n\n"
-        "Eviction is not simulated: heavy and observe choose anew for each query, so that a "
-        "dropped "
-        "key may come back, and a plan for such a rolling cache was worse than uniform for prompt "
-        "compression. docs/BUDGET.md has the numbers, and what else is not promised.",
+        "Eviction is not simulated: heavy and observe choose keys anew for each query, so that a "
+        "dropped key may come back. For prompt compression, a plan for such a rolling cache was "
+        "worse than uniform. docs/BUDGET.md has the numbers and further limits.",
     .examples = examples,
     .params = params,
     .size = sizeof(budget_params),

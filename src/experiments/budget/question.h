@@ -35,7 +35,7 @@ typedef struct budget_params {
     bool no_query_scores, rivals, everywhere, allow_trailing;
 } budget_params;
 
-/* Stages. Trials of calibration's blocks run the plan that the other blocks make. */
+/* Stages. Trials of a calibration block run the plan made from the other blocks. */
 enum {
     BUDGET_CURVES,
     BUDGET_OTHERS, /* curves of another text */
@@ -46,23 +46,23 @@ enum {
     BUDGET_TRIALS                                    /* of other text: verification */
 };
 
-/* How keys are shared out. */
-typedef enum budget_way {
+/* How keys are divided among units. */
+typedef enum budget_allocation {
     BUDGET_OURS,    /* by marginal risk */
     BUDGET_UNIFORM, /* the same for all */
     BUDGET_PYRAMID, /* falling with depth */
     BUDGET_MASS,    /* within a layer by the keys that hold the weight */
-    BUDGET_WAYS
-} budget_way;
-extern const char *const budget_ways[BUDGET_WAYS];
+    BUDGET_ALLOCATIONS
+} budget_allocation;
+extern const char *const budget_allocation_names[BUDGET_ALLOCATIONS];
 
-/* What is tried on text: a way at a number of keys. */
+/* An allocation at a number of keys, to run on held-out text. */
 typedef struct budget_setting {
-    budget_way way;
+    budget_allocation allocation;
     double ratio; /* of all keys; 0: as many as the plan has */
 } budget_setting;
 
-/* Blocks of text that are looked at. */
+/* The chosen blocks of a text. */
 typedef struct budget_text {
     es_blocks blocks;
     es_task_blocks tasks; /* instead, with labels */
@@ -70,9 +70,9 @@ typedef struct budget_text {
     int64_t count, length;
 } budget_text;
 
-/* What plans are made for. */
+/* The target of a plan. */
 typedef struct budget_target {
-    double total;            /* keys; NaN: as many as tolerances take */
+    double total;            /* keys; NaN: as many as the tolerances need */
     const double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
 } budget_target;
 
@@ -93,21 +93,21 @@ typedef struct budget_state {
     int64_t n_options;
     budget_setting *settings; /* (n_settings); the first is the plan */
     int64_t n_settings;
-    int steps;    /* trials that a tolerance takes: BUDGET_STEPS, or 0 */
-    double *room; /* (2, blocks) for summaries */
+    int steps;       /* trials that a tolerance takes: BUDGET_STEPS, or 0 */
+    double *scratch; /* (2, blocks) for summaries */
 
-    /* What all cells of later stages ask for, made once (budget/sums.c, budget/search.c); any
-     * thread may, under the lock. */
+    /* Computed once for all cells of later stages (sums.c, search.c), by any thread under the
+     * lock. */
     pthread_mutex_t lock;
     es_arena memory;
     const double
         *sums[BUDGET_GAINS + 1]; /* of each stage (2, blocks + 1, numbers); NULL: not yet */
-    budget_target aims[BUDGET_STEPS + 1]; /* after so many steps */
-    bool aimed[BUDGET_STEPS + 1];
+    budget_target targets[BUDGET_STEPS + 1]; /* after so many steps */
+    bool target_known[BUDGET_STEPS + 1];
 } budget_state;
 
-/*! budget_block() : block `at` of a text, for the laboratory. */
-es_mem_limit_block budget_block(const es_job *job, const budget_text *text, int64_t at);
+/*! budget_block() : block `at` of a text, as budget.h takes it. */
+es_token_block budget_block(const es_job *job, const budget_text *text, int64_t at);
 
 /* ---- budget/texts.c ---- */
 
@@ -115,12 +115,13 @@ es_status budget_read_texts(es_job *job, es_error *err);
 
 /* ---- budget/cells.c ---- */
 
-/*! budget_curves_at(), budget_gains_at(), budget_trial_at() : where the numbers of a cell are. */
+/*! budget_curves_at(), budget_gain_at(), budget_trial_at() : the numbers of a cell by name. The
+ *  pointers point into the cell. */
 int64_t budget_curves_rows(const budget_state *s);
 int64_t budget_gains_rows(const budget_state *s);
 int64_t budget_trial_rows(const budget_state *s);
 es_curves budget_curves_at(const budget_state *s, const double *cell);
-void budget_gains_at(const budget_state *s, const double *cell, es_gain *gains, double **spread2);
+es_gain budget_gain_at(const budget_state *s, const double *cell, int64_t layer);
 es_plan_trial budget_trial_at(const budget_state *s, const double *cell);
 
 /*! budget_stages() : all stages of the job. budget_cost() : what they take. */
@@ -168,7 +169,7 @@ es_status budget_average_risks(const es_job *job, int stage, budget_subset of, c
                                es_arena *arena, budget_means *out, es_error *err);
 void budget_copy_gains(const budget_means *from, budget_means *to);
 
-/* What a unit keeps. */
+/* The policy and the keys of a unit. */
 typedef struct budget_choice {
     int64_t policy; /* -1: everything */
     int64_t keys;
@@ -177,7 +178,7 @@ typedef struct budget_choice {
 
 /*! budget_risk() : of a unit and policy at m keys, between the points of the grid on a line of
  *  logarithms. budget_best() : under the policy that is best there; only (P) says which may be
- * used, NULL: all. budget_limit() : the limit nobody beats. */
+ * used, NULL: all. budget_limit() : the least risk of independent choices. */
 double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,
                    double m);
 budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
@@ -187,42 +188,42 @@ double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, 
 /*! budget_weight() : how much own2 of a layer counts: its transfer to the last hidden state. */
 double budget_weight(const budget_state *s, const budget_means *a, int64_t layer);
 
-/*! budget_share() : `total` keys over the units by `way`: picks (units). */
-es_status budget_share(const budget_state *s, const budget_means *a, budget_way way, double total,
-                       const bool *only, es_arena *arena, budget_choice *picks, es_error *err);
+/*! budget_allocate() : `total` keys over the units by an allocation: choices (units). */
+es_status budget_allocate(const budget_state *s, const budget_means *a,
+                          budget_allocation allocation, double total, const bool *only,
+                          es_arena *arena, budget_choice *choices, es_error *err);
 
-/*! budget_share_limit() : the least weighted risk that the limits allow for `total` keys. own2 (L)
- *  gets each layer's. */
-es_status budget_share_limit(const budget_state *s, const budget_means *a, double total,
-                             es_arena *arena, double *own2, es_error *err);
+/*! budget_allocate_limit() : the least weighted risk that the limits allow for `total` keys. own2
+ * (L) gets each layer's. */
+es_status budget_allocate_limit(const budget_state *s, const budget_means *a, double total,
+                                es_arena *arena, double *own2, es_error *err);
 
 /*! budget_min_keys_for_error() : the fewest keys that leave the risk of each layer within tolerance
- * (L), in spreads of its attention output. budget_loss() : of picks, as means predict it.
+ * (L), in spreads of its attention output. budget_loss() : of choices, as means predict it.
  *  budget_min_keys_for_loss() : the fewest keys, to half a per cent of all, whose predicted loss is
  * within a tolerance: *total. */
 es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
-                                    const double *tolerance, es_arena *arena, budget_choice *picks,
-                                    es_error *err);
-double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *picks);
+                                    const double *tolerance, es_arena *arena,
+                                    budget_choice *choices, es_error *err);
+double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *choices);
 es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
                                    es_arena *arena, double *total, es_error *err);
 
-/*! budget_total() : keys of picks. budget_everything() : all keys there are. */
-double budget_total(const budget_state *s, const budget_choice *picks);
-double budget_everything(const budget_state *s);
+/*! budget_total() : number of keys of choices. budget_all_keys() : number of keys of all units. */
+double budget_total(const budget_state *s, const budget_choice *choices);
+double budget_all_keys(const budget_state *s);
 
-/*! budget_specs() : what picks mean for the heads, out (L, h). */
-void budget_specs(const budget_state *s, const budget_choice *picks, es_policy_spec *out);
+/*! budget_specs() : writes the policies of all heads under choices, out (L, h). */
+void budget_specs(const budget_state *s, const budget_choice *choices, es_policy_spec *out);
 
-/* What is predicted of picks. */
+/* Predicted errors of choices. */
 typedef struct budget_forecast {
     double *own;   /* (L) error of the attention output, in its spreads */
     double *state; /* (L + 1) of the hidden states, in theirs */
     double loss;
 } budget_forecast;
 
-/* What sums of risks, and of errors through transfers, have to be multiplied with; NULL: 1. All are
- * of mean squares. */
+/* Factors on sums of risks and on errors through transfers, all of mean squares; NULL: 1. */
 typedef struct budget_factors {
     double *optimism;  /* (L) risk on blocks that a plan was not made from */
     double *heads;     /* (L) a layer's error over the sum of its heads' risks */
@@ -230,29 +231,31 @@ typedef struct budget_factors {
     double loss;       /* the same of the loss; 0: 1 */
 } budget_factors;
 
-/*! budget_own2() : a layer's risk under picks. budget_predict() : from means; own2 (L) NULL: of the
- *  picks; factors may be NULL. */
-double budget_own2(const budget_state *s, const budget_means *a, const budget_choice *picks,
+/*! budget_own2() : a layer's risk under choices. budget_predict() : from means; own2 (L) NULL: of
+ * the choices; factors may be NULL. */
+double budget_own2(const budget_state *s, const budget_means *a, const budget_choice *choices,
                    int64_t layer);
-void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *picks,
+void budget_predict(const budget_state *s, const budget_means *a, const budget_choice *choices,
                     const double *own2, const budget_factors *factors, budget_forecast *out);
 
 /* ---- budget/search.c ---- */
 
 /*! budget_target_after() : after so many of the steps that find it; all: means over all blocks.
- * Made once and remembered. budget_make() : the plan for it that means make. budget_fold() : the
- * plan that is tried on block b of the calibration: that of the others, if there are any. */
+ * Made once and remembered. budget_plan_for() : the plan for it that means make.
+ * budget_plan_without() : the plan that is tried on block b of the calibration: that of the others,
+ * if there are any. */
 es_status budget_target_after(const es_job *job, int steps, const budget_means *all,
                               const es_exec *exec, es_arena *arena, budget_target *out,
                               es_error *err);
-es_status budget_make(const budget_state *s, const budget_means *a, const budget_target *aim,
-                      es_arena *arena, budget_choice *picks, es_error *err);
-es_status budget_fold(const es_job *job, int64_t block, const budget_target *aim,
-                      const es_exec *exec, es_arena *arena, budget_choice *picks, es_error *err);
+es_status budget_plan_for(const budget_state *s, const budget_means *a, const budget_target *target,
+                          es_arena *arena, budget_choice *choices, es_error *err);
+es_status budget_plan_without(const es_job *job, int64_t block, const budget_target *target,
+                              const es_exec *exec, es_arena *arena, budget_choice *choices,
+                              es_error *err);
 
 /* ---- budget/forecast.c ---- */
 
-/* What block b showed of the plan that the others make. */
+/* Results of block b under the plan made from the other blocks. */
 typedef struct budget_fold_result {
     double *in, *out; /* (L) risk on the others, and on the block */
     double *found;    /* (L) own2 of its layers, each from the full model's state */
@@ -260,35 +263,34 @@ typedef struct budget_fold_result {
     double kl;        /* loss */
 } budget_fold_result;
 
-/* What is known when tables are made. */
+/* Everything that the tables are filled from. */
 typedef struct budget_context {
     es_arena *arena;
     budget_means all;
     budget_means *without, *alone; /* (folds) without block b; of block b alone, gains of all */
     int64_t folds;                 /* blocks, 0 if there is one */
-    budget_target aim;
-    budget_choice *plan;       /* (units) */
-    budget_fold_result *shown; /* (blocks) */
-    budget_fold_result sum;    /* over them */
+    budget_target target;
+    budget_choice *plan;              /* (units) */
+    budget_fold_result *fold_results; /* (blocks) */
+    budget_fold_result sum;           /* over them */
     budget_factors factors, factors_se;
     budget_forecast forecast, forecast_se; /* of the plan; errors by leaving blocks out */
     double *computed, *computed_se;        /* (L) own, without what the rehearsal says */
 } budget_context;
 
-/* How plans are made: the one that was asked for, or a way at a total, with some of the policies.
- */
+/* How a plan is made: the one asked for, or an allocation of a total with some of the policies. */
 typedef struct budget_strategy {
     bool asked;
-    budget_way way;
+    budget_allocation allocation;
     double total;
     const bool *only;
 } budget_strategy;
 
-/*! budget_know() : everything but the arena. budget_apply() : the plan of a recipe from means.
- *  budget_optimism() : of its plans, out (L). */
-es_status budget_know(es_job *job, budget_context *k, es_error *err);
+/*! budget_fill_context() : everything but the arena. budget_apply() : the plan of a recipe from
+ * means. budget_optimism() : of its plans, out (L). */
+es_status budget_fill_context(es_job *job, budget_context *k, es_error *err);
 es_status budget_apply(const es_job *job, const budget_context *k, const budget_strategy *r,
-                       const budget_means *means, es_arena *arena, budget_choice *picks,
+                       const budget_means *means, es_arena *arena, budget_choice *choices,
                        es_error *err);
 es_status budget_optimism(const es_job *job, const budget_context *k, const budget_strategy *r,
                           double *out, es_error *err);
@@ -303,18 +305,18 @@ typedef struct budget_runs {
     int64_t first, count; /* cells */
 } budget_runs;
 
-/*! budget_tried() : trials of a setting on held-out text. budget_rehearsed() : trials on the
- *  calibration text. budget_trial_of() : the numbers of one of them. */
-budget_runs budget_tried(const budget_state *s, int64_t setting);
-budget_runs budget_rehearsed(const budget_state *s);
+/*! budget_verify_runs() : trials of a setting on held-out text. budget_rehearsal_runs() : trials on
+ * the calibration text. budget_trial_of() : the numbers of one of them. */
+budget_runs budget_verify_runs(const budget_state *s, int64_t setting);
+budget_runs budget_rehearsal_runs(const budget_state *s);
 es_plan_trial budget_trial_of(const es_job *job, budget_runs runs, int64_t block);
 
 /*! budget_layer_error() : error of a layer's attention output, over its spread.
- *  budget_found_state() : the same of a hidden state. budget_found_end() : mean of an ES_END_ over
- *  blocks. All have standard errors over blocks. */
+ *  budget_state_error() : the same of a hidden state. budget_answer_change() : mean of an ES_END_
+ * over blocks. All have standard errors over blocks. */
 es_measured budget_layer_error(const es_job *job, budget_runs runs, int64_t layer);
-es_measured budget_found_state(const es_job *job, budget_runs runs, int64_t state);
-es_measured budget_found_end(const es_job *job, budget_runs runs, int end);
+es_measured budget_state_error(const es_job *job, budget_runs runs, int64_t state);
+es_measured budget_answer_change(const es_job *job, budget_runs runs, int end);
 
 /*! budget_predicts_kl() : true if the predicted change of the model's answer is a KL divergence;
  *  false if it is the extra loss, because distributions of the next token do not fit into memory.
@@ -353,7 +355,7 @@ es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
  *  budget_is_reachable() : false if a share of the keys is below the fewest that a plan may keep.
  *  budget_head_risk() : a head's risk under the plan, mean over blocks. budget_bytes() : bytes of
  *  a cache of that many keys. */
-int64_t budget_setting_of(const budget_state *s, budget_way way, double ratio);
+int64_t budget_setting_of(const budget_state *s, budget_allocation allocation, double ratio);
 bool budget_is_reachable(const budget_state *s, double ratio);
 double budget_head_risk(const es_job *job, const budget_context *k, int64_t head);
 double budget_bytes(const es_job *job, double keys);

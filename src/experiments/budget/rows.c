@@ -44,7 +44,7 @@ double budget_bytes(const es_job *job, double keys)
 static es_status put_plan(const es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
-    const double kept = budget_total(s, k->plan), all = budget_everything(s);
+    const double kept = budget_total(s, k->plan), all = budget_all_keys(s);
     plan_row *r = es_rows_add(es_answer_table(a, &plan_table), plan_row);
     if (!r)
         return es_answer_status(a, err);
@@ -201,8 +201,8 @@ static es_status put_layers(const es_job *job, const budget_context *k, es_answe
         r->coherence = (es_measured){k->factors.coherence[l + 1], k->factors_se.coherence[l + 1]};
         if (!s->n_settings)
             continue;
-        r->verified = budget_layer_error(job, budget_tried(s, 0), l);
-        r->state_verified = budget_found_state(job, budget_tried(s, 0), l + 1);
+        r->verified = budget_layer_error(job, budget_verify_runs(s, 0), l);
+        r->state_verified = budget_state_error(job, budget_verify_runs(s, 0), l + 1);
     }
     return ES_OK;
 }
@@ -240,7 +240,7 @@ static es_status put_all(es_job *job, budget_context *k, es_answer *a, es_error 
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    ES_TRY(budget_know(job, k, err));
+    ES_TRY(budget_fill_context(job, k, err));
     budget_add_findings(job, k, a);
     ES_TRY(put_plan(job, k, a, err));
     ES_TRY(put_predicted(job, k, a, err));

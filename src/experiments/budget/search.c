@@ -1,18 +1,17 @@
-/* search.c : what a plan has to be made for so that the model, not only the sum of its
- * risks, stays within what was asked for.
+/* search.c : finds the target of a plan for which the model itself, not only the sum of risks,
+ * stays within --error or --loss.
  *
- * A number of keys is what it is. A tolerance is met by trial: plans are run through the model on
- * the calibration's blocks, each block under the plan that the other blocks make, so that what is
- * found is what text has to expect that nobody has seen. What was computed for the plan, over what
- * was found, corrects what is asked of the next:
+ * A given number of keys is the target. A tolerance is met by trial: plans run through the model on
+ * the calibration blocks, each block under the plan made from the other blocks, so that the result
+ * holds for new text. The ratio of asked to measured corrects the next target:
  *
- *   error   of each layer: the computed error that plans may have, times asked / found
- *   loss    the total at which the computed loss is asked / found times that of the last total
+ *   error   of each layer: the allowed computed error is multiplied by asked / measured
+ *   loss    the number of keys whose computed loss is asked / measured times the previous one
  *
- * Both are fixed-point steps along a curve whose shape is known: found/computed changes little
- * from one plan to the next. The loss that is found is KL, which has a fraction of the noise that
- * losses of tokens have; or the extra loss less its standard error, if that is larger: text that is
- * not as the model expects it costs more than KL. */
+ * Both are fixed-point steps along a curve of known shape: measured / computed changes little from
+ * one plan to the next. The measured loss is KL, which has a fraction of the noise of token losses;
+ * or the extra loss minus its standard error, if that is larger, because text that the model does
+ * not expect costs more than KL. */
 #include <math.h>
 
 #include "base/error.h"
@@ -20,37 +19,39 @@
 
 /* ---- plans ---- */
 
-es_status budget_make(const budget_state *s, const budget_means *a, const budget_target *aim,
-                      es_arena *arena, budget_choice *picks, es_error *err)
+es_status budget_plan_for(const budget_state *s, const budget_means *a, const budget_target *target,
+                          es_arena *arena, budget_choice *choices, es_error *err)
 {
-    return aim->tolerance ? budget_min_keys_for_error(s, a, aim->tolerance, arena, picks, err)
-                          : budget_share(s, a, BUDGET_OURS, aim->total, NULL, arena, picks, err);
+    return target->tolerance
+               ? budget_min_keys_for_error(s, a, target->tolerance, arena, choices, err)
+               : budget_allocate(s, a, BUDGET_OURS, target->total, NULL, arena, choices, err);
 }
 
-es_status budget_fold(const es_job *job, int64_t block, const budget_target *aim,
-                      const es_exec *exec, es_arena *arena, budget_choice *picks, es_error *err)
+es_status budget_plan_without(const es_job *job, int64_t block, const budget_target *target,
+                              const es_exec *exec, es_arena *arena, budget_choice *choices,
+                              es_error *err)
 {
     const budget_state *s = job->state;
     const budget_subset others = {block, block + 1, s->text.count > 1};
     budget_means means;
     ES_TRY(budget_average(job, others, exec, arena, &means, err));
-    return budget_make(s, &means, aim, arena, picks, err);
+    return budget_plan_for(s, &means, target, arena, choices, err);
 }
 
-/* ---- aims ---- */
+/* ---- targets ---- */
 
 static es_status new_tolerance(const budget_state *s, es_arena *arena, double **out, es_error *err)
 {
     return ES_ARENA_NEW(arena, *out, s->config->layers, "tolerances", err);
 }
 
-static es_status first_aim(const es_job *job, const budget_means *all, es_arena *arena,
-                           budget_target *out, es_error *err)
+static es_status first_target(const es_job *job, const budget_means *all, es_arena *arena,
+                              budget_target *out, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     double *tolerance;
-    *out = (budget_target){.total = p->keys ? (double)p->keys : p->ratio * budget_everything(s)};
+    *out = (budget_target){.total = p->keys ? (double)p->keys : p->ratio * budget_all_keys(s)};
     if (!isnan(p->loss))
         return budget_min_keys_for_loss(s, all, p->loss, arena, &out->total, err);
     if (isnan(p->error))
@@ -62,7 +63,7 @@ static es_status first_aim(const es_job *job, const budget_means *all, es_arena 
     return ES_OK;
 }
 
-/* A layer's error as found in a step, in spreads. */
+/* Computes the error of a layer measured in a step, over its spread: *out. */
 static es_status found_error(const es_job *job, int step, int64_t layer, const es_exec *exec,
                              double *out, es_error *err)
 {
@@ -79,7 +80,8 @@ static es_status found_error(const es_job *job, int step, int64_t layer, const e
     return ES_OK;
 }
 
-/* What is lost as found in a step. Where distributions do not fit there is no KL. */
+/* Computes the loss measured in a step: *out. KL is NaN where distributions do not fit into memory.
+ */
 static es_status found_loss(const es_job *job, int step, const es_exec *exec, es_arena *arena,
                             double *out, es_error *err)
 {
@@ -101,7 +103,7 @@ static es_status found_loss(const es_job *job, int step, const es_exec *exec, es
 }
 
 static es_status correct_errors(const es_job *job, int step, const es_exec *exec, es_arena *arena,
-                                budget_target *aim, es_error *err)
+                                budget_target *target, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
@@ -110,54 +112,55 @@ static es_status correct_errors(const es_job *job, int step, const es_exec *exec
     for (int64_t l = 0; l < s->config->layers; l++) {
         double found;
         ES_TRY(found_error(job, step, l, exec, &found, err));
-        tolerance[l] = aim->tolerance[l] * (found > 0.0 ? p->error / found : 1.0);
+        tolerance[l] = target->tolerance[l] * (found > 0.0 ? p->error / found : 1.0);
     }
-    aim->tolerance = tolerance;
+    target->tolerance = tolerance;
     return ES_OK;
 }
 
 static es_status correct_loss(const es_job *job, int step, const budget_means *all,
-                              const es_exec *exec, es_arena *arena, budget_target *aim,
+                              const es_exec *exec, es_arena *arena, budget_target *target,
                               es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     double found;
-    budget_choice *picks;
-    ES_TRY(ES_ARENA_NEW(arena, picks, s->units, "picks", err));
-    ES_TRY(budget_make(s, all, aim, arena, picks, err));
+    budget_choice *choices;
+    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
+    ES_TRY(budget_plan_for(s, all, target, arena, choices, err));
     ES_TRY(found_loss(job, step, exec, arena, &found, err));
-    const double computed = budget_loss(s, all, picks);
-    if (!(found > 0.0 && computed > 0.0)) /* nothing is lost: no key too few */
+    const double computed = budget_loss(s, all, choices);
+    if (!(found > 0.0 && computed > 0.0)) /* nothing is lost: keep the target */
         return ES_OK;
-    return budget_min_keys_for_loss(s, all, computed * p->loss / found, arena, &aim->total, err);
+    return budget_min_keys_for_loss(s, all, computed * p->loss / found, arena, &target->total, err);
 }
 
-static bool recall_aim(budget_state *s, int steps, budget_target *out)
+static bool load_target(budget_state *s, int steps, budget_target *out)
 {
     pthread_mutex_lock(&s->lock);
-    const bool known = s->aimed[steps];
-    *out = s->aims[steps];
+    const bool known = s->target_known[steps];
+    *out = s->targets[steps];
     pthread_mutex_unlock(&s->lock);
     return known;
 }
 
-/* Threads that found it at the same time found the same. */
-static es_status remember_aim(const es_job *job, int steps, const budget_target *aim, es_error *err)
+/* Stores a target. Threads that compute it at the same time get the same result. */
+static es_status store_target(const es_job *job, int steps, const budget_target *target,
+                              es_error *err)
 {
     budget_state *s = job->state;
     double *tolerance = NULL;
     es_status status = ES_OK;
     pthread_mutex_lock(&s->lock);
-    if (!s->aimed[steps] && aim->tolerance) {
+    if (!s->target_known[steps] && target->tolerance) {
         s->memory.budget = job->exec.budget;
         status = new_tolerance(s, &s->memory, &tolerance, err);
         for (int64_t l = 0; l < s->config->layers && status == ES_OK; l++)
-            tolerance[l] = aim->tolerance[l];
+            tolerance[l] = target->tolerance[l];
     }
-    if (!s->aimed[steps] && status == ES_OK) {
-        s->aims[steps] = (budget_target){aim->total, tolerance};
-        s->aimed[steps] = true;
+    if (!s->target_known[steps] && status == ES_OK) {
+        s->targets[steps] = (budget_target){target->total, tolerance};
+        s->target_known[steps] = true;
     }
     pthread_mutex_unlock(&s->lock);
     return status;
@@ -167,14 +170,14 @@ es_status budget_target_after(const es_job *job, int steps, const budget_means *
                               const es_exec *exec, es_arena *arena, budget_target *out,
                               es_error *err)
 {
-    if (recall_aim(job->state, steps, out))
+    if (load_target(job->state, steps, out))
         return ES_OK;
     if (steps == 0) {
-        ES_TRY(first_aim(job, all, arena, out, err));
+        ES_TRY(first_target(job, all, arena, out, err));
     } else {
         ES_TRY(budget_target_after(job, steps - 1, all, exec, arena, out, err));
         ES_TRY(out->tolerance ? correct_errors(job, steps - 1, exec, arena, out, err)
                               : correct_loss(job, steps - 1, all, exec, arena, out, err));
     }
-    return remember_aim(job, steps, out, err);
+    return store_target(job, steps, out, err);
 }

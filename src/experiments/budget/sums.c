@@ -1,9 +1,9 @@
-/* sums.c : sums over the blocks of a stage, so that means over all blocks, or over all but a
- * few, do not read every block again: cells of every later stage ask for such means.
+/* sums.c : sums over the blocks of a stage, computed once. Cells of every later stage need means
+ * over all blocks, or over all but a few, and would otherwise read every block again.
  *
- * Kept are sums over the first b blocks and over the others, for every b. Blocks [from, to) are
- * left out by adding the two ends: taking them off a total would leave rounding errors where they
- * are most of it. */
+ * Stores the sums over the first b blocks and over the remaining ones, for every b. To leave out
+ * blocks [from, to), it adds the sums of both ends: subtracting them from the total would leave
+ * rounding errors where they are most of it. */
 #include <string.h>
 
 #include "base/error.h"
@@ -24,7 +24,7 @@ static void add_all(double *to, const double *from, int64_t count)
         to[i] += from[i];
 }
 
-/* In the order of budget_means: risk, limit, need, out2. */
+/* Adds a cell of curves in the order of budget_means: risk, limit, need, out2. */
 static void add_curves(const budget_state *s, const double *cell, double *to)
 {
     const es_model_config *c = s->config;
@@ -39,7 +39,7 @@ static void add_curves(const budget_state *s, const double *cell, double *to)
     add_all(need + s->units, at.spread2, c->layers);
 }
 
-/* spread2, own2, loss, error2 of each layer. */
+/* Adds a cell of gains: spread2, then own2, loss and error2 of all layers. */
 static void add_gains(const budget_state *s, const double *cell, double *to)
 {
     const int64_t L = s->config->layers;
@@ -47,10 +47,10 @@ static void add_gains(const budget_state *s, const double *cell, double *to)
     for (int64_t j = 0; j <= L; j++)
         to[j] += cell[j];
     for (int64_t l = 0; l < L; l++) {
-        const double *gain = cell + (L + 1) + l * (L + 3); /* as budget_gains_at() has it */
-        add_all(error2 + l * (L + 1), gain, L + 1);
-        own2[l] += gain[L + 1];
-        loss[l] += gain[L + 2];
+        const es_gain gain = budget_gain_at(s, cell, l);
+        add_all(error2 + l * (L + 1), gain.error2, L + 1);
+        own2[l] += gain.own2;
+        loss[l] += gain.loss;
     }
 }
 
@@ -78,7 +78,7 @@ double budget_sums_bytes(const budget_state *s)
     return bytes;
 }
 
-/* Cells are all there. */
+/* Computes the sums of a stage whose cells are all finished. The caller holds the lock. */
 static es_status make_sums(const es_job *job, int stage, es_error *err)
 {
     budget_state *s = job->state;
@@ -107,8 +107,8 @@ static const double *sums_of(budget_state *s, int stage)
     return sums;
 }
 
-/* Cells are fetched without the lock: a shard computes those that it does not have, and they may
- * ask for sums of an earlier stage. */
+/* Returns the sums of a stage. Fetches cells without the lock: a shard computes the cells it does
+ * not have, and those may need the sums of an earlier stage. */
 static es_status get_sums(const es_job *job, int stage, const es_exec *exec, const double **out,
                           es_error *err)
 {

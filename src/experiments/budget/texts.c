@@ -6,7 +6,8 @@
 #include "model/sparse_head.h"
 #include "text/text_even.h"
 
-/* Full blocks, evenly from all of the text: its beginning is not like the rest of it. */
+/* Chooses full blocks, spaced evenly over the text, because its beginning may differ from the rest.
+ */
 static es_status choose_blocks(es_job *job, const char *path, int64_t most, budget_text *t,
                                es_error *err)
 {
@@ -17,8 +18,8 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
             whole[count++] = b;
     if (!count)
         return es_fail_file(err, ES_E_EMPTY, path, -1, "budget.text",
-                            "bring more text, or a smaller --context",
-                            "the text has no piece of %lld tokens", (long long)t->length);
+                            "give more text, or a smaller --context",
+                            "the text has no block of %lld tokens", (long long)t->length);
     t->count = count < most ? count : most;
     ES_TRY(ES_JOB_NEW(job, t->chosen, t->count, err));
     for (int64_t b = 0; b < t->count; b++)
@@ -26,7 +27,8 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
     return ES_OK;
 }
 
-/* A decoder reads pieces of running text, which begin as its tokenizer begins a text. */
+/* Reads a text as blocks. Those of a decoder are running text that begins with the prefix of its
+ * tokenizer. */
 static es_status read_text(es_job *job, const es_texts *files, int64_t length, int64_t most,
                            budget_text *t, es_error *err)
 {
@@ -76,7 +78,8 @@ static es_status check_length(const budget_state *s, const char *option, int64_t
 {
     if (n >= 16 && n <= s->config->positions)
         return ES_OK;
-    return es_refuse(err, "budget.context", "a context that the model reads, of 16 tokens at least",
+    return es_refuse(err, "budget.context",
+                     "a context of at least 16 tokens that the model can read",
                      "--%s %lld: the model has %lld positions", option, (long long)n,
                      (long long)s->config->positions);
 }
@@ -101,14 +104,14 @@ es_status budget_read_texts(es_job *job, es_error *err)
                            : ES_OK;
 }
 
-es_mem_limit_block budget_block(const es_job *job, const budget_text *t, int64_t at)
+es_token_block budget_block(const es_job *job, const budget_text *t, int64_t at)
 {
     const budget_state *s = job->state;
     const es_blocks *b = t->tasks.labels ? &t->tasks.blocks : &t->blocks;
     const int64_t from = b->start[t->chosen[at]];
-    return (es_mem_limit_block){.model = s->model,
-                                .ids = b->ids + from,
-                                .n = b->start[t->chosen[at] + 1] - from,
-                                .number = at,
-                                .seed = job->seed};
+    return (es_token_block){.model = s->model,
+                            .ids = b->ids + from,
+                            .n = b->start[t->chosen[at] + 1] - from,
+                            .number = at,
+                            .seed = job->seed};
 }

@@ -1,5 +1,5 @@
-/* trial.c : a block through the model as it is, and through one whose heads keep some of
- * their keys, in one layer or in all. */
+/* trial.c : runs a block through the full model and through the sparse one, whose heads keep some
+ * of their keys in one layer or in all, and compares the two. */
 #include <math.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ es_status es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen, es_error *err
     return ES_OK;
 }
 
-/* Mean over rows of |x - mean x|^2. */
+/* Returns the mean over rows of |x - mean x|^2. */
 static double spread2_of(const double *x, int64_t rows, int64_t cols)
 {
     double sum = 0.0, centre = 0.0;
@@ -81,11 +81,11 @@ double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b)
 /* ---- one block, twice ---- */
 
 typedef struct work {
-    const es_mem_limit_block *block;
+    const es_token_block *block;
     const es_model_config *c;
     const es_exec *exec;
     es_arena arena;
-    int64_t from, late;    /* positions that count */
+    int64_t from, late;    /* first late position, number of late positions */
     size_t state;          /* bytes of a hidden state */
     char *full, *thin;     /* (L + 1, n, H) in the model's precision */
     double *x, *y;         /* (late, H) of either */
@@ -147,7 +147,7 @@ double es_plan_trial_bytes(const es_model *model, int64_t n)
            128.0 * (double)(c->layers * c->heads) + 1e6;
 }
 
-/* Late rows of a hidden state as f64. */
+/* Copies the late rows of a hidden state as f64. */
 static void read_late(const work *w, const char *states, int64_t state, double *out)
 {
     const es_dtype dtype = es_model_precision(w->block->model);
@@ -179,7 +179,7 @@ static void read_spreads(const work *w, double *spread2)
 
 /* ---- runs ---- */
 
-/* Which layer's attention is wanted, and where it goes. */
+/* The layer whose attention output is recorded, and where it is stored. */
 typedef struct listener {
     es_wo_sum *sum;
     int64_t layer;
@@ -204,7 +204,7 @@ static es_status run(const work *w, es_model_block *b, uint16_t draws, es_error 
     return es_model_forward(w->block->model, b, 1, w->exec, err);
 }
 
-/* What the whole model says, which = 0: as it is, 1: thinned. */
+/* Runs the whole model; which = 0: full, 1: sparse. */
 static void want_ends(const work *w, int which, es_model_block *b)
 {
     b->nll = w->nll[which];
@@ -219,7 +219,7 @@ static es_status run_full(const work *w, es_error *err)
     return run(w, &b, 0, err);
 }
 
-/* The attention output of one layer alone, from the full model's state. */
+/* Computes the attention output of one layer alone, from the full model's state. */
 static es_status run_layer(work *w, int64_t layer, int which, es_error *err)
 {
     listener l = {&w->sum[which], layer};
@@ -231,9 +231,10 @@ static es_status run_layer(work *w, int64_t layer, int which, es_error *err)
     return run(w, &b, which ? ES_BUDGET_OWN : 0, err);
 }
 
-/* ---- what the model says ---- */
+/* ---- the model's answer ---- */
 
-/* Extra nats per token, mean over the losses of places [from, to), counted from 1. */
+/* Returns the extra nats per token, mean over the losses of positions [from, to), counted from 1.
+ */
 static double extra_loss(const work *w, int64_t from, int64_t to)
 {
     double sum = 0.0;
@@ -316,7 +317,7 @@ static es_status thin_layer(work *w, const es_policy_spec *heads, int64_t layer,
     return ES_OK;
 }
 
-es_status es_gains_block(const es_mem_limit_block *block, const es_policy_spec *heads,
+es_status es_gains_block(const es_token_block *block, const es_policy_spec *heads,
                          const es_exec *exec, es_gain *out, double *spread2, es_error *err)
 {
     work w = {.block = block,
@@ -361,7 +362,7 @@ static es_status try_all(work *w, const es_policy_spec *heads, const es_plan_tri
     return ES_OK;
 }
 
-es_status es_plan_trial_block(const es_mem_limit_block *block, const es_policy_spec *heads,
+es_status es_plan_trial_block(const es_token_block *block, const es_policy_spec *heads,
                               const es_exec *exec, const es_plan_trial *out, es_error *err)
 {
     work w = {.block = block,

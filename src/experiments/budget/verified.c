@@ -92,11 +92,11 @@ static const es_table_spec positions_table = {
 es_status budget_put_rehearsal(const es_job *job, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
-    const budget_runs runs = budget_rehearsed(s);
+    const budget_runs runs = budget_rehearsal_runs(s);
     rehearsal_row *r = es_rows_add(es_answer_table(a, &rehearsal_table), rehearsal_row);
     if (!r)
         return es_answer_status(a, err);
-    r->state = budget_found_state(job, runs, s->config->layers);
+    r->state = budget_state_error(job, runs, s->config->layers);
     budget_set_outcome(job, runs, &r->outcome);
     r->blocks = runs.count;
     return ES_OK;
@@ -110,7 +110,7 @@ static double mean_keys(const es_job *job)
     double sum = 0.0;
     for (int64_t i = 0; i < s->verify.count; i++)
         for (int64_t h = 0; h < heads; h++)
-            sum += budget_trial_of(job, budget_tried(s, 0), i).kept[h] /
+            sum += budget_trial_of(job, budget_verify_runs(s, 0), i).kept[h] /
                    (double)(heads * s->verify.count);
     return sum;
 }
@@ -121,8 +121,8 @@ static int64_t worst_layer(const es_job *job)
     const budget_state *s = job->state;
     int64_t worst = 0;
     for (int64_t l = 1; l < s->config->layers; l++)
-        if (budget_layer_error(job, budget_tried(s, 0), l).value >
-            budget_layer_error(job, budget_tried(s, 0), worst).value)
+        if (budget_layer_error(job, budget_verify_runs(s, 0), l).value >
+            budget_layer_error(job, budget_verify_runs(s, 0), worst).value)
             worst = l;
     return worst;
 }
@@ -130,17 +130,17 @@ static int64_t worst_layer(const es_job *job)
 static es_status put_verified(const es_job *job, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
-    const budget_runs runs = budget_tried(s, 0);
+    const budget_runs runs = budget_verify_runs(s, 0);
     verified_row *r = es_rows_add(es_answer_table(a, &verified_table), verified_row);
     if (!r)
         return es_answer_status(a, err);
     r->error = budget_layer_error(job, runs, worst_layer(job));
-    r->state = budget_found_state(job, runs, s->config->layers);
+    r->state = budget_state_error(job, runs, s->config->layers);
     budget_set_outcome(job, runs, &r->outcome);
     budget_set_accuracy(job, 0, BUDGET_SPARSE_MODEL, &r->accuracy);
     budget_set_accuracy(job, 0, BUDGET_FULL_MODEL, &r->accuracy_full);
     if (s->config->predicts)
-        r->loss_whole = budget_found_end(job, runs, ES_END_WHOLE);
+        r->loss_whole = budget_answer_change(job, runs, ES_END_WHOLE);
     r->keys = mean_keys(job);
     r->context = s->verify.length;
     r->blocks = s->verify.count;
@@ -159,7 +159,7 @@ static es_status put_positions(const es_job *job, es_answer *a, es_error *err)
             return es_answer_status(a, err);
         r->from = s->verify.length * i / ES_BUDGET_BINS;
         r->to = s->verify.length * (i + 1) / ES_BUDGET_BINS;
-        r->loss = budget_found_end(job, budget_tried(s, 0), ES_END_BINS + (int)i);
+        r->loss = budget_answer_change(job, budget_verify_runs(s, 0), ES_END_BINS + (int)i);
     }
     return ES_OK;
 }
@@ -221,7 +221,7 @@ static es_status judge_error(es_job *job, es_answer *a, es_error *err)
     es_measured *layers;
     ES_TRY(ES_JOB_NEW(job, layers, L, err));
     for (int64_t l = 0; l < L; l++)
-        layers[l] = budget_layer_error(job, budget_tried(s, 0), l);
+        layers[l] = budget_layer_error(job, budget_verify_runs(s, 0), l);
     const int64_t broken = budget_broken(layers, L, s->verify.count, p->error);
     const int64_t named = broken < 0 ? worst : broken;
     snprintf(what, sizeof what, "the attention error of layer %lld%s", (long long)named,
@@ -238,7 +238,7 @@ static es_status judge(es_job *job, es_answer *a, es_error *err)
     if (!isnan(p->error))
         ES_TRY(judge_error(job, a, err));
     if (!isnan(p->loss)) {
-        const es_measured m = budget_found_end(job, budget_tried(s, 0), ES_END_LOSS);
+        const es_measured m = budget_answer_change(job, budget_verify_runs(s, 0), ES_END_LOSS);
         add_verdict(a, lower_end(&m, s->verify.count, 1) > p->loss, "the extra loss", &m, "nats",
                     p->loss);
     }
