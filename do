@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # do: sets up, builds, tests and packages Esscher. Each command is a script: ./do NAME runs scripts/NAME.sh.
 set -eu
 cd "$(dirname "$0")"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel of the Python package: pure Python, with the shared library inside.
 
 The library is built by CMake. ESSCHER_PREBUILT=FOLDER takes that of a build folder instead, such

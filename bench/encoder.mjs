@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // onnxruntime's side of bench/model: an encoder of MiniLM-L6's shape, made of its own fused operators.
 //
 //     encoder.mjs THREADS BLOCKS REPS     BLOCKS blocks of 512 tokens at once; one line of JSON with tokens per second

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c : Esscher's side of bench/run.
  *
  *     engine make M N D FOLDER                         random Q.npy (M,D), K.npy, V.npy (N,D), f32

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // onnx.mjs : as much of ONNX as it takes to hand onnxruntime an operator: a model is a protobuf message, and small enough to be
 // written here.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // onnxruntime's side of bench/run: its MultiHeadAttention operator with one head.
 //
 //     peers.mjs check                         succeeds if onnxruntime-node is there

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy's and PyTorch's side of bench/run.
 
     peers.py check NAME                      succeeds if the library is there

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pools.c : what a pool of a model's tokens says about every head, without a draw: the exact error
  * of n independent tokens, and that of Gaussian tokens of the same covariance, as CSV.
  *

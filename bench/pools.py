@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """pools.py SMALL.csv LARGE.csv : how well a small pool of tokens predicts what a larger one does, by how many tokens count.
 
 The files are bench_pools' (bench/pools.c). Heads are grouped by the median ESS of their queries as a share of the

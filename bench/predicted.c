@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* predicted.c : errors of attention on n Gaussian tokens, measured, beside what theory.h predicts
  * without a fitted constant.
  *

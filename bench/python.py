@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a call from Python costs: beside the C program on a large problem, and alone on a small one.
 
     python3 bench/python.py [--rounds 15] [--shape 16384x16384x64] [--threads N]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ranks.c : what sharing work over ranks costs; one line of JSON from rank 0.
  *
  *     mpirun -n R ranks PIECES SECONDS NUMBERS [FILE.run]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher bench : speed against the machine's own peak. */
 #include "bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench.h : the parts of `esscher bench`.
  *
  *     bench.c         options, the order of things

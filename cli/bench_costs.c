@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What more than the output costs: two ways of working are timed in turns, and their ratio taken
  * within each turn. */
 #include <math.h>

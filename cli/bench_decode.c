@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decoding: a few queries over many keys read the keys and the values once, and cannot be faster
  * than memory gives them. That speed is measured before and after every repetition, with the same
  * keys and values. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Speed of a model's forward pass, against its matrix products alone. Each repetition times both,
  * one after the other: the clock of a shared machine moves, the ratio hardly does. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Speed as a share of the machine's own peak, which is measured before and after every repetition:
  * the clock of a shared machine moves, the ratio hardly does. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* command.h : a command of the program, described as data.
  *
  * Parsing, help, hints for misspelt options, man pages and tables are all made from these

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* commands.c : the table of commands, sorted by the groups in which help shows them.
  *
  * A study of the library becomes a command by itself. Any other command is listed in `before` or

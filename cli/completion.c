@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* completion.c : completion scripts for bash, zsh and fish, generated from the tables of commands
  * and options, so that they cannot disagree with what the program accepts. */
 #include "completion.h"

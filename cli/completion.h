@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* completion.h : completion of command lines for shells, made from the option tables. */
 #ifndef CLI_COMPLETION_H
 #define CLI_COMPLETION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher demo : a tour of the program: a real model, a few experiments, the claims, one report. */
 #include <stdio.h>
 #include <stdlib.h>

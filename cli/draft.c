@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draft.c : checks output files before a command computes for hours. */
 #include "draft.h"
 

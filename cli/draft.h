@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draft.h : a file that is about to be written. */
 #ifndef CLI_DRAFT_H
 #define CLI_DRAFT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher encode : hidden states of one block of text or of token ids, and a decoder's logits. */
 #include <errno.h>
 #include <math.h>

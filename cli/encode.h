@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* encode.h : the parts of esscher encode.
  *
  *     encode.c      what is asked, running the model, the answer and its files

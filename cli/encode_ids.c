@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* encode_ids.c : token ids of the block that esscher encode runs: of a text, between what its
  * tokenizer puts around a block, or from a file as they are. */
 #include <stdio.h>

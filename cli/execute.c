@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* execute.c : runs one command: options, other ranks, library settings, the run itself, the
  * answer, and the exit code. */
 #include "execute.h"

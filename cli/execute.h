@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* execute.h : a command line from its words to its answer. */
 #ifndef CLI_EXECUTE_H
 #define CLI_EXECUTE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher export : what a run file holds, as tables, CSV or JSON. */
 #include <stdio.h>
 #include <stdlib.h>

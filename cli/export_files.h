@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export_files.h : a run file in the forms that other tools load: SQL, and CSV with one observation
  * to a row. */
 #ifndef CLI_EXPORT_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher help : help, man pages and completion. */
 #include "help.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* help.h : help, made from the descriptions of the commands. */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher info : what this build and this machine are. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_text.c : JSON written piece by piece, into memory first, so that a failed command prints
  * no half of an object. */
 #include "json_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_text.h : JSON written piece by piece, for output that is too long or too irregular for
  * tables. */
 #ifndef CLI_JSON_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c : joins the processes that mpirun or srun started, and decides which of them prints. */
 #include "launch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h : a study on several processes that mpirun or srun started together.
  *
  * Rank 0 prints and writes the run file; the other ranks only compute and end with the same exit

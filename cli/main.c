@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher : the program. Finds the command, reads its options, runs it, prints its answer. */
 #include <fcntl.h>
 #include <poll.h>

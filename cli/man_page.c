@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* man_page.c : man pages in roff, generated from the same tables as help. */
 #include "man_page.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* man_page.h : man pages, made from the descriptions of the commands. */
 #ifndef CLI_MAN_PAGE_H
 #define CLI_MAN_PAGE_H

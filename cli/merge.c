@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher merge : the run files of shards as one, and the answer of the whole run. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.c : parses a command line: the command's own options, the common ones and operands.
  * Errors name the nearest option. */
 #include "options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.h : reading a command line by the tables of command.h. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The answer on stdout: in the form, as wide, and with the rows that were asked for. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c : the progress line on a terminal, and the signals that end a run in order. */
 #include "progress.h"
 

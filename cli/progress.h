@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* progress.h : how far a run is, on stderr; and Ctrl-C and its kin, which stop it. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher report : run files as one page to look at, or their figures as files. */
 #include <esscher/report.h>
 

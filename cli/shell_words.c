@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shell_words.c : quotes and splits words as a POSIX shell does, for the command line that a run
  * file records. */
 #include "shell_words.h"

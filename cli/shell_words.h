@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shell_words.h : a command line as one text that a shell takes apart, and back. */
 #ifndef CLI_SHELL_WORDS_H
 #define CLI_SHELL_WORDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stdin_file.h : `-` as the file of an option, which reads standard input.
  *
  * Commands read their files several times and at any offset, so standard input is first copied

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* talk.c : prints errors and maps the library's statuses to exit codes. */
 #include "talk.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* talk.h : messages of the program on stderr, and its exit codes. */
 #ifndef CLI_TALK_H
 #define CLI_TALK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.c : reads texts that may have to be waited for; a signal ends the waiting. */
 #include "text.h"
 

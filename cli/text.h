@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.h : a text that may have to be waited for: a FIFO, a terminal, a slow pipe.
  *
  * While it is, Ctrl-C and its kin (progress.h) stop the run: the system then ends the waiting with

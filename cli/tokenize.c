@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* esscher tokenize : token ids of a text, line by line. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # 64-bit Arm from another machine: Debian's cross compiler, libraries unpacked by aarch64_root.sh into build/arm-root, and
 # QEMU, which runs what is built: tests, and the program that prints its man pages.
 set(CMAKE_SYSTEM_NAME Linux)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # aarch64_root.sh ROOT PACKAGE... : unpacks Debian's arm64 packages and their dependencies into the directory ROOT, for a
 # cross build. apt's lists and downloads are also in ROOT, so the machine's own packages do not change and root is not
 # needed. Does nothing if ROOT already has these packages.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # embed.cmake : files as C arrays, with the hash that a Content-Security-Policy names them by.
 #
 #   cmake -DOUT=assets.c -DWEB=web -DSCRIPT=page.js -DSTILLS=stills.js -DNOTICES=notices.txt -DMISSING=reason

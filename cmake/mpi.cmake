@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mpi.cmake : one plugin per MPI that is found, libesscher-mpi-openmpi.so and libesscher-mpi-mpich.so, and libesscher-mpi.so
 # for the first of them. Neither the library nor the program is linked with MPI: es_fabric_load() looks for these files. They
 # are no libraries to link with, and so are installed in a folder of their own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # page.cmake : the report page, from web/ to the C file ESSCHER_ASSETS.
 #
 # Style and texts need nothing. Figures need npm, once, while the build is configured: it fetches what

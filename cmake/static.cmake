@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # static.cmake : ESSCHER_STATIC, a program that is one file. Everything is taken from archives (.a), which Debian has of all
 # that we link. Such a program can load nothing at run time, so there are no MPI plugins.
 if(ESSCHER_STATIC)

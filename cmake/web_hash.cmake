@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # web_hash.cmake : a hash of everything that the report page's bundle is made of, in the folder `web`.
 #
 #   cmake -DWEB=web -DOUT=FILE -P web_hash.cmake      writes it to FILE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend.c : a first program. How fast does attention over n random tokens find its limit?
  *
  * Keys are standard normal in R^d and are their own values. A query x tilts their law by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watch the attention of a PyTorch model: what each head of each layer does with its keys."""
 
 import torch

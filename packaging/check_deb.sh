@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_deb.sh DEBS [BARE] : installs the packages of the directory DEBS with apt in a minimal system of the same release, tries
 # and purges them. Needs root. Prints a transcript of commands and output. Makes the minimal system, or copies the directory
 # BARE.

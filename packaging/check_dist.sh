@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_dist.sh TARBALL : checks that a release builds without npm, and that its reports have figures.
 #
 # A PATH with links to all other programs hides Node.js and npm.

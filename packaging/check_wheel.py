@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """check_wheel.py WHEEL : what the library in a wheel needs, shows and knows, against what it may.
 
 Like auditwheel, which would also copy foreign libraries into the wheel. Ours are those of the

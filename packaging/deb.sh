@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # deb.sh OUT : builds Debian packages of the last commit in OUT and runs lintian.
 #
 # The source package is the release (dist.sh) and the directory debian/.

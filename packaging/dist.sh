@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # dist.sh OUT : builds the release OUT/esscher-VERSION.tar.xz from the last commit; the same bytes each time.
 #
 # It contains the files of git and web/bundle: the script of the report page, made from the npm packages that

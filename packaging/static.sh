@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # static.sh STATIC DYNAMIC : checks that the static program needs no library and prints what the usual one prints.
 #
 # As root, also runs the static program in an otherwise empty directory.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # arm.sh: cross-compiles for 64-bit Arm and runs the tests under QEMU; options go to ctest.
 set -eu
 cd "$(dirname "$0")/.."

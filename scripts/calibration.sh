@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # calibration.sh: counts how often printed errors are right over 400 seeds and writes docs/CALIBRATION.md. Continues an
 # interrupted run; options go to "esscher selfcheck".
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check.sh [--quick]: builds, runs every test, runs the quick ones with sanitizers, and fuzzes every parser.
 #
 # --quick builds once, without sanitizers, and leaves out tests with the labels slow, docs and foreign (tests/CMakeLists.txt).

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # claims.sh: checks the papers' statements at paper effort and writes docs/CLAIMS.md. Continues an interrupted run.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # deb.sh: builds Debian packages and runs lintian; as root, also installs and purges them in a minimal system.
 set -eu
 cd "$(dirname "$0")/.."

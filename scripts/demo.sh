@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # demo.sh: builds Esscher, downloads a small model and runs the tour; options go to "esscher demo".
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # dist.sh: builds the source release of the last commit twice, compares the two, and builds it without npm.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # docs.sh: builds the documentation site (documents, headers, man pages, Python docstrings) in build/site.
 set -eu
 cd "$(dirname "$0")/.."

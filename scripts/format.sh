@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # format.sh: lists the C files that clang-format 14 would change.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # gallery.sh: redraws the figures of docs/GALLERY.md; those of a real model only if it can be downloaded.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 # lib.sh: functions shared by the scripts of ./do. Source it from the root of the repository.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 # lib_model.sh: downloads the model of the tour. Source it after lib.sh.
 

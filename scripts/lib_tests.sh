@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 # lib_tests.sh: functions that run tests and count the results. Source it after lib.sh.
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # published.sh: regenerates every document that quotes the program. Continues an interrupted run.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sanitize.sh: runs the tests with AddressSanitizer and UBSan, then with ThreadSanitizer.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # static.sh: builds a program that needs no shared library and compares it with the usual one.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # tidy.sh [FILE...]: runs clang-tidy 14 over FILEs, by default over every compiled C file of src/ and cli/, with the checks of
 # .clang-tidy. Fails if there is a finding.
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend_problem.h : a question to es_attend() with whatever may be asked of it, on normal data,
  * and the engine's answer on every CPU beside the reference's. */
 #ifndef ES_ATTEND_PROBLEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend_results.h : everything es_attend() can answer, and how two answers are compared. */
 #ifndef ES_ATTEND_RESULTS_H
 #define ES_ATTEND_RESULTS_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_docs.sh [ROOT] : documents point at what is there.
 #
 # 1. Files that a document links to exist.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_example.sh PROGRAM SOURCE : run an example (by EMULATOR, if it is set); it must succeed and print the table in its source's first comment.
 set -eu
 work=$(mktemp -d)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_experiments.sh : no two purposes share an experiment number, and none is used that src/random/experiment.h
 # does not name: the same address would be the same random numbers.
 set -eu

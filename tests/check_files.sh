@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_files.sh ESSCHER DOC LANGUAGE : run the examples of docs/FILES.md; LANGUAGE is python, r or sql.
 #
 # The first block of the document makes the files; the block in that language must then print the block `text` after it.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_format.sh : would clang-format 14 change any C file? Says which lines. Other versions disagree with each other, so
 # without this one the check is skipped (exit code 77).
 set -eu

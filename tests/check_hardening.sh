@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_hardening.sh [ROOT] : docs/HARDENING.md and the tests agree.
 #
 # The last column of its tables names the tests that keep a case, in backquotes: each must exist and mention the case (a

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_includes.sh [ROOT] : is the table of docs/ARCHITECTURE.md the graph of who includes whom, without a cycle?
 #
 # Every public header belongs to a directory: <esscher/policy.h> in src/risk, or in a header of risk, is an edge from

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_includes_notices.sh : plants includes that the table forbids and faults of the table itself, one at a time, and
 # expects check_includes.sh to name the file and the line. A check that cannot fail checks nothing.
 set -eu

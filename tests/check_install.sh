@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_install.sh BUILD CC : what a stranger finds after `cmake --install` (BD04).
 #
 # The build is installed below a DESTDIR, and the tree is then moved elsewhere, as packagers do. From there the example

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_kubernetes.sh ESSCHER : what the containers of examples/kubernetes do, done here.
 #
 # The commands of both Jobs are taken out of the files and run, a shard per index, in another order than that of the

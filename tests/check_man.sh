@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_man.sh BUILD : man pages are made by the program and say all that it does: every command has a page and stands on
 # that of the program, every option and letter that help knows is there, every exit code of cli/talk.h; and mandoc finds
 # nothing to mend. Exit code 77 without mandoc.

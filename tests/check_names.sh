@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_names.sh [ROOT] : does every es_* name mean one thing? Says which are defined in two files as a type or as a
 # function, and which are a type here and a function or macro there. ROOT is the repository, by default the one this is in.
 set -eu

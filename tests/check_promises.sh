@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_promises.sh : every test that README.md names as the keeper of a promise exists.
 #
 # The second column of its table of promises reads `test`: case, case; `test`: ... A case is a function listed in

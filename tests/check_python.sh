@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_python.sh NAME LIBRARY PROGRAM : python/tests/test_NAME.py against the library of a build.
 set -eu
 name=$1

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_reproducible.sh BUILD [CC] : the same source gives the same bytes (BD03).
 #
 # libesscher.so of the folder BUILD is built once more, from a copy of the source in a folder of another name and depth, with

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_search_paths.sh FOLDER [CC PROGRAM] : no binary in FOLDER searches the current directory for its libraries.
 #
 # Fails for every RPATH or RUNPATH element that is empty (the loader then takes the current directory) or that starts

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_standing.sh [ROOT] : what theory says is marked: proved, heuristic, numerical or cited.
 #
 # 1. A column of a study whose key or definition says that its number is theory's has a .standing. A key does by one of its

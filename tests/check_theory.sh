@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_theory.sh [ROOT] : every formula that the code cites as "THEORY n.m (name)" is in docs/THEORY.md.
 #
 # Read are C, JavaScript and HTML below src, cli, include and web. A citation is the word THEORY (or THEORY.md), then, perhaps

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_version.sh [ROOT] : every place that states the version states that of include/esscher/export.h.
 set -eu
 cd "${1:-$(dirname "$0")/..}"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_wheel.sh BUILD : pip makes a wheel with the library of the folder BUILD, without a network; its library needs and
 # shows what it may; installed into an environment of its own it computes what NumPy computes; uninstalled it leaves nothing.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_words.sh [ROOT] : one vocabulary for how many keys share the weight.
 #
 # The words averaging, selective and single-key are in one list, es_regime_name() in src/theory/key_weights.c. A second

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # find_python.sh, to be sourced. find_python MODULES PACKAGES : $python becomes one that can import them ("numpy, wheel"), or
 # the test is skipped, naming Debian's packages. The first python3 may be a user's own, without what the system's has.
 find_python() {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* folder.h : a temporary folder for tests that write files. */
 #ifndef ES_TESTS_FOLDER_H
 #define ES_TESTS_FOLDER_H

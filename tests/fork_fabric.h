@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fork_fabric.h : ranks for tests: processes that were forked, and a pair of sockets between any
  * two of them. A rank that dies closes its sockets, which is how the others notice.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_writer.h : GGUF files for tests, well formed and otherwise. */
 #ifndef ES_TESTS_GGUF_WRITER_H
 #define ES_TESTS_GGUF_WRITER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* golden.h : reference values that other programs computed: tests/golden, whose README says how. */
 #ifndef ES_TESTS_GOLDEN_H
 #define ES_TESTS_GOLDEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* golden_bpe.h : the small tokenizers of tests/golden/bpe, and streams that must agree with them.
  */
 #ifndef ES_TESTS_GOLDEN_BPE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* main.c : the main program of a module's tests. Each tests/MODULE/test_FILE.c is one group of
  * tests, which TEST_FILE(FILE) puts on the list here before main() starts.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrices.h : matrices to test with, and what they should multiply to. */
 #ifndef ES_TESTS_MATRICES_H
 #define ES_TESTS_MATRICES_H

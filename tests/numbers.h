@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.h : random numbers for tests, from a small generator of their own, so that a failure of
  * the random room cannot hide or cause one elsewhere. Set state_of_rng before use. */
 #ifndef ES_NUMBERS_H

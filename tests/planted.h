@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planted.h : attention in plain f64 loops with a mistake planted in it, and what measure --compare
  * says to it. */
 #ifndef ES_TESTS_PLANTED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probe_truth.h : a small random model (tiny_model.h), a pool of it, and the probe's answers by
  * plain f64 loops over all of the pool's tokens. Layer 0 has small scores, layer 1 such that they
  * matter, layer 2 is frozen. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* real.h : what is no part of the repository: real models and texts. They are looked for below
  * ESSCHER_MODELS (a folder of models), below data/ of ESSCHER_SHARED or of ../shared, and in demo/,
  * where `./do demo` puts a model and a novel. Tests that need them are needy tests. */

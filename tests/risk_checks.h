@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* risk_checks.h : choices of keys for one query, and what tests of their exact risks ask each time.
  */
 #ifndef ES_TESTS_RISK_CHECKS_H

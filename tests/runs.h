@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runs.h : the small experiment that the tests of run files do over and over. */
 #ifndef ES_TESTS_RUNS_H
 #define ES_TESTS_RUNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_study.h : a study small enough to know every number of, its shards, and their files. */
 #ifndef ES_TESTS_SHARD_STUDY_H
 #define ES_TESTS_SHARD_STUDY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* st_writer.h : safetensors files for tests, well formed and otherwise, and how they are refused.
  */
 #ifndef ES_TESTS_ST_WRITER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* testing.h : what every test file starts with. */
 #ifndef ES_TESTING_H
 #define ES_TESTING_H

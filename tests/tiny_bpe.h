@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiny_bpe.h : small tokenizers of byte pairs, with the parts that a test changes. */
 #ifndef ES_TESTS_TINY_BPE_H
 #define ES_TESTS_TINY_BPE_H

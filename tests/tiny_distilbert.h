@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiny_distilbert.h : a small random DistilBERT, written as a checkpoint, and run in plain f64
  * loops that know nothing of descriptions: one function per line of the model, tensors asked for by
  * name. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiny_model.h : a small random BERT, written as a checkpoint and run in plain f64 loops.
  *
  * Weights are small multiples of a power of two, so that F32, F16 and BF16 hold them alike and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiny_pool.h : texts of known tokens, and a small model that reads them into pools. */
 #ifndef ES_TESTS_TINY_POOL_H
 #define ES_TESTS_TINY_POOL_H

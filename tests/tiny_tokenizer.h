@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiny_tokenizer.h : small tokenizers, made in the test's folder, and their ids. */
 #ifndef ES_TESTS_TINY_TOKENIZER_H
 #define ES_TESTS_TINY_TOKENIZER_H

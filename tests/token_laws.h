@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_laws.h : one law of every kind and some corners, for properties that all laws share. */
 #ifndef ES_TESTS_TOKEN_LAWS_H
 #define ES_TESTS_TOKEN_LAWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_sample.h : samples, and how far their means may be off. Seeds are fixed, so a pass is a
  * pass for ever; bounds are wide enough that an honest sampler with other seeds would fail once in
  * some thousand runs. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // build.mjs FOLDER : bundle page.js, beside FOLDER/node_modules, into FOLDER/page.js and FOLDER/notices.txt, and what
 // draws figures without a browser into FOLDER/stills.js.
 //

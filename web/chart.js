@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // chart.js : from a figure, as the files in figures/ describe it, to a Vega-Lite specification.
 //
 // A figure is data:

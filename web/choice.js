@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // choice.js : several figures in one place. The reader picks one, from a list, along a slider, or by a click in another
 // figure.
 import { element } from "./elements.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // elements.js : parts of the page that scripts make.
 import { csvOf } from "./tables.js";
 

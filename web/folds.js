@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // folds.js : what is folded: tables to take away as CSV, rows as cards where the page is narrow, links that open what
 // they point to.
 import { digitsOfCsv } from "./chart.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // gallery.js : the figures of a run in their place: one that supports its finding at once, the others on request.
 import { mountChoice } from "./choice.js";
 import { mount } from "./mount.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // mount.js : a figure on the page: plot, legend, caption, numbers under the pointer, and ways to take it away.
 import { parse, View } from "vega";
 import { expressionInterpreter } from "vega-interpreter";

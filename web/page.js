@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // page.js : draws the figures of a report from the tables that the page carries, and lets people take these away.
 //
 // Everything else on the page was written by the program and is readable without this.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // pdf-fonts.js : what every PDF reader has: Helvetica and its bold, and Symbol for Greek and mathematics. Widths are those
 // of Adobe's metrics, in thousandths of the size.
 

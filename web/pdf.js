@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // pdf.js : an SVG of Vega's as a PDF of one page.
 //
 // It knows what Vega writes and nothing else: svg, g, path, line, rect, text, tspan, clipPath, linearGradient; translate,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // selection.js : the head that a reader has picked in a run: marked in all its figures, named in a bar that stays in
 // sight, and part of the page's address: #L3H5, of the first run that has heads, #run-2-L3H5 of the second run.
 //

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // stills.js : the figures of runs as files, without a browser: SVG, PDF, Vega-Lite and CSV of each.
 //
 // Run by Node.js for `esscher report --figures`. It reads runs from file descriptor 3, {"name", "command", "answer",

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // tables.js : tables as rows, and the little arithmetic that figures need.
 
 // Rows of a table that came as columns; one whose rows are all alike came as one element. Numbers that are none are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // theme.js : the colours of the page, as the style sheet has them now, for figures.
 
 // Of heat maps: from little to much, lighter or darker all the way.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // arrays.mjs DIR : q.npy, k.npy, v.npy of a layer as Hugging Face has them, (1, heads, n, d), and causal.npy, what
 // causal attention over them gives, rounded to bfloat16; keys.npy, (2000, 8). The same numbers every time.
 import { writeFileSync } from "node:fs";

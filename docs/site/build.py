@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """build.py ESSCHER SITE : the site of `./do docs`, into the folder SITE; ESSCHER is the program, which prints its man pages.
 
 Pages are gathered in SITE.work/pages under the names that they have in the repository, so that their links hold; what is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public headers as pages: the essay at the top, then each declaration with what is said above it.
 
 The headers are the manual, so that nothing is written twice: a page has a header's own words and declarations, in its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Man pages, which the program prints and mandoc turns into HTML, as pages of the site."""
 
 import re

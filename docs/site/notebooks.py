@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notebooks as pages: their text, and their code as blocks. Outputs are not shown; running a notebook makes them."""
 
 import json

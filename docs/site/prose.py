@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain text of comments, as HTML: paragraphs, lists, what is set off by four spaces, and links to what is named."""
 
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python modules as pages: signatures and docstrings, read from the source without running it."""
 
 import ast

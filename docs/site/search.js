@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Search in a site that is read from a folder: browsers then refuse to start the theme's worker and to fetch its index. The
  * theme asks `__search` for both first. build.py puts the worker's source, `search_worker`, above this, and writes index.js,
  * which calls search_ready() and is loaded when somebody begins to search. */

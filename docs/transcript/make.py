@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """make.py ROOT ESSCHER WORK : runs the commands of README.md and docs/TRANSCRIPT.md again and puts in what they print now.
 
 WORK looks like the repository, with demo/minilm and demo/alice.txt, which ./do demo fetches. Commands and their output are

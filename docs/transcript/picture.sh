@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # picture.sh PAGE PICTURE : the top of a report as a picture, drawn by a browser without a window.
 set -eu
 page=$(realpath "$1")

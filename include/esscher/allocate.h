@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocate.h : a number of keys to share out among heads (THEORY 14).
  *
  * A *unit*, a head or a group of heads that share keys and values, has options: m keys kept leave

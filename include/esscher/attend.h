@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend.h : exact softmax attention and its statistics, streamed.
  *
  * For queries q_i (m, d), keys k_j (n, d), values v_j (n, dv) and a score scale b, attention

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exec.h : how work is executed: threads, memory, progress, talk.
  *
  * Nothing in here changes a result. An es_exec says how many threads may work, how much memory they

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* executor.h : who does a list of pieces of work.
  *
  * Work that can be shared is a list of *pieces*: each makes some numbers and is a pure function of

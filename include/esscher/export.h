@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export.h : which symbols leave the shared library, and its version. */
 #ifndef ESSCHER_EXPORT_H
 #define ESSCHER_EXPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* foreign.h : for callers in another language.
  *
  * Who calls this library from an interpreter has two troubles that a program in C has not. Structs

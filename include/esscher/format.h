@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format.h : numbers and texts as people read them, the same in the terminal and in the report. */
 #ifndef ESSCHER_FORMAT_H
 #define ESSCHER_FORMAT_H

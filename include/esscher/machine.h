@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine.h : what the library was built with, and the CPU it runs on. */
 #ifndef ESSCHER_MACHINE_H
 #define ESSCHER_MACHINE_H

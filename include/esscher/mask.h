@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mask.h : which keys each query of an attention call may see. */
 #ifndef ESSCHER_MASK_H
 #define ESSCHER_MASK_H

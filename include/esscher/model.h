@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.h : a checkpoint on disk, and what it makes of token ids.
  *
  * A model is a folder with config.json and model.safetensors (or its shards), as model hubs hand

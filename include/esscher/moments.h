@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* moments.h : count, mean and covariance of rows that are seen once and not kept.
  *
  * Rows are added in batches; a batch is reduced around its own mean and then merged (Chan, Golub

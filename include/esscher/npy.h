@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy.h : matrices that come in and go out as NumPy's .npy files.
  *
  * An es_array is a block of numbers we own, read whole from a file; an es_view of it is what the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h : how many keys each head of a model keeps, and by which policy, as a file.
  *
  * A *plan* is a table: for every layer and head a policy (policy.h), a number of keys, a factor on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy.h : which keys a query keeps.
  *
  * Sparse attention keeps some of the keys that a query may see and attends over those alone. A

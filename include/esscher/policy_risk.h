@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_risk.h : how far a query's output is off when a policy keeps some of its keys, exactly.
  *
  * With weights w_j of sum 1 over the n keys, values v_j, y = sum w_j v_j and u_j = v_j - y, what a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random.h : random numbers that have an address.
  *
  * Nobody owns a stream here. A number is a pure function of where it stands,

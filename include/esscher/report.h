@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report.h : run files as one page to look at.
  *
  * The page is a single HTML file that needs nothing else: it opens from a disk without a network,

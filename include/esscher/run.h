@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.h : run files, in which an experiment survives being killed.
  *
  * A run is the work of one command. Its file holds what was asked (the command and its parameters),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.h : how every function of Esscher reports failure.
  *
  * A function that can fail returns an es_status and takes an optional es_error as its last

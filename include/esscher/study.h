@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* study.h : an experiment as a value, and the one way to run it.
  *
  * A *study* is a description: its parameters, what it costs, the stages of cells it is made of, and

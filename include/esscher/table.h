@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.h : answers: tables of typed rows, single results and findings.
  *
  * Text, Markdown, LaTeX, CSV, JSON, run files, pages and figures are views of an answer. Nothing is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.h : text becomes token ids, as the checkpoint's own tokenizer makes them: WordPiece
  * (BERT), byte pairs spelt in bytes (GPT-2, Llama 3, Qwen), or SentencePiece's byte pairs with
  * bytes to fall back on (Llama 2, Mistral).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view.h : a matrix somebody else owns.
  *
  * An es_view describes rows x cols numbers at `data`, with strides in bytes, so that a slice, a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Esscher: a laboratory for softmax attention at long context.
 
 Attention over n tokens is an average under an exponentially tilted law, estimated from n samples.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The structs and functions of the shared library, as ctypes describes them.
 
 Every struct here is a copy of one in ``include/esscher``. The library says where its own fields

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays of other people as matrices of the library: without a copy wherever that can be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calling the library so that Python stays alive: Ctrl-C, progress, forks.
 
 While a thread of Python is inside the library, it runs no Python, and the main thread no handlers

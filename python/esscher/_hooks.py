@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a PyTorch model computes attention, and what with.
 
 For the length of a ``with`` two names of torch are ours: ``torch.nn.Module.__call__``, which every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding the shared library, and making sure that it is the one this package was made for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the queries of a model see: its masks, read as the study ``measure`` has them.
 
 The study knows four sights: every key, those up to a query's own place, the last W of those, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The attention of ``torch.nn.MultiheadAttention``, from its inputs and weights.
 
 Its projections are done again as it does them: torch keeps them to itself, and in a fast path, its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One question to es_attend(): arrays, options and masks as the library takes them."""
 
 from __future__ import annotations

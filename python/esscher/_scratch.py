@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Temporary folders that a killed process does not leave behind for good.
 
 As those of the library (src/store/scratch.h): the folder is locked, by the operating system, for as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the stub of the package, by which editors and type checkers know the studies.
 
 The functions are made at run time, so nobody who only reads the source can know them::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is what was caught what the model computed?
 
 Queries, keys and values are caught before the softmax, outputs behind it. For some queries of every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this package and its library are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention over NumPy arrays, with its statistics, in one pass and without an n x n matrix."""
 
 from __future__ import annotations

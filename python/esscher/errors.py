@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong, as exceptions.
 
 The library reports a failure as a status and a record: which rule was broken, where, and what to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A figure of a table as SVG: one quantity against another, with its error bars.
 
 It is meant for a first look in a notebook. The figures of the report, one set for each study, are

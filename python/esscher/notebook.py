@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A result as a notebook shows it: findings, a figure, the main table."""
 
 from __future__ import annotations

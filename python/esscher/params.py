@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of a study as keywords of a function: what they are called, and values as text.
 
 The library reads every parameter as text, as a command line has it. So a list of numbers becomes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress of a long call: nothing for a while, then one line in a terminal or a notebook."""
 
 from __future__ import annotations

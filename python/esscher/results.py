@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a study answers: tables as NumPy arrays, findings, values, provenance, and views of them."""
 
 from __future__ import annotations

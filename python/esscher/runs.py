@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run files: opened as results, and made into a page."""
 
 from __future__ import annotations

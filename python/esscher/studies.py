@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every study of the library as a function.
 
 The functions are made when the package is imported, from the descriptions that the library holds:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watch a PyTorch model that you already run.
 
 ::

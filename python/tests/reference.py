@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention by NumPy in f64, as one would write it down: what the tests compare with."""
 
 import numpy as np

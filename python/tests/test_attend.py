@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """esscher.attend() against NumPy in f64: shapes, layouts, masks, statistics.  PY01"""
 
 import contextlib

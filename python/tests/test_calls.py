@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forks, Ctrl-C and threads while the library works.  PY02 PY03 PY05"""
 
 import os

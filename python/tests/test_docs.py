@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples of docs/PYTHON.md, run in their order: each must print the block `text` after it.
 And those in docstrings."""
 

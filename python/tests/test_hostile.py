@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run files whose parts are sound and whose contents are not: esscher.open() gives a result, or an
 exception of this package with a rule and a hint; and so do all views of the result (PY07)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which library is loaded, and what happens if it is the wrong one.  PY04"""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run file that is opened is the result that was written: every study that keeps one, small."""
 
 import os

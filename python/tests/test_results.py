@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results: tables, columns, views, run files, a notebook's view and the figure in it."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Temporary folders: neither a forked child nor a stranger removes them, and kill -9 leaves none
 for good (PY06). watch() itself needs PyTorch; what it writes to does not."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Studies as functions: their signatures, what keywords may be, and the program as a witness."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors of PyTorch: shared memory, bf16, gradients, forks.  PY01 PY02"""
 
 import sys

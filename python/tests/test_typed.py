@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types: the package itself, and what a user's program sees of it, by mypy in its strict mode."""
 
 import os

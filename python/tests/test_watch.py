@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """watch: statistics of a model's attention are those of its own weights, and it does not notice."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small models with attention of every kind that ``watch`` meets, and what their weights say.
 
 References are the models' own: softmax(scale q k') as they compute it, in f64, of which entropy,

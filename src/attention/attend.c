@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend.c : es_attend(): units of work handed to threads, results in a fixed order.
  *
  * Many queries: a unit is a chunk of consecutive blocks of queries; its thread streams all keys

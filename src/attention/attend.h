@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend.h : what the library alone needs beside <esscher/attend.h>. */
 #ifndef ES_ATTENTION_ATTEND_H
 #define ES_ATTENTION_ATTEND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block.c : a block of queries that meets keys tile by tile (online softmax).
  *
  * For each query the block keeps an offset m >= all scores seen, Z = sum exp(s_j - m), sum

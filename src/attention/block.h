@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block.h : the engine: a block of queries meets keys, tile by tile. */
 #ifndef ES_ATTENTION_BLOCK_H
 #define ES_ATTENTION_BLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cut.c : divides attention into units of work: blocks of queries, tiles of keys that fit the
  * cache, and segments of keys where there are too few queries for all threads. The division
  * depends on the shape only, never on the number of threads, so that results have the same bits. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cut.h : how a problem is cut into units of work. */
 #ifndef ES_ATTENTION_CUT_H
 #define ES_ATTENTION_CUT_H

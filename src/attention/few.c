@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* few.c : attention for few queries, as in decoding. Time is spent reading keys and values, so
  * threads divide the keys, and each value is read once for all queries. */
 #include "attention/few.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* few.h : few queries meet many keys, at the speed at which memory gives them.
  *
  * A panel costs the same for one query as for all its lanes. Queries that fill but a part of one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* few_template.h : the tiles for few queries, written once for every CPU and both precisions.
  *
  * Included by tile_template.h, whose vector operations and accumulators it uses, and needs of the

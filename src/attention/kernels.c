@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.c : the table of kernels by instruction set and precision. */
 #include "attention/kernels.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.h : the two tiles a CPU has to provide, and the table of those we have.
  *
  * Queries live in SIMD lanes: a panel is `lanes` queries (three vector registers), stored

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mask.c : which keys a query sees: causal, window, sinks, local blocks, lists and classes with
  * factors. A mask is checked once; then each query has a range of keys and its sinks (es_sight). */
 #include "attention/mask.h"

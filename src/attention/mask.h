@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mask.h : a mask, checked, and what it lets one query see, as ranges of keys. */
 #ifndef ES_ATTENTION_MASK_H
 #define ES_ATTENTION_MASK_H

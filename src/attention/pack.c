@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pack.c : copies rows of any layout and type into the layout of the kernels; rows that already
  * have it are used in place. */
 #include "attention/pack.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pack.h : a matrix rearranged so that a tile reads it from front to back. */
 #ifndef ES_ATTENTION_PACK_H
 #define ES_ATTENTION_PACK_H

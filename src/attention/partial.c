@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* partial.c : the state of queries after some of the keys. Two states over different keys merge
  * exactly: with offsets a and b and m = max(a, b), every sum becomes e^(a-m) sum_a + e^(b-m)
  * sum_b. Outputs and statistics follow from the final sums: lse = m + ln Z, entropy = lse - mean

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* partial.h : what queries know about the keys they have met, one row per query, in f64.
  *
  * All scores are kept in units of log 2: x = log2(e) * scale * q.k, so that weights are powers of

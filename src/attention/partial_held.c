@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* partial_held.c : partial states as users hold them: keys met in several calls, or on several
  * machines.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peak.c : the multiply-add peak and the memory bandwidth of this machine, measured with the same
  * kernels, to state speeds as shares of them. */
 #include <esscher/machine.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* problem.c : checks shapes, options and the range of numbers before anything is computed: scores
  * and squares must fit the precision of the kernels. */
 #include "attention/problem.h"

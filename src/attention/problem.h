@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* problem.h : one attention problem, checked, with every default made explicit. */
 #ifndef ES_ATTENTION_PROBLEM_H
 #define ES_ATTENTION_PROBLEM_H

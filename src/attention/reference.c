@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference.c : attention as one would write it on a blackboard, in f64. Slow, short, and the judge
  * of all else. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sight.c : which keys of a tile the queries of a panel see: none, all, or some; only the last
  * case costs work per score. */
 #include "attention/sight.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sight.h : what a block of queries sees of the keys that stream past it. */
 #ifndef ES_ATTENTION_SIGHT_H
 #define ES_ATTENTION_SIGHT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tile_template.h : the tiles of kernels.h, written once for every CPU and both precisions.
  *
  * The including file defines

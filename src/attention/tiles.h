@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiles.h : what each tiles_*.c exports: its kernels, f32 first, f64 second. */
 #ifndef ES_ATTENTION_TILES_H
 #define ES_ATTENTION_TILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiles_avx2.c : tiles for AVX2 with FMA; compiled with -mavx2 -mfma, called only where the CPU has
  * both. */
 #include "attention/tiles.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiles_avx512.c : tiles for AVX-512 F and DQ; compiled with those flags, called only where the CPU
  * has both. */
 #include "attention/tiles.h"

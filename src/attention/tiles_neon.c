@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiles_neon.c : tiles for 64-bit Arm, every one of which has NEON with FMA and 32 registers.
  *
  * A register of the template is two of the CPU's: 24 accumulators, 6 registers of A and an element

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiles_portable.c : tiles for any CPU, in the vector extension of gcc and clang: 16-byte
  * registers, which every 64-bit machine has, multiply and add rounded separately. */
 #include "attention/tiles.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checked.h : arithmetic on sizes that cannot wrap unnoticed.
  *
  * Each function stores the result and returns true, or returns false and stores nothing when the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h : how long something takes. Results never depend on it. */
 #ifndef ES_BASE_CLOCK_H
 #define ES_BASE_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu.c : finds the instruction sets of this CPU and chooses the kernels: option, then
  * ESSCHER_ISA, then the best. */
 #include <esscher/exec.h>

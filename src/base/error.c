@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* error.c : names of failures, their records, remarks. */
 #include "base/error.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* error.h : filling an es_error, in one line at the place of failure; remarks of the library. */
 #ifndef ES_BASE_ERROR_H
 #define ES_BASE_ERROR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exec.h : what the library alone needs beside <esscher/exec.h>. */
 #ifndef ES_BASE_EXEC_H
 #define ES_BASE_EXEC_H

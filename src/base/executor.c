@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* executor.c : pieces of work done by the threads of this process. */
 #include <esscher/executor.h>
 

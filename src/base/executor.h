@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* executor.h : what the library alone needs beside <esscher/executor.h>. */
 #ifndef ES_BASE_EXECUTOR_H
 #define ES_BASE_EXECUTOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format.c : numbers as text. A value is cut where its error ends; the numbers of a column share
  * one form. */
 #include <esscher/format.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format.h : what the library alone needs beside <esscher/format.h>. */
 #ifndef ES_BASE_FORMAT_H
 #define ES_BASE_FORMAT_H

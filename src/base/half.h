@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* half.h : IEEE binary16 and bfloat16 to binary32, exactly, and back, rounded. */
 #ifndef ES_BASE_HALF_H
 #define ES_BASE_HALF_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits.h : the sizes Esscher is built and tested for. */
 #ifndef ES_BASE_LIMITS_H
 #define ES_BASE_LIMITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c : the memory limit, blocks charged to it, arenas made of blocks. */
 #include "base/memory.h"
 

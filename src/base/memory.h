@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory.h : aligned memory, charged to the caller's memory limit; arenas. */
 #ifndef ES_BASE_MEMORY_H
 #define ES_BASE_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* system.c : everything that depends on the operating system beyond POSIX: processors, program
  * file, build id, file systems. */
 #define _GNU_SOURCE /* sched_getaffinity, dl_iterate_phdr */

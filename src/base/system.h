@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* system.h : what operating systems do each in their own way. All that is written for one of them
  * is in system.c; elsewhere POSIX is enough. Linux is tested, macOS written from its manual. */
 #ifndef ES_BASE_SYSTEM_H

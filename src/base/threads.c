@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* threads.c : runs units of work on a team of threads. Units are numbered, taken in order, and
  * must not depend on which thread runs them; the error of the lowest unit is the one reported, so
  * that failures are as deterministic as results. */

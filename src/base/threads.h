@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* threads.h : the only place where Esscher runs in parallel.
  *
  * Work is cut into units whose number and content depend on the problem alone, never on the number

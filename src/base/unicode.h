@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unicode.h : UTF-8, and what tokenizers need to know about a character. */
 #ifndef ES_BASE_UNICODE_H
 #define ES_BASE_UNICODE_H

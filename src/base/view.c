@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view.c : views of matrices: checks, element access, transposition, scans for NaN and largest
  * values. */
 #include <esscher/view.h>

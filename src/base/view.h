@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view.h : what the library alone needs beside <esscher/view.h>. */
 #ifndef ES_BASE_VIEW_H
 #define ES_BASE_VIEW_H

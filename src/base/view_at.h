@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view_at.h : the one place that reads an element through a view. */
 #ifndef ES_BASE_VIEW_AT_H
 #define ES_BASE_VIEW_AT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf.c : GGUF files: opening them, and the numbers of their tensors. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_header.c : the header of a GGUF file: values by their keys, tensors by their names. */
 #include <stdio.h>
 #include <stdlib.h>

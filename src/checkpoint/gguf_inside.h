@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_inside.h : GGUF files, the checkpoints of llama.cpp: one file with sizes, tokenizer and
  * weights.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_kinds.c : the number types of GGUF tensors, and how blocks of quantised ones are decoded.
  *
  * To add a type: a function that decodes one block, and its name in the row of `kinds`. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_values.c : values of a GGUF's header by their keys. */
 #include <stdio.h>
 #include <stdlib.h>

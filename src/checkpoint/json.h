@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json.h : a strict reader of JSON that builds nothing.
  *
  * A model file's header may name ten million tensors, and a tree of it would take twenty times its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors.c : tensors in files, one or the shards that an index names. */
 #include "checkpoint/safetensors.h"
 

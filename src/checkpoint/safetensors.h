@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors.h : tensors in safetensors files, one or sharded over several.
  *
  * A file is eight bytes that say how long its header is, a header in JSON that gives each tensor a

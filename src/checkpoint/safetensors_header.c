@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors_header.c : the header of a safetensors file: its first bytes, its entries, and what
  * their dtypes mean. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors_inside.h : safetensors from the inside: headers in memory, files, an index of shards.
  *
  * Functions that take things apart see bytes and a file size, no file, so that a fuzzer can drive

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* driver.c : the run of a study, from its parameters to its answer. The only loop over cells. */
 #include "driver/driver.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* driver.h : the parts of the driver.
  *
  *     params.c        parses values of parameters into a study's struct

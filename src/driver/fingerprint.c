@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fingerprint.c : what determines the numbers of a run, as text: parameters by their values, files
  * by their contents. A run is resumed only by one with the same. */
 #include <dirent.h>

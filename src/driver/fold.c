@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fold.c : stages whose cells are computed in groups and in parts: a cell that is too large for one
  * rank, or cells that one pass through a text computes together.
  *

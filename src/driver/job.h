@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.h : a study while it runs: what its functions find and what they may ask for. */
 #ifndef ES_DRIVER_JOB_H
 #define ES_DRIVER_JOB_H

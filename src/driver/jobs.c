@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jobs.c : what a study may ask of the job it runs in. */
 #include <math.h>
 #include <stdio.h>

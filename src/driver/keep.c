@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keep.c : the run file of a study: cells that are there, tables that are finished. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.c : numbers and grids of numbers, out of text. */
 #include "driver/numbers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.h : reads numbers from text, the same way for every option.
  *
  * Decimal only, whatever the locale: no hexadecimal, no nan, no blanks. Whole numbers may be

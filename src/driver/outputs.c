@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outputs.c : what a run writes is none of the files that it reads: with force it would replace
  * them. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* params.c : values that were given as text, in the struct that a list of parameters describes. */
 #include <limits.h>
 #include <math.h>

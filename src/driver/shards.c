@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shards.c : a process that computes its share of the cells without contact to the others. Shares
  * are a pure function of the stages, so that all processes find the same ones. */
 #include <math.h>

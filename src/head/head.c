@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head.c : is a head a head? Its matrices, written out. */
 #include "head/head.h"
 

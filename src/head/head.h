@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head.h : an attention head: what it scores with, what it answers with.
  *
  * A head of tokens in R^d is a score matrix A and a value matrix V: query x gives token y the score

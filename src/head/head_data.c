@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_data.c : heads that own their matrices: drawn from a seed, or another head's, scaled. */
 #include <math.h>
 

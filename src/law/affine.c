@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* affine.c : y = mean + B z for many rows, each element as one chain of additions in a fixed
  * order (law_row.h says why). */
 #include "law/law_row.h"

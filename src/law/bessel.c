@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bessel.c : one coordinate of the sphere under a tilt, for every d and r (THEORY.md 1.1).
  *
  * Library Bessel functions underflow long before d = 768; the ratio, its slope and the logarithm do

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bessel.h : one coordinate U_1 of a uniform point of the unit sphere in R^d, tilted by r >= 0.
  *
  * 1 <= d <= 4098. d = 1 is a fair sign (tanh), d = 3 a uniform number (coth r - 1/r), d + 2 the

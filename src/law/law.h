@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law.h : where tokens come from: a probability law on R^d.
  *
  * Every law here is an affine image Y = mean + B Z of a base law Z with independent or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_cube.c : independent coordinates that are uniform on [-size, size], or signs +-size.
  *
  * A coordinate of the unit sphere in R^3 is uniform on [-1, 1] (Archimedes), in R^1 it is a fair

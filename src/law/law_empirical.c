@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_empirical.c : tokens that are rows of a matrix, with replacement or without.
  *
  * K(s) = logsumexp <s, y_i> - ln n over the n points; its derivatives are mean and covariance under

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_gaussian.c : N(0, size^2 I).
  *
  * Completing the square in E e^{<s,Z>} gives K(s) = size^2 |s|^2 / 2 (THEORY 1): the only law whose

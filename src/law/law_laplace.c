@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_laplace.c : independent coordinates of density e^{-|z|/b} / (2b), b = size.
  *
  * int e^{sz - |z|/b} dz / (2b) = 1/(1 - b^2 s^2) for |b s| < 1 and infinite beyond, so

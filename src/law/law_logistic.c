@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_logistic.c : independent coordinates of density e^{-z/b} / (b (1 + e^{-z/b})^2), b = size.
  *
  * E e^{zZ} = int u^z (1-u)^{-z} du = Gamma(1+z) Gamma(1-z) = pi z / sin(pi z) for |z| < 1, b = 1,

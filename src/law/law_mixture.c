@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_mixture.c : sum of pi_j mu_j over `n_parts` base laws, each with its own mean and factor.
  *
  * E e^{<s,Z>} = sum pi_j e^{K_j(s)}, so K is a log-sum-exp; a tilt reweights the parts to p_j

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_row.h : the descriptor of a token law: one row of functions and facts.
  *
  * A law is one file, src/law/law_NAME.c, which ends with its row es_law_row_NAME. Samplers, limits

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_sphere.c : uniform on the sphere of radius `size`, and in the ball.
  *
  * <s, Z> = size |s| U_1 with U_1 one coordinate of the unit sphere in R^d, so K(s) = K_d(size |s|)

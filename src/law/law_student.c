@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_student.c : the multivariate t, a normal row over sqrt(chi^2/freedom), times `size`.
  *
  * Its density falls like |z|^{-freedom-d}, slower than any exponential: K(s) is infinite for every

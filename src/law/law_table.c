@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_table.c : which laws there are, what can be asked of any of them, and how one is made ready
  * to be drawn from. */
 #include <math.h>

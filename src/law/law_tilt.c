@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_tilt.c : from one coordinate, or a radius, to K of any law: what the rows share.
  *
  * Independent coordinates add, K(s) = sum k(s_i). Rotation-invariant laws depend on |s| alone. And

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* law_vmf.c : von Mises and Fisher's law on the sphere of radius `size`.
  *
  * Its density e^{kappa <mu, u>} is itself a tilt of the uniform law, and tilts add up: K(s) =

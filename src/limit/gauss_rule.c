@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gauss_rule.c : Gauss rules from three-term recurrences.
  *
  * The orthogonal polynomials of a law obey a recurrence whose coefficients make a symmetric

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limit.h : what attention does to infinitely many tokens.
  *
  * A head with score matrix A and value matrix V, shown n tokens y_1..y_n of a law, answers a query

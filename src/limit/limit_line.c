@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limit_line.c : the limit map in one dimension, where quadrature is cheap for any law.
  *
  * E f(K'(aX)) is a sum where X is +-size, else an integral over what the law's row says of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limit_map.c : K of a law, the limit map, and the moments of one token.
  *
  * Softmax weights of the scores <Ax, y_i> are e^{<Ax,y_i>} over their sum: as n grows numerator and

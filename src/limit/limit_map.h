@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limit_map.h : what the files of the limit map and its moments share: the checked map, the line,
  * Gauss rules (laws made of a few weighted points), output moments over tokens on a sphere. */
 #ifndef ES_LIMIT_LIMIT_MAP_H

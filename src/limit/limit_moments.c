@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limit_moments.c : mean and covariance of Gamma(X) when the query X is a token, too (THEORY 1.2).
  *
  * X ~ N(m, S): Gamma is the affine map V (m + S A x), so mean and covariance are its. X = B Z with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sphere_spectrum.c : expectations over a weighted sum of Dirichlet coordinates, by merging
  * measures.
  *

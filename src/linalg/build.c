@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* build.c : what the library was built with; here because OpenBLAS is asked. */
 #include <esscher/machine.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* covariance.c : mean and covariance of rows, in two passes.
  *
  * pass 1: m = mean, summed in blocks of TALL rows, which keeps the chain of additions short.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dense.h : what the rooms of linalg share: a checked f64 copy of the input, BLAS on one thread,
  * the product of a linear layer, and the road es_norm_spectral() takes for large matrices. */
 #ifndef ES_LINALG_DENSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* factor.c : what a matrix is made of, by LAPACK: eigenvalues, Cholesky factor and square root of a
  * symmetric one; singular values and vectors; QR. LAPACK counts columns first; a symmetric matrix
  * does not care, and "upper" there is "lower" here. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* linalg.h : the dense linear algebra that attention needs, on matrices of at most 4096 columns.
  *
  * Covariance of tokens, factors and roots of it, singular values, the spectral norm in which

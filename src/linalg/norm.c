@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* norm.c : the spectral norm, with an error that holds.
  *
  * An iteration alone cannot promise the norm: a small residual |a'a u - s^2 u| says that some

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* principal.c : principal components: the directions in which rows vary most, and where the rows
  * lie along them. */
 #include "linalg/linalg.h"

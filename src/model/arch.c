@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch.c : the architectures that are known, and config.json read by their descriptions. */
 #include "model/arch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch.h : an architecture is a description.
  *
  * What distinguishes one family of checkpoints from another is written down once, in the constant

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_bert.c : BERT (Devlin and others, 2018), as its checkpoints in safetensors have it.
  *
  *     x = LayerNorm(word[id] + type[0] + position[i])

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_distilbert.c : DistilBERT (Sanh and others, 2019).
  *
  *     x = LayerNorm(word[id] + position[i])

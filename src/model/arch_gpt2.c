@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_gpt2.c : GPT-2 (Radford and others, 2019).
  *
  *     x = word[id] + position[i]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_gpt_neox.c : GPT-NeoX (Black and others, 2022), as Pythia and others have it.
  *
  *     x = word[id]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_llama.c : Llama (Touvron and others, 2023), its later versions, and what is exactly Llama.
  */
 #include "model/arch_llama.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_llama.h : what the descriptions of Llama's relatives share.
  *
  *     x = word[id]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_mistral.c : Mistral (Jiang and others, 2023): Llama whose tokens may see a window only. */
 #include "model/arch_llama.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_qwen2.c : Qwen 2 and 2.5 (2024): Llama whose queries, keys and values have biases. */
 #include "model/arch_llama.h"
 

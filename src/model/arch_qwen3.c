@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch_qwen3.c : Qwen 3 (2025), the dense ones: Llama whose heads norm their queries and keys
  * before they turn. */
 #include "model/arch_llama.h"

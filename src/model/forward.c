@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward.c : blocks of token ids through the model: memory, checks, and who runs what.
  *
  * Where there are as many blocks as threads a unit of work is a block: one thread runs it from its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_inside.h : what the parts of the forward pass share.
  *
  * A block runs layer by layer, and in a layer three phases follow each other:

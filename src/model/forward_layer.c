@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_layer.c : one layer of one block.
  *
  * With x (n, H), norms after the sums (BERT) | before what they are for (decoders):

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_predict.c : what a block says at its end: labels of the whole, or the next token. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_model.c : a GGUF as the checkpoint that it was made from: its configuration, and its tensors
  * under the names, and with the rows, that a Hugging Face checkpoint has. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_model.h : a GGUF as the checkpoint that it was made from. */
 #ifndef ES_MODEL_GGUF_MODEL_H
 #define ES_MODEL_GGUF_MODEL_H

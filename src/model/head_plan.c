@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_plan.c : plans in memory: new ones, what all of them must obey, whether one is of a model,
  * and what a block is given. head_plan_read.c and head_plan_write.c are their files. */
 #include "model/head_plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_plan.h : plans (plan.h) from the inside: text that is to become one, and what every plan
  * must obey whether it was read or made. */
 #ifndef ES_MODEL_HEAD_PLAN_H

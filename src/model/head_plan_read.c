@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_plan_read.c : plans from files: strict JSON.
  *
  * Objects are tables of fields: which keys there are, what stands there, and how large it may be.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_plan_write.c : plans to files: the JSON that head_plan_read.c reads. */
 #include <math.h>
 #include <stdarg.h>

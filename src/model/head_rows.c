@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_rows.c : queries, keys and values of one head, from what its attention is given. */
 #include "base/error.h"
 #include "base/memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_rows.c : what happens to rows of hidden states between two products; activations. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_rows_template.h : what happens to the rows of hidden states between two products.
  *
  * Included once per precision by layer_rows.c, with REAL and NAME defined. Rows are contiguous;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* logits.c : two answers of a classifier or decoder compared. */
 #include "model/logits.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* logits.h : two answers of a classifier or decoder compared. All functions are thread-safe. */
 #ifndef ES_MODEL_LOGITS_H
 #define ES_MODEL_LOGITS_H

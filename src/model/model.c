@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.c : a model on disk: where it lies, what is there, and how it is opened. */
 #include <esscher/model.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.h : what the library alone needs beside <esscher/model.h>. */
 #ifndef ES_MODEL_MODEL_H
 #define ES_MODEL_MODEL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_inside.h : a model in memory, and what is done to its hidden states.
  *
  * Matrices are (rows, cols) as in the file, row = output channel. The names of members are those of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h : what the library alone needs beside <esscher/plan.h>. */
 #ifndef ES_MODEL_PLAN_H
 #define ES_MODEL_PLAN_H

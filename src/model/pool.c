@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c : a finished pool, read. */
 #include "model/pool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.h : the hidden states of a text, layer by layer, on disk.
  *
  * A model reads text in blocks of [CLS] + ids + [SEP], each at its own length. What its layers are

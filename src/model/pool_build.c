@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_build.c : texts, through the model, into the files of a pool. */
 #include "model/pool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_files.h : what a pool's folder is called inside, shared by those who write and read it. */
 #ifndef ES_MODEL_POOL_FILES_H
 #define ES_MODEL_POOL_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_hash.c : what a pool is made of, as numbers that tell one model and one text from another.
  */
 #include <string.h>

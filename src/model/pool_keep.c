@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_keep.c : which rows a sparse pool holds: lists of their numbers, one for each layer. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_text.c : the text of a pool, cut into blocks; what the pool will take. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_walk.c : all rows of some layers, strip by strip: from the files of a pool, or, where only
  * some rows are kept, by reading the text again. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rotary.c : by how much queries and keys turn with their place (THEORY 16.2).
  *
  * Channel c of width/2 turns by f_c = theta^(-2c/width) for each step. Models that were stretched

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sparse_head.c : attention where each query keeps some of the block's keys.
  *
  * In f64 whatever the model computes in, and with all scores of a few queries at a time: policies

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sparse_head.h : heads of one block whose queries keep some of their keys (policy.h). Heads that
  * share keys and values, and ask for the same, share what they keep, as their cache would. */
 #ifndef ES_MODEL_SPARSE_HEAD_H

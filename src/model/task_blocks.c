@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* task_blocks.c : texts of a task become blocks of token ids, one by one or several of a label
  * together. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tasks.c : labelled lines and paragraphs, out of files that are distrusted. */
 #include "model/tasks.h"
 

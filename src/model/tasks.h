@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tasks.h : texts that a model is asked about, with what the right answer is: a file of labelled
  * sentences, or the paragraphs of a text; and the blocks of token ids that are made of them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weights.c : the tensors of a checkpoint become a model in memory, as its description says. */
 #include <stdio.h>
 #include <stdlib.h>

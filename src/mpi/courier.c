@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* courier.c : the life of the thread that calls MPI: it meets the other ranks, carries letters,
  * watches whether the others are alive, and ends. */
 #define _GNU_SOURCE /* sched_getaffinity */

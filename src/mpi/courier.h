@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* courier.h : the only thread that calls MPI, and the state that it shares with the others.
  *
  * Threads that send put a message into the outbox. The MPI thread hands it to MPI, moves arriving

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_mpi.c : messages over MPI, for threads that do not call it (courier.h does). */
 #include <errno.h>
 #include <signal.h>

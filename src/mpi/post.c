@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* post.c : messages on their way out and in, by MPI calls that do not wait. */
 #include <stdlib.h>
 #include <string.h>

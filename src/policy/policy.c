@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy.c : is a spec sound, and what does it choose for a query? */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy.h : what the library alone needs beside <esscher/policy.h>. */
 #ifndef ES_POLICY_POLICY_H
 #define ES_POLICY_POLICY_H

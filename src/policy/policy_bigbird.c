@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_bigbird.c : global tokens, the nearest keys, and random keys.
  *
  * The default is 4 global tokens. (Global tokens also see every key themselves; this is left out,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_draw.c : one outcome of a choice, a function of its address. */
 #include <math.h>
 

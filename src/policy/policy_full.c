@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_full.c : every key, so that what others cost has something to be compared with. */
 #include "policy/policy_row.h"
 

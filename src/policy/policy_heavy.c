@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_heavy.c : the nearest keys and heavy hitters, H2O's rule.
  *
  * Half of `keys` is the window unless it is given; the others are those of the remaining keys that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_keep.c : the sets of keys that policies are made of. */
 #include <stddef.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_limit.c : the keys that matter most, each with the probability that costs least.
  *
  * p_j = min(1, tau a_j) and c_j = 1/p_j with a_j = w_j |u_j|; tau is such that `keys` are kept on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_linformer.c : attention over random mixtures of the keys, which is no choice of keys.
  *
  * E (rows, n) has independent entries N(0, 1/n), one matrix for keys and values (THEORY 9). A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_local.c : the context is cut into blocks of `span` keys; a query sees its own block.
  *
  * A block is as long as `keys` unless given. Early in its block a causal query sees little: this is

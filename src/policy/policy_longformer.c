@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_longformer.c : the nearest keys, and global tokens that every query sees.
  *
  * The default is 1 global token, such as [CLS]. Global tokens also see every key themselves; this

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_observe.c : keys that the last few queries attended to (SnapKV).
  *
  * The last `span` keys are always kept: 32 by default, all of them if `keys` are fewer, half on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_random.c : keys at random, from all that are not in the window and not sinks.
  *
  * Nothing is sure unless a window or sinks are given. `random` draws, or as many as `keys` leaves;

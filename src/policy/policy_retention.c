@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_retention.c : each key is retained on its own, with the same probability.
  *
  * As random, but the number of keys is itself left to chance: `random`, or what `keys` leaves, is

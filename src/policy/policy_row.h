@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_row.h : the descriptor (row) of a policy, and the functions that policies share.
  *
  * A policy lives in a file of its own, src/policy/policy_NAME.c, which ends with its row;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_stream.c : the first keys and the nearest ones (StreamingLLM).
  *
  * The default is 4 sinks and a window of all other keys. */

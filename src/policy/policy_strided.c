@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_strided.c : the nearest keys and every s-th, counted from the query (Sparse Transformer).
  *
  * s is `span`, and the window is as long unless it is given. With `keys` alone, s is the smallest

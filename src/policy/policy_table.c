@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_table.c : the registry of policies, and accessors of their rows. */
 #include <string.h>
 

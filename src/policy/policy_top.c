@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_top.c : the keys of largest weight. Needs all scores of the query: an ideal, not
  * deployable. */
 #include "policy/policy_row.h"

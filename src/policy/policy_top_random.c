@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_top_random.c : the keys of largest weight, and random ones that represent the rest.
  *
  * Half of `keys` are top keys unless `random` is given. Random keys are corrected by default:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_window.c : the nearest keys and nothing else. */
 #include "policy/policy_row.h"
 

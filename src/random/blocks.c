@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.c : fills rows of random numbers from Philox blocks; the address of an element fixes its
  * block, whatever the order in which rows are filled. */
 #include "random/blocks.h"

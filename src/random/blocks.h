@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.h : many Philox blocks at a time, and the numbers made from them.
  *
  * One block is 128 random bits: two 64-bit words, hence two uniforms, or two exponentials, or (by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #if defined(__AVX2__)
 #define ES_KERNELS es_blocks_avx2
 #include "random/blocks_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blocks_text.h : the kernels of blocks.h, included once per instruction set.
  *
  * The including file defines ES_KERNELS, the name of the table. Philox needs the 64-bit product of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elementary.h : log, exp and the sine and cosine of a turn, with the same bits everywhere.
  *
  * The mathematical library of one system differs from that of the next in the last bit, and its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* experiment.h : who has which number in the addresses of random numbers.
  *
  * An address (random.h) begins with an experiment. Two purposes with the same number, seed, cell

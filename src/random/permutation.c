@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* permutation.c : a random permutation of n things in constant memory.
  *
  * Indices form a rectangle of about sqrt(n) by sqrt(n). A Feistel network shifts rows and columns

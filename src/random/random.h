@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random.h : what the library alone needs beside <esscher/random.h>. */
 #ifndef ES_RANDOM_RANDOM_H
 #define ES_RANDOM_RANDOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reject.c : laws with rejection methods: gamma, chi, beta, bounded integers.
  *
  * Each element has its own OWN lanes and uses them in order, so that its rejections do not change

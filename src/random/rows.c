@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : rows of uniforms, normals and points on the sphere, in f64 and f32; both precisions
  * come from the same draws. */
 #include <esscher/random.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* desk.c : rank 0 at a list of work. A thread of its own, the *clerk*, reads letters, hands out
  * pieces and keeps the numbers that come; the caller's threads work on pieces like any other rank.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_load.c : loads the MPI plugin when it is needed. The program itself must start on
  * machines without any MPI. */
 #define _GNU_SOURCE /* dladdr */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_plugin.h : what a library of messages, libesscher-mpi.so, shows to the one that loads it.
  */
 #ifndef ES_RANKS_FABRIC_PLUGIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launcher.c : finds from the environment which launcher started this process. */
 #include <stdlib.h>
 

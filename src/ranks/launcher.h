@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launcher.h : how processes that were started together find each other. */
 #ifndef ES_RANKS_LAUNCHER_H
 #define ES_RANKS_LAUNCHER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* letters.c : messages between ranks: a head and a body. All ranks run the same file on the same
  * kind of machine, which they check first, so that structs are sent as they are. */
 #include <stdio.h>

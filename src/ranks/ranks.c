@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ranks.c : processes that share the work of one run. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ranks_inside.h : the parts of the executor over ranks.
  *
  *     letters.c     messages between ranks

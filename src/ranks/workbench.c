@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* workbench.c : the work of a rank other than 0. Its threads take pieces from those that rank 0
  * has sent; a thread that finds none reads messages for all. Results are collected while they are
  * small and more pieces are there, so that short pieces do not cost a message each. */

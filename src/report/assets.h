@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* assets.h : what of the page is not data: made from web/ when Esscher is built. */
 #ifndef ES_REPORT_ASSETS_H
 #define ES_REPORT_ASSETS_H

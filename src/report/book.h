@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* book.h : a run as its page shows it: its answer, and the views of the answer's tables.
  *
  * Tables that the run does not describe are shown with all their columns under their own names. */

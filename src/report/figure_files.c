@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* figure_files.c : figures of runs as files. Tables go to Node.js, which draws them by the page's
  * own modules; what comes back is checked and written. */
 #include <esscher/report.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* formula.h : texts whose formulas are marked, as HTML.
  *
  * Definitions and notes mark their formulas with backquotes: "error ~ `n^-rate`". The terminal

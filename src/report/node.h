@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node.h : a program for Node.js, run as a child process until it has answered. */
 #ifndef ES_REPORT_NODE_H
 #define ES_REPORT_NODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page.c : run files as one page: a section for each run, and the order in which all that is read
  * and written. */
 #include <esscher/report.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_claims.c : claims as a table to be read, in their groups: statement, prediction,
  * measurement, slack, verdict; and which texts of the papers were available. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_data.h : what a page carries for its figures and for whoever takes a table away. */
 #ifndef ES_REPORT_PAGE_DATA_H
 #define ES_REPORT_PAGE_DATA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_head.c : the first lines of a page: what it is of, and what was found. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_made.c : how the numbers of a run were made, and how to repeat them. */
 #include "base/error.h"
 #include "report/page_parts.h"

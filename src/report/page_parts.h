@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_parts.h : the beginning of a page, and how a run was made. */
 #ifndef ES_REPORT_PAGE_PARTS_H
 #define ES_REPORT_PAGE_PARTS_H

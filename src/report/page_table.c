@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_table.c : a view of a table as HTML for people: folded, with its definitions, in bands of
  * columns that fit a page. Which columns, rows, cells and definitions there are is es_sheet's to
  * say, as for every other view. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_table.h : a table of a run as HTML, folded under a line that says how large it is. */
 #ifndef ES_REPORT_PAGE_TABLE_H
 #define ES_REPORT_PAGE_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sink.h : where a page is written to, and the three languages it is written in.
  *
  * Text goes through a buffer into a draft. The first failure is kept and everything after it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocate.c : keys shared out where they are worth most (THEORY 14). */
 #include <esscher/allocate.h>
 

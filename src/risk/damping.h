@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* damping.h : e^{-x} at x = l w, and the steps in ln l of the integrals of THEORY 13.
  *
  * 1/Z^2 = int l e^{-lZ} dl, and with l = e^t factors l and w go together as x = e^{t + ln w}, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw_atoms.c : keys as atoms of the integral, one by one or gathered on a grid of ln w. */
 #include "risk/draw_atoms.h"
 

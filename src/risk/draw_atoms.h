@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw_atoms.h : keys of one query, gathered for the integral of draw_risk.h.
  *
  * The integral needs sums over keys of smooth functions of s = ln w, times 1, w, wu and w^2|u|^2.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw_risk.c : E|y_S - y|^2 of n draws with replacement, exactly (THEORY 13, F empty, c = 1).
  *
  * 1/Z^2 = int l e^{-lZ} dl turns the ratio of two sums over the same draws into products of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw_risk.h : attention over n keys drawn from given ones: its mean square error, exactly.
  *
  * One query gives N keys the weights w_j (any scale) and they have the values v_j, so that its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #if defined(__AVX2__)
 #define ES_EACH es_risk_each_avx2
 #include "risk/each_text.h"

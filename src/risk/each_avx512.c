@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #if defined(__AVX512F__)
 #define ES_EACH es_risk_each_avx512
 #include "risk/each_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* each_text.h : nodes of keys kept each on its own, as text to be compiled once per instruction
  * set, by the rules of random/elementary.h: the same operations in the same order everywhere, but
  * for log(), which is the C library's whoever calls it.

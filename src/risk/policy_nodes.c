@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_nodes.c : nodes of draws with replacement, and of keys kept each on its own. */
 #include "risk/policy_terms.h"
 

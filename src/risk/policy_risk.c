@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_risk.c : E|y_S - y|^2 of a choice of keys: a number, or one integral (THEORY 13).
  *
  * policy_terms.h says what is integrated over t = ln l, by the trapezoid rule of damping.h. The

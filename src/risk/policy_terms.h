@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_terms.h : a choice's risk, in the form in which it is integrated (THEORY 13).
  *
  * With Z_F, N_F of the sure keys, n_F = N_F/Z_F, x_j = l c_j w_j and x_F = l Z_F, an outcome S of

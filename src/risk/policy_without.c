@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_without.c : nodes of m draws without replacement from M keys, exactly.
  *
  * Sums over all sets of m keys are coefficients of z^m (THEORY 13): with e_j = e^{-x_j},

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* risk_query.c : one query's weights and values, ready for exact risks; what they say at once. */
 #include <esscher/policy_risk.h>
 

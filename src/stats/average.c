@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* average.c : means and their errors, spreads, slopes; then order and medians. */
 #include "stats/average.h"
 

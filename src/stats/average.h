@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* average.h : means over replicates, medians, and lines through points, with standard errors.
  *
  * Two orders of rounding live here, and results know which one they were made with: draws of many

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* context.h : what more context is worth: the loss of a language model against its context length.
  *
  *     L(c) = (alpha/c)^beta + gamma = A c^-beta + gamma,        A = alpha^beta

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* context_curve.c : the best curve a exp(-beta x) + gamma, from the inside out: linear in a and
  * gamma given beta, then over beta, then with Huber's weights around it. */
 #include <math.h>

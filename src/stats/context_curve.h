@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* context_curve.h : the parts of the fit of loss against context.
  *
  *     context_fit.c        checks, intervals, the public functions

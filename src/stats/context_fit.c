@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* context_fit.c : fits the loss against the context: checks, intervals, prediction (THEORY 8). The
  * curve itself is found in context_curve.c. */
 #include "stats/context_curve.h"

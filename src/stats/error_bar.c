@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* error_bar.c : the error of one output from what blocks of keys contribute (THEORY 9 (E3)). */
 #include "stats/error_bar.h"
 

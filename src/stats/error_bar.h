@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* error_bar.h : how far one output of attention, from one context, is from that of infinitely many
  * such tokens.
  *

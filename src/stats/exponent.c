@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exponent.c : the local exponent (THEORY 6) of one query, from its gaps; gaps from keys; and of
  * many queries, each its own unit of work, pooled. */
 #include "stats/exponent.h"

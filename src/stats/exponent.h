@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exponent.h : how many keys lie near a query, and hence when one has the weight.
  *
  * For a query q and keys k on the unit sphere let T = 1 - <q, k>. What attention at a large inverse

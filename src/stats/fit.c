@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fit.c : the line through errors on logarithmic axes, and the psi_2 norm of a sample. Replicates
  * of such lines are in replicates.c. */
 #include "stats/fit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fit.h : how fast an error falls with n, and how sure one can be of it.
  *
  * An error that falls like a power, err(n) = exp(intercept) n^-rate, is a straight line in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* moments.c : mean and scatter of rows that are seen once, in parts that merge. */
 #include <esscher/moments.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* moments.h : what the library alone needs beside <esscher/moments.h>. */
 #ifndef ES_STATS_MOMENTS_H
 #define ES_STATS_MOMENTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* multiple.c : differences of measurements with errors from few groups, and many of them. */
 #include "stats/multiple.h"
 

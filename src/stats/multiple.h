@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* multiple.h : do two measurements differ, and which of many do?
  *
  * A measurement that comes with a standard error from few groups is compared by Welch's t: its

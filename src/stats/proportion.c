@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proportion.c : proportions and changes of proportions with their 95 % intervals: Wilson's score
  * interval, and Bonett and Price's for paired changes. */
 #include "stats/proportion.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proportion.h : how often something is the case: shares of n independent trials, and the
  * difference of two shares that were counted on the same trials. */
 #ifndef ES_STATS_PROPORTION_H

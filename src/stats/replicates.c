@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replicates.c : rates from replicates: summaries, the fitted line, its interval and its test.
  *
  * Points of a replicate are prefixes of one sample and depend on each other in an unknown way;

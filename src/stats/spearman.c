@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spearman.c : rank correlation within groups. Ranks are centred in each group, so that
  * differences between groups do not count as correlation. */
 #include "stats/spearman.h"

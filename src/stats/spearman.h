@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spearman.h : do two numbers rise together? Correlation of ranks, whatever the scale. */
 #ifndef ES_STATS_SPEARMAN_H
 #define ES_STATS_SPEARMAN_H

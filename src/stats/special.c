@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* special.c : normal, gamma, coins, beta, Student and Fisher; Kolmogorov and Smirnov; the minimum
  * of a function. */
 #include "stats/special.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* special.h : numerics of fits, extreme values and tests of fit: a few special functions, the tests
  * of Kolmogorov and Smirnov, minimum and root of a function of one variable.
  *

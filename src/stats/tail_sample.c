@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tail_sample.c : how heavy the tails of one sample are (THEORY 9): proxy, Hill, psi_2, and the
  * same of Gaussian samples, against which they are judged. */
 #include "stats/tail_sample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tail_sample.h : is a sample sub-Gaussian?
  *
  * The theory asks that tokens are sub-Gaussian: K(l) - l m <= l^2 s^2/2 in every direction for some

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weigh.c : softmax weights of a row of scores in double precision, by the fastest kernel of this
  * CPU; all give the same bits. */
 #define ES_WEIGH es_weigh_portable

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weigh.h : softmax weights of a row of scores in f64, by vector code with the same bits on every
  * machine (random/elementary.h). */
 #ifndef ES_STATS_WEIGH_H

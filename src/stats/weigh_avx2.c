@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #if defined(__AVX2__)
 #define ES_WEIGH es_weigh_avx2
 #include "stats/weigh_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weigh_text.h : the pass of weigh.h, as text to be compiled once per instruction set. The
  * including file defines ES_WEIGH, the function's name. Sums are taken in lanes, whose order is
  * fixed. */

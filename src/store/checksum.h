@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checksum.h : CRC-64/XZ (ECMA-182, reflected) of bytes, numbers and texts; and es_sum(), a faster
  * sum for gigabytes that are read often.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* csv.c : a CSV file as a table of numbers, refused at the first byte that is not what csv.h says.
  */
 #include "store/csv_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* csv.h : a table of numbers from a text file.
  *
  * The first line names the columns; every other line has one decimal number for each of them,

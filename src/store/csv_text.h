@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* csv_text.h : the text of a CSV file as a table. */
 #ifndef ES_STORE_CSV_TEXT_H
 #define ES_STORE_CSV_TEXT_H

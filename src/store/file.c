@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file.c : reads regular files, writes files that are either complete or absent, recognises other
  * formats and network file systems. */
 #include "store/file.h"

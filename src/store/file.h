@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file.h : reads regular files and writes files that are either complete or absent; recognises
  * other formats by their first bytes, and network file systems. */
 #ifndef ES_STORE_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nameless.c : files without a name. A separate file, because file.c needs strerror_r() of POSIX,
  * which _GNU_SOURCE replaces by another function. */
 #define _GNU_SOURCE /* mkostemp: no child of another thread shall have the file */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy.c : reads and writes .npy files as arrays of f32 or f64. */
 #include <esscher/npy.h>
 

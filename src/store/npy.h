@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy.h : what the library alone needs beside <esscher/npy.h>. */
 #ifndef ES_STORE_NPY_H
 #define ES_STORE_NPY_H

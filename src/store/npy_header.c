@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy_header.c : parses the header of an .npy file, a Python dictionary, without trusting any
  * byte of it: every error names byte, rule and remedy. */
 #include "store/npy_header.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy_header.h : the header of a .npy file, taken apart in memory.
  *
  * These functions see bytes and a file size, no file, so that a fuzzer can drive them and so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy_rows.c : a matrix on disk that is written and read row by row (npy_rows.h). */
 #include "store/npy_rows.h"
 

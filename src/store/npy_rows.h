@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy_rows.h : a .npy matrix whose rows are written and read piece by piece, at any place.
  *
  * The file has its final size from the start, so that pieces can arrive in any order and a killed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c : creates, opens, resumes and closes run files (SQLite). A run file is complete or
  * absent, and after a kill it holds everything up to the last commit. */
 #include <esscher/run.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.h : what the library alone needs beside <esscher/run.h>. */
 #ifndef ES_STORE_RUN_H
 #define ES_STORE_RUN_H

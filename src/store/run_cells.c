@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_cells.c : the transaction in which everything is written, and the cells, most of the data. */
 #include "store/run_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_file.c : the database of a run, made and checked; the lock beside it. */
 #include "store/run_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_inside.h : what an es_run is made of, for the files run*.c.
  *
  * The file is an SQLite database with application_id ES_RUN_MAGIC and user_version ES_RUN_SCHEMA:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_join.c : the files of shards, joined into one. */
 #include <stdio.h>
 #include <stdlib.h>

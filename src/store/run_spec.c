@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_spec.c : command, parameters and facts of a run, and the comparison of two runs. */
 #include "store/run_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_sql.c : the few SQLite calls that run files need, with errors of this library. */
 #include "store/run_inside.h"
 

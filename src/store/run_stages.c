@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_stages.c : the stages of a run: names, shapes and columns of its cells. */
 #include "store/run_inside.h"
 

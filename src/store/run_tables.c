@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_tables.c : final tables. */
 #include "store/run_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scratch.c : temporary directories that are reclaimed after a kill (scratch.h). */
 #define _DEFAULT_SOURCE /* flock */
 #include "store/scratch.h"

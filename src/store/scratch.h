@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scratch.h : a temporary directory that a killed process does not leave behind for good.
  *
  * Files that need names cannot be anonymous, and no code runs after kill -9 or a power cut. So the

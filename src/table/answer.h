@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* answer.h : what tables and answers are made of, for the files of this room. */
 #ifndef ES_TABLE_ANSWER_H
 #define ES_TABLE_ANSWER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* answers.c : the parts of an answer outside its tables, and the choice of a view. */
 #include <math.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lines.c : wraps text at a width, counting columns of a terminal rather than bytes. */
 #include "table/lines.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lines.h : text on lines of a terminal: what a character takes, where a sentence goes on. */
 #ifndef ES_TABLE_LINES_H
 #define ES_TABLE_LINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_choice.c : selects and sorts the rows of a table (--layer, --head, --sort, --top). */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_answer.c : an answer read back from its run file.
  *
  * The driver writes an answer (driver/keep.c) as its own tables and six that describe them:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_reader.h : what the two files that read an answer from a run file share. */
 #ifndef ES_TABLE_RUN_READER_H
 #define ES_TABLE_RUN_READER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_table.c : tables of an answer, read back from a run file.
  *
  * Descriptions are made again as es_column, es_table_view and es_table_spec in the answer's own

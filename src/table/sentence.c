@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sentence.c : numbers as sentences have them. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sheet.c : lays out one view of a table: which columns, how wide, where titles break, what is
  * left out. */
 #include "table/sheet.h"

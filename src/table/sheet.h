@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sheet.h : a view of a table as it is put on paper: the rows that were asked for, the columns that
  * fit, and the text of every cell. */
 #ifndef ES_TABLE_SHEET_H

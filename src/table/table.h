@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.h : what the library alone needs beside <esscher/table.h>. */
 #ifndef ES_TABLE_TABLE_H
 #define ES_TABLE_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c : tables: their columns, the memory of their rows, filling and reading cells.
  *
  * Rows are structs of spec->row bytes, described by offsets. Rows of a table that is filled by key

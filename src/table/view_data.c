@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view_data.c : an answer for programs: CSV with every column, JSON with everything. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view_latex.c : an answer for a paper: findings as comments, tables with booktabs' rules. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view_text.c : an answer as text: sentences, then tables, for a terminal or as Markdown. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.h : texts as blocks of token ids, the form in which a model reads them. */
 #ifndef ES_TEXT_BLOCKS_H
 #define ES_TEXT_BLOCKS_H

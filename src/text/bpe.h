@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bpe.h : byte-pair encoding. A word begins as its characters, or its bytes; of all neighbours that
  * the list of merges has, the pair that stands first in it becomes one piece, the leftmost first,
  * until none is left.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bpe_json.c : the parts of a tokenizer.json that are byte-pair encoding's own. */
 #include <stdio.h>
 #include <string.h>

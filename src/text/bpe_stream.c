@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bpe_stream.c : the kind of tokenizer that decoders have; bytes of a text in, tokens out.
  *
  * Text goes through three places. `raw` holds bytes as they came, until it is sure that no added

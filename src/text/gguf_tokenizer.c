@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_tokenizer.c : the tokenizer that a GGUF carries with it.
  *
  * The file has the vocabulary and, of byte pairs spelt in bytes ("gpt2"), the merges; of

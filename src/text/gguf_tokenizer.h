@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_tokenizer.h : the tokenizer that a GGUF carries with it. */
 #ifndef ES_TEXT_GGUF_TOKENIZER_H
 #define ES_TEXT_GGUF_TOKENIZER_H

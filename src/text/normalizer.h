@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* normalizer.h : text that knows where it came from, and the steps that change it before words are
  * looked for: NFC, Prepend, Replace.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pattern.h : the regular expressions of a tokenizer.json, matched by PCRE2.
  *
  * Patterns come from a file, so nothing about them is trusted: their length is bounded, and a match

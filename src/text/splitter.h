@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* splitter.h : where words are, the pre-tokenizers of a tokenizer.json: ByteLevel, Split,
  * Metaspace, Digits.
  *

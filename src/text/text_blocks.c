@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text_blocks.c : texts become blocks of token ids between what the tokenizer puts around each:
  * [CLS] ... [SEP], <s> ..., <|endoftext|> ... */
 #include "text/blocks.h"

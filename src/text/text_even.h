@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text_even.h : which blocks of a text are read where fewer are wanted than it has.
  *
  * Neighbouring blocks of a text are about the same thing, so that the first few of them say less

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text_facts.c : how much text there is in what was read: unknown tokens, and stretches that stood
  * before. */
 #include "text/blocks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text_mix.c : mixes several texts in given proportions. Each is cut into as many blocks as its
  * share requires, and the blocks take turns. */
 #include "text/blocks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text_shuffle.h : words, sentences or blocks of a text in another order.
  *
  * What may change places is noted while a text is read: es_text_units_bytes() sees its bytes before

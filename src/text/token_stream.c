@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_stream.c : the public face of streams: a text's beginning and end, its specials, what went
  * wrong. What is between belongs to the kind of tokenizer (wordpiece.c, bpe_stream.c). */
 #include "base/error.h"

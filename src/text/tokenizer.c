@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.c : finding a tokenizer's files; what it answers about itself; a text in memory becomes
  * a list of tokens; files that are no text. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.h : what the library alone needs beside <esscher/tokenizer.h>. */
 #ifndef ES_TEXT_TOKENIZER_H
 #define ES_TEXT_TOKENIZER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer_begin.c : the token that begins texts where a template puts nothing before them.
  *
  * A decoder whose template is empty was trained all the same on texts that begin with a token,

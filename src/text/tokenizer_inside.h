@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer_inside.h : a tokenizer from the inside, from its characters to the steps in which one
  * is made.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer_json.c : tokenizer.json, the file in which Hugging Face's tokenizers keep all rules:
  * its values, and the parts that every kind of tokenizer has. The others are read by the kind. */
 #include <string.h>

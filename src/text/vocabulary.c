@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vocabulary.c : strings with ids as a trie; a list of tokens becomes a tokenizer's tables;
  * vocab.txt is such a list. */
 #include <stdio.h>

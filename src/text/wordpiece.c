@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wordpiece.c : the kind of tokenizer that BERT has; bytes of a text in, tokens out, in one pass
  * and with bounded memory.
  *

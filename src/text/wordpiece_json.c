@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wordpiece_json.c : the parts of a tokenizer.json that are WordPiece's own. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ball_field.c : the Gaussian field that sqrt(n)(Gamma_n - Gamma) tends to (THEORY 3): its size at
  * a query, the largest one on a ball, and the supremum of the field drawn.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ball_field.h : how far attention over n tokens is from its limit, at every query of a ball.
  *
  * sqrt(n) (Gamma_n - Gamma) tends to a Gaussian field, whose size at x is known for every law, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crowd.c : queries for general.c (THEORY 4.5): a sample of them, whitened, with every inner
  * product; then many more, one at a time. */
 #include "theory/crowd.h"

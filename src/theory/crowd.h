@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crowd.h : whitened queries of a head with every inner product between them, and averages over one
  * query at a time, over many more queries than pairs can be made of. */
 #ifndef ES_THEORY_CROWD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* equiangular.c : equiangular tokens under attention in closed form (THEORY 7).
  *
  * A row of A has one weight p on itself and n-1 equal ones s = p e^{-beta(1-rho)}; so with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* equiangular.h : tokens at equal angles, and the score scale at which they stay apart.
  *
  * n tokens x_i of norm sqrt(q), any two at the same angle: <y_i, y_j> = rho for y_i = x_i/|x_i|.

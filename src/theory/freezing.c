@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* freezing.c : E sum w^2 of n keys on a sphere as one integral, and where it passes a value.
  *
  * THEORY 4.2: with s = e^{l - beta T}, over keys of one law,

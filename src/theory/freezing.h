@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* freezing.h : from which beta on attention over n keys is selective, and from which single-key.
  *
  * Attention over n keys is averaging, selective or single-key (key_weights.h has the cut-offs, on

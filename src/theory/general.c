@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* general.c : finite-n prediction for any covariance and head (THEORY 4.5). Queries are sampled;
  * the token that two of them share is averaged over exactly (influence.h). */
 #include "theory/theory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hardmax_exact.c : expectations of |Gbar| in one dimension, its size in several (THEORY 5). sigma
  * is a factor, so everything is done for 1. */
 #include "theory/hardmax_exact.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hardmax_exact.h : attention at infinite score scale, where convergence is logarithmic.
  *
  * With an infinite score scale a query sees only the token of the largest score. For tokens

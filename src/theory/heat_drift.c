@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heat_drift.c : drift of attention over infinitely many keys on the sphere (THEORY 6).
  *
  * f_beta(q) = int f(k) e^{beta <q,k>} dk / e^{K_d(beta)}, so ln f_beta(q) = K(beta q) - K_d(beta):

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heat_drift.h : attention as heat run backwards: infinitely many keys, exactly.
  *
  * Keys of density f on the unit sphere S^{d-1}, a query q on it, inverse temperature beta.

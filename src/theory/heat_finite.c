@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heat_finite.c : drift and radial part of attention over n keys on the sphere, exactly (THEORY 6).
  *
  * With s = e^{beta <q,k> - beta + L}, 1/Z = int e^{-lambda Z} dlambda (THEORY 4.2) makes of the

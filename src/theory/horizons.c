@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* horizons.c : norms of S^{1/2} A S^{1/2} (THEORY 2), the exponents that follow from them, and the
  * slopes of predictions at finite n.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* influence.c : what one token does to the output of a query (THEORY 4.5): tables on the lattice of
  * rem.h, their Hermite coefficients, and products of two queries' averaged over the token. */
 #include "theory/influence.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* influence.h : what one token among n does to the output of a query, as a function of t.
  *
  * Whitened, a query is a direction e and the standard deviation q of its scores; the token is eta,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* isotropic.c : finite-n prediction for S = I, A = H O, V = I, by quadrature (THEORY 4.5): what two
  * tokens do together, then one token and the prediction. */
 #include "theory/theory.h"

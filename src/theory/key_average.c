@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_average.c : the output while many keys share the weight, for keys with parts and values V.
  *
  * The output is a ratio of means over n keys, N/Z with N = sum e^{beta <q,k>} k, Z = sum e^{beta

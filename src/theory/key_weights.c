@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_weights.c : expectations over softmax weights, given the nearest key and then averaged over
  * it; then constants, asymptotic forms, and the name of a regime (THEORY 6).
  *

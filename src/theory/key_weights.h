@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_weights.h : a query among n keys on the sphere: averaging, selective, single-key attention.
  *
  * Keys k_1..k_n lie on the unit sphere S^{d-1}, the query q does too, and weights are softmax of

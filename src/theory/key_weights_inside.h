@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_weights_inside.h : the integrals of key_weights.h for a law of distances that is at hand. */
 #ifndef ES_THEORY_KEY_WEIGHTS_INSIDE_H
 #define ES_THEORY_KEY_WEIGHTS_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* predict.h : what predictions ask before they begin, and what isotropic.c and general.c share. */
 #ifndef ES_THEORY_PREDICT_H
 #define ES_THEORY_PREDICT_H

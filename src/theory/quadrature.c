@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quadrature.c : one fixed Gauss rule for integrals of given functions, any rule by Newton's method
  * for tables. */
 #include "theory/quadrature.h"

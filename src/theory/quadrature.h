@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quadrature.h : integrals of smooth functions, and the nodes and weights to take them oneself. */
 #ifndef ES_THEORY_QUADRATURE_H
 #define ES_THEORY_QUADRATURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rem.c : n independent Gaussian scores, the random energy model, by exact integrals (THEORY 4.2):
  * the lattice of l and g with sums over g, then what is integrated over l. */
 #include "theory/rem.h"

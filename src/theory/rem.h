@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rem.h : expectations over one Gaussian score, the raw material of every finite-n integral.
  *
  * A token has score q g, g ~ N(0,1). With lambda = e^-l and s = e^{qg-l}, 1/Z^2 = int lambda

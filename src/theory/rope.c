@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rope.c : score decay of rotary embeddings (THEORY 8).
  *
  * With x = j/(d/2) the sum (2/d) sum cos(D base^{-2j/d}) is int_0^1 cos(D base^{-x}) dx, and z = D

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rope.h : how far rotary positions let a query see.
  *
  * A rotary embedding turns pair j of a head's d dimensions by the angle (position) base^{-2j/d}. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* theory.h : what the papers predict from the covariance of the tokens and the weights of a head.
  *
  * Tokens y_1..y_n ~ N(0, S), a query x, scores <Ax, y_i>, weights w = softmax, output V sum w_i

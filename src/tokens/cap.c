@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cap.c : how far keys on the sphere are from a query, T = 1 - <q, k> (THEORY 6).
  *
  * The area of the sphere at cosine u is proportional to (1-u^2)^{(d-3)/2} du: T/2 ~ Beta(B, B) with

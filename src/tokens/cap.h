@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cap.h : the law of T = 1 - <q, k>, the distance of a key from the query, as density, distribution
  * function and quantile.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keys.h : laws of keys on the unit sphere, as a query sees them.
  *
  * What matters of a key k to a query q is how far it is from it, T = 1 - <q, k> in [0, 2]: near the

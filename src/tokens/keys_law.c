@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keys_law.c : a mixture of von Mises and Fisher's laws, its parts turned as a query sees them. */
 #include "tokens/keys_law.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keys_law.h : keys of keys.h as vectors: a law of tokens. */
 #ifndef ES_TOKENS_KEYS_LAW_H
 #define ES_TOKENS_KEYS_LAW_H

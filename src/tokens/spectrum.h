@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spectrum.h : covariances to draw tokens with, built from a few numbers or read from a file.
  *
  * What decides how attention converges is the spectrum of the tokens' covariance S, so an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_covariance.c : covariances to draw tokens with: described by a few numbers, or brought. */
 #include "tokens/spectrum.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_sampler.c : tokens of a law: a few rows of Z at a time, then their image mean + B z; on one
  * thread or many. */
 #include "tokens/tokens.h"

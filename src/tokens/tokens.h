@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokens.h : tokens drawn from a law.
  *
  * Token i of a law at an address is a pure function of (law, seed, experiment, cell, i, lane): the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attend.c : the streaming engine against the reference, over shapes, scales, prefixes,
  * threads and CPUs. */
 #include "testing.h"

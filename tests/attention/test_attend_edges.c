@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attend_edges.c : attention where things go wrong or nearly so: the NU cases. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_few.c : few queries over many keys, read as they lie, against the reference: options,
  * strides, threads, CPUs, the switch to panels, states, and data that are none. */
 #include "testing.h"

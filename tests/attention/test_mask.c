@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_mask.c : attention under masks against the reference, and masks that make no sense. What a
  * mask lets a query see is said here a third time, from the words of attend.h, to count pairs and
  * to find queries that see nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tiles.c : every tile of every CPU against plain loops.
  *
  * Built again for one table, ES_EMULATED, with intrinsics emulated (SIMDe), so that tiles for

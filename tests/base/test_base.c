@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_base.c : status, checked arithmetic, memory, views, threads. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // figures.test.mjs : what figures show and how they are asked for, in headless Chromium. Run by run.sh.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* make_runs FOLDER CELLS : the run files that the tests of the report look at, small and hostile
  * ones and large ones.
  *

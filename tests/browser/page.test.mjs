@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // page.test.mjs : how a report is laid out: what comes first, what is folded, what can be taken away, on which screens and
 // on paper. Run by run.sh.
 import assert from "node:assert/strict";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // palette.test.mjs : the colours of series are told apart by red-blind and green-blind eyes, and by grey printers the
 // heat map's. Needs no browser.
 import assert from "node:assert/strict";

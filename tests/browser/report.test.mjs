@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // report.test.mjs : what a reader does with a report, in headless Chromium. Run by run.sh, which makes the pages.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

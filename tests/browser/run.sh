@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # run.sh MAKE_RUNS ESSCHER WEB MAKE_MODEL : open reports in a real browser and use them.
 #
 # WEB is the folder with node_modules, where CMake has fetched them. Without a browser or what drives it the test is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_config.c : config.json (CF01, CF02, CF05, CF07, CF20) and where a model lies. The cases that
  * need weights are in test_model.c. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf.c : headers of GGUF files and the numbers of their tensors. GG01 .. GG08 of the list of
  * bad inputs, as far as they are the format's. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_safetensors.c : tensors, files and shards of safetensors. ST28 .. ST36; what headers may
  * hold is in test_safetensors_header.c. */
 #include "testing.h"

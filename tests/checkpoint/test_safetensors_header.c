@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_safetensors_header.c : headers of safetensors files. ST01 .. ST27: each bad one with its
  * status and rule, each odd but valid one with what is read of it. */
 #include "testing.h"

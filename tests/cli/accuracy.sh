@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Accuracy is measured: small scores are fine in f32, huge ones are warned about, f64 mends them.
 # Scores 0.7 j for j up to 99999 differ by 0.7 at the top, where f32 rounds them to 0.008.
 make_npy q.npy f32 100x16 normal 1 && make_npy k.npy f32 400x16 normal 2

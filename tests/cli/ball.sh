@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ball: rows, fits and growth; the same bytes for any number of threads; what is compared with what.
 ask() { esscher ball --n 200,400,800 --radii 0.4,0.7,1,3 --replicates 12 --seed 3 --quiet "$@"; }
 ask --threads 1 --csv >one

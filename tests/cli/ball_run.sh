@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ball: killed after some replicates, twice, and resumed, it gives the table of a run left alone (FS01).
 set -- ball --dim 3 --n 200..800*3 --radii 0.5,1,1.5 --replicates 100 --csv --quiet
 kill_twice "$@" || exit 1

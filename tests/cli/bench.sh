@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A tiny bench runs through every part of it. (A build without OpenMP leaves the second row out.)
 esscher bench --n 256 --d 8 --repetitions 1 --threads 1 --quick --json >answer.json || exit 1
 grep -c '"percent_of_peak":' answer.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # budget: a plan for a decoder, predicted and verified; the JSON that DESIGN promises; the plan file; tolerances and exit
 # codes; the same bytes for any number of threads; run files.
 model=$(dirname "$0")/../../models/pebble

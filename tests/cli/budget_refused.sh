@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # budget: what contradicts itself, or cannot be.
 model=$(dirname "$0")/../../models/pebble
 text=$(dirname "$0")/../golden/pebble/alice-line.txt

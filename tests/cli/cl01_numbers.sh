@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL01: numbers are read strictly, in the C locale whatever the environment says.
 LC_ALL=de_DE.UTF-8
 export LC_ALL

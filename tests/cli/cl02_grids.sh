@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL02: grids that make no sense are refused; points that coincide are merged and said.
 for grid in 9..3*4 0..9*3 1..9*0 1..9 128,64 64,64 0 1,,2; do
     esscher measure --prefixes "$grid"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL03: over the limit is exit code 5, with the estimate, before anything is loaded. The file is
 # 800 MB of holes: loading it would take a while and a test that does is a test that fails.
 make_npy q.npy f32 4x64 normal 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL04: a misspelt command or option gets the nearest name as a hint.
 esscher mesure; echo "rc=$?"
 esscher frobnicate; echo "rc=$?"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL05: an output that exists is left alone unless --force is given; a run that fails leaves none.
 make_npy q.npy f32 4x3 normal 1 && make_npy k.npy f32 20x3 normal 2
 measure() { esscher measure --q q.npy --k k.npy --v k.npy --quiet "$@" >/dev/null; echo "rc=$?"; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL06: output that does not arrive is exit code 4: a full disk, a closed stdout. A reader that left has seen enough: the
 # program ends quietly, with the run file complete.
 esscher info >/dev/full; echo "rc=$?" >&2

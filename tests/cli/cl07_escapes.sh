@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL07: what the user wrote is echoed without control characters or broken UTF-8.
 esc=$(printf '\033')
 esscher "${esc}[2Jx"; echo "rc=$?"

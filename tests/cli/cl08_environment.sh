@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL08: odd environments are survived: garbage in OMP_NUM_THREADS, little memory, few descriptors, no
 # HOME. Little memory may be refused (5), but never ends in a crash.
 make_npy q.npy f32 64x8 normal 1

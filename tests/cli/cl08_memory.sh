@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CL08: a limit on the address space may refuse a run (5), but it neither crashes nor hangs.
 (ulimit -v 400000; esscher --version) >/dev/null 2>&1 ||
     { echo "skipped: this build does not start in 400 MB of addresses (sanitizers need terabytes)"; exit 77; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Claims: a list by groups, one of them, verdicts and exit codes of a group, a misspelt one, and a run file that is not computed twice.
 esscher claims --list --csv | grep '^[a-z-]*,' | cut -d, -f2 | sort | uniq -c
 esscher claims --only hardmax-law --quiet

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # collapse: closed form in full, the random model beside it, the same bytes for any number of threads, a run file.
 esscher collapse --n 1000 --rho 0.3 --times 0.5,1,2 --replicates 4 --json --quiet >a.json || exit 1
 get_json a.json command dim replicates rows.0.n rows.0.phase rows.1.phase rows.2.phase rows.1.self_weight

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # collapse: what makes no sense is refused with the right exit code and nothing on stdout.
 try() {
     esscher collapse "$@"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # collapse: killed after some cells, twice, and resumed, it gives the table of a run left alone (FS01).
 set -- collapse --csv --quiet --n 200,250,300 --rho 0.2,0.4,0.6 --replicates 8
 kill_twice "$@" || exit 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # compare: two runs side by side, in every form, and on a page; an input is not overwritten.
 sink() { esscher sink --n 100,1000 --replicates 40 --quiet "$@" >/dev/null; }
 sink --spread 1 --seed 1 --out a.run && sink --spread 1 --seed 2 --out b.run && sink --spread 1,2 --seed 1 --out c.run

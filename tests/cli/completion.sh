@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Completion in bash knows commands, options and their letters, choices, claims, tables of a run file, and files.
 esscher help --completion bash >complete.bash
 esscher converge --n 10..100*3 --replicates 4 --quiet --out a.run >nothing

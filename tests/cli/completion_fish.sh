@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Completion in fish offers what bash does, and says what it is.
 command -v fish >/dev/null || { echo "skipped: fish is not installed (Debian package fish)"; exit 77; }
 esscher help --completion fish >complete.fish

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Completion in zsh offers what bash does. A zsh behind a pseudo-terminal is asked: what its completion adds, it notes.
 command -v zsh >/dev/null || { echo "skipped: zsh is not installed (Debian package zsh)"; exit 77; }
 mkdir functions

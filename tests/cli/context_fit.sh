@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # context-fit: exact points give the curve back; units of columns; predictions; refusals with their exit codes.
 awk 'BEGIN { print "context,loss"; for (c = 1; c <= 40000; c *= 2) printf "%d,%.17g\n", c, exp(0.51 * log(17.9 / c)) + 1.35 }' >l.csv
 esscher context-fit l.csv --at 65536 --json >a.json || exit 1

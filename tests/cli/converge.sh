@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # converge: rows and fits for every scale; the same bytes for any number of threads; closed-form limits.
 esscher converge --law gaussian --dim 4 --n 100..800*4 --replicates 12 --scales 0.5,2 --seed 3 --quiet --threads 1 --csv >one
 esscher converge --law gaussian --dim 4 --n 100..800*4 --replicates 12 --scales 0.5,2 --seed 3 --quiet --threads 3 --csv >three

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Tokens without exponential moments: growth in place of convergence, and a run file that is not computed twice.
 run() { esscher converge --quiet --head identity --dim 1 --n 100..10000*3 --replicates 8 "$@"; }
 run --law student --freedom 2 --scales 100 --out f.run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Heads: with standard normal tokens the horizon of a rotation or the identity is the scale itself; F is sqrt(d) of it.
 for head in rotation identity; do
     esscher converge --dim 4 --head $head --scales 0.25,2 --n 50,100,200 --replicates 3 --quiet --json >$head

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # converge --predict: theory without fitted constants is within 4 standard errors of the root mean square over replicates,
 # and 10 % that sampling the queries of the prediction leaves (its own error is 3 % here). Like is compared with like.
 near() {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # NU12: against a sample instead of the limit: its own error is said, rows it spoils are in no fit, and the rates that one
 # would have believed stand beside. Here every row is spoilt: 400 tokens are as far from the limit as the rows are.
 run() { esscher converge --dim 3 --n 100..800*4 --replicates 8 --quiet "$@"; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What cannot be measured is refused, with the right exit code.
 say() { esscher converge --quiet "$@" >/dev/null; echo "rc=$?"; }
 say --law student --freedom 5 --dim 2 --independent

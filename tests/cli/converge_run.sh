@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A run killed twice and resumed gives the table of one that was left alone (FS01); other parameters are refused.
 run() { exec esscher converge --dim 8 --n 500..3000*3 --replicates 64 --scales 1,3 --csv --quiet "$@"; }
 kill_twice converge --dim 8 --n 500..3000*3 --replicates 64 --scales 1,3 --csv --quiet || exit 1

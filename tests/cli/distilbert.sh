@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A DistilBERT is tokenized, encoded and probed like a BERT; a pool of it is used again.
 mkdir model tmp && make_model model distilbert
 export TMPDIR="$PWD/tmp"

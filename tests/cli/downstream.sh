@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # downstream: labelled texts and paragraphs through a small classifier; the same bytes for any number of threads; run
 # files; the JSON that DESIGN promises.
 mkdir model && make_model model

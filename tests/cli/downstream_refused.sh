@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # downstream: what cannot be done is refused with the right exit code, and why. TX05
 mkdir model && make_model model
 printf 'the cat\t1\nthe mat\t0\n' >tasks.tsv

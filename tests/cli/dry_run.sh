@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # --dry-run says what a run costs and does nothing.
 make_npy q.npy f32 100x64 normal 1
 esscher measure --q q.npy --k q.npy --v q.npy --dry-run --output y.npy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # encode: hidden states of a block, whole and by layer; the same bytes for any number of threads.
 mkdir model && make_model model
 printf 'The cat sat on the mat.\n\nunaffable\n' >text

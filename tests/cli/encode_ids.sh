@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # encode --ids --logits: hidden states of every layer and logits of ten decoders, as NumPy has them: within 1e-10 of their scale
 # in f64, within 2e-5 in f32; ids of any width of integer; no tokenizer is needed.
 golden=$(cd "$(dirname "$0")/../golden/decoders" && pwd)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # encode --ids, --logits: what cannot be done is refused, and why. TX02: a block longer than the model's positions.
 model=$(cd "$(dirname "$0")/../golden/decoders/llama" && pwd)
 mkdir bert && make_model bert

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # encode: what cannot be done is refused with the right exit code, and why.
 mkdir model && make_model model
 echo 'the cat' >text

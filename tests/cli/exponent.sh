@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # exponent: a known dimension within its error, copies, verdicts, threads, and what is refused.
 make_npy K.npy f64 3000x4 normal 5
 make_npy q.npy f64 1x4 normal 6

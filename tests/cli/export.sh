@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What a run file holds: a list of tables, one of them, all of it.
 make_run a.run 7
 esscher export a.run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # FS03: files that are no run files, damaged ones, and names that are none.
 make_run a.run 7
 export_() { esscher export "$@" >out; echo "rc=$? $(wc -c <out)"; }

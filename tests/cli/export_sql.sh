@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # SQL of a run whose tables or columns have names that SQL does not tell apart: they are numbered, and a database takes it.
 make_run twins.run 7 3 twins
 esscher export twins.run --sql >twins.sql

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* get_json FILE PATH... : the values at paths such as rows.0.entropy, one per line, as JSON. Ends
  * with 1 if the file is not one strict JSON value (duplicate keys are refused) or a path leads
  * nowhere. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A GGUF is a model by itself: tokenize, encode; what cannot be read is refused with exit code 3.
 golden=${0%/*}/../golden/gguf/llama
 cp "$golden/q8_0.gguf" model.gguf

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # hardmax: exact values in full, the same bytes for any number of threads, several dimensions.
 esscher hardmax --n 10,1e6,1e15 --json --quiet >a.json || exit 1
 get_json a.json command seed dim sigma queries replicates directions rows.0.n rows.2.n rows.0.exact || exit 1

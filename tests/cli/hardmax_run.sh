@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # hardmax: killed twice and resumed, it gives the table of a run left alone (FS01); so do several dimensions.
 set -- hardmax --queries self --n 10..1e15*40 --replicates 8000 --csv --quiet
 kill_twice "$@" || exit 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # heat: drift of infinitely many keys and of n, particles, threads, a run file, and what is refused.
 esscher heat --n 5000 --query-count 8 --replicates 4 --beta 10,100,1000 --json --quiet >a.json || exit 1
 get_json a.json command dim keys kappa n replicates

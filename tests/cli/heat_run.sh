@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # heat: killed after some cells, twice, and resumed, it gives the table of a run left alone (FS01).
 set -- heat --csv --quiet --n 4000 --query-count 16 --replicates 128 --beta 10,100
 kill_twice "$@" || exit 1

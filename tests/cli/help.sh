@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Help goes to stdout and ends with 0; without a command it goes to stderr and ends with 2.
 esscher --help
 esscher -h >again && esscher help >again2 && cmp again again2 && echo same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Files that are missing, broken, empty or do not fit: which one, and why.
 make_npy q.npy f32 4x3 normal 1 && make_npy k.npy f32 20x3 normal 2
 make_npy wide.npy f32 20x5 normal 2 && make_npy short.npy f32 19x3 normal 2

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Ctrl-C stops a long run soon, with exit code 130, and leaves no file behind. (A shell starts
 # background jobs with SIGINT ignored; the program asks for it explicitly.)
 make_npy q.npy f32 60000x64 normal 1

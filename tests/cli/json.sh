@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Every command answers with one strict JSON object that says where it comes from.
 make_npy q.npy f32 2x5x3 normal 1 && make_npy k.npy f64 2x20x3 normal 2
 esscher info --json >info.json && get_json info.json schema command seed provenance.argv || exit 1

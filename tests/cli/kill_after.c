@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kill_after.c : a library to preload (LD_PRELOAD) that kills its process at a flush to disk, which
  * is the same one on a fast machine and on a slow one. Used through the script kill_after.
  *

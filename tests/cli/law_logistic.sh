@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A law that is one file and one line of a table: every command that takes a law takes it.
 make_npy half.npy f64 1x1 constant 0.5 && make_npy one.npy f64 1x1 constant 1
 # ln(pi/2) = 0.4515827052894548, 1/t - pi cot(pi t) = 2 at t = 1/2.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The limit of attention: values that are known, the JSON of one query and of several, moments.
 make_npy x.npy f64 3 index && make_npy xs.npy f32 2x3 index && make_npy one.npy f64 1x1 constant 1
 limit() { esscher limit "$@" --quiet --json >answer.json || exit 1; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # NU07 and others: inputs that do not fit, are no numbers, or have no limit.
 make_npy x.npy f64 3 index && make_npy A.npy f64 3x4 normal 1 && make_npy S2.npy f64 2x2 constant 1
 make_npy nan.npy f64 3 constant 1 && make_npy nan.npy add nan nan.npy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # loss: a decoder's loss by position and by window; the same bytes for any number of threads; run files; the JSON that
 # DESIGN promises.
 model=$(dirname "$0")/../../models/pebble

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # loss: what cannot be done is refused with the right exit code, and why.
 model=$(dirname "$0")/../../models/pebble
 mkdir bert && make_model bert

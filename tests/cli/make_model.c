@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* make_model FOLDER [distilbert] : writes a small random BERT, or DistilBERT, with a classifier and
  * a vocabulary into an existing folder, for tests of the program. */
 #include "tiny_distilbert.h"

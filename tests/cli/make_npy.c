@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* make_npy : arrays for the tests of the program.
  *
  *     make_npy FILE f32|f64 ROWSxCOLS normal SEED     standard normal numbers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* make_run FILE SEED [CELLS [twins]] : a run file for the tests of the program: a stage with CELLS
  * cells, and the tables "fits" and "rows" unless there are fewer than three; with `twins` also
  * tables and columns whose names SQL does not tell apart. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Man pages are made from the same tables as help: every command has one, with the same sections.
 for command in $(esscher help --list | cut -f 1 | grep -v '^help$'); do
     esscher help --man $command >page || exit 1

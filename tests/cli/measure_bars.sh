@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Error bars from blocks of keys: with blocks of one key nearly those of independent keys; files have six columns more.
 make_npy q.npy f32 2x30x6 normal 1 && make_npy k.npy f32 2x900x6 normal 2
 esscher measure --q q.npy --k k.npy --v k.npy --scale 0.2 --error-bar 1 --per-query one.csv --json --quiet >one.json

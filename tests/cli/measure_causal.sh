@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # measure --causal, --window: a table says which keys are seen, and --compare judges by the mask that was asked for.
 make_npy q.npy f32 2x50x8 normal 1 && make_npy k.npy f32 2x90x8 normal 2 && make_npy v.npy f32 2x90x4 normal 3
 measure() { esscher measure --q q.npy --k k.npy --v v.npy --quiet "$@"; }

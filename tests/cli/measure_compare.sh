@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The oracle: our own output is right, a perturbed one is not, one with a NaN never is; a mistake is called by its name.
 make_npy q.npy f32 2x50x8 normal 1 && make_npy k.npy f32 2x90x8 normal 2 && make_npy v.npy f32 2x90x4 normal 3
 measure() { esscher measure --q q.npy --k k.npy --v v.npy --quiet "$@"; }

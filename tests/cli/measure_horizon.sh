@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # measure: horizon, F and score sd against brute force. The matrix of scores, centred over queries and over keys and
 # divided by sqrt(mn), has the singular values of Cov(q)^1/2 Cov(k)^1/2 (power iteration); the variance of each query's
 # scores over the keys, averaged over queries that are not centred, is score_sd^2. Rows are as many as dimensions, more and

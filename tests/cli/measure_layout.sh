@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # measure: arrays of four dimensions, a batch, both orders of heads and rows give what (heads, n, d) gives; what does not
 # fit names what would.
 make_npy q.npy f32 4x30x8 normal 1 && make_npy k.npy f32 2x50x8 normal 2 && make_npy v.npy f32 2x50x6 normal 3

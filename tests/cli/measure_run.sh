@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # measure keeps heads in a run file: a second start finds them, changed inputs are another run, files are written either way.
 make_npy q.npy f32 3x40x8 normal 1 && make_npy k.npy f32 3x60x8 normal 2
 measure() { esscher measure --q q.npy --k k.npy --v k.npy --quiet "$@"; }

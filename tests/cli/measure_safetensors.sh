@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # measure: tensors of a safetensors file give what the same numbers in .npy files give; grouped heads too.
 make_npy q.npy f32 4x5x3 normal 1 && make_npy k.npy f32 2x20x3 normal 2 && make_npy v.npy f32 2x20x2 normal 3
 # st FILE HEADER DATA... : length of the header in eight bytes, header, numbers

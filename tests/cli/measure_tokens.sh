@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # measure: horizons. Tokens 0, 1, 2, 3 have variance 5/4: without matrices H = F = reach = 5/4 and the coupling is H^2; with
 # Wq = 2 and Wk = 3, A = 6, H = 7.5, one-sided sqrt(5/4) 6, coupling 56.25, whatever --scale they are given through.
 make_npy x.npy f64 4x1 index && make_npy two.npy f64 1x1 constant 2 && make_npy three.npy f64 1x1 constant 3

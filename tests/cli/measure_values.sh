@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # NU01 and JSON: with scale 0 every weight is 1/n, so the output is the mean of V, the entropy ln n,
 # the effective number of keys n; V counts 0 .. 39, so its column means are 19 and 20.
 make_npy q.npy f32 5x3 normal 1 && make_npy k.npy f32 20x3 normal 2 && make_npy v.npy f32 20x2 index

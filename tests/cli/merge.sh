@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # merge: what it prints is what the command would have printed; gaps, inputs that are gone, and everything it refuses.
 export OMP_NUM_THREADS=1
 run() { esscher converge --dim 2 --n '50..200*3' --replicates 7 --scales 1 --quiet "$@"; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # merge: whoever makes a shard chooses its command line. Options of it that name files to write are not followed, even with
 # --force; merge writes the run file that it is told to and nothing else (FS08).
 export OMP_NUM_THREADS=1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Memory is bounded by the headers of a model, before any weight is read; and a dry run reads none (CL03).
 #
 # The big model is a decoder of 4 GB of weights in a file of holes. It is refused (5) in 1 GB of addresses, in which its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # picture: tables and CSV, the same bytes for any number of threads and after a resume; what makes no sense is refused.
 small="--dim 3 --n 10,100 --query-count 20 --perplexity 9 --steps 50 --quiet"
 esscher picture $small --json >a.json || exit 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Plans: the example of the format is a plan of models/pebble, another program reads it, and a model runs by it.
 root=$(dirname "$0")/../..
 model=$root/models/pebble

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Plans that are none, or not of this model: refused by rule and place (PL01 to PL04).
 root=$(dirname "$0")/../..
 text=$root/tests/golden/pebble/alice-line.txt

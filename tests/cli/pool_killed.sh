@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A pool that is not kept leaves nothing behind: stopped by SIGTERM or SIGHUP while it is made, or while it is looked at;
 # after kill -9 the next run removes what is left, but never the pool of a run that is alive.
 mkdir model tmp && make_model model

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A row at prefix n is the row of the first n keys alone; with --self the queries are cut as well.
 make_npy q.npy f64 40x6 normal 1 && make_npy k.npy f64 60x6 normal 2 && make_npy half.npy f64 25x6 normal 2
 esscher measure --q q.npy --k k.npy --v k.npy --prefixes 25,60 --precision f64 --csv --quiet >all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # probe: tables, the keys of the JSON, the same bits for any threads, domains, what it leaves on disk.
 mkdir model tmp && make_model model
 export TMPDIR="$PWD/tmp" OMP_NUM_THREADS=1 # one thread where none are asked for

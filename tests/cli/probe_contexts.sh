@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # probe --draw contiguous: windows beside independent draws, design effects, effective tokens; --shuffle.
 mkdir model && make_model model
 export OMP_NUM_THREADS=1

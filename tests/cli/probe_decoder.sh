@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # probe of decoders: heads place by place, limits without positions, the keys of the JSON, resume, what is refused.
 mkdir bert tmp && make_model bert
 export TMPDIR="$PWD/tmp" OMP_NUM_THREADS=1

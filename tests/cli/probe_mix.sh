@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # probe --mix: one pool of several texts in proportions, however they are written; what is refused says why.
 mkdir model && make_model model
 export OMP_NUM_THREADS=1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # probe --protocol paper: its tables beside those of the default, whose numbers stay; the same bits for any threads and after --resume.
 mkdir model && make_model model
 export OMP_NUM_THREADS=1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # probe: what cannot be done is refused with the right exit code, and why; nothing is left behind.
 mkdir model tmp && make_model model
 export TMPDIR="$PWD/tmp"

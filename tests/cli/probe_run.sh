@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # probe: killed while it makes the pool or draws, and resumed, it gives the bytes of a run left alone (FS01).
 mkdir model && make_model model
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -1500 >text

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Progress on a terminal: a line of it comes before anything else, with the phase's name; shares of the whole run never
 # fall, also where a run has many phases, and where its summary is long; the line is gone in the end. Off a terminal there
 # is none.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # regimes: laws in full, the same bytes for any number of threads, every kind of keys, regimes with their reasons.
 esscher regimes --dim 3 --n 100,1e12 --b 0.5 --replicates 200 --json --quiet >a.json || exit 1
 get_json a.json command keys method replicates rows.0.dim rows.0.n rows.1.n rows.0.alpha rows.0.regime rows.1.limit_note || exit 1

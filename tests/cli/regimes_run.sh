@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A run of regimes that was killed and resumed gives the table of one that was left alone (FS01); another law is another run.
 set -- regimes --dim 3,4 --n 1e5,1e6,1e7 --b 0.5,1 --replicates 1000 --csv --quiet
 kill_twice "$@" || exit 1

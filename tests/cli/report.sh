@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A page from run files: what is said, what is refused, what is left behind.
 make_run a.run 7
 make_run b.run 8 2

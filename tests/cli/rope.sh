@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # rope: the curve of the paper, its reach, interpolation, and what is refused.
 esscher rope --distance 1,100,4096 --json >a.json || exit 1
 get_json a.json command dim embeddings.0.base labels

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shards 1, 2 and 5 of a run, merged, give the bytes of one run, provenance apart, and its tables; another seed gives others.
 export OMP_NUM_THREADS=1 # one thread where none are asked for
 mkdir model && make_model model

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shards that start together share a pool: one makes it, the others wait, and stop when they are asked to. A text that has
 # moved before the merge: the cells are joined, and the line that is named ends the run.
 command -v flock >/dev/null || { echo 'skipped: no flock (Debian package util-linux)' && exit 77; }

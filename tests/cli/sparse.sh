@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # sparse: golden values from the command line, the members that programs rely on, the same bytes for any threads.
 golden=$(dirname "$0")/../golden/sparse
 ask() { esscher sparse --q "$golden/q.npy" --k "$golden/k.npy" --v "$golden/v.npy" --scale 0.35 --json --quiet "$@"; }

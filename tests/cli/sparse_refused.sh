@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # sparse: what makes no sense is refused by name, with the right exit code and nothing on stdout (PL02, PL04).
 make_npy q.npy f32 6x4 normal 1 && make_npy k.npy f32 40x4 normal 2 && make_npy v.npy f32 40x3 normal 3
 make_npy w.npy f32 40x5 normal 4 && make_npy far.npy f64 1x6 constant 40 && make_npy half.npy f64 1x6 constant 0.5

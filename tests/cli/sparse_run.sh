@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # sparse: killed after some groups of queries, twice, and resumed, it gives the table of a run left alone (FS01).
 make_npy q.npy f32 4x60x8 normal 1 && make_npy k.npy f32 4x60x8 normal 2 && make_npy v.npy f32 4x60x8 normal 3
 set -- sparse --q q.npy --k k.npy --v v.npy --policy random,bigbird+inverse,observe --keys 8,20 --simulations 32 --csv --quiet

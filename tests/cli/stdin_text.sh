@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # --text - reads standard input: the same answer as from a file, for a pipe and for a redirection, and the provenance says
 # what was read.
 model=$(dirname "$0")/../../models/pebble

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tails: tokens of a file and layers of a model; the same bytes for any number of threads; run files.
 make_npy X.npy f64 600x4 normal 1
 ask() { esscher tails --tokens X.npy --random 2 --control 8 --seed 3 --quiet "$@"; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tails: what is refused, and how.
 make_npy X.npy f64 600x4 normal 1
 make_npy few.npy f64 10x4 normal 1

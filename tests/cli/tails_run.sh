@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tails: killed while it makes the pool and after some cells, and resumed, it gives the table of a run left alone (FS01).
 # A bit of the pool that has turned is noticed (pool.checksum).
 mkdir model && make_model model

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers and grids of the command line, and the escaping of what users write. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Horizons of a head: S = 4 I, A = 0.5 (1, 1; 1, 1), so |A| = 1, M = 4 A.
 make_npy A.npy f64 2x2 constant 0.5 && make_npy W.npy f32 3x2 normal 7
 esscher theory --dim 2 --rho 4 --A A.npy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Attention over drawn keys, exactly. Equal scores: the mean of n values misses theirs by spread/sqrt(n), and nothing is biased.
 make_npy S.npy f64 50 constant 3 && make_npy V.npy f64 50x3 normal 7 && make_npy Q.npy f32 4x6000 normal 1 &&
     make_npy W.npy f32 6000x2 normal 2

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What is no covariance, no head, or does not fit.
 make_npy S.npy f64 3x3 constant 1 && make_npy A.npy f64 3x3 normal 1 && make_npy wide.npy f64 2x3 normal 1
 make_npy two.npy f64 2x2 normal 1 && make_npy line.npy f64 3 normal 1 && make_npy nan.npy f64 3x3 constant nan

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The same bytes for any number of threads: tables, CSV and files.
 make_npy q.npy f32 2x700x16 normal 1 && make_npy v.npy f32 2x700x8 normal 3
 for threads in 1 2 3; do

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tokenize: ids line by line, tokens and offsets as JSON and CSV.
 mkdir model
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' un '##aff' '##able' hello , world '"' é e >model/vocab.txt

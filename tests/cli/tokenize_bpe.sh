@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tokenize: byte pairs, from a folder that holds nothing but a tokenizer.json; special tokens left out.
 mkdir model
 cat >model/tokenizer.json <<'END'

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tokenize: what cannot be read is refused with the right exit code, and why.
 mkdir model empty
 printf '%s\n' '[UNK]' '[CLS]' '[SEP]' a >model/vocab.txt

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tokenize and encode wait for a FIFO; a signal that stops them is no failure of the file. First nobody has opened it for
 # writing, then somebody has, and has written a line.
 mkdir model && make_model model

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # At 80 columns no line of any command is longer, and findings come first; what is left out is told, and --full has it.
 export COLUMNS=80 LC_ALL=C.UTF-8
 # check NAME FINDING COMMAND... : the first line begins with FINDING, and no line takes more than 80 columns

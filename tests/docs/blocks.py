@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code blocks of Markdown: fenced, with the word after the fence, or indented by four columns."""
 
 import re

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_blocks.sh SCRIPT ESSCHER MAKE_NPY MAKE_MODEL CC : every code block of the documents is run (run_blocks.py says how), or
 # what is wrong in one is found (test_run_blocks.py).
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """check_links.py SITE ROOT : a site that can be read from a folder, without a network.
 
 1. Every link inside the site leads to a file, and to an anchor that is there.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_notebook.sh LIBRARY NOTEBOOK : run a notebook of examples/, every cell; a cell that raises is a failure.
 #
 # LIBRARY is libesscher. In the repository notebooks have no outputs, so that a change of a cell is all that a diff shows.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_site.sh ESSCHER : the site of ./do docs is built, strictly, and everything in it leads somewhere.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """run_blocks.py ROOT ESSCHER MAKE_NPY MAKE_MODEL CC LIBRARY : every code block of the documents, run as far as it can be.
 
 Blocks of CONTRIBUTING.md and docs/*.md, and the examples of `esscher help`, are run in a scratch folder with

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """run_readme.py ROOT ESSCHER MAKE_NPY MAKE_MODEL CC LIBRARY : every command of README.md, run as it is printed.
 
 The folder looks like a fresh clone: what git tracks, and nothing else. Nothing stands in for a file, no option is added,

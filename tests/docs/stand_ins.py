@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A folder in which the commands of the documents find what they name: small models, texts, arrays and runs.
 
 What is here is listed here; a name that a document uses and nobody lists is a failure.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """test_run_blocks.py ROOT ESSCHER MAKE_NPY MAKE_MODEL CC LIBRARY : what is wrong in a document is found by run_blocks.py."""
 
 import sys

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_driver.c : the one loop over cells, on a study small enough to know every number of. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_fold.c : cells made of parts that are folded in order, whoever computes them and whatever
  * comes in between; and states of attention and of moments that travel as numbers. */
 #include "testing.h"

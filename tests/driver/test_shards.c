@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_shards.c : shares of the cells, each into a run file of its own. */
 #include "testing.h"
 

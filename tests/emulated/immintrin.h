@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* immintrin.h : stands in for the compiler's, with every intrinsic emulated by SIMDe, so that
  * AVX-512 tiles can be tested on a CPU without it. */
 #define SIMDE_NO_NATIVE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_answers.c : what every study's answer promises to files: each column of a CSV has a name of
  * its own, what JSON says of a row stands in the CSV too, and the key columns tell rows apart. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ball.c : the supremum over a ball, against grids and closed forms, and the field it tends
  * to. */
 #include "testing.h"

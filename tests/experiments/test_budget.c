@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_budget.c : the study `budget` on models/pebble. Plans: their totals, the file, tolerances;
  * what is predicted against what is found; what is said; any number of threads. What it is made of
  * is in test_budget_lab.c. */

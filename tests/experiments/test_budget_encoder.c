@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_budget_encoder.c : the study `budget` on a tiny encoder, whose queries see both sides: what
  * a run keeps is held against what the plan counts. */
 #include "tiny_model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_budget_lab.c : what the laboratory makes of a block for the study `budget`, on
  * models/pebble. Risks through Wo against the model's own sparse forward pass, whose code is
  * another; the limit, facts and spreads against plain loops; gains and trials beside each other. */

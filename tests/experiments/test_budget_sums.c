@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_budget_sums.c : means over blocks and what tolerances have become are made once: every block
  * of an earlier stage is read once, however many cells ask. Blocks are numbers made up here; after
  * the first question they are spoiled, and whoever reads them again answers nonsense. */

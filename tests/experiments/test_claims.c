@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Claims: the rules of a verdict, and that the cheap claims come out as they must. */
 #include "testing.h"
 

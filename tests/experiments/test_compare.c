@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict of measure --compare. Kernels are simulated here by plain loops: in f32 as one would
  * write them first, and in f16 and bf16 as eager and flash kernels do it, with weights and outputs
  * stored in that format; mistakes are planted in f64 and stored. */

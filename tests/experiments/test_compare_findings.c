@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What measure --compare says: sentences and the table of what was tried. */
 #include "planted.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_compare_runs.c : two runs side by side: who is whose partner, what differs, and what is
  * refused. Runs are made by hand, so that every t and p can be computed on paper. */
 #include "testing.h"

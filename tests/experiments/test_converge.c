@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_converge.c : measured convergence against closed forms, and against itself on other threads.
  */
 #include "testing.h"

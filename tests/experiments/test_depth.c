@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_depth.c : errors through the layers. A model whose layers are norms and nothing else, where
  * gains are projections that one can write down; a stack of scalars, whose covariances are a
  * recursion of numbers; sets of tokens against the closed form; the study, stopped and on threads.

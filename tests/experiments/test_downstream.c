@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_downstream.c : the study `downstream` on a tiny classifier, against plain loops: accuracy,
  * agreement and KL with all keys and with the largest few; horizons; embeddings and their
  * neighbours; refusals; the same answer on any number of threads and after a stop. */

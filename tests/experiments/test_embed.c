@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Points in the plane: principal components, t-SNE and how far it can be trusted, each against its
  * definition in plain loops. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "folder.h"
 #include "golden.h"
 #include "numbers.h"

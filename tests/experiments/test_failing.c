@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Laws without a limit: outputs, weights and shares against sums written out here, growth against
  * the law of a maximum, weights against Poisson and Dirichlet. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_hardmax.c : attention at infinite score scale: exact values, asymptotic forms, and whether
  * the simulation, which never draws a token, follows the law of those that do. */
 #include "testing.h"

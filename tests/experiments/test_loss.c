@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_loss.c : the study `loss` on models/pebble, against losses of plain loops in f64 that share
  * no code with it (golden/pebble/loss.mjs): token by token with windows, sinks and scaled scores;
  * text and ids, bits per byte; policies beside windows; refusals; any number of threads, run files.

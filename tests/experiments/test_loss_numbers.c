@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_loss_numbers.c : what `loss` makes of losses, on made-up ones: means and errors over blocks
  * of unequal length, bins, how alike neighbours are, windows with and without sinks and as fresh
  * texts, the power law; factors and windows. */

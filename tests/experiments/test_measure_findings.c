@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What measure says of heads: medians, words for what they do, the scale that is meant. */
 #include "planted.h"
 

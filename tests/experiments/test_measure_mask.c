@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_measure_mask.c : measure --causal and --window, against NumPy's numbers (golden/mask.py),
  * and the verdicts of --compare where a mask was asked for. */
 #include "golden.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_picture.c : outputs of a head over n tokens and in the limit, against attention written out;
  * the study that puts them into a plane. */
 #include "probe_truth.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_plan_runs.c : studies that run a model by a plan. downstream on a tiny classifier, in which
  * every head keeps another number of keys, against plain loops; sparse, head by head, against the
  * policies of the plan asked for one by one; loss on models/pebble against the forward pass itself;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_positions.c : sums over the places of a causal head, against plain loops over all pairs of
  * query and key, with every weight in memory: heads that were made up, and those of tiny decoders
  * whose queries, keys and outputs an independent program has computed (tests/golden/README.md). */

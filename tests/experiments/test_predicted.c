@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_predicted.c : predictions without fitted constants against measurement. The whole table is
  * bench/predicted.c and docs/PREDICTION.md; here are the cells that have been wrong before, at n =
  * 100, where what the theory leaves out is largest. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe.c : the probe of real models against plain loops (probe_truth.h): limit, halves,
  * errors of a draw, coherence; the same bits on any machine. */
 #include "probe_truth.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_cautions.c : how much text there is in a text, against brute force; and what `probe`
  * says of texts that are hardly one. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_classes.c : classes of heads at and around every cut-off, advice from exact errors,
  * and the tables made of a table of heads that is written down here. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_exact.c : exact errors of a layer's heads, against loops over all of the pool's tokens
  * and against draws; how many tokens a head needs; how many of them count. */
 #include "probe_truth.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_golden.c : a real model on a novel, against what another program computed in f64
  * (tests/golden/probe-minilm-alice.json). Some 10 s of forward pass; left out of quick tests. */
 #include "folder.h"

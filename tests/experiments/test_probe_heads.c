@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_heads.c : what the probe says of a head before the text's tokens are drawn, against
  * plain loops (probe_truth.h): horizons, freezing, sinks, prediction, Gaussian tokens, local
  * exponent. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_paper.c : the protocol of the paper's experiment 2 against plain f64 loops. */
 #include "probe_truth.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_parts.c : the limit of a probe in parts, against plain loops; pools that keep some
  * rows, and walks that make the others again. */
 #include "probe_truth.h"

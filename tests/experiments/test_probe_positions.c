@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_positions.c : what blocks of text say about a head of a causal model, from numbers
  * that are written down here: means, effective contexts, their growth, and words at their cut-offs;
  * and all heads of models/pebble against plain Python (golden/pebble/positions.py). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_sections.c : a head's numbers without one section of the text after the other, against
  * plain loops; and that the error they give is the one between texts. */
 #include "probe_truth.h"

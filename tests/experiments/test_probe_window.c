@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe_window.c : windows of the text: their tokens, their errors by plain loops
  * (probe_truth.h), and design effects against the theory of tokens that come in runs. */
 #include "probe_truth.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ranks_studies.c : the same answer, to the last bit, for any number of ranks and threads
  * (MP04), also after the disk of rank 0 was full. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, usleep */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_regimes.c : simulated keys on the sphere: nearest first against all of them, against exact
  * expectations, against their limits; and keys that a user brings. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "golden.h"
 #include "testing.h"
 #include "theory/rope.h"

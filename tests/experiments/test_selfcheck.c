@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_selfcheck.c : the study that checks the others: what counts as right, what as off, and that
  * a run of it is the same for any number of threads. */
 #include "folder.h"

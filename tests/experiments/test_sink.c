@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sink.c : the study `sink` against integrals written out here, and against its own draws. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sparse.c : the study `sparse` against values of another program; where its heads come from;
  * what it refuses. Its cells are looked at in test_sparse_cells.c. */
 #include "golden.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sparse_cells.c : what a cell of `sparse` computes, against enumeration and plain loops. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sparse_groups.c : heads that share keys and values keep one set of them, as their cache
  * would. A tiny decoder of 6 heads on 2 key-value heads, run with policies, against plain loops
  * over the queries, keys and values that it shows: who keeps what, and every output. */

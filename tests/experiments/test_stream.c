@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_stream.c : `probe` on a pool that is stored and on one that is streamed, by one process and
  * by several: the same answers, to the bit. The process that compares computes nothing itself:
  * threads of BLAS do not outlive a fork. */

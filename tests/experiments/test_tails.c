@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tails of samples and of tokens: closed forms, brute force, and laws whose tails are known. */
 #include "tiny_model.h"
 

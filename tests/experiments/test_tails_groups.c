@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tails_groups.c : however directions are grouped for want of memory, the same bits come out;
  * the bound on memory holds; every phase tells of its progress and hears when it is asked to stop.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What callers from another language rely on: fields of structs, and progress that is watched. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_bpe.c : a tokenizer.json of byte pairs and a text for it, with a NUL between them. A text in
  * pieces must become what it becomes as a whole: the same ids, which the vocabulary has, at the
  * same places, which the text has. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_config.c : any text as a config.json. What is accepted is a shape a model can have. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_csv.c : any bytes at all as a table. What is accepted holds together; what is refused says
  * which rule, where, and leaves nothing behind. */
 #include <math.h>

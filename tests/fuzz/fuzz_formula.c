@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_formula.c : any text at all as a sentence with marked formulas. What comes out is HTML of
  * the elements that we write and no others, each closed by its own name. */
 #include <stdbool.h>

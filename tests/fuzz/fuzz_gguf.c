@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_gguf.c : any bytes at all, read as a GGUF file: its header, the numbers of its tensors, its
  * tokenizer, the model it is. What is accepted must hold together. */
 #include <stdint.h>

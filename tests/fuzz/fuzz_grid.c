@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_grid.c : any text as a grid of the command line, and as each kind of number. What is
  * accepted keeps its rule; what is refused says why and leaves nothing behind. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_index.c : any text as the index of a sharded checkpoint. */
 #include <stdint.h>
 #include <stdlib.h>

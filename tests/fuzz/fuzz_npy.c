@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_npy.c : any bytes at all, read as an .npy file. What is accepted must hold together. */
 #include <stdint.h>
 #include <stdlib.h>

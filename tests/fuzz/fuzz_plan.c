@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_plan.c : any bytes at all as a plan file. What is accepted is a plan that holds together and
  * can be run by; what is refused says which rule, and leaves nothing behind. */
 #include <stdint.h>

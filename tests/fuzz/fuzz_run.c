@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_run.c : any bytes at all, opened as a run file. What is accepted must read to its end, twice
  * the same; nothing may be left beside the file. SQLite reads files, so the bytes become one: in
  * $TMPDIR, best a folder in memory (TMPDIR=/dev/shm). */

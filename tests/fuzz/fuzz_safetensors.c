@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_safetensors.c : any bytes at all, read as a safetensors file. What is accepted must hold
  * together. */
 #include <stdint.h>

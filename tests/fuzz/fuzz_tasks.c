@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_tasks.c : any bytes at all as a file of labelled texts. What is accepted holds together;
  * what is refused says which rule, where, and leaves nothing behind. */
 #include <stdint.h>

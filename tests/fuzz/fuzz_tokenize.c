@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_tokenize.c : any bytes at all, read as text. The first byte chooses the options and how the
  * text is cut; however it is cut, the tokens are those of the whole. */
 #include <stdint.h>

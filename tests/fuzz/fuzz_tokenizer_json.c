@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_tokenizer_json.c : any bytes at all, read as a tokenizer.json. An accepted one must encode
  * text into ids that it has. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_vocab.c : any bytes at all, read as a vocab.txt; what follows a line "====" is its
  * tokenizer_config.json. An accepted vocabulary must answer for every id. */
 #include <stdint.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write the seeds of corpus_npy: good_* must load, bad_* must be refused (tests/store/test_npy.c)."""
 import os
 import struct

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """make_corpus_run.py MAKE_RUN : write the seeds of corpus_run, from the run file that the program MAKE_RUN makes.
 
 Pages of 512 bytes instead of 4096 keep the seeds small; the reader does not mind. good_* must be accepted."""

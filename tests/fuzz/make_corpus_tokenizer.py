@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the first corpora of fuzz_vocab, fuzz_tokenizer_json, fuzz_bpe and fuzz_tokenize beside this file."""
 import json
 import pathlib

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.c : feeds every file of a corpus folder to a fuzz target once, without a fuzzer, so that
  * what a fuzzer once found is tested by every build. usage: replay NAME FOLDER
  *

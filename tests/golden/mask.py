@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mask.json anew: attention of sparse/q.npy, k.npy, v.npy under masks, in plain NumPy and f64, with nothing of this project.
 
     python3 mask.py

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Heads: checks, matrices written out, heads drawn from a seed, scaled copies. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_law.c : does every row of src/law stand in its place and keep what its traits promise? */
 #include "testing.h"
 

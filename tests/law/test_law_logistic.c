@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_law_logistic.c : the logistic law: its sampler, and K against integrals in long double. */
 #include "token_sample.h"
 

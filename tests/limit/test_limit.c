@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_limit.c : closed forms of the log-MGF against identities and a few values of 16 digits. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_limit_golden.c : the room `limit` against golden values, made by other means (mpmath,
  * SciPy).
  */

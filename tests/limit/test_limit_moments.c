@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_limit_moments.c : the limit map, moments of tokens and of outputs, against closed forms and
  * against each other. */
 #include "testing.h"

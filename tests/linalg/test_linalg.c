@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_linalg.c : linear algebra against closed forms, identities and plain long double loops.
  * Tolerances are c n eps times the size of what is compared, with c stated at each place. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_norm.c : singular values, the spectral norm and rotations, against closed forms. */
 #include "testing.h"
 

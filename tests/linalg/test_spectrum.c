@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_spectrum.c : BB' = S, the eigenvalues that were promised, matrices from files. */
 #include "folder.h"
 #include "base/view.h"

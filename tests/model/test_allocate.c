@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_allocate.c : keys shared out among units, against all choices there are. */
 #include "testing.h"
 

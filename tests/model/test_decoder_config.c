@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_decoder_config.c : configurations and weights of decoders, each broken in one place (CF01 to
  * CF09, CF21), and texts too long for them (TX02). They are the ten of tests/golden/decoders, which
  * work as they are: test_decoders.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_decoders.c : ten tiny decoders, one of each kind, against an independent f64 program (NumPy;
  * tests/golden/README.md), and what holds for every causal model. */
 #include "golden.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_distilbert.c : a DistilBERT of random weights against plain f64 loops (tiny_distilbert.h),
  * and what its checkpoints get wrong. */
 #include "testing.h"

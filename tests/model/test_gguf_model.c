@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_model.c : GGUF files as models. tests/golden/gguf has checkpoints and the files that
  * llama.cpp would make of them, written by a program of its own: all are the same function to the
  * last bit. */

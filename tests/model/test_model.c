@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model.c : checkpoints opened and run. A small random one, written here, against plain f64
  * loops (tiny_model.h), and its broken versions (CF03, CF04, CF06, CF08, CF09, ST33). Real ones are
  * in test_model_real.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_real.c : MiniLM and a classifier made from it, where they are present, against hidden
  * states and entropies that another program computed, and against labels of sentences. */
 #include "golden.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_plan.c : plans of which keys heads keep: written, read, refused (PL01 to PL04), counted and
  * run by. */
 #include "folder.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pool.c : texts cut into blocks, and the hidden states of a small random model (tiny_model.h)
  * on disk: what the rows are, what a killed build leaves, what is refused (TX01, TX02, TX03). */
 #include "testing.h"

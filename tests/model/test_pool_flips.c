@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pool_flips.c : one bit of a pool's files is turned, and the pool is refused. */
 #include "testing.h"
 

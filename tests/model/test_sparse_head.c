@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sparse_head.c : a model whose heads keep some of their keys, against plain f64 loops
  * (tiny_model.h) that multiply weights by 0, 1 or what was drawn; and a forward pass that begins at
  * a hidden state. */

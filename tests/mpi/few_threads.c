@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* few_threads.c : an MPI that has no threads (MP09), for LD_PRELOAD. */
 #include <mpi.h>
 

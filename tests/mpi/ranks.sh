@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # ranks.sh ESSCHER MPI BUILD : the program under a real mpirun, that of Open MPI or of MPICH (MPI: openmpi, mpich).
 #
 # MP01 to MP09 of docs/HARDENING.md. BUILD has the plugins, and the library few_threads_MPI.so.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_policy.c : the sets that policies keep, against their definitions, key by key. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_policy_draw.c : outcomes of choices: how often what is kept, and from which addresses. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_random.c : the contract of random.h: addresses, bits, accuracy. The laws themselves are
  * tested in test_random_laws.c. */
 #include "testing.h"

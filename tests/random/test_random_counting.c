@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_random_counting.c : bounded integers and permutations of random.h, by counting.
  *
  * Seeds are fixed. Counts are compared by chi-square; bounds are in standard errors (SE). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_random_laws.c : do the numbers of random.h follow the laws they are named after?
  *
  * Seeds are fixed, so every test gives the same answer every time. Bounds are stated in standard

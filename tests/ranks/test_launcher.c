@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who started this process, and which plugin fits: all from the environment, without any MPI. */
 #include <esscher/executor.h>
 

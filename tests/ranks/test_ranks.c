@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ranks.c : work that processes share: every piece once, whoever does it; failures by name;
  * the same answers for any number of ranks. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, usleep */

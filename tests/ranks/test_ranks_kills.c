@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ranks_kills.c : ranks killed at random moments, and the run resumed: MP01. Half of the kills
  * hit rank 0, which has the run file.
  *

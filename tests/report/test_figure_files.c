@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Figures as files: what the library does with what Node.js gives back. Node.js is played by small
  * shell scripts here; what the real one draws is tests/browser. */
 #include "folder.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_formula.c : texts with marked formulas as HTML: what is set, what stays text, that nothing
  * breaks. */
 #include "folder.h"

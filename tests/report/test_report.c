@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page of a report, as text: what is written, what is escaped, what is refused. How it looks
  * and works in a browser is tests/browser. */
 #include "folder.h"

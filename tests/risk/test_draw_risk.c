@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_draw_risk.c : the exact error of attention over drawn keys, against other programs' values,
  * closed forms, all draws one by one, and draws. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_policy_nodes.c : nodes of keys kept each on its own, one formula against another; the same
  * bits from all instruction sets; and what coarser integrals state of themselves. */
 #include "risk_checks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_policy_risk.c : exact risks of choices, against all outcomes one by one, closed forms, and
  * outcomes drawn. test_policy_risk_golden.c has other programs' values. */
 #include "risk_checks.h"

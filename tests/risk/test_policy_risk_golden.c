@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_policy_risk_golden.c : exact risks of choices on the arrays of golden/sparse, against
  * another program's integrals, closed forms and draws; and what those arrays say of the limit. */
 #include "risk_checks.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cluster.sh : a Slurm of one node, in a folder of its own, for as long as a test lasts. To be sourced.
 #
 #   cluster_start FOLDER     munged, slurmctld and slurmd with their own key, sockets, ports and files, all in FOLDER;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reap COMMAND [argument...] : runs COMMAND, and is the parent of all processes that it orphans.
  *
  * Slurm (proctrack/pgid) takes a job for ended when nobody is left in its process groups, and the

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # run.sh ESSCHER [MPI...] : examples/slurm under a real Slurm of one node, which is started here and stopped at the end.
 #
 # Three shards of a study (array.sbatch) and two MPI jobs of the same (mpi.sbatch) are stopped in the middle, with some of

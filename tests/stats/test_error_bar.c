@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_error_bar.c : what error bars claim, over many contexts whose limit is known.
  *
  * Tokens are standard normal, the query q is of length r along the first axis: the limit is q.

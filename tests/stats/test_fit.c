@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_fit.c : rates of power laws: reference values, refusals, and whether intervals hold what
  * they promise. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_moments.c : streamed means and covariances against the definition, in long double. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_multiple.c : tests of differences, and many at once. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_spearman.c : correlations of ranks, shares and paired shares against values worked out by
  * hand. */
 #include "testing.h"

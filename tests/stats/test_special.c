@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_special.c : special functions against values of 50 digits (mpmath). */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_weigh.c : softmax weights of a row, against more digits, and from all instruction sets. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_npy.c : reading .npy files. NP01, NP02: each bad file with its status, rule and byte. */
 #include "testing.h"
 

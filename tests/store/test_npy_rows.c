@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_npy_rows.c : halves, and .npy matrices written and read row by row. */
 #include "testing.h"
 

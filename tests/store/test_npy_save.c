@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_npy_save.c : writing .npy files: all of it or nothing. */
 #include "testing.h"
 

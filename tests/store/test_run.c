@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_run.c : run files as their users see them. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_run_faults.c : run files whose writers are killed, whose disks are full, whose bytes are
  * turned. */
 #define _DEFAULT_SOURCE /* syscall */

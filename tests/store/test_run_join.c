@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_run_join.c : the run files of shards as one, and what does not fit together. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_run_network.c : run files on network file systems (FS03), of which the test pretends that
  * there are some. */
 #define _DEFAULT_SOURCE /* syscall */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_run_views.c : run files in the hands of others: plain SQL, and files of earlier versions. */
 #include "testing.h"
 

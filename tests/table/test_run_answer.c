@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_run_answer.c : an answer read from its run file gives the views of the one that was written;
  * python/tests/test_opened.py asks the same of every study. Files that make no sense are refused.
  */

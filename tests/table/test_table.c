@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_table.c : answers: what is put is what every view shows. Expected texts are written by hand.
  */
 #include "testing.h"

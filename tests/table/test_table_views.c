@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_table_views.c : what people see of an answer: lines that fit, rows that were asked for, and
  * what was left out told. Expected texts are written by hand, widths are counted here. */
 #include "testing.h"

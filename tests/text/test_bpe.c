@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_bpe.c : text becomes tokens by byte pairs. BP04, BP06 and BP07 of the list of bad inputs;
  * ids against Hugging Face's JavaScript (tests/golden/bpe) and a plain loop. */
 #include "golden_bpe.h"

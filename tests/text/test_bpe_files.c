@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_bpe_files.c : tokenizer.json of byte pairs: what is read, and what is refused. BP01, BP02,
  * BP03, BP05 and BP06 of the list of bad inputs. */
 #include "tiny_bpe.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_bpe_parity.c : byte pairs against Hugging Face's JavaScript, whose ids are in
  * tests/golden/bpe. */
 #include "golden_bpe.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_tokenizer.c : tokenizers that GGUF files carry with them. Those of tests/golden/bpe,
  * written as GGUF, must give the ids of their tokenizer.json, which `bpe_parity` compares with
  * other programs; pieces with scores, those of a plain search. */

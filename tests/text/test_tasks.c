@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tasks.c : labelled files and paragraphs, read and refused; blocks of token ids of them. */
 #include "tiny_model.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_text_frame.c : what stands around a block of text that a model reads: the specials of the
  * tokenizer's template, or the token that begins texts where the template has none; nothing else.
  */

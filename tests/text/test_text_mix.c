@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_text_mix.c : texts in given proportions as one. */
 #include "testing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_text_shuffle.c : words, sentences and blocks of a text in another order: what is preserved,
  * what is not, and that a pool knows what it is made of. */
 #include "testing.h"

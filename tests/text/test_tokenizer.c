@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer.c : text becomes tokens. TK07 to TK12 and TX04 of the list of bad inputs; ids
  * against a second implementation (tests/wordpiece) and Hugging Face's own
  * (tests/golden/wordpiece.jsonl). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_files.c : vocab.txt and tokenizer.json. TK01 to TK06 of the list of bad inputs. */
 #include "testing.h"
 

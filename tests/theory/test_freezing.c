@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_freezing.c : the inverse temperatures at which the words change, against another integral,
  * closed forms of two keys, and keys that are drawn. */
 #include "testing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_key_average.c : outputs below the critical scale, for keys with parts and values V, against
  * a grid over the sphere and against keys that are drawn. */
 #include "golden.h"

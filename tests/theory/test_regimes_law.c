@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_regimes_law.c : what theory says about n keys on the sphere, against reference values,
  * closed forms, and integrals that are computed another way. */
 #include "testing.h"

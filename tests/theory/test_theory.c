@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_theory.c : horizons and exponents against golden values and closed forms. */
 #include "golden.h"
 

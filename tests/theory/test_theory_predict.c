@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_theory_predict.c : finite-n predictions against golden values and limits. */
 #include "golden.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_theory_rem.c : exact expectations over n Gaussian scores. */
 #include "golden.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokens.c : what all laws have in common; empirical laws; memory. */
 #include "token_laws.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokens_laws.c : do the samplers have the laws they claim? Whole distribution functions, by
  * Kolmogorov and Smirnov. */
 #include "token_sample.h"

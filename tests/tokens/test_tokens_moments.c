@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokens_moments.c : moments of the laws, to fourth order, against their exact values. */
 #include "token_sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokens_refused.c : laws that are none, calls that make no sense, and what is said then. */
 #include "token_laws.h"
 

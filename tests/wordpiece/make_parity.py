@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write vocab.txt and parity.jsonl: texts and the ids that BERT's algorithm gives them.
 
 A second implementation, straight from the description of BasicTokenizer and WordpieceTokenizer, on Python's own Unicode

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // ball.js : growth of the worst error on a ball with its radius, and its fall with n.
 import { extent, groupBy, highest, isNumber, line, lowest, show } from "../tables.js";
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // budget.js : frontiers, errors against the share of keys that is kept, by way of sharing out and by policy, with the
 // limit; maps of what each head keeps and of what it looks at; keys against what a head needs; errors by layer, losses by
 // position, and how much text the plan wants.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // claims.js : how far each piece of evidence is from what was predicted.
 import { groupBy, isNumber, show } from "../tables.js";
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // collapse.js : do outputs merge? Across the threshold, the phase diagram, and the scalings in use.
 import { curves } from "./curves.js";
 import { extent, grid, isNumber, show } from "../tables.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // compare.js : two runs side by side: one mark for each figure that both have, and how many errors apart they are.
 import { highest, isNumber, lowest, show } from "../tables.js";
 

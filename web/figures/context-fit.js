@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // context-fit.js : loss against context, its fitted curve, and what the curve says beyond.
 import { extent, grid, isNumber, show } from "../tables.js";
 

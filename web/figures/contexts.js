@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // contexts.js : what the order of the text costs: windows of consecutive tokens beside independent ones.
 import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 import { columnsOf, headName, headOf, pickOf } from "./heads.js";

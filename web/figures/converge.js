@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // converge.js : errors against n, and their rates against the horizon.
 import { extent, grid, groupBy, highest, isNumber, show } from "../tables.js";
 

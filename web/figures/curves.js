@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // curves.js : a measured quantity with its law, one curve for each value of a key; shared by commands that have such.
 import { groupBy, isNumber, show } from "../tables.js";
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // depth.js : errors of hidden states by layer beside the linear prediction; horizons and rates of a synthetic stack.
 import { isNumber, show } from "../tables.js";
 import { curves } from "./curves.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // domains.js : where a model's heads behave differently on another kind of text.
 import { groupBy, highest, isNumber, show } from "../tables.js";
 import { columnsOf, headOf } from "./heads.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // downstream.js : what keeping some of the keys costs an answer: accuracy or likeness, divergence, thirds of the heads,
 // heads one by one.
 import { groupBy, isNumber, show } from "../tables.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // exponent.js : the local exponent of keys, and the inverse temperature at which one of them has the weight.
 import { isNumber, show } from "../tables.js";
 

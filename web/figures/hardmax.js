@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // hardmax.js : the logarithmic law at infinite score scale.
 import { isNumber, show } from "../tables.js";
 

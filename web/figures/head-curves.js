@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // head-curves.js : how one head's errors fall with n; the reader picks the head.
 import { groupBy, isNumber, show } from "../tables.js";
 import { headName, pickOf } from "./heads.js";

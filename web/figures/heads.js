@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // heads.js : what a head is called, by people and in addresses (selection.js).
 
 export const headName = (r, several) => `${several ? `${r.domain}, ` : ""}layer ${r.layer}, head ${r.head}`;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // heat-flow.js : attention over keys on the sphere as a step of backward heat flow (esscher heat).
 import { curves } from "./curves.js";
 import { groupBy, isNumber, show } from "../tables.js";

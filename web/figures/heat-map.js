@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // heat-map.js : a table with two coordinates and a value, as a heat map; shared by commands that have one.
 import { isNumber, show } from "../tables.js";
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // index.js : which command has which figures. A file here exports a function from a run to its figures (chart.js says
 // what a figure is; choice.js, how several share a place); a command without one still has its tables.
 //

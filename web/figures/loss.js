@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // loss.js : a decoder's loss by position and by window, with and without the first keys; what scaling scores does.
 import { groupBy, isNumber, show } from "../tables.js";
 

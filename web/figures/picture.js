@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // picture.js : a head's outputs over n tokens and in the limit, in one plane (esscher picture): one n after the other
 // with a slider, all of them side by side, and what the plane cannot show.
 import { extent, groupBy, isNumber, show } from "../tables.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // positions.js : what the heads of a causal model do as their context grows: maps of all heads, and of the head that is
 // picked where its weight is, how many keys it uses, what a window leaves out, weights and scores by distance.
 import { groupBy, isNumber, show } from "../tables.js";

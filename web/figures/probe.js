@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // probe.js : what each head of a model does, in each domain of text: maps of all heads, the curves of one, rates, sinks.
 import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 import { contextFigures } from "./contexts.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // regimes.js : keys on the sphere across the critical inverse temperature: weights, their order, and the output.
 import { curves } from "./curves.js";
 import { isNumber, lowest, show } from "../tables.js";

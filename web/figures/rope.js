@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // rope.js : how the score of two rotary-embedded vectors falls with their distance.
 import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 

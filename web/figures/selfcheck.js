@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // selfcheck.js : how often intervals of 95 % held the truth.
 import { isNumber, lowest, show } from "../tables.js";
 

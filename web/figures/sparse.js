@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // sparse.js : which policy a head wants: a map of the best, errors of one head against the keys that are kept, and the
 // papers' protocol.
 import { groupBy, isNumber, show } from "../tables.js";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // tails.js : how heavy the tails of tokens are, against Gaussian tokens, layer by layer.
 import { groupBy, highest, isNumber, show } from "../tables.js";
 

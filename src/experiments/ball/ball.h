@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ball.h : attention over n tokens against its limit, at the worst query of a ball.
  *
  * Gamma_n(x) is a head's output at query x over n tokens, Gamma(x) its limit (limit.h). The papers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : the question, checked; what is computed once; replicates, and what they cost. */
 #include "experiments/ball/inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inside.h : the parts of the experiment on a ball.
  *
  *     ball/cells.c            the question, checked; replicates; cost

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the worst query of a ball, against the bound that holds for all of them at once:
  * parameters, a replicate, and what theory predicts (THEORY 3). rows.c makes the answer. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : what the experiment on a ball is asked, shared by question.c and rows.c. */
 #ifndef ES_EXPERIMENTS_BALL_QUESTION_H
 #define ES_EXPERIMENTS_BALL_QUESTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : the answer of the experiment on a ball: errors at each R and n, rates in n, growth in R.
  *
  * Both fits leave out the same saturated points. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* supremum.c : how far attention over n tokens is from its limit, and where on a ball it is
  * farthest (THEORY 3): the error and its gradient, then the climb from many starts.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocations.c : table "allocations": the plan beside other ways to divide the same number of keys
  * among heads and layers.
  *

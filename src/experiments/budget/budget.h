@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* budget.h : the error of every head of a model with fewer keys, and the model's behaviour when its
  * heads keep fewer keys (THEORY 13 to 15).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* calibration.c : tables "calibration" and "domains": plans made from less text, and from another
  * text. All errors are predicted from risks alone. */
 #include <math.h>

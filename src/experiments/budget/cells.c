@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : computes the cells of all stages, and estimates their cost. The width of a cell depends
  * on the model and the policies: budget_curves_at(), budget_gain_at() and budget_trial_at() read
  * and write its numbers by name. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* curves.c : risks of the heads of a model by number of keys, policy by policy.
  *
  * The full model runs and passes each head to a callback. Heads that share keys and values are

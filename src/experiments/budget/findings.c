@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* findings.c : sentences about the plan, and the cautions that limit them. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forecast.c : predicts what the plan does on new text, with standard errors.
  *
  * Risks are computed one head at a time, and gains one layer at a time. Their sums miss three

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* frontier.c : table "frontier": predicted error against the number of keys, for the plan's
  * allocation with all policies, with some of them, and for the limit of independent choices. The
  * predictions leave out the rehearsal's factors, as in allocations.c. */

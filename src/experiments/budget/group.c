@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* group.c : the risk of heads that keep the same keys.
  *
  * Such heads miss the same values, and their errors e_g add up: the group's risk is E|sum Wo_g

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heads.c : table "heads": the policy and the keys of each head under the plan, their risk, and how
  * the head spreads its weight. */
 #include "base/error.h"

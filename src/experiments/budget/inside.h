@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inside.h : the attention output of a layer as a sum over heads; groups of heads that share keys.
  */
 #ifndef ES_EXPERIMENTS_BUDGET_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outcomes.c : what trials measured: errors of layers and hidden states, changes of the model's
  * answer, and accuracy, each with its standard error over blocks. */
 #include <math.h>

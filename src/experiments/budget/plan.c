@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c : makes a plan from risks by number of keys, and predicts its errors.
  *
  * A unit is a group of heads that share their keys (one head where none do). Its risk is that of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : how many keys each head may drop: parameters, checks, help and the study. */
 #include "experiments/budget/question.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : the study `budget`. question.c asks (parameters, help, study); texts.c reads texts;
  * cells.c computes cells, sums.c their sums over blocks; plan.c divides keys, search.c meets a
  * tolerance, forecast.c predicts; outcomes.c reads trials; rows.c, heads.c, allocations.c,

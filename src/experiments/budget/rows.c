@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : tables "plan", "predicted" and "layers": the plan and its predicted cost, with what
  * verification measured beside it; the plan file; and the order of all tables in the answer. */
 #include <math.h>

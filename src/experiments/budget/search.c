@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* search.c : finds the target of a plan for which the model itself, not only the sum of risks,
  * stays within --error or --loss.
  *

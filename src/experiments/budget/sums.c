@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sums.c : sums over the blocks of a stage, computed once. Cells of every later stage need means
  * over all blocks, or over all but a few, and would otherwise read every block again.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* texts.c : text to calibrate on and text to verify on, as blocks of one length; or labelled
  * texts, each as long as it is. */
 #include "base/error.h"

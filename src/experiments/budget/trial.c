@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trial.c : runs a block through the full model and through the sparse one, whose heads keep some
  * of their keys in one layer or in all, and compares the two. */
 #include <math.h>

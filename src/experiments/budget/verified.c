@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* verified.c : tables "verified", "rehearsal" and "positions": the plan run through the model, on
  * held-out text and on its calibration text; and whether it meets --error or --loss. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : the list of claims, and trials, which many claims are made of. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* claim_kit.h : what a claim is made of.
  *
  * A claim is an es_claim and a function that gathers evidence; a file of claims ends with a table

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* claims.h : statements about attention at long context, checked on this machine.
  *
  * A claim belongs to one of three groups, and its verdict has that group's word:

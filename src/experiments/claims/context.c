@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* context.c : what keeps tokens apart in a long context. Critical attention scaling in
  * long-context transformers: the score scale; Effective Long-Context Scaling of Foundation Models:
  * rotary positions. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* extremes.c : Token Sample Complexity of Attention where tokens are not averaged: the worst
  * query of a ball, infinite score scale, and tokens on the sphere. */
 #include <math.h>

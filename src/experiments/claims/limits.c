@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits.c : Scaling Limits of Long-Context Transformers: keys on the sphere at, above and
  * below the critical inverse temperature; and, while many share the weight, bias, fluctuations and
  * backward heat, with the local exponent that says how long that lasts. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : statements of the papers, results of this project, and readings, checked on this
  * machine. A cell is a claim. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sample.c : Token Sample Complexity of Attention, and what follows from it, on Gaussian
  * tokens: bias, error and slowdown at finite n; the paper's exponents; readings of them and habits
  * of published code, which are expected to fail here. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sparse.c : attention over some of the keys: what BigBird's random keys are worth with and
  * without a correction, when the largest weights are the keys to keep, and what cannot be beaten.
  * Token Sample Complexity of Attention runs BigBird and asks which schemes converge; THEORY 13

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* verdict.c : from evidence to a verdict, and from the verdict to words.
  *
  * A verdict follows from standard errors alone: nobody looks at a plot and finds it convincing. And

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : draws tokens at cosine rho, applies attention once, and measures how far their angles
  * shrink (THEORY 7). First the derivative of one output by all tokens, then replicates and their
  * averages, then the stage of the study. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* collapse.h : the study `collapse`: do tokens at nearly equal angles stay apart?
  *
  * The random model of Critical attention scaling in long-context transformers (arXiv 2510.05554;

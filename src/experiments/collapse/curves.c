@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* curves.c : table "curves": gamma = beta/ln n beyond the training context, with score scalings in
  * use (THEORY 7). */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `collapse`: parameters, help and cost. */
 #include "experiments/collapse/collapse.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : tables "rows" and "phase": the closed form beside the random model, at every n, gamma
  * and rho (THEORY 7). */
 #include <math.h>

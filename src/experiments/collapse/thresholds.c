@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* thresholds.c : table "thresholds": the window of gamma between merging and staying apart, by the
  * closed form and as the random model shows it (THEORY 7). */
 #include <math.h>

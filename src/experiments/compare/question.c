@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : two runs of one command side by side: which of their figures differ by more
  * than their errors, where so many are looked at.
  *

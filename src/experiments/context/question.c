@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : how the loss of a language model falls with its context, from a table of losses.
  * stats/context.h has the curve and the fit (THEORY 8). */
 #include <math.h>

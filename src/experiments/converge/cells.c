@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : one cell, a replicate of the experiment with a limit: attention over one sample at
  * every n and scale, and its errors against the limit. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* converge.h : how fast attention over n tokens approaches its infinite-token limit, measured.
  *
  * Tokens x_1 .. x_n are drawn from a law; a head maps them to Gamma_n(x_i), its output when the n

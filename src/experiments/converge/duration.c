@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* duration.c : how long a run with a limit will take, for --dry-run.
  *
  * Operations and memory are counted; time is measured: a smaller attention of the same shape, one

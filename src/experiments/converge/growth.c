@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* growth.c : the question without a limit: how does the output grow with n, and how few tokens
  * carry the weight? Its replicates, tables and findings, beside extreme-value theory (THEORY 9). */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* growth_cells.c : one cell of the experiment without a limit: attention over tokens whose
  * exponential moments are infinite.
  *

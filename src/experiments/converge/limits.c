@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits.c : the limits that replicates are compared with, or the moments of one finite sample in
  * their place; checks of a spec. */
 #include <math.h>

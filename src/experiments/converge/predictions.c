@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* predictions.c : --predict: the errors that theory expects from the law and the head, without
  * measuring anything (THEORY 4.5), beside the measured ones. */
 #include <math.h>

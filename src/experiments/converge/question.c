@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `converge`: parameters, help, and the choice between its two questions:
  * how fast attention approaches its limit (rows.c), or how it grows without one (growth.c). */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : the question with a limit: how fast do errors fall as n grows? Its replicates, and the
  * tables of errors, rates and reference samples. */
 #include <math.h>

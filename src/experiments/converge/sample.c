@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sample.c : one sample of tokens: its queries, keys and values for a head. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block.c : a block of text through a model twice, once with sparse heads, and what each
  * layer does to the difference (THEORY 15).
  *

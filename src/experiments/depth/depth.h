@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* depth.h : what an error of attention does on its way through the layers (THEORY 15).
  *
  * Two stacks of layers:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.c : a model whose heads keep some of their keys, layer by layer, beside the linear
  * prediction (THEORY 15).
  *

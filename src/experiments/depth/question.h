@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : the two questions of the study `depth`: a model's layers (model.c) and a synthetic
  * stack's (synthetic.c). */
 #ifndef ES_EXPERIMENTS_DEPTH_QUESTION_H

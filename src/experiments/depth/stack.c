@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stack.c : x <- x + V Gamma_n(x), layer by layer, beside what infinitely many tokens do
  * (THEORY 9, 15).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* synthetic.c : Gaussian tokens through layers x + V Gamma(x) of n tokens, without and with a
  * norm: horizons, covariances and rates layer by layer (THEORY 9, 15).
  *

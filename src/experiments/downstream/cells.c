@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : texts through a model whose heads keep some of their keys. */
 #include "experiments/downstream/downstream.h"
 

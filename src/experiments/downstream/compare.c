@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compare.c : one setting beside the full model, over all texts: the columns that the tables
  * share. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* downstream.h : what a model answers about texts while some of its heads keep only some of their
  * keys, and how far that answer is from the full model's.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heads.c : tables "heads" and "ranks": heads thinned one by one, and whether those with large
  * horizons cost more. */
 #include <math.h>

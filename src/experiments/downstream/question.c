@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `downstream`: parameters, settings, stages of cells, and their cost. */
 #include "experiments/downstream/downstream.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : tables "rows" and "texts": every policy and amount beside the full model, and sentences
  * about them. */
 #include <math.h>

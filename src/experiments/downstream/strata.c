@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* strata.c : table "strata": thirds of the heads by horizon, each thinned by itself. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* estimates.c : the local exponent of the keys, by three methods and with several numbers of
  * neighbours.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exponent.h : the study `exponent`: how close keys come to a query, and what attention over them
  * does.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* freezing.c : at which beta attention over these keys stops averaging, and what the head does at
  * its own beta.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `exponent`: parameters, help, and the order of the summary. */
 #include "experiments/exponent/exponent.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : Gbar, the mean output of hardmax attention, drawn (THEORY 5): how many of n coins
  * show heads, the extremes of n tokens, the hull in several dimensions; then options, units of work
  * and averages. */

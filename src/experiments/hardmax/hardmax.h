@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hardmax.h : attention at infinite score scale, simulated (hardmax_exact.h says what to expect).
  *
  * In one dimension the extremes of n tokens are drawn, not the tokens: two uniforms and the

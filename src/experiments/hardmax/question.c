@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : infinite score scale, where attention converges like 1/sqrt(log n) (THEORY 5).
  */
 #include <math.h>

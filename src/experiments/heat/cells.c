@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : measures the drift of attention over n keys on the sphere against (1/beta) grad ln
  * f_beta (THEORY 6, heat_drift.c); then moves particles by their own attention. */
 #include "experiments/heat/heat.h"

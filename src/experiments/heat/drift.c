@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* drift.c : the first question of `heat`: how attention over n keys moves a query along the sphere,
  * beside what n keys give on average and what infinitely many do (THEORY 6). A cell is a block of
  * replicates; table "rows" has a row for each beta. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heat.h : the study `heat`: attention as heat run backwards.
  *
  * Tokens that move by their own attention output climb the density of the others (heat_drift.h has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* particles.c : the second question of `heat`: tokens that move by their own attention (THEORY 6).
  * A cell is a set of particles with all its steps; tables "particles", "steps" and "profile" show
  * density, mean and clusters after every step. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `heat`: parameters, help and the density of the keys. A run asks for the
  * drift of attention (drift.c), with --particles also for the motion of particles (particles.c). */
 #include "experiments/heat/heat.h"

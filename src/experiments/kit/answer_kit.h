@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* answer_kit.h : what every study does with its answer: numbers into rows, labels for columns, and
  * numbers as findings say them. */
 #ifndef ES_EXPERIMENTS_KIT_ANSWER_KIT_H

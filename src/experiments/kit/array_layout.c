@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* array_layout.c : layouts of arrays of heads; array_layout.h explains them. */
 #include "experiments/kit/array_layout.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* array_layout.h : which numbers of an array are the rows of a head.
  *
  * Programs store heads in two orders: (batch, heads, n, d), as the caches of Hugging Face do, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* array_source.h : an array that the user names: a .npy file, or one tensor of a safetensors file
  * as FILE.safetensors:TENSOR; without a name a file with a single tensor will do. */
 #ifndef ES_EXPERIMENTS_KIT_ARRAY_SOURCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block_mean.c : means over the tokens of blocks of text, with errors over blocks. */
 #include "experiments/kit/block_mean.h"
 

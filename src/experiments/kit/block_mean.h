@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block_mean.h : means over the tokens of blocks of text, with errors over blocks. */
 #ifndef ES_EXPERIMENTS_KIT_BLOCK_MEAN_H
 #define ES_EXPERIMENTS_KIT_BLOCK_MEAN_H

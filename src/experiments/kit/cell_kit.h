@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cell_kit.h : what several experiments share, and the few parts of small ones that tests look
  * at. */
 #ifndef ES_EXPERIMENTS_KIT_CELL_KIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan_params.h : a plan file (plan.h) as a parameter: the same in every study that runs a model by
  * one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policy_params.h : policies, and how many keys they keep, as parameters; the same in every study
  * that asks what dropping keys costs.
  *

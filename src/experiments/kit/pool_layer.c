@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_layer.c : the matrices of a layer, all heads side by side, and products with them; checks;
  * rows of a pool. */
 #include "experiments/kit/pool_layer.h"

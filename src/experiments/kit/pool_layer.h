@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_layer.h : a layer of a model and the rows of its pool that queries and draws take; shared by
  * the experiments that let tokens of a pool attend over each other, probe and picture.
  *

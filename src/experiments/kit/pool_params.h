@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool_params.h : a model, texts, and the pools of hidden states made of them, as parameters; the
  * same in every study that looks at real tokens.
  *

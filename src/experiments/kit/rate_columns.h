@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rate_columns.h : a fitted rate as columns of a row: value with its error, interval, test of the
  * power law, and the reason where there is no rate.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_pairs.h : figures of two runs that belong together: rows with the same keys, columns with a
  * standard error in both. */
 #ifndef ES_EXPERIMENTS_KIT_RUN_PAIRS_H

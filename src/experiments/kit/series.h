@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* series.h : errors of many replicates along a grid of n, and what is made of them. One home for
  * means, root mean squares, flags and rates: every study, claim and table of rates calls it. */
 #ifndef ES_EXPERIMENTS_KIT_SERIES_H

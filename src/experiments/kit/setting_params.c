@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "experiments/kit/setting_params.h"
 
 #include <math.h>

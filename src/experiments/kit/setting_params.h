@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* setting_params.h : a token law and an attention head as parameters, the same in every study that
  * takes one. A list of parameters has the rows of ES_LAW_PARAMS and ES_HEAD_PARAMS; open() makes
  * law and head of what they were given. */

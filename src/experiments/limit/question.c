@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the output of a head over infinitely many tokens, by formula. */
 #include <math.h>
 #include <stdio.h>

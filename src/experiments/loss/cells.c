@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : a block of text through a causal model that sees less of it. */
 #include "experiments/loss/loss.h"
 

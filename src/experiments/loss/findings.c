@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* findings.c : sentences about losses by setting and by position. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fits.c : the power law of loss against context (THEORY 8), by position and by window, where
  * the losses determine it. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loss.h : how well a causal model predicts text while its heads see fewer keys, or scale scores
  * differently, than in training (THEORY 16).
  *

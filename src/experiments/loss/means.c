@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* means.c : losses of tokens become means over tokens, with their errors over blocks. */
 #include <math.h>
 

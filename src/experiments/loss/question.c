@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `loss`: parameters, stages of cells, and their cost. */
 #include "experiments/loss/loss.h"
 

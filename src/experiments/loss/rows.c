@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : tables "settings", "rows", "positions", "layers" and "text": mean losses by setting and
  * by position, with their errors over blocks. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settings.c : the settings that the parameters ask for: windows with and without sinks, policies
  * or a plan, each at every score scale. */
 #include <math.h>

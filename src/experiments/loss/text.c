@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.c : what the model is to predict: files of text through its tokenizer, or ids. */
 #include <stdlib.h>
 #include <string.h>

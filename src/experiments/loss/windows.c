@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* windows.c : tables "windows" and "enough": what the context beyond a window is worth, and which
  * windows are enough.
  *

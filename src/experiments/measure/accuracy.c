@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* accuracy.c : how accurate a run is, measured: some queries of each head in higher precision.
  *
  * f32 kernels are checked against the f64 engine, f64 kernels against the reference, on queries

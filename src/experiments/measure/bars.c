@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bars.c : how far outputs are from those of infinitely many such keys, from the spread of
  * blocks of keys in this one context (stats/error_bar.h, THEORY 9 (E2), (E3)). */
 #include <math.h>

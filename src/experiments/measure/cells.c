@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : attention of one head, and statistics over its queries. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.c : outputs and statistics of every query, as files. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heads.c : tables of heads and layers: horizons, the rates they stand for, and regimes. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* horizon.c : the horizon b |Cov(q)^1/2 Cov(k)^1/2| of queries and keys (THEORY 2), without
  * the b.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inputs.c : the user's files: shapes, checks, loading.
  *
  * Shapes are looked at before any number is read: a mistake in the last file must not cost the

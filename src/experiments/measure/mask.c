@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mask.c : which keys the queries see: --causal, --window.
  *
  * The last query stands at the last key: fewer queries than keys are those of the last keys, as

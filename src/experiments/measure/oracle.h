@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oracle.h : is somebody's output attention, and if not, what is it? For measure --compare.
  *
  *     measure/oracle_bound.c       the error that a kernel of a format may have (THEORY 17)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oracle_bound.c : the error that attention may have in a number format: THEORY 17. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oracle_fit.c : fits changes of unknown size (a scale, a width, an order of heads) to a few rows.
  * One number could explain any small output: fits need at least ENOUGH elements. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oracle_hypotheses.c : known mistakes of attention kernels and their callers, one description
  * each. Each function changes the variant that was asked for. Those without a fitted number come
  * first. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oracle_rows.c : rows of attention with something changed, against another program's output.
  *
  * Plain f64 loops over one head at a time: the fast kernels support few of the changes, and a few

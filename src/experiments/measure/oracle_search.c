@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oracle_search.c : which change of attention explains an output that is not what was asked for.
  *
  * Every hypothesis is tried on some rows of a few heads, then of each; the first in the list that

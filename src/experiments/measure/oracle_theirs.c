@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oracle_theirs.c : another program's output of a head against the f64 engine's, and against the
  * error to be expected. */
 #include <math.h>

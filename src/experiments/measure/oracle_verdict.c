@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oracle_verdict.c : is it the attention you asked for, and if not, what is it? Tables and
  * sentences of measure --compare. */
 #include <math.h>

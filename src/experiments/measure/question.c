@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `measure`: attention of queries, keys and values from files. Parameters,
  * help, stages, and the order of the steps. */
 #include "experiments/measure/question.h"

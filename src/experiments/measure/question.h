@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : what the files of the study `measure` share.
  *
  *     measure/question.c  parameters, stages, the order of things

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : the table of attention, its findings, and the order of the answer. */
 #include <math.h>
 #include <stdio.h>

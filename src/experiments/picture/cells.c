@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : outputs of one head for a fixed set of queries, over n tokens and in the limit.
  * Tokens come tile by tile, from a law or from a pool; only the state of attention is kept. */
 #include "experiments/picture/picture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* embed.h : points of many dimensions in the plane, to be looked at.
  *
  * t-SNE (van der Maaten and Hinton, 2008) gives every point a law over the others, p_{j|i}

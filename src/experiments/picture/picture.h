@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* picture.h : the outputs of one head for some queries, over n tokens and in the limit: what a
  * picture of convergence is made of.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : what the files of the study `picture` share: parameters, cells and state.
  * question.c asks and computes, rows.c makes tables and findings. */
 #ifndef ES_EXPERIMENTS_PICTURE_QUESTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trust.c : how far a picture keeps neighbours: ranks of points among their neighbours, in
  * space and in the plane. Ranks are counted, never sorted: k of them are needed of each point. */
 #include "experiments/picture/embed.h"

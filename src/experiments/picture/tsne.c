@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tsne.c : exact t-SNE. Distances of all pairs become neighbour probabilities p, and the points of
  * the plane move until their own probabilities q are close to p.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tsne.h : internals of t-SNE that tests use. */
 #ifndef ES_EXPERIMENTS_PICTURE_TSNE_H
 #define ES_EXPERIMENTS_PICTURE_TSNE_H

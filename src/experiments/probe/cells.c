@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : a layer of a real model, ready for questions, and what that costs. */
 #include "experiments/probe/inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* classes.c : the class of a head, by how many tokens share its weight; the policy that keeps the
  * right keys of it; the tables of classes and of the heads that matter most. */
 #include <math.h>

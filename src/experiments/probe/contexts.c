@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contexts.c : the tables contexts, context_heads and windows: windows of the text compared with
  * tokens drawn from it. The *design effect* is what the order of the text costs a head; it says how
  * many independent tokens a context is worth. */

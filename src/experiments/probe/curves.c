@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* curves.c : the table rows: errors of a head at every n, and the rates that follow from them. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* differences.c : the table differences: do domains differ? The same head has other numbers on two
  * texts of one kind. It is called different where they differ by more than sections of either text
  * do among themselves, corrected for the number of rows. */

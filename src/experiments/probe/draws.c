@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draws.c : cells of the question about limits that draw tokens: from the pool, as windows of the
  * text, or Gaussian ones. */
 #include <math.h>

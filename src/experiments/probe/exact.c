@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exact.c : what the exact errors of some queries (probe/slices.c) say about all of them, and
  * about the n that a head needs. */
 #include "experiments/probe/inside.h"

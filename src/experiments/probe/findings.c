@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* findings.c : what was found about heads, in sentences, and what limits it. */
 #include <math.h>
 #include <stdio.h>

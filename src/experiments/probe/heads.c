@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heads.c : the table heads: what weights, pool and draws say about each head. */
 #include <math.h>
 

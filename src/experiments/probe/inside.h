@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inside.h : the parts of the probe of real models. A layer's matrices and the rows of queries and
  * draws are in kit/pool_layer.h.
  *

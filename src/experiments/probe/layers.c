@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layers.c : the table layers, and the walk over layers that fills the tables of heads and rows. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limit.c : a walk through a layer's pool: moments of its tokens, and what the queries see in
  * all of it and in either half. It is cut into parts that are folded in their order.
  *

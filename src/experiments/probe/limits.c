@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits.c : the question about limits: parameters, cost, stages, and the order of its summary. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* paper.c : n tokens of a passage attend over each other, all heads of a layer: the protocol
  * of experiment 2 of Token Sample Complexity (THEORY 11). */
 #include "experiments/probe/paper.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* paper.h : the protocol of experiment 2 of *Token Sample Complexity of Attention* (arXiv
  * 2512.10656), as its public code has it, for comparison with probe.h.
  *

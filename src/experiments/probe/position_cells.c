@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* position_cells.c : bins of places, windows and distances; a block of text through a causal model,
  * head by head. What is summed over a head is in probe/position_walk.c. */
 #include "experiments/probe/positions.h"

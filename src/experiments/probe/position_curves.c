@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* position_curves.c : the tables positions, context_windows and distances: what each head of a
  * causal model does at every n, with every window, and by distance. */
 #include <math.h>

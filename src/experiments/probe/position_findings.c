@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* position_findings.c : what the heads of a causal model do as their context grows, in sentences.
  */
 #include <stdio.h>

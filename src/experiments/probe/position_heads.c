@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* position_heads.c : the tables position_heads and position_classes: where each head of a causal
  * model needs to look, how concentrated it is, and how its effective context grows. */
 #include <math.h>

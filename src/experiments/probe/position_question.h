@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* position_question.h : the question about positions of `probe`: what the heads of a causal model
  * do as their context grows. Cells are blocks of text (positions.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* position_track.c : what the blocks of a text say about one head of a causal model (THEORY
  * 16). */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* position_walk.c : one head over one block of text, as sums over bins of places and of distances
  * (THEORY 16). */
 #include "experiments/probe/positions.h"

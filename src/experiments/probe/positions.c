@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* positions.c : the question about positions: blocks of text through a causal model, their stage
  * and cost, and the summary over all heads. */
 #include "experiments/probe/position_question.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* positions.h : what the heads of a causal model do as their context grows.
  *
  * In a causal model the token at place i sees the keys 0 .. i: every place of a text is a context

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probe.h : how the heads of a real model converge on real tokens.
  *
  * A pool (pool.h) stands for the law of a layer's inputs. Attention of some of its tokens, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* protocol.c : `probe --protocol paper`: experiment 2 of Token Sample Complexity (paper.h) in
  * addition to the default protocol: its stage and the tables paper_rates and paper_rows. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : every head of a model on real text: parameters, help, and the choice between the two
  * questions, limits and positions. */
 #include "experiments/probe/question.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : the study `probe`. It asks one of two questions, chosen once in question.c:
  *
  *     limits     how n tokens approach the limit of many (probe.h)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replicate.c : n tokens drawn from the pool, or a window of it, every head, every n, against
  * the limit; then the same with Gaussian tokens. */
 #include "experiments/probe/inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sections.c : how much a head's numbers hang on the text that the pool happens to hold.
  *
  * Draws from a pool say nothing about that: they all come from the same text. So the pool is cut

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slices.c : the error that n tokens drawn independently from the pool give some queries of
  * every head: the exact integral over the weights that a query gives the pool (THEORY 13).
  *

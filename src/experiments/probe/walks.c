@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* walks.c : the stages of `probe` that walk through all of a pool: limits of layers and exact
  * errors of heads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : attention of one query over n keys on the sphere (THEORY 6): draws replicates, averages
  * them, tests them against the limit laws; and the stage of the study. */
 #include "experiments/regimes/draw.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw.c : draws one replicate of n keys on the sphere (THEORY 6) in three ways: distances in
  * increasing order, with the far keys as a Gaussian sum; all keys; and the limit of both at the
  * critical scale. */

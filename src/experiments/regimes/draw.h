@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw.h : one replicate of n keys: the nearest keys in order, or all keys. */
 #ifndef ES_EXPERIMENTS_REGIMES_DRAW_H
 #define ES_EXPERIMENTS_REGIMES_DRAW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* output_cells.c : the output of attention as a vector: draws all n keys of each replicate and
  * averages outputs and their fluctuations (THEORY 6). outputs.c has the prediction. */
 #include "experiments/regimes/regimes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outputs.c : table "outputs": the output as a vector below the critical scale, for keys with parts
  * and values V: predicted, and measured where all keys can be drawn (THEORY 6). */
 #include <math.h>

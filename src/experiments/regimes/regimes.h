@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* regimes.h : the study `regimes`: a query among n keys on the sphere, and its weights.
  *
  * theory/key_weights.h defines the regimes and what to expect in them, tokens/keys.h the laws of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : table "rows": measured weights beside the laws, and the regime of every setting
  * (THEORY 6). */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : how rotary positions lower the score of a query and a key with their distance. */
 #include <math.h>
 #include <stdio.h>

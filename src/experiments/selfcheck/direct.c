@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* direct.c : intervals that are checked without a study: error bars of single outputs,
  * and rates of the heads of a real layer, whose queries must stay while draws change. */
 #include <math.h>

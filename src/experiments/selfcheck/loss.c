@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loss.c : do intervals of `loss` hold the loss of the whole text, if blocks are taken
  * evenly from it? The loss of every block is computed once; a trial takes one of each of B equal
  * stretches of the text. An even grid has N/B offsets only, so that trials would repeat each other:

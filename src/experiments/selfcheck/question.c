@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : how often the program's intervals hold the truth, its p-values are small by
  * chance, and its verdicts are wrong. A cell is one setting at one seed. */
 #include "experiments/selfcheck/question.h"

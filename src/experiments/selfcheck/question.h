@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : what is checked about the program's own intervals, p-values and verdicts.
  *
  *     selfcheck/settings.c  the list

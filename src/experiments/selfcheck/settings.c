@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settings.c : intervals, p-values and verdicts that the program prints, each in a
  * setting where the truth is known, and small enough to be run hundreds of times. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : how much attention a sink takes from n keys.
  *
  * n keys have scores q g_i, g_i standard normal; one more key, the sink, has score s whatever the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agreement.c : the table `agreement`: exact errors against simulation. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arrays.c : queries, keys and values from files, for `sparse`. */
 #include <math.h>
 

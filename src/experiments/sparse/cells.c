@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : the error of a query under a plan: simulated, and computed. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* drawn.c : normal tokens and one random head, for `sparse --preset paper` without a model. */
 #include "base/error.h"
 #include "base/view.h"

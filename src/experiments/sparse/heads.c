@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heads.c : the tables `heads`, `preferred` and `changes`: the best policy of each head, how many
  * heads of a regime prefer it, and where it changes with the number of keys. */
 #include <math.h>

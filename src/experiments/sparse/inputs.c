@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inputs.c : which heads and queries of a source `sparse` asks about. */
 #include "base/error.h"
 #include "experiments/sparse/question.h"

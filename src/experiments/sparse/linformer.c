@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* linformer.c : Linformer keeps no keys: it attends over k random mixtures of all of them
  * (es_linformer_project()). They behave like k fresh tokens of the keys' covariance, whatever n is
  * (THEORY 9); nothing here is a subset of keys, so it is measured and not computed. */

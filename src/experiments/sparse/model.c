@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.c : queries, keys and values of a model's heads over its own text, for `sparse`: N
  * consecutive tokens of a pool are a context. */
 #include <math.h>

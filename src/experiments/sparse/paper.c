@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* paper.c : `sparse --preset paper`: the BigBird experiments of Token Sample Complexity
  * (2512.10656), with the sizes and sets of keys of its public code.
  *

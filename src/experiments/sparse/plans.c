@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plans.c : combines the policies that were asked for (policy_params.h) with numbers of keys into
  * plans, or reads a plan file. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* policies.c : the question of `sparse` about eviction policies: its cells, and the order of tables
  * and findings. */
 #include <math.h>

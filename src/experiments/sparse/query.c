@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* query.c : one query of a head in plain loops: its scores, its output over all keys and
  * over those that a draw has kept, and what queries before it attended to. */
 #include "experiments/sparse/sparse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : the parts of the study `sparse`.
  *
  * A run combines a question with a source, both chosen once in open():

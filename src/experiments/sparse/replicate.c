@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replicate.c : tokens that attend over one set of keys, the same for all of them: the
  * window experiment of Token Sample Complexity (2512.10656), as its public code runs it.
  *

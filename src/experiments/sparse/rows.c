@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : the tables `rows`, one row for each head and plan, and `per_query`. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sparse.h : the error of one head's outputs when a policy keeps some of its keys, measured and
  * computed.
  *

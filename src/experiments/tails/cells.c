@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : measures one layer: checks and cost; directions from covariance and weights;
  * projections of all tokens, and their statistics with those of Gaussian samples (THEORY 9). */
 #include "experiments/tails/tails.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : are real tokens as light-tailed as the theory asks? Parameters, help, cost, and a
  * layer as a cell. There are two sources of tokens, layers of pools or one file, chosen once in
  * open_study(). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : the tables of tails: directions, kinds of directions, verdicts; and their findings. */
 #include <math.h>
 

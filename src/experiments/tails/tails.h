@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tails.h : are tokens sub-Gaussian in the directions that matter to attention, as the theory
  * assumes? tail_sample.h tests one sample of numbers. Here the samples are projections of tokens:
  * those of a layer of a real model (pool.h), or of any origin.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draws.c : attention over n keys drawn from one's own weights and values: exact errors
  * (draw_risk.h), and from which n on they are small. */
 #include <math.h>

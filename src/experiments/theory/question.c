@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : what the papers predict from a covariance and the weights of a head. */
 #include <math.h>
 #include <string.h>

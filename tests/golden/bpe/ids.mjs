@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // ids.mjs BIG : ids.tsv and more.jsonl anew, by Hugging Face's own JavaScript, which shares nothing with our code:
 //
 //     npm install @huggingface/tokenizers@0.2.0

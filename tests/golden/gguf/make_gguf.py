@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tiny random decoders, as a Hugging Face checkpoint and as the GGUF files that llama.cpp would make of it. NumPy alone.
 
 All weights are whole numbers of 7 bits times a power of two, and so the same in F32, F16, BF16 and Q8_0: every file

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // loss.mjs : loss of models/pebble with windows, sinks and scaled scores, in f64, by plain loops that share no code with
 // the library. Run once, to make loss.json:
 //

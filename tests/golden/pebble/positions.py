@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """positions.json anew: every head of models/pebble over 96 tokens, place by place, in plain Python and f64, with nothing of
 this project and no library. Half a minute.
 
