@@ -9,7 +9,7 @@
 # 3. Documents that teach or sum up have marks, and say what they mean.
 set -eu
 cd "${1:-$(dirname "$0")/..}"
-find src/experiments -name '*.c' | sort | awk '
+find src/experiments -name '*.[ch]' | LC_ALL=C sort | LC_ALL=C awk '
 function complain(text) {
     print file ": " text
     bad++
@@ -26,21 +26,56 @@ function is_theory(key, definition,    words, i, n) {
             return 1
     return definition ~ /heuristic|[nd] to infinity|infinitely many|closed form|asymptotic/
 }
+# One column: its key, and all that is written about it.
+function check_column(key, one) {
+    marked = one ~ /\.standing = ES_STANDING_[A-Z]/
+    columns++
+    theory += marked
+    if (marked)
+        has[study] = file
+    if (!marked && one !~ /ES_FORMAT_(TEXT|FLAG|BYTES)/ && is_theory(key, one))
+        complain("column \"" key "\" states what theory says and has no .standing")
+}
 # Initialisers {"key", ..., ES_FORMAT_X, ...} of one file, which is one line here.
-function check_columns(text,    one, key) {
+function check_initialisers(text,    one, key) {
     while (match(text, /\{ *(key )?"[^"]*" *,[^{}]*ES_FORMAT_[A-Z]+[^{}]*\}/)) {
         one = substr(text, RSTART, RLENGTH)
         text = substr(text, RSTART + RLENGTH)
         key = one
         sub(/^\{ *(key )?"/, "", key)
         sub(/".*/, "", key)
-        marked = one ~ /\.standing = ES_STANDING_[A-Z]/
-        columns++
-        theory += marked
-        if (marked)
-            has[study] = file
-        if (!marked && one !~ /ES_FORMAT_(TEXT|FLAG|BYTES)/ && is_theory(key, one))
-            complain("column \"" key "\" states what theory says and has no .standing")
+        check_column(key, one)
+    }
+}
+# The length of `text` up to the parenthesis that closes the one before it. Parentheses in strings do not count.
+function closing(text,    i, c, depth, quoted) {
+    depth = 1
+    for (i = 1; i <= length(text) && depth > 0; i++) {
+        c = substr(text, i, 1)
+        if (c == "\\")
+            i++
+        else if (c == "\"")
+            quoted = !quoted
+        else if (!quoted)
+            depth += (c == "(") - (c == ")")
+    }
+    return i - 1
+}
+# Members of rows: ES_COL(row, key, ES_FORMAT_X, ...), ES_COL_KEY(row, member, "key", ES_FORMAT_X, ...), and macros COL made
+# of them. The key is the argument before the format.
+function check_members(text,    one, key, size) {
+    while (match(text, /COL[A-Z_]*\(/)) {
+        text = substr(text, RSTART + RLENGTH)
+        size = closing(substr(text, 1, 4000))
+        one = substr(text, 1, size)
+        if (one !~ /^[^"]*("[^"]*")?[^"]*ES_FORMAT_[A-Z]/)
+            continue
+        key = one
+        sub(/, *ES_FORMAT_.*/, "", key)
+        sub(/.*, */, "", key)
+        gsub(/[" ]/, "", key)
+        if (key !~ /^#/) # the macro itself
+            check_column(key, one)
     }
 }
 {
@@ -55,7 +90,8 @@ function check_columns(text,    one, key) {
         all = all line
     }
     close(file)
-    check_columns(all)
+    check_initialisers(all)
+    check_members(all)
     if (match(all, /\.about =.*\.params = /))
         about[study] = substr(all, RSTART, RLENGTH)
 }
