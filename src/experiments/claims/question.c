@@ -39,47 +39,62 @@ static const es_param params[] = {
 /* ---- tables ---- */
 
 /* A measurement beside its prediction, as claims and evidence both show it. */
-#define MEASURED_COLUMNS                                                                           \
-    {"relation", "is", "", ES_FORMAT_TEXT,                                                         \
-     "how measured should relate to predicted: =, ~ (equal up to an allowance), >= or <="},        \
-        {"predicted", "predicted", "", ES_FORMAT_SHORT,                                            \
-         "of a claim: that of the piece of evidence that is nearest to refuting it"},              \
-        {"allowance", "allowance", "", ES_FORMAT_SHORT, "what the prediction may be off by"},      \
-        {"measured",                                                                               \
-         "measured",                                                                               \
-         "",                                                                                       \
-         ES_FORMAT_REAL,                                                                           \
-         "the same, measured, +- one standard error where it is sampled",                          \
-         .error = "measured_se"},                                                                  \
-        {"low", "low", "", ES_FORMAT_REAL, "95 % interval, Student's t of the tries"},             \
-        {"high", "high", "", ES_FORMAT_REAL},                                                      \
-        {"slack", "slack", "", ES_FORMAT_SHORT,                                                    \
-         "how far inside what is claimed, allowance included, in units of the prediction; below "  \
-         "0: outside"},                                                                            \
-        {"slack_se", "in se", "", ES_FORMAT_SHORT,                                                 \
-         "the same in standard errors; empty of what is computed, not sampled"},                   \
-        {"line", "line", "", ES_FORMAT_SHORT,                                                      \
-         "standard errors outside at which it would not hold: Student's, at a level of 0.2 % "     \
-         "shared by all pieces of the claim"},                                                     \
-    {                                                                                              \
-        "tries", "tries", "", ES_FORMAT_COUNT,                                                     \
-            "independent draws behind the standard error; 0: computed"                             \
-    }
+typedef struct measured_cells {
+    const char *relation;
+    double predicted, allowance;
+    es_measured measured;
+    double low, high, slack, slack_se, line;
+    int64_t tries;
+} measured_cells;
+
+#define MEASURED(row, member, ...) ES_COL_KEY(row, with.member, #member, __VA_ARGS__)
+#define MEASURED_COLUMNS(row)                                                                      \
+    MEASURED(row, relation, ES_FORMAT_TEXT, "is", "",                                              \
+             "how measured should relate to predicted: =, ~ (equal up to an allowance), >= or "    \
+             "<="),                                                                                \
+        MEASURED(row, predicted, ES_FORMAT_SHORT, "predicted", "",                                 \
+                 "of a claim: that of the piece of evidence that is nearest to refuting it"),      \
+        MEASURED(row, allowance, ES_FORMAT_SHORT, "allowance", "",                                 \
+                 "what the prediction may be off by"),                                             \
+        MEASURED(row, measured, ES_FORMAT_REAL, "measured", "",                                    \
+                 "the same, measured, +- one standard error where it is sampled"),                 \
+        MEASURED(row, low, ES_FORMAT_REAL, "low", "", "95 % interval, Student's t of the tries"),  \
+        MEASURED(row, high, ES_FORMAT_REAL, "high", ""),                                           \
+        MEASURED(row, slack, ES_FORMAT_SHORT, "slack", "",                                         \
+                 "how far inside what is claimed, allowance included, in units of the "            \
+                 "prediction; below 0: outside"),                                                  \
+        MEASURED(row, slack_se, ES_FORMAT_SHORT, "in se", "",                                      \
+                 "the same in standard errors; empty of what is computed, not sampled"),           \
+        MEASURED(row, line, ES_FORMAT_SHORT, "line", "",                                           \
+                 "standard errors outside at which it would not hold: Student's, at a level of "   \
+                 "0.2 % shared by all pieces of the claim"),                                       \
+        MEASURED(row, tries, ES_FORMAT_COUNT, "tries", "",                                         \
+                 "independent draws behind the standard error; 0: computed")
+
+typedef struct claim_row {
+    const char *id, *group, *source, *statement;
+    measured_cells with;
+    int64_t pieces;
+    const char *verdict, *conclusion, *limits;
+} claim_row;
 
 static const es_column claim_columns[] = {
-    {"id", "claim", "", ES_FORMAT_TEXT},
-    {"group", "group", "", ES_FORMAT_TEXT,
-     "statements of the papers, results of this project, or readings and habits"},
-    {"source", "source", "", ES_FORMAT_TEXT, "the paper that says so, or where it comes from"},
-    {"statement", "statement", "", ES_FORMAT_TEXT, "in our words"},
-    MEASURED_COLUMNS,
-    {"pieces", "pieces", "", ES_FORMAT_COUNT, "comparisons that the verdict is made of"},
-    {"verdict", "verdict", "", ES_FORMAT_TEXT,
-     "from the standard errors alone: a claim fails where a piece of evidence is outside by more "
-     "than its line, and is undecided where errors are too large. A true claim fails with a "
-     "probability of at most 0.2 %. Readings are expected to fail, and that refutes no paper"},
-    {"conclusion", "what to conclude", "", ES_FORMAT_TEXT},
-    {"limits", "limits", "", ES_FORMAT_TEXT, "what this check cannot tell"},
+    ES_COL(claim_row, id, ES_FORMAT_TEXT, "claim", ""),
+    ES_COL(claim_row, group, ES_FORMAT_TEXT, "group", "",
+           "statements of the papers, results of this project, or readings and habits"),
+    ES_COL(claim_row, source, ES_FORMAT_TEXT, "source", "",
+           "the paper that says so, or where it comes from"),
+    ES_COL(claim_row, statement, ES_FORMAT_TEXT, "statement", "", "in our words"),
+    MEASURED_COLUMNS(claim_row),
+    ES_COL(claim_row, pieces, ES_FORMAT_COUNT, "pieces", "",
+           "comparisons that the verdict is made of"),
+    ES_COL(claim_row, verdict, ES_FORMAT_TEXT, "verdict", "",
+           "from the standard errors alone: a claim fails where a piece of evidence is outside by "
+           "more than its line, and is undecided where errors are too large. A true claim fails "
+           "with a probability of at most 0.2 %. Readings are expected to fail, and that refutes "
+           "no paper"),
+    ES_COL(claim_row, conclusion, ES_FORMAT_TEXT, "what to conclude", ""),
+    ES_COL(claim_row, limits, ES_FORMAT_TEXT, "limits", "", "what this check cannot tell"),
     {0}};
 static const es_table_view claim_views[] = {
     {"Claims and verdicts", "id verdict predicted relation measured slack slack_se pieces tries",
@@ -87,48 +102,73 @@ static const es_table_view claim_views[] = {
      "measured should relate to it, and by how much it does, relative and in standard errors."},
     {"Conclusions", "id conclusion"},
     {0}};
-static const es_table_spec claims_table = {"claims", claim_columns, claim_views, .keys = "id"};
+static const es_table_spec claims_table = {"claims", claim_columns, claim_views, ES_ROW(claim_row),
+                                           .keys = "id"};
 
-static const es_column evidence_columns[] = {{"id", "claim", "", ES_FORMAT_TEXT},
-                                             {"label", "what", "", ES_FORMAT_TEXT},
-                                             MEASURED_COLUMNS,
-                                             {"verdict", "verdict", "", ES_FORMAT_TEXT},
-                                             {0}};
+typedef struct evidence_row {
+    const char *id, *label;
+    measured_cells with;
+    const char *verdict;
+} evidence_row;
+
+static const es_column evidence_columns[] = {
+    ES_COL(evidence_row, id, ES_FORMAT_TEXT, "claim", ""),
+    ES_COL(evidence_row, label, ES_FORMAT_TEXT, "what", ""),
+    MEASURED_COLUMNS(evidence_row),
+    ES_COL(evidence_row, verdict, ES_FORMAT_TEXT, "verdict", ""),
+    {0}};
 static const es_table_spec evidence_table = {
     "evidence", evidence_columns,
     ES_VIEW("Evidence", "id label predicted relation allowance measured slack slack_se line tries "
                         "verdict"),
-    .keys = "id label"};
+    ES_ROW(evidence_row), .keys = "id label"};
+
+typedef struct list_row {
+    const char *id, *group, *statement, *source, *limits;
+} list_row;
 
 static const es_column list_columns[] = {
-    {"id", "claim", "", ES_FORMAT_TEXT},
-    {"group", "group", "", ES_FORMAT_TEXT, "readings and habits are expected to fail"},
-    {"statement", "statement", "", ES_FORMAT_TEXT, "in our words"},
-    {"source", "source", "", ES_FORMAT_TEXT},
-    {"limits", "limits", "", ES_FORMAT_TEXT, "what a check cannot tell"},
+    ES_COL(list_row, id, ES_FORMAT_TEXT, "claim", ""),
+    ES_COL(list_row, group, ES_FORMAT_TEXT, "group", "",
+           "readings and habits are expected to fail"),
+    ES_COL(list_row, statement, ES_FORMAT_TEXT, "statement", "", "in our words"),
+    ES_COL(list_row, source, ES_FORMAT_TEXT, "source", ""),
+    ES_COL(list_row, limits, ES_FORMAT_TEXT, "limits", "", "what a check cannot tell"),
     {0}};
-static const es_table_spec list_table = {
-    "list", list_columns, ES_VIEW("Claims", "id group statement source limits"), .keys = "id"};
+static const es_table_spec list_table = {"list", list_columns,
+                                         ES_VIEW("Claims", "id group statement source limits"),
+                                         ES_ROW(list_row), .keys = "id"};
 
-static const es_column group_columns[] = {
-    {"group", "group", "", ES_FORMAT_TEXT},
-    {"claims", "claims", "", ES_FORMAT_COUNT},
-    {"holds", "hold", "", ES_FORMAT_COUNT, "consistent, confirmed, hold as a reading"},
-    {"fails", "fail", "", ES_FORMAT_COUNT, "contradicted, not confirmed, fail as a reading"},
-    {"undecided", "undecided", "", ES_FORMAT_COUNT, "errors are too large at this effort"},
-    {0}};
+typedef struct group_row {
+    const char *group;
+    int64_t claims, holds, fails, undecided;
+} group_row;
+
+static const es_column group_columns[] = {ES_COL(group_row, group, ES_FORMAT_TEXT, "group", ""),
+                                          ES_COL(group_row, claims, ES_FORMAT_COUNT, "claims", ""),
+                                          ES_COL(group_row, holds, ES_FORMAT_COUNT, "hold", "",
+                                                 "consistent, confirmed, hold as a reading"),
+                                          ES_COL(group_row, fails, ES_FORMAT_COUNT, "fail", "",
+                                                 "contradicted, not confirmed, fail as a reading"),
+                                          ES_COL(group_row, undecided, ES_FORMAT_COUNT, "undecided",
+                                                 "", "errors are too large at this effort"),
+                                          {0}};
 static const es_table_spec groups_table = {
     "groups", group_columns, ES_VIEW("Groups", NULL, "Readings and habits are expected to fail."),
-    .keys = "group"};
+    ES_ROW(group_row), .keys = "group"};
+
+typedef struct paper_row {
+    const char *title, *arxiv, *text;
+} paper_row;
 
 static const es_column paper_columns[] = {
-    {"title", "paper", "", ES_FORMAT_TEXT},
-    {"arxiv", "arXiv", "", ES_FORMAT_TEXT},
-    {"text", "text that was available", "", ES_FORMAT_TEXT,
-     "statements of the paper are taken from it, in our words"},
+    ES_COL(paper_row, title, ES_FORMAT_TEXT, "paper", ""),
+    ES_COL(paper_row, arxiv, ES_FORMAT_TEXT, "arXiv", ""),
+    ES_COL(paper_row, text, ES_FORMAT_TEXT, "text that was available", "",
+           "statements of the paper are taken from it, in our words"),
     {0}};
 static const es_table_spec papers_table = {"papers", paper_columns, ES_VIEW("Papers"),
-                                           .keys = "title"};
+                                           ES_ROW(paper_row), .keys = "title"};
 
 /* ---- a finding as the numbers of a cell ----
  *
@@ -288,80 +328,97 @@ static es_status open_study(es_job *job, es_error *err)
 
 /* ---- the answer ---- */
 
-static void put_measured(es_table *t, int64_t row, const es_evidence *e)
+/* Texts of claims and papers are constants, so rows may point to them. */
+static measured_cells measured_cells_of(const es_evidence *e)
 {
-    es_table_text(t, row, "relation", es_relation_name(e->relation));
-    es_put(t, row, {"predicted", e->predicted}, {"allowance", e->allowance},
-           {"measured", e->measured}, {"slack", e->slack}, {"slack_se", e->slack_se},
-           {"line", e->se > 0.0 ? e->sigmas : (double)NAN}, {"tries", (double)e->tries});
     /* what is computed, not sampled, has no error to show */
-    const double half = e->se > 0.0 && e->tries > 1
-                            ? e->se * es_student_quantile((double)e->tries - 1.0, 0.025)
-                            : 0.0;
-    es_put(t, row, {"measured_se", e->se > 0.0 ? e->se : (double)NAN}, {"low", e->measured - half},
-           {"high", e->measured + half});
+    const bool sampled = e->se > 0.0;
+    const double half =
+        sampled && e->tries > 1 ? e->se * es_student_quantile((double)e->tries - 1.0, 0.025) : 0.0;
+    return (measured_cells){.relation = es_relation_name(e->relation),
+                            .predicted = e->predicted,
+                            .allowance = e->allowance,
+                            .measured = {e->measured, sampled ? e->se : (double)NAN},
+                            .low = e->measured - half,
+                            .high = e->measured + half,
+                            .slack = e->slack,
+                            .slack_se = e->slack_se,
+                            .line = sampled ? e->sigmas : (double)NAN,
+                            .tries = e->tries};
 }
 
-static void put_claim(es_table *claims, es_table *evidence, const es_claim *claim,
-                      const es_finding *f)
+static es_status add_claim(es_answer *answer, const es_claim *claim, const es_finding *f,
+                           es_error *err)
 {
-    const int64_t row = es_table_row(claims);
-    es_table_text(claims, row, "id", claim->id);
-    es_table_text(claims, row, "group", es_claim_group_name(claim->group));
-    es_table_text(claims, row, "source", claim->source);
-    es_table_text(claims, row, "statement", claim->statement);
-    put_measured(claims, row, &f->evidence[f->decisive]);
-    es_put(claims, row, {"pieces", (double)f->count});
-    es_table_text(claims, row, "verdict", es_claim_verdict_name(claim->group, f->verdict));
-    es_table_text(claims, row, "conclusion", f->conclusion);
-    es_table_text(claims, row, "limits", claim->limits ? claim->limits : "");
+    es_table *claims = es_answer_table(answer, &claims_table);
+    es_table *evidence = es_answer_table(answer, &evidence_table);
+    claim_row *r = es_rows_add(claims, claim_row);
+    if (!r)
+        return es_answer_status(answer, err);
+    *r = (claim_row){.id = claim->id,
+                     .group = es_claim_group_name(claim->group),
+                     .source = claim->source,
+                     .statement = claim->statement,
+                     .with = measured_cells_of(&f->evidence[f->decisive]),
+                     .pieces = f->count,
+                     .verdict = es_claim_verdict_name(claim->group, f->verdict),
+                     .conclusion = es_table_format(claims, "%s", f->conclusion),
+                     .limits = claim->limits ? claim->limits : ""};
     for (int i = 0; i < f->count; i++) {
-        const int64_t piece = es_table_row(evidence);
-        es_table_text(evidence, piece, "id", claim->id);
-        es_table_text(evidence, piece, "label", f->evidence[i].label);
-        put_measured(evidence, piece, &f->evidence[i]);
-        es_table_text(evidence, piece, "verdict",
-                      es_claim_verdict_name(claim->group, f->evidence[i].verdict));
+        evidence_row *piece = es_rows_add(evidence, evidence_row);
+        if (!piece)
+            return es_answer_status(answer, err);
+        *piece =
+            (evidence_row){.id = claim->id,
+                           .label = es_table_format(evidence, "%s", f->evidence[i].label),
+                           .with = measured_cells_of(&f->evidence[i]),
+                           .verdict = es_claim_verdict_name(claim->group, f->evidence[i].verdict)};
     }
+    return ES_OK;
 }
 
-static void put_list(es_answer *answer)
+static es_status add_list(es_answer *answer, es_error *err)
 {
     es_table *t = es_answer_table(answer, &list_table);
     for (int64_t i = 0; i < es_claims_count(); i++) {
         const es_claim *claim = es_claim_at(i);
-        const int64_t row = es_table_row(t);
-        es_table_text(t, row, "id", claim->id);
-        es_table_text(t, row, "group", es_claim_group_name(claim->group));
-        es_table_text(t, row, "statement", claim->statement);
-        es_table_text(t, row, "source", claim->source);
-        es_table_text(t, row, "limits", claim->limits ? claim->limits : "");
+        list_row *r = es_rows_add(t, list_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        *r = (list_row){claim->id, es_claim_group_name(claim->group), claim->statement,
+                        claim->source, claim->limits ? claim->limits : ""};
     }
+    return ES_OK;
 }
 
-static void put_papers(es_answer *answer)
+static es_status add_papers(es_answer *answer, es_error *err)
 {
     int64_t count;
     const es_claim_paper *papers = es_claim_papers(&count);
     es_table *t = es_answer_table(answer, &papers_table);
     for (int64_t i = 0; i < count; i++) {
-        es_table_row(t);
-        es_table_text(t, i, "title", papers[i].title);
-        es_table_text(t, i, "arxiv", papers[i].arxiv);
-        es_table_text(t, i, "text", papers[i].text);
+        paper_row *r = es_rows_add(t, paper_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        *r = (paper_row){papers[i].title, papers[i].arxiv, papers[i].text};
     }
+    return ES_OK;
 }
 
-static void put_groups(es_table *t, const es_claim_tally *tally)
+static es_status add_groups(es_answer *answer, const es_claim_tally *tally, es_error *err)
 {
+    es_table *t = es_answer_table(answer, &groups_table);
     for (int g = 0; g < ES_CLAIM_GROUPS; g++) {
-        es_table_row(t);
-        es_table_text(t, g, "group", es_claim_group_name((es_claim_group)g));
-        es_put(t, g, {"claims", (double)es_claim_tally_group(tally, (es_claim_group)g)},
-               {"holds", (double)tally->of[g][ES_VERDICT_HOLDS]},
-               {"fails", (double)tally->of[g][ES_VERDICT_FAILS]},
-               {"undecided", (double)tally->of[g][ES_VERDICT_UNDECIDED]});
+        group_row *r = es_rows_add(t, group_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        *r = (group_row){.group = es_claim_group_name((es_claim_group)g),
+                         .claims = es_claim_tally_group(tally, (es_claim_group)g),
+                         .holds = tally->of[g][ES_VERDICT_HOLDS],
+                         .fails = tally->of[g][ES_VERDICT_FAILS],
+                         .undecided = tally->of[g][ES_VERDICT_UNDECIDED]};
     }
+    return ES_OK;
 }
 
 /* ", ball-rate" behind the names that are there. */
@@ -396,22 +453,20 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     es_claim_tally tally = {0};
     es_finding found;
     char wrong[512] = "";
-    (void)err;
-    if (p->list) {
-        put_list(answer);
-        return ES_OK;
+    if (p->list)
+        return add_list(answer, err);
+    if (!p->only) {
+        es_answer_table(answer, &groups_table); /* shown first, filled last */
+        ES_TRY(add_papers(answer, err));
     }
-    es_table *groups = p->only ? NULL : es_answer_table(answer, &groups_table);
-    if (!p->only)
-        put_papers(answer);
-    es_table *claims = es_answer_table(answer, &claims_table);
+    es_answer_table(answer, &claims_table);
     es_table *evidence = es_answer_table(answer, &evidence_table);
     if (!p->evidence)
         es_table_show(evidence, NULL);
     for (int64_t i = 0; i < s->count; i++) {
         const es_claim *claim = es_claim_at(s->first + i);
         unpack(es_job_numbers(job, 0, i), &found);
-        put_claim(claims, evidence, claim, &found);
+        ES_TRY(add_claim(answer, claim, &found, err));
         tally.of[claim->group][found.verdict]++;
         if (found.verdict == ES_VERDICT_FAILS && claim->group != ES_CLAIM_READING)
             add_name(wrong, sizeof wrong, claim->id);
@@ -424,7 +479,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         es_answer_add_finding(answer, "%s", found.conclusion);
         return ES_OK;
     }
-    put_groups(groups, &tally);
+    ES_TRY(add_groups(answer, &tally, err));
     add_findings(answer, &tally, wrong);
     return ES_OK;
 }

@@ -181,7 +181,7 @@ es_status collapse_fill_phase(const summary_ctx *m, es_error *err)
     const int64_t rhos = p->rho.count;
     const table_row *from = es_rows(m->rows, table_row);
     es_table *t = es_answer_table(m->answer, &phase_table);
-    ES_TRY(es_put_each(m->job, t, "angle_ratio", p->rho.reals, rhos, err));
+    ES_TRY(es_label_columns(m->job, t, "angle_ratio", p->rho.reals, rhos, err));
     es_table_show(m->rows, NULL); /* files keep these tables; people see the diagram */
     es_table_show(m->thresholds, NULL);
     for (int64_t i = 0; i < p->n.count * m->s->gammas; i++, from += rhos) {

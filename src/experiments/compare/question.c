@@ -31,40 +31,65 @@ static const es_param params[] = {
 
 /* ---- what is said ---- */
 
-static const es_column parameter_columns[] = {{"parameter", "parameter", "", ES_FORMAT_TEXT},
-                                              {"first", "first", "", ES_FORMAT_TEXT},
-                                              {"second", "second", "", ES_FORMAT_TEXT},
-                                              {0}};
-static const es_table_spec parameter_table = {
-    "parameters", parameter_columns, ES_VIEW("What was asked differently"), .keys = "parameter"};
+/* A parameter that differs; texts belong to the run files, which are closed before the answer. */
+typedef struct parameter_row {
+    const char *parameter, *first, *second;
+} parameter_row;
+
+static const es_column parameter_columns[] = {
+    ES_COL(parameter_row, parameter, ES_FORMAT_TEXT, "parameter", ""),
+    ES_COL(parameter_row, first, ES_FORMAT_TEXT, "first", ""),
+    ES_COL(parameter_row, second, ES_FORMAT_TEXT, "second", ""),
+    {0}};
+static const es_table_spec parameter_table = {"parameters", parameter_columns,
+                                              ES_VIEW("What was asked differently"),
+                                              ES_ROW(parameter_row), .keys = "parameter"};
+
+typedef struct quantity_row {
+    const char *table, *quantity;
+    int64_t figures, differ;
+    double ratio, t_largest;
+    const char *at;
+} quantity_row;
 
 static const es_column quantity_columns[] = {
-    {"table", "table", "", ES_FORMAT_TEXT},
-    {"quantity", "quantity", "", ES_FORMAT_TEXT},
-    {"figures", "figures", "", ES_FORMAT_COUNT, "rows that both runs have, with errors"},
-    {"differ", "differ", "", ES_FORMAT_COUNT,
-     "of them, at --significance for all figures together"},
-    {"ratio", "ratio", "", ES_FORMAT_SHORT, "second over first, median over the rows"},
-    {"t_largest", "largest t", "", ES_FORMAT_SHORT, "in magnitude"},
-    {"at", "where", "", ES_FORMAT_TEXT},
+    ES_COL(quantity_row, table, ES_FORMAT_TEXT, "table", ""),
+    ES_COL(quantity_row, quantity, ES_FORMAT_TEXT, "quantity", ""),
+    ES_COL(quantity_row, figures, ES_FORMAT_COUNT, "figures", "",
+           "rows that both runs have, with errors"),
+    ES_COL(quantity_row, differ, ES_FORMAT_COUNT, "differ", "",
+           "of them, at --significance for all figures together"),
+    ES_COL(quantity_row, ratio, ES_FORMAT_SHORT, "ratio", "",
+           "second over first, median over the rows"),
+    ES_COL(quantity_row, t_largest, ES_FORMAT_SHORT, "largest t", "", "in magnitude"),
+    ES_COL(quantity_row, at, ES_FORMAT_TEXT, "where", ""),
     {0}};
 static const es_table_spec quantity_table = {"quantities", quantity_columns,
-                                             ES_VIEW("What differs"), .keys = "table quantity"};
+                                             ES_VIEW("What differs"), ES_ROW(quantity_row),
+                                             .keys = "table quantity"};
+
+typedef struct difference_row {
+    const char *table, *at, *quantity;
+    es_measured first, second, difference;
+    double t, freedom, p_alone, p;
+    bool differs;
+} difference_row;
 
 static const es_column difference_columns[] = {
-    {"table", "table", "", ES_FORMAT_TEXT},
-    {"at", "where", "", ES_FORMAT_TEXT},
-    {"quantity", "quantity", "", ES_FORMAT_TEXT},
-    {"first", "first", "", ES_FORMAT_REAL, .error = "first_se"},
-    {"second", "second", "", ES_FORMAT_REAL, .error = "second_se"},
-    {"difference", "difference", "", ES_FORMAT_REAL, "second - first", .error = "difference_se"},
-    {"t", "t", "", ES_FORMAT_SHORT, "difference over its standard error"},
-    {"freedom", "freedom", "", ES_FORMAT_SHORT,
-     "of t, by Welch and Satterthwaite from the replicates of either run; empty: none are known, "
-     "and t is taken for normal"},
-    {"p_alone", "p alone", "", ES_FORMAT_SHORT, "of a difference as large, if there is none"},
-    {"p", "p", "", ES_FORMAT_SHORT, "corrected by Holm for all figures"},
-    {"differs", "differs", "", ES_FORMAT_FLAG},
+    ES_COL(difference_row, table, ES_FORMAT_TEXT, "table", ""),
+    ES_COL(difference_row, at, ES_FORMAT_TEXT, "where", ""),
+    ES_COL(difference_row, quantity, ES_FORMAT_TEXT, "quantity", ""),
+    ES_COL(difference_row, first, ES_FORMAT_REAL, "first", ""),
+    ES_COL(difference_row, second, ES_FORMAT_REAL, "second", ""),
+    ES_COL(difference_row, difference, ES_FORMAT_REAL, "difference", "", "second - first"),
+    ES_COL(difference_row, t, ES_FORMAT_SHORT, "t", "", "difference over its standard error"),
+    ES_COL(difference_row, freedom, ES_FORMAT_SHORT, "freedom", "",
+           "of t, by Welch and Satterthwaite from the replicates of either run; empty: none are "
+           "known, and t is taken for normal"),
+    ES_COL(difference_row, p_alone, ES_FORMAT_SHORT, "p alone", "",
+           "of a difference as large, if there is none"),
+    ES_COL(difference_row, p, ES_FORMAT_SHORT, "p", "", "corrected by Holm for all figures"),
+    ES_COL(difference_row, differs, ES_FORMAT_FLAG, "differs", ""),
     {0}};
 static const es_table_spec difference_table = {
     "differences", difference_columns,
@@ -73,7 +98,7 @@ static const es_table_spec difference_table = {
             "Errors are taken for those of independent runs. Where two runs draw the same numbers "
             "(one seed, one text) they are not, and a difference may be surer than said.",
             .only_with_full = true),
-    .keys = "table at quantity"};
+    ES_ROW(difference_row), .keys = "table at quantity"};
 
 /* ---- two runs ---- */
 
@@ -136,7 +161,8 @@ static void close_study(es_job *job)
 
 /* ---- the answer ---- */
 
-static int64_t put_parameters(const es_job *job, es_answer *answer)
+/* Lists the parameters that differ. Returns how many there are. */
+static int64_t add_parameters(const es_job *job, es_answer *answer)
 {
     const compare_state *s = job->state;
     const es_run_about a = es_run_info(s->sides[0].run), b = es_run_info(s->sides[1].run);
@@ -148,34 +174,41 @@ static int64_t put_parameters(const es_job *job, es_answer *answer)
                        *second = param_of(s->sides[1].run, of->params[i].key);
             if ((which && first) || (first && second && strcmp(first, second) == 0))
                 continue;
-            const int64_t row = es_table_row(t);
-            es_table_text(t, row, "parameter", of->params[i].key);
-            es_table_text(t, row, "first", first);
-            es_table_text(t, row, "second", second);
+            parameter_row *r = es_rows_add(t, parameter_row);
+            if (!r)
+                return 0;
+            r->parameter = es_table_format(t, "%s", of->params[i].key);
+            r->first = first ? es_table_format(t, "%s", first) : NULL;
+            r->second = second ? es_table_format(t, "%s", second) : NULL;
         }
     }
     return es_table_rows(t);
 }
 
-static void put_differences(const es_job *job, es_answer *answer)
+static es_status add_differences(const es_job *job, es_answer *answer, es_error *err)
 {
     const compare_params *p = job->params;
     const compare_state *s = job->state;
     es_table *t = es_answer_table(answer, &difference_table);
     for (int64_t i = 0; i < s->count; i++) {
         const es_figure_pair *one = &s->pairs[i];
-        const int64_t row = es_table_row(t);
-        const double freedom = one->test.freedom;
-        es_table_text(t, row, "table", one->table);
-        es_table_text(t, row, "at", one->at);
-        es_table_text(t, row, "quantity", one->quantity);
-        es_put(t, row, {"first", one->first.value}, {"first_se", one->first.se},
-               {"second", one->second.value}, {"second_se", one->second.se},
-               {"difference", one->second.value - one->first.value},
-               {"difference_se", hypot(one->first.se, one->second.se)}, {"t", one->test.t},
-               {"freedom", freedom < 1e8 ? freedom : (double)NAN}, {"p_alone", one->test.p},
-               {"p", one->p}, {"differs", one->p <= p->significance});
+        difference_row *r = es_rows_add(t, difference_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        r->table = es_table_format(t, "%s", one->table);
+        r->at = es_table_format(t, "%s", one->at);
+        r->quantity = es_table_format(t, "%s", one->quantity);
+        r->first = (es_measured){one->first.value, one->first.se};
+        r->second = (es_measured){one->second.value, one->second.se};
+        r->difference = (es_measured){one->second.value - one->first.value,
+                                      hypot(one->first.se, one->second.se)};
+        r->t = one->test.t;
+        r->freedom = one->test.freedom < 1e8 ? one->test.freedom : (double)NAN;
+        r->p_alone = one->test.p;
+        r->p = one->p;
+        r->differs = one->p <= p->significance;
     }
+    return ES_OK;
 }
 
 static bool same_quantity(const es_figure_pair *a, const es_figure_pair *b)
@@ -184,7 +217,7 @@ static bool same_quantity(const es_figure_pair *a, const es_figure_pair *b)
 }
 
 /* Pairs stand with the largest t first, so a quantity's first pair is its largest. */
-static void put_quantity(const es_job *job, int64_t first, es_table *t)
+static es_status add_quantity(const es_job *job, int64_t first, es_table *t, es_error *err)
 {
     const compare_params *p = job->params;
     const compare_state *s = job->state;
@@ -200,15 +233,20 @@ static void put_quantity(const es_job *job, int64_t first, es_table *t)
             s->p[ratios++] = one->second.value / one->first.value; /* p is not needed any more */
     }
     es_sort_reals(s->p, ratios);
-    const int64_t row = es_table_row(t);
-    es_table_text(t, row, "table", of->table);
-    es_table_text(t, row, "quantity", of->quantity);
-    es_put(t, row, {"figures", (double)figures}, {"differ", (double)differ},
-           {"ratio", ratios ? es_median_of(s->p, ratios) : (double)NAN}, {"t_largest", of->test.t});
-    es_table_text(t, row, "at", of->at);
+    quantity_row *r = es_rows_add(t, quantity_row);
+    if (!r)
+        return es_answer_status(job->answer, err);
+    r->table = es_table_format(t, "%s", of->table);
+    r->quantity = es_table_format(t, "%s", of->quantity);
+    r->figures = figures;
+    r->differ = differ;
+    r->ratio = ratios ? es_median_of(s->p, ratios) : (double)NAN;
+    r->t_largest = of->test.t;
+    r->at = es_table_format(t, "%s", of->at);
+    return ES_OK;
 }
 
-static void put_quantities(const es_job *job, es_answer *answer)
+static es_status add_quantities(const es_job *job, es_answer *answer, es_error *err)
 {
     const compare_state *s = job->state;
     es_table *t = es_answer_table(answer, &quantity_table);
@@ -217,8 +255,9 @@ static void put_quantities(const es_job *job, es_answer *answer)
         for (int64_t k = 0; k < i && !met; k++)
             met = same_quantity(&s->pairs[k], &s->pairs[i]);
         if (!met)
-            put_quantity(job, i, t);
+            ES_TRY(add_quantity(job, i, t, err));
     }
+    return ES_OK;
 }
 
 static void tell_differences(const es_job *job, es_answer *answer)
@@ -291,10 +330,10 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     ES_TRY(es_run_pairs(job, err));
     tell_differences(job, answer);
-    const int64_t different = put_parameters(job, answer);
+    const int64_t different = add_parameters(job, answer);
     tell_parameters(job, different, answer);
-    put_quantities(job, answer);
-    put_differences(job, answer);
+    ES_TRY(add_quantities(job, answer, err));
+    ES_TRY(add_differences(job, answer, err));
     return ES_OK;
 }
 

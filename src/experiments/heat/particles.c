@@ -303,7 +303,7 @@ static es_status fill_profile(es_job *job, const flow *f, es_answer *a, es_error
     for (int64_t i = 0; i < count; i++)
         labels[i] = (double)shown[i];
     es_answer_counts(a, "shown", shown, count);
-    ES_TRY(es_put_each(job, f->profile, "density", labels, count, err));
+    ES_TRY(es_label_columns(job, f->profile, "density", labels, count, err));
     for (int64_t b = 0; b < f->p->bins; b++) {
         profile_row *r = es_rows_add(f->profile, profile_row);
         if (!r)

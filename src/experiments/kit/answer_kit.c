@@ -9,24 +9,8 @@
 #include "base/format.h"
 #include "table/table.h"
 
-void es_put_pairs(es_table *table, int64_t row, const char *prefix, const es_pair *pairs,
-                  size_t count)
-{
-    char key[ES_KEY_ROOM];
-    for (size_t i = 0; i < count; i++)
-        es_table_real(table, row, es_key(key, prefix, pairs[i].key), pairs[i].value);
-}
-
-void es_put_at(es_table *table, int64_t row, const char *key, int64_t at, double value)
-{
-    char name[ES_KEY_ROOM];
-    snprintf(name, sizeof name, "%s.%lld", key, (long long)at);
-    es_table_real(table, row, name, value);
-}
-
-/* Labels are kept with the job: the table points at them until it is written. */
-es_status es_put_each(es_job *job, es_table *table, const char *key, const double *values,
-                      int64_t count, es_error *err)
+es_status es_label_columns(es_job *job, es_table *table, const char *key, const double *values,
+                           int64_t count, es_error *err)
 {
     enum { ROOM = 24 };
     const char **labels;

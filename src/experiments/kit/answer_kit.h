@@ -19,30 +19,10 @@
 
 /* ---- rows ---- */
 
-typedef struct es_pair {
-    const char *key;
-    double value;
-} es_pair;
-
-/*! es_put() : several numbers of one row, es_put(t, row, {"n", n}, {"error", x}). Pairs keep a key
- *  beside its number, where two lists could come apart. No value may depend on another's side
- *  effects: C does not say in which order they are computed. */
-#define es_put(table, row, ...) es_put_under(table, row, "", __VA_ARGS__)
-
-/*! es_put_under() : the same for keys that begin alike: es_put_under(t, row, "rate", {"", x},
- *  {"_se", se}) sets rate and rate_se. */
-#define es_put_under(table, row, prefix, ...)                                                      \
-    es_put_pairs(table, row, prefix, (const es_pair[]){__VA_ARGS__},                               \
-                 sizeof((const es_pair[]){__VA_ARGS__}) / sizeof(es_pair))
-void es_put_pairs(es_table *table, int64_t row, const char *prefix, const es_pair *pairs,
-                  size_t count);
-
-/*! es_put_at() : element `at` of a column that stands for several (es_table_each). */
-void es_put_at(es_table *table, int64_t row, const char *key, int64_t at, double value);
-
-/*! es_put_each() : columns of `key`, one for each of the values (count), which are its labels. */
-es_status es_put_each(es_job *job, es_table *table, const char *key, const double *values,
-                      int64_t count, es_error *err);
+/*! es_label_columns() : columns of `key`, one for each of the values (count), which are its labels.
+ */
+es_status es_label_columns(es_job *job, es_table *table, const char *key, const double *values,
+                           int64_t count, es_error *err);
 
 /* ---- sentences ---- */
 

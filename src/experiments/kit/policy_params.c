@@ -224,16 +224,6 @@ const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM])
     return out;
 }
 
-void es_policy_put(const es_policy_spec *spec, es_table *table, int64_t row)
-{
-    char word[ES_POLICY_ROOM];
-    es_table_text(table, row, "policy", es_policy_word(spec, word));
-    if (spec->keys >= 0)
-        es_table_count(table, row, "keys", spec->keys);
-    if (es_policy_inputs(spec->policy) & ES_POLICY_CHANCE)
-        es_table_text(table, row, "correction", es_policy_corrects(spec) ? "inverse" : "none");
-}
-
 const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_ROOM])
 {
     es_policy_word(spec, out);

@@ -101,17 +101,6 @@ es_status es_policies_make(es_job *job, const es_policy_params *asked, bool caus
  *  each key. */
 double es_policy_draw_bytes(const es_policy_spec *spec);
 
-/* Columns that say which policy a row is about; es_policy_put() sets them. */
-#define ES_POLICY_COLUMNS                                                                          \
-    {"policy", "policy", "", ES_FORMAT_TEXT, "which keys a query keeps, as asked for"},            \
-        {"keys", "keys", "keys", ES_FORMAT_COUNT, "that a query is to keep, in all"},              \
-    {                                                                                              \
-        "correction", "correction", "", ES_FORMAT_TEXT,                                            \
-            "factor on keys kept by chance: none, or inverse to the probability; as published "    \
-            "unless asked otherwise"                                                               \
-    }
-void es_policy_put(const es_policy_spec *spec, es_table *table, int64_t row);
-
 /*! es_policy_say() : "bigbird+inverse, 64 keys", for findings. Returns out. */
 const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_ROOM]);
 

@@ -312,20 +312,29 @@ static es_status name_folders(es_job *job, es_pools *p, es_error *err)
 
 /* ---- pools ---- */
 
+typedef struct pool_row {
+    const char *domain;
+    int64_t tokens, blocks, repeats;
+    double share, unknown, repeated;
+} pool_row;
+
 static const es_column pool_columns[] = {
-    {"domain", "domain", "", ES_FORMAT_TEXT,
-     "name of the domain; text where there is only one; mix of a mixture, whose parts follow"},
-    {"tokens", "tokens", "tokens", ES_FORMAT_COUNT, "rows of the pool"},
-    {"blocks", "blocks", "", ES_FORMAT_COUNT, "pieces of text that the model read one by one"},
-    {"repeats", "repeats", "", ES_FORMAT_COUNT, "how often the text was begun again"},
-    {"share", "share", "", ES_FORMAT_REAL, "of the mixture's tokens"},
-    {"unknown", "unknown", "share", ES_FORMAT_SHORT,
-     "of the text's tokens that are [UNK]: words that the tokenizer cannot spell"},
-    {"repeated", "repeated", "share", ES_FORMAT_SHORT,
-     "of the text's stretches of 16 tokens that stood before in the same words"},
+    ES_COL(
+        pool_row, domain, ES_FORMAT_TEXT, "domain", "",
+        "name of the domain; text where there is only one; mix of a mixture, whose parts follow"),
+    ES_COL(pool_row, tokens, ES_FORMAT_COUNT, "tokens", "tokens", "rows of the pool"),
+    ES_COL(pool_row, blocks, ES_FORMAT_COUNT, "blocks", "",
+           "pieces of text that the model read one by one"),
+    ES_COL(pool_row, repeats, ES_FORMAT_COUNT, "repeats", "", "how often the text was begun again"),
+    ES_COL(pool_row, share, ES_FORMAT_REAL, "share", "", "of the mixture's tokens"),
+    ES_COL(pool_row, unknown, ES_FORMAT_SHORT, "unknown", "share",
+           "of the text's tokens that are [UNK]: words that the tokenizer cannot spell"),
+    ES_COL(pool_row, repeated, ES_FORMAT_SHORT, "repeated", "share",
+           "of the text's stretches of 16 tokens that stood before in the same words"),
     {0}};
-static const es_table_spec pools_table = {
-    "pools", pool_columns, ES_VIEW("Text that was read", .only_with_full = true), .keys = "domain"};
+static const es_table_spec pools_table = {"pools", pool_columns,
+                                          ES_VIEW("Text that was read", .only_with_full = true),
+                                          ES_ROW(pool_row), .keys = "domain"};
 
 static double unknown_of(const es_text_facts *t) { return (double)t->unknown / (double)t->tokens; }
 
@@ -346,12 +355,14 @@ static void put_parts(const es_pools *p, es_table *t)
     for (int64_t i = 0; i < p->n_parts; i++)
         all += (double)rows_of_part(p, i);
     for (int64_t i = 0; i < p->n_parts; i++) {
-        const int64_t row = es_table_row(t);
-        es_table_text(t, row, "domain", p->part_names[i]);
-        es_table_count(t, row, "tokens", rows_of_part(p, i));
-        es_table_count(t, row, "blocks", p->cost.parts[i].blocks);
-        es_table_count(t, row, "repeats", p->cost.parts[i].repeats);
-        es_table_real(t, row, "share", (double)rows_of_part(p, i) / all);
+        pool_row *r = es_rows_add(t, pool_row);
+        if (!r)
+            return;
+        r->domain = es_table_format(t, "%s", p->part_names[i]);
+        r->tokens = rows_of_part(p, i);
+        r->blocks = p->cost.parts[i].blocks;
+        r->repeats = p->cost.parts[i].repeats;
+        r->share = (double)rows_of_part(p, i) / all;
     }
 }
 
@@ -380,13 +391,15 @@ static void put_pools(const es_pools *p, es_answer *a)
     es_table *t = es_answer_table(a, &pools_table);
     for (int64_t d = 0; d < p->n_domains; d++) {
         const es_pool_info info = es_pool_about(p->domains[d].pool);
-        const int64_t row = es_table_row(t);
-        es_table_text(t, row, "domain", p->domains[d].name);
-        es_table_count(t, row, "tokens", info.tokens);
-        es_table_count(t, row, "blocks", info.blocks);
-        es_table_count(t, row, "repeats", info.repeats);
-        es_table_real(t, row, "unknown", unknown_of(&p->domains[d].text));
-        es_table_real(t, row, "repeated", p->domains[d].text.repeated);
+        pool_row *r = es_rows_add(t, pool_row);
+        if (!r)
+            return;
+        r->domain = es_table_format(t, "%s", p->domains[d].name);
+        r->tokens = info.tokens;
+        r->blocks = info.blocks;
+        r->repeats = info.repeats;
+        r->unknown = unknown_of(&p->domains[d].text);
+        r->repeated = p->domains[d].text.repeated;
     }
     put_parts(p, t);
     tell_pools(p, a);

@@ -41,15 +41,4 @@ typedef struct es_rate_cells {
  *  `reason` says why, and the rest stays unset. `table` is that of the row. */
 void es_rate_cells_fill(es_rate_cells *cells, const es_series *series, es_table *table);
 
-/* The same for a table that is filled by key. */
-#define ES_RATE_KEYS(key, title, definition)                                                       \
-    {key, title, "", ES_FORMAT_REAL, definition, .error = key "_se"},                              \
-        {key "_ci.0", title " from", "", ES_FORMAT_REAL, ES_RATE_INTERVAL},                        \
-        {key "_ci.1", title " to", "", ES_FORMAT_REAL},                                            \
-        {key "_p", title " p", "", ES_FORMAT_SHORT, ES_RATE_P},                                    \
-    {                                                                                              \
-        key "_reason", title " reason", "", ES_FORMAT_TEXT, ES_RATE_REASON                         \
-    }
-void es_put_rate(es_table *table, int64_t row, const char *name, const es_series *series);
-
 #endif

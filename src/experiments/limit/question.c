@@ -163,7 +163,7 @@ static es_status add_channels(es_job *job, es_answer *a, es_table *t, es_error *
     es_answer_counts(a, "channels", (const int64_t[CHANNELS_SHOWN]){0, 1, 2, 3, 4, 5, 6, 7},
                      shown ? dv : 0);
     es_table_show(t, views);
-    return es_put_each(job, t, "map", channels, dv, err);
+    return es_label_columns(job, t, "map", channels, dv, err);
 }
 
 /* Says how large the outputs of m queries are. */

@@ -102,7 +102,7 @@ static es_status add_rows(es_job *job, es_answer *answer, es_error *err)
 {
     const measure_state *s = job->state;
     es_table *t = es_answer_table(answer, s->p->compare ? &rows_aside : &rows_table);
-    ES_TRY(es_put_each(job, t, "top_mass", s->p->top_k.reals, s->K, err));
+    ES_TRY(es_label_columns(job, t, "top_mass", s->p->top_k.reals, s->K, err));
     for (int64_t head = 0; head < s->heads; head++)
         for (int64_t at = 0; at < s->S * s->P; at++)
             ES_TRY(add_row(job, head, at, answer, t, err));

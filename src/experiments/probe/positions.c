@@ -229,7 +229,7 @@ static es_status label_octaves(const probe_position_summary *m, es_error *err)
         const int64_t bin = probe_octave_bin(&m->p->grid, PROBE_OCTAVES - 1 - i);
         n[i] = bin < 0 ? 0.0 : (double)m->p->grid.to[bin];
     }
-    return es_put_each(m->job, m->heads, "effective_context", n, PROBE_OCTAVES, err);
+    return es_label_columns(m->job, m->heads, "effective_context", n, PROBE_OCTAVES, err);
 }
 
 static es_status summarise_positions(es_job *job, es_answer *answer, es_error *err)

@@ -225,23 +225,33 @@ static es_status begin(es_job *job, es_error *err)
 
 /* ---- how often it was right ---- */
 
+typedef struct check_row {
+    const char *setting, *figure, *kind;
+    int64_t seeds, rows;
+    double nominal;
+    es_measured found;
+    double uniform_p;
+    const char *within;
+} check_row;
+
 static const es_column check_columns[] = {
-    {"setting", "setting", "", ES_FORMAT_TEXT},
-    {"figure", "figure", "", ES_FORMAT_TEXT, "column of the study's answer"},
-    {"kind", "what", "", ES_FORMAT_TEXT,
-     "interval: 95 %, as printed; error: 95 % by Student's t from the standard error; p: of a "
-     "statement that is true; verdict: one that is wrong"},
-    {"seeds", "seeds", "", ES_FORMAT_COUNT},
-    {"rows", "rows", "", ES_FORMAT_COUNT, "rows of the answer that have this figure"},
-    {"nominal", "should be", "share", ES_FORMAT_SHORT,
-     "how often the interval holds the truth, p is below .05, the verdict is wrong (at most)"},
-    {"found", "is", "share", ES_FORMAT_REAL, "how often it was", .error = "found_se"},
-    {"uniform_p", "p of uniform", "", ES_FORMAT_SHORT,
-     "of p-values over seeds (first row), test of Kolmogorov and Smirnov"},
-    {"within", "verdict", "", ES_FORMAT_TEXT,
-     "off: by more than four standard errors and two points of a hundred; never said: no answer "
-     "had "
-     "it"},
+    ES_COL(check_row, setting, ES_FORMAT_TEXT, "setting", ""),
+    ES_COL(check_row, figure, ES_FORMAT_TEXT, "figure", "", "column of the study's answer"),
+    ES_COL(check_row, kind, ES_FORMAT_TEXT, "what", "",
+           "interval: 95 %, as printed; error: 95 % by Student's t from the standard error; p: of "
+           "a statement that is true; verdict: one that is wrong"),
+    ES_COL(check_row, seeds, ES_FORMAT_COUNT, "seeds", ""),
+    ES_COL(check_row, rows, ES_FORMAT_COUNT, "rows", "",
+           "rows of the answer that have this figure"),
+    ES_COL(check_row, nominal, ES_FORMAT_SHORT, "should be", "share",
+           "how often the interval holds the truth, p is below .05, the verdict is wrong (at "
+           "most)"),
+    ES_COL(check_row, found, ES_FORMAT_REAL, "is", "share", "how often it was"),
+    ES_COL(check_row, uniform_p, ES_FORMAT_SHORT, "p of uniform", "",
+           "of p-values over seeds (first row), test of Kolmogorov and Smirnov"),
+    ES_COL(check_row, within, ES_FORMAT_TEXT, "verdict", "",
+           "off: by more than four standard errors and two points of a hundred; never said: no "
+           "answer had it"),
     {0}};
 static const es_table_spec check_table = {
     "checks", check_columns,
@@ -249,16 +259,22 @@ static const es_table_spec check_table = {
             "setting figure kind nominal found within rows uniform_p",
             "Errors are binomial, and from the scatter between seeds where an answer has several "
             "rows."),
-    .keys = "setting figure"};
+    ES_ROW(check_row), .keys = "setting figure"};
+
+typedef struct setting_row {
+    const char *setting, *study, *about, *given;
+} setting_row;
 
 static const es_column setting_columns[] = {
-    {"setting", "setting", "", ES_FORMAT_TEXT},
-    {"study", "study", "", ES_FORMAT_TEXT},
-    {"about", "what is asked", "", ES_FORMAT_TEXT},
-    {"given", "parameters", "", ES_FORMAT_TEXT, "of the study; @: a folder of inputs made up here"},
+    ES_COL(setting_row, setting, ES_FORMAT_TEXT, "setting", ""),
+    ES_COL(setting_row, study, ES_FORMAT_TEXT, "study", ""),
+    ES_COL(setting_row, about, ES_FORMAT_TEXT, "what is asked", ""),
+    ES_COL(setting_row, given, ES_FORMAT_TEXT, "parameters", "",
+           "of the study; @: a folder of inputs made up here"),
     {0}};
-static const es_table_spec setting_table = {
-    "settings", setting_columns, ES_VIEW("Settings", .only_with_full = true), .keys = "setting"};
+static const es_table_spec setting_table = {"settings", setting_columns,
+                                            ES_VIEW("Settings", .only_with_full = true),
+                                            ES_ROW(setting_row), .keys = "setting"};
 
 /* One figure of one setting over all seeds. */
 typedef struct tally {
@@ -359,45 +375,52 @@ static void count(const es_job *job, int64_t which, int figure, double *room, ta
     out->off = es_figure_off(f->kind, p, out->found, out->se);
 }
 
-static void put(es_table *t, const tally *c)
+/* Names of settings and figures are constants of the registry, so rows may point to them. */
+static es_status add_check(es_table *t, const tally *c, es_answer *answer, es_error *err)
 {
     static const char *const kinds[] = {"", "interval", "error", "p", "verdict"};
-    const int64_t row = es_table_row(t);
-    es_table_text(t, row, "setting", c->setting->name);
-    es_table_text(t, row, "figure", c->figure->name ? c->figure->name : c->figure->key);
-    es_table_text(t, row, "kind", kinds[c->figure->kind]);
-    es_table_count(t, row, "seeds", c->seeds);
-    es_table_count(t, row, "rows", c->rows);
-    es_put(t, row, {"nominal", c->nominal}, {"found", c->found}, {"found_se", c->se},
-           {"uniform_p", c->uniform_p});
-    es_table_text(t, row, "within", !c->seeds ? "never said" : c->off ? "off" : "within");
+    check_row *r = es_rows_add(t, check_row);
+    if (!r)
+        return es_answer_status(answer, err);
+    *r = (check_row){.setting = c->setting->name,
+                     .figure = c->figure->name ? c->figure->name : c->figure->key,
+                     .kind = kinds[c->figure->kind],
+                     .seeds = c->seeds,
+                     .rows = c->rows,
+                     .nominal = c->nominal,
+                     .found = {c->found, c->se},
+                     .uniform_p = c->uniform_p,
+                     .within = !c->seeds ? "never said"
+                               : c->off  ? "off"
+                                         : "within"};
+    return ES_OK;
 }
 
-/* Which ones are off, wherever their rows stand: a table is not read to its end. */
-static void tell_off(const es_table *t, es_answer *answer)
+/* Names every check that is off: readers do not read a long table to its end. */
+static void report_off(const es_table *t, es_answer *answer)
 {
+    const check_row *rows = es_rows(t, check_row);
     char found[ES_SAY_ROOM];
     for (int64_t i = 0; i < es_table_rows(t); i++)
-        if (strcmp(es_table_get_text(t, i, "within"), "off") == 0)
+        if (strcmp(rows[i].within, "off") == 0)
             es_answer_add_finding(
                 answer, "Off: %s of %s, whose %s has a share of %s instead of %.2f.",
-                es_table_get_text(t, i, "figure"), es_table_get_text(t, i, "setting"),
-                es_table_get_text(t, i, "kind"),
-                es_say_number(es_table_get(t, i, "found"), es_table_get(t, i, "found_se"), found),
-                es_table_get(t, i, "nominal"));
+                rows[i].figure, rows[i].setting, rows[i].kind,
+                es_say_number(rows[i].found.value, rows[i].found.se, found), rows[i].nominal);
 }
 
-static void put_settings(const selfcheck_state *s, es_answer *answer)
+static es_status add_settings(const selfcheck_state *s, es_answer *answer, es_error *err)
 {
     es_table *t = es_answer_table(answer, &setting_table);
     for (int64_t i = 0; i < s->count; i++) {
         const es_setting *setting = &es_settings[s->settings[i]];
-        const int64_t row = es_table_row(t);
-        es_table_text(t, row, "setting", setting->name);
-        es_table_text(t, row, "study", setting->study);
-        es_table_text(t, row, "about", setting->about);
-        es_table_text(t, row, "given", setting->given ? setting->given : "");
+        setting_row *r = es_rows_add(t, setting_row);
+        if (!r)
+            return es_answer_status(answer, err);
+        *r = (setting_row){setting->name, setting->study, setting->about,
+                           setting->given ? setting->given : ""};
     }
+    return ES_OK;
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
@@ -414,14 +437,14 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
             const bool holds = figure->kind <= ES_FIGURE_ERROR;
             tally c = {setting, figure, .nominal = holds ? 0.95 : 0.05};
             count(job, i, f, room, &c);
-            put(t, &c);
+            ES_TRY(add_check(t, &c, answer, err));
             all++;
             off += c.off;
             least = holds ? fmin(least, c.found) : least;
             most = holds ? fmax(most, c.found) : most;
         }
     }
-    put_settings(s, answer);
+    ES_TRY(add_settings(s, answer, err));
     es_answer_count(answer, "seeds", s->trials);
     es_answer_count(answer, "off", off);
     if (off)
@@ -432,7 +455,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         "%lld %s off by more than four standard errors and two points; intervals of "
         "95 %% held the truth %.1f to %.1f %% of the time.",
         all, (long long)s->trials, off, off == 1 ? "is" : "are", 100.0 * least, 100.0 * most);
-    tell_off(t, answer);
+    report_off(t, answer);
     return ES_OK;
 }
 
