@@ -104,7 +104,7 @@ took "who talks"
 {
     small="$small --csv --quiet"
     try "MP02 as many ranks as expected" -n 2 "$esscher" $small --expect-ranks 5
-    expect 2 "5 ranks are expected" "mpi.ranks"
+    expect 2 "expected 5 ranks" "mpi.ranks"
     other=openmpi
     [ $mpi = openmpi ] && other=mpich
     if [ -e "$build/libesscher-mpi-$other.so" ]; then
@@ -123,7 +123,7 @@ took "who talks"
     try "MP07 the same kernels asked for" -n 1 "$esscher" $small --isa portable : -n 1 env ESSCHER_ISA=portable "$esscher" $small --isa portable
     expect 0
     try "MP09 no threads" -n 2 env "LD_PRELOAD=$build/tests/few_threads_$mpi.so" "$esscher" $small
-    expect 2 "MPI_THREAD_FUNNELED and gives MPI_THREAD_SINGLE" "mpi.threads"
+    expect 2 "MPI_THREAD_SINGLE instead of MPI_THREAD_FUNNELED" "mpi.threads"
 }
 took "ranks that do not belong together"
 
