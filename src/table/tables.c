@@ -167,7 +167,9 @@ static void add_with_error(es_table *t, const es_column *c, const char *label, i
         snprintf(title, sizeof title, label ? "%s%s %s" : "%s%s", head, c->title, label);
         if (i && t->count)
             t->columns[t->count - 1].about.error = es_answer_keep(t->answer, key);
-        if (!i || !is_listed(t->spec, keys[i]))
+        /* the row of a number that is no es_measured has no member for an unlisted error */
+        const bool has_place = !t->spec->row || is_measured(c);
+        if (!i || (has_place && !is_listed(t->spec, keys[i])))
             add_column(t, c, key, name, title, index, i == 1);
     }
 }
@@ -176,9 +178,19 @@ void es_table_each(es_table *table, const char *key, const char *const *labels, 
 {
     if (!table->spec || table->answer->status != ES_OK)
         return;
-    for (const es_column *c = table->spec->columns; c->key; c++)
-        for (int64_t i = 0; c->each && strcmp(c->key, key) == 0 && i < n; i++)
+    for (const es_column *c = table->spec->columns; c->key; c++) {
+        if (!c->each || strcmp(c->key, key) != 0)
+            continue;
+        if (c->inline_count && n > c->inline_count) {
+            table->answer->status =
+                es_fail(&table->answer->err, ES_E_ARGUMENT, "table.labels", "give fewer labels",
+                        "column %s has %lld elements, not %lld", key, (long long)c->inline_count,
+                        (long long)n);
+            return;
+        }
+        for (int64_t i = 0; i < n; i++)
             add_with_error(table, c, labels[i], i);
+    }
 }
 
 /* ---- tables of an answer ---- */
