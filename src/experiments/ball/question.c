@@ -18,7 +18,7 @@ static const es_param params[] = {
     {"starts", 0, ES_PARAM_WHOLE, "M",
      "random starts of the search, beside those that the head and the longest tokens suggest",
      FIELD(starts), .min = 1, .max = 1e6, .default_value = "4"},
-    ES_HEAD_PARAMS(ball_params, head, "identity"),
+    ES_HEAD_PARAMS(ball_params, head, "identity", "the identity"),
     {0}};
 
 /* ---- replicates ---- */
