@@ -346,13 +346,13 @@ const es_study es_study_compare = {
     .summary = "which numbers of two runs differ by more than their errors",
     .group = ES_GROUP_RESULTS,
     .usage = "A.run B.run [options]",
-    .about = "Takes two runs of one command, of two models, texts, seeds or versions, and sets "
-             "every figure that has a standard error in both beside its partner: the row of the "
-             "same table with the same layer, head, n or whatever tells its rows apart. A "
-             "difference is called one by Welch's t, corrected by Holm for all figures that are "
-             "looked at: where nothing differs, 19 of 20 comparisons find nothing at all. "
-             "(Another seed may also draw another head or another sample of queries: errors over "
-             "replicates do not cover that, and such runs do differ.)",
+    .about = "Compares two runs of one command that differ in model, text, seed or version. Every "
+             "number that has a standard error in both runs is compared with its partner: the row "
+             "of the same table with the same keys, such as layer, head and n. Welch's t test "
+             "decides, corrected by Holm for all numbers compared: if nothing differs, 19 of 20 "
+             "comparisons report no difference at all.\n\n"
+             "Another seed may also draw another head or another sample of queries. Standard "
+             "errors over replicates do not cover that, so such runs do differ.",
     .examples = examples,
     .params = params,
     .size = sizeof(compare_params),
