@@ -224,11 +224,12 @@ const es_study es_study_sink = {
     .summary = "how much attention a sink token absorbs",
     .group = ES_GROUP_LAB,
     .usage = "[options]",
-    .about = "A key whose score does not depend on the query, such as the first token of many "
-             "models, competes with n keys of random scores. Measures the weight it gets, and sets "
-             "beside it the exact expectation [proved] and the leading form [heuristic], by which "
-             "it takes half of the attention at a score of ln n + q^2/2 nats. Where scores spread "
-             "wide, q^2 near 2 ln n or above, it takes more.",
+    .about = "A sink is a key whose score does not depend on the query, such as the first token of "
+             "many models. It competes with n keys of random scores. Measures its attention "
+             "weight, and compares it with the exact expectation [proved] and with a leading form "
+             "[heuristic]: the sink takes half of the attention at a score of ln n + q^2/2 nats, "
+             "where q is the standard deviation of the keys' scores. If q^2 is near 2 ln n or "
+             "above, it takes more.",
     .examples = examples,
     .params = params,
     .size = sizeof(sink_params),
