@@ -452,10 +452,10 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         es_answer_fail_check(answer);
     es_answer_add_finding(
         answer,
-        "Of %lld kinds of intervals, p-values and verdicts, asked with %lld seeds each, "
-        "%lld %s off by more than four standard errors and two points; intervals of "
-        "95 %% held the truth %.1f to %.1f %% of the time.",
-        all, (long long)s->trials, off, off == 1 ? "is" : "are", 100.0 * least, 100.0 * most);
+        "%lld of %lld kinds of intervals, p-values and verdicts %s off by more than four standard "
+        "errors and two percentage points (%lld seeds each). 95 %% intervals held the true value "
+        "%.1f to %.1f %% of the time.",
+        off, all, off == 1 ? "is" : "are", (long long)s->trials, 100.0 * least, 100.0 * most);
     report_off(t, answer);
     return ES_OK;
 }
