@@ -21,13 +21,13 @@ static const cli_option operand = {
 
 static const cli_option options[] = {
     {"table", 0, CLI_STRING, "TABLE",
-     "the table to print (default: say which there are; with --json all of them)",
+     "the table to print (default: list the tables; with --json print all)",
      .field = offsetof(export_options, table)},
-    {"sql", 0, CLI_FLAG, NULL, "as SQL that creates and fills the tables, or that of --table",
+    {"sql", 0, CLI_FLAG, NULL, "print SQL that creates and fills all tables, or the one of --table",
      .field = offsetof(export_options, sql)},
     {"tidy", 0, CLI_FLAG, NULL,
-     "as CSV with one observation to a row: where it was found, quantity, unit, value and standard "
-     "error",
+     "print CSV with one number per row: its place (layer, head, n ...), quantity, unit, value and "
+     "standard error",
      .field = offsetof(export_options, tidy)},
     {0}};
 
@@ -379,10 +379,10 @@ const cli_command cli_export = {
     .group = ES_GROUP_RESULTS,
     .usage = "RUN [--table TABLE] [options]",
     .about =
-        "Reads a run file and prints one of its tables, or says which it has and how far the run "
-        "has come. The JSON holds the run's parameters and, for each start of it, its provenance. "
-        "Numbers are printed with all their digits; NaN and infinities are empty in CSV and null "
-        "in JSON. A run may be looked at while it is going on.",
+        "Reads a run file and prints one of its tables, or without --table a list of its tables "
+        "and the progress of the run. The JSON holds the run's parameters and the provenance of "
+        "each start. Numbers are printed with all their digits; NaN and infinities are empty in "
+        "CSV and null in JSON. The run may still be in progress.",
     .examples = examples,
     .options = options,
     .operand = &operand,

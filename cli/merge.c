@@ -31,12 +31,12 @@ static const cli_option options[] = {
     {"force", 0, CLI_FLAG, NULL, "overwrite the run file of --out",
      .field = offsetof(merge_options, force)},
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",
-     "of commands with that option: where the hidden states of the shards are kept (default: they "
-     "are computed anew)",
+     "for commands that have this option: directory of the shards' hidden states (default: compute "
+     "them again)",
      .field = offsetof(merge_options, pool)},
     {"partial", 0, CLI_FLAG, NULL,
-     "join what there is, though cells are missing, without tables; the command it names, with "
-     "--resume, computes the rest",
+     "join the files although cells are missing, and print no tables; prints the command that "
+     "computes the rest with --resume",
      .field = offsetof(merge_options, partial)},
     {0}};
 
@@ -351,15 +351,15 @@ const cli_command cli_merge = {
     .group = ES_GROUP_RESULTS,
     .usage = "RUN... -o RUN [--partial] [options]",
     .about =
-        "Shards of a run were computed by processes that knew nothing of each other: tasks of a "
-        "job array, machines without a common file system. Their files are checked against each "
-        "other: command and parameters are the same, every cell is in one of them, one that "
-        "several have is the same in all, to the last bit. Then they are joined, and the command "
-        "that the shards were part of makes its tables of the cells and prints them as it would "
-        "have done alone, with the same bits. The new file takes its name when it has all cells; "
-        "whatever happens before, the files of the shards are not changed. No other file is "
-        "written: options of the shards' command that name files to write are left out and "
-        "listed.",
+        "Joins the run files of shards that were computed by independent processes: tasks of a job "
+        "array, or machines without a common file system.\n\n"
+        "First the files are checked: command and parameters are the same in all, every cell is in "
+        "at least one file, and cells that several files have are the same to the last bit. Then "
+        "the cells are joined, and the command of the shards prints its tables from them, with the "
+        "same bits as a single run.\n\n"
+        "The new file gets its name only when it has all cells. The files of the shards are never "
+        "changed. No other file is written: options of the shards' command that name output files "
+        "are left out and listed.",
     .examples = examples,
     .options = options,
     .operand = &operand,

@@ -26,18 +26,18 @@ static const cli_option operand = {
     .field = offsetof(report_options, runs)};
 
 static const cli_option options[] = {
-    {"out", 'o', ES_PARAM_OUTPUT, "PAGE", "the page", .field = offsetof(report_options, out),
-     .default_note = "report.html, or none with --figures"},
-    {"title", 0, CLI_STRING, "TEXT", "its title", .field = offsetof(report_options, title),
+    {"out", 'o', ES_PARAM_OUTPUT, "PAGE", "HTML file to write",
+     .field = offsetof(report_options, out), .default_note = "report.html, or none with --figures"},
+    {"title", 0, CLI_STRING, "TEXT", "title of the page", .field = offsetof(report_options, title),
      .default_note = "model and text, or what it is about"},
     {"no-figures", 0, CLI_FLAG, NULL, "tables only: no figures, no JavaScript",
      .field = offsetof(report_options, no_figures)},
     {"compare", 0, CLI_FLAG, NULL,
-     "two runs side by side: which figures differ by more than their errors comes first, and is "
-     "kept as a run file beside the page",
+     "compare two runs: the page begins with the numbers that differ by more than their errors; "
+     "the comparison is also stored as a run file beside the page",
      .field = offsetof(report_options, compare)},
     {"figures", 0, ES_PARAM_OUTPUT, "DIR",
-     "every figure as SVG, PDF, Vega-Lite and CSV in this folder, drawn by Node.js",
+     "write every figure as SVG, PDF, Vega-Lite and CSV into this directory; needs Node.js",
      .field = offsetof(report_options, figures)},
     {"force", 0, CLI_FLAG, NULL, "overwrite the page, the figures, the comparison",
      .field = offsetof(report_options, force)},
@@ -290,13 +290,14 @@ const cli_command cli_report = {
     .group = ES_GROUP_RESULTS,
     .usage = "RUN... [-o PAGE] [--figures DIR] [options]",
     .about =
-        "Writes one HTML file that needs nothing else: it works from a disk, without a network, "
-        "on paper and on a phone. Every figure says its numbers under the pointer and saves itself "
-        "as SVG, PNG or CSV; tables can be read without JavaScript; parameters, provenance and the "
-        "command to repeat each run are at the bottom. Long tables are summed up, and the page "
-        "says so. A run may be looked at while it is going on. --figures writes every figure as "
-        "files for papers and notebooks instead, without a browser: SVG, PDF, Vega-Lite with its "
-        "data, and CSV. It needs Node.js, 18 or later, as node on PATH.",
+        "Writes one HTML file that works without a network, on paper and on a phone. Every figure "
+        "shows its numbers under the pointer and can be saved as SVG, PNG or CSV. Tables can be "
+        "read without JavaScript. Parameters, provenance and the command to repeat each run are at "
+        "the bottom. Long tables are shortened, and the page says so. The run may still be in "
+        "progress.\n\n"
+        "--figures instead writes every figure as files for papers and notebooks, without a "
+        "browser: SVG, PDF, Vega-Lite with its data, and CSV. It needs Node.js, 18 or later, as "
+        "node on PATH.",
     .examples = examples,
     .options = options,
     .operand = &operand,

@@ -21,12 +21,12 @@ const cli_exit_meaning cli_exits[] = {
     {CLI_IO, "file or stdout cannot be read or written", NULL},
     {CLI_LIMIT, "over a limit", "refused: over a limit on memory"},
     {CLI_NUMERIC, "numerical failure",
-     "numerical failure: NaN or infinity in what was given, numbers too large, or an answer that "
-     "does not exist"},
+     "numerical failure: NaN or infinity in the input, numbers too large, or an answer that does "
+     "not exist"},
     {CLI_STOPPED, "stopped by SIGTERM",
-     "stopped by SIGTERM, as by a scheduler's limit on time. What was kept goes on: with --resume "
-     "where --out named a run file, in the same folder where --pool-dir named one. Without these "
-     "nothing is left to resume"},
+     "stopped by SIGTERM, for example by a scheduler's time limit. To continue, repeat the command "
+     "with --resume if it had --out, or with the same directory if it had --pool-dir. Without "
+     "these options nothing was stored"},
     {CLI_HUNG_UP, "by SIGHUP", "stopped because the terminal was closed (SIGHUP)"},
     {CLI_INTERRUPTED, "interrupted", NULL},
     {0, NULL, NULL}};

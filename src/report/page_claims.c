@@ -47,9 +47,9 @@ static void put_relation(es_sink *s, const char *relation, double predicted)
 
 /* ---- sentences ---- */
 
-/* A conclusion begins with the comparison that decides, "Confirmed in 3 of 3 comparisons; tightest:
- * ... (0.3 standard errors inside). ", whose numbers stand beside it; what follows is the
- * conclusion. */
+/* A conclusion begins with the comparison that decides, "Confirmed in 3 of 3 comparisons; closest
+ * to failing: ... (0.3 standard errors inside). ", whose numbers stand beside it; what follows is
+ * the conclusion. */
 static const char *after_comparison(const char *conclusion)
 {
     const char *end = strstr(conclusion, "comparison") ? strstr(conclusion, "). ") : NULL;

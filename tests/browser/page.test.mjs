@@ -49,7 +49,7 @@ test("two runs side by side: the comparison comes first, and every figure with a
   const { page, close } = await open("both");
   const files = await page.$$eval("section.run .origin", (all) => all.map((o) => o.textContent.split(".run")[0]));
   assert.deepEqual(files, ["both.compare", "converge", "seed1"]);
-  assert.match(await page.locator("#findings li").first().innerText(), /Of \d+ figures that both runs have with errors \d+ differ/);
+  assert.match(await page.locator("#findings li").first().innerText(), /\d+ of \d+ numbers with a standard error in both runs differ/);
   const data = JSON.parse(await page.locator("#run-1-data").textContent());
   const { rows } = data.tables.differences;
   assert.ok(rows > 20);

@@ -36,7 +36,7 @@ head -1 one
 # policies and scales
 ask --policy top,random --keys 4,16 --score-scale none,log --json >answer
 get_json answer settings.1.setting settings.2.setting settings.8.setting settings.2.scale settings.1.keys_asked
-ask --score-scale yarn,1.5 | grep -c "Scores times"
+ask --score-scale yarn,1.5 | grep -c "Multiplying scores by"
 # the loss of every token; ids instead of text
 ask --per-token nll.npy --json >answer && esscher info >/dev/null && ls nll.npy
 ask --per-token nll.npy 2>/dev/null

@@ -5,7 +5,7 @@ measure() { esscher measure --q q.npy --k k.npy --v v.npy --quiet "$@"; }
 measure --causal --json >a.json && get_json a.json mask.causal mask.window mask.first_place mask.seen rows.0.n rows.0.queries
 measure --causal --window 8 --json >b.json && get_json b.json mask.window mask.seen layers.0.horizon_reason
 measure --window 8 --json >c.json && get_json c.json mask.causal mask.seen
-measure --causal | sed -n 1p | cut -c1-46
+measure --causal | sed -n 1p | cut -c1-60
 measure --causal --output y.npy >/dev/null && measure --causal --compare y.npy >/dev/null && echo met
 measure --compare y.npy --json >d.json; echo "rc=$?" && get_json d.json compare.looks_like
 measure --output z.npy >/dev/null && measure --causal --compare z.npy --json >e.json; echo "rc=$?" && get_json e.json compare.looks_like

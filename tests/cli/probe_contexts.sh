@@ -4,7 +4,7 @@ mkdir model && make_model model
 export OMP_NUM_THREADS=1
 seq 1 400 | awk '{ for (i = 0; i < 6; i++) printf "word%d ", 15 + int($1 * $1 / 7) % 9 + i % 2; print "sat on the mat." }' >text
 probe() { esscher probe --model model --text text --n 20,60,180 --replicates 4 --query-count 16 --control 0 --quiet "$@"; }
-probe --draw contiguous | grep -E '^(Contexts|A context|The pool of)' | sed 's/worth [^:]*:/worth:/; s/is [0-9.e+-]* ± [0-9.e+-]* times that/is times that/; s/n^.*/n^/'
+probe --draw contiguous | grep -E '^(Contexts|A context|[0-9]+ windows of)' | sed 's/worth [^:]*:/worth:/; s/is [0-9.e+-]* ± [0-9.e+-]* times that/is times that/; s/n^.*/n^/'
 probe --draw contiguous --json >a.json || exit 1
 get_json a.json draw shuffle contexts.2.n contexts.2.windows windows.26.head windows.26.n
 # the draws are those of any other run, and no window changes them

@@ -440,13 +440,13 @@ static void log_scales_refer_to_the_trained_context(void **state)
     es_answer *a = ASK(ES_F64, "ids", ids_file, "score-scale", "log");
     es_answer *b = ASK(ES_F64, "ids", ids_file, "score-scale", "log", "reference", "2048");
     assert_near(lone(a, "nll"), lone(b, "nll"), 0.0);
-    assert_non_null(strstr(es_answer_finding(a, 0),
-                           "Scores times ln i / ln 2048 (log), softer before place 2048, "));
+    assert_non_null(
+        strstr(es_answer_finding(a, 0),
+               "Multiplying scores by ln i / ln 2048 at position i (log; softer before 2048) "));
     es_answer_free(a);
     es_answer_free(b);
     a = ASK(ES_F64, "ids", ids_file, "score-scale", "log", "reference", "32");
-    assert_non_null(
-        strstr(es_answer_finding(a, 0), "softer before place 32 and sharper after it,"));
+    assert_non_null(strstr(es_answer_finding(a, 0), "softer before 32 and sharper after it)"));
     es_answer_free(a);
 }
 

@@ -29,8 +29,8 @@ static void the_median_of_two_is_their_mean(void **state)
     (void)state;
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, NULL);
-    expect_said(a, 0, "Of 32 keys a query uses 16.5 in the median head (ESS), from 1 in head 1 to");
-    expect_said(a, 0, "its largest weight is 0.516 in the median, 0.0312 to 1.");
+    expect_said(a, 0, "In the median head a query uses 16.5 of 32 keys (ESS; 1 in head 1 to");
+    expect_said(a, 0, "Its largest weight is 0.516 (0.0312 to 1).");
     es_answer_free(a);
     drop(&p);
 }
@@ -42,8 +42,8 @@ static void words_have_the_number_that_is_used(void **state)
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, NULL);
     expect_said(a, 1,
-                "Of 2 heads 1 is averaging (21.3 keys or more, two thirds of them, share the "
-                "weight), 0 selective, 1 single-key (fewer than 2)");
+                "Of 2 heads 1 is averaging (21.3 keys or more, two thirds of those seen, share the "
+                "weight), 0 selective and 1 single-key (fewer than 2 share it).");
     es_answer_free(a);
     drop(&p);
 }
@@ -53,7 +53,7 @@ static void the_scale_is_named(void **state)
     (void)state;
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, (const char *[]){"scales", "0.25,2", NULL});
-    expect_said(a, 0, "Of 32 keys a query, at scale 0.25, uses");
+    expect_said(a, 0, "In the median head a query, at scale 0.25, uses");
     expect_said(a, 1, "Of 2 heads, at scale 0.25, 1 is averaging");
     es_answer_free(a);
     drop(&p);

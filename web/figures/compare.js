@@ -22,7 +22,7 @@ function sideBySide(rows) {
   const ends = [lowest(all), highest(all)];
   return {
     title: "Second run against first",
-    caption: "One mark for each figure that both runs have with an error; on the line they are equal.",
+    caption: "One mark for each number with a standard error in both runs; on the line they are equal.",
     table: "differences",
     x: { title: "first run", log },
     y: { title: "second run", log },

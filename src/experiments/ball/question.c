@@ -18,7 +18,7 @@ static const es_param params[] = {
     {"starts", 0, ES_PARAM_WHOLE, "M",
      "random starts of the search, beside those that the head and the longest tokens suggest",
      FIELD(starts), .min = 1, .max = 1e6, .default_value = "4"},
-    ES_HEAD_PARAMS(ball_params, head, "identity"),
+    ES_HEAD_PARAMS(ball_params, head, "identity", "the identity"),
     {0}};
 
 /* ---- replicates ---- */
@@ -133,16 +133,16 @@ const es_study es_study_ball = {
     .main_options = "law dim n radii replicates head A",
     .usage = "[options]",
     .about =
-        "Draws tokens from a law and looks for the query in the ball |x| <= R at which "
-        "attention over the first n of them is farthest from its limit, for every n and R. The "
-        "papers bound that distance by C(R)/sqrt(n), with C(R) growing like exp(R^2 H1^2), H1 "
-        "= |S^1/2 A| [cited]. Beside what is measured stand the constant that follows from the "
-        "law (for Gaussian tokens it grows with half that exponent, for bounded ones like a "
-        "power or not at all) [proved], the rate in n, and the growth in R^2.\n\n"
-        "Where R is so large that n tokens hardly hold one of those that make the variance "
-        "(Gaussian tokens: exp(2 R^2 H1^2) > 0.05 n), the distance stops growing; such points "
-        "are flagged as saturated and left out of the fits. The search is an ascent from many "
-        "starts: in high dimension what it finds is a lower bound.\n\n"
+        "Draws tokens from a law and searches the ball |x| <= R for the query at which attention "
+        "over the first n tokens is farthest from its limit, for every n and R. The papers bound "
+        "that distance by C(R)/sqrt(n), with C(R) growing like exp(R^2 H1^2), H1 = |S^1/2 A| "
+        "[cited]. The tables compare it with the constant that follows from the law [proved] and "
+        "give the rate in n and the growth in R^2. For Gaussian tokens the constant grows with "
+        "half the exponent of the bound, for bounded tokens like a power or not at all.\n\n"
+        "If R is too large for n, a sample hardly contains the rare tokens that dominate the "
+        "variance (Gaussian tokens: exp(2 R^2 H1^2) > 0.05 n), and the distance stops growing. "
+        "Such points are flagged as saturated and left out of the fits. The search climbs from "
+        "many starts; in high dimension its result is a lower bound.\n\n"
         "Grids are numbers, lists 0.5,1,2 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,

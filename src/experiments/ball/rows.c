@@ -103,10 +103,11 @@ static const es_column fit_columns[] = {
                "95 % interval, Student's t over replicates"),
     ES_COL_KEY(ball_fit, rate_to, "rate_ci.1", ES_FORMAT_REAL, "rate to", ""),
     ES_COL(ball_fit, rate_p, ES_FORMAT_SHORT, "p", "",
-           "of chi^2: is it a power law on this range?"),
+           "p-value of the chi^2 test of a power law on this range"),
     ES_COL(ball_fit, rate_expected, ES_FORMAT_SHORT, "expected", "", "C(R)/sqrt(n)",
            .standing = ES_STANDING_PROVED),
-    ES_COL(ball_fit, used, ES_FORMAT_COUNT, "points", "", "that are not saturated"),
+    ES_COL(ball_fit, used, ES_FORMAT_COUNT, "points", "",
+           "number of points that are not saturated"),
     ES_COL(ball_fit, reason, ES_FORMAT_TEXT, "reason", "", "why there is no rate"),
     {0}};
 static const es_table_spec fits_table = {
@@ -195,7 +196,8 @@ typedef struct ball_growth {
 
 static const es_column growth_columns[] = {
     ES_COL(ball_growth, n, ES_FORMAT_COUNT, "n", "tokens"),
-    ES_COL(ball_growth, radii, ES_FORMAT_COUNT, "radii", "", "that are not saturated"),
+    ES_COL(ball_growth, radii, ES_FORMAT_COUNT, "radii", "",
+           "number of radii that are not saturated"),
     ES_COL(ball_growth, slope, ES_FORMAT_REAL, "slope", "",
            "of ln(sqrt(n) sup) on R^2, weighted fit; error as above"),
     ES_COL_KEY(ball_growth, slope_from, "slope_ci.0", ES_FORMAT_REAL, "slope from", "",

@@ -32,7 +32,7 @@ static const es_param params[] = {
     {"only", 0, ES_PARAM_TEXT, "CLAIM", "check this claim alone, by its id", FIELD(only)},
     {"evidence", 0, ES_PARAM_FLAG, NULL, "also show every piece of evidence", FIELD(evidence),
      .not_in_fingerprint = true},
-    {"list", 0, ES_PARAM_FLAG, NULL, "say which claims there are, and check none", FIELD(list),
+    {"list", 0, ES_PARAM_FLAG, NULL, "list the claims and check none", FIELD(list),
      .not_in_fingerprint = true},
     {0}};
 
@@ -493,14 +493,14 @@ const es_study es_study_claims = {
     .summary = "whether the statements of the papers hold on this machine",
     .group = ES_GROUP_LAB,
     .usage = "[options]",
-    .about = "Runs a small experiment for every claim, in three groups: statements of four papers "
-             "(consistent or contradicted), results of this project (confirmed or not), and "
-             "readings and habits, which no available text of a paper states and which are "
-             "expected to fail. The "
-             "verdict follows from the standard errors alone; a claim is undecided where they are "
-             "too large at this effort. A true claim fails once in 500 seeds or less. Exit code "
-             "1 if a statement of a paper is contradicted or a result is not confirmed; readings "
-             "do not count.",
+    .about = "Runs a small experiment for every claim, in three groups. Statements of four papers "
+             "are consistent or contradicted. Results of this project are confirmed or not. "
+             "Readings and habits are what people conclude from the papers, or do, although no "
+             "available text of a paper states it; they are expected to fail.\n\n"
+             "The verdict follows from the standard errors alone; a claim is undecided where they "
+             "are too large at this effort. A true claim fails once in 500 seeds or less. Exit "
+             "code 1 if a statement of a paper is contradicted or a result is not confirmed; "
+             "readings do not count.",
     .examples = examples,
     .params = params,
     .size = sizeof(claims_params),

@@ -210,7 +210,7 @@ static int count_of(const es_finding *f, es_verdict verdict)
 /* "Contradicted in 2 of 9 comparisons; furthest off" */
 static void say_verdict(const es_finding *f, es_claim_group group, char *out, size_t room)
 {
-    const char *which = f->verdict == ES_VERDICT_HOLDS   ? "tightest"
+    const char *which = f->verdict == ES_VERDICT_HOLDS   ? "closest to failing"
                         : f->verdict == ES_VERDICT_FAILS ? "furthest off"
                                                          : "most in doubt";
     snprintf(out, room, "%s in %d of %d comparison%s; %s", es_claim_verdict_name(group, f->verdict),
@@ -227,7 +227,7 @@ static const char *say_distance(double se, char out[ES_SAY_ROOM])
     return out;
 }
 
-/* "11 standard errors inside"; outside, also how many are allowed. */
+/* "11 standard errors inside"; outside, also how many the verdict allows. */
 static void say_room(const es_evidence *e, char *out, size_t room)
 {
     char by[ES_SAY_ROOM];
@@ -235,18 +235,18 @@ static void say_room(const es_evidence *e, char *out, size_t room)
         snprintf(out, room, e->tries ? "of %lld draws" : "computed, not sampled",
                  (long long)e->tries);
     else if (e->slack_se < 0.0)
-        snprintf(out, room, "%s standard errors outside, %.2g are allowed",
+        snprintf(out, room, "%s standard errors outside, up to %.2g allowed",
                  say_distance(-e->slack_se, by), e->sigmas);
     else
         snprintf(out, room, "%s standard errors inside", say_distance(e->slack_se, by));
 }
 
-/* "rate of the mean, H = 1: 0.36 ± 0.01 for >= 0.25 (11 standard errors inside)" */
+/* "rate of the mean, H = 1: 0.36 ± 0.01, expected >= 0.25 (11 standard errors inside)" */
 static void say_piece(const es_evidence *e, char *out, size_t room)
 {
     char measured[ES_SAY_ROOM], distance[160];
     say_room(e, distance, sizeof distance);
-    snprintf(out, room, "%s: %s for %s %.4g (%s)", e->label,
+    snprintf(out, room, "%s: %s, expected %s %.4g (%s)", e->label,
              es_say_number(e->measured, e->se > 0.0 ? e->se : (double)NAN, measured),
              es_relation_name(e->relation), e->predicted, distance);
 }

@@ -24,7 +24,7 @@ typedef struct compare_params {
 static const es_param params[] = {
     {"runs", 0, ES_PARAM_FILES, "RUN", "run files of one command: two of them",
      .field = offsetof(compare_params, runs)},
-    {"significance", 0, ES_PARAM_NUMBER, "P", "a figure differs if its corrected p is at most this",
+    {"significance", 0, ES_PARAM_NUMBER, "P", "a number differs if its corrected p is at most this",
      .field = offsetof(compare_params, significance), .default_value = "0.05", .min = 1e-12,
      .max = 0.5},
     {0}};
@@ -56,9 +56,9 @@ static const es_column quantity_columns[] = {
     ES_COL(quantity_row, table, ES_FORMAT_TEXT, "table", ""),
     ES_COL(quantity_row, quantity, ES_FORMAT_TEXT, "quantity", ""),
     ES_COL(quantity_row, figures, ES_FORMAT_COUNT, "figures", "",
-           "rows that both runs have, with errors"),
+           "number of rows with a standard error in both runs"),
     ES_COL(quantity_row, differ, ES_FORMAT_COUNT, "differ", "",
-           "of them, at --significance for all figures together"),
+           "how many of them differ, at --significance for all numbers together"),
     ES_COL(quantity_row, ratio, ES_FORMAT_SHORT, "ratio", "",
            "second over first, median over the rows"),
     ES_COL(quantity_row, t_largest, ES_FORMAT_SHORT, "largest t", "", "in magnitude"),
@@ -88,15 +88,16 @@ static const es_column difference_columns[] = {
            "known, and t is taken for normal"),
     ES_COL(difference_row, p_alone, ES_FORMAT_SHORT, "p alone", "",
            "of a difference as large, if there is none"),
-    ES_COL(difference_row, p, ES_FORMAT_SHORT, "p", "", "corrected by Holm for all figures"),
+    ES_COL(difference_row, p, ES_FORMAT_SHORT, "p", "", "corrected by Holm for all numbers"),
     ES_COL(difference_row, differs, ES_FORMAT_FLAG, "differs", ""),
     {0}};
 static const es_table_spec difference_table = {
     "differences", difference_columns,
-    ES_VIEW("Figure by figure, the largest t first",
+    ES_VIEW("Number by number, the largest t first",
             "table at quantity difference t p differs first second",
             "Errors are taken for those of independent runs. Where two runs draw the same numbers "
-            "(one seed, one text) they are not, and a difference may be surer than said.",
+            "(one seed, one text) they are not, and a difference may be more significant than "
+            "reported.",
             .only_with_full = true),
     ES_ROW(difference_row), .keys = "table at quantity"};
 
@@ -270,17 +271,17 @@ static void tell_differences(const es_job *job, es_answer *answer)
         differ += s->pairs[i].p <= p->significance;
     if (s->count == 0) {
         es_answer_add_finding(answer,
-                              "The runs have no figure with an error in common: %lld rows of the "
+                              "The runs have no number with an error in common: %lld rows of the "
                               "first have no partner in the second.",
                               (long long)s->alone);
         return;
     }
     const es_figure_pair *most = &s->pairs[0];
-    es_answer_add_finding(
-        answer,
-        "Of %lld figures that both runs have with errors %lld differ, at a level of %g "
-        "for all together.",
-        (long long)s->count, (long long)differ, p->significance);
+    es_answer_add_finding(answer,
+                          "%lld of %lld numbers with a standard error in both runs differ (p <= "
+                          "%g, corrected for all "
+                          "of them).",
+                          (long long)differ, (long long)s->count, p->significance);
     es_answer_add_finding(
         answer,
         "The largest difference is %.1f standard errors: %s%s%s is %s in the first run "
@@ -306,19 +307,20 @@ static void tell_parameters(const es_job *job, int64_t different, es_answer *ans
     const compare_state *s = job->state;
     const char *seed = param_of(s->sides[0].run, "seed");
     if (different == 0)
-        es_answer_add_finding(answer,
-                              "Both runs were asked for the same: they are one experiment, and "
-                              "differences are those of machine or version.");
+        es_answer_add_finding(
+            answer, "Both runs have the same parameters: differences are those of machine "
+                    "or version.");
     else if (seed && asked_alike(s, "seed"))
         es_answer_add_finding(
             answer,
-            "Caution: both runs have seed %s. Where they draw the same numbers their "
-            "errors are dependent, and a difference may be surer than said.",
+            "Caution: both runs have seed %s. Where they draw the same random numbers, their "
+            "errors "
+            "are dependent, and a difference may be more significant than reported.",
             seed);
     else if (seed)
         es_answer_add_finding(answer,
                               "Caution: the seeds differ. What a seed draws once for a whole run, "
-                              "such as a head or the queries, is in no standard error: figures "
+                              "such as a head or the queries, is in no standard error: numbers "
                               "may differ because of it.");
     if (different && !asked_alike(s, "n"))
         es_answer_add_finding(answer,
@@ -346,13 +348,13 @@ const es_study es_study_compare = {
     .summary = "which numbers of two runs differ by more than their errors",
     .group = ES_GROUP_RESULTS,
     .usage = "A.run B.run [options]",
-    .about = "Takes two runs of one command, of two models, texts, seeds or versions, and sets "
-             "every figure that has a standard error in both beside its partner: the row of the "
-             "same table with the same layer, head, n or whatever tells its rows apart. A "
-             "difference is called one by Welch's t, corrected by Holm for all figures that are "
-             "looked at: where nothing differs, 19 of 20 comparisons find nothing at all. "
-             "(Another seed may also draw another head or another sample of queries: errors over "
-             "replicates do not cover that, and such runs do differ.)",
+    .about = "Compares two runs of one command that differ in model, text, seed or version. Every "
+             "number that has a standard error in both runs is compared with its partner: the row "
+             "of the same table with the same keys, such as layer, head and n. Welch's t test "
+             "decides, corrected by Holm for all numbers compared: if nothing differs, 19 of 20 "
+             "comparisons report no difference at all.\n\n"
+             "Another seed may also draw another head or another sample of queries. Standard "
+             "errors over replicates do not cover that, so such runs do differ.",
     .examples = examples,
     .params = params,
     .size = sizeof(compare_params),

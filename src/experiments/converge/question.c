@@ -22,7 +22,8 @@ static const es_param params[] = {
      .max = 1e12, .default_note = "1"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent draws of the tokens", FIELD(replicates),
      .min = 1, .max = 262144, .default_note = "32"},
-    ES_HEAD_PARAMS(converge_params, head, "random"),
+    ES_HEAD_PARAMS(converge_params, head, "random",
+                   "N(0, 1/d) for a random head or with --Wq, else the identity"),
     {"queries", 0, ES_PARAM_CHOICE, "WHO",
      "self: the tokens are the queries; population: fresh queries, compared with the limit at the "
      "same queries",

@@ -414,15 +414,15 @@ static void report_prediction(const es_policies *policies, const layer_row *rows
     if (failing)
         es_answer_add_finding(
             a,
-            "What gains and own errors of the layers predict is off by more than %.0f "
-            "%% in %lld of %lld pairs of a layer and a policy, first in layer %lld (%s).",
+            "The prediction from the layers' gains and own errors is off by more than %.0f %% in "
+            "%lld of %lld pairs of a layer and a policy, first in layer %lld (%s).",
             100.0 * FAILS, (long long)failing, (long long)all, (long long)(first % layers),
             es_policy_say(&policies->specs[first / layers], name));
     else
         es_answer_add_finding(
             a,
-            "Gains and own errors of the layers predict every error within %.0f %% or "
-            "two standard errors.",
+            "The layers' gains and own errors predict every error within %.0f %% or two standard "
+            "errors.",
             100.0 * FAILS);
 }
 

@@ -422,25 +422,37 @@ static void add_sizes(const es_job *job, int64_t stack, int64_t layer, const lay
 
 /* ---- findings ---- */
 
+/* Writes "errors fall like n^-0.5 after layer 1", or that nothing could be fitted. */
+static const char *say_rate(es_measured rate, int64_t layer, char out[2 * ES_SAY_ROOM])
+{
+    char power[ES_SAY_ROOM];
+    if (isfinite(rate.value))
+        snprintf(out, 2 * ES_SAY_ROOM, "errors fall like %s after layer %lld",
+                 es_say_power(rate.value, rate.se, power), (long long)layer);
+    else
+        snprintf(out, 2 * ES_SAY_ROOM, "no power law could be fitted after layer %lld",
+                 (long long)layer);
+    return out;
+}
+
 /* Reports the horizon of a stack after the last layer whose limit is finite, and the rates there
  * and after the first layer; rows (depth + 1) are those of the stack. */
 static void report_stack(const depth_stack *t, const depth_params *p, const growth_row *rows,
                          es_answer *a)
 {
     int64_t last = p->depth;
-    char first_rate[ES_SAY_ROOM], last_rate[ES_SAY_ROOM], measured[ES_SAY_ROOM];
+    char first_rate[2 * ES_SAY_ROOM], last_rate[2 * ES_SAY_ROOM], measured[ES_SAY_ROOM];
     while (last > 1 && !isfinite(rows[last].horizon.value))
         last--;
     const growth_row *r = &rows[last];
     es_answer_add_finding(
         a,
         "%s: the horizon goes from %.3g to %.3g in %lld layers (with %lld tokens: %s); "
-        "errors fall like %s after the first layer, like %s after layer %lld.",
+        "%s, %s.",
         t->stack.norm == ES_STACK_NONE ? "Without a norm" : "With layer norm", t->horizon[0],
         t->horizon[last], (long long)last, (long long)p->n.counts[p->n.count - 1],
         es_say_number(r->horizon.value, r->horizon.se, measured),
-        es_say_power(rows[1].rate.value, rows[1].rate.se, first_rate),
-        es_say_power(r->rate.value, r->rate.se, last_rate), (long long)last);
+        say_rate(rows[1].rate, 1, first_rate), say_rate(r->rate, last, last_rate));
 }
 
 static double largest_horizon(const depth_stack *t)

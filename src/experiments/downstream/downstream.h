@@ -187,8 +187,8 @@ const char *downstream_word(const downstream_state *s, int64_t row, char out[ES_
 /* Columns of rows that have members `asked` and `cost`. */
 #define DOWNSTREAM_ASKED_COLUMNS(row)                                                              \
     ES_COL_KEY(row, asked.policy, "policy", ES_FORMAT_TEXT, "policy", "",                          \
-               "which keys a query keeps; +inverse, +none: factor on keys kept by chance, if not " \
-               "the published one"),                                                               \
+               "which keys a query keeps; +inverse, +none: factor on the weights of randomly "     \
+               "kept keys, if not the published one"),                                             \
         ES_COL_KEY(row, asked.keep, "keep", ES_FORMAT_SHORT, "keep", "share",                      \
                    "keys of a query as a share of its text's tokens, as asked: rounded, at least " \
                    "1 key"),                                                                       \

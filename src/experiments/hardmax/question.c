@@ -32,12 +32,12 @@ static const es_param params[] = {
     {"sigma", 0, ES_PARAM_NUMBER, "S", "standard deviation of each coordinate", FIELD(sigma),
      .min = 1e-100, .max = 1e100, .default_value = "1"},
     {"queries", 0, ES_PARAM_CHOICE, "WHICH",
-     "population: infinitely many, of the tokens' law; self: the tokens themselves, in one "
-     "dimension",
+     "population: infinitely many queries with the law of the tokens; self: the tokens themselves, "
+     "only in one dimension",
      FIELD(queries), .choices = queries_names, .default_value = "population"},
     {"directions", 0, ES_PARAM_WHOLE, "M",
-     "in several dimensions: random directions that stand for all", FIELD(directions), .min = 2,
-     .max = 65536, .default_value = "256"},
+     "in several dimensions: number of random query directions to average over", FIELD(directions),
+     .min = 2, .max = 65536, .default_value = "256"},
     {0}};
 
 /* ---- rows ---- */
@@ -288,13 +288,13 @@ const es_study es_study_hardmax = {
     .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about =
-        "At infinite score scale a query sees only the token of the largest score. Gaussian "
-        "tokens: the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
-        "Simulates it and sets the exact value [proved] and the asymptotic forms (in several "
-        "dimensions and to second order [heuristic]) beside it.\n\n"
-        "In one dimension the extremes of n tokens are drawn and not the tokens, so that any n "
-        "costs the same. In several dimensions the tokens are drawn, and the values of n are "
-        "prefixes of one sample.",
+        "At infinite score scale a query sees only the token with the largest score. For Gaussian "
+        "tokens the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
+        "Compares a simulation with the exact value [proved] and with asymptotic forms, which are "
+        "[heuristic] in several dimensions and to second order.\n\n"
+        "In one dimension only the extremes of n tokens are drawn, so that any n costs the same. "
+        "In several dimensions all tokens are drawn, and the values of n are prefixes of one "
+        "sample.",
     .examples = examples,
     .params = params,
     .size = sizeof(hardmax_params),

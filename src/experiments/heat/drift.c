@@ -198,8 +198,9 @@ static void report_slope(es_answer *a, const drift_row *rows, int64_t count, int
         }
     }
     es_answer_add_finding(a,
-                          "With %lld keys the slope of beta times the drift on grad log f is %s at "
-                          "beta = %.3g; infinitely many keys give %.4g, backward heat 1.",
+                          "With %lld keys the drift is %s times (1/beta) grad log f at beta = %.3g "
+                          "(slope over the queries); infinitely many keys give %.4g, backward heat "
+                          "1.",
                           (long long)n, es_say_number(best->slope.value, best->slope.se, slope),
                           best->beta, best->slope_exact);
 }
@@ -245,10 +246,11 @@ static void report_exact(es_answer *a, const drift_row *last)
                               "with infinitely many keys.",
                               last->error);
     else
-        es_answer_add_finding(a,
-                              "With infinitely many keys the slope of beta times the drift on grad "
-                              "log f is %.4g at beta = %.3g; backward heat is 1.",
-                              last->slope_exact, last->beta);
+        es_answer_add_finding(
+            a,
+            "With infinitely many keys the drift is %.4g times (1/beta) grad log f "
+            "at beta = %.3g (slope over the queries); backward heat gives 1.",
+            last->slope_exact, last->beta);
 }
 
 /* Reports how fast beta times the drift approaches grad log f; theory: error of order 1/beta

@@ -38,7 +38,7 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
      "keys j with |i - j| <= W are kept; in a causal model the last W, the query's own included",  \
      .field = offsetof(type, policy.window), .min = 0, .max = 1e12, .unit = "keys",                \
      .default_note = "what --keys leaves"},                                                           \
-    {"sinks", 0, ES_PARAM_WHOLE, "G", "the first G keys are kept",                                 \
+    {"sinks", 0, ES_PARAM_WHOLE, "G", "keep the first G keys",                                     \
      .field = offsetof(type, policy.sinks), .min = 0, .max = 1e12, .unit = "keys",                 \
      .default_note = "what the policy is published with"},                                            \
     ES_POLICY_PART_PARAMS(type, policy)
@@ -46,24 +46,26 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
  * before es_policies_make(). */
 #define ES_POLICY_LIST_PARAMS(type, policy, standard_names, standard_keys)                         \
     {"policy", 0, ES_PARAM_TEXT, "LIST",                                                           \
-     "policies, with commas between them: full, random, retention, window, stream "                \
+     "policies, separated by commas: full, random, retention, window, stream "                     \
      "(streamingllm), bigbird, longformer, top, top-random, heavy (h2o), observe (snapkv), "       \
      "strided, local, linformer, limit; NAME+inverse and NAME+none set --correction for one "      \
      "policy, NAME+with draws with replacement",                                                   \
      .field = offsetof(type, policy.names), .default_value = standard_names},                           \
-    {"keys", 0, ES_PARAM_COUNTS, "GRID", "keys that a query keeps, in all",                        \
+    {"keys", 0, ES_PARAM_COUNTS, "GRID", "total number of keys that each query keeps",             \
      .field = offsetof(type, policy.keys), .min = 1, .max = 1e12, .unit = "keys",                  \
      .increasing = true, .default_note = standard_keys}
 #define ES_POLICY_PART_PARAMS(type, policy)                                                        \
-    {"random", 0, ES_PARAM_WHOLE, "R", "keys that are kept by chance",                             \
+    {"random", 0, ES_PARAM_WHOLE, "R", "number of keys that are kept at random",                   \
      .field = offsetof(type, policy.random), .min = 0, .max = 1e12, .unit = "keys",                \
      .default_note = "what --keys leaves"},                                                           \
     {"span", 0, ES_PARAM_WHOLE, "N",                                                               \
-     "keys of a block (local), between two keys (strided), queries that are observed (observe)",   \
+     "local: keys per block; strided: distance between kept keys; observe: queries whose "         \
+     "attention is observed",                                                                      \
      .field = offsetof(type, policy.span), .min = 1, .max = 1e12,                                  \
      .default_note = "what the policy is published with"},                                            \
     {"correction", 0, ES_PARAM_CHOICE, "HOW",                                                      \
-     "factor on keys kept by chance: none, or inverse, one by the probability that they are kept", \
+     "factor on the weights of randomly kept keys: none, or inverse, which is 1 / (probability "   \
+     "that the key is kept)",                                                                      \
      .field = offsetof(type, policy.correction), .choices = es_policy_corrections,                 \
      .default_note = "as the policy is published"},                                                   \
     {"with-replacement", 0, ES_PARAM_FLAG, NULL, "a key may be drawn more than once",              \
@@ -130,8 +132,8 @@ typedef struct es_policy_cells {
         ES_COL_KEY(row, member.keys, "keys", ES_FORMAT_COUNT, "keys", "keys",                      \
                    "number of keys a query is to keep"),                                           \
         ES_COL_KEY(row, member.correction, "correction", ES_FORMAT_TEXT, "correction", "",         \
-                   "factor on keys kept by chance: none, or inverse to the probability; as "       \
-                   "published unless asked otherwise")
+                   "factor on the weights of randomly kept keys: none, or inverse to the "         \
+                   "probability; as published unless --correction is given")
 
 /*! es_policy_cells_fill() : fills the cells. `keys` stays unset where the policy has no number of
  *  keys, `correction` where it has no random keys. `table` is that of the row. */

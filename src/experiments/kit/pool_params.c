@@ -330,7 +330,7 @@ static const es_column pool_columns[] = {
     ES_COL(pool_row, unknown, ES_FORMAT_SHORT, "unknown", "share",
            "of the text's tokens that are [UNK]: words that the tokenizer cannot spell"),
     ES_COL(pool_row, repeated, ES_FORMAT_SHORT, "repeated", "share",
-           "of the text's stretches of 16 tokens that stood before in the same words"),
+           "of the text's runs of 16 tokens that repeat an earlier run word for word"),
     {0}};
 static const es_table_spec pools_table = {"pools", pool_columns,
                                           ES_VIEW("Text that was read", .only_with_full = true),
@@ -460,16 +460,15 @@ static void caution_domain(const es_pools *p, const es_domain *d, es_answer *a)
     if (t->repeated > MUCH_REPEATED)
         es_answer_add_finding(
             a,
-            "Caution: %.3g %% of the text%s stood before in the same words (stretches "
-            "of %d tokens): its %lld tokens are worth about %s of new text, and numbers "
-            "are those of this pool.",
+            "Caution: %.3g %% of the text%s repeats earlier parts of it word for word (runs of "
+            "%d tokens): its %lld tokens are worth about %s tokens of new text.",
             100.0 * t->repeated, of, ES_TEXT_STRETCH, (long long)t->tokens,
             es_say_size(ceil((1.0 - t->repeated) * (double)t->tokens), fresh));
     if (rows < FEW_TOKENS)
         es_answer_add_finding(
             a,
-            "Caution: %lld tokens of the text%s were read: numbers describe these, and "
-            "say little about more text of the kind; take %d or more.",
+            "Caution: only %lld tokens of the text%s were read. The numbers say little about more "
+            "text of this kind; take %d tokens or more.",
             rows, of, 10 * FEW_TOKENS);
 }
 

@@ -39,15 +39,15 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
 /* Which blocks of a text are read, for any study that reads blocks. */
 #define ES_BLOCKS_FROM_PARAM(type, member)                                                         \
     {"blocks-from", 0, ES_PARAM_CHOICE, "even|start",                                              \
-     "which blocks of a text that has more: evenly from all of it, or from its start. Neighbours "  \
-     "are alike, so that errors over blocks from the start are too small",                         \
+     "take blocks evenly from the whole text, or from its start. Neighbouring blocks are alike: "  \
+     "standard errors over blocks from the start are too small",                                   \
      .field = offsetof(type, member), .choices = es_pool_froms, .default_value = "even"}
 
 /* What is done with text that is no UTF-8, for an int `member` of struct `type`. */
 #define ES_INVALID_PARAM(type, member)                                                             \
     {"invalid", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
-     "bytes of a text that are not UTF-8: replace: by U+FFFD, and refuse a text of which they are " \
-     "more than 1 %; error: refuse any; replace-all: by U+FFFD, however many",                     \
+     "what to do with bytes that are not UTF-8; replace: use U+FFFD, but refuse a text with more " \
+     "than 1 % of them; error: refuse the text; replace-all: use U+FFFD for any number of them",   \
      .field = offsetof(type, member), .choices = es_text_invalids, .default_value = "replace",          \
      .not_in_fingerprint = true}
 
@@ -60,33 +60,34 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times",                 \
      .field = offsetof(type, pool.texts)},                                                         \
     {"domain", 0, ES_PARAM_NAMED, "NAME=FILE",                                                     \
-     "text of a domain, instead of --text; once or more for each. Domains are looked at one by one",\
+     "text of a domain, instead of --text; repeat it for more domains or files. Each domain is "    \
+     "measured by itself",                                                                      \
      .field = offsetof(type, pool.domains)},                                                       \
     {"mix", 0, ES_PARAM_TEXTS, "NAME=SHARE",                                                       \
-     "one pool of all domains instead, with these shares of its tokens: --mix a=0.5 b=0.5",         \
+     "mix all domains into one pool instead, with these shares of its tokens: --mix a=0.5 b=0.5",  \
      .field = offsetof(type, pool.mix), .several = true},                                          \
-    {"pool", 0, ES_PARAM_WHOLE, "N", "tokens of text, specials included, of each domain",          \
+    {"pool", 0, ES_PARAM_WHOLE, "N", "tokens per domain, special tokens included",                 \
      .field = offsetof(type, pool.tokens), .min = 16, .max = 1e9, .unit = "tokens",                \
-     .default_note = "all there are, or what the shortest domain has, at most 100000"},               \
+     .default_note = "all of the text, or as many as the shortest domain has, at most 100000"},    \
     {"block", 0, ES_PARAM_WHOLE, "N",                                                              \
-     "tokens that the model reads at a time, specials included",                                   \
+     "tokens per forward pass of the model, special tokens included",                              \
      .field = offsetof(type, pool.block), .min = 2, .max = 1e9, .unit = "tokens",                  \
      .default_note = "as many as it can; 2048 at most if it is causal"},                            \
     ES_BLOCKS_FROM_PARAM(type, pool.from),                                                         \
     {"special", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
      "keep the rows of [CLS] and [SEP] in the pool, or drop them",                                 \
      .field = offsetof(type, pool.special), .choices = es_pool_special, .default_value = "keep"},       \
-    {"repeat", 0, ES_PARAM_FLAG, NULL, "a text that is too short is read again; the answer says so",\
+    {"repeat", 0, ES_PARAM_FLAG, NULL, "read a text that is too short again; the answer says so",  \
      .field = offsetof(type, pool.repeat)},                                                        \
     {"shuffle", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
-     "words, sentences or blocks of what is read change places before the model reads it: a control "\
-     "for what the order of the text does",                                                        \
+     "shuffle words, sentences or blocks before the model reads them: a control for the effect of " \
+     "the text's order",                                                                        \
      .field = offsetof(type, pool.shuffle), .choices = es_pool_shuffles, .default_value = "none"},      \
-    {"store", 0, ES_PARAM_CHOICE, "f32|f16", "numbers of the pool on disk",                        \
+    {"store", 0, ES_PARAM_CHOICE, "f32|f16", "number format of the pool on disk",                  \
      .field = offsetof(type, pool.store), .choices = es_pool_stores,                               \
      .default_note = "f32, or f16 where that takes more than 4 GiB"},                                 \
     {"pool-dir", 0, ES_PARAM_OUTPUT, "DIR",                                                        \
-     "keep the pool here, and take it from here if it is there",                                   \
+     "store the pool here, and read it from here if it exists",                                    \
      .field = offsetof(type, pool.folder), .default_note = "a temporary folder"},                     \
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL, "accept extra bytes at the end of a weight file (with a warning)",\
      .field = offsetof(type, pool.allow_trailing), .not_in_fingerprint = true},                                 \

@@ -32,7 +32,8 @@ typedef struct es_law_params {
 /* Rows of a parameter list for member `law` of struct `type`; `standard` is the default law. */
 #define ES_LAW_PARAMS(type, law, standard_law)                                                     \
     {"law", 0, ES_PARAM_CHOICE, "LAW",                                                             \
-     "law of the tokens; mixture: of Gaussians; empirical: --points",                              \
+     "law of the tokens: gaussian, sphere, ball, cube, rademacher (random signs), laplace, "       \
+     "logistic, student, vmf, mixture (of Gaussians) or empirical (--points)",                     \
      .field = offsetof(type, law.kind), .choices = es_law_names, .default_value = standard_law},        \
     ES_LAW_DIM_PARAM(type, law),                                                                   \
     {"radius", 0, ES_PARAM_NUMBER, "R",                                                            \
@@ -96,14 +97,12 @@ extern const char *const es_head_kinds[]; /* names of the kinds, NULL-ended */
 
 /* clang-format off */
 /* Rows of a parameter list for member `head` of struct `type`: a head that is drawn, or from files;
- * `without` is what it is if nothing is said. */
-#define ES_HEAD_PARAMS(type, head, without)                                                        \
+ * `without` is the default head, `values` the default of --Wv. */
+#define ES_HEAD_PARAMS(type, head, without, values)                                                \
     {"head", 0, ES_PARAM_CHOICE, "KIND",                                                           \
-     "random: Wq, Wk, Wv with entries N(0, 1/d); rotation: A a random rotation, values the "       \
-     "tokens; identity: A = I, likewise. All from the seed",                                       \
+     "random: Wq and Wk with entries N(0, 1/d); rotation: A is a random rotation; identity: A = I",\
      .field = offsetof(type, head.kind), .choices = es_head_kinds, .default_note = without},          \
-    ES_HEAD_FILE_PARAMS(type, head,                                                                \
-                        "N(0, 1/d) for a random head and for --Wq in converge, else the identity")
+    ES_HEAD_FILE_PARAMS(type, head, values)
 
 /* Of a study in which chance has no part: files alone; `values` is V if nothing is said. */
 #define ES_HEAD_FILE_PARAMS(type, head, values)                                                    \

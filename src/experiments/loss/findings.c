@@ -55,7 +55,7 @@ static void tell_positions(const es_job *job, const loss_position_row *rows, int
         es_say_number(best->nll.value, best->nll.se, low), rest);
 }
 
-/* Writes "ln i / ln 2048 (log), softer before place 2048 and sharper after it,". */
+/* Writes "ln i / ln 2048 at position i (log; softer before 2048 and sharper after it)". */
 static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOSS_ROOM])
 {
     const loss_state *s = job->state;
@@ -65,13 +65,13 @@ static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOS
                  factor = es_score_factor(&x->lab, s->longest - 1, s->longest);
     const bool past = (double)s->longest > R; /* the last query stands at place `longest` */
     if (x->lab.scale == ES_SCALE_LOG)
-        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g (%s), softer before place %.6g%s,", R, name, R,
-                 past ? " and sharper after it" : "");
+        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g at position i (%s; softer before %.6g%s)", R,
+                 name, R, past ? " and sharper after it" : "");
     else if (x->lab.scale == ES_SCALE_LOGN)
-        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g from place %.6g on (%s), sharper there,", R, R,
-                 name);
+        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g from position i = %.6g on (%s; sharper there)",
+                 R, R, name);
     else
-        snprintf(out, 2 * LOSS_ROOM, "%.4g (%s), %s everywhere,", factor, name,
+        snprintf(out, 2 * LOSS_ROOM, "%.4g (%s; %s everywhere)", factor, name,
                  factor > 1.0   ? "sharper"
                  : factor < 1.0 ? "softer"
                                 : "the same");
@@ -100,8 +100,8 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
         return;
     const es_block_mean m = loss_without(job, -1, k, base, 1, s->longest);
     say_scale(job, &s->settings[k], what);
-    es_answer_add_finding(a, "Scores times %s %s the loss by %s nats per token%s.", what,
-                          m.value > 0.0 ? "raise" : "lower",
+    es_answer_add_finding(a, "Multiplying scores by %s %s the loss by %s nats per token%s.", what,
+                          m.value > 0.0 ? "raises" : "lowers",
                           es_say_number(fabs(m.value), m.se, cost), say_chance(m.low, m.high));
 }
 

@@ -37,18 +37,17 @@ static const es_param params[] = {
      "one number: the policy's window",
      FIELD(window), .min = 1, .max = 1e12, .unit = "keys", .increasing = true},
     {"sinks", 0, ES_PARAM_COUNTS, "GRID",
-     "with --window: also the first G keys of a block; runs every number given, and always 0 and "
-     "one above, to separate the cost of lost context from that of lost sinks",
+     "with --window: also the first G keys of a block; runs every number given. 0 and a larger "
+     "number always run, to separate the cost of lost context from that of lost sinks",
      FIELD(sinks), .min = 0, .max = 1e12, .unit = "keys", .increasing = true,
      .default_note = "0,4; with --policy its published value"},
     ES_POLICY_LIST_PARAMS(loss_params, policy, NULL, "what the parts below say, or an eighth"),
     ES_POLICY_PART_PARAMS(loss_params, policy),
     ES_PLAN_PARAM(loss_params, plan),
     {"score-scale", 0, ES_PARAM_TEXT, "LIST",
-     "factors on the scores of the query at place i, counted from 1, separated by commas: "
-     "none; log, ln i / ln R, softer before place R and sharper after it; logn, like log, but 1 "
-     "up to R; yarn, (1 + 0.1 ln(N/R))^2 of a block "
-     "of N; or a number",
+     "factors on the scores of the query at position i, counted from 1, separated by commas. none: "
+     "1; log: ln i / ln R, softer before position R and sharper after it; logn: like log, but 1 up "
+     "to R; yarn: (1 + 0.1 ln(N/R))^2 in a block of N; or a number",
      FIELD(score_scale), .default_note = "none"},
     {"reference", 0, ES_PARAM_WHOLE, "R", "context R of --score-scale", FIELD(reference), .min = 2,
      .max = 1e12, .unit = "tokens",

@@ -309,14 +309,14 @@ static void tell_verdicts(const loss_params *p, const window_row *rows, int64_t 
 {
     char list[LIST_ROOM] = "";
     say_windows(rows, count, MORE, "costs more", "cost more", list);
-    say_windows(rows, count, NOT_EXCLUDED, "is not excluded", "are not excluded", list);
+    say_windows(rows, count, NOT_EXCLUDED, "may cost more or less", "may cost more or less", list);
     say_windows(rows, count, ENOUGH, "costs less", "cost less", list);
     if (*list)
         es_answer_add_finding(
             a,
-            "Windows at a tolerance of %g nats, with 95 %% confidence: %s. This is about "
-            "the next token, not about retrieval: esscher probe --look positions shows "
-            "which heads read further back.",
+            "Windows against a tolerance of %g nats per token (95 %% confidence): %s. This is "
+            "about the next token, not about retrieval: esscher probe --look positions shows which "
+            "heads read further back.",
             p->enough, list);
 }
 

@@ -55,20 +55,21 @@ static const es_param params[] = {
      "results on the first n keys, for each n of the grid, in one pass", FIELD(prefixes), .min = 1,
      .max = 0x1p40, .increasing = true, .default_note = "all keys", .unit = "keys"},
     {"self", 0, ES_PARAM_FLAG, NULL,
-     "the queries are the tokens: with prefix n only the first n of them ask; rows of the others "
-     "are NaN in files",
+     "the queries are the tokens: with prefix n only the first n queries are used; rows of the "
+     "others are NaN in files",
      FIELD(self)},
     {"exclude-self", 0, ES_PARAM_FLAG, NULL,
-     "query i does not see key i, or the key it stands at with --causal or --window",
+     "a query does not see its own key: key i for query i, or with --causal or --window the key at "
+     "its position",
      FIELD(exclude_self)},
     {"causal", 0, ES_PARAM_FLAG, NULL,
-     "a query sees its own key and those before it. The last query stands at the last key: fewer "
-     "queries than keys are those of the last keys, as with a cache. With --prefixes implies "
-     "--self",
+     "a query sees its own key and those before it. The last query has the position of the last "
+     "key: fewer queries than keys belong to the last keys, as with a cache. With --prefixes "
+     "implies --self",
      FIELD(causal)},
     {"window", 0, ES_PARAM_WHOLE, "W",
      "a query sees the W keys to either side of its own; with --causal the last W, its own "
-     "included. It stands where --causal says",
+     "included. Positions are those of --causal",
      FIELD(window), .min = 1, .max = 0x1p40, .default_note = "all keys", .unit = "keys"},
     {"top-k", 0, ES_PARAM_COUNTS, "GRID", "also the mass of the k largest weights, for each k",
      FIELD(top_k), .min = 1, .max = 65536, .increasing = true},
@@ -314,22 +315,21 @@ const es_study es_study_measure = {
     .group = ES_GROUP_ARRAYS,
     .main_options = "q k v tokens scale causal prefixes output compare tolerance per-query",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --tokens X.npy) [options]",
-    .about = "Computes exact softmax attention of every query against every key, or with "
-             "--causal and --window those that it sees, streamed, and "
-             "reports per head, score scale and prefix of the keys: entropy, effective number of "
-             "keys, largest weight, log-sum-exp, mean and covariance of the outputs; and per head "
-             "the horizon that covariances of queries and keys imply, the exponents that it stands "
-             "for [cited], with reach and coupling where --tokens are given. Some queries are "
-             "computed again in higher precision, so that the accuracy of the run is measured and "
-             "not assumed.\n\n"
-             "--compare says whether an output of another program is this attention: every row is "
-             "held against the error that a kernel of its number format may have [heuristic], one "
-             "that rounds scores before the softmax included, which is then said. If it is not, "
-             "what it is instead is looked for: causal or not, a window, another or no scale, "
-             "not divided, heads elsewhere, wrong groups, padding that is seen, first or last keys "
-             "that are not, and more; exit "
-             "code 1. Where the format's error is larger than the values themselves nothing can be "
-             "told: the answer says so, with exit code 0 unless --tolerance is given.\n\n"
+    .about = "Computes exact softmax attention of every query against every key, or against those "
+             "that it sees with --causal and --window. Reports per head, score scale and prefix of "
+             "the keys: entropy, effective number of keys, largest weight, log-sum-exp, mean and "
+             "covariance of the outputs. Per head it adds the horizon that follows from the "
+             "covariances of queries and keys and its exponents [cited]; with --tokens also reach "
+             "and coupling. Some queries are computed again in higher precision to measure the "
+             "accuracy of the run.\n\n"
+             "--compare checks the output of another program. Every row is compared with the error "
+             "that a kernel of its number format may have [heuristic]; a kernel that rounds scores "
+             "before the softmax passes, and the answer says so. If rows are off, the exit code is "
+             "1, and the answer names what the output is instead, if it finds it: causal or not, a "
+             "window, another or no scale, no division by the sum, heads in another order, wrong "
+             "groups, visible padding, missing first or last keys, and more. If the format's error "
+             "is larger than the values, no verdict is possible: the answer says so, with exit "
+             "code 0 unless --tolerance is given.\n\n"
              "Grids are numbers, lists 64,128,256 or LOW..HIGH*POINTS, geometric: 1e3..3e4*12.",
     .examples = examples,
     .params = params,

@@ -58,7 +58,7 @@ static const es_column columns[] = {
         "head n ess entropy top_weight scale queries top_mass lse output_mean_norm "               \
         "output_cov_trace",                                                                        \
         "A standard error is the spread over queries / sqrt(queries). The queries share one set "  \
-        "of keys: it says how well the mean over queries is known, not how other keys would do."
+        "of keys: the error is that of the mean over queries, not that of other keys."
 static const es_table_spec rows_table = {"rows", columns, ES_VIEW(ROWS_VIEW), ES_ROW(attention_row),
                                          .keys = "head scale n"};
 /* Beside a verdict, which was asked for first. */
@@ -127,12 +127,12 @@ static const char *say_mean(es_measured x, char out[ES_FORMAT_ROOM])
     return es_format_number(ES_FORMAT_REAL, x.value, se, out, ES_FORMAT_ROOM);
 }
 
-/* Writes "90 keys", or "the 45.5 keys that it sees in the mean". */
+/* Writes "90 keys", or "the 45.5 keys that it sees on average". */
 static const char *say_keys(const measure_state *s, char out[ES_FORMAT_ROOM])
 {
     const int64_t n = s->opts.prefixes[s->P - 1];
     if (measure_masked(s->p))
-        snprintf(out, ES_FORMAT_ROOM, "the %.4g keys that it sees in the mean",
+        snprintf(out, ES_FORMAT_ROOM, "the %.4g keys that it sees on average",
                  measure_mean_seen(s, s->P - 1, NULL));
     else
         snprintf(out, ES_FORMAT_ROOM, "%lld key%s", (long long)n, n == 1 ? "" : "s");
@@ -167,9 +167,9 @@ static es_status report_keys(es_job *job, es_answer *a, es_error *err)
     es_sort_reals(top, heads);
     es_answer_add_finding(
         a,
-        "Of %s a query%s uses %.3g in the median head (ESS), from %.3g in head %lld to "
-        "%.3g in head %lld; its largest weight is %.3g in the median, %.3g to %.3g.",
-        say_keys(s, keys), measure_at_scale(s, scale), es_median_of(ess, heads), ess[0],
+        "In the median head a query%s uses %.3g of %s (ESS; %.3g in head %lld to %.3g in head "
+        "%lld). Its largest weight is %.3g (%.3g to %.3g).",
+        measure_at_scale(s, scale), es_median_of(ess, heads), say_keys(s, keys), ess[0],
         (long long)fewest, ess[heads - 1], (long long)most, es_median_of(top, heads), top[0],
         top[heads - 1]);
     return ES_OK;
@@ -191,12 +191,12 @@ static es_status report_regimes(es_job *job, es_answer *a, es_error *err)
     es_sort_reals(entropy, s->heads);
     es_answer_add_finding(
         a,
-        "Of %lld heads%s %lld %s averaging (%.3g keys or more%s share the weight), %lld "
-        "selective, %lld single-key (fewer than 2); the median entropy is %.3g nats, "
-        "equal weights would have %.3g.",
+        "Of %lld heads%s %lld %s averaging (%.3g keys or more%s share the weight), %lld selective "
+        "and %lld single-key (fewer than 2 share it). The median entropy is %.3g nats; equal "
+        "weights would have %.3g.",
         (long long)s->heads, measure_at_scale(s, scale), count[ES_REGIME_AVERAGING],
         count[ES_REGIME_AVERAGING] == 1 ? "is" : "are", many,
-        many < ES_AVERAGES_KEYS ? ", two thirds of them," : "", count[ES_REGIME_SELECTIVE],
+        many < ES_AVERAGES_KEYS ? ", two thirds of those seen," : "", count[ES_REGIME_SELECTIVE],
         count[ES_REGIME_SINGLE_KEY], es_median_of(entropy, s->heads),
         measure_mean_seen(s, s->P - 1, log));
     return ES_OK;

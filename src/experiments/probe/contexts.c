@@ -507,7 +507,7 @@ static void tell_domain(const summary_ctx *m, int64_t domain, double *scratch, e
     char worth[ES_SAY_ROOM], effect[ES_SAY_ROOM], growth[ES_SAY_ROOM] = "";
     const double power = median_growth(m, domain, scratch);
     if (isfinite(power))
-        snprintf(growth, sizeof growth, "; it grows like n^%.2g", power);
+        snprintf(growth, sizeof growth, "; that ratio changes like n^%.2g", power);
     es_answer_add_finding(
         a,
         "A context of %lld tokens of this text%s%s is worth %s independent tokens to the median "
@@ -525,11 +525,11 @@ static void tell_windows(const summary_ctx *m, es_answer *a)
     const int64_t tokens = m->s->pools.cost.tokens;
     es_answer_add_finding(
         a,
-        "The pool of %lld tokens has %lld windows of %lld side by side; %lld were taken%s. "
-        "They are part of the limit they are compared with, so that at n = %lld at least "
+        "%lld windows of %lld tokens were measured; the pool of %lld tokens has %lld that do not "
+        "overlap%s. The windows belong to the pool that gives the limit: at n = %lld at least "
         "%.2g %% of their mean square error is missing.",
-        (long long)tokens, (long long)(tokens / n), (long long)n, (long long)R,
-        R * n > tokens ? ", which overlap: errors count them as that many" : "", (long long)n,
+        (long long)R, (long long)n, (long long)tokens, (long long)(tokens / n),
+        R * n > tokens ? ", but standard errors treat all as independent" : "", (long long)n,
         100.0 * (double)n / (double)tokens);
 }
 

@@ -35,15 +35,14 @@ static void tell_places(const summary_ctx *t)
         of[place] = (long long)probe_position_count(t->f->classes, (probe_head_place)place);
     es_answer_add_finding(
         t->answer,
-        "Of %lld %s, %lld %s near: the last %d keys%s give their outputs within %.3g "
-        "standard deviations, at %lld to %lld keys. %lld %s far (off by %.3g or more), "
-        "%lld between, %lld undecided (95 %% intervals over %lld blocks).",
+        "Of %lld %s, %lld %s near, %lld between, %lld far and %lld undecided (95 %% intervals over "
+        "%lld blocks). Near: at %lld to %lld keys, the last %d keys%s give the output within %.3g "
+        "standard deviations; far: they miss it by %.3g or more.",
         (long long)rows_of(t), probe_counted(t->s), of[PROBE_NEAR],
-        of[PROBE_NEAR] == 1 ? "is" : "are", ES_POSITIONS_LOCAL,
-        sees_first(t) ? " and the first 4" : "", PROBE_NEAR_BELOW,
-        (long long)(g->bins > 1 ? g->to[g->bins - 2] + 1 : 1), (long long)g->to[g->bins - 1],
-        of[PROBE_FAR], of[PROBE_FAR] == 1 ? "is" : "are", PROBE_FAR_FROM, of[PROBE_BETWEEN],
-        of[PROBE_NO_PLACE], (long long)t->p->blocks);
+        of[PROBE_NEAR] == 1 ? "is" : "are", of[PROBE_BETWEEN], of[PROBE_FAR], of[PROBE_NO_PLACE],
+        (long long)t->p->blocks, (long long)(g->bins > 1 ? g->to[g->bins - 2] + 1 : 1),
+        (long long)g->to[g->bins - 1], ES_POSITIONS_LOCAL, sees_first(t) ? " and the first 4" : "",
+        PROBE_NEAR_BELOW, PROBE_FAR_FROM);
 }
 
 /* Writes a share of queries; one below 0.0005 is a few queries, and its digits mean nothing. */
@@ -65,15 +64,13 @@ static void tell_sinks(const summary_ctx *t)
     if (sees_first(t))
         es_answer_add_finding(
             t->answer,
-            "Sink mass (weight on the first 4 keys) is %s, mean over heads. In %s of "
-            "queries one other key holds most of the weight (ESS < 2); %s rest on one "
-            "of the first 4.",
+            "The first 4 keys absorb %s of the weight (sink mass, mean over heads). In %s of the "
+            "queries one later key has most of the weight (ESS < 2), in %s one of the first 4.",
             mass, single, sink);
     else
         es_answer_add_finding(
             t->answer,
-            "One key holds most of the weight (ESS < 2) in %s of queries, mean over "
-            "heads.",
+            "One key has most of the weight (ESS < 2) in %s of the queries, mean over heads.",
             single);
 }
 
@@ -91,11 +88,11 @@ static void tell_windows(const summary_ctx *t)
     char share[ES_SAY_ROOM];
     es_answer_add_finding(
         t->answer,
-        "The window needed for an error of %.3g is %s of these keys in the median head; it grows "
-        "with n in %lld of %lld and saturates in %lld. Whether that matters to the model's loss: "
-        "esscher loss --window %d.",
+        "For an error of %.3g the median head needs a window of %s of these keys; the window grows "
+        "with n in %lld of %lld %s and stops growing in %lld. esscher loss --window %d shows "
+        "whether that matters to the model's loss.",
         t->p->error, es_say_number(t->f->window_share.value, t->f->window_share.se, share),
-        (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t),
+        (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t), probe_counted(t->s),
         (long long)count_growth(t, PROBE_SATURATED), ES_POSITIONS_LOCAL);
 }
 

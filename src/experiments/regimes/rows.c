@@ -340,12 +340,13 @@ static void report_counts(es_answer *a, const table_row *rows, int64_t count)
     long long counts[ES_REGIMES] = {0};
     for (int64_t i = 0; i < count; i++)
         counts[rows[i].regime_id]++;
-    es_answer_add_finding(a,
-                          "Of %lld settings %lld are averaging (100 keys or more, or two thirds of "
-                          "them, share the weight), %lld selective and %lld single-key (fewer than "
-                          "2 share it).",
-                          (long long)count, counts[ES_REGIME_AVERAGING],
-                          counts[ES_REGIME_SELECTIVE], counts[ES_REGIME_SINGLE_KEY]);
+    es_answer_add_finding(
+        a,
+        "Of %lld settings %lld are averaging, %lld selective and %lld single-key. "
+        "Averaging: 100 keys or more (two thirds of fewer keys) share the weight; "
+        "single-key: fewer than 2 do.",
+        (long long)count, counts[ES_REGIME_AVERAGING], counts[ES_REGIME_SELECTIVE],
+        counts[ES_REGIME_SINGLE_KEY]);
 }
 
 /* Returns the most informative setting: of the selective ones, which lie between the extremes, the

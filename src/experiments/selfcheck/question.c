@@ -22,9 +22,10 @@ static const char *const efforts[] = {"quick", "full", NULL};
 static const es_param params[] = {
     {"effort", 0, ES_PARAM_CHOICE, "HOW", "quick: 40 seeds; full: 400", FIELD(effort),
      .choices = efforts, .default_value = "quick"},
-    {"trials", 0, ES_PARAM_WHOLE, "N", "seeds", FIELD(trials), .min = 4, .max = 1e6,
+    {"trials", 0, ES_PARAM_WHOLE, "N", "number of seeds", FIELD(trials), .min = 4, .max = 1e6,
      .default_note = "40 or 400, by --effort"},
-    {"only", 0, ES_PARAM_TEXT, "NAME", "only settings whose name begins so", FIELD(only)},
+    {"only", 0, ES_PARAM_TEXT, "NAME", "check only settings whose name begins with NAME",
+     FIELD(only)},
     ES_POOL_PARAMS(selfcheck_params, pool),
     {0}};
 
@@ -451,10 +452,10 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         es_answer_fail_check(answer);
     es_answer_add_finding(
         answer,
-        "Of %lld kinds of intervals, p-values and verdicts, asked with %lld seeds each, "
-        "%lld %s off by more than four standard errors and two points; intervals of "
-        "95 %% held the truth %.1f to %.1f %% of the time.",
-        all, (long long)s->trials, off, off == 1 ? "is" : "are", 100.0 * least, 100.0 * most);
+        "%lld of %lld kinds of intervals, p-values and verdicts %s off by more than four standard "
+        "errors and two percentage points (%lld seeds each). 95 %% intervals held the true value "
+        "%.1f to %.1f %% of the time.",
+        off, all, off == 1 ? "is" : "are", (long long)s->trials, 100.0 * least, 100.0 * most);
     report_off(t, answer);
     return ES_OK;
 }
@@ -474,15 +475,14 @@ const es_study es_study_selfcheck = {
     .summary = "how often this program's own intervals, p-values and verdicts are right",
     .usage = "[options]",
     .about =
-        "Runs the other studies again and again, with another seed each time, where the truth "
-        "is known, and counts: how often a 95 % interval holds it, how often a p-value is "
-        "below .05 although what it tests is true, how often a verdict is wrong. Exit code 1 "
-        "if one is off by more than four standard errors and two points of a hundred.\n\n"
-        "With --model and --text also what probe says about the heads of one layer, the truth "
-        "being "
-        "the mean over all seeds, what budget predicts of plans, the truth being what is found "
-        "on other pieces of the text, and, of a decoder, what loss finds from 8 and 16 blocks, the "
-        "truth being all blocks of the text. docs/CALIBRATION.md has a run at full effort.",
+        "Runs other commands with many seeds on problems whose answer is known, and counts how "
+        "often a 95 % interval holds the true value, how often a p-value is below .05 although its "
+        "hypothesis is true, and how often a verdict is wrong. Exit code 1 if one of these is off "
+        "by more than four standard errors and two percentage points.\n\n"
+        "With --model and --text also checks probe on the heads of one layer (the true value is "
+        "the mean over all seeds), the predictions of budget (the true value is measured on other "
+        "parts of the text) and, for a decoder, loss from 8 and 16 blocks (the true value is the "
+        "loss of all blocks). docs/CALIBRATION.md has a run at full effort.",
     .examples = examples,
     .params = params,
     .size = sizeof(selfcheck_params),

@@ -50,15 +50,16 @@ static const es_column columns[] = {
     ES_COL(sink_row, spread, ES_FORMAT_SHORT, "q", "nats",
            "standard deviation of the keys' scores"),
     ES_COL(sink_row, offset, ES_FORMAT_SHORT, "offset", "nats",
-           "of the sink's score from `ln n + q^2/2`"),
-    ES_COL(sink_row, score, ES_FORMAT_SHORT, "score", "nats", "of the sink"),
-    ES_COL(sink_row, weight, ES_FORMAT_REAL, "weight", "", "of the sink, mean over replicates"),
+           "the sink's score minus the threshold `ln n + q^2/2`"),
+    ES_COL(sink_row, score, ES_FORMAT_SHORT, "score", "nats", "score of the sink"),
+    ES_COL(sink_row, weight, ES_FORMAT_REAL, "weight", "",
+           "weight of the sink, mean over replicates"),
     ES_COL(sink_row, weight_exact, ES_FORMAT_REAL, "exact", "", "its expectation, by quadrature",
            .standing = ES_STANDING_PROVED),
     ES_COL(sink_row, weight_leading, ES_FORMAT_SHORT, "leading", "",
            "`1/(1 + e^-offset)`: the sum of the keys at its mean, for `q^2` far below `2 ln n`",
            .standing = ES_STANDING_HEURISTIC),
-    ES_COL(sink_row, z, ES_FORMAT_SHORT, "z", "errors", "weight less exact, in standard errors"),
+    ES_COL(sink_row, z, ES_FORMAT_SHORT, "z", "errors", "weight minus exact, in standard errors"),
     {0}};
 static const es_table_view views[] = {{"Weight of a sink among n keys"}, {0}};
 static const es_table_spec rows_table = {"rows", columns, views, ES_ROW(sink_row),
@@ -183,12 +184,12 @@ static void tell_threshold(es_answer *answer, const sink_row *r)
 {
     char weight[ES_SAY_ROOM];
     es_answer_add_finding(answer,
-                          "Among %.0f keys whose scores spread by %.3g nats, a sink at the "
-                          "threshold ln n + q^2/2 = %.3g takes %s of the weight (exactly %.3g; "
-                          "one half while q^2 is far below 2 ln n = %.3g).",
-                          r->n, r->spread, r->score,
-                          es_say_number(r->weight.value, r->weight.se, weight), r->weight_exact,
-                          2.0 * log(r->n));
+                          "A sink whose score is at the threshold, %.3g nats, takes %s of the "
+                          "weight among %.0f keys (exactly %.3g). The leading form predicts one "
+                          "half; it assumes that the variance of the keys' scores, %.3g, is far "
+                          "below 2 ln n = %.3g.",
+                          r->score, es_say_number(r->weight.value, r->weight.se, weight), r->n,
+                          r->weight_exact, r->spread * r->spread, 2.0 * log(r->n));
 }
 
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
@@ -224,11 +225,12 @@ const es_study es_study_sink = {
     .summary = "how much attention a sink token absorbs",
     .group = ES_GROUP_LAB,
     .usage = "[options]",
-    .about = "A key whose score does not depend on the query, such as the first token of many "
-             "models, competes with n keys of random scores. Measures the weight it gets, and sets "
-             "beside it the exact expectation [proved] and the leading form [heuristic], by which "
-             "it takes half of the attention at a score of ln n + q^2/2 nats. Where scores spread "
-             "wide, q^2 near 2 ln n or above, it takes more.",
+    .about = "A sink is a key whose score does not depend on the query, such as the first token of "
+             "many models. It competes with n keys of random scores. Measures its attention "
+             "weight, and compares it with the exact expectation [proved] and with a leading form "
+             "[heuristic]: the sink takes half of the attention at a score of ln n + q^2/2 nats, "
+             "where q is the standard deviation of the keys' scores. If q^2 is near 2 ln n or "
+             "above, it takes more.",
     .examples = examples,
     .params = params,
     .size = sizeof(sink_params),

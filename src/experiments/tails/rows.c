@@ -328,9 +328,9 @@ static void put_findings(const summary_ctx *m, es_answer *answer)
             largest = &rows[i];
     es_answer_add_finding(
         answer,
-        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld lighter ones, "
-        "corrected for %lld tests: were all Gaussian, any would be called so with probability "
-        "below 0.01.",
+        "Of %lld directions, %lld have heavier tails than Gaussian tokens and %lld have lighter "
+        "ones (%lld tests; if all were Gaussian, any such verdict would have a probability below "
+        "0.01).",
         (long long)m->directions, (long long)m->verdicts[ES_TAILS_HEAVIER],
         (long long)m->verdicts[ES_TAILS_LIGHTER],
         (long long)(2 * (m->directions - m->verdicts[ES_TAILS_CONSTANT])));

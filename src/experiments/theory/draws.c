@@ -344,7 +344,7 @@ static void report_draws(const es_job *job, const weight_row *w, es_answer *a)
                           (long long)w->keys, p->below, from);
     const double large = w->sampling / pow(p->below * w->spread, 2.0);
     if (w->spread > 0.0 && large >= 1.0) /* fewer than one key is no number of keys */
-        es_answer_add_finding(a, "The approximation for large n gives n = %s instead.",
+        es_answer_add_finding(a, "The approximation for large n gives n = %s.",
                               es_say_size(large, size));
     if (w->tokens_below > 100.0 * (double)w->keys)
         es_answer_add_finding(a,

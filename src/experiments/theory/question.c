@@ -26,15 +26,16 @@ static const es_param params[] = {
     {"samples", 0, ES_PARAM_WHOLE, "N", "queries sampled for the prediction", FIELD(samples),
      .min = 16, .max = 4096, .default_note = "512"},
     {"scores", 0, ES_PARAM_FILE, "FILE",
-     "instead of a head: scores of keys, .npy (N) or (queries, N), scaled as the softmax takes "
-     "them; -inf for a key that is masked",
+     "instead of a head: scores of keys, .npy (N) or (queries, N), with the score scale included; "
+     "-inf for a masked key",
      FIELD(scores)},
-    {"weights", 0, ES_PARAM_FILE, "FILE", "or their weights, of any sum, .npy (N) or (queries, N)",
+    {"weights", 0, ES_PARAM_FILE, "FILE",
+     "instead of --scores: attention weights, which need not sum to 1, .npy (N) or (queries, N)",
      FIELD(weights)},
     {"values", 0, ES_PARAM_FILE, "FILE", "values of these keys, .npy (N, dv)", FIELD(values)},
     {"below", 0, ES_PARAM_NUMBER, "X",
-     "from which n the error of drawn keys is below X times the spread of the values", FIELD(below),
-     .min = 1e-6, .max = 1e3, .default_value = "0.1"},
+     "report the n from which on the error of drawn keys is below X times the spread of the values",
+     FIELD(below), .min = 1e-6, .max = 1e3, .default_value = "0.1"},
     {0}};
 
 /* ---- predictions, one for each n ---- */
