@@ -102,7 +102,7 @@ static void figures_meet_their_partners(void **state)
     const es_table *asked = es_answer_find(a, "parameters");
     assert_int_equal(es_table_rows(asked), 1);
     assert_string_equal(es_table_get_text(asked, 0, "parameter"), "seed");
-    assert_non_null(strstr(es_answer_finding(a, 0), "Of 2 figures"));
+    assert_non_null(strstr(es_answer_finding(a, 0), " of 2 numbers"));
     assert_non_null(strstr(es_answer_finding(a, 1), "1.000 ± 0.030"));
     assert_non_null(strstr(es_answer_finding(a, 2), "1 row of the first")); /* n = 800 */
     assert_non_null(strstr(es_answer_finding(a, 3), "Caution: the seeds differ"));

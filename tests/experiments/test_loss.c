@@ -415,7 +415,7 @@ static void context_is_told_of_scores_as_they_are(void **state)
 static void a_scale_is_compared_at_the_same_keys(void **state)
 {
     (void)state;
-    static const char before[] = "raise the loss by ";
+    static const char before[] = "raises the loss by ";
     es_answer *a =
         ASK(ES_F64, "ids", ids_file, "policy", "top", "keys", "4,8", "score-scale", "1.5,none");
     const es_table *t = es_answer_find(a, "settings");
@@ -424,7 +424,7 @@ static void a_scale_is_compared_at_the_same_keys(void **state)
     const double less = es_table_get(t, with, "nll") - es_table_get(t, base, "nll");
     assert_true(es_table_get(t, with, "entropy") < es_table_get(t, base, "entropy")); /* sharper */
     const char *said = es_answer_finding(a, 2);
-    assert_non_null(strstr(said, "(top, 8 keys, scores times 1.5)"));
+    assert_non_null(strstr(said, "(top, 8 keys, scores times 1.5; sharper everywhere)"));
     assert_non_null(strstr(said, before)); /* by three digits after the point */
     assert_near(atof(strstr(said, before) + strlen(before)), less, 0.0005);
     es_answer_free(a);

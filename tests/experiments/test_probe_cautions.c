@@ -216,7 +216,7 @@ static void a_line_again_and_again(void **state)
     es_answer *a = probe("again", "20,50,100");
     assert_near(of_pool(a, "repeated"), 1.0 - 10.0 / 9985.0, 1e-12);
     assert_above(caution(a, "99.9 % of the text repeats earlier parts"), 0);
-    assert_above(caution(a, "its 10000 tokens are worth about 11 of new text"), 0);
+    assert_above(caution(a, "its 10000 tokens are worth about 11 tokens of new text"), 0);
     es_answer_free(a);
 }
 
