@@ -458,7 +458,7 @@ static es_status take_sizes(const reading *r)
     es_model_config *c = r->config;
     const es_st_tensor *words = find_tensor(r->g, "token_embd.weight");
     ES_TRY(take_whole(r, "embedding_length", 65536, true, &c->hidden));
-    ES_TRY(take_whole(r, "block_count", 4096, true, &c->layers));
+    ES_TRY(take_whole(r, "block_count", ES_MODEL_LAYERS, true, &c->layers));
     ES_TRY(take_per_layer(r, "feed_forward_length", 1 << 20, true, &c->intermediate));
     ES_TRY(take_whole(r, "context_length", 1 << 24, true, &c->positions));
     ES_TRY(take_real(r, "attention.layer_norm_rms_epsilon", 1e-20, 1e-2, true, &c->layer_norm_eps));
@@ -495,19 +495,23 @@ static es_status find_arch(const es_gguf *g, const char **out, es_error *err)
 
 es_status es_gguf_config(const es_gguf *g, es_model_config *out, es_error *err)
 {
-    reading r = {.g = g, .config = out, .err = err};
+    reading r = {.g = g, .err = err};
     *out = (es_model_config){0};
     ES_TRY(find_arch(g, &r.arch, err));
     const es_arch *arch = es_arch_find(r.arch, "");
-    *out = arch->defaults;
+    es_config_draft draft;
+    es_config_begin(arch, &draft);
+    r.config = &draft.config;
     ES_TRY(check_values(&r));
     ES_TRY(check_kinds(&r));
     ES_TRY(take_sizes(&r));
     ES_TRY(take_scaling(&r));
     ES_TRY(take_rates(&r));
-    snprintf(out->model_type, sizeof out->model_type, "%s", arch->model_type);
-    snprintf(out->architecture, sizeof out->architecture, "GGUF");
-    return es_config_complete(arch, g->path, out, err);
+    snprintf(draft.config.model_type, sizeof draft.config.model_type, "%s", arch->model_type);
+    snprintf(draft.config.architecture, sizeof draft.config.architecture, "GGUF");
+    ES_TRY(es_config_complete(arch, g->path, &draft, err));
+    *out = draft.config;
+    return ES_OK;
 }
 
 /* ---- the tensors ---- */

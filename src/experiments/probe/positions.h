@@ -41,7 +41,8 @@ enum {
 typedef struct es_positions_spec {
     const es_model *model; /* causal; of es_positions_block() */
     int64_t length;        /* n of a block, 2 .. 2^24 */
-    int64_t window;        /* the model's own: a query sees the last `window` keys; 0: all */
+    int64_t window;        /* the widest of the model's layers: a query sees the last `window` keys;
+                              0: all. What a head's layer has is es_model_seen.window */
 } es_positions_spec;
 
 /* Sums over the queries of a bin; the first is their number. */
