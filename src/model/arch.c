@@ -14,10 +14,16 @@
 
 /* One line each here, and nothing about any of them anywhere else. */
 extern const es_arch es_arch_bert, es_arch_distilbert, es_arch_llama, es_arch_mistral,
-    es_arch_qwen2, es_arch_qwen3, es_arch_gpt2, es_arch_gpt_neox;
-static const es_arch *const known[] = {&es_arch_bert,    &es_arch_distilbert, &es_arch_llama,
-                                       &es_arch_mistral, &es_arch_qwen2,      &es_arch_qwen3,
-                                       &es_arch_gpt2,    &es_arch_gpt_neox};
+    es_arch_qwen2, es_arch_qwen3, es_arch_gpt2, es_arch_gpt_neox, es_arch_smollm3, es_arch_olmo2,
+    es_arch_olmo3, es_arch_gemma3, es_arch_gemma2, es_arch_gemma, es_arch_phi3, es_arch_granite,
+    es_arch_ministral3, es_arch_starcoder2, es_arch_stablelm, es_arch_cohere2, es_arch_cohere,
+    es_arch_exaone4;
+static const es_arch *const known[] = {
+    &es_arch_bert,    &es_arch_distilbert, &es_arch_llama,      &es_arch_mistral,  &es_arch_qwen2,
+    &es_arch_qwen3,   &es_arch_gpt2,       &es_arch_gpt_neox,   &es_arch_smollm3,  &es_arch_olmo2,
+    &es_arch_olmo3,   &es_arch_gemma3,     &es_arch_gemma2,     &es_arch_gemma,    &es_arch_phi3,
+    &es_arch_granite, &es_arch_ministral3, &es_arch_starcoder2, &es_arch_stablelm, &es_arch_cohere2,
+    &es_arch_cohere,  &es_arch_exaone4};
 enum { KNOWN = sizeof known / sizeof known[0] };
 
 /* Old checkpoints state no model_type; the class that wrote them is then all there is. A stated
