@@ -31,10 +31,10 @@
  *     w_ij = exp(s_ij) / (exp(t) + sum_j' exp(s_ij')),         w_sink = exp(t - lse) .
  *
  * It is one more key with value 0 and no position: neither scaled, capped nor masked, and seen at
- * every prefix. The weights of the keys sum to 1 - w_sink. lse, entropy, sum_squares, top_weight and
- * top_mass are those of all outcomes, the sink among them; top_index is -1 where no key has a larger
- * weight than the sink. Spreads are sums over the keys alone, which are drawn while the sink is not.
- * A query that sees no key has w_sink = 1 and output 0.
+ * every prefix. The weights of the keys sum to 1 - w_sink. lse, entropy, sum_squares, top_weight
+ * and top_mass are those of all outcomes, the sink among them; top_index is -1 where no key has a
+ * larger weight than the sink. Spreads are sums over the keys alone, which are drawn while the sink
+ * is not. A query that sees no key has w_sink = 1 and output 0.
  *
  * Accuracy. ES_F32 kernels sum in f32 within a few hundred keys and in f64 beyond. What remains is
  * the rounding of the f32 score itself, so that errors grow with the scores. ES_ATTEND_F32_ERROR
@@ -119,8 +119,9 @@ typedef struct es_attend_out {
  *            ES_E_NONFINITE if an input holds NaN or Inf (err->row, err->col say where);
  *            ES_E_RANGE if scores or outputs could overflow the kernel's precision (ask for
  * ES_F64) or a factor is beyond 10^6; ES_E_EMPTY if some query would see no key at a prefix
- * (err->row is the first) and there is no sink; ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED if progress asked to stop.
- * After a failure the contents of *out are undefined, but moments need no freeing. */
+ * (err->row is the first) and there is no sink; ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED if
+ * progress asked to stop. After a failure the contents of *out are undefined, but moments need no
+ * freeing. */
 ES_API es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
                            const es_attend_opts *opts, const es_attend_out *out, es_error *err);
 

@@ -25,8 +25,8 @@
 #define ES_LN_2   0.69314718055994530942
 
 enum {
-    ES_GROUP = 4,        /* rows of C computed together */
-    ES_MAX_LANES = 48,   /* largest panel of any CPU */
+    ES_GROUP = 4,         /* rows of C computed together */
+    ES_MAX_LANES = 48,    /* largest panel of any CPU */
     ES_FEW_CHANNELS = 64, /* channels that any CPU's `mix` computes together divide this */
     ES_CAP_ERROR = 6 /* relative error of a capped score, in units of 2^-24 (f32) or 2^-53 (f64) */
 };

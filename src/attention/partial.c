@@ -312,14 +312,13 @@ static void emit_spreads(const es_partial *partial, const es_problem *p, int64_t
     const double *cross = partial->cross + row * partial->in_blocks,
                  *square = partial->square + row * partial->in_blocks;
     for (int64_t c = 0; out->block_spread2 && c < channels; c++)
-        out->block_spread2[at * channels + c] =
-            fmax(0.0, (factor2 * square[c] +
-                       y[c] * (y[c] * s->blocks[0] - 2.0 * factor2 * cross[c])) /
-                          whole);
+        out->block_spread2[at * channels + c] = fmax(
+            0.0, (factor2 * square[c] + y[c] * (y[c] * s->blocks[0] - 2.0 * factor2 * cross[c])) /
+                     whole);
 }
 
-/* Emits everything of one query at one scale: row `row` of the state goes to place `at` of *out, and
- * its output to y unless that is NULL. */
+/* Emits everything of one query at one scale: row `row` of the state goes to place `at` of *out,
+ * and its output to y unless that is NULL. */
 static void emit_query(const es_partial *partial, const es_problem *p, int64_t row,
                        double relative_scale, int64_t at, const es_attend_out *out,
                        const es_emit_scratch *scratch, double *y)

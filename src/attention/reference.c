@@ -54,9 +54,9 @@ static double masked(const es_problem *p, int64_t i, int64_t j)
     return factor + (mask->list_factors ? mask->list_factors[i / mask->list_queries] : 0.0);
 }
 
-/* Everything there is to say about one query, given the n + 1 scores (nats) of the sink and its keys
- * in this order; -inf marks a key it does not see, or no sink. pass 1: the largest score. pass 2:
- * Z = sum exp(score - largest). pass 3: weights and what follows from them. */
+/* Everything there is to say about one query, given the n + 1 scores (nats) of the sink and its
+ * keys in this order; -inf marks a key it does not see, or no sink. pass 1: the largest score. pass
+ * 2: Z = sum exp(score - largest). pass 3: weights and what follows from them. */
 static void answer(const es_problem *p, double *score, int64_t n, int64_t at,
                    const es_attend_out *out, double *y, double *weights)
 {
