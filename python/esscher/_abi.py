@@ -75,7 +75,8 @@ class Mask(c.Structure):
 
 class AttendOpts(c.Structure):
     _fields_ = [
-        ("precision", c.c_int), ("scales", Pointer), ("n_scales", I64), ("prefixes", Pointer),
+        ("precision", c.c_int), ("scales", Pointer), ("n_scales", I64),
+        ("score_cap", c.c_double), ("sink", Pointer), ("prefixes", Pointer),
         ("n_prefixes", I64), ("self", c.c_bool), ("exclude_self", c.c_bool),
         ("mask", c.POINTER(Mask)), ("top_k", Pointer), ("n_top_k", I64), ("spread", c.c_bool),
         ("block", I64), ("exec", c.POINTER(Exec)),

@@ -77,6 +77,8 @@ static const es_field fields[] = {
     {PART(es_attend_opts, precision)},
     {PART(es_attend_opts, scales)},
     {PART(es_attend_opts, n_scales)},
+    {PART(es_attend_opts, score_cap)},
+    {PART(es_attend_opts, sink)},
     {PART(es_attend_opts, prefixes)},
     {PART(es_attend_opts, n_prefixes)},
     {PART(es_attend_opts, self)},
