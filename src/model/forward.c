@@ -120,6 +120,7 @@ static double attend_bytes(const es_model_config *c, es_dtype precision, int64_t
     for (int64_t i = 0; i < c->kinds; i++) {
         const es_mask mask = {.causal = c->causal, .window = c->kind[i].window};
         const es_attend_opts opts = {.precision = precision,
+                                     .score_cap = c->score_cap,
                                      .mask = mask.causal || mask.window ? &mask : NULL,
                                      .exec = &one};
         es_attend_plan plan = {0};

@@ -235,6 +235,7 @@ static es_status attend_fully(const pass *p, int64_t head, es_error *err)
     const es_attend_opts opts = {.precision = f->model->precision,
                                  .scales = &scale,
                                  .n_scales = 1,
+                                 .score_cap = c->score_cap,
                                  .mask = p->b->mask || mask.causal || mask.window ? &mask : NULL,
                                  .exec = &f->inner};
     const es_sparse_found found = {.kept = es_past_keys(es_past_of(c, p->layer), p->b->n)};
@@ -275,6 +276,7 @@ static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
     es_view qkv[3];
     int64_t count = 0;
     room->divisor = c->score_divisor;
+    room->cap = c->score_cap;
     bool finite = true;
     for (int64_t head = leader; head < end; head++) {
         if (leader_of(p, head) != leader)
@@ -333,6 +335,7 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
                           .head = head,
                           .window = es_model_layer(c, p->layer)->window,
                           .scale = 1.0 / c->score_divisor,
+                          .cap = c->score_cap,
                           .q = qkv[0],
                           .k = qkv[1],
                           .v = qkv[2],

@@ -121,6 +121,7 @@ static void score_chunk(es_sparse_room *room, int64_t count, int64_t first, int6
         memset(scores_of(room, g), 0, (size_t)(rows * n) * sizeof(double));
         es_gemm_add(ES_F64, rows, n, dk, queries_of(room, g, dk) + first * dk, room->k,
                     scores_of(room, g));
+        es_cap_scores(room->cap, rows * n, scores_of(room, g));
     }
 }
 

@@ -30,6 +30,7 @@ typedef struct es_sparse_room {
     double *recent;         /* (span + 1, n) their weights and sums of them; NULL: not used */
     int64_t span;
     double divisor; /* scores are q.k / divisor; to be set by who asks */
+    double cap;     /* of scores, es_cap_scores(); likewise */
     double *reach;  /* (n) |v_j - y|, y the output over all keys; or what heads have in common */
     double *each;   /* (n) of one head among several */
     double *mean;   /* (dk) that y */
@@ -97,9 +98,9 @@ typedef struct es_sparse_found {
 /*! es_sparse_attend() : every query of room->heads[0 .. count) over the keys k, v (n rows each)
  * that `spec` keeps of those it may see, chance at cells first->cell + query. What is kept for a
  *  position is one set for all of the heads, chosen by what they look at in common (model.h).
- *  Results as es_attend() with the scale 1/room->divisor, of the weights that were used: output,
- * entropy, top_weight and sum_squares alone. Between es_blas_enter() and es_blas_leave(). @return :
- * ES_OK; ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
+ *  Results as es_attend() with the scale 1/room->divisor and the cap, of the weights that were
+ * used: output, entropy, top_weight and sum_squares alone. Between es_blas_enter() and
+ * es_blas_leave(). @return : ES_OK; ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
 es_status es_sparse_attend(es_sparse_room *room, int64_t count, const es_policy_spec *spec,
                            es_past past, const es_address *first, const es_view *k,
                            const es_view *v, es_sparse_found *found, es_error *err);

@@ -428,6 +428,7 @@ static void score_strip(work *w, int64_t first, int64_t count, int64_t keys)
     for (int64_t g = 0; g < w->size; g++) {
         memset(scores_of(w, g, 0), 0, (size_t)(count * keys) * sizeof(double));
         es_gemm_add(ES_F64, count, keys, dk, w->q + (g * n + first) * dk, w->k, scores_of(w, g, 0));
+        es_cap_scores(w->c->score_cap, count * keys, scores_of(w, g, 0));
     }
     es_blas_leave();
 }

@@ -12,6 +12,7 @@
 #include "base/view.h"
 #include "experiments/kit/cell_kit.h"
 #include "linalg/linalg.h"
+#include "stats/weigh.h"
 
 /* A head that is being summed up. */
 typedef struct work {
@@ -140,8 +141,9 @@ static void sum_sinks(work *w)
     for (int64_t i = 0; i < w->n; i++) {
         double mass = 0.0, most = 0.0;
         for (int64_t j = unseen(w, i); j <= i && j < ES_POSITIONS_SINKS; j++) {
-            const double dot = es_lab_dot(w->q + i * w->k, w->key + j * w->k, w->k);
-            const double weight = exp(w->seen->scale * dot - w->seen->lse[i]);
+            double score = w->seen->scale * es_lab_dot(w->q + i * w->k, w->key + j * w->k, w->k);
+            es_cap_scores(w->seen->cap, 1, &score);
+            const double weight = exp(score - w->seen->lse[i]);
             mass += weight;
             most = fmax(most, weight);
         }
@@ -283,6 +285,7 @@ static es_status attend(work *w, int64_t first, es_mask mask, bool outputs, es_e
     const es_attend_opts opts = {.precision = s->q.dtype,
                                  .scales = &s->scale,
                                  .n_scales = 1,
+                                 .score_cap = s->cap,
                                  .mask = &mask,
                                  .exec = &w->exec};
     return es_attend(&q, &s->k, &s->v, &opts, &out, err);

@@ -68,6 +68,7 @@ static es_status open_model(es_job *job, es_error *err)
     s->first = es_late_begin(s->pools.config, s->m);
     s->d = s->dv = config.head_dim;
     s->scale = 1.0 / config.score_divisor;
+    s->cap = config.score_cap;
     if (s->n > config.positions)
         es_log(ES_LOG_WARN,
                "a context of %lld tokens is several blocks of %lld, in which the model's positions "
