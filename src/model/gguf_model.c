@@ -243,7 +243,6 @@ static es_status check_values(const reading *r)
 {
     const es_gguf_header *h = &r->g->header;
     const size_t prefix = strlen(r->arch);
-    int64_t shards = 1;
     bool causal = true;
     char key[NAME_MOST];
     es_gguf_text type = {"model", 5}, layout = {0};
@@ -252,11 +251,6 @@ static es_status check_values(const reading *r)
         if (k.size > prefix + 1 && memcmp(k.at, r->arch, prefix) == 0 && k.at[prefix] == '.')
             ES_TRY(check_known(r, &h->values[i]));
     }
-    ES_TRY(es_gguf_whole(h, "split.count", (es_gguf_range){0, 1e6, false}, &shards, r->err));
-    if (shards > 1)
-        return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, -1, "gguf.split",
-                            "join the files first: llama-gguf-split --merge",
-                            "the model is split into %lld files", (long long)shards);
     ES_TRY(es_gguf_string(h, "general.type", false, &type, r->err));
     if (!es_gguf_text_is(type, "model"))
         return refuse_key(r, "general.type", "only a whole model is supported");
@@ -268,7 +262,7 @@ static es_status check_values(const reading *r)
 }
 
 /* Names all unsupported types at once, so that the user learns what the file contains. */
-static es_status check_kinds(const reading *r)
+static es_status check_types(const reading *r)
 {
     const es_gguf_header *h = &r->g->header;
     const es_st_tensor *first = NULL;
@@ -277,7 +271,7 @@ static es_status check_kinds(const reading *r)
         const es_st_tensor *t = &h->tensors[i];
         const size_t used = strlen(found);
         char word[16];
-        if (es_gguf_kind_of(t->dtype)->read)
+        if (es_gguf_type_of(t->dtype)->decode)
             continue;
         first = first ? first : t;
         snprintf(word, sizeof word, " %s,", t->dtype);
@@ -290,7 +284,7 @@ static es_status check_kinds(const reading *r)
     char hint[ES_GGUF_HINT];
     return es_fail_file(
         r->err, ES_E_UNSUPPORTED, r->g->path, (int64_t)first->offset, "gguf.kind",
-        es_gguf_kinds_hint(hint),
+        es_gguf_types_hint(hint),
         "tensor '%.100s' has type %s, which is not supported; such types in the file:%s",
         first->name, first->dtype, found);
 }
@@ -501,7 +495,7 @@ es_status es_gguf_config(const es_gguf *g, es_model_config *out, es_error *err)
     const es_arch *arch = es_arch_find(r.arch, "");
     *out = arch->defaults;
     ES_TRY(check_values(&r));
-    ES_TRY(check_kinds(&r));
+    ES_TRY(check_types(&r));
     ES_TRY(take_sizes(&r));
     ES_TRY(take_scaling(&r));
     ES_TRY(take_rates(&r));

@@ -11,7 +11,7 @@
  *  embeddings. Architectures are llama and qwen2. A value of the architecture that is not known
  *  here is refused by its key: it may change what is computed.
  *  @return : ES_OK; ES_E_FORMAT: gguf.missing, gguf.value, gguf.heads, gguf.tensor;
- *  ES_E_UNSUPPORTED: gguf.architecture, gguf.function, gguf.split, gguf.kind (tensors of types that
+ *  ES_E_UNSUPPORTED: gguf.architecture, gguf.function, gguf.kind (tensors of types that
  *  are not read, with their names); as es_config_complete(). */
 es_status es_gguf_config(const es_gguf *g, es_model_config *out, es_error *err);
 

@@ -27,17 +27,17 @@ static void check_tensors(const es_gguf_header *h, const uint8_t *data, size_t s
 {
     for (int64_t i = 0; i < h->count; i++) {
         const es_st_tensor *t = &h->tensors[i];
-        const es_gguf_kind *kind = es_gguf_kind_of(t->dtype);
+        const es_gguf_type *type = es_gguf_type_of(t->dtype);
         es_st_seen seen = {.first = -1};
-        require(kind && t->rank >= 1 && t->rank <= 4);
+        require(type && t->rank >= 1 && t->rank <= 4);
         require(i == 0 || strcmp(h->tensors[i - 1].name, t->name) < 0);
         require(t->offset >= h->end && t->offset + t->bytes <= size);
-        require((uint64_t)t->count / (uint64_t)kind->block * (uint64_t)kind->bytes == t->bytes);
-        if (!kind->read)
+        require((uint64_t)t->count / (uint64_t)type->numbers * (uint64_t)type->bytes == t->bytes);
+        if (!type->decode)
             continue;
         double *numbers = malloc((size_t)t->count * sizeof *numbers);
         require(numbers != NULL);
-        es_gguf_decode(kind, data + t->offset, 0, t->count, ES_F64, numbers, &seen);
+        es_gguf_decode(type, data + t->offset, 0, t->count, ES_F64, numbers, &seen);
         require((seen.first >= 0) == (seen.nans + seen.infinities > 0));
         free(numbers);
     }
@@ -91,7 +91,8 @@ static void check_tokenizer(const es_gguf_header *h)
 static void check_model(es_gguf_header *h)
 {
     static char path[] = "fuzz";
-    es_gguf g = {.file = {.fd = -1, .path = path}, .path = path, .header = *h};
+    es_gguf_part file = {.file = {.fd = -1, .path = path}, .path = path};
+    es_gguf g = {.parts = &file, .n_parts = 1, .path = path, .header = *h};
     es_model_config c;
     es_error err = {0};
     es_status status = es_gguf_config(&g, &c, &err);

@@ -231,8 +231,6 @@ static void values_that_change_the_function_are_refused_by_name(void **state)
     refuse_model(ES_E_UNSUPPORTED, "gguf.function", "llama.attention.causal");
     WITH(put_string(&part, "general.type", "adapter"));
     refuse_model(ES_E_UNSUPPORTED, "gguf.function", "general.type");
-    WITH(put_u32(&part, "split.count", 3));
-    refuse_model(ES_E_UNSUPPORTED, "gguf.split", "3 files");
     insert(NULL, 0, NULL, 0, NULL);
     memcpy(find_bytes(&changed, "llama"), "gemma", 5);
     refuse_model(ES_E_UNSUPPORTED, "gguf.architecture", "gemma");
@@ -283,8 +281,8 @@ static void GG07_models_whose_values_do_not_fit(void **state)
     refuse_model(ES_E_FORMAT, "gguf.tensor", "token_embd.weight");
 }
 
-/* Tensors that a Llama does not have, one that nobody would read, and one of a type that is not
- * read. */
+/* Tensors that a Llama does not have, a factor of a matrix that is not applied, and a tensor of a
+ * type that is not read. */
 static void GG06_tensors_that_are_not_known(void **state)
 {
     (void)state;
@@ -297,10 +295,14 @@ static void GG06_tensors_that_are_not_known(void **state)
     insert(NULL, 0, &part, 1, &data);
     refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "blk.0.attn_q_norm.weight");
     part.size = 0;
-    put_tensor(&part, "extra.weight", 256, 0, 12, end);
+    put_tensor(&part, "blk.0.ffn_up.scale", 1, 0, 0, end); /* of matrices in NVFP4 */
+    insert(NULL, 0, &part, 1, &data);
+    refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "blk.0.ffn_up.scale");
+    part.size = 0;
+    put_tensor(&part, "extra.weight", 20, 0, 28, end);
     data.size = 160;
     insert(NULL, 0, &part, 1, &data);
-    refuse_model(ES_E_UNSUPPORTED, "gguf.kind", "Q4_K");
+    refuse_model(ES_E_UNSUPPORTED, "gguf.kind", "F64");
     assert_non_null(strstr(err.message, "extra.weight"));
 }
 
@@ -429,7 +431,7 @@ static void GG07_factors_of_yarn_that_are_not_built_in(void **state)
 }
 
 /* A list of two numbers in place of the one of this key. */
-static void insert_list(const char *key, es_gguf_type item, int64_t first, int64_t second)
+static void insert_list(const char *key, es_gguf_value_type item, int64_t first, int64_t second)
 {
     read_original();
     find_bytes(&original, key)[0] = 'x';
