@@ -75,7 +75,7 @@ static void logits_of_every_file_are_those_of_the_reference(void **state)
     static const char *const models[] = {"narrow/Q4_0",  "narrow/Q4_1",   "narrow/Q5_0",
                                          "narrow/Q5_1",  "narrow/IQ4_NL", "narrow/MXFP4",
                                          "narrow/NVFP4", "wide/Q4_K_M",   "wide/IQ1_S",
-                                         "wide/IQ2_XXS", "wide/TQ1_0"};
+                                         "wide/IQ2_XXS", "wide/TQ1_0",    "wide/qwen3-Q4_K"};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
         check_logits(models[i]);
 }
@@ -146,6 +146,7 @@ static void rows_of_matrices_are_those_of_llama_cpp(void **state)
     (void)state;
     check_rows("narrow/Q4_0");
     check_rows("wide/Q4_K_M");
+    check_rows("wide/qwen3-Q4_K");
 }
 
 /* ---- numbers that are not finite ---- */

@@ -88,6 +88,7 @@ static void files_of_every_kind_are_the_checkpoint(void **state)
     check_golden("llama", "bf16");
     check_golden("llama", "q8_0");
     check_golden("qwen2", "q8_0");
+    check_golden("qwen3", "q8_0"); /* heads of 16 channels, 4 of them in a width of 32 */
 }
 
 /* The hidden states are no constants: the check above could fail. */
