@@ -15,14 +15,33 @@ static inline unsigned eight_signs(uint32_t seven)
     return seven | (odd & 1) << 7;
 }
 
+/* Numbers of 2 or 3 bits are cut out of a 16-bit entry by a product that moves them to the top and
+ * a shift by the same count for all: vectors cannot shift each of their numbers by another count.
+ */
+static const uint16_t top2[8] = {1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 6, 1 << 4, 1 << 2, 1};
+static const uint16_t top3[4] = {1 << 13, 1 << 10, 1 << 7, 1 << 4};
+static const uint16_t bit[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+
+/* Returns -v if any bit of `minus` is set, else v. */
+static inline int16_t with_sign(int v, unsigned minus) { return (int16_t)(minus ? -v : v); }
+
+/* Writes d v for the eight numbers v. */
+static inline void put_eight(float d, const int16_t *restrict v, float *restrict out)
+{
+    for (int k = 0; k < 8; k++)
+        out[k] = d * (float)v[k];
+}
+
 /* Writes d times the eight numbers of a grid entry of IQ2 (8, 25 or 43, as 2 bits each), with a
  * minus where bit k of `signs` is set. */
-static inline void put_iq2(float d, unsigned entry, unsigned signs, float *restrict out)
+static inline void put_iq2(float d, uint16_t entry, unsigned signs, float *restrict out)
 {
-    for (unsigned k = 0; k < 8; k++) {
-        const int c = (int)(entry >> 2 * k & 3), minus = (int)(signs >> k & 1);
-        out[k] = d * (float)((8 + 17 * c + (c >> 1)) * (1 - 2 * minus));
+    int16_t v[8];
+    for (int k = 0; k < 8; k++) {
+        const int c = (uint16_t)(entry * top2[k]) >> 14;
+        v[k] = with_sign(8 + 17 * c + (c >> 1), (uint16_t)signs & bit[k]);
     }
+    put_eight(d, v, out);
 }
 
 /* IQ2_XXS: d, then for each g four bytes c and a word w of 32 bits. S = w >> 28;
@@ -84,12 +103,13 @@ void es_gguf_decode_iq3_xxs(const unsigned char *restrict raw, int64_t blocks, f
             const uint32_t w = es_gguf_u32(raw + 66 + 4 * (r / 4));
             const unsigned signs = eight_signs(w >> 7 * (r % 4) & 127);
             const float scale = d * (float)(2 * (w >> 28) + 1) * 0.25f;
-            const unsigned entry = es_gguf_grid_iq3xxs[raw[2 + 2 * r]] |
-                                   (unsigned)es_gguf_grid_iq3xxs[raw[3 + 2 * r]] << 12;
+            int16_t v[8];
             for (int k = 0; k < 8; k++) {
-                const int c = (int)(entry >> 3 * k & 7), minus = (int)(signs >> k & 1);
-                out[8 * r + k] = scale * (float)((4 + 8 * c + 2 * (c == 7)) * (1 - 2 * minus));
+                const uint16_t entry = es_gguf_grid_iq3xxs[raw[2 + 2 * r + k / 4]];
+                const int c = (uint16_t)(entry * top3[k % 4]) >> 13;
+                v[k] = with_sign(4 + 8 * c + (c == 7 ? 2 : 0), (uint16_t)signs & bit[k]);
             }
+            put_eight(scale, v, out + 8 * r);
         }
     }
 }
@@ -105,23 +125,27 @@ void es_gguf_decode_iq3_s(const unsigned char *restrict raw, int64_t blocks, flo
             const unsigned signs = raw[74 + r], high = raw[66 + r / 4] >> 2 * (r % 4);
             const int S = raw[106 + r / 8] >> 4 * (r / 4 % 2) & 15;
             const float scale = d * (float)(2 * S + 1);
-            const unsigned entry =
-                es_gguf_grid_iq3s[raw[2 + 2 * r] | (high & 1) << 8] |
-                (unsigned)es_gguf_grid_iq3s[raw[3 + 2 * r] | (high >> 1 & 1) << 8] << 12;
+            int16_t v[8];
             for (int k = 0; k < 8; k++) {
-                const int c = (int)(entry >> 3 * k & 7), minus = (int)(signs >> k & 1);
-                out[8 * r + k] = scale * (float)((1 + 2 * c) * (1 - 2 * minus));
+                const uint16_t entry =
+                    es_gguf_grid_iq3s[raw[2 + 2 * r + k / 4] | (high >> k / 4 & 1) << 8];
+                const int c = (uint16_t)(entry * top3[k % 4]) >> 13;
+                v[k] = with_sign(1 + 2 * c, (uint16_t)signs & bit[k]);
             }
+            put_eight(scale, v, out + 8 * r);
         }
     }
 }
 
 /* Writes d (v + shift) for the eight numbers v of a grid entry of IQ1 (-1, 0 or 1, as 2 bits
  * each). */
-static inline void put_iq1(float d, float shift, unsigned entry, float *restrict out)
+static inline void put_iq1(float d, float shift, uint16_t entry, float *restrict out)
 {
-    for (unsigned k = 0; k < 8; k++)
-        out[k] = d * ((float)((int)(entry >> 2 * k & 3) - 1) + shift);
+    int16_t v[8];
+    for (int k = 0; k < 8; k++)
+        v[k] = (int16_t)(((uint16_t)(entry * top2[k]) >> 14) - 1);
+    for (int k = 0; k < 8; k++)
+        out[k] = d * ((float)v[k] + shift);
 }
 
 /* IQ1_S: d, q[32], t[8] (16 bits each). v = iq1[q[r] | (t[g] >> 3 (r % 4) & 7) << 8][k];

@@ -30,19 +30,20 @@ void es_gguf_decode_q4_1(const unsigned char *restrict raw, int64_t blocks, floa
     }
 }
 
+/* Bit i of a word: a table, because vectors cannot shift each of their numbers by another count. */
+static const int32_t bit[16] = {0x0001, 0x0002, 0x0004, 0x0008, 0x0010, 0x0020, 0x0040, 0x0080,
+                                0x0100, 0x0200, 0x0400, 0x0800, 0x1000, 0x2000, 0x4000, 0x8000};
+
 /* Writes the 32 numbers of 5 bits of Q5_0 and Q5_1: nibbles of q[16], plus 16 where bit i of h is
  * set. */
 static inline void take_q5(const unsigned char *restrict h, const unsigned char *restrict q,
-                           int *restrict n)
+                           int32_t *restrict n)
 {
-    static const unsigned char bit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    unsigned char high[32];
-    for (int j = 0; j < 32; j++)
-        high[j] = h[j / 8];
+    const int32_t low = es_gguf_u16(h), high = es_gguf_u16(h + 2);
     for (int j = 0; j < 16; j++)
-        n[j] = (q[j] & 15) + (high[j] & bit[j] ? 16 : 0);
+        n[j] = (q[j] & 15) + (low & bit[j] ? 16 : 0);
     for (int j = 0; j < 16; j++)
-        n[16 + j] = (q[j] >> 4) + (high[16 + j] & bit[j] ? 16 : 0);
+        n[16 + j] = (q[j] >> 4) + (high & bit[j] ? 16 : 0);
 }
 
 /* Q5_0: d, h[4], q[16]. n = nibbles of q, plus 16 where bit i of h is set; x = d (n - 16). */
@@ -50,7 +51,7 @@ void es_gguf_decode_q5_0(const unsigned char *restrict raw, int64_t blocks, floa
 {
     for (; blocks > 0; blocks--, raw += 22, out += 32) {
         const float d = es_gguf_half(raw);
-        int n[32];
+        int32_t n[32];
         take_q5(raw + 2, raw + 6, n);
         for (int j = 0; j < 32; j++)
             out[j] = d * (float)(n[j] - 16);
@@ -62,7 +63,7 @@ void es_gguf_decode_q5_1(const unsigned char *restrict raw, int64_t blocks, floa
 {
     for (; blocks > 0; blocks--, raw += 24, out += 32) {
         const float d = es_gguf_half(raw), m = es_gguf_half(raw + 2);
-        int n[32];
+        int32_t n[32];
         take_q5(raw + 4, raw + 8, n);
         for (int j = 0; j < 32; j++)
             out[j] = d * (float)n[j] + m;
@@ -148,9 +149,11 @@ void es_gguf_decode_q1_0(const unsigned char *restrict raw, int64_t blocks, floa
 {
     for (; blocks > 0; blocks--, raw += 18, out += 128) {
         const float d = es_gguf_half(raw);
-        for (int j = 0; j < 16; j++)
-            for (int k = 0; k < 8; k++)
-                out[8 * j + k] = raw[2 + j] >> k & 1 ? d : -d;
+        for (int j = 0; j < 8; j++) {
+            const int32_t q = es_gguf_u16(raw + 2 + 2 * j);
+            for (int k = 0; k < 16; k++)
+                out[16 * j + k] = d * (float)(q & bit[k] ? 1 : -1);
+        }
     }
 }
 

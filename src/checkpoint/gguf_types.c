@@ -14,18 +14,19 @@ static void decode_f32(const unsigned char *restrict raw, int64_t count, float *
     memcpy(out, raw, (size_t)count * sizeof *out);
 }
 
-/* Equals es_half_to_float() without branches, so that the loop becomes vector code. */
+/* Equals es_half_to_float() without branches, and with signed integers, so that the loop becomes
+ * vector code. */
 static void decode_f16(const unsigned char *restrict raw, int64_t count, float *restrict out)
 {
     for (int64_t i = 0; i < count; i++) {
-        const uint32_t half = es_gguf_u16(raw + 2 * i), size = half & 0x7fff;
-        const float small = (float)(int32_t)size * 0x1p-24f; /* a subnormal number */
-        uint32_t bits, small_bits;
+        const int32_t half = es_gguf_u16(raw + 2 * i), size = half & 0x7fff;
+        const float small = (float)size * 0x1p-24f; /* a subnormal number */
+        int32_t bits, small_bits;
         memcpy(&small_bits, &small, sizeof bits);
-        bits = size < 0x0400 ? small_bits : (size << 13) + UINT32_C(0x38000000);
-        bits = size < 0x7c00 ? bits : size << 13 | UINT32_C(0x7f800000);
-        bits |= (half & 0x8000) << 16;
-        memcpy(&out[i], &bits, sizeof bits);
+        bits = size < 0x0400 ? small_bits : (size << 13) + 0x38000000;
+        bits |= size < 0x7c00 ? 0 : 0x7f800000;
+        const uint32_t all = (uint32_t)bits | (uint32_t)(half & 0x8000) << 16;
+        memcpy(&out[i], &all, sizeof all);
     }
 }
 
