@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_types.c : the list of number types of GGUF tensors; F32, F16 and BF16; decoding with checks.
  *
- * To add a quantised type: a decode function in the file of its family, and a row of `types`. */
+ * To add a quantised type: a decode function in the file of its family, and a row of
+ * ES_GGUF_QUANTISED. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,43 +39,15 @@ static void decode_bf16(const unsigned char *restrict raw, int64_t count, float 
 
 /* ---- the list ---- */
 
-/* One row for each type, by its id in files: name, numbers and bytes of a block, decode function.
- * Ids without a row were removed from the format, or are used only inside llama.cpp (9, 15). */
+#define ROW(id, name, function, numbers, bytes)                                                    \
+    [id] = {name, numbers, bytes, es_gguf_decode_##function},
+
+/* By their ids in files. Ids without a row were removed from the format, or are used only inside
+ * llama.cpp (9 and 15). */
 static const es_gguf_type types[] = {
-    [0] = {"F32", 1, 4, decode_f32},
-    [1] = {"F16", 1, 2, decode_f16},
-    [2] = {"Q4_0", 32, 18, es_gguf_decode_q4_0},
-    [3] = {"Q4_1", 32, 20, es_gguf_decode_q4_1},
-    [6] = {"Q5_0", 32, 22, es_gguf_decode_q5_0},
-    [7] = {"Q5_1", 32, 24, es_gguf_decode_q5_1},
-    [8] = {"Q8_0", 32, 34, es_gguf_decode_q8_0},
-    [10] = {"Q2_K", 256, 84, es_gguf_decode_q2_k},
-    [11] = {"Q3_K", 256, 110, es_gguf_decode_q3_k},
-    [12] = {"Q4_K", 256, 144, es_gguf_decode_q4_k},
-    [13] = {"Q5_K", 256, 176, es_gguf_decode_q5_k},
-    [14] = {"Q6_K", 256, 210, es_gguf_decode_q6_k},
-    [16] = {"IQ2_XXS", 256, 66, es_gguf_decode_iq2_xxs},
-    [17] = {"IQ2_XS", 256, 74, es_gguf_decode_iq2_xs},
-    [18] = {"IQ3_XXS", 256, 98, es_gguf_decode_iq3_xxs},
-    [19] = {"IQ1_S", 256, 50, es_gguf_decode_iq1_s},
-    [20] = {"IQ4_NL", 32, 18, es_gguf_decode_iq4_nl},
-    [21] = {"IQ3_S", 256, 110, es_gguf_decode_iq3_s},
-    [22] = {"IQ2_S", 256, 82, es_gguf_decode_iq2_s},
-    [23] = {"IQ4_XS", 256, 136, es_gguf_decode_iq4_xs},
-    [24] = {"I8", 1, 1, NULL},
-    [25] = {"I16", 1, 2, NULL},
-    [26] = {"I32", 1, 4, NULL},
-    [27] = {"I64", 1, 8, NULL},
-    [28] = {"F64", 1, 8, NULL},
-    [29] = {"IQ1_M", 256, 56, es_gguf_decode_iq1_m},
-    [30] = {"BF16", 1, 2, decode_bf16},
-    [34] = {"TQ1_0", 256, 54, es_gguf_decode_tq1_0},
-    [35] = {"TQ2_0", 256, 66, es_gguf_decode_tq2_0},
-    [39] = {"MXFP4", 32, 17, es_gguf_decode_mxfp4},
-    [40] = {"NVFP4", 64, 36, es_gguf_decode_nvfp4},
-    [41] = {"Q1_0", 128, 18, es_gguf_decode_q1_0},
-    [42] = {"Q2_0", 64, 18, es_gguf_decode_q2_0},
-};
+    [0] = {"F32", 1, 4, decode_f32}, [1] = {"F16", 1, 2, decode_f16},    [24] = {"I8", 1, 1, NULL},
+    [25] = {"I16", 1, 2, NULL},      [26] = {"I32", 1, 4, NULL},         [27] = {"I64", 1, 8, NULL},
+    [28] = {"F64", 1, 8, NULL},      [30] = {"BF16", 1, 2, decode_bf16}, ES_GGUF_QUANTISED(ROW)};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 const es_gguf_type *es_gguf_type_at(uint64_t id)

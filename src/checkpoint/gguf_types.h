@@ -45,20 +45,41 @@ const char *es_gguf_types_hint(char hint[ES_GGUF_HINT]);
 void es_gguf_decode(const es_gguf_type *type, const unsigned char *raw, int64_t first,
                     int64_t count, es_dtype dtype, void *out, es_st_seen *seen);
 
-/* ---- decode functions ---- */
+/* ---- quantised types ---- */
 
-/* Blocks of 32, 64 and 128 numbers (gguf_legacy.c). */
-es_gguf_decoder es_gguf_decode_q4_0, es_gguf_decode_q4_1, es_gguf_decode_q5_0, es_gguf_decode_q5_1,
-    es_gguf_decode_q8_0, es_gguf_decode_iq4_nl, es_gguf_decode_mxfp4, es_gguf_decode_nvfp4,
-    es_gguf_decode_q1_0, es_gguf_decode_q2_0;
+/* One row for each type: its id in files, its name, the end of the name of its decode function,
+ * numbers and bytes of a block. Blocks of 32 to 128 numbers are decoded in gguf_legacy.c, blocks of
+ * 256 numbers in gguf_k.c and, where numbers come from a grid, in gguf_iq.c. */
+#define ES_GGUF_QUANTISED(X)                                                                       \
+    X(2, "Q4_0", q4_0, 32, 18)                                                                     \
+    X(3, "Q4_1", q4_1, 32, 20)                                                                     \
+    X(6, "Q5_0", q5_0, 32, 22)                                                                     \
+    X(7, "Q5_1", q5_1, 32, 24)                                                                     \
+    X(8, "Q8_0", q8_0, 32, 34)                                                                     \
+    X(10, "Q2_K", q2_k, 256, 84)                                                                   \
+    X(11, "Q3_K", q3_k, 256, 110)                                                                  \
+    X(12, "Q4_K", q4_k, 256, 144)                                                                  \
+    X(13, "Q5_K", q5_k, 256, 176)                                                                  \
+    X(14, "Q6_K", q6_k, 256, 210)                                                                  \
+    X(16, "IQ2_XXS", iq2_xxs, 256, 66)                                                             \
+    X(17, "IQ2_XS", iq2_xs, 256, 74)                                                               \
+    X(18, "IQ3_XXS", iq3_xxs, 256, 98)                                                             \
+    X(19, "IQ1_S", iq1_s, 256, 50)                                                                 \
+    X(20, "IQ4_NL", iq4_nl, 32, 18)                                                                \
+    X(21, "IQ3_S", iq3_s, 256, 110)                                                                \
+    X(22, "IQ2_S", iq2_s, 256, 82)                                                                 \
+    X(23, "IQ4_XS", iq4_xs, 256, 136)                                                              \
+    X(29, "IQ1_M", iq1_m, 256, 56)                                                                 \
+    X(34, "TQ1_0", tq1_0, 256, 54)                                                                 \
+    X(35, "TQ2_0", tq2_0, 256, 66)                                                                 \
+    X(39, "MXFP4", mxfp4, 32, 17)                                                                  \
+    X(40, "NVFP4", nvfp4, 64, 36)                                                                  \
+    X(41, "Q1_0", q1_0, 128, 18)                                                                   \
+    X(42, "Q2_0", q2_0, 64, 18)
 
-/* Blocks of 256 numbers without a grid (gguf_k.c). */
-es_gguf_decoder es_gguf_decode_q2_k, es_gguf_decode_q3_k, es_gguf_decode_q4_k, es_gguf_decode_q5_k,
-    es_gguf_decode_q6_k, es_gguf_decode_iq4_xs, es_gguf_decode_tq1_0, es_gguf_decode_tq2_0;
-
-/* Blocks of 256 numbers from a grid (gguf_iq.c). */
-es_gguf_decoder es_gguf_decode_iq1_s, es_gguf_decode_iq1_m, es_gguf_decode_iq2_xxs,
-    es_gguf_decode_iq2_xs, es_gguf_decode_iq2_s, es_gguf_decode_iq3_xxs, es_gguf_decode_iq3_s;
+#define ES_GGUF_DECLARE(id, name, function, numbers, bytes)                                        \
+    es_gguf_decoder es_gguf_decode_##function;
+ES_GGUF_QUANTISED(ES_GGUF_DECLARE)
 
 /* The 16 values of IQ4_NL and IQ4_XS (gguf_legacy.c). */
 extern const int8_t es_gguf_iq4_values[16];

@@ -128,7 +128,7 @@ static void f16_and_bf16_are_exact(void **state)
 /* ---- what is not finite ---- */
 
 /* The bytes that make the scale of a block NaN, in each type that has an f16 or f8 scale. */
-static void scales_that_are_not_finite_are_seen(void **state)
+static void GG10_scales_that_are_not_finite(void **state)
 {
     (void)state;
     static const struct {
@@ -155,7 +155,7 @@ static void scales_that_are_not_finite_are_seen(void **state)
 }
 
 /* IQ1_M has its scale in pieces. Of MXFP4 the exponent 255 is NaN, and 0 is no flush to zero. */
-static void other_scales_that_are_not_finite_are_seen(void **state)
+static void GG10_other_scales_that_are_not_finite(void **state)
 {
     (void)state;
     es_st_seen seen = {.first = -1};
@@ -208,16 +208,41 @@ static void the_hint_names_every_type_that_is_read(void **state)
     assert_below(strlen(hint), sizeof err.hint);
 }
 
+/* docs/MODELS.md names every type that is read. */
+static void the_document_names_every_type_that_is_read(void **state)
+{
+    (void)state;
+    static char text[1 << 17], word[16];
+    FILE *f = fopen(ES_TESTS_DIR "/../docs/MODELS.md", "rb");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    assert_true(feof(f));
+    fclose(f);
+    static const char begin[] = "| types of tensors |";
+    const char *row = strstr(text, begin);
+    assert_non_null(row);
+    row += strlen(begin);
+    *strchr(row, '|') = '\0'; /* the end of what is read */
+    for (uint64_t id = 0; id < IDS_MOST; id++) {
+        const es_gguf_type *type = es_gguf_type_at(id);
+        snprintf(word, sizeof word, " %s", type ? type->name : "");
+        const char *found = type ? strstr(row, word) : NULL;
+        if (type && type->decode && !(found && strchr(",; ", found[strlen(word)])))
+            fail_msg("docs/MODELS.md does not name %s", type->name);
+    }
+}
+
 TEST_FILE(gguf_types)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_of_every_type_are_those_of_llama_cpp),
         cmocka_unit_test(grids_are_those_of_llama_cpp),
         cmocka_unit_test(f16_and_bf16_are_exact),
-        cmocka_unit_test(scales_that_are_not_finite_are_seen),
-        cmocka_unit_test(other_scales_that_are_not_finite_are_seen),
+        cmocka_unit_test(GG10_scales_that_are_not_finite),
+        cmocka_unit_test(GG10_other_scales_that_are_not_finite),
         cmocka_unit_test(ids_that_are_not_in_use_have_no_type),
         cmocka_unit_test(the_hint_names_every_type_that_is_read),
+        cmocka_unit_test(the_document_names_every_type_that_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

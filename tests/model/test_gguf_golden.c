@@ -151,7 +151,7 @@ static void rows_of_matrices_are_those_of_llama_cpp(void **state)
 
 /* ---- numbers that are not finite ---- */
 
-static void scales_that_are_not_finite_refuse_the_model(void **state)
+static void GG10_scales_that_are_not_finite_refuse_the_model(void **state)
 {
     (void)state;
     static unsigned char bytes[1 << 19];
@@ -178,7 +178,7 @@ TEST_FILE(gguf_golden)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_of_every_file_are_those_of_the_reference),
         cmocka_unit_test(rows_of_matrices_are_those_of_llama_cpp),
-        cmocka_unit_test(scales_that_are_not_finite_refuse_the_model),
+        cmocka_unit_test(GG10_scales_that_are_not_finite_refuse_the_model),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

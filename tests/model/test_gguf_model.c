@@ -8,6 +8,7 @@
 #include <esscher/model.h>
 #include <esscher/tokenizer.h>
 
+#include "model/gguf_arch.h"
 #include "model/gguf_model.h"
 #include "model/model.h"
 
@@ -627,6 +628,26 @@ static void memory_that_ends_is_an_error(void **state)
     assert_above(tokenizers, 0);
 }
 
+/* docs/MODELS.md names every architecture. */
+static void the_document_names_every_architecture(void **state)
+{
+    (void)state;
+    static char text[1 << 17];
+    FILE *f = fopen(ES_TESTS_DIR "/../docs/MODELS.md", "rb");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    char *row = strstr(text, "| `general.architecture` |"), word[64];
+    assert_non_null(row);
+    row[strcspn(row, "\n")] = '\0';
+    for (const es_gguf_arch *a = es_gguf_archs; a->name; a++) {
+        snprintf(word, sizeof word, "`%s`", a->name);
+        if (!strstr(row, word))
+            fail_msg("docs/MODELS.md does not name %s", a->name);
+        assert_non_null(es_arch_find(a->model_type, ""));
+    }
+}
+
 TEST_FILE(gguf_model)
 {
     const struct CMUnitTest tests[] = {
@@ -645,6 +666,7 @@ TEST_FILE(gguf_model)
         cmocka_unit_test(memory_that_ends_is_an_error),
         cmocka_unit_test(GG08_a_model_cut_anywhere_is_refused),
         cmocka_unit_test(GG08_a_model_with_a_bit_flipped),
+        cmocka_unit_test(the_document_names_every_architecture),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
