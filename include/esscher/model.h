@@ -121,8 +121,9 @@ typedef struct es_model_config {
     bool causal;                     /* a token sees itself and those before it */
     bool tied;                       /* the next token's logits are made by the word embeddings */
     bool predicts;                   /* set by es_model_open(): it has logits of the next token */
-    bool parallel;   /* attention and what follows it are given the same state (gpt_neox) */
-    bool head_norms; /* queries and keys of a head are normed before they meet (qwen3) */
+    bool parallel;      /* attention and what follows it are given the same state (gpt_neox) */
+    bool head_norms;    /* queries and keys of a head are normed before they meet (qwen3) */
+    bool norm_from_one; /* norms multiply by 1 + what the file has */
     bool attention_bias, mlp_bias;
     double layer_norm_eps; /* of whichever norm it has */
     double score_divisor;  /* scores are q.k / score_divisor; sqrt(head_dim) unless stated */

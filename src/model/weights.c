@@ -192,7 +192,7 @@ static es_status visit(loader *l, tensor_ref ref, void **place)
         ES_TRY(read(l, t, lies_otherwise(ref) ? l->aside : at));
         if (lies_otherwise(ref))
             rearrange(l, ref, at);
-        if (l->model->arch->norm_from_one && es_part_is_norm(ref.part) && !ref.bias)
+        if (l->model->config.norm_from_one && es_part_is_norm(ref.part) && !ref.bias)
             add_one(l->model, at, t->count);
         if (place)
             *place = at;
