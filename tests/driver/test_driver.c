@@ -9,6 +9,7 @@
 #include <esscher/policy.h>
 #include <esscher/study.h>
 
+#include "base/executor.h"
 #include "driver/job.h"
 #include "folder.h"
 

@@ -6,6 +6,7 @@
 #include <esscher/npy.h>
 
 #include "base/view.h"
+#include "risk/policy_risk.h"
 #include "golden.h"
 
 /* ---- golden/sparse ---- */

@@ -9,6 +9,7 @@
 
 #include "numbers.h"
 #include "random/experiment.h"
+#include "stats/moments.h"
 
 enum { DIM = 7 };
 

@@ -2,6 +2,7 @@
 /* test_table.c : answers: what is put is what every view shows. Expected texts are written by hand.
  */
 #include "testing.h"
+#include "table/table.h"
 
 #include <math.h>
 #include <stdlib.h>

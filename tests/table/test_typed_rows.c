@@ -2,6 +2,7 @@
 /* test_typed_rows.c : rows that are structs: every type of member reaches JSON and CSV, unset
  * members do not, and mistakes that a compiler cannot see are failures of the answer. */
 #include "testing.h"
+#include "table/table.h"
 
 #include <math.h>
 #include <stdlib.h>
