@@ -67,9 +67,9 @@ answer() {
 }
 without_provenance() { sed '/^  "provenance": {$/,/^  },$/d'; }
 
-# kept RUN : how many cells of it are on disk; 0 if somebody stands still while writing it, whom export would wait for.
+# kept RUN : prints how many cells of it are on disk; 0 if a process stands still while it writes, for which export waits 3 s.
 kept() {
-    kept=$(timeout 1 "$esscher" export "$1" --json 2>/dev/null | sed -n 's/^ *"cells": \([0-9][0-9]*\).*/\1/p' | head -n 1)
+    kept=$(timeout 10 "$esscher" export "$1" --json 2>/dev/null | sed -n 's/^ *"cells": \([0-9][0-9]*\).*/\1/p' | head -n 1)
     echo "${kept:-0}"
 }
 
@@ -84,9 +84,10 @@ submit() { RUN=$1 MPI=$(way "$3") sbatch --parsable --ntasks="$2" --cpus-per-tas
 # programs JOB : process ids of the program in its first step.
 programs() { scontrol listpids "$(cluster_field "$1" JobId).0" 2>/dev/null | awk 'NR > 1 && $1 > 0 { print $1 }'; }
 
-# held JOB COUNT : wait until its COUNT processes stand still, before their program has begun (ESSCHER, above).
+# held JOB COUNT : waits until its COUNT processes stand still, before their program has begun (ESSCHER, above). The 120 s are
+# for safety only.
 held() {
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         still=0
         for process in $(programs "$1"); do
             ! grep -q '^State:[[:space:]]*T' "/proc/$process/status" || still=$((still + 1))
@@ -94,36 +95,52 @@ held() {
         [ $still != "$2" ] || return 0
         sleep 0.1
     done
-    fail "job $1 has not begun in 30 s"
+    fail "job $1 has not begun in 120 s"
 }
 
-# begin JOB RUN : let it go until it has RUN.
+# alive PROCESS... : succeeds while all of them are there.
+alive() { kill -0 "$@" 2>/dev/null; }
+
+# begin JOB RUN : lets it go until it has RUN.
 begin() {
     held=$(programs "$1")
     # shellcheck disable=SC2086  # ids are words
-    kill -CONT $held
-    for _ in $(seq 1000); do
-        [ ! -e "$2" ] || break
-        sleep 0.01
-    done
-    # shellcheck disable=SC2086
-    kill -STOP $held
+    {
+        kill -CONT $held
+        while [ ! -e "$2" ] && alive $held; do sleep 0.01; done
+        kill -STOP $held
+    }
 }
 
-# middle JOB:RUN:CELLS... : let them go for a moment at a time until each has some of its CELLS on disk, not all. What is
-# finished goes there a second after the last time: hence the second in between.
+# ticks PROCESS : how much processor time it has used, in units of the system.
+ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat" 2>/dev/null; }
+
+# step PROCESS... : lets each go for a moment of its own processor time, however busy the machine is. Processes of one job run
+# together, since they wait for each other.
+step() {
+    for process in "$@"; do eval "before_$process=$(ticks "$process")"; done
+    kill -CONT "$@"
+    for process in "$@"; do
+        while eval "[ \"\$(ticks $process)\" = \"\$before_$process\" ]" && alive "$process"; do sleep 0.01; done
+    done
+    kill -STOP "$@"
+}
+
+# without_cells JOB:RUN:CELLS... : processes of jobs that have no cells on disk.
+without_cells() {
+    for job in "$@"; do
+        run=${job#*:}
+        [ "$(kept "${run%:*}")" != 0 ] || programs "${job%%:*}"
+    done
+}
+
+# middle JOB:RUN:CELLS... : lets them work a step at a time until each has some of its CELLS on disk, not all. A program writes
+# what is finished if a second has passed since it last did, so each step begins more than a second after the last.
 middle() {
-    for round in $(seq 20); do
-        waiting=
-        for job in "$@"; do
-            run=${job#*:}
-            if [ "$round" = 1 ] || [ "$(kept "${run%:*}")" = 0 ]; then waiting="$waiting $(programs "${job%%:*}")"; fi
-        done
-        count=$(echo "$waiting" | wc -w)
-        [ "$count" -gt 0 ] || break
-        # shellcheck disable=SC2086  # ids are words
-        kill -CONT $waiting && sleep "$(printf '0.%02d' $((2 * count)))" && kill -STOP $waiting
+    while waiting=$(without_cells "$@") && [ -n "$waiting" ]; do
         sleep 1.1
+        # shellcheck disable=SC2086  # ids are words
+        step $waiting
     done
     for job in "$@"; do
         run=${job#*:}
