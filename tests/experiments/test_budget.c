@@ -530,6 +530,9 @@ static double number_after(const es_answer *a, const char *words)
     return strtod(strstr(finding, words) + strlen(words), NULL);
 }
 
+/* Returns half a unit of the third significant digit: the largest error of rounding to three. */
+static double half_of_third_digit(double x) { return 0.5 * pow(10.0, floor(log10(x)) - 2.0); }
+
 /* The first finding is the answer: the change of the state, measured and predicted. The second has
  * the extra loss, and KL beside the predicted KL. Numbers with an error have two digits of it, the
  * others three digits. */
@@ -548,8 +551,8 @@ static void like_stands_beside_like(void **state)
          10.0 * es_table_get(v, 0, "state_se")},
         {"held-out text; ", 100.0 * es_table_get(p, 0, "state"),
          10.0 * es_table_get(p, 0, "state_se")},
-        {"(KL ", es_table_get(v, 0, "kl"), 0.005 * es_table_get(v, 0, "kl")},
-        {" nats; ", es_table_get(p, 0, "kl"), 0.005 * es_table_get(p, 0, "kl")},
+        {"(KL ", es_table_get(v, 0, "kl"), half_of_third_digit(es_table_get(v, 0, "kl"))},
+        {" nats; ", es_table_get(p, 0, "kl"), half_of_third_digit(es_table_get(p, 0, "kl"))},
         {"The extra loss is ", es_table_get(v, 0, "loss"), 0.1 * es_table_get(v, 0, "loss_se")},
     };
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
