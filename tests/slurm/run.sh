@@ -112,35 +112,41 @@ begin() {
     }
 }
 
-# ticks PROCESS : how much processor time it has used, in units of the system.
-ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat" 2>/dev/null; }
-
-# step PROCESS... : lets each go for a moment of its own processor time, however busy the machine is. Processes of one job run
-# together, since they wait for each other.
-step() {
-    for process in "$@"; do eval "before_$process=$(ticks "$process")"; done
-    kill -CONT "$@"
+# ticks PROCESS... : sets $ticks to the processor time they have used together, in units of the system. Starts no process, so
+# that a look is short on a busy machine.
+ticks() {
+    ticks=0
     for process in "$@"; do
-        while eval "[ \"\$(ticks $process)\" = \"\$before_$process\" ]" && alive "$process"; do sleep 0.01; done
+        read -r stat 2>/dev/null <"/proc/$process/stat" || continue
+        # shellcheck disable=SC2086  # fields are words
+        set -- ${stat##*) }
+        ticks=$((ticks + ${12} + ${13}))
     done
+}
+
+# step PROCESS... : lets the processes of a job go for a moment of processor time each, however busy the machine is.
+step() {
+    ticks "$@"
+    enough=$((ticks + $#))
+    kill -CONT "$@"
+    while [ "$ticks" -lt $enough ] && alive "$@"; do ticks "$@"; done
     kill -STOP "$@"
 }
 
-# without_cells JOB:RUN:CELLS... : processes of jobs that have no cells on disk.
-without_cells() {
-    for job in "$@"; do
-        run=${job#*:}
-        [ "$(kept "${run%:*}")" != 0 ] || programs "${job%%:*}"
-    done
-}
-
-# middle JOB:RUN:CELLS... : lets them work a step at a time until each has some of its CELLS on disk, not all. A program writes
+# middle JOB:RUN:CELLS... : lets each work a step at a time until it has some of its CELLS on disk, not all. A program writes
 # what is finished if a second has passed since it last did, so each step begins more than a second after the last.
 middle() {
-    while waiting=$(without_cells "$@") && [ -n "$waiting" ]; do
+    waiting="$*"
+    while [ -n "$waiting" ]; do
         sleep 1.1
-        # shellcheck disable=SC2086  # ids are words
-        step $waiting
+        next=
+        for job in $waiting; do
+            run=${job#*:}
+            # shellcheck disable=SC2046  # ids are words
+            step $(programs "${job%%:*}")
+            [ "$(kept "${run%:*}")" != 0 ] || next="$next $job"
+        done
+        waiting=$next
     done
     for job in "$@"; do
         run=${job#*:}
