@@ -236,26 +236,59 @@ static es_status read_byte_level(es_splitters *p, const es_settings *s, const js
                  : ES_OK;
 }
 
+/* Reads the "behavior" of a step, which says what becomes of the pattern's matches. A step without
+ * one keeps the value it has. */
+static es_status read_behavior(es_splitters *p, const es_settings *s, const json_t *part,
+                               es_error *err)
+{
+    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious",
+                                        "MergedWithNext", "Contiguous"};
+    const char *behavior = names[current(p)->behavior];
+    ES_TRY(es_settings_text(s, part, "behavior", &behavior, err));
+    for (int i = ES_SPLIT_REMOVED; i <= ES_SPLIT_CONTIGUOUS; i++)
+        if (strcmp(behavior, names[i]) == 0) {
+            current(p)->behavior = (es_split_behavior)i;
+            return ES_OK;
+        }
+    return es_settings_refuse(s, "tokenizer.pretokenizer", "the behavior of a pre-tokenizer",
+                              behavior,
+                              "Removed, Isolated, MergedWithPrevious, MergedWithNext and "
+                              "Contiguous are built in",
+                              err);
+}
+
 /* Reads a Split step: pattern, and what becomes of its matches. */
 static es_status read_split(es_splitters *p, const es_settings *s, const json_t *part,
                             es_error *err)
 {
-    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious",
-                                        "MergedWithNext", "Contiguous"};
     es_splitter *step = current(p);
-    const char *behavior = NULL;
+    const json_t *behavior = json_object_get(part, "behavior");
     bool single;
-    ES_TRY(es_settings_text(s, part, "behavior", &behavior, err));
+    if (!behavior || json_is_null(behavior))
+        return es_settings_refuse(s, "tokenizer.pretokenizer", "the behavior of Split", NULL,
+                                  "Split needs a behavior, for example Isolated", err);
+    ES_TRY(read_behavior(p, s, part, err));
     ES_TRY(es_settings_bool(s, part, "invert", &step->invert, err));
-    for (int i = ES_SPLIT_REMOVED; behavior && i <= ES_SPLIT_CONTIGUOUS; i++)
-        if (strcmp(behavior, names[i]) == 0) {
-            step->behavior = (es_split_behavior)i;
-            return es_settings_pattern(s, part, p->budget, &step->pattern, &single, err);
-        }
-    return es_settings_refuse(s, "tokenizer.pretokenizer", "the behavior of Split", behavior,
-                              "Removed, Isolated, MergedWithPrevious, MergedWithNext and "
-                              "Contiguous are built in",
-                              err);
+    return es_settings_pattern(s, part, p->budget, &step->pattern, &single, err);
+}
+
+/* Reads a Punctuation step: P of Unicode, and every ASCII sign. */
+static es_status read_punctuation(es_splitters *p, const es_settings *s, const json_t *part,
+                                  es_error *err)
+{
+    current(p)->behavior = ES_SPLIT_ISOLATED;
+    ES_TRY(read_behavior(p, s, part, err));
+    return es_pattern_open("[\\p{P}$+<=>^`|~]", false, s->path, p->budget, &current(p)->pattern,
+                           err);
+}
+
+/* Reads a WhitespaceSplit step: white space divides words and is left out. */
+static es_status read_whitespace(es_splitters *p, const es_settings *s, const json_t *part,
+                                 es_error *err)
+{
+    (void)part;
+    current(p)->behavior = ES_SPLIT_REMOVED;
+    return es_pattern_open("\\s", false, s->path, p->budget, &current(p)->pattern, err);
 }
 
 /* Digits, and whatever else Unicode counts as a number. */
@@ -300,6 +333,8 @@ static const struct {
 } kinds[] = {{"ByteLevel", read_byte_level},
              {"Split", read_split},
              {"Digits", read_digits},
+             {"Punctuation", read_punctuation},
+             {"WhitespaceSplit", read_whitespace},
              {"Metaspace", read_metaspace}};
 
 /* Behind ByteLevel a text is spelt in another alphabet, one letter for each byte, and no pattern
