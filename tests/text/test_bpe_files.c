@@ -76,8 +76,8 @@ static void BP05_what_is_unknown_is_refused_by_name(void **state)
     (void)state;
     refuse_part("\"normalizer\":{\"type\":\"Nmt\"}", "tokenizer.normalizer", "Nmt");
     refuse_part("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},"
-                "{\"type\":\"Precompiled\"}]}",
-                "tokenizer.normalizer", "Precompiled");
+                "{\"type\":\"StripAccents\"}]}",
+                "tokenizer.normalizer", "StripAccents");
     refuse_part("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Sequence\"}]}",
                 "tokenizer.normalizer", "Sequence");
     refuse_part("\"normalizer\":{}", "tokenizer.normalizer", "unknown");
@@ -131,6 +131,9 @@ static void parts_of_another_form_are_refused(void **state)
         "\"content\":\"\"}",
         "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}",
         "\"normalizer\":{\"type\":\"Sequence\"}",
+        "\"normalizer\":{\"type\":\"Precompiled\"}",
+        "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":7}",
+        "\"normalizer\":{\"type\":\"Strip\",\"strip_left\":0}",
         "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":7}",
         "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"use_regex\":1}",
         "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"too long\"}",
