@@ -49,6 +49,12 @@ int32_t es_byte_letter(unsigned char byte)
     return 0x100 + (b <= ' ' ? b : b <= 0xa0 ? b - 0x7f + 33 : 67);
 }
 
+unsigned char es_letter_byte(int32_t letter)
+{
+    const int32_t k = letter - 0x100;
+    return (unsigned char)(k < 0 ? letter : k <= ' ' ? k : k < 67 ? k - 33 + 0x7f : 0xad);
+}
+
 /* ---- pairs that wait, the first of the list on top ---- */
 
 /* Puts `value` at the top of the heap and moves it down to its place. */

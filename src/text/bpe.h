@@ -78,8 +78,10 @@ static inline bool es_bpe_joins(const es_bpe *bpe, int32_t left, int32_t right)
 }
 
 /*! es_byte_letter() : the character that stands for a byte where a vocabulary is spelt in bytes:
- *  itself if it is printable in Latin-1, else one from U+0100 on. */
+ *  itself if it is printable in Latin-1, else one from U+0100 on. es_letter_byte() : the byte that
+ *  such a character stands for. */
 int32_t es_byte_letter(unsigned char byte);
+unsigned char es_letter_byte(int32_t letter);
 
 /* ---- making one (bpe_json.c) ---- */
 

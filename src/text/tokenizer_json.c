@@ -326,7 +326,7 @@ static es_status read_template(const es_settings *s, const json_t *part, es_toke
                       : es_settings_fail(s, "post_processor.single", "a template of one text", err);
 }
 
-/* BertProcessing is the old way to say [CLS] text [SEP]. */
+/* BertProcessing is the old way to say [CLS] text [SEP], RobertaProcessing to say <s> text </s>. */
 static es_status read_pair(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
                            es_error *err)
 {
@@ -348,6 +348,7 @@ static const struct {
                       es_error *err);
 } processors[] = {{"TemplateProcessing", read_template},
                   {"BertProcessing", read_pair},
+                  {"RobertaProcessing", read_pair},
                   {"ByteLevel", read_nothing}};
 
 static es_status read_processor(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
@@ -356,11 +357,11 @@ static es_status read_processor(const es_settings *s, const json_t *part, es_tok
     for (size_t i = 0; i < sizeof processors / sizeof processors[0]; i++)
         if (es_settings_is(part, processors[i].type))
             return processors[i].read(s, part, rules, err);
-    return es_settings_refuse(s, "tokenizer.postprocessor", "the post-processor",
-                              es_settings_type(part),
-                              "TemplateProcessing, BertProcessing, ByteLevel and a Sequence of "
-                              "them are built in",
-                              err);
+    return es_settings_refuse(
+        s, "tokenizer.postprocessor", "the post-processor", es_settings_type(part),
+        "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel and a "
+        "Sequence of them are built in",
+        err);
 }
 
 /* Without one nothing stands around a text. A sequence is one level deep: each processor would

@@ -180,6 +180,7 @@ for name, data in {
     "nfkc": pairs(normalizer={"type": "NFKC"}, text="\ufb01 \u00bd\u3131\u314f \uff76\uff9e a\u0323\u0301 \u1e9b\u0323\u03d3"),
     "strip": pairs(normalizer=sequence("normalizers", {"type": "Strip", "strip_left": True, "strip_right": True}, REPLACE), text=" \u3000a b <s> c\n"),
     "punctuation": pairs(pre_tokenizer=sequence("pretokenizers", {"type": "Punctuation", "behavior": "Contiguous"}, {"type": "WhitespaceSplit"})),
+    "digits_behind_bytes": pairs(pre_tokenizer=sequence("pretokenizers", LEVEL, {"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]"))),
     "unigram": unigram(parts={"pre_tokenizer": sequence("pretokenizers", {"type": "WhitespaceSplit"}, {"type": "Metaspace"})}, byte_fallback=True).encode() + b"\0" + TEXT.encode(),
     "unigram_map": unigram(parts={"normalizer": charsmap(), "added_tokens": [token("<s>", 8, lstrip=True)]}).encode() + b"\0ab a\xcc\x81\xf0\x9f\x91\xa8\xe2\x80\x8d\xf0\x9f\x91\xa9 <s>\r\na\r",
     "not_utf8": pairs(text=b"a\xff\xc3 \xed\xa0\x80\xf0\x9f\x98"),

@@ -123,6 +123,15 @@ static void other_steps_give_the_words_of_another_program(void **state)
         {"Punctuation Isolated", "{\"pre_tokenizer\":{\"type\":\"Punctuation\"}}"},
         {"Punctuation Contiguous",
          "{\"pre_tokenizer\":{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}}"},
+        {"Falcon", "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+                   "\"Punctuation\",\"behavior\":\"Contiguous\"},{\"type\":\"ByteLevel\","
+                   "\"add_prefix_space\":false},{\"type\":\"Digits\",\"individual_digits\":false},"
+                   "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[0-9][0-9][0-9]\"},"
+                   "\"behavior\":\"Isolated\",\"invert\":false}]}}"},
+        {"Digits behind ByteLevel",
+         "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\","
+         "\"add_prefix_space\":false,\"use_regex\":false},{\"type\":\"Digits\","
+         "\"individual_digits\":true}]}}"},
         {"WhitespaceSplit", "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"}}"}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         json_t *rules = json_loads(steps[i][1], 0, NULL);

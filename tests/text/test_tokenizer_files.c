@@ -101,7 +101,7 @@ static void TK03_other_models_are_refused(void **state)
                 ES_E_UNSUPPORTED, "tokenizer.pretokenizer");
     refuse_json("{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0}},"
                 "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
-                "\"post_processor\":{\"type\":\"RobertaProcessing\"}}",
+                "\"post_processor\":{\"type\":\"PairProcessing\"}}",
                 ES_E_UNSUPPORTED, "tokenizer.postprocessor");
     refuse_json("{\"model\":{\"type\":\"WordPiece\",\"max_input_chars_per_word\":1000000000,"
                 "\"vocab\":{\"[UNK]\":0}},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}}",

@@ -38,6 +38,8 @@ SPLITS = {
     "Punctuation Isolated": [r"[\p{P}$+<=>^~|`]"],
     "Punctuation Contiguous": [r"[\p{P}$+<=>^~|`]+"],
     "WhitespaceSplit": None,
+    "Falcon": [r"[\p{P}$+<=>^~|`]+", GPT2, "bytes", r"\p{N}+", "[0-9][0-9][0-9]"],
+    "Digits behind ByteLevel": ["bytes", r"\p{N}"],
 }
 COMPOSED = {"qwen2", "qwen35"}
 
@@ -52,6 +54,16 @@ TEXTS = [
     "\U0001d4d7\U0001d4ee\U0001d4f5\U0001d4f5\U0001d4f8 \uff28\uff45\uff4c\uff4c\uff4f \ufb01ne \u2122 \u2126 \u212a \u1fbe\u1f7d", "\u0131\u0130\u00df\u1e9e\u0149\u017f's \u212as it'\u017f it'\u017ft",
     "\u16a0\u16a2 \u13a3\u13b3 \uab70\uab71 \u10d0\u10d1 \u1c90 \u0561\u0562 \u2c00 \ua640 \U00010400\U00010428 \ua9c0\u1b05", "\u00aa\u00ba \u01bb \u01c0 \u0294 \u02bc\u02bcx \u3005\u3006 \u30fc \uff70", "a_b-c d--e f...g h,,i", "100\u00b0C 5\u20326\u2033 \u00bc cup n\u00b2", "MiXeD123Case456 ABCdef ABC DEF abcDEF1ghi",
 ]
+
+
+def letters():
+    """GPT-2's letter for each byte: itself if it can be seen, else the next from U+0100 on."""
+    seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [b for b in range(256) if b not in seen]
+    return {**{b: chr(b) for b in seen}, **{b: chr(256 + i) for i, b in enumerate(rest)}}
+
+
+LETTER = letters()
 
 
 def cut(pieces, expression):
@@ -71,8 +83,10 @@ def words(name, text):
         return [w for w in regex.split(r"\p{White_Space}+", text) if w]
     pieces = [text]
     for expression in SPLITS[name]:
-        pieces = cut(pieces, regex.compile(expression, regex.V0))
-    assert "".join(pieces) == text
+        if expression == "bytes":
+            pieces = ["".join(LETTER[b] for b in piece.encode()) for piece in pieces]
+        else:
+            pieces = cut(pieces, regex.compile(expression, regex.V0))
     return pieces
 
 
@@ -81,5 +95,7 @@ with open(pathlib.Path(__file__).parent / "words.jsonl", "w") as out:
         row = {"text": text}
         for name in SPLITS:
             source = unicodedata.normalize("NFC", text) if name in COMPOSED else text
-            row[name] = [len(w.encode()) for w in words(name, source)]
+            spelt = "bytes" in (SPLITS[name] or [])
+            row[name] = [len(w) if spelt else len(w.encode()) for w in words(name, source)]
+            assert name == "WhitespaceSplit" or sum(row[name]) == len(source.encode())
         out.write(json.dumps(row) + "\n")
