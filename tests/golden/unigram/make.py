@@ -190,7 +190,7 @@ def bytes_like():
 def ties():
     """Equal scores, positive scores, a piece twice, unknown characters that are a piece together, bytes that are incomplete."""
     vocab = [["<unk>", 0.0], ["a", -1.0], ["b", -1.0], ["ab", -2.0], ["aba", -3.0], ["ba", -2.0], ["abab", -4.0], ["c", -2.5], ["cc", -5.0], ["ccc", -7.5],
-             ["bab", 1.0], ["xy", -40.0], ["d", -3.0], ["dd", -6.5], ["d", -3.25], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["\u2581", -2.0], ["\u2581a", -3.0]]
+             ["bab", 1.0], ["babz", -40.0], ["xy", -40.0], ["d", -3.0], ["dd", -6.5], ["d", -3.25], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["\u2581", -2.0], ["\u2581a", -3.0]]
     return {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": dict(SPACE, prepend_scheme="never", split=False), "post_processor": None, "decoder": None,
             "model": {"type": "Unigram", "unk_id": 0, "vocab": vocab, "byte_fallback": True}}
 
@@ -210,7 +210,7 @@ def words_of(name, text):
 
 ODD = ["", " ", "  a  b ", "\t\r\n", "e\u0301a\u0300 cafe\u0301", "\uff76\uff9e\uff77 \uff8a\uff9f", "\ufb01ne \ufb01\u0301x \ufb01\u0301\u0301", "a\u0301\u0316 \u212b\u0301", "\r\nx\r\n", "\u00ad\u200b", "x\u00ady \ufeffz",
        "\u2460\u2461 \u2167 \uff28\uff45\uff4c\uff4c\uff4f", "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea", "\u4e2d\u6587\u4e2d\u6587", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "\ufdfa", "\u1100\u1161\u11a8", "\u3131\u314f", "\u1e9b\u0323",
-       "\u03d3 \u017f \u00a8 \u00b4x", "xy", "xyz", "xyxy", "ababab", "aabbaabb", "bababa", "cccccc", "ccc ccc", "ddd", "\u00e9", "\u00e9\u00e9", "\u00e8\u00e9", "x\u00e9y", "\u00e9\u00e8", "abxyab", "q", "qq", "aq", "qa", "a b", "\u2581a", "Hello world", "unaffable"]
+       "\u03d3 \u017f \u00a8 \u00b4x", "xy", "xyz", "xyxy", "ababab", "aabbaabb", "bababa", "cccccc", "ccc ccc", "ddd", "\u00e9", "\u00e9\u00e9", "\u00e8\u00e9", "x\u00e9y", "\u00e9\u00e8", "abxyab", "q", "qq", "aq", "qa", "a b", "\u2581a", "Hello world", "unaffable", "babz", "babzz", "\uff41\u20dd b\uff42\u20dd", "\uff43\u0301"]
 TOKENIZERS = {"xlmr-like": xlmr_like(), "bytes-like": bytes_like(), "ties": ties()}
 with open(HERE / "ids.jsonl", "w") as out:
     for name, tokenizer in TOKENIZERS.items():
