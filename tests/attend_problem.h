@@ -5,6 +5,7 @@
 #define ES_ATTEND_PROBLEM_H
 
 #include "attend_results.h"
+#include "attention/kernels.h"
 #include "numbers.h"
 
 typedef struct problem {
@@ -12,7 +13,9 @@ typedef struct problem {
     double scales[4];
     int64_t prefixes[5], top_k[2], block;
     bool self, exclude_self;
-    bool masked; /* is `mask` asked for? */
+    double cap, sink; /* cap of scores, 0: none; the sink's logit, */
+    bool sunk;        /* if it is asked for */
+    bool masked;      /* is `mask` asked for? */
     es_mask mask;
     int64_t *positions, *offsets, *keys;  /* what the mask points to; may be NULL */
     double *list_factors, *class_factors; /* (lists), (4) */
@@ -53,6 +56,8 @@ static inline es_attend_opts options(const problem *p, es_dtype precision, const
                             .n_scales = p->n_scales,
                             .prefixes = p->prefixes,
                             .n_prefixes = p->n_prefixes,
+                            .score_cap = p->cap,
+                            .sink = p->sunk ? &p->sink : NULL,
                             .self = p->self,
                             .exclude_self = p->exclude_self,
                             .mask = p->masked ? &p->mask : NULL,
@@ -71,7 +76,8 @@ static inline result result_for(const problem *p)
     return r;
 }
 
-/* Largest |score| in nats, and the factors: no corrected score is larger. */
+/* Largest |score| in nats, and the factors: no corrected score is larger. A cap adds its own error,
+ * ES_CAP_ERROR units of a score, where bounds_for() counts four. */
 static inline double largest_score(const problem *p)
 {
     double largest = 0.0, scale = 0.0, factor = 0.0;
@@ -88,17 +94,18 @@ static inline double largest_score(const problem *p)
         factor = fmax(factor, fabs(p->class_factors[c]));
     for (int64_t i = 0; p->list_factors && i < p->m; i++)
         factor = fmax(factor, fabs(p->list_factors[i / p->mask.list_queries]));
-    return scale * largest + 2.0 * factor;
+    const double capped = p->cap > 0.0 ? fmin(p->cap, scale * largest) : 0.0;
+    return scale * largest + 2.0 * factor + ES_CAP_ERROR / 4.0 * capped;
 }
 
 /* The first key with the largest score: in f64 random scores are never so near that rounding
  * decides, but where the scale is 0; there the engine names a key that is the first at the largest
- * scale. */
+ * scale. Nor where a cap makes large scores equal. */
 static inline void assert_same_tops(const problem *p, const result *a, const result *ref)
 {
     for (int64_t s = 0; s < p->n_scales; s++)
         for (int64_t i = s * p->n_prefixes * p->m; i < (s + 1) * p->n_prefixes * p->m; i++)
-            if (p->scales[s] > 0.0)
+            if (p->scales[s] > 0.0 && !(p->cap > 0.0))
                 assert_int_equal(a->out.top_index[i], ref->out.top_index[i]);
 }
 

@@ -22,6 +22,20 @@
  *     es_attend_out out = {.output = Y, .entropy = H};               // (m, dv) and (m) doubles
  *     es_status st = es_attend(&q, &k, &v, NULL, &out, &err);       // scale 1/sqrt(d), f32 kernels
  *
+ * Score cap. A score s = b q_i.k_j becomes c tanh(s / c), in nats, after the scale and before the
+ * mask and its factors. It is computed from the exponential, with a relative error below 6 * 2^-24
+ * (f32) or 6 * 2^-53 (f64). From |s| = 10 c (f32) or 20 c (f64) on it is c itself, and keys tie.
+ *
+ * Sink. A learned sink logit t stands in the denominator alone:
+ *
+ *     w_ij = exp(s_ij) / (exp(t) + sum_j' exp(s_ij')),         w_sink = exp(t - lse) .
+ *
+ * It is one more key with value 0 and no position: neither scaled, capped nor masked, and seen at
+ * every prefix. The weights of the keys sum to 1 - w_sink. lse, entropy, sum_squares, top_weight
+ * and top_mass are those of all outcomes, the sink among them; top_index is -1 where no key has a
+ * larger weight than the sink. Spreads are sums over the keys alone, which are drawn while the sink
+ * is not. A query that sees no key has w_sink = 1 and output 0.
+ *
  * Accuracy. ES_F32 kernels sum in f32 within a few hundred keys and in f64 beyond. What remains is
  * the rounding of the f32 score itself, so that errors grow with the scores. ES_ATTEND_F32_ERROR
  * and the two that follow bound the relative error of an output (L2, over many queries); tests hold
@@ -57,6 +71,9 @@ typedef struct es_attend_opts {
     es_dtype precision;   /* ES_F32 (default) or ES_F64 */
     const double *scales; /* (n_scales) score scales b >= 0; NULL: one scale, 1/sqrt(d) */
     int64_t n_scales;
+    double score_cap;   /* c: a score s becomes c tanh(s / c); 0: none. At several scales one after
+                           the other */
+    const double *sink; /* logit of the sink, nats: one number; NULL or -inf: no sink */
     const int64_t
         *prefixes; /* (n_prefixes) strictly increasing, 1 <= n_p <= n; NULL: one prefix, n */
     int64_t n_prefixes;
@@ -78,10 +95,11 @@ typedef struct es_attend_opts {
  * (index -1). */
 typedef struct es_attend_out {
     double *output;      /* (S, P, m, dv) */
-    double *lse;         /* (S, P, m)  ln sum_j exp(score), nats */
+    double *lse;         /* (S, P, m)  ln sum_j exp(score), nats, with the sink's */
     double *entropy;     /* (S, P, m)  -sum w ln w = lse - E[score], nats */
     double *top_weight;  /* (S, P, m)  largest weight */
-    int64_t *top_index;  /* (S, P, m)  a key that attains it: the first with the largest score */
+    int64_t *top_index;  /* (S, P, m)  a key that attains it: the first with the largest score; -1:
+                            the sink */
     double *sum_squares; /* (S, P, m)  sum w^2 = 1 / effective number of keys */
     double *top_mass;    /* (S, P, m, n_top_k)  mass of the k largest weights */
     /* Of key j: w_j. Of a block b of keys: Z_b = sum w_j, N_b = sum w_j v_j. THEORY 9 (E2) */
@@ -101,8 +119,9 @@ typedef struct es_attend_out {
  *            ES_E_NONFINITE if an input holds NaN or Inf (err->row, err->col say where);
  *            ES_E_RANGE if scores or outputs could overflow the kernel's precision (ask for
  * ES_F64) or a factor is beyond 10^6; ES_E_EMPTY if some query would see no key at a prefix
- * (err->row is the first); ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED if progress asked to stop.
- * After a failure the contents of *out are undefined, but moments need no freeing. */
+ * (err->row is the first) and there is no sink; ES_E_LIMIT, ES_E_MEMORY; ES_E_INTERRUPTED if
+ * progress asked to stop. After a failure the contents of *out are undefined, but moments need no
+ * freeing. */
 ES_API es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
                            const es_attend_opts *opts, const es_attend_out *out, es_error *err);
 

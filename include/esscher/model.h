@@ -60,6 +60,12 @@ extern "C" {
 
 enum { ES_MODEL_LABELS = 16 }; /* whose names are kept; a classifier may have more */
 
+enum {
+    ES_MODEL_LAYERS = 1024, /* most layers of a model */
+    ES_MODEL_KINDS = 4,     /* most kinds of layers */
+    ES_ROTARY_FACTORS = 128 /* most frequencies that longrope may state factors for */
+};
+
 /* Rotary positions: channels c and c + width/2 of queries and keys are turned, as points of a
  * plane, by the angle place * f_c, f_c = theta^(-2c/width), changed as `type` says (THEORY 16.2).
  */
@@ -67,14 +73,28 @@ typedef struct es_rotary {
     int64_t width;     /* channels of a head that turn; 0: the model has no rotary positions */
     double share;      /* width over head_dim, as config.json states it */
     double theta;      /* rope_theta */
-    char type[64];     /* "default", "linear", "dynamic", "yarn" or "llama3" */
+    char type[64];     /* "default", "linear", "dynamic", "yarn", "llama3" or "longrope" */
     double factor;     /* by how much positions are stretched */
     double original;   /* positions of the model before that */
     double low, high;  /* llama3: wavelengths, as parts of `original` */
     double fast, slow; /* yarn: turns within `original` */
-    double attention, mscale, mscale_all; /* yarn: factor of queries and of keys; 0: by rule */
+    double attention, mscale, mscale_all; /* yarn, longrope: factor of queries and of keys; 0: by
+                                             rule */
     bool rounded;                         /* yarn: channels between fast and slow are whole */
+    bool pairs;        /* channels 2c and 2c + 1 turn together, instead of c and c + width/2 */
+    double query_beta; /* queries at place i are multiplied by 1 + query_beta ln(1 + floor(i /
+                          original)), after they turn; 0: they are not */
+    int64_t short_count, long_count;        /* longrope: factors that are stated; width/2 each */
+    double short_factor[ES_ROTARY_FACTORS], /* f_c is divided by these in blocks of up to */
+        long_factor[ES_ROTARY_FACTORS];     /* `original` tokens, and by these in longer ones */
 } es_rotary;
+
+/* What the layers of one kind have in common. */
+typedef struct es_layer_kind {
+    int64_t window; /* 0: a query sees all keys. Causal: the last `window`, its own included;
+                       otherwise key j if |i - j| <= window */
+    int rotary;     /* 0: config.rotary; 1: config.rotary_local; -1: queries and keys do not turn */
+} es_layer_kind;
 
 typedef struct es_model_config {
     int64_t hidden;       /* H */
@@ -89,20 +109,30 @@ typedef struct es_model_config {
     int64_t intermediate; /* rows of W1 */
     int64_t vocab;        /* rows of the word embeddings: ids are 0 .. vocab - 1 */
     int64_t positions;    /* longest block */
-    int64_t window; /* a causal token sees the last `window` tokens, itself included; 0: all */
-    int64_t types;  /* token types; the first is the one used. 0: the model has none */
-    int64_t labels; /* of id2label; 0 if config.json names none. After es_model_open(): outputs
-                       of the classifier, 0 without one */
+    int64_t types;        /* token types; the first is the one used. 0: the model has none */
+    int64_t labels;       /* of id2label; 0 if config.json names none. After es_model_open():
+                             outputs of the classifier, 0 without one */
+    int64_t up_width;     /* rows of W1 and of the gate together */
+    int64_t kinds;        /* of layers, 1 .. ES_MODEL_KINDS */
+    es_layer_kind kind[ES_MODEL_KINDS];
+    uint8_t layer_kind[ES_MODEL_LAYERS]; /* which of them each layer is: es_model_layer() */
     char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
     bool pooler;                     /* set by es_model_open() */
     bool causal;                     /* a token sees itself and those before it */
     bool tied;                       /* the next token's logits are made by the word embeddings */
     bool predicts;                   /* set by es_model_open(): it has logits of the next token */
-    bool parallel;   /* attention and what follows it are given the same state (gpt_neox) */
-    bool head_norms; /* queries and keys of a head are normed before they meet (qwen3) */
+    bool parallel;      /* attention and what follows it are given the same state (gpt_neox) */
+    bool head_norms;    /* queries and keys of a head are normed before they meet (qwen3) */
+    bool norm_from_one; /* norms multiply by 1 + what the file has */
     bool attention_bias, mlp_bias;
     double layer_norm_eps; /* of whichever norm it has */
-    es_rotary rotary;
+    double score_divisor;  /* scores are q.k / score_divisor; sqrt(head_dim) unless stated */
+    double score_cap;      /* c: a score s becomes c tanh(s / c); 0: it stays */
+    double embed_factor;   /* hidden state 0 is embed_factor word[id]; 1 unless stated */
+    double branch_factor;  /* what attention and W2 add to the state is multiplied by it; 1 */
+    double logit_factor;   /* logits are multiplied by it; 1 */
+    double logit_cap;      /* c: a logit z then becomes c tanh(z / c); 0: it stays */
+    es_rotary rotary, rotary_local; /* es_layer_kind.rotary says which a layer has */
     char activation[64];
     char architecture[64]; /* the first of "architectures", or "" */
     char model_type[64];   /* which description it was read by: "bert" */
@@ -119,6 +149,9 @@ typedef struct es_model_config {
  * like), config.decoder: values that would change what is computed; the hint says which is
  * supported. */
 ES_API es_status es_model_config_load(const char *path, es_model_config *out, es_error *err);
+
+/*! es_model_layer() : returns the kind of layer 0 <= layer < L. */
+ES_API const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer);
 
 /*! es_model_locate() : the folder of a model. `name` is a folder, or "name", "org/name" or
  *  "org/name@revision" (a branch, tag or commit; main) in the cache of the Hugging Face hub:
@@ -169,8 +202,8 @@ ES_API es_status es_model_check_tokenizer(const es_model_config *config, const c
 
 /* One head's matrices, as views into the model. Rows of wq, wk, wv are output channels: q = wq x +
  * bq, with zeros where the model has no bias; heads of a group share wk and wv. The head's scores
- * are q.k / sqrt(k), once norms of queries and keys and rotary positions, where the model has them,
- * have been applied to both; its contribution to the layer is wo (sum w v). */
+ * are q.k / score_divisor, once norms of queries and keys and rotary positions, where the model has
+ * them, have been applied to both; its contribution to the layer is wo (sum w v). */
 typedef struct es_model_head {
     es_view wq, wk, wv; /* (k, H) */
     es_view bq, bk, bv; /* (1, k) */
@@ -206,7 +239,8 @@ typedef struct es_model_sparse {
 /* One head of one layer of a block, as it ran. Valid during the call that shows it. */
 typedef struct es_model_seen {
     int64_t block, layer, head;
-    double scale;             /* scores are scale q.k */
+    int64_t window;           /* of its layer: es_layer_kind */
+    double scale, cap;        /* scores are scale q.k, or cap tanh(scale q.k / cap) if cap > 0 */
     es_view q, k, v;          /* (n, k) as they meet: after norms, rotary positions, factors */
     es_view plain_q, plain_k; /* (n, k) before rotary positions; without data unless asked for */
     const double *output;     /* (n, k) before Wo */
@@ -258,8 +292,8 @@ typedef struct es_model_block {
                            pieces and not stored */
     void *token_logits; /* (n, vocab) of the token after each, in the model's precision */
     /* What attention does otherwise than the model says: */
-    const es_mask *mask; /* what queries see; NULL: the model's own causal mask and window. Heads
-                            with a policy see what the model lets them */
+    const es_mask *mask; /* what queries see of the keys that the layer's own mask and window let
+                            them see; NULL: all of them. Heads with a policy do not look at it */
     const double *score_factor; /* (n) scores of query i are multiplied by it */
     const es_model_visit *visit;
 } es_model_block;

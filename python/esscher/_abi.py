@@ -126,6 +126,9 @@ ES_TEXT_REPLACE = 0
 ES_TEXT_ERROR = 1
 ES_TEXT_REPLACE_ALL = 2
 ES_MODEL_LABELS = 16
+ES_MODEL_LAYERS = 1024
+ES_MODEL_KINDS = 4
+ES_ROTARY_FACTORS = 128
 ES_ARRAY_RANK = 4
 ES_NPY_RAW_REFUSED = 0
 ES_NPY_RAW_BF16 = 1
@@ -199,7 +202,8 @@ class Num(c.Structure):
 
 class AttendOpts(c.Structure):
     _fields_ = [
-        ("precision", c.c_int), ("scales", Pointer), ("n_scales", c.c_int64), ("prefixes", Pointer),
+        ("precision", c.c_int), ("scales", Pointer), ("n_scales", c.c_int64),
+        ("score_cap", c.c_double), ("sink", Pointer), ("prefixes", Pointer),
         ("n_prefixes", c.c_int64), ("self", c.c_bool), ("exclude_self", c.c_bool),
         ("mask", c.POINTER(Mask)), ("top_k", Pointer), ("n_top_k", c.c_int64), ("spread", c.c_bool),
         ("block", c.c_int64), ("exec", c.POINTER(Exec)),
@@ -499,6 +503,15 @@ class Rotary(c.Structure):
         ("factor", c.c_double), ("original", c.c_double), ("low", c.c_double), ("high", c.c_double),
         ("fast", c.c_double), ("slow", c.c_double), ("attention", c.c_double),
         ("mscale", c.c_double), ("mscale_all", c.c_double), ("rounded", c.c_bool),
+        ("pairs", c.c_bool), ("query_beta", c.c_double), ("short_count", c.c_int64),
+        ("long_count", c.c_int64), ("short_factor", c.c_double * 128),
+        ("long_factor", c.c_double * 128),
+    ]  # fmt: skip
+
+
+class LayerKind(c.Structure):
+    _fields_ = [
+        ("window", c.c_int64), ("rotary", c.c_int),
     ]  # fmt: skip
 
 
@@ -507,12 +520,16 @@ class ModelConfig(c.Structure):
         ("hidden", c.c_int64), ("layers", c.c_int64), ("heads", c.c_int64), ("kv_heads", c.c_int64),
         ("head_dim", c.c_int64), ("query_width", c.c_int64), ("kv_width", c.c_int64),
         ("qkv_width", c.c_int64), ("intermediate", c.c_int64), ("vocab", c.c_int64),
-        ("positions", c.c_int64), ("window", c.c_int64), ("types", c.c_int64),
-        ("labels", c.c_int64), ("label", (c.c_char * 64) * 16), ("pooler", c.c_bool),
+        ("positions", c.c_int64), ("types", c.c_int64), ("labels", c.c_int64),
+        ("up_width", c.c_int64), ("kinds", c.c_int64), ("kind", LayerKind * 4),
+        ("layer_kind", c.c_uint8 * 1024), ("label", (c.c_char * 64) * 16), ("pooler", c.c_bool),
         ("causal", c.c_bool), ("tied", c.c_bool), ("predicts", c.c_bool), ("parallel", c.c_bool),
-        ("head_norms", c.c_bool), ("attention_bias", c.c_bool), ("mlp_bias", c.c_bool),
-        ("layer_norm_eps", c.c_double), ("rotary", Rotary), ("activation", c.c_char * 64),
-        ("architecture", c.c_char * 64), ("model_type", c.c_char * 64),
+        ("head_norms", c.c_bool), ("norm_from_one", c.c_bool), ("attention_bias", c.c_bool),
+        ("mlp_bias", c.c_bool), ("layer_norm_eps", c.c_double), ("score_divisor", c.c_double),
+        ("score_cap", c.c_double), ("embed_factor", c.c_double), ("branch_factor", c.c_double),
+        ("logit_factor", c.c_double), ("logit_cap", c.c_double), ("rotary", Rotary),
+        ("rotary_local", Rotary), ("activation", c.c_char * 64), ("architecture", c.c_char * 64),
+        ("model_type", c.c_char * 64),
     ]  # fmt: skip
 
 
@@ -538,10 +555,10 @@ class ModelSparse(c.Structure):
 
 class ModelSeen(c.Structure):
     _fields_ = [
-        ("block", c.c_int64), ("layer", c.c_int64), ("head", c.c_int64), ("scale", c.c_double),
-        ("q", View), ("k", View), ("v", View), ("plain_q", View), ("plain_k", View),
-        ("output", Pointer), ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer),
-        ("sum_squares", Pointer),
+        ("block", c.c_int64), ("layer", c.c_int64), ("head", c.c_int64), ("window", c.c_int64),
+        ("scale", c.c_double), ("cap", c.c_double), ("q", View), ("k", View), ("v", View),
+        ("plain_q", View), ("plain_k", View), ("output", Pointer), ("lse", Pointer),
+        ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
     ]  # fmt: skip
 
 
@@ -759,6 +776,7 @@ STRUCTS: Dict[str, Type[c.Structure]] = {
     "es_encode_opts": EncodeOpts,
     "es_token_list": TokenList,
     "es_rotary": Rotary,
+    "es_layer_kind": LayerKind,
     "es_model_config": ModelConfig,
     "es_model_opts": ModelOpts,
     "es_model_head": ModelHead,
@@ -984,6 +1002,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_token_stream_replaced": (c.c_int64, [Pointer, Pointer, Pointer]),
     "es_token_stream_close": (None, [Pointer]),
     "es_model_config_load": (c.c_int, [Text, c.POINTER(ModelConfig), c.POINTER(Error)]),
+    "es_model_layer": (c.POINTER(LayerKind), [c.POINTER(ModelConfig), c.c_int64]),
     "es_model_locate": (c.c_int, [Text, Text, c.c_size_t, c.POINTER(Error)]),
     "es_model_open": (c.c_int, [Text, c.POINTER(ModelOpts), c.POINTER(Pointer), c.POINTER(Error)]),
     "es_model_close": (None, [Pointer]),

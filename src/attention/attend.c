@@ -274,8 +274,7 @@ static es_status attend(job *j, const es_kernels *kernels, es_error *err)
 /* Row `row` of what a scale writes; NULL stays NULL. */
 static double *out_at(double *x, int64_t row, int64_t width) { return x ? x + row * width : NULL; }
 
-/* Several scales with factors, one after the other: a factor is added after the scale, so that the
- * largest of the corrected scores is another key's at each. */
+/* Computes several scales one after the other. */
 static es_status attend_apart(const es_problem *p, const es_attend_opts *opts,
                               const es_attend_out *out, es_error *err)
 {
@@ -312,7 +311,7 @@ es_status es_attend(const es_view *q, const es_view *k, const es_view *v,
     const es_kernels *kernels;
     ES_TRY(es_problem_views(&p, q, k, v, opts, err));
     ES_TRY(es_problem_wants(&p, out, err));
-    if (es_mask_has_factors(p.mask) && p.n_scales > 1)
+    if (es_problem_scales_apart(&p))
         return attend_apart(&p, opts, out, err);
     ES_TRY(es_cut_make(&p, out->moments != NULL, &plan, &kernels, err));
     if (!plan.few) /* which looks while it reads */

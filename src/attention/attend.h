@@ -10,11 +10,11 @@
  * are powers of two. */
 typedef struct es_partial es_partial;
 
-/*! es_partial_new() : m queries that have met no key. Uses scales, top_k, precision and exec of
- * opts; prefixes, self, exclude_self, spread and block must be unset. scales must be given. A mask
- * may be causal and have a window, sinks and local blocks, but neither lists nor classes; its
- * places (which must be given unless it has only sinks) and numbers of keys count from the first of
- * all keys, and the state keeps a copy. Release with es_partial_free(). */
+/*! es_partial_new() : m queries that have met no key. Uses scales, score_cap, sink, top_k,
+ * precision and exec of opts; prefixes, self, exclude_self, spread and block must be unset. scales
+ * must be given. A mask may be causal and have a window, sinks and local blocks, but neither lists
+ * nor classes; its places (which must be given unless it has only sinks) and numbers of keys count
+ * from the first of all keys, and the state keeps a copy. Release with es_partial_free(). */
 es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_partial **out,
                          es_error *err);
 void es_partial_free(es_partial *p);
@@ -31,7 +31,7 @@ es_status es_partial_merge(es_partial *into, const es_partial *from, es_error *e
 
 /*! es_partial_finish() : results of the keys met so far, as es_attend() gives them with P = 1. The
  * state can go on.
- *  @return : ES_OK; ES_E_EMPTY if some query has met no key. */
+ *  @return : ES_OK; ES_E_EMPTY if some query has met no key and there is no sink. */
 es_status es_partial_finish(const es_partial *p, const es_attend_out *out, es_error *err);
 
 /*! es_partial_numbers() : how many numbers a state is, when it is to travel or to be kept;

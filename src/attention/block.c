@@ -331,8 +331,8 @@ static void close_keys(es_block *b, int64_t at)
                       b->cross + first, b->square + first);
 }
 
-/* Scores of one tile, in units of log 2: corrected, and hidden where the query does not see the
- * key. */
+/* Scores of one tile, in units of log 2: capped, corrected, and hidden where the query does not see
+ * the key. */
 static void score(es_block *b, int64_t panel, const es_tile_keys *keys, es_seen seen)
 {
     const es_problem *p = b->p;
@@ -341,6 +341,8 @@ static void score(es_block *b, int64_t panel, const es_tile_keys *keys, es_seen 
     kernels->scores(real_at(b, b->queries, panel * p->d * lanes), p->d,
                     row_at(b, b->tile_keys, keys->skip, b->keys_stride), b->keys_stride,
                     keys->count, b->scores);
+    if (p->cap > 0.0)
+        kernels->cap(b->scores, keys->count, p->cap);
     if (b->raised)
         kernels->raise(b->scores, keys->count, real_at(b, b->raise, keys->skip), 0, lanes);
     if (seen == ES_SEEN_SOME)

@@ -224,8 +224,8 @@ es_status es_attend_plan_for(int64_t m, int64_t n, int64_t d, int64_t dv,
     const es_kernels *kernels;
     ES_TRY(es_problem_shape(&p, m, n, d, dv, opts, err));
     const int64_t scales = p.n_scales;
-    if (es_mask_has_factors(p.mask))
-        p.n_scales = 1; /* one after the other */
+    if (es_problem_scales_apart(&p))
+        p.n_scales = 1;
     ES_TRY(es_cut_make(&p, wants_moments, plan, &kernels, err));
     plan->flops *= (double)(scales / p.n_scales);
     return ES_OK;

@@ -213,6 +213,8 @@ static void score(few *f, es_partial *state, const void *k, int64_t stride, int6
     f->keys2 += f->kernels->dots(f->queries, p->m, p->d, k, stride, keys, f->scores, f->tile);
     for (int64_t query = 0; query < p->m; query++) {
         char *scores = row_of(f, f->scores, query);
+        if (p->cap > 0.0)
+            f->kernels->cap(scores, rows, p->cap);
         real_fill(f, scores, keys, rows * lanes, NAN);
         f->kernels->top(scores, rows, f->lanes);
         f->tops[query] = lanes_top(f->lanes, lanes);

@@ -20,10 +20,15 @@
 #include <esscher/exec.h>
 #include <esscher/view.h>
 
+/* Scores are in units of log 2. */
+#define ES_LOG2_E 1.4426950408889634074
+#define ES_LN_2   0.69314718055994530942
+
 enum {
-    ES_GROUP = 4,        /* rows of C computed together */
-    ES_MAX_LANES = 48,   /* largest panel of any CPU */
-    ES_FEW_CHANNELS = 64 /* channels that any CPU's `mix` computes together divide this */
+    ES_GROUP = 4,         /* rows of C computed together */
+    ES_MAX_LANES = 48,    /* largest panel of any CPU */
+    ES_FEW_CHANNELS = 64, /* channels that any CPU's `mix` computes together divide this */
+    ES_CAP_ERROR = 6 /* relative error of a capped score, in units of 2^-24 (f32) or 2^-53 (f64) */
 };
 
 /* Buffers are ES_ALIGN-aligned arrays of the kernel's dtype. */
@@ -51,6 +56,10 @@ typedef struct es_kernels {
      * lanes) = sum w, sum w x, sum w^2; `plain` fills only the first. */
     void (*tilt)(const void *s, int64_t rows, double c, const void *offset, bool plain, void *w,
                  double *sums);
+
+    /* Scores s (rows, lanes) become c tanh(s / c), c in the units of s, with a relative error below
+     * ES_CAP_ERROR units of rounding. None may be NaN. */
+    void (*cap)(void *s, int64_t rows, double c);
 
     /* Scores s (rows, lanes) that a lane does not see become NaN: row r is seen if it is in
      * [ranges[0], ranges[1]) or [ranges[2], ranges[3]), ranges (4, lanes). */

@@ -220,15 +220,49 @@ int es_by_falling_value(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Mass of the k largest weights for each wanted k: a running sum over the kept scores, largest
- * first. */
-static void emit_top_mass(const es_problem *p, const es_sums *s, double relative_scale,
-                          const double *sorted, double *mass)
+/* A query at one scale with its sink: one more key of value 0. */
+typedef struct emitted {
+    es_sums sums;       /* of the keys and the sink */
+    double factor;      /* on what the state holds of the keys, to bring it to the same offset */
+    double key_squares; /* sum w^2 of the keys alone */
+    int64_t top_index;
+} emitted;
+
+/* Adds the sink to the sums of a query whose largest score is `best`. This is the only place that
+ * does: states of keys merge without it, so that it counts once. */
+static emitted with_sink(const es_problem *p, const es_sums *keys, double best, int64_t index)
 {
+    emitted e = {.sums = *keys, .factor = 1.0, .key_squares = keys->squares, .top_index = index};
+    if (p->sink == -INFINITY)
+        return e;
+    es_sums *s = &e.sums;
+    const double offset = fmax(s->offset, ceil(p->sink)), x = p->sink - offset, w = exp2(x);
+    e.factor = es_sums_move(s, offset);
+    e.key_squares = s->squares;
+    s->weight += w;
+    s->tilted += w * x;
+    s->squares += w * w;
+    if (!(best > p->sink)) { /* or no key has been seen */
+        s->top = w;
+        e.top_index = -1;
+    }
+    return e;
+}
+
+/* Mass of the k largest weights for each wanted k: a running sum over the kept scores and the sink,
+ * largest first. */
+static void emit_top_mass(const es_problem *p, const es_sums *s, double relative_scale,
+                          const double *kept, double *sorted, double *mass)
+{
+    for (int64_t j = 0; j < p->kept; j++) /* -inf where fewer keys were met, at scale 0, too */
+        sorted[j] =
+            kept[j] > -INFINITY ? es_problem_rescale(p, relative_scale, kept[j]) : -INFINITY;
+    es_heap_offer(sorted, p->kept, p->sink);
+    qsort(sorted, (size_t)p->kept, sizeof *sorted, es_by_falling_value);
     for (int64_t i = 0; i < p->n_top_k; i++) {
         double sum = 0.0;
         for (int64_t j = 0; j < p->top_k[i] && sorted[j] > -INFINITY; j++)
-            sum += exp2(es_problem_rescale(p, relative_scale, sorted[j]) - s->offset);
+            sum += exp2(sorted[j] - s->offset);
         mass[i] = fmin(1.0, sum / s->weight);
     }
 }
@@ -254,67 +288,69 @@ static void emit_scalars(const es_sums *s, int64_t index, int64_t at, const es_a
 /* sum w^2 |v - y|^2 / (sum w)^2 of row `row` with output y: around the centre c, where v - c is
  * small, sum w^2 |v-c|^2 - 2 (y-c).sum w^2 (v-c) + |y-c|^2 sum w^2 loses little. */
 static double spread_of(const es_partial *partial, const es_problem *p, int64_t row,
-                        const double *y)
+                        const emitted *e, const double *y)
 {
-    const es_sums *s = &partial->sums[row];
-    const double *x = partial->spread + row * partial->around;
-    double sum = x[partial->channels];
+    const double *x = partial->spread + row * partial->around, factor2 = e->factor * e->factor;
+    double sum = factor2 * x[partial->channels];
     for (int64_t c = 0; c < partial->channels; c++) {
         const double off = y[c] - p->centre[c];
-        sum += off * (off * s->squares - 2.0 * x[c]);
+        sum += off * (off * e->key_squares - 2.0 * factor2 * x[c]);
     }
-    return fmax(0.0, sum / (s->weight * s->weight));
+    return fmax(0.0, sum / (e->sums.weight * e->sums.weight));
 }
 
 /* The same of blocks, by channel; sums of a block are added in f64, so that no centre is needed. */
-static void emit_spreads(const es_partial *partial, const es_problem *p, int64_t row, int64_t at,
-                         const double *y, const es_attend_out *out)
+static void emit_spreads(const es_partial *partial, const es_problem *p, int64_t row,
+                         const emitted *e, int64_t at, const double *y, const es_attend_out *out)
 {
-    const es_sums *s = &partial->sums[row];
+    const es_sums *s = &e->sums;
     const int64_t channels = partial->channels;
-    const double whole = s->weight * s->weight;
+    const double whole = s->weight * s->weight, factor2 = e->factor * e->factor;
     if (out->spread2)
-        out->spread2[at] = spread_of(partial, p, row, y);
+        out->spread2[at] = spread_of(partial, p, row, e, y);
     for (int i = 0; out->block_powers && i < 3; i++)
         out->block_powers[3 * at + i] = fmin(1.0, s->blocks[i] / pow(s->weight, 2 + i));
     const double *cross = partial->cross + row * partial->in_blocks,
                  *square = partial->square + row * partial->in_blocks;
     for (int64_t c = 0; out->block_spread2 && c < channels; c++)
-        out->block_spread2[at * channels + c] =
-            fmax(0.0, (square[c] + y[c] * (y[c] * s->blocks[0] - 2.0 * cross[c])) / whole);
+        out->block_spread2[at * channels + c] = fmax(
+            0.0, (factor2 * square[c] + y[c] * (y[c] * s->blocks[0] - 2.0 * factor2 * cross[c])) /
+                     whole);
+}
+
+/* Emits everything of one query at one scale: row `row` of the state goes to place `at` of *out,
+ * and its output to y unless that is NULL. */
+static void emit_query(const es_partial *partial, const es_problem *p, int64_t row,
+                       double relative_scale, int64_t at, const es_attend_out *out,
+                       const es_emit_scratch *scratch, double *y)
+{
+    const int64_t channels = partial->channels, query = row % partial->queries;
+    const double best = es_problem_rescale(p, relative_scale, partial->best[query]);
+    const emitted e = with_sink(p, &partial->sums[row], best, partial->best_index[query]);
+    emit_scalars(&e.sums, e.top_index, at, out);
+    if (out->top_mass)
+        emit_top_mass(p, &e.sums, relative_scale, partial->kept_scores + query * partial->kept,
+                      scratch->sorted, out->top_mass + at * p->n_top_k);
+    if (!y)
+        return;
+    for (int64_t c = 0; c < channels; c++)
+        y[c] = e.factor * partial->output[row * channels + c] / e.sums.weight;
+    if (out->output)
+        memcpy(out->output + at * channels, y, (size_t)channels * sizeof *y);
+    emit_spreads(partial, p, row, &e, at, y, out);
 }
 
 void es_partial_emit(const es_partial *partial, const es_problem *p, int64_t row, int64_t count,
                      int64_t first, int64_t prefix, const es_attend_out *out, es_moments *moments,
                      const es_emit_scratch *scratch)
 {
-    const int64_t channels = partial->channels;
     const bool wants_output =
         out->output || moments || out->spread2 || out->block_spread2 || out->block_powers;
     for (int64_t s = 0; s < partial->scales; s++) {
-        const double relative_scale = es_problem_relative_scale(p, s);
-        for (int64_t i = 0; i < count; i++) {
-            const es_sums *sums = &partial->sums[s * partial->queries + row + i];
-            const int64_t at = (s * p->n_prefixes + prefix) * p->m + first + i;
-            emit_scalars(sums, partial->best_index[row + i], at, out);
-            if (out->top_mass) {
-                memcpy(scratch->sorted, partial->kept_scores + (row + i) * partial->kept,
-                       (size_t)partial->kept * sizeof *scratch->sorted);
-                qsort(scratch->sorted, (size_t)partial->kept, sizeof *scratch->sorted,
-                      es_by_falling_value);
-                emit_top_mass(p, sums, relative_scale, scratch->sorted,
-                              out->top_mass + at * p->n_top_k);
-            }
-            if (wants_output) {
-                const double *o = partial->output + (s * partial->queries + row + i) * channels;
-                double *y = scratch->rows + i * channels;
-                for (int64_t c = 0; c < channels; c++)
-                    y[c] = o[c] / sums->weight;
-                if (out->output)
-                    memcpy(out->output + at * channels, y, (size_t)channels * sizeof *y);
-                emit_spreads(partial, p, s * partial->queries + row + i, at, y, out);
-            }
-        }
+        for (int64_t i = 0; i < count; i++)
+            emit_query(partial, p, s * partial->queries + row + i, es_problem_relative_scale(p, s),
+                       (s * p->n_prefixes + prefix) * p->m + first + i, out, scratch,
+                       wants_output ? scratch->rows + i * partial->channels : NULL);
         if (moments)
             es_moments_add(&moments[s], scratch->rows, count);
     }

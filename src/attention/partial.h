@@ -8,12 +8,9 @@
 #ifndef ES_ATTENTION_PARTIAL_H
 #define ES_ATTENTION_PARTIAL_H
 
-#include "attention/problem.h"
-
 #include "attention/attend.h"
-
-#define ES_LOG2_E 1.4426950408889634074
-#define ES_LN_2   0.69314718055994530942
+#include "attention/kernels.h"
+#include "attention/problem.h"
 
 /* Sums over the keys met, for one query at one scale; x and w = 2^(x - offset) of each key. */
 typedef struct es_sums {
@@ -51,6 +48,7 @@ struct es_partial {
      * the engine. */
     es_dtype precision;
     double *own_scales; /* (scales) */
+    double score_cap, sink;
     int64_t *own_top_k; /* (n_top_k) */
     int64_t n_top_k;
     int64_t *own_positions; /* (queries), or NULL */

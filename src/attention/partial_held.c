@@ -96,6 +96,8 @@ es_status es_partial_new(int64_t m, int64_t dv, const es_attend_opts *opts, es_p
         memcpy(partial->own_top_k, p.top_k, (size_t)p.n_top_k * sizeof *p.top_k);
     partial->n_top_k = p.n_top_k;
     partial->precision = p.precision;
+    partial->score_cap = opts->score_cap;
+    partial->sink = opts->sink ? *opts->sink : -INFINITY;
     *out = partial;
     return ES_OK;
 }
@@ -106,6 +108,8 @@ static es_attend_opts options_of(const es_partial *p)
     return (es_attend_opts){.precision = p->precision,
                             .scales = p->own_scales,
                             .n_scales = p->scales,
+                            .score_cap = p->score_cap,
+                            .sink = &p->sink,
                             .top_k = p->n_top_k ? p->own_top_k : NULL,
                             .n_top_k = p->n_top_k,
                             .exec = &p->exec};
@@ -214,7 +218,8 @@ static bool same_mask(const es_partial *a, const es_partial *b)
 es_status es_partial_merge(es_partial *into, const es_partial *from, es_error *err)
 {
     const bool same = into->queries == from->queries && into->channels == from->channels &&
-                      into->scales == from->scales && into->kept == from->kept;
+                      into->scales == from->scales && into->kept == from->kept &&
+                      into->score_cap == from->score_cap && into->sink == from->sink;
     if (!same || !same_mask(into, from) ||
         memcmp(into->own_scales, from->own_scales,
                (size_t)into->scales * sizeof *into->own_scales) != 0)
@@ -232,7 +237,7 @@ es_status es_partial_finish(const es_partial *partial, const es_attend_out *out,
     ES_TRY(es_problem_shape(&p, partial->queries, 1, 1, partial->channels, &opts, err));
     ES_TRY(es_problem_wants(&p, out, err));
     for (int64_t i = 0; i < p.m; i++)
-        if (partial->sums[i].weight == 0.0)
+        if (partial->sums[i].weight == 0.0 && p.sink == -INFINITY)
             return es_fail_at(err, ES_E_EMPTY, i, -1, "partial.keys",
                               "call es_partial_attend() first, with keys that it sees",
                               "query %lld has seen no key", (long long)i);

@@ -12,6 +12,10 @@
 #include "base/limits.h"
 #include "base/view.h"
 
+#define LEAST_CAP 1e-18 /* nats: its inverse times a small score is still a normal number in f32   \
+                         */
+#define MOST_CAP 1e18
+
 /* Checks the score scales; the default is 1/sqrt(d). */
 static es_status check_scales(es_problem *p, const es_attend_opts *opts, es_error *err)
 {
@@ -28,6 +32,22 @@ static es_status check_scales(es_problem *p, const es_attend_opts *opts, es_erro
                            "score scale %lld is %g", (long long)s, p->scales[s]);
         p->largest_scale = fmax(p->largest_scale, p->scales[s]);
     }
+    return ES_OK;
+}
+
+/* Checks the cap of scores and the logit of the sink. */
+static es_status check_softmax(es_problem *p, const es_attend_opts *opts, es_error *err)
+{
+    const double cap = opts->score_cap;
+    p->sink = opts->sink ? *opts->sink * ES_LOG2_E : -INFINITY;
+    if (isnan(p->sink) || p->sink == INFINITY)
+        return es_fail(err, ES_E_ARGUMENT, "attend.sink",
+                       "a sink logit is a number of nats; -inf or a NULL pointer for no sink",
+                       "the sink logit is %g", *opts->sink);
+    if (cap != 0.0 && !(cap >= LEAST_CAP && cap <= MOST_CAP))
+        return es_fail(err, ES_E_ARGUMENT, "attend.score_cap",
+                       "from 1e-18 to 1e18 nats; 0 for no cap", "the cap of scores is %g", cap);
+    p->cap = cap * ES_LOG2_E;
     return ES_OK;
 }
 
@@ -49,7 +69,7 @@ static es_status check_prefixes(es_problem *p, const es_attend_opts *opts, es_er
                            (long long)p->prefixes[i], (long long)before, (long long)p->n);
         before = p->prefixes[i];
     }
-    if (p->exclude_self && !p->mask && p->prefixes[0] == 1)
+    if (p->exclude_self && !p->mask && p->prefixes[0] == 1 && p->sink == -INFINITY)
         return es_fail(err, ES_E_EMPTY, "attend.masked",
                        "start at two keys, or let queries see themselves",
                        "with one key and the self token excluded, query 0 sees no key");
@@ -65,7 +85,7 @@ static es_status check_mask(es_problem *p, es_error *err)
         return ES_OK;
     ES_TRY(es_mask_check(p->mask, p->m, p->n, err));
     p->pairs = es_mask_pairs(p);
-    return es_mask_check_sight(p, err);
+    return p->sink == -INFINITY ? es_mask_check_sight(p, err) : ES_OK;
 }
 
 /* Checks the numbers of largest weights whose mass is asked for. */
@@ -137,10 +157,16 @@ es_status es_problem_shape(es_problem *p, int64_t m, int64_t n, int64_t d, int64
         return es_fail(err, ES_E_SHAPE, "attend.self", "in self mode the queries are the tokens",
                        "%lld queries but %lld keys", (long long)m, (long long)n);
     ES_TRY(check_scales(p, opts, err));
+    ES_TRY(check_softmax(p, opts, err));
     ES_TRY(check_prefixes(p, opts, err));
     ES_TRY(check_mask(p, err));
     ES_TRY(check_spread(p, opts, err));
     return check_top_k(p, opts, err);
+}
+
+bool es_problem_scales_apart(const es_problem *p)
+{
+    return p->n_scales > 1 && (p->cap > 0.0 || es_mask_has_factors(p->mask));
 }
 
 /* By Cauchy-Schwarz no partial sum of a score exceeds |q||k|; weights stay below 2^ES_OFFSET_SLACK

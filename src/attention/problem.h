@@ -15,6 +15,8 @@ typedef struct es_problem {
                              1 */
     const int64_t *prefixes; /* (n_prefixes) */
     int64_t n_prefixes;
+    double cap;  /* of scores, in units of log 2; 0: none */
+    double sink; /* its logit, in units of log 2; -inf: none */
     bool self, exclude_self;
     const es_mask *mask;  /* NULL: every query sees every key */
     const int64_t *top_k; /* (n_top_k) */
@@ -61,6 +63,11 @@ static inline double es_problem_relative_scale(const es_problem *p, int64_t s)
 {
     return p->largest_scale > 0.0 ? p->scales[s] / p->largest_scale : 1.0;
 }
+
+/*! es_problem_scales_apart() : must scales be computed one after the other? A factor is added after
+ * the scale, so that the largest of the corrected scores is another key's at each; and a capped
+ * score is no multiple of another scale's. */
+bool es_problem_scales_apart(const es_problem *p);
 
 /*! es_problem_rescale() : a score at a fraction of the largest scale, rounded as the tilt kernel
  * rounds it: the fraction, then the product, each to the precision. (The product of two f32 is

@@ -55,50 +55,51 @@ static double masked(const es_problem *p, int64_t i, int64_t j)
     return factor + (mask->list_factors ? mask->list_factors[i / mask->list_queries] : 0.0);
 }
 
-/* Everything there is to say about one query, given its n scores (nats); -inf marks a key it does
- * not see. pass 1: the largest score. pass 2: Z = sum exp(score - largest). pass 3: weights and
- * what follows from them. */
+/* Everything there is to say about one query, given the n + 1 scores (nats) of the sink and its
+ * keys in this order; -inf marks a key it does not see, or no sink. pass 1: the largest score. pass
+ * 2: Z = sum exp(score - largest). pass 3: weights and what follows from them. */
 static void answer(const es_problem *p, double *score, int64_t n, int64_t at,
                    const es_attend_out *out, double *y, double *weights)
 {
     int64_t top = 0;
-    for (int64_t j = 1; j < n; j++)
+    for (int64_t j = 1; j <= n; j++)
         if (score[j] > score[top])
             top = j;
+    const double largest = score[top];
     double z = 0.0;
-    for (int64_t j = 0; j < n; j++)
-        z += exp(score[j] - score[top]);
+    for (int64_t j = 0; j <= n; j++)
+        z += exp(score[j] - largest);
 
     double entropy = 0.0, squares = 0.0;
     memset(y, 0, (size_t)p->dv * sizeof *y);
-    for (int64_t j = 0; j < n; j++) {
-        const double w = weights[j] = exp(score[j] - score[top]) / z;
+    for (int64_t j = 0; j <= n; j++) {
+        const double w = weights[j] = exp(score[j] - largest) / z;
         if (w == 0.0)
             continue;
-        entropy -= w * (score[j] - score[top] - log(z)); /* -w ln w */
+        entropy -= w * (score[j] - largest - log(z)); /* -w ln w */
         squares += w * w;
-        for (int64_t c = 0; c < p->dv; c++)
-            y[c] += w * es_view_get(p->v, j, c);
+        for (int64_t c = 0; j > 0 && c < p->dv; c++)
+            y[c] += w * es_view_get(p->v, j - 1, c);
     }
     if (out->output)
         memcpy(out->output + at * p->dv, y, (size_t)p->dv * sizeof *y);
     if (out->lse)
-        out->lse[at] = score[top] + log(z);
+        out->lse[at] = largest + log(z);
     if (out->entropy)
         out->entropy[at] = entropy;
     if (out->top_weight)
         out->top_weight[at] = 1.0 / z;
     if (out->top_index)
-        out->top_index[at] = top;
+        out->top_index[at] = top - 1;
     if (out->sum_squares)
         out->sum_squares[at] = squares;
     if (!out->top_mass)
         return;
-    qsort(score, (size_t)n, sizeof *score, es_by_falling_value);
+    qsort(score, (size_t)n + 1, sizeof *score, es_by_falling_value);
     for (int64_t i = 0; i < p->n_top_k; i++) {
         double mass = 0.0;
-        for (int64_t j = 0; j < p->top_k[i] && j < n; j++)
-            mass += exp(score[j] - score[0]) / z;
+        for (int64_t j = 0; j < p->top_k[i] && j <= n; j++)
+            mass += exp(score[j] - largest) / z;
         out->top_mass[at * p->n_top_k + i] = mass;
     }
 }
@@ -141,10 +142,13 @@ typedef struct workspace {
     double *q, *k;  /* (d) one query, one key */
     double *dots;   /* (n) q.k */
     double *masked; /* (n) added to the score */
-    double *score;  /* (n) scale * q.k + that */
+    double *score;  /* (n + 1) the sink's logit, then capped scale * q.k + that */
     double *y;      /* (dv) */
-    double *w;      /* (n) weights */
+    double *w;      /* (n + 1) weights, likewise */
 } workspace;
+
+/* Returns c tanh(score / c), the score itself without a cap c (nats). */
+static double capped(double score, double c) { return c > 0.0 ? c * tanh(score / c) : score; }
 
 /* Computes everything with plain loops in double precision: what the fast kernels are tested
  * against. */
@@ -166,11 +170,13 @@ static es_status reference(const es_problem *p, const workspace *w, const es_att
                 if (i >= es_problem_queries_at(p, prefix))
                     continue;
                 const int64_t n = p->prefixes[prefix], set = s * p->n_prefixes + prefix;
+                w->score[0] = ES_LN_2 * p->sink;
                 for (int64_t j = 0; j < n; j++)
-                    w->score[j] = p->scales[s] * w->dots[j] + w->masked[j];
+                    w->score[j + 1] =
+                        capped(p->scales[s] * w->dots[j], ES_LN_2 * p->cap) + w->masked[j];
                 answer(p, w->score, n, set * p->m + i, out, w->y, w->w);
                 if (p->spread || p->block)
-                    answer_spreads(p, w->w, n, set * p->m + i, w->y, out);
+                    answer_spreads(p, w->w + 1, n, set * p->m + i, w->y, out);
                 if (out->moments)
                     es_moments_add(&out->moments[set], w->y, 1);
             }
@@ -190,14 +196,14 @@ es_status es_attend_reference(const es_view *q, const es_view *k, const es_view 
     ES_TRY(es_problem_data(&p, q, k, v, &exact, err));
     ES_TRY(es_problem_wants(&p, out, err));
     double *x;
-    ES_TRY(ES_MEM_NEW(p.budget, x, 4 * p.n + 2 * p.d + p.dv, "the reference", err));
+    ES_TRY(ES_MEM_NEW(p.budget, x, 4 * p.n + 2 + 2 * p.d + p.dv, "the reference", err));
     const workspace w = {.q = x,
                          .k = x + p.d,
                          .dots = x + 2 * p.d,
-                         .score = x + 2 * p.d + p.n,
-                         .w = x + 2 * p.d + 2 * p.n,
-                         .masked = x + 2 * p.d + 3 * p.n,
-                         .y = x + 2 * p.d + 4 * p.n};
+                         .masked = x + 2 * p.d + p.n,
+                         .score = x + 2 * p.d + 2 * p.n,
+                         .w = x + 2 * p.d + 3 * p.n + 1,
+                         .y = x + 2 * p.d + 4 * p.n + 2};
     const es_status status = reference(&p, &w, out, err);
     es_mem_free(p.budget, x);
     if (status != ES_OK && out->moments)

@@ -8,7 +8,7 @@
  *     V_ZERO() V_ALL(x)       every element 0; every element x
  *     V_LOAD(p) V_STORE(p, v) aligned
  *     V_FMA(a, b, c)          a*b + c
- *     V_ADD V_SUB V_MUL V_MAX arithmetic; V_MAX(a, b) is b when a is NaN
+ *     V_ADD V_SUB V_MUL V_DIV V_MAX arithmetic; V_MAX(a, b) is b when a is NaN
  *     V_EXP2I(p, t)           p * 2^n, p in [0.7, 1.42], t = n + V_MAGIC: n added to exponent bits
  *     V_ROUND(x) V_SCALE(p, n, x)   instead of that, where a CPU has them: the nearest integer; and
  *                             p * 2^n, exactly 0 where x is NaN or 2^x would be no normal number
@@ -262,6 +262,43 @@ static void TILE(tilt)(const void *s_, int64_t rows, double c_, const void *offs
     }
 }
 
+/* Q of 2^f - 1 = f Q(f), |f| <= 1/2, interpolated at Chebyshev's points: relative error 2.3e-8 of
+ * degree 5 (f32), 5.2e-17 of degree 10 (f64). From TILE_ONE on, tanh(t ln 2 / 2) rounds to 1. */
+#ifdef TILE_F32
+#define TILE_ONE 28.0f
+static const float TILE(growth)[] = {0x1.44138ap-13f, 0x1.5f0890p-10f, 0x1.3b2a54p-7f,
+                                     0x1.c6af6cp-5f,  0x1.ebfbe0p-3f,  0x1.62e430p-1f};
+#else
+#define TILE_ONE 57.0
+static const double TILE(growth)[] = {
+    0x1.e9d3fe3952179p-32, 0x1.e6063f7217bc6p-28, 0x1.b524fae627834p-24, 0x1.62bfd47773353p-20,
+    0x1.ffcbfc670dcd4p-17, 0x1.430913096fd9fp-13, 0x1.5d87fe78a5276p-10, 0x1.3b2ab6fba1ddap-7,
+    0x1.c6b08d704a0c2p-5,  0x1.ebfbdff82c598p-3,  0x1.62e42fefa39efp-1};
+#endif
+
+/* tanh(s / c) = -e / (2 + e) with e = 2^t - 1 and t = -2 log2(e) s / c. With t = n + f, n the
+ * nearest integer, e = 2^n (2^f - 1) + (2^n - 1): small scores keep all their digits. */
+static inline V TILE(cap_one)(V s, V slope, V height)
+{
+    const V least = V_ALL(-TILE_ONE);
+    const V t = V_MAX(V_SUB(V_ZERO(), V_MAX(V_MUL(s, slope), least)), least);
+    const V n = TILE_NEAR(t), f = V_SUB(t, TILE_WHOLE(n));
+    const V power = TILE_POWER(V_ALL((REAL)1), n, t);
+    V growth = V_ALL(TILE(growth)[0]);
+    for (size_t i = 1; i < sizeof TILE(growth) / sizeof TILE(growth)[0]; i++)
+        growth = V_FMA(growth, f, V_ALL(TILE(growth)[i]));
+    const V e = V_FMA(V_MUL(growth, f), power, V_SUB(power, V_ALL((REAL)1)));
+    return V_MUL(height, V_DIV(e, V_ADD(e, V_ALL((REAL)2))));
+}
+
+static void TILE(cap)(void *s_, int64_t rows, double c)
+{
+    REAL *s = s_;
+    const V slope = V_ALL((REAL)(2.0 * ES_LOG2_E / c)), height = V_ALL((REAL)-c);
+    for (int64_t i = 0; i < rows * TILE(lanes); i += WIDTH)
+        V_STORE(s + i, TILE(cap_one)(V_LOAD(s + i), slope, height));
+}
+
 static void TILE(see)(void *s_, int64_t rows, const int32_t *restrict ranges)
 {
     enum { lanes = TILE(lanes) };
@@ -381,6 +418,7 @@ static double TILE(burn)(int64_t steps)
 #undef TILE_CLAMP
 #undef TILE_TILT_PAIR
 #undef TILE_LOWEST
+#undef TILE_ONE
 #undef TILE_ROOT
 #undef TILE
 #undef TILE_F32
@@ -396,6 +434,7 @@ static double TILE(burn)(int64_t steps)
 #undef V_ADD
 #undef V_SUB
 #undef V_MUL
+#undef V_DIV
 #undef V_MAX
 #undef V_EXP2I
 #undef V_ROUND

@@ -14,7 +14,7 @@ extern const es_kernels es_kernels_neon[2];
     {                                                                                              \
         .isa = (isa_), .dtype = (dtype_), .lanes = prefix##_lanes, .scores = prefix##_scores,      \
         .product = prefix##_product, .top = prefix##_top, .tilt = prefix##_tilt,                   \
-        .fold = prefix##_fold, .burn = prefix##_burn, .see = prefix##_see,                         \
+        .cap = prefix##_cap, .fold = prefix##_fold, .burn = prefix##_burn, .see = prefix##_see,    \
         .raise = prefix##_raise, .square = prefix##_square, .centre = prefix##_centre,             \
         .close = prefix##_close, .dots = prefix##_dots, .mix = prefix##_mix,                       \
         .squares = prefix##_squares                                                                \

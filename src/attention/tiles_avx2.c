@@ -38,6 +38,7 @@ static inline void sum4_f64(__m256d a, __m256d b, __m256d c, __m256d d, double *
 #define V_ADD(a, b)    _mm256_add_ps(a, b)
 #define V_SUB(a, b)    _mm256_sub_ps(a, b)
 #define V_MUL(a, b)    _mm256_mul_ps(a, b)
+#define V_DIV(a, b)    _mm256_div_ps(a, b)
 #define V_MAX(a, b)    _mm256_max_ps(a, b)
 #define V_EXP2I(p, t)                                                                              \
     _mm256_castsi256_ps(                                                                           \
@@ -63,6 +64,7 @@ static inline void sum4_f64(__m256d a, __m256d b, __m256d c, __m256d d, double *
 #define V_ADD(a, b)    _mm256_add_pd(a, b)
 #define V_SUB(a, b)    _mm256_sub_pd(a, b)
 #define V_MUL(a, b)    _mm256_mul_pd(a, b)
+#define V_DIV(a, b)    _mm256_div_pd(a, b)
 #define V_MAX(a, b)    _mm256_max_pd(a, b)
 #define V_EXP2I(p, t)                                                                              \
     _mm256_castsi256_pd(                                                                           \

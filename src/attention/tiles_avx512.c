@@ -59,6 +59,7 @@ static inline void sum4_f64(__m512d a, __m512d b, __m512d c, __m512d d, double *
 #define V_ADD(a, b)         _mm512_add_ps(a, b)
 #define V_SUB(a, b)         _mm512_sub_ps(a, b)
 #define V_MUL(a, b)         _mm512_mul_ps(a, b)
+#define V_DIV(a, b)         _mm512_div_ps(a, b)
 #define V_MAX(a, b)         _mm512_max_ps(a, b)
 #define V_ROUND(x)          _mm512_roundscale_ps(x, 0)
 #define V_SCALE(p, n, x)                                                                           \
@@ -84,6 +85,7 @@ static inline void sum4_f64(__m512d a, __m512d b, __m512d c, __m512d d, double *
 #define V_ADD(a, b)         _mm512_add_pd(a, b)
 #define V_SUB(a, b)         _mm512_sub_pd(a, b)
 #define V_MUL(a, b)         _mm512_mul_pd(a, b)
+#define V_DIV(a, b)         _mm512_div_pd(a, b)
 #define V_MAX(a, b)         _mm512_max_pd(a, b)
 #define V_EXP2I(p, t)                                                                              \
     _mm512_castsi512_pd(                                                                           \

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gguf.c : GGUF files: opening them, and the numbers of their tensors. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -25,35 +27,93 @@ bool es_gguf_is(const char *path)
     return is;
 }
 
-/* The header does not say how long it is, so it is read in parts that double, each walked from the
- * beginning: twice the work of one walk, and memory that bytes of the file have paid for. */
-static es_status read_header(es_gguf *g, const es_st_opts *opts, es_error *err)
+/* Reads the header of a part. It does not say how long it is, so it is read in pieces that double,
+ * each parsed from the beginning: twice the work, and never more memory than the file has bytes. */
+static es_status read_header(es_gguf_part *part, const es_st_opts *opts, es_error *err)
 {
     enum { FIRST = 1 << 16 };
-    const uint64_t size = g->file.size;
+    const uint64_t size = part->file.size;
     uint64_t have = 0, want = size < FIRST ? size : FIRST;
     int64_t room = 0;
     while (want) {
         const uint64_t more = want > 2 * have ? want : 2 * have;
         const uint64_t next = more < size ? more : size;
-        ES_TRY(ES_MEM_GROW(g->budget, g->bytes, &room, (int64_t)next, "the header of a GGUF", err));
-        ES_TRY(es_file_read(&g->file, have, g->bytes + have, (size_t)(next - have), err));
+        ES_TRY(ES_MEM_GROW(opts->budget, part->bytes, &room, (int64_t)next, "the header of a GGUF",
+                           err));
+        ES_TRY(es_file_read(&part->file, have, part->bytes + have, (size_t)(next - have), err));
         have = next;
-        es_gguf_header_free(&g->header);
-        const es_status status =
-            es_gguf_parse(g->bytes, (size_t)have, size, g->path, opts, &g->header, &want, err);
+        es_gguf_header_free(&part->header);
+        const es_status status = es_gguf_parse(part->bytes, (size_t)have, size, part->path, opts,
+                                               &part->header, &want, err);
         if (!want)
             return status;
     }
-    return es_gguf_parse(NULL, 0, 0, g->path, opts, &g->header, &want, err); /* an empty file */
+    /* an empty file */
+    return es_gguf_parse(NULL, 0, 0, part->path, opts, &part->header, &want, err);
 }
 
+/* Opens one file as part of a model. */
+static es_status open_part(es_gguf_part *part, const char *path, const es_st_opts *opts,
+                           es_error *err)
+{
+    ES_TRY(es_mem_text(opts->budget, path, "a file name", &part->path, err));
+    ES_TRY(es_file_open(part->path, &part->file, err));
+    return read_header(part, opts, err);
+}
+
+/* Opens part `number` of a split model beside the first, and checks that it is that part. */
+static es_status open_other(es_gguf *g, const es_gguf_split *split, int64_t number,
+                            const es_st_opts *opts, es_error *err)
+{
+    char path[4096];
+    es_gguf_split own;
+    es_gguf_part *part = &g->parts[number];
+    ES_TRY(es_gguf_split_path(g->path, split, number, path, sizeof path, err));
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return es_fail_file(err, ES_E_FORMAT, g->path, -1, "gguf.split",
+                            "download that file as well", "missing file '%.250s' of a split model",
+                            path);
+    ES_TRY(open_part(part, path, opts, err));
+    ES_TRY(es_gguf_split_of(&part->header, &own, err));
+    if (own.number == number && own.count == split->count)
+        return ES_OK;
+    return es_fail_file(
+        err, ES_E_FORMAT, part->path, -1, "gguf.split", "download all files of the model again",
+        "the file is part %lld of %lld, its name says %lld of %lld", (long long)own.number + 1,
+        (long long)own.count, (long long)number + 1, (long long)split->count);
+}
+
+/* Opens the files of a split model after the first. */
+static es_status load_others(es_gguf *g, const es_gguf_split *split, const es_st_opts *opts,
+                             es_error *err)
+{
+    es_gguf_part *parts;
+    ES_TRY(ES_MEM_NEW(g->budget, parts, split->count, "the files of a GGUF", err));
+    parts[0] = g->parts[0];
+    es_mem_free(g->budget, g->parts);
+    g->parts = parts;
+    for (; g->n_parts < split->count; g->n_parts++)
+        parts[g->n_parts].file.fd = -1;
+    for (int64_t i = 1; i < split->count; i++)
+        ES_TRY(open_other(g, split, i, opts, err));
+    return es_gguf_join(g, split->tensors, err);
+}
+
+/* Opens the first file, which says how many there are, and then the others. */
 static es_status load(es_gguf *g, const char *path, const es_st_opts *opts, es_error *err)
 {
+    es_gguf_split split;
     ES_TRY(es_st_host(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, path, err));
-    ES_TRY(es_mem_text(g->budget, path, "a file name", &g->path, err));
-    ES_TRY(es_file_open(g->path, &g->file, err));
-    return read_header(g, opts, err);
+    ES_TRY(ES_MEM_NEW(g->budget, g->parts, 1, "a GGUF file", err));
+    g->parts[g->n_parts++].file.fd = -1;
+    ES_TRY(open_part(&g->parts[0], path, opts, err));
+    g->path = g->parts[0].path;
+    ES_TRY(es_gguf_split_of(&g->parts[0].header, &split, err));
+    if (split.count > 1)
+        return load_others(g, &split, opts, err);
+    g->header = g->parts[0].header;
+    g->parts[0].header = (es_gguf_header){0};
+    return ES_OK;
 }
 
 es_status es_gguf_open(const char *path, const es_st_opts *opts, es_gguf **out, es_error *err)
@@ -64,7 +124,6 @@ es_status es_gguf_open(const char *path, const es_st_opts *opts, es_gguf **out, 
     es_gguf *g;
     ES_TRY(ES_MEM_NEW(o->budget, g, 1, "a GGUF file", err));
     g->budget = o->budget;
-    g->file.fd = -1;
     const es_status status = load(g, path, o, err);
     if (status != ES_OK)
         es_gguf_close(g);
@@ -77,68 +136,94 @@ void es_gguf_close(es_gguf *g)
 {
     if (!g)
         return;
-    es_file_close(&g->file);
     es_gguf_header_free(&g->header);
-    es_mem_free(g->budget, g->bytes);
+    for (int64_t i = 0; i < g->n_parts; i++) {
+        es_gguf_header_free(&g->parts[i].header);
+        es_file_close(&g->parts[i].file);
+        es_mem_free(g->budget, g->parts[i].bytes);
+        es_mem_free(g->budget, g->parts[i].path);
+    }
+    es_mem_free(g->budget, g->parts);
     es_mem_free(g->budget, g->heads);
-    es_mem_free(g->budget, g->path);
     es_mem_free(g->budget, g);
 }
 
 /* ---- reading ---- */
 
 /* Fails unless the tensor's type can be decoded into f32 or f64. */
-static es_status check_kind(const es_gguf *g, const es_st_tensor *t, es_dtype dtype, es_error *err)
+static es_status check_type(const es_gguf *g, const es_st_tensor *t, es_dtype dtype, es_error *err)
 {
-    const es_gguf_kind *kind = es_gguf_kind_of(t->dtype);
+    const es_gguf_type *type = es_gguf_type_of(t->dtype);
     if (!es_dtype_size(dtype))
         return es_fail(err, ES_E_ARGUMENT, "gguf.kind", "use ES_F32 or ES_F64", "unknown dtype %d",
                        (int)dtype);
-    if (kind && kind->read)
+    if (type && type->decode)
         return ES_OK;
     char hint[ES_GGUF_HINT];
-    return es_fail_file(err, ES_E_UNSUPPORTED, g->path, (int64_t)t->offset, "gguf.kind",
-                        es_gguf_kinds_hint(hint),
+    return es_fail_file(err, ES_E_UNSUPPORTED, g->parts[t->file].path, (int64_t)t->offset,
+                        "gguf.kind", es_gguf_types_hint(hint),
                         "tensor '%.100s' has type %s, which is not supported", t->name, t->dtype);
 }
 
-/* `count` numbers from number `from` of a tensor, a piece at a time through the stack, to number
- * `to` of the result. All three are multiples of the block. */
+/* Where numbers of a tensor are read to. */
+typedef struct target {
+    es_dtype dtype;
+    char *out;
+    es_st_seen *seen;
+} target;
+
+/* Reads `count` numbers from number `from` of a tensor, a piece at a time through the stack. They
+ * become numbers `to` and following of the tensor, and *out begins with number `base`. */
 static es_status read_run(const es_gguf *g, const es_st_tensor *t, int64_t from, int64_t count,
-                          int64_t to, es_dtype dtype, void *out, es_st_seen *seen, es_error *err)
+                          int64_t to, int64_t base, const target *into, es_error *err)
 {
     enum { PIECE = 4096 };
-    const es_gguf_kind *kind = es_gguf_kind_of(t->dtype);
-    unsigned char raw[4 * PIECE]; /* no kind that is read has more than 4 bytes a number */
+    const es_gguf_type *type = es_gguf_type_of(t->dtype);
+    unsigned char raw[4 * PIECE]; /* no type that is read has more than 4 bytes a number */
     for (int64_t i = 0; i < count; i += PIECE) {
         const int64_t left = count - i, n = left < PIECE ? left : PIECE;
-        const int64_t at = (from + i) / kind->block * kind->bytes;
-        ES_TRY(es_file_read(&g->file, t->offset + (uint64_t)at, raw,
-                            (size_t)(n / kind->block * kind->bytes), err));
-        es_gguf_decode(kind, raw, to + i, n, dtype,
-                       (char *)out + (size_t)(to + i) * es_dtype_size(dtype), seen);
+        const int64_t at = (from + i) / type->numbers * type->bytes;
+        ES_TRY(es_file_read(&g->parts[t->file].file, t->offset + (uint64_t)at, raw,
+                            (size_t)(n / type->numbers * type->bytes), err));
+        es_gguf_decode(type, raw, to + i, n, into->dtype,
+                       into->out + (size_t)(to + i - base) * es_dtype_size(into->dtype),
+                       into->seen);
     }
     return ES_OK;
 }
 
-/* Row 2 j + s of a head, in the file, is row s k/2 + j of it for us: s says which of pair j. */
-static int64_t place_of_row(int64_t row, int64_t rows, int64_t heads)
+/* Returns the row in the file of row s k/2 + j of a head of k rows: 2 j + s, where s says which of
+ * pair j it is. */
+static int64_t stored_row(int64_t row, int64_t rows, int64_t heads)
 {
     const int64_t k = rows / heads, in_head = row % k;
-    return row - in_head + in_head % 2 * (k / 2) + in_head / 2;
+    return row - in_head + in_head % (k / 2) * 2 + in_head / (k / 2);
+}
+
+es_status es_gguf_read_rows(const es_gguf *g, const es_st_tensor *tensor, int64_t first,
+                            int64_t rows, es_dtype dtype, void *out, es_st_seen *seen,
+                            es_error *err)
+{
+    const int64_t heads = g->heads ? g->heads[tensor - g->header.tensors] : 0;
+    const int64_t all = tensor->rank > 1 || heads ? tensor->shape[0] : 1;
+    const int64_t cols = tensor->count / all, base = first * cols;
+    const target into = {dtype, out, seen};
+    ES_TRY(check_type(g, tensor, dtype, err));
+    if (!heads)
+        return read_run(g, tensor, base, rows * cols, base, base, &into, err);
+    for (int64_t row = first; row < first + rows; row++)
+        ES_TRY(read_run(g, tensor, stored_row(row, all, heads) * cols, cols, row * cols, base,
+                        &into, err));
+    return ES_OK;
 }
 
 es_status es_gguf_read(const es_gguf *g, const es_st_tensor *tensor, es_dtype dtype, void *out,
                        es_st_seen *seen, es_error *err)
 {
-    const int64_t heads = g->heads ? g->heads[tensor - g->header.tensors] : 0;
-    const int64_t rows = heads ? tensor->shape[0] : 1, cols = tensor->count / rows;
+    const bool turns = g->heads && g->heads[tensor - g->header.tensors];
     es_st_seen odd = {.first = -1};
-    ES_TRY(check_kind(g, tensor, dtype, err));
-    for (int64_t row = 0; row < rows; row++) {
-        const int64_t to = heads ? place_of_row(row, rows, heads) : row;
-        ES_TRY(read_run(g, tensor, row * cols, cols, to * cols, dtype, out, &odd, err));
-    }
+    ES_TRY(es_gguf_read_rows(g, tensor, 0, tensor->rank > 1 || turns ? tensor->shape[0] : 1, dtype,
+                             out, &odd, err));
     if (seen)
         *seen = odd;
     return ES_OK;

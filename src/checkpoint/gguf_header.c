@@ -87,7 +87,7 @@ static es_status take_name(walk *w, const char *what, size_t most, es_gguf_text 
 /* ---- values ---- */
 
 /* Reads the type of a value. */
-static es_status take_type(walk *w, es_gguf_type *out)
+static es_status take_type(walk *w, es_gguf_value_type *out)
 {
     const uint64_t at = w->at;
     uint64_t type;
@@ -95,12 +95,12 @@ static es_status take_type(walk *w, es_gguf_type *out)
     if (type >= ES_GGUF_TYPES)
         return es_fail_file(w->err, ES_E_FORMAT, w->file, (int64_t)at, "gguf.type", anew,
                             "a value has the unknown type %llu", (unsigned long long)type);
-    *out = (es_gguf_type)type;
+    *out = (es_gguf_value_type)type;
     return ES_OK;
 }
 
 /* `count` values of a type that is no array. Fixed widths are stepped over at once. */
-static es_status take_items(walk *w, es_gguf_type type, int64_t count)
+static es_status take_items(walk *w, es_gguf_value_type type, int64_t count)
 {
     if (type == ES_GGUF_STRING) {
         es_gguf_text text;
@@ -197,30 +197,31 @@ static es_status take_shape(walk *w, entry *e)
 
 /* Reads the type of a tensor and computes its size in bytes. Quantised types store rows in
  * blocks, so that a row must be a multiple of the block. */
-static es_status take_kind(walk *w, entry *e)
+static es_status take_tensor_type(walk *w, entry *e)
 {
     const uint64_t begin = w->at;
     es_st_tensor *t = &e->tensor;
-    uint64_t type;
+    const int64_t row = t->shape[t->rank - 1];
+    uint64_t id;
     int64_t bytes;
-    ES_TRY(take(w, 4, &type));
-    const es_gguf_kind *kind = es_gguf_kind_at(type);
-    if (!kind) {
+    ES_TRY(take(w, 4, &id));
+    const es_gguf_type *type = es_gguf_type_at(id);
+    if (!type) {
         char hint[ES_GGUF_HINT];
         return es_fail_file(w->err, ES_E_UNSUPPORTED, w->file, (int64_t)begin, "gguf.kind",
-                            es_gguf_kinds_hint(hint),
+                            es_gguf_types_hint(hint),
                             "tensor '%.*s' has type %llu, which is not supported",
-                            (int)e->name.size, e->name.at, (unsigned long long)type);
+                            (int)e->name.size, e->name.at, (unsigned long long)id);
     }
-    if (t->shape[t->rank - 1] % kind->block != 0)
+    if (row % type->numbers != 0)
         return es_fail_file(w->err, ES_E_FORMAT, w->file, (int64_t)begin, "gguf.block", anew,
                             "tensor '%.*s' has rows of %lld numbers, %s has blocks of %d",
-                            (int)e->name.size, e->name.at, (long long)t->shape[t->rank - 1],
-                            kind->name, kind->block);
-    if (!es_mul_i64(t->count / kind->block, kind->bytes, &bytes))
+                            (int)e->name.size, e->name.at, (long long)row, type->name,
+                            type->numbers);
+    if (!es_mul_i64(t->count / type->numbers, type->bytes, &bytes))
         return bad_tensor(w, begin, e, "gguf.overflow", "has a size that overflows 64 bits");
     t->bytes = (uint64_t)bytes;
-    snprintf(t->dtype, sizeof t->dtype, "%s", kind->name);
+    snprintf(t->dtype, sizeof t->dtype, "%s", type->name);
     return ES_OK;
 }
 
@@ -230,7 +231,7 @@ static es_status take_tensor(walk *w, entry *e)
     *e = (entry){0};
     ES_TRY(take_name(w, "a tensor's name", ES_GGUF_NAME_MOST, &e->name));
     ES_TRY(take_shape(w, e));
-    ES_TRY(take_kind(w, e));
+    ES_TRY(take_tensor_type(w, e));
     return take(w, 8, &e->tensor.offset);
 }
 

@@ -22,13 +22,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "checkpoint/gguf_types.h"
 #include "checkpoint/safetensors.h"
 #include "store/file.h"
 
 /* ---- the header (gguf_header.c) ---- */
 
 /* Types of values, by their numbers in the file. */
-typedef enum es_gguf_type {
+typedef enum es_gguf_value_type {
     ES_GGUF_U8,
     ES_GGUF_I8,
     ES_GGUF_U16,
@@ -43,7 +44,7 @@ typedef enum es_gguf_type {
     ES_GGUF_I64,
     ES_GGUF_F64,
     ES_GGUF_TYPES
-} es_gguf_type;
+} es_gguf_value_type;
 
 /* A string of the header: not terminated, and any bytes but NUL. */
 typedef struct es_gguf_text {
@@ -53,36 +54,18 @@ typedef struct es_gguf_text {
 
 typedef struct es_gguf_value {
     es_gguf_text key;
-    es_gguf_type type;
-    es_gguf_type item; /* of an array: what it is made of; else = type */
-    int64_t count;     /* of an array; else 1 */
-    size_t at;         /* offset of the value, or of the array's first */
+    es_gguf_value_type type;
+    es_gguf_value_type item; /* of an array: what it is made of; else = type */
+    int64_t count;           /* of an array; else 1 */
+    size_t at;               /* offset of the value, or of the array's first */
 } es_gguf_value;
-
-/* A number type of tensors (gguf_kinds.c). */
-typedef struct es_gguf_kind {
-    const char *name; /* NULL: a number that is not in use */
-    int block;        /* numbers that are stored together, at most ES_GGUF_BLOCK */
-    int bytes;        /* of a block */
-    bool read;        /* es_gguf_decode() takes it */
-    void (*decode)(const unsigned char *raw, float *out); /* one block; NULL if block is 1 */
-} es_gguf_kind;
-
-/*! es_gguf_kind_at() : returns the type of a number in a file; NULL if it is unknown.
- *  es_gguf_kind_of() : the same by name. */
-const es_gguf_kind *es_gguf_kind_at(uint64_t type);
-const es_gguf_kind *es_gguf_kind_of(const char *name);
-
-/*! es_gguf_kinds_hint() : writes a hint that lists all types that can be read; returns it. */
-enum { ES_GGUF_HINT = 200 };
-const char *es_gguf_kinds_hint(char hint[ES_GGUF_HINT]);
 
 typedef struct es_gguf_header {
     const unsigned char *bytes;
     const char *file;      /* for messages */
     es_gguf_value *values; /* in order of their keys */
     int64_t values_count;
-    es_st_tensor *tensors; /* in order of their names; dtype is a kind's name, shape is in C order
+    es_st_tensor *tensors; /* in order of their names; dtype is a type's name, shape is in C order
                               (the contiguous dimension last), offset that in the file */
     int64_t count;
     char *names;        /* of the tensors, terminated */
@@ -149,8 +132,9 @@ es_status es_gguf_string(const es_gguf_header *h, const char *key, bool required
 
 /*! es_gguf_array() : the array of a key, whose items are of one of the two types; NULL if there is
  *  none and it is not required. @return : as above. */
-es_status es_gguf_array(const es_gguf_header *h, const char *key, bool required, es_gguf_type item,
-                        es_gguf_type other, const es_gguf_value **out, es_error *err);
+es_status es_gguf_array(const es_gguf_header *h, const char *key, bool required,
+                        es_gguf_value_type item, es_gguf_value_type other,
+                        const es_gguf_value **out, es_error *err);
 
 /*! es_gguf_next() : the string at offset *at of the header, which then is that of the next; begin
  *  with an array's `at`, `count` times at most. */
@@ -159,23 +143,21 @@ es_gguf_text es_gguf_next(const es_gguf_header *h, size_t *at);
 /*! es_gguf_number() : number `i` of an array of numbers. O(1). */
 double es_gguf_number(const es_gguf_header *h, const es_gguf_value *array, int64_t i);
 
-/* ---- numbers of tensors (gguf_kinds.c) ---- */
-
-enum { ES_GGUF_BLOCK = 256 }; /* the largest block of any type */
-
-/*! es_gguf_decode() : converts `count` numbers, a multiple of the type's block, from the bytes of
- *  the file to `dtype`, and adds to *seen; `first` is the index of the first one. Exact: every
- *  number is an f32, in Q8_0 an 11-bit scale times an 8-bit integer. */
-void es_gguf_decode(const es_gguf_kind *kind, const unsigned char *raw, int64_t first,
-                    int64_t count, es_dtype dtype, void *out, es_st_seen *seen);
-
 /* ---- files (gguf.c) ---- */
 
-typedef struct es_gguf {
+/* One file of a model. */
+typedef struct es_gguf_part {
     es_file file;
     char *path;
-    unsigned char *bytes; /* the header, and what was read with it */
-    es_gguf_header header;
+    unsigned char *bytes;  /* the header, and what was read with it; of the first part only */
+    es_gguf_header header; /* used while the model is opened */
+} es_gguf_part;
+
+typedef struct es_gguf {
+    es_gguf_part *parts; /* (n_parts) */
+    int64_t n_parts;
+    const char *path;      /* of the first part */
+    es_gguf_header header; /* of all parts */
     int64_t *heads; /* (count) of a tensor whose rows are rotary pairs side by side; 0: as they are.
                        NULL: of none */
     es_mem_limit *budget;
@@ -185,17 +167,51 @@ typedef struct es_gguf {
  *  too, if it cannot be read. */
 bool es_gguf_is(const char *path);
 
-/*! es_gguf_open() : open a file and check its header; the data is not read. Memory is a few times
- *  the header, counted against opts->budget, which must outlive it. Release it with
- *  es_gguf_close(). @return : as es_gguf_parse(), es_st_host(); ES_E_IO (file.open, ...). */
+/*! es_gguf_open() : open a file, or all files of a split model by the first of them, and check the
+ *  headers; the data is not read. Memory is a few times the headers, counted against opts->budget,
+ *  which must outlive it. Release it with es_gguf_close().
+ *  @return : as es_gguf_parse(), es_st_host(); ES_E_IO (file.open, ...); ES_E_FORMAT (gguf.split: a
+ *  part is missing, is not the one that its name says, or is not the first). */
 es_status es_gguf_open(const char *path, const es_st_opts *opts, es_gguf **out, es_error *err);
 void es_gguf_close(es_gguf *g); /* NULL is fine */
 
 /*! es_gguf_read() : the numbers of header.tensors[...], as es_st_read(); rows that are rotary pairs
  *  side by side (0 1 2 3 of a head: first of pair 0, second of it, first of pair 1, ...) are put
  *  first halves first, as Hugging Face's checkpoints have them.
- *  @return : as es_st_read(); ES_E_UNSUPPORTED (gguf.kind) for a kind that is not read. */
+ *  es_gguf_read_rows() : the same for rows first ... first + rows - 1 of a matrix, into `out`
+ *  (rows, columns); adds to *seen, whose indices are those of the whole tensor. A vector is one
+ *  row unless its numbers are rotary pairs. O(bytes read).
+ *  @return : as es_st_read(); ES_E_UNSUPPORTED (gguf.kind) for a type that is not read. */
 es_status es_gguf_read(const es_gguf *g, const es_st_tensor *tensor, es_dtype dtype, void *out,
                        es_st_seen *seen, es_error *err);
+es_status es_gguf_read_rows(const es_gguf *g, const es_st_tensor *tensor, int64_t first,
+                            int64_t rows, es_dtype dtype, void *out, es_st_seen *seen,
+                            es_error *err);
+
+/* ---- models in several files (gguf_split.c) ----
+ *
+ * llama.cpp splits a model into NAME-00001-of-0000N.gguf and so on. The first file has the values
+ * of the model; every file has some of the tensors, and values that say which part it is. */
+
+typedef struct es_gguf_split {
+    int64_t number, count; /* part `number` of `count`, from 0; 0 of 1 for a single file */
+    int64_t tensors;       /* in all files; -1 if the file does not say */
+} es_gguf_split;
+
+/*! es_gguf_split_of() : reads what a file says about its place among the files of a model.
+ *  @return : ES_OK; ES_E_FORMAT: gguf.value, gguf.missing, gguf.split (a part behind the last). */
+es_status es_gguf_split_of(const es_gguf_header *h, es_gguf_split *out, es_error *err);
+
+/*! es_gguf_split_path() : writes the path of part `number` of a model whose first file is `path`.
+ *  @return : ES_OK; ES_E_FORMAT (gguf.split) if `path` is not the first file, or is not named so.
+ */
+es_status es_gguf_split_path(const char *path, const es_gguf_split *split, int64_t number,
+                             char *out, size_t size, es_error *err);
+
+/*! es_gguf_join() : makes g->header the header of all parts: values of the first, tensors of all
+ *  in order of their names, whose `file` is the number of their part. Frees the parts' headers.
+ *  @return : ES_OK; ES_E_FORMAT: gguf.duplicate, gguf.split (other than `tensors` in all);
+ *  ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_gguf_join(es_gguf *g, int64_t tensors, es_error *err);
 
 #endif

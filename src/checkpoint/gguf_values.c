@@ -52,7 +52,7 @@ static es_status wrong(const es_gguf_header *h, const es_gguf_value *v, const ch
 }
 
 /* A number of any type as f64, which is exact below 2^53, and what is beyond is in no range. */
-static double number_at(const es_gguf_header *h, es_gguf_type type, size_t at)
+static double number_at(const es_gguf_header *h, es_gguf_value_type type, size_t at)
 {
     const uint64_t bits = es_gguf_little(h->bytes + at, es_gguf_widths[type]);
     const uint32_t low = (uint32_t)bits;
@@ -78,7 +78,7 @@ static double number_at(const es_gguf_header *h, es_gguf_type type, size_t at)
     }
 }
 
-static bool is_whole(es_gguf_type type)
+static bool is_whole(es_gguf_value_type type)
 {
     return type != ES_GGUF_F32 && type != ES_GGUF_F64 && type != ES_GGUF_BOOL &&
            type != ES_GGUF_STRING && type != ES_GGUF_ARRAY;
@@ -155,8 +155,9 @@ es_status es_gguf_string(const es_gguf_header *h, const char *key, bool required
     return ES_OK;
 }
 
-es_status es_gguf_array(const es_gguf_header *h, const char *key, bool required, es_gguf_type item,
-                        es_gguf_type other, const es_gguf_value **out, es_error *err)
+es_status es_gguf_array(const es_gguf_header *h, const char *key, bool required,
+                        es_gguf_value_type item, es_gguf_value_type other,
+                        const es_gguf_value **out, es_error *err)
 {
     const es_gguf_value *v = es_gguf_find(h, key);
     *out = v;

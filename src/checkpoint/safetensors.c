@@ -130,11 +130,11 @@ void es_st_close(es_st *st)
     es_mem_free(st->budget, st);
 }
 
-/* Its path is that of the one file; nothing else of `files` is in use. */
+/* Of `files` only the paths are in use, one for each file of the model. */
 es_status es_st_of_gguf(es_gguf *gguf, es_st **out, es_error *err)
 {
     es_st *st;
-    es_status status = files_new(1, gguf->budget, out, err);
+    es_status status = files_new((int)gguf->n_parts, gguf->budget, out, err);
     if (status != ES_OK) {
         es_gguf_close(gguf);
         return status;
@@ -143,7 +143,9 @@ es_status es_st_of_gguf(es_gguf *gguf, es_st **out, es_error *err)
     st->gguf = gguf;
     st->tensors = gguf->header.tensors;
     st->count = gguf->header.count;
-    status = es_mem_text(st->budget, gguf->path, "a file name", &st->files[0].path, err);
+    for (int i = 0; i < st->n_files && status == ES_OK; i++)
+        status =
+            es_mem_text(st->budget, gguf->parts[i].path, "a file name", &st->files[i].path, err);
     if (status != ES_OK) {
         es_st_close(st);
         *out = NULL;

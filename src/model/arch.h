@@ -29,29 +29,36 @@ typedef enum es_field_kind {
     ES_FIELD_REAL,   /* a number in [min, max] */
     ES_FIELD_WORD,   /* a string; null is as if it were not there */
     ES_FIELD_BOOL,   /* true or false; null is as if it were not there */
+    ES_FIELD_CAP,    /* a number in [min, max]; null is 0 */
+    ES_FIELD_SKIP,   /* whatever it is: this family does not read the key */
     ES_FIELD_NONE,   /* whatever it is: it must be false, null, a number in [min, 0], or empty */
     ES_FIELD_TRUE,   /* it must be true */
     ES_FIELD_FIRST,  /* the first string of an array */
     ES_FIELD_LAYERS, /* an array of strings that says of each layer whether it has the window */
+    ES_FIELD_TURNS,  /* an array of 0 and 1 that says of each layer whether it turns */
+    ES_FIELD_PERIOD, /* an integer in [min, max], or a word like "LLLG": its length */
     ES_FIELD_LABELS, /* an object of names by their numbers: how many, and the names */
-    ES_FIELD_ROTARY  /* an object, or null, that is about rotary positions */
+    ES_FIELD_OBJECT, /* an object, or null, that is read later */
+    ES_FIELD_SHORT,  /* an array of numbers: rotary.short_factor */
+    ES_FIELD_LONG    /* an array of numbers: rotary.long_factor */
 } es_field_kind;
 
-/* A key and what becomes of its value: it goes into the configuration, or (NONE, TRUE, LAYERS, and
- * WORD with `only`) it may have some values only, because any other would change the function that
- * is computed. A WORD with `only` goes into the configuration, too, where `at` is not 0. */
+/* A key and what becomes of its value: it goes into the draft of the configuration, or (NONE, TRUE,
+ * and WORD with `only`) it may have some values only, because any other would change the function
+ * that is computed. A WORD with `only` goes into the draft, too, where `at` is not 0. Of two fields
+ * with the same key the first counts: a family's own field stands before those that it shares. */
 typedef struct es_config_field {
     const char *key; /* NULL ends a table */
     es_field_kind kind;
     bool required;
-    size_t at; /* ES_CONFIG(member): int64_t, double or char[64] */
+    size_t at; /* ES_CONFIG(member) or ES_STATED(member): int64_t, double, bool or char[64] */
     double min, max;
     bool nullable;           /* it may be null: a WHOLE is then 0, a REAL as if it were not there */
     const char *only;        /* WORD: the values that are supported, with '|' between them */
     const char *rule, *hint; /* of the refusal of another; NULL: config.function */
 } es_config_field;
 
-enum { ES_ARCH_FIELDS = 48 }; /* most fields of a description */
+enum { ES_ARCH_FIELDS = 80 }; /* most fields of a description */
 
 /* A size that must be there. */
 #define ES_FIELD_SIZE(key, member, most)                                                           \
@@ -77,9 +84,42 @@ enum { ES_ARCH_FIELDS = 48 }; /* most fields of a description */
     {                                                                                              \
         "layer_types", ES_FIELD_LAYERS,                                                            \
             .rule = "config.window",                                                               \
-            .hint = "supported are layers that are all full_attention, or, where there is a "      \
-                    "sliding_window, all sliding_attention"                                        \
+            .hint = "supported are full_attention and, where there is a sliding_window, "          \
+                    "sliding_attention"                                                            \
     }
+
+/* ---- which layers have the window, and which turn ---- */
+
+/* What config.json says about its layers, or a description where it says nothing. Of layer l:
+ * it has the window if layer_types says so; where that is missing, if l >= first, and period is 0
+ * or (l + phase) mod period is not 0, and, where only_still is set, if it does not turn. */
+typedef struct es_layers_stated {
+    int64_t window;        /* sliding_window; 0 and below: none */
+    bool asks, used;       /* the family has the key use_sliding_window, and what that says */
+    int64_t period, phase; /* every `period`-th layer has no window */
+    int64_t first;         /* layers before it have none */
+    bool only_still;       /* layers that turn have none */
+    int64_t still_period;  /* layer l does not turn if (l + 1) mod still_period is 0; 0: all turn */
+    bool still_full;       /* layers without the window do not turn, where others have it */
+    bool still_sliding;    /* layers with the window do not turn */
+    bool local;            /* layers with the window turn by config.rotary_local */
+    bool both_sides;       /* tokens see those after them, too */
+    bool rotary_stated;    /* there is a key about rotary positions */
+    double original;       /* original_max_position_embeddings outside of the rotary object; 0 */
+    int64_t types, turns;  /* layers that layer_types and no_rope_layers name; 0: no such key */
+    char other[64];        /* what layer_types has beside full_attention and sliding_attention */
+    bool sliding[ES_MODEL_LAYERS]; /* (types) */
+    bool turning[ES_MODEL_LAYERS]; /* (turns) */
+} es_layers_stated;
+
+/* A configuration while it is read. Fields address it from its beginning, so that ES_CONFIG() is a
+ * place in it. */
+typedef struct es_config_draft {
+    es_model_config config;
+    es_layers_stated layers;
+} es_config_draft;
+
+#define ES_STATED(member) offsetof(es_config_draft, layers.member)
 
 /* ---- which tensors there are ---- */
 
@@ -88,7 +128,9 @@ typedef enum es_part_kind {
     ES_PART_LINEAR, /* NAME.weight (rows, cols) and NAME.bias (rows): y = W x + b */
     ES_PART_MATRIX, /* the same without a bias, or with one if the config's bool at `biased` says */
     ES_PART_NORM,   /* NAME.weight and NAME.bias (rows), or .gamma and .beta as in TensorFlow */
-    ES_PART_SCALE   /* NAME.weight (rows): a norm without a shift */
+    ES_PART_SCALE,  /* NAME.weight (rows): a norm without a shift */
+    ES_PART_SCALES  /* NAME.weight (rows, cols): such a norm for each of `rows` heads. With a second
+                       '*' in its name, which is the head: as many tensors (cols) */
 } es_part_kind;
 
 /* Everything but the body is there or not, in checkpoints of one architecture. */
@@ -118,11 +160,19 @@ typedef struct es_arch_part {
     bool outside;  /* of the prefix that the other names may have */
     size_t biased; /* MATRIX: ES_CONFIG(member) of a bool; 0: never */
     es_part_order order;
+    size_t when;   /* ES_CONFIG(member) of a bool without which there is no such part; 0: always */
+    size_t unless; /* of one with which there is none; 0: none */
 } es_arch_part;
 
 static inline bool es_part_is_vector(const es_arch_part *part)
 {
     return part->kind == ES_PART_NORM || part->kind == ES_PART_SCALE;
+}
+
+/*! es_part_is_norm() : returns whether it is part of a norm, and of no product. */
+static inline bool es_part_is_norm(const es_arch_part *part)
+{
+    return es_part_is_vector(part) || part->kind == ES_PART_SCALES;
 }
 
 #define ES_SHAPE(r, c) .rows = ES_CONFIG(r), .cols = ES_CONFIG(c)
@@ -137,13 +187,24 @@ typedef enum es_norm_kind {
 } es_norm_kind;
 
 typedef enum es_order_kind {
-    ES_ORDER_POST, /* x = norm(x + f(x)): the norm comes after the sum */
-    ES_ORDER_PRE,  /* x = x + f(norm(x)): before what it is for */
+    ES_ORDER_POST,  /* x = norm(x + f(x)): the norm comes after the sum */
+    ES_ORDER_PRE,   /* x = x + f(norm(x)): before what it is for */
+    ES_ORDER_BOTH,  /* x = x + norm'(f(norm(x))) */
+    ES_ORDER_AFTER, /* x = x + norm'(f(x)) */
     ES_ORDERS
 } es_order_kind;
 
-/* Positions that are added are a table, ES_IN_MODEL(position); those that turn are config.rotary; a
- * model has those of its description. Who sees whom is config.causal and config.window. */
+/* How queries and keys are normed, where config.head_norms is set. */
+typedef enum es_head_norm {
+    ES_HEAD_NORM_SHARED, /* each head by itself, all with the same scale (head_dim) */
+    ES_HEAD_NORM_WIDE,   /* all heads of a token together, scale (heads head_dim) */
+    ES_HEAD_NORM_OWN,    /* each head by itself, with its own scale (heads, head_dim) */
+    ES_HEAD_NORMS
+} es_head_norm;
+
+/* Positions that are added are a table, ES_IN_MODEL(position); those that turn are config.rotary
+ * and config.rotary_local; a model has those of its description. Who sees whom is config.causal and
+ * the kind of the layer. */
 
 /* A function of single numbers, in place. gelu's table is prepared once per forward pass. */
 typedef struct es_gelu_table es_gelu_table;
@@ -164,7 +225,10 @@ typedef struct es_arch {
 
     /* config.json */
     const es_config_field *fields;
-    es_model_config defaults; /* what no field states */
+    es_model_config defaults;               /* what no field states */
+    es_layers_stated layers;                /* likewise */
+    void (*derive)(es_config_draft *draft); /* what follows from what is stated; NULL: nothing */
+    bool query_beta; /* config.json may state rotary.query_beta; in others it is refused */
 
     /* weights */
     const char *prefix; /* that names of tensors may begin with, all of them or none */
@@ -173,6 +237,7 @@ typedef struct es_arch {
 
     /* forward pass */
     es_norm_kind norm;
+    es_head_norm head_norm; /* of queries and keys; its kind is `norm` */
     es_order_kind order;
     bool gated;                  /* f(gate) up between `up` and `down`, instead of f(up) */
     const es_activation *pooled; /* after the pooler */
@@ -184,6 +249,10 @@ typedef struct es_arch {
  *  class it names. NULL if there is none. */
 const es_arch *es_arch_find(const char *model_type, const char *architecture);
 
+/*! es_arch_unknown() : fails, naming the architectures that there are; `file` is for messages.
+ *  @return : ES_E_UNSUPPORTED (config.model). */
+es_status es_arch_unknown(const char *file, const es_model_config *c, es_error *err);
+
 /*! es_config_parse() : as es_model_config_load(), from text; `file` is for messages. */
 es_status es_config_parse(const unsigned char *bytes, size_t size, const char *file,
                           es_model_config *out, es_error *err);
@@ -191,10 +260,14 @@ es_status es_config_parse(const unsigned char *bytes, size_t size, const char *f
 /*! es_word_among() : is `word` one of the words of `list`, which have '|' between them? */
 bool es_word_among(const char *word, const char *list);
 
+/*! es_config_begin() : a draft that has what the description says where no key does. */
+void es_config_begin(const es_arch *arch, es_config_draft *draft);
+
 /*! es_config_complete() : fill in what a configuration leaves to rules (widths of heads, rotary
- *  positions), and check that it fits together; `file` is for messages.
- *  @return : ES_OK; ES_E_FORMAT: config.heads, config.rotary; ES_E_UNSUPPORTED (config.rotary). */
-es_status es_config_complete(const es_arch *arch, const char *file, es_model_config *config,
+ *  positions, kinds of layers), and check that it fits together; `file` is for messages.
+ *  @return : ES_OK; ES_E_FORMAT: config.heads, config.rotary; ES_E_UNSUPPORTED: config.rotary,
+ *  config.window. */
+es_status es_config_complete(const es_arch *arch, const char *file, es_config_draft *draft,
                              es_error *err);
 
 /* ---- walking the parts ---- */
@@ -205,6 +278,9 @@ static inline int64_t es_config_size(const es_model_config *config, size_t membe
 }
 
 bool es_part_in_layer(const es_arch_part *part);
+
+/*! es_part_exists() : returns whether a model of this configuration has the part. */
+bool es_part_exists(const es_model_config *config, const es_arch_part *part);
 
 /* Parts that share a place: the first of them, how many, and the shape they have together. */
 typedef struct es_part_stack {

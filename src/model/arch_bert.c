@@ -10,7 +10,7 @@
 
 static const es_config_field fields[] = {
     ES_FIELD_SIZE("hidden_size", hidden, 65536),
-    ES_FIELD_SIZE("num_hidden_layers", layers, 4096),
+    ES_FIELD_SIZE("num_hidden_layers", layers, ES_MODEL_LAYERS),
     ES_FIELD_SIZE("num_attention_heads", heads, 65536),
     ES_FIELD_SIZE("intermediate_size", intermediate, 1 << 20),
     ES_FIELD_SIZE("vocab_size", vocab, 1 << 24),

@@ -12,7 +12,7 @@
 
 static const es_config_field fields[] = {
     ES_FIELD_SIZE("dim", hidden, 65536),
-    ES_FIELD_SIZE("n_layers", layers, 4096),
+    ES_FIELD_SIZE("n_layers", layers, ES_MODEL_LAYERS),
     ES_FIELD_SIZE("n_heads", heads, 65536),
     ES_FIELD_SIZE("hidden_dim", intermediate, 1 << 20),
     ES_FIELD_SIZE("vocab_size", vocab, 1 << 24),

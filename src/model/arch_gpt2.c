@@ -12,7 +12,7 @@
 
 static const es_config_field fields[] = {
     ES_FIELD_SIZE("n_embd", hidden, 65536),
-    ES_FIELD_SIZE("n_layer", layers, 4096),
+    ES_FIELD_SIZE("n_layer", layers, ES_MODEL_LAYERS),
     ES_FIELD_SIZE("n_head", heads, 65536),
     {"n_inner", ES_FIELD_WHOLE, .at = ES_CONFIG(intermediate), .min = 1, .max = 1 << 20,
      .nullable = true},

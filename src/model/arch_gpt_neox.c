@@ -11,7 +11,7 @@
 
 static const es_config_field fields[] = {
     ES_FIELD_SIZE("hidden_size", hidden, 65536),
-    ES_FIELD_SIZE("num_hidden_layers", layers, 4096),
+    ES_FIELD_SIZE("num_hidden_layers", layers, ES_MODEL_LAYERS),
     ES_FIELD_SIZE("num_attention_heads", heads, 65536),
     ES_FIELD_SIZE("intermediate_size", intermediate, 1 << 20),
     ES_FIELD_SIZE("vocab_size", vocab, 1 << 24),
@@ -21,8 +21,8 @@ static const es_config_field fields[] = {
     {"rotary_emb_base", ES_FIELD_REAL, .at = ES_CONFIG(rotary.theta), .min = 1.0001, .max = 1e15},
     {"rope_theta", ES_FIELD_REAL, .at = ES_CONFIG(rotary.theta), .min = 1.0001, .max = 1e15,
      .nullable = true},
-    {"rope_scaling", ES_FIELD_ROTARY},
-    {"rope_parameters", ES_FIELD_ROTARY},
+    {"rope_scaling", ES_FIELD_OBJECT},
+    {"rope_parameters", ES_FIELD_OBJECT},
     {"use_parallel_residual", ES_FIELD_BOOL, .at = ES_CONFIG(parallel)},
     {"attention_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},
     {"tie_word_embeddings", ES_FIELD_BOOL, .at = ES_CONFIG(tied)},

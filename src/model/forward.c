@@ -40,16 +40,19 @@ static double room_bytes(const es_model_config *c, es_dtype precision, const wan
 {
     const double row = (double)(c->hidden + c->qkv_width + c->query_width +
                                 (w->plain ? c->query_width + c->kv_width : 0));
-    const double wide = (double)(places(c, w) * (c->head_dim + 4) + c->rotary.width);
+    const double wide = (double)(places(c, w) * (c->head_dim + 4) + c->rotary.width +
+                                 c->rotary_local.width + (c->rotary.query_beta != 0.0 ? 1 : 0));
     return (double)w->longest * (row * (double)es_dtype_size(precision) + wide * sizeof(double)) +
            (double)((c->hidden + c->labels) * (int64_t)es_dtype_size(precision));
 }
 
-static double strip_bytes(const es_model_config *c, bool gated, es_dtype precision, const wants *w)
+static double strip_bytes(const es_arch *arch, const es_model_config *c, es_dtype precision,
+                          const wants *w)
 {
     const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
     const int64_t logits = w->predict ? es_predict_rows(c->vocab) * c->vocab : 0;
-    return (double)(rows * (c->hidden + (gated ? 2 : 1) * c->intermediate) + logits) *
+    const int64_t branch = arch && es_branches_apart(arch, c) ? c->hidden : 0;
+    return (double)(rows * (c->hidden + c->up_width + branch) + logits) *
            (double)es_dtype_size(precision);
 }
 
@@ -60,7 +63,8 @@ static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budge
 {
     const es_model_config *c = &m->config;
     const int64_t n = w->longest, item = (int64_t)es_dtype_size(m->precision);
-    const int64_t half = c->rotary.width / 2, rows = places(c, w) * n;
+    const int64_t half[] = {c->rotary.width / 2, c->rotary_local.width / 2};
+    const int64_t rows = places(c, w) * n;
     ES_TRY(ES_MEM_BYTES(budget, room->memory, (size_t)room_bytes(c, m->precision, w),
                         "a block of hidden states", err));
     room->head = room->memory;
@@ -68,9 +72,13 @@ static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budge
     room->entropy = room->lse + rows;
     room->top_weight = room->entropy + rows;
     room->sum_squares = room->top_weight + rows;
-    room->cosines = room->sum_squares + rows;
-    room->sines = room->cosines + n * half;
-    room->x = (char *)(room->sines + n * half);
+    double *angles = room->sum_squares + rows;
+    for (int i = 0; i < 2; i++, angles += 2 * n * half[i - 1]) {
+        room->cosines[i] = angles;
+        room->sines[i] = angles + n * half[i];
+    }
+    room->query_factor = c->rotary.query_beta != 0.0 ? angles : NULL;
+    room->x = (char *)(angles + (room->query_factor ? n : 0));
     room->qkv = room->x + n * c->hidden * item;
     room->heads = room->qkv + n * c->qkv_width * item;
     room->pooled = room->heads + n * c->query_width * item;
@@ -89,7 +97,8 @@ static void place_strip(const es_model *m, const wants *w, char *memory, es_stri
     const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
     strip->normed = memory;
     strip->middle = strip->normed + rows * c->hidden * item;
-    strip->logits = strip->middle + rows * (m->arch->gated ? 2 : 1) * c->intermediate * item;
+    strip->branch = strip->middle + rows * c->up_width * item;
+    strip->logits = strip->branch + (es_branches_apart(m->arch, c) ? rows * c->hidden * item : 0);
 }
 
 /* With every bias and norm that a layer may have. */
@@ -103,6 +112,25 @@ static double weights_of(const es_model_config *c, bool gated)
     return (words + places + (double)c->types + H + 16.0) * H + (double)c->layers * layer;
 }
 
+/* Returns the most memory that attention of one layer takes. */
+static double attend_bytes(const es_model_config *c, es_dtype precision, int64_t n)
+{
+    const es_exec one = {.threads = 1};
+    double most = 0.0;
+    for (int64_t i = 0; i < c->kinds; i++) {
+        const es_mask mask = {.causal = c->causal, .window = c->kind[i].window};
+        const es_attend_opts opts = {.precision = precision,
+                                     .score_cap = c->score_cap,
+                                     .mask = mask.causal || mask.window ? &mask : NULL,
+                                     .exec = &one};
+        es_attend_plan plan = {0};
+        es_error ignored;
+        es_attend_plan_for(n, n, c->head_dim, c->head_dim, &opts, false, &plan, &ignored);
+        most = fmax(most, (double)plan.bytes);
+    }
+    return most;
+}
+
 es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int64_t n, int threads,
                                bool predict)
 {
@@ -111,19 +139,14 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
     const wants w = {.longest = n, .predict = predict};
     const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
     const double layer = H * (double)(c->qkv_width + c->query_width) + (gated ? 3.0 : 2.0) * H * I;
-    const double pairs = (double)n * es_past_keys((es_past){c->causal, c->window}, n);
-    const es_mask mask = {.causal = c->causal, .window = c->window};
-    const es_exec one = {.threads = 1};
-    const es_attend_opts opts = {
-        .precision = precision, .mask = c->causal ? &mask : NULL, .exec = &one};
-    es_attend_plan plan = {0};
-    es_error ignored;
-    es_attend_plan_for(n, n, c->head_dim, c->head_dim, &opts, false, &plan, &ignored);
+    double pairs = 0.0;
+    for (int64_t l = 0; l < c->layers; l++)
+        pairs += (double)n * es_past_keys(es_past_of(c, l), n);
     return (es_model_cost){
         .products = 2.0 * (double)n * (L * layer + (predict ? H * (double)c->vocab : 0.0)),
-        .attention = 4.0 * L * pairs * (double)c->query_width,
-        .bytes = threads * (room_bytes(c, precision, &w) + strip_bytes(c, gated, precision, &w) +
-                            (double)plan.bytes),
+        .attention = 4.0 * pairs * (double)c->query_width,
+        .bytes = threads * (room_bytes(c, precision, &w) + strip_bytes(arch, c, precision, &w) +
+                            attend_bytes(c, precision, n)),
         .weights = weights_of(c, gated)};
 }
 
@@ -143,8 +166,12 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
                              const es_model_block *b, size_t state, es_error *err)
 {
     const es_model *m = f->model;
-    if (m->config.rotary.width)
-        es_rotary_angles(&m->config, b->n, room->cosines, room->sines);
+    const es_rotary *const rotary[] = {&m->config.rotary, &m->config.rotary_local};
+    for (int i = 0; i < 2; i++)
+        if (rotary[i]->width)
+            es_rotary_angles(rotary[i], b->n, room->cosines[i], room->sines[i]);
+    if (room->query_factor)
+        es_rotary_query_factors(&m->config.rotary, b->n, room->query_factor);
     if (b->input) {
         memcpy(room->x, b->input, state);
         return ES_OK;
@@ -311,8 +338,7 @@ static es_status run_rooms(es_forward *f, const wants *w, int blocks, int thread
                            const es_exec *exec, es_error *err)
 {
     es_mem_limit *budget = f->inner.budget;
-    const double each =
-        strip_bytes(&f->model->config, f->model->arch->gated, f->model->precision, w);
+    const double each = strip_bytes(f->model->arch, &f->model->config, f->model->precision, w);
     char *memory = NULL;
     es_strip_room *strips = NULL;
     ES_TRY(ES_MEM_NEW(budget, f->rooms, blocks, "blocks", err));
@@ -394,7 +420,7 @@ static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *
     for (int64_t layer = 0; layer < m->config.layers; layer++) {
         for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);) {
             const es_linear *part = es_model_place(m, s.part, layer);
-            if (!es_part_is_vector(s.part))
+            if (!es_part_is_norm(s.part))
                 es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
         }
     }

@@ -23,6 +23,7 @@ enum { ES_STRIP = 512 }; /* rows */
 typedef struct es_strip_room {
     char *normed; /* (ES_STRIP, H) */
     char *middle; /* (ES_STRIP, I), or twice that for gates */
+    char *branch; /* (ES_STRIP, H) what is added to the state, if that is normed or scaled first */
     char *logits; /* (rows of logits at a time, vocab), if the next token is predicted */
 } es_strip_room;
 
@@ -35,7 +36,8 @@ typedef struct es_block_room {
     char *pooled; /* (H) and then (labels) */
     double *head; /* (g, n, k) outputs of one head, or of a group whose heads may keep one set */
     double *lse, *entropy, *top_weight, *sum_squares; /* (g, n) */
-    double *cosines, *sines;                          /* (n, width/2) */
+    double *cosines[2], *sines[2]; /* (n, width/2) of rotary and of rotary_local */
+    double *query_factor;          /* (n) of rotary.query_beta, if it is not 0 */
     void *memory;
     es_sparse_room sparse;      /* of heads with a policy, if there are any */
     const es_strip_room *strip; /* of each thread that may work on the block */
@@ -53,6 +55,10 @@ typedef struct es_forward {
     int64_t count;
     es_block_room *rooms;
 } es_forward;
+
+/*! es_branches_apart() : returns whether what is added to the state is normed or scaled first, for
+ *  which strips have a place of its own. */
+bool es_branches_apart(const es_arch *arch, const es_model_config *config);
 
 /*! es_layer_run() : layer `layer` of block `block`, from room->x to room->x. */
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* forward_layer.c : one layer of one block.
  *
- * With x (n, H), norms after the sums (BERT) | before what they are for (decoders):
+ * With x (n, H), norms after the sums (BERT) | before what they are for (most decoders); others
+ * norm what is added, too, or nothing else (transform_branches):
  *   1  qkv (n, Q + 2K) = x Wqkv' + b               |  norm1(x) Wqkv' + b
  *   2  norms of queries and keys, rotary positions, factors, where the model has them
  *   3  per head: scores and weighted values           the attention engine, nothing (n, n) stored;
@@ -61,24 +62,29 @@ static void place_rows(const pass *p, es_strip s, char *qkv)
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
     const es_block_room *room = p->room;
-    const int64_t item = (int64_t)es_dtype_size(f->model->precision), half = c->rotary.width / 2;
+    const es_layer_kind *kind = es_model_layer(c, p->layer);
+    const es_rotary *rotary = es_model_rotary(c, kind);
+    const int64_t item = (int64_t)es_dtype_size(f->model->precision);
     const es_head_rows q = {qkv, s.n, c->qkv_width, c->heads, c->head_dim};
     const es_head_rows k = {qkv + c->query_width * item, s.n, c->qkv_width, c->kv_heads,
                             c->head_dim};
     if (p->l->norm_q.w)
-        f->rows->norm_heads(&p->l->norm_q, c->layer_norm_eps, &q);
+        f->rows->norm_heads(f->model->arch, &p->l->norm_q, c->layer_norm_eps, &q);
     if (p->l->norm_k.w)
-        f->rows->norm_heads(&p->l->norm_k, c->layer_norm_eps, &k);
+        f->rows->norm_heads(f->model->arch, &p->l->norm_k, c->layer_norm_eps, &k);
     const int64_t both = c->query_width + c->kv_width;
     for (int64_t i = 0; room->plain && i < s.n; i++)
         memcpy(es_row_at(f, room->plain, s.first + i, both), es_row_at(f, qkv, i, c->qkv_width),
                (size_t)(both * item));
-    if (half) {
-        const double *cosines = room->cosines + s.first * half,
-                     *sines = room->sines + s.first * half;
-        f->rows->turn(&q, c->rotary.width, cosines, sines);
-        f->rows->turn(&k, c->rotary.width, cosines, sines);
+    if (rotary) {
+        const int64_t first = s.first * (rotary->width / 2);
+        const double *cosines = room->cosines[kind->rotary] + first,
+                     *sines = room->sines[kind->rotary] + first;
+        f->rows->turn(&q, rotary, cosines, sines);
+        f->rows->turn(&k, rotary, cosines, sines);
     }
+    if (room->query_factor)
+        f->rows->scale(&q, room->query_factor + s.first);
     if (p->b->score_factor)
         f->rows->scale(&q, p->b->score_factor + s.first);
 }
@@ -94,7 +100,7 @@ static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
     const size_t bytes = (size_t)(s.n * c->hidden) * es_dtype_size(f->model->precision);
     const char *x = es_row_at(f, p->room->x, s.first, c->hidden);
     char *qkv = es_row_at(f, p->room->qkv, s.first, c->qkv_width);
-    if (f->model->arch->order == ES_ORDER_PRE) {
+    if (f->model->arch->order != ES_ORDER_POST && p->l->norm1.w) {
         ES_TRY(normalise(p, &p->l->norm1, s.n, x, p->room->strip[thread].normed, err));
         x = p->room->strip[thread].normed;
     }
@@ -202,19 +208,37 @@ static void note_found(const pass *p, int64_t head, const es_sparse_found *found
         p->b->empty[at] = found->empty;
 }
 
+/* Returns what queries of the layer see: its own mask, or what the caller's leaves of it. Where the
+ * layer has a window, a caller's mask keeps its own if that is narrower, and no sinks: the layer
+ * does not see them from the end of a longer block. */
+static es_mask mask_of(const pass *p)
+{
+    const es_past own = es_past_of(&p->f->model->config, p->layer);
+    if (!p->b->mask)
+        return (es_mask){.causal = own.causal, .window = own.window};
+    es_mask mask = *p->b->mask;
+    if (own.window && own.window < p->b->n && !mask.local && !mask.list_queries) {
+        mask.window = mask.window && mask.window < own.window ? mask.window : own.window;
+        mask.sinks = 0;
+    }
+    return mask;
+}
+
 /* Computes a head over all keys that its mask lets it see. A model with non-finite weights
  * gives NaN instead of an error, as other programs do. */
 static es_status attend_fully(const pass *p, int64_t head, es_error *err)
 {
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
-    const es_mask own = {.causal = c->causal, .window = c->window};
+    const es_mask mask = mask_of(p);
+    const double scale = 1.0 / c->score_divisor;
     const es_attend_opts opts = {.precision = f->model->precision,
-                                 .mask = p->b->mask  ? p->b->mask
-                                         : c->causal ? &own
-                                                     : NULL,
+                                 .scales = &scale,
+                                 .n_scales = 1,
+                                 .score_cap = c->score_cap,
+                                 .mask = p->b->mask || mask.causal || mask.window ? &mask : NULL,
                                  .exec = &f->inner};
-    const es_sparse_found found = {.kept = es_past_keys((es_past){c->causal, c->window}, p->b->n)};
+    const es_sparse_found found = {.kept = es_past_keys(es_past_of(c, p->layer), p->b->n)};
     const es_attend_out out = results_of(p, head);
     es_view qkv[3];
     views_of(p, head, qkv);
@@ -251,6 +275,8 @@ static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
     es_sparse_found found = {0};
     es_view qkv[3];
     int64_t count = 0;
+    room->divisor = c->score_divisor;
+    room->cap = c->score_cap;
     bool finite = true;
     for (int64_t head = leader; head < end; head++) {
         if (leader_of(p, head) != leader)
@@ -262,9 +288,8 @@ static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
     for (int64_t g = 0; g < count && !finite; g++)
         spoil(&room->heads[g].out, p->b->n, c->head_dim);
     if (finite)
-        ES_TRY(es_sparse_attend(room, count, &p->b->sparse->heads[at],
-                                (es_past){c->causal, c->window}, &first, &qkv[1], &qkv[2], &found,
-                                err));
+        ES_TRY(es_sparse_attend(room, count, &p->b->sparse->heads[at], es_past_of(c, p->layer),
+                                &first, &qkv[1], &qkv[2], &found, err));
     for (int64_t head = leader; head < end; head++)
         if (leader_of(p, head) == leader)
             note_found(p, head, &found);
@@ -308,7 +333,9 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
     es_model_seen seen = {.block = p->block,
                           .layer = p->layer,
                           .head = head,
-                          .scale = 1.0 / sqrt((double)c->head_dim),
+                          .window = es_model_layer(c, p->layer)->window,
+                          .scale = 1.0 / c->score_divisor,
+                          .cap = c->score_cap,
                           .q = qkv[0],
                           .k = qkv[1],
                           .v = qkv[2],
@@ -361,9 +388,8 @@ static void transform_rows(const pass *p, const es_strip_room *strip, int64_t n,
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
     const int64_t H = c->hidden, I = c->intermediate;
-    const bool gated = f->model->arch->gated;
-    es_linear_apply(f, &p->l->up, x, NULL, n, H, gated ? 2 * I : I, strip->middle);
-    if (gated)
+    es_linear_apply(f, &p->l->up, x, NULL, n, H, c->up_width, strip->middle);
+    if (f->model->arch->gated)
         f->rows->gate(f->activate, &f->gelu, n, I, strip->middle);
     else
         f->activate(&f->gelu, strip->middle, n * I);
@@ -395,7 +421,7 @@ static es_status transform_pre(void *pass_, int64_t unit, int thread, es_error *
     const es_strip_room *strip = &p->room->strip[thread];
     char *x = es_row_at(p->f, p->room->x, s.first, c->hidden), *y = strip->normed;
     if (c->parallel)
-        ES_TRY(normalise(p, &p->l->norm2, s.n, x, y, err));
+        ES_TRY(normalise(p, p->l->norm2.w ? &p->l->norm2 : &p->l->norm1, s.n, x, y, err));
     es_linear_apply(p->f, &p->l->out, es_row_at(p->f, p->room->heads, s.first, c->query_width), x,
                     s.n, c->query_width, c->hidden, x);
     if (!c->parallel)
@@ -404,8 +430,50 @@ static es_status transform_pre(void *pass_, int64_t unit, int thread, es_error *
     return ES_OK;
 }
 
-static const es_unit_fn transforms[ES_ORDERS] = {
-    [ES_ORDER_POST] = transform_post, [ES_ORDER_PRE] = transform_pre};
+bool es_branches_apart(const es_arch *arch, const es_model_config *config)
+{
+    return arch->order == ES_ORDER_BOTH || arch->order == ES_ORDER_AFTER ||
+           config->branch_factor != 1.0;
+}
+
+/* x += branch_factor norm(branch), where `after` may be no norm. */
+static es_status add_branch(const pass *p, const es_linear *after, int64_t n, void *branch, void *x,
+                            es_error *err)
+{
+    const es_model_config *c = &p->f->model->config;
+    if (after->w)
+        ES_TRY(normalise(p, after, n, branch, branch, err));
+    p->f->rows->add(branch, c->branch_factor, n * c->hidden, x);
+    return ES_OK;
+}
+
+/* What is added to the state is normed or scaled first, so that it is made apart from it. */
+static es_status transform_branches(void *pass_, int64_t unit, int thread, es_error *err)
+{
+    const pass *p = pass_;
+    const es_model_config *c = &p->f->model->config;
+    const es_strip s = es_strip_at(p->b->n, unit);
+    const es_strip_room *strip = &p->room->strip[thread];
+    char *x = es_row_at(p->f, p->room->x, s.first, c->hidden), *y = x;
+    const es_linear *norm = p->l->norm2.w || !c->parallel ? &p->l->norm2 : &p->l->norm1;
+    if (c->parallel && norm->w)
+        ES_TRY(normalise(p, norm, s.n, x, y = strip->normed, err));
+    es_linear_apply(p->f, &p->l->out, es_row_at(p->f, p->room->heads, s.first, c->query_width),
+                    NULL, s.n, c->query_width, c->hidden, strip->branch);
+    ES_TRY(add_branch(p, &p->l->after1, s.n, strip->branch, x, err));
+    if (!c->parallel && norm->w)
+        ES_TRY(normalise(p, norm, s.n, x, y = strip->normed, err));
+    transform_rows(p, strip, s.n, y, NULL, strip->branch);
+    return add_branch(p, &p->l->after2, s.n, strip->branch, x, err);
+}
+
+/* Returns what steps 4 to 6 are in this model. */
+static es_unit_fn transform_of(const es_model *m)
+{
+    if (es_branches_apart(m->arch, &m->config))
+        return transform_branches;
+    return m->arch->order == ES_ORDER_POST ? transform_post : transform_pre;
+}
 
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
                        es_error *err)
@@ -418,5 +486,5 @@ es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, 
         ES_TRY(tell(&p, head, err));
         ES_TRY(run_head(&p, head, err));
     }
-    return es_parallel_run(&f->inner, strips, transforms[m->arch->order], &p, err);
+    return es_parallel_run(&f->inner, strips, transform_of(m), &p, err);
 }

@@ -69,6 +69,8 @@ static es_status predict_rows(void *prediction_, int64_t unit, int thread, es_er
                        "NaN or infinity in the last hidden state");
     memset(logits, 0, (size_t)(n * V) * es_dtype_size(m->precision));
     es_gemm_add(m->precision, n, V, H, strip->normed, m->predictor.w, logits);
+    if (m->config.logit_factor != 1.0 || m->config.logit_cap > 0.0)
+        f->rows->finish_logits(m->config.logit_factor, m->config.logit_cap, n * V, logits);
     if (b->nll)
         f->rows->surprise(logits, known, V, b->ids + first + 1, b->nll + first);
     return ES_OK;

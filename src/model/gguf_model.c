@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/arch.h"
+#include "model/gguf_arch.h"
 #include "model/gguf_model.h"
 #include "checkpoint/safetensors_inside.h"
 
@@ -17,41 +17,6 @@ enum { NAME_MOST = 96, RATES_MOST = 2048 };
 static const char converted[] = "convert the model anew, or use the checkpoint it was made from";
 
 /* ---- names ---- */
-
-typedef enum presence { ALWAYS, BIASED, IF_UNTIED } presence; /* BIASED: with a bias in qwen2 */
-
-/* What a tensor is called here and there, '*' being the number of a layer, and its shape. */
-typedef struct part {
-    const char *name, *known_as;
-    size_t rows, cols; /* members of the configuration; cols may be VECTOR */
-    presence presence;
-    bool turns; /* rows of a head are rotary pairs, side by side in files of "llama" */
-} part;
-
-#define HERE(member) ES_CONFIG(member)
-#define VECTOR       SIZE_MAX
-
-static const part parts[] = {
-    {"token_embd", "model.embed_tokens", HERE(vocab), HERE(hidden), ALWAYS, false},
-    {"output_norm", "model.norm", HERE(hidden), VECTOR, ALWAYS, false},
-    {"output", "lm_head", HERE(vocab), HERE(hidden), IF_UNTIED, false},
-    {"blk.*.attn_norm", "model.layers.*.input_layernorm", HERE(hidden), VECTOR, ALWAYS, false},
-    {"blk.*.attn_q", "model.layers.*.self_attn.q_proj", HERE(query_width), HERE(hidden), BIASED,
-     true},
-    {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", HERE(kv_width), HERE(hidden), BIASED, true},
-    {"blk.*.attn_v", "model.layers.*.self_attn.v_proj", HERE(kv_width), HERE(hidden), BIASED,
-     false},
-    {"blk.*.attn_output", "model.layers.*.self_attn.o_proj", HERE(hidden), HERE(query_width),
-     ALWAYS, false},
-    {"blk.*.ffn_norm", "model.layers.*.post_attention_layernorm", HERE(hidden), VECTOR, ALWAYS,
-     false},
-    {"blk.*.ffn_gate", "model.layers.*.mlp.gate_proj", HERE(intermediate), HERE(hidden), ALWAYS,
-     false},
-    {"blk.*.ffn_up", "model.layers.*.mlp.up_proj", HERE(intermediate), HERE(hidden), ALWAYS, false},
-    {"blk.*.ffn_down", "model.layers.*.mlp.down_proj", HERE(hidden), HERE(intermediate), ALWAYS,
-     false},
-};
-enum { PARTS = sizeof parts / sizeof parts[0] };
 
 static const char rates_name[] = "rope_freqs.weight";
 
@@ -66,18 +31,31 @@ static void write_name(const char *pattern, int64_t layer, const char *end, char
         snprintf(out, NAME_MOST, "%s%s", pattern, end);
 }
 
-/* What a name is, by writing what it should be then: other spellings of a number do not pass. */
-static const part *find_part(const char *name, int64_t *layer, bool *bias)
+/* Returns whether `name` is `pattern` with the number of a layer, which goes to *layer, and
+ * ".weight" or ".bias". The name is written and compared, so that other spellings of a number do
+ * not pass. */
+static bool matches(const char *name, const char *pattern, int64_t *layer, bool *bias)
 {
     char wanted[NAME_MOST];
-    const char *dot = strrchr(name, '.');
-    *layer = strncmp(name, "blk.", 4) == 0 ? strtoll(name + 4, NULL, 10) : 0;
+    const char *dot = strrchr(name, '.'), *star = strchr(pattern, '*');
+    const size_t before = star ? (size_t)(star - pattern) : 0;
     *bias = dot && strcmp(dot, ".bias") == 0;
-    for (int i = 0; i < PARTS; i++) {
-        write_name(parts[i].name, *layer, *bias ? ".bias" : ".weight", wanted);
-        if (strcmp(wanted, name) == 0)
-            return &parts[i];
-    }
+    if (strncmp(name, pattern, before) != 0)
+        return false;
+    *layer = star ? strtoll(name + before, NULL, 10) : 0;
+    write_name(pattern, *layer, *bias ? ".bias" : ".weight", wanted);
+    return strcmp(wanted, name) == 0;
+}
+
+/* Returns what a tensor is, by its name in the file or, if `known`, in a checkpoint; NULL if the
+ * architecture does not have it. */
+static const es_gguf_tensor *find_part(const es_gguf_arch *arch, const char *name, bool known,
+                                       int64_t *layer, bool *bias)
+{
+    for (int i = 0; i < ES_GGUF_LISTS && arch->tensors[i]; i++)
+        for (const es_gguf_tensor *p = arch->tensors[i]; p->name; p++)
+            if (matches(name, known ? p->known_as : p->name, layer, bias))
+                return p;
     return NULL;
 }
 
@@ -96,14 +74,14 @@ static const es_st_tensor *find_tensor(const es_gguf *g, const char *name)
 
 typedef struct reading {
     const es_gguf *g;
-    const char *arch;
+    const es_gguf_arch *arch;
     es_model_config *config;
     es_error *err;
 } reading;
 
 static const char *key_of(const reading *r, const char *rest, char out[NAME_MOST])
 {
-    snprintf(out, NAME_MOST, "%s.%s", r->arch, rest);
+    snprintf(out, NAME_MOST, "%s.%s", r->arch->name, rest);
     return out;
 }
 
@@ -181,59 +159,24 @@ static es_status take_per_layer(const reading *r, const char *rest, double most,
 
 /* ---- what would change the function ---- */
 
-/* Values that may be there; `only` those that may have but one: 0, or for a flag as stated. */
-static const struct {
-    const char *rest;
-    bool only;
-} known[] = {
-    {"vocab_size", false},
-    {"context_length", false},
-    {"embedding_length", false},
-    {"block_count", false},
-    {"feed_forward_length", false},
-    {"attention.head_count", false},
-    {"attention.head_count_kv", false},
-    {"attention.key_length", false},
-    {"attention.value_length", false},
-    {"attention.layer_norm_rms_epsilon", false},
-    {"attention.causal", false},
-    {"rope.dimension_count", false},
-    {"rope.freq_base", false},
-    {"rope.scale_linear", false},
-    {"rope.scaling.type", false},
-    {"rope.scaling.factor", false},
-    {"rope.scaling.original_context_length", false},
-    {"rope.scaling.finetuned", false},
-    {"rope.scaling.attn_factor", false},
-    {"rope.scaling.yarn_attn_factor", false},
-    {"rope.scaling.yarn_ext_factor", false},
-    {"rope.scaling.yarn_beta_fast", false},
-    {"rope.scaling.yarn_beta_slow", false},
-    {"rope.scaling.yarn_log_multiplier", false},
-    {"tensor_data_layout", false},
-    {"expert_count", true},
-    {"expert_used_count", true},
-    {"attention.sliding_window", true},
-    {"pooling_type", true},
-};
-
 /* Fails for a key of the architecture that is not known: it may change what the model computes.
  * Some known keys are supported only with the value 0. */
 static es_status check_known(const reading *r, const es_gguf_value *v)
 {
-    const size_t prefix = strlen(r->arch) + 1;
+    const size_t prefix = strlen(r->arch->name) + 1;
     char key[NAME_MOST];
     snprintf(key, sizeof key, "%.*s", v->key.size < NAME_MOST ? (int)v->key.size : NAME_MOST - 1,
              v->key.at);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        int64_t value = 0;
-        if (strcmp(key + prefix, known[i].rest) != 0)
-            continue;
-        if (known[i].only)
-            ES_TRY(
-                es_gguf_whole(&r->g->header, key, (es_gguf_range){0, 1e9, true}, &value, r->err));
-        return value ? refuse_key(r, key, "only 0 is supported") : ES_OK;
-    }
+    for (int i = 0; i < ES_GGUF_LISTS && r->arch->keys[i]; i++)
+        for (const es_gguf_key *k = r->arch->keys[i]; k->key; k++) {
+            int64_t value = 0;
+            if (strcmp(key + prefix, k->key) != 0)
+                continue;
+            if (k->use == ES_GGUF_USE_ZERO)
+                ES_TRY(es_gguf_whole(&r->g->header, key, (es_gguf_range){0, 1e9, true}, &value,
+                                     r->err));
+            return value ? refuse_key(r, key, "only 0 is supported") : ES_OK;
+        }
     return refuse_key(r, key, "this key is not known and may change the result");
 }
 
@@ -242,21 +185,16 @@ static es_status check_known(const reading *r, const es_gguf_value *v)
 static es_status check_values(const reading *r)
 {
     const es_gguf_header *h = &r->g->header;
-    const size_t prefix = strlen(r->arch);
-    int64_t shards = 1;
+    const char *arch = r->arch->name;
+    const size_t prefix = strlen(arch);
     bool causal = true;
     char key[NAME_MOST];
     es_gguf_text type = {"model", 5}, layout = {0};
     for (int64_t i = 0; i < h->values_count; i++) {
         const es_gguf_text k = h->values[i].key;
-        if (k.size > prefix + 1 && memcmp(k.at, r->arch, prefix) == 0 && k.at[prefix] == '.')
+        if (k.size > prefix + 1 && memcmp(k.at, arch, prefix) == 0 && k.at[prefix] == '.')
             ES_TRY(check_known(r, &h->values[i]));
     }
-    ES_TRY(es_gguf_whole(h, "split.count", (es_gguf_range){0, 1e6, false}, &shards, r->err));
-    if (shards > 1)
-        return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, -1, "gguf.split",
-                            "join the files first: llama-gguf-split --merge",
-                            "the model is split into %lld files", (long long)shards);
     ES_TRY(es_gguf_string(h, "general.type", false, &type, r->err));
     if (!es_gguf_text_is(type, "model"))
         return refuse_key(r, "general.type", "only a whole model is supported");
@@ -268,7 +206,7 @@ static es_status check_values(const reading *r)
 }
 
 /* Names all unsupported types at once, so that the user learns what the file contains. */
-static es_status check_kinds(const reading *r)
+static es_status check_types(const reading *r)
 {
     const es_gguf_header *h = &r->g->header;
     const es_st_tensor *first = NULL;
@@ -277,7 +215,7 @@ static es_status check_kinds(const reading *r)
         const es_st_tensor *t = &h->tensors[i];
         const size_t used = strlen(found);
         char word[16];
-        if (es_gguf_kind_of(t->dtype)->read)
+        if (es_gguf_type_of(t->dtype)->decode)
             continue;
         first = first ? first : t;
         snprintf(word, sizeof word, " %s,", t->dtype);
@@ -290,7 +228,7 @@ static es_status check_kinds(const reading *r)
     char hint[ES_GGUF_HINT];
     return es_fail_file(
         r->err, ES_E_UNSUPPORTED, r->g->path, (int64_t)first->offset, "gguf.kind",
-        es_gguf_kinds_hint(hint),
+        es_gguf_types_hint(hint),
         "tensor '%.100s' has type %s, which is not supported; such types in the file:%s",
         first->name, first->dtype, found);
 }
@@ -413,22 +351,21 @@ static es_status take_rates(const reading *r)
 static es_status uneven(const reading *r, const char *of, int64_t a, const char *by, int64_t b)
 {
     return es_fail_file(r->err, ES_E_FORMAT, r->g->path, -1, "gguf.heads", converted,
-                        "'%s.%s' %lld is not a multiple of '%s.%s' %lld", r->arch, of, (long long)a,
-                        r->arch, by, (long long)b);
+                        "'%s.%s' %lld is not a multiple of '%s.%s' %lld", r->arch->name, of,
+                        (long long)a, r->arch->name, by, (long long)b);
 }
 
-/* Reads the numbers and widths of heads. Fails for models whose values have another width than
+/* Completes the numbers and widths of heads. Fails for models whose values have another width than
  * keys, or that turn only a part of each head. */
 static es_status take_heads(const reading *r)
 {
     es_model_config *c = r->config;
     int64_t value_width, turning;
-    ES_TRY(take_per_layer(r, "attention.head_count", 65536, true, &c->heads));
-    c->kv_heads = c->heads;
-    ES_TRY(take_per_layer(r, "attention.head_count_kv", 65536, false, &c->kv_heads));
+    char key[NAME_MOST];
+    if (!c->kv_heads)
+        c->kv_heads = c->heads;
     if (c->heads % c->kv_heads)
         return uneven(r, "attention.head_count", c->heads, "attention.head_count_kv", c->kv_heads);
-    ES_TRY(take_whole(r, "attention.key_length", 4096, false, &c->head_dim));
     if (!c->head_dim && c->hidden % c->heads)
         return uneven(r, "embedding_length", c->hidden, "attention.head_count", c->heads);
     if (!c->head_dim)
@@ -436,7 +373,6 @@ static es_status take_heads(const reading *r)
     value_width = turning = c->head_dim;
     ES_TRY(take_whole(r, "attention.value_length", 4096, false, &value_width));
     ES_TRY(take_whole(r, "rope.dimension_count", 4096, false, &turning));
-    char key[NAME_MOST];
     if (value_width != c->head_dim)
         return refuse_key(r, key_of(r, "attention.value_length", key),
                           "keys and values must have the same width");
@@ -451,73 +387,97 @@ static es_status take_heads(const reading *r)
     return ES_OK;
 }
 
+/* Reads the value of a key into its member of the configuration. */
+static es_status take_key(const reading *r, const es_gguf_key *k)
+{
+    void *at = (char *)r->config + k->at;
+    switch (k->use) {
+    case ES_GGUF_USE_WHOLE:
+        return take_whole(r, k->key, k->max, k->required, at);
+    case ES_GGUF_USE_PER_LAYER:
+        return take_per_layer(r, k->key, k->max, k->required, at);
+    case ES_GGUF_USE_REAL:
+        return take_real(r, k->key, k->min, k->max, k->required, at);
+    default:
+        return ES_OK;
+    }
+}
+
 /* Reads the sizes of the model. The vocabulary is not stated; it is the number of rows of the
- * embedding. */
+ * embedding. Without a key of their own, heads share the width evenly, also where config.json has
+ * another rule. */
 static es_status take_sizes(const reading *r)
 {
     es_model_config *c = r->config;
     const es_st_tensor *words = find_tensor(r->g, "token_embd.weight");
-    ES_TRY(take_whole(r, "embedding_length", 65536, true, &c->hidden));
-    ES_TRY(take_whole(r, "block_count", 4096, true, &c->layers));
-    ES_TRY(take_per_layer(r, "feed_forward_length", 1 << 20, true, &c->intermediate));
-    ES_TRY(take_whole(r, "context_length", 1 << 24, true, &c->positions));
-    ES_TRY(take_real(r, "attention.layer_norm_rms_epsilon", 1e-20, 1e-2, true, &c->layer_norm_eps));
-    ES_TRY(take_real(r, "rope.freq_base", 1.0001, 1e15, false, &c->rotary.theta));
+    c->head_dim = 0;
+    for (int i = 0; i < ES_GGUF_LISTS && r->arch->keys[i]; i++)
+        for (const es_gguf_key *k = r->arch->keys[i]; k->key; k++)
+            ES_TRY(take_key(r, k));
     ES_TRY(take_heads(r));
     if (!words || words->rank != 2 || words->shape[0] > 1 << 24)
         return es_fail_file(r->err, ES_E_FORMAT, r->g->path, -1, "gguf.tensor", converted,
                             "missing matrix 'token_embd.weight' of up to %d rows", 1 << 24);
     c->vocab = words->shape[0];
     c->tied = !find_tensor(r->g, "output.weight");
-    if (strcmp(r->arch, "llama") == 0) /* qwen2 has them always */
+    if (r->arch->biases == ES_GGUF_BIASES_MAYBE)
         c->attention_bias = find_tensor(r->g, "blk.0.attn_q.bias") != NULL;
     c->mlp_bias = find_tensor(r->g, "blk.0.ffn_up.bias") != NULL;
     return ES_OK;
 }
 
-static const char *const architectures[] = {"llama", "qwen2"};
-
-/* Finds the architecture by its name. */
-static es_status find_arch(const es_gguf *g, const char **out, es_error *err)
+/* Finds the architecture by its name in the file. */
+static es_status find_arch(const es_gguf *g, const es_gguf_arch **out, es_error *err)
 {
     es_gguf_text name;
+    char hint[200];
+    size_t used = (size_t)snprintf(hint, sizeof hint, "supported in GGUF:");
     ES_TRY(es_gguf_string(&g->header, "general.architecture", true, &name, err));
-    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++)
-        if (es_gguf_text_is(name, architectures[i])) {
-            *out = architectures[i];
+    for (*out = es_gguf_archs; (*out)->name; ++*out) {
+        if (es_gguf_text_is(name, (*out)->name))
             return ES_OK;
-        }
-    return es_fail_file(err, ES_E_UNSUPPORTED, g->path, -1, "gguf.architecture",
-                        "supported in GGUF: llama and qwen2; in safetensors there are more",
+        if (used < sizeof hint)
+            used += (size_t)snprintf(hint + used, sizeof hint - used, " %s", (*out)->name);
+    }
+    if (used < sizeof hint)
+        snprintf(hint + used, sizeof hint - used, "; in safetensors there are more");
+    return es_fail_file(err, ES_E_UNSUPPORTED, g->path, -1, "gguf.architecture", hint,
                         "general.architecture is '%.*s'", name.size < 64 ? (int)name.size : 64,
                         name.at);
 }
 
 es_status es_gguf_config(const es_gguf *g, es_model_config *out, es_error *err)
 {
-    reading r = {.g = g, .config = out, .err = err};
+    reading r = {.g = g, .err = err};
     *out = (es_model_config){0};
     ES_TRY(find_arch(g, &r.arch, err));
-    const es_arch *arch = es_arch_find(r.arch, "");
-    *out = arch->defaults;
+    const es_arch *arch = es_arch_find(r.arch->model_type, "");
+    es_config_draft draft;
+    es_config_begin(arch, &draft);
+    r.config = &draft.config;
     ES_TRY(check_values(&r));
-    ES_TRY(check_kinds(&r));
+    ES_TRY(check_types(&r));
     ES_TRY(take_sizes(&r));
     ES_TRY(take_scaling(&r));
     ES_TRY(take_rates(&r));
-    snprintf(out->model_type, sizeof out->model_type, "%s", arch->model_type);
-    snprintf(out->architecture, sizeof out->architecture, "GGUF");
-    return es_config_complete(arch, g->path, out, err);
+    if (r.arch->derive)
+        r.arch->derive(&draft);
+    snprintf(draft.config.model_type, sizeof draft.config.model_type, "%s", arch->model_type);
+    snprintf(draft.config.architecture, sizeof draft.config.architecture, "GGUF");
+    ES_TRY(es_config_complete(arch, g->path, &draft, err));
+    *out = draft.config;
+    return ES_OK;
 }
 
 /* ---- the tensors ---- */
 
 /* Fails unless a tensor has the shape that the configuration requires. */
 static es_status check_tensor(const es_gguf *g, const es_model_config *c, const es_st_tensor *t,
-                              const part *p, bool bias, es_error *err)
+                              const es_gguf_tensor *p, bool bias, es_error *err)
 {
-    const bool vector = bias || p->cols == VECTOR;
-    const int64_t rows = es_config_size(c, p->rows), cols = vector ? 1 : es_config_size(c, p->cols);
+    const bool vector = bias || p->cols == ES_GGUF_VECTOR;
+    const int64_t rows = es_config_size(c, p->rows);
+    const int64_t cols = vector ? 1 : es_config_size(c, (size_t)p->cols);
     if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
         return ES_OK;
     return es_fail_file(
@@ -537,27 +497,27 @@ static es_status check_there(const es_gguf *g, const char *pattern, int64_t laye
                                                converted, "missing tensor '%s'", name);
 }
 
-/* Fails if a weight of any layer is missing, or a bias of an architecture that has biases. */
-static es_status check_all_there(const es_gguf *g, const es_model_config *c, es_error *err)
+/* Fails if a weight of a layer is missing, or a bias of an architecture that has biases. */
+static es_status check_layer(const es_gguf *g, const es_gguf_arch *arch, int64_t layer,
+                             es_error *err)
 {
-    const bool biased = strcmp(c->model_type, "qwen2") == 0;
-    for (int64_t layer = 0; layer < c->layers; layer++)
-        for (int i = 0; i < PARTS; i++) {
-            if (parts[i].presence != IF_UNTIED)
-                ES_TRY(check_there(g, parts[i].name, layer, ".weight", err));
-            if (parts[i].presence == BIASED && biased)
-                ES_TRY(check_there(g, parts[i].name, layer, ".bias", err));
+    for (int i = 0; i < ES_GGUF_LISTS && arch->tensors[i]; i++)
+        for (const es_gguf_tensor *p = arch->tensors[i]; p->name; p++) {
+            if (p->presence != ES_GGUF_UNTIED)
+                ES_TRY(check_there(g, p->name, layer, ".weight", err));
+            if (p->presence == ES_GGUF_BIASED && arch->biases == ES_GGUF_BIASES_ALWAYS)
+                ES_TRY(check_there(g, p->name, layer, ".bias", err));
         }
     return ES_OK;
 }
 
-/* One tensor under its other name, which goes to `room`. */
-static es_status rename_tensor(const es_gguf *g, const es_model_config *c, es_st_tensor *t,
-                               char room[NAME_MOST], es_error *err)
+/* Gives one tensor the name of a checkpoint, which goes to `room`. */
+static es_status rename_tensor(const es_gguf *g, const es_gguf_arch *arch, const es_model_config *c,
+                               es_st_tensor *t, char room[NAME_MOST], es_error *err)
 {
     int64_t layer;
     bool bias;
-    const part *p = find_part(t->name, &layer, &bias);
+    const es_gguf_tensor *p = find_part(arch, t->name, false, &layer, &bias);
     if (!p || layer < 0 || layer >= c->layers)
         return es_fail_file(err, ES_E_UNSUPPORTED, g->path, (int64_t)t->offset, "gguf.tensor",
                             "it may change the result",
@@ -569,19 +529,29 @@ static es_status rename_tensor(const es_gguf *g, const es_model_config *c, es_st
     return ES_OK;
 }
 
-/* The heads that a tensor's rows are of, if they turn and lie as pairs. */
-static int64_t heads_of(const es_model_config *c, const es_st_tensor *t)
+/* Notes of each tensor whose rows turn, and lie as pairs, how many heads they are of. */
+static es_status note_heads(es_gguf *g, const es_gguf_arch *arch, const es_model_config *c,
+                            es_error *err)
 {
-    if (strcmp(c->model_type, "llama") != 0)
-        return 0;
-    return strstr(t->name, ".q_proj.") ? c->heads : strstr(t->name, ".k_proj.") ? c->kv_heads : 0;
+    const es_gguf_header *h = &g->header;
+    ES_TRY(ES_MEM_NEW(g->budget, g->heads, h->count, "a list of heads", err));
+    for (int64_t i = 0; i < h->count && arch->pairs; i++) {
+        int64_t layer;
+        bool bias;
+        const es_gguf_tensor *p = find_part(arch, h->tensors[i].name, true, &layer, &bias);
+        g->heads[i] = p && p->heads ? es_config_size(c, p->heads) : 0;
+    }
+    return ES_OK;
 }
 
 es_status es_gguf_adopt(es_gguf *g, const es_model_config *config, es_error *err)
 {
     es_gguf_header *h = &g->header;
+    const es_gguf_arch *arch;
     char *names;
-    ES_TRY(check_all_there(g, config, err));
+    ES_TRY(find_arch(g, &arch, err));
+    for (int64_t layer = 0; layer < config->layers; layer++)
+        ES_TRY(check_layer(g, arch, layer, err));
     ES_TRY(ES_MEM_NEW_2D(g->budget, names, h->count, NAME_MOST, "names of tensors", err));
     es_status status = ES_OK;
     int64_t count = 0;
@@ -589,7 +559,7 @@ es_status es_gguf_adopt(es_gguf *g, const es_model_config *config, es_error *err
         es_st_tensor t = h->tensors[i];
         if (strcmp(t.name, rates_name) == 0)
             continue; /* it is part of the configuration */
-        status = rename_tensor(g, config, &t, names + count * NAME_MOST, err);
+        status = rename_tensor(g, arch, config, &t, names + count * NAME_MOST, err);
         h->tensors[count++] = t;
     }
     es_mem_free(g->budget, h->names);
@@ -597,8 +567,5 @@ es_status es_gguf_adopt(es_gguf *g, const es_model_config *config, es_error *err
     h->count = status == ES_OK ? count : 0; /* half of them have other names: none is fit for use */
     ES_TRY(status);
     qsort(h->tensors, (size_t)h->count, sizeof *h->tensors, es_st_by_name);
-    ES_TRY(ES_MEM_NEW(g->budget, g->heads, h->count, "a list of heads", err));
-    for (int64_t i = 0; i < h->count; i++)
-        g->heads[i] = heads_of(config, &h->tensors[i]);
-    return ES_OK;
+    return note_heads(g, arch, config, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* head_plan.c : plans in memory: new ones, what all of them must obey, whether one is of a model,
  * and what a block is given. head_plan_read.c and head_plan_write.c are their files. */
+#include "model/model.h"
 #include "model/head_plan.h"
 
 #include <math.h>
@@ -42,7 +43,7 @@ static void copy_shape(es_plan *plan, const es_model_config *c)
     plan->head_dim = c->head_dim;
     plan->hidden = c->hidden;
     plan->vocab = c->vocab;
-    plan->window = c->window;
+    plan->window = es_model_widest(c);
     plan->causal = c->causal;
 }
 
@@ -278,7 +279,7 @@ static es_status check_numbers(const es_plan *plan, const es_model_config *c, es
                    {"plan.heads", "channels in each head", plan->head_dim, c->head_dim},
                    {"plan.model", "channels", plan->hidden, c->hidden},
                    {"plan.model", "tokens in its vocabulary", plan->vocab, c->vocab},
-                   {"plan.model", "keys in its window (0: all)", plan->window, c->window}};
+                   {"plan.model", "keys in its window (0: all)", plan->window, es_model_widest(c)}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].planned != numbers[i].is)
             return another(numbers[i].rule, numbers[i].what, numbers[i].planned, numbers[i].is,

@@ -10,11 +10,12 @@ static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *
 {
     const int64_t H = m->config.hidden;
     const REAL *words = m->word.w, *type = m->type.w, *position = m->position.w;
+    const REAL factor = (REAL)m->config.embed_factor;
     REAL *out = out_;
     for (int64_t i = 0; i < n; i++, out += H) {
         const REAL *word = words + ids[i] * H;
         for (int64_t j = 0; j < H; j++)
-            out[j] = type ? word[j] + type[j] : word[j];
+            out[j] = type ? factor * word[j] + type[j] : factor * word[j];
         for (int64_t j = 0; position && j < H; j++)
             out[j] += position[i * H + j];
     }
@@ -88,30 +89,47 @@ static bool NAME(norm_rms)(const es_linear *norm, double eps, int64_t n, int64_t
     return finite;
 }
 
-/* The same of each head's own channels, all heads with one scale. */
-static void NAME(norm_heads)(const es_linear *norm, double eps, const es_head_rows *r)
+/* The same of each head's own channels, or of all heads of a row together, as the architecture
+ * says. */
+static void NAME(norm_heads)(const es_arch *arch, const es_linear *norm, double eps,
+                             const es_head_rows *r)
 {
+    const bool wide = arch->head_norm == ES_HEAD_NORM_WIDE,
+               own = arch->head_norm == ES_HEAD_NORM_OWN;
+    const int64_t heads = wide ? 1 : r->heads, k = wide ? r->heads * r->k : r->k;
     for (int64_t i = 0; i < r->n; i++) {
-        for (int64_t head = 0; head < r->heads; head++) {
-            REAL *x = (REAL *)r->x + i * r->stride + head * r->k;
-            NAME(norm_rms)(norm, eps, 1, r->k, x, x);
+        for (int64_t head = 0; head < heads; head++) {
+            REAL *x = (REAL *)r->x + i * r->stride + head * k;
+            const es_linear scale = {(REAL *)norm->w + (own ? head * k : 0), norm->b};
+            if (arch->norm == ES_NORM_LAYER)
+                NAME(norm_layer)(&scale, eps, 1, k, x, x);
+            else
+                NAME(norm_rms)(&scale, eps, 1, k, x, x);
         }
     }
 }
 
-/* Channels c and c + width/2 of each head are a point of a plane, turned by the angle of row i. */
-static void NAME(turn)(const es_head_rows *r, int64_t width, const double *cosines,
+/* A point of a plane is turned: (x, y) becomes (x cos - y sin, y cos + x sin). */
+static inline void NAME(turn_point)(REAL *x, REAL *y, double cosine_, double sine_)
+{
+    const REAL cosine = (REAL)cosine_, sine = (REAL)sine_, before = *x;
+    *x = before * cosine - *y * sine;
+    *y = *y * cosine + before * sine;
+}
+
+/* Channels c and c + width/2 of each head, or, in pairs, 2c and 2c + 1, are a point of a plane,
+ * turned by the angle of row i. */
+static void NAME(turn)(const es_head_rows *r, const es_rotary *rotary, const double *cosines,
                        const double *sines)
 {
-    const int64_t half = width / 2;
+    const int64_t half = rotary->width / 2;
     for (int64_t i = 0; i < r->n; i++, cosines += half, sines += half) {
         for (int64_t head = 0; head < r->heads; head++) {
-            REAL *x = (REAL *)r->x + i * r->stride + head * r->k, *y = x + half;
-            for (int64_t c = 0; c < half; c++) {
-                const REAL cosine = (REAL)cosines[c], sine = (REAL)sines[c], before = x[c];
-                x[c] = before * cosine - y[c] * sine;
-                y[c] = y[c] * cosine + before * sine;
-            }
+            REAL *x = (REAL *)r->x + i * r->stride + head * r->k;
+            for (int64_t c = 0; c < half && rotary->pairs; c++)
+                NAME(turn_point)(x + 2 * c, x + 2 * c + 1, cosines[c], sines[c]);
+            for (int64_t c = 0; c < half && !rotary->pairs; c++)
+                NAME(turn_point)(x + c, x + half + c, cosines[c], sines[c]);
         }
     }
 }
@@ -136,6 +154,25 @@ static void NAME(gate)(es_activate activate, const es_gelu_table *table, int64_t
         activate(table, gate, cols);
         for (int64_t j = 0; j < cols; j++)
             out[j] = gate[j] * gate[cols + j];
+    }
+}
+
+/* x += factor branch. */
+static void NAME(add)(const void *branch_, double factor, int64_t count, void *x_)
+{
+    const REAL *branch = branch_;
+    REAL *x = x_;
+    for (int64_t i = 0; i < count; i++)
+        x[i] += (REAL)factor * branch[i];
+}
+
+/* A logit z becomes factor z, and cap tanh(factor z / cap) where there is a cap. */
+static void NAME(finish_logits)(double factor, double cap, int64_t count, void *logits_)
+{
+    REAL *logits = logits_;
+    for (int64_t i = 0; i < count; i++) {
+        const double z = factor * (double)logits[i];
+        logits[i] = (REAL)(cap > 0.0 ? cap * tanh(z / cap) : z);
     }
 }
 
@@ -182,5 +219,7 @@ const es_row_kernels NAME(es_row_kernels) = {
     .turn = NAME(turn),
     .scale = NAME(scale),
     .gate = NAME(gate),
+    .add = NAME(add),
+    .finish_logits = NAME(finish_logits),
     .place = NAME(place),
     .surprise = NAME(surprise)};

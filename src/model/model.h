@@ -16,8 +16,8 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
 
 /*! es_model_head_rows() : queries, keys and values (n, k each) of a head as they meet in a block of
  *  n tokens, in f64, from x (n, H), what the layer's attention is given (es_model_block.inputs):
- *  biases, norms of heads and rotary positions 0 .. n-1 included. Scores are q.k / sqrt(k). O(n H
- * k).
+ *  biases, norms of heads and rotary positions 0 .. n-1 included. Scores are q.k / score_divisor.
+ *  O(n H k), and O(n H Q) where a norm is over all heads.
  *  @return : ES_OK; ES_E_RANGE (model.head; forward.length for more tokens than a model whose
  * queries turn has positions); as es_mat_multiply(). */
 es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head, const es_view *x,
@@ -29,6 +29,28 @@ es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head,
 static inline int64_t es_late_begin(const es_model_config *config, int64_t n)
 {
     return config->causal ? n / 2 : 0;
+}
+
+/*! es_model_widest(), es_model_narrowest() : return the widest and the narrowest window of a layer;
+ *  0: some layer has none, and no layer has one. */
+static inline int64_t es_model_widest(const es_model_config *config)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < config->kinds; i++) {
+        if (!config->kind[i].window)
+            return 0;
+        most = config->kind[i].window > most ? config->kind[i].window : most;
+    }
+    return most;
+}
+static inline int64_t es_model_narrowest(const es_model_config *config)
+{
+    int64_t least = 0;
+    for (int64_t i = 0; i < config->kinds; i++) {
+        const int64_t window = config->kind[i].window;
+        least = window && (!least || window < least) ? window : least;
+    }
+    return least;
 }
 
 /*! es_model_sparse_cells() : cells of random numbers that a block may use: L h positions.

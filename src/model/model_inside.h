@@ -28,7 +28,8 @@ typedef struct es_layer {
     es_linear up;    /* (I, H), or gate and up (2I, H) */
     es_linear down;  /* (H, I) */
     es_linear norm2; /* (H) of what follows attention */
-    es_linear norm_q, norm_k; /* (k) of each head's queries and keys */
+    es_linear norm_q, norm_k; /* of queries and keys: (k), (Q) and (K), or (heads, k) */
+    es_linear after1, after2; /* (H) of what attention, and what W2, adds to the state */
 } es_layer;
 
 struct es_model {
@@ -85,9 +86,20 @@ void es_weights_forget(es_model *model);
  *  (config.rotary) for numbers that make no sense. `file` is for messages. */
 es_status es_rotary_complete(es_model_config *config, const char *file, es_error *err);
 
+/*! es_model_rotary() : returns the rotation of layers of a kind; NULL: they do not turn. */
+static inline const es_rotary *es_model_rotary(const es_model_config *config,
+                                               const es_layer_kind *kind)
+{
+    return kind->rotary < 0 ? NULL : kind->rotary ? &config->rotary_local : &config->rotary;
+}
+
 /*! es_rotary_angles() : cosines and sines, (n, width/2) each, of places 0 .. n-1 of a block of n
- *  tokens, times what YaRN multiplies queries and keys with. O(n width). */
-void es_rotary_angles(const es_model_config *config, int64_t n, double *cosines, double *sines);
+ *  tokens, times what YaRN and longrope multiply queries and keys with. O(n width). */
+void es_rotary_angles(const es_rotary *rotary, int64_t n, double *cosines, double *sines);
+
+/*! es_rotary_query_factors() : what queries at places 0 .. n-1 are multiplied by, out (n):
+ *  es_rotary.query_beta. */
+void es_rotary_query_factors(const es_rotary *rotary, int64_t n, double *out);
 
 /* ---- between two products (layer_rows.c) ---- */
 
@@ -119,12 +131,15 @@ typedef struct es_row_kernels {
     void (*begin)(const void *bias, const void *residual, int64_t n, int64_t cols, void *out);
     bool (*norm[ES_NORMS])(const es_linear *norm, double eps, int64_t n, int64_t cols,
                            const void *x, void *out);
-    void (*norm_heads)(const es_linear *norm, double eps, const es_head_rows *rows);
-    void (*turn)(const es_head_rows *rows, int64_t width, const double *cosines,
+    void (*norm_heads)(const es_arch *arch, const es_linear *norm, double eps,
+                       const es_head_rows *rows);
+    void (*turn)(const es_head_rows *rows, const es_rotary *rotary, const double *cosines,
                  const double *sines);
     void (*scale)(const es_head_rows *rows, const double *factor);
     void (*gate)(const es_activate activate, const es_gelu_table *table, int64_t n, int64_t cols,
                  void *pairs);
+    void (*add)(const void *branch, double factor, int64_t count, void *x);
+    void (*finish_logits)(double factor, double cap, int64_t count, void *logits);
     void (*place)(const double *head, int64_t n, int64_t k, int64_t width, void *out);
     void (*surprise)(const void *logits, int64_t n, int64_t vocab, const int32_t *next,
                      double *nll);

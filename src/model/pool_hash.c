@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool_hash.c : what a pool is made of, as numbers that tell one model and one text from another.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -57,14 +58,34 @@ static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_part_stack
     return s->part->kind == ES_PART_TABLE || !part->b ? h : mix(h, part->b, rows);
 }
 
-/* What a decoder's config says beside its weights. Encoders have none of it, and the hashes they
- * had before there were decoders. */
-static uint64_t mix_config(uint64_t h, const es_model_config *c)
+/* What is not the same in all layers, and factors and caps; nothing, where there are none of these,
+ * so that the hashes of models that never had them are what they were. */
+static uint64_t mix_kinds(uint64_t h, const es_model_config *c)
 {
     const es_rotary *r = &c->rotary;
+    const double numbers[] = {c->embed_factor, c->branch_factor, c->logit_factor, c->logit_cap,
+                              c->score_cap,    c->score_divisor, r->query_beta,   (double)r->pairs};
+    const bool usual = c->embed_factor == 1.0 && c->branch_factor == 1.0 &&
+                       c->logit_factor == 1.0 && !(c->logit_cap > 0.0) && !(c->score_cap > 0.0) &&
+                       c->score_divisor == sqrt((double)c->head_dim) && r->query_beta == 0.0 &&
+                       !r->pairs;
+    if (!usual)
+        h = es_crc(h, numbers, sizeof numbers);
+    for (int64_t l = 0; l < c->layers && (c->kinds > 1 || c->rotary_local.width); l++) {
+        const es_layer_kind *kind = es_model_layer(c, l);
+        const double about[] = {(double)kind->window, (double)kind->rotary};
+        h = es_crc(h, about, sizeof about);
+    }
+    h = es_crc(h, r->short_factor, (size_t)r->short_count * sizeof *r->short_factor);
+    return es_crc(h, r->long_factor, (size_t)r->long_count * sizeof *r->long_factor);
+}
+
+/* What a config says about heads and one rotation. */
+static uint64_t mix_rotary(uint64_t h, const es_model_config *c, const es_rotary *r)
+{
     const double about[] = {(double)c->kv_heads,
                             (double)c->head_dim,
-                            (double)c->window,
+                            (double)c->kind[0].window,
                             (double)c->parallel,
                             (double)r->width,
                             r->theta,
@@ -78,10 +99,20 @@ static uint64_t mix_config(uint64_t h, const es_model_config *c)
                             r->mscale,
                             r->mscale_all,
                             (double)r->rounded};
-    if (!c->causal)
-        return h;
     h = es_crc(h, about, sizeof about);
     return es_crc_text(es_crc_text(h, r->type), c->activation);
+}
+
+/* Encoders whose layers are all alike have none of it, and the hashes they had before there were
+ * decoders. */
+static uint64_t mix_config(uint64_t h, const es_model_config *c)
+{
+    if (!c->causal && !c->rotary.width && c->kinds == 1)
+        return h;
+    h = mix_rotary(h, c, &c->rotary);
+    if (c->rotary_local.width)
+        h = mix_rotary(h, c, &c->rotary_local);
+    return mix_kinds(h, c);
 }
 
 /* As the weights were loaded: how the checkpoint was cut into files, or what else is in them, does

@@ -15,7 +15,7 @@
 /* ---- the kinds ---- */
 
 /* Frequencies f (half) of a block of n tokens, in place. */
-typedef void (*stretch)(const es_model_config *c, int64_t n, int64_t half, double *f);
+typedef void (*stretch)(const es_rotary *r, int64_t n, int64_t half, double *f);
 
 /* THEORY 16.2 (R1). */
 static void plain(const es_rotary *r, double theta, int64_t half, double *f)
@@ -24,25 +24,24 @@ static void plain(const es_rotary *r, double theta, int64_t half, double *f)
         f[c] = pow(theta, -2.0 * (double)c / (double)r->width);
 }
 
-static void stretch_none(const es_model_config *c, int64_t n, int64_t half, double *f)
+static void stretch_none(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
     (void)n;
-    plain(&c->rotary, c->rotary.theta, half, f);
+    plain(r, r->theta, half, f);
 }
 
 /* Positions are divided by the factor: THEORY 16.2 (R2). */
-static void stretch_linear(const es_model_config *c, int64_t n, int64_t half, double *f)
+static void stretch_linear(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
-    stretch_none(c, n, half, f);
+    stretch_none(r, n, half, f);
     for (int64_t i = 0; i < half; i++)
-        f[i] /= c->rotary.factor;
+        f[i] /= r->factor;
 }
 
 /* theta grows with the block once that is longer than what the model was trained on: THEORY 16.2
  * (R3). */
-static void stretch_dynamic(const es_model_config *c, int64_t n, int64_t half, double *f)
+static void stretch_dynamic(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
-    const es_rotary *r = &c->rotary;
     const double width = (double)r->width, length = fmax((double)n, r->original);
     const double grown = r->factor * length / r->original - (r->factor - 1.0);
     plain(r, r->theta * pow(grown, width / (width - 2.0)), half, f);
@@ -56,11 +55,10 @@ static double channel_of(const es_rotary *r, double turns)
 
 /* Fast channels stay as they are, slow ones are divided by the factor, and those between go from
  * one to the other in a straight line: THEORY 16.2 (R4). */
-static void stretch_yarn(const es_model_config *c, int64_t n, int64_t half, double *f)
+static void stretch_yarn(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
-    const es_rotary *r = &c->rotary;
     double low = channel_of(r, r->fast), high = channel_of(r, r->slow);
-    stretch_none(c, n, half, f);
+    stretch_none(r, n, half, f);
     if (r->rounded) {
         low = floor(low);
         high = ceil(high);
@@ -76,10 +74,9 @@ static void stretch_yarn(const es_model_config *c, int64_t n, int64_t half, doub
 
 /* The same idea by wavelengths: `high` and `low` are how many of them fit into the original
  * positions where stretching begins, and where it is complete: THEORY 16.2 (R5). */
-static void stretch_llama3(const es_model_config *c, int64_t n, int64_t half, double *f)
+static void stretch_llama3(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
-    const es_rotary *r = &c->rotary;
-    stretch_none(c, n, half, f);
+    stretch_none(r, n, half, f);
     for (int64_t i = 0; i < half; i++) {
         const double waves = r->original * f[i] / TWO_PI;
         const double smooth = fmin(fmax((waves - r->low) / (r->high - r->low), 0.0), 1.0);
@@ -87,16 +84,24 @@ static void stretch_llama3(const es_model_config *c, int64_t n, int64_t half, do
     }
 }
 
+/* Each channel has a number of its own that its frequency is divided by, and another one in blocks
+ * that are longer than what the model was trained on. */
+static void stretch_long(const es_rotary *r, int64_t n, int64_t half, double *f)
+{
+    const double *factor = (double)n > r->original ? r->long_factor : r->short_factor;
+    stretch_none(r, n, half, f);
+    for (int64_t i = 0; i < half; i++)
+        f[i] /= factor[i];
+}
+
 static const struct {
     const char *type;
     stretch stretch;
     bool stretched; /* it has a factor */
     bool waves;     /* it has low and high */
-} kinds[] = {{"default", stretch_none, false, false},
-             {"linear", stretch_linear, true, false},
-             {"dynamic", stretch_dynamic, true, false},
-             {"yarn", stretch_yarn, true, false},
-             {"llama3", stretch_llama3, true, true}};
+} kinds[] = {{"default", stretch_none, false, false},   {"linear", stretch_linear, true, false},
+             {"dynamic", stretch_dynamic, true, false}, {"yarn", stretch_yarn, true, false},
+             {"llama3", stretch_llama3, true, true},    {"longrope", stretch_long, false, false}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static int kind_of(const es_rotary *r)
@@ -131,12 +136,16 @@ static double yarn_attention(const es_rotary *r)
  * stated, is the ratio of the two; one that is stated is taken at its word, as it is by those who
  * serve such models: some releases of the library that writes the files took the ratio, and turned
  * YaRN off for checkpoints that state both alike. */
-static void complete_positions(es_model_config *c)
+static void complete_positions(es_model_config *c, es_rotary *r)
 {
-    es_rotary *r = &c->rotary;
     const double stated = (double)c->positions;
     if (strcmp(r->type, "llama3") == 0) /* states all of it */
         return;
+    if (strcmp(r->type, "longrope") == 0) { /* max_position_embeddings are stretched ones */
+        r->original = r->original > 0.0 ? r->original : stated;
+        r->factor = r->factor > 0.0 ? r->factor : stated / r->original;
+        return;
+    }
     if (r->original > 0.0 && !(r->factor > 0.0) && strcmp(r->type, "yarn") == 0)
         r->factor = stated / r->original;
     if (!(r->original > 0.0) || strcmp(r->type, "dynamic") == 0)
@@ -150,9 +159,41 @@ static void complete_positions(es_model_config *c)
     c->positions = (int64_t)fmin(fmax(stated, most), (double)(1 << 24));
 }
 
-es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err)
+/* By how much longrope sharpens scores, unless that is stated. */
+static double longrope_attention(const es_rotary *r)
 {
-    es_rotary *r = &c->rotary;
+    if (r->attention > 0.0)
+        return r->attention;
+    return r->factor <= 1.0 ? 1.0 : sqrt(1.0 + log(r->factor) / log(r->original));
+}
+
+/* Fails unless longrope has a number for each frequency, twice. */
+static es_status check_factors(const es_rotary *r, const char *file, es_error *err)
+{
+    const int64_t half = r->width / 2;
+    if (strcmp(r->type, "longrope") != 0)
+        return r->short_count || r->long_count
+                   ? es_fail_file(
+                         err, ES_E_UNSUPPORTED, file, -1, "config.rotary", "only longrope has them",
+                         "short_factor and long_factor of rotary positions of type '%s'", r->type)
+                   : ES_OK;
+    if (half > ES_ROTARY_FACTORS)
+        return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.rotary",
+                            "heads of up to 256 rotary channels are supported",
+                            "rotary positions of type 'longrope' for %lld frequencies",
+                            (long long)half);
+    if (r->short_count == half && r->long_count == half && r->original > 1.0)
+        return ES_OK;
+    return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
+                        "check that this config.json came with the weights",
+                        "rotary positions of type 'longrope' need %lld numbers in short_factor and "
+                        "in long_factor; they have %lld and %lld",
+                        (long long)half, (long long)r->short_count, (long long)r->long_count);
+}
+
+/* Fills in one rotation, and checks it. */
+static es_status complete(es_model_config *c, es_rotary *r, const char *file, es_error *err)
+{
     if (!(r->theta > 0.0)) /* no rotary positions */
         return ES_OK;
     if (!*r->type && r->factor > 0.0)
@@ -165,14 +206,14 @@ es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err
     r->width = (int64_t)((double)c->head_dim * r->share);
     if (kind < 0)
         return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.rotary",
-                            "supported: default, linear, dynamic, yarn, llama3",
+                            "supported: default, linear, dynamic, yarn, llama3, longrope",
                             "rotary positions of type '%s'", r->type);
     if (r->width < 2 || r->width % 2 || (r->width == 2 && strcmp(r->type, "dynamic") == 0))
         return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
                             "check that this config.json came with the weights",
                             "%lld channels of a head of %lld are rotary; the number must be even",
                             (long long)r->width, (long long)c->head_dim);
-    complete_positions(c);
+    complete_positions(c, r);
     if (kinds[kind].stretched && !(r->factor >= 1.0))
         return es_fail_file(err, ES_E_FORMAT, file, -1, "config.rotary",
                             "check that this config.json came with the weights",
@@ -183,18 +224,26 @@ es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err
                             "rotary positions of type '%s' need low_freq_factor below "
                             "high_freq_factor, and original_max_position_embeddings",
                             r->type);
-    r->attention = strcmp(r->type, "yarn") == 0 ? yarn_attention(r) : 1.0;
+    ES_TRY(check_factors(r, file, err));
+    r->attention = strcmp(r->type, "yarn") == 0       ? yarn_attention(r)
+                   : strcmp(r->type, "longrope") == 0 ? longrope_attention(r)
+                                                      : 1.0;
     return ES_OK;
+}
+
+es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err)
+{
+    ES_TRY(complete(c, &c->rotary, file, err));
+    return complete(c, &c->rotary_local, file, err);
 }
 
 /* ---- the angles ---- */
 
-void es_rotary_angles(const es_model_config *config, int64_t n, double *cosines, double *sines)
+void es_rotary_angles(const es_rotary *r, int64_t n, double *cosines, double *sines)
 {
-    const es_rotary *r = &config->rotary;
     const int64_t half = r->width / 2;
     double *const f = sines + (n - 1) * half; /* the last row is overwritten last */
-    kinds[kind_of(r)].stretch(config, n, half, f);
+    kinds[kind_of(r)].stretch(r, n, half, f);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t c = 0; c < half; c++) {
             const double angle = (double)i * f[c];
@@ -202,4 +251,10 @@ void es_rotary_angles(const es_model_config *config, int64_t n, double *cosines,
             sines[i * half + c] = r->attention * sin(angle);
         }
     }
+}
+
+void es_rotary_query_factors(const es_rotary *r, int64_t n, double *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = 1.0 + r->query_beta * log(1.0 + floor((double)i / r->original));
 }

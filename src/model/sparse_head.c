@@ -90,13 +90,13 @@ static double *scores_of(const es_sparse_room *room, int64_t g)
     return room->scores + g * room->longest * CHUNK;
 }
 
-/* Reads keys and values of a group of heads once, scaled by 1/sqrt(d), and checks that they are
+/* Reads keys and values of a group of heads once, scaled by 1/divisor, and checks that they are
  * finite. */
 static es_status read_heads(es_sparse_room *room, int64_t count, const es_view *k, const es_view *v,
                             es_error *err)
 {
     const int64_t n = k->rows, dk = k->cols;
-    const double scale = 1.0 / sqrt((double)dk);
+    const double scale = 1.0 / room->divisor;
     es_scan scan;
     ES_TRY(es_view_scan(k, "a sparse head", &scan, err));
     ES_TRY(es_view_scan(v, "a sparse head", &scan, err));
@@ -121,6 +121,7 @@ static void score_chunk(es_sparse_room *room, int64_t count, int64_t first, int6
         memset(scores_of(room, g), 0, (size_t)(rows * n) * sizeof(double));
         es_gemm_add(ES_F64, rows, n, dk, queries_of(room, g, dk) + first * dk, room->k,
                     scores_of(room, g));
+        es_cap_scores(room->cap, rows * n, scores_of(room, g));
     }
 }
 

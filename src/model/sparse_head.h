@@ -5,6 +5,7 @@
 #define ES_MODEL_SPARSE_HEAD_H
 
 #include <esscher/attend.h>
+#include <esscher/model.h>
 #include <esscher/policy.h>
 
 /* One head of those that keep the same keys. */
@@ -28,10 +29,12 @@ typedef struct es_sparse_room {
     double *observed;       /* (n) from the last `span` of them */
     double *recent;         /* (span + 1, n) their weights and sums of them; NULL: not used */
     int64_t span;
-    double *reach; /* (n) |v_j - y|, y the output over all keys; or what heads have in common */
-    double *each;  /* (n) of one head among several */
-    double *mean;  /* (dk) that y */
-    int64_t *keys; /* (n) different keys that are kept */
+    double divisor; /* scores are q.k / divisor; to be set by who asks */
+    double cap;     /* of scores, es_cap_scores(); likewise */
+    double *reach;  /* (n) |v_j - y|, y the output over all keys; or what heads have in common */
+    double *each;   /* (n) of one head among several */
+    double *mean;   /* (dk) that y */
+    int64_t *keys;  /* (n) different keys that are kept */
     es_choice choice;
     es_kept kept;
     double *memory;
@@ -45,20 +48,30 @@ es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_mem_limit *
 void es_sparse_room_free(es_sparse_room *room);
 
 /* What a query may see before any policy: every key of the block; or, causal, its own and those
- * before it, the last `window` of them where that is not 0. */
+ * before it, the last `window` of them where that is not 0. Not causal, `window` keys to each side
+ * where that is not 0. */
 typedef struct es_past {
     bool causal;
     int64_t window;
 } es_past;
 
+/*! es_past_of() : what queries of a layer see. */
+static inline es_past es_past_of(const es_model_config *config, int64_t layer)
+{
+    return (es_past){config->causal, es_model_layer(config, layer)->window};
+}
+
 /*! es_past_begin(), es_past_end() : the keys that query i of n sees are begin .. end - 1. */
 static inline int64_t es_past_begin(es_past past, int64_t i)
 {
-    return past.causal && past.window && i >= past.window ? i - past.window + 1 : 0;
+    const int64_t before = past.causal ? past.window - 1 : past.window; /* keys before its own */
+    return past.window && i > before ? i - before : 0;
 }
 static inline int64_t es_past_end(es_past past, int64_t i, int64_t n)
 {
-    return past.causal ? i + 1 : n;
+    if (past.causal)
+        return i + 1;
+    return past.window && i + past.window + 1 < n ? i + past.window + 1 : n;
 }
 
 /*! es_past_last() : how many keys the last query of n sees, which a cache has to hold. */
@@ -71,8 +84,8 @@ static inline int64_t es_past_last(es_past past, int64_t n)
 static inline double es_past_keys(es_past past, int64_t n)
 {
     const double all = (double)n, w = past.window ? (double)past.window : all;
-    if (!past.causal)
-        return all;
+    if (!past.causal) /* the keys to one side, its own included, twice, but its own once */
+        return w >= all ? all : 2.0 * (w + 1.0 - (w + 1.0) * w / (2.0 * all)) - 1.0;
     return w >= all ? (all + 1.0) / 2.0 : w - w * (w - 1.0) / (2.0 * all);
 }
 
@@ -85,9 +98,9 @@ typedef struct es_sparse_found {
 /*! es_sparse_attend() : every query of room->heads[0 .. count) over the keys k, v (n rows each)
  * that `spec` keeps of those it may see, chance at cells first->cell + query. What is kept for a
  *  position is one set for all of the heads, chosen by what they look at in common (model.h).
- *  Results as es_attend() with the scale 1/sqrt(dk), of the weights that were used: output,
- * entropy, top_weight and sum_squares alone. Between es_blas_enter() and es_blas_leave(). @return :
- * ES_OK; ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
+ *  Results as es_attend() with the scale 1/room->divisor and the cap, of the weights that were
+ * used: output, entropy, top_weight and sum_squares alone. Between es_blas_enter() and
+ * es_blas_leave(). @return : ES_OK; ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
 es_status es_sparse_attend(es_sparse_room *room, int64_t count, const es_policy_spec *spec,
                            es_past past, const es_address *first, const es_view *k,
                            const es_view *v, es_sparse_found *found, es_error *err);

@@ -14,7 +14,8 @@ typedef struct loader {
     es_model *model;
     const es_st *st;
     bool allow_nonfinite;
-    const char *prefix; /* of the description, or "" */
+    char prefix[64];    /* that names of the body begin with, or "" */
+    char outside[64];   /* that names outside of the body begin with, or "" */
     bool reading;       /* second visit */
     int64_t used;       /* numbers counted or read so far */
     int64_t widest;     /* outputs of a part without bias, at most: zeros stand for it */
@@ -45,18 +46,32 @@ typedef struct tensor_ref {
     const es_arch_part *part;
     int64_t layer;
     bool bias;
+    int64_t head; /* of a part with a tensor for each head */
 } tensor_ref;
 
-/* "encoder.layer.3.output.dense" for the part named "encoder.layer.*.output.dense". */
+/* Returns whether a part has a tensor for each head: its name has two places for numbers. */
+static bool is_by_head(const es_arch_part *part)
+{
+    const char *star = strchr(part->name, '*');
+    return star && strchr(star + 1, '*');
+}
+
+/* "encoder.layer.3.output.dense" for the part named "encoder.layer.*.output.dense"; a second '*' is
+ * the number of a head. */
 static void full_name(const loader *l, tensor_ref ref, const char *ending, char out[NAME_MOST])
 {
-    const char *name = ref.part->name, *star = strchr(name, '*');
-    const char *prefix = ref.part->outside ? "" : l->prefix;
-    if (star)
-        snprintf(out, NAME_MOST, "%s%.*s%lld%s%s", prefix, (int)(star - name), name,
-                 (long long)ref.layer, star + 1, ending);
-    else
-        snprintf(out, NAME_MOST, "%s%s%s", prefix, name, ending);
+    const int64_t numbers[] = {ref.layer, ref.head};
+    int used = snprintf(out, NAME_MOST, "%s", ref.part->outside ? l->outside : l->prefix);
+    const char *name = ref.part->name;
+    for (int i = 0; i < 2; i++) {
+        const char *star = strchr(name, '*');
+        if (!star)
+            break;
+        used += snprintf(out + used, (size_t)(NAME_MOST - used), "%.*s%lld", (int)(star - name),
+                         name, (long long)numbers[i]);
+        name = star + 1;
+    }
+    snprintf(out + used, (size_t)(NAME_MOST - used), "%s%s", name, ending);
 }
 
 /* The tensor, under its name or, for a norm, the one that TensorFlow's checkpoints gave it: gamma
@@ -76,9 +91,10 @@ static const es_st_tensor *find(const loader *l, tensor_ref ref, char name[NAME_
 static es_status check(const loader *l, const es_st_tensor *t, const char *name, tensor_ref ref)
 {
     const es_model_config *c = &l->model->config;
-    const bool vector = ref.bias || es_part_is_vector(ref.part);
+    const bool vector = ref.bias || es_part_is_vector(ref.part) || is_by_head(ref.part);
     const bool turned = !vector && ref.part->order == ES_ROWS_TRANSPOSED;
-    const int64_t outputs = es_config_size(c, ref.part->rows);
+    const int64_t outputs =
+        es_config_size(c, is_by_head(ref.part) ? ref.part->cols : ref.part->rows);
     const int64_t inputs = vector ? 1 : es_config_size(c, ref.part->cols);
     const int64_t rows = turned ? inputs : outputs, cols = turned ? outputs : inputs;
     char has[128], wants[64];
@@ -146,6 +162,16 @@ static void rearrange(const loader *l, tensor_ref ref, char *at)
     }
 }
 
+/* Adds 1 to each number of a norm's scale, in the model's precision. */
+static void add_one(const es_model *m, void *at, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (m->precision == ES_F32)
+            ((float *)at)[i] += 1.0f;
+        else
+            ((double *)at)[i] += 1.0;
+}
+
 static bool lies_otherwise(tensor_ref ref)
 {
     return ref.part->order == ES_ROWS_BY_HEAD ||
@@ -166,6 +192,8 @@ static es_status visit(loader *l, tensor_ref ref, void **place)
         ES_TRY(read(l, t, lies_otherwise(ref) ? l->aside : at));
         if (lies_otherwise(ref))
             rearrange(l, ref, at);
+        if (l->model->config.norm_from_one && es_part_is_norm(ref.part) && !ref.bias)
+            add_one(l->model, at, t->count);
         if (place)
             *place = at;
     }
@@ -199,6 +227,15 @@ static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_
     return ES_OK;
 }
 
+/* Visits the weights of a part: one tensor, or one for each head. */
+static es_status visit_weights(loader *l, const es_arch_part *part, int64_t layer, void **place)
+{
+    const int64_t heads = is_by_head(part) ? es_config_size(&l->model->config, part->rows) : 1;
+    for (int64_t head = 0; head < heads; head++)
+        ES_TRY(visit(l, (tensor_ref){part, layer, false, head}, head ? NULL : place));
+    return ES_OK;
+}
+
 /* Weights of parts that share a place follow each other in memory, then their biases do; so each is
  * one matrix, or one vector. Where there is no bias, zeros that all such parts share stand for it:
  * they are the first numbers of the block. */
@@ -207,11 +244,13 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
     es_linear *place = es_model_place(l->model, first, layer);
     int64_t rows = 0;
     for (int i = 0; i < count; i++) {
-        ES_TRY(visit(l, (tensor_ref){first + i, layer, false}, i ? NULL : &place->w));
+        ES_TRY(visit_weights(l, first + i, layer, i ? NULL : &place->w));
         rows += es_config_size(&l->model->config, first[i].rows);
     }
+    if (first->kind == ES_PART_SCALES) /* its shift is of one head */
+        rows = es_config_size(&l->model->config, first->cols);
     for (int i = 0; i < count && has_bias(&l->model->config, first); i++)
-        ES_TRY(visit(l, (tensor_ref){first + i, layer, true}, i ? NULL : &place->b));
+        ES_TRY(visit(l, (tensor_ref){first + i, layer, true, 0}, i ? NULL : &place->b));
     if (has_bias(&l->model->config, first))
         return ES_OK;
     for (int i = 0; i < count; i++)
@@ -306,17 +345,20 @@ static bool is_kv_scale(const char *name)
     return ends_with_any(name, endings);
 }
 
-/* Is `rest`, which follows the number of a layer, a weight or bias that the description has? */
-static bool is_part(const es_arch *arch, const char *rest)
+/* Is `rest`, which follows the number of a layer, a weight or bias that the model has? */
+static bool is_part(const es_model *m, const char *rest)
 {
     static const char *const endings[] = {".weight", ".bias", ".gamma", ".beta"};
-    for (const es_arch_part *p = arch->parts; p->name; p++) {
+    for (const es_arch_part *p = m->arch->parts; p->name; p++) {
         const char *star = strchr(p->name, '*'), *own = star ? star + 1 : "";
-        const size_t size = strlen(own);
-        if (!star || !starts_with(rest, own, size))
+        const size_t size = strcspn(own, "*"); /* up to the number of a head */
+        if (!star || !es_part_exists(&m->config, p) || !starts_with(rest, own, size))
             continue;
+        const char *end = rest + size;
+        if (own[size])
+            end += strspn(end, "0123456789");
         for (int i = 0; i < 4; i++)
-            if (strcmp(rest + size, endings[i]) == 0)
+            if (strcmp(end, endings[i]) == 0)
                 return true;
     }
     return false;
@@ -335,7 +377,7 @@ static es_status check_known(loader *l, const char *name)
         return ES_OK;
     const char *number = name + before, *rest = number + strspn(number, "0123456789");
     if (rest == number || strtoll(number, NULL, 10) >= l->model->config.layers ||
-        is_part(arch, rest))
+        is_part(l->model, rest))
         return ES_OK;
     if (is_kv_scale(name)) {
         l->kv_scales = true;
@@ -366,36 +408,73 @@ static es_status no_body(const loader *l)
                         es_st_count(l->st) ? es_st_at(l->st, 0)->name : "");
 }
 
+/* Names of a body may begin with its prefix or with nothing; the text model of a wrapper has
+ * "language_model." before that, or after it. */
+enum { PREFIXES = 4 };
+
+static void list_prefixes(const es_arch *arch, char out[PREFIXES][64])
+{
+    out[0][0] = '\0';
+    snprintf(out[1], sizeof out[1], "%s", arch->prefix);
+    snprintf(out[2], sizeof out[2], "language_model.%s", arch->prefix);
+    snprintf(out[3], sizeof out[3], "%slanguage_model.", arch->prefix);
+}
+
+/* Returns which prefix a name of the body has, the longest that fits; -1: it is none of the body.
+ * *layer is then its layer, or -1. */
+static int prefix_of(const es_arch *arch, char prefixes[PREFIXES][64], const char *name,
+                     int64_t *layer)
+{
+    for (int i = PREFIXES - 1; i >= 0; i--) {
+        const size_t length = strlen(prefixes[i]);
+        if (starts_with(name, prefixes[i], length) && in_body(arch, name + length, layer))
+            return i;
+    }
+    return -1;
+}
+
+/* Sets the prefixes of names that `found` says there are. Fails unless there is one. */
+static es_status choose_prefix(loader *l, char prefixes[PREFIXES][64], const bool *found)
+{
+    int count = 0, which = 0;
+    for (int i = 0; i < PREFIXES; i++) {
+        count += found[i];
+        which = found[i] ? i : which;
+    }
+    if (!count)
+        return no_body(l);
+    if (count > 1)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
+                            "keep one of the two encoders",
+                            "tensors are named with and without \"%s\": these are two encoders",
+                            prefixes[which]);
+    memcpy(l->prefix, prefixes[which], sizeof l->prefix);
+    return ES_OK;
+}
+
 /* The prefix of the body's tensors, and how many layers they have. */
 static es_status survey(loader *l, int64_t *layers)
 {
     const es_arch *arch = l->model->arch;
-    const size_t length = strlen(arch->prefix);
-    bool with = false, without = false;
+    char prefixes[PREFIXES][64];
+    bool found[PREFIXES] = {false};
+    list_prefixes(arch, prefixes);
     *layers = 0;
     for (int64_t i = 0; i < es_st_count(l->st); i++) {
         const char *name = es_st_at(l->st, i)->name;
-        const bool prefixed = starts_with(name, arch->prefix, length);
         int64_t layer;
-        if (!in_body(arch, prefixed ? name + length : name, &layer))
+        const int which = prefix_of(arch, prefixes, name, &layer);
+        if (which < 0)
             continue;
-        ES_TRY(check_known(l, prefixed ? name + length : name));
-        *(prefixed ? &with : &without) = true;
+        ES_TRY(check_known(l, name + strlen(prefixes[which])));
+        found[which] = true;
         *layers = layer >= *layers && layer < 1 << 20 ? layer + 1 : *layers;
     }
-    l->prefix = with ? arch->prefix : "";
     if (l->kv_scales)
         es_log(ES_LOG_WARN,
                "%s: k_scale and v_scale are not used: keys and values are not rounded to FP8 here",
                l->model->folder);
-    if (!with && !without)
-        return no_body(l);
-    if (with && without)
-        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix",
-                            "keep one of the two encoders",
-                            "tensors are named with and without \"%s\": these are two encoders",
-                            arch->prefix);
-    return ES_OK;
+    return choose_prefix(l, prefixes, found);
 }
 
 /* The weight decides whether the part exists; its bias is checked with all others. */
@@ -406,6 +485,14 @@ static const es_st_tensor *find_role(const loader *l, es_part_role role)
         if (p->role == role)
             return find(l, (tensor_ref){.part = p}, name);
     return NULL;
+}
+
+/* What lies outside of the body of a wrapper's text model may be named as part of that. */
+static void find_outside(loader *l)
+{
+    if (strstr(l->prefix, "language_model.") != l->prefix || find_role(l, ES_ROLE_PREDICTOR))
+        return;
+    snprintf(l->outside, sizeof l->outside, "language_model.");
 }
 
 /* Pooler and classifier are there or not; a config's labels count only with a classifier of blocks
@@ -457,6 +544,7 @@ static es_status count_weights(loader *l)
     int64_t layers;
     ES_TRY(survey(l, &layers));
     ES_TRY(check_layers(l, layers));
+    find_outside(l);
     find_heads(l);
     ES_TRY(
         ES_MEM_NEW(model->budget, model->layers, model->config.layers, "a list of layers", l->err));

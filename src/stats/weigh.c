@@ -4,7 +4,15 @@
 #define ES_WEIGH es_weigh_portable
 #include "stats/weigh_text.h"
 
+#include <math.h>
+
 #include <esscher/exec.h>
+
+void es_cap_scores(double cap, int64_t n, double *scores)
+{
+    for (int64_t j = 0; j < n && cap > 0.0; j++)
+        scores[j] = cap * tanh(scores[j] / cap);
+}
 
 void es_weigh(const double *scores, int64_t n, double *w)
 {

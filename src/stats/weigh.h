@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+/*! es_cap_scores() : each score s becomes cap tanh(s / cap); a cap of 0 leaves them. O(n). */
+void es_cap_scores(double cap, int64_t n, double *scores);
+
 /*! es_weigh() : w (n) of sum 1, proportional to e^scores; n > 0, and one score above -inf. Weights
  *  below e^-708 of the largest are 0. w may be scores. */
 void es_weigh(const double *scores, int64_t n, double *w);

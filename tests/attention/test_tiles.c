@@ -309,6 +309,45 @@ static void masked_and_tiny_weights_are_exact_zeros(void **state)
     }
 }
 
+/* Scores from 1e-12 c to 1e12 c of either sign, zero and the largest number, against tanhl(). */
+static void cap_is_accurate_over_its_whole_range(void **state)
+{
+    (void)state;
+    static const double caps[] = {1e-18, 0.3, 50.0 * ES_LOG2_E, 1e6, 1e18};
+    FOR_EACH_KERNEL(k)
+    {
+        enum { ROWS = 500 };
+        const int64_t count = ROWS * k->lanes;
+        double *x = normals(count), worst = 0.0;
+        for (size_t t = 0; t < sizeof caps / sizeof caps[0]; t++) {
+            const double c = caps[t];
+            for (int64_t i = 0; i < count; i++) {
+                const double share = (double)(i / 2) / (double)(count / 2);
+                /* half of the points where tanh bends */
+                const double size = i % 4 < 2 ? pow(10.0, -12.0 + 24.0 * share) : 12.0 * share;
+                x[i] = (i % 2 ? -1.0 : 1.0) * c * size;
+            }
+            x[0] = 0.0;
+            x[1] = k->dtype == ES_F32 ? -FLT_MAX : -DBL_MAX;
+            void *s = buffer(k, x, count), *before = buffer(k, x, count);
+            k->cap(s, ROWS, c);
+            assert_equals(at(k, s, 0), 0.0);
+            assert_equals(at(k, s, 1), (k->dtype == ES_F32 ? (double)(float)-c : -c));
+            for (int64_t i = 1; i < count; i++) {
+                const long double exact = c * tanhl((long double)at(k, before, i) / c);
+                if (fabsl(exact) < 1e-30L) /* near the smallest normal number of f32 */
+                    continue;
+                worst = fmax(worst, fabs((double)(at(k, s, i) / exact - 1.0L)) / eps(k));
+            }
+            es_mem_free(NULL, s);
+            es_mem_free(NULL, before);
+        }
+        print_message("%s: c tanh(s / c) within %.2f units\n", name_of(k), worst);
+        assert_below(worst, (double)ES_CAP_ERROR); /* promised in attend.h */
+        free(x);
+    }
+}
+
 static void fold_moves_sums_into_f64(void **state)
 {
     (void)state;
@@ -339,6 +378,7 @@ TEST_FILE(tiles)
         cmocka_unit_test(tilt_is_accurate_over_its_whole_range),
         cmocka_unit_test(NU02_a_huge_score_at_its_own_offset_weighs_one),
         cmocka_unit_test(masked_and_tiny_weights_are_exact_zeros),
+        cmocka_unit_test(cap_is_accurate_over_its_whole_range),
         cmocka_unit_test(fold_moves_sums_into_f64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -463,8 +463,8 @@ static void a_model_with_a_window_of_its_own(void **state)
     assert_ok(es_model_config_load(ids, &config, &err));
     snprintf(mistral, sizeof mistral, "%s", golden_path("decoders/mistral-window"));
     snprintf(ids, sizeof ids, "%s", golden_path("decoders/mistral-window/ids.npy"));
-    snprintf(own, sizeof own, "%d", (int)config.window);
-    snprintf(more, sizeof more, "%d", (int)config.window + 1);
+    snprintf(own, sizeof own, "%d", (int)es_model_layer(&config, 0)->window);
+    snprintf(more, sizeof more, "%d", (int)es_model_layer(&config, 0)->window + 1);
     const es_study_opts opts = {.precision = ES_F64, .exec.threads = 1};
     assert_ok(ask_opts(
         &opts, (const char *const[]){"model", mistral, "ids", ids, "window", own, NULL, NULL}, &a));

@@ -86,7 +86,8 @@ static void dense_new(dense *d, bool single)
     for (int64_t c = 0; c < k; c++) /* the first key draws weight, as those of real models do */
         d->key[c] *= 4.0;
     fill(d);
-    d->seen = (es_model_seen){.q = view_of(d, 0, d->q, k, single),
+    d->seen = (es_model_seen){.window = d->window,
+                              .q = view_of(d, 0, d->q, k, single),
                               .k = view_of(d, 1, d->key, k, single),
                               .v = view_of(d, 2, d->v, d->dv, single),
                               .plain_q = view_of(d, 3, d->plain_q, k, single),
@@ -356,7 +357,7 @@ static double *head_rows(const char *name, const char *file, int64_t head, int64
 static void golden_head(const char *name, const es_model_config *c, int64_t head, dense *d)
 {
     const int64_t k = c->head_dim;
-    *d = (dense){.n = TOKENS, .k = k, .dv = k, .window = c->window};
+    *d = (dense){.n = TOKENS, .k = k, .dv = k, .window = es_model_layer(c, 0)->window};
     d->scale = 1.0 / sqrt((double)k);
     d->q = head_rows(name, "q0", head, k);
     d->key = head_rows(name, "k0", head / (c->heads / c->kv_heads), k);
@@ -406,7 +407,7 @@ static void check_decoder(const char *name)
     snprintf(rest, sizeof rest, "decoders/%s", name);
     assert_ok(es_model_open(golden_path(rest), &(es_model_opts){.precision = ES_F64}, &m, &err));
     const es_model_config *c = es_model_config_of(m);
-    const es_positions_spec spec = {m, TOKENS, c->window};
+    const es_positions_spec spec = {m, TOKENS, es_model_layer(c, 0)->window};
     es_positions_grid g;
     assert_ok(es_positions_grid_of(&spec, &g, &err));
     double *x = room(c->layers * c->heads * g.numbers);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_gguf.c : any bytes at all, read as a GGUF file: its header, the numbers of its tensors, its
  * tokenizer, the model it is. What is accepted must hold together. */
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,20 +28,46 @@ static void check_tensors(const es_gguf_header *h, const uint8_t *data, size_t s
 {
     for (int64_t i = 0; i < h->count; i++) {
         const es_st_tensor *t = &h->tensors[i];
-        const es_gguf_kind *kind = es_gguf_kind_of(t->dtype);
+        const es_gguf_type *type = es_gguf_type_of(t->dtype);
         es_st_seen seen = {.first = -1};
-        require(kind && t->rank >= 1 && t->rank <= 4);
+        require(type && t->rank >= 1 && t->rank <= 4);
         require(i == 0 || strcmp(h->tensors[i - 1].name, t->name) < 0);
         require(t->offset >= h->end && t->offset + t->bytes <= size);
-        require((uint64_t)t->count / (uint64_t)kind->block * (uint64_t)kind->bytes == t->bytes);
-        if (!kind->read)
+        require((uint64_t)t->count / (uint64_t)type->numbers * (uint64_t)type->bytes == t->bytes);
+        if (!type->decode)
             continue;
         double *numbers = malloc((size_t)t->count * sizeof *numbers);
-        require(numbers != NULL);
-        es_gguf_decode(kind, data + t->offset, 0, t->count, ES_F64, numbers, &seen);
+        float *singles = malloc((size_t)t->count * sizeof *singles);
+        require(numbers && singles);
+        es_gguf_decode(type, data + t->offset, 0, t->count, ES_F64, numbers, &seen);
+        type->decode(data + t->offset, t->count / type->numbers, singles);
         require((seen.first >= 0) == (seen.nans + seen.infinities > 0));
+        int64_t odd = 0;
+        for (int64_t k = 0; k < t->count; k++) {
+            const double x = (double)singles[k];
+            odd += !isfinite(x);
+            require(isfinite(x) ? x == numbers[k] : !isfinite(numbers[k]));
+        }
+        require(odd == seen.nans + seen.infinities);
+        free(singles);
         free(numbers);
     }
+}
+
+/* What a file says about its place in a split model is possible, or is refused by a rule. */
+static void check_split(const es_gguf_header *h)
+{
+    es_gguf_split split;
+    es_error err = {0};
+    char path[64];
+    es_status status = es_gguf_split_of(h, &split, &err);
+    if (status == ES_OK) {
+        require(split.number >= 0 && split.number < split.count && split.count <= 65535);
+        status = es_gguf_split_path("m-00001-of-00002.gguf", &split, split.count - 1, path,
+                                    sizeof path, &err);
+    }
+    if (status != ES_OK)
+        check_refusal(status, &err);
 }
 
 /* Every array is walked to its end, which is where the header said. */
@@ -91,7 +118,8 @@ static void check_tokenizer(const es_gguf_header *h)
 static void check_model(es_gguf_header *h)
 {
     static char path[] = "fuzz";
-    es_gguf g = {.file = {.fd = -1, .path = path}, .path = path, .header = *h};
+    es_gguf_part file = {.file = {.fd = -1, .path = path}, .path = path};
+    es_gguf g = {.parts = &file, .n_parts = 1, .path = path, .header = *h};
     es_model_config c;
     es_error err = {0};
     es_status status = es_gguf_config(&g, &c, &err);
@@ -135,6 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == ES_OK) {
         check_tensors(&header, data, size);
         check_values(&header);
+        check_split(&header);
         check_tokenizer(&header);
         check_model(&header);
     } else {

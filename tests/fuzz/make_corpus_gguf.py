@@ -7,7 +7,11 @@ import struct
 HERE = os.path.dirname(os.path.abspath(__file__))
 U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
 FORMATS = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "?", U64: "Q", I64: "q", F64: "d"}
-BLOCKS = {0: (1, 4), 1: (1, 2), 8: (32, 34), 12: (256, 144), 30: (1, 2)}  # type: numbers and bytes of a block
+BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 10: (256, 84),
+          11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 16: (256, 66), 17: (256, 74), 18: (256, 98),
+          19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82), 23: (256, 136), 24: (1, 1), 25: (1, 2), 26: (1, 4),
+          27: (1, 8), 28: (1, 8), 29: (256, 56), 30: (1, 2), 34: (256, 54), 35: (256, 66), 39: (32, 17), 40: (64, 36),
+          41: (128, 18), 42: (64, 18)}  # type: numbers and bytes of a block
 
 
 def text(s):
@@ -58,6 +62,22 @@ def pieces(**other):
             value("tokenizer.ggml.add_space_prefix", BOOL, other.get("prefix", True))]
 
 
+def blocks(types, fill):
+    """One block of each type, its bytes by fill(index)."""
+    tensors, data = [], b""
+    for t in types:
+        numbers, size = BLOCKS[t]
+        tensors.append(tensor("t%02d" % t, [numbers], t, len(data)))
+        data += bytes(fill(i) & 255 for i in range(size))
+        data += b"\0" * (-len(data) % 32)
+    return gguf([], tensors, data)
+
+
+def split(number, count, tensors):
+    return gguf([value("split.no", U16, number), value("split.count", U16, count),
+                 value("split.tensors.count", I32, tensors)], [EIGHT], b"\0" * 32)
+
+
 def model(arch="llama", rates=None, more=(), bias=None, **other):
     """One layer of one head of two channels."""
     sizes = {"block_count": 1, "context_length": 8, "embedding_length": 2, "feed_forward_length": 1,
@@ -74,6 +94,8 @@ def model(arch="llama", rates=None, more=(), bias=None, **other):
     shapes = {n + ".weight": s for n, s in shapes.items()}
     if bias:
         shapes[bias] = [2]
+    if arch == "qwen3":
+        shapes.update({f"blk.0.attn_{c}_norm.weight": [2] for c in "qk"})
     if arch == "qwen2":
         shapes.update({f"blk.0.attn_{c}.bias": [2] for c in "qkv"})
     names = list(shapes)
@@ -91,6 +113,16 @@ CORPUS = {
                         tensor("d", [32, 2], 8, 192), tensor("e", [256], 12, 320)],
                        bytes(range(24)).ljust(64, b"\0") + b"\1\x7c".ljust(64, b"\0") + b"\x80\x7f".ljust(64, b"\0")
                        + bytes(range(68)).ljust(128, b"\0") + b"\7" * 144, 64),
+    "good_types_plain": blocks([t for t in BLOCKS if BLOCKS[t][0] < 256], lambda i: 37 * i + 1),
+    "good_types_k": blocks([10, 11, 12, 13, 14, 23, 34, 35], lambda i: 37 * i + 1),
+    "good_types_iq": blocks([16, 17, 18, 19, 21, 22, 29], lambda i: 37 * i + 1),
+    "good_types_odd": blocks([t for t in BLOCKS if t not in (12, 13)], lambda i: 255),
+    "good_split": split(0, 2, 2),
+    "good_split_of_one": split(0, 1, 1),
+    "bad_split": split(2, 2, 2),
+    "bad_split_other": split(1, 2, 2),
+    "bad_block_rows": gguf([], [tensor("a", [320, 16], 12, 0)], b"\0" * 2880),
+    "bad_type_inside": gguf([], [tensor("a", [256], 15, 0)], b"\0" * 320),
     "good_bpe": gguf(bpe()),
     "good_llama_bpe": gguf(bpe("llama-bpe")),
     "good_qwen2": gguf(bpe("qwen2")),
@@ -102,6 +134,7 @@ CORPUS = {
     "good_no_prefix": gguf(pieces(prefix=False)),
     "good_model": model(),
     "good_model_qwen2": model("qwen2"),
+    "good_model_qwen3": model("qwen3", **{"attention.key_length": 2, "attention.value_length": 2}),
     "good_rates": model(rates=True),
     "good_yarn": model(more=[value("llama.rope.scaling.type", STRING, "yarn"), value("llama.rope.scaling.factor", F32, 4.0),
                              value("llama.rope.scaling.yarn_beta_fast", F32, 8.0), value("llama.rope.scaling.yarn_ext_factor", F32, 1.0)]),

@@ -105,11 +105,11 @@ static void what_is_there_is_understood(void **state)
         json_decref(config);
     }
     accept_value("mistral-window", "head_dim", "16", &c);
-    assert_equals(c.window, 24);
+    assert_equals(es_model_layer(&c, 0)->window, 24);
     assert_equals(c.head_dim, 16);
     assert_equals(c.query_width, 96);
     accept_value("mistral-window", "sliding_window", "null", &c);
-    assert_int_equal(c.window, 0);
+    assert_int_equal(es_model_layer(&c, 0)->window, 0);
     accept_value("llama", "num_key_value_heads", NULL, &c); /* before groups there were none */
     assert_int_equal(c.kv_heads, 6);
     accept_value("llama", "head_dim", "null", &c);
@@ -118,7 +118,7 @@ static void what_is_there_is_understood(void **state)
     accept_value("llama", "model_type", NULL, &c); /* the architecture says it */
     assert_string_equal(c.model_type, "llama");
     accept_value("qwen2", "sliding_window", "131072", &c); /* not used, as every Qwen has it */
-    assert_int_equal(c.window, 0);
+    assert_int_equal(es_model_layer(&c, 0)->window, 0);
 }
 
 static void CF01_missing_fields_of_decoders(void **state)
@@ -174,9 +174,9 @@ static void CF02_numbers_of_decoders_that_make_no_sense(void **state)
 static void CF05_decoders_that_are_others(void **state)
 {
     (void)state;
-    static const char *const types[] = {"\"gemma2\"", "\"mixtral\"",   "\"phi3\"",  "\"qwen2_moe\"",
-                                        "\"falcon\"", "\"bloom\"",     "\"mpt\"",   "\"t5\"",
-                                        "\"llama4\"", "\"qwen3_moe\"", "\"Llama\"", "\"gptj\""};
+    static const char *const types[] = {
+        "\"gemma4\"", "\"dbrx\"", "\"phi\"",    "\"qwen2_moe\"",  "\"falcon\"", "\"bloom\"",
+        "\"mpt\"",    "\"t5\"",   "\"llama4\"", "\"qwen3_next\"", "\"Llama\"",  "\"gptj\""};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         refuse_with_value("llama", "model_type", types[i], ES_E_UNSUPPORTED, "config.model",
                           "llama");
@@ -214,8 +214,6 @@ static void CF05_what_would_change_the_function(void **state)
                {"use_qk_norm", "true", "config.function"},
                {"clip_qkv", "8.0", "config.function"},
                {"use_logn_attn", "true", "config.function"},
-               {"layer_types", "[\"full_attention\",\"sliding_attention\",\"full_attention\"]",
-                "config.window"},
                {"layer_types", "[\"linear_attention\"]", "config.window"}};
     static const char *const nothing[] = {"null", "false", "0", "[]", "{}", "\"\"", "0.0"};
     es_model_config c;
@@ -228,10 +226,6 @@ static void CF05_what_would_change_the_function(void **state)
     }
     refuse_with_value("llama", "sliding_window", "4096", ES_E_UNSUPPORTED, "config.window",
                       "sliding_window");
-    refuse_with_value("qwen2", "use_sliding_window", "true", ES_E_UNSUPPORTED, "config.window",
-                      "use_sliding_window");
-    refuse_with_value("qwen3", "use_sliding_window", "true", ES_E_UNSUPPORTED, "config.window",
-                      "use_sliding_window");
     refuse_with_value("gpt2", "scale_attn_weights", "false", ES_E_UNSUPPORTED, "config.function",
                       "scale_attn_weights");
     refuse_with_value("gpt2", "scale_attn_by_inverse_layer_idx", "true", ES_E_UNSUPPORTED,
@@ -249,27 +243,34 @@ static void CF21_windows_and_layers(void **state)
     static const char *const none[] = {"0", "-1", "null", "0.0"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         accept_value("mistral-window", "sliding_window", none[i], &c);
-        assert_int_equal(c.window, 0);
+        assert_int_equal(es_model_layer(&c, 0)->window, 0);
         accept_value("llama", "sliding_window", none[i], &c);
-        assert_int_equal(c.window, 0);
+        assert_int_equal(es_model_layer(&c, 0)->window, 0);
     }
     refuse_with_value("llama", "sliding_window", "-2", ES_E_UNSUPPORTED, "config.window",
                       "sliding_window");
     accept_value("mistral-window", "layer_types", "[" FULL "," FULL "," FULL "]", &c);
-    assert_int_equal(c.window, 0);
+    assert_int_equal(es_model_layer(&c, 0)->window, 0);
     accept_value("mistral-window", "layer_types", "[" SLIDING "," SLIDING "," SLIDING "]", &c);
-    assert_int_equal(c.window, 24);
+    assert_int_equal(es_model_layer(&c, 0)->window, 24);
     accept_value("mistral-window", "layer_types", "[]", &c);
-    assert_int_equal(c.window, 24);
-    refuse_with_value("mistral-window", "layer_types", "[" SLIDING "," FULL "," SLIDING "]",
-                      ES_E_UNSUPPORTED, "config.window", "sliding_attention and full_attention");
+    assert_int_equal(es_model_layer(&c, 0)->window, 24);
+    accept_value("mistral-window", "layer_types", "[" SLIDING "," FULL "," SLIDING "]", &c);
+    assert_int_equal(es_model_layer(&c, 0)->window, 24);
+    assert_int_equal(es_model_layer(&c, 1)->window, 0);
+    assert_int_equal(es_model_layer(&c, 2)->window, 24);
+    refuse_with_value("mistral-window", "layer_types", "[" SLIDING "," FULL "]", ES_E_FORMAT,
+                      "config.layers", "2 entries for 3 layers");
     refuse_with_value("mistral-window", "layer_types", "[\"chunked_attention\"]", ES_E_UNSUPPORTED,
                       "config.window", "chunked_attention");
     refuse_with_value("mistral-window", "layer_types", "[null]", ES_E_UNSUPPORTED, "config.window",
                       "layer_types");
     /* a window that nobody states */
     refuse_with_value("llama", "layer_types", "[" SLIDING "," SLIDING "," SLIDING "]",
-                      ES_E_UNSUPPORTED, "config.window", "sliding_window");
+                      ES_E_UNSUPPORTED, "config.window", "sliding_attention");
+    /* Qwen's counts if use_sliding_window says so, from layer max_window_layers on, which is 28 */
+    accept_value("qwen2", "use_sliding_window", "true", &c);
+    assert_int_equal(es_model_layer(&c, 2)->window, 0);
 }
 
 /* Newer files state rotary positions for each type of layers, and every key of them counts. */
@@ -289,12 +290,14 @@ static void CF21_rotary_positions_by_layer_type(void **state)
     assert_string_equal(c.rotary.type, "yarn");
     accept_value("llama", "rope_parameters", "{" FULL ":" YARN("7e5") "," SLIDING ":null}", &c);
     assert_near(c.rotary.theta, 7e5, 0.0);
-    refuse_with_value("llama", "rope_parameters",
-                      "{" FULL ":" YARN("7e5") "," SLIDING ":" YARN("1e4") "}", ES_E_UNSUPPORTED,
-                      "config.rotary", "sliding_attention");
+    assert_int_equal(es_model_layer(&c, 0)->rotary, 0);
+    accept_value("llama", "rope_parameters",
+                 "{" FULL ":" YARN("7e5") "," SLIDING ":" YARN("1e4") "}", &c);
+    assert_near(c.rotary.theta, 7e5, 0.0);
+    assert_near(c.rotary_local.theta, 1e4, 0.0);
     refuse_with_value("llama", "rope_parameters",
                       "{" FULL ":{\"rope_theta\":5e5},\"rope_theta\":5e5}", ES_E_UNSUPPORTED,
-                      "config.rotary", "rope_theta");
+                      "config.rotary", "full_attention");
     refuse_with_value("llama", "rope_parameters", "{" FULL ":{" FULL ":{\"rope_theta\":5e5}}}",
                       ES_E_UNSUPPORTED, "config.rotary", "full_attention");
     refuse_with_value("llama", "rope_parameters", "{\"linear_attention\":{\"rope_theta\":5e5}}",
@@ -349,8 +352,7 @@ static void rotary_positions_by_rule(void **state)
 static void CF05_rotary_positions(void **state)
 {
     (void)state;
-    static const char *const types[] = {"\"longrope\"", "\"su\"", "\"YARN\"", "\"mrope\"",
-                                        "\"ntk\""};
+    static const char *const types[] = {"\"su\"", "\"YARN\"", "\"mrope\"", "\"ntk\""};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         refuse_with_value("llama-yarn", "rope_scaling/rope_type", types[i], ES_E_UNSUPPORTED,
                           "config.rotary", "yarn");

@@ -333,7 +333,8 @@ static void PL01_a_plan_of_another_model_is_refused_by_name(void **state)
     c.vocab = 101;
     refuse_model(p, &c, "plan.model", "100 tokens");
     c = small;
-    c.window = 16;
+    c.kinds = 1;
+    c.kind[0].window = 16;
     refuse_model(p, &c, "plan.model", "window");
     c = small;
     c.causal = false;
@@ -567,7 +568,8 @@ static void windows_of_the_model_bound_what_is_kept(void **state)
     (void)state;
     es_plan *p;
     es_model_config c = small;
-    c.window = 16;
+    c.kinds = 1;
+    c.kind[0].window = 16;
     assert_ok(es_plan_new(&c, 200, NULL, &p, &err));
     assert_near(p->keys_all, 2 * 2 * 16, 0.0);
     assert_near(p->keys_kept, 2 * 2 * 16, 0.0);

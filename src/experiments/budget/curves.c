@@ -60,6 +60,7 @@ typedef struct work {
     es_choice choice;
     es_risk_query *query; /* (size) of the present position */
     int64_t first;        /* head of all, the first of the group */
+    es_past past;         /* keys that queries of its layer see */
     es_status status;
 } work;
 
@@ -178,9 +179,6 @@ static double *scores_of(const work *w, int64_t g, int64_t into)
 }
 
 /* ---- one query ---- */
-
-/* Returns which keys a query sees. */
-static es_past past_of(const work *w) { return (es_past){w->c->causal, w->c->window}; }
 
 /* Returns the number of keys that hold a share of the weight. */
 static double keys_of_mass(work *w, const double *weights, int64_t n)
@@ -374,8 +372,8 @@ static void observe(work *w, int64_t i)
 /* Adds all risks at position i, whose scores are `into` numbers into the strips. */
 static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
 {
-    const int64_t begin = es_past_begin(past_of(w), i), dk = w->c->head_dim;
-    const int64_t n = es_past_end(past_of(w), i, w->block->n) - begin;
+    const int64_t begin = es_past_begin(w->past, i), dk = w->c->head_dim;
+    const int64_t n = es_past_end(w->past, i, w->block->n) - begin;
     es_policy_query asked = {.n = n,
                              .position = i - begin,
                              .causal = w->c->causal,
@@ -405,8 +403,8 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
 /* Adds the weights of query i of a head to row (n). */
 static void add_weights(const work *w, int64_t i, const double *scores, double *row)
 {
-    const int64_t begin = es_past_begin(past_of(w), i);
-    const int64_t end = es_past_end(past_of(w), i, w->block->n);
+    const int64_t begin = es_past_begin(w->past, i);
+    const int64_t end = es_past_end(w->past, i, w->block->n);
     es_weigh(scores + begin, end - begin, w->sorted + begin);
     for (int64_t j = begin; j < end; j++)
         row[j] += w->sorted[j];
@@ -430,6 +428,7 @@ static void score_strip(work *w, int64_t first, int64_t count, int64_t keys)
     for (int64_t g = 0; g < w->size; g++) {
         memset(scores_of(w, g, 0), 0, (size_t)(count * keys) * sizeof(double));
         es_gemm_add(ES_F64, count, keys, dk, w->q + (g * n + first) * dk, w->k, scores_of(w, g, 0));
+        es_cap_scores(w->c->score_cap, count * keys, scores_of(w, g, 0));
     }
     es_blas_leave();
 }
@@ -484,6 +483,7 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
     if (g < w->size - 1)
         return ES_OK;
     w->first = at - g;
+    w->past = es_past_of(w->c, seen->layer);
     return walk_queries(w, err);
 }
 

@@ -96,7 +96,7 @@ static void add_other_context(const es_job *job, const budget_context *k, es_ans
 {
     const budget_state *s = job->state;
     const int64_t n = s->verify.length;
-    const int64_t sees = es_past_last((es_past){s->config->causal, s->config->window}, n);
+    const int64_t sees = es_past_last(es_past_of(s->config, 0), n);
     double kept = 0.0;
     char measured[ES_SAY_ROOM];
     if (!s->n_settings || is_verified(s))

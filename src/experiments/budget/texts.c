@@ -77,6 +77,12 @@ static es_status read_tasks(es_job *job, budget_text *t, es_error *err)
 
 static es_status check_length(const budget_state *s, const char *option, int64_t n, es_error *err)
 {
+    const int64_t narrow = es_model_narrowest(s->config);
+    if (s->config->causal && narrow && narrow < n && narrow != es_model_widest(s->config))
+        return es_refuse(err, "budget.context", "a context no longer than the narrowest window",
+                         "--%s %lld: layers of this model see different numbers of keys, the "
+                         "narrowest %lld",
+                         option, (long long)n, (long long)narrow);
     if (n >= 16 && n <= s->config->positions)
         return ES_OK;
     return es_refuse(err, "budget.context",
@@ -90,7 +96,7 @@ es_status budget_read_texts(es_job *job, es_error *err)
     const budget_params *p = job->params;
     budget_state *s = job->state;
     s->n = p->context ? p->context : s->config->positions;
-    s->sees = es_past_last((es_past){s->config->causal, s->config->window}, s->n);
+    s->sees = es_past_last(es_past_of(s->config, 0), s->n);
     const int64_t then = p->verify_context ? p->verify_context : s->n;
     ES_TRY(check_length(s, "context", s->n, err));
     ES_TRY(check_length(s, "verify-context", then, err));

@@ -3,6 +3,8 @@
  * rows of a pool. */
 #include "experiments/kit/pool_layer.h"
 
+#include <math.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -13,11 +15,11 @@
 
 /* ---- matrices of all heads ---- */
 
-static void copy_rows(const es_view *from, float *to, int64_t stride)
+static void copy_rows(const es_view *from, double factor, float *to, int64_t stride)
 {
     for (int64_t i = 0; i < from->rows; i++)
         for (int64_t j = 0; j < from->cols; j++)
-            to[i * stride + j] = (float)es_view_get(from, i, j);
+            to[i * stride + j] = (float)(factor * es_view_get(from, i, j));
 }
 
 es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_probe_weights *out,
@@ -32,15 +34,17 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
     out->wv = out->wk + Q * H;
     out->gram = out->wv + Q * H;
     out->bq = out->gram + Q * Q;
+    /* scores here are q.k / sqrt(k): another divisor of the model's becomes a factor of queries */
+    const double factor = sqrt((double)k) / c->score_divisor;
     float *wo = out->bq + Q; /* transposed: row j is what channel j of the heads adds */
     for (int64_t h = 0; h < c->heads; h++) {
         es_model_head head;
         ES_TRY(es_model_head_of(spec->model, layer, h, &head, err));
-        copy_rows(&head.wq, out->wq + h * k * H, H);
-        copy_rows(&head.wk, out->wk + h * k * H, H);
-        copy_rows(&head.wv, out->wv + h * k * H, H);
+        copy_rows(&head.wq, factor, out->wq + h * k * H, H);
+        copy_rows(&head.wk, 1.0, out->wk + h * k * H, H);
+        copy_rows(&head.wv, 1.0, out->wv + h * k * H, H);
         if (head.bq.data)
-            copy_rows(&head.bq, out->bq + h * k, k);
+            copy_rows(&head.bq, factor, out->bq + h * k, k);
         for (int64_t i = 0; i < H; i++)
             for (int64_t j = 0; j < k; j++)
                 wo[(h * k + j) * H + i] = (float)es_view_get(&head.wo, i, j);
@@ -127,6 +131,12 @@ es_status es_probe_check_question(const es_probe_spec *spec, int64_t tokens, es_
             "heads of %s norm their queries and keys: scores are no x'A'y, and have "
             "neither horizon nor limit without positions",
             es_model_config_of(spec->model)->model_type);
+    if (es_model_config_of(spec->model)->score_cap > 0.0)
+        return es_fail(err, ES_E_UNSUPPORTED, "probe.norms",
+                       "esscher probe --look positions measures heads as they are",
+                       "scores of %s are capped: they are no x'A'y, and have neither horizon nor "
+                       "limit without positions",
+                       es_model_config_of(spec->model)->model_type);
     if (spec->queries < 0 || spec->exact < 0)
         return es_fail(err, ES_E_RANGE, "probe.queries",
                        "1 or more; 0 for 1024, of which 64 exactly", "%lld queries, %lld exactly",

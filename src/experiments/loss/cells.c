@@ -45,6 +45,27 @@ double es_window_keys(const es_loss_setting *setting, int64_t n)
     return sum / (double)n;
 }
 
+/* Returns the keys that a query sees, mean over a block of n and over layers: those of the setting
+ * that the layer itself sees. */
+static double keys_seen(const es_model_config *c, const es_loss_setting *setting, int64_t n)
+{
+    double of[ES_MODEL_KINDS], sum = 0.0;
+    for (int64_t i = 0; i < c->kinds; i++) {
+        const int64_t own = c->kind[i].window;
+        es_loss_setting seen = *setting;
+        if (own && own < n && seen.window)
+            seen.sinks = 0;
+        if (own && (!seen.window || own < seen.window))
+            seen.window = own;
+        of[i] = es_window_keys(&seen, n);
+    }
+    if (c->kinds == 1)
+        return of[0];
+    for (int64_t l = 0; l < c->layers; l++)
+        sum += of[c->layer_kind[l]];
+    return sum / (double)c->layers;
+}
+
 /* ---- one block ---- */
 
 typedef struct work {
@@ -122,13 +143,10 @@ es_status es_loss_run(const es_loss_block *b, const es_loss_setting *setting, co
     if (status == ES_OK)
         status = es_model_forward(b->model, &w.block, 1, exec, err);
     if (status == ES_OK) {
-        es_loss_setting seen = *setting;
-        if (!seen.window)
-            seen.window = c->window; /* what the model itself sees */
         for (int64_t l = 0; l < c->layers; l++)
             entropy[l] = mean_of(w.entropy + l * c->heads, c->heads);
         *keys =
-            w.block.sparse ? mean_of(w.kept, c->layers * c->heads) : es_window_keys(&seen, b->n);
+            w.block.sparse ? mean_of(w.kept, c->layers * c->heads) : keys_seen(c, setting, b->n);
     }
     es_arena_free(&w.arena);
     return status;

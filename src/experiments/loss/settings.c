@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "experiments/loss/loss.h"
+#include "model/model.h"
 
 /* ---- score scales ---- */
 
@@ -122,7 +123,8 @@ enum { USUAL_SINKS = 4 };
 /* Returns whether the model itself sees the first keys from the end of the longest block. */
 static bool sees_sinks(const loss_state *s)
 {
-    return !s->config->window || s->config->window >= s->longest;
+    const int64_t window = es_model_widest(s->config);
+    return !window || window >= s->longest;
 }
 
 /* Lists the numbers of sinks to run windows with, and returns how many: those asked for, and always
@@ -143,15 +145,16 @@ static int64_t list_sinks(const loss_params *p, const loss_state *s, int64_t *ou
 /* Refuses windows wider than the model's own, and sinks that the model itself does not see. */
 static es_status check_window(const loss_state *s, int64_t window, int64_t sinks, es_error *err)
 {
-    if (s->config->window && window > s->config->window)
+    const int64_t own = es_model_widest(s->config);
+    if (own && window > own)
         return es_refuse(err, "loss.window", "smaller windows",
                          "--window %lld: the model itself sees the last %lld keys",
-                         (long long)window, (long long)s->config->window);
+                         (long long)window, (long long)own);
     if (sinks && !sees_sinks(s))
         return es_refuse(err, "loss.window", "--sinks 0, or shorter blocks",
                          "--sinks %lld: in blocks of %lld tokens the model itself sees only the "
                          "last %lld keys, not the first",
-                         (long long)sinks, (long long)s->longest, (long long)s->config->window);
+                         (long long)sinks, (long long)s->longest, (long long)own);
     return ES_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "base/view.h"
 #include "experiments/kit/cell_kit.h"
 #include "linalg/linalg.h"
+#include "stats/weigh.h"
 
 /* A head that is being summed up. */
 typedef struct work {
@@ -83,7 +84,7 @@ static void add(work *w, int64_t i, es_positions_stat stat, double x)
 /* Keys 0 .. i that query i does not see, because the model's window is shorter. */
 static int64_t unseen(const work *w, int64_t i)
 {
-    const int64_t window = w->spec->window;
+    const int64_t window = w->seen->window;
     return window && i + 1 > window ? i + 1 - window : 0;
 }
 
@@ -140,8 +141,9 @@ static void sum_sinks(work *w)
     for (int64_t i = 0; i < w->n; i++) {
         double mass = 0.0, most = 0.0;
         for (int64_t j = unseen(w, i); j <= i && j < ES_POSITIONS_SINKS; j++) {
-            const double dot = es_lab_dot(w->q + i * w->k, w->key + j * w->k, w->k);
-            const double weight = exp(w->seen->scale * dot - w->seen->lse[i]);
+            double score = w->seen->scale * es_lab_dot(w->q + i * w->k, w->key + j * w->k, w->k);
+            es_cap_scores(w->seen->cap, 1, &score);
+            const double weight = exp(score - w->seen->lse[i]);
             mass += weight;
             most = fmax(most, weight);
         }
@@ -283,6 +285,7 @@ static es_status attend(work *w, int64_t first, es_mask mask, bool outputs, es_e
     const es_attend_opts opts = {.precision = s->q.dtype,
                                  .scales = &s->scale,
                                  .n_scales = 1,
+                                 .score_cap = s->cap,
                                  .mask = &mask,
                                  .exec = &w->exec};
     return es_attend(&q, &s->k, &s->v, &opts, &out, err);
@@ -294,7 +297,7 @@ static double mass(const work *w, int64_t i) { return fmin(exp(w->lse[i] - w->se
 /* The last keys alone. Queries that have no others are not asked. */
 static es_status sum_near(work *w, es_error *err)
 {
-    const bool narrow = w->spec->window && w->spec->window <= ES_POSITIONS_LOCAL;
+    const bool narrow = w->seen->window && w->seen->window <= ES_POSITIONS_LOCAL;
     const int64_t first = narrow ? w->n : clamp(ES_POSITIONS_LOCAL, 0, w->n);
     for (int64_t i = 0; i < first; i++)
         add(w, i, ES_POSITIONS_NEAR, 1.0);
@@ -310,7 +313,8 @@ static es_status sum_near(work *w, es_error *err)
  * of a policy that leaves nothing to chance is the error itself (THEORY 13). */
 static es_status sum_window(work *w, int64_t c, es_error *err)
 {
-    const int64_t first = clamp(w->grid.window[c] + w->sinks, 0, w->n);
+    const bool all = w->seen->window && w->seen->window <= w->grid.window[c];
+    const int64_t first = all ? w->n : clamp(w->grid.window[c] + w->sinks, 0, w->n);
     for (int64_t i = 0; i < first; i++)
         w->out[es_positions_mass_at(&w->grid, w->bin_of[i], c)] += 1.0;
     if (first == w->n)
@@ -367,7 +371,7 @@ es_status es_positions_head(const es_positions_spec *spec, const es_model_seen *
               .dv = seen->v.cols,
               .out = numbers};
     ES_TRY(es_positions_grid_of(spec, &w.grid, err));
-    w.sinks = w.grid.seen < spec->length ? 0 : ES_POSITIONS_SINKS;
+    w.sinks = seen->window && seen->window < spec->length ? 0 : ES_POSITIONS_SINKS;
     ES_TRY(check_seen(&w, err));
     const es_status status = sum_up(&w, err);
     free_room(&w);

@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/probe/question.h"
+#include "model/model.h"
 #include "stats/multiple.h"
 
 /* ---- blocks ---- */
@@ -61,7 +62,7 @@ static es_status measure_blocks(const es_pools *pools, probe_positions *p, es_er
     if (length < 2 || p->blocks < 1)
         return es_fail(err, ES_E_EMPTY, "probe.blocks", "more text, or --look limit",
                        "there is no block of %lld tokens in every domain", (long long)length);
-    p->spec = (es_positions_spec){pools->model, length, pools->config->window};
+    p->spec = (es_positions_spec){pools->model, length, es_model_widest(pools->config)};
     return ES_OK;
 }
 

@@ -21,6 +21,9 @@
  *     es_positions_block(&spec, ids, &exec, numbers, &err);      (layers, heads, grid.numbers)
  *     numbers[es_positions_at(&grid, bin, ES_POSITIONS_ENTROPY)] / count
  *
+ * Where the model caps its scores, weights are those of capped ones; mean and deviation of scores,
+ * u and horizons are of scores before the cap.
+ *
  * Numbers are sums over queries: those of several blocks are added, and their scatter between
  * blocks is what errors are made of. Nothing (n, n) is held: windows are masks of es_attend(), a
  * mass is exp(lse of some keys - lse of all), and sums of scores come from sums of keys.
@@ -41,7 +44,8 @@ enum {
 typedef struct es_positions_spec {
     const es_model *model; /* causal; of es_positions_block() */
     int64_t length;        /* n of a block, 2 .. 2^24 */
-    int64_t window;        /* the model's own: a query sees the last `window` keys; 0: all */
+    int64_t window;        /* the widest of the model's layers: a query sees the last `window` keys;
+                              0: all. What a head's layer has is es_model_seen.window */
 } es_positions_spec;
 
 /* Sums over the queries of a bin; the first is their number. */

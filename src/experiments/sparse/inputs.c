@@ -100,7 +100,8 @@ es_status sparse_head_of(const es_job *job, int64_t place, int64_t context, es_a
                          es_sparse_head *out, es_error *err)
 {
     const sparse_state *s = job->state;
-    *out = (es_sparse_head){.positions = s->positions, .scale = s->scale, .causal = s->causal};
+    *out = (es_sparse_head){
+        .positions = s->positions, .scale = s->scale, .cap = s->cap, .causal = s->causal};
     return s->source->head(job, place, context, arena, out, err);
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "experiments/sparse/sparse.h"
 #include "policy/policy.h"
+#include "stats/weigh.h"
 
 /* Keys and values of one draw, mixed by the same matrix. */
 static es_status mix(const es_sparse_query *q, const es_sparse_spec *spec, int64_t rows,
@@ -22,6 +23,14 @@ static es_status mix(const es_sparse_query *q, const es_sparse_spec *spec, int64
     return es_linformer_project(&h->values, rows, &at, scratch->budget, *values, err);
 }
 
+/* Returns the score of a mixture of keys (d). */
+static double score_of(const es_sparse_query *q, const double *key)
+{
+    double score = q->head->scale * es_lab_dot(q->query, key, q->head->keys.cols);
+    es_cap_scores(q->head->cap, 1, &score);
+    return score;
+}
+
 es_status es_sparse_project(es_sparse_query *q, const es_sparse_spec *spec, int64_t rows,
                             int64_t draw, es_arena *scratch, es_error *err)
 {
@@ -30,9 +39,9 @@ es_status es_sparse_project(es_sparse_query *q, const es_sparse_spec *spec, int6
     ES_TRY(mix(q, spec, rows, draw, scratch, &keys, &values, err));
     memset(q->kept, 0, (size_t)dv * sizeof *q->kept);
     for (int64_t i = 0; i < rows; i++)
-        top = fmax(top, q->head->scale * es_lab_dot(q->query, keys + i * d, d));
+        top = fmax(top, score_of(q, keys + i * d));
     for (int64_t i = 0; i < rows; i++) {
-        const double w = exp(q->head->scale * es_lab_dot(q->query, keys + i * d, d) - top);
+        const double w = exp(score_of(q, keys + i * d) - top);
         sum += w;
         for (int64_t c = 0; c < dv; c++)
             q->kept[c] += w * values[i * dv + c];

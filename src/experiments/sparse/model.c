@@ -28,10 +28,11 @@ static es_status check_context(const es_job *job, const es_model_config *config,
         return es_refuse(err, "sparse.context", "use a shorter context",
                          "--context %lld: the model has %lld positions", (long long)s->n,
                          (long long)config->positions);
-    if (config->window && s->n > config->window)
+    const int64_t window = es_model_narrowest(config);
+    if (window && s->n > window)
         return es_refuse(err, "sparse.context", "use a context no longer than the window",
                          "--context %lld: the model's own tokens see %lld only", (long long)s->n,
-                         (long long)config->window);
+                         (long long)window);
     return ES_OK;
 }
 
@@ -66,7 +67,8 @@ static es_status open_model(es_job *job, es_error *err)
     /* early queries of a decoder see fewer keys than policies keep: ask late ones */
     s->first = es_late_begin(s->pools.config, s->m);
     s->d = s->dv = config.head_dim;
-    s->scale = 1.0 / sqrt((double)s->d);
+    s->scale = 1.0 / config.score_divisor;
+    s->cap = config.score_cap;
     if (s->n > config.positions)
         es_log(ES_LOG_WARN,
                "a context of %lld tokens is several blocks of %lld, in which the model's positions "

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
+#include "stats/weigh.h"
 
 static int64_t position_of(const es_sparse_head *h, int64_t row)
 {
@@ -56,6 +57,7 @@ static es_status look(es_sparse_query *q, int64_t row, es_error *err)
         es_view_read_row(&h->keys, j, q->key);
         q->scores[j] = h->scale * es_lab_dot(q->query, q->key, h->keys.cols);
     }
+    es_cap_scores(h->cap, q->n, q->scores);
     return ES_OK;
 }
 

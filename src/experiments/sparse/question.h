@@ -106,7 +106,7 @@ typedef struct sparse_state {
     int64_t contexts, m, n, d, dv; /* m queries over n keys in each context */
     int64_t first;                 /* first query of a context that may be asked about */
     int64_t hidden;                /* columns of the states that heads are made of; 0: none */
-    double scale;
+    double scale, cap;             /* cap 0: none */
     /* what is asked */
     sparse_place *places; /* (n_places) layers and heads */
     int64_t n_places;

@@ -57,7 +57,8 @@ static es_status take(work *w, int64_t rows, int64_t cols, double **out, es_erro
 static es_status attend(const work *w, const es_view *q, const es_view *k, const es_view *v,
                         double *output, es_moments *moments, es_error *err)
 {
-    const es_attend_opts opts = {.scales = &w->head->scale, .n_scales = 1, .exec = &w->exec};
+    const es_attend_opts opts = {
+        .scales = &w->head->scale, .n_scales = 1, .score_cap = w->head->cap, .exec = &w->exec};
     return es_attend(q, k, v, &opts, &(es_attend_out){.output = output, .moments = moments}, err);
 }
 

@@ -20,14 +20,15 @@
 #include "base/memory.h"
 #include "experiments/kit/cell_kit.h"
 
-/* One head over one context. Scores are scale q.k; query i stands at positions[i] among the keys,
- * and sees those up to it if the head is causal, all of them otherwise. */
+/* One head over one context. Scores are scale q.k, or cap tanh(scale q.k / cap); query i stands at
+ * positions[i] among the keys, and sees those up to it if the head is causal, all of them
+ * otherwise. */
 typedef struct es_sparse_head {
     es_view queries;          /* (m, d): all of them, because some policies use what earlier
                                  queries attended to */
     es_view keys, values;     /* (n, d), (n, dv) */
     const int64_t *positions; /* (m), -1: it has none; NULL: query i stands at i */
-    double scale;
+    double scale, cap;        /* cap 0: none */
     bool causal;
 } es_sparse_head;
 

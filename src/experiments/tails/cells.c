@@ -306,15 +306,17 @@ static es_status find_spectrum(tails_job *job, es_error *err)
 
 /* ---- directions of a head ---- */
 
-/* out (d) = Wk' q / sqrt(k): the tilt under which a query whose projection is q sees the tokens. */
-static void tilt_of(const es_model_head *head, const double *q, double *out)
+/* out (d) = Wk' q / sqrt(k), or what the model divides scores by: the tilt under which a query
+ * whose projection is q sees the tokens. */
+static void tilt_of(const tails_job *job, const es_model_head *head, const double *q, double *out)
 {
+    const double divisor = es_model_config_of(job->spec.model)->score_divisor;
     const int64_t k = head->wk.rows, d = head->wk.cols;
     for (int64_t j = 0; j < d; j++) {
         double sum = 0.0;
         for (int64_t i = 0; i < k; i++)
             sum += es_view_get(&head->wk, i, j) * q[i];
-        out[j] = sum / sqrt((double)k);
+        out[j] = sum / divisor;
     }
 }
 
@@ -351,7 +353,7 @@ static es_status key_direction(const tails_job *job, const es_model_head *head, 
             for (int64_t j = 0; j < d; j++)
                 q[i] += B[i * d + j] * vt[j];
         }
-        tilt_of(head, q, out);
+        tilt_of(job, head, q, out);
     }
     es_mem_free(budget, B);
     return status;
@@ -359,14 +361,15 @@ static es_status key_direction(const tails_job *job, const es_model_head *head, 
 
 /* Writes the tilt of a token's query, with its bias. A key's bias changes all scores by the same
  * amount and is left out. */
-static void score_direction(const es_model_head *head, const float *x, double *q, double *out)
+static void score_direction(const tails_job *job, const es_model_head *head, const float *x,
+                            double *q, double *out)
 {
     for (int64_t i = 0; i < head->wq.rows; i++) {
         q[i] = es_view_get(&head->bq, 0, i);
         for (int64_t j = 0; j < head->wq.cols; j++)
             q[i] += es_view_get(&head->wq, i, j) * (double)x[j];
     }
-    tilt_of(head, q, out);
+    tilt_of(job, head, q, out);
 }
 
 /* Draws the tokens whose queries are measured, the same for all heads: x (queries, d). */
@@ -393,7 +396,7 @@ static es_status head_directions(tails_job *job, const es_view *L, const float *
         ES_TRY(es_model_head_of(job->spec.model, job->layer, h, &head, err));
         ES_TRY(key_direction(job, &head, L, keys + h * d, err));
         for (int64_t i = 0; i < m; i++)
-            score_direction(&head, x + i * d, q, scores + (h * m + i) * d);
+            score_direction(job, &head, x + i * d, q, scores + (h * m + i) * d);
         ES_TRY(report(job, (double)(h + 1), (double)job->heads, err));
     }
     return ES_OK;

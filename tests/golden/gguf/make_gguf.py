@@ -25,11 +25,11 @@ def weights(rng, rows, cols, scale):
     return (whole * 2.0 ** np.round(np.log2(scale / 70))).astype(np.float32)
 
 
-def model(seed, vocab, biases, tied):
+def model(seed, vocab, biases, tied, k=K, head_norms=False):
     rng = np.random.default_rng(seed)
 
-    def norm():
-        return (1 + 0.1 * rng.standard_normal(HIDDEN)).astype(np.float32)
+    def norm(width=HIDDEN):
+        return (1 + 0.1 * rng.standard_normal(width)).astype(np.float32)
 
     t = {"model.embed_tokens.weight": weights(rng, vocab, HIDDEN, 1.0), "model.norm.weight": norm()}
     if not tied:
@@ -38,13 +38,15 @@ def model(seed, vocab, biases, tied):
         p = f"model.layers.{i}."
         t[p + "input_layernorm.weight"] = norm()
         t[p + "post_attention_layernorm.weight"] = norm()
-        for name, rows, cols in (("self_attn.q_proj", HEADS * K, HIDDEN), ("self_attn.k_proj", KV * K, HIDDEN),
-                                 ("self_attn.v_proj", KV * K, HIDDEN), ("self_attn.o_proj", HIDDEN, HEADS * K),
+        for name, rows, cols in (("self_attn.q_proj", HEADS * k, HIDDEN), ("self_attn.k_proj", KV * k, HIDDEN),
+                                 ("self_attn.v_proj", KV * k, HIDDEN), ("self_attn.o_proj", HIDDEN, HEADS * k),
                                  ("mlp.gate_proj", WIDTH, HIDDEN), ("mlp.up_proj", WIDTH, HIDDEN),
                                  ("mlp.down_proj", HIDDEN, WIDTH)):
             t[p + name + ".weight"] = weights(rng, rows, cols, 0.4)
             if biases and name[-6] in "qkv":
                 t[p + name + ".bias"] = (0.3 * rng.standard_normal(rows)).astype(np.float32)
+        if head_norms:
+            t[p + "self_attn.q_norm.weight"], t[p + "self_attn.k_norm.weight"] = norm(k), norm(k)
     return t
 
 
@@ -93,7 +95,7 @@ def safetensors(path, tensors):
 NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
          "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-         "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 
 
 def gguf_name(name):
@@ -175,14 +177,19 @@ def byte_pairs():
             value("tokenizer.ggml.add_bos_token", BOOL, False)], tokens
 
 
-def write(arch, seed, tokenizer, theta, eps, tied, kinds):
+def write(arch, seed, tokenizer, theta, eps, tied, kinds, k=K):
+    """Heads of k channels that need not share the hidden width evenly, and have norms then, as in Qwen 3."""
     values, tokens = tokenizer
     folder = os.path.join(HERE, arch)
     os.makedirs(folder, exist_ok=True)
-    tensors = model(seed, len(tokens), arch == "qwen2", tied)
+    tensors = model(seed, len(tokens), arch == "qwen2", tied, k, arch == "qwen3")
+    about = config(arch, len(tokens), theta, eps, tied)
+    if arch == "qwen3":
+        about["head_dim"] = k
+        values = values + [value(f"qwen3.attention.{of}_length", U32, k) for of in ("key", "value")]
     safetensors(os.path.join(folder, "model.safetensors"), tensors)
     with open(os.path.join(folder, "config.json"), "w") as f:
-        json.dump(config(arch, len(tokens), theta, eps, tied), f, indent=1)
+        json.dump(about, f, indent=1)
         f.write("\n")
     for kind in kinds:
         gguf(os.path.join(folder, kind + ".gguf"), arch, tensors, values + sizes(arch, theta, eps), kind)
@@ -190,3 +197,4 @@ def write(arch, seed, tokenizer, theta, eps, tied, kinds):
 
 write("llama", 1, pieces(), 10000.0, 1e-5, False, ["f32", "f16", "bf16", "q8_0"])
 write("qwen2", 2, byte_pairs(), 1000000.0, 1e-6, True, ["q8_0"])
+write("qwen3", 3, byte_pairs(), 1000000.0, 1e-6, True, ["q8_0"], k=16)
