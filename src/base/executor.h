@@ -5,7 +5,7 @@
 
 #include <esscher/executor.h>
 
-/*! es_executor_of() : who works for `exec` (NULL: threads). */
+/*! es_executor_of() : returns the executor of `exec`, by default the threads of this process. */
 const es_executor *es_executor_of(const es_exec *exec);
 
 /*! es_work_share() : share() of the executor that `exec` names. Every rank must call it, in the

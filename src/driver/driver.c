@@ -208,7 +208,7 @@ static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, d
 }
 
 /* Returns where the numbers of a cell are stored. */
-static double *room_of(void *driver, int64_t cell)
+static double *destination_of(void *driver, int64_t cell)
 {
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
@@ -220,7 +220,7 @@ static es_status cell_done(void *driver, int64_t cell, const double *values, es_
 {
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
-    double *room = room_of(d, cell);
+    double *room = destination_of(d, cell);
     if (values != room) /* from somewhere else */
         memcpy(room, values, (size_t)(s->rows * s->cols) * sizeof *room);
     ES_TRY(es_keep_cell(d, d->stage, cell, values, err));
@@ -265,7 +265,7 @@ static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
                     .one_thread_per_cell = stage->one_thread_per_cell,
                     .user = d,
                     .weight = stage->weight ? weight_of : NULL,
-                    .room = room_of,
+                    .destination = destination_of,
                     .compute = compute_cell,
                     .done = cell_done};
     exec.progress = stage->one_thread_per_cell ? side_progress : cell_progress;
