@@ -4,8 +4,8 @@
  * Who calls this library from an interpreter has two troubles that a program in C has not. Structs
  * are described a second time, by hand, and a description that is wrong by one field corrupts
  * memory: es_field_at() says where every field lies, so that it can be compared before the first
- * call. And code of the interpreter must not run in threads that it knows nothing of: a monitor is
- * what progress is told to instead, and what another thread looks at and asks to stop.
+ * call. Code of the interpreter must not run in threads that it did not start: a monitor stores
+ * progress instead, and another thread reads it and can stop the run.
  *
  *     es_monitor *monitor;
  *     es_monitor_new(&monitor, &err);
@@ -33,25 +33,25 @@ typedef struct es_field {
  *  struct; NULL beyond the last. */
 ES_API const es_field *es_field_at(int64_t at);
 
-/* Progress that one thread tells and another reads. */
+/* Progress that one thread writes and another reads. */
 typedef struct es_monitor es_monitor;
 
 typedef struct es_monitor_view {
-    double share, phase_share, kept; /* as in es_progress; -1 before anything was told */
+    double share, phase_share, kept; /* as in es_progress; -1 before the first report */
     char phase[96];                  /* cut if it is longer; "" where there are no phases */
 } es_monitor_view;
 
-/*! es_monitor_new() : nothing was told yet. Release it with es_monitor_free(), after the call that
- *  it is given to. @return : ES_OK; ES_E_MEMORY. */
+/*! es_monitor_new() : makes a monitor without progress. Release it with es_monitor_free(), after
+ *  the call that uses it. @return : ES_OK; ES_E_MEMORY. */
 ES_API es_status es_monitor_new(es_monitor **out, es_error *err);
 ES_API void es_monitor_free(es_monitor *monitor);
 
 /*! es_monitor_work() : es_exec.progress, with a monitor as its user. es_monitor_progress() : the
- *  same for es_study_opts. Both ask to stop once somebody asked the monitor to. */
+ *  same for es_study_opts. Both stop the run after es_monitor_stop(). */
 ES_API bool es_monitor_work(void *monitor, double done, double total);
 ES_API bool es_monitor_progress(void *monitor, const es_progress *now);
 
-/*! es_monitor_read(), es_monitor_stop() : what was told last; ask to stop. Any thread. */
+/*! es_monitor_read() : returns the last progress. es_monitor_stop() : stops the run. Any thread. */
 ES_API void es_monitor_read(es_monitor *monitor, es_monitor_view *out);
 ES_API void es_monitor_stop(es_monitor *monitor);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random.h : random numbers that have an address.
  *
- * Nobody owns a stream here. A number is a pure function of where it stands,
+ * There are no streams. A number is a pure function of its address,
  *
  *     (seed, experiment, cell, token, lane)
  *
@@ -21,7 +21,7 @@
  *     experiment 16 | cell 48 | token 40 | lane 24
  *
  * where the first of the four 32-bit counter words is the lowest. A field too large for its bits
- * would be the address of somebody else's number, so it is refused: ES_E_RANGE, or NaN from the
+ * would be the address of another number, so it is an error: ES_E_RANGE, or NaN from the
  * functions that return a number.
  *
  * A block, one value of the counter, yields two 64-bit words. From lane `first->lane` on,

@@ -46,9 +46,9 @@
  * at the end of a word becomes U+03C3. Truncation and padding that a tokenizer.json may ask for are
  * left to the caller.
  *
- * Of a GGUF, ids are those of the model's own tokenizer.json as far as the file tells: how words
- * are found it says by a name ("llama-bpe", "qwen2", "gpt-2", "smollm", "tekken", "default"), and
- * any other is refused. Qwen's composes characters (NFC), which llama.cpp leaves out. Pieces with
+ * For a GGUF file, ids are those of the model's own tokenizer.json as far as the file describes it.
+ * Its pre-tokenizer has a name ("llama-bpe", "qwen2", "gpt-2", "smollm", "tekken", "default"); any
+ * other name is an error. Qwen's composes characters (NFC), which llama.cpp leaves out. Pieces with
  * scores (SentencePiece's) are joined as SentencePiece does, the best score first and the leftmost
  * of equals, where a tokenizer.json made from them orders equals by its list.
  */

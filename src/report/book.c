@@ -121,8 +121,8 @@ int64_t es_book_row(const es_book_pick *pick, int64_t i)
 
 /* ---- views ---- */
 
-/* Has the file rows or columns of the table? Those that a study left empty are told of in its
- * description alone. */
+/* Returns true if the file has rows or columns of the table; an empty table is only in the
+ * description of its study. */
 static bool is_stored(const es_book *book, const char *table)
 {
     int64_t count = 0;

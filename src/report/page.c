@@ -94,7 +94,7 @@ static void put_claims(es_sink *s, const es_book *book, long long number)
         }
 }
 
-/* Everything that waits until somebody asks. */
+/* Writes the folded parts of a page, which the reader opens. */
 static es_status put_folds(es_sink *s, const es_book *book, long long number, es_error *err)
 {
     es_sink_put(s, "<div class=\"folds\">\n");

@@ -84,7 +84,7 @@ void es_sink_format(es_sink *s, const char *fmt, ...)
         es_sink_bytes(s, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
 }
 
-/* ---- text that somebody else wrote ---- */
+/* ---- text from outside this program ---- */
 
 enum { NO_CHARACTER = -1 };
 
@@ -111,7 +111,7 @@ static int32_t next_character(const unsigned char **p)
     return code;
 }
 
-/* Characters that nobody sees but that change what is seen. */
+/* Returns true for invisible characters that change how text is shown, e.g. its direction. */
 static bool is_treacherous(int32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||

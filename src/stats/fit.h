@@ -74,7 +74,7 @@ es_status es_fit_power(const es_fit_point *points, int64_t count, es_fit *out, e
 
 /* ---- replicates ---- */
 
-/* An interval of level 0.95 reaches so many standard errors to each side. */
+/* Half width of a 95 % interval in standard errors: the normal quantile of 0.975. */
 #define ES_SIGMAS_95 1.959963984540054
 
 /* Errors of all replicates at one point. */

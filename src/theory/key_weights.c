@@ -17,7 +17,7 @@
  *
  * Both integrands are analytic in a strip of half width pi/2, so the trapezoidal rule of step h
  * errs by e^{-pi^2/h} times a power of 1/h: 1e-11 for 0.3. The rule of step 2h comes for free, and
- * since halving the step squares the relative error, the difference tells it.
+ * since halving the step squares the relative error, the difference estimates it.
  */
 #include "theory/key_weights_inside.h"
 

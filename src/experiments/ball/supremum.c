@@ -406,7 +406,7 @@ static es_status look_around(es_ball_climb *c, int64_t first, int64_t count, es_
     return ES_OK;
 }
 
-/* Where `who` would step to. */
+/* Computes where the climber would step to. */
 static void step_from(const es_ball_climber *who, int64_t d, double R, double *x)
 {
     const double outward = es_lab_dot(who->grad, who->x, d);
@@ -420,7 +420,7 @@ static void step_from(const es_ball_climber *who, int64_t d, double R, double *x
         to_length(x, d, R);
 }
 
-/* And try a step; the gradient is computed only if somebody got higher. */
+/* Tries a step from each start; computes the gradient only if one of them improved. */
 static es_status try_step(es_ball_climb *c, int64_t first, int64_t count, double R, es_error *err)
 {
     const int64_t d = c->sample->ball->d;

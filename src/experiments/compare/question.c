@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : two runs of one command side by side: which of their figures differ by more
- * than their errors, where so many are looked at.
+/* question.c : compares two runs of one command: which numbers differ by more than their errors,
+ * after correction for the number of comparisons.
  *
- * Tables are matched by name, rows by the columns that tell them apart, and every column that has a
+ * Tables are matched by name, rows by their key columns, and every column that has a
  * standard error in both runs is compared by Welch's t; Holm's correction is for all of them. */
 #include <math.h>
 #include <stdio.h>

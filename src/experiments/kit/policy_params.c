@@ -133,7 +133,8 @@ static void set_part(const es_policy_params *asked, unsigned part, es_policy_spe
     }
 }
 
-/* Parts that were given go to those who have them; one that nobody has is a mistake. */
+/* Passes the given parts (--sinks, --window, ...) to the policies that have them; fails for a part
+ * that no policy has. */
 static es_status share_parts(es_job *job, const es_policy_params *asked, es_policy_asked *words,
                              int64_t count, es_error *err)
 {

@@ -127,7 +127,8 @@ typedef struct loss_state {
     int64_t count;
     int64_t
         asked; /* the setting that the answer is about: the only one asked for, else the first */
-    int64_t *fresh; /* (n_fresh) windows below half a block: texts of so many last tokens */
+    int64_t
+        *fresh; /* (n_fresh) windows below half a block; each is also run as a text of its own */
     int64_t n_fresh;
     es_block_sum *sums; /* (blocks) room for means, one at a time */
 } loss_state;

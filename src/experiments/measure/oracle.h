@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oracle.h : is somebody's output attention, and if not, what is it? For measure --compare.
+/* oracle.h : finds which kind of attention an output array is; for measure --compare.
  *
  *     measure/oracle_bound.c       the error that a kernel of a format may have (THEORY 17)
  *     measure/oracle_rows.c        rows of attention with something changed, in plain f64 loops
@@ -42,7 +42,7 @@ typedef struct compare_row {
     int64_t keys, cols;
 } compare_row;
 
-/*! compare_focus() : of weights over so many keys. */
+/*! compare_focus() : returns the focus of weights of this entropy over `keys` keys. */
 double compare_focus(double entropy, int64_t keys);
 
 /*! compare_quantile() : z of (C5) for `rows` rows. */
@@ -71,7 +71,7 @@ typedef struct compare_variant {
     double scale;
     compare_mask mask;
     int64_t shift, width;
-    int64_t skipped;   /* so many first keys are not seen */
+    int64_t skipped;   /* number of first keys left out */
     int64_t keys;      /* those after them do not exist */
     bool exclude_self; /* query i does not see key i + own */
     int64_t own;
@@ -82,7 +82,7 @@ typedef struct compare_variant {
     bool round_inputs, round_scores; /* to the format */
     bool row_factor;                 /* every row times a number of its own */
     compare_norm norm;
-    double sink;          /* so many keys more, of score 0 and value 0 */
+    double sink;          /* number of extra keys with score 0 and value 0 */
     double cap;           /* scores are cap tanh(s / cap); 0: they are not */
     double factor;        /* of the output */
     const int64_t *place; /* (heads): where the output of a head stands; NULL: where it belongs */

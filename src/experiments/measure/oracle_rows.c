@@ -443,7 +443,7 @@ static es_status one_row(compare_case *c, const compare_variant *v, compare_plac
 {
     head_rows h;
     ES_TRY(start_rows(c, v, 1, arena, &h, err));
-    h.rows = at.row + 1; /* one row of so many is the last */
+    h.rows = at.row + 1; /* so that row at.row is the last one */
     ES_TRY(load_head(&h, at.head, err));
     ES_TRY(do_row(&h, 0, 0, err));
     add_rows(&h, out);

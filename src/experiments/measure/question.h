@@ -187,7 +187,7 @@ double measure_mean_seen(const measure_state *s, int64_t p, double (*f)(double))
 /*! measure_views() : head `head` as views into the loaded arrays. */
 void measure_views(const measure_state *s, int64_t head, es_view views[3]);
 
-/*! measure_stop() : did somebody ask to stop? */
+/*! measure_stop() : returns true if the user wants to stop. */
 bool measure_stop(const es_exec *exec);
 
 /*! measure_inspect() : look at the headers of the files: shapes that fit together, grids, and

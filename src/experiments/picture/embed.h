@@ -10,7 +10,7 @@
  *     dKL/dy_i = 4 sum_j (p_ij - q_ij) (y_i - y_j) / (1 + |y_i - y_j|^2) .
  *
  * Neighbours are kept; distances, the sizes of groups and the gaps between them are not, and have
- * no meaning. Whoever shows such a picture says how far it can be trusted: es_embed_trust().
+ * no meaning. Report es_embed_trust() with every picture: it measures how far it can be trusted.
  *
  *     es_principal_find(&x, 2, exec, &(es_principal){.scores = start}, &err);       linalg.h
  *     es_tsne_embed(&x, start, NULL, exec, y, &facts, &err);                        y (n, 2)

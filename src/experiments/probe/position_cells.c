@@ -46,7 +46,7 @@ es_status es_positions_grid_of(const es_positions_spec *spec, es_positions_grid 
 
 /* ---- a block ---- */
 
-/* Who visits the heads of one block. */
+/* The state of a visit of the heads of one block. */
 typedef struct visitor {
     const es_positions_spec *spec;
     es_exec exec;

@@ -172,7 +172,7 @@ static void remember(const es_sparse_query *q, es_sparse_past *past, int64_t of,
     }
 }
 
-/* How far back somebody looks: all queries, or some. */
+/* Returns how many earlier queries the policies use: all of them, or the last `span`. */
 static void look_back(const es_sparse_spec *spec, bool *all, int64_t *span)
 {
     *all = false;
@@ -199,7 +199,7 @@ static es_status fill_past(const placed *order, int64_t span, const int64_t *ran
     }
     for (int64_t r = from > 0 ? from : 0; r < last; r++) {
         if (order[r].position < 0)
-            continue; /* who stands nowhere comes before nobody */
+            continue; /* a query without a position is earlier than none */
         ES_TRY(look(q, order[r].row, err));
         for (int64_t i = 0; i < count; i++)
             if (r < ranks[i] && (past->history || r >= ranks[i] - span))

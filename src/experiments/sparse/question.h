@@ -76,7 +76,7 @@ extern const sparse_source sparse_arrays, sparse_model, sparse_drawn;
 typedef struct sparse_question {
     const sparse_source *without_input; /* the source if none is given; NULL: one must be */
     int64_t context;                    /* tokens of a context unless given; 0: the source's */
-    bool every_query;                   /* asks about all queries of a context unless told */
+    bool every_query;                   /* default: all queries of a context */
     bool refuses_causal;
     es_status (*plan)(es_job *job, es_error *err);      /* s->specs, s->plans */
     es_status (*add_stage)(es_job *job, es_error *err); /* adds the one stage of cells */
