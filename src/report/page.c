@@ -64,10 +64,8 @@ static void put_place_of_figures(es_sink *s, long long number)
                    number);
 }
 
-/* Experiments on synthetic tokens are many and alike: on a wide screen two stand side by side. */
-enum { FIRST_FINDINGS = 3 }; /* of such a one; the others are folded */
-
-/* `alone`: the page's first lines have all that was found. */
+/* Writes title and findings of a run. Experiments on synthetic tokens are cards: two of them fit
+ * side by side on a wide screen. `alone`: the page's first lines already have the findings. */
 static void put_heading(es_sink *s, const es_book *book, long long number, bool alone)
 {
     const bool card = es_book_kind_of(book) == ES_BOOK_SYNTHETIC;
@@ -78,7 +76,7 @@ static void put_heading(es_sink *s, const es_book *book, long long number, bool 
     es_page_origin(s, book);
     es_sink_put(s, "<div class=\"story\">\n");
     if (!alone)
-        es_page_findings(s, book, card ? FIRST_FINDINGS : INT64_MAX, true);
+        es_page_findings(s, book, ES_FINDINGS_FIRST, true);
     es_page_about(s, book->about.command);
     es_sink_put(s, "</div>\n");
 }

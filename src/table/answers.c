@@ -271,18 +271,24 @@ void es_answer_qualify(es_answer *answer, const char *words)
     answer->qualifier = words ? es_answer_keep(answer, words) : NULL;
 }
 
-/* The finding with the qualifier in its place. */
-static const char *qualify(es_answer *a, const char *told)
+/* Returns the length of "Caution: " if the finding begins with it, otherwise 0. */
+static size_t caution_length(const char *finding)
 {
     static const char caution[] = "Caution: ";
-    const size_t skip = strncmp(told, caution, strlen(caution)) == 0 ? strlen(caution) : 0;
-    const int64_t room = (int64_t)(strlen(told) + strlen(a->qualifier) + 1);
-    void *text;
+    return strncmp(finding, caution, strlen(caution)) == 0 ? strlen(caution) : 0;
+}
+
+/* Returns the finding with the qualifier at its beginning, after "Caution: ". */
+static const char *qualify(es_answer *a, const char *finding)
+{
+    const size_t skip = caution_length(finding);
+    const int64_t size = (int64_t)(strlen(finding) + strlen(a->qualifier) + 1);
+    char *text = NULL;
     if (a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, room, 1, 1, "a sentence", &text, &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, text, size, "a sentence", &a->err);
     if (a->status != ES_OK)
         return NULL;
-    snprintf(text, (size_t)room, "%.*s%s%s", (int)skip, told, a->qualifier, told + skip);
+    snprintf(text, (size_t)size, "%.*s%s%s", (int)skip, finding, a->qualifier, finding + skip);
     return text;
 }
 
@@ -302,6 +308,14 @@ void es_answer_add_finding(es_answer *answer, const char *fmt, ...)
 const char *es_answer_finding(const es_answer *answer, int64_t at)
 {
     return at >= 0 && at < answer->findings_count ? answer->findings[at] : NULL;
+}
+
+bool es_answer_leads(const es_answer *answer, int64_t at)
+{
+    int64_t before = 0;
+    for (int64_t i = 0; i < at; i++)
+        before += i == 0 || caution_length(answer->findings[i]) == 0;
+    return at == 0 || (before < ES_FINDINGS_FIRST && caution_length(answer->findings[at]) == 0);
 }
 
 const char *es_answer_plain(es_answer *answer, const char *text)
