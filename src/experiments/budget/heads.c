@@ -35,7 +35,7 @@ static const es_column columns[] = {
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(head_row, spread, ES_FORMAT_REAL, "spread", "",
            "mean square error if one random key were kept"),
-    ES_COL(head_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "effective number of keys, 1/sum w^2"),
+    ES_COL(head_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "effective number of keys, `1/sum w^2`"),
     ES_COL(head_row, need, ES_FORMAT_SHORT, "need", "keys", "keys that hold 95 % of the weight"),
     ES_COL(head_row, sinks, ES_FORMAT_REAL, "sink mass", "", "weight of the first four keys"),
     ES_COL(head_row, why, ES_FORMAT_TEXT, "concentration", "",

@@ -29,8 +29,8 @@ static const es_column columns[] = {
     ES_COL(table_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(table_row, rho, ES_FORMAT_SHORT, "rho", "", "cosine between any two tokens"),
     ES_COL(table_row, times, ES_FORMAT_SHORT, "times", "gamma_c",
-           "score scale beta = times gamma_c ln n"),
-    ES_COL(table_row, gamma, ES_FORMAT_SHORT, "gamma", "", "beta/ln n"),
+           "score scale `beta` = times `gamma_c ln n`"),
+    ES_COL(table_row, gamma, ES_FORMAT_SHORT, "gamma", "", "`beta/ln n`"),
     ES_COL(table_row, beta, ES_FORMAT_SHORT, "beta", "", "score scale"),
     ES_COL(table_row, phase, ES_FORMAT_TEXT, "phase", "",
            "merged: the weight of a token on itself is below 0.1; apart: above 0.9; window: "
@@ -62,12 +62,13 @@ static const es_column columns[] = {
     ES_COL(table_row, entropy, ES_FORMAT_REAL, "entropy", "nats", "of the weights of one token",
            .standing = ES_STANDING_PROVED),
     ES_COL(table_row, gradient, ES_FORMAT_SHORT, "eta", "",
-           "|dX'/dX|^2/(n d), the part of a gradient that passes through, for d to infinity",
+           "`|dX'/dX|^2/(n d)`, the part of a gradient that passes through, for d to infinity",
            .standing = ES_STANDING_PROVED),
     ES_COL(table_row, gradient_exact, ES_FORMAT_SHORT, "eta at d", "",
-           "eta for d dimensions, exactly; n tokens have equal angles only if d >= n",
+           "eta for d dimensions, exactly; n tokens have equal angles only if `d >= n`",
            .standing = ES_STANDING_PROVED),
-    ES_COL(table_row, gradient_measured, ES_FORMAT_REAL, "measured", "", "eta of the random model"),
+    ES_COL(table_row, gradient_measured, ES_FORMAT_REAL, "measured", "",
+           "`eta` of the random model"),
     {0}};
 static const es_table_spec rows_table = {
     "rows", columns,

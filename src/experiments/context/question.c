@@ -106,15 +106,15 @@ typedef struct fit_row {
 } fit_row;
 
 static const es_column fit_columns[] = {
-    ES_COL(fit_row, beta, ES_FORMAT_REAL, "beta", "", "exponent of L(c) = A c^-beta + gamma"),
+    ES_COL(fit_row, beta, ES_FORMAT_REAL, "beta", "", "exponent of `L(c) = A c^-beta + gamma`"),
     ES_COL(fit_row, gamma, ES_FORMAT_REAL, "gamma", "", "loss that no context removes"),
-    ES_COL(fit_row, A, ES_FORMAT_REAL, "A", "", "alpha^beta"),
+    ES_COL(fit_row, A, ES_FORMAT_REAL, "A", "", "`alpha^beta`"),
     ES_COL(fit_row, alpha, ES_FORMAT_SHORT, "alpha", "",
            "context at which the excess is 1; poorly determined by any data"),
     ES_COL(fit_row, log_alpha_se, ES_FORMAT_SHORT, "error of ln alpha", "",
-           "standard error of the logarithm of alpha"),
+           "standard error of the logarithm of `alpha`"),
     ES_COL(fit_row, doubling, ES_FORMAT_REAL, "doubling", "",
-           "2^-beta: fraction of the excess L - gamma that remains when the context doubles"),
+           "`2^-beta`: fraction of the excess `L - gamma` that remains when the context doubles"),
     ES_COL(fit_row, scatter, ES_FORMAT_SHORT, "scatter", "",
            "standard deviation of the points around the curve, in units of their standard errors "
            "if given"),
@@ -206,7 +206,7 @@ static const es_column prediction_columns[] = {
     ES_COL(prediction_row, context, ES_FORMAT_REAL, "context", "tokens"),
     ES_COL(prediction_row, loss, ES_FORMAT_REAL, "loss", "",
            "of the curve, with its standard error to first order"),
-    ES_COL(prediction_row, excess, ES_FORMAT_SHORT, "excess", "", "loss - gamma"),
+    ES_COL(prediction_row, excess, ES_FORMAT_SHORT, "excess", "", "`loss - gamma`"),
     ES_COL(prediction_row, beyond, ES_FORMAT_SHORT, "beyond", "",
            "context over the longest one measured: above 1 the curve is extrapolated"),
     {0}};

@@ -148,14 +148,14 @@ typedef struct output_row {
 } output_row;
 
 static const es_column row_columns[] = {
-    ES_COL(output_row, scale, ES_FORMAT_REAL, "scale", "", "factor on A = Wk'Wq/sqrt(k)"),
+    ES_COL(output_row, scale, ES_FORMAT_REAL, "scale", "", "factor on `A = Wk'Wq/sqrt(k)`"),
     ES_COL(output_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(output_row, output_norm, ES_FORMAT_REAL, "|output|", "",
-           "geometric mean of |Gamma_n(x)| over replicates and the queries without a limit"),
+           "geometric mean of `|Gamma_n(x)|` over replicates and the queries without a limit"),
     ES_COL(output_row, top_weight, ES_FORMAT_REAL, "largest weight", "", "mean over the same"),
     ES_COL(output_row, sum_squares, ES_FORMAT_REAL, "sum w^2", "", "mean over the same"),
     ES_COL(output_row, ess, ES_FORMAT_REAL, "ESS", "tokens",
-           "effective tokens 1/sum w^2, mean over the same"),
+           "effective tokens `1/sum w^2`, mean over the same"),
     {0}};
 static const es_table_spec rows_table = {
     "rows", row_columns,
@@ -198,7 +198,7 @@ static const es_column growth_columns[] = {
     ES_COL(growth_row, beyond, ES_FORMAT_REAL, "beyond", "",
            "fraction of the queries without a limit: the log-MGF is infinite at their tilt"),
     ES_COL(growth_row, growth, ES_FORMAT_REAL, "growth", "",
-           "|output| ~ n^growth: slope of ln|output| on ln n, mean over replicates"),
+           "`|output| ~ n^growth`: slope of `ln|output|` on `ln n`, mean over replicates"),
     ES_COL(growth_row, predicted_growth, ES_FORMAT_SHORT, "predicted", "",
            "for a power tail at these n, from the quantiles of the largest score; extreme-value "
            "theory (THEORY 9)",
@@ -206,7 +206,7 @@ static const es_column growth_columns[] = {
     ES_COL(growth_row, predicted_growth_limit, ES_FORMAT_SHORT, "n to infinity", "",
            "1/freedom, likewise", .standing = ES_STANDING_HEURISTIC),
     ES_COL(growth_row, step, ES_FORMAT_REAL, "per ln n", "",
-           "|output| ~ step ln n: slope of |output| on ln n, mean over replicates"),
+           "`|output| ~ step ln n`: slope of `|output|` on `ln n`, mean over replicates"),
     ES_COL(growth_row, predicted_step, ES_FORMAT_SHORT, "predicted", "",
            "for exponential tails and n to infinity, likewise", .standing = ES_STANDING_HEURISTIC),
     ES_COL(growth_row, top_weight, ES_FORMAT_REAL, "largest weight", "", "at the largest n"),

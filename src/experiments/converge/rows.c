@@ -105,7 +105,7 @@ typedef struct converge_row {
                    "why it is left out of the fit")
 
 static const es_column row_columns[] = {
-    ES_COL(converge_row, scale, ES_FORMAT_REAL, "scale", "", "factor on A = Wk'Wq/sqrt(k)"),
+    ES_COL(converge_row, scale, ES_FORMAT_REAL, "scale", "", "factor on `A = Wk'Wq/sqrt(k)`"),
     ES_COL(converge_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ERROR_COLUMNS(CONVERGE_MEAN, "mean_error", "mean error", "|m_n - m|, mean over replicates"),
     ERROR_COLUMNS(CONVERGE_COV, "cov_error", "cov error", "|C_n - C| in Frobenius norm"),
@@ -149,22 +149,22 @@ typedef struct converge_fit {
         ES_COL_KEY(converge_fit, of[which].median, key "_median", ES_FORMAT_REAL,                  \
                    title " of medians", ""),                                                       \
         ES_COL_KEY(converge_fit, of[which].intercept, key "_intercept", ES_FORMAT_REAL,            \
-                   title " intercept", "", "of the fit: ln error = intercept - rate ln n"),        \
+                   title " intercept", "", "of the fit: ln error = intercept - rate `ln n`"),      \
         ES_COL_KEY(converge_fit, of[which].reason, key "_reason", ES_FORMAT_TEXT, title " reason", \
                    "", "why there is no rate")
 
 static const es_column fit_columns[] = {
     ES_COL(converge_fit, scale, ES_FORMAT_REAL, "scale", ""),
-    ES_COL(converge_fit, horizon, ES_FORMAT_SHORT, "H", "", "two-sided horizon |S^1/2 A S^1/2|"),
+    ES_COL(converge_fit, horizon, ES_FORMAT_SHORT, "H", "", "two-sided horizon `|S^1/2 A S^1/2|`"),
     ES_COL(converge_fit, horizon_unscaled, ES_FORMAT_SHORT, "H unscaled", "",
-           "without the 1/sqrt(k) in A, as the papers' code reports it"),
+           "without the `1/sqrt(k)` in A, as the papers' code reports it"),
     ES_COL(converge_fit, frobenius, ES_FORMAT_SHORT, "F", "",
            "Frobenius norm of the same matrix, which decides at finite n"),
     ES_COL_KEY(converge_fit, rate_worst_case, "predicted.rate_worst_case", ES_FORMAT_SHORT,
                "1/(2(1+32 Psi))", "", "the exponent of the paper's first version",
                .standing = ES_STANDING_CITED),
     ES_COL_KEY(converge_fit, rate_coupling, "predicted.rate_coupling", ES_FORMAT_SHORT,
-               "1/(2(1+Psi))", "", "between its neighbours, since H^2 <= Psi",
+               "1/(2(1+Psi))", "", "between its neighbours, since `H^2 <= Psi`",
                .standing = ES_STANDING_PROVED),
     ES_COL_KEY(converge_fit, rate_horizon, "predicted.rate_horizon", ES_FORMAT_SHORT,
                "1/(2(1+H^2))", "", "the paper's exponent, a bound", .standing = ES_STANDING_CITED),

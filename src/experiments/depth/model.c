@@ -292,7 +292,7 @@ static const es_column row_columns[] = {
            "root mean square distance of hidden states from the full model's, over that of the "
            "full model's from their mean in the block; of a decoder over the block's second half"),
     ES_COL(layer_row, predicted, ES_FORMAT_REAL, "predicted", "spreads",
-           "by the recursion error^2 = gain^2 error^2 + own^2 from the first layer on",
+           "by the recursion `error^2 = gain^2 error^2 + own^2` from the first layer on",
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(layer_row, ratio, ES_FORMAT_REAL, "predicted/error", ""),
     ES_COL(layer_row, gain, ES_FORMAT_REAL, "gain", "",
@@ -306,10 +306,10 @@ static const es_column row_columns[] = {
            "gain of the measured error as it is"),
     ES_COL(layer_row, fresh, ES_FORMAT_REAL, "added", "spreads",
            "error that the layer adds to the state that it gets in the sparse model"),
-    ES_COL(layer_row, correlation, ES_FORMAT_SHORT, "correlation", "",
-           "of the added error with what the layer makes of the error of its input: error^2 = a^2 "
-           "+ added^2 + 2 correlation a added, a the last layer's error times the gain of the "
-           "error"),
+    ES_COL(
+        layer_row, correlation, ES_FORMAT_SHORT, "correlation", "",
+        "of the added error with what the layer makes of the error of its input: `error^2 = a^2 + "
+        "added^2 + 2 correlation a added`, a the last layer's error times the gain of the error"),
     ES_COL(layer_row, step, ES_FORMAT_REAL, "from the last", "spreads",
            "predicted from the measured error of the layer's input",
            .standing = ES_STANDING_HEURISTIC),

@@ -23,7 +23,7 @@ static const es_column head_columns[] = {
     ES_COL(head_row, layer, ES_FORMAT_COUNT, "layer", ""),
     ES_COL(head_row, head, ES_FORMAT_COUNT, "head", ""),
     ES_COL(head_row, horizon, ES_FORMAT_SHORT, "horizon", "",
-           "|S^1/2 A S^1/2|, S the covariance of the layer's input over all tokens of the texts"),
+           "`|S^1/2 A S^1/2|`, S the covariance of the layer's input over all tokens of the texts"),
     DOWNSTREAM_COST_COLUMNS(head_row),
     {0}};
 static const es_table_spec heads_table = {

@@ -51,7 +51,7 @@ typedef struct estimate_row {
 static const es_column estimate_columns[] = {
     ES_COL(estimate_row, method, ES_FORMAT_TEXT, "method", ""),
     ES_COL(estimate_row, alpha, ES_FORMAT_REAL, "alpha", "",
-           "P(1 - cosine <= t) ~ c t^alpha for small t"),
+           "`P(1 - cosine <= t) ~ c t^alpha` for small t"),
     ES_COL(estimate_row, dimension, ES_FORMAT_REAL, "dimension", "",
            "2 alpha: dimension of the surface that the keys near a query fill"),
     {0}};

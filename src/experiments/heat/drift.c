@@ -103,10 +103,10 @@ typedef struct drift_row {
 
 static const es_column columns[] = {
     ES_COL(drift_row, beta, ES_FORMAT_SHORT, "beta", "",
-           "inverse temperature: scores are beta <q, k>"),
+           "inverse temperature: scores are `beta <q, k>`"),
     ES_COL(drift_row, slope, ES_FORMAT_REAL, "measured", "slope",
-           "slope: of beta times the drift on grad log f, over the queries; 1 is backward heat. n "
-           "keys"),
+           "slope: of `beta` times the drift on grad log f, over the queries; 1 is backward heat. "
+           "n keys"),
     ES_COL(drift_row, slope_finite, ES_FORMAT_REAL, "n keys", "slope",
            "exact expectation for n keys: above that of infinitely many by about 1/(2 ESS) at "
            "each query, mostly at queries far from the keys",
@@ -120,15 +120,15 @@ static const es_column columns[] = {
     ES_COL(drift_row, rate, ES_FORMAT_SHORT, "rate", "",
            "exponent of this distance in 1/beta, from one row to the next: 1",
            .standing = ES_STANDING_PROVED),
-    ES_COL(drift_row, radial, ES_FORMAT_REAL, "radial", "", "1 - <output, query>, n keys"),
+    ES_COL(drift_row, radial, ES_FORMAT_REAL, "radial", "", "`1 - <output, query>`, n keys"),
     ES_COL(drift_row, radial_finite, ES_FORMAT_SHORT, "n keys", "",
            "exact expectation of radial for n keys", .standing = ES_STANDING_PROVED),
     ES_COL(drift_row, radial_exact, ES_FORMAT_SHORT, "exact", "",
-           "1 - <output, query>, infinitely many keys", .standing = ES_STANDING_PROVED),
+           "`1 - <output, query>`, infinitely many keys", .standing = ES_STANDING_PROVED),
     ES_COL(drift_row, radial_leading, ES_FORMAT_SHORT, "(d-1)/(2 beta)", "",
            "leading term of radial", .standing = ES_STANDING_PROVED),
     ES_COL(drift_row, noise, ES_FORMAT_SHORT, "noise", "",
-           "root mean square of beta times (measured - exact drift)"),
+           "root mean square of `beta` times (measured - exact drift)"),
     ES_COL(drift_row, ess, ES_FORMAT_SHORT, "ESS", "keys",
            "number of keys that share the weight of a query, mean over queries"),
     {0}};

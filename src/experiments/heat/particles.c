@@ -230,8 +230,8 @@ static const es_column step_columns[] = {
     ES_COL(step_row, mean_length, ES_FORMAT_REAL, "|mean|", "",
            "length of the mean of all particles"),
     ES_COL(step_row, heat, ES_FORMAT_REAL, "heat", "",
-           "|mean| after backward heat: that of step 0 times exp((d-1) time), while the density is "
-           "smooth",
+           "`|mean|` after backward heat: that of step 0 times `exp((d-1) time)`, while the "
+           "density is smooth",
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(step_row, highest, ES_FORMAT_SHORT, "highest", "",
            "density of the fullest bin, relative to the uniform law"),

@@ -103,11 +103,11 @@ typedef struct limit_row {
 static const es_column row_columns[] = {
     ES_COL(limit_row, row, ES_FORMAT_COUNT, "query", ""),
     ES_COL(limit_row, log_mgf, ES_FORMAT_REAL, "K(Ax)", "nats",
-           "ln E exp<Ax, Y>, Y a token: the softmax's sum over n tokens is n exp(K)",
+           "`ln E exp<Ax, Y>`, Y a token: the softmax's sum over n tokens is `n exp(K)`",
            .standing = ES_STANDING_PROVED),
     ES_COL(limit_row, error, ES_FORMAT_SHORT, "error", "",
            "bound on the rounding error of K and of the map"),
-    ES_COL(limit_row, norm, ES_FORMAT_REAL, "|map|", "", "norm of the output V grad K(Ax)",
+    ES_COL(limit_row, norm, ES_FORMAT_REAL, "|map|", "", "norm of the output `V grad K(Ax)`",
            .standing = ES_STANDING_PROVED),
     ES_COL(limit_row, map, ES_FORMAT_REAL, "map", ""),
     {0}};

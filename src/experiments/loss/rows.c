@@ -153,7 +153,7 @@ static void add_setting(const es_job *job, int64_t setting, es_table *t)
         ES_COL(loss_position_row, count, ES_FORMAT_COUNT, "tokens", "tokens",                      \
                "predicted tokens in all blocks"),                                                  \
         ES_COL(loss_position_row, nll, ES_FORMAT_REAL, "loss", "nats",                             \
-               "-ln p of the token; mean, error over blocks"),                                     \
+               "`-ln p` of the token; mean, error over blocks"),                                   \
         ES_COL(loss_position_row, cost, ES_FORMAT_REAL, "cost", "nats",                            \
                "loss less that of the full model, on the same tokens")
 

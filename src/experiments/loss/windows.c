@@ -51,7 +51,7 @@ static const es_column window_columns[] = {
     ES_COL(window_row, bare, ES_FORMAT_REAL, "both", "nats",
            "cost of the window without the first keys"),
     ES_COL(window_row, fresh, ES_FORMAT_REAL, "fresh text", "nats",
-           "cost of reading only the last W to 2 W - 1 tokens, as a text of its own"),
+           "cost of reading only the last W to `2 W - 1` tokens, as a text of its own"),
     ES_COL(window_row, verdict, ES_FORMAT_TEXT, "verdict", "",
            "costs more: more than --enough, with 95 % confidence; enough: less, with 95 % "
            "confidence; not excluded: neither is shown; block too short: shorter than two windows"),

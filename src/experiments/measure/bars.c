@@ -110,17 +110,17 @@ static const es_column columns[] = {
     ES_COL_KEY(bar_row, bars.error_bar_t, "error_bar_t", ES_FORMAT_SHORT, "t of 95 %", "",
                "a coordinate of the output is within t of its standard errors in 95 of 100 such "
                "contexts, the whole output within t error bars in at least as many"),
-    ES_COL_KEY(bar_row, bars.error_bar_independent, "error_bar_independent", ES_FORMAT_SHORT,
-               "if independent", "",
-               "the error bar were keys independent: root of sum w^2 |v - output|^2 / (1 - sum "
-               "w^2)"),
+    ES_COL_KEY(
+        bar_row, bars.error_bar_independent, "error_bar_independent", ES_FORMAT_SHORT,
+        "if independent", "",
+        "the error bar were keys independent: root of `sum w^2 |v - output|^2 / (1 - sum w^2)`"),
     ES_COL_KEY(bar_row, bars.design_effect, "design_effect", ES_FORMAT_SHORT, "design effect", "",
-               "sum over blocks of (N - Z output)^2 over sum w^2 |v - output|^2 (THEORY 9): how "
-               "many times the variance of independent keys"),
+               "sum over blocks of `(N - Z output)^2` over `sum w^2 |v - output|^2` (THEORY 9): "
+               "how many times the variance of independent keys"),
     ES_COL_KEY(bar_row, bars.error_bar_told, "error_bar_told", ES_FORMAT_SHORT,
                "queries that can tell", "",
-               "share with at least five effective blocks and an entropy above (3/4) ln n; for the "
-               "others the largest weights decide, and one context cannot tell"),
+               "share with at least five effective blocks and an entropy above `(3/4) ln n`; for "
+               "the others the largest weights decide, and one context cannot tell"),
     {0}};
 static const es_table_spec bars_table = {
     "error_bars", columns,

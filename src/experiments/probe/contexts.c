@@ -96,7 +96,7 @@ static const es_column head_columns[] = {
     ES_COL(context_head_row, growth, ES_FORMAT_REAL, "growth", "",
            "the design effect grows like n to this power: twice the difference of the rates"),
     ES_COL(context_head_row, rate_map_window, ES_FORMAT_REAL, "window rate", "",
-           "map error of windows ~ n^-rate, points with the flag pool left out"),
+           "map error of windows ~ `n^-rate`, points with the flag pool left out"),
     ES_COL_KEY(context_head_row, rate_map_window_low, "rate_map_window_ci.0", ES_FORMAT_REAL,
                "window rate from", "", "95 % interval, windows that overlap counted once"),
     ES_COL_KEY(context_head_row, rate_map_window_high, "rate_map_window_ci.1", ES_FORMAT_REAL,

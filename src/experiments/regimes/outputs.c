@@ -220,7 +220,7 @@ static const es_column columns[] = {
     ES_COL(table_row, replicates, ES_FORMAT_COUNT, "replicates", "",
            "in which all n keys were drawn; 0 above 1e5 keys"),
     ES_COL(table_row, ess_law, ES_FORMAT_SHORT, "ESS", "keys",
-           "n exp(2 K(beta q) - K(2 beta q)): leading order", .standing = ES_STANDING_PROVED),
+           "`n exp(2 K(beta q) - K(2 beta q))`: leading order", .standing = ES_STANDING_PROVED),
     PREDICTED(along, "drift along",
               "mean of the output along V q, q the query (without --Wv along q itself)",
               FIRST_ORDER),

@@ -181,7 +181,7 @@ typedef struct score_row {
 static const es_column score_columns[] = {
     ES_COL(score_row, distance, ES_FORMAT_COUNT, "distance", "tokens"),
     ES_COL(score_row, score, ES_FORMAT_SHORT, "score", "",
-           "of all-ones query and key, sqrt(dim) at distance 0, by base and scale"),
+           "of all-ones query and key, `sqrt(dim)` at distance 0, by base and scale"),
     {0}};
 static const es_table_spec score_table = {"scores", score_columns,
                                           ES_VIEW("Score against distance"), ES_ROW(score_row),
@@ -201,7 +201,7 @@ static const es_column row_columns[] = {
     ES_COL(rope_row, score, ES_FORMAT_REAL, "score", "",
            "of all-ones query and key with --dim dimensions"),
     ES_COL(rope_row, continuum, ES_FORMAT_REAL, "continuum", "",
-           "score for many dimensions: sqrt(dim) (Ci(D) - Ci(D/base))/ln base",
+           "score for many dimensions: `sqrt(dim) (Ci(D) - Ci(D/base))/ln base`",
            .standing = ES_STANDING_PROVED),
     {0}};
 static const es_table_spec row_table = {"rows", row_columns, NULL, ES_ROW(rope_row),

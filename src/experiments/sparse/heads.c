@@ -75,7 +75,7 @@ static const es_column head_columns[] = {
     ES_COL(head_row, keys, ES_FORMAT_COUNT, "keys", "keys", "to keep, as asked"),
     ES_COL(head_row, regime, ES_FORMAT_TEXT, "regime", "", "by the ESS of the median query"),
     ES_COL(head_row, ess, ES_FORMAT_SHORT, "ESS", "keys",
-           "1/sum w^2 over all keys, of the median query"),
+           "`1/sum w^2` over all keys, of the median query"),
     ES_COL(head_row, best, ES_FORMAT_TEXT, "best", "",
            "policy of smallest error: the exact one, where there is one"),
     ES_COL(head_row, best_error, ES_FORMAT_REAL, "its error", "spreads",

@@ -158,16 +158,16 @@ static const es_column row_columns[] = {
            "window+random: a window around the middle of the text and random tokens outside it; "
            "iid: tokens of the text drawn with replacement; either the same for all queries"),
     ES_COL(paper_row, half_width, ES_FORMAT_COUNT, "half-width", "keys",
-           "w of the window n/2 - w .. n/2 + w"),
+           "w of the window `n/2 - w` .. `n/2 + w`"),
     ES_COL(paper_row, keys, ES_FORMAT_COUNT, "keys", "keys", "m: 2w + 1 and the random ones"),
     ES_COL(paper_row, mean_error, ES_FORMAT_REAL, "mean error", "",
-           "|m_S - m|: mean output of the kept tokens over each other, less that of all over all; "
-           "mean over draws, standard error over contexts, or over the draws of one, which share "
-           "its window"),
+           "`|m_S - m|`: mean output of the kept tokens over each other, less that of all over "
+           "all; mean over draws, standard error over contexts, or over the draws of one, which "
+           "share its window"),
     ES_COL(paper_row, cov_error, ES_FORMAT_REAL, "cov error", "",
-           "|C_S - C| of the outputs' covariances, Frobenius norm"),
+           "`|C_S - C|` of the outputs' covariances, Frobenius norm"),
     ES_COL(paper_row, mse, ES_FORMAT_REAL, "mse", "",
-           "mean over the text's queries of |y_S - y|^2"),
+           "mean over the text's queries of `|y_S - y|^2`"),
     {0}};
 static const es_table_spec rows_table = {
     "paper_rows", row_columns,

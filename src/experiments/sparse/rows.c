@@ -165,9 +165,10 @@ static const es_column row_columns[] = {
     ES_COL(sparse_row, seen, ES_FORMAT_SHORT, "seen", "keys",
            "keys that a query sees, mean over queries"),
     ES_COL(sparse_row, share, ES_FORMAT_SHORT, "share kept", "", "kept over seen"),
-    ES_COL(sparse_row, relative_error, ES_FORMAT_REAL, "rel. error", "spreads",
-           "sqrt(mse / mean of sum w |v - y|^2): error in spreads of the values around the output, "
-           "by their weights; standard error over contexts, or over queries of a single one"),
+    ES_COL(
+        sparse_row, relative_error, ES_FORMAT_REAL, "rel. error", "spreads",
+        "`sqrt(mse / mean of sum w |v - y|^2)`: error in spreads of the values around the output, "
+        "by their weights; standard error over contexts, or over queries of a single one"),
     ES_COL(sparse_row, relative_limit, ES_FORMAT_REAL, "limit", "spreads",
            "the same for mse_limit: no unbiased policy that keeps as many keys independently does "
            "better, to first order; a biased one may",
@@ -177,7 +178,7 @@ static const es_column row_columns[] = {
     ES_COL(sparse_row, mass, ES_FORMAT_REAL, "mass", "",
            "expected share of the weights that is kept", .standing = ES_STANDING_PROVED),
     ES_COL(sparse_row, mse, ES_FORMAT_REAL, "mse", "",
-           "|y_S - y|^2, mean over queries and draws; standard error of the draws alone, 0 for a "
+           "`|y_S - y|^2`, mean over queries and draws; standard error of the draws alone, 0 for a "
            "policy without random keys"),
     ES_COL(sparse_row, mse_exact, ES_FORMAT_REAL, "exact", "",
            "its expectation, by integration; standard error over contexts, or queries of one",
@@ -186,9 +187,9 @@ static const es_column row_columns[] = {
            "the smallest of any unbiased policy that keeps as many keys independently, to first "
            "order",
            .standing = ES_STANDING_HEURISTIC),
-    ES_COL(sparse_row, bias2, ES_FORMAT_REAL, "bias^2", "", "|E y_S - y|^2, mean over queries",
+    ES_COL(sparse_row, bias2, ES_FORMAT_REAL, "bias^2", "", "`|E y_S - y|^2`, mean over queries",
            .standing = ES_STANDING_PROVED),
-    ES_COL(sparse_row, variance, ES_FORMAT_REAL, "variance", "", "exact error less bias^2",
+    ES_COL(sparse_row, variance, ES_FORMAT_REAL, "variance", "", "exact error less `bias^2`",
            .standing = ES_STANDING_PROVED),
     ES_COL(sparse_row, first_order, ES_FORMAT_REAL, "first order", "",
            "form of the exact error for many keys", .standing = ES_STANDING_HEURISTIC),
@@ -197,9 +198,9 @@ static const es_column row_columns[] = {
     ES_COL(sparse_row, empty, ES_FORMAT_SHORT, "empty", "",
            "probability that no key is kept; such draws are left out of errors"),
     ES_COL(sparse_row, spread2, ES_FORMAT_REAL, "spread^2", "",
-           "sum w |v - y|^2, mean over queries"),
+           "`sum w |v - y|^2`, mean over queries"),
     ES_COL(sparse_row, ess, ES_FORMAT_SHORT, "ESS", "keys",
-           "effective number of keys, 1/sum w^2, of the median query over all keys"),
+           "effective number of keys, `1/sum w^2`, of the median query over all keys"),
     ES_COL(sparse_row, regime, ES_FORMAT_TEXT, "regime", "",
            "by ESS: averaging from 100 keys on (two thirds of the context, if that is less), "
            "single-key below 2, selective between"),
@@ -240,8 +241,8 @@ static const es_column query_columns[] = {
     ES_COL(query_row, mass, ES_FORMAT_REAL, "mass", "", "expected share of the weights kept",
            .standing = ES_STANDING_PROVED),
     ES_COL(query_row, kept, ES_FORMAT_SHORT, "kept", "keys", "expected number of keys kept"),
-    ES_COL(query_row, spread2, ES_FORMAT_REAL, "spread^2", "", "sum w |v - y|^2"),
-    ES_COL(query_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "1/sum w^2 over all keys"),
+    ES_COL(query_row, spread2, ES_FORMAT_REAL, "spread^2", "", "`sum w |v - y|^2`"),
+    ES_COL(query_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "`1/sum w^2` over all keys"),
     {0}};
 static const es_table_spec queries_table = {
     "per_query",         query_columns,       ES_VIEW("Query by query", .only_with_full = true),

@@ -50,12 +50,9 @@ static const es_column row_columns[] = {
     ES_COL(direction_row, layer, ES_FORMAT_COUNT, "layer", ""),
     ES_COL(direction_row, kind, ES_FORMAT_TEXT, "kind", "",
            "principal: leading principal components; random: directions uniform on the sphere; "
-           "norm: |x "
-           "- mean|, whose control are norms of Gaussian vectors of the same covariance; key: of a "
-           "head, "
-           "the tilt of the queries that change its scores most; score: scores of a token's query "
-           "over all "
-           "tokens"),
+           "norm: `|x - mean|`, whose control are norms of Gaussian vectors of the same "
+           "covariance; key: of a head, the tilt of the queries that change its scores most; "
+           "score: scores of a token's query over all tokens"),
     ES_COL(direction_row, head, ES_FORMAT_COUNT, "head", ""),
     ES_COL(direction_row, index, ES_FORMAT_COUNT, "index", ""),
     ES_COL(direction_row, n, ES_FORMAT_COUNT, "n", "tokens"),
@@ -63,19 +60,18 @@ static const es_column row_columns[] = {
     ES_COL(direction_row, kurtosis, ES_FORMAT_SHORT, "kurtosis", "", "3 for a Gaussian"),
     CONTROL_COLUMNS(kurtosis, "", NULL),
     ES_COL(direction_row, proxy, ES_FORMAT_SHORT, "proxy", "variances",
-           "sub-Gaussian variance proxy, sup 2 (K_n(l) - l m) / l^2 over tilts that leave an "
-           "effective "
-           "sample of 30; at least 1, which is a Gaussian's"),
+           "sub-Gaussian variance proxy, sup `2 (K_n(l) - l m) / l^2` over tilts that leave an "
+           "effective sample of 30; at least 1, which is a Gaussian's"),
     CONTROL_COLUMNS(
         proxy, "variances",
         "mean +- standard deviation of the number before in Gaussian samples of the same size"),
     ES_COL(direction_row, tilt, ES_FORMAT_SHORT, "tilt", "1/sd",
            "where that supremum is; 0: in its limit"),
     ES_COL(direction_row, psi2, ES_FORMAT_SHORT, "psi2", "sd",
-           "least s with mean exp(x^2/s^2) <= 2; 1.633 for a Gaussian"),
+           "least s with mean `exp(x^2/s^2) <= 2`; 1.633 for a Gaussian"),
     CONTROL_COLUMNS(psi2, "sd", NULL),
     ES_COL(direction_row, hill, ES_FORMAT_REAL, "Hill", "",
-           "1/index of the tail of |x - mean|, or of norms, from its n^(2/3) largest"),
+           "1/index of the tail of `|x - mean|`, or of norms, from its `n^(2/3)` largest"),
     CONTROL_COLUMNS(hill, "", NULL),
     ES_COL_KEY(direction_row, hill_low, "hill_ci.0", ES_FORMAT_REAL, "Hill from", "",
                "95 % interval"),
@@ -88,9 +84,8 @@ static const es_column row_columns[] = {
         direction_row, plateau, ES_FORMAT_TEXT, "plateau", "",
         "yes: Hill stays within its interval with half and twice as many, as a power tail would"),
     ES_COL(direction_row, design, ES_FORMAT_SHORT, "design effect", "",
-           "of exp(3 x^2/8), x standardised, over up to 64 blocks of consecutive tokens, at least "
-           "1: the "
-           "number of dependent tokens that are worth one"),
+           "of `exp(3 x^2/8)`, x standardised, over up to 64 blocks of consecutive tokens, at "
+           "least 1: the number of dependent tokens that are worth one"),
     ES_COL(direction_row, p_heavier, ES_FORMAT_SHORT, "p heavier", "",
            "probability that Gaussian tokens look as heavy by proxy or psi2: twice the smaller p "
            "of the "

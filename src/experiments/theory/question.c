@@ -179,26 +179,26 @@ static const es_column horizon_columns[] = {
     ES_COL(horizon_row, head_dim, ES_FORMAT_COUNT, "head dimension k", ""),
     ES_COL(horizon_row, reach, ES_FORMAT_REAL, "reach", "", "largest eigenvalue of S"),
     ES_COL(horizon_row, horizon_one_sided, ES_FORMAT_REAL, "one-sided horizon", "",
-           "spectral norm of S^1/2 A"),
+           "spectral norm of `S^1/2 A`"),
     ES_COL(horizon_row, horizon, ES_FORMAT_REAL, "horizon H", "",
-           "spectral norm of M = S^1/2 A S^1/2; A includes the 1/sqrt(k) of the scores"),
+           "spectral norm of `M = S^1/2 A S^1/2`; A includes the `1/sqrt(k)` of the scores"),
     ES_COL(horizon_row, horizon_unscaled, ES_FORMAT_REAL, "H without 1/sqrt(k)", "",
            "what the papers' public code calls H"),
     ES_COL(horizon_row, coupling, ES_FORMAT_REAL, "coupling", "",
-           "Psi = reach x (one-sided horizon)^2, never below H^2"),
+           "`Psi` = reach x (one-sided horizon)^2, never below `H^2`"),
     ES_COL(horizon_row, frobenius, ES_FORMAT_REAL, "Frobenius norm F", "",
-           "of M; F^2 is the mean variance of a query's scores, to compare with 2 ln n"),
+           "of M; `F^2` is the mean variance of a query's scores, to compare with `2 ln n`"),
     ES_COL(horizon_row, trace, ES_FORMAT_REAL, "trace", "",
            "of M: what a token adds to its own score"),
     ES_COL(horizon_row, rate_worst_case, ES_FORMAT_REAL, "worst-case rate", "",
-           "1/(2(1 + 32 Psi)): error at most n^-rate, of the paper's first version",
+           "`1/(2(1 + 32 Psi))`: error at most `n^-rate`, of the paper's first version",
            .standing = ES_STANDING_CITED),
     ES_COL(horizon_row, rate_coupling, ES_FORMAT_REAL, "coupling rate", "",
-           "1/(2(1 + Psi)): between the other two, since H^2 <= Psi, so a bound wherever the "
+           "`1/(2(1 + Psi))`: between the other two, since `H^2 <= Psi`, so a bound wherever the "
            "horizon rate is one",
            .standing = ES_STANDING_PROVED),
     ES_COL(horizon_row, rate_horizon, ES_FORMAT_REAL, "horizon rate", "",
-           "1/(2(1 + H^2)): the paper's later bound", .standing = ES_STANDING_CITED),
+           "`1/(2(1 + H^2))`: the paper's later bound", .standing = ES_STANDING_CITED),
     {0}};
 static const es_table_spec horizon_table = {
     "horizons", horizon_columns,
@@ -256,7 +256,7 @@ typedef struct exponent_row {
 } exponent_row;
 
 static const es_column exponent_columns[] = {
-    ES_COL(exponent_row, paper, ES_FORMAT_REAL, "horizon rate", "", "1/(2(1 + H^2))",
+    ES_COL(exponent_row, paper, ES_FORMAT_REAL, "horizon rate", "", "`1/(2(1 + H^2))`",
            .standing = ES_STANDING_CITED),
     ES_COL(exponent_row, query_rms, ES_FORMAT_REAL, "one query, RMS", "",
            "root mean square over queries and tokens of one output's error",
