@@ -33,6 +33,7 @@ static void put_name(es_sink *s, const char *path)
     es_sink_json_text(s, name);
 }
 
+/* Writes a run as JSON for the program that draws figures. */
 static void put_run(es_sink *s, const es_book *book)
 {
     es_sink_put(s, "{\"name\":");
@@ -71,6 +72,7 @@ static es_status put_runs(es_sink *s, const char *const *runs, int64_t count, es
     return es_sink_flush(s);
 }
 
+/* Writes all runs into the file that Node.js reads. */
 static es_status write_data(int fd, const char *const *runs, int64_t count, es_mem_limit *budget,
                             es_error *err)
 {
@@ -112,6 +114,7 @@ static bool is_plain(const char *name)
     return c > name && c - name < NAME;
 }
 
+/* Returns true for a kind of file that figures are stored as. */
 static bool is_kind(const char *word)
 {
     static const char kinds[][KIND] = {"svg", "pdf", "vl.json", "csv"};
@@ -121,6 +124,7 @@ static bool is_kind(const char *word)
     return false;
 }
 
+/* Reads a count; false for anything else, because the text comes from another program. */
 static bool is_count(const char *word, int64_t *out)
 {
     const size_t digits = strspn(word, "0123456789");
@@ -161,6 +165,7 @@ static bool read_file(parcel *p, size_t *at, parcel_file *out)
     return true;
 }
 
+/* Compares two files by figure and kind, for qsort(). */
 static int by_name(const void *a, const void *b)
 {
     const parcel_file *x = a, *y = b;
@@ -168,6 +173,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(x->kind, y->kind);
 }
 
+/* Compares two files by their place in the answer, for qsort(). */
 static int by_place(const void *a, const void *b)
 {
     const parcel_file *x = a, *y = b;
@@ -188,12 +194,14 @@ static bool has_twice(const parcel *p)
     return twice;
 }
 
+/* Fails because Node.js answered with something else. */
 static es_status fail_answer(es_error *err)
 {
     return es_fail(err, ES_E_UNSUPPORTED, "report.node", "install nodejs, 18 or later",
                    "node gave back something else than figures");
 }
 
+/* Reads the answer of Node.js into memory. */
 static es_status read_answer(int fd, es_mem_limit *budget, parcel *out, es_error *err)
 {
     struct stat st;
@@ -213,6 +221,8 @@ static es_status read_answer(int fd, es_mem_limit *budget, parcel *out, es_error
     return ES_OK;
 }
 
+/* Splits the answer into files; names that repeat are an error, because one would overwrite the
+ * other. */
 static es_status open_parcel(parcel *p, es_mem_limit *budget, es_error *err)
 {
     parcel_file file;
@@ -226,6 +236,7 @@ static es_status open_parcel(parcel *p, es_mem_limit *budget, es_error *err)
     return has_twice(p) ? fail_answer(err) : ES_OK;
 }
 
+/* Makes a directory unless it exists. */
 static es_status make_folder(const char *folder, es_error *err)
 {
     if (mkdir(folder, 0777) == 0 || errno == EEXIST)
@@ -240,6 +251,7 @@ static void path_of(const parcel_file *file, const char *folder, char path[PATH]
     snprintf(path, PATH, "%s/%s.%s", folder, file->figure, file->kind);
 }
 
+/* Writes one file by way of a draft, so that it is never half written. */
 static es_status save(const parcel_file *file, const char *folder, const es_figures_opts *opts,
                       es_error *err)
 {
@@ -281,6 +293,7 @@ static es_status write_files(const parcel *p, const char *folder, const es_figur
 
 /* ---- all of it ---- */
 
+/* Fails for a wrong number of runs or a directory name that is missing or too long. */
 static es_status check(int64_t count, const char *folder, es_error *err)
 {
     const size_t most = PATH - NAME - KIND - 2;
@@ -302,6 +315,7 @@ static es_status check(int64_t count, const char *folder, es_error *err)
     return ES_OK;
 }
 
+/* Draws all figures: sends the data to Node.js and stores the files that come back. */
 static es_status draw(const es_node_files *files, const char *const *runs, int64_t count,
                       const char *folder, const es_figures_opts *opts, es_error *err)
 {

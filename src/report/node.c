@@ -91,6 +91,7 @@ static void read_complaint(int fd, char *line, size_t size)
     snprintf(line, size, "%.*s", (int)strcspn(from, "\n"), from);
 }
 
+/* Fails unless Node.js ended well, with its first line of complaint. */
 static es_status check_end(int how, int complaints, es_error *err)
 {
     char line[200];
@@ -106,6 +107,7 @@ static es_status check_end(int how, int complaints, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Runs Node.js with a clean environment and waits for it; progress may end it. */
 static es_status run_child(const int fds[4], es_progress_fn progress, void *user, es_error *err)
 {
     char **environment;

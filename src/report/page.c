@@ -37,6 +37,7 @@ static void put_answer(es_sink *s, const es_book *book, long long number)
     es_sink_put(s, "</tbody></table></div></details>\n");
 }
 
+/* Writes a note about a run without tables: a shard, or one that is not complete. */
 static void put_unfinished(es_sink *s, const es_book *book)
 {
     int64_t shard, shards;
@@ -55,6 +56,7 @@ static void put_unfinished(es_sink *s, const es_book *book)
     es_sink_put(s, " --resume</code>, then make this page again.</p>\n");
 }
 
+/* Writes the place that the script fills with figures. */
 static void put_place_of_figures(es_sink *s, long long number)
 {
     es_sink_format(s,
@@ -112,6 +114,7 @@ static es_status put_folds(es_sink *s, const es_book *book, long long number, es
     return ES_OK;
 }
 
+/* Writes the section of one run. */
 static es_status put_run(es_sink *s, const es_book *book, int64_t at, es_page_room *room,
                          bool figures, bool alone, es_error *err)
 {
@@ -129,6 +132,7 @@ static es_status put_run(es_sink *s, const es_book *book, int64_t at, es_page_ro
     return ES_OK;
 }
 
+/* Writes the end of the page: licences, and the script that draws figures. */
 static void end_page(es_sink *s, bool figures)
 {
     es_sink_put(s, "</main>\n<footer class=\"page\">\n<p>Made by Esscher " ES_VERSION_STRING
@@ -150,6 +154,7 @@ static void end_page(es_sink *s, bool figures)
 
 const char *es_report_missing(void) { return es_asset_missing; }
 
+/* Fails for a wrong number of runs, missing figures, or an output that is one of the runs. */
 static es_status check(const char *const *runs, int64_t count, const char *path,
                        const es_report_opts *opts, es_error *err)
 {
@@ -182,6 +187,7 @@ static void sort_books(es_book *books, int64_t count)
         }
 }
 
+/* Writes all runs, one in memory at a time. */
 static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figures,
                             es_report_size *size, es_error *err)
 {
@@ -202,6 +208,7 @@ static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figu
     return ES_OK;
 }
 
+/* Writes the page by way of a draft; after a failure there is no page. */
 static es_status write_page(es_book *books, int64_t count, const char *path,
                             const es_report_opts *opts, es_report_size *size, es_error *err)
 {

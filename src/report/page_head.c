@@ -10,6 +10,7 @@
 
 /* ---- what a command is about ---- */
 
+/* Returns the explanation of a command, from web/about; NULL if there is none. */
 static const es_asset *about_of(const char *command)
 {
     for (size_t i = 0; i < es_asset_abouts_count; i++)
@@ -61,6 +62,7 @@ static void text_of(const es_book *book, char out[WORD])
         snprintf(out, WORD, "%d %s", count, option[0] == 't' ? "texts" : "domains");
 }
 
+/* Returns the model's name as it was given, or "a model" for run files that do not store it. */
 static void model_of(const es_book *book, char out[WORD])
 {
     out[0] = '\0';
@@ -68,16 +70,19 @@ static void model_of(const es_book *book, char out[WORD])
         snprintf(out, WORD, "a model");
 }
 
+/* Returns the date of a run. */
 static void date_of(const es_book *book, char out[WORD])
 {
     snprintf(out, WORD, "%.10s", book->about.created);
 }
 
+/* Returns the seed of a run. */
 static void seed_of(const es_book *book, char out[WORD])
 {
     snprintf(out, WORD, "%s", es_book_param(book, "seed"));
 }
 
+/* Returns the version that computed a run. */
 static void version_of(const es_book *book, char out[WORD])
 {
     snprintf(out, WORD, "%s", es_book_fact(book, 0, "version"));
@@ -122,6 +127,7 @@ static void put_all(es_sink *s, const es_book *books, int64_t count, const char 
     es_sink_put(s, any ? "</dd></div>\n" : "");
 }
 
+/* Returns the file name without its directory. */
 static const char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');

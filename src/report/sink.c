@@ -27,6 +27,7 @@ void es_sink_begin_open(es_sink *s, int fd, const char *name, es_error *err)
     s->draft = (es_draft){.path = name, .fd = fd};
 }
 
+/* Writes the buffer to the draft; after a failure it only counts. */
 static void flush(es_sink *s)
 {
     if (s->status == ES_OK && s->used > 0)
@@ -133,6 +134,7 @@ static void each_character(es_sink *s, const char *text,
         es_sink_put(s, " … (cut)");
 }
 
+/* Writes one character of a text as HTML; invisible characters become visible escapes. */
 static void put_html(es_sink *s, int32_t code, const unsigned char *at, size_t n)
 {
     if (code == NO_CHARACTER)
@@ -147,6 +149,7 @@ static void put_html(es_sink *s, int32_t code, const unsigned char *at, size_t n
         es_sink_bytes(s, at, n);
 }
 
+/* Writes one character of a text as JSON that is safe inside a script element. */
 static void put_json(es_sink *s, int32_t code, const unsigned char *at, size_t n)
 {
     if (code == NO_CHARACTER)

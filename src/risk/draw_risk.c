@@ -44,6 +44,7 @@ typedef struct dampings {
     es_damping *at;
 } dampings;
 
+/* Tabulates the damping functions at the points of the grid. */
 static es_status make_dampings(es_mem_limit *budget, dampings *d, es_error *err)
 {
     d->first = (int64_t)floor(LOG_LEAST * ES_DRAW_POINTS);
@@ -54,6 +55,7 @@ static es_status make_dampings(es_mem_limit *budget, dampings *d, es_error *err)
     return ES_OK;
 }
 
+/* Returns the damping at a point, from the table where it reaches. */
 static es_damping look_up(const dampings *d, int64_t point)
 {
     const int64_t i = point - d->first;
@@ -69,6 +71,7 @@ typedef struct node {
     double *b, norm2;    /* B (width), |B|^2 */
 } node;
 
+/* Clears the sums of a node. */
 static void clear(const es_draw_atoms *atoms, node *out)
 {
     out->some = out->lost = out->once = out->square = out->norm2 = 0.0;
@@ -152,6 +155,7 @@ static void add_node(integral *in, int64_t k)
     }
 }
 
+/* Returns true while the right end of the integral still matters for some size. */
 static bool more_on_the_right(const integral *in)
 {
     for (int64_t i = 0; i < in->n_sizes; i++)
@@ -195,6 +199,7 @@ static void integrate(integral *in)
 
 /* ---- the output of the keys ---- */
 
+/* Returns the row of one atom. */
 static double *row_at(const es_draw_atoms *atoms, int64_t i)
 {
     return atoms->rows + i * (ES_DRAW_VALUE + atoms->width);
@@ -331,6 +336,7 @@ es_status es_draw_solve(es_draw_atoms *atoms, const int64_t *sizes, int64_t n_si
 
 /* ---- checks ---- */
 
+/* Fails for an empty or long list of sizes, and for sizes outside their range. */
 static es_status check_sizes(const int64_t *sizes, int64_t n_sizes, es_error *err)
 {
     if (n_sizes < 1 || n_sizes > ES_DRAW_MOST_CHOSEN)

@@ -15,6 +15,7 @@ static const double MOST_VALUE = 1e150; /* squares must fit a number */
 
 /* ---- a query ---- */
 
+/* Fails for shapes that do not fit and values that are not finite or too large. */
 static es_status check_input(const double *scores, int64_t n, const es_view *values, es_error *err)
 {
     es_scan scan;

@@ -23,6 +23,7 @@
 
 /* ---- results and provenance, which the file has as JSON ---- */
 
+/* Returns true for a number or null, which stands for NaN. */
 static bool is_number(const json_t *j) { return json_is_number(j) || json_is_null(j); }
 
 /* null stands for a number that is not there */
@@ -31,6 +32,7 @@ static double number_of(const json_t *j)
     return json_is_null(j) ? (double)NAN : json_number_value(j);
 }
 
+/* Reads a matrix of numbers; rows must have equal lengths. */
 static es_status put_matrix(const es_run_reader *r, const char *key, const json_t *list,
                             es_error *err)
 {
@@ -69,6 +71,7 @@ static es_status take_texts(const es_run_reader *r, const char *key, const json_
     return ES_OK;
 }
 
+/* Reads a list of numbers, of texts, or of lists. */
 static es_status put_list(const es_run_reader *r, const char *key, const json_t *list,
                           es_error *err)
 {
@@ -103,6 +106,7 @@ static es_status put_list(const es_run_reader *r, const char *key, const json_t 
     return ES_OK;
 }
 
+/* Reads one result of the answer by its JSON type. */
 static es_status put_result(const es_run_reader *r, const char *key, const json_t *value,
                             es_error *err)
 {
@@ -137,6 +141,7 @@ static void put_plain_result(const es_run_reader *r, const char *key, const char
         es_answer_text(r->answer, key, text);
 }
 
+/* Parses the JSON text of one result. */
 static es_status parse(const char *text, const char *key, json_t **out, es_error *err)
 {
     *out = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -168,6 +173,7 @@ static es_status put_results(const es_run_reader *r, const es_run_table *t, int6
     return es_answer_status(r->answer, err);
 }
 
+/* Reads an input file: its role, path, shape and type. */
 static es_status put_input(const es_run_reader *r, const json_t *value, es_error *err)
 {
     const char *role = json_string_value(json_object_get(value, "role")),
@@ -186,6 +192,7 @@ static es_status put_input(const es_run_reader *r, const json_t *value, es_error
     return ES_OK;
 }
 
+/* Reads one entry of the provenance. */
 static es_status put_fact(const es_run_reader *r, const char *key, const json_t *value,
                           es_error *err)
 {
@@ -250,6 +257,7 @@ static es_status put_command(const es_run_reader *r, es_error *err)
     return ES_OK;
 }
 
+/* Reads the provenance, inputs last. */
 static es_status put_provenance(const es_run_reader *r, json_t *facts, es_error *err)
 {
     const char *key;
@@ -268,6 +276,7 @@ static es_status put_provenance(const es_run_reader *r, json_t *facts, es_error 
     return put_command(r, err);
 }
 
+/* Reads what the run file stores about the answer: provenance, and whether a check failed. */
 static es_status put_about(const es_run_reader *r, const es_run_table *t, es_error *err)
 {
     const char *const *keys = es_reader_texts(t, "key"), *const *jsons = es_reader_texts(t, "json");
@@ -287,6 +296,7 @@ static es_status put_about(const es_run_reader *r, const es_run_table *t, es_err
 
 /* ---- all of it ---- */
 
+/* Sets command and seed of the answer from the parameters. */
 static void name_answer(const es_run_reader *r)
 {
     const es_run_about about = es_run_info(r->run);
@@ -314,6 +324,7 @@ static es_status read_tables(const es_run_reader *r, const es_run_table *results
     return ES_OK;
 }
 
+/* Reads the findings. */
 static void put_findings(const es_run_reader *r, const es_run_table *t)
 {
     const char *const *sentences = es_reader_texts(t, "sentence");
@@ -321,6 +332,7 @@ static void put_findings(const es_run_reader *r, const es_run_table *t)
         es_answer_add_finding(r->answer, "%s", sentences[i]);
 }
 
+/* Reads the texts that have marked formulas, so that pages can set them. */
 static void put_formulas(const es_run_reader *r, const es_run_table *t)
 {
     const char *const *texts = es_reader_texts(t, "text");
@@ -354,6 +366,7 @@ static es_status read_answer(const es_run_reader *r, bool tables, es_error *err)
     return status;
 }
 
+/* Reads the whole answer, or one table. */
 static es_status read_described(es_run_reader *r, es_error *err)
 {
     const bool tables = !r->only || *r->only;

@@ -56,11 +56,13 @@ static const char *word(const es_run_reader *r, es_said what, int64_t row)
     return row >= 0 && row < r->columns.rows && r->said[what] ? r->said[what][row] : "";
 }
 
+/* Returns true if a column is described by this word. */
 static bool is_word(const es_run_reader *r, es_said what, int64_t row, const char *text)
 {
     return strcmp(word(r, what, row), text) == 0;
 }
 
+/* Returns true for a column that views leave out. */
 static bool is_hidden(const es_run_reader *r, int64_t row)
 {
     return is_word(r, SAID_HIDDEN, row, "yes");
@@ -134,6 +136,8 @@ static int64_t row_about(const es_run_reader *r, const char *table, const char *
     return of_all;
 }
 
+/* Adds a column of the file with its description. A column after a value that ends in _se is its
+ * error. */
 static void add_found(const es_run_reader *r, found_list *list, const char *table, const char *key,
                       const es_run_column *data)
 {
@@ -170,6 +174,7 @@ static void find_described(const es_run_reader *r, const char *table, found_list
     }
 }
 
+/* Lists the columns of a table, from its data or, if it has no rows, from the descriptions. */
 static es_status find_columns(const es_run_reader *r, const char *table, const es_run_table *data,
                               found_list *list, es_error *err)
 {
@@ -198,6 +203,8 @@ static bool is_repeated(const found_list *list, int64_t j)
     return false;
 }
 
+/* Returns the format of a column; files of other versions may describe none, and then data
+ * decide. */
 static es_format format_of(const es_run_reader *r, const found *f)
 {
     es_format format;
@@ -207,6 +214,7 @@ static es_format format_of(const es_run_reader *r, const found *f)
     return known && format != ES_FORMAT_TEXT ? format : ES_FORMAT_REAL;
 }
 
+/* Returns how a theoretical value is marked: proved, heuristic, numerical or cited. */
 static es_standing standing_of(const char *name)
 {
     for (es_standing s = ES_STANDING_PROVED; s <= ES_STANDING_CITED; s++)
@@ -248,6 +256,8 @@ static es_column column_of(const es_run_reader *r, const found *f)
         .standing = standing_of(word(r, SAID_STANDING, f->row))};
 }
 
+/* Makes the columns of a table without those that belong to another one: errors, and later elements
+ * of a list. */
 static es_status make_columns(const es_run_reader *r, const found_list *list, es_column **out,
                               es_error *err)
 {
@@ -268,6 +278,7 @@ typedef struct key_list {
     size_t used, room;
 } key_list;
 
+/* Allocates a list of keys with spaces between them. */
 static es_status make_words(const es_run_reader *r, size_t room, key_list *out, es_error *err)
 {
     void *memory;
@@ -399,6 +410,7 @@ static void hide_views(const es_run_reader *r, const es_table_spec *spec, es_tab
 
 /* ---- a table ---- */
 
+/* Returns what the file says about a table as a whole; "" for nothing. */
 static const char *own_word(const es_run_reader *r, const char *table, const char *what)
 {
     const char *const *names = es_reader_texts(&r->tables, "table"), *const *words =
@@ -410,6 +422,7 @@ static const char *own_word(const es_run_reader *r, const char *table, const cha
     return "";
 }
 
+/* Makes the description of a table that was read. */
 static es_status make_spec(const es_run_reader *r, const char *table, const found_list *list,
                            const es_table_spec **out, es_error *err)
 {
@@ -458,6 +471,7 @@ static es_status label_columns(const es_run_reader *r, const found_list *list, e
     return ES_OK;
 }
 
+/* Fills a table from the columns of the file; an empty text may stand for a missing one. */
 static void fill_table(const es_run_reader *r, const found_list *list, int64_t rows, es_table *t)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -503,6 +517,7 @@ es_status es_reader_table(const es_run_reader *r, const char *name, es_error *er
 
 /* ---- the list of tables ---- */
 
+/* Returns true if a name is in the list. */
 static bool is_listed(char (*names)[256], int64_t count, const char *name)
 {
     for (int64_t i = 0; i < count; i++)

@@ -82,6 +82,7 @@ static void write_unset(char *at, es_type type)
 
 /* ---- columns ---- */
 
+/* Returns true if a table has a column of this key. */
 static bool is_listed(const es_table_spec *spec, const char *key)
 {
     for (const es_column *c = spec->columns; c->key; c++)
@@ -90,6 +91,7 @@ static bool is_listed(const es_table_spec *spec, const char *key)
     return false;
 }
 
+/* Returns true for a column whose values have errors. */
 static bool is_measured(const es_column *c)
 {
     return c->type == ES_TYPE_MEASURED || c->type == ES_TYPE_MEASUREDS;
@@ -129,6 +131,7 @@ static void place_column(column *to, const es_column *c, int64_t index)
     to->offset = c->offset + (to->indirect ? 0 : (size_t)index * element + error);
 }
 
+/* Adds a column to the table; a column of errors has its own format. */
 static void add_column(es_table *t, const es_column *spec, const char *key, const char *name,
                        const char *title, int64_t index, bool is_error)
 {

@@ -54,6 +54,7 @@ static void put_text(const paper *p, const char *head, const char *text, int ind
     free(room);
 }
 
+/* Writes a sentence, whose backquotes are text. */
 static void put_sentence(const paper *p, const char *head, const char *text, int indent)
 {
     put_text(p, head, text, indent, false);

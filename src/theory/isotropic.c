@@ -40,6 +40,7 @@ typedef struct alphabet {
     double at[POINTS][LETTERS];
 } alphabet;
 
+/* Tabulates normalised Hermite functions by their recursion; rows are integration points. */
 static void fill_alphabet(alphabet *x)
 {
     for (int i = 0; i < POINTS; i++) {

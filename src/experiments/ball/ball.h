@@ -34,6 +34,7 @@
 
 enum { ES_BALL_TOKENS = ES_EXPERIMENT_BALL, ES_BALL_STARTS = ES_EXPERIMENT_BALL + 1 };
 
+/* What is measured: the largest error over queries |x| <= R, for each n and R. */
 typedef struct es_ball_spec {
     const es_law *law;
     const es_head *head;

@@ -72,6 +72,7 @@ typedef struct es_ball_climber {
     double step;
 } es_ball_climber;
 
+/* The search for the largest error over the ball: several climbers, of which the best counts. */
 typedef struct es_ball_climb {
     es_ball_sample *sample;
     es_ball_climber *climbers; /* (starts + 1) */

@@ -6,6 +6,7 @@
 #include "experiments/ball/ball.h"
 #include "experiments/kit/setting_params.h"
 
+/* The options. */
 typedef struct ball_params {
     es_law_params law;
     es_head_params head;
@@ -13,6 +14,7 @@ typedef struct ball_params {
     int64_t replicates, starts;
 } ball_params;
 
+/* What the options make: law, head and the constants of each radius. */
 typedef struct ball_state {
     es_law_data law;
     es_head_data head;

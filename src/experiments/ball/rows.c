@@ -14,6 +14,7 @@
 
 /* ---- what was measured ---- */
 
+/* What the functions that fill rows share. */
 typedef struct summary_ctx {
     es_job *job;
     const ball_params *p;
@@ -40,6 +41,8 @@ static unsigned flags_of(const summary_ctx *m, int64_t p, int64_t r)
 
 /* ---- rows, and the rate in n at one R ---- */
 
+/* A row of the table of errors: the supremum at one R and n, and the constant C(R) = sqrt(n) sup
+ * beside its prediction. */
 typedef struct ball_row {
     double radius;
     int64_t n;
@@ -87,6 +90,7 @@ static const es_table_spec rows_table = {
             .only_with_full = true),
     ES_ROW(ball_row), .keys = "radius n"};
 
+/* A row of the table of rates: sup error ~ n^-rate at one R. */
 typedef struct ball_fit {
     double radius;
     es_measured rate;
@@ -188,6 +192,8 @@ static es_status sum_up_radius(const summary_ctx *m, int64_t r, es_error *err)
 
 /* ---- growth in R at one n ---- */
 
+/* A row of the table of growth: how ln(sqrt(n) sup) increases with R^2, measured, predicted, and by
+ * the papers' bound. */
 typedef struct ball_growth {
     int64_t n, radii;
     es_measured slope;
@@ -246,6 +252,7 @@ static es_status slope_of(const summary_ctx *m, const es_series *l, const double
     return ES_OK;
 }
 
+/* Adds the slopes that theory predicts for the supremum and for a single query. */
 static es_status add_predicted(const summary_ctx *m, const es_series *l, ball_growth *row,
                                es_error *err)
 {

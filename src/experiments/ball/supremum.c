@@ -23,6 +23,7 @@ enum { L = ES_BALL_LANES, BLOCK = 4 };
 
 /* ---- memory ---- */
 
+/* Returns the doubles that a search needs whatever its number of starts. */
 static int64_t fixed_doubles(const es_ball *b)
 {
     return 3 * b->d * L + 2 * b->d * L + b->dv * L + 2 * b->d + b->d * b->d;
@@ -244,6 +245,7 @@ static const double close = 0.02;                        /* of R: the same hill 
 
 /* ---- memory ---- */
 
+/* Returns the number of starting points, one of them the maximiser of the radius before. */
 static int64_t climbers_of(const es_ball *b) { return b->starts + 1; }
 
 int64_t es_ball_climb_doubles(const es_ball *b)
@@ -289,6 +291,7 @@ es_status es_ball_climb_new(es_ball_sample *sample, es_ball_climb *c, es_error *
 
 /* ---- geometry ---- */
 
+/* Returns the norm of a vector. */
 static double norm(const double *x, int64_t d) { return sqrt(es_lab_dot(x, x, d)); }
 
 /* x scaled to length R; false if it has none. */
@@ -361,6 +364,8 @@ static es_status add_random(es_ball_climb *c, int64_t replicate, int64_t number,
     return ES_OK;
 }
 
+/* Makes the starting points: the last maximiser, both ends of principal directions, the longest
+ * tokens, then random ones. */
 static es_status make_starts(es_ball_climb *c, int64_t replicate, double R, es_error *err)
 {
     const es_ball_sample *s = c->sample;
@@ -447,6 +452,7 @@ static es_status try_step(es_ball_climb *c, int64_t first, int64_t count, double
     return ES_OK;
 }
 
+/* Compares two climbers by falling height, for qsort(). */
 static int by_height(const void *a, const void *b)
 {
     const es_ball_climber *one = a, *two = b;

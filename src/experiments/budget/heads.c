@@ -8,6 +8,7 @@
 #include "stats/special.h"
 #include "theory/key_weights.h"
 
+/* A row of the table of heads: what the plan keeps, and the expected error of the head's output. */
 typedef struct head_row {
     int64_t layer, head, group;
     const char *policy;
@@ -59,6 +60,8 @@ typedef struct head_means {
     es_measured risk, ess;
 } head_means;
 
+/* Returns means over blocks of a head's facts, its risk under the plan and the error over
+ * blocks. */
 static head_means means_of(const es_job *job, const budget_context *k, int64_t head)
 {
     const budget_state *s = job->state;

@@ -25,6 +25,7 @@
 /* Blocks of a text, at most. */
 #define BUDGET_MOST_BLOCKS 1000000
 
+/* The options. */
 typedef struct budget_params {
     const char *model, *policy, *tasks, *out_plan;
     es_texts texts, verify, others;
@@ -77,6 +78,7 @@ typedef struct budget_target {
     const double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
 } budget_target;
 
+/* What the options make, and what cells share. */
 typedef struct budget_state {
     es_model *model;
     const es_model_config *config;

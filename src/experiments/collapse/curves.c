@@ -12,6 +12,7 @@ typedef struct curve {
     double gamma, angle_ratio, self_weight;
 } curve;
 
+/* A row of the table of score scales by context: as trained, YaRN, and proportional to ln n. */
 typedef struct curve_row {
     int64_t n;
     double rho;

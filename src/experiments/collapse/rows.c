@@ -9,6 +9,8 @@
 
 /* ---- rows ---- */
 
+/* A row of the main table: one n, rho and gamma, with the phase that theory gives and what was
+ * measured. */
 typedef struct table_row {
     int64_t n;
     double rho, times, gamma, beta;
@@ -159,6 +161,7 @@ es_status collapse_fill_rows(summary_ctx *m, es_error *err)
 
 /* ---- phase diagram ---- */
 
+/* A row of the phase diagram: angle ratios at one n and gamma. */
 typedef struct phase_row {
     int64_t n;
     double gamma, *angle_ratio; /* one for each rho */

@@ -7,6 +7,7 @@
 #include "experiments/collapse/collapse.h"
 #include "experiments/kit/answer_kit.h"
 
+/* A row of the table of thresholds: the gamma at which half of the weight is a token's own. */
 typedef struct threshold_row {
     int64_t n;
     double rho, gamma_c, gamma_low, gamma_high, gamma_c_dim;

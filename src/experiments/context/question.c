@@ -11,6 +11,7 @@
 #include "stats/context.h"
 #include "store/csv.h"
 
+/* The options. */
 typedef struct context_params {
     const char *file, *context, *loss, *se;
     bool least_squares;
@@ -18,6 +19,7 @@ typedef struct context_params {
     es_grid at;
 } context_params;
 
+/* The points: context, loss and its error. */
 typedef struct context_state {
     int64_t rows;
     double *c, *L, *weights;
@@ -99,6 +101,7 @@ static es_status open_study(es_job *job, es_error *err)
 
 /* ---- the fit ---- */
 
+/* The row of the fit L(c) = A c^-beta + gamma. */
 typedef struct fit_row {
     es_measured beta, gamma, A;
     double alpha, log_alpha_se, doubling, scatter, span;
@@ -129,6 +132,7 @@ static const es_table_spec fit_table = {
     ES_VIEW("Loss against context", "beta gamma A alpha doubling scatter span outliers"),
     ES_ROW(fit_row), .record = true};
 
+/* Fills the fit L(c) = A c^-beta + gamma; doubling is 2^-beta. */
 static void fill_fit(es_answer *a, const es_context_fit *f)
 {
     fit_row *r = es_rows_add(es_answer_table(a, &fit_table), fit_row);
@@ -163,6 +167,7 @@ static void report_fit(es_answer *a, const context_params *p, const es_context_f
 
 /* ---- intervals ---- */
 
+/* A row of the table of intervals. */
 typedef struct interval_row {
     const char *parameter;
     double low, value, high;
@@ -181,6 +186,7 @@ static const es_table_spec interval_table = {
             .only_with_full = true),
     ES_ROW(interval_row), .keys = "parameter"};
 
+/* Fills the profile intervals of the parameters. */
 static void fill_intervals(es_answer *a, const es_context_fit *f)
 {
     const interval_row intervals[] = {{"beta", f->beta_low, f->beta, f->beta_high},
@@ -196,6 +202,7 @@ static void fill_intervals(es_answer *a, const es_context_fit *f)
 
 /* ---- predictions ---- */
 
+/* A row of the table of predictions: the loss at another context. */
 typedef struct prediction_row {
     double context;
     es_measured loss;
@@ -257,6 +264,7 @@ static void fill_predictions(es_answer *a, const es_grid *at, double longest,
 
 /* ---- points ---- */
 
+/* A row of the table of points: measured and fitted loss. */
 typedef struct point_row {
     double context, loss, fitted, residual, weight;
 } point_row;

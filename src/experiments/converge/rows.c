@@ -40,6 +40,7 @@ static es_status make_horizons(es_job *job, converge_state *s, es_error *err)
     return es_horizons_of(&view, 0.0, &s->head.head, job->exec.budget, &s->horizons, err);
 }
 
+/* Opens the question for laws with a limit and adds its stage. */
 static es_status open_question(es_job *job, es_error *err)
 {
     const converge_params *p = job->params;
@@ -56,12 +57,14 @@ static es_status open_question(es_job *job, es_error *err)
                         err);
 }
 
+/* Computes the limit of each scale: in closed form, by quadrature, or from a reference sample. */
 static es_status begin(es_job *job, es_error *err)
 {
     converge_state *s = job->state;
     return es_converge_limit_new(&s->spec, &s->limit, err);
 }
 
+/* Returns the cost of limit and replicates; a dry run also measures the speed of this machine. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const converge_params *p = job->params;
@@ -88,6 +91,7 @@ typedef struct error_stats {
     const char *flag;
 } error_stats;
 
+/* A row of the table of errors: all errors at one scale and n. */
 typedef struct converge_row {
     double scale;
     int64_t n;
@@ -126,12 +130,15 @@ static const es_table_spec rows_table = {
 
 /* ---- fits: rates at one scale ---- */
 
+/* A fitted rate, error ~ n^-rate, with its interval and test. */
 typedef struct rate_stats {
     es_measured rate;
     double from, to, se_known, median, intercept, p, predicted;
     const char *reason;
 } rate_stats;
 
+/* A row of the table of fits: rates of one scale beside the horizon and the theoretical exponents.
+ * */
 typedef struct converge_fit {
     double scale, horizon, horizon_unscaled, frobenius;
     double rate_worst_case, rate_coupling, exponent_mean, exponent_map;
@@ -209,6 +216,7 @@ static const es_table_spec fits_table = {
 
 /* ---- references: the sample that replaces the limit, at one scale ---- */
 
+/* The row about a reference sample, which stands for the limit and has an error of its own. */
 typedef struct reference_row {
     double scale;
     int64_t tokens;
@@ -249,6 +257,7 @@ typedef struct summary_ctx {
     es_series of[CONVERGE_ERRORS]; /* of the scale */
 } summary_ctx;
 
+/* Returns one of the four errors of a cell. */
 static double error_of(const es_converge_cell *cell, converge_error which)
 {
     const double errors[CONVERGE_ERRORS] = {[CONVERGE_MEAN] = cell->mean_error,
@@ -291,11 +300,13 @@ static void flag_points(const summary_ctx *m, int64_t scale, converge_error whic
         series->flags[i] = es_fit_flags_of(series->summary[i].mean, floor, reference);
 }
 
+/* Returns why a point is in no fit: the reference's own error, or rounding. */
 static const char *flag_name(unsigned flags)
 {
     return flags & ES_FIT_REFERENCE ? "reference" : flags & ES_FIT_FLOOR ? "floor" : "";
 }
 
+/* Copies the summary of an error at one n to its columns. */
 static void put_error(error_stats *out, const es_fit_summary *x, unsigned flags)
 {
     out->mean = (es_measured){x->mean, x->se};
@@ -410,6 +421,7 @@ static es_status add_rows(summary_ctx *m, int64_t scale, es_error *err)
     return es_answer_status(m->answer, err);
 }
 
+/* Fills all rows of one scale: errors, theoretical exponents and fits. */
 static es_status summarise_scale(summary_ctx *m, int64_t scale, es_error *err)
 {
     const es_converge_spec *spec = &m->s->spec;
@@ -450,6 +462,7 @@ static void report_rates(es_answer *a, const es_table *fits)
     }
 }
 
+/* Fills all tables and adds the findings. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const converge_params *p = job->params;

@@ -28,6 +28,7 @@
 
 /* ---- a model ---- */
 
+/* Which policy is applied to which layers, and how gains are measured. */
 typedef struct es_depth_spec {
     const es_model *model;
     const es_policy_spec *policy; /* of every head of a sparse layer */
@@ -72,6 +73,7 @@ double es_depth_bytes(const es_model *model, int64_t n, int64_t span);
 
 /* ---- a synthetic stack ---- */
 
+/* What a layer of a synthetic stack does after attention. */
 typedef enum es_stack_norm {
     ES_STACK_NONE = 0, /* x + V Gamma(x) */
     ES_STACK_LAYER = 1 /* N(x + V Gamma(x)), N(x) = (x - mean)/sd over the dimensions of x, as BERT

@@ -11,6 +11,7 @@
 #include "experiments/kit/policy_params.h"
 #include "model/pool.h"
 
+/* The options of both questions. */
 typedef struct depth_params {
     /* a model */
     const char *model;
@@ -46,6 +47,7 @@ typedef struct depth_question {
 
 extern const depth_question depth_model, depth_synthetic;
 
+/* What the options make, for a model or for stacks. */
 typedef struct depth_state {
     const depth_question *question;
     /* a model */

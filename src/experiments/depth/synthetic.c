@@ -60,6 +60,8 @@ static es_status draw_layer(es_job *job, int64_t layer, const double *S, double 
     return ES_OK;
 }
 
+/* Draws the matrices of a stack. A is scaled to the wanted horizon, |S^1/2 A S^1/2|, at the first
+ * layer. */
 static es_status make_stack(es_job *job, es_stack_norm norm, double asked, depth_stack *out,
                             es_error *err)
 {
@@ -96,6 +98,7 @@ static const es_cell_field cell_fields[] = {ES_FIELD(es_stack_state, error2),
                                             ES_FIELD(es_stack_state, cov_error),
                                             {0}};
 
+/* Runs one replicate of n tokens through one stack. */
 static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
@@ -118,6 +121,7 @@ static double measure_flops(const depth_params *p, es_stack_norm norm, double n)
     return (double)p->depth * pair_flops(p) * (n * n + ES_STACK_QUERIES * sets);
 }
 
+/* Makes the stacks of all norms and horizons and adds their stage. */
 static es_status open_stacks(es_job *job, es_error *err)
 {
     const depth_params *p = job->params;
@@ -152,12 +156,15 @@ static es_status open_stacks(es_job *job, es_error *err)
 
 /* ---- limits ---- */
 
+/* Returns the operations of the samples that stand for the limit; without a norm the limit is
+ * exact. */
 static double limit_flops(const depth_params *p, const depth_stack *t)
 {
     const double N = (double)p->reference;
     return t->stack.norm == ES_STACK_NONE ? 0.0 : SETS * (double)p->depth * pair_flops(p) * N * N;
 }
 
+/* Returns the cost of limits and cells. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     (void)err;
@@ -201,6 +208,7 @@ static es_status limit_horizons(es_job *job, depth_stack *t, es_error *err)
     return ES_OK;
 }
 
+/* Makes the limit of each stack: exact without a norm, otherwise from large samples. */
 static es_status make_limits(es_job *job, es_error *err)
 {
     const depth_params *p = job->params;
@@ -223,6 +231,7 @@ static es_status make_limits(es_job *job, es_error *err)
 
 /* ---- averages over replicates ---- */
 
+/* Returns the stored state of a replicate at a layer. */
 static const es_stack_state *state_of(const es_job *job, int64_t stack, int64_t size,
                                       int64_t replicate, int64_t layer)
 {
@@ -242,6 +251,7 @@ typedef struct layer_fit {
     bool good;
 } layer_fit;
 
+/* Allocates what the fit of one layer needs. */
 static es_status fit_new(es_job *job, layer_fit *f, es_error *err)
 {
     const depth_params *p = job->params;
@@ -262,6 +272,8 @@ static double left_open(double error, double limit_error2)
     return error > 0.0 ? fmax(limit_error2, 0.0) / sqrt(pairs) / (2.0 * error) : 0.0;
 }
 
+/* Fits error ~ n^-rate at one layer; points whose error is mostly that of the limit are flagged and
+ * left out. */
 static es_status fit_layer(es_job *job, int64_t stack, int64_t layer, layer_fit *f, es_error *err)
 {
     const depth_params *p = job->params;
@@ -293,6 +305,7 @@ static es_status fit_layer(es_job *job, int64_t stack, int64_t layer, layer_fit 
  * replicates follow each other. */
 #define MEMBER(member) offsetof(es_stack_state, member)
 
+/* Returns mean and error over replicates of one number. */
 static es_measured mean_of(const es_job *job, int64_t stack, int64_t size, int64_t layer,
                            size_t member)
 {
@@ -307,6 +320,7 @@ static es_measured mean_of(const es_job *job, int64_t stack, int64_t size, int64
 
 static const char *const norm_names[] = {"none", "layer"};
 
+/* A row of the table of layers: horizon, agreement with the limit and rate of the error. */
 typedef struct growth_row {
     const char *norm;
     double start;
@@ -346,6 +360,8 @@ static const es_table_spec growth_table = {
             "agreement"),
     ES_ROW(growth_row), .keys = "norm start layer"};
 
+/* Adds the row of a layer: its horizon at the largest n, exact or from samples, and the fitted
+ * rate. */
 static void add_growth(const es_job *job, int64_t stack, int64_t layer, const layer_fit *f,
                        es_table *t)
 {
@@ -371,6 +387,7 @@ static void add_growth(const es_job *job, int64_t stack, int64_t layer, const la
 
 /* ---- stack: errors by layer and n ---- */
 
+/* A row of the table of sizes: the error at one layer and n. */
 typedef struct size_row {
     const char *norm;
     double start;
@@ -399,6 +416,7 @@ static const es_table_spec size_table = {"stack", size_columns,
                                          ES_VIEW("Error by layer and n", .only_with_full = true),
                                          ES_ROW(size_row), .keys = "norm start layer n"};
 
+/* Adds the errors of a layer at each n. */
 static void add_sizes(const es_job *job, int64_t stack, int64_t layer, const layer_fit *f,
                       es_table *t)
 {
@@ -455,6 +473,7 @@ static void report_stack(const depth_stack *t, const depth_params *p, const grow
         say_rate(rows[1].rate, 1, first_rate), say_rate(r->rate, last, last_rate));
 }
 
+/* Returns the largest horizon over the layers; infinite where the stack diverges. */
 static double largest_horizon(const depth_stack *t)
 {
     double most = 0.0;
@@ -508,6 +527,7 @@ static void report_stacks(const es_job *job, const es_table *growth, es_answer *
         report_stack(&s->stacks[i], p, rows + i * (p->depth + 1), a);
 }
 
+/* Fills both tables and adds the findings. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const depth_params *p = job->params;

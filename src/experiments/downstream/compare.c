@@ -12,6 +12,7 @@
 #include "stats/proportion.h"
 #include "stats/special.h"
 
+/* Returns a proportion with its standard error. */
 static es_measured share(const es_proportion *p) { return (es_measured){p->value, p->se}; }
 
 /* ---- embeddings ---- */
@@ -61,6 +62,7 @@ static es_status count_kept(const es_job *job, int64_t setting, int64_t among, e
     return status;
 }
 
+/* Compares embeddings: cosine to full attention, and which nearest neighbours are still found. */
 static es_status compare_embeddings(const es_job *job, int64_t setting, downstream_cost *out,
                                     double *costs, es_error *err)
 {
@@ -91,6 +93,8 @@ static void fill_kl(const es_measured *kl, int64_t texts, downstream_cost *out)
     out->kl_high = kl->value + half;
 }
 
+/* Compares labels: accuracy, agreement with full attention, and texts lost and gained, by which
+ * McNemar's test decides. */
 static void compare_labels(const es_job *job, int64_t setting, downstream_cost *out, double *costs)
 {
     const downstream_state *s = job->state;

@@ -11,6 +11,7 @@
 
 /* ---- tables ---- */
 
+/* A row of the table of heads: the cost of thinning this head alone. */
 typedef struct head_row {
     downstream_asked asked;
     int64_t layer, head;
@@ -33,6 +34,7 @@ static const es_table_spec heads_table = {
             .only_with_full = true),
     ES_ROW(head_row), .keys = "policy keep keys_asked layer head"};
 
+/* A row of the table of correlations between horizon and cost. */
 typedef struct rank_row {
     downstream_asked asked;
     int64_t heads;
@@ -126,6 +128,7 @@ static es_status add_ranks(es_job *job, int64_t r, const head_costs *x, es_table
     return ES_OK;
 }
 
+/* Adds the finding whether a head's horizon predicts the cost of thinning it. */
 static void tell_ranks(const es_job *job, int64_t r, const rank_row *x, es_answer *a)
 {
     const downstream_state *s = job->state;

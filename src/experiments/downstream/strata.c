@@ -8,6 +8,7 @@
 #include "stats/average.h"
 #include "stats/special.h"
 
+/* A row of the table of strata: heads by horizon, thinned together. */
 typedef struct stratum_row {
     downstream_asked asked;
     const char *stratum;

@@ -43,6 +43,7 @@ static es_status estimate(es_job *job, int64_t k, es_exponent_pool *pool, es_exp
 
 /* ---- estimates ---- */
 
+/* A row of the table of estimates: P(1 - cosine <= t) ~ c t^alpha, dimension 2 alpha. */
 typedef struct estimate_row {
     const char *method;
     es_measured alpha, dimension;
@@ -115,6 +116,7 @@ es_status exponent_fill_estimates(es_job *job, es_answer *a, es_exponent *pooled
 
 /* ---- scan over k ---- */
 
+/* A row of the scan over k, the number of nearest keys that are used. */
 typedef struct scan_row {
     int64_t k;
     es_measured hill, alpha;

@@ -117,6 +117,8 @@ static es_measured inverse(es_measured squares)
 
 /* ---- regimes by n ---- */
 
+/* A row of the table of freezing: the beta at which n keys freeze, measured or by the law of round
+ * keys. */
 typedef struct freezing_row {
     int64_t n;
     const char *source;
@@ -275,6 +277,7 @@ static void report_extrapolation(const es_grid *n, double keys, es_answer *a)
 
 /* ---- the head at its own beta ---- */
 
+/* The row about the given --beta or --scale. */
 typedef struct run_row {
     double beta;
     es_measured top_weight, ess;

@@ -10,6 +10,7 @@
 #include "experiments/kit/answer_kit.h"
 #include "random/experiment.h"
 
+/* The options. */
 typedef struct hardmax_params {
     es_grid n;
     int64_t replicates, dim, directions;
@@ -42,6 +43,7 @@ static const es_param params[] = {
 
 /* ---- rows ---- */
 
+/* A row of the table: the mean output at one n, measured, exact, and to leading order. */
 typedef struct hardmax_row {
     int64_t n;
     es_measured mean_abs, rms;
@@ -97,6 +99,7 @@ static es_status complete(es_job *job, hardmax_params *p, es_error *err)
     return ES_OK;
 }
 
+/* Returns the options of a cell. */
 static es_hardmax_opts opts_of(const es_job *job, int64_t first, int64_t replicates,
                                const es_exec *exec)
 {
@@ -123,6 +126,7 @@ typedef struct size_cell {
 static const es_cell_field size_fields[] = {
     ES_FIELD(size_cell, mean_abs), ES_FIELD(size_cell, rms), {0}};
 
+/* Runs all replicates at one n; in one dimension they need only a few numbers each. */
 static es_status run_size(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
     const hardmax_params *p = job->params;
@@ -138,6 +142,7 @@ static es_status run_size(es_job *job, int64_t cell, const es_exec *exec, void *
 static const es_cell_field draw_fields[] = {
     ES_FIELD_AS(es_hardmax_draw, value, "size"), ES_FIELD(es_hardmax_draw, square), {0}};
 
+/* Runs one replicate at all n; in several dimensions tokens are drawn once, and n are prefixes. */
 static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *out,
                                es_error *err)
 {
@@ -156,6 +161,7 @@ static double flops_of(const hardmax_params *p)
                       : 1.5e5 * (double)p->replicates;
 }
 
+/* Opens the study and adds the stage that fits the dimension. */
 static es_status open_study(es_job *job, es_error *err)
 {
     hardmax_params *p = job->params;
@@ -249,6 +255,7 @@ static void report_last(es_answer *a, const hardmax_row *r)
                               es_say_number(r->rms.value, r->rms.se, left), r->asymptotic);
 }
 
+/* Fills the rows: measured, exact where known, and the leading term for large n. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const hardmax_params *p = job->params;

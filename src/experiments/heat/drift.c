@@ -46,6 +46,7 @@ static double block_flops(const heat_params *p)
            (2.0 + 2.0 * (double)p->beta.count);
 }
 
+/* Adds the stage: a cell draws keys for 16 replicates at every beta. */
 static es_status open_drift(es_job *job, es_error *err)
 {
     const heat_params *p = job->params;
@@ -145,6 +146,7 @@ static double rate_at(const heat_params *p, const heat_state *s, int64_t b)
              : (double)NAN;
 }
 
+/* Copies measured drift and its value for finitely many keys to a row. */
 static void fill_measured(const es_heat_row *from, const es_heat_finite *finite, drift_row *r)
 {
     r->slope = (es_measured){from->mean.slope, from->se.slope};

@@ -115,6 +115,7 @@ static double set_flops(const heat_params *p)
     return (double)p->particles * (double)p->particles * (double)p->dim * 4.0 * (double)p->steps;
 }
 
+/* Adds the stage: a cell moves one set of particles through all steps and counts them in bins. */
 static es_status open_particles(es_job *job, es_error *err)
 {
     const heat_params *p = job->params;
@@ -127,6 +128,7 @@ static es_status open_particles(es_job *job, es_error *err)
                         err);
 }
 
+/* Returns the cost of all sets; attention of particles over particles dominates. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const heat_params *p = job->params;
@@ -145,6 +147,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- averages over the sets ---- */
 
+/* What the functions that fill rows share. */
 typedef struct flow {
     const heat_params *p;
     const particle_bin *cells; /* (sets, steps + 1, bins) */
@@ -179,6 +182,7 @@ static double bin_edge(const heat_params *p, int64_t bin)
 
 /* ---- density after every step ---- */
 
+/* A row of the histogram of one step. */
 typedef struct density_row {
     int64_t step;
     double low, high, density;
@@ -212,6 +216,7 @@ static double add_density(const flow *f, int64_t step)
 
 /* ---- steps ---- */
 
+/* A row of the table of steps: clusters, and the mean beside backward heat's prediction. */
 typedef struct step_row {
     int64_t step;
     double time;
@@ -268,6 +273,7 @@ static void add_step(const flow *f, int64_t step)
 
 /* ---- profile: density at some steps ---- */
 
+/* A row of the profile: densities of one bin over the steps. */
 typedef struct profile_row {
     double low, *density; /* one density for each step shown */
 } profile_row;
@@ -363,6 +369,7 @@ static es_status report_waves(es_answer *a, const heat_params *p, es_error *err)
     return ES_OK;
 }
 
+/* Fills the tables of particles: steps, clusters and profile of the density. */
 static es_status summarise(es_job *job, es_answer *a, es_error *err)
 {
     const heat_params *p = job->params;

@@ -9,6 +9,7 @@
 #include "experiments/kit/setting_params.h"
 #include "limit/limit.h"
 
+/* The options. */
 typedef struct limit_params {
     es_law_params law;
     es_head_params head;
@@ -16,6 +17,7 @@ typedef struct limit_params {
     bool moments;
 } limit_params;
 
+/* What the options make: law, head and queries. */
 typedef struct limit_state {
     es_law_data law;
     es_head_data files;
@@ -70,6 +72,7 @@ static es_status make_head(es_job *job, limit_state *s, es_error *err)
     return es_head_write(given, d, A, NULL, err);
 }
 
+/* Opens the study: law and head, queries or draws. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const limit_params *p = job->params;
@@ -128,6 +131,7 @@ typedef struct limit_map {
     es_num *K;     /* (m) */
 } limit_map;
 
+/* Computes the limit V grad K(Ax) at each query, K the log-MGF of the tokens, with its error. */
 static es_status compute_map(es_job *job, limit_map *map, es_error *err)
 {
     const limit_state *s = job->state;
@@ -142,6 +146,7 @@ static es_status compute_map(es_job *job, limit_map *map, es_error *err)
     return ES_OK;
 }
 
+/* Returns the norm of a vector. */
 static double norm_of(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -219,6 +224,7 @@ static es_status answer_map(es_job *job, es_answer *a, es_error *err)
  * Of Gamma(X) for a token X. For N(m, S) the map is affine, V(m + SAx), so mean and covariance are
  * V(m + SAm) and V SASA'S V'; other laws need an integral over X. */
 
+/* A row of the table of moments: one channel of the output. */
 typedef struct moment_row {
     int64_t channel;
     double mean, variance;
@@ -285,6 +291,8 @@ static es_status put_moments(es_answer *a, const limit_state *s, const double *m
     return ES_OK;
 }
 
+/* Computes mean and covariance of the outputs over queries of the law; laws without a closed form
+ * need --draws. */
 static es_status answer_moments(es_job *job, es_answer *a, es_error *err)
 {
     const limit_state *s = job->state;
@@ -302,6 +310,7 @@ static es_status answer_moments(es_job *job, es_answer *a, es_error *err)
     return status == ES_OK ? put_moments(a, s, mean, cov, &accuracy, err) : status;
 }
 
+/* Fills the answer for --x, for --moments, or both. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const limit_params *p = job->params;

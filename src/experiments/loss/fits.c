@@ -11,6 +11,7 @@
 
 /* ---- table ---- */
 
+/* A row of the table of fits L(c) = A c^-beta + gamma, by position or by window. */
 typedef struct fit_row {
     const char *of;
     int64_t sinks;
@@ -52,11 +53,13 @@ static const es_table_spec fits_table = {
 
 enum { POINTS = LOSS_WINDOWS, FIRST_PLACE = 16, FEWEST_POINTS = 5 };
 
+/* The points of one fit. */
 typedef struct curve {
     double c[POINTS], L[POINTS], se[POINTS];
     int64_t count;
 } curve;
 
+/* Adds a point to the curve of loss by context; further points are dropped. */
 static void add_point(curve *x, double c, double L, double se)
 {
     if (x->count == POINTS)
@@ -149,6 +152,7 @@ static bool jackknife(const es_job *job, const loss_group *g, curve *x, es_conte
     return true;
 }
 
+/* Copies a fit L(c) = A c^-beta + gamma to its row. */
 static void fill_fit(const es_context_fit *f, fit_row *r)
 {
     r->beta = (es_measured){f->beta, f->beta_se};
@@ -159,6 +163,7 @@ static void fill_fit(const es_context_fit *f, fit_row *r)
     r->doubling = f->halving;
 }
 
+/* Fills which curve was fitted: loss by position, or by window. */
 static void fill_curve(const loss_group *g, int64_t points, es_table *t, fit_row *r)
 {
     r->of = g ? "window" : "position";

@@ -54,6 +54,7 @@ double compare_expected(const compare_format *f, const compare_row *row, double 
 
 /* ---- attention with something changed ---- */
 
+/* Which keys a query sees. */
 typedef enum compare_mask {
     COMPARE_ALL,
     COMPARE_CAUSAL, /* key j <= i + shift */
@@ -61,12 +62,15 @@ typedef enum compare_mask {
     COMPARE_BAND    /* |i + shift - j| <= width */
 } compare_mask;
 
+/* What weights are divided by. */
 typedef enum compare_norm {
     COMPARE_SOFTMAX,
     COMPARE_SUM, /* sum exp(s) v, not divided */
     COMPARE_MAX  /* sum exp(s - max s) v */
 } compare_norm;
 
+/* A way to compute attention that an output is compared with; mistakes of kernels are variants,
+ * too. */
 typedef struct compare_variant {
     double scale;
     compare_mask mask;
@@ -163,6 +167,7 @@ double compare_row_flops(const compare_case *c);
 
 /* ---- what may have been changed ---- */
 
+/* A kind of variant, with a function that fits its unknown number. */
 typedef struct compare_hypothesis {
     const char *name;     /* of the row in the table */
     const char *sentence; /* "OUT.npy is what ... gives"; the variant's note follows it */
@@ -196,6 +201,7 @@ typedef struct compare_try {
     int64_t at;     /* in the order of trying */
 } compare_try;
 
+/* What was tried, and what explains the output. */
 typedef struct compare_found {
     compare_try *tries; /* (compare_most_tries()) */
     int64_t count;

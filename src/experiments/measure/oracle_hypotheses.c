@@ -149,6 +149,7 @@ static es_status not_divided_max(compare_case *c, compare_variant *v, bool *appl
     return ES_OK;
 }
 
+/* Tests attention with one more key of score 0 and value 0, as "softmax plus one" has. */
 static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;

@@ -82,6 +82,7 @@ typedef struct head_rows {
     struct row_found *found; /* (count) */
 } head_rows;
 
+/* Sums over one row that decide whether two outputs agree. */
 typedef struct row_found {
     bool seen; /* some key is */
     int64_t nonfinite;

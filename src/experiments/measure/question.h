@@ -24,6 +24,7 @@
 #include "linalg/linalg.h"
 #include "theory/key_weights.h"
 
+/* The options. */
 typedef struct measure_params {
     const char *paths[3];   /* of Q, K, V */
     const char *tokens;     /* instead of them */

@@ -36,11 +36,13 @@
 /* Points of one picture, at most: 8 N^2 bytes are 72 MB. */
 enum { ES_TSNE_MOST = 3000 };
 
+/* The options of t-SNE. */
 typedef struct es_tsne_opts {
     double perplexity; /* of every point's law; above 1 and below N - 1. 0: 30 */
     int64_t steps;     /* of descent, the first quarter with p exaggerated 12 times; 0: 1000 */
 } es_tsne_opts;
 
+/* How far a t-SNE picture has converged. */
 typedef struct es_tsne_facts {
     double divergence;     /* KL(p|q) at the end, nats */
     double slope;          /* norm of its gradient there */

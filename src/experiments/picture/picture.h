@@ -27,6 +27,7 @@
 #include "law/law.h"
 #include "model/pool.h"
 
+/* Whose outputs are shown: a law's or a head's. */
 typedef struct es_picture_spec {
     const es_law *law; /* tokens of a law, seen by `head` with scores times `scale` >= 0 */
     const es_head *head;

@@ -301,6 +301,8 @@ static es_status name_columns(es_job *job, const char ***out, es_error *err)
 static const es_cell_field place_fields[] = {
     ES_FIELD(picture_place, x), ES_FIELD(picture_place, y), {0}};
 
+/* Adds the stages: outputs at each size and in the limit, then the layout of the picture, which
+ * needs all of them. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const picture_params *p = job->params;
@@ -390,6 +392,7 @@ static es_status begin(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Frees the pools. */
 static void close_study(es_job *job)
 {
     picture_state *s = job->state;

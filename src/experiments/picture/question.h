@@ -9,6 +9,7 @@
 #include "experiments/kit/pool_params.h"
 #include "experiments/kit/setting_params.h"
 
+/* The options. */
 typedef struct picture_params {
     es_law_params law;
     es_head_params head;
@@ -31,6 +32,7 @@ typedef struct picture_place {
     double x, y;
 } picture_place;
 
+/* How far the picture can be trusted. */
 typedef struct picture_quality {
     double shares[2]; /* of the variance that the first two principal components have */
     double trustworthiness, continuity;
@@ -40,6 +42,7 @@ typedef struct picture_quality {
 
 enum { PICTURE_QUALITY_RECORDS = sizeof(picture_quality) / sizeof(picture_place) };
 
+/* What the options make: sizes, outputs and layout. */
 typedef struct picture_state {
     es_law_data law;
     es_head_data head;

@@ -200,6 +200,7 @@ static int64_t next_of(const head_rows *heads)
 /* A number of a row that may be unset, to be shown as missing. */
 static double or_missing(double x) { return isnan(x) ? (double)NAN : x; }
 
+/* Replaces infinite values by missing ones, for the table. */
 static es_measured measured_or_missing(es_measured x)
 {
     return (es_measured){or_missing(x.value), or_missing(x.se)};

@@ -117,6 +117,7 @@ static es_status describe_layer(probe_summary *m, es_error *err)
     return ES_OK;
 }
 
+/* Allocates series of errors of text and Gaussian tokens, and predictions at each size. */
 static es_status prepare(probe_summary *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes, heads = m->s->heads;

@@ -247,6 +247,7 @@ static double median_in(const es_table *heads, const char *place, size_t offset,
 
 #define HEAD(member) offsetof(probe_position_head_row, member)
 
+/* Fills a row of classes: its heads, and how many of them average, select or use a single key. */
 static void fill_class(const es_table *heads, probe_head_place place, double *scratch, class_row *r)
 {
     const probe_position_head_row *rows = es_rows(heads, probe_position_head_row);

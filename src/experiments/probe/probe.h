@@ -302,6 +302,7 @@ es_status es_probe_sections(const es_probe_spec *spec, int64_t layer, double *ou
 es_status es_probe_sections_of(const es_probe_spec *spec, int64_t layer, int64_t layers,
                                double *out, es_error *err);
 
+/* Operations and memory of one step. */
 typedef struct es_probe_price {
     double flops;
     size_t bytes; /* upper bound on memory at one time */

@@ -145,6 +145,7 @@ static const es_table_spec points_table = {
 
 /* ---- summary ---- */
 
+/* What the functions that fill rows share. */
 typedef struct summary_ctx {
     es_job *job;
     es_table *rates, *points;
@@ -201,6 +202,7 @@ static es_status add_rows(summary_ctx *m, const es_probe_passage *about, es_erro
     return ES_OK;
 }
 
+/* Fills the rows of one passage: about the passage, then its errors at each size. */
 static es_status sum_up_passage(summary_ctx *m, es_error *err)
 {
     const probe_state *s = m->job->state;

@@ -26,6 +26,7 @@ typedef struct prediction {
     double *memory;
 } prediction;
 
+/* Returns the inner product of two vectors. */
 static double dot(const double *a, const double *b, int64_t n)
 {
     double sum = 0.0;
@@ -196,6 +197,8 @@ typedef struct predicted {
     double law;
 } predicted;
 
+/* A row of the table of outputs: mean and n times the variance along and across the query, measured
+ * and predicted. */
 typedef struct table_row {
     int64_t dim, n;
     double beta;

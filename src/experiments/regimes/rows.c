@@ -19,6 +19,8 @@ typedef struct compared {
     double law, law_error, z;
 } compared;
 
+/* A row of the main table: weights of n keys at one beta, measured, exact, and in the limits below,
+ * at and above the critical scale. */
 typedef struct table_row {
     double dim, n, b, beta, alpha;
     compared top_weight, inverse_ess, entropy, deficit, tangential;
@@ -161,6 +163,7 @@ typedef struct row_ctx {
 
 static const es_num unknown = {.val = NAN, .err = NAN};
 
+/* Returns a measured mean beside its law, and their distance in standard errors. */
 static compared compare(es_measured mean, es_num law)
 {
     return (compared){mean, law.val, law.err, (mean.value - law.val) / mean.se};
@@ -178,6 +181,8 @@ static void fill_compared(const row_ctx *c, const es_weights *law)
         compare(m->tangential, isnan(m->tangential.value) ? unknown : law->tangential);
 }
 
+/* Fills the tests of ordered weights against the Poisson limit and of outputs against the normal
+ * law. */
 static void fill_tests(table_row *r, const es_regimes_row *m)
 {
     for (int k = 0; k < ES_REGIMES_TOP; k++) {

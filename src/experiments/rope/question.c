@@ -8,6 +8,7 @@
 #include "experiments/kit/answer_kit.h"
 #include "theory/rope.h"
 
+/* The options. */
 typedef struct rope_params {
     es_grid bases, scales, distances;
     int64_t dim, search;
@@ -36,6 +37,7 @@ static const es_param params[] = {
  * deviation of about sqrt(ln D/ln base), so its first negative value comes earlier than the zero.
  */
 
+/* What is found about one embedding. */
 typedef struct rope_cell {
     double reach, first_negative, granularity, granularity_limit;
 } rope_cell;
@@ -71,6 +73,7 @@ static es_status run_embedding(es_job *job, int64_t cell, const es_exec *exec, v
     return ES_OK;
 }
 
+/* Adds the stage: a cell searches the first distance at which an embedding's score is negative. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const rope_params *p = job->params;
@@ -107,6 +110,7 @@ static es_status make_labels(es_job *job, const char ***out, es_error *err)
 
 /* ---- table of embeddings ---- */
 
+/* A row of the table of embeddings. */
 typedef struct reach_row {
     double base, scale, reach, first_negative, granularity, granularity_limit;
 } reach_row;
@@ -130,6 +134,7 @@ static const es_column reach_columns[] = {
 static const es_table_spec reach_table = {"embeddings", reach_columns, ES_VIEW("Rotary embeddings"),
                                           ES_ROW(reach_row), .keys = "base scale"};
 
+/* Fills the reach of each embedding. */
 static void fill_embeddings(const es_job *job, es_answer *a)
 {
     es_table *t = es_answer_table(a, &reach_table);
@@ -237,6 +242,7 @@ static void fill_scores(const es_job *job, const char *const *labels, es_answer 
 
 /* ---- the study ---- */
 
+/* Fills the tables and adds the finding about reach. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const char **labels;

@@ -5,6 +5,7 @@
 #include "experiments/sparse/question.h"
 #include "stats/average.h"
 
+/* A row of the table that compares exact errors with draws: z_rms is 1 if they agree. */
 typedef struct agreement_row {
     const char *policy;
     int64_t keys, heads;

@@ -57,6 +57,7 @@ static double error_of(const sparse_row *head, int64_t plan)
 
 /* ---- heads ---- */
 
+/* A row of the table of heads: the best policy at one number of keys. */
 typedef struct head_row {
     int64_t layer, head, keys;
     const char *regime;
@@ -101,6 +102,7 @@ static const es_table_spec heads_table = {
             "limit best_deployable deployable_error"),
     ES_ROW(head_row), .keys = "layer head keys"};
 
+/* What the functions that fill rows share. */
 typedef struct summary_ctx {
     const sparse_state *s;
     const sparse_row *rows; /* (places, plans) */
@@ -110,6 +112,7 @@ typedef struct summary_ctx {
     int64_t heads;   /* that have a best policy there */
 } summary_ctx;
 
+/* Returns the first row of a head; the rows of its plans follow. */
 static const sparse_row *head_at(const summary_ctx *m, int64_t place)
 {
     return m->rows + place * m->s->n_plans;
@@ -124,6 +127,8 @@ static void set_error(const summary_ctx *m, const sparse_row *head, const char *
         *out = error_of(head, plan);
 }
 
+/* Adds the row of a head at one number of keys: the best policy, the best that a serving system can
+ * run, and their errors. */
 static void add_head(const summary_ctx *m, int64_t place, int64_t at)
 {
     const sparse_state *s = m->s;
@@ -154,6 +159,7 @@ static void add_head(const summary_ctx *m, int64_t place, int64_t at)
 
 /* ---- preferred ---- */
 
+/* A row of the table of preferred policies by class of head. */
 typedef struct preferred_row {
     int64_t keys;
     const char *regime, *policy;
@@ -199,6 +205,7 @@ static void add_preferred(const summary_ctx *m, int64_t at, es_regime kind, int6
 
 /* ---- changes ---- */
 
+/* A row of the table of heads whose best policy changes with the number of keys. */
 typedef struct change_row {
     int64_t layer, head;
     const char *regime;

@@ -73,6 +73,7 @@ static es_status choose_queries(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Chooses where heads come from: arrays, a model, or what the question uses without input. */
 static const sparse_source *find_source(const sparse_state *s)
 {
     const sparse_params *p = s->p;

@@ -35,6 +35,7 @@ static es_status check_context(const es_job *job, const es_model_config *config,
     return ES_OK;
 }
 
+/* Checks the options for a model and opens the pools of text that its heads read. */
 static es_status open_model(es_job *job, es_error *err)
 {
     sparse_params *p = job->params;
@@ -75,6 +76,7 @@ static es_status open_model(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Reads the text through the model and stores the layers that are used. */
 static es_status build_pools(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;

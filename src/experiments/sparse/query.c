@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/view.h"
 
+/* Returns the position of a query row: given by --positions, or its number. */
 static int64_t position_of(const es_sparse_head *h, int64_t row)
 {
     return h->positions ? h->positions[row] : row;
@@ -16,6 +17,7 @@ static int64_t position_of(const es_sparse_head *h, int64_t row)
 
 /* ---- one query ---- */
 
+/* Allocates numbers for one query. */
 static es_status room(es_arena *arena, int64_t count, double **out, es_error *err)
 {
     ES_TRY(ES_ARENA_NEW(arena, *out, count, "a query", err));
@@ -68,6 +70,7 @@ static void add_value(es_sparse_query *q, int64_t j, double weight, double *out)
         out[c] += weight * q->value[c];
 }
 
+/* Divides an output by its sum of weights. */
 static void divide(double *out, int64_t dv, double sum)
 {
     for (int64_t c = 0; c < dv; c++)
@@ -124,10 +127,12 @@ double es_sparse_apart2(const es_sparse_query *q)
 
 /* ---- queries before ---- */
 
+/* A query with its position. */
 typedef struct placed {
     int64_t row, position;
 } placed;
 
+/* Compares two queries by position, then by row, for qsort(): ties keep the order of the rows. */
 static int in_order(const void *a, const void *b)
 {
     const placed *x = a, *y = b;
@@ -147,6 +152,7 @@ static es_status put_in_order(const es_sparse_head *h, es_arena *arena, placed *
     return ES_OK;
 }
 
+/* Returns the rank of a row among the queries in order of position. */
 static int64_t rank_of(const placed *order, int64_t m, int64_t row)
 {
     int64_t rank = 0;

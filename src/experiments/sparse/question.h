@@ -28,6 +28,7 @@
 #include "experiments/sparse/sparse.h"
 #include "theory/key_weights.h"
 
+/* The options. */
 typedef struct sparse_params {
     const char *paths[3]; /* Q, K, V */
     const char *positions;
@@ -54,6 +55,7 @@ typedef struct sparse_plan {
     bool deployable;
 } sparse_plan;
 
+/* A head that is looked at. */
 typedef struct sparse_place {
     int64_t layer, head;
 } sparse_place;
@@ -86,6 +88,7 @@ typedef struct sparse_question {
 
 extern const sparse_question sparse_policies, sparse_paper;
 
+/* What the options make: source of heads, policies and groups of queries. */
 typedef struct sparse_state {
     const sparse_params *p;
     const sparse_source *source;

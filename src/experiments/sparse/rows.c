@@ -10,6 +10,8 @@
 
 /* ---- means of one head and one plan ---- */
 
+/* Returns the stored numbers of a plan on one query: cells hold groups of queries, and in them all
+ * plans. */
 static const es_sparse_cell *cell_of(const es_job *job, int64_t place, int64_t context,
                                      int64_t query, int64_t plan)
 {
@@ -47,11 +49,14 @@ static es_measured ratio_of(const blocks *b)
 #define MEMBER(member) offsetof(es_sparse_cell, member)
 #define ONE            SIZE_MAX /* no member: the number 1 */
 
+/* Returns one number of a cell; ONE stands for 1, so that sums count queries. */
 static double number_of(const es_sparse_cell *x, size_t member)
 {
     return member == ONE ? 1.0 : *(const double *)(const void *)((const char *)x + member);
 }
 
+/* Returns the ratio of two sums over queries with its jackknife error. Contexts are the independent
+ * units; with a single context its queries are, which is a weaker claim. */
 static es_measured ratio(const es_job *job, int64_t place, int64_t plan, size_t above, size_t below,
                          blocks *b)
 {
@@ -69,11 +74,13 @@ static es_measured ratio(const es_job *job, int64_t place, int64_t plan, size_t 
     return ratio_of(b);
 }
 
+/* Returns the mean of one number over queries and contexts. */
 static double mean_of(const es_job *job, int64_t place, int64_t plan, size_t member, blocks *b)
 {
     return ratio(job, place, plan, member, ONE, b).value;
 }
 
+/* Returns the median effective number of keys, 1/sum w^2, over all queries of a head. */
 static double median_ess(const es_job *job, int64_t place, double *scratch)
 {
     const sparse_state *s = job->state;
@@ -249,6 +256,7 @@ static const es_table_spec queries_table = {
     ES_ROW(query_row),   .inside = "rows",    .link = "layer head asked keys",
     .nested = "queries", .only_inside = true, .keys = "layer head asked keys context query"};
 
+/* Adds one row for each query, for --full and files. */
 static es_status add_queries(const es_job *job, int64_t place, int64_t plan,
                              const sparse_name *name, es_table *t, es_answer *answer, es_error *err)
 {

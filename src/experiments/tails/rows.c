@@ -172,6 +172,7 @@ static const tails_cell *direction_at(const summary_ctx *m, int64_t i)
     return &cell[i];
 }
 
+/* Returns the verdict about a direction, by p-values that are corrected for all directions. */
 static es_tails_verdict verdict_of(const summary_ctx *m, int64_t i)
 {
     const es_tails_row r = tails_row_of(direction_at(m, i));
@@ -194,6 +195,8 @@ static void name_layer(const summary_ctx *m, es_table *t, const char **domain, i
         *layer = m->cell % m->s->layers;
 }
 
+/* Fills the row of one direction: its statistics, those of the Gaussian control, and the
+ * verdict. */
 static void fill_direction(const summary_ctx *m, const es_tails_direction *direction, int64_t i,
                            direction_row *r)
 {

@@ -96,6 +96,7 @@ static const es_table_spec weight_table = {"weights", weight_columns, ES_VIEW("W
 
 bool theory_draws_asked(const theory_params *p) { return p->scores || p->weights || p->values; }
 
+/* Fails unless values and one of scores and weights are given, and nothing about a law. */
 static es_status check_options(const theory_params *p, es_error *err)
 {
     if (!p->values || !p->scores == !p->weights)
@@ -210,6 +211,7 @@ typedef struct draw_means {
     double square, error, bias2, empty;
 } draw_means;
 
+/* Returns means over queries of the exact errors at size i. */
 static draw_means means_at(const es_job *job, int64_t i)
 {
     const int64_t m = ((const theory_state *)job->state)->scores.rows;
@@ -231,6 +233,7 @@ static const draw_cell *about_query(const es_job *job, int64_t q)
     return (const draw_cell *)es_job_cell(job, 0, q) + p->n.count + POWERS;
 }
 
+/* Returns N sum w^2 |v - y|^2, mean over queries: n times the mean square error for large n. */
 static double mean_sampling(const es_job *job)
 {
     const int64_t m = ((const theory_state *)job->state)->scores.rows;
@@ -240,6 +243,7 @@ static double mean_sampling(const es_job *job)
     return sum;
 }
 
+/* Returns the root of the total variance of the values, the unit of errors. */
 static double spread_of(const es_matrix *values)
 {
     double sum = 0.0;
@@ -265,6 +269,7 @@ static double crossing(const es_job *job, int64_t first, double square)
     return ldexp(low / square, POWERS - 1);
 }
 
+/* Adds the row about the weights and finds from which n on the error is below --below. */
 static es_status add_weights(es_job *job, double spread, es_answer *a, weight_row **out,
                              es_error *err)
 {
@@ -302,6 +307,7 @@ static es_status add_weights(es_job *job, double spread, es_answer *a, weight_ro
     return ES_OK;
 }
 
+/* Adds the exact error at each n, its local slope, and what it tends to. */
 static es_status add_draws(const es_job *job, double spread, es_answer *a, es_error *err)
 {
     const theory_params *p = job->params;
@@ -332,6 +338,7 @@ static es_status add_draws(const es_job *job, double spread, es_answer *a, es_er
 
 /* ---- findings ---- */
 
+/* Adds the finding from which n on attention over drawn keys is close enough. */
 static void report_draws(const es_job *job, const weight_row *w, es_answer *a)
 {
     const theory_params *p = job->params;

@@ -152,6 +152,7 @@ static es_status run_prediction(es_job *job, int64_t cell, const es_exec *exec, 
     return ES_OK;
 }
 
+/* Adds the predictions of the horizon at each n. */
 static es_status add_predictions(const es_job *job, es_answer *a, es_error *err)
 {
     const es_grid *n = &((const theory_params *)job->params)->n;
@@ -291,6 +292,7 @@ static es_status add_exponents(const es_exponents *x, es_answer *a, es_error *er
 
 /* ---- the question ---- */
 
+/* Opens the study for a head and a covariance, or for given scores. */
 static es_status open_study(es_job *job, es_error *err)
 {
     theory_params *p = job->params;
@@ -334,6 +336,7 @@ static void report(const es_job *job, const es_horizons *h, const es_exponents *
                           last->slope_query, last->slope_mean);
 }
 
+/* Fills horizons and exponents, and predictions at --n. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const theory_params *p = job->params;
