@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : tables "rows" and "phase": the closed form beside the random model, at every n, gamma
- * and rho (THEORY 7). */
+ * and rho (THEORY 7).
+ *
+ * Tokens of mutual cosine rho attend to each other with scores beta cos, beta = gamma ln n. A token
+ * gives itself the weight p and each other one s,
+ *
+ *     p = 1/(1 + (n-1) e^{-beta (1-rho)}),    s = e^{-beta (1-rho)} p,
+ *
+ * which is exact for every n; (1-p)/(n-1) would lose digits where p is near 1. Below
+ * gamma_c = 1/(1-rho) outputs merge (angle ratio 0), above it each token keeps its direction
+ * (1). At finite n the change takes a window of width about 1/ln n in gamma/gamma_c. Random tokens
+ * have a mean cosine of their own, so they are compared with 1/(1 - rho_realised). */
 #include <math.h>
 
 #include "base/error.h"

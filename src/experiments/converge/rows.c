@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : the question with a limit: how fast do errors fall as n grows? Its replicates, and the
- * tables of errors, rates and reference samples. */
+ * tables of errors, rates and reference samples.
+ *
+ * A replicate draws n tokens and compares attention with its limit: mean and covariance of the
+ * outputs over queries, and the map itself, |Gamma_n(x) - Gamma(x)|. Sizes are prefixes of one
+ * sample, so errors at different n are correlated; the rate is a weighted fit of ln error on ln n
+ * whose error is the jackknife's over replicates, and whose p tests whether an exact power law
+ * would bend as much (THEORY 4.7). Points whose error is mostly that of the reference sample, or of
+ * rounding, have a flag and are in no fit. Theory gives 1/2 below horizon 1 and exponents in H
+ * above it (THEORY 4.4), beside the papers' worst-case rates. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,12 @@
  * norm: horizons, covariances and rates layer by layer (THEORY 9, 15).
  *
  * A cell is a stack, a number of tokens and a replicate. Limits are made before the first cell:
- * closed without a norm; with one, sets of tokens that every process draws for itself. */
+ * closed without a norm; with one, sets of tokens that every process draws for itself.
+ *
+ * Without a norm Gaussian tokens stay Gaussian, with S' = (I + VSA) S (I + VSA)', and the horizon
+ * usually grows with depth. Layer norm bounds it: H_l <= (d-1) H_0 (D2). K sets of N tokens stand
+ * for the limit with a norm; the mean over pairs of sets a != b of <x - x_a, x - x_b> has the
+ * mean |x - x_inf|^2 up to 1/N^2 (D3), so the error of the sets does not count as error of x. */
 #include <math.h>
 #include <stdio.h>
 

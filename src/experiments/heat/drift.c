@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drift.c : the first question of `heat`: how attention over n keys moves a query along the sphere,
  * beside what n keys give on average and what infinitely many do (THEORY 6). A cell is a block of
- * replicates; table "rows" has a row for each beta. */
+ * replicates; table "rows" has a row for each beta.
+ *
+ * For keys of density f on the sphere the output at query q is q plus (1/beta) grad log f_beta,
+ * with f_beta the density smoothed by a von Mises-Fisher kernel of concentration beta: one step of
+ * the heat equation backwards. The slope of beta times the drift on grad log f is therefore 1 up to
+ * 1/beta. With n keys it is smaller, because few keys are near the query; that value is an
+ * integral over their distance (theory/heat_finite.h), not a fit. */
 #include <math.h>
 
 #include <esscher/random.h>

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* particles.c : the second question of `heat`: tokens that move by their own attention (THEORY 6).
  * A cell is a set of particles with all its steps; tables "particles", "steps" and "profile" show
- * density, mean and clusters after every step. */
+ * density, mean and clusters after every step.
+ *
+ * While the density is smooth, its mean of degree 1 grows like exp((d-1) time), time counting
+ * 1/beta for each step. Backward heat is unstable: waves of degree l grow fastest near l = sqrt(2
+ * beta), and about as many clusters form [heuristic] (theory/heat_drift.h). */
 #include <math.h>
 #include <stdio.h>
 

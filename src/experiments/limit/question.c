@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : the output of a head over infinitely many tokens, by formula. */
+/* question.c : the output of a head over infinitely many tokens, by formula.
+ *
+ * With K(t) = ln E exp<t, Y> of a token Y, attention over n tokens tends to V grad K(Ax), because
+ * the softmax is a ratio of means: sum v e^{<Ax,y>} / sum e^{<Ax,y>}. THEORY 1 has K of every law,
+ * 1.2 mean and covariance of the outputs over queries of the same law. Each number has a bound of
+ * its error: rounding, and where there is no closed form, quadrature or the sample of --draws. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

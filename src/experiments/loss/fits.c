@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fits.c : the power law of loss against context (THEORY 8), by position and by window, where
- * the losses determine it. */
+ * the losses determine it.
+ *
+ * L(c) = A c^-beta + gamma is linear in A and gamma for fixed beta, so beta alone is searched.
+ * beta and gamma cannot be distinguished unless the excess over gamma falls by a factor of 10
+ * between the first and the last point; otherwise the row says why there is no fit. Points of
+ * different positions share their texts, so errors come from leaving out one block at a time.
+ * 2^-beta is the part of the excess that remains when the context doubles. */
 #include <math.h>
 
 #include "base/error.h"

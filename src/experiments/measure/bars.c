@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bars.c : how far outputs are from those of infinitely many such keys, from the spread of
- * blocks of keys in this one context (stats/error_bar.h, THEORY 9 (E2), (E3)). */
+ * blocks of keys in this one context (stats/error_bar.h, THEORY 9 (E2), (E3)).
+ *
+ * For independent keys the delta method gives Var = sum w^2 |v - y|^2 (E1). Keys of a text depend
+ * on each other, so consecutive keys are summed in blocks, Z_b = sum w, N_b = sum w v, and Var =
+ * sum_b (N_b - Z_b y)^2; the ratio of both is the design effect of the context. With few effective
+ * blocks the variance is corrected and Student's t has S_2^2/S_4 degrees of freedom, S_k = sum
+ * Z_b^k. If the entropy is below (3/4) ln n, the largest weights decide and one context cannot show
+ * its error: such queries are counted and left out. */
 #include <math.h>
 
 #include "base/error.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heads.c : tables of heads and layers: horizons, the rates they stand for, and regimes. */
+/* heads.c : tables of heads and layers: horizons, the rates they stand for, and regimes.
+ *
+ * Arrays have queries and keys, but not the tokens and weights they were made from. Where queries
+ * and keys are linear in the tokens, b |Cov(q)^1/2 Cov(k)^1/2| with the score scale b equals
+ * |S^1/2 A S^1/2| of the tokens (THEORY 2), because both are sqrt(lambda_max) of the same product.
+ * Reach |S| and the one-sided horizon need the tokens themselves, so --tokens alone gives them. The
+ * regime is a statement about the weights as they are: 1/(mean sum w^2) keys share them. */
 #include <math.h>
 #include <stdio.h>
 

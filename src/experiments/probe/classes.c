@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* classes.c : the class of a head, by how many tokens share its weight; the policy that keeps the
- * right keys of it; the tables of classes and of the heads that matter most. */
+ * right keys of it; the tables of classes and of the heads that matter most.
+ *
+ * A head averages if ESS = 1/sum w^2 of its median query is at least 100 (two thirds of n where
+ * that is less), uses a single key below 2, and selects between. The class is by the 95 % interval
+ * over draws: one that contains a cut-off is undecided, whatever its mean. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heads.c : the table heads: what weights, pool and draws say about each head. */
+/* heads.c : the table heads: what weights, pool and draws say about each head.
+ *
+ * From the weights and the covariance S of the layer's input: horizons and the rates they stand
+ * for (THEORY 2), per head a k x k problem, H = sqrt(lambda_max((Wq S Wq')(Wk S Wk')))/sqrt(k).
+ * From the pool: the limit of each output, exact errors of n independent tokens (THEORY 13), and
+ * the effective number of tokens. From draws: measured errors, which must agree with the exact
+ * ones. Gaussian tokens of the same covariance are a control: where they differ, the covariance
+ * alone does not describe the head, and u = q/sqrt(2 ln n) above 1 says that they would freeze. */
 #include <math.h>
 
 #include "base/error.h"

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : table "rows": measured weights beside the laws, and the regime of every setting
- * (THEORY 6). */
+ * (THEORY 6).
+ *
+ * With T = 1 - <q, k>, P(T <= t) ~ c t^alpha near 0, the scale beta = b n^{1/alpha} is critical:
+ * beta T_i tend to a Poisson process, and the ordered weights to e^{-s_k} / sum e^{-s_j},
+ * s_k = b' (E_1 + ... + E_k)^{1/alpha}. Below it weights average, above it the nearest key takes
+ * all. Three laws stand beside each measurement: the exact expectation for n keys (an integral),
+ * the critical limit, and the sub- or supercritical asymptotics. The regime's name follows from the
+ * exact ESS = 1/E sum w^2 alone: averaging from 100 keys on, single-key below 2. */
 #include <math.h>
 #include <stdio.h>
 

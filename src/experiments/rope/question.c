@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : how rotary positions lower the score of a query and a key with their distance. */
+/* question.c : how rotary positions lower the score of a query and a key with their distance.
+ *
+ * All-ones query and key at distance D have the score s(D) = (2/sqrt(d)) sum_j cos(D b^{-2j/d}),
+ * sqrt(d) at D = 0 (THEORY 8). In many dimensions it is sqrt(d) (Ci(D) - Ci(D/b))/ln b, which first
+ * vanishes near .6165 b; at d = 128 the sum oscillates around that and is negative much earlier, so
+ * `first_negative` is searched and not computed. Granularity is the mean turn from one position to
+ * the next. Position interpolation divides D by the scale; the base changes b. */
 #include <math.h>
 #include <stdio.h>
 

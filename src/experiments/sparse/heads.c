@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heads.c : the tables `heads`, `preferred` and `changes`: the best policy of each head, how many
- * heads of a regime prefer it, and where it changes with the number of keys. */
+ * heads of a regime prefer it, and where it changes with the number of keys.
+ *
+ * Random keys suit heads that average, the largest weights those that select, and half of each
+ * the ones between (THEORY 13). Two bests are named: among all policies, and among those that a
+ * serving system can run, which do not need the scores of the current query. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c : the tables `rows`, one row for each head and plan, and `per_query`. */
+/* rows.c : the tables `rows`, one row for each head and plan, and `per_query`.
+ *
+ * The error of a policy is y_S - y = N/Z over the kept keys S, and its mean square over the
+ * policy's random keys is exact (THEORY 13); draws only check it. Errors are shown relative to
+ * sqrt(sum w |v - y|^2), the spread of the values around the output by their weights: 1 means that
+ * one value, drawn by its weight, would do as well. The first-order column is the delta method,
+ * which fails for selective heads. */
 #include <math.h>
 #include <string.h>
 

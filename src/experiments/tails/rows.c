@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c : the tables of tails: directions, kinds of directions, verdicts; and their findings. */
+/* rows.c : the tables of tails: directions, kinds of directions, verdicts; and their findings.
+ *
+ * The theory needs sub-Gaussian tokens: K(l) - l m <= l^2 s^2/2. In each direction three statistics
+ * measure how far that holds (THEORY 9): the variance proxy sup 2 (K_n(l) - l m)/l^2 over tilts
+ * that leave an effective sample of 30, the psi_2 norm, and Hill's index of the largest n^{2/3}
+ * values. All three grow with n for Gaussian samples as well, so each is compared with Gaussian
+ * samples of as many tokens, and its p-value is corrected for all directions of the run.
+ * Consecutive tokens are dependent: the design effect says how many are worth one. */
 #include <math.h>
 
 #include "base/error.h"

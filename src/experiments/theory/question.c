@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : what the papers predict from a covariance and the weights of a head. */
+/* question.c : what the papers predict from a covariance and the weights of a head.
+ *
+ * With S the covariance of tokens and A = Wk'Wq/sqrt(k), THEORY 2 defines reach |S|, one-sided
+ * horizon H1 = |S^1/2 A|, coupling Psi = |S| H1^2 and horizon H = |S^1/2 A S^1/2|. Errors then fall
+ * at least like n^-rate with 1/(2 (1 + 32 Psi)) <= 1/(2 (1 + Psi)) <= 1/(2 (1 + H^2)), since
+ * H^2 <= Psi. The factor 1/sqrt(k) belongs into A; the value without it, which public code
+ * reports as H, has a column of its own. --n adds the errors at finite n without a fitted constant
+ * (THEORY 4.5): they depend on the mean of q^2, the squared Frobenius norm, not on H alone. */
 #include <math.h>
 #include <string.h>
 
