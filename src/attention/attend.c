@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 
+/* Panels of queries that threads share. */
 typedef struct job {
     const es_problem *p;
     const es_attend_plan *plan;

@@ -5,6 +5,7 @@
 
 #include <esscher/attend.h>
 
+/* A checked call of attention: shapes, mask, scales and precision. */
 typedef struct es_problem {
     const es_view *q, *k, *v; /* NULL while only shapes are known */
     int64_t m, n, d, dv;

@@ -34,6 +34,7 @@ typedef struct early {
     double *numbers;
 } early;
 
+/* The state of one group; parts are folded in their order, whenever they arrive. */
 typedef struct folding {
     double *state; /* (part_numbers); NULL: nothing is folded yet */
     int64_t next;  /* next part to be folded */
@@ -41,6 +42,7 @@ typedef struct folding {
     int slot;      /* where it is not */
 } folding;
 
+/* A stage whose groups are computed in parts. */
 typedef struct fold {
     es_driver *d;
     int s; /* the stage, */

@@ -21,6 +21,7 @@ typedef struct es_book_view {
     bool first; /* of its table */
 } es_book_view;
 
+/* A run file as a page shows it; its tables are read one run at a time. */
 typedef struct es_book {
     es_run *run;
     const char *path; /* the caller's string */

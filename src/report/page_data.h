@@ -22,6 +22,7 @@ enum {
     ES_PAGE_POINTS = 3000 /* of a series that alone is too long */
 };
 
+/* How many numbers a page may still carry for figures. */
 typedef struct es_page_room {
     int64_t values; /* that a page may still carry */
 } es_page_room;

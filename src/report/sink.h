@@ -14,6 +14,7 @@
 
 #include "store/file.h"
 
+/* A buffered writer of a page. After the first failure it drops what follows. */
 typedef struct es_sink {
     es_draft draft;
     es_status status;

@@ -64,6 +64,7 @@ static es_damping look_up(const dampings *d, int64_t point)
     return d->at[i < d->count ? i : d->count - 1];
 }
 
+/* The sums at one node l of the integral. */
 typedef struct node {
     double some, lost;   /* a without the keys of weight zero; 1 - a */
     double log_a;        /* of all of a */
@@ -126,6 +127,7 @@ typedef struct sum {
     double *bias; /* (width) */
 } sum;
 
+/* The integrals of all sizes, which share their nodes. */
 typedef struct integral {
     const es_draw_atoms *atoms;
     dampings table;
@@ -368,6 +370,7 @@ static es_status check_shapes(const es_view *scores, const es_view *values, es_e
 
 /* ---- what all queries share ---- */
 
+/* Scores of several queries over one set of keys. */
 typedef struct question {
     const es_view *scores;
     es_draw_input input;

@@ -28,6 +28,7 @@ typedef struct chunk {
     double d[CHUNK], some[CHUNK], once[CHUNK], square[CHUNK];
 } chunk;
 
+/* Sums of several nodes side by side. */
 typedef struct lanes {
     double log_mean, some[LANES], once[LANES], square[LANES];
 } lanes;

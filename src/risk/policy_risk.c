@@ -201,6 +201,7 @@ static es_status gather_rest(const es_risk_query *query, const es_choice *choice
 
 /* ---- moments of N and Z, which are closed forms: in units of e^{log_unit} ---- */
 
+/* Moments of N and Z, which give the integral left of its first node. */
 typedef struct moments {
     double log_unit;  /* the largest of ln Z_F and ln(c w) */
     double *w;        /* (count) c w */
@@ -332,6 +333,7 @@ static void moments_of(const es_risk_terms *r, double *b, moments *m)
 
 /* ---- the integral ---- */
 
+/* Step and error of the trapezoid rule. */
 typedef struct accuracy {
     double step; /* of the trapezoid rule, in t */
     double rule; /* what it may be off by, as a share of the risk */
@@ -351,6 +353,7 @@ static accuracy accuracy_of(double tolerance)
     return a;
 }
 
+/* The integral over l of one choice (THEORY 13). */
 typedef struct integral {
     es_risk_terms *terms;
     moments m;

@@ -9,6 +9,7 @@
 
 /* Columns of "_columns" that hold text; run_table.c has their names. */
 // clang-format off
+/* What a run file stores about each column: the words of its table _columns. */
 typedef enum es_said {
     SAID_TABLE, SAID_TITLE, SAID_NOTE, SAID_KEY, SAID_HEADER, SAID_UNIT, SAID_FORMAT,
     SAID_DEFINITION, SAID_STANDING, SAID_ERROR, SAID_HIDDEN, SAID_ROLE, SAID_MORE, SAID_EACH,
@@ -16,6 +17,7 @@ typedef enum es_said {
 } es_said;
 // clang-format on
 
+/* A run file while its answer is read. */
 typedef struct es_run_reader {
     es_run *run;
     es_mem_limit *budget;

@@ -103,6 +103,7 @@ typedef struct found {
     bool is_error;             /* the standard error of the column before it */
 } found;
 
+/* The columns of a table of the file. */
 typedef struct found_list {
     found *at;
     int64_t count;
@@ -273,6 +274,7 @@ static es_status make_columns(const es_run_reader *r, const found_list *list, es
 
 /* ---- lists of keys, with a space between them ---- */
 
+/* Keys with a space between them, as views name columns. */
 typedef struct key_list {
     char *text;
     size_t used, room;

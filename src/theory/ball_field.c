@@ -350,6 +350,7 @@ enum {
     MOST_ARC = 96
 };
 
+/* Points of the ball on which the limiting Gaussian field is sampled. */
 typedef struct grid {
     const es_law *law;
     es_mem_limit *budget;

@@ -14,6 +14,7 @@
 
 #define WIDEST 13.0 /* t = <e, eta> of an independent token is a standard normal */
 
+/* The prediction at finite n for one head and law (THEORY 4.5). */
 typedef struct model {
     const es_sample *s;
     double n;

@@ -28,6 +28,7 @@
 
 enum { ES_HEAT_MOST_DIM = 64 };
 
+/* Density and drift at one query. */
 typedef struct es_heat_point {
     double log_density;  /* ln f(q), relative to the uniform law */
     double log_smoothed; /* ln f_beta(q) */

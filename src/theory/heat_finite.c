@@ -150,6 +150,7 @@ static void begin_ladder(ladder *l, double *memory)
 
 /* ---- one query ---- */
 
+/* Sums over keys: weights, their squares, distances and pull. */
 typedef struct sums {
     double one, squares, distance, pull;
 } sums;
@@ -204,6 +205,7 @@ static es_status integrate(ladder *l, double n, double peak, sums *out, es_error
 
 /* ---- all queries ---- */
 
+/* Queries and betas that threads share. */
 typedef struct job {
     const es_law *law;
     const double *queries, *beta;

@@ -44,6 +44,7 @@ typedef enum es_spectrum_scale {
     ES_SPECTRUM_TOP = 2    /* so that its largest eigenvalue is `target` */
 } es_spectrum_scale;
 
+/* The eigenvalues of a covariance. */
 typedef struct es_spectrum {
     es_spectrum_kind kind;
     int64_t dim;
