@@ -177,11 +177,8 @@ es_status es_book_open(es_book *book, const char *path, es_mem_limit *budget, es
 static es_status read_all(es_book *book, es_error *err)
 {
     const es_table *t;
-    void *views;
     ES_TRY(es_run_answer(book->run, NULL, book->budget, &book->answer, err));
-    ES_TRY(es_mem_array(book->budget, ES_BOOK_TABLES, 1, sizeof *book->views, "tables of a report",
-                        &views, err));
-    book->views = views;
+    ES_TRY(ES_MEM_NEW(book->budget, book->views, ES_BOOK_TABLES, "tables of a report", err));
     for (int64_t i = 0; (t = es_answer_at(book->answer, i)); i++)
         if (es_table_rows(t) > 0 || is_stored(book, es_table_about(t)->key))
             add_views(book, t);

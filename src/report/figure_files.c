@@ -76,12 +76,11 @@ static es_status put_runs(es_sink *s, const char *const *runs, int64_t count, es
 static es_status write_data(int fd, const char *const *runs, int64_t count, es_mem_limit *budget,
                             es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_new(budget, sizeof(es_sink), "a buffer", &memory, err));
-    es_sink *s = memory;
+    es_sink *s;
+    ES_TRY(ES_MEM_NEW(budget, s, 1, "a buffer", err));
     es_sink_begin_open(s, fd, "data for node", err);
     const es_status status = put_runs(s, runs, count, budget, err);
-    es_mem_free(budget, memory);
+    es_mem_free(budget, s);
     return status;
 }
 
@@ -99,7 +98,7 @@ typedef struct parcel_file {
 typedef struct parcel {
     char *bytes;
     size_t size;
-    void *files; /* parcel_file (count), room for more */
+    parcel_file *files; /* (count), with memory for `room` */
     int64_t count, room;
 } parcel;
 
@@ -205,11 +204,11 @@ static es_status fail_answer(es_error *err)
 static es_status read_answer(int fd, es_mem_limit *budget, parcel *out, es_error *err)
 {
     struct stat st;
-    void *memory;
+    char *bytes;
     if (fstat(fd, &st) != 0)
         return es_file_fail(err, "figures", "file.read", "", "read", errno);
-    ES_TRY(es_mem_new(budget, (size_t)st.st_size, "figures", &memory, err));
-    *out = (parcel){.bytes = memory, .size = (size_t)st.st_size};
+    ES_TRY(ES_MEM_BYTES(budget, bytes, (size_t)st.st_size, "figures", err));
+    *out = (parcel){.bytes = bytes, .size = (size_t)st.st_size};
     for (size_t have = 0; have < out->size;) {
         const ssize_t got = pread(fd, out->bytes + have, out->size - have, (off_t)have);
         if (got < 0 && errno == EINTR)
@@ -229,9 +228,8 @@ static es_status open_parcel(parcel *p, es_mem_limit *budget, es_error *err)
     for (size_t at = 0; at < p->size;) {
         if (!read_file(p, &at, &file))
             return fail_answer(err);
-        ES_TRY(es_mem_grow(budget, &p->files, &p->room, p->count + 1, sizeof file,
-                           "names of figures", err));
-        ((parcel_file *)p->files)[p->count++] = file;
+        ES_TRY(ES_MEM_GROW(budget, p->files, &p->room, p->count + 1, "names of figures", err));
+        p->files[p->count++] = file;
     }
     return has_twice(p) ? fail_answer(err) : ES_OK;
 }

@@ -212,9 +212,8 @@ static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figu
 static es_status write_page(es_book *books, int64_t count, const char *path,
                             const es_report_opts *opts, es_report_size *size, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_new(opts->budget, sizeof(es_sink), "a page's buffer", &memory, err));
-    es_sink *s = memory;
+    es_sink *s;
+    ES_TRY(ES_MEM_NEW(opts->budget, s, 1, "a page's buffer", err));
     es_status status = es_sink_begin(s, path, opts->overwrite, err);
     if (status == ES_OK) {
         es_page_begin(s, books, count, opts->title, !opts->tables_only);
@@ -222,7 +221,7 @@ static es_status write_page(es_book *books, int64_t count, const char *path,
         status = es_sink_end(s);
         size->bytes = s->written;
     }
-    es_mem_free(opts->budget, memory);
+    es_mem_free(opts->budget, s);
     return status;
 }
 
@@ -230,12 +229,11 @@ es_status es_report_write(const char *const *runs, int64_t count, const char *pa
                           const es_report_opts *opts, es_report_size *size, es_error *err)
 {
     es_report_size unused;
-    void *memory;
+    es_book *books;
     size = size ? size : &unused;
     *size = (es_report_size){.runs = count};
     ES_TRY(check(runs, count, path, opts, err));
-    ES_TRY(es_mem_array(opts->budget, count, 1, sizeof(es_book), "runs of a report", &memory, err));
-    es_book *books = memory;
+    ES_TRY(ES_MEM_NEW(opts->budget, books, count, "runs of a report", err));
     es_status status = ES_OK;
     int64_t open = 0;
     for (; open < count && status == ES_OK; open++)
@@ -246,6 +244,6 @@ es_status es_report_write(const char *const *runs, int64_t count, const char *pa
         status = write_page(books, count, path, opts, size, err);
     for (int64_t i = 0; i < open; i++)
         es_book_close(&books[i]);
-    es_mem_free(opts->budget, memory);
+    es_mem_free(opts->budget, books);
     return status;
 }

@@ -181,12 +181,11 @@ static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *bud
                   cols = count > 0 ? count : 1, most = room->values / 2 / cols;
     *out = (row_choice){.count = rows};
     if (rows > most) {
-        void *memory, *chosen;
-        ES_TRY(es_mem_array(budget, rows, 4, sizeof(uint64_t), "series of a table", &memory, err));
-        const es_status status =
-            es_mem_array(budget, rows, 1, sizeof *out->rows, "rows of a series", &chosen, err);
+        uint64_t *words;
+        int64_t *chosen;
+        ES_TRY(ES_MEM_NEW_2D(budget, words, rows, 4, "series of a table", err));
+        const es_status status = ES_MEM_NEW(budget, chosen, rows, "rows of a series", err);
         if (status == ES_OK) {
-            uint64_t *words = memory;
             series w = {.name = words,
                         .next = words + rows,
                         .sorted = words + 2 * rows,
@@ -194,7 +193,7 @@ static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *bud
             *out = (row_choice){.rows = chosen};
             choose_series(t, &w, most, out);
         }
-        es_mem_free(budget, memory);
+        es_mem_free(budget, words);
         ES_TRY(status);
     }
     room->values -= cols * out->count;

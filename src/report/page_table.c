@@ -272,8 +272,8 @@ static es_status put_summary(es_sink *s, es_mem_limit *budget, const es_sheet *t
                              es_error *err)
 {
     const int64_t rows = es_table_rows(t->table);
-    void *memory;
-    ES_TRY(es_mem_array(budget, rows, 1, sizeof(double), "a sorted column", &memory, err));
+    double *numbers;
+    ES_TRY(ES_MEM_NEW(budget, numbers, rows, "a sorted column", err));
     es_sink_format(s,
                    "<h4 id=\"%s-summary\">All %lld rows in summary</h4>\n"
                    "<div class=\"scroll\" tabindex=\"0\" role=\"group\" "
@@ -287,9 +287,9 @@ static es_status put_summary(es_sink *s, es_mem_limit *budget, const es_sheet *t
                    "</tr></thead>\n<tbody>\n");
     for (int64_t j = 0; j < t->count; j++)
         if (!is_text(t, j))
-            put_summary_row(s, &t->columns[j], memory, sorted(&t->columns[j], rows, memory));
+            put_summary_row(s, &t->columns[j], numbers, sorted(&t->columns[j], rows, numbers));
     es_sink_put(s, "</tbody>\n</table></div>\n");
-    es_mem_free(budget, memory);
+    es_mem_free(budget, numbers);
     return ES_OK;
 }
 

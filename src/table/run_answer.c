@@ -37,9 +37,8 @@ static es_status put_matrix(const es_run_reader *r, const char *key, const json_
                             es_error *err)
 {
     const size_t rows = json_array_size(list), cols = json_array_size(json_array_get(list, 0));
-    void *memory;
-    ES_TRY(es_reader_memory(r, (int64_t)(rows * cols), sizeof(double), &memory, err));
-    double *values = memory;
+    double *values;
+    ES_TRY(ES_READER_NEW(r, values, (int64_t)(rows * cols), err));
     for (size_t i = 0; i < rows; i++) {
         const json_t *row = json_array_get(list, i);
         if (!json_is_array(row) || json_array_size(row) != cols)
@@ -59,9 +58,8 @@ static es_status take_texts(const es_run_reader *r, const char *key, const json_
                             const char *const **out, es_error *err)
 {
     const size_t count = json_array_size(list);
-    void *memory;
-    ES_TRY(es_reader_memory(r, (int64_t)count, sizeof(char *), &memory, err));
-    const char **texts = memory;
+    const char **texts;
+    ES_TRY(ES_READER_NEW(r, texts, (int64_t)count, err));
     for (size_t i = 0; i < count; i++) {
         texts[i] = json_string_value(json_array_get(list, i));
         if (!texts[i])
@@ -85,11 +83,10 @@ static es_status put_list(const es_run_reader *r, const char *key, const json_t 
         es_answer_texts(r->answer, key, texts, count);
         return ES_OK;
     }
-    void *memory, *whole;
-    ES_TRY(es_reader_memory(r, count, sizeof(double), &memory, err));
-    ES_TRY(es_reader_memory(r, count, sizeof(int64_t), &whole, err));
-    double *values = memory;
-    int64_t *counts = whole;
+    double *values;
+    int64_t *counts;
+    ES_TRY(ES_READER_NEW(r, values, count, err));
+    ES_TRY(ES_READER_NEW(r, counts, count, err));
     bool are_counts = true;
     for (int64_t i = 0; i < count; i++) {
         const json_t *value = json_array_get(list, (size_t)i);
@@ -245,12 +242,12 @@ static es_status put_command(const es_run_reader *r, es_error *err)
             strcmp(about.facts[i].key, "command") == 0)
             line = about.facts[i].text;
     const size_t size = strlen(line) + 1;
-    void *memory, *list;
+    char *words;
+    const char **texts;
     int64_t count = 0;
-    ES_TRY(es_reader_memory(r, (int64_t)size, 2, &memory, err)); /* words with their ends */
-    ES_TRY(es_reader_memory(r, (int64_t)size, sizeof(char *), &list, err));
-    const char **texts = list;
-    for (char *at = memory; es_command_word(&line, at, size); at += strlen(at) + 1)
+    ES_TRY(ES_READER_NEW(r, words, 2 * (int64_t)size, err)); /* with their ends */
+    ES_TRY(ES_READER_NEW(r, texts, (int64_t)size, err));
+    for (char *at = words; es_command_word(&line, at, size); at += strlen(at) + 1)
         texts[count++] = at;
     const bool named = count && strcmp(texts[0], "esscher") == 0;
     es_answer_provenance_list(r->answer, "argv", texts + named, count - named);

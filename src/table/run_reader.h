@@ -44,9 +44,10 @@ es_status es_reader_optional(const es_run_reader *r, const char *name, es_run_ta
 const char *const *es_reader_texts(const es_run_table *t, const char *name);
 const double *es_reader_reals(const es_run_table *t, const char *name);
 
-/*! es_reader_memory() : zeroed memory of the answer, which lives as long as its tables. */
-es_status es_reader_memory(const es_run_reader *r, int64_t count, size_t size, void **out,
-                           es_error *err);
+/*! ES_READER_NEW() : ES_ARENA_NEW() in the memory of the answer, which lives as long as its tables.
+ */
+#define ES_READER_NEW(r, ptr, count, err)                                                          \
+    ES_ARENA_NEW(&(r)->answer->arena, ptr, count, "an answer", err)
 
 /*! es_reader_fail() : "the JSON of seed cannot be read": ES_E_FORMAT (run.answer). */
 es_status es_reader_fail(es_error *err, const char *what, const char *name);
