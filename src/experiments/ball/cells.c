@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : the question, checked; what is computed once; replicates, and what they cost. */
-#include "experiments/ball/inside.h"
+#include "experiments/ball/ball.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "experiments/ball/question.h"
+#include "experiments/ball/ball.h"
 
 #define FIELD(member) .field = offsetof(ball_params, member)
 static const es_param params[] = {

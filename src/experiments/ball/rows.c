@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "experiments/ball/question.h"
+#include "experiments/ball/ball.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/series.h"
 #include "limit/limit.h"

@@ -8,7 +8,7 @@
  * because the derivative of a softmax mean along s is the covariance under its weights, and that of
  * K' is K''. Both are one pass over the tokens for all lanes; the weights of the first are kept for
  * the second. */
-#include "experiments/ball/inside.h"
+#include "experiments/ball/ball.h"
 
 #include <math.h>
 #include <stdlib.h>

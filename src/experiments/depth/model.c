@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "experiments/depth/question.h"
+#include "experiments/depth/depth.h"
 #include "experiments/kit/answer_kit.h"
 #include "model/model.h"
 #include "stats/multiple.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `depth`: parameters and help. A run asks about a model's layers (model.c)
  * or a synthetic stack's (synthetic.c) (THEORY 15). */
-#include "experiments/depth/question.h"
+#include "experiments/depth/depth.h"
 
 #include "base/error.h"
 #include "experiments/kit/pool_params.h"

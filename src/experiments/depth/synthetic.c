@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "experiments/depth/question.h"
+#include "experiments/depth/depth.h"
 #include "experiments/kit/answer_kit.h"
 #include "head/head.h"
 #include "linalg/linalg.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* ---- the check ---- */
 

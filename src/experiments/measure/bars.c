@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 #include "stats/average.h"
 #include "stats/error_bar.h"
 

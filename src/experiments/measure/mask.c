@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 bool measure_masked(const measure_params *p) { return p->causal || p->window; }
 

@@ -12,7 +12,7 @@
 #ifndef ES_EXPERIMENTS_MEASURE_ORACLE_H
 #define ES_EXPERIMENTS_MEASURE_ORACLE_H
 
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* ---- the error that may be expected ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `measure`: attention of queries, keys and values from files. Parameters,
  * help, stages, and the order of the steps. */
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 #include <math.h>
 #include <stdio.h>

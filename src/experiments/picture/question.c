@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `picture`: outputs of one head over n tokens and in the limit, all in one
  * plane. Parameters, help, cost and stages; tables and findings are in picture/rows.c. */
-#include "experiments/picture/question.h"
+#include "experiments/picture/picture.h"
 
 #include <math.h>
 #include <stdio.h>

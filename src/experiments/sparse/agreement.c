@@ -2,7 +2,7 @@
 /* agreement.c : the table `agreement`: exact errors against simulation. */
 #include <math.h>
 
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "stats/average.h"
 
 /* A row of the table that compares exact errors with draws: z_rms is 1 if they agree. */

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/kit/array_source.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 
 static const char *const roles[] = {"q", "k", "v"};
 

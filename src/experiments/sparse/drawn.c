@@ -2,7 +2,7 @@
 /* drawn.c : normal tokens and one random head, for `sparse --preset paper` without a model. */
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "linalg/linalg.h"
 #include "random/experiment.h"
 

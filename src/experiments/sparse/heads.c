@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "stats/average.h"
 #include "theory/key_weights.h"
 

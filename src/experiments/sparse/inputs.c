@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inputs.c : which heads and queries of a source `sparse` asks about. */
 #include "base/error.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "random/experiment.h"
 
 enum { ADDRESS_QUERIES = ES_EXPERIMENT_SPARSE + 3 }; /* cell: context; token: which of them */

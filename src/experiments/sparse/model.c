@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "model/model.h"
 
 /* Returns the default context: all positions, of a decoder at most 2048 to bound the time. */

@@ -15,7 +15,7 @@
 #include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/rate_columns.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 
 enum { WINDOW, IID, SCHEMES };
 enum { POINTS = 12, RANDOM = 50 };

@@ -3,7 +3,7 @@
  * plans, or reads a plan file. */
 
 #include "base/error.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "model/plan.h"
 
 /* ---- numbers of keys ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `sparse`: parameters, help and cost. What a run asks, and of what, is a
  * question and a source (question.h). */
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 
 #include <math.h>
 

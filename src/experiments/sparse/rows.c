@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "stats/average.h"
 #include "theory/key_weights.h"
 

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/theory/question.h"
+#include "experiments/theory/theory.h"
 #include "stats/average.h"
 #include "store/npy.h"
 

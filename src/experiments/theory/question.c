@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/theory/question.h"
+#include "experiments/theory/theory.h"
 #include "theory/theory.h"
 
 #define FIELD(member) .field = offsetof(theory_params, member)

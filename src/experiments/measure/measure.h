@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.h : what the files of the study `measure` share.
+/* measure.h : what the files of the study `measure` share.
  *
  *     measure/question.c  parameters, stages, the order of things
  *     measure/mask.c      which keys queries see
@@ -13,8 +13,8 @@
  *     measure/rows.c      table of attention, findings
  *     measure/oracle.h    all of --compare
  */
-#ifndef ES_EXPERIMENTS_MEASURE_QUESTION_H
-#define ES_EXPERIMENTS_MEASURE_QUESTION_H
+#ifndef ES_EXPERIMENTS_MEASURE_H
+#define ES_EXPERIMENTS_MEASURE_H
 
 #include <esscher/attend.h>
 #include <esscher/npy.h>
