@@ -135,6 +135,7 @@ static es_status check_real(double value, const char *rule, es_error *err)
                    rule + sizeof "collapse." - 1, value);
 }
 
+/* Fails for numbers outside their ranges. */
 static es_status check_job(const sample_job *j, int64_t count, es_error *err)
 {
     if (count < 1 || j->betas < 1)

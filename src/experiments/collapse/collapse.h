@@ -82,6 +82,7 @@ double es_jacobian_row2(const es_jacobian_row *row);
 
 /* ---- the study ---- */
 
+/* The options. */
 typedef struct collapse_params {
     es_grid n, rho, gamma, times, contexts;
     int64_t dim, replicates, queries, train;
@@ -89,6 +90,7 @@ typedef struct collapse_params {
     bool phase, curves;
 } collapse_params;
 
+/* The sizes of the grids. */
 typedef struct collapse_state {
     int64_t gammas; /* score scales of each (n, rho) */
     int64_t pairs;  /* pairs (n, rho) that are drawn: the first of all pairs, rho running fastest */

@@ -76,6 +76,7 @@ static es_status complete(es_job *job, collapse_params *p, es_error *err)
     return ES_OK;
 }
 
+/* Adds the parameters to the answer. */
 static void answer_params(const collapse_params *p, es_answer *a)
 {
     es_answer_count(a, "dim", p->dim);
@@ -85,6 +86,7 @@ static void answer_params(const collapse_params *p, es_answer *a)
     es_answer_reals(a, "rho", p->rho.reals, p->rho.count);
 }
 
+/* Opens the study. Sizes above MOST_DRAWN have predictions but no draws. */
 static es_status open_study(es_job *job, es_error *err)
 {
     collapse_params *p = job->params;
@@ -130,6 +132,7 @@ static es_status average(summary_ctx *m, es_error *err)
     return ES_OK;
 }
 
+/* Fills the tables; phase diagram and curves only if asked for. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const collapse_params *p = job->params;
