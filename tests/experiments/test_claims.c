@@ -276,8 +276,8 @@ static void cheap_claims_come_out(void **state)
  * of the answer. E|G| of one token is E|X| = sqrt(2/pi): with one key attention is that key. */
 static void studies_are_run_by_rows(void **state)
 {
-    const es_ask quick = {"hardmax", "n=1 replicates=100|400"},
-                 paper = {"hardmax", "n=1 replicates=100|400", .effort = 1};
+    const es_ask_spec quick = {"hardmax", "n=1 replicates=100|400"},
+                      paper = {"hardmax", "n=1 replicates=100|400", .effort = 1};
     const double two_over_pi = 0.63661977236758134;
     const es_table *rows[2];
     es_answer *answers[2];
@@ -318,8 +318,8 @@ static void a_study_of_a_claim_can_be_stopped(void **state)
     const es_exec stopping = {.threads = 1, .progress = stop}, small = {.budget = &little};
     es_answer *answer;
     (void)state;
-    const es_ask stopped = {"hardmax", "n=10..1e9*9 replicates=100000", .exec = &stopping},
-                 limited = {"hardmax", "n=10..1e9*9 replicates=100000", .exec = &small};
+    const es_ask_spec stopped = {"hardmax", "n=10..1e9*9 replicates=100000", .exec = &stopping},
+                      limited = {"hardmax", "n=10..1e9*9 replicates=100000", .exec = &small};
     assert_int_equal(es_ask_run(&stopped, &answer, &err), ES_E_INTERRUPTED);
     assert_null(answer);
     assert_int_equal(es_ask_run(&limited, &answer, &err), ES_E_LIMIT);

@@ -99,7 +99,7 @@ static void write_label(const es_claim_row *at, const char *from, char *out, siz
     out[used] = '\0';
 }
 
-static es_measured predict(const es_piece *p, const es_claim_row *at)
+static es_measured predict(const es_claim_piece *p, const es_claim_row *at)
 {
     if (p->predict)
         return p->predict(at);
@@ -113,7 +113,7 @@ static es_measured predict(const es_piece *p, const es_claim_row *at)
 
 /* Adds the evidence of one row. A prediction that is itself sampled adds its error to that of the
  * measurement: both are independent, or their errors partly cancel. */
-static void add_row(const es_piece *p, const es_claim_row *at, int64_t tries, es_finding *out)
+static void add_row(const es_claim_piece *p, const es_claim_row *at, int64_t tries, es_finding *out)
 {
     char label[sizeof out->evidence[0].label];
     const es_measured predicted = predict(p, at);
@@ -133,7 +133,7 @@ static void add_row(const es_piece *p, const es_claim_row *at, int64_t tries, es
 }
 
 /* Makes the comparison in every row of its table that it is about. */
-static es_status add_piece(const es_piece *p, es_claim_row at, es_finding *out, es_error *err)
+static es_status add_piece(const es_claim_piece *p, es_claim_row at, es_finding *out, es_error *err)
 {
     ES_TRY(es_ask_table(at.answers[at.run], p->table, p->key, &at.table, err));
     for (at.row = 0; at.row < es_table_rows(at.table); at.row++) {
@@ -170,21 +170,21 @@ static void write_remark(es_finding *f, const char *from)
     f->remark[used] = '\0';
 }
 
-static es_ask ask_of(const es_claim_source *of)
+static es_ask_spec ask_of(const es_claim_source *of)
 {
-    return (es_ask){.study = of->run->study,
-                    .given = of->run->given,
-                    .effort = of->opts->effort == ES_EFFORT_PAPER,
-                    .input = of->run->input,
-                    .user = of,
-                    .seed = of->opts->seed,
-                    .exec = of->opts->exec};
+    return (es_ask_spec){.study = of->run->study,
+                         .given = of->run->given,
+                         .effort = of->opts->effort == ES_EFFORT_PAPER,
+                         .input = of->run->input,
+                         .user = of,
+                         .seed = of->opts->seed,
+                         .exec = of->opts->exec};
 }
 
 /* Returns the independent draws behind the errors of a run: its replicates. */
 static int64_t tries_of(const es_claim_run *run, const es_claim_opts *opts)
 {
-    const es_ask ask = ask_of(&(es_claim_source){run, opts});
+    const es_ask_spec ask = ask_of(&(es_claim_source){run, opts});
     char text[ES_ASK_ROOM];
     return run->tries ? run->tries : (int64_t)strtod(es_ask_value(&ask, "replicates", text), NULL);
 }
@@ -211,7 +211,7 @@ static es_status run_and_compare(const es_claim_entry *e, const es_claim_opts *o
     es_answer *answers[ES_CLAIM_RUNS] = {NULL};
     es_status status = ES_OK;
     for (int r = 0; r < ES_CLAIM_RUNS && e->runs[r].study && status == ES_OK; r++) {
-        const es_ask ask = ask_of(&(es_claim_source){&e->runs[r], opts});
+        const es_ask_spec ask = ask_of(&(es_claim_source){&e->runs[r], opts});
         status = es_ask_run(&ask, &answers[r], err);
     }
     if (status == ES_OK)

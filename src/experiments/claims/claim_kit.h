@@ -33,7 +33,7 @@ extern const char es_paper_a[], es_paper_b[], es_paper_c[], es_paper_d[];
 
 enum { ES_CLAIM_RUNS = 6, ES_CLAIM_PIECES = 6 };
 
-/* A study with its parameters, as es_ask: of "quick|paper" the effort decides. */
+/* A study with its parameters, as es_ask_spec: of "quick|paper" the effort decides. */
 typedef struct es_claim_run {
     const char *study; /* NULL ends a list */
     const char *given;
@@ -62,7 +62,7 @@ es_measured es_claim_measured(const es_claim_row *at, const char *key);
 
 /* A comparison, made in every row of a table. The prediction is a number, a column or a function;
  * so is what it may be off by, and the parts of it are added up. */
-typedef struct es_piece {
+typedef struct es_claim_piece {
     const char *table, *key; /* what is measured; table NULL ends a list */
     const char *label;       /* {key} stands for the number in that column */
     es_relation relation;    /* 0: equal */
@@ -83,14 +83,14 @@ typedef struct es_piece {
     es_measured (*measure)(const es_claim_row *at); /* instead of `key`, which must exist */
     es_measured (*predict)(const es_claim_row *at); /* instead of `expect`; se 0: exact */
     double (*allow)(const es_claim_row *at);        /* added to the allowance */
-} es_piece;
+} es_claim_piece;
 
 typedef es_status (*es_claim_fn)(const es_claim_opts *opts, es_finding *out, es_error *err);
 
 typedef struct es_claim_entry {
     es_claim claim; /* id NULL ends a table */
     es_claim_run runs[ES_CLAIM_RUNS];
-    es_piece pieces[ES_CLAIM_PIECES];
+    es_claim_piece pieces[ES_CLAIM_PIECES];
     /* What to make of the numbers, shown beside the verdict that is expected: {m3.2} is what piece
      * of evidence 3, from 0, has measured, with 2 decimals; p is its prediction, s its error. */
     const char *remark;

@@ -25,7 +25,8 @@ static const char *choose(char *value, int effort)
 }
 
 /* Sets the parameters of `given` one by one. */
-static es_status set_params(const es_ask *ask, const char *folder, es_params *to, es_error *err)
+static es_status set_params(const es_ask_spec *ask, const char *folder, es_params *to,
+                            es_error *err)
 {
     char words[GIVEN_ROOM], value[VALUE_ROOM], *rest = words;
     snprintf(words, sizeof words, "%s", ask->given);
@@ -44,7 +45,7 @@ static es_status set_params(const es_ask *ask, const char *folder, es_params *to
     return ES_OK;
 }
 
-const char *es_ask_value(const es_ask *ask, const char *name, char out[ES_ASK_ROOM])
+const char *es_ask_value(const es_ask_spec *ask, const char *name, char out[ES_ASK_ROOM])
 {
     const size_t length = strlen(name);
     char words[GIVEN_ROOM], *rest = words;
@@ -65,7 +66,7 @@ static bool ask_to_stop(void *user, const es_progress *now)
     return exec->progress && exec->progress(exec->progress_user, now->share, 1.0);
 }
 
-static es_status run(const es_ask *ask, const char *folder, es_answer **answer, es_error *err)
+static es_status run(const es_ask_spec *ask, const char *folder, es_answer **answer, es_error *err)
 {
     const es_study *study = es_study_find(ask->study);
     es_exec exec = ask->exec ? *ask->exec : (es_exec){0};
@@ -95,7 +96,7 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-es_status es_ask_run(const es_ask *ask, es_answer **answer, es_error *err)
+es_status es_ask_run(const es_ask_spec *ask, es_answer **answer, es_error *err)
 {
     const char *wanted = getenv("TMPDIR"), *base = wanted && *wanted ? wanted : "/tmp";
     char folder[4100] = "";

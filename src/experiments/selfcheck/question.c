@@ -90,13 +90,13 @@ static es_status ask(const es_job *job, const es_setting *s, uint64_t seed, cons
 {
     const selfcheck_params *p = job->params;
     const es_exec one = {.threads = 1, .isa = exec->isa};
-    const es_ask ask = {.study = s->study,
-                        .given = s->given,
-                        .model = p->pool.model,
-                        .input = s->input,
-                        .user = job,
-                        .seed = seed,
-                        .exec = &one};
+    const es_ask_spec ask = {.study = s->study,
+                             .given = s->given,
+                             .model = p->pool.model,
+                             .input = s->input,
+                             .user = job,
+                             .seed = seed,
+                             .exec = &one};
     es_answer *answer = NULL;
     es_status status = es_ask_run(&ask, &answer, err);
     if (status == ES_OK)

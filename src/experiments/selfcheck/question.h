@@ -104,7 +104,7 @@ struct es_setting {
     const char *name;  /* "converge.4" */
     const char *about; /* in words */
     const char *study;
-    const char *given;  /* parameters of the study, as es_ask.given */
+    const char *given;  /* parameters of the study, as es_ask_spec.given */
     es_ask_input input; /* its user is the job */
     es_figure figures[ES_FIGURES];
     es_setting_direct direct; /* instead of running the study, which says whose figure it is */
