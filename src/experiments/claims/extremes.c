@@ -33,7 +33,7 @@ const es_claim_entry es_claims_ball[] = {
      "that n."},
     {{"ball-growth", es_paper_a, "C(R) grows with R at most like e^(R^2 |S^1/2 A|^2)",
       ES_CLAIM_PAPER},
-     {{"ball", BALL "n=16000 radii=0.4,0.7,1,1.2"}},
+     {{"ball", BALL "n=8000 radii=0.4,0.7,1,1.2"}},
      {{"growth", "slope", "growth of log sup in R^2 against the bound's H1^2, d = 1",
        ES_RELATION_AT_MOST, .expect = "slope_bound"},
       /* allowance: 4096 draws of the field, about 1 % of each constant */

@@ -332,7 +332,7 @@ const es_claim_entry es_claims_average[] = {
     {{"radial-identity", derived,
       "At the critical scale beta E(1 - <output, q>) = (d-1)/2 + beta E|tangential part|^2/2",
       ES_CLAIM_RESULT},
-     {{"regimes", MANY "dim=3,4,5 b=0.3,3 replicates=6000|50000"}},
+     {{"regimes", MANY "dim=3,4,5 b=0.3,3 replicates=4000|50000"}},
      /* allowance: the sphere's curvature, a part in beta */
      {{"rows", "deficit", "beta E(1 - <out, q> - |tangential|^2/2), d = {dim}, b = {b}",
        .allowance = 1e-4, .resolution_part = 0.5, .measure = radial, .predict = half_of_sphere}},

@@ -230,7 +230,7 @@ const es_claim_entry es_claims_exponents[] = {
     {{"slope-predicts", "derived: THEORY 4.5",
       "The slopes that one measures at finite n follow from d, H and n", ES_CLAIM_RESULT,
       CHOSEN ". " FEWER},
-     {{"converge", HORIZONS THREE "dim=50 replicates=32|24 predict"}},
+     {{"converge", HORIZONS THREE "dim=50 replicates=28|24 predict"}},
      {SLOPE("mean", "mean"), SLOPE("cov", "covariance"), SLOPE("map", "single output")},
      "The finite-n prediction gives the slope that a plot will show: at H = 1 {p4.2} predicted, "
      "{m4.2} measured for the covariance."},
