@@ -324,7 +324,7 @@ static const char *const examples[] = {
     "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy",
     "esscher measure --q Q.npy --k K.npy --v V.npy --layout bnhd --out heads.run",
     "esscher measure --q Q.npy --k K.npy --v V.npy --causal --window 4096 --compare Y.npy",
-    "esscher measure --q Q.npy --k K.npy --v V.npy --causal --sink-logits S.npy --compare Y.npy",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --sink-logits 1.5 --score-cap 50",
     "esscher measure --q Q.npy --k K.npy --v V.npy --error-bar 64 --per-query bars.csv",
     "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json",
     NULL};
