@@ -7,7 +7,7 @@ measure --sink-logits 2 --json >a.json && get_json a.json sinks.0.logit sinks.1.
 measure --sink-logits s.npy --json >b.json && get_json b.json sinks.1.logit
 measure --sink-logits 2 --csv >a.csv && measure --sink-logits s.npy --csv | cmp - a.csv && measure --sink-logits 2,2 --csv --threads 1 | cmp - a.csv && echo same
 measure --score-cap 1.5 --json >c.json && get_json c.json layers.0.horizon_reason
-# a sink of 30 nats has every query, and its index is -1
+# a sink of 30 nats has the largest weight, and its index is -1
 measure --sink-logits 30 --per-query p.csv >/dev/null && sed -n 2p p.csv | cut -d, -f1-2,8
 measure --sink-logits 2 --score-cap 1.5 --output y.npy >/dev/null && measure --sink-logits 2 --score-cap 1.5 --compare y.npy >/dev/null && echo met
 measure --score-cap 1.5 --compare y.npy --json >d.json; echo "rc=$?"
