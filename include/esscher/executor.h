@@ -71,9 +71,6 @@ struct es_executor {
     void *state;
 };
 
-/*! es_executor_threads : the threads of this process. */
-ES_API extern const es_executor es_executor_threads;
-
 /*! es_work_run(), es_work_agree() : run() and agree() of the executor that `exec` names. Every rank
  *  must call them, in the same order. */
 ES_API es_status es_work_run(const es_work *work, const es_exec *exec, es_error *err);

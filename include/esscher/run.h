@@ -222,9 +222,6 @@ ES_API es_status es_run_table_name(es_run *run, int64_t at, char out[256], es_er
 ES_API es_status es_run_get_table(es_run *run, const char *name, es_mem_limit *budget,
                                   es_run_table *out, es_error *err);
 
-/*! es_run_column_of() : the column of that name; NULL if there is none. */
-ES_API const es_run_column *es_run_column_of(const es_run_table *table, const char *name);
-
 /*! es_run_answer() : reads the answer of a run: its tables with titles, units, definitions and
  *  views, single results, findings, provenance, command and seed. es_answer_write() then gives the
  *  same text, CSV, Markdown, LaTeX and JSON as when the study ended; cells that are lists are not

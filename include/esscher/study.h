@@ -167,13 +167,13 @@ typedef struct es_cell_field {
 #define ES_FIELD(record, member) ES_FIELD_AS(record, member, #member)
 #define ES_FIELD_AS(record, member, name_)                                                         \
     {                                                                                              \
-        name_, offsetof(record, member), sizeof((record *)0)->member,                              \
-            ES_IS_MEASURED_(&((record *)0)->member)                                                \
+        .name = name_, .offset = offsetof(record, member), .size = sizeof((record *)0)->member,    \
+        .measured = ES_IS_MEASURED_(&((record *)0)->member)                                        \
     }
 #define ES_FIELD_LIST(record, member)                                                              \
     {                                                                                              \
-#member, offsetof(record, member), sizeof((record *)0)->member,                            \
-            ES_IS_MEASURED_(&((record *)0)->member[0])                                             \
+        .name = #member, .offset = offsetof(record, member), .size = sizeof((record *)0)->member,  \
+        .measured = ES_IS_MEASURED_(&((record *)0)->member[0])                                     \
     }
 
 /* The record of a stage's cells: ES_RECORD(sink_cell, sink_fields). */

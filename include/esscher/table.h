@@ -90,9 +90,8 @@ typedef enum es_type {
     ES_TYPE_TEXTS = 10     /* const char **: likewise */
 } es_type;
 
-/* What a member holds that was never assigned: reals, counts and ints. Texts are NULL. */
-ES_API double es_unset_real(void);
-ES_API bool es_is_unset(double value);
+/* What counts and ints hold that were never assigned. An unset real is a NaN of its own, which a
+ * computation does not give; an unset text is NULL. */
 #define ES_UNSET_COUNT INT64_MIN
 #define ES_UNSET_INT   INT32_MIN
 
@@ -212,32 +211,19 @@ ES_API void es_answer_flag(es_answer *answer, const char *key, bool value);
 ES_API void es_answer_text(es_answer *answer, const char *key, const char *text);
 ES_API void es_answer_reals(es_answer *answer, const char *key, const double *values, int64_t n);
 ES_API void es_answer_counts(es_answer *answer, const char *key, const int64_t *values, int64_t n);
-ES_API void es_answer_matrix(es_answer *answer, const char *key, const double *values, int64_t rows,
-                             int64_t cols);
-ES_API void es_answer_texts(es_answer *answer, const char *key, const char *const *texts,
-                            int64_t n);
 
 /*! es_answer_provenance() : who computed it, on what: under "provenance" in JSON. The same with a
- * number, a truth value; and a file that was read, with its shape and dtype. */
+ *  whole number and with a list of texts. */
 ES_API void es_answer_provenance(es_answer *answer, const char *key, const char *text);
-ES_API void es_answer_provenance_real(es_answer *answer, const char *key, double value);
 ES_API void es_answer_provenance_count(es_answer *answer, const char *key, int64_t value);
-ES_API void es_answer_provenance_flag(es_answer *answer, const char *key, bool value);
 ES_API void es_answer_provenance_list(es_answer *answer, const char *key, const char *const *texts,
                                       int64_t n);
-ES_API void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,
-                            const int64_t *shape, const char *dtype);
 
 /*! es_answer_add_finding() : a finding: one sentence with its numbers and their uncertainty, plain
  * text of any length. Numbers that printf writes as 1.5e+03, 1e+12 or 2e-09 become 1500, 1e12 and
  * 2e-9. es_answer_finding() : sentence `at`, NULL beyond the last. */
 ES_API void es_answer_add_finding(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
-
-/*! es_answer_plain() : returns a text without the backquotes around its formulas, for a cell or a
- *  finding; a page made of the answer, or of its run file, sets the formulas wherever the text
- *  stands. The result belongs to the answer; NULL after a failure. */
-ES_API const char *es_answer_plain(es_answer *answer, const char *text);
 
 /*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
 ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stats/moments.h"
 
 typedef struct job {
     const es_problem *p;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stats/moments.h"
 
 void es_partial_free(es_partial *p)
 {

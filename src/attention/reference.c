@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view.h"
+#include "stats/moments.h"
 
 /* Returns a.b, summed in order. */
 static double dot(const double *a, const double *b, int64_t d)

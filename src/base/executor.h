@@ -5,6 +5,9 @@
 
 #include <esscher/executor.h>
 
+/*! es_executor_threads : the threads of this process. */
+extern const es_executor es_executor_threads;
+
 /*! es_executor_of() : who works for `exec` (NULL: threads). */
 const es_executor *es_executor_of(const es_exec *exec);
 

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "model/model_inside.h"
 #include "store/run.h"
+#include "table/table.h"
 
 /* ---- progress ---- */
 

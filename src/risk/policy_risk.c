@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "risk/damping.h"
+#include "risk/policy_risk.h"
 #include "risk/policy_terms.h"
 
 static const double ENDS = 1e-12;                    /* that each end may leave */

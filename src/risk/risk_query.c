@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/view.h"
 #include "policy/policy_row.h"
+#include "risk/policy_risk.h"
 #include "risk/policy_terms.h"
 
 static const double MOST_VALUE = 1e150; /* squares must fit a number */

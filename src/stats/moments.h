@@ -5,6 +5,17 @@
 
 #include <esscher/moments.h>
 
+/*! es_moments_new() : no rows yet, dim columns. Owns its memory; release with es_moments_free().
+ *  @return : ES_OK, ES_E_LIMIT, ES_E_MEMORY, ES_E_OVERFLOW. */
+es_status es_moments_new(int64_t dim, es_mem_limit *budget, es_moments *out, es_error *err);
+
+/*! es_moments_add() : a batch of `count` contiguous rows (count, dim). O(count dim^2). Not
+ * thread-safe. */
+void es_moments_add(es_moments *m, const double *rows, int64_t count);
+
+/*! es_moments_merge() : what `from` has seen is added to `into`. Same dim. O(dim^2). */
+void es_moments_merge(es_moments *into, const es_moments *from);
+
 /*! es_moments_bytes() : memory es_moments_new() takes for this many columns. */
 size_t es_moments_bytes(int64_t dim);
 

@@ -46,4 +46,7 @@ es_status es_run_get_cell(es_run *run, int64_t stage, int64_t index, double *out
 es_status es_run_each_cell(es_run *run, int64_t stage, es_run_cell_fn fn, void *user,
                            es_error *err);
 
+/*! es_run_column_of() : the column of that name; NULL if there is none. */
+const es_run_column *es_run_column_of(const es_run_table *table, const char *name);
+
 #endif

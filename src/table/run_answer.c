@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "table/run_reader.h"
+#include "table/table.h"
 
 /* ---- results and provenance, which the file has as JSON ---- */
 

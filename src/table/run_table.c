@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/run.h"
 #include "table/run_reader.h"
 
 enum { MOST_COLUMNS = 4096, MOST_VIEWS = 63 }; /* of a table; `hidden` has a bit for each view */

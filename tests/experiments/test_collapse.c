@@ -183,7 +183,8 @@ static void gradient_is_that_of_differences(void **state)
     es_equiangular other = t;
     other.dim = 59; /* no 60 equiangular tokens there */
     assert_ok(es_collapse_exact(&other, &c, &err));
-    assert_true(isnan(c.gradient) && isfinite(c.gradient_limit));
+    assert_nan(c.gradient);
+    assert_finite(c.gradient_limit);
 }
 
 /* The row of any tokens, probed along every axis: then nothing is left to chance. */
@@ -246,12 +247,12 @@ static void thresholds(void **state)
     assert_near(es_collapse_self_weight(1000, rho, B / (1.0 - rho), 128), 0.5, 0.001);
     assert_close(es_collapse_self_weight(1000, rho, 7.0, 0), exact(1000, rho, 7.0 / L).self_weight,
                  1e-14);
-    assert_true(isnan(es_collapse_threshold(1000, rho, 17))); /* 2 kappa L = 17.34 */
+    assert_nan(es_collapse_threshold(1000, rho, 17)); /* 2 kappa L = 17.34 */
     assert_true(!isnan(es_collapse_threshold(1000, rho, 18)));
-    assert_true(isnan(es_collapse_threshold(1, rho, 0)) &&
-                isnan(es_collapse_threshold(10, 1.0, 0)) &&
-                isnan(es_collapse_threshold(10, (double)NAN, 0)));
-    assert_true(isnan(es_collapse_self_weight(1000, rho, 100.0, 32)));
+    assert_nan(es_collapse_threshold(1, rho, 0));
+    assert_nan(es_collapse_threshold(10, 1.0, 0));
+    assert_nan(es_collapse_threshold(10, (double)NAN, 0));
+    assert_nan(es_collapse_self_weight(1000, rho, 100.0, 32));
 }
 
 static void scalings_in_use(void **state)
@@ -380,10 +381,11 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(es_collapse_sample(&opts, 100, .3, &beta, 1, 0, 1, &draw, &err), ES_E_LIMIT);
     assert_int_equal(es_collapse_sample(&plain, 100, .3, &beta, 0, 0, 1, &draw, &err), ES_E_EMPTY);
     assert_ok(es_collapse_sample(&plain, 100, .3, &beta, 1, 0, 1, &draw, &err));
-    assert_true(isnan(draw.gradient));
+    assert_nan(draw.gradient);
     es_collapse_row row;
     es_collapse_average(&draw, 1, 1, &row);
-    assert_true(row.mean.ess == draw.ess && isnan(row.se.ess));
+    assert_equals(row.mean.ess, draw.ess);
+    assert_nan(row.se.ess);
 }
 
 TEST_FILE(collapse)

@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "experiments/kit/cell_kit.h"
 #include "limit/limit.h"
+#include "random/random.h"
 
 enum { L = ES_BALL_LANES, BLOCK = 4 };
 

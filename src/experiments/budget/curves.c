@@ -13,8 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/policy_risk.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view.h"
@@ -24,6 +22,8 @@
 #include "model/sparse_head.h"
 #include "policy/policy.h"
 #include "random/experiment.h"
+#include "random/random.h"
+#include "risk/policy_risk.h"
 #include "stats/average.h"
 #include "stats/weigh.h"
 

@@ -5,7 +5,6 @@
  * answers for any of them. */
 #include <math.h>
 
-#include <esscher/policy_risk.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
@@ -13,6 +12,7 @@
 #include "base/threads.h"
 #include "experiments/claims/claim_kit.h"
 #include "random/experiment.h"
+#include "risk/policy_risk.h"
 
 enum { TOKENS = ES_EXPERIMENT_CLAIMS + 8, DRAWS = ES_EXPERIMENT_CLAIMS + 9 };
 enum { DIM = 8, MOST = 64 };

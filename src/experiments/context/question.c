@@ -10,6 +10,7 @@
 #include "experiments/kit/answer_kit.h"
 #include "stats/context.h"
 #include "store/csv.h"
+#include "table/table.h"
 
 typedef struct context_params {
     const char *file, *context, *loss, *se;

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/moments.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -15,6 +13,7 @@
 #include "model/model.h"
 #include "model/plan.h"
 #include "random/experiment.h"
+#include "stats/moments.h"
 #include "theory/theory.h"
 
 /* ---- answers ---- */

@@ -8,6 +8,7 @@
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/setting_params.h"
 #include "limit/limit.h"
+#include "table/table.h"
 
 typedef struct limit_params {
     es_law_params law;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "experiments/loss/loss.h"
 #include "model/model.h"
+#include "table/table.h"
 #include "text/text_even.h"
 
 /* ---- text ---- */

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/loss/loss.h"
+#include "table/table.h"
 
 /* ---- tables ---- */
 

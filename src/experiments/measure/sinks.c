@@ -11,6 +11,7 @@
 #include "experiments/kit/array_source.h"
 #include "experiments/measure/question.h"
 #include "stats/average.h"
+#include "table/table.h"
 
 /* ---- the logits ---- */
 

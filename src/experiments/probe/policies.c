@@ -5,11 +5,10 @@
 
 #include <math.h>
 
-#include <esscher/policy_risk.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "risk/policy_risk.h"
 
 enum { POLICIES = ES_PROBE_POLICIES, ASKED = ES_PROBE_POLICY_QUERIES };
 

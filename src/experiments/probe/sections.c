@@ -11,12 +11,12 @@
 #include <math.h>
 
 #include <esscher/attend.h>
-#include <esscher/moments.h>
 
 #include "attention/attend.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "linalg/linalg.h"
+#include "stats/moments.h"
 
 enum { STRIP = 4096 }; /* tokens read at a time */
 

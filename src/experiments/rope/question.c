@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "driver/job.h"
 #include "experiments/kit/answer_kit.h"
+#include "table/table.h"
 #include "theory/rope.h"
 
 typedef struct rope_params {

@@ -6,6 +6,7 @@
 #include "base/view.h"
 #include "experiments/kit/array_source.h"
 #include "experiments/sparse/question.h"
+#include "table/table.h"
 
 static const char *const roles[] = {"q", "k", "v"};
 

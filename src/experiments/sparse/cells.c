@@ -2,11 +2,10 @@
 /* cells.c : the error of a query under a plan: simulated, and computed. */
 #include <math.h>
 
-#include <esscher/policy_risk.h>
-
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/sparse/sparse.h"
+#include "risk/policy_risk.h"
 
 /* Buffers of a cell, reused from query to query. */
 typedef struct bench {

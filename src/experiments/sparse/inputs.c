@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "experiments/sparse/question.h"
 #include "random/experiment.h"
+#include "random/random.h"
 
 enum { ADDRESS_QUERIES = ES_EXPERIMENT_SPARSE + 3 }; /* cell: context; token: which of them */
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "experiments/sparse/question.h"
 #include "stats/average.h"
+#include "table/table.h"
 #include "theory/key_weights.h"
 
 /* ---- means of one head and one plan ---- */

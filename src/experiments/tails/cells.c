@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/moments.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
@@ -18,6 +17,7 @@
 #include "linalg/linalg.h"
 #include "model/model.h"
 #include "random/random.h"
+#include "stats/moments.h"
 
 enum { STRIP = 2048 }; /* tokens read at a time */
 

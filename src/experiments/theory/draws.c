@@ -13,6 +13,7 @@
 #include "experiments/theory/question.h"
 #include "stats/average.h"
 #include "store/npy.h"
+#include "table/table.h"
 
 /* Beside the n that were asked, 2^0 to 2^39, among which the n of --below is found. */
 enum { POWERS = 40 };
