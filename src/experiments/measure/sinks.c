@@ -9,7 +9,7 @@
 #include "driver/numbers.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/array_source.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 #include "stats/average.h"
 #include "table/table.h"
 
