@@ -251,9 +251,9 @@ typedef struct es_model_seen {
     const double *lse, *entropy, *top_weight, *sum_squares; /* (n); NULL unless asked for */
 } es_model_seen;
 
-/* Somebody who wants to see heads: called after each head of each layer, heads in order, on the
- * thread that runs the block. Several blocks may run at once. What it returns other than ES_OK ends
- * the run. There is no lse of heads with a policy. */
+/* A function that is called after each head of each layer, heads in order, on the thread that runs
+ * the block. Several blocks may run at once. Any status other than ES_OK ends the run. Heads with a
+ * policy have no lse. */
 typedef struct es_model_visit {
     es_status (*head)(void *context, const es_model_seen *seen, es_error *err);
     void *context;

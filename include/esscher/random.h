@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random.h : random numbers that have an address.
  *
- * Nobody owns a stream here. A number is a pure function of where it stands,
+ * There are no streams. A number is a pure function of its address,
  *
  *     (seed, experiment, cell, token, lane)
  *

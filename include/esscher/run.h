@@ -26,7 +26,7 @@
  * never half written: it is an SQLite database with a rollback journal, synced in full.
  *
  * One writer: a lock beside the file, PATH.lock, held by the operating system, which also drops it
- * when the process dies; a lock file left by a kill blocks nobody. Readers need no lock and may
+ * when the process dies; a lock file left by a kill blocks no writer. Readers need no lock and may
  * look while a run is going on. Network file systems may hide the lock from other machines: writing
  * to one is remarked on (es_log_set()), and it is refused where there are no locks at all. A writer
  * that finds another's name in the lock file before it writes stops (run.stolen): of two writers

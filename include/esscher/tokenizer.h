@@ -49,11 +49,11 @@
  * left to the caller. Of Unigram, ids are those of the Rust library, whose Precompiled differs from
  * SentencePiece in letters with rare marks; a file without unk_id is refused.
  *
- * Of a GGUF, ids are those of the model's own tokenizer.json as far as the file tells: how words
- * are found it says by a name, which docs/MODELS.md lists, and any other is refused. Some compose
- * characters (NFC), which llama.cpp leaves out. Pieces with
- * scores (SentencePiece's) are joined as SentencePiece does, the best score first and the leftmost
- * of equals, where a tokenizer.json made from them orders equals by its list.
+ * For a GGUF file, ids are those of the model's own tokenizer.json as far as the file describes it.
+ * Its pre-tokenizer has a name, which docs/MODELS.md lists; any other name is an error. Some
+ * compose characters (NFC), which llama.cpp leaves out. Pieces with scores (SentencePiece's) are
+ * joined as SentencePiece does, the best score first and the leftmost of equals, where a
+ * tokenizer.json made from them orders equals by its list.
  */
 #ifndef ESSCHER_TOKENIZER_H
 #define ESSCHER_TOKENIZER_H

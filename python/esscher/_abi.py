@@ -231,7 +231,7 @@ class Work(c.Structure):
     _fields_ = [
         ("noun", Text), ("pieces", Pointer), ("count", c.c_int64), ("numbers", c.c_int64),
         ("one_thread_per_cell", c.c_bool), ("window", c.c_int64), ("user", Pointer),
-        ("weight", Pointer), ("room", Pointer), ("compute", Pointer), ("done", Pointer),
+        ("weight", Pointer), ("destination", Pointer), ("compute", Pointer), ("done", Pointer),
     ]  # fmt: skip
 
 
@@ -264,7 +264,7 @@ class Launcher(c.Structure):
 
 class FabricOpts(c.Structure):
     _fields_ = [
-        ("patience", c.c_double), ("expect", c.c_int),
+        ("timeout", c.c_double), ("expect", c.c_int),
     ]  # fmt: skip
 
 

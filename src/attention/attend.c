@@ -18,6 +18,7 @@
 #include "base/threads.h"
 #include "stats/moments.h"
 
+/* Panels of queries that threads share. */
 typedef struct job {
     const es_problem *p;
     const es_attend_plan *plan;

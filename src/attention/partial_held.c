@@ -115,6 +115,7 @@ static es_attend_opts options_of(const es_partial *p)
                             .exec = &p->exec};
 }
 
+/* Blocks of queries whose states take more keys. */
 typedef struct job {
     const es_problem *p;
     const es_attend_plan *plan;

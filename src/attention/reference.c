@@ -138,6 +138,7 @@ static void answer_spreads(const es_problem *p, const double *w, int64_t n, int6
         memcpy(out->block_powers + 3 * at, powers, sizeof powers);
 }
 
+/* Memory for one query of the reference implementation. */
 typedef struct workspace {
     double *q, *k;  /* (d) one query, one key */
     double *dots;   /* (n) q.k */

@@ -72,6 +72,7 @@ int64_t es_utf8_invalid(const char *text, size_t bytes)
 
 /* ---- categories ---- */
 
+/* A range of code points, both ends included. */
 typedef struct range {
     int32_t first, last;
 } range;

@@ -19,10 +19,10 @@ void es_moments_merge(es_moments *into, const es_moments *from);
 /*! es_moments_bytes() : memory es_moments_new() takes for this many columns. */
 size_t es_moments_bytes(int64_t dim);
 
-/*! es_moments_numbers() : how many numbers moments of so many columns are, when they are to travel
- *  or to be kept. es_moments_save() : into out. es_moments_load() : m, of the same columns, becomes
- *  what was saved, bit for bit. @return : ES_OK; ES_E_FORMAT (moments.numbers) for a count of rows
- *  that is none. */
+/*! es_moments_numbers() : returns the length of the array that stores moments of `dim` columns.
+ *  es_moments_save() : stores them in out. es_moments_load() : restores them, bit for bit, in m,
+ *  which has as many columns. @return : ES_OK; ES_E_FORMAT (moments.numbers) if the count of rows
+ *  in the array is not valid. */
 int64_t es_moments_numbers(int64_t dim);
 void es_moments_save(const es_moments *m, double *out);
 es_status es_moments_load(es_moments *m, const double *numbers, es_error *err);

@@ -38,6 +38,15 @@ bool es_is_unset(double value);
  *  them if they are cautions. NULL: no longer. The words are copied. */
 void es_answer_qualify(es_answer *answer, const char *words);
 
+/* Findings before the first table. The others and the cautions are shown below it, so that a reader
+ * meets the answer and its table first. JSON and run files hold all of them in order. */
+enum { ES_FINDINGS_FIRST = 3 };
+
+/*! es_answer_leads() : returns true if finding `at` stands before the first table: it is one of the
+ *  first ES_FINDINGS_FIRST that are no cautions ("Caution: ..."). A caution that was added first
+ *  counts as a finding, because it questions all that follows. */
+bool es_answer_leads(const es_answer *answer, int64_t at);
+
 /*! es_table_array() : sets a list of `cols` numbers (rows = 0), or a matrix (rows, cols), as the
  *  value of a column with `array`. Copied. NaN is null. */
 void es_table_array(es_table *table, int64_t row, const char *key, const double *values,

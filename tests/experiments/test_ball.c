@@ -4,7 +4,6 @@
 #include "testing.h"
 
 #include "experiments/ball/ball.h"
-#include "experiments/ball/inside.h"
 #include "golden.h"
 #include "limit/limit.h"
 #include "linalg/linalg.h"

@@ -326,6 +326,21 @@ static void two_tokens_by_hand(void **state)
     }
 }
 
+/* With `realised` beta is in units of the replicate's own 1/(1-rho^): two tokens have the weight of
+ * the closed form at that beta. Tolerance: rounding, as above. */
+static void realised_beta_follows_the_replicate(void **state)
+{
+    (void)state;
+    const double beta = 1.5;
+    const es_collapse_opts opts = {.seed = 9, .dim = 3, .realised = true};
+    es_collapse_draw draws[5];
+    assert_ok(es_collapse_sample(&opts, 2, 0.5, &beta, 1, 0, 5, draws, &err));
+    for (int i = 0; i < 5; i++) {
+        const double rho = draws[i].rho, own = beta * 0.5 / (1.0 - rho);
+        assert_close(draws[i].self_weight, 1.0 / (1.0 + exp(-own * (1.0 - rho))), 1e-11);
+    }
+}
+
 static void draws_depend_on_their_replicate_alone(void **state)
 {
     (void)state;
@@ -401,6 +416,7 @@ TEST_FILE(collapse)
         cmocka_unit_test(scalings_in_use),
         cmocka_unit_test(random_tokens_follow_the_closed_form),
         cmocka_unit_test(two_tokens_by_hand),
+        cmocka_unit_test(realised_beta_follows_the_replicate),
         cmocka_unit_test(draws_depend_on_their_replicate_alone),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };

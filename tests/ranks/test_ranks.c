@@ -147,7 +147,7 @@ static int share_work(const es_fabric *fabric, void *user)
                     .window = b->window,
                     .user = b,
                     .weight = b->heavy ? weight : NULL,
-                    .room = b->placed ? place : NULL,
+                    .destination = b->placed ? place : NULL,
                     .compute = compute,
                     .done = keep};
     es_error e = {0};
