@@ -169,9 +169,9 @@ static void CF20_json_as_other_programs_write_it(void **state)
 static void CF05_what_is_not_bert(void **state)
 {
     (void)state;
-    static const char *const types[] = {"\"roberta\"", "\"DistilBERT\"", "\"modernbert\"",
-                                        "\"new\"",     "\"nomic_bert\"", "\"falcon\"",
-                                        "\"BERT\"",    "\"xlm-roberta\""};
+    static const char *const types[] = {"\"RoBERTa\"", "\"DistilBERT\"", "\"modernbert-decoder\"",
+                                        "\"new\"",     "\"longformer\"", "\"falcon\"",
+                                        "\"BERT\"",    "\"xlm_roberta\""};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         refuse(config_with("model_type", types[i]), ES_E_UNSUPPORTED, "config.model");
         assert_non_null(strstr(err.hint, "model_type: bert, distilbert, llama, "));
@@ -197,11 +197,13 @@ static void CF05_what_is_not_bert(void **state)
 static void descriptions_are_sound(void **state)
 {
     (void)state;
-    static const char *const types[] = {"bert",  "distilbert", "llama", "mistral",
-                                        "qwen2", "qwen3",      "gpt2",  "gpt_neox"};
+    static const char *const types[] = {"bert",     "distilbert", "llama",       "mistral",
+                                        "qwen2",    "qwen3",      "gpt2",        "gpt_neox",
+                                        "roberta",  "big_bird",   "xlm-roberta", "modernbert",
+                                        "nomic_bert"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const es_arch *a = es_arch_find(types[i], "");
-        int fields = 0, layers = 0, roles[4] = {0};
+        int fields = 0, layers = 0, roles[ES_ROLES] = {0};
         assert_non_null(a);
         assert_string_equal(a->model_type, types[i]);
         assert_ptr_equal(es_arch_find("", a->classes), a);
@@ -219,14 +221,17 @@ static void descriptions_are_sound(void **state)
         assert_at_most(roles[ES_ROLE_POOLER], 1);
         assert_at_most(roles[ES_ROLE_CLASSIFIER], 1);
         assert_equals(roles[ES_ROLE_PREDICTOR], a->defaults.causal);
-        assert_equals(!a->classifier, a->defaults.causal);
-        assert_equals(!a->pooled, a->defaults.causal);
+        assert_equals(roles[ES_ROLE_CLASSIFIER], a->classifier != NULL);
+        assert_equals(roles[ES_ROLE_POOLER], a->pooled != NULL);
+        assert_true(!a->classifier || roles[ES_ROLE_POOLER] || roles[ES_ROLE_DENSE]);
+        assert_true(!a->defaults.causal || !a->classifier);
         assert_below(a->norm, ES_NORMS);
         assert_below(a->order, ES_ORDERS);
         assert_true(a->title && a->tokenizer);
     }
     assert_null(es_arch_find("", "FalconForCausalLM"));
-    assert_null(es_arch_find("roberta", "BertModel"));
+    assert_null(es_arch_find("RoBERTa", "BertModel"));
+    assert_string_equal(es_arch_find("roberta", "BertModel")->model_type, "roberta");
 }
 
 static void CF07_layer_norm_eps(void **state)
