@@ -119,7 +119,7 @@ typedef struct es_model_config {
     int64_t up_width;       /* rows of W1 and of the gate together */
     int64_t kinds;          /* of layers, 1 .. ES_MODEL_KINDS */
     es_layer_kind kind[ES_MODEL_KINDS];
-    unsigned char layer_kind[ES_MODEL_LAYERS]; /* which of them each layer is: es_model_layer() */
+    uint8_t layer_kind[ES_MODEL_LAYERS]; /* which of them each layer is: es_model_layer() */
     char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
     bool pooler;                     /* set by es_model_open() */
     bool causal;                     /* a token sees itself and those before it */
@@ -156,10 +156,7 @@ typedef struct es_model_config {
 ES_API es_status es_model_config_load(const char *path, es_model_config *out, es_error *err);
 
 /*! es_model_layer() : returns the kind of layer 0 <= layer < L. */
-static inline const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer)
-{
-    return &config->kind[config->layer_kind[layer]];
-}
+ES_API const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer);
 
 /*! es_model_locate() : the folder of a model. `name` is a folder, or "name", "org/name" or
  *  "org/name@revision" (a branch, tag or commit; main) in the cache of the Hugging Face hub:
@@ -255,9 +252,9 @@ typedef struct es_model_seen {
     const double *lse, *entropy, *top_weight, *sum_squares; /* (n); NULL unless asked for */
 } es_model_seen;
 
-/* Somebody who wants to see heads: called after each head of each layer, heads in order, on the
- * thread that runs the block. Several blocks may run at once. What it returns other than ES_OK ends
- * the run. There is no lse of heads with a policy. */
+/* A function that is called after each head of each layer, heads in order, on the thread that runs
+ * the block. Several blocks may run at once. Any status other than ES_OK ends the run. Heads with a
+ * policy have no lse. */
 typedef struct es_model_visit {
     es_status (*head)(void *context, const es_model_seen *seen, es_error *err);
     void *context;

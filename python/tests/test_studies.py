@@ -19,7 +19,8 @@ import numpy as np
 
 import esscher
 from esscher import _stub
-from esscher.params import FLAG, Inputs
+from esscher._abi import ES_PARAM_FLAG
+from esscher.params import Inputs
 from esscher.progress import reporter
 
 PROGRAM = os.environ.get("ESSCHER_PROGRAM")
@@ -49,7 +50,7 @@ class Signatures(unittest.TestCase):
                     self.assertIn(keyword, signature.parameters)
                     self.assertIn(f"{keyword}: ", study.__doc__)
                     self.assertTrue(keyword.isidentifier())
-                    if parameter.kind == FLAG:
+                    if parameter.kind == ES_PARAM_FLAG:
                         self.assertIs(signature.parameters[keyword].default, False)
 
     def test_common_keywords_are_those_that_the_study_takes(self):
@@ -248,7 +249,7 @@ class Values(unittest.TestCase):
         with mock.patch.object(inputs._folder, "remove", interrupted):
             with self.assertRaises(KeyboardInterrupt), inputs:
                 pass
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60  # for safety only: a folder that stays is a failure
             while os.path.exists(folder) and time.monotonic() < deadline:
                 time.sleep(0.01)
         self.assertFalse(os.path.exists(folder))

@@ -12,6 +12,7 @@
 #include "attention/attend.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "stats/moments.h"
 
 void es_sums_close(es_sums *s, double open)
 {

@@ -65,6 +65,11 @@ es_status es_arch_unknown(const char *file, const es_model_config *c, es_error *
                         c->architecture);
 }
 
+const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer)
+{
+    return &config->kind[config->layer_kind[layer]];
+}
+
 /* ---- their parts ---- */
 
 /* A part is of a layer if its name has the layer's number in it: nothing else has to say so. */

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* ---- the check ---- */
 
@@ -185,6 +185,7 @@ es_status measure_check(const measure_state *s, int64_t head, const es_attend_ou
 
 /* ---- the table ---- */
 
+/* A row of the table of accuracy: output of this precision against f64. */
 typedef struct accuracy_row {
     int64_t rows;
     const char *against;

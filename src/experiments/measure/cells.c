@@ -54,7 +54,9 @@ bool measure_stop_only(void *user, double done, double total)
 
 /* ---- statistics over queries ---- */
 
+/* Returns x: the scale on which entropies are averaged. */
 static double same(double x) { return x; }
+/* Returns 1/x: sum w^2 to the effective number of keys and back. */
 static double inverse(double x) { return 1.0 / x; }
 
 /* Returns the mean of f(x) and its standard error, NaN for one query; x has `stride` doubles from

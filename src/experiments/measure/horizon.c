@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* Working memory of one head. */
 typedef struct work {

@@ -15,6 +15,7 @@
 #include "experiments/kit/array_source.h"
 #include "experiments/measure/oracle.h"
 #include "stats/moments.h"
+#include "table/table.h"
 
 /* ---- shapes and numbers of one array ---- */
 

@@ -149,6 +149,7 @@ static es_status not_divided_max(compare_case *c, compare_variant *v, bool *appl
     return ES_OK;
 }
 
+/* Tests attention with one more key of score 0 and value 0, as "softmax plus one" has. */
 static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
@@ -160,7 +161,7 @@ static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_err
 
 enum { FIRST_TILE = 16 }; /* of those in the list; 8 comes last */
 
-/* Keys of zeros fill the last tile, and nobody masks them. */
+/* Tests whether zero keys that pad the last tile were left unmasked. */
 static es_status padded_to(compare_variant *v, int64_t tile, bool *applies)
 {
     const int64_t more = (tile - v->keys % tile) % tile;
@@ -347,9 +348,9 @@ const compare_hypothesis compare_hypotheses[] = {
      .ordinary = true},
     {"all-rounded", "attention with Q, K, V and then scores rounded to", both_rounded},
     {"window", "causal attention over a window of keys:", compare_fit_window},
-    {"band", "attention over so many keys to either side:", compare_fit_band},
-    {"last-keys", "attention without the last keys, so many:", compare_fit_firsts},
-    {"first-keys", "attention without the first keys, so many:", compare_fit_lasts},
+    {"band", "attention over a band of keys, to either side:", compare_fit_band},
+    {"last-keys", "attention without the last keys; number left out:", compare_fit_firsts},
+    {"first-keys", "attention without the first keys; number left out:", compare_fit_lasts},
     {"factor", "attention times", compare_fit_factor},
     {"scale-fitted", "attention with another scale:", compare_fit_scale},
     {"row-factors", "attention with every row times a number of its own", row_factors},

@@ -82,6 +82,7 @@ typedef struct head_rows {
     struct row_found *found; /* (count) */
 } head_rows;
 
+/* Sums over one row that decide whether two outputs agree. */
 typedef struct row_found {
     bool seen; /* some key is */
     int64_t nonfinite;
@@ -443,7 +444,7 @@ static es_status one_row(compare_case *c, const compare_variant *v, compare_plac
 {
     head_rows h;
     ES_TRY(start_rows(c, v, 1, arena, &h, err));
-    h.rows = at.row + 1; /* one row of so many is the last */
+    h.rows = at.row + 1; /* so that row at.row is the last one */
     ES_TRY(load_head(&h, at.head, err));
     ES_TRY(do_row(&h, 0, 0, err));
     add_rows(&h, out);

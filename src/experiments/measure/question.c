@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `measure`: attention of queries, keys and values from files. Parameters,
  * help, stages, and the order of the steps. */
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -147,6 +147,7 @@ static es_status check(const es_job *job, const measure_params *p, es_error *err
     return ES_OK;
 }
 
+/* The row about the shapes of the arrays. */
 typedef struct shape_row {
     int64_t heads, kv_heads, queries, keys, dim, value_dim;
 } shape_row;
@@ -270,6 +271,7 @@ static es_status open_study(es_job *job, es_error *err)
     return add_stages(job, err);
 }
 
+/* Returns the cost that the question stored when it was opened: arrays, or tokens and weights. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     (void)err;
@@ -288,6 +290,7 @@ static es_status begin(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Frees the arrays that were read, and the texts of file names. */
 static void close_study(es_job *job)
 {
     measure_state *s = job->state;

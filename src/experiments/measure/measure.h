@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.h : what the files of the study `measure` share.
+/* measure.h : what the files of the study `measure` share.
  *
  *     measure/question.c  parameters, stages, the order of things
  *     measure/mask.c      which keys queries see
@@ -13,8 +13,8 @@
  *     measure/rows.c      table of attention, findings
  *     measure/oracle.h    all of --compare
  */
-#ifndef ES_EXPERIMENTS_MEASURE_QUESTION_H
-#define ES_EXPERIMENTS_MEASURE_QUESTION_H
+#ifndef ES_EXPERIMENTS_MEASURE_H
+#define ES_EXPERIMENTS_MEASURE_H
 
 #include <esscher/attend.h>
 #include <esscher/npy.h>
@@ -24,6 +24,7 @@
 #include "linalg/linalg.h"
 #include "theory/key_weights.h"
 
+/* The options. */
 typedef struct measure_params {
     const char *paths[3];   /* of Q, K, V */
     const char *tokens;     /* instead of them */
@@ -187,7 +188,7 @@ double measure_mean_seen(const measure_state *s, int64_t p, double (*f)(double))
 /*! measure_views() : head `head` as views into the loaded arrays. */
 void measure_views(const measure_state *s, int64_t head, es_view views[3]);
 
-/*! measure_stop() : did somebody ask to stop? */
+/*! measure_stop() : returns true if the user wants to stop. */
 bool measure_stop(const es_exec *exec);
 
 /*! measure_inspect() : look at the headers of the files: shapes that fit together, grids, and

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.h : the study `theory` answers from a covariance and a head's matrices
+/* theory.h : the study `theory` answers from a covariance and a head's matrices
  * (theory/question.c), or from weights and values as they are (theory/draws.c). */
-#ifndef ES_EXPERIMENTS_THEORY_QUESTION_H
-#define ES_EXPERIMENTS_THEORY_QUESTION_H
+#ifndef ES_EXPERIMENTS_THEORY_H
+#define ES_EXPERIMENTS_THEORY_H
 
 #include "risk/draw_risk.h"
 
