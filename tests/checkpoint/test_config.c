@@ -193,14 +193,42 @@ static void CF05_what_is_not_bert(void **state)
     refuse(config_with("is_decoder", "true"), ES_E_UNSUPPORTED, "config.decoder");
 }
 
+/* RoBERTa's positions begin after that of padding; BigBird's attention is full in short blocks. */
+static void positions_of_relatives_of_bert(void **state)
+{
+    (void)state;
+    es_model_config c;
+    assert_ok(parse(config_with("model_type", "\"roberta\""), &c)); /* pad_token_id is 1 */
+    assert_int_equal(c.positions, 510);
+    assert_int_equal(c.first_position, 2);
+    assert_int_equal(c.position_rows, 512);
+    assert_ok(parse(config_with("model_type", "\"xlm-roberta\", \"pad_token_id\": 0"), &c));
+    assert_int_equal(c.positions, 511);
+    refuse(config_with("model_type", "\"roberta\", \"pad_token_id\": 511"), ES_E_FORMAT,
+           "config.positions");
+    assert_ok(parse(config_with("model_type", "\"big_bird\", \"block_size\": 16"), &c));
+    assert_int_equal(c.positions, (5 + 2 * 3) * 16);
+    assert_int_equal(c.position_rows, 512);
+    assert_ok(parse(
+        config_with("model_type", "\"big_bird\", \"num_random_blocks\": 0, \"block_size\": 32"),
+        &c));
+    assert_int_equal(c.positions, 160);
+    assert_ok(
+        parse(config_with("model_type", "\"big_bird\", \"block_size\": 16, \"attention_type\": "
+                                        "\"original_full\""),
+              &c));
+    assert_int_equal(c.positions, 512);
+    refuse(config_with("model_type", "\"big_bird\", \"attention_type\": \"sparse\""),
+           ES_E_UNSUPPORTED, "config.function");
+}
+
 /* What every description promises, whoever wrote it: arch.c relies on it. */
 static void descriptions_are_sound(void **state)
 {
     (void)state;
-    static const char *const types[] = {"bert",     "distilbert", "llama",       "mistral",
-                                        "qwen2",    "qwen3",      "gpt2",        "gpt_neox",
-                                        "roberta",  "big_bird",   "xlm-roberta", "modernbert",
-                                        "nomic_bert"};
+    static const char *const types[] = {
+        "bert",     "distilbert", "llama",    "mistral",     "qwen2",      "qwen3",     "gpt2",
+        "gpt_neox", "roberta",    "big_bird", "xlm-roberta", "modernbert", "nomic_bert"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const es_arch *a = es_arch_find(types[i], "");
         int fields = 0, layers = 0, roles[ES_ROLES] = {0};
@@ -329,6 +357,7 @@ TEST_FILE(config)
         cmocka_unit_test(CF02_numbers_that_make_no_sense),
         cmocka_unit_test(CF20_json_as_other_programs_write_it),
         cmocka_unit_test(CF05_what_is_not_bert),
+        cmocka_unit_test(positions_of_relatives_of_bert),
         cmocka_unit_test(descriptions_are_sound),
         cmocka_unit_test(CF07_layer_norm_eps),
         cmocka_unit_test(names_are_found_in_the_hub_cache),

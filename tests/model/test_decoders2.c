@@ -264,11 +264,33 @@ static void every_family_in_f64(void **state)
     check_all(ES_F64, 1e-10, FOLDERS);
 }
 
+/* Blocks that BigBird would compute block-sparse are refused with that reason, and longer ones
+ * because the table of positions ends: (5 + 2 * 0) * 10 = 50 tokens, and 64 rows. */
+static void block_sparse_attention_is_refused(void **state)
+{
+    (void)state;
+    char folder[4096];
+    es_model *m;
+    int32_t ids[65] = {0};
+    snprintf(folder, sizeof folder, "%s", path_of("big_bird-classes", ""));
+    assert_ok(es_model_open(folder, NULL, &m, &err));
+    es_model_block block = {.ids = ids, .n = 50};
+    assert_ok(es_model_forward(m, &block, 1, NULL, &err));
+    block.n = 51;
+    assert_int_equal(es_model_forward(m, &block, 1, NULL, &err), ES_E_UNSUPPORTED);
+    assert_string_equal(err.rule, "forward.block_sparse");
+    block.n = 65;
+    assert_int_equal(es_model_forward(m, &block, 1, NULL, &err), ES_E_RANGE);
+    assert_string_equal(err.rule, "forward.length");
+    es_model_close(m);
+}
+
 TEST_FILE(decoders2)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family_in_f32),
         cmocka_unit_test(every_family_in_f64),
+        cmocka_unit_test(block_sparse_attention_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
