@@ -41,8 +41,10 @@ static es_status check_context(const es_job *job, const es_model_config *config,
     const int64_t window = narrow && !config->causal ? narrow + 1 : narrow;
     if (window && s->n > window)
         return es_refuse(err, "sparse.context", "use a context no longer than the window",
-                         "--context %lld: the model's own tokens see %lld only", (long long)s->n,
-                         (long long)window);
+                         config->causal ? "--context %lld: the model's own tokens see %lld only"
+                                        : "--context %lld: windows of the model's layers cut "
+                                          "contexts of more than %lld tokens",
+                         (long long)s->n, (long long)window);
     return ES_OK;
 }
 
