@@ -12,14 +12,17 @@
  *     pooled = tanh(Wp x_0 + bp),   logits = Wc pooled + bc
  *
  * with the exact gelu, x (1 + erf(x / sqrt 2)) / 2; other types may lack token types, or have
- * another function in place of tanh. *Decoders* ("llama", "mistral", "qwen2", "qwen3", "gpt2",
- * "gpt_neox"): a token sees itself and those before it, norms come before what they are for, heads
- * may share keys and values in groups, and queries and keys turn with their place:
+ * another function in place of tanh. *Decoders* ("llama" and its relatives, "gemma3_text", "gpt2";
+ * docs/MODELS.md lists all): a token sees itself and those before it, norms come before what they
+ * are for, heads may share keys and values in groups, and queries and keys turn with their place:
  *
  *     x = word[id]  (+ position[i])                                      hidden state 0
  *     for each layer:  x = x + Wo [causal heads of norm(x)] + bo
  *                      x = x + W2 (f(Wg y) (W1 y)) + b2,  y = norm(x)    hidden state 1 .. L
  *     logits of the next token = Wl norm(x),   nll_i = -ln softmax(logits_i)[id_{i+1}]
+ *
+ * Families differ in where norms stand, in factors and caps, which are values of es_model_config,
+ * and in kinds of layers: a window, or another rotation, in some of them (es_layer_kind).
  *
  * A block of n ids runs at its own length: there is no padding, so nothing has to be masked.
  *
@@ -148,8 +151,9 @@ typedef struct es_model_config {
  *  @return : ES_OK; ES_E_IO; ES_E_LIMIT above a megabyte; ES_E_FORMAT with err->offset where there
  *  is one: config.json, config.utf8, config.depth (no JSON), config.missing (a field), config.range
  *  (a field that is no number of the size it should be), config.duplicate, config.heads (hidden
- *  size not a multiple of heads); ES_E_UNSUPPORTED: config.model (a model_type that is not known;
- * the hint lists those that are), config.activation, config.positions (not absolute),
+ *  size not a multiple of heads), config.layers (a list that is shorter than the layers);
+ *  ES_E_UNSUPPORTED: config.model (a model_type that is not known;
+ * the hint names some of those that are), config.activation, config.positions (not absolute),
  * config.rotary, config.window, config.quantised, config.function (experts, caps on logits and the
  * like), config.decoder: values that would change what is computed; the hint says which is
  * supported. */

@@ -50,10 +50,10 @@
  * SentencePiece in letters with rare marks; a file without unk_id is refused.
  *
  * For a GGUF file, ids are those of the model's own tokenizer.json as far as the file describes it.
- * Its pre-tokenizer has a name, which docs/MODELS.md lists; any other name is an error. Some compose
- * characters (NFC), which llama.cpp leaves out. Pieces with
- * scores (SentencePiece's) are joined as SentencePiece does, the best score first and the leftmost
- * of equals, where a tokenizer.json made from them orders equals by its list.
+ * Its pre-tokenizer has a name, which docs/MODELS.md lists; any other name is an error. Some
+ * compose characters (NFC), which llama.cpp leaves out. Pieces with scores (SentencePiece's) are
+ * joined as SentencePiece does, the best score first and the leftmost of equals, where a
+ * tokenizer.json made from them orders equals by its list.
  */
 #ifndef ESSCHER_TOKENIZER_H
 #define ESSCHER_TOKENIZER_H

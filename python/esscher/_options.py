@@ -175,6 +175,7 @@ class Request:
         self.opts.exec = ctypes.pointer(self.exec)
         self.keep: List[Any] = []  # arrays that the structs point to
         self._mask: Optional[_abi.Mask] = None
+        self._sinks: Optional[Any] = None  # (..., heads, 1) logits
 
     def _point(self, array: Any) -> int:
         self.keep.append(array)
@@ -235,6 +236,28 @@ class Request:
         self.opts.spread = "spread2" in self.wanted
         self.opts.self = truth(self_attention, "self_attention")
         self.opts.exclude_self = truth(exclude_self, "exclude_self")
+
+    def softmax(self, score_cap: Optional[float], sink_logits: Optional[ArrayLike]) -> None:
+        """The cap of scores, and the sink of each head."""
+        if score_cap is not None:
+            self.opts.score_cap = float(_reals(score_cap, 1, "score_cap")[0])
+            if self.opts.score_cap == 0.0:
+                raise ArgumentError(
+                    "score_cap is 0",
+                    rule="python.score_cap",
+                    hint="a cap is above 0; leave it out for none",
+                )
+        if sink_logits is None:
+            return
+        logits = np.asarray(_arrays.floats(sink_logits, "sink_logits"), dtype=np.float64)
+        try:
+            spread = np.broadcast_to(logits, self.heads.lead)
+        except ValueError:
+            raise _bad_shape(
+                f"sink_logits has shape {logits.shape}: expected one number, or one for each head "
+                f"of {self.heads.lead}"
+            ) from None
+        self._sinks = np.array(spread)[..., None]
 
     def _the_mask(self) -> _abi.Mask:
         if self._mask is None:
@@ -451,6 +474,8 @@ class Request:
             _arrays.matrix(array, offset)
             for array, offset in zip(self.heads.arrays, self.heads.offsets(index))
         ]
+        if self._sinks is not None:
+            self.opts.sink = self._sinks[index].ctypes.data
         out = _abi.AttendOut()
         for name, array in results.items():
             if name not in _MOMENTS:

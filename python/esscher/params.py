@@ -244,6 +244,11 @@ def _text(value: Any, name: str) -> str:
     return str(value)
 
 
+def _is_one_number(parameter: Parameter, value: Any) -> bool:
+    """Is this one number of a parameter that takes numbers or a file of them?"""
+    return parameter.argument == "FILE|LIST" and np.ndim(value) == 0 and not _is_path(value)
+
+
 class Inputs:
     """Values as the library reads them; arrays are kept in files for as long as this is open."""
 
@@ -278,6 +283,8 @@ class Inputs:
             if not isinstance(value, (bool, np.bool_)):
                 raise TypeError(f"{name} must be True or False, and not {value!r}")
             return ["yes" if value else "no"]
+        if _is_one_number(parameter, value):
+            return [_real(value, name)]
         if kind in (ES_PARAM_FILE, ES_PARAM_MODEL, ES_PARAM_OUTPUT):
             return [self._file(value, name, parameter.holds)]
         if kind == ES_PARAM_NAMED:

@@ -98,6 +98,15 @@ class AgainstTheProgram(unittest.TestCase):
         self.assertEqual(r.tables["rows"].dtype["mean"], object)
         self.assertEqual(r.tables["rows"]["cov"][0].shape, (6, 6))
 
+    def test_numbers_or_a_file_of_them(self):
+        rng = np.random.default_rng(0)
+        q, k, v = (rng.normal(size=s) for s in ((2, 20, 8), (2, 30, 8), (2, 30, 6)))
+        first = esscher.measure(q=q, k=k, v=v, sink_logits=1.5).tables["sinks"]["weight"]
+        for logits in ([1.5], [1.5, 1.5], np.array([1.5, 1.5]), "1.5", "1.5,1.5", np.float32(1.5)):
+            with self.subTest(logits):
+                r = esscher.measure(q=q, k=k, v=v, sink_logits=logits)
+                np.testing.assert_array_equal(r.tables["sinks"]["weight"], first)
+
     def test_the_run_file_is_the_programs_too(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "x.run")

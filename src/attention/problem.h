@@ -65,9 +65,9 @@ static inline double es_problem_relative_scale(const es_problem *p, int64_t s)
     return p->largest_scale > 0.0 ? p->scales[s] / p->largest_scale : 1.0;
 }
 
-/*! es_problem_scales_apart() : returns whether scales must be computed one after the other. A factor
- *  is added after the scale, so that the largest of the corrected scores is another key's at each;
- *  and a capped score is no multiple of another scale's. */
+/*! es_problem_scales_apart() : returns whether scales must be computed one after the other. A
+ * factor is added after the scale, so that the largest of the corrected scores is another key's at
+ * each; and a capped score is no multiple of another scale's. */
 bool es_problem_scales_apart(const es_problem *p);
 
 /*! es_problem_rescale() : returns a score at a fraction of the largest scale, rounded as the tilt

@@ -65,11 +65,6 @@ es_status es_arch_unknown(const char *file, const es_model_config *c, es_error *
                         c->architecture);
 }
 
-const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer)
-{
-    return &config->kind[config->layer_kind[layer]];
-}
-
 /* ---- their parts ---- */
 
 /* A part is of a layer if its name has the layer's number in it: nothing else has to say so. */
@@ -122,6 +117,11 @@ static es_status uneven(const es_arch *arch, const char *file, const es_model_co
 
 /* ---- kinds of layers ---- */
 
+const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer)
+{
+    return &config->kind[config->layer_kind[layer]];
+}
+
 /* Returns whether queries and keys of a layer turn, as far as that does not depend on its window.
  */
 static bool turns(const es_layers_stated *s, int64_t layer)
@@ -171,7 +171,7 @@ static void number_kinds(es_config_draft *d)
             at++;
         c->kind[at] = kind; /* a window or none, turning or not: four kinds at most */
         c->kinds = at == c->kinds ? at + 1 : c->kinds;
-        c->layer_kind[l] = (unsigned char)at;
+        c->layer_kind[l] = (uint8_t)at;
     }
 }
 

@@ -99,7 +99,7 @@ static es_status open_model(es_job *job, const loss_params *p, loss_state *s, es
     s->config = es_model_config_of(s->model);
     if (!s->config->causal)
         return es_fail_file(err, ES_E_UNSUPPORTED, es_model_folder(s->model), -1, "loss.causal",
-                            "use a decoder (llama, mistral, qwen2, qwen3, gpt2, gpt_neox); for an "
+                            "use a decoder (llama, qwen3, gemma3, ...; docs/MODELS.md); for an "
                             "encoder: esscher downstream",
                             "a %s model is an encoder: its tokens see those after them, and it "
                             "predicts no next one",

@@ -90,7 +90,7 @@ static es_status start_sample(const measure_state *s, int64_t head, const es_exe
     c->q.rows = c->rows;
     c->k = es_view_rows(&views[MEASURE_K], 0, n);
     c->v = es_view_rows(&views[MEASURE_V], 0, n);
-    c->opts = s->opts;
+    c->opts = measure_opts_of(s, head);
     c->opts.prefixes = NULL;
     c->opts.top_k = NULL;
     c->opts.spread = false;

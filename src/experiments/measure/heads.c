@@ -141,7 +141,8 @@ static void fill_attention(const es_job *job, int64_t head, head_row *r)
     r->entropy = x->entropy;
     r->top_weight = r->top_mass = x->top_weight;
     r->ess = x->ess;
-    r->regime = es_regime_name(measure_regime(job, head));
+    if (!s->sinks)
+        r->regime = es_regime_name(measure_regime(job, head));
 }
 
 /* Reads the horizon of a head. A cell holds numbers only: where one is missing, the head is

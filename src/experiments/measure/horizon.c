@@ -222,6 +222,16 @@ double measure_horizon_plan(measure_state *s, double attention)
                  "left out: a window sees no more keys, however many there are");
         return 0.0;
     }
+    if (s->opts.score_cap > 0.0) {
+        snprintf(s->horizon_reason, sizeof s->horizon_reason,
+                 "left out: the horizon is that of scores without a cap");
+        return 0.0;
+    }
+    if (s->sinks) {
+        snprintf(s->horizon_reason, sizeof s->horizon_reason,
+                 "left out: the horizon is that of keys alone; run without --sink-logits");
+        return 0.0;
+    }
     if (s->n < 2) {
         snprintf(s->horizon_reason, sizeof s->horizon_reason, "one key has no covariance");
         return 0.0;

@@ -3,6 +3,7 @@
  *
  *     measure/question.c  parameters, stages, the order of things
  *     measure/mask.c      which keys queries see
+ *     measure/sinks.c     logits of the sinks, and the weight they take
  *     measure/inputs.c    shapes of the files, checks, loading
  *     measure/files.c     outputs and statistics of queries, as files
  *     measure/cells.c     attention of one head: statistics over its queries
@@ -26,10 +27,12 @@
 
 /* The options. */
 typedef struct measure_params {
-    const char *paths[3];   /* of Q, K, V */
-    const char *tokens;     /* instead of them */
-    const char *weights[3]; /* Wq, Wk, Wv for tokens; NULL: the identity */
-    double scale;           /* NaN: not given */
+    const char *paths[3];    /* of Q, K, V */
+    const char *tokens;      /* instead of them */
+    const char *weights[3];  /* Wq, Wk, Wv for tokens; NULL: the identity */
+    double scale;            /* NaN: not given */
+    double score_cap;        /* NaN: none */
+    const char *sink_logits; /* numbers or a file; NULL: no sinks */
     es_grid scales, prefixes, top_k;
     bool self, exclude_self, moments, bf16;
     bool causal;
@@ -76,8 +79,9 @@ typedef struct measure_their {
 } measure_their;
 
 /* Numbers of a head at one scale and prefix; means are over queries. In a cell there follow the
- * masses of the k largest weights (K) and their errors (K), and with --moments mean (dv) and
- * covariance (dv, dv) of the outputs: measure_masses(). */
+ * masses of the k largest weights (K) and their errors (K), with --moments mean (dv) and covariance
+ * (dv, dv) of the outputs: measure_masses(), and with --sink-logits the weight of the sink and its
+ * error: measure_sink_weight(). */
 typedef struct measure_numbers {
     es_measured entropy, perplexity, ess, sum_squares, top_weight, lse, output_mean_norm;
     double output_cov_trace;
@@ -122,7 +126,8 @@ typedef struct measure_state {
     int64_t numbers; /* columns of a cell */
     double default_scale;
     int64_t default_prefix;
-    es_attend_opts opts; /* exec is a cell's */
+    double *sinks;       /* (heads) logits, -inf: none; NULL: no head has a sink */
+    es_attend_opts opts; /* exec is a cell's; measure_opts_of() has the sink of a head */
     es_mask mask;        /* of opts, unless every query sees every key */
     es_cost cost;
     double attention_flops, horizon_flops; /* of a head */
@@ -168,6 +173,20 @@ static inline const double *measure_masses(const measure_numbers *x)
     return (const double *)(const void *)(x + 1);
 }
 
+/*! measure_sink_weight() : mean weight of the sink and its error, with --sink-logits. */
+static inline const double *measure_sink_weight(const measure_state *s, const measure_numbers *x)
+{
+    return (const double *)(const void *)x + s->numbers - 2;
+}
+
+/*! measure_opts_of() : options of attention for a head. */
+static inline es_attend_opts measure_opts_of(const measure_state *s, int64_t head)
+{
+    es_attend_opts opts = s->opts;
+    opts.sink = s->sinks ? s->sinks + head : NULL;
+    return opts;
+}
+
 /*! measure_queries() : queries that exist at prefix p: in self mode only the tokens of the prefix
  *  are queries. */
 int64_t measure_queries(const measure_state *s, int64_t p);
@@ -179,6 +198,12 @@ bool measure_masked(const measure_params *p);
 int64_t measure_shift(const measure_state *s);
 es_status measure_mask_start(es_job *job, es_error *err);
 void measure_mask_put(const measure_state *s, es_answer *a);
+
+/*! measure_sinks_start() : s->sinks from --sink-logits; the number of heads is known.
+ *  @return : ES_E_ARGUMENT (measure.sinks), or as es_source_load(). measure_add_sinks() : the table
+ *  of sinks and its finding, where there are any. */
+es_status measure_sinks_start(es_job *job, es_error *err);
+es_status measure_add_sinks(es_job *job, es_answer *a, es_error *err);
 
 /*! measure_seen() : keys that a query sees at prefix p; its own is counted, whether excluded or
  *  not. measure_mean_seen() : mean over the queries of f(keys), NULL: of their number. */

@@ -87,6 +87,7 @@ typedef struct compare_variant {
     bool row_factor;                 /* every row times a number of its own */
     compare_norm norm;
     double sink;          /* number of extra keys with score 0 and value 0 */
+    const double *sinks;  /* (heads) logits of learned sinks; NULL: none */
     double cap;           /* scores are cap tanh(s / cap); 0: they are not */
     double factor;        /* of the output */
     const int64_t *place; /* (heads): where the output of a head stands; NULL: where it belongs */

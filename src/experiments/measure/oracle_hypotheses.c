@@ -159,6 +159,26 @@ static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_err
     return ES_OK;
 }
 
+/* Learned sinks that were asked for are left out. */
+static es_status sinks_missing(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    *applies = v->sinks != NULL;
+    v->sinks = NULL;
+    return ES_OK;
+}
+
+/* Scores are not capped, although that was asked for. */
+static es_status uncapped(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    *applies = v->cap > 0.0;
+    v->cap = 0.0;
+    return ES_OK;
+}
+
 enum { FIRST_TILE = 16 }; /* of those in the list; 8 comes last */
 
 /* Tests whether zero keys that pad the last tile were left unmasked. */
@@ -193,8 +213,8 @@ PADDED(8)
                                  es_error *err)                                                    \
     {                                                                                              \
         (void)c, (void)err;                                                                        \
+        *applies = v->cap != (double)(at);                                                         \
         v->cap = at;                                                                               \
-        *applies = true;                                                                           \
         return ES_OK;                                                                              \
     }
 CAPPED(50)
@@ -266,8 +286,8 @@ static es_status swapped(compare_case *c, compare_variant *v, bool *applies, es_
     const measure_state *s = c->s;
     (void)err;
     v->swapped = true;
-    *applies =
-        !s->p->tokens && s->heads > 1 && s->heads == s->kv_heads && s->m == s->n && v->keys == s->n;
+    *applies = !s->p->tokens && s->heads > 1 && s->heads == s->kv_heads && s->m == s->n &&
+               v->keys == s->n && !v->sinks;
     return ES_OK;
 }
 
@@ -310,6 +330,8 @@ const compare_hypothesis compare_hypotheses[] = {
      "causal with the last query at the last key"},
     {"causal-strict", "causal attention without a query's own key", causal_strict},
     {"unmasked", "attention over all keys", unmasked},
+    {"sinks-missing", "attention without the learned sinks", sinks_missing},
+    {"uncapped", "attention without a cap of scores", uncapped},
     {"inputs-rounded", "attention of Q, K and V rounded to", inputs_rounded},
     {"scale-none", "attention without a scale", scale_none},
     {"scale-usual", "attention with the scale 1/sqrt(d) =", scale_usual},

@@ -212,7 +212,8 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     if (s->p->compare)
         ES_TRY(compare_summarise(job, answer, err));
     ES_TRY(report_keys(job, answer, err));
-    if (s->heads > 1 && s->n > 1 && !s->p->compare)
+    ES_TRY(measure_add_sinks(job, answer, err));
+    if (s->heads > 1 && s->n > 1 && !s->p->compare && !s->sinks)
         ES_TRY(report_regimes(job, answer, err));
     ES_TRY(add_rows(job, answer, err));
     if (s->p->block)
