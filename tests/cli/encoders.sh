@@ -11,9 +11,10 @@ yes 'the cat sat on the mat, word20 word25 word31 the word7.' | head -40 >long
 for name in roberta xlm-roberta modernbert big_bird nomic_bert; do
     mkdir $name && cp "$golden/$name/config.json" "$golden/$name/model.safetensors" $name && vocabulary >$name/vocab.txt
     echo "$name: $(esscher encode --model $name --text long --json --quiet >a.json && get_json a.json shape)"
-    probe() { esscher probe --model $name --text long --n 10,40 --replicates 2 --query-count 8 --csv --quiet "$@"; }
-    probe >one && probe --stream >two && cmp one two && wc -l <two
+    probe() { esscher probe --model "$name" --text long --n 10,40 --replicates 2 --query-count 8 --control 0 --csv --quiet "$@"; }
+    probe >one && wc -l <one
 done
+name=modernbert && probe >one && probe --stream >two && cmp one two && echo same
 esscher probe --model nomic_bert --text long --n 10,40 --replicates 2 --query-count 8 --quiet >out && head -n 1 out | cut -c 1-33
 for i in 1 2 3 4 5 6 7 8 9; do printf 'the cat sat on word%s\t%s\n' $i $((i % 3)); done >tasks
 for name in modernbert-classes big_bird-classes; do
