@@ -100,23 +100,27 @@ typedef struct es_layer_kind {
 } es_layer_kind;
 
 typedef struct es_model_config {
-    int64_t hidden;       /* H */
-    int64_t layers;       /* L */
-    int64_t heads;        /* h, of queries */
-    int64_t kv_heads;     /* of keys and values, a divisor of h: query head i has those of head
-                             i / (h / kv_heads). Encoders: h */
-    int64_t head_dim;     /* k; h k need not be H */
-    int64_t query_width;  /* h k */
-    int64_t kv_width;     /* kv_heads k */
-    int64_t qkv_width;    /* query_width + 2 kv_width */
-    int64_t intermediate; /* rows of W1 */
-    int64_t vocab;        /* rows of the word embeddings: ids are 0 .. vocab - 1 */
-    int64_t positions;    /* longest block */
-    int64_t types;        /* token types; the first is the one used. 0: the model has none */
-    int64_t labels;       /* of id2label; 0 if config.json names none. After es_model_open():
-                             outputs of the classifier, 0 without one */
-    int64_t up_width;     /* rows of W1 and of the gate together */
-    int64_t kinds;        /* of layers, 1 .. ES_MODEL_KINDS */
+    int64_t hidden;         /* H */
+    int64_t layers;         /* L */
+    int64_t heads;          /* h, of queries */
+    int64_t kv_heads;       /* of keys and values, a divisor of h: query head i has those of head
+                               i / (h / kv_heads). Encoders: h */
+    int64_t head_dim;       /* k; h k need not be H */
+    int64_t query_width;    /* h k */
+    int64_t kv_width;       /* kv_heads k */
+    int64_t qkv_width;      /* query_width + 2 kv_width */
+    int64_t intermediate;   /* rows of W1 */
+    int64_t vocab;          /* rows of the word embeddings: ids are 0 .. vocab - 1 */
+    int64_t positions;      /* longest block */
+    int64_t position_rows;  /* of the table of positions, where there is one */
+    int64_t first_position; /* the row of it that the first token has. Above 0, tokens whose id is
+                               first_position - 1 are padding: all have that row, and positions of
+                               the others do not count them */
+    int64_t types;          /* token types; the first is the one used. 0: the model has none */
+    int64_t labels;         /* of id2label; 0 if config.json names none. After es_model_open():
+                               outputs of the classifier, 0 without one */
+    int64_t up_width;       /* rows of W1 and of the gate together */
+    int64_t kinds;          /* of layers, 1 .. ES_MODEL_KINDS */
     es_layer_kind kind[ES_MODEL_KINDS];
     uint8_t layer_kind[ES_MODEL_LAYERS]; /* which of them each layer is: es_model_layer() */
     char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
@@ -127,7 +131,8 @@ typedef struct es_model_config {
     bool parallel;      /* attention and what follows it are given the same state (gpt_neox) */
     bool head_norms;    /* queries and keys of a head are normed before they meet (qwen3) */
     bool norm_from_one; /* norms multiply by 1 + what the file has */
-    bool attention_bias, mlp_bias;
+    bool attention_bias, mlp_bias, norm_bias, pooler_bias;
+    bool mean_pooled;      /* the pooler is given the mean over tokens, instead of the first one */
     double layer_norm_eps; /* of whichever norm it has */
     double score_divisor;  /* scores are q.k / score_divisor; sqrt(head_dim) unless stated */
     double score_cap;      /* c: a score s becomes c tanh(s / c); 0: it stays */
@@ -272,7 +277,7 @@ typedef struct es_model_block {
                             states - 1. The layers after it are not run, and have no statistics.
                             0: all L + 1 */
     void *hidden;        /* (states - start, n, H) in the model's precision; state `start` first */
-    void *last;          /* (n, H) state L alone */
+    void *last;          /* (n, H) state L alone; of an encoder with a last norm, after that */
     double *entropy;     /* (L, h) -sum w ln w in nats, mean over the block's queries */
     double *top_weight;  /* (L, h) largest weight, mean */
     double *sum_squares; /* (L, h) sum w^2, mean */

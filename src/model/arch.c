@@ -17,17 +17,20 @@ extern const es_arch es_arch_bert, es_arch_distilbert, es_arch_llama, es_arch_mi
     es_arch_qwen2, es_arch_qwen3, es_arch_gpt2, es_arch_gpt_neox, es_arch_smollm3, es_arch_olmo2,
     es_arch_olmo3, es_arch_gemma3, es_arch_gemma2, es_arch_gemma, es_arch_phi3, es_arch_granite,
     es_arch_ministral3, es_arch_starcoder2, es_arch_stablelm, es_arch_cohere2, es_arch_cohere,
-    es_arch_exaone4;
+    es_arch_exaone4, es_arch_roberta, es_arch_xlm_roberta, es_arch_modernbert, es_arch_big_bird,
+    es_arch_nomic_bert;
 static const es_arch *const known[] = {
-    &es_arch_bert,    &es_arch_distilbert, &es_arch_llama,      &es_arch_mistral,  &es_arch_qwen2,
-    &es_arch_qwen3,   &es_arch_gpt2,       &es_arch_gpt_neox,   &es_arch_smollm3,  &es_arch_olmo2,
-    &es_arch_olmo3,   &es_arch_gemma3,     &es_arch_gemma2,     &es_arch_gemma,    &es_arch_phi3,
-    &es_arch_granite, &es_arch_ministral3, &es_arch_starcoder2, &es_arch_stablelm, &es_arch_cohere2,
-    &es_arch_cohere,  &es_arch_exaone4};
+    &es_arch_bert,       &es_arch_distilbert, &es_arch_llama,     &es_arch_mistral,
+    &es_arch_qwen2,      &es_arch_qwen3,      &es_arch_gpt2,      &es_arch_gpt_neox,
+    &es_arch_smollm3,    &es_arch_olmo2,      &es_arch_olmo3,     &es_arch_gemma3,
+    &es_arch_gemma2,     &es_arch_gemma,      &es_arch_phi3,      &es_arch_granite,
+    &es_arch_ministral3, &es_arch_starcoder2, &es_arch_stablelm,  &es_arch_cohere2,
+    &es_arch_cohere,     &es_arch_exaone4,    &es_arch_roberta,   &es_arch_xlm_roberta,
+    &es_arch_modernbert, &es_arch_big_bird,   &es_arch_nomic_bert};
 enum { KNOWN = sizeof known / sizeof known[0] };
 
 /* Old checkpoints state no model_type; the class that wrote them is then all there is. A stated
- * type is not second-guessed: "roberta" with a Bert class computes something else. */
+ * type is not second-guessed: "roberta" with a Bert class computes something else than "bert". */
 const es_arch *es_arch_find(const char *model_type, const char *architecture)
 {
     for (int i = 0; i < KNOWN; i++) {
@@ -250,8 +253,14 @@ es_status es_config_complete(const es_arch *arch, const char *file, es_config_dr
         return uneven(arch, file, c, ES_CONFIG(heads), ES_CONFIG(kv_heads), err);
     if (!c->intermediate)
         c->intermediate = 4 * c->hidden;
+    c->position_rows = c->positions;
     if (arch->derive)
         arch->derive(draft);
+    if (c->positions < 1)
+        return es_fail_file(err, ES_E_FORMAT, file, -1, "config.positions",
+                            "check that this config.json came with the weights",
+                            "%lld positions, of which tokens use those from %lld on",
+                            (long long)c->position_rows, (long long)c->first_position);
     if (c->rotary.query_beta != 0.0 && !arch->query_beta)
         return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.rotary",
                             "only models without it are supported", "llama_4_scaling_beta is %g",

@@ -107,6 +107,10 @@ typedef struct es_layers_stated {
     bool rotary_stated;    /* there is a key about rotary positions */
     double original;       /* original_max_position_embeddings outside of the rotary object; 0 */
     int64_t types, turns;  /* layers that layer_types and no_rope_layers name; 0: no such key */
+    char attention[64];    /* attention_type */
+    int64_t block, random; /* block_size and num_random_blocks of attention_type block_sparse */
+    bool rescaled;         /* rescale_embeddings */
+    char pooling[64];      /* classifier_pooling */
     char other[64];        /* what layer_types has beside full_attention and sliding_attention */
     bool sliding[ES_MODEL_LAYERS]; /* (types) */
     bool turning[ES_MODEL_LAYERS]; /* (turns) */
@@ -128,7 +132,7 @@ typedef enum es_part_kind {
     ES_PART_LINEAR, /* NAME.weight (rows, cols) and NAME.bias (rows): y = W x + b */
     ES_PART_MATRIX, /* the same without a bias, or with one if the config's bool at `biased` says */
     ES_PART_NORM,   /* NAME.weight and NAME.bias (rows), or .gamma and .beta as in TensorFlow */
-    ES_PART_SCALE,  /* NAME.weight (rows): a norm without a shift */
+    ES_PART_SCALE,  /* NAME.weight (rows): a norm without a shift, or with one as `biased` says */
     ES_PART_SCALES  /* NAME.weight (rows, cols): such a norm for each of `rows` heads. With a second
                        '*' in its name, which is the head: as many tensors (cols) */
 } es_part_kind;
@@ -137,8 +141,10 @@ typedef enum es_part_kind {
 typedef enum es_part_role {
     ES_ROLE_BODY,
     ES_ROLE_POOLER,
+    ES_ROLE_DENSE, /* takes the place of the pooler where there is a classifier of blocks */
     ES_ROLE_CLASSIFIER,
-    ES_ROLE_PREDICTOR /* of the next token; not looked for where embeddings are tied */
+    ES_ROLE_PREDICTOR, /* of the next token; not looked for where embeddings are tied */
+    ES_ROLES
 } es_part_role;
 
 /* How the rows of a matrix lie in the file. */
@@ -158,10 +164,11 @@ typedef struct es_arch_part {
     size_t rows, cols; /* ES_CONFIG(member) */
     es_part_role role;
     bool outside;  /* of the prefix that the other names may have */
-    size_t biased; /* MATRIX: ES_CONFIG(member) of a bool; 0: never */
+    size_t biased; /* MATRIX, SCALE: ES_CONFIG(member) of a bool; 0: never */
     es_part_order order;
     size_t when;   /* ES_CONFIG(member) of a bool without which there is no such part; 0: always */
     size_t unless; /* of one with which there is none; 0: none */
+    int64_t first; /* layers before it have no such part */
 } es_arch_part;
 
 static inline bool es_part_is_vector(const es_arch_part *part)
@@ -241,6 +248,7 @@ typedef struct es_arch {
     es_order_kind order;
     bool gated;                  /* f(gate) up between `up` and `down`, instead of f(up) */
     const es_activation *pooled; /* after the pooler */
+    const es_activation *dense;  /* after what takes its place; NULL: config.activation */
 
     const char *tokenizer; /* the kind that comes with it, for people */
 } es_arch;

@@ -108,7 +108,7 @@ static double weights_of(const es_model_config *c, bool gated)
     const double layer =
         (Q + (double)c->query_width) * H + (gated ? 3.0 : 2.0) * H * I + 16.0 * H + 2.0 * I + Q;
     const double words = (double)c->vocab * (c->causal && !c->tied ? 2.0 : 1.0);
-    const double places = c->rotary.width ? 0.0 : (double)c->positions;
+    const double places = c->rotary.width ? 0.0 : (double)c->position_rows;
     return (words + places + (double)c->types + H + 16.0) * H + (double)c->layers * layer;
 }
 
@@ -161,6 +161,14 @@ double es_model_sparse_bytes(const es_model_config *c, int64_t n, int64_t span)
 
 /* ---- one block ---- */
 
+/* Fails because numbers overflow while `what` is computed. */
+static es_status overflow(const char *what, es_error *err)
+{
+    return es_fail(err, ES_E_NONFINITE, "forward.overflow",
+                   "run the model in f64; if that fails too, its weights are damaged",
+                   "NaN or infinity while computing %s", what);
+}
+
 /* The state that the layers begin with: made of the ids, or given. */
 static es_status begin_block(const es_forward *f, const es_block_room *room,
                              const es_model_block *b, size_t state, es_error *err)
@@ -182,9 +190,21 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
                                      room->x, room->x) ||
         m->nonfinite)
         return ES_OK;
-    return es_fail(err, ES_E_NONFINITE, "forward.overflow",
-                   "run the model in f64; if that fails too, its weights are damaged",
-                   "NaN or infinity while computing hidden state 0");
+    return overflow("hidden state 0", err);
+}
+
+/* Norms the last state in place where an encoder has a norm for it: nothing else is made of the
+ * state before. */
+static es_status finish_state(const es_forward *f, const es_block_room *room,
+                              const es_model_block *b, es_error *err)
+{
+    const es_model *m = f->model;
+    if (m->config.causal || !m->norm_last.w ||
+        f->rows->norm[m->arch->norm](&m->norm_last, m->config.layer_norm_eps, b->n,
+                                     m->config.hidden, room->x, room->x) ||
+        m->nonfinite)
+        return ES_OK;
+    return overflow("the last norm", err);
 }
 
 /* From ids to the last state. States are copied out as they arise: x is overwritten by the next
@@ -206,6 +226,8 @@ static es_status run_block(void *forward, int64_t unit, int thread, es_error *er
     }
     if (hidden)
         memcpy(hidden + (size_t)(layers - b->start) * state, room->x, state);
+    if (b->last || b->pooled || b->logits)
+        ES_TRY(finish_state(f, room, b, err));
     if (b->last)
         memcpy(b->last, room->x, state);
     if (b->pooled || b->logits)
@@ -289,6 +311,12 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
     if ((!b->ids && !b->input) || b->n <= 0)
         return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give at least one token",
                           "block %lld has no tokens", (long long)index);
+    if (b->n > c->positions && b->n <= c->position_rows - c->first_position)
+        return es_fail_at(err, ES_E_UNSUPPORTED, index, -1, "forward.block_sparse",
+                          "cut the text into shorter blocks; --policy bigbird has the pattern",
+                          "block %lld has %lld tokens; beyond %lld attention of this model is "
+                          "block_sparse, which is not supported",
+                          (long long)index, (long long)b->n, (long long)c->positions);
     if (b->n > c->positions)
         return es_fail_at(err, ES_E_RANGE, index, -1, "forward.length", "cut the text into blocks",
                           "block %lld has %lld tokens; the model has %lld positions",
@@ -374,7 +402,6 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
 {
     static const es_exec defaults = {0};
     const es_exec *e = exec ? exec : &defaults;
-    const es_arch *arch = model->arch;
     const bool narrow = model->precision == ES_F32;
     for (int64_t i = 0; i < count; i++)
         ES_TRY(check_block(model, &blocks[i], i, err));
@@ -389,8 +416,8 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
                     .activate = narrow ? model->activation->f32 : model->activation->f64,
                     .exec = shared ? e : NULL,
                     .inner = {.threads = shared ? team : 1, .isa = e->isa, .budget = e->budget}};
-    if (arch->pooled)
-        f.activate_pooled = narrow ? arch->pooled->f32 : arch->pooled->f64;
+    if (model->pooled)
+        f.activate_pooled = narrow ? model->pooled->f32 : model->pooled->f64;
     es_exec outer = *e;
     if (shared) { /* blocks one after the other; they tell how far they are themselves */
         outer.threads = 1;

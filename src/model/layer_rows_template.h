@@ -8,16 +8,18 @@
  * positions are added), in this order. */
 static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
 {
-    const int64_t H = m->config.hidden;
+    const int64_t H = m->config.hidden, first = m->config.first_position;
     const REAL *words = m->word.w, *type = m->type.w, *position = m->position.w;
     const REAL factor = (REAL)m->config.embed_factor;
     REAL *out = out_;
+    int64_t next = first; /* row of the next token that is no padding */
     for (int64_t i = 0; i < n; i++, out += H) {
+        const int64_t place = first && ids[i] == first - 1 ? first - 1 : next++;
         const REAL *word = words + ids[i] * H;
         for (int64_t j = 0; j < H; j++)
             out[j] = type ? factor * word[j] + type[j] : factor * word[j];
         for (int64_t j = 0; position && j < H; j++)
-            out[j] += position[i * H + j];
+            out[j] += position[place * H + j];
     }
 }
 
@@ -186,6 +188,19 @@ static void NAME(place)(const double *head, int64_t n, int64_t k, int64_t width,
     }
 }
 
+/* out (cols) = the mean of the rows of x (n, cols), sums in f64. */
+static void NAME(mean)(const void *x_, int64_t n, int64_t cols, void *out_)
+{
+    const REAL *x = x_;
+    REAL *out = out_;
+    for (int64_t j = 0; j < cols; j++) {
+        double sum = 0.0;
+        for (int64_t i = 0; i < n; i++)
+            sum += (double)x[i * cols + j];
+        out[j] = (REAL)(sum / (double)n);
+    }
+}
+
 /* nll[i] = ln sum_t exp(logits_it) - logits_i,next[i], sums in f64. */
 static void NAME(surprise)(const void *logits_, int64_t n, int64_t vocab, const int32_t *next,
                            double *nll)
@@ -222,4 +237,5 @@ const es_row_kernels NAME(es_row_kernels) = {
     .add = NAME(add),
     .finish_logits = NAME(finish_logits),
     .place = NAME(place),
+    .mean = NAME(mean),
     .surprise = NAME(surprise)};

@@ -39,12 +39,14 @@ struct es_model {
     es_mem_limit *budget;
     char *folder;
     const es_activation *activation; /* between `up` and `down` */
+    const es_activation *pooled;     /* after the pooler; NULL: there is none */
     bool nonfinite;                  /* NaN or Inf is among the weights, and was allowed */
     void *weights;                   /* all of it, one block; what follows points into it */
     es_linear word, position, type;
     es_linear norm0; /* of the first hidden state */
     es_layer *layers;
     es_linear pooler, classifier;
+    es_linear norm_pooled;          /* (H) of what the pooler gives */
     es_linear norm_last, predictor; /* logits of the next token are predictor norm_last(x) */
     struct es_unread *unread;       /* what es_model_load() needs; NULL once weights are read */
 };
@@ -141,6 +143,7 @@ typedef struct es_row_kernels {
     void (*add)(const void *branch, double factor, int64_t count, void *x);
     void (*finish_logits)(double factor, double cap, int64_t count, void *logits);
     void (*place)(const double *head, int64_t n, int64_t k, int64_t width, void *out);
+    void (*mean)(const void *x, int64_t n, int64_t cols, void *out);
     void (*surprise)(const void *logits, int64_t n, int64_t vocab, const int32_t *next,
                      double *nll);
 } es_row_kernels;

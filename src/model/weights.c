@@ -22,6 +22,7 @@ typedef struct loader {
     void *aside;        /* a tensor whose rows lie otherwise in the file */
     int64_t most_aside; /* numbers of the largest of them */
     bool kv_scales;     /* there are scales for a cache in FP8 */
+    bool dense;         /* a classifier has a part of its own in place of the pooler */
     es_error *err;
 } loader;
 
@@ -205,7 +206,7 @@ static es_status visit(loader *l, tensor_ref ref, void **place)
 
 static bool has_bias(const es_model_config *c, const es_arch_part *part)
 {
-    if (part->kind == ES_PART_MATRIX)
+    if (part->kind == ES_PART_MATRIX || part->kind == ES_PART_SCALE)
         return part->biased && *(const bool *)((const char *)c + part->biased);
     return part->kind == ES_PART_LINEAR || part->kind == ES_PART_NORM;
 }
@@ -270,8 +271,27 @@ static es_status visit_body(loader *l)
         ES_TRY(visit_stack(l, s.part, s.count, -1));
     for (int64_t layer = 0; layer < m->config.layers; layer++)
         for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);)
-            ES_TRY(visit_stack(l, s.part, s.count, layer));
+            if (layer >= s.part->first)
+                ES_TRY(visit_stack(l, s.part, s.count, layer));
     return ES_OK;
+}
+
+/* Returns whether a part outside of the body counts in this checkpoint. */
+static bool has_role(const loader *l, es_part_role role)
+{
+    const es_model_config *c = &l->model->config;
+    switch (role) {
+    case ES_ROLE_POOLER:
+        return c->pooler && !l->dense;
+    case ES_ROLE_DENSE:
+        return l->dense;
+    case ES_ROLE_CLASSIFIER:
+        return c->labels > 0;
+    case ES_ROLE_PREDICTOR:
+        return c->predicts && !c->tied;
+    default:
+        return false;
+    }
 }
 
 /* Both visits go through here, so that places are counted in the order in which they are taken,
@@ -282,9 +302,7 @@ static es_status visit_all(loader *l)
     l->used = l->widest;
     ES_TRY(visit_body(l));
     for (const es_arch_part *p = m->arch->parts; p->name; p++)
-        if ((p->role == ES_ROLE_POOLER && m->config.pooler) ||
-            (p->role == ES_ROLE_CLASSIFIER && m->config.labels) ||
-            (p->role == ES_ROLE_PREDICTOR && m->config.predicts && !m->config.tied))
+        if (has_role(l, p->role))
             ES_TRY(visit_stack(l, p, 1, -1));
         else if (p->role == ES_ROLE_PREDICTOR)
             ES_TRY(check_no_bias(l, p, -1));
@@ -497,13 +515,17 @@ static void find_outside(loader *l)
 
 /* Pooler and classifier are there or not; a config's labels count only with a classifier of blocks
  * (one of tokens or of pairs has the same name). */
-static void find_heads(const loader *l)
+static void find_heads(loader *l)
 {
-    es_model_config *c = &l->model->config;
+    es_model *m = l->model;
+    es_model_config *c = &m->config;
     const es_st_tensor *classifier = find_role(l, ES_ROLE_CLASSIFIER);
-    const char *wanted = l->model->arch->classifier;
+    const char *wanted = m->arch->classifier;
     const bool of_blocks = wanted && strcmp(c->architecture, wanted) == 0;
-    c->pooler = find_role(l, ES_ROLE_POOLER) != NULL;
+    l->dense = of_blocks && classifier && find_role(l, ES_ROLE_DENSE);
+    c->pooler = l->dense || find_role(l, ES_ROLE_POOLER);
+    if (c->pooler)
+        m->pooled = !l->dense ? m->arch->pooled : m->arch->dense ? m->arch->dense : m->activation;
     c->predicts = c->causal && (c->tied || find_role(l, ES_ROLE_PREDICTOR) != NULL);
     if (!of_blocks || !classifier || !c->pooler)
         c->labels = 0;
