@@ -295,7 +295,7 @@ static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
             continue;
         views_of(p, head, qkv);
         finite = finite && (!f->model->nonfinite || all_finite(qkv));
-        room->heads[count++] = (es_sharing_head){qkv[0], results_of(p, head)};
+        room->heads[count++] = (es_sharing_head){qkv[0], sink_of(p, head), results_of(p, head)};
     }
     for (int64_t g = 0; g < count && !finite; g++)
         spoil(&room->heads[g].out, p->b->n, c->head_dim);
