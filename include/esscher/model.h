@@ -256,7 +256,7 @@ typedef struct es_model_seen {
     int64_t block, layer, head;
     int64_t window;           /* of its layer: es_layer_kind */
     double scale, cap;        /* scores are scale q.k, or cap tanh(scale q.k / cap) if cap > 0 */
-    double sink;              /* logit of its sink (attend.h); -inf: it has none */
+    const double *sink;       /* logit of its sink (attend.h); NULL or -inf: it has none */
     es_view q, k, v;          /* (n, k) as they meet: after norms, rotary positions, factors */
     es_view plain_q, plain_k; /* (n, k) before rotary positions; without data unless asked for */
     const double *output;     /* (n, k) before Wo */

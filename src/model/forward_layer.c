@@ -342,13 +342,14 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
     const es_model_config *c = &p->f->model->config;
     const int64_t group = head / (c->heads / c->kv_heads), both = c->query_width + c->kv_width;
     const bool sparse = p->b->sparse && p->b->sparse->heads[p->layer * c->heads + head].policy;
+    const double sink = sink_of(p, head);
     es_model_seen seen = {.block = p->block,
                           .layer = p->layer,
                           .head = head,
                           .window = es_model_layer(c, p->layer)->window,
                           .scale = 1.0 / c->score_divisor,
                           .cap = c->score_cap,
-                          .sink = sink_of(p, head),
+                          .sink = &sink,
                           .q = qkv[0],
                           .k = qkv[1],
                           .v = qkv[2],

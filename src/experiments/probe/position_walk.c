@@ -134,7 +134,10 @@ static void read_rows(work *w, const es_view *q, const es_view *k)
 }
 
 /* Returns the weight of the head's learned sink for query i; 0: it has none. */
-static double learned(const work *w, int64_t i) { return exp(w->seen->sink - w->seen->lse[i]); }
+static double learned(const work *w, int64_t i)
+{
+    return w->seen->sink ? exp(*w->seen->sink - w->seen->lse[i]) : 0.0;
+}
 
 /* Adds the weight on the first keys, from their scores (THEORY 16.1, K1), and whether query i puts
  * its weight on one key, which may be one of them. ESS < 2 means sum w^2 > 1/2; the largest weight
@@ -290,7 +293,7 @@ static es_status attend(work *w, int64_t first, es_mask mask, bool outputs, es_e
                                  .scales = &s->scale,
                                  .n_scales = 1,
                                  .score_cap = s->cap,
-                                 .sink = outputs ? &s->sink : NULL,
+                                 .sink = outputs ? s->sink : NULL,
                                  .mask = &mask,
                                  .exec = &w->exec};
     return es_attend(&q, &s->k, &s->v, &opts, &out, err);
