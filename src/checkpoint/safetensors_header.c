@@ -7,8 +7,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/half.h"
 #include "base/memory.h"
+#include "checkpoint/gguf_types.h"
 #include "checkpoint/json.h"
 #include "checkpoint/safetensors_inside.h"
 
@@ -110,54 +110,29 @@ const es_st_kind *es_st_kind_of(const char *dtype)
 
 /* ---- numbers ---- */
 
-/* Note what is odd about the number with this index; `least` is the smallest normal number of the
- * dtype it has in the file. */
-static void look(double value, double least, int64_t index, es_st_seen *seen)
+/* Decodes F64, which only f64 has digits for, and counts what is odd about the numbers. memcpy: the
+ * data of a safetensors file may begin at any byte. */
+static void decode_f64(const unsigned char *raw, int64_t first, int64_t count, double *out,
+                       es_st_seen *seen)
 {
-    if (isfinite(value)) {
-        seen->subnormals += value != 0.0 && fabs(value) < least;
-        return;
+    memcpy(out, raw, (size_t)count * sizeof *out);
+    for (int64_t i = 0; i < count; i++) {
+        seen->nans += isnan(out[i]) != 0;
+        seen->infinities += isinf(out[i]) != 0;
+        seen->subnormals += out[i] != 0.0 && fabs(out[i]) < 0x1p-1022;
+        if (!isfinite(out[i]) && seen->first < 0)
+            seen->first = first + i;
     }
-    if (isnan(value))
-        seen->nans++;
-    else
-        seen->infinities++;
-    if (seen->first < 0)
-        seen->first = index;
 }
 
-/* Through f64 and back: exact for all that is read, and one path for four dtypes times two
- * results. */
-static void put(es_dtype dtype, void *out, int64_t i, double value)
-{
-    if (dtype == ES_F32)
-        ((float *)out)[i] = (float)value; /* exact: only F64 has more digits, and it is refused */
-    else
-        ((double *)out)[i] = value;
-}
-
-/* memcpy: the data of a safetensors file may begin at any byte. */
+/* F32, F16 and BF16 have the same names and numbers in GGUF files. */
 void es_st_decode(const char *from, const unsigned char *raw, int64_t first, int64_t count,
                   es_dtype dtype, void *out, es_st_seen *seen)
 {
-    const bool half = strcmp(from, "F16") == 0, bfloat = strcmp(from, "BF16") == 0;
-    const double least = half ? 0x1p-14 : strcmp(from, "F64") == 0 ? 0x1p-1022 : 0x1p-126;
-    for (int64_t i = 0; i < count; i++) {
-        double value;
-        if (half || bfloat) {
-            uint16_t bits;
-            memcpy(&bits, raw + 2 * i, sizeof bits);
-            value = (double)(half ? es_half_to_float(bits) : es_bf16_to_float(bits));
-        } else if (least > 0x1p-1000) {
-            float bits;
-            memcpy(&bits, raw + 4 * i, sizeof bits);
-            value = (double)bits;
-        } else {
-            memcpy(&value, raw + 8 * i, sizeof value);
-        }
-        look(value, least, first + i, seen);
-        put(dtype, out, i, value);
-    }
+    if (strcmp(from, "F64") == 0)
+        decode_f64(raw, first, count, out, seen);
+    else
+        es_gguf_decode(es_gguf_type_of(from), raw, first, count, dtype, out, seen);
 }
 
 /* ---- one entry ---- */

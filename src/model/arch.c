@@ -125,6 +125,11 @@ static es_status uneven(const es_arch *arch, const char *file, const es_model_co
 
 /* ---- kinds of layers ---- */
 
+const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer)
+{
+    return &config->kind[config->layer_kind[layer]];
+}
+
 /* Returns whether queries and keys of a layer turn, as far as that does not depend on its window.
  */
 static bool turns(const es_layers_stated *s, int64_t layer)
@@ -183,7 +188,7 @@ static void number_kinds(es_config_draft *d)
             at++;
         c->kind[at] = kind; /* a window or none, turning or not, experts or not: eight at most */
         c->kinds = at == c->kinds ? at + 1 : c->kinds;
-        c->layer_kind[l] = (unsigned char)at;
+        c->layer_kind[l] = (uint8_t)at;
     }
 }
 
