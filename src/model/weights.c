@@ -316,18 +316,20 @@ static bool has_bias(const es_model_config *c, const es_arch_part *part)
 }
 
 /* A bias that the configuration does not know of would change what is computed: one of a matrix, of
- * a norm, of embeddings, or of an output that is tied to them. */
+ * an expert, of a norm, of embeddings, or of an output that is tied to them. */
 static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_t layer)
 {
-    static const char *const endings[] = {".bias", ".beta"};
+    static const char *const endings[] = {".bias", ".beta", "_bias"};
+    const int64_t experts = part->kind == ES_PART_EXPERTS ? l->model->config.experts : 1;
     char name[NAME_MOST];
-    for (int i = 0; i < 2; i++) {
-        if (find_ending(l, (tensor_ref){.part = part, .layer = layer}, endings[i], name))
-            return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                                "check that config.json belongs to these weights",
-                                "unexpected tensor %s: a %s of this configuration has no such bias",
-                                name, l->model->arch->title);
-    }
+    for (int64_t e = 0; e < experts; e++)
+        for (int i = 0; i < 3; i++)
+            if (find_ending(l, (tensor_ref){part, layer, false, e}, endings[i], name))
+                return es_fail_file(
+                    l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                    "check that config.json belongs to these weights",
+                    "unexpected tensor %s: a %s of this configuration has no such bias", name,
+                    l->model->arch->title);
     return ES_OK;
 }
 
