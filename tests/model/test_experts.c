@@ -2,16 +2,19 @@
 /* test_experts.c : models with experts and learned sinks beyond their values, which decoders2
  * tests: choices of experts, threads, costs, blocks of MXFP4, configurations, and policies beside a
  * sink. */
+#include "folder.h"
 #include "golden.h"
 
 #include <esscher/model.h>
 #include <esscher/policy.h>
 
+#include "base/memory.h"
 #include "experiments/kit/pool_layer.h"
 #include "model/model.h"
 #include "model/model_inside.h"
 #include "model/packed.h"
 #include "random/experiment.h"
+#include "store/file.h"
 
 static es_model *open_golden(const char *name, es_dtype precision)
 {
@@ -116,6 +119,50 @@ static void numbers_of_four_bits_are_as_published(void **state)
     assert_int_equal(es_packed_decode(blocks, scales, 2, ES_F64, out), -1);
     scales[0] = 255; /* NaN by definition */
     assert_int_equal(es_packed_decode(blocks, scales, 2, ES_F64, out), 0);
+}
+
+/* ---- damaged files ---- */
+
+static void copy_patched(const char *name, const char *file, const char *from, const char *to)
+{
+    char rest[128], path[4096];
+    void *bytes;
+    size_t size;
+    snprintf(rest, sizeof rest, "decoders2/%s/%s", name, file);
+    assert_ok(es_file_load(golden_path(rest), 1 << 24, NULL, &bytes, &size, &err));
+    if (from) {
+        char *at = strstr((char *)bytes + 8, from); /* the header is text */
+        assert_non_null(at);
+        memcpy(at, to, strlen(to)); /* as long as `from` */
+    }
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    fclose(f);
+    es_mem_free(NULL, bytes);
+}
+
+/* The first `from` of the weights' header is `to`: opening the model fails by this rule. */
+static void damaged(const char *name, const char *from, const char *to, const char *rule)
+{
+    es_model *m;
+    copy_patched(name, "config.json", NULL, NULL);
+    copy_patched(name, "model.safetensors", from, to);
+    assert_true(es_model_open(folder, NULL, &m, &err) != ES_OK);
+    assert_string_equal(err.rule, rule);
+}
+
+static void damaged_weights_are_refused(void **state)
+{
+    (void)state;
+    damaged("mixtral", "experts.5.w2.weight", "experts.5.w4.weight", "model.unknown");
+    damaged("mixtral", "experts.5.w2.weight", "experts.9.w2.weight", "model.tensor");
+    damaged("mixtral-fused", "experts.down_proj", "experts.down_pro_", "model.unknown");
+    damaged("qwen3_moe", "experts.5.up_proj", "experts.9.up_proj", "model.tensor");
+    damaged("gpt_oss", "self_attn.sinks", "self_attn.sinkz", "model.unknown");
+    damaged("gpt_oss-mxfp4", "\"U8\"", "\"I8\"", "model.shape");
+    damaged("gpt_oss-mxfp4", "down_proj_scales", "down_proj_scale_", "model.unknown");
 }
 
 /* ---- configurations ---- */
@@ -268,6 +315,7 @@ TEST_FILE(experts)
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(costs_count_the_experts_in_use),
         cmocka_unit_test(numbers_of_four_bits_are_as_published),
+        cmocka_unit_test_setup_teardown(damaged_weights_are_refused, make_folder, remove_folder),
         cmocka_unit_test(layers_have_experts_as_stated),
         cmocka_unit_test(what_is_not_built_is_refused),
         cmocka_unit_test(policies_keep_the_sink),
