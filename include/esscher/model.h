@@ -65,7 +65,7 @@ enum { ES_MODEL_LABELS = 16 }; /* whose names are kept; a classifier may have mo
 
 enum {
     ES_MODEL_LAYERS = 1024, /* most layers of a model */
-    ES_MODEL_KINDS = 4,     /* most kinds of layers */
+    ES_MODEL_KINDS = 8,     /* most kinds of layers */
     ES_ROTARY_FACTORS = 128 /* most frequencies that longrope may state factors for */
 };
 
@@ -97,6 +97,7 @@ typedef struct es_layer_kind {
     int64_t window; /* 0: a query sees all keys. Causal: the last `window`, its own included;
                        otherwise key j if |i - j| <= window */
     int rotary;     /* 0: config.rotary; 1: config.rotary_local; -1: queries and keys do not turn */
+    bool experts;   /* what follows attention are experts: es_model_config.experts */
 } es_layer_kind;
 
 typedef struct es_model_config {
@@ -120,6 +121,12 @@ typedef struct es_model_config {
     int64_t labels;         /* of id2label; 0 if config.json names none. After es_model_open():
                                outputs of the classifier, 0 without one */
     int64_t up_width;       /* rows of W1 and of the gate together */
+    int64_t experts;        /* E, of layers that have them; 0: no layer has */
+    int64_t experts_used;   /* by a token: those with the largest logits r = Wr y + br; equal ones:
+                               the lowest numbers. A token's result is the sum of theirs, each times
+                               its share of softmax(r) */
+    int64_t expert_width;   /* rows of an expert's W1 */
+    int64_t expert_up;      /* rows of its W1 and of its gate together */
     int64_t kinds;          /* of layers, 1 .. ES_MODEL_KINDS */
     es_layer_kind kind[ES_MODEL_KINDS];
     uint8_t layer_kind[ES_MODEL_LAYERS]; /* which of them each layer is: es_model_layer() */
@@ -132,7 +139,12 @@ typedef struct es_model_config {
     bool head_norms;    /* queries and keys of a head are normed before they meet (qwen3) */
     bool norm_from_one; /* norms multiply by 1 + what the file has */
     bool attention_bias, mlp_bias, norm_bias, pooler_bias;
-    bool mean_pooled;      /* the pooler is given the mean over tokens, instead of the first one */
+    bool mean_pooled;    /* the pooler is given the mean over tokens, instead of the first one */
+    bool shares_sum;     /* shares are of the softmax over the experts that are used, and sum to 1;
+                            otherwise over all experts */
+    bool experts_fused;  /* set by es_model_open(): the file has experts in one tensor; */
+    bool experts_packed; /* in blocks of MXFP4 */
+    bool sinks;          /* a learned logit of each head stands in the denominator of its softmax */
     double layer_norm_eps; /* of whichever norm it has */
     double score_divisor;  /* scores are q.k / score_divisor; sqrt(head_dim) unless stated */
     double score_cap;      /* c: a score s becomes c tanh(s / c); 0: it stays */
@@ -250,6 +262,7 @@ typedef struct es_model_seen {
     int64_t block, layer, head;
     int64_t window;           /* of its layer: es_layer_kind */
     double scale, cap;        /* scores are scale q.k, or cap tanh(scale q.k / cap) if cap > 0 */
+    const double *sink;       /* logit of its sink (attend.h); NULL or -inf: it has none */
     es_view q, k, v;          /* (n, k) as they meet: after norms, rotary positions, factors */
     es_view plain_q, plain_k; /* (n, k) before rotary positions; without data unless asked for */
     const double *output;     /* (n, k) before Wo */

@@ -46,13 +46,20 @@ static double room_bytes(const es_model_config *c, es_dtype precision, const wan
            (double)((c->hidden + c->labels) * (int64_t)es_dtype_size(precision));
 }
 
+/* Returns the most numbers that a row has between `up` and `down` of a layer. */
+static int64_t middle_width(const es_model_config *c)
+{
+    return c->up_width > c->expert_up ? c->up_width : c->expert_up;
+}
+
 static double strip_bytes(const es_arch *arch, const es_model_config *c, es_dtype precision,
                           const wants *w)
 {
     const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
     const int64_t logits = w->predict ? es_predict_rows(c->vocab) * c->vocab : 0;
     const int64_t branch = arch && es_branches_apart(arch, c) ? c->hidden : 0;
-    return (double)(rows * (c->hidden + c->up_width + branch) + logits) *
+    return (double)(rows * (c->hidden + middle_width(c) + branch + es_experts_numbers(c)) +
+                    logits) *
            (double)es_dtype_size(precision);
 }
 
@@ -97,19 +104,44 @@ static void place_strip(const es_model *m, const wants *w, char *memory, es_stri
     const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
     strip->normed = memory;
     strip->middle = strip->normed + rows * c->hidden * item;
-    strip->branch = strip->middle + rows * c->up_width * item;
-    strip->logits = strip->branch + (es_branches_apart(m->arch, c) ? rows * c->hidden * item : 0);
+    strip->branch = strip->middle + rows * middle_width(c) * item;
+    char *rest = strip->branch + (es_branches_apart(m->arch, c) ? rows * c->hidden * item : 0);
+    es_experts_place(m, rows, rest, &strip->experts);
+    strip->logits = rest + rows * es_experts_numbers(c) * item;
+}
+
+/* Returns the numbers of what follows attention in a layer, biases included. */
+static double rest_weights(const es_model_config *c, bool gated, int64_t layer)
+{
+    const double H = (double)c->hidden, I = (double)c->intermediate, E = (double)c->experts;
+    const double F = (double)c->expert_width, matrices = gated ? 3.0 : 2.0;
+    if (!es_model_layer(c, layer)->experts)
+        return matrices * H * I + 2.0 * I;
+    return E * (H + 1.0 + matrices * H * F + 2.0 * F + H) + (double)c->heads;
+}
+
+/* Returns the multiply-adds of what follows attention in a layer, for one token: those of the
+ * router and of the experts that it uses. */
+static double rest_products(const es_model_config *c, bool gated, int64_t layer)
+{
+    const double H = (double)c->hidden, matrices = gated ? 3.0 : 2.0;
+    if (!es_model_layer(c, layer)->experts)
+        return matrices * H * (double)c->intermediate;
+    return H * (double)c->experts +
+           (double)c->experts_used * matrices * H * (double)c->expert_width;
 }
 
 /* With every bias and norm that a layer may have. */
 static double weights_of(const es_model_config *c, bool gated)
 {
-    const double H = (double)c->hidden, I = (double)c->intermediate, Q = (double)c->qkv_width;
-    const double layer =
-        (Q + (double)c->query_width) * H + (gated ? 3.0 : 2.0) * H * I + 16.0 * H + 2.0 * I + Q;
+    const double H = (double)c->hidden, Q = (double)c->qkv_width;
+    const double each = (Q + (double)c->query_width) * H + 16.0 * H + Q;
     const double words = (double)c->vocab * (c->causal && !c->tied ? 2.0 : 1.0);
     const double places = c->rotary.width ? 0.0 : (double)c->position_rows;
-    return (words + places + (double)c->types + H + 16.0) * H + (double)c->layers * layer;
+    double rest = 0.0;
+    for (int64_t l = 0; l < c->layers; l++)
+        rest += each + rest_weights(c, gated, l);
+    return (words + places + (double)c->types + H + 16.0) * H + rest;
 }
 
 /* Returns the most memory that attention of one layer takes. */
@@ -137,13 +169,14 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
     const es_arch *arch = es_arch_find(c->model_type, "");
     const bool gated = arch && arch->gated;
     const wants w = {.longest = n, .predict = predict};
-    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
-    const double layer = H * (double)(c->qkv_width + c->query_width) + (gated ? 3.0 : 2.0) * H * I;
-    double pairs = 0.0;
-    for (int64_t l = 0; l < c->layers; l++)
+    const double H = (double)c->hidden;
+    double pairs = 0.0, layers = 0.0;
+    for (int64_t l = 0; l < c->layers; l++) {
         pairs += (double)n * es_past_keys(es_past_of(c, l), n);
+        layers += H * (double)(c->qkv_width + c->query_width) + rest_products(c, gated, l);
+    }
     return (es_model_cost){
-        .products = 2.0 * (double)n * (L * layer + (predict ? H * (double)c->vocab : 0.0)),
+        .products = 2.0 * (double)n * (layers + (predict ? H * (double)c->vocab : 0.0)),
         .attention = 4.0 * pairs * (double)c->query_width,
         .bytes = threads * (room_bytes(c, precision, &w) + strip_bytes(arch, c, precision, &w) +
                             attend_bytes(c, precision, n)),
@@ -436,6 +469,20 @@ typedef struct product_job {
     size_t each;
 } product_job;
 
+/* Multiplies as many rows by each expert as it has when tokens use all experts alike. */
+static void multiply_experts(const es_model *m, const es_part_stack *s, int64_t rows, const char *x,
+                             const char *w, char *y)
+{
+    const es_model_config *c = &m->config;
+    const int64_t outputs = s->rows / c->experts, each = rows * c->experts_used;
+    const int64_t bytes = outputs * s->cols * (int64_t)es_dtype_size(m->precision);
+    for (int64_t e = 0; e < c->experts; e++) {
+        const int64_t count = each * (e + 1) / c->experts - each * e / c->experts;
+        if (count)
+            es_gemm_add(m->precision, count, outputs, s->cols, x, w + e * bytes, y);
+    }
+}
+
 /* The same shapes as above, strip by strip, on zeros: time does not depend on the numbers. */
 static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *err)
 {
@@ -445,9 +492,11 @@ static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *
     char *x = j->memory + (size_t)thread * 2 * j->each, *y = x + j->each;
     (void)err;
     for (int64_t layer = 0; layer < m->config.layers; layer++) {
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);) {
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);) {
             const es_linear *part = es_model_place(m, s.part, layer);
-            if (!es_part_is_norm(s.part))
+            if (es_part_is_expert(s.part))
+                multiply_experts(m, &s, rows, x, part->w, y);
+            else if (!es_part_is_norm(s.part) && !es_part_is_vector(s.part))
                 es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
         }
     }
@@ -465,10 +514,13 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
         return es_fail(err, ES_E_RANGE, "forward.length", "a block has 1 to `positions` tokens",
                        "a block of %lld tokens; the model has %lld positions", (long long)n,
                        (long long)model->config.positions);
-    for (es_part_stack s = {0}; es_part_stack_next(model->arch, &model->config, true, &s);) {
-        widest = s.rows > widest ? s.rows : widest;
-        widest = s.cols > widest ? s.cols : widest;
-    }
+    for (int64_t l = 0; l < model->config.layers; l++)
+        for (es_part_stack s = {0}; es_part_stack_next(model->arch, &model->config, l, &s);) {
+            const int64_t outputs =
+                s.rows / (es_part_is_expert(s.part) ? model->config.experts : 1);
+            widest = outputs > widest ? outputs : widest;
+            widest = s.cols > widest ? s.cols : widest;
+        }
     product_job j = {
         .model = model, .n = n, .each = (size_t)(rows * widest) * es_dtype_size(model->precision)};
     /* zeros: products of finite numbers, whatever is added */

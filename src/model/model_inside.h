@@ -30,6 +30,10 @@ typedef struct es_layer {
     es_linear norm2; /* (H) of what follows attention */
     es_linear norm_q, norm_k; /* of queries and keys: (k), (Q) and (K), or (heads, k) */
     es_linear after1, after2; /* (H) of what attention, and what W2, adds to the state */
+    es_linear sinks;          /* (heads) logits of the heads' sinks */
+    es_linear router;         /* (E, H), of a layer with E experts of width F */
+    es_linear experts_up;     /* (E, 2F, H) */
+    es_linear experts_down;   /* (E, H, F) */
 } es_layer;
 
 struct es_model {
@@ -138,8 +142,13 @@ typedef struct es_row_kernels {
     void (*turn)(const es_head_rows *rows, const es_rotary *rotary, const double *cosines,
                  const double *sines);
     void (*scale)(const es_head_rows *rows, const double *factor);
-    void (*gate)(const es_activate activate, const es_gelu_table *table, int64_t n, int64_t cols,
-                 void *pairs);
+    void (*gate[ES_GATES])(const es_activate activate, const es_gelu_table *table, int64_t n,
+                           int64_t cols, void *pairs);
+    void (*route)(const es_model_config *c, const void *logits, int64_t n, int32_t *chosen,
+                  void *share);
+    void (*gather)(const void *rows, const int32_t *which, int64_t n, int64_t cols, void *out);
+    void (*scatter)(const void *rows, const int32_t *which, const void *factor, int64_t n,
+                    int64_t cols, void *out);
     void (*add)(const void *branch, double factor, int64_t count, void *x);
     void (*finish_logits)(double factor, double cap, int64_t count, void *logits);
     void (*place)(const double *head, int64_t n, int64_t k, int64_t width, void *out);

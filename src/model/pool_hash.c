@@ -79,6 +79,9 @@ static uint64_t mix_kinds(uint64_t h, const es_model_config *c)
         const double about[] = {(double)kind->window, (double)kind->rotary};
         h = es_crc(h, about, sizeof about);
     }
+    const double used[] = {(double)c->experts_used, (double)c->shares_sum};
+    if (c->experts)
+        h = es_crc(h, used, sizeof used);
     h = es_crc(h, r->short_factor, (size_t)r->short_count * sizeof *r->short_factor);
     return es_crc(h, r->long_factor, (size_t)r->long_count * sizeof *r->long_factor);
 }
@@ -125,10 +128,10 @@ uint64_t es_pool_hash_model(const es_model *m)
     const es_model_config *c = &m->config;
     const double about[] = {(double)c->heads, c->layer_norm_eps};
     uint64_t h = mix_config(es_crc(0, about, sizeof about), c);
-    for (es_part_stack s = {0}; es_part_stack_next(m->arch, c, false, &s);)
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, c, -1, &s);)
         h = mix_stack(h, es_model_place(m, s.part, -1), &s);
     for (int64_t l = 0; l < c->layers; l++)
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, c, true, &s);)
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, c, l, &s);)
             h = mix_stack(h, es_model_place(m, s.part, l), &s);
     return h;
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/model_inside.h"
+#include "model/packed.h"
 
 /* Every tensor is visited twice: first checked and counted, so that no memory is taken for weights
  * that are not there; then read into its place. */
@@ -47,23 +48,24 @@ typedef struct tensor_ref {
     const es_arch_part *part;
     int64_t layer;
     bool bias;
-    int64_t head; /* of a part with a tensor for each head */
+    int64_t head; /* of a part with a tensor for each head, or the expert */
 } tensor_ref;
 
-/* Returns whether a part has a tensor for each head: its name has two places for numbers. */
+/* Returns whether a part has a tensor for each head, of one row of it. */
 static bool is_by_head(const es_arch_part *part)
 {
     const char *star = strchr(part->name, '*');
-    return star && strchr(star + 1, '*');
+    return star && strchr(star + 1, '*') && part->kind == ES_PART_SCALES;
 }
 
 /* "encoder.layer.3.output.dense" for the part named "encoder.layer.*.output.dense"; a second '*' is
- * the number of a head. */
-static void full_name(const loader *l, tensor_ref ref, const char *ending, char out[NAME_MOST])
+ * the number of a head or expert. `name` is that of the part, or the one that it may have instead.
+ */
+static void full_name(const loader *l, tensor_ref ref, const char *name, const char *ending,
+                      char out[NAME_MOST])
 {
     const int64_t numbers[] = {ref.layer, ref.head};
     int used = snprintf(out, NAME_MOST, "%s", ref.part->outside ? l->outside : l->prefix);
-    const char *name = ref.part->name;
     for (int i = 0; i < 2; i++) {
         const char *star = strchr(name, '*');
         if (!star)
@@ -75,17 +77,62 @@ static void full_name(const loader *l, tensor_ref ref, const char *ending, char 
     snprintf(out + used, (size_t)(NAME_MOST - used), "%s%s", name, ending);
 }
 
+/* Returns whether nothing follows the name of a part in that of its tensor. */
+static bool has_plain_name(const es_arch_part *part)
+{
+    return part->kind == ES_PART_VALUES || part->kind == ES_PART_FUSED;
+}
+
+/* Returns what follows the name of a part in those of its weight, or bias. */
+static const char *ending_of(tensor_ref ref)
+{
+    if (has_plain_name(ref.part))
+        return ref.bias ? "_bias" : "";
+    return ref.bias ? ".bias" : ".weight";
+}
+
+/* The tensor with this ending, under the name of its part or the one that it may have instead.
+ * `name` is left as the first of them, for messages. */
+static const es_st_tensor *find_ending(const loader *l, tensor_ref ref, const char *ending,
+                                       char name[NAME_MOST])
+{
+    char other[NAME_MOST];
+    full_name(l, ref, ref.part->name, ending, name);
+    const es_st_tensor *t = es_st_find(l->st, name);
+    if (t || !ref.part->instead)
+        return t;
+    full_name(l, ref, ref.part->instead, ending, other);
+    return es_st_find(l->st, other);
+}
+
 /* The tensor, under its name or, for a norm, the one that TensorFlow's checkpoints gave it: gamma
- * for weight, beta for bias. `name` is left as the first of them, for messages. */
+ * for weight, beta for bias. */
 static const es_st_tensor *find(const loader *l, tensor_ref ref, char name[NAME_MOST])
 {
     char old[NAME_MOST];
-    full_name(l, ref, ref.bias ? ".bias" : ".weight", name);
-    const es_st_tensor *t = es_st_find(l->st, name);
+    const es_st_tensor *t = find_ending(l, ref, ending_of(ref), name);
     if (t || ref.part->kind != ES_PART_NORM)
         return t;
-    full_name(l, ref, ref.bias ? ".beta" : ".gamma", old);
-    return es_st_find(l->st, old);
+    return find_ending(l, ref, ref.bias ? ".beta" : ".gamma", old);
+}
+
+/* Fails unless the tensor is there in this shape (rank). */
+static es_status check_shape(const loader *l, const es_st_tensor *t, const char *name, int rank,
+                             const int64_t *shape)
+{
+    es_st_tensor wanted = {.rank = rank};
+    char has[128], wants[128];
+    if (!t)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                            "check that config.json belongs to these weights", "missing tensor %s",
+                            name);
+    memcpy(wanted.shape, shape, (size_t)rank * sizeof *shape);
+    if (t->rank == rank && memcmp(t->shape, shape, (size_t)rank * sizeof *shape) == 0)
+        return ES_OK;
+    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
+                        "model.shape", "check that config.json belongs to these weights",
+                        "tensor %s has shape %s; config.json requires %s", t->name,
+                        shape_text(t, has, sizeof has), shape_text(&wanted, wants, sizeof wants));
 }
 
 /* A tensor that is NULL is missing. */
@@ -98,19 +145,9 @@ static es_status check(const loader *l, const es_st_tensor *t, const char *name,
         es_config_size(c, is_by_head(ref.part) ? ref.part->cols : ref.part->rows);
     const int64_t inputs = vector ? 1 : es_config_size(c, ref.part->cols);
     const int64_t rows = turned ? inputs : outputs, cols = turned ? outputs : inputs;
-    char has[128], wants[64];
-    if (!t)
-        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                            "check that config.json belongs to these weights", "missing tensor %s",
-                            name);
-    if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
-        return ES_OK;
-    snprintf(wants, sizeof wants, vector ? "[%lld]" : "[%lld, %lld]", (long long)rows,
-             (long long)cols);
-    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
-                        "model.shape", "check that config.json belongs to these weights",
-                        "tensor %s has shape %s; config.json requires %s", t->name,
-                        shape_text(t, has, sizeof has), wants);
+    const int fused = ref.part->kind == ES_PART_FUSED, rank = fused + (vector ? 1 : 2);
+    const int64_t shape[] = {c->experts, rows, cols};
+    return check_shape(l, t, name, rank, shape + !fused);
 }
 
 /* A NaN among the weights spreads to every hidden state of a block, far from its cause; so it is
@@ -154,13 +191,15 @@ static void rearrange(const loader *l, tensor_ref ref, char *at)
     const int64_t rows = es_config_size(c, ref.part->rows);
     const int64_t cols = ref.bias ? 1 : es_config_size(c, ref.part->cols);
     const size_t item = es_dtype_size(l->model->precision);
+    const int64_t count = ref.part->kind == ES_PART_FUSED ? c->experts : 1;
     const char *from = l->aside;
     const bool by_head = ref.part->order == ES_ROWS_BY_HEAD;
-    for (int64_t i = 0; i < rows * cols; i++, from += item) {
-        const int64_t row = by_head ? row_by_head(c, i / cols) : i % rows;
-        const int64_t col = by_head ? i % cols : i / rows;
-        memcpy(at + (size_t)(row * cols + col) * item, from, item);
-    }
+    for (int64_t e = 0; e < count; e++, at += (size_t)(rows * cols) * item)
+        for (int64_t i = 0; i < rows * cols; i++, from += item) {
+            const int64_t row = by_head ? row_by_head(c, i / cols) : i % rows;
+            const int64_t col = by_head ? i % cols : i / rows;
+            memcpy(at + (size_t)(row * cols + col) * item, from, item);
+        }
 }
 
 /* Adds 1 to each number of a norm's scale, in the model's precision. */
@@ -179,10 +218,76 @@ static bool lies_otherwise(tensor_ref ref)
            (ref.part->order == ES_ROWS_TRANSPOSED && !ref.bias);
 }
 
+/* Fails unless a tensor has bytes, and a group of numbers does not end in another row. */
+static es_status check_packed(const loader *l, const es_st_tensor *t)
+{
+    const es_model_config *c = &l->model->config;
+    if (strcmp(t->dtype, "U8") == 0 && c->hidden % ES_PACKED_GROUP == 0 &&
+        c->expert_width % ES_PACKED_GROUP == 0)
+        return ES_OK;
+    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
+                        "model.shape", "check that config.json belongs to these weights",
+                        "tensor %s of type %s is no matrix in MXFP4: rows of %lld and %lld numbers "
+                        "in groups of 32",
+                        t->name, t->dtype, (long long)c->hidden, (long long)c->expert_width);
+}
+
+/* Reads a matrix in blocks of MXFP4. */
+static es_status read_packed(const loader *l, const es_st_tensor *blocks,
+                             const es_st_tensor *scales, void *at)
+{
+    unsigned char *raw = l->aside, *exponents = raw + blocks->count;
+    ES_TRY(es_st_read_bytes(l->st, blocks, raw, l->err));
+    ES_TRY(es_st_read_bytes(l->st, scales, exponents, l->err));
+    const int64_t bad = es_packed_decode(raw, exponents, scales->count, l->model->precision, at);
+    if (bad < 0)
+        return ES_OK;
+    if (!l->allow_nonfinite)
+        return es_fail_file(
+            l->err, ES_E_NONFINITE, es_st_file(l->st, scales), (int64_t)scales->offset,
+            "model.finite", "download it again, or allow non-finite weights",
+            "tensor %.100s: scale %d at index %lld makes numbers that are not finite", scales->name,
+            exponents[bad], (long long)bad);
+    l->model->nonfinite = true;
+    es_log(ES_LOG_WARN, "tensor %.100s makes numbers that are not finite", scales->name);
+    return ES_OK;
+}
+
+/* The same for matrices in blocks of MXFP4 (packed.h), which are counted as the numbers they hold.
+ */
+static es_status visit_packed(loader *l, tensor_ref ref, void **place)
+{
+    const es_model_config *c = &l->model->config;
+    const int64_t rows = es_config_size(c, ref.part->rows),
+                  cols = es_config_size(c, ref.part->cols);
+    const int64_t shape[] = {c->experts, rows, cols / ES_PACKED_GROUP, ES_PACKED_GROUP / 2};
+    const int64_t item = (int64_t)es_dtype_size(l->model->precision);
+    char names[2][NAME_MOST];
+    const es_st_tensor *blocks = find_ending(l, ref, "_blocks", names[0]);
+    const es_st_tensor *scales = find_ending(l, ref, "_scales", names[1]);
+    if (!l->reading) {
+        ES_TRY(check_shape(l, blocks, names[0], 4, shape));
+        ES_TRY(check_shape(l, scales, names[1], 3, shape));
+        ES_TRY(check_packed(l, blocks));
+        ES_TRY(check_packed(l, scales));
+        const int64_t aside = (blocks->count + scales->count + item - 1) / item;
+        l->most_aside = aside > l->most_aside ? aside : l->most_aside;
+    } else {
+        void *at = (char *)l->model->weights + l->used * item;
+        ES_TRY(read_packed(l, blocks, scales, at));
+        if (place)
+            *place = at;
+    }
+    l->used += c->experts * rows * cols;
+    return ES_OK;
+}
+
 /* Check and count, or read; *place (if not NULL) is then where. */
 static es_status visit(loader *l, tensor_ref ref, void **place)
 {
     char name[NAME_MOST];
+    if (ref.part->kind == ES_PART_FUSED && l->model->config.experts_packed && !ref.bias)
+        return visit_packed(l, ref, place);
     const es_st_tensor *t = find(l, ref, name);
     if (!l->reading) {
         ES_TRY(check(l, t, name, ref)); /* so t->count is what a file on disk holds */
@@ -206,34 +311,42 @@ static es_status visit(loader *l, tensor_ref ref, void **place)
 
 static bool has_bias(const es_model_config *c, const es_arch_part *part)
 {
-    if (part->kind == ES_PART_MATRIX || part->kind == ES_PART_SCALE)
+    if (part->kind == ES_PART_MATRIX || part->kind == ES_PART_SCALE || es_part_is_expert(part))
         return part->biased && *(const bool *)((const char *)c + part->biased);
     return part->kind == ES_PART_LINEAR || part->kind == ES_PART_NORM;
 }
 
 /* A bias that the configuration does not know of would change what is computed: one of a matrix, of
- * a norm, of embeddings, or of an output that is tied to them. */
+ * an expert, of a norm, of embeddings, or of an output that is tied to them. */
 static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_t layer)
 {
-    static const char *const endings[] = {".bias", ".beta"};
+    static const char *const endings[] = {".bias", ".beta", "_bias"};
+    const int64_t experts = part->kind == ES_PART_EXPERTS ? l->model->config.experts : 1;
     char name[NAME_MOST];
-    for (int i = 0; i < 2; i++) {
-        full_name(l, (tensor_ref){.part = part, .layer = layer}, endings[i], name);
-        if (es_st_find(l->st, name))
-            return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                                "check that config.json belongs to these weights",
-                                "unexpected tensor %s: a %s of this configuration has no such bias",
-                                name, l->model->arch->title);
-    }
+    for (int64_t e = 0; e < experts; e++)
+        for (int i = 0; i < 3; i++)
+            if (find_ending(l, (tensor_ref){part, layer, false, e}, endings[i], name))
+                return es_fail_file(
+                    l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                    "check that config.json belongs to these weights",
+                    "unexpected tensor %s: a %s of this configuration has no such bias", name,
+                    l->model->arch->title);
     return ES_OK;
 }
 
-/* Visits the weights of a part: one tensor, or one for each head. */
-static es_status visit_weights(loader *l, const es_arch_part *part, int64_t layer, void **place)
+/* Visits the weights of `count` parts that share a place: one tensor of each, or one for each head;
+ * of experts, those of the first expert come first. */
+static es_status visit_weights(loader *l, const es_arch_part *first, int count, int64_t layer,
+                               void **place)
 {
-    const int64_t heads = is_by_head(part) ? es_config_size(&l->model->config, part->rows) : 1;
-    for (int64_t head = 0; head < heads; head++)
-        ES_TRY(visit(l, (tensor_ref){part, layer, false, head}, head ? NULL : place));
+    const es_model_config *c = &l->model->config;
+    const int64_t experts = first->kind == ES_PART_EXPERTS ? c->experts : 1;
+    for (int64_t e = 0; e < experts; e++)
+        for (int i = 0; i < count; i++) {
+            const int64_t heads = is_by_head(first + i) ? es_config_size(c, first[i].rows) : 1;
+            for (int64_t head = 0; head < heads; head++, place = NULL)
+                ES_TRY(visit(l, (tensor_ref){first + i, layer, false, e + head}, place));
+        }
     return ES_OK;
 }
 
@@ -243,11 +356,11 @@ static es_status visit_weights(loader *l, const es_arch_part *part, int64_t laye
 static es_status visit_stack(loader *l, const es_arch_part *first, int count, int64_t layer)
 {
     es_linear *place = es_model_place(l->model, first, layer);
+    const int64_t times = es_part_is_expert(first) ? l->model->config.experts : 1;
     int64_t rows = 0;
-    for (int i = 0; i < count; i++) {
-        ES_TRY(visit_weights(l, first + i, layer, i ? NULL : &place->w));
-        rows += es_config_size(&l->model->config, first[i].rows);
-    }
+    ES_TRY(visit_weights(l, first, count, layer, &place->w));
+    for (int i = 0; i < count; i++)
+        rows += times * es_config_size(&l->model->config, first[i].rows);
     if (first->kind == ES_PART_SCALES) /* its shift is of one head */
         rows = es_config_size(&l->model->config, first->cols);
     for (int i = 0; i < count && has_bias(&l->model->config, first); i++)
@@ -256,7 +369,7 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
         return ES_OK;
     for (int i = 0; i < count; i++)
         ES_TRY(check_no_bias(l, first + i, layer));
-    if (first->kind == ES_PART_TABLE)
+    if (first->kind == ES_PART_TABLE || first->kind == ES_PART_VALUES)
         return ES_OK;
     l->widest = rows > l->widest ? rows : l->widest;
     place->b = l->reading ? l->model->weights : NULL;
@@ -267,12 +380,11 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
 static es_status visit_body(loader *l)
 {
     es_model *m = l->model;
-    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, false, &s);)
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, -1, &s);)
         ES_TRY(visit_stack(l, s.part, s.count, -1));
     for (int64_t layer = 0; layer < m->config.layers; layer++)
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);)
-            if (layer >= s.part->first)
-                ES_TRY(visit_stack(l, s.part, s.count, layer));
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);)
+            ES_TRY(visit_stack(l, s.part, s.count, layer));
     return ES_OK;
 }
 
@@ -363,22 +475,37 @@ static bool is_kv_scale(const char *name)
     return ends_with_any(name, endings);
 }
 
+/* Is `rest`, which follows the number of a layer, a tensor of this part, under this name of it? */
+static bool is_named(const es_arch_part *part, const char *name, const char *rest)
+{
+    static const char *const usual[] = {".weight", ".bias", ".gamma", ".beta"};
+    static const char *const plain[] = {"", "_bias", "_blocks", "_scales"};
+    const char *const *endings = has_plain_name(part) ? plain : usual;
+    const char *star = name ? strchr(name, '*') : NULL, *own = star ? star + 1 : "";
+    const size_t size = strcspn(own, "*"); /* up to the number of a head or expert */
+    if (!star || !starts_with(rest, own, size))
+        return false;
+    const char *end = rest + size;
+    if (own[size]) {
+        end += strspn(end, "0123456789");
+        own += size + 1;
+        if (!starts_with(end, own, strlen(own)))
+            return false;
+        end += strlen(own);
+    }
+    for (int i = 0; i < 4; i++)
+        if (strcmp(end, endings[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Is `rest`, which follows the number of a layer, a weight or bias that the model has? */
 static bool is_part(const es_model *m, const char *rest)
 {
-    static const char *const endings[] = {".weight", ".bias", ".gamma", ".beta"};
-    for (const es_arch_part *p = m->arch->parts; p->name; p++) {
-        const char *star = strchr(p->name, '*'), *own = star ? star + 1 : "";
-        const size_t size = strcspn(own, "*"); /* up to the number of a head */
-        if (!star || !es_part_exists(&m->config, p) || !starts_with(rest, own, size))
-            continue;
-        const char *end = rest + size;
-        if (own[size])
-            end += strspn(end, "0123456789");
-        for (int i = 0; i < 4; i++)
-            if (strcmp(end, endings[i]) == 0)
-                return true;
-    }
+    for (const es_arch_part *p = m->arch->parts; p->name; p++)
+        if (es_part_exists(&m->config, p) &&
+            (is_named(p, p->name, rest) || is_named(p, p->instead, rest)))
+            return true;
     return false;
 }
 
@@ -468,6 +595,26 @@ static es_status choose_prefix(loader *l, char prefixes[PREFIXES][64], const boo
                             prefixes[which]);
     memcpy(l->prefix, prefixes[which], sizeof l->prefix);
     return ES_OK;
+}
+
+/* Sets how the file has its experts: a tensor for each, one for all, or that in blocks. Names of
+ * layers begin somehow, and so the end of a name decides. */
+static void find_experts(const loader *l)
+{
+    es_model_config *c = &l->model->config;
+    for (const es_arch_part *p = l->model->arch->parts; p->name; p++) {
+        char blocks[NAME_MOST];
+        const char *const own = strrchr(p->name, '*');
+        const char *const plain[] = {own + 1, NULL}, *const packed[] = {blocks, NULL};
+        if (p->kind != ES_PART_FUSED)
+            continue;
+        snprintf(blocks, sizeof blocks, "%s_blocks", own + 1);
+        for (int64_t i = 0; i < es_st_count(l->st); i++) {
+            const char *name = es_st_at(l->st, i)->name;
+            c->experts_fused = c->experts_fused || ends_with_any(name, plain);
+            c->experts_packed = c->experts_packed || ends_with_any(name, packed);
+        }
+    }
 }
 
 /* The prefix of the body's tensors, and how many layers they have. */
@@ -564,6 +711,7 @@ static es_status count_weights(loader *l)
 {
     es_model *model = l->model;
     int64_t layers;
+    find_experts(l);
     ES_TRY(survey(l, &layers));
     ES_TRY(check_layers(l, layers));
     find_outside(l);

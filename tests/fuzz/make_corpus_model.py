@@ -96,6 +96,11 @@ FAMILIES = {
     "nomic_bert": {"model_type": "nomic_bert", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_inner": 32, "n_positions": 64, "type_vocab_size": 2,
                    "activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "rotary_scaling_factor": None},
     "exaone4": {"model_type": "exaone4", "sliding_window_pattern": "LLLG", "sliding_window": 8},
+    "mixtral": {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2},
+    "qwen3_moe": {"model_type": "qwen3_moe", "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+                  "norm_topk_prob": True, "decoder_sparse_step": 2, "mlp_only_layers": [1], "use_sliding_window": True, "sliding_window": 8},
+    "gpt_oss": {"model_type": "gpt_oss", "num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": LAYERS, "head_dim": 4,
+                "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}},
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 5e5, "finetuned": True}
 CONFIG = {
@@ -106,6 +111,9 @@ CONFIG = {
     "bad_layer_types": json.dumps(dict(MISTRAL, layer_types=["chunked_attention", "sliding_attention"])),
     "bad_few_layers": json.dumps(dict(MISTRAL, layer_types=["full_attention"])),
     "bad_longrope": json.dumps(dict(SIZES, **dict(FAMILIES["phi3"], rope_scaling=dict(LONGROPE, short_factor=[1.0] * 300)))),
+    "bad_experts": json.dumps(dict(SIZES, **dict(FAMILIES["mixtral"], num_experts_per_tok=5))),
+    "bad_dense": json.dumps(dict(SIZES, **dict(FAMILIES["qwen3_moe"], mlp_only_layers=[-1]))),
+    "bad_method": json.dumps(dict(SIZES, **dict(FAMILIES["gpt_oss"], quantization_config={"quant_method": "awq"}))),
     "bad_period": json.dumps(dict(SIZES, **dict(FAMILIES["exaone4"], sliding_window_pattern="LGLG"))),
     "good_wrapped": json.dumps({"model_type": "gemma3", "text_config": dict(SIZES, **GEMMA3), "vision_config": {"hidden_size": 8}}),
     "good_mistral3": json.dumps({"model_type": "mistral3", "text_config": MISTRAL}),

@@ -62,6 +62,11 @@ static es_status open_model(es_job *job, es_error *err)
         return es_refuse(err, "sparse.options", "--text FILE", "missing --text: --model needs one");
     ES_TRY(es_model_locate(p->pool.model, path, sizeof path, err));
     ES_TRY(es_model_config_load(path, &config, err));
+    if (config.sinks)
+        return es_fail(err, ES_E_UNSUPPORTED, "sparse.sinks",
+                       "esscher loss and encode run policies through such a model",
+                       "heads of %s have learned sinks: the risk of a policy is not known for them",
+                       config.model_type);
     s->causal = config.causal;
     s->n = s->m = p->context             ? p->context
                   : s->question->context ? s->question->context
