@@ -22,6 +22,8 @@ static es_status make_room(es_aligned *a, size_t more, es_error *err)
 es_status es_aligned_put(es_aligned *a, const void *bytes, size_t count, int64_t from, int64_t to,
                          es_error *err)
 {
+    if (count == 0)
+        return ES_OK;
     ES_TRY(make_room(a, count, err));
     memcpy(a->bytes + a->used, bytes, count);
     for (size_t i = a->used; i < a->used + count; i++)
