@@ -7,8 +7,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/half.h"
 #include "base/memory.h"
+#include "checkpoint/gguf_types.h"
 #include "checkpoint/json.h"
 #include "checkpoint/safetensors_inside.h"
 
@@ -126,38 +126,18 @@ static void look(double value, double least, int64_t index, es_st_seen *seen)
         seen->first = index;
 }
 
-/* Through f64 and back: exact for all that is read, and one path for four dtypes times two
- * results. */
-static void put(es_dtype dtype, void *out, int64_t i, double value)
-{
-    if (dtype == ES_F32)
-        ((float *)out)[i] = (float)value; /* exact: only F64 has more digits, and it is refused */
-    else
-        ((double *)out)[i] = value;
-}
-
-/* memcpy: the data of a safetensors file may begin at any byte. */
+/* F32, F16 and BF16 are what GGUF files call by the same names. memcpy: the data of a safetensors
+ * file may begin at any byte. */
 void es_st_decode(const char *from, const unsigned char *raw, int64_t first, int64_t count,
                   es_dtype dtype, void *out, es_st_seen *seen)
 {
-    const bool half = strcmp(from, "F16") == 0, bfloat = strcmp(from, "BF16") == 0;
-    const double least = half ? 0x1p-14 : strcmp(from, "F64") == 0 ? 0x1p-1022 : 0x1p-126;
-    for (int64_t i = 0; i < count; i++) {
-        double value;
-        if (half || bfloat) {
-            uint16_t bits;
-            memcpy(&bits, raw + 2 * i, sizeof bits);
-            value = (double)(half ? es_half_to_float(bits) : es_bf16_to_float(bits));
-        } else if (least > 0x1p-1000) {
-            float bits;
-            memcpy(&bits, raw + 4 * i, sizeof bits);
-            value = (double)bits;
-        } else {
-            memcpy(&value, raw + 8 * i, sizeof value);
-        }
-        look(value, least, first + i, seen);
-        put(dtype, out, i, value);
+    if (strcmp(from, "F64") != 0) {
+        es_gguf_decode(es_gguf_type_of(from), raw, first, count, dtype, out, seen);
+        return;
     }
+    memcpy(out, raw, (size_t)count * sizeof(double)); /* read as f64 only */
+    for (int64_t i = 0; i < count; i++)
+        look(((double *)out)[i], 0x1p-1022, first + i, seen);
 }
 
 /* ---- one entry ---- */

@@ -3,8 +3,9 @@
  *
  * Where there are as many blocks as threads a unit of work is a block: one thread runs it from its
  * ids to its last hidden state, and threads share nothing but the weights. Fewer blocks that are
- * long are run one after the other, and threads share a block's strips and heads. What a block's
- * layers do is in forward_layer.c. */
+ * long are run one after the other, and threads share a block's strips and heads. So are blocks of
+ * a streamed model, several short ones layer by layer, so that a layer is decoded once for all of
+ * them. What a block's layers do is in forward_layer.c. */
 #include <esscher/model.h>
 
 #include <math.h>
@@ -26,6 +27,7 @@
 typedef struct wants {
     int64_t longest;
     bool sparse, plain, predict;
+    bool streamed; /* weights are */
 } wants;
 
 /* Heads whose results a room has place for: sparse ones of a group may be made at once. */
@@ -50,7 +52,7 @@ static double strip_bytes(const es_arch *arch, const es_model_config *c, es_dtyp
                           const wants *w)
 {
     const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
-    const int64_t logits = w->predict ? es_predict_rows(c->vocab) * c->vocab : 0;
+    const int64_t logits = w->predict && !w->streamed ? es_predict_rows(c->vocab) * c->vocab : 0;
     const int64_t branch = arch && es_branches_apart(arch, c) ? c->hidden : 0;
     return (double)(rows * (c->hidden + c->up_width + branch) + logits) *
            (double)es_dtype_size(precision);
@@ -101,15 +103,55 @@ static void place_strip(const es_model *m, const wants *w, char *memory, es_stri
     strip->logits = strip->branch + (es_branches_apart(m->arch, c) ? rows * c->hidden * item : 0);
 }
 
-/* With every bias and norm that a layer may have. */
-static double weights_of(const es_model_config *c, bool gated)
+/* Returns the numbers of weights that a model holds, with every bias and norm that a layer may
+ * have.
+ */
+static double weights_of(const es_model_config *c, bool gated, bool streamed)
 {
     const double H = (double)c->hidden, I = (double)c->intermediate, Q = (double)c->qkv_width;
-    const double layer =
-        (Q + (double)c->query_width) * H + (gated ? 3.0 : 2.0) * H * I + 16.0 * H + 2.0 * I + Q;
+    const double matrices = (Q + (double)c->query_width) * H + (gated ? 3.0 : 2.0) * H * I;
+    const double layer = (streamed ? 0.0 : matrices) + 16.0 * H + 2.0 * I + Q;
     const double words = (double)c->vocab * (c->causal && !c->tied ? 2.0 : 1.0);
     const double places = c->rotary.width ? 0.0 : (double)c->positions;
-    return (words + places + (double)c->types + H + 16.0) * H + (double)c->layers * layer;
+    const double rows = (streamed ? 0.0 : words) + places + (double)c->types + H + 16.0;
+    return rows * H + (double)c->layers * layer;
+}
+
+/* Resident weights up to this many bytes. Streaming costs 2 to 8 % of a forward pass over 512
+ * tokens and saves memory that most machines have; see docs/MODELS.md. */
+#define RESIDENT_MOST 0x1p30
+
+es_weights_mode es_model_weights_mode(const es_model_config *c, es_dtype precision)
+{
+    const es_arch *arch = es_arch_find(c->model_type, "");
+    const double numbers = weights_of(c, arch && arch->gated, false);
+    if (c->weights != ES_WEIGHTS_AUTO)
+        return c->weights;
+    return numbers * (double)es_dtype_size(precision) > RESIDENT_MOST ? ES_WEIGHTS_STREAMED
+                                                                      : ES_WEIGHTS_RESIDENT;
+}
+
+/* Returns how many blocks of a streamed model go through a layer together. Sparse heads have large
+ * memory of their own, so that such blocks run one at a time. */
+static int64_t blocks_together(const wants *w, int64_t count)
+{
+    const int64_t most =
+        w->sparse || w->longest >= ES_STREAMED_TOKENS ? 1 : ES_STREAMED_TOKENS / w->longest;
+    return most < count ? most : count;
+}
+
+/* Returns the memory of a call on `threads` threads: a block each, or, of a streamed model, some
+ * blocks that they share, and the weights of a layer. */
+static double call_bytes(const es_arch *arch, const es_model_config *c, es_dtype precision,
+                         const wants *w, int threads)
+{
+    const double strips = threads * strip_bytes(arch, c, precision, w);
+    const double item = (double)es_dtype_size(precision);
+    if (!w->streamed)
+        return threads * room_bytes(c, precision, w) + strips;
+    return (double)blocks_together(w, INT64_MAX) * room_bytes(c, precision, w) + strips +
+           es_slot_bytes(c, precision, threads) +
+           (w->predict ? (double)(es_logits_together(c->vocab) * c->vocab) * item : 0.0);
 }
 
 /* Returns the most memory that attention of one layer takes. */
@@ -136,7 +178,8 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
 {
     const es_arch *arch = es_arch_find(c->model_type, "");
     const bool gated = arch && arch->gated;
-    const wants w = {.longest = n, .predict = predict};
+    const bool streamed = es_model_weights_mode(c, precision) == ES_WEIGHTS_STREAMED;
+    const wants w = {.longest = n, .predict = predict, .streamed = streamed};
     const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
     const double layer = H * (double)(c->qkv_width + c->query_width) + (gated ? 3.0 : 2.0) * H * I;
     double pairs = 0.0;
@@ -145,9 +188,9 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
     return (es_model_cost){
         .products = 2.0 * (double)n * (L * layer + (predict ? H * (double)c->vocab : 0.0)),
         .attention = 4.0 * pairs * (double)c->query_width,
-        .bytes = threads * (room_bytes(c, precision, &w) + strip_bytes(arch, c, precision, &w) +
-                            attend_bytes(c, precision, n)),
-        .weights = weights_of(c, gated)};
+        .bytes =
+            call_bytes(arch, c, precision, &w, threads) + threads * attend_bytes(c, precision, n),
+        .weights = weights_of(c, gated, streamed)};
 }
 
 double es_model_sparse_bytes(const es_model_config *c, int64_t n, int64_t span)
@@ -176,7 +219,12 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
         memcpy(room->x, b->input, state);
         return ES_OK;
     }
-    f->rows->embed(m, b->ids, b->n, room->x);
+    if (m->word.w)
+        f->rows->embed(m, m->word.w, b->ids, b->n, room->x);
+    else {
+        ES_TRY(es_slot_words(f->slot, b->ids, b->n, room->x, err));
+        f->rows->embed(m, room->x, NULL, b->n, room->x);
+    }
     if (!m->norm0.w ||
         f->rows->norm[m->arch->norm](&m->norm0, m->config.layer_norm_eps, b->n, m->config.hidden,
                                      room->x, room->x) ||
@@ -187,30 +235,81 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
                    "NaN or infinity while computing hidden state 0");
 }
 
-/* From ids to the last state. States are copied out as they arise: x is overwritten by the next
- * layer. `thread` says whose room is used. */
-static es_status run_block(void *forward, int64_t unit, int thread, es_error *err)
+/* Returns the bytes of a block's hidden state, and the first layer that it does not run. */
+static size_t state_bytes(const es_forward *f, const es_model_block *b)
 {
-    const es_forward *f = forward;
-    const es_model_block *b = &f->blocks[unit];
-    es_block_room *room = &f->rooms[thread];
-    const es_model_config *c = &f->model->config;
-    const size_t state = (size_t)b->n * (size_t)c->hidden * es_dtype_size(f->model->precision);
-    char *hidden = b->hidden;
-    ES_TRY(begin_block(f, room, b, state, err));
-    const int64_t layers = b->states ? b->states - 1 : c->layers;
-    for (int64_t layer = b->start; layer < layers; layer++) {
-        if (hidden)
-            memcpy(hidden + (size_t)(layer - b->start) * state, room->x, state);
-        ES_TRY(es_layer_run(f, room, unit, layer, err));
-    }
-    if (hidden)
-        memcpy(hidden + (size_t)(layers - b->start) * state, room->x, state);
+    return (size_t)(b->n * f->model->config.hidden) * es_dtype_size(f->model->precision);
+}
+static int64_t layers_end(const es_forward *f, const es_model_block *b)
+{
+    return b->states ? b->states - 1 : f->model->config.layers;
+}
+
+/* Runs a layer of a block. States are copied out as they arise: x is overwritten by the next layer.
+ */
+static es_status step_block(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
+                            const es_layer *weights, es_error *err)
+{
+    const es_model_block *b = &f->blocks[block];
+    const size_t state = state_bytes(f, b);
+    if (b->hidden)
+        memcpy((char *)b->hidden + (size_t)(layer - b->start) * state, room->x, state);
+    return es_layer_run(f, room, block, layer, weights, err);
+}
+
+/* Makes what is wanted of the last state. */
+static es_status end_block(const es_forward *f, const es_block_room *room, const es_model_block *b,
+                           es_error *err)
+{
+    const size_t state = state_bytes(f, b);
+    if (b->hidden)
+        memcpy((char *)b->hidden + (size_t)(layers_end(f, b) - b->start) * state, room->x, state);
     if (b->last)
         memcpy(b->last, room->x, state);
     if (b->pooled || b->logits)
         es_block_classify(f, room, b);
     return b->nll || b->token_logits ? es_block_predict(f, room, b, err) : ES_OK;
+}
+
+/* Runs blocks first ... first + count - 1, in rooms (count), layer by layer. A layer that none of
+ * them runs is not decoded. */
+static es_status run_together(const es_forward *f, es_block_room *rooms, int64_t first,
+                              int64_t count, es_error *err)
+{
+    const es_model_block *b = f->blocks + first;
+    for (int64_t i = 0; i < count; i++)
+        ES_TRY(begin_block(f, &rooms[i], &b[i], state_bytes(f, &b[i]), err));
+    for (int64_t layer = 0; layer < f->model->config.layers; layer++) {
+        const es_layer *weights = NULL;
+        for (int64_t i = 0; i < count; i++) {
+            if (layer < b[i].start || layer >= layers_end(f, &b[i]))
+                continue;
+            if (!weights)
+                ES_TRY(es_slot_layer(f->slot, layer, &weights, err));
+            ES_TRY(step_block(f, &rooms[i], first + i, layer, weights, err));
+        }
+    }
+    for (int64_t i = 0; i < count; i++)
+        ES_TRY(end_block(f, &rooms[i], &b[i], err));
+    return ES_OK;
+}
+
+/* Runs one block on one thread. `thread` says whose room is used. */
+static es_status run_block(void *forward, int64_t unit, int thread, es_error *err)
+{
+    const es_forward *f = forward;
+    return run_together(f, &f->rooms[thread], unit, 1, err);
+}
+
+/* Runs all blocks, f->together at a time, with all threads. */
+static es_status run_shared(es_forward *f, es_error *err)
+{
+    const int64_t most = f->together;
+    for (f->first = 0; f->first < f->count; f->first += most) {
+        f->together = f->count - f->first < most ? f->count - f->first : most;
+        ES_TRY(run_together(f, f->rooms, f->first, f->together, err));
+    }
+    return ES_OK;
 }
 
 /* ---- all blocks ---- */
@@ -333,34 +432,56 @@ static wants wants_of(const es_model_block *blocks, int64_t count)
     return w;
 }
 
-/* Rooms for `blocks` blocks at once, and strips for `threads` threads, which those share. */
-static es_status run_rooms(es_forward *f, const wants *w, int blocks, int threads,
-                           const es_exec *exec, es_error *err)
+/* Allocates strips (threads) in one piece of memory, *memory. */
+static es_status new_strips(const es_forward *f, const wants *w, int threads, char **memory,
+                            es_strip_room **strips, es_error *err)
 {
     es_mem_limit *budget = f->inner.budget;
     const double each = strip_bytes(f->model->arch, &f->model->config, f->model->precision, w);
+    ES_TRY(ES_MEM_NEW(budget, *strips, threads, "threads", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, *memory, threads, (int64_t)each, "rows of hidden states", err));
+    for (int t = 0; t < threads; t++)
+        place_strip(f->model, w, *memory + t * (int64_t)each, *strips + t);
+    return ES_OK;
+}
+
+/* Allocates the slot and the logits of a streamed model. */
+static es_status new_streamed(es_forward *f, const wants *w, es_error *err)
+{
+    const int64_t V = f->model->config.vocab;
+    ES_TRY(es_slot_new(f->model, &f->inner, f->slot, err));
+    if (!w->streamed || !w->predict)
+        return ES_OK;
+    return es_mem_array(f->inner.budget, es_logits_together(V), V,
+                        es_dtype_size(f->model->precision), "logits", &f->logits, err);
+}
+
+/* Runs all blocks in `blocks` rooms, with strips for `threads` threads, which those share. */
+static es_status run_rooms(es_forward *f, const wants *w, int64_t blocks, int threads, bool shared,
+                           const es_exec *exec, es_error *err)
+{
+    es_mem_limit *budget = f->inner.budget;
     char *memory = NULL;
     es_strip_room *strips = NULL;
     ES_TRY(ES_MEM_NEW(budget, f->rooms, blocks, "blocks", err));
-    es_status status = ES_MEM_NEW(budget, strips, threads, "threads", err);
+    es_status status = new_strips(f, w, threads, &memory, &strips, err);
     if (status == ES_OK)
-        status =
-            ES_MEM_NEW_2D(budget, memory, threads, (int64_t)each, "rows of hidden states", err);
-    for (int t = 0; t < threads && status == ES_OK; t++)
-        place_strip(f->model, w, memory + t * (int64_t)each, strips + t);
-    for (int t = 0; t < blocks && status == ES_OK; t++) {
-        f->rooms[t].strip = strips + t;
+        status = new_streamed(f, w, err);
+    for (int64_t t = 0; t < blocks && status == ES_OK; t++) {
+        f->rooms[t].strip = shared ? strips : strips + t;
         status = room_new(f->model, w, budget, &f->rooms[t], err);
     }
     if (status == ES_OK) {
         es_blas_enter();
-        status = es_parallel_run(exec, f->count, run_block, f, err);
+        status = shared ? run_shared(f, err) : es_parallel_run(exec, f->count, run_block, f, err);
         es_blas_leave();
     }
-    for (int t = 0; t < blocks; t++) {
+    for (int64_t t = 0; t < blocks; t++) {
         es_sparse_room_free(&f->rooms[t].sparse);
         es_mem_free(budget, f->rooms[t].memory);
     }
+    es_slot_free(f->slot);
+    es_mem_free(budget, f->logits);
     es_mem_free(budget, memory);
     es_mem_free(budget, strips);
     es_mem_free(budget, f->rooms);
@@ -378,9 +499,10 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     const bool narrow = model->precision == ES_F32;
     for (int64_t i = 0; i < count; i++)
         ES_TRY(check_block(model, &blocks[i], i, err));
-    const wants w = wants_of(blocks, count);
+    wants w = wants_of(blocks, count);
+    w.streamed = model->config.weights == ES_WEIGHTS_STREAMED;
     const int team = es_parallel_threads(e, INT64_MAX), apart = es_parallel_threads(e, count);
-    const bool shared = apart < team && w.longest > ES_STRIP;
+    const bool shared = w.streamed || (apart < team && w.longest > ES_STRIP);
     ES_TRY(es_blas_room_for(shared ? team : apart, err));
     es_forward f = {.model = model,
                     .blocks = blocks,
@@ -388,28 +510,26 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
                     .rows = narrow ? &es_row_kernels_f32 : &es_row_kernels_f64,
                     .activate = narrow ? model->activation->f32 : model->activation->f64,
                     .exec = shared ? e : NULL,
-                    .inner = {.threads = shared ? team : 1, .isa = e->isa, .budget = e->budget}};
+                    .inner = {.threads = shared ? team : 1, .isa = e->isa, .budget = e->budget},
+                    .together = w.streamed && count ? blocks_together(&w, count) : 1,
+                    .slot = &(es_layer_slot){0}};
     if (arch->pooled)
         f.activate_pooled = narrow ? arch->pooled->f32 : arch->pooled->f64;
-    es_exec outer = *e;
-    if (shared) { /* blocks one after the other; they tell how far they are themselves */
-        outer.threads = 1;
-        outer.progress = NULL;
-    }
     es_gelu_prepare(&f.gelu);
-    return run_rooms(&f, &w, shared ? 1 : apart, shared ? team : apart, &outer, err);
+    return run_rooms(&f, &w, shared ? f.together : apart, shared ? team : apart, shared, e, err);
 }
 
 /* ---- its matrix products alone, as a measure of its speed ---- */
 
 typedef struct product_job {
     const es_model *model;
+    const es_layer *weights; /* of the present layer */
     int64_t n;
     char *memory; /* per thread: (ES_STRIP, widest) in and (ES_STRIP, widest) out */
     size_t each;
 } product_job;
 
-/* The same shapes as above, strip by strip, on zeros: time does not depend on the numbers. */
+/* The shapes of a layer, strip by strip, on zeros: time does not depend on the numbers. */
 static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *err)
 {
     const product_job *j = job_;
@@ -417,14 +537,27 @@ static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *
     const int64_t rows = es_strip_at(j->n, unit % es_strips(j->n)).n;
     char *x = j->memory + (size_t)thread * 2 * j->each, *y = x + j->each;
     (void)err;
-    for (int64_t layer = 0; layer < m->config.layers; layer++) {
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);) {
-            const es_linear *part = es_model_place(m, s.part, layer);
-            if (!es_part_is_norm(s.part))
-                es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
-        }
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);) {
+        const es_linear *part = (const es_linear *)((const char *)j->weights + s.part->at);
+        if (!es_part_is_norm(s.part))
+            es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
     }
     return ES_OK;
+}
+
+/* Multiplies with the matrices of all layers, one after the other. */
+static es_status multiply_layers(product_job *j, int64_t units, const es_exec *exec, es_error *err)
+{
+    es_layer_slot slot;
+    ES_TRY(es_slot_new(j->model, exec, &slot, err));
+    es_status status = ES_OK;
+    for (int64_t layer = 0; layer < j->model->config.layers && status == ES_OK; layer++) {
+        status = es_slot_layer(&slot, layer, &j->weights, err);
+        if (status == ES_OK)
+            status = es_parallel_run(exec, units, multiply_strip, j, err);
+    }
+    es_slot_free(&slot);
+    return status;
 }
 
 es_status es_model_products(const es_model *model, int64_t n, int64_t count, const es_exec *exec,
@@ -447,7 +580,7 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
     /* zeros: products of finite numbers, whatever is added */
     ES_TRY(ES_MEM_NEW_2D(budget, j.memory, 2 * threads, (int64_t)j.each, "products", err));
     es_blas_enter();
-    const es_status status = es_parallel_run(exec, units, multiply_strip, &j, err);
+    const es_status status = multiply_layers(&j, units, exec, err);
     es_blas_leave();
     es_mem_free(budget, j.memory);
     return status;

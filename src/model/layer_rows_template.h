@@ -5,15 +5,17 @@
  * sums are taken in f64, in a fixed order, so that a row has the same bits whoever computes it. */
 
 /* A row per token: its word's, its type's (0; some architectures have none) and its place's (where
- * positions are added), in this order. */
-static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
+ * positions are added), in this order. Word i is row ids[i] of `words`; without ids it is row i,
+ * and `words` may be `out`. */
+static void NAME(embed)(const es_model *m, const void *words_, const int32_t *ids, int64_t n,
+                        void *out_)
 {
     const int64_t H = m->config.hidden;
-    const REAL *words = m->word.w, *type = m->type.w, *position = m->position.w;
+    const REAL *words = words_, *type = m->type.w, *position = m->position.w;
     const REAL factor = (REAL)m->config.embed_factor;
     REAL *out = out_;
     for (int64_t i = 0; i < n; i++, out += H) {
-        const REAL *word = words + ids[i] * H;
+        const REAL *word = words + (ids ? ids[i] : i) * H;
         for (int64_t j = 0; j < H; j++)
             out[j] = type ? factor * word[j] + type[j] : factor * word[j];
         for (int64_t j = 0; position && j < H; j++)
