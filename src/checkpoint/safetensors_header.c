@@ -136,7 +136,7 @@ void es_st_decode(const char *from, const unsigned char *raw, int64_t first, int
         return;
     }
     memcpy(out, raw, (size_t)count * sizeof(double)); /* read as f64 only */
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; seen && i < count; i++)
         look(((double *)out)[i], 0x1p-1022, first + i, seen);
 }
 

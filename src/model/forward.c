@@ -131,27 +131,38 @@ es_weights_mode es_model_weights_mode(const es_model_config *c, es_dtype precisi
                                                                       : ES_WEIGHTS_RESIDENT;
 }
 
-/* Returns how many blocks of a streamed model go through a layer together. Sparse heads have large
- * memory of their own, so that such blocks run one at a time. */
-static int64_t blocks_together(const wants *w, int64_t count)
+/* Returns whether threads share the strips and heads of a block: where blocks are fewer than
+ * threads and long, and, in a streamed model, where every thread has a strip. */
+static bool is_shared(const wants *w, int64_t count, int threads)
 {
-    const int64_t most =
-        w->sparse || w->longest >= ES_STREAMED_TOKENS ? 1 : ES_STREAMED_TOKENS / w->longest;
+    return (w->longest > ES_STRIP && count < threads) ||
+           (w->streamed && w->longest > ES_STRIP * (int64_t)(threads - 1));
+}
+
+/* Returns how many blocks have memory at the same time: one for each thread unless threads share
+ * it. A streamed model has more of short blocks, for which it decodes a layer once; sparse heads
+ * take memory of their own, so that such blocks run a few at a time. */
+static int64_t blocks_together(const wants *w, int64_t count, int threads)
+{
+    const int64_t fit =
+        w->streamed && !w->sparse && w->longest > 0 ? ES_STREAMED_TOKENS / w->longest : 0;
+    const int64_t least = is_shared(w, count, threads) ? 1 : threads;
+    const int64_t most = fit > least ? fit : least;
     return most < count ? most : count;
 }
 
-/* Returns the memory of a call on `threads` threads: a block each, or, of a streamed model, some
- * blocks that they share, and the weights of a layer. */
+/* Returns the memory of a call on `threads` threads: blocks, strips, and, of a streamed model, the
+ * weights of a layer and logits. */
 static double call_bytes(const es_arch *arch, const es_model_config *c, es_dtype precision,
                          const wants *w, int threads)
 {
+    const int64_t rows = es_logits_together(c->vocab, w->longest);
     const double strips = threads * strip_bytes(arch, c, precision, w);
-    const double item = (double)es_dtype_size(precision);
-    if (!w->streamed)
-        return threads * room_bytes(c, precision, w) + strips;
-    return (double)blocks_together(w, INT64_MAX) * room_bytes(c, precision, w) + strips +
-           es_slot_bytes(c, precision, threads) +
-           (w->predict ? (double)(es_logits_together(c->vocab) * c->vocab) * item : 0.0);
+    const double blocks = w->streamed ? (double)blocks_together(w, INT64_MAX, threads) : threads;
+    const double logits = w->predict ? (double)(rows * c->vocab) : 0.0;
+    const double weights = es_slot_bytes(c, precision, threads);
+    return blocks * room_bytes(c, precision, w) + strips +
+           (w->streamed ? weights + logits * (double)es_dtype_size(precision) : 0.0);
 }
 
 /* Returns the most memory that attention of one layer takes. */
@@ -271,43 +282,70 @@ static es_status end_block(const es_forward *f, const es_block_room *room, const
     return b->nll || b->token_logits ? es_block_predict(f, room, b, err) : ES_OK;
 }
 
-/* Runs blocks first ... first + count - 1, in rooms (count), layer by layer. A layer that none of
- * them runs is not decoded. */
-static es_status run_together(const es_forward *f, es_block_room *rooms, int64_t first,
-                              int64_t count, es_error *err)
-{
-    const es_model_block *b = f->blocks + first;
-    for (int64_t i = 0; i < count; i++)
-        ES_TRY(begin_block(f, &rooms[i], &b[i], state_bytes(f, &b[i]), err));
-    for (int64_t layer = 0; layer < f->model->config.layers; layer++) {
-        const es_layer *weights = NULL;
-        for (int64_t i = 0; i < count; i++) {
-            if (layer < b[i].start || layer >= layers_end(f, &b[i]))
-                continue;
-            if (!weights)
-                ES_TRY(es_slot_layer(f->slot, layer, &weights, err));
-            ES_TRY(step_block(f, &rooms[i], first + i, layer, weights, err));
-        }
-    }
-    for (int64_t i = 0; i < count; i++)
-        ES_TRY(end_block(f, &rooms[i], &b[i], err));
-    return ES_OK;
-}
-
-/* Runs one block on one thread. `thread` says whose room is used. */
+/* Runs one block of a resident model on one thread, in the room and strip of that thread. */
 static es_status run_block(void *forward, int64_t unit, int thread, es_error *err)
 {
     const es_forward *f = forward;
-    return run_together(f, &f->rooms[thread], unit, 1, err);
+    const es_model_block *b = &f->blocks[unit];
+    es_block_room *room = &f->rooms[thread];
+    room->strip = f->strips + thread;
+    ES_TRY(begin_block(f, room, b, state_bytes(f, b), err));
+    for (int64_t layer = b->start; layer < layers_end(f, b); layer++)
+        ES_TRY(step_block(f, room, unit, layer, &f->model->layers[layer], err));
+    return end_block(f, room, b, err);
 }
 
-/* Runs all blocks, f->together at a time, with all threads. */
-static es_status run_shared(es_forward *f, es_error *err)
+/* A layer that blocks go through together. */
+typedef struct layer_job {
+    const es_forward *f;
+    const es_layer *weights;
+    int64_t layer;
+} layer_job;
+
+/* Runs the layer for block f->first + unit, if that has it. */
+static es_status step_unit(void *job, int64_t unit, int thread, es_error *err)
+{
+    const layer_job *j = job;
+    const es_forward *f = j->f;
+    const es_model_block *b = &f->blocks[f->first + unit];
+    if (j->layer < b->start || j->layer >= layers_end(f, b))
+        return ES_OK;
+    f->rooms[unit].strip = f->strips + thread;
+    return step_block(f, &f->rooms[unit], f->first + unit, j->layer, j->weights, err);
+}
+
+/* Runs f->together blocks from f->first on, layer by layer. Layers that none of them has are not
+ * decoded. */
+static es_status run_together(const es_forward *f, es_error *err)
+{
+    const es_model_block *b = f->blocks + f->first;
+    int64_t begin = INT64_MAX, end = 0;
+    for (int64_t i = 0; i < f->together; i++) {
+        begin = b[i].start < begin ? b[i].start : begin;
+        end = layers_end(f, &b[i]) > end ? layers_end(f, &b[i]) : end;
+        ES_TRY(begin_block(f, &f->rooms[i], &b[i], state_bytes(f, &b[i]), err));
+    }
+    for (int64_t layer = begin; layer < end; layer++) {
+        layer_job j = {.f = f, .layer = layer};
+        ES_TRY(es_slot_layer(f->slot, layer, &j.weights, err));
+        ES_TRY(es_parallel_run(&f->outer, f->together, step_unit, &j, err));
+        if (f->outer.threads > 1)
+            ES_TRY(es_forward_progress(f, f->team.progress, (double)(layer + 1), err));
+    }
+    for (int64_t i = 0; i < f->together; i++) {
+        f->rooms[i].strip = f->strips;
+        ES_TRY(end_block(f, &f->rooms[i], &b[i], err));
+    }
+    return ES_OK;
+}
+
+/* Runs all blocks, f->together at a time. */
+static es_status run_all(es_forward *f, es_error *err)
 {
     const int64_t most = f->together;
     for (f->first = 0; f->first < f->count; f->first += most) {
         f->together = f->count - f->first < most ? f->count - f->first : most;
-        ES_TRY(run_together(f, f->rooms, f->first, f->together, err));
+        ES_TRY(run_together(f, err));
     }
     return ES_OK;
 }
@@ -433,15 +471,15 @@ static wants wants_of(const es_model_block *blocks, int64_t count)
 }
 
 /* Allocates strips (threads) in one piece of memory, *memory. */
-static es_status new_strips(const es_forward *f, const wants *w, int threads, char **memory,
-                            es_strip_room **strips, es_error *err)
+static es_status new_strips(es_forward *f, const wants *w, int threads, char **memory,
+                            es_error *err)
 {
-    es_mem_limit *budget = f->inner.budget;
+    es_mem_limit *budget = f->team.budget;
     const double each = strip_bytes(f->model->arch, &f->model->config, f->model->precision, w);
-    ES_TRY(ES_MEM_NEW(budget, *strips, threads, "threads", err));
+    ES_TRY(ES_MEM_NEW(budget, f->strips, threads, "threads", err));
     ES_TRY(ES_MEM_NEW_2D(budget, *memory, threads, (int64_t)each, "rows of hidden states", err));
     for (int t = 0; t < threads; t++)
-        place_strip(f->model, w, *memory + t * (int64_t)each, *strips + t);
+        place_strip(f->model, w, *memory + t * (int64_t)each, f->strips + t);
     return ES_OK;
 }
 
@@ -449,41 +487,39 @@ static es_status new_strips(const es_forward *f, const wants *w, int threads, ch
 static es_status new_streamed(es_forward *f, const wants *w, es_error *err)
 {
     const int64_t V = f->model->config.vocab;
-    ES_TRY(es_slot_new(f->model, &f->inner, f->slot, err));
+    ES_TRY(es_slot_new(f->model, &f->team, f->slot, err));
     if (!w->streamed || !w->predict)
         return ES_OK;
-    return es_mem_array(f->inner.budget, es_logits_together(V), V,
+    return es_mem_array(f->team.budget, es_logits_together(V, w->longest), V,
                         es_dtype_size(f->model->precision), "logits", &f->logits, err);
 }
 
-/* Runs all blocks in `blocks` rooms, with strips for `threads` threads, which those share. */
-static es_status run_rooms(es_forward *f, const wants *w, int64_t blocks, int threads, bool shared,
-                           const es_exec *exec, es_error *err)
+/* Allocates memory for f->together blocks and `threads` strips, and runs all blocks: layer by layer
+ * together, or each by a thread of its own. */
+static es_status run_rooms(es_forward *f, const wants *w, int threads, bool apart, es_error *err)
 {
-    es_mem_limit *budget = f->inner.budget;
+    es_mem_limit *budget = f->team.budget;
+    const int64_t blocks = f->together;
     char *memory = NULL;
-    es_strip_room *strips = NULL;
     ES_TRY(ES_MEM_NEW(budget, f->rooms, blocks, "blocks", err));
-    es_status status = new_strips(f, w, threads, &memory, &strips, err);
+    es_status status = new_strips(f, w, threads, &memory, err);
     if (status == ES_OK)
         status = new_streamed(f, w, err);
-    for (int64_t t = 0; t < blocks && status == ES_OK; t++) {
-        f->rooms[t].strip = shared ? strips : strips + t;
-        status = room_new(f->model, w, budget, &f->rooms[t], err);
-    }
+    for (int64_t i = 0; i < blocks && status == ES_OK; i++)
+        status = room_new(f->model, w, budget, &f->rooms[i], err);
     if (status == ES_OK) {
         es_blas_enter();
-        status = shared ? run_shared(f, err) : es_parallel_run(exec, f->count, run_block, f, err);
+        status = apart ? es_parallel_run(&f->team, f->count, run_block, f, err) : run_all(f, err);
         es_blas_leave();
     }
-    for (int64_t t = 0; t < blocks; t++) {
-        es_sparse_room_free(&f->rooms[t].sparse);
-        es_mem_free(budget, f->rooms[t].memory);
+    for (int64_t i = 0; i < blocks; i++) {
+        es_sparse_room_free(&f->rooms[i].sparse);
+        es_mem_free(budget, f->rooms[i].memory);
     }
     es_slot_free(f->slot);
     es_mem_free(budget, f->logits);
     es_mem_free(budget, memory);
-    es_mem_free(budget, strips);
+    es_mem_free(budget, f->strips);
     es_mem_free(budget, f->rooms);
     return status;
 }
@@ -494,29 +530,33 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
                            const es_exec *exec, es_error *err)
 {
     static const es_exec defaults = {0};
-    const es_exec *e = exec ? exec : &defaults;
     const es_arch *arch = model->arch;
     const bool narrow = model->precision == ES_F32;
     for (int64_t i = 0; i < count; i++)
         ES_TRY(check_block(model, &blocks[i], i, err));
     wants w = wants_of(blocks, count);
     w.streamed = model->config.weights == ES_WEIGHTS_STREAMED;
-    const int team = es_parallel_threads(e, INT64_MAX), apart = es_parallel_threads(e, count);
-    const bool shared = w.streamed || (apart < team && w.longest > ES_STRIP);
-    ES_TRY(es_blas_room_for(shared ? team : apart, err));
-    es_forward f = {.model = model,
-                    .blocks = blocks,
-                    .count = count,
-                    .rows = narrow ? &es_row_kernels_f32 : &es_row_kernels_f64,
-                    .activate = narrow ? model->activation->f32 : model->activation->f64,
-                    .exec = shared ? e : NULL,
-                    .inner = {.threads = shared ? team : 1, .isa = e->isa, .budget = e->budget},
-                    .together = w.streamed && count ? blocks_together(&w, count) : 1,
-                    .slot = &(es_layer_slot){0}};
+    es_exec team = exec ? *exec : defaults;
+    team.threads = es_parallel_threads(&team, INT64_MAX);
+    const bool shared = is_shared(&w, count, team.threads);
+    const int threads = shared || w.streamed ? team.threads : es_parallel_threads(&team, count);
+    ES_TRY(es_blas_room_for(threads, err));
+    es_forward f = {
+        .model = model,
+        .blocks = blocks,
+        .count = count,
+        .rows = narrow ? &es_row_kernels_f32 : &es_row_kernels_f64,
+        .activate = narrow ? model->activation->f32 : model->activation->f64,
+        .shared = shared,
+        .team = team,
+        .inner = {.threads = shared ? threads : 1, .isa = team.isa, .budget = team.budget},
+        .outer = {.threads = shared ? 1 : threads},
+        .together = blocks_together(&w, count, team.threads),
+        .slot = &(es_layer_slot){0}};
     if (arch->pooled)
         f.activate_pooled = narrow ? arch->pooled->f32 : arch->pooled->f64;
     es_gelu_prepare(&f.gelu);
-    return run_rooms(&f, &w, shared ? f.together : apart, shared ? team : apart, shared, e, err);
+    return run_rooms(&f, &w, threads, !shared && !w.streamed, err);
 }
 
 /* ---- its matrix products alone, as a measure of its speed ---- */

@@ -55,11 +55,14 @@ typedef struct es_forward {
     const es_row_kernels *rows;
     es_activate activate, activate_pooled;
     es_gelu_table gelu;
-    es_exec inner;       /* threads that share a block */
-    const es_exec *exec; /* progress of a block that several threads share; NULL: none */
+    es_exec team;  /* all threads, memory, progress */
+    es_exec inner; /* threads that share a block */
+    es_exec outer; /* threads that have a block each, of those that run layer by layer */
+    bool shared;   /* threads share a block, which then reports progress itself */
     int64_t count;
     es_block_room *rooms;
-    int64_t first, together; /* blocks that run layer by layer, beside each other */
+    es_strip_room *strips;   /* (threads) */
+    int64_t first, together; /* the first block of those that run layer by layer, and how many */
     es_layer_slot *slot;     /* of a streamed model, the layer that is decoded; shared by blocks */
     char *logits;            /* of a streamed model (es_logits_together(), vocab) */
 } es_forward;
@@ -68,8 +71,13 @@ typedef struct es_forward {
  *  which strips have a place of its own. */
 bool es_branches_apart(const es_arch *arch, const es_model_config *config);
 
-/*! es_logits_together() : returns for how many rows a streamed model has logits at a time. */
-int64_t es_logits_together(int64_t vocab);
+/*! es_logits_together() : returns for how many rows of n a streamed model has logits at a time. */
+int64_t es_logits_together(int64_t vocab, int64_t n);
+
+/*! es_forward_progress() : reports that the blocks which run layer by layer have done `layers`
+ *  layers; `progress` may be NULL. @return : ES_OK; ES_E_INTERRUPTED. */
+es_status es_forward_progress(const es_forward *f, es_progress_fn progress, double layers,
+                              es_error *err);
 
 /*! es_layer_run() : layer `layer` of block `block`, with its weights, from room->x to room->x. */
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,

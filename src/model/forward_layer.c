@@ -380,18 +380,23 @@ static es_status run_head(const pass *p, int64_t head, es_error *err)
     return ES_OK;
 }
 
-/* Reports progress of blocks that all threads share, which take long. */
-static es_status tell(const pass *p, int64_t head, es_error *err)
+es_status es_forward_progress(const es_forward *f, es_progress_fn progress, double layers,
+                              es_error *err)
 {
-    const es_exec *exec = p->f->exec;
-    const es_model_config *c = &p->f->model->config;
-    const double blocks = (double)(p->block - p->f->first) + (double)head / (double)c->heads;
-    const double layers = (double)(p->layer * p->f->together) + blocks;
-    if (!exec || !exec->progress ||
-        !exec->progress(exec->progress_user, (double)p->f->first + layers / (double)c->layers,
-                        (double)p->f->count))
+    const double done = layers / (double)f->model->config.layers * (double)f->together;
+    if (!progress || !progress(f->team.progress_user, (double)f->first + done, (double)f->count))
         return ES_OK;
     return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
+}
+
+/* Reports progress of a block that all threads share, which takes long. */
+static es_status report(const pass *p, int64_t head, es_error *err)
+{
+    const es_forward *f = p->f;
+    const double heads = (double)head / (double)f->model->config.heads;
+    const double blocks = ((double)(p->block - f->first) + heads) / (double)f->together;
+    return es_forward_progress(f, f->shared ? f->team.progress : NULL, (double)p->layer + blocks,
+                               err);
 }
 
 /* ---- steps 4 to 6: what heads found ---- */
@@ -498,7 +503,7 @@ es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, 
     const int64_t strips = es_strips(p.b->n);
     ES_TRY(es_parallel_run(&f->inner, strips, project, &p, err));
     for (int64_t head = 0; head < m->config.heads; head++) {
-        ES_TRY(tell(&p, head, err));
+        ES_TRY(report(&p, head, err));
         ES_TRY(run_head(&p, head, err));
     }
     return es_parallel_run(&f->inner, strips, transform_of(m), &p, err);

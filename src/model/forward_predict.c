@@ -42,10 +42,11 @@ int64_t es_predict_rows(int64_t vocab)
     return rows < 1 ? 1 : rows < ES_STRIP ? rows : ES_STRIP;
 }
 
-int64_t es_logits_together(int64_t vocab)
+int64_t es_logits_together(int64_t vocab, int64_t n)
 {
     const int64_t step = es_predict_rows(vocab), units = ES_LOGITS_AT_ONCE / (step * vocab);
-    return (units < 1 ? 1 : units) * step;
+    const int64_t most = (units < 1 ? 1 : units) * step;
+    return n < most ? n : most;
 }
 
 /* Rows of a block whose logits are made, and the columns of the vocabulary that are next. */
@@ -53,6 +54,7 @@ typedef struct prediction {
     const es_forward *f;
     const es_block_room *room;
     const es_model_block *b;
+    const es_exec *exec;
     int64_t first, end;      /* rows */
     int64_t column, columns; /* the first of them, and the first after them */
     char *logits;            /* of row `first`; NULL: each thread has its own */
@@ -106,8 +108,7 @@ static es_status predict_rows(void *prediction_, int64_t unit, int thread, es_er
 static es_status run_rows(prediction *p, es_error *err)
 {
     const int64_t step = es_predict_rows(p->f->model->config.vocab);
-    return es_parallel_run(&p->f->inner, (p->end - p->first + step - 1) / step, predict_rows, p,
-                           err);
+    return es_parallel_run(p->exec, (p->end - p->first + step - 1) / step, predict_rows, p, err);
 }
 
 /* Decodes a panel of the language head, uses it for many rows, and goes on to the next. */
@@ -116,7 +117,7 @@ static es_status predict_streamed(prediction *p, es_error *err)
     const es_forward *f = p->f;
     const es_model_block *b = p->b;
     const int64_t V = f->model->config.vocab;
-    const int64_t most = b->token_logits ? b->n : es_logits_together(V);
+    const int64_t most = b->token_logits ? b->n : es_logits_together(V, b->n);
     for (p->first = 0; p->first < b->n; p->first = p->end) {
         p->end = b->n - p->first < most ? b->n : p->first + most;
         p->logits = b->token_logits ? b->token_logits : f->logits;
@@ -132,9 +133,11 @@ static es_status predict_streamed(prediction *p, es_error *err)
 es_status es_block_predict(const es_forward *f, const es_block_room *room, const es_model_block *b,
                            es_error *err)
 {
-    prediction p = {.f = f, .room = room, .b = b};
+    const es_exec all = {.threads = f->team.threads, .budget = f->team.budget};
+    prediction p = {.f = f, .room = room, .b = b, .exec = &all};
     if (f->model->config.weights == ES_WEIGHTS_STREAMED)
         return predict_streamed(&p, err);
+    p.exec = &f->inner;
     p.end = b->n;
     p.columns = f->model->config.vocab;
     p.logits = b->token_logits;

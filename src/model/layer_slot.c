@@ -110,14 +110,13 @@ static es_status read_rows(void *job, int64_t unit, int thread, es_error *err)
     const es_model *m = j->model;
     const int64_t begin = unit * ROWS, end = begin + ROWS < j->n ? begin + ROWS : j->n;
     const size_t row = (size_t)m->config.hidden * es_dtype_size(m->precision);
-    es_st_seen seen = {.first = -1};
     (void)thread;
     if (!j->ids)
         return es_st_read_rows(m->source->st, j->tensor, j->first + begin, end - begin,
-                               m->precision, j->out + (size_t)begin * row, &seen, err);
+                               m->precision, j->out + (size_t)begin * row, NULL, err);
     for (int64_t i = begin; i < end; i++)
         ES_TRY(es_st_read_rows(m->source->st, j->tensor, j->ids[i], 1, m->precision,
-                               j->out + (size_t)i * row, &seen, err));
+                               j->out + (size_t)i * row, NULL, err));
     return ES_OK;
 }
 

@@ -93,6 +93,7 @@ typedef struct reading {
     const es_st_tensor *tensor;
     const es_read_room *room;
     char *at;
+    bool looks;   /* at what is odd about the numbers */
     bool through; /* the thread's own memory, and from there to their places, if they have any */
 } reading;
 
@@ -106,7 +107,7 @@ static es_status read_chunk(void *reading_, int64_t unit, int thread, es_error *
     char *own = r->room->memory + (size_t)thread * r->room->each;
     char *to =
         r->through ? own : r->at + (size_t)(first * cols) * es_dtype_size(r->model->precision);
-    es_st_seen *seen = &r->room->seen[thread];
+    es_st_seen *seen = r->looks ? &r->room->seen[thread] : NULL;
     if (t->rank == 1)
         ES_TRY(es_st_read(r->st, t, r->model->precision, to, seen, err));
     else
@@ -140,6 +141,7 @@ es_status es_tensor_read(const es_model *model, es_tensor_ref ref, const es_st_t
                  tensor,
                  room,
                  at,
+                 .looks = seen != NULL,
                  .through = !at || es_tensor_lies_otherwise(ref)};
     const int64_t rows = tensor->rank > 1 ? tensor->shape[0] : 1, step = chunk_rows(tensor);
     for (int i = 0; i < room->exec.threads; i++)
