@@ -11,6 +11,7 @@ brackets the quarters.
 """
 
 import argparse
+import ctypes
 import json
 import subprocess
 import sys
@@ -42,10 +43,10 @@ def seconds_of(work):
 
 def direct(q, k, v, y, threads):
     """es_attend() as C would call it, in this thread."""
-    at = _abi.c.byref
+    at = ctypes.byref
     views = [_arrays.matrix(a) for a in (q, k, v)]
     how = _abi.Exec(threads=threads)
-    options = _abi.AttendOpts(exec=_abi.c.pointer(how))
+    options = _abi.AttendOpts(exec=ctypes.pointer(how))
     out, error = _abi.AttendOut(output=y.ctypes.data), _abi.Error()
 
     def call(_keep=(q, k, v, y)):

@@ -285,14 +285,15 @@ static int plan_models(const cli_session *session, const demo_options *o, char f
         out[count++] = stop_at(o);
     if (!find_decoder(session, o, folder, text))
         return count;
-    out[count++] = (stop){"a decoder: where its heads need to look",
-                          5.0,
-                          {"probe", "--model", folder, "--text", text, "--pool", "16384"},
-                          .run = "decoder"};
+    out[count++] =
+        (stop){"a decoder: where its heads need to look",
+               10.0,
+               {"probe", "--model", folder, "--text", text, "--pool", "16384", "--block", "1024"},
+               .run = "decoder"};
     out[count++] = (stop){"what context is worth to it",
-                          3.0,
-                          {"loss", "--model", folder, "--text", text, "--blocks", "4", "--window",
-                           "32,256", "--sinks", "4"}};
+                          8.0,
+                          {"loss", "--model", folder, "--text", text, "--blocks", "4", "--block",
+                           "1024", "--window", "32,256", "--sinks", "4"}};
     return count;
 }
 

@@ -36,7 +36,7 @@ es_status cli_ranks_join(cli_session *s, es_error *err)
                         "--mpi and --no-mpi exclude each other");
     if (common->no_mpi || (!common->mpi && es_launcher_seen().ranks == 1))
         return check_alone(common, err);
-    const es_fabric_opts opts = {.patience = common->rank_timeout,
+    const es_fabric_opts opts = {.timeout = common->rank_timeout,
                                  .expect = (int)common->expect_ranks};
     es_status status = es_fabric_load(&opts, &s->fabric, err);
     if (status == ES_OK)

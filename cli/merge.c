@@ -95,8 +95,8 @@ static void add_views(ending *e, const cli_session *session)
     }
 }
 
-/* Does an option of a study name a file to write? Whoever made the shard chose that name, so merge
- * does not follow it: it writes to names that it is given itself. */
+/* Returns true if an option of a study names a file to write. merge ignores the names stored in a
+ * shard, which may come from another user, and writes only to names on its own command line. */
 static bool writes(const cli_option *o, bool common)
 {
     return !common && o->kind == ES_PARAM_OUTPUT;

@@ -66,7 +66,7 @@ static const es_table_view figure_views[] = {
     {0}};
 static const es_table_spec figure_table = {"figures", figure_columns, figure_views};
 
-/* Files have it also without a row; people are told so in words. */
+/* JSON and CSV have this table even if it is empty; text output has a sentence instead. */
 static const es_table_view no_figure_views[] = {{"Figures", .only_with_full = true}, {0}};
 static const es_table_spec no_figure_table = {"figures", figure_columns, no_figure_views};
 

@@ -313,8 +313,10 @@ const cli_command cli_tokenize = {
     .about =
         "Prints one line per input line: the ids of its tokens. The special tokens that the model "
         "expects around a text ([CLS] and [SEP] for BERT) are included unless --no-special is "
-        "given. The tokenizer is WordPiece, or byte-pair encoding from a tokenizer.json: GPT-2, "
-        "Llama, Mistral, Qwen. Lines are read and printed as they come; memory does not depend on "
+        "given. The tokenizer is WordPiece, byte-pair encoding (GPT-2, Llama, Mistral, Qwen, "
+        "Gemma) "
+        "or Unigram (XLM-RoBERTa). Lines are read and printed as they come; memory does not depend "
+        "on "
         "their length, except for a line that is one word.\n\n--json prints {\"lines\": [{\"ids\", "
         "\"tokens\", \"offsets\"}]} and holds all of it in memory; --csv prints one row per token. "
         "Offsets are the bytes [begin, end) of the line from which a token was made, 0 and 0 for "

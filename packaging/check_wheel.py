@@ -64,8 +64,9 @@ def main(wheel: str) -> int:
         if not re.search(r"-py3-none-linux_\w+\.whl$", wheel):
             wrong.append("is not tagged py3-none-linux_*")
         wrong += [f"holds {n}" for n in names if not re.match(r"esscher(-[\d.]+\.dist-info)?/", n)]
-        if not any(name.endswith("LICENSE") for name in names):
-            wrong.append("holds no LICENSE")
+        for needed in ("LICENSE", "NOTICE"):
+            if not any(name.endswith(needed) for name in names):
+                wrong.append(f"holds no {needed}")
         libraries = [name for name in names if ".so" in name]
         if len(libraries) != 1:
             wrong.append(f"holds {len(libraries)} libraries, not one")

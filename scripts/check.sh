@@ -72,9 +72,9 @@ if [ $quick = yes ]; then
 fi
 if build release; then run_tests release --parallel 4; else note "failed release building"; fi
 took "release build and every test"
-# Tests of the source (label source) and long numerical tests (label slow) are not repeated.
+# Tests of the source (label source) and long tests (labels slow and plain) are not repeated.
 if build asan; then
-    ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 4 --label-exclude '^(source|slow)$'
+    ESSCHER_QUICK_TESTS=1 run_tests asan --parallel 4 --label-exclude '^(source|slow|plain)$'
 else
     note "failed asan building"
 fi

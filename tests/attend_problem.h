@@ -13,8 +13,8 @@ typedef struct problem {
     double scales[4];
     int64_t prefixes[5], top_k[2], block;
     bool self, exclude_self;
-    double cap, sink; /* cap of scores, 0: none; the sink's logit, */
-    bool sunk;        /* if it is asked for */
+    double cap, sink; /* cap of scores, 0: none; logit of the sink, */
+    bool has_sink;    /* if there is one */
     bool masked;      /* is `mask` asked for? */
     es_mask mask;
     int64_t *positions, *offsets, *keys;  /* what the mask points to; may be NULL */
@@ -57,7 +57,7 @@ static inline es_attend_opts options(const problem *p, es_dtype precision, const
                             .prefixes = p->prefixes,
                             .n_prefixes = p->n_prefixes,
                             .score_cap = p->cap,
-                            .sink = p->sunk ? &p->sink : NULL,
+                            .sink = p->has_sink ? &p->sink : NULL,
                             .self = p->self,
                             .exclude_self = p->exclude_self,
                             .mask = p->masked ? &p->mask : NULL,

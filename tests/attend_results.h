@@ -63,31 +63,35 @@ static inline void without_spreads(result *r)
     r->out.spread2 = r->out.block_powers = r->out.block_spread2 = NULL;
 }
 
-static inline int same_bits(const double *a, const double *b, int64_t count)
+/* Fails at the first of `count` numbers whose bits differ, and prints both. */
+static inline void assert_same_bits(const double *a, const double *b, int64_t count)
 {
-    return memcmp(a, b, (size_t)count * sizeof *a) == 0;
+    for (int64_t i = 0; i < count; i++)
+        if (memcmp(a + i, b + i, sizeof *a) != 0)
+            fail_msg("number %lld of %lld differs: %a, %a", (long long)i, (long long)count, a[i],
+                     b[i]);
 }
 
 static inline void assert_identical(const result *a, const result *b)
 {
     const int64_t count = a->sets * a->m;
-    assert_true(same_bits(a->out.output, b->out.output, count * a->dv));
-    assert_true(same_bits(a->out.lse, b->out.lse, count));
-    assert_true(same_bits(a->out.entropy, b->out.entropy, count));
-    assert_true(same_bits(a->out.top_weight, b->out.top_weight, count));
-    assert_true(same_bits(a->out.sum_squares, b->out.sum_squares, count));
+    assert_same_bits(a->out.output, b->out.output, count * a->dv);
+    assert_same_bits(a->out.lse, b->out.lse, count);
+    assert_same_bits(a->out.entropy, b->out.entropy, count);
+    assert_same_bits(a->out.top_weight, b->out.top_weight, count);
+    assert_same_bits(a->out.sum_squares, b->out.sum_squares, count);
     assert_memory_equal(a->out.top_index, b->out.top_index, (size_t)count * sizeof(int64_t));
     if (a->out.spread2) {
-        assert_true(same_bits(a->out.spread2, b->out.spread2, count));
-        assert_true(same_bits(a->out.block_powers, b->out.block_powers, 3 * count));
-        assert_true(same_bits(a->out.block_spread2, b->out.block_spread2, count * a->dv));
+        assert_same_bits(a->out.spread2, b->out.spread2, count);
+        assert_same_bits(a->out.block_powers, b->out.block_powers, 3 * count);
+        assert_same_bits(a->out.block_spread2, b->out.block_spread2, count * a->dv);
     }
     if (a->top)
-        assert_true(same_bits(a->out.top_mass, b->out.top_mass, count * a->top));
+        assert_same_bits(a->out.top_mass, b->out.top_mass, count * a->top);
     for (int64_t i = 0; i < a->sets; i++) {
         assert_int_equal(a->out.moments[i].count, b->out.moments[i].count);
-        assert_true(same_bits(a->out.moments[i].mean, b->out.moments[i].mean, a->dv));
-        assert_true(same_bits(a->out.moments[i].scatter, b->out.moments[i].scatter, a->dv * a->dv));
+        assert_same_bits(a->out.moments[i].mean, b->out.moments[i].mean, a->dv);
+        assert_same_bits(a->out.moments[i].scatter, b->out.moments[i].scatter, a->dv * a->dv);
     }
 }
 
@@ -138,11 +142,14 @@ static inline void assert_agree(const result *a, const result *ref, const bounds
         double difference = 0.0, size = 0.0;
         for (int64_t i = set * a->m; i < (set + 1) * a->m; i++) {
             if (isnan(ref->out.lse[i])) { /* self mode: no such query at this prefix */
-                assert_true(isnan(a->out.lse[i]) && isnan(a->out.entropy[i]) &&
-                            isnan(a->out.output[i * a->dv]));
-                if (a->out.spread2)
-                    assert_true(isnan(a->out.spread2[i]) && isnan(a->out.block_powers[3 * i]) &&
-                                isnan(a->out.block_spread2[i * a->dv]));
+                assert_nan(a->out.lse[i]);
+                assert_nan(a->out.entropy[i]);
+                assert_nan(a->out.output[i * a->dv]);
+                if (a->out.spread2) {
+                    assert_nan(a->out.spread2[i]);
+                    assert_nan(a->out.block_powers[3 * i]);
+                    assert_nan(a->out.block_spread2[i * a->dv]);
+                }
                 assert_int_equal(a->out.top_index[i], -1);
                 continue;
             }

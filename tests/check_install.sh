@@ -108,7 +108,9 @@ if [ -x "$program" ]; then
     fi
 fi
 sh "$source/tests/check_search_paths.sh" "$work/moved" || fail "a library may come from the current directory"
-find "$work/moved" -name LICENSE | grep -q . || fail "no LICENSE was installed"
+for file in LICENSE NOTICE; do
+    find "$work/moved" -name $file | grep -q . || fail "no $file was installed"
+done
 pebble=$work/moved/share/esscher/models/pebble
 for file in README.md config.json model.safetensors tokenizer.json tokenizer_config.json alice.txt; do
     [ -f "$pebble/$file" ] || fail "no $file of pebble was installed"

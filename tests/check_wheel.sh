@@ -21,7 +21,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 mkdir -p "$work/tree/include/esscher"
-cp -R "$source/pyproject.toml" "$source/setup.py" "$source/LICENSE" "$source/python" "$work/tree"
+cp -R "$source/pyproject.toml" "$source/setup.py" "$source/LICENSE" "$source/NOTICE" "$source/python" "$work/tree"
 cp "$source/include/esscher/export.h" "$work/tree/include/esscher"
 export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONFIG_FILE=/dev/null PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 unset PYTHONPATH ESSCHER_LIBRARY

@@ -18,7 +18,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <esscher/executor.h>
@@ -31,7 +30,20 @@ enum { FORK_RANKS = 16 };
 typedef struct fork_state {
     int fd[FORK_RANKS]; /* to each other rank; -1: itself, or gone */
     pthread_mutex_t sending[FORK_RANKS], receiving;
+    int64_t *events; /* shared with the test: how many this rank has had */
+    int64_t kill_at; /* event at which this rank kills itself; 0: never */
 } fork_state;
+
+static fork_state *fork_self; /* of this rank; NULL in the test's own process */
+
+/* Counts an event of this rank: a message begun, half sent or received. Kills the rank at the event
+ * that the test has chosen, which is the same place however busy the machine is. */
+static inline void fork_event(void)
+{
+    if (fork_self &&
+        __atomic_add_fetch(fork_self->events, 1, __ATOMIC_SEQ_CST) == fork_self->kill_at)
+        raise(SIGKILL);
+}
 
 static const char *fork_host(const es_fabric *self, int rank)
 {
@@ -71,8 +83,10 @@ static es_status fork_send(const es_fabric *self, int to, const void *bytes, siz
     fork_state *s = self->state;
     uint64_t length = size;
     pthread_mutex_lock(&s->sending[to]);
-    const bool well = fork_all(s->fd[to], &length, sizeof length, true) &&
-                      fork_all(s->fd[to], (void *)(uintptr_t)bytes, size, true);
+    fork_event();
+    bool well = fork_all(s->fd[to], &length, sizeof length, true);
+    fork_event();
+    well = well && fork_all(s->fd[to], (void *)(uintptr_t)bytes, size, true);
     pthread_mutex_unlock(&s->sending[to]);
     return well ? ES_OK : fork_lost(to, e);
 }
@@ -84,8 +98,10 @@ static es_status fork_take(const es_fabric *self, int from, es_message *out, es_
     if (!fork_all(s->fd[from], &length, sizeof length, false))
         return fork_lost(from, e);
     *out = (es_message){.from = from, .bytes = malloc(length ? length : 1), .size = length};
-    if (out->bytes && fork_all(s->fd[from], out->bytes, length, false))
+    if (out->bytes && fork_all(s->fd[from], out->bytes, length, false)) {
+        fork_event();
         return ES_OK;
+    }
     free(out->bytes);
     *out = (es_message){0};
     return fork_lost(from, e);
@@ -114,12 +130,22 @@ typedef int (*fork_main)(const es_fabric *fabric, void *user);
 typedef struct fork_gate {
     int open;
     int ended[FORK_RANKS]; /* 1 + exit code of a rank that is there */
+    int64_t events[FORK_RANKS];
 } fork_gate;
 
+/* A rank that kills itself at one of its events (fork_event), counted from 1; at = 0: none. */
+typedef struct fork_kill {
+    int rank;
+    int64_t at;
+} fork_kill;
+
 static void fork_child(int rank, int ranks, int fd[FORK_RANKS][FORK_RANKS], fork_gate *gate,
-                       fork_main start, void *user)
+                       fork_kill who, fork_main start, void *user)
 {
-    fork_state s = {.receiving = PTHREAD_MUTEX_INITIALIZER};
+    fork_state s = {.receiving = PTHREAD_MUTEX_INITIALIZER,
+                    .events = &gate->events[rank],
+                    .kill_at = rank == who.rank ? who.at : 0};
+    fork_self = &s;
     for (int i = 0; i < ranks; i++) {
         s.fd[i] = fd[rank][i];
         pthread_mutex_init(&s.sending[i], NULL);
@@ -134,24 +160,17 @@ static void fork_child(int rank, int ranks, int fd[FORK_RANKS][FORK_RANKS], fork
                               .host = fork_host,
                               .send = fork_send,
                               .receive = fork_receive};
-    alarm(120); /* a test that hangs is a test that fails */
+    alarm(120); /* for safety only: a test that hangs fails */
     const int code = start(&fabric, user);
     __atomic_store_n(&gate->ended[rank], 1 + code, __ATOMIC_SEQ_CST);
     while (!__atomic_load_n(&gate->open, __ATOMIC_SEQ_CST))
-        usleep(500);
+        usleep(500); /* until all have ended, however long that takes */
     exit(code);
 }
 
-/* A rank that is to be killed so many milliseconds after the start; rank -1: none. */
-typedef struct fork_kill {
-    int rank, after;
-} fork_kill;
-
-/* Until all are gone; codes (ranks). Who is killed at the gate had ended before. */
-static void fork_wait(int ranks, const pid_t *pids, fork_gate *gate, fork_kill who, int *codes)
+/* Waits until all ranks are gone; codes (ranks). The pause between two looks decides nothing. */
+static void fork_wait(int ranks, const pid_t *pids, fork_gate *gate, int *codes)
 {
-    struct timespec begun, now;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
     int gone = 0, ended = 0;
     bool is_gone[FORK_RANKS] = {false};
     while (gone < ranks) {
@@ -166,13 +185,6 @@ static void fork_wait(int ranks, const pid_t *pids, fork_gate *gate, fork_kill w
             is_gone[rank] = true;
             gone++;
         }
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        const double ms = 1e3 * (double)(now.tv_sec - begun.tv_sec) +
-                          1e-6 * (double)(now.tv_nsec - begun.tv_nsec);
-        if (who.rank >= 0 && ms >= who.after && !is_gone[who.rank]) {
-            kill(pids[who.rank], SIGKILL);
-            who.rank = -1;
-        }
         ended = 0;
         for (int rank = 0; rank < ranks; rank++)
             ended += is_gone[rank] || __atomic_load_n(&gate->ended[rank], __ATOMIC_SEQ_CST);
@@ -182,8 +194,9 @@ static void fork_wait(int ranks, const pid_t *pids, fork_gate *gate, fork_kill w
     }
 }
 
-/* codes (ranks). */
-static void fork_ranks_killing(int ranks, fork_main start, void *user, fork_kill who, int *codes)
+/* Runs ranks, one of which may kill itself; codes (ranks), events (ranks) that each has had. */
+static void fork_ranks_killing(int ranks, fork_main start, void *user, fork_kill who, int *codes,
+                               int64_t *events)
 {
     int fd[FORK_RANKS][FORK_RANKS];
     pid_t pids[FORK_RANKS];
@@ -203,19 +216,21 @@ static void fork_ranks_killing(int ranks, fork_main start, void *user, fork_kill
         pids[rank] = fork();
         assert_at_least(pids[rank], 0);
         if (pids[rank] == 0)
-            fork_child(rank, ranks, fd, gate, start, user);
+            fork_child(rank, ranks, fd, gate, who, start, user);
     }
     for (int i = 0; i < ranks; i++)
         for (int j = 0; j < ranks; j++)
             if (fd[i][j] >= 0)
                 close(fd[i][j]);
-    fork_wait(ranks, pids, gate, who, codes);
+    fork_wait(ranks, pids, gate, codes);
+    memcpy(events, gate->events, (size_t)ranks * sizeof *events);
     munmap(gate, sizeof *gate);
 }
 
 static inline void fork_ranks(int ranks, fork_main start, void *user, int *codes)
 {
-    fork_ranks_killing(ranks, start, user, (fork_kill){-1, 0}, codes);
+    int64_t events[FORK_RANKS];
+    fork_ranks_killing(ranks, start, user, (fork_kill){0, 0}, codes, events);
 }
 
 /* ---- a study over them ---- */

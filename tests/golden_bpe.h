@@ -7,11 +7,11 @@
 #include "golden.h"
 #include "tiny_bpe.h"
 
-enum { SMALL = 6, BIG = 4, TEXTS = 926 };
+enum { SMALL = 6, BIG = 8, TEXTS = 926 };
 
 static const char *const names[SMALL + BIG] = {
-    "pebble",   "sentencepiece", "metaspace", "llama3-like", "qwen-like",
-    "prefixed", "gpt2",          "llama3",    "qwen2_5",     "mistral"};
+    "pebble", "sentencepiece", "metaspace", "llama3-like", "qwen-like", "prefixed", "gpt2",
+    "llama3", "qwen2_5",       "mistral",   "deepseek_v3", "gpt4o",     "gemma3",   "command_r"};
 
 /* A path below tests/golden/bpe. Valid until the next call. */
 static inline const char *golden_model(const char *name)

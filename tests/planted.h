@@ -126,6 +126,7 @@ static inline const char *text(const es_answer *a, const char *key)
 
 typedef struct planted {
     double scale, sink, cap, factor;
+    const double *sinks;              /* (heads) logits of learned sinks; NULL: none */
     int causal;                       /* 1: j <= i; 2: j <= i + n - m; 3: j < i */
     int64_t window, band, last, skip; /* keys: `last` at the end, `skip` first ones are hidden */
     bool exclude_self, tiled, no_division, no_division_max;
@@ -157,7 +158,7 @@ static inline void plant(problem *p, const planted *t, store s)
     for (int64_t r = 0; r < p->heads * p->m; r++) {
         const int64_t h = r / p->m, i = r % p->m;
         const int64_t kv = t->tiled ? h % p->kv : h / (p->heads / p->kv);
-        double total = t->sink, most = -INFINITY;
+        double total = t->sink + (t->sinks ? exp(t->sinks[h]) : 0.0), most = -INFINITY;
         for (int64_t j = 0; j < p->n; j++) {
             const double x = hidden(p, t, i, j) ? -INFINITY : score_of(p, t, h, kv, i, j);
             most = fmax(most, x);

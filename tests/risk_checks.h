@@ -22,7 +22,8 @@ static inline es_policy_risk risk_of(const es_risk_query *q, const es_choice *c)
 {
     es_policy_risk risk;
     assert_ok(es_policy_risk_of(q, c, NULL, &risk, &err));
-    assert_true(risk.square.err >= 0.0 && isfinite(risk.square.val));
+    assert_at_least(risk.square.err, 0.0);
+    assert_finite(risk.square.val);
     assert_near(risk.bias2 + risk.variance, risk.square.val, 1e-15 * risk.square.val);
     assert_at_least(risk.variance, 0.0);
     return risk;

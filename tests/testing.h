@@ -64,6 +64,17 @@ static inline void test_answer_free_(es_answer *answer)
 #define assert_above(a, b)    assert_compared_(a, >, b)
 #define assert_at_least(a, b) assert_compared_(a, >=, b)
 #define assert_equals(a, b)   assert_compared_(a, ==, b)
+#define assert_differs(a, b)  assert_compared_(a, !=, b)
+
+/* What a number is: NaN, infinite, or finite. Prints the number where it is something else. */
+#define assert_kind_(is, a, kind)                                                                  \
+    do {                                                                                           \
+        if (!is(a))                                                                                \
+            fail_msg("%s = %.17g is not " kind, #a, (double)(a));                                  \
+    } while (0)
+#define assert_nan(a)      assert_kind_(isnan, a, "NaN")
+#define assert_infinite(a) assert_kind_(isinf, a, "infinite")
+#define assert_finite(a)   assert_kind_(isfinite, a, "finite")
 
 /* low < a < high. */
 #define assert_between(a, low, high)                                                               \

@@ -18,8 +18,8 @@
  *     es_allocate_keys(curves, 2, 128, chosen, &used, &risk, &err);
  *     keys[chosen[1]]                                                   what unit 1 gets
  *
- * Then the rivals that are in use: the same for everybody, less with depth, in proportion to a
- * need.
+ * Then the rules in common use: the same number for every unit, fewer with depth, in proportion to
+ * a measured number of keys.
  *
  * All functions read curves and nothing else, are thread-safe and deterministic (of units that are
  * alike the first comes first), and take O(options) memory of their own. Errors of all of them:
@@ -49,8 +49,8 @@ typedef struct es_curve {
 } es_curve;
 
 /*! es_allocate_keys() : the least sum of weighted risks for at most `keys` keys. chosen (units) are
- *  options; *used their keys, *risk their weighted risks (both may be NULL). Keys that help nobody
- *  are left. O(N log N) for N options, and N for each step into what is left.
+ *  options; *used their keys, *risk their weighted risks (both may be NULL). Keys that lower no
+ * risk stay unused. O(N log N) for N options, and N for each step into what is left.
  *  @return : ES_OK; ES_E_RANGE (allocate.keys) if the first options have more already. */
 ES_API es_status es_allocate_keys(const es_curve *curves, int64_t units, double keys,
                                   int64_t *chosen, double *used, double *risk, es_error *err);
@@ -68,10 +68,10 @@ ES_API es_status es_allocate_bound(const es_curve *curves, int64_t units, double
                                    es_error *err);
 
 /* ---- rivals ----
- * Units are to have keys in proportion to their shares, at least their first option and at most
- * their last; what those limits take or leave goes to the others, in proportion. Each is then given
- * the largest option that is not above its part, and what is left over goes, option by option, to
- * whoever is furthest below it. Risks are not looked at. */
+ * Gives units keys in proportion to their shares, between their first and last option; what those
+ * limits take or leave goes to the others, in proportion. Each unit gets the largest option that is
+ * not above its part. The rest goes, option by option, to the unit that is furthest below its part.
+ * Risks are not used. */
 
 /*! es_allocate_mass() : in proportion to need (units), >= 0 and not all 0: how many keys hold a
  *  given mass, or, as in Ada-KV, how many of a unit's keys are among the heaviest of its layer (one

@@ -33,8 +33,8 @@
  * It is one more key with value 0 and no position: neither scaled, capped nor masked, and seen at
  * every prefix. The weights of the keys sum to 1 - w_sink. lse, entropy, sum_squares, top_weight
  * and top_mass are those of all outcomes, the sink among them; top_index is -1 where no key has a
- * larger weight than the sink. Spreads are sums over the keys alone, which are drawn while the sink
- * is not. A query that sees no key has w_sink = 1 and output 0.
+ * larger weight than the sink. Spreads are sums over the keys alone: the sink is a constant, not a
+ * sample. A query that sees no key has w_sink = 1 and output 0.
  *
  * Accuracy. ES_F32 kernels sum in f32 within a few hundred keys and in f64 beyond. What remains is
  * the rounding of the f32 score itself, so that errors grow with the scores. ES_ATTEND_F32_ERROR

@@ -67,7 +67,7 @@ typedef struct es_exec {
     es_mem_limit *budget;    /* NULL: no ceiling */
     es_progress_fn progress; /* NULL: silent */
     void *progress_user;
-    const es_executor *executor; /* who shares the work; NULL: the threads of this process */
+    const es_executor *executor; /* runs pieces of work; NULL: the threads of this process */
 } es_exec;
 
 /*! es_threads_available() : processors this process may run on (affinity and OMP_NUM_THREADS

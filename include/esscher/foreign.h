@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* foreign.h : for callers in another language.
  *
- * Who calls this library from an interpreter has two troubles that a program in C has not. Structs
- * are described a second time, by hand, and a description that is wrong by one field corrupts
- * memory: es_field_at() says where every field lies, so that it can be compared before the first
- * call. And code of the interpreter must not run in threads that it knows nothing of: a monitor is
- * what progress is told to instead, and what another thread looks at and asks to stop.
+ * A caller from an interpreter has two problems that a program in C does not have. It describes the
+ * structs of this library a second time, and a description that is wrong by one field corrupts
+ * memory: es_field_at() gives the place of every field, so that a binding can compare it before the
+ * first call. And the interpreter's code must not run in the library's threads: a monitor takes
+ * progress instead, and another thread reads it and asks the call to stop.
  *
  *     es_monitor *monitor;
  *     es_monitor_new(&monitor, &err);
@@ -22,36 +22,37 @@
 extern "C" {
 #endif
 
-/* Where a field lies. This struct never changes. */
+/* The place of a field in its struct. This struct never changes. */
 typedef struct es_field {
     const char *type; /* es_attend_opts */
     const char *name; /* of the field; "" stands for the struct itself: offset 0, and its size */
     int64_t offset, size;
 } es_field;
 
-/*! es_field_at() : number `at` of the fields of the structs that bindings describe again, struct by
- *  struct; NULL beyond the last. */
+/*! es_field_at() : returns number `at` of the fields of all public structs, struct by struct; NULL
+ *  beyond the last. The list is made from the headers when the library is built. */
 ES_API const es_field *es_field_at(int64_t at);
 
-/* Progress that one thread tells and another reads. */
+/* Progress that one thread reports and another reads. */
 typedef struct es_monitor es_monitor;
 
 typedef struct es_monitor_view {
-    double share, phase_share, kept; /* as in es_progress; -1 before anything was told */
+    double share, phase_share, kept; /* as in es_progress; -1 before the first report */
     char phase[96];                  /* cut if it is longer; "" where there are no phases */
 } es_monitor_view;
 
-/*! es_monitor_new() : nothing was told yet. Release it with es_monitor_free(), after the call that
- *  it is given to. @return : ES_OK; ES_E_MEMORY. */
+/*! es_monitor_new() : makes a monitor without a report. Release it with es_monitor_free() after the
+ *  call that it was given to. @return : ES_OK; ES_E_MEMORY. */
 ES_API es_status es_monitor_new(es_monitor **out, es_error *err);
 ES_API void es_monitor_free(es_monitor *monitor);
 
 /*! es_monitor_work() : es_exec.progress, with a monitor as its user. es_monitor_progress() : the
- *  same for es_study_opts. Both ask to stop once somebody asked the monitor to. */
+ *  same for es_study_opts. Both return true, which stops the call, after es_monitor_stop(). */
 ES_API bool es_monitor_work(void *monitor, double done, double total);
 ES_API bool es_monitor_progress(void *monitor, const es_progress *now);
 
-/*! es_monitor_read(), es_monitor_stop() : what was told last; ask to stop. Any thread. */
+/*! es_monitor_read() : copies the last report. es_monitor_stop() : asks the call to stop. Any
+ *  thread may call them. */
 ES_API void es_monitor_read(es_monitor *monitor, es_monitor_view *out);
 ES_API void es_monitor_stop(es_monitor *monitor);
 

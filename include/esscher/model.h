@@ -12,14 +12,17 @@
  *     pooled = tanh(Wp x_0 + bp),   logits = Wc pooled + bc
  *
  * with the exact gelu, x (1 + erf(x / sqrt 2)) / 2; other types may lack token types, or have
- * another function in place of tanh. *Decoders* ("llama", "mistral", "qwen2", "qwen3", "gpt2",
- * "gpt_neox"): a token sees itself and those before it, norms come before what they are for, heads
- * may share keys and values in groups, and queries and keys turn with their place:
+ * another function in place of tanh. *Decoders* ("llama" and its relatives, "gemma3_text", "gpt2";
+ * docs/MODELS.md lists all): a token sees itself and those before it, norms come before what they
+ * are for, heads may share keys and values in groups, and queries and keys turn with their place:
  *
  *     x = word[id]  (+ position[i])                                      hidden state 0
  *     for each layer:  x = x + Wo [causal heads of norm(x)] + bo
  *                      x = x + W2 (f(Wg y) (W1 y)) + b2,  y = norm(x)    hidden state 1 .. L
  *     logits of the next token = Wl norm(x),   nll_i = -ln softmax(logits_i)[id_{i+1}]
+ *
+ * Families differ in where norms stand, in factors and caps, which are values of es_model_config,
+ * and in kinds of layers: a window, or another rotation, in some of them (es_layer_kind).
  *
  * A block of n ids runs at its own length: there is no padding, so nothing has to be masked.
  *
@@ -124,15 +127,16 @@ typedef struct es_model_config {
     int64_t up_width;     /* rows of W1 and of the gate together */
     int64_t kinds;        /* of layers, 1 .. ES_MODEL_KINDS */
     es_layer_kind kind[ES_MODEL_KINDS];
-    unsigned char layer_kind[ES_MODEL_LAYERS]; /* which of them each layer is: es_model_layer() */
+    uint8_t layer_kind[ES_MODEL_LAYERS]; /* which of them each layer is: es_model_layer() */
     char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
     bool pooler;                     /* set by es_model_open() */
     bool causal;                     /* a token sees itself and those before it */
     bool tied;                       /* the next token's logits are made by the word embeddings */
     bool predicts;                   /* set by es_model_open(): it has logits of the next token */
     es_weights_mode weights;         /* set by es_model_open(); AUTO before */
-    bool parallel;   /* attention and what follows it are given the same state (gpt_neox) */
-    bool head_norms; /* queries and keys of a head are normed before they meet (qwen3) */
+    bool parallel;      /* attention and what follows it are given the same state (gpt_neox) */
+    bool head_norms;    /* queries and keys of a head are normed before they meet (qwen3) */
+    bool norm_from_one; /* norms multiply by 1 + what the file has */
     bool attention_bias, mlp_bias;
     double layer_norm_eps; /* of whichever norm it has */
     double score_divisor;  /* scores are q.k / score_divisor; sqrt(head_dim) unless stated */
@@ -152,18 +156,16 @@ typedef struct es_model_config {
  *  @return : ES_OK; ES_E_IO; ES_E_LIMIT above a megabyte; ES_E_FORMAT with err->offset where there
  *  is one: config.json, config.utf8, config.depth (no JSON), config.missing (a field), config.range
  *  (a field that is no number of the size it should be), config.duplicate, config.heads (hidden
- *  size not a multiple of heads); ES_E_UNSUPPORTED: config.model (a model_type that is not known;
- * the hint lists those that are), config.activation, config.positions (not absolute),
+ *  size not a multiple of heads), config.layers (a list that is shorter than the layers);
+ *  ES_E_UNSUPPORTED: config.model (a model_type that is not known;
+ * the hint names some of those that are), config.activation, config.positions (not absolute),
  * config.rotary, config.window, config.quantised, config.function (experts, caps on logits and the
  * like), config.decoder: values that would change what is computed; the hint says which is
  * supported. */
 ES_API es_status es_model_config_load(const char *path, es_model_config *out, es_error *err);
 
 /*! es_model_layer() : returns the kind of layer 0 <= layer < L. */
-static inline const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer)
-{
-    return &config->kind[config->layer_kind[layer]];
-}
+ES_API const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer);
 
 /*! es_model_locate() : the folder of a model. `name` is a folder, or "name", "org/name" or
  *  "org/name@revision" (a branch, tag or commit; main) in the cache of the Hugging Face hub:
@@ -263,9 +265,9 @@ typedef struct es_model_seen {
     const double *lse, *entropy, *top_weight, *sum_squares; /* (n); NULL unless asked for */
 } es_model_seen;
 
-/* Somebody who wants to see heads: called after each head of each layer, heads in order, on the
- * thread that runs the block. Several blocks may run at once. What it returns other than ES_OK ends
- * the run. There is no lse of heads with a policy. */
+/* A function that is called after each head of each layer, heads in order, on the thread that runs
+ * the block. Several blocks may run at once. Any status other than ES_OK ends the run. Heads with a
+ * policy have no lse. */
 typedef struct es_model_visit {
     es_status (*head)(void *context, const es_model_seen *seen, es_error *err);
     void *context;

@@ -26,17 +26,9 @@ typedef struct es_moments {
 
 enum { ES_MOMENTS_STRIP = 8 }; /* rows reduced together */
 
-/*! es_moments_new() : no rows yet, dim columns. Owns its memory; release with es_moments_free().
- *  @return : ES_OK, ES_E_LIMIT, ES_E_MEMORY, ES_E_OVERFLOW. */
-ES_API es_status es_moments_new(int64_t dim, es_mem_limit *budget, es_moments *out, es_error *err);
+/*! es_moments_free() : frees what a function that fills moments allocated; zeroed ones need no
+ *  freeing, and may be freed. */
 ES_API void es_moments_free(es_moments *m);
-
-/*! es_moments_add() : a batch of `count` contiguous rows (count, dim). O(count dim^2). Not
- * thread-safe. */
-ES_API void es_moments_add(es_moments *m, const double *rows, int64_t count);
-
-/*! es_moments_merge() : what `from` has seen is added to `into`. Same dim. O(dim^2). */
-ES_API void es_moments_merge(es_moments *into, const es_moments *from);
 
 /*! es_moments_covariance() : scatter / (count - ddof) as a full symmetric (dim, dim) matrix; ddof 0
  * is the population covariance that the papers use. With count <= ddof every element is NaN. */

@@ -46,8 +46,8 @@ enum {
 };
 
 typedef struct es_plan_head {
-    es_policy_spec spec; /* policy NULL: keeps everything; else spec.keys says how many, and parts
-                            that are set hold so many at the plan's context */
+    es_policy_spec spec; /* policy NULL: all keys; otherwise spec.keys is their number, and parts
+                            that are set are numbers of keys at the plan's context */
     double risk;         /* predicted E|Wo (y_S - y)|^2 of the head's output, as the study that made
                             the plan defines it; NaN: unknown */
 } es_plan_head;

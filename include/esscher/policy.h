@@ -21,8 +21,8 @@
  *     es_policy_choose(&spec, &query, NULL, &choice, &err);
  *     es_choice_free(&choice);
  *
- * Policies are rows of a table, one file each (src/policy/policy_NAME.c); nobody else knows which
- * there are. Everything here is thread-safe and deterministic: chance is a function of its address.
+ * Policies are rows of a table, one file each (src/policy/policy_NAME.c); no other code lists them.
+ * Everything here is thread-safe and deterministic: random numbers are functions of an address.
  */
 #ifndef ESSCHER_POLICY_H
 #define ESSCHER_POLICY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random.h : random numbers that have an address.
  *
- * Nobody owns a stream here. A number is a pure function of where it stands,
+ * There are no streams. A number is a pure function of its address,
  *
  *     (seed, experiment, cell, token, lane)
  *
@@ -21,8 +21,7 @@
  *     experiment 16 | cell 48 | token 40 | lane 24
  *
  * where the first of the four 32-bit counter words is the lowest. A field too large for its bits
- * would be the address of somebody else's number, so it is refused: ES_E_RANGE, or NaN from the
- * functions that return a number.
+ * would be the address of another number, so it is refused: ES_E_RANGE.
  *
  * A block, one value of the counter, yields two 64-bit words. From lane `first->lane` on,
  *   - uniform, exponential, normal and sphere rows use one lane for two elements: element j of a
@@ -59,13 +58,6 @@ typedef struct es_address {
     uint32_t lane;  /* below 2^24 */
 } es_address;
 
-/* ---- one number ---- */
-
-/*! es_uniform_at(), es_normal_at() : the first element of the row that starts at this address; NaN
- * if the address does not fit. Scalar code, some tens of nanoseconds; same bits as the rows. */
-ES_API double es_uniform_at(const es_address *address);
-ES_API double es_normal_at(const es_address *address);
-
 /* ---- rows of the basic laws ---- */
 
 /*! es_uniform_rows() : uniform on the open interval (0,1): odd multiples of 2^-53, 52 random bits;
@@ -88,11 +80,6 @@ ES_API es_status es_normal_rows_f32(const es_address *first, int64_t tokens, int
  * dim = 1 the row is +1 or -1. A row is a whole: fewer elements are another point. */
 ES_API es_status es_sphere_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,
                                 es_error *err);
-
-/*! es_sphere_rows_f32() : the same points, rounded to float. Rows longer than 1024 are generated
- * twice, for want of a place to keep them. */
-ES_API es_status es_sphere_rows_f32(const es_address *first, int64_t tokens, int64_t dim,
-                                    float *out, es_error *err);
 
 /* ---- experiment numbers ---- */
 

@@ -77,7 +77,7 @@ typedef struct es_figures_opts {
     es_mem_limit *budget;    /* NULL: no ceiling. All files are held before the first is written */
     es_progress_fn progress; /* NULL, or asked every 20 ms whether to stop */
     void *progress_user;
-    void (*wrote)(void *user, const es_report_file *file); /* NULL, or told of each file */
+    void (*wrote)(void *user, const es_report_file *file); /* called after each file; may be NULL */
     void *wrote_user;
 } es_figures_opts;
 

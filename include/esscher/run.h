@@ -26,7 +26,7 @@
  * never half written: it is an SQLite database with a rollback journal, synced in full.
  *
  * One writer: a lock beside the file, PATH.lock, held by the operating system, which also drops it
- * when the process dies; a lock file left by a kill blocks nobody. Readers need no lock and may
+ * when the process dies; a lock file left by a kill blocks no writer. Readers need no lock and may
  * look while a run is going on. Network file systems may hide the lock from other machines: writing
  * to one is remarked on (es_log_set()), and it is refused where there are no locks at all. A writer
  * that finds another's name in the lock file before it writes stops (run.stolen): of two writers
@@ -221,9 +221,6 @@ ES_API es_status es_run_table_name(es_run *run, int64_t at, char out[256], es_er
  *  damaged; ES_E_LIMIT over the budget; ES_E_MEMORY; ES_E_IO. */
 ES_API es_status es_run_get_table(es_run *run, const char *name, es_mem_limit *budget,
                                   es_run_table *out, es_error *err);
-
-/*! es_run_column_of() : the column of that name; NULL if there is none. */
-ES_API const es_run_column *es_run_column_of(const es_run_table *table, const char *name);
 
 /*! es_run_answer() : reads the answer of a run: its tables with titles, units, definitions and
  *  views, single results, findings, provenance, command and seed. es_answer_write() then gives the

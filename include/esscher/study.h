@@ -167,13 +167,13 @@ typedef struct es_cell_field {
 #define ES_FIELD(record, member) ES_FIELD_AS(record, member, #member)
 #define ES_FIELD_AS(record, member, name_)                                                         \
     {                                                                                              \
-        name_, offsetof(record, member), sizeof((record *)0)->member,                              \
-            ES_IS_MEASURED_(&((record *)0)->member)                                                \
+        .name = name_, .offset = offsetof(record, member), .size = sizeof((record *)0)->member,    \
+        .measured = ES_IS_MEASURED_(&((record *)0)->member)                                        \
     }
 #define ES_FIELD_LIST(record, member)                                                              \
     {                                                                                              \
-#member, offsetof(record, member), sizeof((record *)0)->member,                            \
-            ES_IS_MEASURED_(&((record *)0)->member[0])                                             \
+        .name = #member, .offset = offsetof(record, member), .size = sizeof((record *)0)->member,  \
+        .measured = ES_IS_MEASURED_(&((record *)0)->member[0])                                     \
     }
 
 /* The record of a stage's cells: ES_RECORD(sink_cell, sink_fields). */
@@ -204,7 +204,7 @@ typedef struct es_stage {
 
     /* Or, instead of run(): `group` consecutive cells (0: 1) are computed together, the last group
      * being what is left, in `parts` (0: 1) that any rank may do. A part makes part_numbers numbers
-     * of a group, its state; states are folded in the order of the parts, whoever made them, and
+     * of a group, its state; states are folded in the order of the parts, on rank 0, and
      * finish() makes the group's cells, out (cells of the group, rows, cols), of all of them. NULL:
      * the state is the cells. Cells are not `one_thread_per_cell`. */
     int64_t group, parts, part_numbers;
@@ -246,7 +246,7 @@ typedef struct es_study {
     bool keeps_nothing;  /* too quick for a run file: `out` is refused */
     size_t state;        /* bytes of the study's own, zeroed, in job->state */
     es_status (*open)(es_job *job, es_error *err);
-    es_status (*cost)(es_job *job, es_cost *out, es_error *err); /* NULL: not worth telling */
+    es_status (*cost)(es_job *job, es_cost *out, es_error *err); /* NULL: negligible */
     es_status (*begin)(es_job *job, es_error *err);              /* NULL: nothing to make */
     es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
     void (*close)(
@@ -277,8 +277,7 @@ typedef struct es_progress {
 typedef struct es_study_opts {
     uint64_t seed;
     es_dtype precision; /* of attention kernels; 0: the study's choice */
-    es_exec exec;       /* threads, kernels, budget (may be NULL), who shares the work; its progress
-                           is not used */
+    es_exec exec;       /* threads, kernels, memory limit, executor; its progress is not used */
     size_t max_memory;  /* bytes; 0: no limit */
     bool dry_run;       /* the answer is the cost */
     const char *out;    /* run file; NULL: none */
@@ -290,7 +289,7 @@ typedef struct es_study_opts {
     const char *line; /* how the run was asked for, for the run file; NULL: unknown */
     /* Called now and then, never from two threads at once; true asks to stop. NULL: silent. */
     bool (*progress)(void *user, const es_progress *now);
-    void (*admitted)(void *user, const es_cost *cost); /* before work begins; NULL: nobody asks */
+    void (*admitted)(void *user, const es_cost *cost); /* called before work begins; may be NULL */
     void *user;
 } es_study_opts;
 

@@ -62,7 +62,7 @@ typedef enum es_standing {
     ES_STANDING_PROVED = 1,    /* [P]: follows from the model by a proof, and is computed as exactly
                                   as it is printed; of a bound or a limit: that it is one */
     ES_STANDING_HEURISTIC = 2, /* [H]: a large-deviation, scaling or leading-order argument */
-    ES_STANDING_NUMERICAL = 3, /* [N]: seen in simulations or tables; nobody has derived it */
+    ES_STANDING_NUMERICAL = 3, /* [N]: seen in simulations or tables; not derived */
     ES_STANDING_CITED = 4      /* [A] to [D]: a paper states it; it is not proved again here */
 } es_standing;
 
@@ -90,9 +90,8 @@ typedef enum es_type {
     ES_TYPE_TEXTS = 10     /* const char **: likewise */
 } es_type;
 
-/* What a member holds that was never assigned: reals, counts and ints. Texts are NULL. */
-ES_API double es_unset_real(void);
-ES_API bool es_is_unset(double value);
+/* What counts and ints hold that were never assigned. An unset real is a NaN of its own, which a
+ * computation does not give; an unset text is NULL. */
 #define ES_UNSET_COUNT INT64_MIN
 #define ES_UNSET_INT   INT32_MIN
 
@@ -173,8 +172,8 @@ typedef struct es_table_spec {
      * columns `link` (keys with a space between them; NULL: in all), as an array `nested`. */
     const char *inside, *link, *nested;
     bool only_inside; /* and not at the top level */
-    /* Columns that tell rows apart, keys with a space between them: what a row is about, where the
-     * others say what was found there. NULL: the number of the row tells. */
+    /* Keys of the columns that identify a row, with a space between them; the other columns hold
+     * results. NULL: rows are identified by their number. */
     const char *keys;
 } es_table_spec;
 
@@ -212,21 +211,13 @@ ES_API void es_answer_flag(es_answer *answer, const char *key, bool value);
 ES_API void es_answer_text(es_answer *answer, const char *key, const char *text);
 ES_API void es_answer_reals(es_answer *answer, const char *key, const double *values, int64_t n);
 ES_API void es_answer_counts(es_answer *answer, const char *key, const int64_t *values, int64_t n);
-ES_API void es_answer_matrix(es_answer *answer, const char *key, const double *values, int64_t rows,
-                             int64_t cols);
-ES_API void es_answer_texts(es_answer *answer, const char *key, const char *const *texts,
-                            int64_t n);
 
-/*! es_answer_provenance() : who computed it, on what: under "provenance" in JSON. The same with a
- * number, a truth value; and a file that was read, with its shape and dtype. */
+/*! es_answer_provenance() : adds program, machine or settings under "provenance" in JSON. The
+ *  others do so with a whole number or a list of texts. */
 ES_API void es_answer_provenance(es_answer *answer, const char *key, const char *text);
-ES_API void es_answer_provenance_real(es_answer *answer, const char *key, double value);
 ES_API void es_answer_provenance_count(es_answer *answer, const char *key, int64_t value);
-ES_API void es_answer_provenance_flag(es_answer *answer, const char *key, bool value);
 ES_API void es_answer_provenance_list(es_answer *answer, const char *key, const char *const *texts,
                                       int64_t n);
-ES_API void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,
-                            const int64_t *shape, const char *dtype);
 
 /*! es_answer_add_finding() : a finding: one sentence with its numbers and their uncertainty, plain
  * text of any length. Numbers that printf writes as 1.5e+03, 1e+12 or 2e-09 become 1500, 1e12 and
@@ -234,16 +225,11 @@ ES_API void es_answer_input(es_answer *answer, const char *role, const char *pat
 ES_API void es_answer_add_finding(es_answer *answer, const char *fmt, ...) ES_PRINTF(2, 3);
 ES_API const char *es_answer_finding(const es_answer *answer, int64_t at);
 
-/*! es_answer_plain() : returns a text without the backquotes around its formulas, for a cell or a
- *  finding; a page made of the answer, or of its run file, sets the formulas wherever the text
- *  stands. The result belongs to the answer; NULL after a failure. */
-ES_API const char *es_answer_plain(es_answer *answer, const char *text);
-
 /*! es_answer_name() : whose answer it is, and the seed (negative: none was used). */
 ES_API void es_answer_name(es_answer *answer, const char *command, int64_t seed);
 
-/*! es_answer_fail_check() : a check that the user asked for has failed; es_answer_check_failed()
- * tells. */
+/*! es_answer_fail_check() : records that a check of the user failed; es_answer_check_failed()
+ *  returns it. */
 ES_API void es_answer_fail_check(es_answer *answer);
 ES_API bool es_answer_check_failed(const es_answer *answer);
 
@@ -328,8 +314,8 @@ ES_API const char *es_column_text(const es_table_column *column, int64_t row);
 ES_API void es_column_reals(const es_table_column *column, int64_t rows, double *out);
 
 /*! es_table_get() : a number; NaN if the row has none. es_table_get_text() : a text; "" likewise. A
- *  key that the table does not have is a mistake of the program: it is kept like one that is
- * filled, and es_answer_status() tells. */
+ *  key that the table does not have is an error of the program, which es_answer_status() returns.
+ */
 ES_API double es_table_get(const es_table *table, int64_t row, const char *key);
 ES_API const char *es_table_get_text(const es_table *table, int64_t row, const char *key);
 
@@ -362,7 +348,7 @@ typedef struct es_answer_opts {
     /* Rows of text, Markdown, LaTeX and CSV. JSON holds everything. */
     const es_row_pick *picks; /* NULL: all of them */
     const char *sort; /* by a column's key or title, "-key": descending; NULL: as they are */
-    int64_t top;      /* and then so many of them; 0: all */
+    int64_t top;      /* number of rows after sorting; 0: all */
 } es_answer_opts;
 
 /* Takes the next bytes of a view; false: it cannot, and nothing more is sent. */

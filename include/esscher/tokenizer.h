@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.h : text becomes token ids, as the checkpoint's own tokenizer makes them: WordPiece
- * (BERT), byte pairs spelt in bytes (GPT-2, Llama 3, Qwen), or SentencePiece's byte pairs with
- * bytes to fall back on (Llama 2, Mistral).
+ * (BERT), byte pairs spelt in bytes (GPT-2, Llama 3, Qwen), SentencePiece's byte pairs with bytes
+ * to fall back on (Llama 2, Mistral, Gemma), or its Unigram (XLM-RoBERTa).
  *
  * A tokenizer is read from a model's folder: from tokenizer.json, or from vocab.txt with the
  * tokenizer_config.json beside it; or from a GGUF file, which carries one with it. It never changes
@@ -9,13 +9,15 @@
  *
  *     bytes -> characters -> added tokens such as [MASK] or <|endoftext|> taken out
  *           -> the normalizer. WordPiece: clean, set ideographs apart, strip accents, lower case.
- *              Byte pairs: NFC, Prepend, Replace, as the file says
+ *              Others: NFC, NFKC, Precompiled, Strip, Prepend, Replace, as the file says
  *           -> the pre-tokenizer: words. WordPiece: white space divides, punctuation stands alone.
- *              Byte pairs: ByteLevel, Split, Digits, Metaspace, as the file says
+ *              Others: ByteLevel, Split, Digits, Punctuation, WhitespaceSplit, Metaspace, as the
+ *              file says
  *           -> the model. WordPiece: the longest piece of the vocabulary that begins the word, then
  *              the longest "##" piece that goes on, ...; [UNK] for a word that cannot be cut up, or
  *              is too long. Byte pairs: neighbours that the list of merges has become one piece,
- * the first of the list first, until none is left
+ *              the first of the list first, until none is left. Unigram: the pieces whose scores
+ *              have the largest sum
  *
  *     es_tokenizer *tokenizer;
  *     es_token_list list = {0};
@@ -30,9 +32,9 @@
  * text, even if the text is one word of a gigabyte, and its time is O(bytes L), L the longest piece
  * of the vocabulary; on English text a piece is found in some seven steps. Byte pairs take O(bytes
  * log W) time and O(W) memory, W the longest word: 2 MB, and up to 150 bytes for each of a word's
- * (a million letters in a row are one). What has to be seen as a whole the file says: a pattern
- * that looks back, or a text to be replaced that is longer than a character, makes one word of all
- * that stands between two added tokens.
+ * (a million letters in a row are one). Unigram takes O(bytes L) time and O(W) memory. What has to
+ * be seen as a whole the file says: a pattern that looks back, or a text to be replaced that is
+ * longer than a character, makes one word of all that stands between two added tokens.
  *
  * What is like Hugging Face's tokenizers, and what is not. Of byte pairs, ids are those of
  * transformers.js, but for U+0085 and U+FEFF in a ByteLevel with its own pattern: the former is
@@ -44,13 +46,14 @@
  * supplementary planes stand alone, as in BERT's own code; transformers.js overlooks them, and Rust
  * those of U+2B820..U+2B91F. Lower case is made character by character, as in Rust: a capital sigma
  * at the end of a word becomes U+03C3. Truncation and padding that a tokenizer.json may ask for are
- * left to the caller.
+ * left to the caller. Of Unigram, ids are those of the Rust library, whose Precompiled differs from
+ * SentencePiece in letters with rare marks; a file without unk_id is refused.
  *
- * Of a GGUF, ids are those of the model's own tokenizer.json as far as the file tells: how words
- * are found it says by a name ("llama-bpe", "qwen2", "gpt-2", "smollm", "tekken", "default"), and
- * any other is refused. Qwen's composes characters (NFC), which llama.cpp leaves out. Pieces with
- * scores (SentencePiece's) are joined as SentencePiece does, the best score first and the leftmost
- * of equals, where a tokenizer.json made from them orders equals by its list.
+ * For a GGUF file, ids are those of the model's own tokenizer.json as far as the file describes it.
+ * Its pre-tokenizer has a name, which docs/MODELS.md lists; any other name is an error. Some
+ * compose characters (NFC), which llama.cpp leaves out. Pieces with scores (SentencePiece's) are
+ * joined as SentencePiece does, the best score first and the leftmost of equals, where a
+ * tokenizer.json made from them orders equals by its list.
  */
 #ifndef ESSCHER_TOKENIZER_H
 #define ESSCHER_TOKENIZER_H
@@ -85,7 +88,7 @@ typedef struct es_tokenizer_info {
     int32_t begin;
     int64_t max_chars; /* a longer word is unknown; of WordPiece, as the next */
     bool clean_text, split_chinese, strip_accents, lowercase;
-    const char *model; /* the kind: "WordPiece" or "BPE" */
+    const char *model; /* the kind: "WordPiece", "BPE" or "Unigram" */
 } es_tokenizer_info;
 
 /* ---- a tokenizer ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.h : a matrix somebody else owns.
+/* view.h : a matrix in memory that belongs to the caller.
  *
  * An es_view describes rows x cols numbers at `data`, with strides in bytes, so that a slice, a
  * transpose, a broadcast row (stride 0) and a matrix inside a file mapping that starts at an odd

@@ -392,6 +392,8 @@ def measure(
     Wk: PathLike | ArrayLike | None = None,
     Wv: PathLike | ArrayLike | None = None,
     scale: float | None = None,
+    score_cap: float | None = None,
+    sink_logits: PathLike | ArrayLike | None = None,
     scales: str | float | Sequence[float] | NDArray[Any] | None = None,
     prefixes: str | int | Sequence[int] | NDArray[Any] | None = None,
     self: bool | None = False,

@@ -10,7 +10,7 @@ import numpy as np
 from . import _abi
 from .errors import ArgumentTypeError
 
-_DTYPES = {4: 1, 8: 2}  # es_dtype by the size of a number
+_DTYPES = {4: _abi.ES_F32, 8: _abi.ES_F64}  # by the size of a number
 
 
 def plain(x: Any, name: str) -> "np.ndarray[Any, Any]":

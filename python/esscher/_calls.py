@@ -20,6 +20,7 @@ import threading
 from typing import Callable, Dict, List, Optional, Tuple, cast
 
 from . import _abi
+from ._arguments import whole
 from ._library import lib
 from .errors import ArgumentError, ForkError, check
 from .progress import Progress
@@ -161,7 +162,7 @@ def call_long(
 def fill_exec(to: _abi.Exec, threads: Optional[int], isa: Optional[str]) -> None:
     """Threads and kernels, as the caller gave them."""
     if threads is not None:
-        to.threads = _abi.whole(threads, "threads", 1, 1024)
+        to.threads = whole(threads, "threads", 1, 1024)
     else:
         to.threads = lib.es_threads_available() if _OPENMP else 1
     if isa is not None:

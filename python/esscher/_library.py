@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from . import _abi
 from ._version import version
@@ -65,6 +65,38 @@ def load() -> Tuple[ctypes.CDLL, str]:
     )
 
 
+def declare(lib: ctypes.CDLL) -> None:
+    """Give every function its types. AttributeError names one that the library has not."""
+    for name, (result, arguments) in _abi.FUNCTIONS.items():
+        function = getattr(lib, name)
+        function.restype = result
+        function.argtypes = arguments
+
+
+def differences(lib: ctypes.CDLL) -> List[str]:
+    """Where the library's structs differ from those of _abi, in words; empty if nowhere."""
+    theirs: Dict[str, Dict[str, Tuple[int, int]]] = {}
+    at = 0
+    while field := lib.es_field_at(at):
+        one = field.contents
+        theirs.setdefault(one.type.decode(), {})[one.name.decode()] = (one.offset, one.size)
+        at += 1
+    found = []
+    for name, struct in _abi.STRUCTS.items():
+        ours = {"": (0, ctypes.sizeof(struct))}
+        for field_name, *_ in struct._fields_:
+            place = getattr(struct, field_name)
+            ours[field_name] = (place.offset, place.size)
+        there = theirs.get(name, {})
+        for key in sorted(set(ours) | set(there)):
+            if ours.get(key) != there.get(key):
+                found.append(
+                    f"{name}{'.' if key else ''}{key}: {there.get(key)} in the library, "
+                    f"{ours.get(key)} in the package"
+                )
+    return found
+
+
 def _check(lib: ctypes.CDLL, path: str) -> None:
     """ImportError unless the library has this package's version, structs and functions."""
     try:
@@ -77,8 +109,8 @@ def _check(lib: ctypes.CDLL, path: str) -> None:
             f"{path} is version {found}, and this package is version {version}. {_HELP}"
         )
     try:
-        wrong = _abi.differences(lib)
-        _abi.declare(lib)
+        declare(lib)
+        wrong = differences(lib)
     except AttributeError as error:
         raise ImportError(
             f"{path} is version {found}, but another build than this package is made for: {error}. "
@@ -93,23 +125,34 @@ def _check(lib: ctypes.CDLL, path: str) -> None:
 
 # ---- what the library remarks goes to the logger "esscher" ----
 
-_LEVELS = {0: logging.ERROR, 1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
+_LEVELS = {
+    _abi.ES_LOG_ERROR: logging.ERROR,
+    _abi.ES_LOG_WARN: logging.WARNING,
+    _abi.ES_LOG_INFO: logging.INFO,
+    _abi.ES_LOG_DEBUG: logging.DEBUG,
+}
 _logger = logging.getLogger("esscher")
 
 
-def _remark(_user: object, level: int, message: bytes) -> None:
-    _logger.log(_LEVELS.get(level, logging.INFO), "%s", message.decode("utf-8", "replace"))
+def _remark(_user: object, level: int, message: int) -> None:
+    text = ctypes.string_at(message).decode("utf-8", "replace")
+    _logger.log(_LEVELS.get(level, logging.INFO), "%s", text)
 
 
 _remark_pointer = _abi.LogFn(_remark)
 
 
 def _forget_remarks() -> None:
-    lib.es_log_set(None, None, 0)
+    lib.es_log_set(_abi.LogFn(0), None, _abi.ES_LOG_ERROR)
 
 
 if sys.byteorder != "little":  # the library refuses such machines, too
     raise ImportError("esscher needs a little-endian machine")
 lib, library_path = load()
-lib.es_log_set(ctypes.cast(_remark_pointer, ctypes.c_void_p), None, 1)
+lib.es_log_set(_remark_pointer, None, _abi.ES_LOG_WARN)
 atexit.register(_forget_remarks)
+
+
+def address(name: str) -> Any:
+    """The address of a function of the library, for a field that holds one."""
+    return ctypes.cast(getattr(lib, name), _abi.Pointer)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _abi, _arrays
+from ._arguments import truth, whole
 from ._calls import Monitor, call_long, call_short, fill_exec
-from ._library import lib
+from ._library import address, lib
 from .errors import ArgumentError, ArgumentTypeError, EsscherError, ShapeError, error_of
 from .progress import Line, Progress, reporter
 
@@ -50,7 +51,7 @@ def wanted_names(stats: Sequence[str], output: bool) -> List[str]:
             rule="python.stats",
             hint=f"stats may be {', '.join(STATS)}",
         )
-    if _abi.truth(output, "output"):
+    if truth(output, "output"):
         asked.add("output")
     if not asked:
         raise ArgumentError(
@@ -174,6 +175,7 @@ class Request:
         self.opts.exec = ctypes.pointer(self.exec)
         self.keep: List[Any] = []  # arrays that the structs point to
         self._mask: Optional[_abi.Mask] = None
+        self._sinks: Optional[Any] = None  # (..., heads, 1) logits
 
     def _point(self, array: Any) -> int:
         self.keep.append(array)
@@ -225,15 +227,37 @@ class Request:
                 rule="python.precision",
                 hint="expected 'f32' or 'f64'",
             )
-        self.opts.precision = 1 if precision == "f32" else 2
-        self.opts.block = _abi.whole(block, "block")
+        self.opts.precision = _abi.ES_F32 if precision == "f32" else _abi.ES_F64
+        self.opts.block = whole(block, "block")
         _refuse_alone(
             "block", block != 0, self.wanted, _BLOCKS,
             "block=64, say, is the number of keys per block: a power of two up to 1024",
         )  # fmt: skip
         self.opts.spread = "spread2" in self.wanted
-        self.opts.self = _abi.truth(self_attention, "self_attention")
-        self.opts.exclude_self = _abi.truth(exclude_self, "exclude_self")
+        self.opts.self = truth(self_attention, "self_attention")
+        self.opts.exclude_self = truth(exclude_self, "exclude_self")
+
+    def softmax(self, score_cap: Optional[float], sink_logits: Optional[ArrayLike]) -> None:
+        """The cap of scores, and the sink of each head."""
+        if score_cap is not None:
+            self.opts.score_cap = float(_reals(score_cap, 1, "score_cap")[0])
+            if self.opts.score_cap == 0.0:
+                raise ArgumentError(
+                    "score_cap is 0",
+                    rule="python.score_cap",
+                    hint="a cap is above 0; leave it out for none",
+                )
+        if sink_logits is None:
+            return
+        logits = np.asarray(_arrays.floats(sink_logits, "sink_logits"), dtype=np.float64)
+        try:
+            spread = np.broadcast_to(logits, self.heads.lead)
+        except ValueError:
+            raise _bad_shape(
+                f"sink_logits has shape {logits.shape}: expected one number, or one for each head "
+                f"of {self.heads.lead}"
+            ) from None
+        self._sinks = np.array(spread)[..., None]
 
     def _the_mask(self) -> _abi.Mask:
         if self._mask is None:
@@ -249,14 +273,14 @@ class Request:
         local: int,
         positions: Union[None, str, ArrayLike],
     ) -> None:
-        causal = _abi.truth(causal, "causal")
+        causal = truth(causal, "causal")
         if not (causal or window or sinks or local or positions is not None):
             return
         mask = self._the_mask()
         mask.causal = causal
-        mask.window = _abi.whole(window, "window")
-        mask.sinks = _abi.whole(sinks, "sinks")
-        mask.local = _abi.whole(local, "local")
+        mask.window = whole(window, "window")
+        mask.sinks = whole(sinks, "sinks")
+        mask.local = whole(local, "local")
         if positions is None:
             return
         m, n = self.heads.m, self.heads.n
@@ -290,7 +314,7 @@ class Request:
                     hint="give lists, or leave both out",
                 )
             return
-        queries = _abi.whole(queries, "list_queries")
+        queries = whole(queries, "list_queries")
         if queries < 1:
             raise ArgumentError(
                 "lists need list_queries: how many consecutive queries share one",
@@ -339,7 +363,7 @@ class Request:
     ) -> None:
         fill_exec(self.exec, threads, isa)
         if max_memory is not None:
-            budget = _abi.Budget(limit=_abi.whole(max_memory, "max_memory", 1))
+            budget = _abi.MemLimit(limit=whole(max_memory, "max_memory", 1))
             self.exec.budget = ctypes.pointer(budget)
             self.keep.append(budget)
 
@@ -436,7 +460,7 @@ class Request:
         if monitor is None:
             status = call_short(work)
         else:
-            self.exec.progress = _abi.address(lib, "es_monitor_work")
+            self.exec.progress = address("es_monitor_work")
             self.exec.progress_user = monitor.handle
             tell = None
             if progress:
@@ -450,6 +474,8 @@ class Request:
             _arrays.matrix(array, offset)
             for array, offset in zip(self.heads.arrays, self.heads.offsets(index))
         ]
+        if self._sinks is not None:
+            self.opts.sink = self._sinks[index].ctypes.data
         out = _abi.AttendOut()
         for name, array in results.items():
             if name not in _MOMENTS:
@@ -458,7 +484,7 @@ class Request:
         cells = len(self.scales) * len(self.prefixes)
         moments = (_abi.Moments * cells)() if wants_moments else None
         if moments is not None:
-            out.moments = ctypes.addressof(moments)
+            out.moments = moments
         status: int = lib.es_attend(
             *map(ctypes.byref, views), ctypes.byref(self.opts), ctypes.byref(out),
             ctypes.byref(error),
@@ -479,7 +505,8 @@ def _take_moments(
 ) -> None:
     dim = one.dim
     if "mean" in results:
-        results["mean"][index].reshape(-1, dim)[cell] = np.ctypeslib.as_array(one.mean, (dim,))
+        mean = ctypes.cast(one.mean, ctypes.POINTER(ctypes.c_double))
+        results["mean"][index].reshape(-1, dim)[cell] = np.ctypeslib.as_array(mean, (dim,))
     if "covariance" in results:
         room = results["covariance"][index].reshape(-1, dim, dim)[cell]
         lib.es_moments_covariance(ctypes.byref(one), 0, room.ctypes.data)

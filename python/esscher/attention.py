@@ -33,7 +33,7 @@ class Attention:
     top_weight: Optional[Any] = None
     """(m) the largest weight."""
     top_index: Optional[Any] = None
-    """(m) a key that has it: the first."""
+    """(m) a key that has it: the first; -1: the sink."""
     sum_squares: Optional[Any] = None
     """(m) sum of squared weights; its inverse is the effective number of keys."""
     top_mass: Optional[Any] = None
@@ -70,6 +70,8 @@ def attend(
     v: ArrayLike,
     *,
     scale: Optional[ArrayLike] = None,
+    score_cap: Optional[float] = None,
+    sink_logits: Optional[ArrayLike] = None,
     causal: bool = False,
     window: int = 0,
     sinks: int = 0,
@@ -112,6 +114,12 @@ def attend(
         v: values, (n, dv) and so on.
         scale: factor b of the scores b q.k; several: a dimension of the results. By default
             1/sqrt(d).
+        score_cap: a score s becomes c tanh(s / c), after the scale and before the mask.
+        sink_logits: learned sinks: one number, or one for each head, broadcast to the leading
+            dimensions; -inf: no sink. Weights are exp(s) / (exp(logit) + sum exp(s)). The sink
+            counts as one more key with value 0 in all statistics but spreads; ``top_index`` is -1
+            where it has the largest weight, and its own weight is exp(logit - lse). A query that
+            sees no key has output 0.
         causal: a query sees no key behind its own place, whatever lets it.
         window: lets a query see keys at distance up to ``window``; causal: the last ``window``
             keys, its own included. 0: no window.
@@ -156,7 +164,7 @@ def attend(
     Raises:
         NonFiniteError: an input holds NaN or infinity; the exception says where.
         ShapeError: shapes do not fit.
-        EmptyError: a query would see no key.
+        EmptyError: a query would see no key, and has no sink.
         ArgumentError: options that make no sense; an :class:`ArgumentTypeError`, which is a
             ``TypeError``, where one is of a kind that cannot be.
         RangeError: numbers are too large for the kernels' precision.
@@ -172,6 +180,7 @@ def attend(
     wanted = wanted_names(stats, output)
     request = Request(heads, wanted)
     request.options(scale, prefixes, top_k, block, precision, self_attention, exclude_self)
+    request.softmax(score_cap, sink_logits)
     request.mask(causal, window, sinks, local, positions)
     request.lists(lists, list_queries, list_factors)
     request.classes(classes, class_factors)

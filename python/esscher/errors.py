@@ -15,6 +15,7 @@ import os
 from typing import Dict, Optional, Tuple, Type
 
 from . import _abi
+from ._arguments import decoded
 from ._library import lib
 
 
@@ -138,25 +139,25 @@ class ForkError(EsscherError, RuntimeError):
 
 # By the numbers of es_status, which never change.
 _CLASSES: Dict[int, Type[EsscherError]] = {
-    1: ArgumentError,
-    2: ShapeError,
-    3: RangeError,
-    4: NonFiniteError,
-    5: SizeOverflowError,
-    6: OutOfMemoryError,
-    7: LimitError,
-    8: FileError,
-    9: FormatError,
-    10: UnsupportedError,
-    11: NumericError,
-    12: StoppedError,
-    13: ExistsError,
-    14: EmptyError,
+    _abi.ES_E_ARGUMENT: ArgumentError,
+    _abi.ES_E_SHAPE: ShapeError,
+    _abi.ES_E_RANGE: RangeError,
+    _abi.ES_E_NONFINITE: NonFiniteError,
+    _abi.ES_E_OVERFLOW: SizeOverflowError,
+    _abi.ES_E_MEMORY: OutOfMemoryError,
+    _abi.ES_E_LIMIT: LimitError,
+    _abi.ES_E_IO: FileError,
+    _abi.ES_E_FORMAT: FormatError,
+    _abi.ES_E_UNSUPPORTED: UnsupportedError,
+    _abi.ES_E_NUMERIC: NumericError,
+    _abi.ES_E_INTERRUPTED: StoppedError,
+    _abi.ES_E_EXISTS: ExistsError,
+    _abi.ES_E_EMPTY: EmptyError,
 }
 
 
 for _number, _class in _CLASSES.items():
-    _class.status = _abi.decoded(lib.es_status_name(_number))
+    _class.status = decoded(lib.es_status_name(_number))
 
 
 def _place(at: int) -> Optional[int]:
@@ -173,17 +174,17 @@ def _errno(kind: Type[EsscherError], message: str) -> Optional[int]:
 
 def error_of(status: int, record: _abi.Error) -> EsscherError:
     """The exception for a failed call."""
-    message = _abi.decoded(record.message)
+    message = decoded(record.message)
     kind = _CLASSES.get(status, EsscherError)
     number = _errno(kind, message) if issubclass(kind, OSError) else None
     if kind is FileError and number == errno.ENOENT:
         kind = MissingFileError
     error = kind(
         message,
-        status=_abi.decoded(lib.es_status_name(status)),
-        rule=_abi.decoded(record.rule),
-        hint=_abi.decoded(record.hint),
-        file=_abi.decoded(record.file) or None,
+        status=decoded(lib.es_status_name(status)),
+        rule=decoded(record.rule),
+        hint=decoded(record.hint),
+        file=decoded(record.file) or None,
         offset=_place(record.offset),
         row=_place(record.row),
         col=_place(record.col),

@@ -15,7 +15,6 @@ from .figure import plot_of, svg
 from .results import ColumnInfo, Result
 
 _MOST_ROWS = 20
-_ROOM = 64  # ES_FORMAT_ROOM
 
 
 def as_html(result: Result) -> str:
@@ -78,6 +77,6 @@ def _cells(array: "np.ndarray[Any, Any]", column: ColumnInfo) -> List[str]:
 
 
 def _number(form: _abi.FormatForm, value: float, error: float) -> str:
-    room = ctypes.create_string_buffer(_ROOM)
-    lib.es_format_put(form, value, error, room, _ROOM)
+    room = ctypes.create_string_buffer(_abi.ES_FORMAT_ROOM)
+    lib.es_format_put(form, value, error, room, _abi.ES_FORMAT_ROOM)
     return room.value.decode("utf-8", "replace")

@@ -22,31 +22,45 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Tup
 import numpy as np
 
 from . import _abi, _arrays
+from ._abi import (
+    ES_PARAM_BYTES,
+    ES_PARAM_CHOICE,
+    ES_PARAM_COUNTS,
+    ES_PARAM_FILE,
+    ES_PARAM_FILES,
+    ES_PARAM_FLAG,
+    ES_PARAM_MODEL,
+    ES_PARAM_NAMED,
+    ES_PARAM_NUMBER,
+    ES_PARAM_OUTPUT,
+    ES_PARAM_REALS,
+    ES_PARAM_SEED,
+    ES_PARAM_TEXT,
+    ES_PARAM_TEXTS,
+    ES_PARAM_WHOLE,
+)
+from ._arguments import decoded
 from ._library import lib
 from ._scratch import Scratch
 from .errors import EsscherError
 
-# es_param_kind
-FLAG, TEXT, WHOLE, NUMBER, SEED, BYTES, CHOICE, REALS, COUNTS, TEXTS = range(1, 11)
-FILE, FILES, NAMED, MODEL, OUTPUT = range(11, 16)
-
 # How the type of a parameter's values is written in signatures and stubs.
 _TYPES = {
-    FLAG: "bool",
-    TEXT: "str | float",
-    WHOLE: "int",
-    NUMBER: "float",
-    SEED: "int",
-    BYTES: "int | str",
-    CHOICE: "str",
-    REALS: "str | float | Sequence[float] | NDArray[Any]",
-    COUNTS: "str | int | Sequence[int] | NDArray[Any]",
-    TEXTS: "str | Sequence[str]",
-    FILE: "PathLike",
-    FILES: "PathLike | Sequence[PathLike]",
-    NAMED: "Mapping[str, PathLike] | str | Sequence[str]",
-    MODEL: "PathLike",
-    OUTPUT: "PathLike",
+    ES_PARAM_FLAG: "bool",
+    ES_PARAM_TEXT: "str | float",
+    ES_PARAM_WHOLE: "int",
+    ES_PARAM_NUMBER: "float",
+    ES_PARAM_SEED: "int",
+    ES_PARAM_BYTES: "int | str",
+    ES_PARAM_CHOICE: "str",
+    ES_PARAM_REALS: "str | float | Sequence[float] | NDArray[Any]",
+    ES_PARAM_COUNTS: "str | int | Sequence[int] | NDArray[Any]",
+    ES_PARAM_TEXTS: "str | Sequence[str]",
+    ES_PARAM_FILE: "PathLike",
+    ES_PARAM_FILES: "PathLike | Sequence[PathLike]",
+    ES_PARAM_NAMED: "Mapping[str, PathLike] | str | Sequence[str]",
+    ES_PARAM_MODEL: "PathLike",
+    ES_PARAM_OUTPUT: "PathLike",
 }
 
 
@@ -84,7 +98,7 @@ class Parameter:
     @property
     def annotation(self) -> str:
         """Type of its values, as source text."""
-        if self.kind == CHOICE:
+        if self.kind == ES_PARAM_CHOICE:
             return "Literal[" + ", ".join(map(repr, self.choices)) + "]"
         if self.is_list:
             return "str | Sequence[str]"
@@ -94,25 +108,25 @@ class Parameter:
     @property
     def is_list(self) -> bool:
         """It is a text with commas between its words."""
-        return self.kind == TEXT and self.argument == "LIST"
+        return self.kind == ES_PARAM_TEXT and self.argument == "LIST"
 
     @property
     def holds(self) -> str:
         """Ending of the files that it names, as help has it: ``.npy`` for those of numbers, which
         are called ``FILE`` alone; empty of what is no file."""
-        return (Path(self.argument).suffix or ".npy") if self.kind == FILE else ""
+        return (Path(self.argument).suffix or ".npy") if self.kind == ES_PARAM_FILE else ""
 
     @property
     def default(self) -> Any:
         """The default as a value of Python: what a signature shows."""
-        if self.kind == FLAG:
+        if self.kind == ES_PARAM_FLAG:
             return False
         if self.default_value is None:
             return None
         try:
-            if self.kind in (WHOLE, SEED):
+            if self.kind in (ES_PARAM_WHOLE, ES_PARAM_SEED):
                 return int(self.default_value)
-            if self.kind == NUMBER:
+            if self.kind == ES_PARAM_NUMBER:
                 return float(self.default_value)
         except ValueError:
             pass
@@ -123,7 +137,7 @@ class Parameter:
         """What it does and what happens without it, for a docstring."""
         if self.default_note:
             return f"{self.help} (default: {self.default_note})"
-        if self.default_value is not None and self.kind != FLAG:
+        if self.default_value is not None and self.kind != ES_PARAM_FLAG:
             return f"{self.help} (default: {self.default_value})"
         return self.help
 
@@ -152,16 +166,16 @@ def parameters(study: _abi.Study) -> List[Parameter]:
                 name=p.name.decode(),
                 keyword=python_name(p.name.decode()),
                 kind=p.kind,
-                argument=_abi.decoded(p.argument),
-                help=_abi.decoded(p.help),
+                argument=decoded(p.argument),
+                help=decoded(p.help),
                 default_value=p.default_value.decode() if p.default_value is not None else None,
-                default_note=_abi.decoded(p.default_note),
-                unit=_abi.decoded(p.unit),
+                default_note=decoded(p.default_note),
+                unit=decoded(p.unit),
                 min=p.min,
                 max=p.max,
                 choices=tuple(_choices(p.choices)),
-                alias=_abi.decoded(p.alias),
-                renamed_from=_abi.decoded(p.renamed_from),
+                alias=decoded(p.alias),
+                renamed_from=decoded(p.renamed_from),
             )
         )
         at += 1
@@ -230,6 +244,11 @@ def _text(value: Any, name: str) -> str:
     return str(value)
 
 
+def _is_one_number(parameter: Parameter, value: Any) -> bool:
+    """Is this one number of a parameter that takes numbers or a file of them?"""
+    return parameter.argument == "FILE|LIST" and np.ndim(value) == 0 and not _is_path(value)
+
+
 class Inputs:
     """Values as the library reads them; arrays are kept in files for as long as this is open."""
 
@@ -260,28 +279,30 @@ class Inputs:
     def texts(self, parameter: Parameter, value: Any) -> List[str]:
         """A value as the texts that es_params_set() is given, one after the other."""
         kind, name = parameter.kind, parameter.keyword
-        if kind == FLAG:
+        if kind == ES_PARAM_FLAG:
             if not isinstance(value, (bool, np.bool_)):
                 raise TypeError(f"{name} must be True or False, and not {value!r}")
             return ["yes" if value else "no"]
-        if kind in (FILE, MODEL, OUTPUT):
+        if _is_one_number(parameter, value):
+            return [_real(value, name)]
+        if kind in (ES_PARAM_FILE, ES_PARAM_MODEL, ES_PARAM_OUTPUT):
             return [self._file(value, name, parameter.holds)]
-        if kind == NAMED:
+        if kind == ES_PARAM_NAMED:
             return self._named(value, name)
         if isinstance(value, str):
             return [value]
-        if kind == FILES:
+        if kind == ES_PARAM_FILES:
             files = [value] if _is_path(value) else value
             return [self._file(one, name) for one in files]
-        if kind == TEXTS:
+        if kind == ES_PARAM_TEXTS:
             return [str(one) for one in value]
-        if kind in (WHOLE, SEED, BYTES):
+        if kind in (ES_PARAM_WHOLE, ES_PARAM_SEED, ES_PARAM_BYTES):
             return [_whole(value, name)]
-        if kind == NUMBER:
+        if kind == ES_PARAM_NUMBER:
             return [_real(value, name)]
-        if kind == REALS:
+        if kind == ES_PARAM_REALS:
             return [",".join(_real(one, name) for one in _several(value))]
-        if kind == COUNTS:
+        if kind == ES_PARAM_COUNTS:
             return [",".join(_whole(one, name) for one in _several(value))]
         if parameter.is_list and isinstance(value, (list, tuple)):
             return [",".join(_text(one, name) for one in value)]

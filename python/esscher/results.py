@@ -14,14 +14,18 @@ from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Seque
 import numpy as np
 
 from . import _abi
+from ._arguments import decoded
 from ._library import lib
 from .errors import check
 
 # es_answer_form
-_FORMS = {"text": 0, "markdown": 1, "csv": 2, "json": 3, "latex": 4}
-
-# es_format
-TEXT, COUNT, FLAG = 0, 1, 6
+_FORMS = {
+    "text": _abi.ES_ANSWER_TEXT,
+    "markdown": _abi.ES_ANSWER_MARKDOWN,
+    "csv": _abi.ES_ANSWER_CSV,
+    "json": _abi.ES_ANSWER_JSON,
+    "latex": _abi.ES_ANSWER_LATEX,
+}
 
 # Members of an answer's JSON that are no results.
 _RESERVED = ("schema", "command", "version", "seed", "provenance", "standing", "findings")
@@ -78,8 +82,8 @@ class Table:
 
 def _numbers(reals: "np.ndarray[Any, Any]", form: int) -> "np.ndarray[Any, Any]":
     """Counts as whole numbers and flags as truth values, where none is missing; others as f64."""
-    if len(reals) and form in (COUNT, FLAG) and np.isfinite(reals).all():
-        if form == FLAG:
+    if len(reals) and form in (_abi.ES_FORMAT_COUNT, _abi.ES_FORMAT_FLAG) and np.isfinite(reals).all():
+        if form == _abi.ES_FORMAT_FLAG:
             return reals.astype(np.bool_)
         if (np.abs(reals) < 2.0**53).all() and (reals == np.floor(reals)).all():
             return reals.astype(np.int64)
@@ -136,7 +140,7 @@ class Answer:
 
 
 def _words(text: Optional[bytes]) -> List[str]:
-    return _abi.decoded(text).split()
+    return decoded(text).split()
 
 
 def _shown_keys(spec: _abi.TableSpec) -> Tuple[str, List[str], bool]:
@@ -146,7 +150,7 @@ def _shown_keys(spec: _abi.TableSpec) -> Tuple[str, List[str], bool]:
     at = 0
     while spec.views and spec.views[at].title:
         view = spec.views[at]
-        title = title or ("" if view.only_with_full else _abi.decoded(view.title))
+        title = title or ("" if view.only_with_full else decoded(view.title))
         keys += _words(view.columns)
         everything = everything or view.columns is None
         at += 1
@@ -155,21 +159,21 @@ def _shown_keys(spec: _abi.TableSpec) -> Tuple[str, List[str], bool]:
 
 def _definition(own: _abi.Column) -> str:
     """What a column means, without the marks around its formulas."""
-    return re.sub("`([^`]*)`", r"\1", _abi.decoded(own.definition))
+    return re.sub("`([^`]*)`", r"\1", decoded(own.definition))
 
 
 def _column_info(column: _abi.TableColumn, spec: _abi.TableSpec) -> ColumnInfo:
     own = column.spec.contents
     _, shown, everything = _shown_keys(spec)
-    key, own_key = _abi.decoded(column.key), _abi.decoded(own.key)
+    key, own_key = decoded(column.key), decoded(own.key)
     return ColumnInfo(
         key=key,
-        title=_abi.decoded(column.title),
-        unit=_abi.decoded(own.unit),
-        format=_abi.decoded(lib.es_format_name(column.format)),
+        title=decoded(column.title),
+        unit=decoded(own.unit),
+        format=decoded(lib.es_format_name(column.format)),
         definition="one standard error" if column.is_error else _definition(own),
-        error=_abi.decoded(column.error) if column.error else None,
-        standing="" if column.is_error else _abi.decoded(lib.es_standing_name(own.standing)),
+        error=decoded(column.error) if column.error else None,
+        standing="" if column.is_error else decoded(lib.es_standing_name(own.standing)),
         is_error=column.is_error,
         shown=not column.is_error and (everything or own_key in shown),
         tells_apart=not column.is_error and own_key in _words(spec.keys),
@@ -188,7 +192,7 @@ def _read_table(handle: int) -> Table:
         about.append(info)
         columns[info.key] = _read_column(column, rows)
         at += 1
-    return Table(_abi.decoded(spec.key), columns, about, _shown_keys(spec)[0], _list_columns(spec))
+    return Table(decoded(spec.key), columns, about, _shown_keys(spec)[0], _list_columns(spec))
 
 
 def _list_columns(spec: _abi.TableSpec) -> List[ColumnInfo]:
@@ -199,13 +203,13 @@ def _list_columns(spec: _abi.TableSpec) -> List[ColumnInfo]:
         if own.array:
             found.append(
                 ColumnInfo(
-                    key=_abi.decoded(own.key),
-                    title=_abi.decoded(own.title),
-                    unit=_abi.decoded(own.unit),
-                    format=_abi.decoded(lib.es_format_name(own.format)),
+                    key=decoded(own.key),
+                    title=decoded(own.title),
+                    unit=decoded(own.unit),
+                    format=decoded(lib.es_format_name(own.format)),
                     definition=_definition(own),
                     error=None,
-                    standing=_abi.decoded(lib.es_standing_name(own.standing)),
+                    standing=decoded(lib.es_standing_name(own.standing)),
                     shown=False,
                 )
             )
@@ -215,9 +219,9 @@ def _list_columns(spec: _abi.TableSpec) -> List[ColumnInfo]:
 
 def _read_column(column: _abi.TableColumn, rows: int) -> "np.ndarray[Any, Any]":
     """A column of the library's as an array of its own. One without rows is of numbers."""
-    if column.format == TEXT and rows:
+    if column.format == _abi.ES_FORMAT_TEXT and rows:
         at = ctypes.byref(column)
-        return objects([_abi.decoded(lib.es_column_text(at, i)) for i in range(rows)])
+        return objects([decoded(lib.es_column_text(at, i)) for i in range(rows)])
     reals = np.empty(rows)
     lib.es_column_reals(ctypes.byref(column), rows, reals.ctypes.data)
     return _numbers(reals, column.format)
@@ -284,7 +288,7 @@ class Result:
     def main(self) -> Optional[str]:
         """Key of the table that the study is about; ``None`` if there are no tables."""
         study = lib.es_study_find(self.command.encode())
-        said = [_abi.decoded(study.contents.csv)] if study else []
+        said = [decoded(study.contents.csv)] if study else []
         with_rows = [t.key for t in self._about.values() if t.title and len(self.tables[t.key])]
         known = [key for key in said if key in self._about]
         return next(iter([*known, *with_rows, *self._about]), None)

@@ -8,6 +8,7 @@ import os
 from typing import Any, Dict, Optional, Tuple, Union
 
 from . import _abi
+from ._arguments import decoded, path_bytes
 from ._calls import call_long
 from ._library import lib
 from .errors import EmptyError, EsscherError, check
@@ -29,7 +30,7 @@ class _Run:
 
         def work() -> int:
             status: int = lib.es_run_open(
-                _abi.path(path), ctypes.byref(self.handle), ctypes.byref(error)
+                path_bytes(path), ctypes.byref(self.handle), ctypes.byref(error)
             )
             return status
 
@@ -65,14 +66,14 @@ class _Run:
         sessions: Dict[int, Dict[str, str]] = {}
         for i in range(info.facts_count):
             fact = info.facts[i]
-            sessions.setdefault(fact.session, {})[_abi.decoded(fact.key)] = _abi.decoded(fact.text)
+            sessions.setdefault(fact.session, {})[decoded(fact.key)] = decoded(fact.text)
         parameters = {
-            _abi.decoded(info.params[i].key): _abi.decoded(info.params[i].text)
+            decoded(info.params[i].key): decoded(info.params[i].text)
             for i in range(info.params_count)
         }
-        return _abi.decoded(info.command), {
-            "created": _abi.decoded(info.created),
-            "updated": _abi.decoded(info.updated),
+        return decoded(info.command), {
+            "created": decoded(info.created),
+            "updated": decoded(info.updated),
             "schema": info.schema,
             "parameters": parameters,
             "sessions": [sessions[s] for s in sorted(sessions)],
@@ -169,7 +170,7 @@ def report(
         path = run.path if isinstance(run, Result) else run
         if path is None:
             raise ValueError("a result without a run file cannot be reported: give the study out=")
-        paths.append(_abi.path(path))
+        paths.append(path_bytes(path))
     array = (ctypes.c_char_p * max(len(paths), 1))(*paths)
     opts = _abi.ReportOpts(
         title=None if title is None else title.encode(), overwrite=force, tables_only=not figures
@@ -178,7 +179,7 @@ def report(
 
     def work() -> int:
         status: int = lib.es_report_write(
-            array, len(paths), _abi.path(out), ctypes.byref(opts), None, ctypes.byref(error)
+            array, len(paths), path_bytes(out), ctypes.byref(opts), None, ctypes.byref(error)
         )
         return status
 

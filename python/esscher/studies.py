@@ -15,27 +15,25 @@ import textwrap
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import _abi
+from ._arguments import path_bytes, whole
 from ._calls import ISAS, Monitor, call_long, fill_exec
-from ._library import lib
+from ._library import address, lib
 from .errors import EsscherError, check
-from .params import FLAG, Inputs, Parameter, nearest, parameters, python_name, to_keywords
+from .params import Inputs, Parameter, nearest, parameters, python_name, to_keywords
 from .progress import Line, reporter
 from .results import Answer, Result, result_of
-
-# es_study.takes
-_SEED, _THREADS, _ISA, _PRECISION = 1, 2, 4, 8
 
 
 def _common(study: _abi.Study) -> List[Tuple[str, Any, str, str]]:
     """Keywords that are the run's and not the study's: name, default, type, what it does."""
     keeps = not study.keeps_nothing
     rows: List[Tuple[bool, str, Any, str, str]] = [
-        (study.takes & _SEED, "seed", 0, "int", "seed of every random number"),
-        (study.takes & _THREADS, "threads", None, "int",
+        (study.takes & _abi.ES_TAKES_SEED, "seed", 0, "int", "seed of every random number"),
+        (study.takes & _abi.ES_TAKES_THREADS, "threads", None, "int",
          "threads that work (default: all processors). Results have the same bits for any number"),
-        (study.takes & _PRECISION, "precision", None, "Literal['f32', 'f64']",
+        (study.takes & _abi.ES_TAKES_PRECISION, "precision", None, "Literal['f32', 'f64']",
          "kernels that compute (default: the study's choice)"),
-        (study.takes & _ISA, "isa", None, f"Literal[{', '.join(map(repr, ISAS))}]",
+        (study.takes & _abi.ES_TAKES_ISA, "isa", None, f"Literal[{', '.join(map(repr, ISAS))}]",
          "instruction set of the kernels (default: the best of this CPU, or the environment "
          "variable ESSCHER_ISA)"),
         (keeps, "out", None, "PathLike", "run file: everything that is finished is kept at once"),
@@ -139,7 +137,7 @@ class StudyFunction:
         return [*self.parameters, *(name for name, *_ in self.common)]
 
     def _flags(self) -> List[str]:
-        own = [p.keyword for p in self.parameters.values() if p.kind == FLAG]
+        own = [p.keyword for p in self.parameters.values() if p.kind == _abi.ES_PARAM_FLAG]
         return own + [name for name, default, *_ in self.common if default is False]
 
     def _bound(self, operands: Tuple[Any, ...], keywords: Dict[str, Any]) -> Dict[str, Any]:
@@ -172,11 +170,11 @@ class StudyFunction:
         for parameter, text in texts:
             params.set(parameter, text)
         words = _words(self.study, texts, common)
-        budget = _abi.Budget()
+        budget = _abi.MemLimit()
         opts = _options(common, words)
         opts.exec.budget = ctypes.pointer(budget)
         monitor = Monitor()
-        opts.progress = _abi.address(lib, "es_monitor_progress")
+        opts.progress = address("es_monitor_progress")
         opts.user = monitor.handle
         handle = ctypes.c_void_p()
 
@@ -229,7 +227,7 @@ def _words(study: str, texts: List[Tuple[Parameter, str]], common: Dict[str, Any
     """The command line that asks the same of the program: run files keep it."""
     words = [study]
     for parameter, text in texts:
-        if parameter.kind != FLAG:
+        if parameter.kind != _abi.ES_PARAM_FLAG:
             words += ["--" + parameter.name, text]
         elif text == "yes":
             words.append("--" + parameter.name)
@@ -258,22 +256,22 @@ def _shard(value: Any) -> Tuple[Any, Any]:
 
 def _options(common: Dict[str, Any], words: List[str]) -> _abi.StudyOpts:
     opts = _abi.StudyOpts()
-    opts.seed = _abi.whole(common.get("seed") or 0, "seed", 0, 2**64 - 1)
+    opts.seed = whole(common.get("seed") or 0, "seed", 0, 2**64 - 1)
     precision = common.get("precision")
     if precision not in (None, "f32", "f64"):
         raise ValueError(f"precision {precision!r}: expected 'f32' or 'f64'")
-    opts.precision = {None: 0, "f32": 1, "f64": 2}[precision]
+    opts.precision = {None: 0, "f32": _abi.ES_F32, "f64": _abi.ES_F64}[precision]
     fill_exec(opts.exec, common.get("threads"), common.get("isa"))
     if common.get("max_memory") is not None:
-        opts.max_memory = _abi.whole(common["max_memory"], "max_memory", 1)
+        opts.max_memory = whole(common["max_memory"], "max_memory", 1)
     opts.dry_run = bool(common.get("dry_run"))
     out = common.get("out")
-    opts.out = None if out is None else _abi.path(out)
+    opts.out = None if out is None else path_bytes(out)
     opts.resume, opts.force = bool(common.get("resume")), bool(common.get("force"))
     if common.get("shard") is not None:
         shard, shards = _shard(common["shard"])
-        opts.shards = _abi.whole(shards, "shards", 1)
-        opts.shard = _abi.whole(shard, "shard", 1, opts.shards)
+        opts.shards = whole(shards, "shards", 1)
+        opts.shard = whole(shard, "shard", 1, opts.shards)
     opts.line = shlex.join(words).encode("utf-8", "surrogateescape")
     return opts
 

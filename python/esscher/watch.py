@@ -38,6 +38,7 @@ from typing import (
 import numpy as np
 
 from . import _abi
+from ._arguments import whole
 from ._scratch import Scratch
 from .errors import ArgumentError, EmptyError, EsscherError, UnsupportedError
 from .results import ColumnInfo, Result, Table
@@ -165,8 +166,8 @@ class Watch:
     ) -> None:
         self._wanted = _chosen(layers, "layers", patterns=True)
         self._heads = _chosen(heads, "heads")
-        self._last = None if last is None else _abi.whole(last, "last", 1)
-        self._max_bytes = _abi.whole(max_bytes, "max_bytes", 0)
+        self._last = None if last is None else whole(last, "last", 1)
+        self._max_bytes = whole(max_bytes, "max_bytes", 0)
         self._given_folder = folder
         self._temporary: Optional[Scratch] = None
         self._catcher: Any = None
@@ -374,7 +375,7 @@ def _chosen(value: Any, name: str, patterns: bool = False) -> Optional[List[Any]
         return None
     several = [value] if np.ndim(value) == 0 else list(value)
     return [
-        one if patterns and isinstance(one, str) else _abi.whole(one, name, 0) for one in several
+        one if patterns and isinstance(one, str) else whole(one, name, 0) for one in several
     ]
 
 

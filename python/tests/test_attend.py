@@ -195,6 +195,43 @@ class Statistics(unittest.TestCase):
         near(a.mean, y.mean(1))
         near(a.covariance, np.stack([np.cov(one.T, bias=True) for one in y]))
 
+    def test_sinks_and_caps(self):
+        causal = sees(20, 20, causal=True)
+        for q, k, v, sinks, mask in (
+            (self.q, self.k, self.v, [1.0, -2.5], None),
+            (self.q, self.k, self.v, 3.0, None),
+            (self.q[0], self.k[0, :20], self.v[0, :20], 0.5, causal),
+            (np.stack([self.q] * 3), self.k, self.v, [[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]], None),
+        ):
+            for cap in (None, 0.8):
+                a = esscher.attend(
+                    q, k, v, sink_logits=sinks, score_cap=cap, causal=mask is not None,
+                    stats=["lse", "entropy", "top_weight", "top_index"], precision="f64",
+                )  # fmt: skip
+                y, lse, entropy, w = attention(q, k, v, mask=mask, cap=cap, sinks=sinks)
+                self.assertLess(distance(a.output, y), 1e-12)
+                np.testing.assert_allclose(a.lse, lse, rtol=1e-11)
+                np.testing.assert_allclose(a.entropy, entropy, rtol=1e-10)
+                np.testing.assert_allclose(a.top_weight, w.max(-1), rtol=1e-11)
+                np.testing.assert_array_equal(a.top_index, w.argmax(-1) - 1)
+        none = esscher.attend(self.q, self.k, self.v)
+        same = esscher.attend(self.q, self.k, self.v, sink_logits=-np.inf)
+        np.testing.assert_array_equal(none, same)
+        alone = esscher.attend(
+            self.q, self.k, self.v, lists=[[]], list_queries=20, sink_logits=0.0
+        )
+        np.testing.assert_array_equal(alone, np.zeros((2, 20, 5)))
+        for options in (
+            {"sink_logits": [1.0, 2.0, 3.0]},
+            {"sink_logits": np.nan},
+            {"sink_logits": np.inf},
+            {"score_cap": 0.0},
+            {"score_cap": -1.0},
+            {"score_cap": np.nan},
+        ):
+            with self.subTest(options), self.assertRaises(ValueError):
+                esscher.attend(self.q, self.k, self.v, **options)
+
     def test_scales_and_prefixes_are_dimensions(self):
         a = esscher.attend(
             self.q, self.k, self.v, scale=[0.1, 0.5], prefixes=[10, 25, 50], stats=["mean"],

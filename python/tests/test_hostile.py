@@ -15,21 +15,9 @@ from esscher._library import lib
 from esscher.runs import _Run
 
 
-class Spec(ctypes.Structure):
-    _fields_ = [
-        ("command", ctypes.c_char_p),
-        ("params", ctypes.POINTER(_abi.RunPair)),
-        ("params_count", ctypes.c_int64),
-        ("facts", ctypes.POINTER(_abi.RunPair)),
-        ("facts_count", ctypes.c_int64),
-    ]
-
-
 def called(name, *arguments):
     error = _abi.Error()
-    function = getattr(lib, name)
-    function.restype = ctypes.c_int
-    status = function(*arguments, ctypes.byref(error))
+    status = getattr(lib, name)(*arguments, ctypes.byref(error))
     assert status == 0, (name, error.message)
 
 
@@ -40,14 +28,14 @@ def pairs(of):
 def column(name, values):
     if isinstance(values, np.ndarray) and values.dtype != object:
         reals = (ctypes.c_double * max(len(values), 1))(*values)
-        return _abi.RunColumn(name, 1, reals, None)
+        return _abi.RunColumn(name, _abi.ES_RUN_REAL, ctypes.cast(reals, _abi.Pointer), None)
     texts = (ctypes.c_char_p * max(len(values), 1))(*values)
-    return _abi.RunColumn(name, 2, None, texts)
+    return _abi.RunColumn(name, _abi.ES_RUN_TEXT, None, texts)
 
 
 def write(path, command, params, facts, tables):
     """A run file of these tables, by the library itself, so that every checksum is right."""
-    spec = Spec(command, pairs(params), len(params), pairs(facts), len(facts))
+    spec = _abi.RunSpec(command, pairs(params), len(params), pairs(facts), len(facts))
     run = ctypes.c_void_p()
     called("es_run_create", path.encode(), ctypes.byref(spec), True, ctypes.byref(run))
     for name, columns in tables.items():
@@ -64,10 +52,11 @@ def read(run, name):
     called("es_run_get_table", run.handle, name, None, ctypes.byref(table))
     columns = {}
     for c in (table.columns[j] for j in range(table.cols)):
-        if c.kind == 2:
+        if c.kind == _abi.ES_RUN_TEXT:
             columns[c.name] = [c.texts[i] for i in range(table.rows)]
         else:
-            columns[c.name] = np.array([c.reals[i] for i in range(table.rows)])
+            reals = ctypes.cast(c.reals, ctypes.POINTER(ctypes.c_double))
+            columns[c.name] = np.array([reals[i] for i in range(table.rows)])
     lib.es_run_table_free(ctypes.byref(table))
     return columns
 

@@ -19,7 +19,8 @@ import numpy as np
 
 import esscher
 from esscher import _stub
-from esscher.params import FLAG, Inputs
+from esscher._abi import ES_PARAM_FLAG
+from esscher.params import Inputs
 from esscher.progress import reporter
 
 PROGRAM = os.environ.get("ESSCHER_PROGRAM")
@@ -49,7 +50,7 @@ class Signatures(unittest.TestCase):
                     self.assertIn(keyword, signature.parameters)
                     self.assertIn(f"{keyword}: ", study.__doc__)
                     self.assertTrue(keyword.isidentifier())
-                    if parameter.kind == FLAG:
+                    if parameter.kind == ES_PARAM_FLAG:
                         self.assertIs(signature.parameters[keyword].default, False)
 
     def test_common_keywords_are_those_that_the_study_takes(self):
@@ -96,6 +97,15 @@ class AgainstTheProgram(unittest.TestCase):
         self.assertGreater(len(by_path.tables), 0)
         self.assertEqual(r.tables["rows"].dtype["mean"], object)
         self.assertEqual(r.tables["rows"]["cov"][0].shape, (6, 6))
+
+    def test_numbers_or_a_file_of_them(self):
+        rng = np.random.default_rng(0)
+        q, k, v = (rng.normal(size=s) for s in ((2, 20, 8), (2, 30, 8), (2, 30, 6)))
+        first = esscher.measure(q=q, k=k, v=v, sink_logits=1.5).tables["sinks"]["weight"]
+        for logits in ([1.5], [1.5, 1.5], np.array([1.5, 1.5]), "1.5", "1.5,1.5", np.float32(1.5)):
+            with self.subTest(logits):
+                r = esscher.measure(q=q, k=k, v=v, sink_logits=logits)
+                np.testing.assert_array_equal(r.tables["sinks"]["weight"], first)
 
     def test_the_run_file_is_the_programs_too(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -248,7 +258,7 @@ class Values(unittest.TestCase):
         with mock.patch.object(inputs._folder, "remove", interrupted):
             with self.assertRaises(KeyboardInterrupt), inputs:
                 pass
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60  # for safety only: a folder that stays is a failure
             while os.path.exists(folder) and time.monotonic() < deadline:
                 time.sleep(0.01)
         self.assertFalse(os.path.exists(folder))

@@ -16,7 +16,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stats/moments.h"
 
+/* Panels of queries that threads share. */
 typedef struct job {
     const es_problem *p;
     const es_attend_plan *plan;

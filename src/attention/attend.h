@@ -34,11 +34,11 @@ es_status es_partial_merge(es_partial *into, const es_partial *from, es_error *e
  *  @return : ES_OK; ES_E_EMPTY if some query has met no key and there is no sink. */
 es_status es_partial_finish(const es_partial *p, const es_attend_out *out, es_error *err);
 
-/*! es_partial_numbers() : how many numbers a state is, when it is to travel or to be kept;
- *  arguments as for es_partial_new(). es_partial_save() : the state into out (so many numbers).
- *  es_partial_load() : p, made with the same shapes and options, becomes the state that was saved,
- *  bit for bit; what it knew before is forgotten. @return : ES_OK; ES_E_FORMAT (partial.numbers)
- * for numbers that are no state. */
+/*! es_partial_numbers() : returns the length of the array that stores a state; arguments as for
+ *  es_partial_new(). es_partial_save() : stores the state in out, of that length.
+ *  es_partial_load() : replaces the state of p, made with the same shapes and options, by the
+ *  stored one, bit for bit. @return : ES_OK; ES_E_FORMAT (partial.numbers) if the array does not
+ *  hold a state. */
 int64_t es_partial_numbers(int64_t m, int64_t dv, const es_attend_opts *opts);
 void es_partial_save(const es_partial *p, double *out);
 es_status es_partial_load(es_partial *p, const double *numbers, es_error *err);

@@ -57,6 +57,7 @@ int64_t es_few_tile(const es_problem *p, const es_kernels *kernels)
 
 enum { BUFFERS = 9 };
 
+/* One array of the scratch memory. */
 typedef struct few_buffer {
     size_t field;
     int64_t count;
@@ -281,6 +282,7 @@ static void weigh_best(few *f, es_partial *state)
 
 /* ---- all of it ---- */
 
+/* Segments of keys that threads share when there are few queries. */
 typedef struct job {
     const es_problem *p;
     const es_attend_plan *plan;

@@ -11,10 +11,11 @@
  * Here the elements of a row lie in a register's lanes. The register block is that of the panels:
  * four rows c0., c1., c2., c3. of up to three accumulators, one column for each query.
  *
- * Rows come from far away, once: those queries that make no three read them from front to back, as
- * the CPU expects it, ask for what is needed later, and see in passing whether all is finite, for
- * which there are registers beside up to two columns. Then all others meet them in the cache, three
- * by three. If there are none that make no three, nobody does the same. */
+ * Rows are read from memory once. The first group takes the one or two queries that remain after
+ * division by three; it reads rows from front to back, prefetches later ones and checks whether all
+ * values are finite, for which it has registers left. All other queries follow in groups of three
+ * and find the rows in the cache. If the number of queries is a multiple of three, the first group
+ * of three does this instead. */
 
 static inline MASK TILE(few_mask)(int64_t count)
 {

@@ -12,6 +12,7 @@
 #include "attention/attend.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "stats/moments.h"
 
 void es_sums_close(es_sums *s, double open)
 {
@@ -227,8 +228,8 @@ typedef struct emitted {
     int64_t top_index;
 } emitted;
 
-/* Adds the sink to the sums of a query whose largest score is `best`. This is the only place that
- * does: states of keys merge without it, so that it counts once. */
+/* Adds the sink to the sums of a query whose largest score is `best` (THEORY 9 (S1)). This is the
+ * only place that does: states of keys merge without it, so that it counts once. */
 static emitted with_sink(const es_problem *p, const es_sums *keys, double best, int64_t index)
 {
     emitted e = {.sums = *keys, .factor = 1.0, .key_squares = keys->squares, .top_index = index};

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stats/moments.h"
 
 void es_partial_free(es_partial *p)
 {
@@ -114,6 +115,7 @@ static es_attend_opts options_of(const es_partial *p)
                             .exec = &p->exec};
 }
 
+/* Blocks of queries whose states take more keys. */
 typedef struct job {
     const es_problem *p;
     const es_attend_plan *plan;

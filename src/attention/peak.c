@@ -9,6 +9,7 @@
 #include "base/exec.h"
 #include "base/threads.h"
 
+/* The measurement of arithmetic speed. */
 typedef struct job {
     const es_kernels *kernels;
     double seconds;
@@ -67,6 +68,7 @@ es_status es_peak_measure(const es_exec *exec, es_dtype dtype, double seconds, d
 
 enum { PARTS = 16 }; /* as many as the engine cuts many keys into */
 
+/* The measurement of memory speed. */
 typedef struct reading {
     const es_kernels *kernels;
     const float *data;

@@ -12,9 +12,9 @@
 #include "base/limits.h"
 #include "base/view.h"
 
-#define LEAST_CAP 1e-18 /* nats: its inverse times a small score is still a normal number in f32   \
-                         */
-#define MOST_CAP 1e18
+/* In nats. The inverse of a cap times a small score must be a normal number in f32. */
+#define LEAST_CAP 1e-18
+#define MOST_CAP  1e18
 
 /* Checks the score scales; the default is 1/sqrt(d). */
 static es_status check_scales(es_problem *p, const es_attend_opts *opts, es_error *err)

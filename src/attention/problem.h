@@ -5,6 +5,7 @@
 
 #include <esscher/attend.h>
 
+/* A checked call of attention: shapes, mask, scales and precision. */
 typedef struct es_problem {
     const es_view *q, *k, *v; /* NULL while only shapes are known */
     int64_t m, n, d, dv;
@@ -64,16 +65,16 @@ static inline double es_problem_relative_scale(const es_problem *p, int64_t s)
     return p->largest_scale > 0.0 ? p->scales[s] / p->largest_scale : 1.0;
 }
 
-/*! es_problem_scales_apart() : must scales be computed one after the other? A factor is added after
- * the scale, so that the largest of the corrected scores is another key's at each; and a capped
- * score is no multiple of another scale's. */
+/*! es_problem_scales_apart() : returns whether scales must be computed one after the other. A
+ * factor is added after the scale, so that the largest of the corrected scores is another key's at
+ * each; and a capped score is no multiple of another scale's. */
 bool es_problem_scales_apart(const es_problem *p);
 
-/*! es_problem_rescale() : a score at a fraction of the largest scale, rounded as the tilt kernel
- * rounds it: the fraction, then the product, each to the precision. (The product of two f32 is
- * exact in f64, so it is rounded once.) Whoever compares a score with an offset needs these very
- * bits: scores of 2^40 are 2^16 apart in f32, and a difference between two roundings would be an
- * exponent. */
+/*! es_problem_rescale() : returns a score at a fraction of the largest scale, rounded as the tilt
+ *  kernel rounds it: the fraction, then the product, each to the precision. (The product of two f32
+ *  is exact in f64, so it is rounded once.) Comparing a score with an offset needs exactly these
+ *  bits: neighbouring f32 scores near 2^40 differ by 2^16, and a difference between two roundings
+ *  would become an exponent. */
 static inline double es_problem_rescale(const es_problem *p, double relative_scale, double score)
 {
     return p->precision == ES_F32 ? (double)(float)((double)(float)relative_scale * score)

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view.h"
+#include "stats/moments.h"
 
 /* Returns a.b, summed in order. */
 static double dot(const double *a, const double *b, int64_t d)
@@ -137,6 +138,7 @@ static void answer_spreads(const es_problem *p, const double *w, int64_t n, int6
         memcpy(out->block_powers + 3 * at, powers, sizeof powers);
 }
 
+/* Memory for one query of the reference implementation. */
 typedef struct workspace {
     double *q, *k;  /* (d) one query, one key */
     double *dots;   /* (n) q.k */

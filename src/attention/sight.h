@@ -5,6 +5,7 @@
 
 #include "attention/block.h"
 
+/* Whether the queries of a panel see the keys of a tile. */
 typedef enum es_seen {
     ES_SEEN_NONE, /* by no query of a panel: nothing is computed */
     ES_SEEN_SOME, /* scores that are not seen are hidden after the product */

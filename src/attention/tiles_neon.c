@@ -32,22 +32,26 @@ typedef struct pair_f64 {
 #define FMA_ONE_PD(c, a, x) ((c) = vfmaq_f64(c, a, vdupq_n_f64(x)))
 #endif
 
+/* Loads eight numbers as two registers. */
 static inline pair_f32 load_f32(const float *p)
 {
     return (pair_f32){vld1q_f32(p), vld1q_f32(p + 4)};
 }
 
+/* Loads four numbers as two registers. */
 static inline pair_f64 load_f64(const double *p)
 {
     return (pair_f64){vld1q_f64(p), vld1q_f64(p + 2)};
 }
 
+/* Stores eight numbers. */
 static inline void store_f32(float *p, pair_f32 v)
 {
     vst1q_f32(p, v.lo);
     vst1q_f32(p + 4, v.hi);
 }
 
+/* Stores four numbers. */
 static inline void store_f64(double *p, pair_f64 v)
 {
     vst1q_f64(p, v.lo);
@@ -108,11 +112,13 @@ ON_PAIRS(max_f64, pair_f64, vmaxnmq_f64)
 ON_PAIRS(power_f32, pair_f32, exp2i_f32)
 ON_PAIRS(power_f64, pair_f64, exp2i_f64)
 
+/* Returns a b + c with one rounding. */
 static inline pair_f32 fma_f32(pair_f32 a, pair_f32 b, pair_f32 c)
 {
     return (pair_f32){vfmaq_f32(c.lo, a.lo, b.lo), vfmaq_f32(c.hi, a.hi, b.hi)};
 }
 
+/* Returns a b + c with one rounding. */
 static inline pair_f64 fma_f64(pair_f64 a, pair_f64 b, pair_f64 c)
 {
     return (pair_f64){vfmaq_f64(c.lo, a.lo, b.lo), vfmaq_f64(c.hi, a.hi, b.hi)};

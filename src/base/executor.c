@@ -9,11 +9,11 @@
 #include "base/memory.h"
 #include "base/threads.h"
 
-/* Threads at work on a list; numbers that have no place of their own go to `scratch`. */
+/* The threads that run a list of pieces. */
 typedef struct team {
     const es_work *work;
-    es_exec one;          /* one thread, silent: what a piece that works alone is given */
-    double *scratch;      /* (threads, numbers); NULL: pieces have their places */
+    es_exec one;          /* one thread and no progress, for pieces that run side by side */
+    double *scratch;      /* (threads, numbers), if work->destination is NULL */
     pthread_mutex_t lock; /* done() is called by one thread at a time */
 } team;
 
@@ -21,7 +21,8 @@ typedef struct team {
 static es_status one_piece(team *t, int64_t piece, int thread, const es_exec *exec, es_error *err)
 {
     const es_work *w = t->work;
-    double *numbers = t->scratch ? t->scratch + thread * w->numbers : w->room(w->user, piece);
+    double *numbers =
+        t->scratch ? t->scratch + thread * w->numbers : w->destination(w->user, piece);
     ES_TRY(w->compute(w->user, piece, exec, numbers, err));
     pthread_mutex_lock(&t->lock);
     const es_status status = w->done(w->user, piece, numbers, err);
@@ -36,8 +37,7 @@ static es_status unit(void *job, int64_t at, int thread, es_error *err)
     return one_piece(t, t->work->pieces[at], thread, &t->one, err);
 }
 
-/* Pieces that work alone are done side by side; one that takes all threads comes after the other.
- */
+/* Runs pieces side by side, one thread each, or one after the other with all threads. */
 static es_status do_all(team *t, const es_exec *exec, es_error *err)
 {
     if (t->work->one_thread_per_cell)
@@ -58,7 +58,7 @@ static es_status run_threads(const es_executor *self, const es_work *work, const
     t.one.progress = NULL;
     t.one.executor = NULL;
     const int threads = work->one_thread_per_cell ? es_parallel_threads(exec, work->count) : 1;
-    if (!work->room)
+    if (!work->destination)
         ES_TRY(ES_MEM_NEW_2D(exec->budget, t.scratch, threads, work->numbers, "numbers", err));
     const es_status status = do_all(&t, exec, err);
     pthread_mutex_destroy(&t.lock);

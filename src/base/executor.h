@@ -5,7 +5,10 @@
 
 #include <esscher/executor.h>
 
-/*! es_executor_of() : who works for `exec` (NULL: threads). */
+/*! es_executor_threads : runs pieces on the threads of this process. */
+extern const es_executor es_executor_threads;
+
+/*! es_executor_of() : returns the executor of `exec`, by default the threads of this process. */
 const es_executor *es_executor_of(const es_exec *exec);
 
 /*! es_work_share() : share() of the executor that `exec` names. Every rank must call it, in the

@@ -119,6 +119,7 @@ void es_mem_free(es_mem_limit *budget, void *memory)
  * allocation gets its own chunk. An arena for a few numbers therefore stays small. */
 enum { FIRST_CHUNK = 1024, LARGEST_CHUNK = 16384 };
 
+/* A piece of memory of an arena; allocations follow its header. */
 typedef struct es_arena_chunk {
     struct es_arena_chunk *next;
     size_t size; /* bytes behind the header */

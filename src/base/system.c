@@ -122,6 +122,7 @@ bool es_system_program(char *path, size_t size)
     return true;
 }
 
+/* The mapping that is looked for in /proc/self/maps. */
 typedef struct search {
     uintptr_t within;
     char *mark;

@@ -72,6 +72,7 @@ int64_t es_utf8_invalid(const char *text, size_t bytes)
 
 /* ---- categories ---- */
 
+/* A range of code points, both ends included. */
 typedef struct range {
     int32_t first, last;
 } range;
@@ -176,6 +177,17 @@ int es_char_decompose(int32_t c, int32_t out[ES_DECOMPOSE_MOST])
     return 1;
 }
 
+int es_char_compatible(int32_t c, int32_t out[ES_COMPATIBLE_MOST])
+{
+    int boundary = 0;
+    const utf8proc_ssize_t count = utf8proc_decompose_char(
+        c, out, ES_COMPATIBLE_MOST, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT, &boundary);
+    if (count >= 1 && count <= ES_COMPATIBLE_MOST)
+        return (int)count;
+    out[0] = c;
+    return 1;
+}
+
 int es_char_lower(int32_t c, int32_t out[ES_LOWER_MOST])
 {
     if (c == 0x130) { /* the one character whose lower case is two */
@@ -184,6 +196,32 @@ int es_char_lower(int32_t c, int32_t out[ES_LOWER_MOST])
     }
     out[0] = utf8proc_tolower(c);
     return 1;
+}
+
+/* ---- grapheme clusters ---- */
+
+size_t es_grapheme_next(const unsigned char *p, size_t bytes)
+{
+    int32_t left, right, state = 0;
+    size_t end = es_utf8_next(p, bytes, &left);
+    if (left < 0x80 && left != '\r' && end < bytes && p[end] < 0x80)
+        return end; /* most text */
+    while (end < bytes) {
+        const size_t length = es_utf8_next(p + end, bytes - end, &right);
+        if (utf8proc_grapheme_break_stateful(left, right, &state))
+            break;
+        left = right;
+        end += length;
+    }
+    return end;
+}
+
+bool es_grapheme_apart(int32_t left, int32_t right)
+{
+    const unsigned before = utf8proc_get_property(left)->boundclass;
+    const unsigned after = utf8proc_get_property(right)->boundclass;
+    return before == UTF8PROC_BOUNDCLASS_OTHER && after != UTF8PROC_BOUNDCLASS_EXTEND &&
+           after != UTF8PROC_BOUNDCLASS_ZWJ && after != UTF8PROC_BOUNDCLASS_SPACINGMARK;
 }
 
 /* ---- composition ---- */

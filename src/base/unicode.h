@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ES_UTF8_MOST = 4, ES_DECOMPOSE_MOST = 8, ES_LOWER_MOST = 2 };
+enum { ES_UTF8_MOST = 4, ES_DECOMPOSE_MOST = 8, ES_COMPATIBLE_MOST = 24, ES_LOWER_MOST = 2 };
 
 /*! es_utf8_next() : the character that `bytes` > 0 bytes begin with; returns its length. *out is -1
  *  where they begin with no character; the length is then that of the maximal part of one, which is
@@ -33,6 +33,16 @@ int es_char_combining(int32_t c);    /* canonical combining class; 0: a starter 
 
 /*! es_char_decompose() : its full canonical decomposition (NFD of it alone); returns the count. */
 int es_char_decompose(int32_t c, int32_t out[ES_DECOMPOSE_MOST]);
+
+/*! es_char_compatible() : its full compatibility decomposition (NFKD of it alone); returns the
+ *  count, at most 18. */
+int es_char_compatible(int32_t c, int32_t out[ES_COMPATIBLE_MOST]);
+
+/*! es_grapheme_next() : returns the length of the grapheme cluster (what a reader takes for one
+ *  character) that `bytes` > 0 bytes of UTF-8 begin with. es_grapheme_apart() : returns whether two
+ *  neighbours are in different clusters whatever stands around them. False where that depends. */
+size_t es_grapheme_next(const unsigned char *p, size_t bytes);
+bool es_grapheme_apart(int32_t left, int32_t right);
 
 /*! es_char_composed() : does it stay what it is in NFC, if a boundary follows? es_char_boundary() :
  *  does it neither compose with what stands before it, nor move before it? True of most characters,

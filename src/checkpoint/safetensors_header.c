@@ -110,34 +110,29 @@ const es_st_kind *es_st_kind_of(const char *dtype)
 
 /* ---- numbers ---- */
 
-/* Note what is odd about the number with this index; `least` is the smallest normal number of the
- * dtype it has in the file. */
-static void look(double value, double least, int64_t index, es_st_seen *seen)
+/* Decodes F64, which only f64 has digits for, and counts what is odd about the numbers. memcpy: the
+ * data of a safetensors file may begin at any byte. */
+static void decode_f64(const unsigned char *raw, int64_t first, int64_t count, double *out,
+                       es_st_seen *seen)
 {
-    if (isfinite(value)) {
-        seen->subnormals += value != 0.0 && fabs(value) < least;
-        return;
+    memcpy(out, raw, (size_t)count * sizeof *out);
+    for (int64_t i = 0; seen && i < count; i++) {
+        seen->nans += isnan(out[i]) != 0;
+        seen->infinities += isinf(out[i]) != 0;
+        seen->subnormals += out[i] != 0.0 && fabs(out[i]) < 0x1p-1022;
+        if (!isfinite(out[i]) && seen->first < 0)
+            seen->first = first + i;
     }
-    if (isnan(value))
-        seen->nans++;
-    else
-        seen->infinities++;
-    if (seen->first < 0)
-        seen->first = index;
 }
 
-/* F32, F16 and BF16 are what GGUF files call by the same names. memcpy: the data of a safetensors
- * file may begin at any byte. */
+/* F32, F16 and BF16 have the same names and numbers in GGUF files. */
 void es_st_decode(const char *from, const unsigned char *raw, int64_t first, int64_t count,
                   es_dtype dtype, void *out, es_st_seen *seen)
 {
-    if (strcmp(from, "F64") != 0) {
+    if (strcmp(from, "F64") == 0)
+        decode_f64(raw, first, count, out, seen);
+    else
         es_gguf_decode(es_gguf_type_of(from), raw, first, count, dtype, out, seen);
-        return;
-    }
-    memcpy(out, raw, (size_t)count * sizeof(double)); /* read as f64 only */
-    for (int64_t i = 0; seen && i < count; i++)
-        look(((double *)out)[i], 0x1p-1022, first + i, seen);
 }
 
 /* ---- one entry ---- */

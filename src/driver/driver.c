@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "model/model_inside.h"
 #include "store/run.h"
+#include "table/table.h"
 
 /* ---- progress ---- */
 
@@ -25,8 +26,8 @@ static double share_at(const es_driver *d, double part)
     return d->begun + (1.0 - d->begun) * (all > 0.0 ? part * d->flops_phase / all : 0.0);
 }
 
-/* Tells where the run is, `done` of `total` into the phase under way. @return : stop? */
-bool es_driver_tell(es_driver *d, double done, double total)
+/* Reports progress: `done` of `total` of the current phase. @return : true to stop the run */
+bool es_driver_report(es_driver *d, double done, double total)
 {
     if (!d->opts->progress)
         return false;
@@ -42,7 +43,7 @@ bool es_driver_tell(es_driver *d, double done, double total)
 /* Passes progress of a phase that is not a stage (reading, summing up) to the caller. */
 static bool phase_progress(void *user, double done, double total)
 {
-    return es_driver_tell(user, done, total);
+    return es_driver_report(user, done, total);
 }
 
 /* Returns the weight of a cell relative to the others of its stage; 1 where they cost the same. */
@@ -61,7 +62,7 @@ static bool cell_progress(void *user, double done, double total)
     const double part =
         d->job.stages[d->stage].reports_progress && total > 0.0 ? done / total : 0.0;
     const int64_t cell = __atomic_load_n(&d->cell, __ATOMIC_RELAXED);
-    return es_driver_tell(d, d->weight_done + part * weight_of(d, cell), d->weight_all);
+    return es_driver_report(d, d->weight_done + part * weight_of(d, cell), d->weight_all);
 }
 
 /* Reports progress of a stage whose cells run side by side: `done` counts those of this start. */
@@ -69,7 +70,7 @@ static bool side_progress(void *user, double done, double total)
 {
     es_driver *d = user;
     const double all = (double)es_share_cells(d, d->stage);
-    return es_driver_tell(d, all - total + done, all);
+    return es_driver_report(d, all - total + done, all);
 }
 
 /* Fails with exec.progress if the caller's progress function has asked to stop. */
@@ -97,7 +98,7 @@ void es_driver_phase(es_driver *d, const char *phase, double flops)
     d->flops_phase = flops;
     d->moved = false;
     d->phase = phase;
-    es_driver_tell(d, 0.0, 1.0);
+    es_driver_report(d, 0.0, 1.0);
 }
 
 /* ---- admission ---- */
@@ -208,7 +209,7 @@ static es_status compute_cell(void *driver, int64_t cell, const es_exec *exec, d
 }
 
 /* Returns where the numbers of a cell are stored. */
-static double *room_of(void *driver, int64_t cell)
+static double *destination_of(void *driver, int64_t cell)
 {
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
@@ -220,7 +221,7 @@ static es_status cell_done(void *driver, int64_t cell, const double *values, es_
 {
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
-    double *room = room_of(d, cell);
+    double *room = destination_of(d, cell);
     if (values != room) /* from somewhere else */
         memcpy(room, values, (size_t)(s->rows * s->cols) * sizeof *room);
     ES_TRY(es_keep_cell(d, d->stage, cell, values, err));
@@ -228,7 +229,7 @@ static es_status cell_done(void *driver, int64_t cell, const double *values, es_
     if (s->one_thread_per_cell)
         return ES_OK;
     d->weight_done += weight_of(d, cell);
-    es_driver_tell(d, d->weight_done, d->weight_all);
+    es_driver_report(d, d->weight_done, d->weight_all);
     return check_stop(d, err);
 }
 
@@ -265,7 +266,7 @@ static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
                     .one_thread_per_cell = stage->one_thread_per_cell,
                     .user = d,
                     .weight = stage->weight ? weight_of : NULL,
-                    .room = room_of,
+                    .destination = destination_of,
                     .compute = compute_cell,
                     .done = cell_done};
     exec.progress = stage->one_thread_per_cell ? side_progress : cell_progress;
@@ -348,7 +349,7 @@ static es_status sum_up(es_driver *d, es_error *err)
     if (d->run)
         ES_TRY(es_keep_tables(d->run, job->answer, err));
     d->begun = 1.0;
-    es_driver_tell(d, 1.0, 1.0);
+    es_driver_report(d, 1.0, 1.0);
     return ES_OK;
 }
 

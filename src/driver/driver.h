@@ -52,8 +52,8 @@ typedef struct es_driver {
 
 void es_driver_phase(es_driver *d, const char *phase, double flops);
 
-/*! es_driver_tell() : `done` of `total` of the phase under way is there. @return : stop? */
-bool es_driver_tell(es_driver *d, double done, double total);
+/*! es_driver_report() : `done` of `total` of the phase under way is there. @return : stop? */
+bool es_driver_report(es_driver *d, double done, double total);
 
 /*! es_driver_resumed() : d->weight_done of d->weight_all of a stage was there before it began. */
 void es_driver_resumed(es_driver *d);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <esscher/machine.h>
 #include <esscher/model.h>
@@ -80,13 +81,14 @@ static void describe_file(const char *path, char out[FILE_TEXT])
              (unsigned long long)h);
 }
 
-/* "FILE", or of FILE.safetensors:TENSOR the tensor's name and the file. */
+/* "FILE", or of FILE.safetensors:TENSOR the tensor's name and the file. What is no file, such as
+ * numbers where a parameter takes either, is its own description. */
 static void add_file(list *l, const char *key, const char *path)
 {
     char text[FILE_TEXT] = "", line[FILE_TEXT + NAME];
     const char *tensor = path ? strstr(path, ".safetensors:") : NULL;
-    if (!path) {
-        add(l, key, "");
+    if (!path || (!tensor && access(path, F_OK) != 0)) {
+        add(l, key, path ? path : "");
         return;
     }
     if (!tensor) {

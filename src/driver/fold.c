@@ -34,6 +34,7 @@ typedef struct early {
     double *numbers;
 } early;
 
+/* The state of one group; parts are folded in their order, whenever they arrive. */
 typedef struct folding {
     double *state; /* (part_numbers); NULL: nothing is folded yet */
     int64_t next;  /* next part to be folded */
@@ -41,6 +42,7 @@ typedef struct folding {
     int slot;      /* where it is not */
 } folding;
 
+/* A stage whose groups are computed in parts. */
 typedef struct fold {
     es_driver *d;
     int s; /* the stage, */
@@ -262,7 +264,7 @@ static es_status done(void *user, int64_t piece, const double *numbers, es_error
     f->made = 0;
     ES_TRY(status);
     d->weight_done += 1.0;
-    return es_driver_tell(d, d->weight_done, d->weight_all)
+    return es_driver_report(d, d->weight_done, d->weight_all)
                ? es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request")
                : ES_OK;
 }
@@ -271,8 +273,8 @@ static es_status done(void *user, int64_t piece, const double *numbers, es_error
 static bool part_progress(void *user, double part, double total)
 {
     es_driver *d = user;
-    const bool tells = d->job.stages[d->stage].reports_progress && total > 0.0;
-    return es_driver_tell(d, d->weight_done + (tells ? part / total : 0.0), d->weight_all);
+    const bool partial = d->job.stages[d->stage].reports_progress && total > 0.0;
+    return es_driver_report(d, d->weight_done + (partial ? part / total : 0.0), d->weight_all);
 }
 
 /* ---- the stage ---- */

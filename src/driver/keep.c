@@ -86,10 +86,9 @@ es_status es_keep_cell(es_driver *d, int s, int64_t cell, const double *values, 
 static es_status copy_column(const es_table_column *c, int64_t rows, es_run_column *out,
                              es_arena *arena, es_error *err)
 {
-    void *memory;
     if (c->format == ES_FORMAT_TEXT) {
-        ES_TRY(es_arena_array(arena, rows, 1, sizeof(char *), "texts", &memory, err));
-        const char **texts = memory;
+        const char **texts;
+        ES_TRY(ES_ARENA_NEW(arena, texts, rows, "texts", err));
         for (int64_t i = 0; i < rows; i++)
             texts[i] = es_column_text(c, i) ? es_column_text(c, i) : "";
         *out = (es_run_column){.name = c->key, .kind = ES_RUN_TEXT, .texts = texts};

@@ -81,6 +81,7 @@ es_status es_share_check(const es_study *study, const es_study_opts *o, es_error
     return ES_OK;
 }
 
+/* The cells of a stage, whose weights divide them among shards. */
 typedef struct weighing {
     const es_job *job;
     const es_stage *stage;

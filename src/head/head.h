@@ -64,6 +64,7 @@ es_status es_head_project(const double *x, int64_t rows, int64_t dim, const es_v
 
 /* ---- a head that owns its matrices ---- */
 
+/* The matrices that describe a head. */
 typedef enum es_head_matrix {
     ES_HEAD_WQ = 0,
     ES_HEAD_WK = 1,
@@ -89,6 +90,7 @@ es_status es_head_data_add(es_head_data *data, es_head_matrix which, int64_t row
 /*! es_head_data_free() : give the memory back and empty it; fine on an empty one. */
 void es_head_data_free(es_head_data *data);
 
+/* Heads that can be drawn. */
 typedef enum es_head_kind {
     ES_HEAD_RANDOM = 0,   /* Wq, Wk, Wv (d, d) with entries N(0, 1/d): the papers' random head */
     ES_HEAD_ROTATION = 1, /* A uniform on the orthogonal matrices (d = 1: a sign), V the identity */

@@ -28,6 +28,7 @@ typedef struct es_law_row es_law_row;
  * additions in the order of k: the same for one row and for a million. */
 enum { ES_PANEL = 8, ES_PANEL_TALL = 4 }; /* rows of a panel; rows of z it meets at a time */
 
+/* A linear map of drawn rows, in panels for the product. */
 typedef struct es_affine {
     int64_t dim;
     const double *mean; /* (dim), the caller's; NULL: 0 */

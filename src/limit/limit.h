@@ -63,6 +63,7 @@ es_status es_limit_truncated(const es_truncated *law, double t, es_num out[3], e
 
 /* ---- the limit map ---- */
 
+/* A head as the limit uses it. */
 typedef struct es_limit_head {
     const double *A; /* (dim, dim) scores x'A'y, scale included; NULL: identity */
     const double *V; /* (dv, dim) values; NULL: identity, and dv is dim */
@@ -86,6 +87,7 @@ es_status es_limit_map(const es_law *law, const es_limit_head *head, const es_vi
 es_status es_limit_token_moments(const es_law *law, es_mem_limit *budget, double *mean, double *cov,
                                  es_error *err);
 
+/* How a limit was computed, which says what its error is. */
 typedef enum es_limit_method {
     ES_LIMIT_EXACT = 1,      /* a closed form, or a sum over all points: errors are rounding */
     ES_LIMIT_QUADRATURE = 2, /* errors are differences between two rules, the finer one taken */

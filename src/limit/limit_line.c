@@ -25,6 +25,7 @@ typedef struct cloud {
     int64_t count;
 } cloud;
 
+/* Adds a point with its weight. */
 static void add_point(cloud *c, double x, double w)
 {
     c->x[c->count] = x;
@@ -56,6 +57,7 @@ static es_status add_base(cloud *c, const es_law *law, int n, double share, es_e
     return ES_OK;
 }
 
+/* Adds the quadrature points of a law, part by part for a mixture. */
 static es_status add_law(cloud *c, const es_law *law, int n, double share, es_error *err)
 {
     const int64_t first = c->count;
@@ -73,6 +75,7 @@ static es_status add_law(cloud *c, const es_law *law, int n, double share, es_er
     return ES_OK;
 }
 
+/* Computes mean and variance of the limit's outputs by quadrature with n points. */
 static es_status evaluate(const es_law *law, double a, int n, cloud *c, double *g,
                           const es_exec *exec, double *mean, double *variance, es_error *err)
 {
@@ -132,6 +135,7 @@ typedef struct piece {
     double log_mass, origin, offset, variance;
 } piece;
 
+/* Integrates over one piece of the normal law, from an origin where its density is largest. */
 static es_status integrate(double a, double b, int n, piece *out, es_error *err)
 {
     double node[MOST], off[MOST], weight[MOST], mass = 0.0;

@@ -95,6 +95,7 @@ static double norm_of(const double *x, int64_t n)
     return sqrt(sum);
 }
 
+/* Queries that threads share. */
 typedef struct map_job {
     const es_law *law;
     const es_limit_head *head;

@@ -47,15 +47,15 @@ static double frobenius(const double *x, int64_t count)
 /* ---- scratch matrices ---- */
 
 /* Scratch matrices of one computation. After a failure the functions below do nothing. */
-typedef struct desk {
+typedef struct scratch {
     es_arena arena;
     es_error *err;
     es_status status;
-} desk;
+} scratch;
 
 /* Allocates a matrix that clear() frees; after the first failure it returns NULL, so that callers
  * check once. */
-static double *take(desk *k, int64_t rows, int64_t cols)
+static double *take(scratch *k, int64_t rows, int64_t cols)
 {
     double *memory = NULL;
     if (k->status == ES_OK)
@@ -64,7 +64,7 @@ static double *take(desk *k, int64_t rows, int64_t cols)
 }
 
 /* A new a b. */
-static double *product(desk *k, es_view a, es_view b)
+static double *product(scratch *k, es_view a, es_view b)
 {
     double *out = take(k, a.rows, b.cols);
     if (k->status == ES_OK)
@@ -73,7 +73,7 @@ static double *product(desk *k, es_view a, es_view b)
 }
 
 /* m, or an identity matrix if it is NULL. */
-static const double *given(desk *k, const double *m, int64_t d)
+static const double *given(scratch *k, const double *m, int64_t d)
 {
     if (m)
         return m;
@@ -84,7 +84,7 @@ static const double *given(desk *k, const double *m, int64_t d)
 }
 
 /* Frees all matrices of take() and returns the first failure. */
-static es_status clear(desk *k)
+static es_status clear(scratch *k)
 {
     es_arena_free(&k->arena);
     return k->status;
@@ -101,7 +101,7 @@ static es_view turned(const double *m, int64_t rows, int64_t cols)
 }
 
 /* r->cov = g g' for g (dv, d): symmetric to the bit. */
-static void outer(const request *r, const double *g, desk *k)
+static void outer(const request *r, const double *g, scratch *k)
 {
     const es_view a = es_view_f64(g, r->dv, r->d), b = turned(g, r->dv, r->d);
     if (k->status == ES_OK)
@@ -119,7 +119,7 @@ static es_status gaussian_moments(const request *r, es_error *err)
 {
     const int64_t d = r->d, dv = r->dv;
     const double size2 = r->law->size * r->law->size;
-    desk k = {.arena.budget = r->exec->budget, .err = err};
+    scratch k = {.arena.budget = r->exec->budget, .err = err};
     const double *A = given(&k, r->head->A, d), *V = given(&k, r->head->V, d);
     const double *B = given(&k, r->law->factor, d);
     const double *VB = product(&k, es_view_f64(V, dv, d), square(B, d));
@@ -150,7 +150,7 @@ static es_status gaussian_moments(const request *r, es_error *err)
 static es_status sphere_moments(const request *r, es_error *err)
 {
     const int64_t d = r->d, dv = r->dv, q = d + es_law_row_of(r->law->kind)->above;
-    desk k = {.arena.budget = r->exec->budget, .err = err};
+    scratch k = {.arena.budget = r->exec->budget, .err = err};
     const double *A = given(&k, r->head->A, d), *V = given(&k, r->head->V, d);
     const double *B = given(&k, r->law->factor, d);
     const double *AB = product(&k, square(A, d), square(B, d));

@@ -23,6 +23,7 @@
 
 enum { TALL = 256, WIDE = 64 };
 
+/* Tiles of the covariance that threads share. */
 typedef struct job {
     const es_view *x;
     const double *mean;

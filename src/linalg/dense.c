@@ -62,9 +62,8 @@ void es_blas_leave(void)
     unlock_blas();
 }
 
-/* OpenBLAS takes 128 MiB of addresses for each of its threads, and for each of ours that calls it
- * while others do; where the system refuses them it asks again, for ever. So ask first if addresses
- * are limited at all (ulimit -v). */
+/* Fails if OpenBLAS could not map `size` bytes under ulimit -v. OpenBLAS maps 128 MiB for each of
+ * its threads and for each concurrent caller, and retries for ever if the system refuses. */
 static es_status ask_for(size_t size, es_error *err)
 {
     struct rlimit limit;
@@ -95,8 +94,8 @@ es_status es_blas_room(es_error *err)
     return ES_OK;
 }
 
-/* How many buffers there are already depends on which calls met, so that this asks for all but
- * the first, with the stack and heap of each thread more. */
+/* Fails if buffers for all callers but the first, with stack and heap of each thread, do not fit.
+ * How many buffers OpenBLAS has already depends on which calls overlapped, so none is counted. */
 es_status es_blas_room_for(int callers, es_error *err)
 {
     ES_TRY(es_blas_room(err));

@@ -28,6 +28,7 @@
 
 enum { SVD_MOST = 256 }; /* up to this dimension the SVD takes milliseconds */
 
+/* The smaller Gram matrix, whose largest eigenvalue is the squared norm. */
 typedef struct gram {
     double *a;         /* (rows, cols), scaled so that its largest element is in [0.5, 1) */
     double *g;         /* (k, k), both triangles */

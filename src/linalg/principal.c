@@ -24,6 +24,7 @@ static void fix_sign(double *axis, int64_t d)
     axis[most] = fabs(axis[most]);
 }
 
+/* Memory for principal components. */
 typedef struct components {
     double *row, *mean, *values; /* (d) */
     double *cov, *vectors;       /* (d, d) */

@@ -39,19 +39,24 @@ const es_arch *es_arch_find(const char *model_type, const char *architecture)
     return NULL;
 }
 
-/* Builds the list of supported models from the table, so that it is never out of date. For any
- * other model the hint says what can still be done with it. */
+/* Builds the list of supported models from the table, so that it is never out of date, as far as it
+ * fits. For any other model the hint says what can still be done with it. */
 es_status es_arch_unknown(const char *file, const es_model_config *c, es_error *err)
 {
+    static const char end[] = "; for others dump q, k, v of a layer as .npy, then: esscher measure "
+                              "--q Q.npy --k K.npy --v V.npy";
+    enum { REST = 32 }; /* " and 20 more (docs/MODELS.md)" */
     char hint[sizeof err->hint] = "supported model_type:";
-    for (int i = 0; i < KNOWN; i++) {
-        const size_t used = strlen(hint);
-        snprintf(hint + used, sizeof hint - used, "%s %s", i ? "," : "", known[i]->model_type);
-    }
-    const size_t used = strlen(hint);
-    snprintf(hint + used, sizeof hint - used,
-             "; for others dump q, k, v of a layer as .npy, then: esscher measure --q Q.npy --k "
-             "K.npy --v V.npy");
+    size_t used = strlen(hint);
+    int i = 0;
+    for (; i < KNOWN && used + strlen(known[i]->model_type) + 2 + REST + sizeof end <= sizeof hint;
+         i++)
+        used += (size_t)snprintf(hint + used, sizeof hint - used, "%s %s", i ? "," : "",
+                                 known[i]->model_type);
+    if (i < KNOWN)
+        used += (size_t)snprintf(hint + used, sizeof hint - used, " and %d more (docs/MODELS.md)",
+                                 KNOWN - i);
+    snprintf(hint + used, sizeof hint - used, "%s", end);
     return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.model", hint,
                         "model_type is '%s', architecture '%s': not supported yet", c->model_type,
                         c->architecture);
@@ -109,6 +114,11 @@ static es_status uneven(const es_arch *arch, const char *file, const es_model_co
 
 /* ---- kinds of layers ---- */
 
+const es_layer_kind *es_model_layer(const es_model_config *config, int64_t layer)
+{
+    return &config->kind[config->layer_kind[layer]];
+}
+
 /* Returns whether queries and keys of a layer turn, as far as that does not depend on its window.
  */
 static bool turns(const es_layers_stated *s, int64_t layer)
@@ -158,7 +168,7 @@ static void number_kinds(es_config_draft *d)
             at++;
         c->kind[at] = kind; /* a window or none, turning or not: four kinds at most */
         c->kinds = at == c->kinds ? at + 1 : c->kinds;
-        c->layer_kind[l] = (unsigned char)at;
+        c->layer_kind[l] = (uint8_t)at;
     }
 }
 
@@ -190,6 +200,20 @@ static es_status check_lists(const es_config_draft *d, const char *file, es_erro
 }
 
 /* ---- what follows from what is stated ---- */
+
+/* Layers with the window that have a rotation of their own are never stretched, unless that is
+ * stated: their theta is, or it is that of the other layers. */
+static void complete_local(es_config_draft *d)
+{
+    es_rotary *local = &d->config.rotary_local;
+    const es_rotary *r = &d->config.rotary;
+    if (!d->layers.local)
+        *local = (es_rotary){0};
+    else if (!(local->share > 0.0))
+        *local = (es_rotary){.theta = local->theta > 0.0 ? local->theta : r->theta,
+                             .share = r->share,
+                             .pairs = r->pairs};
+}
 
 /* Sets factors that no key states, and widths that follow from others. */
 static void complete_numbers(const es_arch *arch, es_model_config *c)
@@ -233,6 +257,7 @@ es_status es_config_complete(const es_arch *arch, const char *file, es_config_dr
                             "only models without it are supported", "llama_4_scaling_beta is %g",
                             c->rotary.query_beta);
     complete_numbers(arch, c);
+    complete_local(draft);
     ES_TRY(check_lists(draft, file, err));
     ES_TRY(es_rotary_complete(c, file, err));
     number_kinds(draft);

@@ -237,7 +237,6 @@ typedef struct es_arch {
 
     /* forward pass */
     es_norm_kind norm;
-    bool norm_from_one;     /* norms multiply by 1 + weight; 1 is added when weights are read */
     es_head_norm head_norm; /* of queries and keys; its kind is `norm` */
     es_order_kind order;
     bool gated;                  /* f(gate) up between `up` and `down`, instead of f(up) */

@@ -31,6 +31,7 @@ const es_arch es_arch_gemma = {
     .fields = fields,
     .defaults = {.causal = true,
                  .tied = true,
+                 .norm_from_one = true,
                  .hidden = 3072,
                  .intermediate = 24576,
                  .layers = 28,
@@ -45,6 +46,5 @@ const es_arch es_arch_gemma = {
     .derive = derive,
     .parts = parts,
     ES_LLAMA_FORWARD,
-    .norm_from_one = true,
     .tokenizer = "byte-pair",
 };

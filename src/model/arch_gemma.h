@@ -24,9 +24,9 @@
     }
 
 #define ES_GEMMA_DEFAULTS                                                                          \
-    .causal = true, .tied = true, .layer_norm_eps = 1e-6, .activation = "gelu_pytorch_tanh",       \
-    .hidden = 2304, .intermediate = 9216, .layers = 26, .heads = 8, .kv_heads = 4,                 \
-    .head_dim = 256, .score_divisor = 256.0
+    .causal = true, .tied = true, .norm_from_one = true, .layer_norm_eps = 1e-6,                   \
+    .activation = "gelu_pytorch_tanh", .hidden = 2304, .intermediate = 9216, .layers = 26,         \
+    .heads = 8, .kv_heads = 4, .head_dim = 256, .score_divisor = 256.0
 
 #define ES_GEMMA_LAYER                                                                             \
     ES_LLAMA_QKV(ES_PART_MATRIX, ES_CONFIG(attention_bias)),                                       \
@@ -35,7 +35,7 @@
         ES_LLAMA_NORM("pre_feedforward_layernorm", norm2),                                         \
         ES_LLAMA_NORM("post_feedforward_layernorm", after2), ES_LLAMA_MLP
 
-#define ES_GEMMA_FORWARD ES_LLAMA_FORWARD_IN(ES_ORDER_BOTH), .norm_from_one = true
+#define ES_GEMMA_FORWARD ES_LLAMA_FORWARD_IN(ES_ORDER_BOTH)
 
 /*! es_gemma_derive() : the factor of embeddings, and what scores are divided by. */
 static inline void es_gemma_derive(es_config_draft *draft)

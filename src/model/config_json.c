@@ -510,11 +510,13 @@ static bool same_rotary(const es_rotary *a, const es_rotary *b)
 
 /* Rotations by type of layer: full layers have config.rotary, sliding ones config.rotary_local
  * where it differs. A type whose rotation is null does not turn. */
-static es_status take_sections(const rotations *found, const char *name, es_rotary local,
-                               es_config_draft *d)
+static es_status take_sections(const rotations *found, const char *name, es_config_draft *d)
 {
     es_model_config *c = &d->config;
     es_layers_stated *s = &d->layers;
+    es_rotary local = c->rotary;
+    if (c->rotary_local.theta > 0.0)
+        local.theta = c->rotary_local.theta;
     const bool full = found->at[0].bytes != NULL, sliding = found->at[1].bytes != NULL;
     if (full)
         ES_TRY(take_rotation(found->at[0], name, &c->rotary));
@@ -530,22 +532,17 @@ static es_status take_sections(const rotations *found, const char *name, es_rota
 }
 
 /* The object "rope_scaling", or "rope_parameters" of newer files, which holds theta, too. Every key
- * of it is about the function, so that one which is not known is refused. Where layers with the
- * window have a rotation of their own, it is never stretched, unless the object has one for each
- * type of layers. */
+ * of it is about the function, so that one which is not known is refused. */
 static es_status take_rotary(reading *r, int which)
 {
     es_config_draft *d = r->draft;
     es_model_config *c = &d->config;
-    es_rotary local = c->rotary;
     rotations found = {0};
     const char *name = which >= 0 ? r->fields[which].key : "";
-    if (c->rotary_local.theta > 0.0)
-        local.theta = c->rotary_local.theta;
     if (which >= 0)
         ES_TRY(find_rotations(r->object[which], &found));
     if (found.count && !found.other)
-        return take_sections(&found, name, local, d);
+        return take_sections(&found, name, d);
     if (found.named[0] || found.named[1])
         return refuse_rotary(r->j, name, found.named[0] ? "full_attention" : "sliding_attention",
                              "stands beside other keys",
@@ -559,9 +556,6 @@ static es_status take_rotary(reading *r, int which)
                             "keep one of them", "rope_theta is %g, but %g in %s", r->theta,
                             c->rotary.theta, name);
     c->rotary.theta = c->rotary.theta != 0.0 ? c->rotary.theta : before;
-    if (!(c->rotary_local.theta > 0.0))
-        local.theta = c->rotary.theta;
-    c->rotary_local = d->layers.local ? local : (es_rotary){0};
     return ES_OK;
 }
 

@@ -42,6 +42,14 @@ static const es_gguf_key decoder_keys[] = {
     {"pooling_type", ES_GGUF_USE_ZERO},
     {0}};
 
+/* Keys of Gemma 3, which count before those of all decoders. */
+static const es_gguf_key gemma3_keys[] = {
+    {"attention.sliding_window", ES_GGUF_USE_WHOLE, ES_STATED(window), 1, 1 << 24, true},
+    {"attention.sliding_window_pattern", ES_GGUF_USE_WHOLE, ES_STATED(period), 1, 1 << 20, false},
+    {"rope.freq_base_swa", ES_GGUF_USE_REAL, AT(rotary_local.theta), 1.0001, 1e15, false},
+    {"final_logit_softcapping", ES_GGUF_USE_REAL, AT(logit_cap), 0, 1e9, false},
+    {0}};
+
 /* ---- tensors ---- */
 
 #define LAYER(name) "model.layers.*." name
@@ -68,11 +76,32 @@ static const es_gguf_tensor norm_tensors[] = {
     {"blk.*.ffn_norm", LAYER("post_attention_layernorm"), AT(hidden), ES_GGUF_VECTOR},
     {0}};
 
+/* Gemma's norms before and after both. */
+static const es_gguf_tensor gemma_norm_tensors[] = {
+    {"blk.*.attn_norm", LAYER("input_layernorm"), AT(hidden), ES_GGUF_VECTOR},
+    {"blk.*.post_attention_norm", LAYER("post_attention_layernorm"), AT(hidden), ES_GGUF_VECTOR},
+    {"blk.*.ffn_norm", LAYER("pre_feedforward_layernorm"), AT(hidden), ES_GGUF_VECTOR},
+    {"blk.*.post_ffw_norm", LAYER("post_feedforward_layernorm"), AT(hidden), ES_GGUF_VECTOR},
+    {0}};
+
 /* Norms of the queries and keys of a head. */
 static const es_gguf_tensor head_norm_tensors[] = {
     {"blk.*.attn_q_norm", LAYER("self_attn.q_norm"), AT(head_dim), ES_GGUF_VECTOR},
     {"blk.*.attn_k_norm", LAYER("self_attn.k_norm"), AT(head_dim), ES_GGUF_VECTOR},
     {0}};
+
+/* ---- what keys leave to rules ---- */
+
+/* Norms of the file have their 1 already. No key says what scores are divided by: the width of a
+ * head but in the model of 62 layers. */
+static void derive_gemma3(es_config_draft *draft)
+{
+    enum { LAYERS_27B = 62 };
+    es_model_config *c = &draft->config;
+    c->norm_from_one = false;
+    c->score_divisor =
+        c->layers == LAYERS_27B ? (double)c->hidden / (double)c->heads : (double)c->head_dim;
+}
 
 /* ---- architectures ---- */
 
@@ -92,4 +121,9 @@ const es_gguf_arch es_gguf_archs[] = {
      .model_type = "qwen3",
      .keys = {decoder_keys},
      .tensors = {norm_tensors, decoder_tensors, head_norm_tensors}},
+    {.name = "gemma3",
+     .model_type = "gemma3_text",
+     .keys = {gemma3_keys, decoder_keys},
+     .tensors = {gemma_norm_tensors, decoder_tensors, head_norm_tensors},
+     .derive = derive_gemma3},
     {0}};

@@ -23,7 +23,7 @@ typedef enum es_gguf_use {
 typedef struct es_gguf_key {
     const char *key; /* after "ARCHITECTURE."; NULL ends a list */
     es_gguf_use use;
-    size_t at; /* ES_CONFIG(member) */
+    size_t at; /* ES_CONFIG(member) or ES_STATED(member) */
     double min, max;
     bool required;
 } es_gguf_key;
@@ -61,6 +61,7 @@ typedef struct es_gguf_arch {
     const es_gguf_key *keys[ES_GGUF_LISTS];       /* NULL after the last */
     const es_gguf_tensor *tensors[ES_GGUF_LISTS]; /* likewise */
     es_gguf_biases biases;
+    void (*derive)(es_config_draft *draft); /* what keys leave to rules; NULL: nothing */
     bool pairs; /* rows of queries and keys are rotary pairs side by side, not first halves first */
 } es_gguf_arch;
 

@@ -460,6 +460,8 @@ es_status es_gguf_config(const es_gguf *g, es_model_config *out, es_error *err)
     ES_TRY(take_sizes(&r));
     ES_TRY(take_scaling(&r));
     ES_TRY(take_rates(&r));
+    if (r.arch->derive)
+        r.arch->derive(&draft);
     snprintf(draft.config.model_type, sizeof draft.config.model_type, "%s", arch->model_type);
     snprintf(draft.config.architecture, sizeof draft.config.architecture, "GGUF");
     ES_TRY(es_config_complete(arch, g->path, &draft, err));

@@ -85,7 +85,7 @@ static void stretch_llama3(const es_rotary *r, int64_t n, int64_t half, double *
 }
 
 /* Each channel has a number of its own that its frequency is divided by, and another one in blocks
- * that are longer than what the model was trained on. */
+ * that are longer than what the model was trained on: THEORY 16.2 (R6). */
 static void stretch_long(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
     const double *factor = (double)n > r->original ? r->long_factor : r->short_factor;
@@ -159,7 +159,7 @@ static void complete_positions(es_model_config *c, es_rotary *r)
     c->positions = (int64_t)fmin(fmax(stated, most), (double)(1 << 24));
 }
 
-/* By how much longrope sharpens scores, unless that is stated. */
+/* By how much longrope sharpens scores, unless that is stated: THEORY 16.2 (R6). */
 static double longrope_attention(const es_rotary *r)
 {
     if (r->attention > 0.0)
@@ -253,6 +253,7 @@ void es_rotary_angles(const es_rotary *r, int64_t n, double *cosines, double *si
     }
 }
 
+/* THEORY 16.2 (R7). */
 void es_rotary_query_factors(const es_rotary *r, int64_t n, double *out)
 {
     for (int64_t i = 0; i < n; i++)

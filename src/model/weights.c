@@ -174,7 +174,7 @@ static es_status visit(loader *l, es_tensor_ref ref, void **place)
         m->config.weights == ES_WEIGHTS_STREAMED && !ref.bias && es_part_is_streamed(ref.part);
     char *at = stays ? NULL : (char *)m->weights + (size_t)l->used * es_dtype_size(m->precision);
     ES_TRY(read(l, ref, t, at));
-    if (at && m->arch->norm_from_one && es_part_is_norm(ref.part) && !ref.bias)
+    if (at && m->config.norm_from_one && es_part_is_norm(ref.part) && !ref.bias)
         add_one(m, at, t->count);
     if (place)
         *place = at;

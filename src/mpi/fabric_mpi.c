@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_mpi.c : messages over MPI, for threads that do not call it (courier.h does). */
+/* fabric_mpi.c : the fabric over MPI. Its functions may be called from any thread; they exchange
+ * messages with the MPI thread (mpi_thread.h). */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,48 +9,48 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "mpi/courier.h"
+#include "mpi/mpi_thread.h"
 #include "ranks/fabric_plugin.h"
 
-#define ABORT_SECONDS 3.0 /* that MPI_Abort may take */
+#define ABORT_SECONDS 3.0 /* time limit of MPI_Abort() */
 
 /* Returns the name of the machine of a rank. */
 static const char *host(const es_fabric *self, int rank)
 {
-    const courier *c = self->state;
-    return c->peers[rank].card.host;
+    const mpi_thread *t = self->state;
+    return t->peers[rank].info.host;
 }
 
 /* Queues a copy of the bytes for the MPI thread and returns at once. */
 static es_status send_bytes(const es_fabric *self, int to, const void *bytes, size_t size,
                             es_error *err)
 {
-    courier *c = self->state;
-    letter *one = letter_new(to, false, bytes, size);
+    mpi_thread *t = self->state;
+    packet *one = packet_new(to, false, bytes, size);
     if (!one)
         return es_fail(err, ES_E_MEMORY, "memory.system", "",
                        "out of memory for a message of %zu bytes", size);
-    pthread_mutex_lock(&c->lock);
-    const es_status status = c->broken || c->peers[to].lost ? c->failed : ES_OK;
+    pthread_mutex_lock(&t->lock);
+    const es_status status = t->broken || t->peers[to].lost ? t->failed : ES_OK;
     if (status == ES_OK) {
-        letters_add(&c->outbox, one);
-        pthread_cond_signal(&c->wake);
+        packets_add(&t->outbox, one);
+        pthread_cond_signal(&t->wake);
     } else if (err) {
-        *err = c->failure;
+        *err = t->failure;
     }
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&t->lock);
     if (status != ES_OK)
-        letter_free(one);
+        packet_free(one);
     return status;
 }
 
-/* The first letter of the inbox, which the caller holds the lock of. */
-static es_message take(courier *c)
+/* Removes and returns the first message of the inbox. The caller holds the lock. */
+static es_message take(mpi_thread *t)
 {
-    letter *one = c->inbox.first;
-    c->inbox.first = one->next;
+    packet *one = t->inbox.first;
+    t->inbox.first = one->next;
     if (!one->next)
-        letters_init(&c->inbox);
+        packets_init(&t->inbox);
     const es_message out = {.from = one->peer, .bytes = one->bytes, .size = one->size};
     free(one);
     return out;
@@ -59,116 +60,118 @@ static es_message take(courier *c)
 static es_status receive_bytes(const es_fabric *self, double seconds, es_message *out,
                                es_error *err)
 {
-    courier *c = self->state;
+    mpi_thread *t = self->state;
     const double most = 1e6, at = es_seconds() + (seconds < most ? seconds : most);
-    const struct timespec until = courier_time(at);
+    const struct timespec until = mpi_thread_time(at);
     es_status status = ES_OK;
     *out = (es_message){.from = -1};
-    pthread_mutex_lock(&c->lock);
-    while (!c->inbox.first && c->failed == ES_OK && es_seconds() < at)
-        pthread_cond_timedwait(&c->news, &c->lock, &until);
-    if (c->inbox.first) {
-        *out = take(c);
-    } else if (c->failed != ES_OK) { /* what came before it has been received */
-        status = c->failed;
+    pthread_mutex_lock(&t->lock);
+    while (!t->inbox.first && t->failed == ES_OK && es_seconds() < at)
+        pthread_cond_timedwait(&t->changed, &t->lock, &until);
+    if (t->inbox.first) {
+        *out = take(t);
+    } else if (t->failed != ES_OK) { /* earlier messages have been received */
+        status = t->failed;
         if (err)
-            *err = c->failure;
+            *err = t->failure;
     }
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&t->lock);
     return status;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 /* Frees queues, peers and locks. */
-static void free_courier(courier *c)
+static void free_thread(mpi_thread *t)
 {
-    letters_free(&c->inbox);
-    letters_free(&c->outbox);
-    letters_free(&c->under_way);
-    for (int r = 0; c->peers && r < c->fabric.ranks; r++) {
-        free(c->peers[r].part);
-        free(c->peers[r].whole);
-        while (c->peers[r].first) {
-            arrival *a = c->peers[r].first;
-            c->peers[r].first = a->next;
+    packets_free(&t->inbox);
+    packets_free(&t->outbox);
+    packets_free(&t->in_flight);
+    for (int r = 0; t->peers && r < t->fabric.ranks; r++) {
+        free(t->peers[r].part);
+        free(t->peers[r].whole);
+        while (t->peers[r].first) {
+            arrival *a = t->peers[r].first;
+            t->peers[r].first = a->next;
             free(a);
         }
     }
-    free(c->peers);
-    pthread_cond_destroy(&c->wake);
-    pthread_cond_destroy(&c->news);
-    pthread_mutex_destroy(&c->lock);
-    free(c);
+    free(t->peers);
+    pthread_cond_destroy(&t->wake);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
 }
 
-/* Asks the MPI thread to end, well or after a failure, and waits for it. */
+/* Ends the MPI thread, after a success or a failure, and waits for it. */
 static void close_fabric(es_fabric *self, bool well)
 {
-    courier *c = self->state;
-    pthread_mutex_lock(&c->lock);
-    c->state = well ? ENDING_WELL : ENDING_ILL;
-    pthread_cond_signal(&c->wake);
-    while (c->state != ENDED && c->state != ABORTING)
-        pthread_cond_wait(&c->news, &c->lock);
-    /* MPI_Abort of MPICH was seen to wait for ever for a rank that is stopped */
-    const struct timespec until = courier_time(es_seconds() + ABORT_SECONDS);
-    while (c->state == ABORTING)
-        if (pthread_cond_timedwait(&c->news, &c->lock, &until) == ETIMEDOUT)
-            _exit(courier_exit_code(c));
-    pthread_mutex_unlock(&c->lock);
-    pthread_join(c->thread, NULL);
-    free_courier(c);
+    mpi_thread *t = self->state;
+    pthread_mutex_lock(&t->lock);
+    t->state = well ? CLOSING : CLOSING_FAILED;
+    pthread_cond_signal(&t->wake);
+    while (t->state != ENDED && t->state != ABORTING)
+        pthread_cond_wait(&t->changed, &t->lock);
+    /* MPI_Abort() of MPICH can hang when another rank is stopped */
+    const struct timespec until = mpi_thread_time(es_seconds() + ABORT_SECONDS);
+    while (t->state == ABORTING)
+        if (pthread_cond_timedwait(&t->changed, &t->lock, &until) == ETIMEDOUT)
+            _exit(mpi_thread_exit_code(t));
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->thread, NULL);
+    free_thread(t);
 }
 
 /* Allocates the state of the fabric; its condition variables use the monotonic clock. */
-static courier *new_courier(const es_fabric_opts *opts)
+static mpi_thread *new_thread(const es_fabric_opts *opts)
 {
-    courier *c = calloc(1, sizeof *c);
-    if (!c)
+    mpi_thread *t = calloc(1, sizeof *t);
+    if (!t)
         return NULL;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->wake, &attributes);
-    pthread_cond_init(&c->news, &attributes);
+    pthread_cond_init(&t->wake, &attributes);
+    pthread_cond_init(&t->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    pthread_mutex_init(&c->lock, NULL);
-    letters_init(&c->outbox);
-    letters_init(&c->inbox);
-    letters_init(&c->under_way);
-    c->opts = *opts;
-    c->fabric = (es_fabric){.name = c->name,
-                            .state = c,
+    pthread_mutex_init(&t->lock, NULL);
+    packets_init(&t->outbox);
+    packets_init(&t->inbox);
+    packets_init(&t->in_flight);
+    t->opts = *opts;
+    t->fabric = (es_fabric){.name = t->name,
+                            .state = t,
                             .host = host,
                             .send = send_bytes,
                             .receive = receive_bytes,
                             .close = close_fabric};
-    return c;
+    return t;
 }
 
-/* Signals are for the threads of the program: the courier, and threads that MPI makes, get none. */
-static int start_thread(courier *c)
+/* Starts the MPI thread with all signals blocked, which threads made by MPI inherit: the program's
+ * own threads handle signals. Returns 0 or an error number. */
+static int start_thread(mpi_thread *t)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    const int failed = pthread_create(&c->thread, NULL, courier_main, c);
+    const int failed = pthread_create(&t->thread, NULL, mpi_thread_main, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }
 
-/* Waits for as long as a second more than the courier does where it can. */
-static bool has_started(courier *c, double limit)
+/* Returns true when the MPI thread has started or failed. Waits one second longer than that thread
+ * does, which cannot time out inside MPI_Init_thread(). */
+static bool has_started(mpi_thread *t, double limit)
 {
-    const struct timespec until = courier_time(es_seconds() + limit + 1.0);
+    const struct timespec until = mpi_thread_time(es_seconds() + limit + 1.0);
     int late = 0;
-    pthread_mutex_lock(&c->lock);
-    while (c->state == STARTING && late != ETIMEDOUT)
-        late = limit > 0.0 ? pthread_cond_timedwait(&c->news, &c->lock, &until)
-                           : pthread_cond_wait(&c->news, &c->lock);
-    const bool started = c->state != STARTING;
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&t->lock);
+    while (t->state == STARTING && late != ETIMEDOUT)
+        late = limit > 0.0 ? pthread_cond_timedwait(&t->changed, &t->lock, &until)
+                           : pthread_cond_wait(&t->changed, &t->lock);
+    const bool started = t->state != STARTING;
+    pthread_mutex_unlock(&t->lock);
     return started;
 }
 
@@ -176,26 +179,26 @@ static bool has_started(courier *c, double limit)
 static es_status open_fabric(const es_fabric_opts *opts, es_fabric **out, es_error *err)
 {
     *out = NULL;
-    courier *c = new_courier(opts);
-    if (!c || start_thread(c) != 0) {
-        if (c)
-            free_courier(c);
+    mpi_thread *t = new_thread(opts);
+    if (!t || start_thread(t) != 0) {
+        if (t)
+            free_thread(t);
         return es_fail(err, ES_E_MEMORY, "memory.system", "", "out of memory for another thread");
     }
-    const double limit = START_PATIENCE * opts->patience;
-    if (!has_started(c, limit)) /* the thread is inside MPI, and cannot be ended or freed */
+    const double limit = START_FACTOR * opts->timeout;
+    if (!has_started(t, limit)) /* the thread is inside MPI, and cannot be ended or freed */
         return es_fail(err, ES_E_IO, "ranks.lost", "--rank-timeout says how long to wait",
                        "MPI_Init_thread has waited for other ranks for more than %.3g s", limit);
-    const es_status status = c->failed;
+    const es_status status = t->failed;
     if (status != ES_OK) {
         if (err)
-            *err = c->failure;
-        pthread_join(c->thread, NULL);
+            *err = t->failure;
+        pthread_join(t->thread, NULL);
         if (status != ES_E_IO) /* else MPI may still write the communicator */
-            free_courier(c);
+            free_thread(t);
         return status;
     }
-    *out = &c->fabric;
+    *out = &t->fabric;
     return ES_OK;
 }
 

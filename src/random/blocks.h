@@ -22,6 +22,7 @@ enum {
 typedef void es_blocks_fn(uint64_t seed, uint64_t high, const uint64_t *at, int64_t count,
                           double *out);
 
+/* The kernels of one instruction set; all give the same bits. */
 typedef struct es_block_kernels {
     es_blocks_fn *uniforms, *exponentials, *normals;
     void (*words)(uint64_t seed, uint64_t high, const uint64_t *at, int64_t count, uint64_t *out);

@@ -37,6 +37,7 @@ enum {
     STREAMS = 2 /* packs in flight: two hide the latency and still fit the registers */
 };
 
+/* The round keys of Philox for several blocks at once. */
 typedef struct key_schedule {
     es_pack first[ROUNDS], second[ROUNDS];
 } key_schedule;

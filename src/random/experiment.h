@@ -4,7 +4,7 @@
  * An address (random.h) begins with an experiment. Two purposes with the same number, seed, cell
  * and token would see the same bits and be functions of each other, so every purpose in the library
  * and the program has its number here, and nowhere else. Numbers are part of results: one that has
- * been used is never given to somebody else. Yours may start at ES_EXPERIMENT_FREE.
+ * been used is never used again. Callers of the library may start at ES_EXPERIMENT_FREE.
  */
 #ifndef ES_RANDOM_EXPERIMENT_H
 #define ES_RANDOM_EXPERIMENT_H

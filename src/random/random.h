@@ -8,6 +8,10 @@
 /*! es_address_check() : does every field fit its bits? @return : ES_OK; ES_E_RANGE, naming it. */
 es_status es_address_check(const es_address *address, es_error *err);
 
+/*! es_uniform_at() : the first element of the row of uniforms that starts at this address; NaN if
+ * the address does not fit. Scalar code, some tens of nanoseconds; same bits as the rows. */
+double es_uniform_at(const es_address *address);
+
 /*! es_exponential_rows() : exponential with mean 1, -log of the uniform at the same address.
  * Within 1 ulp of it; largest value 36.7. */
 es_status es_exponential_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,

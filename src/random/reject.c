@@ -23,6 +23,7 @@ enum {
 
 /* ---- gamma ---- */
 
+/* Constants of the gamma sampler. */
 typedef struct gamma_law {
     double d, c;  /* Marsaglia and Tsang's: gamma = d (1 + c x)^3 for some normal x */
     double power; /* 1/shape below shape 1, where gamma(shape) = gamma(shape+1) u^(1/shape); or 0 */

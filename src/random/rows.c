@@ -66,17 +66,6 @@ double es_uniform_at(const es_address *address)
     return es_open_unit(words[0]);
 }
 
-double es_normal_at(const es_address *address)
-{
-    uint64_t words[2];
-    double pair[2];
-    if (es_address_check(address, NULL) != ES_OK)
-        return NAN;
-    es_block_words(address->seed, es_address_high(address), es_address_low(address), words);
-    es_block_normals(words, pair);
-    return pair[0];
-}
-
 /* ---- rows ---- */
 
 es_status es_uniform_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,
@@ -200,46 +189,6 @@ es_status es_sphere_rows(const es_address *first, int64_t tokens, int64_t dim, d
         at.token = first->token + (uint64_t)i;
         es_blocks_rows(es_blocks_best()->normals, &at, n, dim, out + i * dim);
         normalise_rows(n, dim, out + i * dim);
-    }
-    return ES_OK;
-}
-
-/* One row too long for the stage: first its norm, then, generated again, its elements. */
-static void sphere_long_row(const es_address *first, int64_t i, int64_t dim, float *out)
-{
-    double stage[STAGE];
-    squares sum = {{0}};
-    for (int64_t j = 0, n; j < dim; j += n) {
-        n = dim - j < STAGE ? dim - j : STAGE;
-        normal_part(first, i, j, n, stage);
-        squares_add(&sum, stage, n);
-    }
-    const double norm = squares_root(&sum);
-    for (int64_t j = 0, n; j < dim; j += n) {
-        n = dim - j < STAGE ? dim - j : STAGE;
-        normal_part(first, i, j, n, stage);
-        for (int64_t k = 0; k < n; k++)
-            out[j + k] = (float)(stage[k] / norm);
-    }
-}
-
-es_status es_sphere_rows_f32(const es_address *first, int64_t tokens, int64_t dim, float *out,
-                             es_error *err)
-{
-    ES_TRY(es_rows_check(first, tokens, dim, 1, out, err));
-    if (dim > STAGE) {
-        for (int64_t i = 0; i < tokens; i++)
-            sphere_long_row(first, i, dim, out + i * dim);
-        return ES_OK;
-    }
-    double stage[STAGE];
-    es_address at = *first;
-    for (int64_t i = 0, n; i < tokens; i += n) {
-        n = rows_per_stage(tokens - i, dim);
-        at.token = first->token + (uint64_t)i;
-        es_blocks_rows(es_blocks_best()->normals, &at, n, dim, stage);
-        normalise_rows(n, dim, stage);
-        round_all(stage, n * dim, out + i * dim);
     }
     return ES_OK;
 }

@@ -35,11 +35,11 @@ static const char *const files[][3] = {
     [ES_LAUNCHER_SLURM] = {PLAIN, OPENMPI, MPICH},
 };
 
-/* What was tried, for the message. */
+/* Where plugins are searched, and the reason of the last failure. */
 typedef struct search {
     char folder[1024]; /* directory of this library, with a slash; "": unknown */
-    const char *named; /* by the environment; NULL: nothing is */
-    char why[200];     /* the last refusal that was not just a file that is missing */
+    const char *named; /* value of ESSCHER_MPI_PLUGIN; NULL: not set */
+    char why[200];     /* the last error other than a missing file */
 } search;
 
 /* Finds the directory of this library, where the plugins are installed. */
@@ -55,13 +55,13 @@ static void find_folder(search *s)
     *(slash ? slash + 1 : s->folder) = '\0';
 }
 
-/* MPI libraries load parts of themselves, which look for global symbols; and they do not survive
- * being unloaded. */
+/* Loads a plugin. Its symbols are global, because MPI libraries load modules that need them, and
+ * it is never unloaded, because MPI libraries crash then. */
 static void *open_file(search *s, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     const char *why = library ? NULL : dlerror();
-    /* a plugin that is there and lacks its MPI says more than one that is not there */
+    /* the error of a plugin without its MPI is more useful than that of a missing plugin */
     const bool absent =
         why && strstr(why, path) && (strstr(why, "No such file") || strstr(why, "Not a directory"));
     if (why && (s->named || !absent))
@@ -69,8 +69,8 @@ static void *open_file(search *s, const char *path)
     return library;
 }
 
-/* Beside this library, where it was built; in a folder of their own there, where it was installed;
- * or where the system looks. */
+/* Loads a plugin from the directory of this library (build tree), from its subdirectory esscher
+ * (installed), or from where the system looks. */
 static void *open_plugin(search *s, const char *file)
 {
     static const char *const below[] = {"", "esscher/"};
@@ -122,8 +122,8 @@ static es_status find_plugin(es_launcher_kind kind, const es_fabric_plugin **out
 }
 #endif
 
-/* Processes that were started together and do not find each other would all do the same work, and
- * write the same files. */
+/* Fails if MPI sees fewer processes than the launcher started: all of them would do the same work
+ * and write the same files. */
 static es_status check_count(const es_launcher *by, const es_fabric_opts *opts,
                              const es_fabric *fabric, es_error *err)
 {
@@ -143,14 +143,14 @@ static es_status check_count(const es_launcher *by, const es_fabric_opts *opts,
 
 es_status es_fabric_load(const es_fabric_opts *opts, es_fabric **out, es_error *err)
 {
-    static const es_fabric_opts usual = {.patience = ES_FABRIC_PATIENCE};
+    static const es_fabric_opts usual = {.timeout = ES_FABRIC_TIMEOUT};
     opts = opts ? opts : &usual;
     *out = NULL;
     es_launcher_kind kind;
     const es_launcher by = es_launcher_find(&kind);
     if (kind == ES_LAUNCHER_SLURM && by.ranks > 1) /* MPI would end the process */
         return es_fail(err, ES_E_ARGUMENT, "mpi.launcher",
-                       "srun --mpi=pmix (srun --mpi=list tells what there is), or mpirun; "
+                       "use srun --mpi=pmix (see srun --mpi=list) or mpirun; "
                        "--no-mpi: each process for itself",
                        "srun started %d processes without a way to connect them", by.ranks);
     const es_fabric_plugin *plugin;

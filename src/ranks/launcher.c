@@ -4,7 +4,7 @@
 
 #include "ranks/launcher.h"
 
-/* A whole number in [0, 2^30], or -1. */
+/* Returns the value of an environment variable that is a whole number in [0, 2^30], or -1. */
 static int number_of(const char *variable)
 {
     const char *text = getenv(variable);

@@ -8,9 +8,9 @@
 #include "base/memory.h"
 #include "ranks/ranks_inside.h"
 
-static const double wait_seconds = 0.5; /* at a time: nothing happens in between */
+static const double wait_seconds = 0.5; /* time limit of one receive; the caller repeats it */
 
-/* ---- how it ended ---- */
+/* ---- verdicts ---- */
 
 /* Records the failure that ends the run on this rank; every later call returns it. */
 static es_status end_all(es_ranks *r, es_status status, const es_error *err)
@@ -21,7 +21,8 @@ static es_status end_all(es_ranks *r, es_status status, const es_error *err)
     return status;
 }
 
-/* Who comes with that very failure may have more to say about it. */
+/* Returns the failure that ended the run. If the caller has the same status, its own error stays,
+ * because it may say more. */
 static es_status still_over(const es_ranks *r, es_status status, es_error *err)
 {
     if (status != r->status)
@@ -30,13 +31,14 @@ static es_status still_over(const es_ranks *r, es_status status, es_error *err)
 }
 
 /* Sends the common verdict to all other ranks. */
-static es_status tell_all(es_ranks *r, es_status status, const es_error *told, es_error *err)
+static es_status send_verdicts(es_ranks *r, es_status status, const es_error *verdict,
+                               es_error *err)
 {
     es_status all = ES_OK;
     for (int to = 1; to < r->fabric->ranks; to++) {
         const es_status sent =
-            es_post(r, to, (es_letter_head){.kind = ES_LETTER_VERDICT, .status = status}, told,
-                    sizeof *told, err);
+            es_rank_send(r, to, (es_message_header){.kind = ES_MESSAGE_VERDICT, .status = status},
+                         verdict, sizeof *verdict, err);
         all = all == ES_OK ? sent : all;
         if (sent != ES_OK && status == ES_OK)
             break;
@@ -47,28 +49,28 @@ static es_status tell_all(es_ranks *r, es_status status, const es_error *told, e
 /* Sends the verdict to all ranks. If a success does not reach all of them, it becomes a failure. */
 es_status es_verdict_send(es_ranks *r, es_status status, es_error *err)
 {
-    es_error told = {0}, ignored;
+    es_error verdict = {0}, ignored;
     if (status != ES_OK)
-        told = *err;
-    else if ((status = tell_all(r, ES_OK, &told, err)) == ES_OK)
+        verdict = *err;
+    else if ((status = send_verdicts(r, ES_OK, &verdict, err)) == ES_OK)
         return ES_OK;
     else
-        told = *err;
-    tell_all(r, status, &told, &ignored);
-    return end_all(r, status, &told);
+        verdict = *err;
+    send_verdicts(r, status, &verdict, &ignored);
+    return end_all(r, status, &verdict);
 }
 
-es_status es_verdict_take(es_ranks *r, const es_letter *letter, es_error *err)
+es_status es_verdict_take(es_ranks *r, const es_rank_message *message, es_error *err)
 {
-    if (letter->head.status == ES_OK)
+    if (message->head.status == ES_OK)
         return ES_OK;
-    es_letter_error(r, letter, err);
-    return end_all(r, (es_status)letter->head.status, err);
+    es_rank_message_error(r, message, err);
+    return end_all(r, (es_status)message->head.status, err);
 }
 
 /* ---- agreeing ---- */
 
-/* The first line in which two texts differ, its key and both values. */
+/* Finds the first line in which two texts differ: its key and both values. */
 static void first_difference(const char *here, const char *there, char key[48], char mine[96],
                              char theirs[96])
 {
@@ -87,7 +89,8 @@ static void first_difference(const char *here, const char *there, char key[48], 
 
 /* Compares the parameters of another rank with those of rank 0; the error names the first
  * difference. */
-static es_status compare(const es_ranks *r, const char *same, const es_letter *l, es_error *err)
+static es_status compare(const es_ranks *r, const char *same, const es_rank_message *l,
+                         es_error *err)
 {
     char name[96], key[48], mine[96], theirs[96];
     const bool ends = l->size > sizeof(es_error) && l->body[l->size - 1] == '\0';
@@ -105,20 +108,21 @@ static es_status compare(const es_ranks *r, const char *same, const es_letter *l
                    mine[0] ? mine : "none");
 }
 
-/* What is the matter with the lowest rank that has something the matter. */
+/* The failure of the lowest rank that failed or differs. */
 typedef struct meeting {
-    int here;  /* ranks that have come */
-    int worst; /* lowest of those that failed or differ; ranks: none */
+    int here;  /* number of ranks that have arrived */
+    int worst; /* the lowest rank that failed or differs; the number of ranks if none did */
     es_status status;
     es_error error;
 } meeting;
 
-/* Receives a rank's status at a meeting and keeps the first failure. */
-static void greet(es_ranks *r, const char *same, const es_letter *l, meeting *m)
+/* Compares the status and parameters of a rank with those of rank 0; stores the failure of the
+ * lowest rank. */
+static void compare_rank(es_ranks *r, const char *same, const es_rank_message *l, meeting *m)
 {
     es_error err = {0};
     const es_status status =
-        l->head.status != ES_OK ? es_letter_error(r, l, &err) : compare(r, same, l, &err);
+        l->head.status != ES_OK ? es_rank_message_error(r, l, &err) : compare(r, same, l, &err);
     m->here++;
     if (status == ES_OK || l->from >= m->worst)
         return;
@@ -127,16 +131,16 @@ static void greet(es_ranks *r, const char *same, const es_letter *l, meeting *m)
     m->error = err;
 }
 
-/* Rank 0 waits for all, unless it has failed itself. */
-static es_status preside(es_ranks *r, es_status status, const char *same, es_error *err)
+/* Runs a meeting on rank 0: waits for all ranks, unless it failed itself, and sends the verdict. */
+static es_status lead_meeting(es_ranks *r, es_status status, const char *same, es_error *err)
 {
     meeting m = {.here = 1, .worst = r->fabric->ranks};
     while (status == ES_OK && m.here < r->fabric->ranks) {
-        es_letter letter;
-        status = es_fetch(r, wait_seconds, &letter, err);
-        if (status == ES_OK && letter.head.kind == ES_LETTER_MEET)
-            greet(r, same, &letter, &m);
-        es_letter_free(&letter);
+        es_rank_message message;
+        status = es_rank_receive(r, wait_seconds, &message, err);
+        if (status == ES_OK && message.head.kind == ES_MESSAGE_MEET)
+            compare_rank(r, same, &message, &m);
+        es_rank_message_free(&message);
     }
     if (status == ES_OK && m.worst < r->fabric->ranks) {
         status = m.status;
@@ -150,22 +154,22 @@ static es_status attend_meeting(es_ranks *r, es_status status, const char *same,
 {
     const size_t length = strlen(same) + 1, size = sizeof *err + length;
     char *body;
-    ES_TRY(ES_MEM_BYTES(NULL, body, size, "a letter", err));
+    ES_TRY(ES_MEM_BYTES(NULL, body, size, "a message", err));
     if (status != ES_OK) /* otherwise it is still empty */
         memcpy(body, err, sizeof *err);
     memcpy(body + sizeof *err, same, length);
-    es_status sent =
-        es_post(r, 0, (es_letter_head){.kind = ES_LETTER_MEET, .status = status}, body, size, err);
+    es_status sent = es_rank_send(
+        r, 0, (es_message_header){.kind = ES_MESSAGE_MEET, .status = status}, body, size, err);
     es_mem_free(NULL, body);
     while (sent == ES_OK) {
-        es_letter letter;
-        sent = es_fetch(r, wait_seconds, &letter, err);
-        if (sent != ES_OK || letter.head.kind != ES_LETTER_VERDICT) {
-            es_letter_free(&letter);
+        es_rank_message message;
+        sent = es_rank_receive(r, wait_seconds, &message, err);
+        if (sent != ES_OK || message.head.kind != ES_MESSAGE_VERDICT) {
+            es_rank_message_free(&message);
             continue;
         }
-        sent = es_verdict_take(r, &letter, err);
-        es_letter_free(&letter);
+        sent = es_verdict_take(r, &message, err);
+        es_rank_message_free(&message);
         return sent;
     }
     return sent;
@@ -180,7 +184,8 @@ static es_status agree(const es_executor *self, es_status status, const char *sa
     if (r->over)
         return still_over(r, status, err);
     r->round++;
-    return self->rank == 0 ? preside(r, status, same, err) : attend_meeting(r, status, same, err);
+    return self->rank == 0 ? lead_meeting(r, status, same, err)
+                           : attend_meeting(r, status, same, err);
 }
 
 /* ---- sharing ---- */
@@ -190,20 +195,20 @@ static es_status agree(const es_executor *self, es_status status, const char *sa
 static es_status receive_share(es_ranks *r, void *bytes, size_t size, es_error *err)
 {
     for (;;) {
-        es_letter letter;
-        ES_TRY(es_fetch(r, wait_seconds, &letter, err));
-        const uint32_t kind = letter.head.kind;
+        es_rank_message message;
+        ES_TRY(es_rank_receive(r, wait_seconds, &message, err));
+        const uint32_t kind = message.head.kind;
         es_status status = ES_OK;
-        if (kind == ES_LETTER_VERDICT)
-            status = es_verdict_take(r, &letter, err);
-        else if (kind == ES_LETTER_SHARE && letter.size != size)
+        if (kind == ES_MESSAGE_VERDICT)
+            status = es_verdict_take(r, &message, err);
+        else if (kind == ES_MESSAGE_SHARE && message.size != size)
             status = es_fail(err, ES_E_SHAPE, "ranks.share",
                              "use the same version of the program on all machines",
-                             "received %zu bytes, expected %zu", letter.size, size);
-        else if (kind == ES_LETTER_SHARE)
-            memcpy(bytes, letter.body, size);
-        es_letter_free(&letter);
-        if (kind == ES_LETTER_SHARE || status != ES_OK)
+                             "received %zu bytes, expected %zu", message.size, size);
+        else if (kind == ES_MESSAGE_SHARE)
+            memcpy(bytes, message.body, size);
+        es_rank_message_free(&message);
+        if (kind == ES_MESSAGE_SHARE || status != ES_OK)
             return status;
     }
 }
@@ -219,14 +224,15 @@ static es_status share(const es_executor *self, void *bytes, size_t size, es_err
         ES_TRY(receive_share(r, bytes, size, err));
     for (int step = 1; step < self->ranks; step *= 2)
         if (self->rank < step && self->rank + step < self->ranks)
-            ES_TRY(es_post(r, self->rank + step, (es_letter_head){.kind = ES_LETTER_SHARE}, bytes,
-                           size, err));
+            ES_TRY(es_rank_send(r, self->rank + step, (es_message_header){.kind = ES_MESSAGE_SHARE},
+                                bytes, size, err));
     return ES_OK;
 }
 
 /* ---- the executor ---- */
 
-/* Work inside a piece is this process's own. */
+/* Runs a list of pieces on all ranks. Nested work inside a piece uses the threads of its process.
+ */
 static es_status run(const es_executor *self, const es_work *work, const es_exec *exec,
                      es_error *err)
 {
@@ -236,7 +242,8 @@ static es_status run(const es_executor *self, const es_work *work, const es_exec
     if (r->over)
         return still_over(r, ES_OK, err);
     r->round++;
-    return self->rank == 0 ? es_desk_run(r, work, &own, err) : es_workbench_run(r, work, &own, err);
+    return self->rank == 0 ? es_coordinator_run(r, work, &own, err)
+                           : es_worker_run(r, work, &own, err);
 }
 
 es_status es_ranks_new(const es_fabric *fabric, es_executor **out, es_error *err)
@@ -260,7 +267,7 @@ void es_ranks_free(es_executor *executor)
 {
     es_ranks *r = executor ? executor->state : NULL;
     for (int64_t i = 0; r && i < r->n_early; i++)
-        es_letter_free(&r->early[i]);
+        es_rank_message_free(&r->early[i]);
     es_mem_free(NULL, r ? r->early : NULL);
     es_mem_free(NULL, r);
 }

@@ -53,6 +53,7 @@ const char *es_book_param(const es_book *book, const char *key)
     return "";
 }
 
+/* Returns the file name without its directory. */
 static const char *without_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -121,8 +122,8 @@ int64_t es_book_row(const es_book_pick *pick, int64_t i)
 
 /* ---- views ---- */
 
-/* Has the file rows or columns of the table? Those that a study left empty are told of in its
- * description alone. */
+/* Returns true if the file has rows or columns of the table; an empty table is only in the
+ * description of its study. */
 static bool is_stored(const es_book *book, const char *table)
 {
     int64_t count = 0;
@@ -134,6 +135,7 @@ static bool is_stored(const es_book *book, const char *table)
     return false;
 }
 
+/* Adds a view, or counts it if there are more than a page shows. */
 static void add_view(es_book *book, const es_table *t, const es_table_view *view, bool first)
 {
     if (book->count < ES_BOOK_TABLES)
@@ -142,6 +144,7 @@ static void add_view(es_book *book, const es_table *t, const es_table_view *view
         book->missing++;
 }
 
+/* Adds all views of a table, or the table itself if it has none. */
 static void add_views(es_book *book, const es_table *t)
 {
     const es_table_spec *spec = es_table_about(t);
@@ -153,6 +156,7 @@ static void add_views(es_book *book, const es_table *t)
 
 /* ---- reading ---- */
 
+/* Adds the name of the run file to an error. */
 static es_status naming(const es_book *book, es_status status, es_error *err)
 {
     if (status != ES_OK && err && !err->file[0])
@@ -168,14 +172,13 @@ es_status es_book_open(es_book *book, const char *path, es_mem_limit *budget, es
     return naming(book, es_run_answer(book->run, "", budget, &book->answer, err), err);
 }
 
+/* Reads the answer of a run and lists the tables to show; empty ones only if the run stored
+ * them. */
 static es_status read_all(es_book *book, es_error *err)
 {
     const es_table *t;
-    void *views;
     ES_TRY(es_run_answer(book->run, NULL, book->budget, &book->answer, err));
-    ES_TRY(es_mem_array(book->budget, ES_BOOK_TABLES, 1, sizeof *book->views, "tables of a report",
-                        &views, err));
-    book->views = views;
+    ES_TRY(ES_MEM_NEW(book->budget, book->views, ES_BOOK_TABLES, "tables of a report", err));
     for (int64_t i = 0; (t = es_answer_at(book->answer, i)); i++)
         if (es_table_rows(t) > 0 || is_stored(book, es_table_about(t)->key))
             add_views(book, t);

@@ -21,6 +21,7 @@ typedef struct es_book_view {
     bool first; /* of its table */
 } es_book_view;
 
+/* A run file as a page shows it; its tables are read one run at a time. */
 typedef struct es_book {
     es_run *run;
     const char *path; /* the caller's string */
@@ -56,7 +57,7 @@ const char *es_book_option(const es_book *book, const char *name, char letter, i
                            size_t size);
 
 /* What a run is of, in the order in which a page shows them: numbers of a real model or of
- * somebody's own attention first, because they are what a reader came for; then experiments on
+ * the user's own arrays first, because they are what a reader came for; then experiments on
  * synthetic tokens; then the papers' claims; then how far the program itself can be believed. */
 typedef enum es_book_kind {
     ES_BOOK_COMPARE = -1, /* two runs side by side: asked for last, looked for first */

@@ -33,6 +33,7 @@ static void put_name(es_sink *s, const char *path)
     es_sink_json_text(s, name);
 }
 
+/* Writes a run as JSON for the program that draws figures. */
 static void put_run(es_sink *s, const es_book *book)
 {
     es_sink_put(s, "{\"name\":");
@@ -71,15 +72,15 @@ static es_status put_runs(es_sink *s, const char *const *runs, int64_t count, es
     return es_sink_flush(s);
 }
 
+/* Writes all runs into the file that Node.js reads. */
 static es_status write_data(int fd, const char *const *runs, int64_t count, es_mem_limit *budget,
                             es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_new(budget, sizeof(es_sink), "a buffer", &memory, err));
-    es_sink *s = memory;
+    es_sink *s;
+    ES_TRY(ES_MEM_NEW(budget, s, 1, "a buffer", err));
     es_sink_begin_open(s, fd, "data for node", err);
     const es_status status = put_runs(s, runs, count, budget, err);
-    es_mem_free(budget, memory);
+    es_mem_free(budget, s);
     return status;
 }
 
@@ -97,7 +98,7 @@ typedef struct parcel_file {
 typedef struct parcel {
     char *bytes;
     size_t size;
-    void *files; /* parcel_file (count), room for more */
+    parcel_file *files; /* (count), with memory for `room` */
     int64_t count, room;
 } parcel;
 
@@ -112,6 +113,7 @@ static bool is_plain(const char *name)
     return c > name && c - name < NAME;
 }
 
+/* Returns true for a kind of file that figures are stored as. */
 static bool is_kind(const char *word)
 {
     static const char kinds[][KIND] = {"svg", "pdf", "vl.json", "csv"};
@@ -121,6 +123,7 @@ static bool is_kind(const char *word)
     return false;
 }
 
+/* Reads a count; false for anything else, because the text comes from another program. */
 static bool is_count(const char *word, int64_t *out)
 {
     const size_t digits = strspn(word, "0123456789");
@@ -161,6 +164,7 @@ static bool read_file(parcel *p, size_t *at, parcel_file *out)
     return true;
 }
 
+/* Compares two files by figure and kind, for qsort(). */
 static int by_name(const void *a, const void *b)
 {
     const parcel_file *x = a, *y = b;
@@ -168,6 +172,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(x->kind, y->kind);
 }
 
+/* Compares two files by their place in the answer, for qsort(). */
 static int by_place(const void *a, const void *b)
 {
     const parcel_file *x = a, *y = b;
@@ -188,20 +193,22 @@ static bool has_twice(const parcel *p)
     return twice;
 }
 
+/* Fails because Node.js answered with something else. */
 static es_status fail_answer(es_error *err)
 {
     return es_fail(err, ES_E_UNSUPPORTED, "report.node", "install nodejs, 18 or later",
                    "node gave back something else than figures");
 }
 
+/* Reads the answer of Node.js into memory. */
 static es_status read_answer(int fd, es_mem_limit *budget, parcel *out, es_error *err)
 {
     struct stat st;
-    void *memory;
+    char *bytes;
     if (fstat(fd, &st) != 0)
         return es_file_fail(err, "figures", "file.read", "", "read", errno);
-    ES_TRY(es_mem_new(budget, (size_t)st.st_size, "figures", &memory, err));
-    *out = (parcel){.bytes = memory, .size = (size_t)st.st_size};
+    ES_TRY(ES_MEM_BYTES(budget, bytes, (size_t)st.st_size, "figures", err));
+    *out = (parcel){.bytes = bytes, .size = (size_t)st.st_size};
     for (size_t have = 0; have < out->size;) {
         const ssize_t got = pread(fd, out->bytes + have, out->size - have, (off_t)have);
         if (got < 0 && errno == EINTR)
@@ -213,19 +220,21 @@ static es_status read_answer(int fd, es_mem_limit *budget, parcel *out, es_error
     return ES_OK;
 }
 
+/* Splits the answer into files; names that repeat are an error, because one would overwrite the
+ * other. */
 static es_status open_parcel(parcel *p, es_mem_limit *budget, es_error *err)
 {
     parcel_file file;
     for (size_t at = 0; at < p->size;) {
         if (!read_file(p, &at, &file))
             return fail_answer(err);
-        ES_TRY(es_mem_grow(budget, &p->files, &p->room, p->count + 1, sizeof file,
-                           "names of figures", err));
-        ((parcel_file *)p->files)[p->count++] = file;
+        ES_TRY(ES_MEM_GROW(budget, p->files, &p->room, p->count + 1, "names of figures", err));
+        p->files[p->count++] = file;
     }
     return has_twice(p) ? fail_answer(err) : ES_OK;
 }
 
+/* Makes a directory unless it exists. */
 static es_status make_folder(const char *folder, es_error *err)
 {
     if (mkdir(folder, 0777) == 0 || errno == EEXIST)
@@ -240,6 +249,7 @@ static void path_of(const parcel_file *file, const char *folder, char path[PATH]
     snprintf(path, PATH, "%s/%s.%s", folder, file->figure, file->kind);
 }
 
+/* Writes one file by way of a draft, so that it is never half written. */
 static es_status save(const parcel_file *file, const char *folder, const es_figures_opts *opts,
                       es_error *err)
 {
@@ -281,6 +291,7 @@ static es_status write_files(const parcel *p, const char *folder, const es_figur
 
 /* ---- all of it ---- */
 
+/* Fails for a wrong number of runs or a directory name that is missing or too long. */
 static es_status check(int64_t count, const char *folder, es_error *err)
 {
     const size_t most = PATH - NAME - KIND - 2;
@@ -302,6 +313,7 @@ static es_status check(int64_t count, const char *folder, es_error *err)
     return ES_OK;
 }
 
+/* Draws all figures: sends the data to Node.js and stores the files that come back. */
 static es_status draw(const es_node_files *files, const char *const *runs, int64_t count,
                       const char *folder, const es_figures_opts *opts, es_error *err)
 {

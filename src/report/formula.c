@@ -47,6 +47,7 @@ static const char *symbol_of(const char *name, size_t length)
     return NULL;
 }
 
+/* Returns the length of a name of letters. */
 static size_t name_length(const char *at, size_t left)
 {
     size_t length = 0;
@@ -126,6 +127,7 @@ static size_t put_raised(es_sink *s, const char *at, size_t left, int depth)
     return 1 + length;
 }
 
+/* Writes a formula as HTML: names, powers and indices, and signs. */
 static void put_formula(es_sink *s, const char *at, size_t length, int depth)
 {
     for (const char *end = at + length; at < end;) {
@@ -165,6 +167,7 @@ static bool is_code(const char *at, size_t length)
     return word && !symbol_of(at, length);
 }
 
+/* Writes a marked part as code, if it is words alone, or as a formula. */
 static void put_marked(es_sink *s, const char *at, size_t length)
 {
     const bool code = is_code(at, length);

@@ -24,12 +24,10 @@ static const char hint[] = "install nodejs, 18 or later";
 static es_status clean_environment(char ***out, es_error *err)
 {
     int64_t count = 0, kept = 0;
-    void *memory;
     char **all = es_system_environment();
     while (all && all[count])
         count++;
-    ES_TRY(es_mem_array(NULL, count + 1, 1, sizeof(char *), "an environment", &memory, err));
-    *out = memory;
+    ES_TRY(ES_MEM_NEW(NULL, *out, count + 1, "an environment", err));
     for (int64_t i = 0; i < count; i++)
         if (strncmp(all[i], "NODE_", strlen("NODE_")) != 0)
             (*out)[kept++] = all[i];
@@ -91,6 +89,7 @@ static void read_complaint(int fd, char *line, size_t size)
     snprintf(line, size, "%.*s", (int)strcspn(from, "\n"), from);
 }
 
+/* Fails unless Node.js ended well, with its first line of complaint. */
 static es_status check_end(int how, int complaints, es_error *err)
 {
     char line[200];
@@ -106,6 +105,7 @@ static es_status check_end(int how, int complaints, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Runs Node.js with a clean environment and waits for it; progress may end it. */
 static es_status run_child(const int fds[4], es_progress_fn progress, void *user, es_error *err)
 {
     char **environment;

@@ -37,6 +37,7 @@ static void put_answer(es_sink *s, const es_book *book, long long number)
     es_sink_put(s, "</tbody></table></div></details>\n");
 }
 
+/* Writes a note about a run without tables: a shard, or one that is not complete. */
 static void put_unfinished(es_sink *s, const es_book *book)
 {
     int64_t shard, shards;
@@ -55,6 +56,7 @@ static void put_unfinished(es_sink *s, const es_book *book)
     es_sink_put(s, " --resume</code>, then make this page again.</p>\n");
 }
 
+/* Writes the place that the script fills with figures. */
 static void put_place_of_figures(es_sink *s, long long number)
 {
     es_sink_format(s,
@@ -64,10 +66,8 @@ static void put_place_of_figures(es_sink *s, long long number)
                    number);
 }
 
-/* Experiments on synthetic tokens are many and alike: on a wide screen two stand side by side. */
-enum { FIRST_FINDINGS = 3 }; /* of such a one; the others are folded */
-
-/* `alone`: the page's first lines have all that was found. */
+/* Writes title and findings of a run. Experiments on synthetic tokens are cards: two of them fit
+ * side by side on a wide screen. `alone`: the page's first lines already have the findings. */
 static void put_heading(es_sink *s, const es_book *book, long long number, bool alone)
 {
     const bool card = es_book_kind_of(book) == ES_BOOK_SYNTHETIC;
@@ -78,7 +78,7 @@ static void put_heading(es_sink *s, const es_book *book, long long number, bool 
     es_page_origin(s, book);
     es_sink_put(s, "<div class=\"story\">\n");
     if (!alone)
-        es_page_findings(s, book, card ? FIRST_FINDINGS : INT64_MAX, true);
+        es_page_findings(s, book, ES_FINDINGS_FIRST, true);
     es_page_about(s, book->about.command);
     es_sink_put(s, "</div>\n");
 }
@@ -94,7 +94,7 @@ static void put_claims(es_sink *s, const es_book *book, long long number)
         }
 }
 
-/* Everything that waits until somebody asks. */
+/* Writes the folded parts of a page, which the reader opens. */
 static es_status put_folds(es_sink *s, const es_book *book, long long number, es_error *err)
 {
     es_sink_put(s, "<div class=\"folds\">\n");
@@ -114,6 +114,7 @@ static es_status put_folds(es_sink *s, const es_book *book, long long number, es
     return ES_OK;
 }
 
+/* Writes the section of one run. */
 static es_status put_run(es_sink *s, const es_book *book, int64_t at, es_page_room *room,
                          bool figures, bool alone, es_error *err)
 {
@@ -131,6 +132,7 @@ static es_status put_run(es_sink *s, const es_book *book, int64_t at, es_page_ro
     return ES_OK;
 }
 
+/* Writes the end of the page: licences, and the script that draws figures. */
 static void end_page(es_sink *s, bool figures)
 {
     es_sink_put(s, "</main>\n<footer class=\"page\">\n<p>Made by Esscher " ES_VERSION_STRING
@@ -152,6 +154,7 @@ static void end_page(es_sink *s, bool figures)
 
 const char *es_report_missing(void) { return es_asset_missing; }
 
+/* Fails for a wrong number of runs, missing figures, or an output that is one of the runs. */
 static es_status check(const char *const *runs, int64_t count, const char *path,
                        const es_report_opts *opts, es_error *err)
 {
@@ -184,6 +187,7 @@ static void sort_books(es_book *books, int64_t count)
         }
 }
 
+/* Writes all runs, one in memory at a time. */
 static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figures,
                             es_report_size *size, es_error *err)
 {
@@ -204,12 +208,12 @@ static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figu
     return ES_OK;
 }
 
+/* Writes the page by way of a draft; after a failure there is no page. */
 static es_status write_page(es_book *books, int64_t count, const char *path,
                             const es_report_opts *opts, es_report_size *size, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_mem_new(opts->budget, sizeof(es_sink), "a page's buffer", &memory, err));
-    es_sink *s = memory;
+    es_sink *s;
+    ES_TRY(ES_MEM_NEW(opts->budget, s, 1, "a page's buffer", err));
     es_status status = es_sink_begin(s, path, opts->overwrite, err);
     if (status == ES_OK) {
         es_page_begin(s, books, count, opts->title, !opts->tables_only);
@@ -217,7 +221,7 @@ static es_status write_page(es_book *books, int64_t count, const char *path,
         status = es_sink_end(s);
         size->bytes = s->written;
     }
-    es_mem_free(opts->budget, memory);
+    es_mem_free(opts->budget, s);
     return status;
 }
 
@@ -225,12 +229,11 @@ es_status es_report_write(const char *const *runs, int64_t count, const char *pa
                           const es_report_opts *opts, es_report_size *size, es_error *err)
 {
     es_report_size unused;
-    void *memory;
+    es_book *books;
     size = size ? size : &unused;
     *size = (es_report_size){.runs = count};
     ES_TRY(check(runs, count, path, opts, err));
-    ES_TRY(es_mem_array(opts->budget, count, 1, sizeof(es_book), "runs of a report", &memory, err));
-    es_book *books = memory;
+    ES_TRY(ES_MEM_NEW(opts->budget, books, count, "runs of a report", err));
     es_status status = ES_OK;
     int64_t open = 0;
     for (; open < count && status == ES_OK; open++)
@@ -241,6 +244,6 @@ es_status es_report_write(const char *const *runs, int64_t count, const char *pa
         status = write_page(books, count, path, opts, size, err);
     for (int64_t i = 0; i < open; i++)
         es_book_close(&books[i]);
-    es_mem_free(opts->budget, memory);
+    es_mem_free(opts->budget, books);
     return status;
 }

@@ -17,6 +17,7 @@ bool es_page_claims_fit(const es_table *t)
 
 /* ---- numbers ---- */
 
+/* Writes a number with its error, or a dash if there is none. */
 static void put_measure(es_sink *s, const char *label, double value, double error)
 {
     char text[ES_FORMAT_ROOM];
@@ -56,6 +57,7 @@ static const char *after_comparison(const char *conclusion)
     return end && end[3] ? end + 3 : conclusion;
 }
 
+/* Writes a labelled sentence, if there is one. */
 static void put_line(es_sink *s, const es_table *t, const char *name, const char *text)
 {
     if (!*text)
@@ -65,6 +67,7 @@ static void put_line(es_sink *s, const es_table *t, const char *name, const char
     es_sink_put(s, "</p>");
 }
 
+/* Writes the statement of a claim and, folded, what was compared, its source and its limits. */
 static void put_sentences(es_sink *s, const es_table *t, int64_t row)
 {
     char comparison[1024];
@@ -91,6 +94,7 @@ static void put_id(es_sink *s, const char *name, long long number, int64_t row)
         es_sink_format(s, "run-%lld-claim-%lld", number, (long long)row + 1);
 }
 
+/* Writes the row of one claim. */
 static void put_claim(es_sink *s, const es_table *t, long long number, int64_t row)
 {
     es_sink_put(s, "<tr role=\"row\" id=\"");
@@ -150,6 +154,7 @@ static void put_group(es_sink *s, const es_table *t, int64_t from)
 
 /* ---- papers ---- */
 
+/* Writes the list of papers that claims are taken from. */
 static void put_papers(es_sink *s, const es_book *book)
 {
     for (int64_t i = 0; i < book->count; i++) {

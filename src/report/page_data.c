@@ -39,6 +39,7 @@ static uint64_t mix(uint64_t name, const void *bytes, size_t size)
     return name;
 }
 
+/* Returns true for a column of texts. */
 static bool is_text(const es_table_column *c) { return c->format == ES_FORMAT_TEXT; }
 
 /* A text of a column; "" if the row has none. */
@@ -48,6 +49,7 @@ static const char *text_of(const es_table_column *c, int64_t row)
     return text ? text : "";
 }
 
+/* Adds a column to the hashes by which rows are grouped into series. */
 static void name_rows(const es_table_column *c, int64_t rows, const uint64_t *from, uint64_t *to)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -57,6 +59,7 @@ static void name_rows(const es_table_column *c, int64_t rows, const uint64_t *fr
     }
 }
 
+/* Compares two hashes, for qsort(). */
 static int by_name(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -79,6 +82,8 @@ static int64_t count_names(series *w, const uint64_t *names, int64_t rows)
     return count;
 }
 
+/* Finds the series of a table: the leading columns of which values repeat, so that most rows share
+ * theirs with others. */
 static void find_series(const es_table *t, series *w)
 {
     enum { MOST_KEYS = 8 };
@@ -134,6 +139,7 @@ static int64_t keep_series(const es_table *t, series *w, int64_t most, row_choic
     return left;
 }
 
+/* Chooses evenly spaced rows of one long series. */
 static void thin(const es_table *t, int64_t most, row_choice *out)
 {
     const int64_t points = most < ES_PAGE_POINTS ? most : ES_PAGE_POINTS;
@@ -146,6 +152,7 @@ static void thin(const es_table *t, int64_t most, row_choice *out)
              (long long)out->count, (long long)es_table_rows(t));
 }
 
+/* Chooses whole series, as many as fit, so that curves have no gaps. */
 static void choose_series(const es_table *t, series *w, int64_t most, row_choice *out)
 {
     char keys[256] = "";
@@ -165,6 +172,8 @@ static void choose_series(const es_table *t, series *w, int64_t most, row_choice
         keys);
 }
 
+/* Chooses the rows that a page carries for figures: all of them, or whole series within half of
+ * what is left. */
 static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *budget,
                         row_choice *out, es_error *err)
 {
@@ -172,12 +181,11 @@ static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *bud
                   cols = count > 0 ? count : 1, most = room->values / 2 / cols;
     *out = (row_choice){.count = rows};
     if (rows > most) {
-        void *memory, *chosen;
-        ES_TRY(es_mem_array(budget, rows, 4, sizeof(uint64_t), "series of a table", &memory, err));
-        const es_status status =
-            es_mem_array(budget, rows, 1, sizeof *out->rows, "rows of a series", &chosen, err);
+        uint64_t *words;
+        int64_t *chosen;
+        ES_TRY(ES_MEM_NEW_2D(budget, words, rows, 4, "series of a table", err));
+        const es_status status = ES_MEM_NEW(budget, chosen, rows, "rows of a series", err);
         if (status == ES_OK) {
-            uint64_t *words = memory;
             series w = {.name = words,
                         .next = words + rows,
                         .sorted = words + 2 * rows,
@@ -185,7 +193,7 @@ static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *bud
             *out = (row_choice){.rows = chosen};
             choose_series(t, &w, most, out);
         }
-        es_mem_free(budget, memory);
+        es_mem_free(budget, words);
         ES_TRY(status);
     }
     room->values -= cols * out->count;
@@ -194,14 +202,17 @@ static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *bud
 
 /* ---- JSON ---- */
 
+/* Returns the row of the table that is number i of those chosen. */
 static int64_t row_of(const row_choice *c, int64_t i) { return c->rows ? c->rows[i] : i; }
 
+/* Returns true if a column has the same value in two rows, bit for bit. */
 static bool is_alike(const es_table_column *c, int64_t a, int64_t b)
 {
     const double x = es_column_real(c, a), y = es_column_real(c, b);
     return is_text(c) ? strcmp(text_of(c, a), text_of(c, b)) == 0 : memcmp(&x, &y, sizeof x) == 0;
 }
 
+/* Writes a column as JSON; a column of equal values is written once. */
 static void put_column(es_sink *s, const es_table_column *c, const row_choice *chosen)
 {
     int64_t count = 1;
@@ -220,6 +231,7 @@ static void put_column(es_sink *s, const es_table_column *c, const row_choice *c
     es_sink_put(s, "]");
 }
 
+/* Writes a table as JSON. */
 static void put_table(es_sink *s, const es_table *t, const char *id, const row_choice *chosen)
 {
     es_table_column c;
@@ -235,6 +247,7 @@ static void put_table(es_sink *s, const es_table *t, const char *id, const row_c
     es_sink_put(s, "}}");
 }
 
+/* Writes a pair of key and text. */
 static void put_pair(es_sink *s, bool first, const char *key, const char *text)
 {
     es_sink_put(s, first ? "" : ",");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page_data.h : what a page carries for its figures and for whoever takes a table away. */
+/* page_data.h : the data of a page: for its figures, and for the reader who saves a table. */
 #ifndef ES_REPORT_PAGE_DATA_H
 #define ES_REPORT_PAGE_DATA_H
 
@@ -22,6 +22,7 @@ enum {
     ES_PAGE_POINTS = 3000 /* of a series that alone is too long */
 };
 
+/* How many numbers a page may still carry for figures. */
 typedef struct es_page_room {
     int64_t values; /* that a page may still carry */
 } es_page_room;

@@ -10,6 +10,7 @@
 
 /* ---- what a command is about ---- */
 
+/* Returns the explanation of a command, from web/about; NULL if there is none. */
 static const es_asset *about_of(const char *command)
 {
     for (size_t i = 0; i < es_asset_abouts_count; i++)
@@ -61,6 +62,7 @@ static void text_of(const es_book *book, char out[WORD])
         snprintf(out, WORD, "%d %s", count, option[0] == 't' ? "texts" : "domains");
 }
 
+/* Returns the model's name as it was given, or "a model" for run files that do not store it. */
 static void model_of(const es_book *book, char out[WORD])
 {
     out[0] = '\0';
@@ -68,16 +70,19 @@ static void model_of(const es_book *book, char out[WORD])
         snprintf(out, WORD, "a model");
 }
 
+/* Returns the date of a run. */
 static void date_of(const es_book *book, char out[WORD])
 {
     snprintf(out, WORD, "%.10s", book->about.created);
 }
 
+/* Returns the seed of a run. */
 static void seed_of(const es_book *book, char out[WORD])
 {
     snprintf(out, WORD, "%s", es_book_param(book, "seed"));
 }
 
+/* Returns the version that computed a run. */
 static void version_of(const es_book *book, char out[WORD])
 {
     snprintf(out, WORD, "%s", es_book_fact(book, 0, "version"));
@@ -122,6 +127,7 @@ static void put_all(es_sink *s, const es_book *books, int64_t count, const char 
     es_sink_put(s, any ? "</dd></div>\n" : "");
 }
 
+/* Returns the file name without its directory. */
 static const char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -145,25 +151,36 @@ void es_page_origin(es_sink *s, const es_book *book)
 
 /* ---- what was found ---- */
 
-void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold)
+/* Writes up to `most` findings that lead, or that do not, one paragraph each. */
+static void put_findings(es_sink *s, const es_book *book, bool lead, int64_t most)
 {
-    int64_t count = 0;
-    while (es_answer_finding(book->answer, count))
-        count++;
-    const bool folded = fold && count > most;
-    for (int64_t i = 0; i < count && (i < most || fold); i++) {
-        if (i == most)
-            es_sink_format(s, "<details><summary>%lld more finding%s</summary>\n",
-                           (long long)(count - most), count - most == 1 ? "" : "s");
+    const char *finding;
+    for (int64_t i = 0; (finding = es_answer_finding(book->answer, i)) && most > 0; i++) {
+        if (es_answer_leads(book->answer, i) != lead)
+            continue;
         es_sink_put(s, "<p class=\"finding\">");
-        es_formula_html(s, es_answer_marked(book->answer, es_answer_finding(book->answer, i)));
+        es_formula_html(s, es_answer_marked(book->answer, finding));
         es_sink_put(s, "</p>\n");
+        most--;
     }
-    es_sink_put(s, folded ? "</details>\n" : "");
 }
 
-/* Everything that was found on a real model or by the page's only run, and the first finding of
- * each other run: its section has the rest. */
+void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold)
+{
+    int64_t rest = 0;
+    for (int64_t i = 0; es_answer_finding(book->answer, i); i++)
+        rest += !es_answer_leads(book->answer, i);
+    put_findings(s, book, true, most);
+    if (!fold || rest == 0)
+        return;
+    es_sink_format(s, "<details><summary>%lld more finding%s</summary>\n", (long long)rest,
+                   rest == 1 ? "" : "s");
+    put_findings(s, book, false, rest);
+    es_sink_put(s, "</details>\n");
+}
+
+/* Writes the list of findings: those that lead of runs on a real model and of the page's only run,
+ * and the first one of each other run. The section of a run has the rest. */
 static void put_list(es_sink *s, const es_book *books, int64_t count)
 {
     es_sink_put(s, "<section id=\"findings\" aria-labelledby=\"findings-title\">\n"
@@ -173,7 +190,7 @@ static void put_list(es_sink *s, const es_book *books, int64_t count)
         es_page_title(s, books[i].about.command);
         es_sink_put(s, "</a>\n");
         const bool all = count == 1 || es_book_kind_of(&books[i]) <= ES_BOOK_REAL;
-        es_page_findings(s, &books[i], all ? INT64_MAX : 1, false);
+        es_page_findings(s, &books[i], all ? ES_FINDINGS_FIRST : 1, count == 1);
         es_sink_put(s, "</li>\n");
     }
     es_sink_put(s, "</ol>\n</section>\n");

@@ -4,6 +4,7 @@
 #include "report/page_parts.h"
 #include "report/page_table.h"
 
+/* Writes the parameters that determine the numbers. */
 static void put_parameters(es_sink *s, const es_book *book)
 {
     es_sink_put(s, "<h4>Parameters</h4>\n<p class=\"note\">Everything that determines the "
@@ -16,6 +17,7 @@ static void put_parameters(es_sink *s, const es_book *book)
     es_sink_put(s, "</tbody></table></div>\n");
 }
 
+/* Writes which program and machine computed the run, and each resume. */
 static void put_sessions(es_sink *s, const es_book *book)
 {
     int64_t open = -1;
@@ -34,6 +36,7 @@ static void put_sessions(es_sink *s, const es_book *book)
     es_sink_put(s, open >= 0 ? "</tbody></table></div>\n" : "");
 }
 
+/* Writes how many cells of each stage the run file stores. */
 static es_status put_stages(es_sink *s, const es_book *book, es_error *err)
 {
     for (int64_t i = 0; i < book->about.stages_count; i++) {

@@ -18,7 +18,8 @@ void es_page_about(es_sink *s, const char *command);
 /* "probe.run · minilm on alice.txt · 2026-11-16 · seed 0" */
 void es_page_origin(es_sink *s, const es_book *book);
 
-/* What the run found, one paragraph each: so many at most, the others left out or folded. */
+/* Writes at most `most` of the findings that stand before the first table (es_answer_leads()), one
+ * paragraph each. `fold`: the others and the cautions follow, folded. */
 void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold);
 
 /* Parameters, machine and the command to repeat it, folded. @return : as es_run_get_stage(). */

@@ -36,8 +36,10 @@ void es_page_badge(es_sink *s, const es_table *t, int64_t row)
     es_sink_put(s, "</span>");
 }
 
+/* Returns true for a column of texts. */
 static bool is_text(const es_sheet *t, int64_t j) { return t->columns[j].format == ES_FORMAT_TEXT; }
 
+/* Writes one cell; verdicts are badges. */
 static void put_cell(es_sink *s, const es_sheet *t, int64_t i, int64_t j)
 {
     es_sink_put(s, is_text(t, j) ? "<td>" : "<td class=\"n\">");
@@ -70,6 +72,7 @@ static int longest_word(const char *text)
     return most;
 }
 
+/* Returns the larger of two numbers. */
 static int max_int(int a, int b) { return a > b ? a : b; }
 
 /* Letters of a column as a page shows it: long texts wrap. */
@@ -82,6 +85,7 @@ static int width_of(const es_sheet *t, int64_t j)
     return (width < WRAPPED ? width : WRAPPED) + PADDING;
 }
 
+/* Returns how many leading columns identify rows; they are repeated in every band. */
 static int64_t key_columns(const es_sheet *t)
 {
     int64_t keys = 1;
@@ -103,6 +107,7 @@ static int64_t end_of_band(const es_sheet *t, int64_t keys, int64_t from)
     return end;
 }
 
+/* Writes the head of a column with its unit. */
 static void put_head(es_sink *s, const es_sheet *t, int64_t j)
 {
     es_sink_put(s, is_text(t, j) ? "<th scope=\"col\">" : "<th scope=\"col\" class=\"n\">");
@@ -115,6 +120,7 @@ static void put_head(es_sink *s, const es_sheet *t, int64_t j)
     es_sink_put(s, "</th>");
 }
 
+/* Writes a band of columns as a table of its own, with the key columns repeated. */
 static void put_band(es_sink *s, const es_sheet *t, const int64_t from_to[2], int64_t keys,
                      const char *id)
 {
@@ -140,6 +146,7 @@ static void put_band(es_sink *s, const es_sheet *t, const int64_t from_to[2], in
     es_sink_put(s, "</tbody>\n</table>\n</div>\n");
 }
 
+/* Writes a wide table in bands; those after the first are folded. */
 static void put_bands(es_sink *s, const es_sheet *t, const char *id)
 {
     const int64_t keys = key_columns(t);
@@ -160,6 +167,7 @@ static void put_bands(es_sink *s, const es_sheet *t, const char *id)
 
 /* ---- foot ---- */
 
+/* Writes the definition of a column and how far to trust it. */
 static void put_definition(es_sink *s, const es_column *c)
 {
     es_sink_put(s, "<div><dt>");
@@ -171,6 +179,7 @@ static void put_definition(es_sink *s, const es_column *c)
     es_sink_put(s, "</dd></div>\n");
 }
 
+/* Writes the definitions of all columns that have one. */
 static void put_definitions(es_sink *s, const es_sheet *t)
 {
     bool any = es_sheet_has_errors(t);
@@ -187,6 +196,7 @@ static void put_definitions(es_sink *s, const es_sheet *t)
     es_sink_put(s, "</dl>\n");
 }
 
+/* Counts the values that are not finite, which figures leave out. */
 static int64_t count_missing(const es_sheet *t)
 {
     int64_t missing = 0;
@@ -196,6 +206,7 @@ static int64_t count_missing(const es_sheet *t)
     return missing;
 }
 
+/* Writes the notes below a table. */
 static void put_notes(es_sink *s, const es_sheet *t)
 {
     const int64_t missing = count_missing(t);
@@ -213,6 +224,7 @@ static void put_notes(es_sink *s, const es_sheet *t)
 
 /* ---- summary ---- */
 
+/* Compares two numbers, for qsort(). */
 static int by_size(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -230,6 +242,7 @@ static int64_t sorted(const es_table_column *c, int64_t rows, double *out)
     return count;
 }
 
+/* Writes a quantile, or a dash for a column without numbers. */
 static void put_quantile(es_sink *s, es_format format, double value, int64_t count)
 {
     char text[ES_FORMAT_ROOM];
@@ -259,8 +272,8 @@ static es_status put_summary(es_sink *s, es_mem_limit *budget, const es_sheet *t
                              es_error *err)
 {
     const int64_t rows = es_table_rows(t->table);
-    void *memory;
-    ES_TRY(es_mem_array(budget, rows, 1, sizeof(double), "a sorted column", &memory, err));
+    double *numbers;
+    ES_TRY(ES_MEM_NEW(budget, numbers, rows, "a sorted column", err));
     es_sink_format(s,
                    "<h4 id=\"%s-summary\">All %lld rows in summary</h4>\n"
                    "<div class=\"scroll\" tabindex=\"0\" role=\"group\" "
@@ -274,9 +287,9 @@ static es_status put_summary(es_sink *s, es_mem_limit *budget, const es_sheet *t
                    "</tr></thead>\n<tbody>\n");
     for (int64_t j = 0; j < t->count; j++)
         if (!is_text(t, j))
-            put_summary_row(s, &t->columns[j], memory, sorted(&t->columns[j], rows, memory));
+            put_summary_row(s, &t->columns[j], numbers, sorted(&t->columns[j], rows, numbers));
     es_sink_put(s, "</tbody>\n</table></div>\n");
-    es_mem_free(budget, memory);
+    es_mem_free(budget, numbers);
     return ES_OK;
 }
 
@@ -298,6 +311,7 @@ static void put_rest(es_sink *s, const es_book *book, const es_sheet *t)
     es_sink_put(s, " --csv</code></p>\n");
 }
 
+/* Writes the line that opens a folded table. */
 static void put_summary_line(es_sink *s, const es_sheet *t, const char *id)
 {
     const long long rows = (long long)es_table_rows(t->table);
@@ -309,6 +323,7 @@ static void put_summary_line(es_sink *s, const es_sheet *t, const char *id)
                    rows, rows == 1 ? "" : "s", (long long)t->count, t->count == 1 ? "" : "s");
 }
 
+/* Writes a table: rows in bands, a summary of rows that are left out, definitions and notes. */
 static es_status put_sheet(es_sink *s, const es_book *book, const es_sheet *t, const char *id,
                            es_error *err)
 {

@@ -27,6 +27,7 @@ void es_sink_begin_open(es_sink *s, int fd, const char *name, es_error *err)
     s->draft = (es_draft){.path = name, .fd = fd};
 }
 
+/* Writes the buffer to the draft; after a failure it only counts. */
 static void flush(es_sink *s)
 {
     if (s->status == ES_OK && s->used > 0)
@@ -84,7 +85,7 @@ void es_sink_format(es_sink *s, const char *fmt, ...)
         es_sink_bytes(s, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
 }
 
-/* ---- text that somebody else wrote ---- */
+/* ---- text from outside this program ---- */
 
 enum { NO_CHARACTER = -1 };
 
@@ -111,7 +112,7 @@ static int32_t next_character(const unsigned char **p)
     return code;
 }
 
-/* Characters that nobody sees but that change what is seen. */
+/* Returns true for invisible characters that change how text is shown, e.g. its direction. */
 static bool is_treacherous(int32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||
@@ -133,6 +134,7 @@ static void each_character(es_sink *s, const char *text,
         es_sink_put(s, " … (cut)");
 }
 
+/* Writes one character of a text as HTML; invisible characters become visible escapes. */
 static void put_html(es_sink *s, int32_t code, const unsigned char *at, size_t n)
 {
     if (code == NO_CHARACTER)
@@ -147,6 +149,7 @@ static void put_html(es_sink *s, int32_t code, const unsigned char *at, size_t n
         es_sink_bytes(s, at, n);
 }
 
+/* Writes one character of a text as JSON that is safe inside a script element. */
 static void put_json(es_sink *s, int32_t code, const unsigned char *at, size_t n)
 {
     if (code == NO_CHARACTER)

@@ -2,7 +2,7 @@
 /* sink.h : where a page is written to, and the three languages it is written in.
  *
  * Text goes through a buffer into a draft. The first failure is kept and everything after it is
- * dropped, so that a page can be written without looking at every line: es_sink_end() tells.
+ * dropped, so that a page can be written without a check of every line: es_sink_end() returns it.
  *
  * Whatever came from a run file passes es_sink_text() into HTML or es_sink_json_text() into JSON;
  * es_sink_put() is for what stands in our own source. */
@@ -14,6 +14,7 @@
 
 #include "store/file.h"
 
+/* A buffered writer of a page. After the first failure it drops what follows. */
 typedef struct es_sink {
     es_draft draft;
     es_status status;

@@ -11,6 +11,7 @@
 
 /* ---- checks and sums ---- */
 
+/* Fails because a curve is not as it must be. */
 static es_status bad_curve(int64_t unit, int64_t option, const char *what, es_error *err)
 {
     return es_fail_at(err, ES_E_RANGE, unit, option, "allocate.curve",
@@ -35,6 +36,7 @@ static es_status check_curve(const es_curve *c, int64_t unit, es_error *err)
     return ES_OK;
 }
 
+/* Checks all curves. */
 static es_status check_curves(const es_curve *curves, int64_t units, const void *out, es_error *err)
 {
     if (!curves || units < 1 || !out)
@@ -45,6 +47,7 @@ static es_status check_curves(const es_curve *curves, int64_t units, const void 
     return ES_OK;
 }
 
+/* Returns the keys of a choice. */
 static double keys_of(const es_curve *curves, int64_t units, const int64_t *chosen)
 {
     double sum = 0.0;
@@ -53,6 +56,7 @@ static double keys_of(const es_curve *curves, int64_t units, const int64_t *chos
     return sum;
 }
 
+/* Returns the weighted risk of a choice. */
 static double risk_of(const es_curve *curves, int64_t units, const int64_t *chosen)
 {
     double sum = 0.0;
@@ -61,6 +65,7 @@ static double risk_of(const es_curve *curves, int64_t units, const int64_t *chos
     return sum;
 }
 
+/* Writes keys and risk of a choice where they are wanted. */
 static void tell(const es_curve *curves, int64_t units, const int64_t *chosen, double *used,
                  double *risk)
 {
@@ -70,6 +75,7 @@ static void tell(const es_curve *curves, int64_t units, const int64_t *chosen, d
         *risk = risk_of(curves, units, chosen);
 }
 
+/* Fails if the smallest options already have more keys than allowed. */
 static es_status check_least(const es_curve *curves, int64_t units, double keys, es_error *err)
 {
     double least = 0.0;
@@ -139,6 +145,7 @@ static es_status make_steps(const es_curve *curves, int64_t units, step **out, i
     return ES_OK;
 }
 
+/* Starts with the smallest option of every unit. */
 static void begin(int64_t units, int64_t *chosen)
 {
     for (int64_t u = 0; u < units; u++)
@@ -279,6 +286,7 @@ es_status es_allocate_risk(const es_curve *curves, int64_t units, double most, i
 
 /* ---- rivals ---- */
 
+/* Returns a number of keys limited to the options of a unit. */
 static double within(const es_curve *c, double keys)
 {
     return fmin(c->keys[c->count - 1], fmax(c->keys[0], keys));
@@ -290,6 +298,7 @@ static double part_of(const es_curve *c, double share, double scale)
     return within(c, share > 0.0 ? scale * share : 0.0);
 }
 
+/* Returns the keys that all units would get at this scale. */
 static double parts_of(const es_curve *curves, int64_t units, const double *share, double scale)
 {
     double sum = 0.0;

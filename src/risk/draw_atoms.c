@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+/* Returns the numbers of a bin: counts and sums, then the value. */
 static int64_t row_of(int64_t width) { return ES_DRAW_VALUE + width; }
 
 /* ---- the grid ---- */
@@ -148,6 +149,7 @@ void es_draw_atoms_free(es_draw_atoms *atoms)
     *atoms = (es_draw_atoms){0};
 }
 
+/* Returns a block of bins; NULL if no key fell into it. */
 static const double *block_at(const es_draw_grid *grid, int64_t at)
 {
     const bool inside = at >= grid->first && at < grid->first + grid->room;

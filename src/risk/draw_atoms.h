@@ -26,6 +26,7 @@ enum { ES_DRAW_POINTS = 64, ES_DRAW_STRIDE = 20 };
 /* A row of an atom at s: over its keys, sums of 1, w/e^s, (w/e^s)^2 |u|^2, (w/e^s) u (width). */
 enum { ES_DRAW_COUNT, ES_DRAW_WEIGHT, ES_DRAW_SQUARE, ES_DRAW_VALUE };
 
+/* Keys in bins of the logarithm of their weight, which makes millions of them a few hundred. */
 typedef struct es_draw_grid {
     es_mem_limit *budget;
     int64_t width;
@@ -45,6 +46,7 @@ es_status es_draw_grid_add(es_draw_grid *grid, const double *scores, const doubl
                            int64_t n, es_error *err);
 void es_draw_grid_free(es_draw_grid *grid);
 
+/* The bins that hold keys, as the integrals use them. */
 typedef struct es_draw_atoms {
     es_mem_limit *budget;
     int64_t width, count;

@@ -44,6 +44,7 @@ typedef struct dampings {
     es_damping *at;
 } dampings;
 
+/* Tabulates the damping functions at the points of the grid. */
 static es_status make_dampings(es_mem_limit *budget, dampings *d, es_error *err)
 {
     d->first = (int64_t)floor(LOG_LEAST * ES_DRAW_POINTS);
@@ -54,6 +55,7 @@ static es_status make_dampings(es_mem_limit *budget, dampings *d, es_error *err)
     return ES_OK;
 }
 
+/* Returns the damping at a point, from the table where it reaches. */
 static es_damping look_up(const dampings *d, int64_t point)
 {
     const int64_t i = point - d->first;
@@ -62,6 +64,7 @@ static es_damping look_up(const dampings *d, int64_t point)
     return d->at[i < d->count ? i : d->count - 1];
 }
 
+/* The sums at one node l of the integral. */
 typedef struct node {
     double some, lost;   /* a without the keys of weight zero; 1 - a */
     double log_a;        /* of all of a */
@@ -69,6 +72,7 @@ typedef struct node {
     double *b, norm2;    /* B (width), |B|^2 */
 } node;
 
+/* Clears the sums of a node. */
 static void clear(const es_draw_atoms *atoms, node *out)
 {
     out->some = out->lost = out->once = out->square = out->norm2 = 0.0;
@@ -123,6 +127,7 @@ typedef struct sum {
     double *bias; /* (width) */
 } sum;
 
+/* The integrals of all sizes, which share their nodes. */
 typedef struct integral {
     const es_draw_atoms *atoms;
     dampings table;
@@ -152,6 +157,7 @@ static void add_node(integral *in, int64_t k)
     }
 }
 
+/* Returns true while the right end of the integral still matters for some size. */
 static bool more_on_the_right(const integral *in)
 {
     for (int64_t i = 0; i < in->n_sizes; i++)
@@ -195,6 +201,7 @@ static void integrate(integral *in)
 
 /* ---- the output of the keys ---- */
 
+/* Returns the row of one atom. */
 static double *row_at(const es_draw_atoms *atoms, int64_t i)
 {
     return atoms->rows + i * (ES_DRAW_VALUE + atoms->width);
@@ -331,6 +338,7 @@ es_status es_draw_solve(es_draw_atoms *atoms, const int64_t *sizes, int64_t n_si
 
 /* ---- checks ---- */
 
+/* Fails for an empty or long list of sizes, and for sizes outside their range. */
 static es_status check_sizes(const int64_t *sizes, int64_t n_sizes, es_error *err)
 {
     if (n_sizes < 1 || n_sizes > ES_DRAW_MOST_CHOSEN)
@@ -362,6 +370,7 @@ static es_status check_shapes(const es_view *scores, const es_view *values, es_e
 
 /* ---- what all queries share ---- */
 
+/* Scores of several queries over one set of keys. */
 typedef struct question {
     const es_view *scores;
     es_draw_input input;

@@ -29,6 +29,7 @@
 #include <esscher/exec.h>
 #include <esscher/view.h>
 
+/* What the given numbers are. */
 typedef enum es_draw_input {
     ES_DRAW_SCORES = 0, /* ln w up to a constant; -inf is a weight of zero */
     ES_DRAW_WEIGHTS = 1 /* w >= 0, of any sum above zero */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* each_text.h : nodes of keys kept each on its own, as text to be compiled once per instruction
- * set, by the rules of random/elementary.h: the same operations in the same order everywhere, but
- * for log(), which is the C library's whoever calls it.
+/* each_text.h : nodes of keys that are kept independently, compiled once per instruction set by the
+ * rules of random/elementary.h: the same operations in the same order everywhere. Only log() is
+ * always that of the C library.
  *
  * The including file defines ES_EACH, the function's name. A few nodes go through the keys
  * together, a chunk of keys at a time. First every key by itself, in loops without branches that
@@ -28,6 +28,7 @@ typedef struct chunk {
     double d[CHUNK], some[CHUNK], once[CHUNK], square[CHUNK];
 } chunk;
 
+/* Sums of several nodes side by side. */
 typedef struct lanes {
     double log_mean, some[LANES], once[LANES], square[LANES];
 } lanes;

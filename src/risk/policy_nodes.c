@@ -8,6 +8,7 @@
 
 #include "risk/damping.h"
 
+/* Clears the sums of a node. */
 static void clear(const es_risk_terms *r, es_risk_node *out)
 {
     out->log_mean = -(double)INFINITY;
@@ -16,6 +17,7 @@ static void clear(const es_risk_terms *r, es_risk_node *out)
         out->mean[l] = 0.0;
 }
 
+/* Adds a key's vector, times a factor. */
 static void add(const es_risk_terms *r, int64_t j, double times, double *to)
 {
     const double *u = r->u + j * r->width;
@@ -66,6 +68,7 @@ static void with_replacement(const es_risk_terms *r, double t, es_risk_node *out
 
 /* ---- each on its own ---- */
 
+/* Returns the fastest of the compiled versions that this CPU has; all give the same bits. */
 static es_risk_each_fn *best_each(void)
 {
     return es_isa_available(ES_ISA_AVX512) ? es_risk_each_avx512

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "risk/damping.h"
+#include "risk/policy_risk.h"
 #include "risk/policy_terms.h"
 
 static const double ENDS = 1e-12;                    /* that each end may leave */
@@ -24,6 +25,7 @@ static const double UNIT = 2.3e-16;                  /* of a double */
 
 /* ---- checks ---- */
 
+/* Fails unless chosen keys are keys of the query, in increasing order. */
 static es_status check_keys(const int64_t *keys, int64_t count, int64_t n, es_error *err)
 {
     for (int64_t i = 0; i < count; i++)
@@ -200,6 +202,7 @@ static es_status gather_rest(const es_risk_query *query, const es_choice *choice
 
 /* ---- moments of N and Z, which are closed forms: in units of e^{log_unit} ---- */
 
+/* Moments of N and Z, which give the integral left of its first node. */
 typedef struct moments {
     double log_unit;  /* the largest of ln Z_F and ln(c w) */
     double *w;        /* (count) c w */
@@ -217,6 +220,7 @@ static double share_of(const es_risk_terms *r, int64_t i)
     return r->chance == ES_CHANCE_EACH ? r->p[i] : r->draws / (double)r->count;
 }
 
+/* Returns the largest logarithm of a weight, which scales all others. */
 static double unit_of(const es_risk_terms *r)
 {
     double most = r->log_sure;
@@ -330,6 +334,7 @@ static void moments_of(const es_risk_terms *r, double *b, moments *m)
 
 /* ---- the integral ---- */
 
+/* Step and error of the trapezoid rule. */
 typedef struct accuracy {
     double step; /* of the trapezoid rule, in t */
     double rule; /* what it may be off by, as a share of the risk */
@@ -349,6 +354,7 @@ static accuracy accuracy_of(double tolerance)
     return a;
 }
 
+/* The integral over l of one choice (THEORY 13). */
 typedef struct integral {
     es_risk_terms *terms;
     moments m;
@@ -393,6 +399,7 @@ static double below2(const integral *in, int64_t k)
     return exp(2.0 * (in->a.step * (double)k + in->m.log_unit)) / expm1(2.0 * in->a.step);
 }
 
+/* Returns the part of the integral left of its first node, a geometric series. */
 static double below1(const integral *in, int64_t k)
 {
     return exp(in->a.step * (double)k + in->m.log_unit) / expm1(in->a.step);
@@ -493,12 +500,14 @@ static void answer_chance(const integral *in, es_policy_risk *out)
     out->empty = exp(m->log_empty);
 }
 
+/* Fails because no key with weight can be kept. */
 static es_status empty(es_error *err)
 {
     return es_fail(err, ES_E_EMPTY, "risk.empty", "keep a key that has weight",
                    "no key that may be kept has weight");
 }
 
+/* Computes the exact risk of a choice with random keys by one integral (THEORY 13). */
 static es_status by_chance(const es_risk_query *query, const es_choice *choice, es_arena *arena,
                            double tolerance, es_risk_terms *r, es_policy_risk *out, es_error *err)
 {

@@ -19,6 +19,7 @@
 
 #include <esscher/policy.h>
 
+/* The tilted means at one node. */
 typedef struct es_risk_node {
     double log_mean; /* ln E e^{-lZ} without the sure keys' e^{-x_F} */
     double square;   /* tilted mean of |lN|^2 */
@@ -33,6 +34,7 @@ enum {
     ES_RISK_LANES = 8, /* of its sums: terms are filled up with keys that are never kept */
 };
 
+/* Sure keys summed up, and the random ones in arrays. */
 typedef struct es_risk_terms {
     int64_t count, width;
     int64_t padded; /* count, filled up to whole lanes: s -inf, u2 and p 0 */

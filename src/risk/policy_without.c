@@ -119,6 +119,7 @@ typedef struct angle {
     double *real, *imag; /* (width) sum q x u, then the mean of l N */
 } angle;
 
+/* Adds a complex number, times a factor. */
 static void add(double to[2], double real, double imag, double times)
 {
     to[0] += real * times;

@@ -9,12 +9,14 @@
 #include "base/memory.h"
 #include "base/view.h"
 #include "policy/policy_row.h"
+#include "risk/policy_risk.h"
 #include "risk/policy_terms.h"
 
 static const double MOST_VALUE = 1e150; /* squares must fit a number */
 
 /* ---- a query ---- */
 
+/* Fails for shapes that do not fit and values that are not finite or too large. */
 static es_status check_input(const double *scores, int64_t n, const es_view *values, es_error *err)
 {
     es_scan scan;
@@ -39,17 +41,26 @@ static es_status check_input(const double *scores, int64_t n, const es_view *val
     return ES_OK;
 }
 
-/* Allocates the arrays of a query. `off` has a few rows more than keys, because nodes read
- * whole lanes. */
-static es_status make_room(es_risk_query *q, es_mem_limit *budget, es_error *err)
+/* Returns a count of doubles rounded up to ES_ALIGN bytes. */
+static int64_t aligned(int64_t count)
 {
-    ES_TRY(ES_MEM_NEW(budget, q->weights, q->n, "weights", err));
-    ES_TRY(ES_MEM_NEW(budget, q->logs, q->n, "weights", err));
-    ES_TRY(ES_MEM_NEW_2D(budget, q->values, q->n, q->dv, "values", err));
-    ES_TRY(ES_MEM_NEW(budget, q->output, q->dv, "an output", err));
-    const int64_t rows = q->n + ES_RISK_LANES; /* nodes read whole lanes */
-    ES_TRY(ES_MEM_NEW_2D(budget, q->off, rows, q->dv, "values", err));
-    return ES_MEM_NEW(budget, q->reach, q->n, "distances", err);
+    const int64_t step = ES_ALIGN / (int64_t)sizeof(double);
+    return (count + step - 1) / step * step;
+}
+
+/* Allocates the arrays of a query in one piece, which begins with `weights`; each array is aligned.
+ * `off` has a few rows more than keys, because nodes read whole lanes. */
+static es_status make_arrays(es_risk_query *q, es_mem_limit *budget, es_error *err)
+{
+    const int64_t n = aligned(q->n), values = aligned(q->n * q->dv), output = aligned(q->dv);
+    const int64_t off = aligned((q->n + ES_RISK_LANES) * q->dv);
+    ES_TRY(ES_MEM_NEW(budget, q->weights, 3 * n + values + output + off, "a query", err));
+    q->logs = q->weights + n;
+    q->reach = q->logs + n;
+    q->values = q->reach + n;
+    q->output = q->values + values;
+    q->off = q->output + output;
+    return ES_OK;
 }
 
 /* The key of largest weight, or -1 where none has any. */
@@ -110,7 +121,7 @@ es_status es_risk_query_new(const double *scores, int64_t n, const es_view *valu
     *out = (es_risk_query){0};
     ES_TRY(check_input(scores, n, values, err));
     es_risk_query q = {.n = n, .dv = values->cols};
-    es_status status = make_room(&q, budget, err);
+    es_status status = make_arrays(&q, budget, err);
     if (status == ES_OK) {
         for (int64_t j = 0; j < n; j++)
             es_view_read_row(values, j, q.values + j * q.dv);
@@ -130,12 +141,7 @@ es_status es_risk_query_new(const double *scores, int64_t n, const es_view *valu
 
 void es_risk_query_free(es_risk_query *query, es_mem_limit *budget)
 {
-    es_mem_free(budget, query->weights);
-    es_mem_free(budget, query->logs);
-    es_mem_free(budget, query->values);
-    es_mem_free(budget, query->output);
-    es_mem_free(budget, query->off);
-    es_mem_free(budget, query->reach);
+    es_mem_free(budget, query->weights); /* the other arrays are in the same piece */
     *query = (es_risk_query){0};
 }
 

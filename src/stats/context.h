@@ -24,12 +24,14 @@
 
 #include <esscher/exec.h>
 
+/* How L(c) = A c^-beta + gamma is fitted. */
 typedef struct es_context_opts {
     double huber; /* tuning constant; 0: 1.345; negative: plain least squares */
     double level; /* of the intervals; 0: 0.95 */
     double span;  /* least ratio of the excesses at the shortest and longest context; 0: 10 */
 } es_context_opts;
 
+/* The fit with its errors; A is reported because alpha = A^(1/beta) is badly determined. */
 typedef struct es_context_fit {
     double A, beta, gamma, alpha;
     double A_se, beta_se, gamma_se, log_alpha_se; /* to first order */

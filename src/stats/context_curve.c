@@ -98,6 +98,7 @@ double es_curve_loss(const es_points *p, double beta, double gamma, double scale
 
 /* ---- given gamma ---- */
 
+/* The curve at a fixed gamma, for profile intervals. */
 typedef struct at_gamma {
     const es_points *p;
     double gamma, scale;

@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The correction for few blocks, (E3) of THEORY 9. */
 typedef struct es_error_bar {
     double factor;  /* variance of a channel over its block_spread2; NaN below two blocks */
     double freedom; /* of Student's t: about as many blocks as have the variance, less 1 */

@@ -16,6 +16,7 @@
 
 /* ---- the law of keys on a great sphere ---- */
 
+/* The likelihood of the corrected estimate, which depends on two numbers only. */
 typedef struct likelihood {
     double mean; /* of ln(x(1-x)) over the k nearest */
     double x;    /* where the law is cut */
@@ -221,6 +222,7 @@ es_status es_exponent_gaps(const es_view *keys, const double *query, double *T, 
 
 /* ---- many queries ---- */
 
+/* Queries whose nearest keys threads find. */
 typedef struct job {
     const es_view *keys, *queries;
     es_exponent_opts o;

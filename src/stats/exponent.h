@@ -31,6 +31,7 @@
 
 /* ---- one query ---- */
 
+/* P(1 - cosine <= t) ~ c t^alpha around one query, or around several together. */
 typedef struct es_exponent {
     int64_t n;      /* keys */
     int64_t copies; /* of them at T = 0, which are left out: they have alpha = 0 */
@@ -57,6 +58,7 @@ es_status es_exponent_estimate(double *T, int64_t n, int64_t k, es_exponent *out
 
 /* ---- many queries ---- */
 
+/* How many nearest keys are used. */
 typedef struct es_exponent_opts {
     int64_t k;     /* 0: sqrt(n), at least 20 */
     bool self;     /* the queries are the first keys; a key is not its own neighbour */

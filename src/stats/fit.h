@@ -42,6 +42,7 @@ typedef enum es_fit_flag {
     ES_FIT_SATURATED = 4  /* n is too small for the law that the line stands for */
 } es_fit_flag;
 
+/* A point of a fit of ln error on ln n. */
 typedef struct es_fit_point {
     double n, error;
     double se;      /* standard error of `error` */
@@ -55,6 +56,7 @@ unsigned es_fit_flags_of(double error, double floor, double reference);
 
 /* ---- one line ---- */
 
+/* A fitted power law. */
 typedef struct es_fit {
     double rate, intercept; /* ln err = intercept - rate ln n */
     double rate_se, intercept_se;
@@ -74,7 +76,7 @@ es_status es_fit_power(const es_fit_point *points, int64_t count, es_fit *out, e
 
 /* ---- replicates ---- */
 
-/* An interval of level 0.95 reaches so many standard errors to each side. */
+/* Half width of a 95 % interval in standard errors: the normal quantile of 0.975. */
 #define ES_SIGMAS_95 1.959963984540054
 
 /* Errors of all replicates at one point. */
@@ -85,11 +87,13 @@ typedef struct es_fit_summary {
     double rms, rms_se; /* root mean square, and its standard error to first order; NaN likewise */
 } es_fit_summary;
 
+/* How a rate is fitted. */
 typedef struct es_rate_opts {
     double level;         /* of the interval; 0: 0.95 */
     es_mem_limit *budget; /* NULL: no limit */
 } es_rate_opts;
 
+/* The rate of an error over replicates, with its interval and test (THEORY 4.7). */
 typedef struct es_rate {
     es_fit mean;      /* line through the means */
     es_fit median;    /* through the medians, with the weights se/median */

@@ -38,6 +38,7 @@ es_grouped es_jackknife(double whole, const double *without, int64_t count)
 
 /* ---- many tests ---- */
 
+/* A p-value with its place, for sorting. */
 typedef struct ranked {
     double p;
     int64_t at; /* its place among those given */

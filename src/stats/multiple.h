@@ -25,6 +25,7 @@ typedef struct es_grouped {
     double value, se, freedom;
 } es_grouped;
 
+/* Welch's test of the difference of two means. */
 typedef struct es_welch_test {
     double t;       /* difference a - b over its standard error */
     double freedom; /* of t, by Welch and Satterthwaite */

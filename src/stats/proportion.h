@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+/* A proportion with its error and interval. */
 typedef struct es_proportion {
     double value, se; /* k/n, sqrt(p (1 - p) / n) */
     double low, high; /* Wilson's (1927) 95 % interval: within [0, 1], and no point at k = 0 or n */

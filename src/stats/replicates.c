@@ -27,6 +27,7 @@ typedef struct bundle {
     double count, mean, scatter;
 } bundle;
 
+/* Replicates that are left out one at a time, by threads. */
 typedef struct job {
     const double *errors; /* (R, P) */
     const double *n;      /* (P) */

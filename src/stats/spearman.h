@@ -7,6 +7,7 @@
 
 #include <esscher/exec.h>
 
+/* Spearman's rank correlation with its interval and p-value. */
 typedef struct es_spearman {
     int64_t count;
     double value;     /* correlation of the ranks, tied values sharing the mean of theirs */

@@ -65,6 +65,7 @@ double es_f_tail(double above, double below, double x);
  * the integral below 1e-13 for x <= 0.9 and a <= 500. */
 double es_log_half_beta(double a, double x);
 
+/* A Kolmogorov-Smirnov test. */
 typedef struct es_ks {
     double distance; /* largest difference of the distribution functions */
     double p;        /* probability of a larger one; that of infinite samples, with Stephens' (1970)

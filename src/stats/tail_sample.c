@@ -345,6 +345,7 @@ const char *es_tails_verdict_name(es_tails_verdict verdict)
 
 enum { DRAWS = 64, STRIP = 64 }; /* a tail of 16 of them: p-values down to 1e-7 can be resolved */
 
+/* Gaussian samples that threads draw. */
 typedef struct controls {
     const double *spectrum; /* (dim) of norms; NULL: numbers */
     int64_t n, dim;

@@ -40,6 +40,7 @@ typedef enum es_tails_side {
     ES_TAILS_UPPER = 1 /* x itself, which is not negative: norms */
 } es_tails_side;
 
+/* The statistics of one sample (THEORY 9). */
 typedef struct es_tails {
     double count, mean, variance; /* divisor n */
     double kurtosis;              /* mean of the fourth power over variance^2; 3 */
@@ -67,6 +68,7 @@ es_status es_tails_of(const double *x, int64_t n, es_tails_side side, es_mem_lim
 
 enum { ES_TAILS_ORDERS = 17 };
 
+/* A statistic over Gaussian samples, with the order statistics of its tails. */
 typedef struct es_tails_spread {
     double mean, sd;               /* over draws */
     double draws;                  /* R; the k = R/4 largest, and the k smallest, are the tails */
@@ -76,6 +78,7 @@ typedef struct es_tails_spread {
                             last */
 } es_tails_spread;
 
+/* The statistics over Gaussian samples of the same size. */
 typedef struct es_tails_control {
     es_tails_spread kurtosis, proxy, psi2, hill;
 } es_tails_control;
@@ -118,6 +121,7 @@ typedef struct es_tails_p {
  *  independent numbers. z is not divided. */
 es_tails_p es_tails_compare(const es_tails *sample, const es_tails_control *control, es_tails_z *z);
 
+/* What a direction's tails are, compared with Gaussian samples. */
 typedef enum es_tails_verdict {
     ES_TAILS_GAUSSIAN = 0, /* neither of the others */
     ES_TAILS_LIGHTER = 1, /* not heavier; psi2 or hill is 10 % below the control, p.lighter small */

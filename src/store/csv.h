@@ -26,6 +26,7 @@
 
 enum { ES_CSV_COLUMNS = 64, ES_CSV_NAME = 64, ES_CSV_BYTES = 1 << 26 };
 
+/* A CSV file of numbers in memory. */
 typedef struct es_csv {
     int64_t rows, cols;
     char names[ES_CSV_COLUMNS][ES_CSV_NAME]; /* names[0 .. cols), all different, not empty */

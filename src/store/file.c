@@ -193,7 +193,7 @@ es_status es_file_may_create(const char *path, bool overwrite, es_error *err)
 /* ---- drafts ----
  *
  * A draft is named .esscher-OWNER-PROCESS-SERIAL.tmp. A killed process leaves it behind, and
- * whoever next writes the same file removes it. */
+ * the next write of the same file removes it. */
 
 enum { OWNER = 32, DRAFT_NAME = 80 };
 

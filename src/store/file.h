@@ -82,6 +82,7 @@ es_status es_file_nameless(int *fd, es_error *err);
 
 enum { ES_FOREIGN_PREFIX = 32 }; /* bytes that always suffice for es_foreign_of() */
 
+/* What a file is that was expected to be another one, for the error message. */
 typedef struct es_foreign {
     const char *name; /* "a zip archive ..."; NULL: nothing that is known */
     const char *hint; /* what to do with one */

@@ -62,6 +62,7 @@ es_status es_npy_extent(const unsigned char *bytes, size_t have, uint64_t file_s
 
 /* ---- the header text: a Python dictionary of three known keys ---- */
 
+/* Where the parser of a header is, for offsets in errors. */
 typedef struct cursor {
     const unsigned char *bytes;
     size_t at, end; /* offsets in the file */

@@ -11,6 +11,7 @@
 #include <esscher/exec.h>
 #include <esscher/npy.h>
 
+/* An open .npy file whose rows are read or written in strips. */
 typedef struct es_npy_rows {
     int fd; /* -1: not open */
     int64_t rows, cols;

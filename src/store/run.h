@@ -40,10 +40,13 @@ es_status es_run_drop_cell(es_run *run, int64_t stage, int64_t index, es_error *
  *  damaged; ES_E_RANGE; ES_E_IO. */
 es_status es_run_get_cell(es_run *run, int64_t stage, int64_t index, double *out, es_error *err);
 
-/*! es_run_each_cell() : every cell of a stage that is there, in increasing order of index; whoever
- *  needs all of them counts.
+/*! es_run_each_cell() : calls `fn` for every stored cell of a stage, in increasing order of index.
+ *  Cells may be missing; callers that need all of them count the calls.
  *  @return : ES_OK; what `fn` returned; ES_E_FORMAT at the first damaged cell; ES_E_IO. */
 es_status es_run_each_cell(es_run *run, int64_t stage, es_run_cell_fn fn, void *user,
                            es_error *err);
+
+/*! es_run_column_of() : the column of that name; NULL if there is none. */
+const es_run_column *es_run_column_of(const es_run_table *table, const char *name);
 
 #endif

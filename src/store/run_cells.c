@@ -125,6 +125,7 @@ static uint64_t cell_checksum(const es_run *run, const es_run_stage *stage, int6
     return es_crc(crc, data, 8 * count_of(stage));
 }
 
+/* A cell that is written or read inside a transaction. */
 typedef struct cell_job {
     int64_t stage, index;
     const es_run_stage *shape;

@@ -90,6 +90,7 @@ const unsigned char *es_sql_blob(sqlite3_stmt *statement, int column, size_t siz
  * A later process writes its own name, and a process that finds another name than its own before it
  * writes to the run stops. */
 enum { ES_LOCK_NAME = 224 };
+/* The lock file of a writer. */
 typedef struct es_run_lock {
     int fd; /* -1: not held */
     char *path;

@@ -47,6 +47,7 @@ typedef struct whole_stage {
     int64_t id;     /* in the new file; -1: not yet there */
 } whole_stage;
 
+/* Shards that are joined, and the one in hand. */
 typedef struct joint {
     const char *const *paths;
     int64_t count, file; /* how many, and the one being read */

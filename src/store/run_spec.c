@@ -276,6 +276,13 @@ static bool same_value(const char *before, const char *now)
            (strcmp(before, "house") == 0 && strcmp(now, "default") == 0);
 }
 
+/* Is this the value of a parameter that is not given? A file written before the parameter existed
+ * does not have it, and means the same. */
+static bool is_unset(const char *text)
+{
+    return *text == '\0' || strcmp(text, "nan") == 0 || strcmp(text, "no") == 0;
+}
+
 /* Lists the differences between a run and the parameters of its would-be continuation. */
 static void diff(const es_run *run, const es_run_spec *spec, lines *l)
 {
@@ -284,12 +291,12 @@ static void diff(const es_run *run, const es_run_spec *spec, lines *l)
     for (int64_t i = 0; i < run->params_count; i++) {
         const es_run_pair *p = &run->params[i];
         const char *now = text_of(spec->params, spec->params_count, p->key);
-        if (!now || !same_value(p->text, now))
+        if (now ? !same_value(p->text, now) : !is_unset(p->text))
             add_line(l, p->key, p->text, now);
     }
     for (int64_t i = 0; i < spec->params_count; i++) {
         const es_run_pair *p = &spec->params[i];
-        if (!text_of(run->params, run->params_count, p->key))
+        if (!text_of(run->params, run->params_count, p->key) && !is_unset(p->text))
             add_line(l, p->key, NULL, p->text);
     }
 }

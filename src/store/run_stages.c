@@ -156,6 +156,7 @@ static es_status join_names(const char *name, int64_t cols, const char *const *c
     return ES_OK;
 }
 
+/* A stage that is written or read inside a transaction. */
 typedef struct stage_job {
     const void *names;
     size_t size;

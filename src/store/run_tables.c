@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/checksum.h"
+#include "store/run.h"
 
 /* ---- the same tables for plain SQL ---- */
 

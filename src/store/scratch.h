@@ -19,6 +19,7 @@
 
 #include <esscher/status.h>
 
+/* A directory of temporary files that ends with the process. */
 typedef struct es_scratch {
     char path[4000]; /* "": there is none */
     int fd;          /* of the folder, locked */

@@ -54,6 +54,7 @@ const char *es_column_error_key(const es_column *c, char room[ES_KEY_ROOM]);
 
 /* A result that stands alone, or a fact. */
 typedef enum lone_kind { LONE_REAL, LONE_COUNT, LONE_FLAG, LONE_TEXT, LONE_TEXTS } lone_kind;
+/* A result outside the tables: a value, a list or a matrix. */
 typedef struct lone {
     const char *key;
     lone_kind kind;
@@ -65,6 +66,7 @@ typedef struct lone {
     int64_t after; /* tables that were there before it: JSON keeps the order */
 } lone;
 
+/* The results outside the tables, in the order of JSON. */
 typedef struct lone_list {
     lone *at;
     int64_t count, room;

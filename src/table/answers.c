@@ -13,10 +13,7 @@
 
 es_status es_answer_new(es_mem_limit *budget, es_answer **out, es_error *err)
 {
-    void *memory;
-    *out = NULL;
-    ES_TRY(es_mem_new(budget, sizeof(es_answer), "an answer", &memory, err));
-    *out = memory;
+    ES_TRY(ES_MEM_NEW(budget, *out, 1, "an answer", err));
     **out = (es_answer){.arena = {.budget = budget}, .command = "", .seed = -1};
     (*out)->nowhere.answer = *out;
     return ES_OK;
@@ -85,17 +82,15 @@ static lone *entry(es_answer *a, lone_list *list, const char *key)
 static void fill_numbers(es_answer *a, lone *l, lone_kind kind, int rank, const double *values,
                          int64_t rows, int64_t cols)
 {
-    void *memory;
-    a->status = es_arena_array(&a->arena, rows, cols, sizeof(double), "a result", &memory, &a->err);
+    a->status = ES_ARENA_NEW_2D(&a->arena, l->reals, rows, cols, "a result", &a->err);
     if (a->status != ES_OK)
         return;
     l->kind = kind;
     l->rank = rank;
     l->rows = rows;
     l->cols = cols;
-    l->reals = memory;
     if (values)
-        memcpy(memory, values, (size_t)(rows * cols) * sizeof(double));
+        memcpy(l->reals, values, (size_t)(rows * cols) * sizeof(double));
 }
 
 /* Stores numbers outside the tables under a key. */
@@ -122,15 +117,13 @@ static void put_texts(es_answer *a, lone_list *list, const char *key, const char
                       int64_t n)
 {
     lone *l = entry(a, list, key);
-    void *memory = NULL;
     if (l)
-        a->status = es_arena_array(&a->arena, n, 1, sizeof(char *), "a list", &memory, &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, l->texts, n, "a list", &a->err);
     if (!l || a->status != ES_OK)
         return;
     l->kind = LONE_TEXTS;
     l->rank = 1;
     l->rows = n;
-    l->texts = memory;
     for (int64_t i = 0; i < n; i++)
         l->texts[i] = es_answer_keep(a, texts[i]);
 }
@@ -244,23 +237,23 @@ void es_answer_input(es_answer *answer, const char *role, const char *path, int 
         in->shape[i] = shape[i];
 }
 
-/* The sentence, however long: paths of files stand in some. 1e+06, the number that grows most,
- * becomes 1000000. */
-static const char *tell(es_answer *a, const char *fmt, va_list args)
+/* Returns the sentence with its numbers written out, however long it is: it may have paths of
+ * files. 1e+06, the number that grows most, becomes 1000000. */
+static const char *write_sentence(es_answer *a, const char *fmt, va_list args)
 {
     va_list again;
-    void *raw = NULL, *tidy = NULL;
+    char *raw = NULL, *tidy = NULL;
     va_copy(again, args);
     const int size = vsnprintf(NULL, 0, fmt, again);
     va_end(again);
     const int64_t room = (size < 0 ? 0 : size) + (int64_t)1;
     if (a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, room, 1, 1, "a sentence", &raw, &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, raw, room, "a sentence", &a->err);
     if (a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, room, 2, 1, "a sentence", &tidy, &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, tidy, 2 * room, "a sentence", &a->err);
     if (a->status != ES_OK)
         return NULL;
-    *(char *)raw = '\0';
+    *raw = '\0';
     vsnprintf(raw, (size_t)room, fmt, args);
     es_sentence(raw, tidy, 2 * (size_t)room);
     return tidy;
@@ -271,18 +264,24 @@ void es_answer_qualify(es_answer *answer, const char *words)
     answer->qualifier = words ? es_answer_keep(answer, words) : NULL;
 }
 
-/* The finding with the qualifier in its place. */
-static const char *qualify(es_answer *a, const char *told)
+/* Returns the length of "Caution: " if the finding begins with it, otherwise 0. */
+static size_t caution_length(const char *finding)
 {
     static const char caution[] = "Caution: ";
-    const size_t skip = strncmp(told, caution, strlen(caution)) == 0 ? strlen(caution) : 0;
-    const int64_t room = (int64_t)(strlen(told) + strlen(a->qualifier) + 1);
-    void *text;
+    return strncmp(finding, caution, strlen(caution)) == 0 ? strlen(caution) : 0;
+}
+
+/* Returns the finding with the qualifier at its beginning, after "Caution: ". */
+static const char *qualify(es_answer *a, const char *finding)
+{
+    const size_t skip = caution_length(finding);
+    const int64_t size = (int64_t)(strlen(finding) + strlen(a->qualifier) + 1);
+    char *text = NULL;
     if (a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, room, 1, 1, "a sentence", &text, &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, text, size, "a sentence", &a->err);
     if (a->status != ES_OK)
         return NULL;
-    snprintf(text, (size_t)room, "%.*s%s%s", (int)skip, told, a->qualifier, told + skip);
+    snprintf(text, (size_t)size, "%.*s%s%s", (int)skip, finding, a->qualifier, finding + skip);
     return text;
 }
 
@@ -290,18 +289,26 @@ void es_answer_add_finding(es_answer *answer, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    const char *told = tell(answer, fmt, args);
+    const char *finding = write_sentence(answer, fmt, args);
     va_end(args);
-    if (told && answer->qualifier)
-        told = qualify(answer, told);
-    if (told && es_answer_grow(answer, &answer->findings, answer->findings_count,
-                               &answer->findings_room, sizeof(char *)))
-        answer->findings[answer->findings_count++] = told;
+    if (finding && answer->qualifier)
+        finding = qualify(answer, finding);
+    if (finding && es_answer_grow(answer, &answer->findings, answer->findings_count,
+                                  &answer->findings_room, sizeof(char *)))
+        answer->findings[answer->findings_count++] = finding;
 }
 
 const char *es_answer_finding(const es_answer *answer, int64_t at)
 {
     return at >= 0 && at < answer->findings_count ? answer->findings[at] : NULL;
+}
+
+bool es_answer_leads(const es_answer *answer, int64_t at)
+{
+    int64_t before = 0;
+    for (int64_t i = 0; i < at; i++)
+        before += i == 0 || caution_length(answer->findings[i]) == 0;
+    return at == 0 || (before < ES_FINDINGS_FIRST && caution_length(answer->findings[at]) == 0);
 }
 
 const char *es_answer_plain(es_answer *answer, const char *text)

@@ -135,6 +135,7 @@ static bool is_mark(const char *text, const char *at)
     }
 }
 
+/* Writes text for Markdown, with its marks escaped. */
 static void put_markdown(es_pen *pen, const char *text, size_t length)
 {
     for (const char *at = text; at < text + length; at++) {

@@ -84,9 +84,8 @@ static int compare(const void *left, const void *right)
 static es_status sort_rows(const es_table_column *c, int sign, es_row_list *rows, es_arena *arena,
                            es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(arena, rows->count, 1, sizeof(place), "an order of rows", &memory, err));
-    place *places = memory;
+    place *places;
+    ES_TRY(ES_ARENA_NEW(arena, places, rows->count, "an order of rows", err));
     for (int64_t i = 0; i < rows->count; i++) {
         const int64_t row = rows->at[i];
         places[i] = (place){.row = row,
@@ -106,11 +105,9 @@ static es_status sort_rows(const es_table_column *c, int sign, es_row_list *rows
 es_status es_choice_rows(const es_table *t, const es_answer_opts *opts, es_arena *arena,
                          es_row_list *out, es_error *err)
 {
-    void *memory;
     es_table_column by;
     *out = (es_row_list){0};
-    ES_TRY(es_arena_array(arena, t->rows, 1, sizeof(int64_t), "rows of a view", &memory, err));
-    out->at = memory;
+    ES_TRY(ES_ARENA_NEW(arena, out->at, t->rows, "rows of a view", err));
     for (int64_t i = 0; i < t->rows; i++)
         if (is_picked(t, i, opts->picks))
             out->at[out->count++] = i;

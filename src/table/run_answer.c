@@ -20,9 +20,11 @@
 
 #include "base/error.h"
 #include "table/run_reader.h"
+#include "table/table.h"
 
 /* ---- results and provenance, which the file has as JSON ---- */
 
+/* Returns true for a number or null, which stands for NaN. */
 static bool is_number(const json_t *j) { return json_is_number(j) || json_is_null(j); }
 
 /* null stands for a number that is not there */
@@ -31,13 +33,13 @@ static double number_of(const json_t *j)
     return json_is_null(j) ? (double)NAN : json_number_value(j);
 }
 
+/* Reads a matrix of numbers; rows must have equal lengths. */
 static es_status put_matrix(const es_run_reader *r, const char *key, const json_t *list,
                             es_error *err)
 {
     const size_t rows = json_array_size(list), cols = json_array_size(json_array_get(list, 0));
-    void *memory;
-    ES_TRY(es_reader_memory(r, (int64_t)(rows * cols), sizeof(double), &memory, err));
-    double *values = memory;
+    double *values;
+    ES_TRY(ES_READER_NEW(r, values, (int64_t)(rows * cols), err));
     for (size_t i = 0; i < rows; i++) {
         const json_t *row = json_array_get(list, i);
         if (!json_is_array(row) || json_array_size(row) != cols)
@@ -57,9 +59,8 @@ static es_status take_texts(const es_run_reader *r, const char *key, const json_
                             const char *const **out, es_error *err)
 {
     const size_t count = json_array_size(list);
-    void *memory;
-    ES_TRY(es_reader_memory(r, (int64_t)count, sizeof(char *), &memory, err));
-    const char **texts = memory;
+    const char **texts;
+    ES_TRY(ES_READER_NEW(r, texts, (int64_t)count, err));
     for (size_t i = 0; i < count; i++) {
         texts[i] = json_string_value(json_array_get(list, i));
         if (!texts[i])
@@ -69,6 +70,7 @@ static es_status take_texts(const es_run_reader *r, const char *key, const json_
     return ES_OK;
 }
 
+/* Reads a list of numbers, of texts, or of lists. */
 static es_status put_list(const es_run_reader *r, const char *key, const json_t *list,
                           es_error *err)
 {
@@ -82,11 +84,10 @@ static es_status put_list(const es_run_reader *r, const char *key, const json_t 
         es_answer_texts(r->answer, key, texts, count);
         return ES_OK;
     }
-    void *memory, *whole;
-    ES_TRY(es_reader_memory(r, count, sizeof(double), &memory, err));
-    ES_TRY(es_reader_memory(r, count, sizeof(int64_t), &whole, err));
-    double *values = memory;
-    int64_t *counts = whole;
+    double *values;
+    int64_t *counts;
+    ES_TRY(ES_READER_NEW(r, values, count, err));
+    ES_TRY(ES_READER_NEW(r, counts, count, err));
     bool are_counts = true;
     for (int64_t i = 0; i < count; i++) {
         const json_t *value = json_array_get(list, (size_t)i);
@@ -103,6 +104,7 @@ static es_status put_list(const es_run_reader *r, const char *key, const json_t 
     return ES_OK;
 }
 
+/* Reads one result of the answer by its JSON type. */
 static es_status put_result(const es_run_reader *r, const char *key, const json_t *value,
                             es_error *err)
 {
@@ -137,6 +139,7 @@ static void put_plain_result(const es_run_reader *r, const char *key, const char
         es_answer_text(r->answer, key, text);
 }
 
+/* Parses the JSON text of one result. */
 static es_status parse(const char *text, const char *key, json_t **out, es_error *err)
 {
     *out = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -168,6 +171,7 @@ static es_status put_results(const es_run_reader *r, const es_run_table *t, int6
     return es_answer_status(r->answer, err);
 }
 
+/* Reads an input file: its role, path, shape and type. */
 static es_status put_input(const es_run_reader *r, const json_t *value, es_error *err)
 {
     const char *role = json_string_value(json_object_get(value, "role")),
@@ -186,6 +190,7 @@ static es_status put_input(const es_run_reader *r, const json_t *value, es_error
     return ES_OK;
 }
 
+/* Reads one entry of the provenance. */
 static es_status put_fact(const es_run_reader *r, const char *key, const json_t *value,
                           es_error *err)
 {
@@ -238,18 +243,19 @@ static es_status put_command(const es_run_reader *r, es_error *err)
             strcmp(about.facts[i].key, "command") == 0)
             line = about.facts[i].text;
     const size_t size = strlen(line) + 1;
-    void *memory, *list;
+    char *words;
+    const char **texts;
     int64_t count = 0;
-    ES_TRY(es_reader_memory(r, (int64_t)size, 2, &memory, err)); /* words with their ends */
-    ES_TRY(es_reader_memory(r, (int64_t)size, sizeof(char *), &list, err));
-    const char **texts = list;
-    for (char *at = memory; es_command_word(&line, at, size); at += strlen(at) + 1)
+    ES_TRY(ES_READER_NEW(r, words, 2 * (int64_t)size, err)); /* with their ends */
+    ES_TRY(ES_READER_NEW(r, texts, (int64_t)size, err));
+    for (char *at = words; es_command_word(&line, at, size); at += strlen(at) + 1)
         texts[count++] = at;
     const bool named = count && strcmp(texts[0], "esscher") == 0;
     es_answer_provenance_list(r->answer, "argv", texts + named, count - named);
     return ES_OK;
 }
 
+/* Reads the provenance, inputs last. */
 static es_status put_provenance(const es_run_reader *r, json_t *facts, es_error *err)
 {
     const char *key;
@@ -268,6 +274,7 @@ static es_status put_provenance(const es_run_reader *r, json_t *facts, es_error 
     return put_command(r, err);
 }
 
+/* Reads what the run file stores about the answer: provenance, and whether a check failed. */
 static es_status put_about(const es_run_reader *r, const es_run_table *t, es_error *err)
 {
     const char *const *keys = es_reader_texts(t, "key"), *const *jsons = es_reader_texts(t, "json");
@@ -287,6 +294,7 @@ static es_status put_about(const es_run_reader *r, const es_run_table *t, es_err
 
 /* ---- all of it ---- */
 
+/* Sets command and seed of the answer from the parameters. */
 static void name_answer(const es_run_reader *r)
 {
     const es_run_about about = es_run_info(r->run);
@@ -314,6 +322,7 @@ static es_status read_tables(const es_run_reader *r, const es_run_table *results
     return ES_OK;
 }
 
+/* Reads the findings. */
 static void put_findings(const es_run_reader *r, const es_run_table *t)
 {
     const char *const *sentences = es_reader_texts(t, "sentence");
@@ -321,6 +330,7 @@ static void put_findings(const es_run_reader *r, const es_run_table *t)
         es_answer_add_finding(r->answer, "%s", sentences[i]);
 }
 
+/* Reads the texts that have marked formulas, so that pages can set them. */
 static void put_formulas(const es_run_reader *r, const es_run_table *t)
 {
     const char *const *texts = es_reader_texts(t, "text");
@@ -354,6 +364,7 @@ static es_status read_answer(const es_run_reader *r, bool tables, es_error *err)
     return status;
 }
 
+/* Reads the whole answer, or one table. */
 static es_status read_described(es_run_reader *r, es_error *err)
 {
     const bool tables = !r->only || *r->only;

@@ -9,6 +9,7 @@
 
 /* Columns of "_columns" that hold text; run_table.c has their names. */
 // clang-format off
+/* What a run file stores about each column: the words of its table _columns. */
 typedef enum es_said {
     SAID_TABLE, SAID_TITLE, SAID_NOTE, SAID_KEY, SAID_HEADER, SAID_UNIT, SAID_FORMAT,
     SAID_DEFINITION, SAID_STANDING, SAID_ERROR, SAID_HIDDEN, SAID_ROLE, SAID_MORE, SAID_EACH,
@@ -16,6 +17,7 @@ typedef enum es_said {
 } es_said;
 // clang-format on
 
+/* A run file while its answer is read. */
 typedef struct es_run_reader {
     es_run *run;
     es_mem_limit *budget;
@@ -42,9 +44,10 @@ es_status es_reader_optional(const es_run_reader *r, const char *name, es_run_ta
 const char *const *es_reader_texts(const es_run_table *t, const char *name);
 const double *es_reader_reals(const es_run_table *t, const char *name);
 
-/*! es_reader_memory() : zeroed memory of the answer, which lives as long as its tables. */
-es_status es_reader_memory(const es_run_reader *r, int64_t count, size_t size, void **out,
-                           es_error *err);
+/*! ES_READER_NEW() : ES_ARENA_NEW() in the memory of the answer, which lives as long as its tables.
+ */
+#define ES_READER_NEW(r, ptr, count, err)                                                          \
+    ES_ARENA_NEW(&(r)->answer->arena, ptr, count, "an answer", err)
 
 /*! es_reader_fail() : "the JSON of seed cannot be read": ES_E_FORMAT (run.answer). */
 es_status es_reader_fail(es_error *err, const char *what, const char *name);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/run.h"
 #include "table/run_reader.h"
 
 enum { MOST_COLUMNS = 4096, MOST_VIEWS = 63 }; /* of a table; `hidden` has a bit for each view */
@@ -56,21 +57,16 @@ static const char *word(const es_run_reader *r, es_said what, int64_t row)
     return row >= 0 && row < r->columns.rows && r->said[what] ? r->said[what][row] : "";
 }
 
+/* Returns true if a column is described by this word. */
 static bool is_word(const es_run_reader *r, es_said what, int64_t row, const char *text)
 {
     return strcmp(word(r, what, row), text) == 0;
 }
 
+/* Returns true for a column that views leave out. */
 static bool is_hidden(const es_run_reader *r, int64_t row)
 {
     return is_word(r, SAID_HIDDEN, row, "yes");
-}
-
-/* Memory of the answer, which lives as long as its tables. */
-es_status es_reader_memory(const es_run_reader *r, int64_t count, size_t size, void **out,
-                           es_error *err)
-{
-    return es_arena_array(&r->answer->arena, count, 1, size, "an answer", out, err);
 }
 
 /* A copy in the answer's memory; NULL of "". */
@@ -101,6 +97,7 @@ typedef struct found {
     bool is_error;             /* the standard error of the column before it */
 } found;
 
+/* The columns of a table of the file. */
 typedef struct found_list {
     found *at;
     int64_t count;
@@ -134,6 +131,8 @@ static int64_t row_about(const es_run_reader *r, const char *table, const char *
     return of_all;
 }
 
+/* Adds a column of the file with its description. A column after a value that ends in _se is its
+ * error. */
 static void add_found(const es_run_reader *r, found_list *list, const char *table, const char *key,
                       const es_run_column *data)
 {
@@ -170,13 +169,13 @@ static void find_described(const es_run_reader *r, const char *table, found_list
     }
 }
 
+/* Lists the columns of a table, from its data or, if it has no rows, from the descriptions. */
 static es_status find_columns(const es_run_reader *r, const char *table, const es_run_table *data,
                               found_list *list, es_error *err)
 {
-    void *memory;
     const int64_t said = r->columns.rows < MOST_COLUMNS ? r->columns.rows : MOST_COLUMNS;
-    ES_TRY(es_reader_memory(r, data ? data->cols : said, sizeof(found), &memory, err));
-    *list = (found_list){.at = memory};
+    *list = (found_list){0};
+    ES_TRY(ES_READER_NEW(r, list->at, data ? data->cols : said, err));
     for (int64_t j = 0; data && j < data->cols; j++)
         add_found(r, list, table, data->columns[j].name, &data->columns[j]);
     if (!data)
@@ -198,6 +197,8 @@ static bool is_repeated(const found_list *list, int64_t j)
     return false;
 }
 
+/* Returns the format of a column; files of other versions may describe none, and then data
+ * decide. */
 static es_format format_of(const es_run_reader *r, const found *f)
 {
     es_format format;
@@ -207,6 +208,7 @@ static es_format format_of(const es_run_reader *r, const found *f)
     return known && format != ES_FORMAT_TEXT ? format : ES_FORMAT_REAL;
 }
 
+/* Returns how a theoretical value is marked: proved, heuristic, numerical or cited. */
 static es_standing standing_of(const char *name)
 {
     for (es_standing s = ES_STANDING_PROVED; s <= ES_STANDING_CITED; s++)
@@ -218,11 +220,11 @@ static es_standing standing_of(const char *name)
 /* `length` bytes of a text, in the answer's memory. */
 static const char *keep_part(const es_run_reader *r, const char *text, size_t length)
 {
-    void *memory;
-    if (es_reader_memory(r, (int64_t)length + 1, 1, &memory, NULL) != ES_OK)
+    char *part;
+    if (ES_READER_NEW(r, part, (int64_t)length + 1, NULL) != ES_OK)
         return es_answer_keep(r->answer, text);
-    snprintf(memory, length + 1, "%.*s", (int)length, text);
-    return memory;
+    snprintf(part, length + 1, "%.*s", (int)length, text);
+    return part;
 }
 
 /* The column as a spec has it. One of several has its label behind its title, and its number behind
@@ -248,13 +250,13 @@ static es_column column_of(const es_run_reader *r, const found *f)
         .standing = standing_of(word(r, SAID_STANDING, f->row))};
 }
 
+/* Makes the columns of a table without those that belong to another one: errors, and later elements
+ * of a list. */
 static es_status make_columns(const es_run_reader *r, const found_list *list, es_column **out,
                               es_error *err)
 {
-    void *memory;
     int64_t count = 0;
-    ES_TRY(es_reader_memory(r, list->count + 1, sizeof(es_column), &memory, err));
-    *out = memory;
+    ES_TRY(ES_READER_NEW(r, *out, list->count + 1, err));
     for (int64_t j = 0; j < list->count; j++)
         if (!list->at[j].is_error && !is_repeated(list, j))
             (*out)[count++] = column_of(r, &list->at[j]);
@@ -263,17 +265,17 @@ static es_status make_columns(const es_run_reader *r, const found_list *list, es
 
 /* ---- lists of keys, with a space between them ---- */
 
+/* Keys with a space between them, as views name columns. */
 typedef struct key_list {
     char *text;
     size_t used, room;
 } key_list;
 
+/* Allocates a list of keys with spaces between them. */
 static es_status make_words(const es_run_reader *r, size_t room, key_list *out, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_reader_memory(r, (int64_t)room + 1, 1, &memory, err));
-    *out = (key_list){.text = memory, .room = room + 1};
-    return ES_OK;
+    *out = (key_list){.room = room + 1};
+    return ES_READER_NEW(r, out->text, (int64_t)room + 1, err);
 }
 
 /* Adds a key unless it is there. */
@@ -355,11 +357,10 @@ static bool begins_view(const es_run_reader *r, const char *table, int64_t i)
 static es_status make_views(const es_run_reader *r, const char *table, const es_table_view **out,
                             es_error *err)
 {
-    void *memory;
+    es_table_view *views;
     int count = 0;
     bool described = false;
-    ES_TRY(es_reader_memory(r, MOST_VIEWS + 1, sizeof(es_table_view), &memory, err));
-    es_table_view *views = memory;
+    ES_TRY(ES_READER_NEW(r, views, MOST_VIEWS + 1, err));
     for (int64_t i = 0; i < r->columns.rows && count < MOST_VIEWS; i++) {
         if (!is_word(r, SAID_TABLE, i, table))
             continue;
@@ -399,6 +400,7 @@ static void hide_views(const es_run_reader *r, const es_table_spec *spec, es_tab
 
 /* ---- a table ---- */
 
+/* Returns what the file says about a table as a whole; "" for nothing. */
 static const char *own_word(const es_run_reader *r, const char *table, const char *what)
 {
     const char *const *names = es_reader_texts(&r->tables, "table"), *const *words =
@@ -410,13 +412,13 @@ static const char *own_word(const es_run_reader *r, const char *table, const cha
     return "";
 }
 
+/* Makes the description of a table that was read. */
 static es_status make_spec(const es_run_reader *r, const char *table, const found_list *list,
                            const es_table_spec **out, es_error *err)
 {
-    void *memory;
+    es_table_spec *spec;
     es_column *columns;
-    ES_TRY(es_reader_memory(r, 1, sizeof(es_table_spec), &memory, err));
-    es_table_spec *spec = memory;
+    ES_TRY(ES_READER_NEW(r, spec, 1, err));
     *spec = (es_table_spec){.key = es_answer_keep(r->answer, table),
                             .record = strcmp(own_word(r, table, "record"), "yes") == 0,
                             .inside = keep(r, own_word(r, table, "inside")),
@@ -438,11 +440,10 @@ static es_status label_columns(const es_run_reader *r, const found_list *list, e
     for (int64_t j = 0; j < list->count; j++) {
         const found *f = &list->at[j];
         int64_t count = 0;
-        void *memory;
+        const char **labels;
         if (f->number < 0 || f->is_error || is_repeated(list, j))
             continue;
-        ES_TRY(es_reader_memory(r, MOST_COLUMNS, sizeof(char *), &memory, err));
-        const char **labels = memory;
+        ES_TRY(ES_READER_NEW(r, labels, MOST_COLUMNS, err));
         for (int64_t i = j; i < list->count; i++) {
             const found *other = &list->at[i];
             if (other->number < 0 || other->is_error || other->base != f->base ||
@@ -458,6 +459,7 @@ static es_status label_columns(const es_run_reader *r, const found_list *list, e
     return ES_OK;
 }
 
+/* Fills a table from the columns of the file; an empty text may stand for a missing one. */
 static void fill_table(const es_run_reader *r, const found_list *list, int64_t rows, es_table *t)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -503,6 +505,7 @@ es_status es_reader_table(const es_run_reader *r, const char *name, es_error *er
 
 /* ---- the list of tables ---- */
 
+/* Returns true if a name is in the list. */
 static bool is_listed(char (*names)[256], int64_t count, const char *name)
 {
     for (int64_t i = 0; i < count; i++)
@@ -524,14 +527,12 @@ es_status es_reader_list(const es_run_reader *r, char (**out)[256], int64_t *cou
 {
     const char *const *specs = es_reader_texts(&r->tables, "table");
     int64_t stored;
-    void *memory, *all;
+    char(*files)[256];
     *count = 0;
     ES_TRY(es_run_tables_count(r->run, &stored, err));
     const int64_t known = specs ? r->tables.rows : 0;
-    ES_TRY(es_reader_memory(r, stored, 256, &memory, err));
-    ES_TRY(es_reader_memory(r, stored + known, 256, &all, err));
-    char(*files)[256] = memory;
-    *out = all;
+    ES_TRY(ES_READER_NEW(r, files, stored, err));
+    ES_TRY(ES_READER_NEW(r, *out, stored + known, err));
     for (int64_t i = 0; i < stored; i++)
         ES_TRY(es_run_table_name(r->run, i, files[i], err));
     for (int64_t i = 0; i < known; i++)

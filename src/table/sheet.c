@@ -122,10 +122,8 @@ static void show_texts(es_sheet *s)
 /* Collects the columns that the view shows. */
 static es_status choose_columns(es_sheet *s, es_error *err)
 {
-    void *memory;
     es_table_column c;
-    ES_TRY(es_arena_array(&s->arena, s->table->count + 1, 1, sizeof c, "a view", &memory, err));
-    s->columns = memory;
+    ES_TRY(ES_ARENA_NEW(&s->arena, s->columns, s->table->count + 1, "a view", err));
     for (int64_t j = 0; es_table_column_at(s->table, j, &c); j++) {
         if (!is_shown(s->view, &c) || is_empty(s->table, &c))
             continue;
@@ -146,12 +144,12 @@ static es_status choose_columns(es_sheet *s, es_error *err)
 /* Returns a text as a cell: escaped, "-" for none. */
 static const char *text_cell(es_sheet *s, const char *text)
 {
-    void *room;
+    char *room;
     text = text ? text : s->markdown || s->page ? "" : "-";
     if (s->page)
         return text;
     const size_t size = 4 * strlen(text) + 5;
-    if (es_arena_array(&s->arena, (int64_t)size, 1, 1, "a cell", &room, NULL) != ES_OK)
+    if (ES_ARENA_NEW(&s->arena, room, (int64_t)size, "a cell", NULL) != ES_OK)
         return NULL;
     return es_escape(text, room, size);
 }
@@ -159,9 +157,7 @@ static const char *text_cell(es_sheet *s, const char *text)
 /* Escapes what is said about the columns: a run file may hold anything. */
 static es_status escape_words(es_sheet *s, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(&s->arena, s->count, 1, sizeof(char *), "a view", &memory, err));
-    s->units = memory;
+    ES_TRY(ES_ARENA_NEW(&s->arena, s->units, s->count, "a view", err));
     s->title = text_cell(s, s->view->title);
     bool good = s->title;
     for (int64_t j = 0; j < s->count; j++) {
@@ -331,7 +327,6 @@ static void fit_columns(es_sheet *s, const int *cells)
 
 es_status es_sheet_make(es_sheet *s, es_error *err)
 {
-    void *memory;
     const es_answer_opts everything = {0};
     const bool record = s->table->spec->record;
     ES_TRY(choose_columns(s, err));
@@ -342,11 +337,8 @@ es_status es_sheet_make(es_sheet *s, es_error *err)
         s->rows_left = s->rows.count - most;
         s->rows.count = most;
     }
-    ES_TRY(es_arena_array(&s->arena, s->count, 2, sizeof(int), "a view", &memory, err));
-    s->widths = memory;
-    ES_TRY(
-        es_arena_array(&s->arena, s->rows.count, s->count, sizeof(char *), "a view", &memory, err));
-    s->cells = memory;
+    ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->widths, s->count, 2, "a view", err));
+    ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->cells, s->rows.count, s->count, "a view", err));
     for (int64_t j = 0; j < s->count; j++)
         ES_TRY(make_column(s, j, err));
     int *const cells = s->widths + s->count;

@@ -31,6 +31,7 @@ bool es_choice_sorted_by(const es_table *t, const es_answer_opts *opts, es_table
 es_status es_choice_check(const es_answer *a, const es_table *only, const es_answer_opts *opts,
                           es_error *err);
 
+/* A view of a table, ready to print: chosen rows and columns as text, with their widths. */
 typedef struct es_sheet {
     const es_table *table;
     const es_table_view *view;

@@ -82,6 +82,7 @@ static void write_unset(char *at, es_type type)
 
 /* ---- columns ---- */
 
+/* Returns true if a table has a column of this key. */
 static bool is_listed(const es_table_spec *spec, const char *key)
 {
     for (const es_column *c = spec->columns; c->key; c++)
@@ -90,6 +91,7 @@ static bool is_listed(const es_table_spec *spec, const char *key)
     return false;
 }
 
+/* Returns true for a column whose values have errors. */
 static bool is_measured(const es_column *c)
 {
     return c->type == ES_TYPE_MEASURED || c->type == ES_TYPE_MEASUREDS;
@@ -129,6 +131,7 @@ static void place_column(column *to, const es_column *c, int64_t index)
     to->offset = c->offset + (to->indirect ? 0 : (size_t)index * element + error);
 }
 
+/* Adds a column to the table; a column of errors has its own format. */
 static void add_column(es_table *t, const es_column *spec, const char *key, const char *name,
                        const char *title, int64_t index, bool is_error)
 {
@@ -198,13 +201,12 @@ void es_table_each(es_table *table, const char *key, const char *const *labels, 
 /* An empty table of a spec. */
 static es_table *new_table(es_answer *a, const es_table_spec *spec)
 {
-    void *memory = NULL;
+    es_table *t = NULL;
     if (a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, 1, 1, sizeof(es_table), "a table", &memory, &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, t, 1, "a table", &a->err);
     if (a->status != ES_OK ||
         !es_answer_grow(a, &a->tables, a->tables_count, &a->tables_room, sizeof(es_table *)))
         return &a->nowhere;
-    es_table *t = memory;
     *t = (es_table){.answer = a, .spec = spec, .row_size = spec->row};
     a->tables[a->tables_count++] = t;
     return t;
@@ -253,12 +255,10 @@ void es_table_show(es_table *table, const char *const *titles)
 static void make_blank(es_table *t)
 {
     es_answer *a = t->answer;
-    void *memory;
-    a->status = es_arena_array(&a->arena, 1, (int64_t)(t->row_size ? t->row_size : 1), 1,
-                               "a row of a table", &memory, &a->err);
+    a->status = ES_ARENA_NEW(&a->arena, t->blank, (int64_t)(t->row_size ? t->row_size : 1),
+                             "a row of a table", &a->err);
     if (a->status != ES_OK)
         return;
-    t->blank = memory;
     for (int64_t j = 0; j < t->count; j++)
         if (!t->columns[j].indirect)
             write_unset(t->blank + t->columns[j].offset, t->columns[j].type);
@@ -268,13 +268,13 @@ static void make_blank(es_table *t)
 static bool more_rows(es_table *t)
 {
     es_answer *a = t->answer;
-    void *memory;
+    char *memory;
     const int64_t room = t->rows_room ? 2 * t->rows_room : 16;
     if (!t->blank)
         make_blank(t);
     if (a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, room, (int64_t)t->row_size, 1, "rows of a table",
-                                   &memory, &a->err);
+        a->status = ES_ARENA_NEW_2D(&a->arena, memory, room, (int64_t)t->row_size,
+                                    "rows of a table", &a->err);
     if (a->status != ES_OK)
         return false;
     if (t->rows)
@@ -298,12 +298,10 @@ static void add_lists(es_table *t, char *row)
             int64_t last = j;
             while (last + 1 < t->count && t->columns[last + 1].offset == c->offset)
                 last++;
-            void *memory;
-            a->status = es_arena_array(&a->arena, (int64_t)t->columns[last].within + 8, 1, 1,
-                                       "lists of a row", &memory, &a->err);
+            a->status = ES_ARENA_NEW(&a->arena, list, (int64_t)t->columns[last].within + 8,
+                                     "lists of a row", &a->err);
             if (a->status != ES_OK)
                 return;
-            list = memory;
             memcpy(row + c->offset, &list, sizeof list);
         }
         write_unset(list + c->within, c->type);
@@ -351,13 +349,13 @@ void *es_table_row_array(const es_table *table, size_t size)
 const char *es_table_format(es_table *table, const char *fmt, ...)
 {
     es_answer *a = table->answer;
-    void *text = NULL;
+    char *text = NULL;
     va_list args;
     va_start(args, fmt);
     const int size = vsnprintf(NULL, 0, fmt, args);
     va_end(args);
     if (size >= 0 && a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, size + (int64_t)1, 1, 1, "a text", &text, &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, text, size + (int64_t)1, "a text", &a->err);
     if (!text)
         return "";
     va_start(args, fmt);
@@ -369,10 +367,9 @@ const char *es_table_format(es_table *table, const char *fmt, ...)
 es_numbers es_table_numbers(es_table *table, const double *values, int64_t rows, int64_t cols)
 {
     es_answer *a = table->answer;
-    void *memory = NULL;
+    double *memory = NULL;
     if (a->status == ES_OK)
-        a->status = es_arena_array(&a->arena, rows ? rows : 1, cols, sizeof *values, "a list",
-                                   &memory, &a->err);
+        a->status = ES_ARENA_NEW_2D(&a->arena, memory, rows ? rows : 1, cols, "a list", &a->err);
     if (!memory)
         return (es_numbers){0};
     memcpy(memory, values, (size_t)((rows ? rows : 1) * cols) * sizeof *values);
@@ -521,9 +518,7 @@ void es_column_reals(const es_table_column *c, int64_t rows, double *out)
 
 es_status es_column_gather(const es_table_column *c, es_arena *arena, double **out, es_error *err)
 {
-    void *memory;
-    ES_TRY(es_arena_array(arena, c->table->rows, 1, sizeof **out, "a column", &memory, err));
-    *out = memory;
+    ES_TRY(ES_ARENA_NEW(arena, *out, c->table->rows, "a column", err));
     es_column_reals(c, c->table->rows, *out);
     return ES_OK;
 }

@@ -222,6 +222,7 @@ static bool has_value(const es_table *t, const column *c, int64_t row)
 static void json_matrix(const double *values, int64_t rows, int64_t cols, es_format format,
                         int depth, es_pen *pen);
 
+/* Writes a list or a matrix of numbers. */
 static void json_numbers(const es_numbers *n, int depth, es_pen *pen)
 {
     if (n->rows)
@@ -358,6 +359,7 @@ static void json_list(const double *values, int64_t count, es_format format, es_
     es_pen_put(pen, "]");
 }
 
+/* Writes a matrix, one row per line. */
 static void json_matrix(const double *values, int64_t rows, int64_t cols, es_format format,
                         int depth, es_pen *pen)
 {

@@ -12,7 +12,8 @@
 typedef struct paper {
     es_pen *pen;
     const es_answer_opts *opts;
-    bool markdown, colour, first; /* true at the start of a line */
+    bool markdown, colour, first; /* first: nothing has been written */
+    int tables;                   /* views written so far */
     int width;                    /* 0: any */
 } paper;
 
@@ -53,6 +54,7 @@ static void put_text(const paper *p, const char *head, const char *text, int ind
     free(room);
 }
 
+/* Writes a sentence, whose backquotes are text. */
 static void put_sentence(const paper *p, const char *head, const char *text, int indent)
 {
     put_text(p, head, text, indent, false);
@@ -255,6 +257,7 @@ static es_status put_view(paper *p, const es_table *t, const es_table_view *view
     if (status == ES_OK && s.count > 0 && (s.rows.count > 0 || t->rows == 0)) {
         es_pen_put(p->pen, p->first ? "" : "\n");
         p->first = false;
+        p->tables++;
         put_title(p, view->title);
         if (p->markdown)
             put_markdown(p, &s);
@@ -266,6 +269,20 @@ static es_status put_view(paper *p, const es_table *t, const es_table_view *view
     }
     es_sheet_free(&s);
     return status;
+}
+
+/* Writes the findings that lead, before the first table, or the others, below it. */
+static void put_findings(paper *p, const es_answer *a, bool lead)
+{
+    bool blank = p->tables > 0;
+    for (int64_t i = 0; i < a->findings_count; i++) {
+        if (es_answer_leads(a, i) != lead)
+            continue;
+        es_pen_put(p->pen, blank ? "\n" : "");
+        put_sentence(p, "", a->findings[i], 2);
+        es_pen_put(p->pen, p->markdown ? "\n" : "");
+        p->first = blank = false;
+    }
 }
 
 /* "2 more tables (Fits, Curves): --full" */
@@ -301,10 +318,7 @@ es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer
                .width = opts->width > 0 ? opts->width : 0};
     char waiting[1024] = "";
     int count = 0;
-    for (int64_t i = 0; i < a->findings_count; i++, p.first = false) {
-        put_sentence(&p, "", a->findings[i], 2);
-        es_pen_put(pen, markdown ? "\n" : "");
-    }
+    put_findings(&p, a, true);
     for (int64_t i = 0; i < a->tables_count; i++) {
         const es_table *t = a->tables[i];
         uint64_t bit = 1;
@@ -312,7 +326,10 @@ es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer
             if (t->hidden & bit)
                 continue;
             if (es_choice_shows(t, v, opts)) {
+                const bool none = p.tables == 0;
                 ES_TRY(put_view(&p, t, v, err));
+                if (none && p.tables)
+                    put_findings(&p, a, false);
             } else if (has_columns(t, v)) {
                 const size_t used = strlen(waiting);
                 snprintf(waiting + used, sizeof waiting - used, "%s%s", count ? "; " : "",
@@ -321,6 +338,8 @@ es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer
             }
         }
     }
+    if (p.tables == 0)
+        put_findings(&p, a, false);
     put_waiting(&p, waiting, count);
     return ES_OK;
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/unicode.h"
+#include "text/unigram.h"
 
 /* ---- tables ---- */
 
@@ -46,6 +47,12 @@ int32_t es_byte_letter(unsigned char byte)
     if ((b >= '!' && b <= '~') || (b >= 0xa1 && b != 0xad))
         return b;
     return 0x100 + (b <= ' ' ? b : b <= 0xa0 ? b - 0x7f + 33 : 67);
+}
+
+unsigned char es_letter_byte(int32_t letter)
+{
+    const int32_t k = letter - 0x100;
+    return (unsigned char)(k < 0 ? letter : k <= ' ' ? k : k < 67 ? k - 33 + 0x7f : 0xad);
 }
 
 /* ---- pairs that wait, the first of the list on top ---- */
@@ -173,7 +180,7 @@ static void add_bytes(es_cutting *work, const unsigned char *p, size_t bytes)
         ids[p[i]] >= 0 ? add_symbol(work, ids[p[i]], 1) : add_unknown(work, 1);
 }
 
-static bool has_bytes(const es_bpe *bpe, const unsigned char *p, size_t bytes)
+bool es_cutting_spells(const es_bpe *bpe, const unsigned char *p, size_t bytes)
 {
     bool all = bpe->byte_fallback;
     for (size_t i = 0; i < bytes; i++)
@@ -193,7 +200,7 @@ static void add_characters(es_cutting *work, const unsigned char *p, size_t byte
                          : es_tokenizer_id(t, (const char *)p + at, length);
         if (id >= 0)
             add_symbol(work, id, length);
-        else if (has_bytes(t->bpe, p + at, length))
+        else if (es_cutting_spells(t->bpe, p + at, length))
             add_bytes(work, p + at, length);
         else
             add_unknown(work, length);
@@ -279,12 +286,15 @@ static es_status find_word(es_cutting *work, const unsigned char *word, size_t b
     return ES_OK;
 }
 
-/* Splits one word into tokens: the word itself if the vocabulary has it whole, else all merges
- * in the order of their rank. The queue may hold every pair twice, hence its size. */
+/* Splits one word into tokens: by Unigram, if the tokenizer has it; else the word itself if the
+ * vocabulary has it whole, else all merges in the order of their rank. The queue may hold every
+ * pair twice, hence its size. */
 static es_status cut_word(es_cutting *work, const unsigned char *word, size_t bytes, es_error *err)
 {
     const es_bpe *bpe = work->tokenizer->bpe;
     int32_t whole;
+    if (bpe->unigram)
+        return es_unigram_cut(work, word, bytes, err);
     ES_TRY(find_word(work, word, bytes, &whole, err));
     if (whole >= 0) {
         work->pieces[0] = (es_piece){whole, (uint32_t)bytes};
@@ -331,6 +341,7 @@ void es_cutting_free(es_cutting *work)
     es_mem_free(work->budget, work->symbols);
     es_mem_free(work->budget, work->queue);
     es_mem_free(work->budget, work->pieces);
+    es_mem_free(work->budget, work->paths);
     es_mem_free(work->budget, work->cache);
     *work = (es_cutting){0};
 }

@@ -23,6 +23,7 @@ typedef struct es_bpe {
     /* Of pieces with scores, instead of a list: any two pieces that together are one merge into it,
      * with its rank. (size) UINT32_MAX: a token that takes no part. NULL: there is a list */
     uint32_t *ranks;
+    struct es_unigram *unigram; /* instead of merges, NULL: there are merges (unigram.h) */
     uint64_t *joints;   /* characters that some merge has on its two sides, and a few more; see
                            cuts and es_bpe_joins() */
     int32_t bytes[256]; /* piece of a byte: its letter, or <0xNN> to fall back on; -1: none */
@@ -77,8 +78,10 @@ static inline bool es_bpe_joins(const es_bpe *bpe, int32_t left, int32_t right)
 }
 
 /*! es_byte_letter() : the character that stands for a byte where a vocabulary is spelt in bytes:
- *  itself if it is printable in Latin-1, else one from U+0100 on. */
+ *  itself if it is printable in Latin-1, else one from U+0100 on. es_letter_byte() : the byte that
+ *  such a character stands for. */
 int32_t es_byte_letter(unsigned char byte);
+unsigned char es_letter_byte(int32_t letter);
 
 /* ---- making one (bpe_json.c) ---- */
 
@@ -89,7 +92,7 @@ typedef struct es_merge {
 } es_merge;
 
 /* Puts all merges: es_bpe_room() for as many, then es_bpe_put() for each; or fills bpe->ranks and
- * puts joints. */
+ * puts joints; or makes bpe->unigram. */
 typedef es_status (*es_merge_source)(es_tokenizer *t, const void *from, es_error *err);
 
 es_status es_bpe_room(es_tokenizer *t, int64_t count, es_error *err);
@@ -107,6 +110,11 @@ es_status es_bpe_put(es_tokenizer *t, const char *path, int64_t rank, const es_m
  *  tokenizer.json: flags of its model, normalizer and pre_tokenizer. */
 es_status es_bpe_build(const es_settings *s, const es_vocab_list *list, es_merge_source merges,
                        const void *from, es_tokenizer **out, es_error *err);
+
+/*! es_bpe_check_decoder() : fails for a decoder that is not known. Decoders only matter for turning
+ *  tokens back into text, but an unknown one often means an unknown kind of vocabulary.
+ *  @return : ES_OK; ES_E_UNSUPPORTED (tokenizer.decoder), ES_E_FORMAT (tokenizer.key). */
+es_status es_bpe_check_decoder(const es_settings *s, es_error *err);
 
 /* ---- cutting words ---- */
 
@@ -130,13 +138,18 @@ typedef struct es_cutting {
     es_mem_limit *budget;
     unsigned char *spelt; /* a word as the vocabulary spells it */
     es_symbol *symbols;
-    uint64_t *queue; /* pairs that may be merged: rank, place of the left one; a heap */
+    uint64_t *queue;            /* pairs that may be merged: rank, place of the left one; a heap */
+    struct es_best_path *paths; /* of Unigram: the best path to each byte */
     es_piece *pieces;
     int64_t spelt_room, symbols_count, symbols_room, queue_count, queue_room, pieces_count,
-        pieces_room;
+        pieces_room, paths_room;
     struct es_word_cache *cache; /* short words that were cut already, made when text is long */
     int64_t words;
 } es_cutting;
+
+/*! es_cutting_spells() : returns whether the vocabulary has a token for each of these bytes, to
+ * fall back on. */
+bool es_cutting_spells(const es_bpe *bpe, const unsigned char *p, size_t bytes);
 
 /*! es_cutting_run() : the pieces of a word of 1 to 2^31 - 1 bytes, in work->pieces. O(bytes log
  *  bytes). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */

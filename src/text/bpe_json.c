@@ -10,30 +10,6 @@
 
 /* ---- model ---- */
 
-/* A key that we do not know may change every id, so it is not passed over. */
-static es_status check_keys(const es_settings *s, json_t *model, es_error *err)
-{
-    static const char *const known[] = {"type",
-                                        "dropout",
-                                        "unk_token",
-                                        "continuing_subword_prefix",
-                                        "end_of_word_suffix",
-                                        "fuse_unk",
-                                        "byte_fallback",
-                                        "ignore_merges",
-                                        "vocab",
-                                        "merges"};
-    for (void *i = json_object_iter(model); i; i = json_object_iter_next(model, i)) {
-        size_t k = 0;
-        while (k < sizeof known / sizeof known[0] && strcmp(known[k], json_object_iter_key(i)) != 0)
-            k++;
-        if (k == sizeof known / sizeof known[0])
-            return es_settings_refuse(s, "tokenizer.model", "a key of the model",
-                                      json_object_iter_key(i), "it may change every id", err);
-    }
-    return ES_OK;
-}
-
 /* Pieces that are spelt otherwise inside a word than at its edge, and chance. */
 static es_status check_unsupported(const es_settings *s, const json_t *model, es_error *err)
 {
@@ -272,9 +248,7 @@ static es_status check_decoder(const es_settings *s, const json_t *part, es_erro
                               err);
 }
 
-/* Fails for a decoder that is not supported. Decoders only matter for turning tokens back into
- * text, but an unknown one often means an unknown kind of vocabulary. */
-static es_status check_decoders(const es_settings *s, es_error *err)
+es_status es_bpe_check_decoder(const es_settings *s, es_error *err)
 {
     const json_t *part = json_object_get(s->root, "decoder");
     if (!part || json_is_null(part))
@@ -329,10 +303,21 @@ es_status es_bpe_build(const es_settings *s, const es_vocab_list *list, es_merge
 
 es_status es_bpe_read(const es_settings *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
 {
+    static const char *const keys[] = {"type",
+                                       "dropout",
+                                       "unk_token",
+                                       "continuing_subword_prefix",
+                                       "end_of_word_suffix",
+                                       "fuse_unk",
+                                       "byte_fallback",
+                                       "ignore_merges",
+                                       "vocab",
+                                       "merges",
+                                       NULL};
     json_t *model = json_object_get(s->root, "model");
-    ES_TRY(check_keys(s, model, err));
+    ES_TRY(es_settings_only(s, model, keys, err));
     ES_TRY(check_unsupported(s, model, err));
-    ES_TRY(check_decoders(s, err));
+    ES_TRY(es_bpe_check_decoder(s, err));
     ES_TRY(es_settings_text(s, model, "unk_token", &list->unknown, err));
     ES_TRY(es_settings_vocab(s, model, list, err));
     ES_TRY(es_settings_template(s, &list->rules, err));

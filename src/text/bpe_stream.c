@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "text/bpe.h"
+#include "text/unigram.h"
 #include "base/unicode.h"
 
 enum { CHUNK = 16384 }; /* bytes that are moved on at a time */
@@ -405,6 +406,7 @@ static void bpe_free(es_tokenizer *t)
         return;
     es_pair_table_close(&bpe->merges, t->budget);
     es_mem_free(t->budget, bpe->ranks);
+    es_unigram_close(bpe->unigram);
     es_mem_free(t->budget, bpe->joints);
     es_normalizers_close(&bpe->normalizers);
     es_splitters_close(&bpe->splitters);
@@ -414,7 +416,7 @@ static void bpe_free(es_tokenizer *t)
     t->bpe = NULL;
 }
 
-/* What is not a list of tokens is read when this is done, by es_bpe_read(). */
+/* What is not a list of tokens is read when this is done, by es_bpe_read() or es_unigram_read(). */
 static es_status bpe_prepare(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     if (list->unknown && t->info.unknown < 0)
@@ -430,6 +432,19 @@ const es_token_kind es_kind_bpe = {
     .type = "BPE",
     .sign = "merges",
     .read = es_bpe_read,
+    .prepare = bpe_prepare,
+    .free = bpe_free,
+    .open = bpe_open,
+    .write = bpe_write,
+    .finish = bpe_finish,
+    .close = bpe_close,
+};
+
+/* The same stream; only words are cut otherwise. */
+const es_token_kind es_kind_unigram = {
+    .type = "Unigram",
+    .sign = "unk_id",
+    .read = es_unigram_read,
     .prepare = bpe_prepare,
     .free = bpe_free,
     .open = bpe_open,

@@ -3,68 +3,24 @@
  *
  * The file has the vocabulary and, of byte pairs spelt in bytes ("gpt2"), the merges; of
  * SentencePiece's ("llama") a score for each piece. How text is divided into words it does not say
- * but by a name, "tokenizer.ggml.pre", that stands for a pattern in llama.cpp's source. Here a name
- * stands for the parts that the tokenizer.json of the same model has, in its language, and from
- * there on it is one tokenizer like any other. */
+ * but by a name, "tokenizer.ggml.pre" (gguf_pre.c). The rules of either kind are written as parts
+ * of a tokenizer.json, and from there on it is one tokenizer like any other. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "text/bpe.h"
+#include "text/gguf_pre.h"
 #include "text/gguf_tokenizer.h"
 #include "base/unicode.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* ---- rules by their names ---- */
+/* ---- rules of pieces with scores ---- */
 
 #define RULES(flags, parts) "{\"model\":{\"type\":\"BPE\"" flags "}" parts "}"
-#define SPLIT(regex)                                                                               \
-    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\"}"
-#define BYTES(words) "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" words "}"
-#define WORDS(steps)                                                                               \
-    ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" steps "," BYTES("false") "]}"
-
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define REST         "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define LATER_WORDS(digits)                                                                        \
-    SPLIT(CONTRACTIONS "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|" digits                          \
-                       "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" REST)
-#define CAPITAL "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
-#define SMALL   "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
-#define BEFORE  "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
-#define NFC     ",\"normalizer\":{\"type\":\"NFC\"}"
-#define WHOLE   ",\"ignore_merges\":true"
-#define OLD_WORDS                                                                                  \
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)"
-
-typedef struct pre_rules {
-    const char *name;
-    bool begins; /* a text begins with the token bos, unless the file says otherwise */
-    const char *json;
-} pre_rules;
-
-/* Qwen's own tokenizer composes characters first; llama.cpp leaves that out, and gives other ids to
- * text that is not composed. */
-static const pre_rules pres[] = {
-    {"gpt-2", false, RULES("", ",\"pre_tokenizer\":" BYTES("true"))},
-    {"llama-bpe", true, RULES(WHOLE, WORDS(LATER_WORDS("\\\\p{N}{1,3}")))},
-    {"llama3", true, RULES(WHOLE, WORDS(LATER_WORDS("\\\\p{N}{1,3}")))},
-    {"llama-v3", true, RULES(WHOLE, WORDS(LATER_WORDS("\\\\p{N}{1,3}")))},
-    {"qwen2", false, RULES("", NFC WORDS(LATER_WORDS("\\\\p{N}")))},
-    {"smollm", false,
-     RULES("", ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
-               "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES("true") "]}")},
-    {"tekken", true,
-     RULES(WHOLE, WORDS(SPLIT(BEFORE CAPITAL
-                              "*" SMALL "+|" BEFORE CAPITAL "+" SMALL
-                              "*|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*" REST)))},
-    /* llama.cpp's guess at a model whose tokenizer it did not know */
-    {"default", false,
-     RULES("", WORDS(SPLIT("[\\\\p{P}\\\\$\\\\+<=>\\\\^~\\\\|]+") "," SPLIT(OLD_WORDS) "," SPLIT(
-                   "\\\\p{N}+") "," SPLIT("[0-9][0-9][0-9]")))},
-};
 
 #define BLANK   "\xe2\x96\x81"
 #define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" BLANK "\"}"
@@ -318,36 +274,48 @@ static es_status refuse(const source *s, const char *key, es_gguf_text found, co
                         found.size < 64 ? (int)found.size : 64, found.at);
 }
 
-/* From the rules, a vocabulary and merges. */
-static es_status build(const source *s, const char *json, es_vocab_list *list,
+/* Builds a tokenizer from the rules, which it releases, the vocabulary and merges. */
+static es_status build(const source *s, es_settings *rules, es_vocab_list *list,
                        es_merge_source merges, es_tokenizer **out, es_error *err)
 {
-    es_settings rules;
-    ES_TRY(es_settings_open(&rules, json, strlen(json), s->h->file, list->budget, err));
     es_status status = read_tokens(s, list, err);
     if (status == ES_OK)
-        status = es_bpe_build(&rules, list, merges, s, out, err);
-    es_settings_close(&rules);
+        status = es_bpe_build(rules, list, merges, s, out, err);
+    es_settings_close(rules);
     return status;
+}
+
+/* Finds the splitting rule that the file names. A file without a name is of the time before there
+ * were any, and llama.cpp reads it by its default. */
+static es_status find_pre(const source *s, const es_gguf_pre **out, es_error *err)
+{
+    char known[sizeof err->hint], names[sizeof err->hint - 64];
+    es_gguf_text name = {"default", 7};
+    ES_TRY(es_gguf_string(s->h, KEY("pre"), false, &name, err));
+    if (!es_gguf_find(s->h, KEY("pre")))
+        es_log(ES_LOG_WARN, "%s: missing " KEY("pre") ": words are split by the rule 'default'",
+               s->h->file);
+    *out = es_gguf_pre_find(name.at, name.size);
+    if (*out)
+        return ES_OK;
+    es_gguf_pre_list(names, sizeof names);
+    snprintf(known, sizeof known, "supported: %s; or use the model's tokenizer.json", names);
+    return refuse(s, KEY("pre"), name, known, err);
 }
 
 /* Builds a byte-pair tokenizer. GGUF names its splitting rule instead of stating it, so that
  * only known names are supported. */
 static es_status build_listed(source *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
 {
-    es_gguf_text pre;
-    ES_TRY(es_gguf_string(s->h, KEY("pre"), true, &pre, err));
-    for (size_t i = 0; i < sizeof pres / sizeof pres[0]; i++) {
-        if (!es_gguf_text_is(pre, pres[i].name))
-            continue;
-        ES_TRY(find_arrays(s, false, err));
-        ES_TRY(read_specials(s, false, pres[i].begins, &list->rules, err));
-        return build(s, pres[i].json, list, put_listed, out, err);
-    }
-    return refuse(s, KEY("pre"), pre,
-                  "supported: gpt-2, llama-bpe, qwen2, smollm, tekken and default; or use the "
-                  "model's tokenizer.json",
-                  err);
+    const es_gguf_pre *pre;
+    ES_TRY(find_pre(s, &pre, err));
+    ES_TRY(find_arrays(s, false, err));
+    ES_TRY(read_specials(s, false, pre->flags & ES_PRE_BEGINS, &list->rules, err));
+    es_settings rules = {
+        .root = es_gguf_pre_rules(pre), .path = s->h->file, .budget = list->budget};
+    if (!rules.root)
+        return es_fail(err, ES_E_MEMORY, "memory", "free some memory", "no memory for a tokenizer");
+    return build(s, &rules, list, put_listed, out, err);
 }
 
 /* What would change the text before it is cut. */
@@ -386,7 +354,10 @@ static es_status build_scored(source *s, es_vocab_list *list, es_tokenizer **out
     memcpy(text, token.at, token.size);
     list->unknown = text;
     ES_TRY(read_specials(s, true, true, &list->rules, err));
-    return build(s, prefix ? prefixed : unprefixed, list, put_scored, out, err);
+    const char *json = prefix ? prefixed : unprefixed;
+    es_settings rules;
+    ES_TRY(es_settings_open(&rules, json, strlen(json), s->h->file, list->budget, err));
+    return build(s, &rules, list, put_scored, out, err);
 }
 
 es_status es_gguf_tokenizer(const es_gguf_header *h, es_mem_limit *budget, es_tokenizer **out,

@@ -77,16 +77,29 @@ void es_aligned_free(es_aligned *a)
     *a = (es_aligned){0};
 }
 
-/* ---- NFC ---- */
+/* ---- NFC and NFKC ---- */
+
+/* Returns whether a character stays what it is if nothing follows that composes with it. */
+static bool stays(int32_t c, bool compatible)
+{
+    int32_t parts[ES_DECOMPOSE_MOST], more[ES_COMPATIBLE_MOST];
+    if (!es_char_composed(c))
+        return false;
+    if (!compatible || c < 0x80)
+        return true;
+    const int count = es_char_decompose(c, parts);
+    return es_char_compatible(c, more) == count &&
+           memcmp(parts, more, (size_t)count * sizeof *parts) == 0;
+}
 
 /* The end of a run that begins at `at`: where the next character is that no composition reaches
  * across. *plain: the run is one character, which stays what it is. */
-static size_t find_run(const es_aligned *in, size_t at, bool *plain)
+static size_t find_run(const es_aligned *in, size_t at, bool compatible, bool *plain)
 {
     int32_t c;
     size_t end = at + es_utf8_next(in->bytes + at, in->used - at, &c);
     const size_t first = end;
-    *plain = es_char_composed(c);
+    *plain = stays(c, compatible);
     while (end < in->used) {
         const size_t length = es_utf8_next(in->bytes + end, in->used - end, &c);
         if (es_char_boundary(c))
@@ -100,15 +113,16 @@ static size_t find_run(const es_aligned *in, size_t at, bool *plain)
 /* Characters of a run in their order and composed. Which of them became which is not followed: each
  * that comes out was made from the whole run. */
 static es_status compose_run(es_normalizing *work, const es_aligned *in, size_t begin, size_t end,
-                             es_aligned *out, es_error *err)
+                             bool compatible, es_aligned *out, es_error *err)
 {
     int64_t count = 0;
     for (size_t at = begin; at < end;) {
         int32_t c;
         at += es_utf8_next(in->bytes + at, end - at, &c);
         ES_TRY(ES_MEM_GROW(work->budget, work->run, &work->run_room,
-                           2 * (count + ES_DECOMPOSE_MOST), "characters", err));
-        count += es_char_decompose(c, work->run + count);
+                           2 * (count + ES_COMPATIBLE_MOST), "characters", err));
+        count += compatible ? es_char_compatible(c, work->run + count)
+                            : es_char_decompose(c, work->run + count);
     }
     count = es_text_compose(work->run, count, work->run + count);
     for (int64_t i = 0; i < count; i++) {
@@ -119,24 +133,100 @@ static es_status compose_run(es_normalizing *work, const es_aligned *in, size_t 
     return ES_OK;
 }
 
-/* Composes characters (Unicode NFC). Runs that are composed already are copied as they are,
- * which is nearly all text. */
-static es_status run_nfc(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
-                         bool fresh, es_aligned *out, es_error *err)
+/* Composes characters, after replacing compatible ones (U+FB01 by "fi") if asked to. Runs that are
+ * composed already are copied as they are, which is nearly all text. */
+static es_status run_composed(es_normalizing *work, const es_aligned *in, bool compatible,
+                              es_aligned *out, es_error *err)
 {
-    (void)step, (void)fresh;
     size_t same = 0; /* bytes from here on are copied as they are */
     for (size_t at = 0; at < in->used;) {
         bool plain;
-        const size_t end = find_run(in, at, &plain);
+        const size_t end = find_run(in, at, compatible, &plain);
         if (!plain) {
             ES_TRY(es_aligned_copy(out, in, same, at, err));
-            ES_TRY(compose_run(work, in, at, end, out, err));
+            ES_TRY(compose_run(work, in, at, end, compatible, out, err));
             same = end;
         }
         at = end;
     }
     return es_aligned_copy(out, in, same, in->used, err);
+}
+
+static es_status run_nfc(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
+                         bool fresh, es_aligned *out, es_error *err)
+{
+    (void)step, (void)fresh;
+    return run_composed(work, in, false, out, err);
+}
+
+static es_status run_nfkc(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
+                          bool fresh, es_aligned *out, es_error *err)
+{
+    (void)step, (void)fresh;
+    return run_composed(work, in, true, out, err);
+}
+
+/* ---- Precompiled ---- */
+
+/* Replaces bytes [*at, end) of a text if the table has a string that they begin with, the shortest,
+ * and returns whether it has; bytes from *same on, which stay as they are, are copied first. */
+static es_status replace_part(const es_charsmap *map, const es_aligned *in, size_t at, size_t end,
+                              size_t *same, bool *found, es_aligned *out, es_error *err)
+{
+    const char *text = es_charsmap_find(map, in->bytes + at, end - at);
+    *found = text != NULL;
+    if (!text)
+        return ES_OK;
+    ES_TRY(es_aligned_copy(out, in, *same, at, err));
+    *same = end;
+    return es_aligned_put(out, text, strlen(text), in->from[at], in->to[end - 1], err);
+}
+
+/* Replaces what the table of SentencePiece has, in the manner of Hugging Face's library: a grapheme
+ * cluster of less than six bytes as a whole, even if the table's string is only its beginning; else
+ * character by character. SentencePiece itself takes the longest string at each place. */
+static es_status run_precompiled(const es_normalizer *step, es_normalizing *work,
+                                 const es_aligned *in, bool fresh, es_aligned *out, es_error *err)
+{
+    enum { WHOLE_BELOW = 6 };
+    (void)work, (void)fresh;
+    size_t same = 0;
+    for (size_t at = 0; at < in->used;) {
+        const size_t end = at + es_grapheme_next(in->bytes + at, in->used - at);
+        bool found = false;
+        if (end - at < WHOLE_BELOW)
+            ES_TRY(replace_part(&step->map, in, at, end, &same, &found, out, err));
+        while (!found && at < end) {
+            int32_t c;
+            bool ignored;
+            const size_t length = es_utf8_next(in->bytes + at, end - at, &c);
+            ES_TRY(replace_part(&step->map, in, at, at + length, &same, &ignored, out, err));
+            at += length;
+        }
+        at = end;
+    }
+    return es_aligned_copy(out, in, same, in->used, err);
+}
+
+/* ---- Strip ---- */
+
+/* Takes white space away from the beginning and the end of a text. */
+static es_status run_strip(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
+                           bool fresh, es_aligned *out, es_error *err)
+{
+    (void)work, (void)fresh;
+    size_t begin = 0, end = 0;
+    bool inside = !step->at_begin;
+    for (size_t at = 0; at < in->used;) {
+        int32_t c;
+        const size_t length = es_utf8_next(in->bytes + at, in->used - at, &c);
+        const bool space = es_char_space(c);
+        begin = inside || !space ? begin : at + length;
+        inside = inside || !space;
+        at += length;
+        end = step->at_end && space ? end : at;
+    }
+    return es_aligned_copy(out, in, begin, end > begin ? end : begin, err);
 }
 
 /* ---- Prepend and Replace ---- */
@@ -184,6 +274,7 @@ struct es_normalizer_kind {
     es_status (*read)(es_normalizers *n, const es_settings *s, const json_t *part, es_error *err);
     es_status (*run)(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
                      bool fresh, es_aligned *out, es_error *err);
+    bool looks_ahead; /* what a character becomes depends on the next ones */
 };
 
 /* The step that is being read. */
@@ -201,6 +292,27 @@ static es_status read_nfc(es_normalizers *n, const es_settings *s, const json_t 
     (void)s, (void)part, (void)err;
     n->whole = n->whole || n->count > 1;
     return ES_OK;
+}
+
+static es_status read_precompiled(es_normalizers *n, const es_settings *s, const json_t *part,
+                                  es_error *err)
+{
+    const char *map = NULL;
+    n->whole = n->whole || n->count > 1;
+    ES_TRY(es_settings_text(s, part, "precompiled_charsmap", &map, err));
+    if (!map)
+        return es_settings_fail(s, "normalizer.precompiled_charsmap", "there", err);
+    return es_charsmap_open(&current(n)->map, map, s->path, n->budget, err);
+}
+
+/* Where a text ends is known when all of it is there. */
+static es_status read_strip(es_normalizers *n, const es_settings *s, const json_t *part,
+                            es_error *err)
+{
+    es_normalizer *step = current(n);
+    step->at_begin = step->at_end = n->whole = true;
+    ES_TRY(es_settings_bool(s, part, "strip_left", &step->at_begin, err));
+    return es_settings_bool(s, part, "strip_right", &step->at_end, err);
 }
 
 /* Reads the text that a Prepend step puts before every text. */
@@ -245,9 +357,12 @@ static es_status read_replace(es_normalizers *n, const es_settings *s, const jso
     return keep_text(n, content, err);
 }
 
-static const es_normalizer_kind kinds[] = {{"NFC", read_nfc, run_nfc},
-                                           {"Prepend", read_prepend, run_prepend},
-                                           {"Replace", read_replace, run_replace}};
+static const es_normalizer_kind kinds[] = {{"NFC", read_nfc, run_nfc, true},
+                                           {"NFKC", read_nfc, run_nfkc, true},
+                                           {"Precompiled", read_precompiled, run_precompiled, true},
+                                           {"Strip", read_strip, run_strip, false},
+                                           {"Prepend", read_prepend, run_prepend, false},
+                                           {"Replace", read_replace, run_replace, false}};
 
 /* Reads one step of the normalizer by its type. */
 static es_status read_step(es_normalizers *n, const es_settings *s, const json_t *part,
@@ -260,10 +375,12 @@ static es_status read_step(es_normalizers *n, const es_settings *s, const json_t
             n->steps[n->count++].kind = &kinds[i];
             return kinds[i].read(n, s, part, err);
         }
-    return es_settings_refuse(s, "tokenizer.normalizer", "a normalizer",
-                              n->count == ES_NORMALIZERS_MOST ? "one of more than 16"
-                                                              : es_settings_type(part),
-                              "NFC, Prepend, Replace and a Sequence of them are built in", err);
+    return es_settings_refuse(
+        s, "tokenizer.normalizer", "a normalizer",
+        n->count == ES_NORMALIZERS_MOST ? "one of more than 16" : es_settings_type(part),
+        "NFC, NFKC, Precompiled, Strip, Prepend, Replace and a Sequence of them "
+        "are built in",
+        err);
 }
 
 es_status es_normalizers_read(es_normalizers *n, const es_settings *s, es_error *err)
@@ -287,6 +404,7 @@ void es_normalizers_close(es_normalizers *n)
     for (int i = 0; i < n->count; i++) {
         es_pattern_close(n->steps[i].pattern);
         es_mem_free(n->budget, n->steps[i].text);
+        es_charsmap_close(&n->steps[i].map);
     }
     *n = (es_normalizers){0};
 }
@@ -301,19 +419,33 @@ void es_normalizing_free(es_normalizing *work)
     work->run = NULL;
 }
 
-/* Without composition any character ends a part; with it, one that a boundary follows. */
+/* Returns whether a text may be cut before `right`, by the step that sees it first. */
+static bool divides(const es_normalizer *first, const unsigned char *text, size_t at, int32_t right)
+{
+    int32_t left;
+    if (first->kind->run != run_precompiled)
+        return es_char_boundary(right);
+    size_t before = at;
+    while (before > 0 && (text[--before] & 0xc0) == 0x80)
+        ;
+    return before < at && es_utf8_next(text + before, at - before, &left) == at - before &&
+           left >= 0 && es_grapheme_apart(left, right);
+}
+
+/* Without composition and clusters any character ends a part; with them, one that a boundary
+ * follows. */
 size_t es_normalizers_cut(const es_normalizers *n, const unsigned char *text, size_t bytes)
 {
     if (n->whole)
         return 0;
-    if (n->count == 0 || n->steps[0].kind->run != run_nfc)
+    if (n->count == 0 || !n->steps[0].kind->looks_ahead)
         return bytes;
     for (size_t at = bytes; at-- > 0;) {
         int32_t c;
         if ((text[at] & 0xc0) == 0x80)
             continue;
         es_utf8_next(text + at, bytes - at, &c);
-        if (c >= 0 && es_char_boundary(c))
+        if (c >= 0 && divides(&n->steps[0], text, at, c))
             return at;
     }
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normalizer.h : text that knows where it came from, and the steps that change it before words are
- * looked for: NFC, Prepend, Replace.
+ * looked for: NFC, NFKC, Precompiled, Strip, Prepend, Replace.
  *
  * A text may come in pieces. es_normalizers_cut() says where one may be cut so that its parts,
  * normalized one by one, are what the whole would have become.
@@ -8,6 +8,7 @@
 #ifndef ES_TEXT_NORMALIZER_H
 #define ES_TEXT_NORMALIZER_H
 
+#include "text/charsmap.h"
 #include "text/pattern.h"
 #include "text/tokenizer_inside.h"
 
@@ -53,8 +54,10 @@ typedef struct es_normalizer_kind es_normalizer_kind;
 
 typedef struct es_normalizer {
     const es_normalizer_kind *kind;
-    es_pattern *pattern; /* what is replaced */
-    char *text;          /* by what; or what is prepended */
+    es_pattern *pattern;   /* what is replaced */
+    char *text;            /* by what; or what is prepended */
+    es_charsmap map;       /* of Precompiled */
+    bool at_begin, at_end; /* where Strip takes white space away */
 } es_normalizer;
 
 typedef struct es_normalizers {
@@ -66,7 +69,7 @@ typedef struct es_normalizers {
 
 /*! es_normalizers_read() : the part "normalizer" of a tokenizer.json; null is none. Close it after
  * a failure, too. @return : ES_OK; ES_E_UNSUPPORTED (tokenizer.normalizer, tokenizer.pattern),
- *  ES_E_FORMAT (tokenizer.key). */
+ *  ES_E_FORMAT (tokenizer.key, tokenizer.charsmap). */
 es_status es_normalizers_read(es_normalizers *n, const es_settings *s, es_error *err);
 void es_normalizers_close(es_normalizers *n);
 

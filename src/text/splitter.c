@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/unicode.h"
+#include "text/bpe.h"
 
 /* ---- dividing ---- */
 
@@ -146,6 +147,54 @@ static size_t unwritten(const es_splitter *step, const es_aligned *text, size_t 
     return at - begin;
 }
 
+/* ---- bytes as letters ---- */
+
+/* Spells bytes [begin, end) of a text, a letter for each. */
+static es_status spell(const es_aligned *text, size_t begin, size_t end, es_aligned *out,
+                       es_error *err)
+{
+    out->used = 0;
+    for (size_t at = begin; at < end; at++) {
+        unsigned char letter[ES_UTF8_MOST];
+        const size_t length = es_utf8_put(es_byte_letter(text->bytes[at]), letter);
+        ES_TRY(es_aligned_put(out, letter, length, text->from[at], text->to[at], err));
+    }
+    return ES_OK;
+}
+
+/* Turns letters [begin, end) of a text back into the bytes that they stand for. */
+static es_status unspell(const es_aligned *text, size_t begin, size_t end, es_aligned *out,
+                         es_error *err)
+{
+    out->used = 0;
+    for (size_t at = begin, length; at < end; at += length) {
+        int32_t letter;
+        length = es_utf8_next(text->bytes + at, end - at, &letter);
+        const unsigned char byte = es_letter_byte(letter);
+        ES_TRY(es_aligned_put(out, &byte, 1, text->from[at], text->to[at], err));
+    }
+    return ES_OK;
+}
+
+/* Returns how many letters there are in the first `bytes` bytes of a spelt text. */
+static size_t count_letters(const es_aligned *text, size_t bytes)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < bytes; at++)
+        count += (text->bytes[at] & 0xc0) != 0x80;
+    return count;
+}
+
+/* Returns how many bytes of a spelt text its `count` letters from `begin` on have. */
+static size_t bytes_of_letters(const es_aligned *text, size_t begin, size_t count)
+{
+    size_t at = begin;
+    int32_t letter;
+    for (; count > 0; count--)
+        at += es_utf8_next(text->bytes + at, text->used - at, &letter);
+    return at - begin;
+}
+
 /* ---- the chain ---- */
 
 /* Applies the pattern of step i and passes the parts on to the next step. */
@@ -166,9 +215,33 @@ static es_status run_pattern(es_splitting *work, int i, const es_aligned *text, 
 static es_status run_sink(es_splitting *work, const es_aligned *text, size_t begin, size_t end,
                           bool last, size_t *taken, es_error *err)
 {
-    const es_status status = work->sink(work->user, text, begin, end, last, taken, err);
+    const es_aligned *word = text;
+    size_t from = begin, to = end;
+    if (work->chain->spelt) {
+        work->bytes.budget = work->budget;
+        ES_TRY(unspell(text, begin, end, &work->bytes, err));
+        word = &work->bytes;
+        from = 0;
+        to = word->used;
+    }
+    const es_status status = work->sink(work->user, word, from, to, last, taken, err);
+    if (work->chain->spelt)
+        *taken = bytes_of_letters(text, begin, *taken);
     work->begun = work->begun || *taken;
     return status;
+}
+
+/* Applies step i, whose pattern sees letters, to bytes [begin, end) of a text. */
+static es_status run_spelt(es_splitting *work, int i, const es_aligned *text, size_t begin,
+                           size_t end, bool fresh, bool last, size_t *taken, es_error *err)
+{
+    es_aligned *out = &work->rewritten[i];
+    size_t done;
+    out->budget = work->budget;
+    ES_TRY(spell(text, begin, end, out, err));
+    ES_TRY(run_pattern(work, i, out, 0, out->used, fresh, last, &done, err));
+    *taken = count_letters(out, done);
+    return ES_OK;
 }
 
 /* Applies step i of the splitters to a stretch of text, and the sink after the last step. */
@@ -181,6 +254,8 @@ static es_status run_step(es_splitting *work, int i, const es_aligned *text, siz
     if (i == work->chain->count)
         return run_sink(work, text, begin, end, last, taken, err);
     const es_splitter *step = &work->chain->steps[i];
+    if (step->spells)
+        return run_spelt(work, i, text, begin, end, fresh, last, taken, err);
     if (!step->space[0])
         return run_pattern(work, i, text, begin, end, fresh, last, taken, err);
     es_aligned *out = &work->rewritten[i];
@@ -206,6 +281,7 @@ void es_splitting_free(es_splitting *work)
 {
     for (int i = 0; i < ES_SPLITTERS_MOST; i++)
         es_aligned_free(&work->rewritten[i]);
+    es_aligned_free(&work->bytes);
 }
 
 /* ---- kinds ---- */
@@ -236,26 +312,59 @@ static es_status read_byte_level(es_splitters *p, const es_settings *s, const js
                  : ES_OK;
 }
 
+/* Reads the "behavior" of a step, which says what becomes of the pattern's matches. A step without
+ * one keeps the value it has. */
+static es_status read_behavior(es_splitters *p, const es_settings *s, const json_t *part,
+                               es_error *err)
+{
+    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious",
+                                        "MergedWithNext", "Contiguous"};
+    const char *behavior = names[current(p)->behavior];
+    ES_TRY(es_settings_text(s, part, "behavior", &behavior, err));
+    for (int i = ES_SPLIT_REMOVED; i <= ES_SPLIT_CONTIGUOUS; i++)
+        if (strcmp(behavior, names[i]) == 0) {
+            current(p)->behavior = (es_split_behavior)i;
+            return ES_OK;
+        }
+    return es_settings_refuse(s, "tokenizer.pretokenizer", "the behavior of a pre-tokenizer",
+                              behavior,
+                              "Removed, Isolated, MergedWithPrevious, MergedWithNext and "
+                              "Contiguous are built in",
+                              err);
+}
+
 /* Reads a Split step: pattern, and what becomes of its matches. */
 static es_status read_split(es_splitters *p, const es_settings *s, const json_t *part,
                             es_error *err)
 {
-    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious",
-                                        "MergedWithNext", "Contiguous"};
     es_splitter *step = current(p);
-    const char *behavior = NULL;
+    const json_t *behavior = json_object_get(part, "behavior");
     bool single;
-    ES_TRY(es_settings_text(s, part, "behavior", &behavior, err));
+    if (!behavior || json_is_null(behavior))
+        return es_settings_refuse(s, "tokenizer.pretokenizer", "the behavior of Split", NULL,
+                                  "Split needs a behavior, for example Isolated", err);
+    ES_TRY(read_behavior(p, s, part, err));
     ES_TRY(es_settings_bool(s, part, "invert", &step->invert, err));
-    for (int i = ES_SPLIT_REMOVED; behavior && i <= ES_SPLIT_CONTIGUOUS; i++)
-        if (strcmp(behavior, names[i]) == 0) {
-            step->behavior = (es_split_behavior)i;
-            return es_settings_pattern(s, part, p->budget, &step->pattern, &single, err);
-        }
-    return es_settings_refuse(s, "tokenizer.pretokenizer", "the behavior of Split", behavior,
-                              "Removed, Isolated, MergedWithPrevious, MergedWithNext and "
-                              "Contiguous are built in",
-                              err);
+    return es_settings_pattern(s, part, p->budget, &step->pattern, &single, err);
+}
+
+/* Reads a Punctuation step: P of Unicode, and every ASCII sign. */
+static es_status read_punctuation(es_splitters *p, const es_settings *s, const json_t *part,
+                                  es_error *err)
+{
+    current(p)->behavior = ES_SPLIT_ISOLATED;
+    ES_TRY(read_behavior(p, s, part, err));
+    return es_pattern_open("[\\p{P}$+<=>^`|~]", false, s->path, p->budget, &current(p)->pattern,
+                           err);
+}
+
+/* Reads a WhitespaceSplit step: white space divides words and is left out. */
+static es_status read_whitespace(es_splitters *p, const es_settings *s, const json_t *part,
+                                 es_error *err)
+{
+    (void)part;
+    current(p)->behavior = ES_SPLIT_REMOVED;
+    return es_pattern_open("\\s", false, s->path, p->budget, &current(p)->pattern, err);
 }
 
 /* Digits, and whatever else Unicode counts as a number. */
@@ -300,26 +409,30 @@ static const struct {
 } kinds[] = {{"ByteLevel", read_byte_level},
              {"Split", read_split},
              {"Digits", read_digits},
+             {"Punctuation", read_punctuation},
+             {"WhitespaceSplit", read_whitespace},
              {"Metaspace", read_metaspace}};
 
-/* Behind ByteLevel a text is spelt in another alphabet, one letter for each byte, and no pattern
- * would mean what it says. */
+/* Reads one step by its type. Behind ByteLevel a text is spelt in another alphabet, one letter for
+ * each byte, and patterns see that: Falcon divides numbers there. */
 static es_status read_step(es_splitters *p, const es_settings *s, const json_t *part, es_error *err)
 {
     const char *found = es_settings_type(part);
-    if (p->byte_level)
-        found = "one behind ByteLevel";
+    const bool rewrites = es_settings_is(part, "ByteLevel") || es_settings_is(part, "Metaspace");
+    if (p->byte_level && rewrites)
+        found = "one that changes spaces behind ByteLevel";
     else if (p->count == ES_SPLITTERS_MOST)
         found = "one of more than 16";
     else
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
             if (es_settings_is(part, kinds[i].type)) {
-                p->steps[p->count++] = (es_splitter){0};
+                p->steps[p->count++] = (es_splitter){.spells = p->byte_level && !p->spelt};
+                p->spelt = p->byte_level;
                 return kinds[i].read(p, s, part, err);
             }
     return es_settings_refuse(s, "tokenizer.pretokenizer", "a pre-tokenizer", found,
-                              "ByteLevel, Split, Digits, Metaspace and a Sequence of them, "
-                              "ByteLevel last, are built in",
+                              "ByteLevel, Split, Digits, Punctuation, WhitespaceSplit, Metaspace "
+                              "and a Sequence of them are built in",
                               err);
 }
 

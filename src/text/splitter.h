@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* splitter.h : where words are, the pre-tokenizers of a tokenizer.json: ByteLevel, Split,
- * Metaspace, Digits.
+ * Metaspace, Digits, Punctuation, WhitespaceSplit.
  *
  * All of them are one thing with other settings: text is put before the first word, spaces are
  * spelt otherwise, and a pattern divides what is there. Several make a chain, each dividing the
@@ -32,6 +32,7 @@ typedef struct es_splitter {
     es_pattern *pattern; /* NULL: words stay whole */
     es_split_behavior behavior;
     bool invert; /* words are what matches; the behaviour is that of the rest */
+    bool spells; /* the first behind ByteLevel: its pattern sees a letter for each byte */
 } es_splitter;
 
 enum { ES_SPLITTERS_MOST = 16 };
@@ -40,6 +41,7 @@ typedef struct es_splitters {
     es_splitter steps[ES_SPLITTERS_MOST];
     int count;
     bool byte_level; /* the vocabulary is spelt in bytes */
+    bool spelt;      /* some step spells */
     es_mem_limit *budget;
 } es_splitters;
 
@@ -61,6 +63,7 @@ typedef struct es_splitting {
     es_word_sink sink;
     void *user;
     es_aligned rewritten[ES_SPLITTERS_MOST]; /* text that a step has changed */
+    es_aligned bytes;                        /* a word whose letters are bytes again */
     bool begun;                              /* words of this section have gone to the sink */
     es_mem_limit *budget;
 } es_splitting;

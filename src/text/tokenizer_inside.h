@@ -239,6 +239,11 @@ es_status es_settings_refuse(const es_settings *s, const char *rule, const char 
 const char *es_settings_type(const json_t *part);
 bool es_settings_is(const json_t *part, const char *type);
 
+/*! es_settings_only() : fails for a key of the model that is not in `known`, which ends with NULL:
+ *  one that we do not know may change every id. ES_E_UNSUPPORTED (tokenizer.model). */
+es_status es_settings_only(const es_settings *s, json_t *model, const char *const *known,
+                           es_error *err);
+
 /* Parts that every kind has. */
 es_status es_settings_vocab(const es_settings *s, const json_t *model, es_vocab_list *list,
                             es_error *err);
@@ -293,11 +298,14 @@ struct es_token_kind {
     void (*close)(es_token_stream *s);
 };
 
-extern const es_token_kind es_kind_wordpiece, es_kind_bpe;
+extern const es_token_kind es_kind_wordpiece, es_kind_bpe, es_kind_unigram;
 
-/*! es_wordpiece_read(), es_bpe_read() : the rules of a tokenizer.json, whose kind is known. */
+/*! es_wordpiece_read(), es_bpe_read(), es_unigram_read() : the rules of a tokenizer.json, whose
+ * kind is known. */
 es_status es_wordpiece_read(const es_settings *s, es_vocab_list *list, es_tokenizer **out,
                             es_error *err);
 es_status es_bpe_read(const es_settings *s, es_vocab_list *list, es_tokenizer **out, es_error *err);
+es_status es_unigram_read(const es_settings *s, es_vocab_list *list, es_tokenizer **out,
+                          es_error *err);
 
 #endif

@@ -189,6 +189,20 @@ bool es_settings_is(const json_t *part, const char *name)
     return type && strcmp(type, name) == 0;
 }
 
+es_status es_settings_only(const es_settings *s, json_t *model, const char *const *known,
+                           es_error *err)
+{
+    for (void *i = json_object_iter(model); i; i = json_object_iter_next(model, i)) {
+        const char *const *k = known;
+        while (*k && strcmp(*k, json_object_iter_key(i)) != 0)
+            k++;
+        if (!*k)
+            return es_settings_refuse(s, "tokenizer.model", "a key of the model",
+                                      json_object_iter_key(i), "it may change every id", err);
+    }
+    return ES_OK;
+}
+
 /* ---- the vocabulary ---- */
 
 /* The reader has refused a text twice; whether ids make sense is checked when all are known. */
@@ -312,7 +326,7 @@ static es_status read_template(const es_settings *s, const json_t *part, es_toke
                       : es_settings_fail(s, "post_processor.single", "a template of one text", err);
 }
 
-/* BertProcessing is the old way to say [CLS] text [SEP]. */
+/* BertProcessing is the old way to say [CLS] text [SEP], RobertaProcessing to say <s> text </s>. */
 static es_status read_pair(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
                            es_error *err)
 {
@@ -334,6 +348,7 @@ static const struct {
                       es_error *err);
 } processors[] = {{"TemplateProcessing", read_template},
                   {"BertProcessing", read_pair},
+                  {"RobertaProcessing", read_pair},
                   {"ByteLevel", read_nothing}};
 
 static es_status read_processor(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
@@ -342,11 +357,11 @@ static es_status read_processor(const es_settings *s, const json_t *part, es_tok
     for (size_t i = 0; i < sizeof processors / sizeof processors[0]; i++)
         if (es_settings_is(part, processors[i].type))
             return processors[i].read(s, part, rules, err);
-    return es_settings_refuse(s, "tokenizer.postprocessor", "the post-processor",
-                              es_settings_type(part),
-                              "TemplateProcessing, BertProcessing, ByteLevel and a Sequence of "
-                              "them are built in",
-                              err);
+    return es_settings_refuse(
+        s, "tokenizer.postprocessor", "the post-processor", es_settings_type(part),
+        "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel and a "
+        "Sequence of them are built in",
+        err);
 }
 
 /* Without one nothing stands around a text. A sequence is one level deep: each processor would
@@ -373,7 +388,7 @@ es_status es_settings_template(const es_settings *s, es_tokenizer_info *rules, e
 
 /* ---- all of it ---- */
 
-static const es_token_kind *const kinds[] = {&es_kind_wordpiece, &es_kind_bpe};
+static const es_token_kind *const kinds[] = {&es_kind_wordpiece, &es_kind_bpe, &es_kind_unigram};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* Old files do not name the model's type, but have a key that only one kind has. */
@@ -395,10 +410,11 @@ static es_status read_kind(const es_settings *s, es_mem_limit *budget, es_tokeni
         return es_settings_fail(s, "model", "an object", err);
     es_vocab_list list = {.path = s->path, .kind = find_kind(model), .budget = budget};
     if (!list.kind)
-        return es_settings_refuse(s, "tokenizer.model", "the model", es_settings_type(model),
-                                  "WordPiece, the tokenizer of BERT and its relatives, and BPE are "
-                                  "built in; q, k, v of other models go to esscher measure as .npy",
-                                  err);
+        return es_settings_refuse(
+            s, "tokenizer.model", "the model", es_settings_type(model),
+            "WordPiece (BERT and its relatives), BPE and Unigram are built in; "
+            "q, k, v of other models go to esscher measure as .npy",
+            err);
     const es_status status = list.kind->read(s, &list, out, err);
     es_vocab_list_free(&list);
     return status;

@@ -19,6 +19,7 @@
 #include "linalg/linalg.h"
 #include "random/experiment.h"
 
+/* Allocates numbers of the field. */
 static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                              es_error *err)
 {
@@ -26,6 +27,7 @@ static es_status new_doubles(es_mem_limit *budget, int64_t rows, int64_t cols, d
     return status;
 }
 
+/* Returns the inner product of two vectors. */
 static double dot(const double *a, const double *b, int64_t d)
 {
     double sum = 0.0;
@@ -132,6 +134,7 @@ typedef struct field {
     double *memory;
 } field;
 
+/* Returns true for laws with a quadratic log-MGF, whose field is in closed form. */
 static bool is_gaussian(const field *f) { return es_law_traits(f->law->kind) & ES_LAW_QUADRATIC; }
 
 /* Gaussian tokens: ln n MSE = q^2 + ln(tr VSV' + |VSAx|^2). */
@@ -154,6 +157,7 @@ static es_ball_point gaussian_point(field *f, const double *x, double *grad)
     return (es_ball_point){.log_mse = q2 + log(size), .log_ess = q2, .entropy = 2.0 * q2};
 }
 
+/* Computes the field's variance and gradient at one query. */
 static es_status point(field *f, const double *x, es_ball_point *out, es_error *err)
 {
     if (!is_gaussian(f))
@@ -285,6 +289,7 @@ static es_status new_field(const es_law *law, const es_head *head, es_mem_limit 
     return fill_field(f, head, err);
 }
 
+/* Fails unless radii are positive and increase. */
 static es_status check_radii(const double *radii, int64_t count, es_error *err)
 {
     for (int64_t i = 0; i < count; i++)
@@ -345,6 +350,7 @@ enum {
     MOST_ARC = 96
 };
 
+/* Points of the ball on which the limiting Gaussian field is sampled. */
 typedef struct grid {
     const es_law *law;
     es_mem_limit *budget;
@@ -410,6 +416,7 @@ static es_status new_grid(const es_head *head, double R, grid *g, es_error *err)
     return es_head_write(head, d, g->A, g->V, err);
 }
 
+/* Frees the grid on which the field is sampled. */
 static void free_grid(grid *g)
 {
     double *const arrays[] = {g->A, g->V,   g->x,      g->s,       g->grad,

@@ -179,7 +179,7 @@ void es_sample_free(es_sample *s)
 
 enum { EXPERIMENT = ES_EXPERIMENT_CROWD, BLOCK = 512, LEAST = 2048, MOST = 65536 };
 
-/* So many that they cost about as much as the pairs do. */
+/* Returns a number of points that costs about as much as the pairs do. */
 static int64_t crowd_size(int64_t d)
 {
     const int64_t blocks = (INT64_C(1) << 26) / (d * d) / BLOCK, least = LEAST / BLOCK;

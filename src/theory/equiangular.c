@@ -13,6 +13,7 @@
 
 /* ---- closed form ---- */
 
+/* Fails for numbers outside their ranges. */
 static es_status check(const es_equiangular *t, es_error *err)
 {
     if (t->n < 2 || t->n > ES_COLLAPSE_MOST_N)
@@ -61,6 +62,8 @@ static double jacobian2(const es_equiangular *t, const es_collapse *c, double q)
     return own + 2.0 * t->alpha * trace / sqrt(q) + t->alpha * t->alpha * d + others * off;
 }
 
+/* Computes how much of a gradient passes through attention: for d to infinity, and for d dimensions
+ * where n tokens can have equal angles, d >= n. */
 static void gradients(const es_equiangular *t, double q, es_collapse *c)
 {
     const double p = c->self_weight, s = c->other_weight, others = (double)(t->n - 1);

@@ -30,6 +30,7 @@
 
 /* ---- exactly equal angles: pure functions ---- */
 
+/* Tokens of equal mutual cosines (THEORY 7). */
 typedef struct es_equiangular {
     int64_t n;     /* 2 .. 10^18 */
     double rho;    /* cosine between any two tokens, in [0, 1) */
@@ -39,12 +40,14 @@ typedef struct es_equiangular {
     int64_t dim;   /* of a token, for `gradient` alone; 0: none is asked for */
 } es_equiangular;
 
+/* What attention does to such tokens. */
 typedef enum es_collapse_phase {
     ES_COLLAPSE_MERGED = 0, /* p < 0.1: attention averages */
     ES_COLLAPSE_WINDOW = 1, /* between */
     ES_COLLAPSE_APART = 2   /* p > 0.9: a token sees itself */
 } es_collapse_phase;
 
+/* The closed forms of THEORY 7. */
 typedef struct es_collapse {
     double self_weight;  /* p = A_ii */
     double other_weight; /* s = A_ij */

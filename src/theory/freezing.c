@@ -51,6 +51,7 @@ typedef struct crowd {
 
 /* ---- the rule ---- */
 
+/* Returns the logit of a probability from its logarithm, without cancellation near 1. */
 static double logit(double log_p) { return log_p - log(-expm1(log_p)); }
 
 /* Where T is such that this many of the n keys are expected to be nearer. */
@@ -60,6 +61,7 @@ static es_cap_place place_of(const crowd *c, double log_keys)
     return es_cap_refine(c->cap, log_p < -1e-15 ? logit(log_p) : 35.0);
 }
 
+/* Returns ln(t / (1 - t)), the variable in which caps are integrated. */
 static double y_of(es_cap_place at) { return log(at.t / at.rest); }
 
 /* The panel from y on: neither density nor weights change by more than a few factors e. */
@@ -182,6 +184,7 @@ static double squares_at(crowd *c, double beta)
 
 /* ---- roots ---- */
 
+/* Returns ln(sum w^2 / target) at ln beta, for the root search; NaN after a failure. */
 static double over_target(const void *context, double log_beta)
 {
     crowd *c = *(crowd *const *)context;
@@ -243,6 +246,7 @@ es_status es_scales_of(const es_keys *keys, int64_t n, es_mem_limit *budget, es_
     return status;
 }
 
+/* Fails for alpha or n outside the range of the integrals. */
 static es_status check_round(double alpha, double n, es_error *err)
 {
     if (!(alpha >= 0.0625 && alpha <= 4096.0 && n >= 2.0 && n <= (double)ES_KEYS_MOST_N))
@@ -288,6 +292,8 @@ static es_exponent with_alpha(const es_exponent *e)
     return out;
 }
 
+/* Returns the exponent with its density one standard error higher, for the error of what follows
+ * from it. */
 static es_exponent with_more(const es_exponent *e)
 {
     es_exponent out = *e;
@@ -295,6 +301,7 @@ static es_exponent with_more(const es_exponent *e)
     return out;
 }
 
+/* Returns true if the law of round keys covers this exponent and n. */
 static bool is_round(const es_exponent *e, double n)
 {
     return check_round(e->alpha, es_exponent_keys(e, n), NULL) == ES_OK;
@@ -339,6 +346,7 @@ static es_status squares_of(const es_exponent *e, double n, double beta, es_mem_
     return c.status;
 }
 
+/* Fails for an inverse temperature outside its range. */
 static es_status check_beta(double beta, es_error *err)
 {
     if (!(beta > 0.0 && beta <= MOST))
@@ -372,6 +380,7 @@ es_status es_exponent_weights(const es_exponent *e, double n, double beta, es_me
 
 /* ---- how many keys ---- */
 
+/* Returns ln(sum w^2 / frozen value) at ln n, for the root search. */
 static double frozen_by(const void *context, double log_n)
 {
     crowd *c = *(crowd *const *)context;

@@ -14,6 +14,7 @@
 
 #define WIDEST 13.0 /* t = <e, eta> of an independent token is a standard normal */
 
+/* The prediction at finite n for one head and law (THEORY 4.5). */
 typedef struct model {
     const es_sample *s;
     double n;
@@ -62,6 +63,7 @@ static es_direction_pair pair_of(const es_sample *s, int64_t j, int64_t k)
 typedef double (*pair_kernel)(const es_direction_pair *, const es_expansion *,
                               const es_expansion *);
 
+/* Returns the mean of numbers. */
 static double mean_of(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -320,6 +322,7 @@ static es_status predict_self(const model *m, es_predicted *out, es_error *err)
 
 /* ---- memory ---- */
 
+/* Frees the model of a prediction. */
 static void model_free(model *m)
 {
     es_arena_free(&m->arena);
@@ -327,6 +330,7 @@ static void model_free(model *m)
     es_expansions_free(&m->spectra);
 }
 
+/* Allocates features, influence and scratch for all sampled queries. */
 static es_status model_allocate(model *m, es_error *err)
 {
     const int64_t N = m->s->count;

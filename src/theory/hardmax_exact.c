@@ -12,6 +12,7 @@
 
 static const double log_2 = 0.69314718055994530942;
 
+/* Returns the normal tail P(Z > t), by its logarithm so that it does not underflow early. */
 static double normal_tail(double t) { return exp(es_log_normal_tail(t)); }
 
 /* Where the largest of n tokens no longer is: n Q(t) = exp(-42), below what a double shows. */
@@ -32,6 +33,7 @@ static double population_integrand(const void *context, double t)
     return both + exp(n * log(q));
 }
 
+/* Returns the expected output for queries of the population, by one integral. */
 static double population(double n)
 {
     const double end = far_out(n);
@@ -55,6 +57,7 @@ static double log_law(const split *s, int i, double t)
     return s->k[i] * log1p(-2.0 * normal_tail(t / s->share[i]));
 }
 
+/* Returns the integrand for queries that are the tokens, which a sign splits into two groups. */
 static double split_integrand(const void *context, double t)
 {
     const split *s = context;
@@ -178,6 +181,7 @@ static double covariance(double a)
     return 2.0 * es_integrate(far_integrand, &a, 0.0, 96.0, 48);
 }
 
+/* Returns the covariance of the field at distance a times the area of the shell. */
 static double shell(const void *context, double a)
 {
     return covariance(a) * pow(a, *(const double *)context);
@@ -192,6 +196,7 @@ static double sphere_area(double d)
     return 2.0 * exp(h * log(pi) - log_gamma);
 }
 
+/* Returns the constant of the leading term in d dimensions; pi^2/6 for d = 1. */
 static double constant_of(double d)
 {
     if (d == 1.0)

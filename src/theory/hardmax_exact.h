@@ -23,6 +23,7 @@
 #include <esscher/view.h>
 #include <esscher/status.h>
 
+/* Which queries select tokens. */
 typedef enum es_hardmax_queries {
     ES_HARDMAX_POPULATION = 0, /* queries of the same law, infinitely many */
     ES_HARDMAX_SELF = 1        /* the n tokens themselves */

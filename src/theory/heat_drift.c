@@ -14,8 +14,10 @@
 
 /* ---- checks ---- */
 
+/* Returns true for a mixture of laws. */
 static bool is_mixture(const es_law *law) { return es_law_uses(law->kind) & ES_LAW_USES_PARTS; }
 
+/* Fails unless a law is on the unit sphere, where its density is known. */
 static es_status check_part(const es_law *part, es_error *err)
 {
     if (!(es_law_traits(part->kind) & ES_LAW_ON_SPHERE) || part->size != 1.0 || part->mean ||
@@ -26,6 +28,7 @@ static es_status check_part(const es_law *part, es_error *err)
     return ES_OK;
 }
 
+/* Fails for a law without a density on the sphere and numbers outside their ranges. */
 static es_status check(const es_law *law, const double *q, double beta, es_error *err)
 {
     ES_TRY(es_law_check(law, err));
@@ -48,6 +51,7 @@ static es_status check(const es_law *law, const double *q, double beta, es_error
     return ES_OK;
 }
 
+/* Returns the inner product of two vectors. */
 static double dot(const double *a, const double *b, int64_t d)
 {
     double sum = 0.0;

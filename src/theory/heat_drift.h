@@ -28,6 +28,7 @@
 
 enum { ES_HEAT_MOST_DIM = 64 };
 
+/* Density and drift at one query. */
 typedef struct es_heat_point {
     double log_density;  /* ln f(q), relative to the uniform law */
     double log_smoothed; /* ln f_beta(q) */
@@ -57,7 +58,7 @@ es_status es_heat_exact_of(const es_law *law, const double *queries, int64_t m, 
  * order,
  *     l (l+d-2)/beta A_d(beta) A_{d+2}(beta) ... A_{d+2l-2}(beta),
  * which on the circle is l^2/beta I_l(beta)/I_0(beta): about sqrt(2 beta) waves (THEORY 6). That
- * so many clusters form is a heuristic. growth may be NULL. O(sqrt(beta) + dim) time.
+ * as many clusters form is a heuristic. growth may be NULL. O(sqrt(beta) + dim) time.
  *  @return : ES_OK; ES_E_ARGUMENT; ES_E_RANGE for dim outside [2, 64] or beta outside (0, 1e6]. */
 #define ES_HEAT_MOST_FASTEST 1e6
 es_status es_heat_fastest(int64_t dim, double beta, int64_t *degree, double *growth, es_error *err);

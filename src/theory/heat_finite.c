@@ -45,6 +45,7 @@ typedef struct ladder {
 
 /* ---- one key ---- */
 
+/* Returns the parts of a mixture, or the law itself as its only part. */
 static int64_t parts_of(const es_law *law, const es_law **parts)
 {
     const bool mixture = es_law_uses(law->kind) & ES_LAW_USES_PARTS;
@@ -82,6 +83,8 @@ static es_status part_at(const ladder *l, const es_law *part, double t, double *
     return ES_OK;
 }
 
+/* Computes density and mean pull of keys at the distance t from the query, summed over the
+ * parts. */
 static es_status key_at(const ladder *l, double t, double *density, double *pull, es_error *err)
 {
     const es_law *parts;
@@ -102,6 +105,7 @@ static es_status key_at(const ladder *l, double t, double *density, double *pull
 
 /* ---- the ladder ---- */
 
+/* Returns the angle at which beta (1 - cos) is x. */
 static double angle_of(const ladder *l, double x)
 {
     return 2.0 * asin(sqrt(fmin(1.0, 0.5 * x / l->beta)));
@@ -146,6 +150,7 @@ static void begin_ladder(ladder *l, double *memory)
 
 /* ---- one query ---- */
 
+/* Sums over keys: weights, their squares, distances and pull. */
 typedef struct sums {
     double one, squares, distance, pull;
 } sums;
@@ -169,6 +174,7 @@ static double kernel_at(const ladder *l, double L, int64_t *first, double *gone,
     return fmin(1.0, J + *gone);
 }
 
+/* Adds weighted sums. */
 static void add(sums *to, const sums *from, double weight)
 {
     to->one += weight * from->one;
@@ -199,6 +205,7 @@ static es_status integrate(ladder *l, double n, double peak, sums *out, es_error
 
 /* ---- all queries ---- */
 
+/* Queries and betas that threads share. */
 typedef struct job {
     const es_law *law;
     const double *queries, *beta;
@@ -209,6 +216,8 @@ typedef struct job {
 
 enum { NUMBERS = 5 };
 
+/* Computes drift and weights for n keys of one query at one beta, by integrals over their
+ * distance. */
 static es_status run_one(void *user, int64_t unit, int thread, es_error *err)
 {
     job *j = user;

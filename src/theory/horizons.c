@@ -18,6 +18,7 @@
 
 /* ---- what is asked, checked and multiplied out ---- */
 
+/* Fails unless the covariance is square, finite and not empty. */
 static es_status check_covariance(const es_view *cov, es_error *err)
 {
     es_scan scan;
@@ -52,6 +53,7 @@ typedef struct factors {
     es_mem_limit *budget;
 } factors;
 
+/* Frees the factors. */
 static void free_factors(factors *f)
 {
     double *arrays[] = {f->root, f->left, f->right, f->plain, f->small, f->q, f->r1, f->r2};
@@ -59,6 +61,7 @@ static void free_factors(factors *f)
         es_mem_free(f->budget, arrays[i]);
 }
 
+/* Allocates the factors of a horizon. */
 static es_status new_factors(const es_view *cov, const es_head *head, es_mem_limit *budget,
                              factors *f, es_error *err)
 {
@@ -76,6 +79,7 @@ static es_status new_factors(const es_view *cov, const es_head *head, es_mem_lim
     return ES_OK;
 }
 
+/* Computes S^1/2 and its products with both sides of A, on which all norms rest. */
 static es_status fill_factors(const es_view *cov, double tolerance, const es_head *head, factors *f,
                               es_error *err)
 {
@@ -99,6 +103,7 @@ static es_status fill_factors(const es_view *cov, double tolerance, const es_hea
 
 /* ---- norms of a product ---- */
 
+/* Returns the Frobenius norm. */
 static double frobenius_of(const double *a, int64_t count)
 {
     double squares = 0.0;
@@ -137,6 +142,7 @@ static double rounding(double norm, double slope, double relative)
     return norm > most ? relative * slope / norm : most;
 }
 
+/* Computes reach, one-sided and two-sided horizon with bounds of their rounding errors. */
 static es_status measure(const es_view *cov, factors *f, es_horizons *out, es_error *err)
 {
     const int64_t d = f->d, rows = f->rows;
@@ -159,6 +165,8 @@ static es_status measure(const es_view *cov, factors *f, es_horizons *out, es_er
     return ES_OK;
 }
 
+/* Computes coupling and rates from the norms: 1/(2 (1 + 32 Psi)), 1/(2 (1 + Psi)), 1/(2 (1 +
+ * H^2)). */
 static void derive(double scale, bool unscaled, es_horizons *out)
 {
     const double h1 = out->one_sided.val, reach = out->reach.val, H = out->horizon.val;
@@ -294,6 +302,7 @@ double es_norm_ratio(int64_t d)
 
 double es_predict_next(double n) { return ceil(1.02 * n); }
 
+/* Returns the slope of ln|x| between two points. */
 static double slope_of(double here, double next, double distance)
 {
     return log(fabs(here) / fabs(next)) / distance;

@@ -48,6 +48,7 @@ typedef struct density {
     double *memory;
 } density;
 
+/* Writes partial sums, from the largest on. */
 static void sum_from_top(const double *from, int64_t count, double *to)
 {
     double sum = 0.0;

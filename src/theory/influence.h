@@ -19,6 +19,7 @@
 
 #define ES_INFLUENCE_STEP 0.05
 
+/* How one token changes the outputs of the others, in the symbols of THEORY 4.5. */
 typedef struct es_influence {
     double weight, along, weight_squared, cross, square, part; /* W, K, W2, X, Y, P */
 } es_influence;
@@ -62,6 +63,7 @@ es_influence es_influence_of(const es_rem_extra *x, double q, double participati
 
 enum { ES_HERMITE = 40 }; /* highest order */
 
+/* Hermite coefficients of the output of one query as a function of a token's score. */
 typedef struct es_expansion {
     es_rem moments;
     double q;

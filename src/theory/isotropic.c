@@ -40,6 +40,7 @@ typedef struct alphabet {
     double at[POINTS][LETTERS];
 } alphabet;
 
+/* Tabulates normalised Hermite functions by their recursion; rows are integration points. */
 static void fill_alphabet(alphabet *x)
 {
     for (int i = 0; i < POINTS; i++) {
@@ -187,6 +188,7 @@ typedef struct token {
     double part, part2;   /* E sum w^2 and E (sum w^2)^2, over the keys of others */
 } token;
 
+/* The prediction for isotropic tokens, where all queries of a norm are alike. */
 typedef struct model {
     int64_t d;
     double H, n;

@@ -17,7 +17,7 @@
  *
  * Both integrands are analytic in a strip of half width pi/2, so the trapezoidal rule of step h
  * errs by e^{-pi^2/h} times a power of 1/h: 1e-11 for 0.3. The rule of step 2h comes for free, and
- * since halving the step squares the relative error, the difference tells it.
+ * since halving the step squares the relative error, the difference estimates it.
  */
 #include "theory/key_weights_inside.h"
 
@@ -86,6 +86,8 @@ static kernel kernel_at(const others *o, double v)
 
 /* ---- the rule in y ---- */
 
+/* Returns the largest step of the integral at t: singularities at 0, at 1/beta and at the cap's own
+ * width limit it. */
 static double width_most(const question *q, double t)
 {
     const double alpha = q->cap ? q->cap->A : q->alpha;
@@ -166,6 +168,7 @@ static int64_t room_for(const question *q)
 
 /* ---- given the nearest key ---- */
 
+/* Returns the largest even number that is not above x. */
 static int64_t even_below(double x) { return 2 * (int64_t)floor(0.5 * x); }
 
 /* Point k of a lattice of step h, weighed for the rule of step h and, if it is even, for that of
@@ -256,6 +259,8 @@ static void outer(const question *q, others *o, bool planted, double out[2][SUMS
 
 /* ---- the answer ---- */
 
+/* Returns an integral with its error: halving the step squares the relative error, so the
+ * difference of both rules estimates it. */
 static es_num number(double sums[2][SUMS], int i, double scale)
 {
     const double value = scale * sums[0][i], coarse = fabs(sums[1][i] / sums[0][i] - 1.0);

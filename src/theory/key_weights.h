@@ -35,6 +35,7 @@
 
 #include "tokens/keys.h"
 
+/* Expected weights of n keys, with bounds of the integrals' errors. */
 typedef struct es_weights {
     es_num top;        /* E w_max; of planted keys the weight of the planted one */
     es_num squares;    /* E sum w^2, one over the effective number of keys */
@@ -84,6 +85,7 @@ double es_critical_mean(double alpha, double scaled);
 
 /* ---- the subcritical regime, uniform keys ---- */
 
+/* The output over infinitely many uniform keys, and its fluctuations. */
 typedef struct es_average {
     es_num mean;       /* A_d(beta): the output is mean * q */
     double series;     /* 1 - (d-1)/(2 beta) + (d-1)(d-3)/(8 beta^2) + (d-1)(d-3)/(8 beta^3) */
@@ -136,6 +138,7 @@ es_status es_average_of(const es_keys *keys, double n, double beta, const es_vie
 #define ES_AVERAGES_KEYS 100.0
 #define ES_FROZEN_KEYS   2.0
 
+/* How many keys share the weight. */
 typedef enum es_regime {
     ES_REGIME_UNDECIDED = 0,
     ES_REGIME_AVERAGING = 1,
@@ -144,6 +147,7 @@ typedef enum es_regime {
 } es_regime;
 enum { ES_REGIMES = 4 };
 
+/* A regime with its reason as a sentence. */
 typedef struct es_regime_finding {
     es_regime regime;
     char reason[160]; /* a sentence with ESS and, unless averaging, the largest weight */

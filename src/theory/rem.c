@@ -113,6 +113,7 @@ static void sum_row(es_scores *s, const gauss_lattice *g, int64_t j)
     s->tail[j] = tail, s->m1[j] = m1, s->m2[j] = m2, s->m4[j] = m4, s->e2[j] = e2;
 }
 
+/* Allocates the tables in one piece and divides it. */
 static es_status carve(es_scores *s, gauss_lattice *g, es_error *err)
 {
     const int64_t kernels = s->kernel_high - s->kernel_low + 1, points = g->high - g->low + 1;
@@ -174,6 +175,7 @@ double es_scores_power(double tail, double count)
  * E sum w_i g_i = q (1 - E sum w^2), (I1), and E[(g-q) s e^-s] = -q E[s^2 e^-s]: two tables serve
  * everything. */
 
+/* Fails unless n is a whole number from 1 to 1e16. */
 static es_status check_n(double n, es_error *err)
 {
     if (n >= 1.0 && n <= ES_SCORES_MAX_N && n == floor(n))
@@ -182,6 +184,7 @@ static es_status check_n(double n, es_error *err)
                    "%g tokens are outside the range of the integrals", n);
 }
 
+/* Fails for a standard deviation of scores outside the tables. */
 static es_status check_q(double q, double least, es_error *err)
 {
     if (q >= least && q <= ES_SCORES_MAX_Q)

@@ -31,7 +31,7 @@ typedef struct es_scores {
     double *m1, *m2;       /* E[s e^-s], E[s^2 e^-s] */
     double *m4;            /* E[s^4 e^-s] */
     double *e2;            /* E[(g-q)^2 s^2 e^-s] */
-    double *power;         /* scratch of the same size for who integrates */
+    double *power;         /* scratch of the same size, for the integrals */
     double *kernel[4]; /* 1-e^-s, s e^-s, s^2 e^-s, s^4 e^-s at s = e^{i delta}, kernel_low <= i */
     int64_t kernel_low, kernel_high;
     es_mem_limit *budget;

@@ -58,6 +58,8 @@ static void fraction(double x, double *ci, double *si)
     *si = half_pi + (hi * c - hr * s);
 }
 
+/* Returns the cosine and sine integrals Ci(x), Si(x): by series below 4, by a continued fraction
+ * above. */
 static void integrals(double x, double *ci, double *si)
 {
     if (x < 4.0)
@@ -88,8 +90,10 @@ double es_sine_integral(double x)
 
 /* ---- scores ---- */
 
+/* Returns the scale of positions; 0 stands for 1. */
 static double scale_of(const es_rope *r) { return r->scale == 0.0 ? 1.0 : r->scale; }
 
+/* Returns true for an even dimension, a base above 1 and a scale of at least 1. */
 static bool makes_sense(const es_rope *r)
 {
     return r->dim >= 2 && r->dim % 2 == 0 && r->base > 1.0 && isfinite(r->base) &&

@@ -35,6 +35,7 @@
 
 /* ---- horizons (section 2) ---- */
 
+/* The norms of THEORY 2 and the rates that follow from them. */
 typedef struct es_horizons {
     es_num reach;           /* |S|, the largest eigenvalue */
     es_num one_sided;       /* H1 = |S^{1/2} A| */
@@ -140,6 +141,7 @@ typedef struct es_predicted {
     double cov_rms;   /* root mean square of the Frobenius norm of the covariance's error */
 } es_predicted;
 
+/* Errors at finite n without a fitted constant (THEORY 4.5). */
 typedef struct es_prediction {
     es_predicted population; /* infinitely many queries x ~ N(0, S), independent of the tokens */
     es_predicted self;       /* the n tokens are the queries */

@@ -19,6 +19,7 @@ typedef struct es_cap_place {
     double t, rest; /* t + rest = 2 */
 } es_cap_place;
 
+/* The distance of a key from the query, T/2 ~ Beta(A, B), tabulated. */
 typedef struct es_cap {
     const es_keys *keys;
     double A, B, log_beta; /* ln Beta(A, B) */

@@ -44,6 +44,7 @@ typedef enum es_spectrum_scale {
     ES_SPECTRUM_TOP = 2    /* so that its largest eigenvalue is `target` */
 } es_spectrum_scale;
 
+/* The eigenvalues of a covariance. */
 typedef struct es_spectrum {
     es_spectrum_kind kind;
     int64_t dim;
@@ -83,9 +84,9 @@ typedef struct es_covariance {
 es_status es_covariance_make(const es_spectrum *spectrum, es_mem_limit *budget, es_covariance *out,
                              es_error *err);
 
-/*! es_covariance_from() : a covariance that somebody brings, `matrix` (d, d); its symmetric part is
- *  kept and B is its Cholesky factor. `tolerance` says how far from positive semidefinite is
- *  rounding, see linalg.h; 0: 64 d eps, for an f32 matrix 1e-5. O(d^3).
+/*! es_covariance_from() : makes a covariance from the symmetric part of `matrix` (d, d); B is its
+ *  Cholesky factor. Negative eigenvalues down to `tolerance` count as rounding, see linalg.h; 0:
+ *  64 d eps, for an f32 matrix 1e-5. O(d^3).
  *  @return : as es_chol_factor(): ES_E_NUMERIC if it is not symmetric, or indefinite beyond
  *  rounding; ES_E_SHAPE if not square; ES_E_NONFINITE; ... */
 es_status es_covariance_from(const es_view *matrix, double tolerance, es_mem_limit *budget,

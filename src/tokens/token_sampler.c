@@ -209,6 +209,7 @@ es_status es_tokens_rows_f32(const es_law *law, const es_address *first, int64_t
 
 /* ---- on many threads ---- */
 
+/* Rows that threads draw. */
 typedef struct job {
     const es_sampler *sampler;
     const es_address *first;

@@ -18,7 +18,7 @@
  *         es_sampler_rows(sampler, &at, tile, x, &err);
  *     es_sampler_free(sampler);
  *
- * A token owns ES_TOKENS_LANES lanes from first->lane on. Whoever draws twice in a cell, keys and
+ * A token owns ES_TOKENS_LANES lanes from first->lane on. Code that draws twice in a cell, keys and
  * queries for example, gives the second set a lane ES_TOKENS_LANES further, or another experiment.
  *
  * How laws are drawn: sphere: a normal row over its norm. Ball: a sphere row times U^(1/dim).

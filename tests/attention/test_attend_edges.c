@@ -141,8 +141,10 @@ static void attend_crowd(const es_view *q, const es_view *k, const es_view *v, c
                                .top_mass = met.top_mass};
     opts.top_k = tops, opts.n_top_k = TOPS;
     assert_ok(es_attend(q, k, v, &opts, &all, &err));
-    for (int64_t i = 0; i < SCALES * q->rows; i++)
-        assert_true(plain[i] == met.output[i] && plain_lse[i] == met.lse[i]);
+    for (int64_t i = 0; i < SCALES * q->rows; i++) {
+        assert_equals(plain[i], met.output[i]);
+        assert_equals(plain_lse[i], met.lse[i]);
+    }
 }
 
 static void NU02_several_extreme_scales_find_the_largest(void **state)

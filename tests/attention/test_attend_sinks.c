@@ -91,7 +91,8 @@ static void engine_and_reference_are_numpy(void **state)
 
 /* ---- random problems ---- */
 
-/* Windows, sinks of the mask and lists, some of them empty, so that queries may see nothing. */
+/* Windows, sinks of the mask and lists, some of them empty, so that queries may see nothing; and
+ * factors, which are added to capped scores. */
 static void draw_mask(problem *p)
 {
     p->masked = true;
@@ -104,6 +105,15 @@ static void draw_mask(problem *p)
         p->mask.window = between(1, 1 + p->n / 3);
     if (uniform() < 0.3)
         p->mask.sinks = between(1, 5);
+    if (uniform() < 0.5) {
+        p->classes = malloc((size_t)p->n);
+        p->class_factors = normals(4);
+        for (int64_t j = 0; j < p->n; j++)
+            p->classes[j] = (uint8_t)between(0, 3);
+        p->mask.n_classes = 4;
+        p->mask.classes = p->classes;
+        p->mask.class_factors = p->class_factors;
+    }
     if (uniform() < 0.5)
         return;
     p->mask.list_queries = between(1, 40);
@@ -119,6 +129,8 @@ static void draw_mask(problem *p)
     }
     p->mask.list_offsets = p->offsets;
     p->mask.list_keys = p->keys;
+    p->list_factors = normals(lists);
+    p->mask.list_factors = p->list_factors;
 }
 
 static problem problem_random(void)
@@ -134,12 +146,12 @@ static problem problem_random(void)
     draw_scales(&p, 2.5);
     p.top_k[0] = between(1, 5), p.top_k[1] = between(1, 40);
     p.block = uniform() < 0.7 ? 0 : (int64_t)1 << between(0, 10);
-    p.sunk = uniform() < 0.8;
+    p.has_sink = uniform() < 0.8;
     p.sink = uniform() < 0.1 ? 30.0 * normal() : 6.0 * normal();
-    p.cap = p.sunk && uniform() < 0.4 ? 0.0 : pow(10.0, -1.0 + 3.0 * uniform());
-    if (p.sunk && uniform() < 0.5)
+    p.cap = p.has_sink && uniform() < 0.4 ? 0.0 : pow(10.0, -1.0 + 3.0 * uniform());
+    if (p.has_sink && uniform() < 0.5)
         draw_mask(&p);
-    if (!p.sunk && p.exclude_self) /* some query sees nothing */
+    if (!p.has_sink && p.exclude_self) /* some query sees nothing */
         p.exclude_self = false;
     draw_data(&p);
     return p;
@@ -195,7 +207,7 @@ static void a_sink_far_below_is_none_bit_for_bit(void **state)
             problem p = problem_of(m, 700);
             p.block = m > 50 ? 64 : 0;
             result none = answer_of(&p, precision, 2);
-            p.sunk = true;
+            p.has_sink = true;
             for (size_t i = 0; i < sizeof logits / sizeof logits[0]; i++) {
                 p.sink = logits[i];
                 result far = answer_of(&p, precision, 2);
@@ -266,7 +278,7 @@ static void a_sink_takes_its_share_of_the_output(void **state)
             state_of_rng = 19;
             problem p = problem_of(m, 700);
             result none = answer_of(&p, precision, 2);
-            p.sunk = true;
+            p.has_sink = true;
             for (size_t t = 0; t < sizeof logits / sizeof logits[0]; t++) {
                 p.sink = logits[t];
                 result some = answer_of(&p, precision, 2);
@@ -356,7 +368,7 @@ static void a_query_that_sees_no_key_has_the_sink(void **state)
                 result r = result_for(&p);
                 assert_int_equal(es_attend(&p.vq, &p.vk, &p.vv, &opts, &r.out, &err), ES_E_EMPTY);
                 result_free(&r);
-                p.sunk = true;
+                p.has_sink = true;
                 opts = options(&p, precision, &exec);
                 r = result_for(&p);
                 assert_ok(es_attend(&p.vq, &p.vk, &p.vv, &opts, &r.out, &err));
@@ -390,7 +402,7 @@ static void threads_do_not_change_a_bit_of_sinks(void **state)
         for (es_dtype precision = ES_F32; precision <= ES_F64; precision++) {
             state_of_rng = 77 + i;
             problem p = problem_of(shapes[i][0], shapes[i][1]);
-            p.cap = 2.0, p.sink = 8.0, p.sunk = true;
+            p.cap = 2.0, p.sink = 8.0, p.has_sink = true;
             result one = answer_of(&p, precision, 1);
             for (size_t t = 0; t < sizeof counts / sizeof counts[0]; t++) {
                 result many = answer_of(&p, precision, counts[t]);
@@ -421,7 +433,7 @@ static void a_sink_counts_once_in_merged_states(void **state)
                      .top_k = {3, 50},
                      .cap = 4.0,
                      .sink = 5.0,
-                     .sunk = true};
+                     .has_sink = true};
         draw_data(&p);
         es_attend_opts opts = options(&p, ES_F64, NULL);
         opts.prefixes = NULL;

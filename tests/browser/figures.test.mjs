@@ -230,8 +230,9 @@ test("a head has an address, is marked in every figure, and stays named while th
     (all) => all.length,
   );
   assert.equal(marked, 2 + 2 * 2 + 1); // rates and sinks in two domains, and their ratio
+  const scrolled = await page.evaluate(() => window.scrollY);
   await page.mouse.wheel(0, 700);
-  await page.waitForTimeout(200);
+  await page.waitForFunction((from) => window.scrollY >= from + 700, scrolled); // scrolling takes a moment
   const box = await bar.boundingBox();
   assert.ok(box.y >= 0 && box.y < 60, `the bar is at ${box.y}`);
 

@@ -16,7 +16,7 @@ try --model model model
 try --model model --invalid maybe text
 # TK02, TK03
 printf '[CLS]\n[SEP]\n' >bad.txt && try --model bad.txt text
-echo '{"model": {"type": "Unigram"}}' >unigram.json && try --model unigram.json text
+echo '{"model": {"type": "WordLevel"}}' >wordlevel.json && try --model wordlevel.json text
 echo '{"model": {' >cut.json && try --model cut.json text
 # TX20: an eighth of the text is no UTF-8; TK09: the byte is counted in the file
 printf 'a\na\377a\na\n' >latin

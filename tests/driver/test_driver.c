@@ -9,6 +9,7 @@
 #include <esscher/policy.h>
 #include <esscher/study.h>
 
+#include "base/executor.h"
 #include "driver/job.h"
 #include "folder.h"
 
@@ -453,7 +454,7 @@ static void parameters_are_read_by_their_descriptions(void **state)
     assert_ok(es_params_new(params, sizeof(small_params), &p, &err));
     const small_params *v = es_params_values(p);
     assert_int_equal(v->cells, 6);
-    assert_true(isnan(v->factor));
+    assert_nan(v->factor);
     assert_int_equal(v->colour, -1);
     assert_int_equal(v->grid.count, 3);
     assert_int_equal(v->grid.counts[1], 10);
@@ -463,7 +464,10 @@ static void parameters_are_read_by_their_descriptions(void **state)
     assert_ok(es_params_set(p, "words", "a", &err));
     assert_ok(es_params_set(p, "words", "b", &err));
     assert_ok(es_params_set(p, "colour", "green", &err));
-    assert_true(v->factor == 2.5 && v->loud && v->colour == 1 && v->grid.counts[1] == 9);
+    assert_equals(v->factor, 2.5);
+    assert_true(v->loud);
+    assert_equals(v->colour, 1);
+    assert_equals(v->grid.counts[1], 9);
     assert_string_equal(v->words.at[1], "b");
     assert_true(es_params_given(p, "factor") && !es_params_given(p, "cells"));
     assert_int_equal(es_params_set(p, "factor", "1", &err), ES_E_ARGUMENT);

@@ -11,6 +11,7 @@
 #include <esscher/study.h>
 
 #include "attention/attend.h"
+#include "base/executor.h"
 #include "driver/job.h"
 #include "folder.h"
 #include "stats/moments.h"

@@ -242,7 +242,7 @@ static void few_queries_are_a_sample(void **state)
     make_curves(N - LATE);
     const double all = risk[1][0][3][0];
     make_curves(8);
-    assert_true(risk[1][0][3][0] != all);
+    assert_differs(risk[1][0][3][0], all);
     assert_between(risk[1][0][3][0], all / 5.0, 5.0 * all);
 }
 
@@ -283,8 +283,10 @@ static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
     double error2[L + 1], spreads[L + 1], own2[L], out2[L], kept[L * HEADS], ends[ES_ENDS];
     const es_plan_trial out = {error2, spreads, own2, out2, kept, ends, NULL};
     assert_ok(es_plan_trial_block(&block, heads, NULL, &out, &err));
-    for (int l = 0; l <= L; l++)
-        assert_true(error2[l] == 0.0 && spreads[l] > 0.0);
+    for (int l = 0; l <= L; l++) {
+        assert_equals(error2[l], 0.0);
+        assert_above(spreads[l], 0.0);
+    }
     assert_equals(ends[ES_END_LOSS], 0.0);
     assert_above(ends[ES_END_AGREE], 0.999);
     assert_equals(ends[ES_END_KL], 0.0);

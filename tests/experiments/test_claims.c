@@ -272,6 +272,60 @@ static void cheap_claims_come_out(void **state)
         }
 }
 
+/* Runs a study as claims and selfcheck do: the effort chooses among values, and columns are those
+ * of the answer. E|G| of one token is E|X| = sqrt(2/pi): with one key attention is that key. */
+static void studies_are_run_by_rows(void **state)
+{
+    const es_ask_spec quick = {"hardmax", "n=1 replicates=100|400"},
+                      paper = {"hardmax", "n=1 replicates=100|400", .effort = 1};
+    const double two_over_pi = 0.63661977236758134;
+    const es_table *rows[2];
+    es_answer *answers[2];
+    char text[ES_ASK_ROOM];
+    (void)state;
+    assert_string_equal(es_ask_value(&quick, "replicates", text), "100");
+    assert_string_equal(es_ask_value(&paper, "replicates", text), "400");
+    assert_string_equal(es_ask_value(&paper, "dim", text), "");
+    assert_int_equal(es_ask_run(&quick, &answers[0], &err), ES_OK);
+    assert_int_equal(es_ask_run(&paper, &answers[1], &err), ES_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(es_ask_table(answers[i], "rows", "mean_abs", &rows[i], &err), ES_OK);
+        const es_measured found = es_ask_number(rows[i], 0, "mean_abs");
+        /* four standard errors of |X|, whose variance is 1 - 2/pi */
+        const double se = sqrt((1.0 - two_over_pi) / (i ? 400.0 : 100.0));
+        assert_near(found.value, sqrt(two_over_pi), 4.0 * se);
+        assert_near(found.se, se, 0.4 * se); /* of 100 draws: 5 % */
+        assert_true(isnan(es_ask_number(rows[i], 0, "no_such_column").value));
+        assert_int_equal(es_ask_table(answers[i], "rows", "no_such_column", &rows[i], &err),
+                         ES_E_ARGUMENT);
+        assert_int_equal(es_ask_table(answers[i], "no_such_table", "n", &rows[i], &err),
+                         ES_E_ARGUMENT);
+        es_answer_free(answers[i]);
+    }
+}
+
+/* Asks to stop at once. */
+static bool stop(void *user, double done, double total)
+{
+    (void)user, (void)done, (void)total;
+    return true;
+}
+
+/* A request to stop reaches the study, and so does the limit of memory. */
+static void a_study_of_a_claim_can_be_stopped(void **state)
+{
+    es_mem_limit little = {.limit = 1000};
+    const es_exec stopping = {.threads = 1, .progress = stop}, small = {.budget = &little};
+    es_answer *answer;
+    (void)state;
+    const es_ask_spec stopped = {"hardmax", "n=10..1e9*9 replicates=100000", .exec = &stopping},
+                      limited = {"hardmax", "n=10..1e9*9 replicates=100000", .exec = &small};
+    assert_int_equal(es_ask_run(&stopped, &answer, &err), ES_E_INTERRUPTED);
+    assert_null(answer);
+    assert_int_equal(es_ask_run(&limited, &answer, &err), ES_E_LIMIT);
+    assert_null(answer);
+}
+
 static void threads_do_not_change_a_finding(void **state)
 {
     (void)state;
@@ -299,6 +353,8 @@ TEST_FILE(claims)
         cmocka_unit_test(true_claims_are_seldom_refused),
         cmocka_unit_test(evidence_has_an_end),
         cmocka_unit_test(cheap_claims_come_out),
+        cmocka_unit_test(studies_are_run_by_rows),
+        cmocka_unit_test(a_study_of_a_claim_can_be_stopped),
         cmocka_unit_test(threads_do_not_change_a_finding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

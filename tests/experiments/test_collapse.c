@@ -183,7 +183,8 @@ static void gradient_is_that_of_differences(void **state)
     es_equiangular other = t;
     other.dim = 59; /* no 60 equiangular tokens there */
     assert_ok(es_collapse_exact(&other, &c, &err));
-    assert_true(isnan(c.gradient) && isfinite(c.gradient_limit));
+    assert_nan(c.gradient);
+    assert_finite(c.gradient_limit);
 }
 
 /* The row of any tokens, probed along every axis: then nothing is left to chance. */
@@ -246,12 +247,12 @@ static void thresholds(void **state)
     assert_near(es_collapse_self_weight(1000, rho, B / (1.0 - rho), 128), 0.5, 0.001);
     assert_close(es_collapse_self_weight(1000, rho, 7.0, 0), exact(1000, rho, 7.0 / L).self_weight,
                  1e-14);
-    assert_true(isnan(es_collapse_threshold(1000, rho, 17))); /* 2 kappa L = 17.34 */
+    assert_nan(es_collapse_threshold(1000, rho, 17)); /* 2 kappa L = 17.34 */
     assert_true(!isnan(es_collapse_threshold(1000, rho, 18)));
-    assert_true(isnan(es_collapse_threshold(1, rho, 0)) &&
-                isnan(es_collapse_threshold(10, 1.0, 0)) &&
-                isnan(es_collapse_threshold(10, (double)NAN, 0)));
-    assert_true(isnan(es_collapse_self_weight(1000, rho, 100.0, 32)));
+    assert_nan(es_collapse_threshold(1, rho, 0));
+    assert_nan(es_collapse_threshold(10, 1.0, 0));
+    assert_nan(es_collapse_threshold(10, (double)NAN, 0));
+    assert_nan(es_collapse_self_weight(1000, rho, 100.0, 32));
 }
 
 static void scalings_in_use(void **state)
@@ -325,6 +326,21 @@ static void two_tokens_by_hand(void **state)
     }
 }
 
+/* With `realised` beta is in units of the replicate's own 1/(1-rho^): two tokens have the weight of
+ * the closed form at that beta. Tolerance: rounding, as above. */
+static void realised_beta_follows_the_replicate(void **state)
+{
+    (void)state;
+    const double beta = 1.5;
+    const es_collapse_opts opts = {.seed = 9, .dim = 3, .realised = true};
+    es_collapse_draw draws[5];
+    assert_ok(es_collapse_sample(&opts, 2, 0.5, &beta, 1, 0, 5, draws, &err));
+    for (int i = 0; i < 5; i++) {
+        const double rho = draws[i].rho, own = beta * 0.5 / (1.0 - rho);
+        assert_close(draws[i].self_weight, 1.0 / (1.0 + exp(-own * (1.0 - rho))), 1e-11);
+    }
+}
+
 static void draws_depend_on_their_replicate_alone(void **state)
 {
     (void)state;
@@ -380,10 +396,11 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(es_collapse_sample(&opts, 100, .3, &beta, 1, 0, 1, &draw, &err), ES_E_LIMIT);
     assert_int_equal(es_collapse_sample(&plain, 100, .3, &beta, 0, 0, 1, &draw, &err), ES_E_EMPTY);
     assert_ok(es_collapse_sample(&plain, 100, .3, &beta, 1, 0, 1, &draw, &err));
-    assert_true(isnan(draw.gradient));
+    assert_nan(draw.gradient);
     es_collapse_row row;
     es_collapse_average(&draw, 1, 1, &row);
-    assert_true(row.mean.ess == draw.ess && isnan(row.se.ess));
+    assert_equals(row.mean.ess, draw.ess);
+    assert_nan(row.se.ess);
 }
 
 TEST_FILE(collapse)
@@ -399,6 +416,7 @@ TEST_FILE(collapse)
         cmocka_unit_test(scalings_in_use),
         cmocka_unit_test(random_tokens_follow_the_closed_form),
         cmocka_unit_test(two_tokens_by_hand),
+        cmocka_unit_test(realised_beta_follows_the_replicate),
         cmocka_unit_test(draws_depend_on_their_replicate_alone),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };

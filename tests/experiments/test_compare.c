@@ -80,7 +80,8 @@ static void kernels_keep_what_is_expected(void **state)
             if (!(ratio < 1.0 && ratio > 1.0 / 15.0))
                 fail_msg("%s, n = %lld, d = %lld, scale %g, flash %d: %g of the expected error",
                          store_names[s], (long long)n, (long long)d, scale, i / 24, ratio);
-            assert_true(number(a, "met") == 1.0 && !es_answer_check_failed(a));
+            assert_equals(number(a, "met"), 1.0);
+            assert_false(es_answer_check_failed(a));
             es_answer_free(a);
             drop(&p);
         }
@@ -94,7 +95,8 @@ static void expect(const problem *p, const char *what, store s, const char *cons
     if (strcmp(text(a, "looks_like"), what) != 0)
         fail_msg("%s in %s is taken for \"%s\": %s", what, store_names[s], text(a, "looks_like"),
                  es_answer_finding(a, 0));
-    assert_true(number(a, "met") == 0.0 && es_answer_check_failed(a));
+    assert_equals(number(a, "met"), 0.0);
+    assert_true(es_answer_check_failed(a));
     assert_non_null(strstr(es_answer_finding(a, 0), "MISMATCH: y.npy is"));
     es_answer_free(a);
 }
@@ -334,7 +336,8 @@ static void the_row_without_numbers_is_named(void **state)
     es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
     assert_equals(number(a, "head"), 2.0);
     assert_equals(number(a, "row"), 5.0);
-    assert_true(number(a, "beyond") == 2.0 && isnan(number(a, "ratio")));
+    assert_equals(number(a, "beyond"), 2.0);
+    assert_nan(number(a, "ratio"));
     assert_string_equal(text(a, "looks_like"), "");
     es_answer_free(a);
     drop(&p);
@@ -377,7 +380,8 @@ static void what_rounding_swallows_cannot_be_told(void **state)
         for (int64_t i = 0; i < 2 * 20 * 8; i++)
             p.y[i] = noisy ? 0x1p-24 * (double)(i % 3 - 1) : 0.0;
         es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f16", NULL});
-        assert_true(isnan(number(a, "met")) && !es_answer_check_failed(a));
+        assert_nan(number(a, "met"));
+        assert_false(es_answer_check_failed(a));
         assert_string_equal(text(a, "looks_like"), "");
         assert_non_null(strstr(es_answer_finding(a, 0), "UNDECIDED: y.npy cannot be judged"));
         es_answer_free(a);
@@ -385,13 +389,15 @@ static void what_rounding_swallows_cannot_be_told(void **state)
         assert_true(es_answer_check_failed(a));
         es_answer_free(a);
         a = ask(&p, (const char *[]){"compare-dtype", "f32", NULL});
-        assert_true(number(a, "met") == 0.0 && es_answer_check_failed(a));
+        assert_equals(number(a, "met"), 0.0);
+        assert_true(es_answer_check_failed(a));
         es_answer_free(a);
     }
     for (int64_t i = 0; i < 2 * 20 * 8; i++)
         p.y[i] = 0x1p-14 * (double)(i % 3);
     es_answer *a = ask(&p, (const char *[]){"compare-dtype", "f16", NULL});
-    assert_true(number(a, "met") == 0.0 && es_answer_check_failed(a));
+    assert_equals(number(a, "met"), 0.0);
+    assert_true(es_answer_check_failed(a));
     es_answer_free(a);
     drop(&p);
 }

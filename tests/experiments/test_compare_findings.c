@@ -43,9 +43,9 @@ static const struct said {
     {"scores-rounded", "attention with scores rounded before the softmax to f16"},
     {"all-rounded", "attention with Q, K, V and then scores rounded to f16"},
     {"window", "causal attention over a window of keys: #"},
-    {"band", "attention over so many keys to either side: #"},
-    {"last-keys", "attention without the last keys, so many: #"},
-    {"first-keys", "attention without the first keys, so many: #"},
+    {"band", "attention over a band of keys, to either side: #"},
+    {"last-keys", "attention without the last keys; number left out: #"},
+    {"first-keys", "attention without the first keys; number left out: #"},
     {"factor", "attention times #"},
     {"scale-fitted", "attention with another scale: #"},
     {"row-factors", "attention with every row times a number of its own"},
@@ -172,7 +172,10 @@ static void long_names_are_cut(void **state)
         snprintf(path, sizeof path, "%s", in_folder(name));
         a = ask_of(&p, path, NULL);
         const char *says = es_answer_finding(a, 0), *cut = strstr(says, "… is attention");
-        assert_true(cut && cut - says > 50 && cut - says < 74 && es_utf8(says));
+        assert_non_null(cut);
+        assert_above(cut - says, 50);
+        assert_below(cut - says, 74);
+        assert_true(es_utf8(says));
         assert_non_null(strstr(says, "you asked for full attention."));
         es_answer_free(a);
     }
@@ -251,8 +254,10 @@ static void nothing_seen_is_nothing_tried(void **state)
     const es_table *t = es_answer_find(a, "compare_hypotheses");
     assert_below(row_of(t, "causal-strict"), 0);
     assert_at_least(row_of(t, "causal"), 0);
-    for (int64_t i = 0; i < es_table_rows(t); i++)
-        assert_true(es_table_get(t, i, "rows") > 0.0 && isfinite(es_table_get(t, i, "rms")));
+    for (int64_t i = 0; i < es_table_rows(t); i++) {
+        assert_above(es_table_get(t, i, "rows"), 0.0);
+        assert_finite(es_table_get(t, i, "rms"));
+    }
     es_answer_free(a);
     drop(&p);
 }

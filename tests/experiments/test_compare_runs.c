@@ -119,8 +119,10 @@ static void a_run_does_not_differ_from_itself(void **state)
     assert_ok(compare(paths[0], paths[0], &a));
     const es_table *t = es_answer_find(a, "differences");
     assert_int_equal(es_table_rows(t), 2);
-    for (int64_t i = 0; i < 2; i++)
-        assert_true(es_table_get(t, i, "t") == 0.0 && es_table_get(t, i, "p") == 1.0);
+    for (int64_t i = 0; i < 2; i++) {
+        assert_equals(es_table_get(t, i, "t"), 0.0);
+        assert_equals(es_table_get(t, i, "p"), 1.0);
+    }
     assert_non_null(strstr(es_answer_finding(a, 2), "have the same parameters"));
     es_answer_free(a);
 }
@@ -216,9 +218,10 @@ static void many_rows_find_their_partners(void **state)
     assert_ok(compare(paths[0], paths[1], &a));
     const es_table *t = es_answer_find(a, "differences");
     assert_int_equal(es_table_rows(t), ROWS / 2);
-    for (int64_t i = 0; i < ROWS / 2; i++)
-        assert_true(es_table_get(t, i, "t") == 0.0 &&
-                    es_table_get(t, i, "first") == (double)(2 * i));
+    for (int64_t i = 0; i < ROWS / 2; i++) {
+        assert_equals(es_table_get(t, i, "t"), 0.0);
+        assert_equals(es_table_get(t, i, "first"), (double)(2 * i));
+    }
     es_answer_free(a);
 }
 

@@ -148,7 +148,7 @@ static void gains_of_norms_are_projections(void **state)
             }
         }
         assert_close(s[1].error2, error2, 1e-12);
-        assert_true(isnan(s[1].gain2)); /* there was no error before */
+        assert_nan(s[1].gain2); /* there was no error before */
         assert_equals(s[1].fresh2, s[1].error2);
         for (int l = 2; l <= LAYERS; l++) {
             assert_close(s[l].error2, error2, 1e-9); /* the norms' eps is 1e-12 */
@@ -163,8 +163,10 @@ static void gains_of_norms_are_projections(void **state)
         }
         if (p == 0)
             assert_close(s[1].own2, s[1].error2, 1e-12); /* nothing is left to chance */
-        else
-            assert_true(s[1].own2 != s[1].error2 && s[1].own2 > 0.3 * s[1].error2);
+        else {
+            assert_differs(s[1].own2, s[1].error2);
+            assert_above(s[1].own2, 0.3 * s[1].error2);
+        }
     }
 }
 
@@ -305,7 +307,10 @@ static void covariances_are_the_recursion(void **state)
         for (int r = 0; r < REPLICATES; r++)
             column[r] = s[r][l].spread2;
         assert_near(mean_of(column, REPLICATES, &se), D * S, 4.0 * se + 5.0 / 2000.0 * D * S);
-        assert_true(l == 0 ? s[0][0].error2 == 0.0 : s[0][l].error2 > 0.0);
+        if (l == 0)
+            assert_equals(s[0][0].error2, 0.0);
+        else
+            assert_above(s[0][l].error2, 0.0);
         S *= (1.0 + v * a * S) * (1.0 + v * a * S);
     }
     es_stack_limit_free(limit);
@@ -408,9 +413,12 @@ static void growth_beyond_measure_has_no_numbers(void **state)
     es_stack_state s[DEPTH + 1];
     assert_ok(es_stack_limit_new(&stack, 0, 0, NULL, &limit, &err));
     assert_ok(es_stack_measure(&stack, limit, 50, 0, NULL, s, &err));
-    assert_true(isfinite(s[1].error2) && isfinite(s[1].horizon));
-    for (int l = 2; l <= DEPTH; l++)
-        assert_true(isnan(s[l].error2) && isnan(s[l].horizon));
+    assert_finite(s[1].error2);
+    assert_finite(s[1].horizon);
+    for (int l = 2; l <= DEPTH; l++) {
+        assert_nan(s[l].error2);
+        assert_nan(s[l].horizon);
+    }
     es_stack_limit_free(limit);
 }
 
@@ -589,7 +597,10 @@ static void a_norm_stops_what_grows(void **state)
         const es_table *t = es_answer_find(a, "growth");
         const char *said = es_answer_finding(a, 0);
         const double last = es_table_get(t, 2, "horizon_exact");
-        assert_true(i ? last < 0.1 : last > 0.105);
+        if (i)
+            assert_below(last, 0.1);
+        else
+            assert_above(last, 0.105);
         assert_non_null(strstr(said, i ? "norm has no growth" : "norm stops the growth"));
         es_answer_free(a);
     }

@@ -124,7 +124,8 @@ static void a_surface_has_its_own_dimension(void **state)
     assert_near(pool.alpha, 1.5, 4.0 * pool.alpha_se);
     assert_near(pool.two_nn, 3.0, 4.0 * pool.two_nn_se);
     assert_near(pool.alpha_se, 1.5 / sqrt(200.0 * 28.0), 0.5 * 1.5 / sqrt(200.0 * 28.0));
-    assert_true(isfinite(pool.log_c) && pool.log_c_se > 0.0);
+    assert_finite(pool.log_c);
+    assert_above(pool.log_c_se, 0.0);
     for (int threads = 1; threads <= 3; threads++) {
         const es_exec exec = {.threads = threads};
         opts.exec = &exec;
@@ -306,7 +307,9 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(es_exponent_queries(&k, &q, NULL, NULL, &pool, &err), ES_E_RANGE);
     keys[7] = 1.0;
     assert_ok(es_exponent_queries(&k, &q, NULL, &e, &pool, &err));
-    assert_true(pool.queries == 1 && isnan(pool.alpha_se) && isnan(pool.two_nn));
+    assert_equals(pool.queries, 1);
+    assert_nan(pool.alpha_se);
+    assert_nan(pool.two_nn);
     query[0] = 0.0;
     assert_int_equal(es_exponent_queries(&k, &q, NULL, NULL, &pool, &err), ES_E_RANGE);
     const es_view wide = es_view_f64(keys, 6, 3);

@@ -142,7 +142,7 @@ static void check_tokens(const char *setting, es_dtype precision, const char *co
     assert_near(lone(a, "tokens"), TOKENS, 0.0);
     assert_near(lone(a, "nll"), mean[0], within[precision]);
     assert_near(lone(a, "nll_se"), mean[1], within[precision]);
-    assert_true(isnan(lone(a, "bits_per_byte"))); /* of ids nobody knows their bytes */
+    assert_nan(lone(a, "bits_per_byte")); /* of ids nobody knows their bytes */
     es_array_free(&found);
     es_answer_free(a);
 }
@@ -331,7 +331,7 @@ static void windows_are_set_beside_fresh_texts(void **state)
     assert_near(es_table_get(t, 0, "bare") - es_table_get(t, 0, "cost"), es_table_get(t, 0, "sink"),
                 1e-9);
     assert_above(es_table_get(t, 0, "fresh"), 0.05); /* a dozen tokens are few */
-    assert_true(isnan(es_table_get(t, 1, "fresh"))); /* of half a block it would be the block */
+    assert_nan(es_table_get(t, 1, "fresh"));         /* of half a block it would be the block */
     es_answer_free(a);
 }
 
@@ -349,7 +349,7 @@ static void ids_are_fresh_texts_if_they_begin_as_texts_do(void **state)
     es_answer_free(a);
     es_answer_free(b);
     a = ASK(ES_F64, "ids", ids_file, "window", "8", "block", "48"); /* half begin otherwise */
-    assert_true(isnan(es_table_get(es_answer_find(a, "windows"), 0, "fresh")));
+    assert_nan(es_table_get(es_answer_find(a, "windows"), 0, "fresh"));
     es_answer_free(a);
 }
 
@@ -422,7 +422,7 @@ static void a_scale_is_compared_at_the_same_keys(void **state)
     const int64_t with = row_of(t, "top, 8 keys, scores times 1.5"),
                   base = row_of(t, "top, 8 keys");
     const double less = es_table_get(t, with, "nll") - es_table_get(t, base, "nll");
-    assert_true(es_table_get(t, with, "entropy") < es_table_get(t, base, "entropy")); /* sharper */
+    assert_below(es_table_get(t, with, "entropy"), es_table_get(t, base, "entropy")); /* sharper */
     const char *said = es_answer_finding(a, 2);
     assert_non_null(strstr(said, "(top, 8 keys, scores times 1.5; sharper everywhere)"));
     assert_non_null(strstr(said, before)); /* by three digits after the point */

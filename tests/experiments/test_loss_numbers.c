@@ -212,7 +212,7 @@ static void no_window_is_enough(void **state)
     make_job(5, dear); /* 32 costs 0.03 */
     assert_ok(es_answer_new(NULL, &a, &err));
     assert_ok(loss_put_windows(&job, a, &err));
-    assert_true(isnan(es_table_get(es_answer_find(a, "enough"), 0, "window")));
+    assert_nan(es_table_get(es_answer_find(a, "enough"), 0, "window"));
     assert_non_null(strstr(es_answer_finding(a, 1), "2, 4, 8, 16 and 32 cost more. This"));
     es_answer_free(a);
     free_job();
@@ -404,7 +404,7 @@ static void a_window_above_half_a_block_is_not_enough(void **state)
     assert_int_equal(es_table_rows(t), 2);
     for (int64_t row = 0; row < 2; row++)
         for (int i = 0; i < 3; i++)
-            assert_true(isnan(es_table_get(t, row, keys[i])));
+            assert_nan(es_table_get(t, row, keys[i]));
     es_answer_free(a);
     free_job();
 }
@@ -470,7 +470,7 @@ static void the_power_law_is_found_where_it_is_determined(void **state)
     const es_table *t = es_answer_find(a, "fits");
     assert_int_equal(es_table_rows(t), 2);
     assert_string_equal(es_table_get_text(t, 0, "of"), "position");
-    assert_true(isnan(es_table_get(t, 0, "beta"))); /* three octaves from 16 on are too few */
+    assert_nan(es_table_get(t, 0, "beta")); /* three octaves from 16 on are too few */
     assert_above(strlen(es_table_get_text(t, 0, "why")), 10);
     assert_string_equal(es_table_get_text(t, 1, "of"), "window");
     assert_near(es_table_get(t, 1, "points"), 6.0, 0.0);

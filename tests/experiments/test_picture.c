@@ -275,7 +275,7 @@ static void rows_are_made_of_the_points(void **state)
         assert_near(es_table_get(rows, s, "own_plane"), own / 12.0, 1e-12);
     }
     for (int i = 0; i < 12; i++) {
-        assert_true(isnan(at_point(points, SETS - 1, i, "n")));
+        assert_nan(at_point(points, SETS - 1, i, "n"));
         assert_string_equal(es_table_get_text(points, (SETS - 1) * 12 + i, "set"), "limit");
         assert_equals(at_point(points, SETS - 1, i, "distance"), 0.0);
     }
@@ -393,8 +393,8 @@ static void limits_in_one_place_are_nobodys_own(void **state)
     const es_table *rows = es_answer_find(a, "rows");
     for (int64_t i = 0; i < 2; i++) {
         assert_equals(es_table_get(rows, i, "own"), 0.0);
-        assert_true(isnan(es_table_get(rows, i, "relative")));
-        assert_true(isnan(es_table_get(rows, i, "relative_plane")));
+        assert_nan(es_table_get(rows, i, "relative"));
+        assert_nan(es_table_get(rows, i, "relative_plane"));
     }
     es_answer_free(a);
 }

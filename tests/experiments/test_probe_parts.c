@@ -2,6 +2,7 @@
 /* test_probe_parts.c : the limit of a probe in parts, against plain loops; pools that keep some
  * rows, and walks that make the others again. */
 #include "probe_truth.h"
+#include "base/executor.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -212,7 +212,8 @@ static void linformer_attends_over_mixtures(void **state)
             sum += pow(out[c] / total - full[c], 2.0) / DRAWS;
     }
     assert_close(cell.mse, sum, 1e-12);
-    assert_true(isnan(cell.exact) && cell.kept == MIXTURES);
+    assert_nan(cell.exact);
+    assert_equals(cell.kept, MIXTURES);
 }
 
 /* ---- one set of keys for all queries ---- */
@@ -298,7 +299,9 @@ static void the_papers_window_is_in_the_middle(void **state)
         assert_ok(es_sparse_shared_keys(&spec, 1, TOKENS, number, &choice, &kept, &err));
         assert_int_equal(kept.count, 2 * HALF + 1 + OTHERS);
         for (int64_t i = 0; i < kept.count; i++) {
-            assert_true(kept.log_factor[i] == 0.0 && (i == 0 || kept.keys[i] > kept.keys[i - 1]));
+            assert_equals(kept.log_factor[i], 0.0);
+            if (i != 0)
+                assert_above(kept.keys[i], kept.keys[i - 1]);
             const bool near = llabs(kept.keys[i] - MIDDLE) <= HALF;
             inside += near;
             others |= near ? 0u : 1u << kept.keys[i];
@@ -351,7 +354,11 @@ static void replicates_are_the_papers_errors(void **state)
         assert_near(out[p].mean_error, sqrt(apart), 1e-5);
         assert_near(out[p].cov_error, sqrt(squares), 1e-5);
         assert_near(out[p].mse, mse, 1e-5);
-        assert_true(p ? mse > 1e-3 && apart > 1e-6 : mse == 0.0);
+        if (p) {
+            assert_above(mse, 1e-3);
+            assert_above(apart, 1e-6);
+        } else
+            assert_equals(mse, 0.0);
     }
     /* corrected keys, queries that see one side or stand elsewhere */
     plans[1].correction = ES_CORRECTION_INVERSE;

@@ -64,12 +64,44 @@ DISTILBERT = {"activation": "gelu", "architectures": ["DistilBertModel"], "dim":
               "sinusoidal_pos_embds": False, "vocab_size": 30}
 MISTRAL = {"model_type": "mistral", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
            "intermediate_size": 32, "vocab_size": 30, "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "sliding_window": 8}
+SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 32,
+         "vocab_size": 30, "max_position_embeddings": 64, "layer_norm_eps": 1e-5}
+LAYERS = ["sliding_attention", "full_attention"] * 2
+GEMMA3 = {"model_type": "gemma3_text", "sliding_window": 8, "sliding_window_pattern": 2, "query_pre_attn_scalar": 4, "head_dim": 4,
+          "rope_local_base_freq": 1e4, "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "final_logit_softcapping": 30.0}
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [2.0, 4.0]}
+FAMILIES = {
+    "gemma3": GEMMA3,
+    "gemma2": {"model_type": "gemma2", "attn_logit_softcapping": 50.0, "sliding_window": 8},
+    "gemma": {"model_type": "gemma", "head_dim": 4, "hidden_act": "gelu"},
+    "phi3": {"model_type": "phi3", "original_max_position_embeddings": 32, "rope_scaling": LONGROPE, "sliding_window": 16},
+    "smollm3": {"model_type": "smollm3", "no_rope_layers": [1, 1, 0, 1], "use_sliding_window": True, "sliding_window": 8},
+    "olmo3": {"model_type": "olmo3", "layer_types": LAYERS, "sliding_window": 8,
+              "rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 5e5},
+                                  "sliding_attention": {"rope_theta": 5e5}}},
+    "granite": {"model_type": "granite", "attention_multiplier": 0.5, "residual_multiplier": 0.2, "logits_scaling": 8.0},
+    "ministral3": {"model_type": "ministral3", "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "llama_4_scaling_beta": 0.1,
+                                                                     "original_max_position_embeddings": 16, "max_position_embeddings": 64}},
+    "starcoder2": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "use_bias": False, "sliding_window": None},
+    "stablelm": {"model_type": "stablelm", "qk_layernorm": True, "use_parallel_residual": True, "partial_rotary_factor": 0.5},
+    "cohere": {"model_type": "cohere", "use_qk_norm": True, "logit_scale": 0.25},
+    "cohere2": {"model_type": "cohere2", "sliding_window": 8,
+                "rope_parameters": {"full_attention": None, "sliding_attention": {"rope_theta": 5e4}}},
+    "exaone4": {"model_type": "exaone4", "sliding_window_pattern": "LLLG", "sliding_window": 8},
+}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 5e5, "finetuned": True}
 CONFIG = {
     "good_mistral": json.dumps(dict(MISTRAL, layer_types=["sliding_attention"] * 2)),
     "good_layer_types": json.dumps(dict(MISTRAL, rope_parameters={"full_attention": YARN, "sliding_attention": YARN})),
-    "bad_layer_types": json.dumps(dict(MISTRAL, rope_parameters={"full_attention": YARN, "sliding_attention": {"rope_theta": 1e4}})),
-    "bad_mixed_layers": json.dumps(dict(MISTRAL, layer_types=["full_attention", "sliding_attention"])),
+    "good_two_rotations": json.dumps(dict(MISTRAL, rope_parameters={"full_attention": YARN, "sliding_attention": {"rope_theta": 1e4}})),
+    "good_mixed_layers": json.dumps(dict(MISTRAL, layer_types=["full_attention", "sliding_attention"])),
+    "bad_layer_types": json.dumps(dict(MISTRAL, layer_types=["chunked_attention", "sliding_attention"])),
+    "bad_few_layers": json.dumps(dict(MISTRAL, layer_types=["full_attention"])),
+    "bad_longrope": json.dumps(dict(SIZES, **dict(FAMILIES["phi3"], rope_scaling=dict(LONGROPE, short_factor=[1.0] * 300)))),
+    "bad_period": json.dumps(dict(SIZES, **dict(FAMILIES["exaone4"], sliding_window_pattern="LGLG"))),
+    "good_wrapped": json.dumps({"model_type": "gemma3", "text_config": dict(SIZES, **GEMMA3), "vision_config": {"hidden_size": 8}}),
+    "good_mistral3": json.dumps({"model_type": "mistral3", "text_config": MISTRAL}),
+    "bad_wrapped": json.dumps({"model_type": "gemma3", "quantization_config": {"bits": 4}, "text_config": dict(SIZES, **GEMMA3)}),
     "bad_rotary_key": json.dumps(dict(MISTRAL, rope_scaling=dict(YARN, beta=1))),
     "good": json.dumps(BERT),
     "good_distilbert": json.dumps(DISTILBERT),
@@ -85,6 +117,7 @@ CONFIG = {
     "bad_missing": "{}",
     "bad_array": "[]",
 }
+CONFIG.update({"good_" + name: json.dumps(dict(SIZES, **family)) for name, family in FAMILIES.items()})
 
 for name, seeds in ("safetensors", SAFETENSORS), ("index", INDEX), ("config", CONFIG):
     folder = os.path.join(HERE, "corpus_" + name)

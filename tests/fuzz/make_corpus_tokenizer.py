@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the first corpora of fuzz_vocab, fuzz_tokenizer_json, fuzz_bpe and fuzz_tokenize beside this file."""
+import base64
 import json
 import pathlib
+import struct
 
 HERE = pathlib.Path(__file__).parent
 
@@ -52,6 +54,21 @@ def tokenizer(**changes):
     return json.dumps(whole)
 
 
+def unigram(parts=None, **flags):
+    model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.5], ["b", -2.0], ["ab", -3.0], ["\u2581", -1.0], ["\u2581a", -2.5], ["<0xC3>", -9.0], ["<0xB6>", -9.0]]}
+    model.update(flags)
+    return json.dumps(dict(parts or {}, model=model))
+
+
+def charsmap(changes=None, size=2048):
+    """A table of one replacement, "bc" of "a", with some units changed."""
+    units = [0] * 512
+    units[0], units[0x161], units[0x80] = 256 << 10, (0x161 ^ 0x80) << 10 | 0x161, 0x80000000 | 2
+    for at, unit in (changes or {}).items():
+        units[at] = unit
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(struct.pack("<513I", size, *units) + b"x\0bc\0").decode()}
+
+
 MODEL = json.loads(tokenizer())["model"]
 for name, data in {
     "plain": tokenizer(),
@@ -61,6 +78,17 @@ for name, data in {
     "nothing_around": tokenizer(post_processor=None, normalizer=None, added_tokens=[]),
     "bpe": tokenizer(model={"type": "BPE", "vocab": {}, "merges": []}),
     "unigram": tokenizer(model={"type": "Unigram", "vocab": [["a", -1.0]]}),
+    "unigram_no_unknown": unigram(unk_id=None),
+    "unigram_unknown_far": unigram(unk_id=99),
+    "unigram_empty": unigram(vocab=[]),
+    "unigram_pair": unigram(vocab=[["a"]]),
+    "unigram_big_scores": unigram(vocab=[["<unk>", 0], ["a", 1e308], ["aa", -1e308]]),
+    "charsmap": unigram(parts={"normalizer": charsmap()}),
+    "charsmap_far": unigram(parts={"normalizer": charsmap({0x161: 0x1FFFFF << 10 | 0x161})}),
+    "charsmap_loop": unigram(parts={"normalizer": charsmap({0x161: (0x161 ^ 0x100) << 10 | 0x61})}),
+    "charsmap_value": unigram(parts={"normalizer": charsmap({0x80: 0x80000000 | 77})}),
+    "charsmap_short": unigram(parts={"normalizer": charsmap(size=4096)}),
+    "charsmap_letters": unigram(parts={"normalizer": {"type": "Precompiled", "precompiled_charsmap": "A!=="}}),
     "sparse_ids": tokenizer(model=dict(MODEL, vocab=dict(VOCAB, far=500))),
     "far_id": tokenizer(model=dict(MODEL, vocab=dict(VOCAB, far=2**31))),
     "negative_id": tokenizer(model=dict(MODEL, vocab=dict(VOCAB, far=-1))),
@@ -149,6 +177,12 @@ for name, data in {
     "template": pairs(post_processor=sequence("processors", LEVEL, {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
                                               "special_tokens": {"<s>": {"ids": [1]}}})),
     "decoders": pairs(decoder=sequence("decoders", {"type": "Fuse"}, {"type": "Strip"})),
+    "nfkc": pairs(normalizer={"type": "NFKC"}, text="\ufb01 \u00bd\u3131\u314f \uff76\uff9e a\u0323\u0301 \u1e9b\u0323\u03d3"),
+    "strip": pairs(normalizer=sequence("normalizers", {"type": "Strip", "strip_left": True, "strip_right": True}, REPLACE), text=" \u3000a b <s> c\n"),
+    "punctuation": pairs(pre_tokenizer=sequence("pretokenizers", {"type": "Punctuation", "behavior": "Contiguous"}, {"type": "WhitespaceSplit"})),
+    "digits_behind_bytes": pairs(pre_tokenizer=sequence("pretokenizers", LEVEL, {"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]"))),
+    "unigram": unigram(parts={"pre_tokenizer": sequence("pretokenizers", {"type": "WhitespaceSplit"}, {"type": "Metaspace"})}, byte_fallback=True).encode() + b"\0" + TEXT.encode(),
+    "unigram_map": unigram(parts={"normalizer": charsmap(), "added_tokens": [token("<s>", 8, lstrip=True)]}).encode() + b"\0ab a\xcc\x81\xf0\x9f\x91\xa8\xe2\x80\x8d\xf0\x9f\x91\xa9 <s>\r\na\r",
     "not_utf8": pairs(text=b"a\xff\xc3 \xed\xa0\x80\xf0\x9f\x98"),
 }.items():
     put("bpe", name, data)

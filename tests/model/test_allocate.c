@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_allocate.c : keys shared out among units, against all choices there are. */
 #include "testing.h"
+#include "random/random.h"
 
 #include <stdbool.h>
 

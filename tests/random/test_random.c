@@ -84,7 +84,9 @@ static void bits_never_change(void **state)
     assert_int_equal(fingerprint(x, sizeof x), UINT64_C(0xb9fd9126ef26b922));
     assert_ok(es_normal_rows(&a, ROWS, DIM, x, &err));
     assert_int_equal(fingerprint(x, sizeof x), UINT64_C(0x56159c116e25f1da));
-    assert_ok(es_sphere_rows_f32(&a, ROWS, DIM, f, &err));
+    assert_ok(es_sphere_rows(&a, ROWS, DIM, x, &err));
+    for (int i = 0; i < N; i++)
+        f[i] = (float)x[i];
     assert_int_equal(fingerprint(f, sizeof f), UINT64_C(0x8583a853b5317c09));
     assert_ok(es_gamma_rows(&a, ROWS, DIM, 0.7, x, &err));
     assert_int_equal(fingerprint(x, sizeof x), UINT64_C(0xaf174e718ecd276d));
@@ -129,10 +131,8 @@ static void rows_equal_the_scalar_definition(void **state)
                 assert_equals(e[i * dim + j], es_negative_log(uniform));
                 assert_equals(z[i * dim + j], pair[j % 2]);
                 assert_equals(f[i * dim + j], (float)pair[j % 2]);
-                if (j % 2 == 0) {
+                if (j % 2 == 0)
                     assert_equals(es_uniform_at(&at), uniform);
-                    assert_equals(es_normal_at(&at), pair[0]);
-                }
             }
         }
     }
@@ -227,17 +227,13 @@ static void long_rows_are_the_same_in_f32(void **state)
 {
     (void)state;
     enum { DIM = 5003 }; /* longer than any stage inside, and odd */
-    static double x[2 * DIM], unit[2 * DIM];
+    static double x[2 * DIM];
     static float f[2 * DIM];
     const es_address first = {.seed = 8};
     assert_ok(es_normal_rows(&first, 2, DIM, x, &err));
-    assert_ok(es_sphere_rows(&first, 2, DIM, unit, &err));
     assert_ok(es_normal_rows_f32(&first, 2, DIM, f, &err));
     for (int i = 0; i < 2 * DIM; i++)
         assert_equals(f[i], (float)x[i]);
-    assert_ok(es_sphere_rows_f32(&first, 2, DIM, f, &err));
-    for (int i = 0; i < 2 * DIM; i++)
-        assert_equals(f[i], (float)unit[i]);
 }
 
 typedef struct slices {
@@ -309,7 +305,6 @@ static void addresses_out_of_range_are_refused(void **state)
                              .token = (UINT64_C(1) << 40) - 2,
                              .lane = (1u << 24) - 2};
     assert_ok(es_normal_rows(&good, 2, 4, x, &err)); /* the last token, the last lane */
-    assert_equals(es_normal_at(&good), x[0]);
     x[0] = -1.0;
     assert_int_equal(es_normal_rows(&good, 3, 2, x, &err), ES_E_RANGE);
     assert_int_equal(es_normal_rows(&good, 1, 5, x, &err), ES_E_RANGE);
@@ -324,7 +319,7 @@ static void addresses_out_of_range_are_refused(void **state)
         for (int f = 0; f < FILLS; f++)
             assert_int_equal(fills[f](&bad[i], 1, 1, x), ES_E_RANGE);
         assert_int_equal(es_permutation_init(&bad[i], 3, &p, &err), ES_E_RANGE);
-        assert_true(isnan(es_normal_at(&bad[i])) && isnan(es_uniform_at(&bad[i])));
+        assert_nan(es_uniform_at(&bad[i]));
     }
     assert_equals(x[0], -1.0); /* nothing was written */
 }
@@ -391,8 +386,10 @@ static void uniforms_stay_inside(void **state)
         for (int j = 0; j < COUNT; j++) {
             double z[2];
             es_block_normals((uint64_t[2]){extreme[i], extreme[j]}, z);
-            for (int k = 0; k < 2; k++)
-                assert_true(z[k] != 0.0 && fabs(z[k]) < 8.58);
+            for (int k = 0; k < 2; k++) {
+                assert_differs(z[k], 0.0);
+                assert_below(fabs(z[k]), 8.58);
+            }
         }
     }
 }
@@ -463,7 +460,8 @@ static void exp_is_accurate(void **state)
     assert_equals(es_exp(-1e300), 0.0);
     assert_equals(es_exp(-800.0), 0.0);
     assert_near(es_exp(-740.0), exp(-740.0), 0x1p-1074); /* subnormal: to the last bit there is */
-    assert_true(es_exp(1e300) == es_exp(709.0) && isfinite(es_exp(709.0)));
+    assert_equals(es_exp(1e300), es_exp(709.0));
+    assert_finite(es_exp(709.0));
 }
 
 static void normals_are_accurate(void **state)

@@ -15,7 +15,8 @@ typedef struct board {
     int64_t pieces;
     bool alone, placed; /* pieces work side by side; numbers have their places */
     int threads;
-    int64_t fail_at[2], stop_at; /* pieces that fail, ask to stop; -1 */
+    int64_t fail_at[2], stop_at; /* pieces that fail, at which stop_rank asks to stop; -1 */
+    int64_t looks;               /* of piece stop_at, at progress; others look 4 times */
     int64_t kill_at, killed;     /* from it on a piece kills its rank, another than 0, once; -1 */
     bool patient;                /* rank 0 waits in its pieces until another has done one */
     int64_t of_others;           /* pieces that others began */
@@ -43,6 +44,7 @@ static board *new_board(int64_t pieces)
                  .kill_at = -1,
                  .killed = -1,
                  .stop_at = -1,
+                 .looks = 4,
                  .stop_rank = -1};
     for (int r = 0; r < FORK_RANKS; r++)
         b->status[r] = NOT_WRITTEN;
@@ -54,10 +56,11 @@ static void free_board(board *b) { munmap(b, sizeof *b); }
 static int own_rank;
 static int64_t asked; /* the piece that this rank has at hand */
 
-/* Until *what is at least `least`; not for ever, as it may never be. */
+/* Waits until *what is at least `least`, however long that takes. (Other ranks are served by a
+ * thread of its own; a rank that hangs is ended by the alarm of fork_child.) */
 static void await(const int64_t *what, int64_t least)
 {
-    for (int i = 0; i < 20000 && __atomic_load_n(what, __ATOMIC_SEQ_CST) < least; i++)
+    while (__atomic_load_n(what, __ATOMIC_SEQ_CST) < least)
         usleep(1000);
 }
 
@@ -93,9 +96,10 @@ static es_status compute(void *user, int64_t piece, const es_exec *exec, double 
         return ES_E_NUMERIC;
     }
     asked = piece;
-    for (int i = 0; i < 4 && exec->progress; i++) {
-        usleep(piece == b->stop_at ? 100000 : 10);
-        if (exec->progress(exec->progress_user, i, 4)) {
+    const int64_t looks = piece == b->stop_at ? b->looks : 4;
+    for (int64_t i = 0; i < looks && exec->progress; i++) {
+        usleep(100); /* lets other threads have the lock; how long it is decides nothing */
+        if (exec->progress(exec->progress_user, (double)i, (double)looks)) {
             *e = (es_error){.code = ES_E_INTERRUPTED};
             return ES_E_INTERRUPTED;
         }
@@ -143,7 +147,7 @@ static int share_work(const es_fabric *fabric, void *user)
                     .window = b->window,
                     .user = b,
                     .weight = b->heavy ? weight : NULL,
-                    .room = b->placed ? place : NULL,
+                    .destination = b->placed ? place : NULL,
                     .compute = compute,
                     .done = keep};
     es_error e = {0};
@@ -221,7 +225,8 @@ static void early_pieces_are_few(void **state)
     int codes[FORK_RANKS];
     board *b = new_board(300);
     b->window = 5;
-    b->stop_at = 10; /* one that takes long; nobody asks to stop */
+    b->stop_at = 10; /* one that takes long; no rank asks to stop */
+    b->looks = 100;
     fork_ranks(4, share_work, b, codes);
     check_all_done(b, 4, codes);
     assert_below(b->furthest, 5);
@@ -260,6 +265,7 @@ static void any_rank_may_ask_to_stop(void **state)
         int codes[FORK_RANKS];
         board *b = new_board(300);
         b->stop_at = 20;
+        b->looks = INT64_MAX; /* it ends when the stop is heard, not before */
         b->stop_rank = who;
         fork_ranks(3, share_work, b, codes);
         for (int r = 0; r < 3; r++) {

@@ -472,7 +472,11 @@ static void a_choice_of_rows_has_the_first_the_last_and_not_too_many(void **stat
             assert_int_equal(pick.count == rows, pick.stride == 1 || rows <= 2);
             for (int64_t i = 0; i < pick.count; i++) {
                 const int64_t row = es_book_row(&pick, i);
-                assert_true(row < rows && (i == 0 ? row == 0 : row > es_book_row(&pick, i - 1)));
+                assert_below(row, rows);
+                if (i == 0)
+                    assert_equals(row, 0);
+                else
+                    assert_above(row, es_book_row(&pick, i - 1));
             }
             if (rows > 0)
                 assert_int_equal(es_book_row(&pick, pick.count - 1), rows - 1);

@@ -5,6 +5,7 @@
 
 #include "numbers.h"
 #include "risk/damping.h"
+#include "risk/policy_risk.h"
 #include "risk/policy_terms.h"
 
 enum { MOST = 300, WIDTH = 5, PADDED = MOST + ES_RISK_LANES };

@@ -5,6 +5,7 @@
 
 #include "numbers.h"
 #include "risk/draw_risk.h"
+#include "risk/policy_risk.h"
 
 /* ---- helpers ---- */
 

@@ -6,6 +6,7 @@
 #include <esscher/npy.h>
 
 #include "base/view.h"
+#include "risk/policy_risk.h"
 #include "golden.h"
 
 /* ---- golden/sparse ---- */
@@ -125,7 +126,8 @@ static void check_golden_row(const json_t *row, const es_risk_query *query, es_p
         const es_policy_risk top = risk_of(query, &choice);
         assert_close(top.square.val, named(row, "top_%d", m), 1e-9);
         assert_close(top.mass, named(row, "top_%d_mass", m), 1e-9);
-        assert_true(isnan(top.first_order) && top.bias2 == top.square.val);
+        assert_nan(top.first_order);
+        assert_equals(top.bias2, top.square.val);
         spec = spec_of("stream", m);
         assert_ok(es_policy_choose(&spec, q, NULL, &choice, &err));
         assert_int_equal(choice.sure_count, (int64_t)named(row, "window_%d_kept", m));

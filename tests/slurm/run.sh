@@ -67,9 +67,9 @@ answer() {
 }
 without_provenance() { sed '/^  "provenance": {$/,/^  },$/d'; }
 
-# kept RUN : how many cells of it are on disk; 0 if somebody stands still while writing it, whom export would wait for.
+# kept RUN : prints how many cells of it are on disk; 0 if a process stands still while it writes, for which export waits 3 s.
 kept() {
-    kept=$(timeout 1 "$esscher" export "$1" --json 2>/dev/null | sed -n 's/^ *"cells": \([0-9][0-9]*\).*/\1/p' | head -n 1)
+    kept=$(timeout 10 "$esscher" export "$1" --json 2>/dev/null | sed -n 's/^ *"cells": \([0-9][0-9]*\).*/\1/p' | head -n 1)
     echo "${kept:-0}"
 }
 
@@ -84,9 +84,10 @@ submit() { RUN=$1 MPI=$(way "$3") sbatch --parsable --ntasks="$2" --cpus-per-tas
 # programs JOB : process ids of the program in its first step.
 programs() { scontrol listpids "$(cluster_field "$1" JobId).0" 2>/dev/null | awk 'NR > 1 && $1 > 0 { print $1 }'; }
 
-# held JOB COUNT : wait until its COUNT processes stand still, before their program has begun (ESSCHER, above).
+# held JOB COUNT : waits until its COUNT processes stand still, before their program has begun (ESSCHER, above). The 120 s are
+# for safety only.
 held() {
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         still=0
         for process in $(programs "$1"); do
             ! grep -q '^State:[[:space:]]*T' "/proc/$process/status" || still=$((still + 1))
@@ -94,36 +95,58 @@ held() {
         [ $still != "$2" ] || return 0
         sleep 0.1
     done
-    fail "job $1 has not begun in 30 s"
+    fail "job $1 has not begun in 120 s"
 }
 
-# begin JOB RUN : let it go until it has RUN.
+# alive PROCESS... : succeeds while all of them are there.
+alive() { kill -0 "$@" 2>/dev/null; }
+
+# begin JOB RUN : lets it go until it has RUN.
 begin() {
     held=$(programs "$1")
     # shellcheck disable=SC2086  # ids are words
-    kill -CONT $held
-    for _ in $(seq 1000); do
-        [ ! -e "$2" ] || break
-        sleep 0.01
-    done
-    # shellcheck disable=SC2086
-    kill -STOP $held
+    {
+        kill -CONT $held
+        while [ ! -e "$2" ] && alive $held; do sleep 0.01; done
+        kill -STOP $held
+    }
 }
 
-# middle JOB:RUN:CELLS... : let them go for a moment at a time until each has some of its CELLS on disk, not all. What is
-# finished goes there a second after the last time: hence the second in between.
+# ticks PROCESS... : sets $ticks to the processor time they have used together, in units of the system. Starts no process, so
+# that a look is short on a busy machine.
+ticks() {
+    ticks=0
+    for process in "$@"; do
+        read -r stat 2>/dev/null <"/proc/$process/stat" || continue
+        # shellcheck disable=SC2086  # fields are words
+        set -- ${stat##*) }
+        ticks=$((ticks + ${12} + ${13}))
+    done
+}
+
+# step PROCESS... : lets the processes of a job go for a moment of processor time each, however busy the machine is.
+step() {
+    ticks "$@"
+    enough=$((ticks + $#))
+    kill -CONT "$@"
+    while [ "$ticks" -lt $enough ] && alive "$@"; do ticks "$@"; done
+    kill -STOP "$@"
+}
+
+# middle JOB:RUN:CELLS... : lets each work a step at a time until it has some of its CELLS on disk, not all. A program writes
+# what is finished if a second has passed since it last did, so each step begins more than a second after the last.
 middle() {
-    for round in $(seq 20); do
-        waiting=
-        for job in "$@"; do
-            run=${job#*:}
-            if [ "$round" = 1 ] || [ "$(kept "${run%:*}")" = 0 ]; then waiting="$waiting $(programs "${job%%:*}")"; fi
-        done
-        count=$(echo "$waiting" | wc -w)
-        [ "$count" -gt 0 ] || break
-        # shellcheck disable=SC2086  # ids are words
-        kill -CONT $waiting && sleep "$(printf '0.%02d' $((2 * count)))" && kill -STOP $waiting
+    waiting="$*"
+    while [ -n "$waiting" ]; do
         sleep 1.1
+        next=
+        for job in $waiting; do
+            run=${job#*:}
+            # shellcheck disable=SC2046  # ids are words
+            step $(programs "${job%%:*}")
+            [ "$(kept "${run%:*}")" != 0 ] || next="$next $job"
+        done
+        waiting=$next
     done
     for job in "$@"; do
         run=${job#*:}

@@ -148,7 +148,10 @@ static void equal_blocks_are_the_textbook(void **state)
     }
     assert_near(es_error_bar_of((double[]){0.5, 0.25, 0.125}, 9, 2.0).t, 12.7062047361747, 1e-9);
     const es_error_bar none = es_error_bar_of((double[]){1.0, 1.0, 1.0}, 1000, 0.0);
-    assert_true(isnan(none.factor) && isnan(none.t) && !none.told && none.freedom == 0.0);
+    assert_nan(none.factor);
+    assert_nan(none.t);
+    assert_false(none.told);
+    assert_equals(none.freedom, 0.0);
     const double even[3] = {1e-2, 1e-4, 1e-6};
     assert_true(es_error_bar_of(even, 10000, 0.76 * log(1e4)).told);
     assert_false(es_error_bar_of(even, 10000, 0.74 * log(1e4)).told);

@@ -250,7 +250,9 @@ static void the_test_of_a_power_law_is_hotellings(void **state)
     assert_int_equal(rate.bends, 1);
     assert_close(rate.power_p, p, 1e-10);
     assert_ok(es_fit_replicates(e[0], 3, 3, n, NULL, NULL, NULL, &rate, &err));
-    assert_true(isnan(rate.power_p) && rate.bends == 0 && rate.se > 0.0);
+    assert_nan(rate.power_p);
+    assert_equals(rate.bends, 0);
+    assert_above(rate.se, 0.0);
 }
 
 /* ---- how often they are right ---- */
@@ -331,8 +333,12 @@ static void one_replicate_has_a_rate_but_no_interval(void **state)
     assert_ok(es_fit_replicates(errors, 1, P, grid, NULL, NULL, s, &rate, &err));
     assert_near(rate.mean.rate, 0.3, 1e-12);
     assert_near(rate.median.rate, 0.3, 1e-12);
-    assert_true(isnan(rate.low) && isnan(rate.high) && isnan(rate.power_p));
-    assert_true(isnan(rate.mean.chi2) && isnan(rate.mean.rate_se_known) && isnan(s[0].se));
+    assert_nan(rate.low);
+    assert_nan(rate.high);
+    assert_nan(rate.power_p);
+    assert_nan(rate.mean.chi2);
+    assert_nan(rate.mean.rate_se_known);
+    assert_nan(s[0].se);
     assert_non_null(strstr(rate.reason, "one replicate"));
 }
 
@@ -347,7 +353,9 @@ static void zeros_and_flags_among_replicates(void **state)
     es_rate rate;
     assert_ok(es_fit_replicates(errors, 3, 5, n, flags, NULL, NULL, &rate, &err));
     assert_int_equal(rate.mean.used, 4);
-    assert_true(isnan(rate.median.rate) && isnan(rate.low) && isnan(rate.se));
+    assert_nan(rate.median.rate);
+    assert_nan(rate.low);
+    assert_nan(rate.se);
     assert_non_null(strstr(rate.reason, "without replicate 2"));
 
     assert_int_equal(es_fit_replicates(errors, 3, 5, n, NULL, NULL, NULL, &rate, &err),
@@ -433,7 +441,7 @@ static void one_column_has_its_mean_and_line(void **state)
     assert_close(mean.se, sqrt(7.0 / 3.0), 1e-15);
     assert_close(column.value, 3.0, 1e-15);
     assert_close(column.se, sqrt(7.0 / 3.0), 1e-15);
-    assert_true(isnan(es_average_column(x, 1, 1).se));
+    assert_nan(es_average_column(x, 1, 1).se);
     const es_measured rms = es_measured_rms(x, 3, 2); /* squares 1, 4, 36 */
     assert_close(rms.value, sqrt(41.0 / 3.0), 1e-15);
     assert_close(rms.se, sqrt((1313.0 - 1681.0 / 3.0) / 6.0) / (2.0 * rms.value), 1e-14);

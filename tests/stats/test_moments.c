@@ -9,6 +9,7 @@
 
 #include "numbers.h"
 #include "random/experiment.h"
+#include "stats/moments.h"
 
 enum { DIM = 7 };
 
@@ -77,13 +78,13 @@ static void too_few_rows_have_no_covariance(void **state)
     double cov[DIM * DIM], row[DIM] = {1, 2, 3, 4, 5, 6, 7};
     assert_ok(es_moments_new(DIM, NULL, &m, &err));
     es_moments_covariance(&m, 0, cov);
-    assert_true(isnan(cov[0]));
+    assert_nan(cov[0]);
     es_moments_add(&m, row, 1);
     es_moments_covariance(&m, 0, cov);
     assert_equals(cov[0], 0.0);
     assert_equals(m.mean[6], 7.0);
     es_moments_covariance(&m, 1, cov);
-    assert_true(isnan(cov[8]));
+    assert_nan(cov[8]);
     es_moments_free(&m);
     es_mem_limit budget = {.limit = 300};
     assert_int_equal(es_moments_new(DIM, &budget, &m, &err), ES_E_LIMIT);
@@ -102,7 +103,7 @@ static void the_error_of_a_mean_over_blocks(void **state)
     assert_near(es_block_se(scatter, 12.0, 4), sqrt(10.0 / 3.0 / 4.0), 1e-15);
     assert_near(es_block_se(2.0 * 2.0 * 1.0 + 2.0 * 2.0, 3.0, 2), sqrt(8.0 * 2.0) / 3.0, 1e-15);
     assert_equals(es_block_se(-1e-30, 5.0, 3), 0.0);
-    assert_true(isnan(es_block_se(1.0, 5.0, 1)));
+    assert_nan(es_block_se(1.0, 5.0, 1));
 }
 
 /* Means of numbers distributed like chi^2 of few degrees over few replicates, whose ratio is known:
@@ -141,8 +142,7 @@ static void the_interval_of_a_ratio_covers_it(void **state)
     assert_near(r.se, 3.0 * 0.1 * sqrt(2.0), 1e-15);
     assert_near(r.high, 3.0 * exp(2.446911851144969 * 0.1 * sqrt(2.0)), 1e-12);
     assert_near(r.low * r.high, 9.0, 1e-12);
-    assert_true(
-        isnan(es_ratio_of_means((es_measured){6.0, 0.6}, 1.0, (es_measured){2.0, 0.2}, 4.0).high));
+    assert_nan(es_ratio_of_means((es_measured){6.0, 0.6}, 1.0, (es_measured){2.0, 0.2}, 4.0).high);
 }
 
 TEST_FILE(moments)

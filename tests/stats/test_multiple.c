@@ -55,7 +55,7 @@ static void holm_by_hand(void **state)
     assert_near(p[1], 0.03, 1e-15);
     assert_near(p[3], 0.04, 1e-15);
     assert_near(p[0], 0.04, 1e-15);
-    assert_true(isnan(p[2]));
+    assert_nan(p[2]);
     assert_int_equal(es_holm(p, 0, p, NULL), ES_OK);
     const double bad[] = {0.5, 1.5};
     assert_int_equal(es_holm(bad, 2, p, &err), ES_E_RANGE);
@@ -80,8 +80,8 @@ static void welch_against_closed_forms(void **state)
     const es_welch_test one = es_welch(a, (es_grouped){1.2, 0.0, 9.0});
     assert_close(one.freedom, 1.0, 1e-14);
     assert_close(one.p, 0.5, 1e-12); /* t = 1: 1 - 2 atan(1)/pi */
-    assert_true(isnan(es_welch(a, (es_grouped){1.2, NAN, 9.0}).p));
-    assert_true(isnan(es_welch((es_grouped){1, 0, 3}, (es_grouped){2, 0, 3}).p));
+    assert_nan(es_welch(a, (es_grouped){1.2, NAN, 9.0}).p);
+    assert_nan(es_welch((es_grouped){1, 0, 3}, (es_grouped){2, 0, 3}).p);
 }
 
 /* Of a mean the jackknife is its standard error, exactly. */
@@ -101,7 +101,7 @@ static void jackknife_of_a_mean(void **state)
     assert_close(j.se, sqrt(squares / (B - 1) / B), 1e-14);
     assert_near(j.freedom, B - 1, 0.0);
     assert_near(j.value, sum / B, 0.0);
-    assert_true(isnan(es_jackknife(1.0, without, 1).se));
+    assert_nan(es_jackknife(1.0, without, 1).se);
 }
 
 TEST_FILE(multiple)

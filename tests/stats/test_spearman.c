@@ -29,8 +29,9 @@ static void spearman_is_the_formula_by_hand(void **state)
     assert_near(of(tx, ty, NULL, 4).value, 4.0 / 4.5, 1e-14);
     /* no variation, or too few: no number */
     const double same[] = {3, 3, 3, 3, 3};
-    assert_true(isnan(of(x, same, NULL, 5).value) && isnan(of(x, same, NULL, 5).p));
-    assert_true(isnan(of(x, y, NULL, 3).value));
+    assert_nan(of(x, same, NULL, 5).value);
+    assert_nan(of(x, same, NULL, 5).p);
+    assert_nan(of(x, y, NULL, 3).value);
     es_spearman s;
     const double bad[] = {1, NAN, 3, 4, 5};
     assert_int_equal(es_spearman_of(x, bad, NULL, 5, NULL, &s, &err), ES_E_NONFINITE);
@@ -75,7 +76,7 @@ static void shares_have_wilsons_interval(void **state)
     assert_equals(none.low, 0.0);
     assert_equals(none.se, 0.0);
     assert_near(none.high, 3.8414588 / (20.0 + 3.8414588), 1e-7); /* z^2/(n + z^2) */
-    assert_true(isnan(es_proportion_of(0, 0).value));
+    assert_nan(es_proportion_of(0, 0).value);
 }
 
 /* 9 lost, 2 gained of 50: p = 2 (1 + 11 + 55)/2^11; Bonett and Price: a = 10/52, b = 3/52. */

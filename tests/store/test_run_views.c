@@ -55,14 +55,14 @@ static void a_table_is_a_view_with_real_columns(void **state)
     assert_ok(es_run_close(run, &err));
     put("rows", 3, n);
     put("run", 3, n); /* a name of our own: readable by the library, without a view */
-    assert_true(ask("SELECT count(*) FROM rows") == 3.0);
+    assert_equals(ask("SELECT count(*) FROM rows"), 3.0);
     assert_equals(ask("SELECT n FROM rows LIMIT 1"), 1000.25);
-    assert_true(isnan(ask("SELECT n FROM rows LIMIT 1 OFFSET 1")));
-    assert_true(ask("SELECT sum(\"rate_ci.0\") FROM rows") == 996.25);
-    assert_true(ask("SELECT length(\"odd \"\" name\") FROM rows LIMIT 1 OFFSET 2") == 15.0);
+    assert_nan(ask("SELECT n FROM rows LIMIT 1 OFFSET 1"));
+    assert_equals(ask("SELECT sum(\"rate_ci.0\") FROM rows"), 996.25);
+    assert_equals(ask("SELECT length(\"odd \"\" name\") FROM rows LIMIT 1 OFFSET 2"), 15.0);
     assert_true(ask("SELECT count(*) FROM sqlite_master WHERE type = 'view'") == 1.0);
     put("rows", 1, less); /* replaced as a whole */
-    assert_true(ask("SELECT sum(n) FROM rows") == 7.0);
+    assert_equals(ask("SELECT sum(n) FROM rows"), 7.0);
     es_run_table back;
     assert_ok(es_run_open(path, &run, &err));
     assert_ok(es_run_get_table(run, "run", NULL, &back, &err));

@@ -2,6 +2,7 @@
 /* test_table.c : answers: what is put is what every view shows. Expected texts are written by hand.
  */
 #include "testing.h"
+#include "table/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,7 +117,7 @@ static void json_nests_and_keeps_every_digit(void **state)
     assert_string_equal(json_string_value(json_object_get(j, "law")), "gauss\"ian\\x0a\\xff");
     assert_string_equal(json_string_value(json_object_get(row, "name")), "a,\"b\"");
     assert_true(json_is_integer(json_object_get(row, "layer")));
-    assert_true(json_real_value(json_object_get(json_object_get(row, "predicted"), "rate")) == 0.5);
+    assert_equals(json_real_value(json_object_get(json_object_get(row, "predicted"), "rate")), 0.5);
     assert_equals(json_real_value(json_array_get(json_object_get(row, "rate_ci"), 1)), 2.0);
     assert_equals(json_real_value(json_array_get(json_object_get(row, "mass"), 1)), 0.75);
     assert_true(json_is_true(json_object_get(row, "sure")));
@@ -209,12 +210,12 @@ static void misspelt_keys_are_mistakes_of_readers(void **state)
     (void)state;
     es_answer *a = make();
     es_table *rows = es_answer_table(a, &spec);
-    assert_true(isnan(es_table_get(rows, es_table_row(rows), "error")));
-    assert_true(isnan(es_table_get(rows, 1000, "error")));
-    assert_true(isnan(es_table_get(rows, -1, "error")));
-    assert_true(isnan(es_table_get(rows, 0, "never")));
+    assert_nan(es_table_get(rows, es_table_row(rows), "error"));
+    assert_nan(es_table_get(rows, 1000, "error"));
+    assert_nan(es_table_get(rows, -1, "error"));
+    assert_nan(es_table_get(rows, 0, "never"));
     assert_ok(es_answer_status(a, &err));
-    assert_true(isnan(es_table_get(rows, 0, "eror")));
+    assert_nan(es_table_get(rows, 0, "eror"));
     assert_int_equal(es_answer_status(a, &err), ES_E_ARGUMENT);
     assert_string_equal(err.rule, "table.column");
     assert_non_null(strstr(err.message, "eror"));

@@ -411,6 +411,49 @@ static void findings_are_qualified(void **state)
     es_answer_free(a);
 }
 
+/* Every experiment prints through this view: at most three findings stand before the first table,
+ * no caution does, and nothing is lost. JSON has all in the order in which they were added. */
+static void three_findings_lead(void **state)
+{
+    (void)state;
+    static const es_column columns[] = {{"n", "n", "", ES_FORMAT_COUNT}, {0}};
+    static const es_table_view views[] = {{"Table"}, {0}};
+    static const es_table_spec spec = {"rows", columns, views};
+    es_answer *a;
+    assert_ok(es_answer_new(NULL, &a, &err));
+    es_answer_add_finding(a, "It is 1.");
+    es_answer_add_finding(a, "Caution: few draws.");
+    for (int i = 2; i <= 5; i++)
+        es_answer_add_finding(a, "It is %d.", i);
+    es_answer_add_finding(a, "Caution: short text.");
+    assert_string_equal(write_as(a, ES_ANSWER_TEXT, (es_answer_opts){0}),
+                        "It is 1.\nIt is 2.\nIt is 3.\nCaution: few draws.\nIt is 4.\nIt is 5.\n"
+                        "Caution: short text.\n");
+    es_table *t = es_answer_table(a, &spec);
+    es_table_count(t, es_table_row(t), "n", 7);
+    assert_string_equal(write_as(a, ES_ANSWER_TEXT, (es_answer_opts){0}),
+                        "It is 1.\nIt is 2.\nIt is 3.\n\nTable\nn\n7\n\nCaution: few draws.\n"
+                        "It is 4.\nIt is 5.\nCaution: short text.\n");
+    const char *json = write_as(a, ES_ANSWER_JSON, (es_answer_opts){0});
+    const char *at = strstr(json, "\"Caution: few draws.\"");
+    assert_non_null(at);
+    at = strstr(at, "\"It is 5.\"");
+    assert_non_null(at);
+    assert_non_null(strstr(at, "\"Caution: short text.\""));
+    es_answer_free(a);
+
+    /* a caution about the whole answer comes first and leads, as one of the three */
+    assert_ok(es_answer_new(NULL, &a, &err));
+    es_answer_add_finding(a, "Caution: unknown text.");
+    for (int i = 1; i <= 3; i++)
+        es_answer_add_finding(a, "It is %d.", i);
+    t = es_answer_table(a, &spec);
+    es_table_count(t, es_table_row(t), "n", 7);
+    assert_string_equal(write_as(a, ES_ANSWER_TEXT, (es_answer_opts){0}),
+                        "Caution: unknown text.\nIt is 1.\nIt is 2.\n\nTable\nn\n7\n\nIt is 3.\n");
+    es_answer_free(a);
+}
+
 static void rows_are_picked_sorted_and_counted(void **state)
 {
     (void)state;
@@ -535,6 +578,7 @@ TEST_FILE(table_views)
         cmocka_unit_test(formulas_are_marked_where_it_helps),
         cmocka_unit_test(findings_are_escaped),
         cmocka_unit_test(findings_are_qualified),
+        cmocka_unit_test(three_findings_lead),
         cmocka_unit_test(rows_are_picked_sorted_and_counted),
         cmocka_unit_test(what_was_picked_is_shown),
         cmocka_unit_test(what_no_table_has_is_refused),

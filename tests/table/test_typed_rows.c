@@ -2,6 +2,7 @@
 /* test_typed_rows.c : rows that are structs: every type of member reaches JSON and CSV, unset
  * members do not, and mistakes that a compiler cannot see are failures of the answer. */
 #include "testing.h"
+#include "table/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -119,13 +120,14 @@ static void unset_members_have_no_column(void **state)
     assert_false(es_table_find(t, "no_text", &c));
     assert_false(es_table_find(t, "pair.0", &c));
     assert_true(es_table_find(t, "nested.low", &c)); /* NaN was assigned */
-    assert_true(isnan(es_column_real(&c, 0)));
+    assert_nan(es_column_real(&c, 0));
     row *r = es_rows_add(t, row);
     assert_true(es_is_unset(r->value) && es_is_unset(r->rate.se));
     assert_int_equal(r->n, ES_UNSET_COUNT);
     assert_int_equal(r->internal, 0);
     assert_true(es_table_find(t, "value", &c));
-    assert_true(isnan(es_column_real(&c, 1)) && !es_is_unset(es_column_real(&c, 1)));
+    assert_nan(es_column_real(&c, 1));
+    assert_false(es_is_unset(es_column_real(&c, 1)));
     assert_null(es_column_text(&c, 1)); /* a column of numbers has no texts */
     assert_true(es_table_find(t, "rate", &c));
     assert_string_equal(c.error, "rate_se");
@@ -146,8 +148,8 @@ static void many_rows_keep_their_values(void **state)
     assert_int_equal(es_table_rows(t), ROWS);
     for (int64_t n = 0; n < ROWS; n++) {
         assert_int_equal(rows[n].n, n);
-        assert_true(rows[n].each[2] == 10.0 * (double)n + 2.0);
-        assert_true(es_table_get(t, n, "each.1") == 10.0 * (double)n + 1.0);
+        assert_equals(rows[n].each[2], 10.0 * (double)n + 2.0);
+        assert_equals(es_table_get(t, n, "each.1"), 10.0 * (double)n + 1.0);
     }
     assert_string_equal(es_table_get_text(t, 999, "word"), "word 999");
     es_answer_free(answer);
@@ -167,7 +169,9 @@ static void keys_reach_the_members(void **state)
     es_table_text(t, at, "word", "by key");
     const row *r = es_rows(t, row);
     assert_int_equal(r->n, 12);
-    assert_true(r->rate.se == 0.5 && r->each[1] == 4.0 && r->good);
+    assert_equals(r->rate.se, 0.5);
+    assert_equals(r->each[1], 4.0);
+    assert_true(r->good);
     assert_string_equal(r->word, "by key");
     assert_ok(es_answer_status(answer, &err));
     es_answer_free(answer);

@@ -76,15 +76,15 @@ static void BP05_what_is_unknown_is_refused_by_name(void **state)
     (void)state;
     refuse_part("\"normalizer\":{\"type\":\"Nmt\"}", "tokenizer.normalizer", "Nmt");
     refuse_part("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},"
-                "{\"type\":\"Precompiled\"}]}",
-                "tokenizer.normalizer", "Precompiled");
+                "{\"type\":\"StripAccents\"}]}",
+                "tokenizer.normalizer", "StripAccents");
     refuse_part("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Sequence\"}]}",
                 "tokenizer.normalizer", "Sequence");
     refuse_part("\"normalizer\":{}", "tokenizer.normalizer", "unknown");
     refuse_part("\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}", "tokenizer.pretokenizer",
                 "UnicodeScripts");
     refuse_part("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
-                "\"ByteLevel\"},{\"type\":\"Digits\"}]}",
+                "\"ByteLevel\"},{\"type\":\"Metaspace\"}]}",
                 "tokenizer.pretokenizer", "behind ByteLevel");
     refuse_part("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},"
                 "\"behavior\":\"Sideways\"}",
@@ -99,6 +99,21 @@ static void BP05_what_is_unknown_is_refused_by_name(void **state)
     refuse_part("\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":"
                 "\"ByteLevel\"},{\"type\":\"Mystery\"}]}",
                 "tokenizer.postprocessor", "Mystery");
+}
+
+/* RoBERTa's old way to say what stands around a text. */
+static void a_pair_of_tokens_stands_around_a_text(void **state)
+{
+    (void)state;
+    es_tokenizer *t = open_json(BPE(ABC, ABC_MERGES, "",
+                                    "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":"
+                                    "[\"-\",3],\"cls\":[\"<unk>\",7],\"trim_offsets\":true},"));
+    const es_tokenizer_info info = es_tokenizer_describe(t);
+    assert_int_equal(info.prefix_count, 1);
+    assert_int_equal(info.prefix[0], 7);
+    assert_int_equal(info.suffix_count, 1);
+    assert_int_equal(info.suffix[0], 3);
+    es_tokenizer_free(t);
 }
 
 static void BP05_models_with_more_to_them_are_refused(void **state)
@@ -131,6 +146,9 @@ static void parts_of_another_form_are_refused(void **state)
         "\"content\":\"\"}",
         "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}",
         "\"normalizer\":{\"type\":\"Sequence\"}",
+        "\"normalizer\":{\"type\":\"Precompiled\"}",
+        "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":7}",
+        "\"normalizer\":{\"type\":\"Strip\",\"strip_left\":0}",
         "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":7}",
         "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"use_regex\":1}",
         "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"too long\"}",
@@ -357,6 +375,7 @@ TEST_FILE(bpe_files)
         cmocka_unit_test(BP02_ids_twice_and_out_of_range),
         cmocka_unit_test(merges_are_spelt_in_two_ways_and_models_told_by_them),
         cmocka_unit_test(BP05_what_is_unknown_is_refused_by_name),
+        cmocka_unit_test(a_pair_of_tokens_stands_around_a_text),
         cmocka_unit_test(BP05_models_with_more_to_them_are_refused),
         cmocka_unit_test(parts_of_another_form_are_refused),
         cmocka_unit_test(BP06_json_that_is_no_unicode),

@@ -96,20 +96,22 @@ static void write_merges(FILE *f, const json_t *merges)
     }
 }
 
-/* `pre` NULL: pieces with scores. The values in `more` (`count` of them) come last. */
+/* `pre` NULL: pieces with scores; empty: the file has no such key. The values in `more` (`count` of
+ * them) come last. */
 static const char *write_tokenizer(const tokens *t, const char *pre, const json_t *merges,
                                    const gguf_draft *more, int count)
 {
     const char *path = in_folder("t.gguf");
     const uint32_t version = 3;
-    const uint64_t counts[] = {0, (uint64_t)(pre ? 5 : 4) + (uint64_t)count};
+    const bool named = pre && *pre;
+    const uint64_t counts[] = {0, (uint64_t)(named ? 5 : 4) + (uint64_t)count};
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     fwrite("GGUF", 1, 4, f);
     fwrite(&version, 4, 1, f);
     fwrite(counts, 8, 2, f);
     write_word(f, "tokenizer.ggml.model", pre ? "gpt2" : "llama");
-    if (pre)
+    if (named)
         write_word(f, "tokenizer.ggml.pre", pre);
     write_array(f, "tokenizer.ggml.tokens", ES_GGUF_STRING, (uint64_t)t->count);
     for (int64_t i = 0; i < t->count; i++)
@@ -196,6 +198,32 @@ static void byte_pairs_give_the_ids_of_their_tokenizer_json(void **state)
     more.size = 0; /* Llama 3's names stand for a token at the beginning */
     put_u32(&more, "tokenizer.ggml.bos_token_id", 816);
     compare_golden("llama3-like", "llama-bpe", &more, 1);
+}
+
+/* A file without a name is split by the rule "default", which is not that of "gpt-2". */
+static void a_file_without_a_name_is_split_by_default(void **state)
+{
+    (void)state;
+    static const char *const pres[] = {"default", "", "gpt-2"};
+    json_t *root = read_golden("pebble", &all);
+    const json_t *merges = json_object_get(json_object_get(root, "model"), "merges");
+    es_tokenizer *t[3];
+    int64_t counts[3];
+    for (int i = 0; i < 3; i++) {
+        es_token_list list = {0};
+        assert_ok(
+            es_tokenizer_open(write_tokenizer(&all, pres[i], merges, NULL, 0), NULL, &t[i], &err));
+        assert_ok(es_tokenizer_encode(t[i], "said, \"I (", 10, NULL, &list, &err));
+        counts[i] = list.count;
+        es_token_list_free(&list);
+    }
+    each_text(16, compare_text, t);
+    assert_int_equal(counts[0], counts[1]);
+    assert_true(counts[0] != counts[2]);
+    for (int i = 0; i < 3; i++)
+        es_tokenizer_free(t[i]);
+    free_tokens(&all);
+    json_decref(root);
 }
 
 /* ---- pieces with scores ---- */
@@ -302,6 +330,43 @@ static void pieces_join_by_their_scores(void **state)
         es_tokenizer_free(t);
     }
     free_tokens(&all);
+}
+
+/* Appends ids of a text without user-defined tokens. */
+static int64_t append_search(int *ids, int64_t count, const char *text)
+{
+    char spelt[256];
+    spell(text, false, spelt);
+    return count + plain_search(&all, spelt, ids + count);
+}
+
+/* Gemma: nothing is put before a text, and runs of spaces and newlines are tokens that its author
+ * defined. They are taken out of the text as it stands, and divide it. */
+static void user_defined_tokens_divide_a_text(void **state)
+{
+    (void)state;
+    static const char *const defined[] = {"\n\n", "  ", "<start_of_turn>"};
+    json_t *root = read_golden("sentencepiece", &all);
+    const int first = (int)all.count;
+    es_tokenizer *t;
+    for (int i = 0; i < 3; i++) {
+        all.text[all.count] = strdup(defined[i]);
+        all.type[all.count++] = 4;
+    }
+    more.size = 0;
+    put_flag(&more, "tokenizer.ggml.add_space_prefix", false);
+    assert_ok(es_tokenizer_open(write_tokenizer(&all, NULL, NULL, &more, 1), NULL, &t, &err));
+    const char text[] = "<start_of_turn>Alice\n\nwas beginning   to \xf0\x9f\x98\x80\n";
+    int want[256] = {first + 2};
+    int64_t count = append_search(want, 1, "Alice");
+    want[count++] = first;
+    count = append_search(want, count, "was beginning");
+    want[count++] = first + 1;
+    count = append_search(want, count, " to \xf0\x9f\x98\x80\n");
+    check_ids_plain(t, text, strlen(text), want, count);
+    es_tokenizer_free(t);
+    free_tokens(&all);
+    json_decref(root);
 }
 
 /* ---- what is refused ---- */
@@ -426,6 +491,8 @@ static void names_that_are_not_known_are_refused(void **state)
     es_tokenizer_free(t);
     refuse_tokenizer(write_tokenizer(&all, "nobody", merges, NULL, 0), ES_E_UNSUPPORTED,
                      "gguf.tokenizer", "nobody");
+    assert_non_null(strstr(err.hint, "deepseek-coder, deepseek-v3, default and 48 aliases"));
+    assert_non_null(strstr(err.hint, "tokenizer.json"));
     refuse_tokenizer(write_tokenizer(&all, "gpt-2", wrong, NULL, 0), ES_E_FORMAT, "tokenizer.merge",
                      "merge 0");
     refuse_tokenizer(write_tokenizer(&all, "gpt-2", single, NULL, 0), ES_E_FORMAT,
@@ -437,7 +504,10 @@ static void names_that_are_not_known_are_refused(void **state)
     refuse_tokenizer(save_gguf(&more), ES_E_UNSUPPORTED, "gguf.tokenizer", "bert");
     put_begin(&more, 3, 0, 1);
     put_string(&more, "tokenizer.ggml.model", "gpt2");
-    refuse_tokenizer(save_gguf(&more), ES_E_FORMAT, "gguf.missing", "tokenizer.ggml.pre");
+    refuse_tokenizer(save_gguf(&more), ES_E_FORMAT, "gguf.missing", "tokenizer.ggml.tokens");
+    put_begin(&more, 3, 0, 1);
+    put_string(&more, "tokenizer.ggml.model", "t5");
+    refuse_tokenizer(save_gguf(&more), ES_E_UNSUPPORTED, "gguf.tokenizer", "t5");
     put_begin(&more, 3, 0, 0);
     refuse_tokenizer(save_gguf(&more), ES_E_FORMAT, "gguf.missing", "tokenizer.ggml.model");
     json_decref(merges);
@@ -510,7 +580,9 @@ TEST_FILE(gguf_tokenizer)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_pairs_give_the_ids_of_their_tokenizer_json),
+        cmocka_unit_test(a_file_without_a_name_is_split_by_default),
         cmocka_unit_test(pieces_join_by_their_scores),
+        cmocka_unit_test(user_defined_tokens_divide_a_text),
         cmocka_unit_test(GG02_the_bound_of_memory_has_the_tokenizer_in_it),
         cmocka_unit_test(GG02_vocabularies_with_scores_take_a_few_times_their_size),
         cmocka_unit_test(names_that_are_not_known_are_refused),

@@ -92,7 +92,7 @@ static void TK03_other_models_are_refused(void **state)
     refuse_json("{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", ES_E_UNSUPPORTED,
                 "tokenizer.model");
     assert_non_null(strstr(err.message, "WordLevel"));
-    refuse_json("{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", ES_E_UNSUPPORTED,
+    refuse_json("{\"model\":{\"type\":\"Bigram\",\"vocab\":[]}}", ES_E_UNSUPPORTED,
                 "tokenizer.model");
     refuse_json("{\"model\":{\"vocab\":{}}}", ES_E_UNSUPPORTED, "tokenizer.model");
     refuse_json(JSON("", "", "{\"type\":\"NFC\"}"), ES_E_UNSUPPORTED, "tokenizer.normalizer");
@@ -101,7 +101,7 @@ static void TK03_other_models_are_refused(void **state)
                 ES_E_UNSUPPORTED, "tokenizer.pretokenizer");
     refuse_json("{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0}},"
                 "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
-                "\"post_processor\":{\"type\":\"RobertaProcessing\"}}",
+                "\"post_processor\":{\"type\":\"PairProcessing\"}}",
                 ES_E_UNSUPPORTED, "tokenizer.postprocessor");
     refuse_json("{\"model\":{\"type\":\"WordPiece\",\"max_input_chars_per_word\":1000000000,"
                 "\"vocab\":{\"[UNK]\":0}},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}}",

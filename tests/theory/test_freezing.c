@@ -213,10 +213,12 @@ static void bad_questions(void **state)
     assert_ok(es_exponent_tokens(&e, 1e-3, NULL, &tokens, &err));
     assert_equals(tokens, 0.0); /* three keys are shared equally */
     assert_ok(es_exponent_tokens(&e, 1e49, NULL, &tokens, &err));
-    assert_true(isinf(tokens));
+    assert_infinite(tokens);
     assert_ok(es_exponent_tokens(&odd, 1.0, NULL, &tokens, &err));
     assert_ok(es_exponent_scales(&odd, 100.0, NULL, &s, NULL, &err));
-    assert_true(isnan(tokens) && isnan(s.frozen) && isnan(s.averages));
+    assert_nan(tokens);
+    assert_nan(s.frozen);
+    assert_nan(s.averages);
     es_mem_limit little = {.limit = 100};
     assert_int_equal(es_scales_round(2.0, 10.0, &little, &s, &err), ES_E_LIMIT);
     assert_equals(little.used, 0);

@@ -69,7 +69,8 @@ static void caps_have_their_closed_forms(void **state)
     }
     assert_near(es_cap_constant(3), 0.5, 1e-14);
     assert_near(es_cap_constant(5), 0.75, 1e-14);
-    assert_true(isnan(es_cap_constant(1)) && isinf(es_cap_constant(4096)));
+    assert_nan(es_cap_constant(1));
+    assert_infinite(es_cap_constant(4096));
     es_num p;
     assert_ok(es_cap_probability(7, 0.0, &p, &err));
     assert_equals(p.val, 0.0);
@@ -248,7 +249,8 @@ static void supercritical_forms_are_approached(void **state)
     }
     double top, squares;
     es_weights_supercritical(0.5, 100.0, &top, &squares);
-    assert_true(isnan(top) && isnan(squares));
+    assert_nan(top);
+    assert_nan(squares);
 }
 
 /* ---- n keys ---- */
@@ -395,8 +397,8 @@ static void needs_are_of_the_right_size(void **state)
         assert_near(off, -0.05, 0.01);
     }
     assert_equals(es_critical_needs(&(es_keys){.dim = 3}, 10.0, 1.0, 0.05), 0.0);
-    assert_true(isinf(es_critical_needs(&(es_keys){.dim = 4096}, 10.0, 1.0, 0.05)));
-    assert_true(isnan(es_critical_needs(&(es_keys){.dim = 1}, 10.0, 1.0, 0.05)));
+    assert_infinite(es_critical_needs(&(es_keys){.dim = 4096}, 10.0, 1.0, 0.05));
+    assert_nan(es_critical_needs(&(es_keys){.dim = 1}, 10.0, 1.0, 0.05));
 }
 
 static void regimes_have_names(void **state)

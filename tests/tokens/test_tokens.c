@@ -92,8 +92,10 @@ static void f32_is_the_same_rounded(void **state)
         assert_ok(es_tokens_rows(law, &start, ROWS, whole, &err));
         assert_ok(es_tokens_rows_f32(law, &start, ROWS, once, &err));
         assert_ok(es_tokens_fill_f32(law, &start, ROWS, NULL, many, &err));
-        for (int64_t i = 0; i < ROWS * law->dim; i++)
-            assert_true(once[i] == (float)whole[i] && many[i] == once[i]);
+        for (int64_t i = 0; i < ROWS * law->dim; i++) {
+            assert_equals(once[i], (float)whole[i]);
+            assert_equals(many[i], once[i]);
+        }
     }
 }
 
@@ -143,7 +145,7 @@ static void addresses_matter(void **state)
     for (int i = 0; i < 4; i++) {
         assert_ok(es_tokens_rows(law, &other[i], 1, y, &err));
         for (int j = 0; j < DIM; j++)
-            assert_true(x[j] != y[j]);
+            assert_differs(x[j], y[j]);
     }
 }
 

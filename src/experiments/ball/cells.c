@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c : the question, checked; what is computed once; replicates, and what they cost. */
-#include "experiments/ball/inside.h"
+#include "experiments/ball/ball.h"
 
 #include <math.h>
 
@@ -15,6 +15,7 @@
 
 /* ---- the question, checked ---- */
 
+/* Fails unless the n are positive and increase: samples are prefixes of the largest. */
 static es_status check_sizes(const es_ball_spec *spec, es_error *err)
 {
     for (int64_t i = 0; i < spec->n_sizes; i++) {
@@ -28,6 +29,8 @@ static es_status check_sizes(const es_ball_spec *spec, es_error *err)
     return ES_OK;
 }
 
+/* Fails unless the radii are positive and increase: the maximiser of one starts the search in the
+ * next. */
 static es_status check_radii(const es_ball_spec *spec, es_error *err)
 {
     for (int64_t i = 0; i < spec->n_radii; i++) {
@@ -41,6 +44,7 @@ static es_status check_radii(const es_ball_spec *spec, es_error *err)
     return ES_OK;
 }
 
+/* Fails for an invalid law, empty grids, or a head that does not fit. */
 static es_status check(const es_ball_spec *spec, es_error *err)
 {
     ES_TRY(es_law_check(spec->law, err));
@@ -105,6 +109,7 @@ void es_ball_free(es_ball *ball)
     es_mem_free(budget, ball);
 }
 
+/* Allocates the matrices of the head and checks that the law has a limit. */
 static es_status fill(es_ball *b, es_error *err)
 {
     const es_ball_spec *spec = &b->spec;
@@ -145,6 +150,7 @@ es_status es_ball_new(const es_ball_spec *spec, es_ball **out, es_error *err)
 
 /* ---- replicates ---- */
 
+/* Replicates that threads share; each thread has its own sample and search. */
 typedef struct job {
     const es_ball *ball;
     int64_t first;
@@ -153,6 +159,7 @@ typedef struct job {
     es_ball_climb *climbs;   /* (threads) */
 } job;
 
+/* Draws one replicate and finds the largest error over the ball for each n and R. */
 static es_status replicate(void *user, int64_t unit, int thread, es_error *err)
 {
     const job *j = user;

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "experiments/ball/question.h"
+#include "experiments/ball/ball.h"
 
 #define FIELD(member) .field = offsetof(ball_params, member)
 static const es_param params[] = {
@@ -69,6 +69,8 @@ static es_status open_study(es_job *job, es_error *err)
         err);
 }
 
+/* Returns the cost: searches, and samples of the limiting Gaussian field in one and two
+ * dimensions. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const ball_params *p = job->params;
@@ -90,6 +92,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- what theory says (THEORY 3) ---- */
 
+/* Computes the constants of one query and the expected supremum of the limiting field, for each
+ * R. */
 static es_status begin(es_job *job, es_error *err)
 {
     ball_state *s = job->state;
@@ -113,6 +117,7 @@ static es_status begin(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Frees the ball. */
 static void close_study(es_job *job)
 {
     ball_state *s = job->state;

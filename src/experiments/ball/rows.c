@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "experiments/ball/question.h"
+#include "experiments/ball/ball.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/series.h"
 #include "limit/limit.h"
@@ -14,6 +14,7 @@
 
 /* ---- what was measured ---- */
 
+/* What the functions that fill rows share. */
 typedef struct summary_ctx {
     es_job *job;
     const ball_params *p;
@@ -40,6 +41,8 @@ static unsigned flags_of(const summary_ctx *m, int64_t p, int64_t r)
 
 /* ---- rows, and the rate in n at one R ---- */
 
+/* A row of the table of errors: the supremum at one R and n, and the constant C(R) = sqrt(n) sup
+ * beside its prediction. */
 typedef struct ball_row {
     double radius;
     int64_t n;
@@ -51,25 +54,25 @@ typedef struct ball_row {
 } ball_row;
 
 static const es_column row_columns[] = {
-    ES_COL(ball_row, radius, ES_FORMAT_REAL, "R", "", "queries are |x| <= R"),
+    ES_COL(ball_row, radius, ES_FORMAT_REAL, "R", "", "queries are `|x| <= R`"),
     ES_COL(ball_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(ball_row, sup_error, ES_FORMAT_REAL, "sup error", "",
-           "largest |Gamma_n(x) - Gamma(x)| with |x| <= R, mean over replicates"),
+           "largest `|Gamma_n(x) - Gamma(x)|` with `|x| <= R`, mean over replicates"),
     ES_COL(ball_row, sup_error_median, ES_FORMAT_SHORT, "median", "",
            "the same, median over replicates"),
     ES_COL(ball_row, scaled, ES_FORMAT_REAL, "sqrt(n) sup", "",
-           "what the papers call C(R), measured"),
+           "what the papers call `C(R)`, measured"),
     ES_COL(ball_row, predicted, ES_FORMAT_REAL, "predicted", "",
            "its limit for n to infinity, by sampling the limit field, in at most two dimensions",
            .standing = ES_STANDING_PROVED),
     ES_COL(ball_row, scaled_rms, ES_FORMAT_SHORT, "rms", "",
-           "the same as sqrt(n) sup, root of the mean square over replicates"),
+           "the same as `sqrt(n)` sup, root of the mean square over replicates"),
     ES_COL(ball_row, predicted_rms, ES_FORMAT_REAL, "one query", "",
-           "largest sqrt(n) rms error of a single query of the ball for n to infinity, from the "
+           "largest `sqrt(n)` rms error of a single query of the ball for n to infinity, from the "
            "law: a lower bound of rms",
            .standing = ES_STANDING_PROVED),
     ES_COL(ball_row, predicted_line, ES_FORMAT_REAL, "line", "",
-           "(2/sqrt(pi)) e^(q^2/2) sqrt(1+q^2) sd, q = H1 R: Gaussian tokens on the line",
+           "`(2/sqrt(pi)) e^(q^2/2) sqrt(1+q^2)` sd, `q = H1 R`: Gaussian tokens on the line",
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(ball_row, maximiser_radius, ES_FORMAT_SHORT, "|x|", "",
            "where the largest error is, mean over replicates"),
@@ -87,6 +90,7 @@ static const es_table_spec rows_table = {
             .only_with_full = true),
     ES_ROW(ball_row), .keys = "radius n"};
 
+/* A row of the table of rates: sup error ~ n^-rate at one R. */
 typedef struct ball_fit {
     double radius;
     es_measured rate;
@@ -97,14 +101,15 @@ typedef struct ball_fit {
 
 static const es_column fit_columns[] = {
     ES_COL(ball_fit, radius, ES_FORMAT_REAL, "R", ""),
-    ES_COL(ball_fit, rate, ES_FORMAT_REAL, "rate", "",
-           "sup error ~ n^-rate, weighted fit; the error is that of the jackknife over replicates"),
+    ES_COL(
+        ball_fit, rate, ES_FORMAT_REAL, "rate", "",
+        "sup error ~ `n^-rate`, weighted fit; the error is that of the jackknife over replicates"),
     ES_COL_KEY(ball_fit, rate_from, "rate_ci.0", ES_FORMAT_REAL, "rate from", "",
                "95 % interval, Student's t over replicates"),
     ES_COL_KEY(ball_fit, rate_to, "rate_ci.1", ES_FORMAT_REAL, "rate to", ""),
     ES_COL(ball_fit, rate_p, ES_FORMAT_SHORT, "p", "",
-           "p-value of the chi^2 test of a power law on this range"),
-    ES_COL(ball_fit, rate_expected, ES_FORMAT_SHORT, "expected", "", "C(R)/sqrt(n)",
+           "p-value of the `chi^2` test of a power law on this range"),
+    ES_COL(ball_fit, rate_expected, ES_FORMAT_SHORT, "expected", "", "`C(R)/sqrt(n)`",
            .standing = ES_STANDING_PROVED),
     ES_COL(ball_fit, used, ES_FORMAT_COUNT, "points", "",
            "number of points that are not saturated"),
@@ -187,6 +192,8 @@ static es_status sum_up_radius(const summary_ctx *m, int64_t r, es_error *err)
 
 /* ---- growth in R at one n ---- */
 
+/* A row of the table of growth: how ln(sqrt(n) sup) increases with R^2, measured, predicted, and by
+ * the papers' bound. */
 typedef struct ball_growth {
     int64_t n, radii;
     es_measured slope;
@@ -199,7 +206,7 @@ static const es_column growth_columns[] = {
     ES_COL(ball_growth, radii, ES_FORMAT_COUNT, "radii", "",
            "number of radii that are not saturated"),
     ES_COL(ball_growth, slope, ES_FORMAT_REAL, "slope", "",
-           "of ln(sqrt(n) sup) on R^2, weighted fit; error as above"),
+           "of `ln(sqrt(n) sup)` on `R^2`, weighted fit; error as above"),
     ES_COL_KEY(ball_growth, slope_from, "slope_ci.0", ES_FORMAT_REAL, "slope from", "",
                "95 % interval, Student's t over replicates"),
     ES_COL_KEY(ball_growth, slope_to, "slope_ci.1", ES_FORMAT_REAL, "slope to", ""),
@@ -245,6 +252,7 @@ static es_status slope_of(const summary_ctx *m, const es_series *l, const double
     return ES_OK;
 }
 
+/* Adds the slopes that theory predicts for the supremum and for a single query. */
 static es_status add_predicted(const summary_ctx *m, const es_series *l, ball_growth *row,
                                es_error *err)
 {

@@ -8,7 +8,7 @@
  * because the derivative of a softmax mean along s is the covariance under its weights, and that of
  * K' is K''. Both are one pass over the tokens for all lanes; the weights of the first are kept for
  * the second. */
-#include "experiments/ball/inside.h"
+#include "experiments/ball/ball.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,11 +18,13 @@
 #include "base/memory.h"
 #include "experiments/kit/cell_kit.h"
 #include "limit/limit.h"
+#include "random/random.h"
 
 enum { L = ES_BALL_LANES, BLOCK = 4 };
 
 /* ---- memory ---- */
 
+/* Returns the doubles that a search needs whatever its number of starts. */
 static int64_t fixed_doubles(const es_ball *b)
 {
     return 3 * b->d * L + 2 * b->d * L + b->dv * L + 2 * b->d + b->d * b->d;
@@ -244,6 +246,7 @@ static const double close = 0.02;                        /* of R: the same hill 
 
 /* ---- memory ---- */
 
+/* Returns the number of starting points, one of them the maximiser of the radius before. */
 static int64_t climbers_of(const es_ball *b) { return b->starts + 1; }
 
 int64_t es_ball_climb_doubles(const es_ball *b)
@@ -289,6 +292,7 @@ es_status es_ball_climb_new(es_ball_sample *sample, es_ball_climb *c, es_error *
 
 /* ---- geometry ---- */
 
+/* Returns the norm of a vector. */
 static double norm(const double *x, int64_t d) { return sqrt(es_lab_dot(x, x, d)); }
 
 /* x scaled to length R; false if it has none. */
@@ -361,6 +365,8 @@ static es_status add_random(es_ball_climb *c, int64_t replicate, int64_t number,
     return ES_OK;
 }
 
+/* Makes the starting points: the last maximiser, both ends of principal directions, the longest
+ * tokens, then random ones. */
 static es_status make_starts(es_ball_climb *c, int64_t replicate, double R, es_error *err)
 {
     const es_ball_sample *s = c->sample;
@@ -406,7 +412,7 @@ static es_status look_around(es_ball_climb *c, int64_t first, int64_t count, es_
     return ES_OK;
 }
 
-/* Where `who` would step to. */
+/* Computes where the climber would step to. */
 static void step_from(const es_ball_climber *who, int64_t d, double R, double *x)
 {
     const double outward = es_lab_dot(who->grad, who->x, d);
@@ -420,7 +426,7 @@ static void step_from(const es_ball_climber *who, int64_t d, double R, double *x
         to_length(x, d, R);
 }
 
-/* And try a step; the gradient is computed only if somebody got higher. */
+/* Tries a step from each start; computes the gradient only if one of them improved. */
 static es_status try_step(es_ball_climb *c, int64_t first, int64_t count, double R, es_error *err)
 {
     const int64_t d = c->sample->ball->d;
@@ -447,6 +453,7 @@ static es_status try_step(es_ball_climb *c, int64_t first, int64_t count, double
     return ES_OK;
 }
 
+/* Compares two climbers by falling height, for qsort(). */
 static int by_height(const void *a, const void *b)
 {
     const es_ball_climber *one = a, *two = b;

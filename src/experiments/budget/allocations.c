@@ -68,6 +68,7 @@ int64_t budget_setting_of(const budget_state *s, budget_allocation allocation, d
     return -1;
 }
 
+/* Returns the loss of a block under one allocation. */
 static double loss_on_block(const es_job *job, int64_t setting, int64_t block)
 {
     return budget_trial_of(job, budget_verify_runs(job->state, setting), block).ends[ES_END_LOSS];

@@ -29,6 +29,7 @@ typedef struct es_token_block {
 
 /* ---- curves ---- */
 
+/* Which policies are computed at which numbers of keys. */
 typedef struct es_curves_spec {
     const es_policy_spec *policies; /* (n_policies); their keys are set here, and parts that fit */
     int64_t n_policies;

@@ -15,6 +15,8 @@ typedef struct plan_difference {
     double moved, policies;
 } plan_difference;
 
+/* Returns how far two plans differ: the share of keys that one gives to other units, and the share
+ * of units with another policy. */
 static plan_difference difference_of(const budget_state *s, const budget_choice *a,
                                      const budget_choice *b)
 {
@@ -39,6 +41,7 @@ static es_status predict_state2(const budget_state *s, const budget_means *means
     return ES_OK;
 }
 
+/* Allocates a policy and number of keys for every unit. */
 static es_status choices_new(const budget_state *s, es_arena *arena, budget_choice **out,
                              es_error *err)
 {
@@ -177,6 +180,8 @@ typedef struct domain {
     budget_choice *plan;
 } domain;
 
+/* Makes the plan of one domain from its own mean risks. How a layer's error passes to the next is
+ * measured on --text only and is copied. */
 static es_status domain_new(es_job *job, const budget_context *k, int stage, int64_t blocks,
                             domain *out, es_error *err)
 {
@@ -210,6 +215,8 @@ static es_status add_own_state2(es_job *job, const budget_context *k, const doma
     return ES_OK;
 }
 
+/* Adds the row of a domain: its own plan against the plan of the other domain, both predicted on
+ * this domain. */
 static es_status add_domain(es_job *job, const budget_context *k, const char *name, const domain *d,
                             const domain *other, es_table *t, es_error *err)
 {

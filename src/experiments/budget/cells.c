@@ -71,6 +71,8 @@ es_plan_trial budget_trial_at(const budget_state *s, const double *cell)
 
 /* ---- curves ---- */
 
+/* Computes the risk curves of one block: every policy at every number of keys, for every unit. Only
+ * late queries count: the first ones see few keys. */
 static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
                              const es_exec *exec, double *out, es_error *err)
 {
@@ -87,6 +89,7 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
     return es_curves_block(&spec, &block, exec, &to, err);
 }
 
+/* Runs a cell of the calibration text. */
 static es_status run_curves(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
@@ -94,6 +97,7 @@ static es_status run_curves(es_job *job, int64_t cell, const es_exec *exec, void
     return curves_cell(job, &s->text, cell, exec, record, err);
 }
 
+/* Runs a cell of the second domain. */
 static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
@@ -130,6 +134,7 @@ static es_status gain_specs(const es_job *job, const es_exec *exec, es_arena *ar
     return specs_of(s, choices, arena, out, err);
 }
 
+/* Measures on one block how an error of each layer changes the last hidden state and the loss. */
 static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_arena *arena,
                            double *out, es_error *err)
 {
@@ -148,6 +153,7 @@ static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_ar
     return ES_OK;
 }
 
+/* Runs a cell of the stage of gains, with memory that is freed at its end. */
 static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
@@ -159,6 +165,8 @@ static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, void 
 
 /* ---- trials ---- */
 
+/* Runs the model on a block with the chosen keys and writes how states and loss change. Errors of
+ * single layers cost one more pass each and are optional. */
 static es_status try_choices(const es_job *job, const es_token_block *block,
                              const budget_choice *choices, bool layers, const es_exec *exec,
                              es_arena *arena, double *out, es_error *err)
@@ -191,6 +199,7 @@ static es_status try_fold(es_job *job, int steps, bool layers, int64_t b, const 
     return try_choices(job, &block, choices, layers, exec, arena, out, err);
 }
 
+/* Tests on block b the plan made from all other blocks, with memory that is freed at its end. */
 static es_status run_fold(es_job *job, int steps, bool layers, int64_t b, const es_exec *exec,
                           double *out, es_error *err)
 {
@@ -207,18 +216,22 @@ static bool wants_layers(const es_job *job)
     return !isnan(p->error);
 }
 
+/* Runs a cell of the first correction of the target. */
 static es_status run_first(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
     return run_fold(job, 0, wants_layers(job), cell, exec, record, err);
 }
 
+/* Runs a cell of the second correction, which uses the first one's results. */
 static es_status run_second(es_job *job, int64_t cell, const es_exec *exec, void *record,
                             es_error *err)
 {
     return run_fold(job, 1, wants_layers(job), cell, exec, record, err);
 }
 
+/* Runs a cell of the rehearsal: the final plan without block b, on block b. It gives the factors
+ * between prediction and measurement. */
 static es_status run_rehearsal(es_job *job, int64_t cell, const es_exec *exec, void *record,
                                es_error *err)
 {
@@ -246,6 +259,7 @@ static es_status setting_choices(const es_job *job, const budget_setting *settin
     return budget_allocate(s, &means, setting->allocation, total, NULL, arena, choices, err);
 }
 
+/* Runs one allocation on one held-out block. */
 static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_arena *arena,
                             double *out, es_error *err)
 {
@@ -260,6 +274,7 @@ static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_a
                        err);
 }
 
+/* Runs a cell of the verification, with memory that is freed at its end. */
 static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
@@ -278,24 +293,31 @@ typedef struct work {
     double curves, gains, trial, rehearsal;
 } work;
 
+/* Returns the operations of one pass through the model; 1.5 is for what is not a product. */
 static double pass_flops(const budget_state *s, int64_t n)
 {
     const es_model_cost c = es_model_cost_of(s->config, ES_F32, n, 1, s->config->predicts);
     return 1.5 * (c.products + c.attention);
 }
 
+/* Returns the operations of choosing and applying a policy in one head; the constants are
+ * measured. */
 static double thin_flops(const budget_state *s, int64_t n)
 {
     const double N = (double)n;
     return (s->config->causal ? 0.5 : 1.0) * N * N * 1000.0 + N * 50000.0;
 }
 
+/* Returns the operations of testing a plan on a block: full pass, sparse pass, and one more for the
+ * layers. */
 static double trial_flops(const budget_state *s, int64_t n)
 {
     const double heads = (double)(s->config->layers * s->config->heads);
     return n ? 3.0 * pass_flops(s, n) + 2.0 * heads * thin_flops(s, n) : 0.0;
 }
 
+/* Returns the operations of a cell of each stage. Constants stand for the exact risk of a policy
+ * with random keys (an integral per number of keys) and without. */
 static work work_of(const es_job *job)
 {
     const budget_params *p = job->params;

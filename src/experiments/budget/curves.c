@@ -13,8 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/policy_risk.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/view.h"
@@ -24,6 +22,8 @@
 #include "model/sparse_head.h"
 #include "policy/policy.h"
 #include "random/experiment.h"
+#include "random/random.h"
+#include "risk/policy_risk.h"
 #include "stats/average.h"
 #include "stats/weigh.h"
 
@@ -33,6 +33,7 @@ enum { STRIP = 64 }; /* queries whose scores are one product */
  * as much. */
 static const double TOLERANCE = 1e-4;
 
+/* One key-value head of a block and the heads that share it. */
 typedef struct work {
     const es_curves_spec *spec;
     const es_token_block *block;
@@ -66,6 +67,7 @@ typedef struct work {
 
 /* ---- memory ---- */
 
+/* Returns what all policies together need: scores, past attention, observed attention. */
 static unsigned needs_of(const es_curves_spec *spec)
 {
     unsigned needs = 0;
@@ -74,6 +76,7 @@ static unsigned needs_of(const es_curves_spec *spec)
     return needs;
 }
 
+/* Returns the queries of the observation window, at most all of the block. */
 static int64_t span_of(const es_curves_spec *spec, int64_t n)
 {
     int64_t span = ES_POLICY_SPAN;
@@ -84,6 +87,7 @@ static int64_t span_of(const es_curves_spec *spec, int64_t n)
     return span < n ? span : n;
 }
 
+/* Allocates the memory for one key-value head and its queries. */
 static es_status work_new(work *w, es_error *err)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
@@ -350,6 +354,7 @@ static es_status add_limits(work *w, const es_policy_query *asked, int64_t m, es
     return ES_OK;
 }
 
+/* Adds risks and lower bounds of a query at every number of keys. */
 static es_status add_all(work *w, const es_policy_query *asked, es_error *err)
 {
     for (int64_t m = 0; m < w->spec->n_keys; m++) {
@@ -360,6 +365,7 @@ static es_status add_all(work *w, const es_policy_query *asked, es_error *err)
     return ES_OK;
 }
 
+/* Sums the attention of the last `span` queries, which observing policies rank keys by. */
 static void observe(work *w, int64_t i)
 {
     const int64_t n = w->block->n;
@@ -410,6 +416,8 @@ static void add_weights(const work *w, int64_t i, const double *scores, double *
         row[j] += w->sorted[j];
 }
 
+/* Stores the weights of query i for later queries: in a ring of the last `span` rows, and in the
+ * sum over all. */
 static void remember(work *w, int64_t i, int64_t into)
 {
     const int64_t n = w->block->n;
@@ -421,6 +429,8 @@ static void remember(work *w, int64_t i, int64_t into)
         w->history[j] += row[j];
 }
 
+/* Computes scores of a strip of queries by one product per head; scores of all queries at once
+ * would take n^2 numbers. */
 static void score_strip(work *w, int64_t first, int64_t count, int64_t keys)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
@@ -433,6 +443,8 @@ static void score_strip(work *w, int64_t first, int64_t count, int64_t keys)
     es_blas_leave();
 }
 
+/* Goes through the queries of a group in order. Strips without a chosen query are skipped unless a
+ * policy uses past attention. */
 static es_status walk_queries(work *w, es_error *err)
 {
     const int64_t n = w->block->n, Q = w->spec->queries;
@@ -468,6 +480,8 @@ static void clear(const work *w, int64_t head)
     memset(w->out->group + head / w->size * risks, 0, (size_t)risks * sizeof(double));
 }
 
+/* Receives a head of the forward pass; when the last head of a group is there, its curves are
+ * computed. */
 static es_status see_head(void *context, const es_model_seen *seen, es_error *err)
 {
     work *w = context;

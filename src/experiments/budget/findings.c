@@ -35,6 +35,7 @@ static bool is_same_text(const budget_params *p)
     return false;
 }
 
+/* Returns how findings call the text of --verify: testing on the text of the plan is not a test. */
 static const char *say_text(const es_job *job)
 {
     return is_same_text(job->params) ? "text the plan was made from" : "held-out text";

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "experiments/budget/question.h"
 
+/* Allocates numbers of a forecast. */
 static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_error *err)
 {
     return ES_ARENA_NEW_2D(arena, *out, a, b, "a forecast", err);
@@ -34,6 +35,8 @@ es_status budget_forecast_new(const budget_state *s, es_arena *arena, budget_for
     return ES_OK;
 }
 
+/* Allocates the factors between predicted and measured errors, one per layer and one for the
+ * end. */
 static es_status factors_new(const budget_state *s, es_arena *arena, budget_factors *out,
                              es_error *err)
 {
@@ -107,6 +110,7 @@ es_status budget_optimism(const es_job *job, const budget_context *k, const budg
 
 /* ---- rehearsal ---- */
 
+/* Returns the numbers of a fold's result: four for each layer, and the loss. */
 static int64_t fold_result_numbers(const budget_state *s) { return 4 * s->config->layers + 1; }
 
 /* Allocates in, out, found and error2 as one array. */
@@ -121,6 +125,8 @@ static es_status fold_result_new(const budget_state *s, es_arena *arena, budget_
     return ES_OK;
 }
 
+/* Fills the result of one fold: what was measured on block b, and what the plan without b predicted
+ * for it inside and outside its own text. */
 static es_status fill_fold_result(es_job *job, const budget_context *k, int64_t b,
                                   budget_fold_result *out, es_error *err)
 {
@@ -138,6 +144,7 @@ static es_status fill_fold_result(es_job *job, const budget_context *k, int64_t 
     return status;
 }
 
+/* Returns a ratio, or 1 where nothing was predicted: then there is nothing to correct. */
 static double over(double above, double below) { return below > 0.0 ? above / below : 1.0; }
 
 /* Sums the results of all blocks. */
@@ -184,6 +191,7 @@ static void find_factors(const budget_state *s, const budget_context *k, const b
  * + 1), loss, its coherence. */
 static int64_t numbers_of(const budget_state *s) { return 5 * s->config->layers + 4; }
 
+/* Writes forecast and factors into one array, so that the jackknife treats all of them alike. */
 static void pack(const budget_state *s, const budget_forecast *f, const double *computed,
                  const budget_factors *factors, double *to)
 {
@@ -197,6 +205,7 @@ static void pack(const budget_state *s, const budget_forecast *f, const double *
     to[5 * L + 3] = factors->loss;
 }
 
+/* Reads forecast and factors back, in the order of pack(). */
 static void unpack(const budget_state *s, const double *from, budget_forecast *f, double *computed,
                    budget_factors *factors)
 {
@@ -252,6 +261,7 @@ static es_status find_errors(es_job *job, budget_context *k, es_error *err)
 
 /* ---- context ---- */
 
+/* Allocates the plan, its forecast, the factors and their errors. */
 static es_status context_new(const budget_state *s, budget_context *k, es_error *err)
 {
     const int64_t L = s->config->layers;

@@ -38,6 +38,8 @@ static const es_table_spec frontier_table = {
     "frontier", columns, ES_VIEW("Frontier: predicted error against keys", .only_with_full = true),
     ES_ROW(frontier_row), .keys = "by asked"};
 
+/* Adds a row of the frontier: error of the worst layer, root mean square over layers, and error of
+ * the last state at one ratio. */
 static es_status add_row(const es_job *job, const char *by, double asked, double ratio,
                          const budget_forecast *f, es_table *t, es_error *err)
 {
@@ -78,6 +80,8 @@ static es_status add_policies(es_job *job, const budget_context *k, const char *
     return add_row(job, by, ratio, budget_total(s, choices) / all, &f, t, err);
 }
 
+/* Adds the lower bound at one ratio: what no policy that keeps that many keys can go below, to
+ * first order. */
 static es_status add_limit(es_job *job, const budget_context *k, double ratio, es_table *t,
                            es_error *err)
 {

@@ -11,6 +11,7 @@
 #include "experiments/budget/inside.h"
 #include "linalg/dense.h"
 
+/* Allocates numbers of heads that share their keys. */
 static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_error *err)
 {
     return ES_ARENA_NEW_2D(arena, *out, a, b, "heads that share keys", err);
@@ -101,6 +102,8 @@ static double kept_of(const es_choice *choice, int64_t i)
                                             : (double)choice->draws / (double)choice->rest_count;
 }
 
+/* Returns the factor of key i in a choice: its own where keys are kept independently, otherwise the
+ * common one. */
 static double factor_of(const es_choice *choice, int64_t i)
 {
     return choice->chance == ES_CHANCE_EACH ? choice->factors[i] : choice->factor;

@@ -8,6 +8,7 @@
 #include "stats/special.h"
 #include "theory/key_weights.h"
 
+/* A row of the table of heads: what the plan keeps, and the expected error of the head's output. */
 typedef struct head_row {
     int64_t layer, head, group;
     const char *policy;
@@ -35,7 +36,7 @@ static const es_column columns[] = {
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(head_row, spread, ES_FORMAT_REAL, "spread", "",
            "mean square error if one random key were kept"),
-    ES_COL(head_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "effective number of keys, 1/sum w^2"),
+    ES_COL(head_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "effective number of keys, `1/sum w^2`"),
     ES_COL(head_row, need, ES_FORMAT_SHORT, "need", "keys", "keys that hold 95 % of the weight"),
     ES_COL(head_row, sinks, ES_FORMAT_REAL, "sink mass", "", "weight of the first four keys"),
     ES_COL(head_row, why, ES_FORMAT_TEXT, "concentration", "",
@@ -59,6 +60,8 @@ typedef struct head_means {
     es_measured risk, ess;
 } head_means;
 
+/* Returns means over blocks of a head's facts, its risk under the plan and the error over
+ * blocks. */
 static head_means means_of(const es_job *job, const budget_context *k, int64_t head)
 {
     const budget_state *s = job->state;

@@ -54,10 +54,11 @@ typedef struct es_group {
     double *together, *apart; /* (ES_GROUP_CHUNK) |sum Wo_g x_g|^2 and sum |Wo_g x_g|^2 */
 } es_group;
 
-/*! es_group_new() : memory is the arena's. es_group_begin() : a position. es_group_put() : x of
- * head g, row r, is times (v_key - y - off); off (dk) NULL is 0. es_group_apply() : so many rows of
- * x through Wo. es_group_ratio() : the group's risk under a choice over the sum of its heads', to
- *  first order: squares of what is sure, and of what each key adds that is kept by chance. */
+/*! es_group_new() : allocates the group from the arena. es_group_begin() : starts a position.
+ *  es_group_put() : sets row r of x of head g to `times` (v_key - y - off); off (dk) may be NULL.
+ *  es_group_apply() : multiplies `rows` rows of x by Wo. es_group_ratio() : returns the risk of the
+ *  group under a choice over the sum of the risks of its heads, to first order: the square of the
+ *  expected error, plus the squares of what each key that is kept by chance adds. */
 es_status es_group_new(const es_model_config *config, es_arena *arena, es_group *out,
                        es_error *err);
 double es_group_bytes(const es_model_config *config);

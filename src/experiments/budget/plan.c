@@ -22,10 +22,12 @@ const char *const budget_allocation_names[BUDGET_ALLOCATIONS] = {"ours", "unifor
     0.25 /* keys of the last layer, in means: PyramidKV's slope is of that size                    \
           */
 
+/* Returns the layer of a unit, a key-value head. */
 static int64_t layer_of(const budget_state *s, int64_t unit) { return unit / s->config->kv_heads; }
 
 /* ---- means over blocks ---- */
 
+/* Allocates means over blocks. */
 static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_error *err)
 {
     return ES_ARENA_NEW_2D(arena, *out, a, b, "means over blocks", err);
@@ -173,6 +175,8 @@ typedef struct offer {
     double *share;
 } offer;
 
+/* Allocates what an allocator chooses from: numbers of keys, risks of each unit, weights of
+ * layers. */
 static es_status offer_new(const budget_state *s, es_arena *arena, offer *o, es_error *err)
 {
     ES_TRY(take(arena, s->n_options, 1, &o->keys, err));
@@ -186,6 +190,8 @@ static es_status offer_new(const budget_state *s, es_arena *arena, offer *o, es_
     return ES_OK;
 }
 
+/* Fills the risk of every unit at every number of keys with that of its best policy (of those in
+ * `only`), weighted by how much its layer matters. */
 static void fill_offer(const budget_state *s, const budget_means *a, const bool *only, offer *o)
 {
     for (int64_t u = 0; u < s->units; u++) {
@@ -210,6 +216,7 @@ static void share_by_mass(const budget_state *s, const budget_means *a, double *
     }
 }
 
+/* Allocates keys by the named rule; the default minimises the sum of weighted risks. */
 static es_status allocate(const budget_state *s, const budget_means *a,
                           budget_allocation allocation, double total, offer *o, es_error *err)
 {
@@ -227,6 +234,7 @@ static es_status allocate(const budget_state *s, const budget_means *a,
     }
 }
 
+/* Reads an allocation back as policy and number of keys of each unit. */
 static void take_chosen(const budget_state *s, const budget_means *a, const bool *only,
                         const offer *o, budget_choice *choices)
 {
@@ -336,6 +344,7 @@ void budget_specs(const budget_state *s, const budget_choice *choices, es_policy
 
 /* ---- prediction ---- */
 
+/* Returns a root mean square error in units of the spread; NaN for a spread of 0. */
 static double relative(double error2, double spread2)
 {
     return spread2 > 0.0 ? sqrt(fmax(0.0, error2) / spread2) : (double)NAN;

@@ -93,6 +93,8 @@ static const es_param params[] = {
 
 /* ---- checks ---- */
 
+/* Fails for missing options and options that exclude each other. Exactly one of --ratio, --keys,
+ * --error and --loss says how much to keep. */
 static es_status check_options(const es_job *job, const budget_params *p, es_error *err)
 {
     const int asked = !isnan(p->ratio) + (p->keys > 0) + !isnan(p->error) + !isnan(p->loss);
@@ -114,6 +116,7 @@ static es_status check_options(const es_job *job, const budget_params *p, es_err
     return p->out_plan ? es_file_may_create(p->out_plan, job->force, err) : ES_OK;
 }
 
+/* Opens the model; --loss and --verify-tasks need one that predicts something. */
 static es_status open_model(es_job *job, const budget_params *p, budget_state *s, es_error *err)
 {
     const es_model_opts opts = {.precision = job->precision,
@@ -132,6 +135,8 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
 
 /* ---- candidates ---- */
 
+/* Reads --policy and drops what cannot be planned: policies without exact risk, and full
+ * attention. */
 static es_status read_policies(es_job *job, const budget_params *p, budget_state *s, es_error *err)
 {
     const es_policy_params asked = {.names = p->policy, .correction = -1};
@@ -163,6 +168,8 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
  * risk. A unit may have one of five times as many numbers. */
 enum { POINTS = 10, BETWEEN = 5, LEAST = 64 };
 
+/* Makes the numbers of keys: a geometric grid at which risks are computed, and finer options
+ * between them, where risks are interpolated. */
 static es_status make_grid(es_job *job, budget_state *s, es_error *err)
 {
     const double n = (double)s->sees, low = fmax(1.0, n / LEAST);
@@ -196,6 +203,7 @@ static void remove_sinks(budget_state *s)
             s->policies[i].sinks = 0;
 }
 
+/* Fails if --ratio or --keys is outside what units can keep. */
 static es_status check_amount(const budget_params *p, const budget_state *s, es_error *err)
 {
     const double all = budget_all_keys(s), least = (double)(s->units * s->options[0]);
@@ -209,11 +217,13 @@ static es_status check_amount(const budget_params *p, const budget_state *s, es_
         total, least, all, (long long)s->units, (long long)s->sees);
 }
 
+/* Adds one allocation at one ratio to what is verified (0: the plan's own). */
 static void add_setting(budget_state *s, budget_allocation allocation, double ratio)
 {
     s->settings[s->n_settings++] = (budget_setting){allocation, ratio};
 }
 
+/* Lists what is verified: the plan, its rivals, and the same at each ratio of --frontier. */
 static es_status make_settings(es_job *job, const budget_params *p, budget_state *s, es_error *err)
 {
     const int64_t ways = p->rivals ? BUDGET_ALLOCATIONS : 1;
@@ -235,6 +245,7 @@ static es_status make_settings(es_job *job, const budget_params *p, budget_state
 
 /* ---- study ---- */
 
+/* Opens the study: options, model, policies, texts, grid, settings, then the stages. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const budget_params *p = job->params;
@@ -252,6 +263,7 @@ static es_status open_study(es_job *job, es_error *err)
     return budget_stages(job, err);
 }
 
+/* Frees texts, tokenizer, model and the memory shared by cells. */
 static void close_study(es_job *job)
 {
     budget_state *s = job->state;

@@ -25,6 +25,7 @@
 /* Blocks of a text, at most. */
 #define BUDGET_MOST_BLOCKS 1000000
 
+/* The options. */
 typedef struct budget_params {
     const char *model, *policy, *tasks, *out_plan;
     es_texts texts, verify, others;
@@ -77,6 +78,7 @@ typedef struct budget_target {
     const double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
 } budget_target;
 
+/* What the options make, and what cells share. */
 typedef struct budget_state {
     es_model *model;
     const es_model_config *config;
@@ -103,7 +105,7 @@ typedef struct budget_state {
     es_arena memory;
     const double
         *sums[BUDGET_GAINS + 1]; /* of each stage (2, blocks + 1, numbers); NULL: not yet */
-    budget_target targets[BUDGET_STEPS + 1]; /* after so many steps */
+    budget_target targets[BUDGET_STEPS + 1]; /* by number of steps */
     bool target_known[BUDGET_STEPS + 1];
 } budget_state;
 
@@ -241,10 +243,10 @@ void budget_predict(const budget_state *s, const budget_means *a, const budget_c
 
 /* ---- budget/search.c ---- */
 
-/*! budget_target_after() : after so many of the steps that find it; all: means over all blocks.
- * Made once and remembered. budget_plan_for() : the plan for it that means make.
- * budget_plan_without() : the plan that is tried on block b of the calibration: that of the others,
- * if there are any. */
+/*! budget_target_after() : returns the target after `steps` refinements, computed once; all: from
+ *  means over all blocks. budget_plan_for() : makes the plan for it from those means.
+ *  budget_plan_without() : makes the plan that is tested on calibration block b, from the other
+ *  blocks if there are any. */
 es_status budget_target_after(const es_job *job, int steps, const budget_means *all,
                               const es_exec *exec, es_arena *arena, budget_target *out,
                               es_error *err);

@@ -13,6 +13,7 @@
 
 /* ---- plan ---- */
 
+/* The row of the plan: keys and bytes of the cache before and after. */
 typedef struct plan_row {
     int64_t context;
     double keys_kept, keys_all, ratio, bytes_before, bytes_after;
@@ -42,6 +43,7 @@ double budget_bytes(const es_job *job, double keys)
     return keys * 2.0 * (double)s->config->head_dim * (double)budget_dtype_bits(p->cache) / 8.0;
 }
 
+/* Fills the table of the plan: keys and bytes before and after. */
 static es_status put_plan(const es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
@@ -64,6 +66,7 @@ static es_status put_plan(const es_job *job, const budget_context *k, es_answer 
 
 /* ---- predicted ---- */
 
+/* The row of predictions: worst layer, last hidden state, divergence and loss. */
 typedef struct predicted_row {
     es_measured error, state, kl, loss, loss_coherence;
 } predicted_row;
@@ -89,6 +92,8 @@ static const es_table_spec predicted_table = {
     "predicted", predicted_columns, ES_VIEW("Predicted cost of the plan", .only_with_full = true),
     ES_ROW(predicted_row), .record = true};
 
+/* Fills the table of predictions: the worst layer, the last state and the loss, with their
+ * errors. */
 static es_status put_predicted(const es_job *job, const budget_context *k, es_answer *a,
                                es_error *err)
 {
@@ -113,6 +118,8 @@ static es_status put_predicted(const es_job *job, const budget_context *k, es_an
 
 /* ---- layers ---- */
 
+/* A row of the table of layers: predicted and verified error of its attention and of the state
+ * after it. */
 typedef struct layer_row {
     int64_t layer;
     double keys, ratio;
@@ -178,6 +185,7 @@ static double limit_of_layer(const budget_state *s, const budget_context *k, int
     return sqrt(sum / k->all.out2[layer]);
 }
 
+/* Fills the table of layers: keys, predicted error, and how much of an error passes on. */
 static es_status put_layers(const es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
@@ -210,6 +218,7 @@ static es_status put_layers(const es_job *job, const budget_context *k, es_answe
 
 /* ---- plan file ---- */
 
+/* Writes the plan to --save, with the predicted risk of each head. */
 static es_status save_plan(const es_job *job, const budget_context *k, es_error *err)
 {
     const budget_params *p = job->params;
@@ -237,6 +246,7 @@ static es_status save_plan(const es_job *job, const budget_context *k, es_error 
 
 /* ---- answer ---- */
 
+/* Fills all tables in the order in which they are shown. */
 static es_status put_all(es_job *job, budget_context *k, es_answer *a, es_error *err)
 {
     const budget_params *p = job->params;

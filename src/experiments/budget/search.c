@@ -41,11 +41,14 @@ es_status budget_plan_without(const es_job *job, int64_t block, const budget_tar
 
 /* ---- targets ---- */
 
+/* Allocates a tolerance for each layer. */
 static es_status new_tolerance(const budget_state *s, es_arena *arena, double **out, es_error *err)
 {
     return ES_ARENA_NEW(arena, *out, s->config->layers, "tolerances", err);
 }
 
+/* Returns the first target: the number of keys given, or the smallest that should meet --error or
+ * --loss by prediction. */
 static es_status first_target(const es_job *job, const budget_means *all, es_arena *arena,
                               budget_target *out, es_error *err)
 {
@@ -103,6 +106,7 @@ static es_status found_loss(const es_job *job, int step, const es_exec *exec, es
     return ES_OK;
 }
 
+/* Corrects the tolerances by the ratio of wanted to measured error, layer by layer. */
 static es_status correct_errors(const es_job *job, int step, const es_exec *exec, es_arena *arena,
                                 budget_target *target, es_error *err)
 {
@@ -119,6 +123,8 @@ static es_status correct_errors(const es_job *job, int step, const es_exec *exec
     return ES_OK;
 }
 
+/* Corrects the predicted loss by the ratio of measured to predicted, and solves for the number of
+ * keys again. */
 static es_status correct_loss(const es_job *job, int step, const budget_means *all,
                               const es_exec *exec, es_arena *arena, budget_target *target,
                               es_error *err)
@@ -136,6 +142,7 @@ static es_status correct_loss(const es_job *job, int step, const budget_means *a
     return budget_min_keys_for_loss(s, all, computed * p->loss / found, arena, &target->total, err);
 }
 
+/* Reads a stored target under the lock; returns false if it is not known yet. */
 static bool load_target(budget_state *s, int steps, budget_target *out)
 {
     pthread_mutex_lock(&s->lock);

@@ -19,6 +19,7 @@ int64_t budget_sum_numbers(const budget_state *s, int stage)
                                  : s->units * (s->P * s->K + s->K + 1) + L;
 }
 
+/* Adds an array to another. */
 static void add_all(double *to, const double *from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -55,6 +56,7 @@ static void add_gains(const budget_state *s, const double *cell, double *to)
     }
 }
 
+/* Adds a block's cell to sums; gains have a layout of their own. */
 static void add_block(const es_job *job, int stage, int64_t block, double *to)
 {
     const double *cell = es_job_numbers(job, stage, block);
@@ -66,6 +68,7 @@ static void add_block(const es_job *job, int stage, int64_t block, double *to)
 
 /* ---- all blocks ---- */
 
+/* Returns the number of blocks of a stage. */
 static int64_t blocks_of(const budget_state *s, int stage)
 {
     return stage == BUDGET_OTHERS ? s->others.count : s->text.count;
@@ -100,6 +103,7 @@ static es_status make_sums(const es_job *job, int stage, es_error *err)
     return ES_OK;
 }
 
+/* Returns the stored sums of a stage under the lock; NULL before they are made. */
 static const double *sums_of(budget_state *s, int stage)
 {
     pthread_mutex_lock(&s->lock);

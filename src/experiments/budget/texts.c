@@ -52,6 +52,7 @@ static es_status read_text(es_job *job, const es_texts *files, int64_t length, i
     return choose_blocks(job, files->at[0], most, t, err);
 }
 
+/* Reads labelled texts for --verify-tasks and encodes them, up to --verify-blocks of each label. */
 static es_status read_tasks(es_job *job, budget_text *t, es_error *err)
 {
     const budget_params *p = job->params;
@@ -75,6 +76,7 @@ static es_status read_tasks(es_job *job, budget_text *t, es_error *err)
     return ES_OK;
 }
 
+/* Fails for a context that is too short to plan for, or longer than the model's positions. */
 static es_status check_length(const budget_state *s, const char *option, int64_t n, es_error *err)
 {
     const int64_t narrow = es_model_narrowest(s->config);

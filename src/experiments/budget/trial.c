@@ -58,6 +58,7 @@ static double spread2_of(const double *x, int64_t rows, int64_t cols)
     return fmax(0.0, sum / (double)rows - centre);
 }
 
+/* Returns the mean over rows of |a - b|^2. */
 static double apart2_of(const double *a, const double *b, int64_t rows, int64_t cols)
 {
     double sum = 0.0;
@@ -78,6 +79,7 @@ double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b)
 
 /* ---- one block, twice ---- */
 
+/* One block, run with full and with sparse attention. */
 typedef struct work {
     const es_token_block *block;
     const es_model_config *c;
@@ -95,14 +97,18 @@ typedef struct work {
     es_policy_spec *heads; /* (L, h) of the run */
 } work;
 
+/* Returns true for a classifier: its outputs are labels, not next tokens. */
 static bool has_labels(const es_model_config *c) { return !c->causal && c->labels > 0; }
 
+/* Returns the bytes of both logits of a block, which decide whether they are kept. */
 static double token_bytes(const es_model *model, int64_t n)
 {
     const es_model_config *c = es_model_config_of(model);
     return 2.0 * (double)n * (double)c->vocab * (double)es_dtype_size(es_model_precision(model));
 }
 
+/* Allocates all hidden states of a block twice, full and sparse, and sets which queries are
+ * late. */
 static es_status work_new(work *w, es_error *err)
 {
     const es_model_config *c = w->c;
@@ -160,6 +166,7 @@ static void read_late(const work *w, const char *states, int64_t state, double *
         es_view_read_row(&rows, w->from + i, out + i * H);
 }
 
+/* Returns the mean square error of one hidden state over late queries. */
 static double error2_of(const work *w, int64_t state)
 {
     read_late(w, w->full, state, w->x);
@@ -167,6 +174,7 @@ static double error2_of(const work *w, int64_t state)
     return apart2_of(w->x, w->y, w->late, w->c->hidden);
 }
 
+/* Returns the spread of every hidden state over late queries, the unit of errors. */
 static void read_spreads(const work *w, double *spread2)
 {
     for (int64_t l = 0; l <= w->c->layers; l++) {
@@ -183,6 +191,7 @@ typedef struct listener {
     int64_t layer;
 } listener;
 
+/* Receives heads of the forward pass and adds those of one layer. */
 static es_status hear(void *context, const es_model_seen *seen, es_error *err)
 {
     const listener *l = context;
@@ -192,6 +201,7 @@ static es_status hear(void *context, const es_model_seen *seen, es_error *err)
     return ES_OK;
 }
 
+/* Runs the model on the block, sparse if `draws` names the purpose of its random numbers. */
 static es_status run(const work *w, es_model_block *b, uint16_t draws, es_error *err)
 {
     const es_address at = {
@@ -213,6 +223,7 @@ static void want_ends(const work *w, int which, es_model_block *b)
     b->token_logits = w->tokens[which];
 }
 
+/* Runs the model with full attention and stores all hidden states. */
 static es_status run_full(const work *w, es_error *err)
 {
     es_model_block b = {.hidden = w->full};
@@ -245,6 +256,7 @@ static double extra_loss(const work *w, int64_t from, int64_t to)
     return to > from ? sum / (double)(to - from) : (double)NAN;
 }
 
+/* Returns the extra loss of late tokens, the divergence of labels for a classifier, or NaN. */
 static double loss_of(const work *w)
 {
     if (w->nll[0])
@@ -254,6 +266,8 @@ static double loss_of(const work *w)
     return (double)NAN;
 }
 
+/* Returns mean KL divergence of the next token and the share of tokens with the same first
+ * choice. */
 static void compare_tokens(const work *w, double *kl, double *agree)
 {
     const es_dtype dtype = es_model_precision(w->block->model);
@@ -269,6 +283,7 @@ static void compare_tokens(const work *w, double *kl, double *agree)
     }
 }
 
+/* Compares the ends of both runs: loss over late tokens, over all, by position, and labels. */
 static void compare_ends(const work *w, double *ends)
 {
     const int64_t n = w->block->n;
@@ -293,6 +308,8 @@ static void compare_ends(const work *w, double *ends)
 
 /* ---- gains ---- */
 
+/* Runs the model from `layer` on with only this layer sparse: the gain is what its error becomes at
+ * the end. */
 static es_status thin_layer(work *w, const es_policy_spec *heads, int64_t layer, es_gain *out,
                             es_error *err)
 {
@@ -338,6 +355,7 @@ es_status es_gains_block(const es_token_block *block, const es_policy_spec *head
 
 /* ---- trials ---- */
 
+/* Runs the block full and sparse and writes the errors of all states and ends. */
 static es_status try_all(work *w, const es_policy_spec *heads, const es_plan_trial *out,
                          es_error *err)
 {

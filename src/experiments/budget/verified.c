@@ -22,6 +22,7 @@
                    "share of most likely next tokens, or labels, that stay the same; the error "   \
                    "for labels is that of Wilson's interval")
 
+/* The row of the verification on held-out text. */
 typedef struct verified_row {
     es_measured error, state;
     budget_outcome outcome;
@@ -55,6 +56,7 @@ static const es_table_spec verified_table = {
             .only_with_full = true),
     ES_ROW(verified_row), .record = true};
 
+/* The row of the rehearsal: each block under the plan of the others. */
 typedef struct rehearsal_row {
     es_measured state;
     budget_outcome outcome;
@@ -128,6 +130,7 @@ static int64_t worst_layer(const es_job *job)
     return worst;
 }
 
+/* Fills the table of the verification on held-out text. */
 static es_status put_verified(const es_job *job, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
@@ -148,6 +151,8 @@ static es_status put_verified(const es_job *job, es_answer *a, es_error *err)
     return ES_OK;
 }
 
+/* Fills the table of extra loss by position in the block; only models that predict tokens have
+ * it. */
 static es_status put_positions(const es_job *job, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
@@ -213,6 +218,8 @@ int64_t budget_broken(const es_measured *layers, int64_t count, int64_t blocks, 
     return broken;
 }
 
+/* Adds the finding whether --error was met on held-out text, by simultaneous intervals over
+ * layers. */
 static es_status judge_error(es_job *job, es_answer *a, es_error *err)
 {
     const budget_params *p = job->params;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cells.c : the list of claims, and trials, which many claims are made of. */
+/* cells.c : the list of claims, and the check of one: it runs the studies that a claim names and
+ * compares their columns with the predictions. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "experiments/claims/claim_kit.h"
 #include "experiments/claims/claims.h"
-#include "experiments/converge/converge.h"
-#include "linalg/linalg.h"
-#include "random/experiment.h"
 
 static const es_claim_entry *const tables[] = {
     es_claims_gaussian, es_claims_exponents, es_claims_ball,    es_claims_hardmax,
@@ -64,6 +65,162 @@ const es_claim *es_claim_at(int64_t index)
     return e ? &e->claim : NULL;
 }
 
+/* ---- one comparison ---- */
+
+double es_claim_number(const es_claim_row *at, const char *key)
+{
+    return es_ask_number(at->table, at->row, key).value;
+}
+
+es_measured es_claim_measured(const es_claim_row *at, const char *key)
+{
+    return es_ask_number(at->table, at->row, key);
+}
+
+/* Returns the finite number x, or 0. */
+static double or_zero(double x) { return isfinite(x) ? x : 0.0; }
+
+/* Copies a label; {key} becomes the number in that column. */
+static void write_label(const es_claim_row *at, const char *from, char *out, size_t room)
+{
+    size_t used = 0;
+    while (*from && used + 1 < room) {
+        const char *end = *from == '{' ? strchr(from, '}') : NULL;
+        if (!end) {
+            out[used++] = *from++;
+            continue;
+        }
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", (int)(end - from - 1), from + 1);
+        const int wrote = snprintf(out + used, room - used, "%.6g", es_claim_number(at, key));
+        used += (size_t)wrote < room - used ? (size_t)wrote : room - used - 1;
+        from = end + 1;
+    }
+    out[used] = '\0';
+}
+
+static es_measured predict(const es_claim_piece *p, const es_claim_row *at)
+{
+    if (p->predict)
+        return p->predict(at);
+    es_measured found = {p->predicted, 0.0};
+    if (p->expect)
+        found = es_claim_measured(at, p->expect);
+    if (p->expect_se)
+        found.se = fabs(found.value) * es_claim_number(at, p->expect_se);
+    return found;
+}
+
+/* Adds the evidence of one row. A prediction that is itself sampled adds its error to that of the
+ * measurement: both are independent, or their errors partly cancel. */
+static void add_row(const es_claim_piece *p, const es_claim_row *at, int64_t tries, es_finding *out)
+{
+    char label[sizeof out->evidence[0].label];
+    const es_measured predicted = predict(p, at);
+    es_measured m = p->measure ? p->measure(at) : es_claim_measured(at, p->key);
+    m.se = p->computed ? 0.0 : hypot(m.se, or_zero(predicted.se));
+    write_label(at, p->label, label, sizeof label);
+    if (p->relation == ES_RELATION_AT_LEAST || p->relation == ES_RELATION_AT_MOST) {
+        es_evidence_bound(out, p->relation, predicted.value, m, tries, "%s", label);
+        return;
+    }
+    const double size = fabs(predicted.value);
+    const double near = p->near ? fabs(es_claim_number(at, p->near) - predicted.value) : 0.0;
+    const double allowance =
+        p->allowance + p->allowance_part * size + near + (p->allow ? p->allow(at) : 0.0);
+    es_evidence_equal(out, predicted.value, allowance, p->resolution + p->resolution_part * size, m,
+                      tries, "%s", label);
+}
+
+/* Makes the comparison in every row of its table that it is about. */
+static es_status add_piece(const es_claim_piece *p, es_claim_row at, es_finding *out, es_error *err)
+{
+    ES_TRY(es_ask_table(at.answers[at.run], p->table, p->key, &at.table, err));
+    for (at.row = 0; at.row < es_table_rows(at.table); at.row++) {
+        const double x = p->where ? es_claim_number(&at, p->where) : 0.0;
+        if ((p->row && at.row + 1 != p->row) || (p->where && !(x >= p->from && x <= p->to)))
+            continue;
+        const double counted = p->tries ? es_claim_number(&at, p->tries) : (double)at.tries;
+        add_row(p, &at, p->computed ? 0 : (int64_t)counted, out);
+    }
+    return ES_OK;
+}
+
+/* ---- a claim ---- */
+
+/* Copies a remark; {m3.2} becomes what evidence 3 measured, with 2 decimals; p: predicted, s: its
+ * standard error. */
+static void write_remark(es_finding *f, const char *from)
+{
+    size_t used = 0;
+    const size_t room = sizeof f->remark;
+    while (*from && used + 1 < room) {
+        char which, close;
+        int piece, digits;
+        if (sscanf(from, "{%c%d.%d%c", &which, &piece, &digits, &close) != 4 || close != '}') {
+            f->remark[used++] = *from++;
+            continue;
+        }
+        const es_evidence *e = &f->evidence[piece];
+        const double x = which == 'm' ? e->measured : which == 'p' ? e->predicted : e->se;
+        const int wrote = snprintf(f->remark + used, room - used, "%.*f", digits, x);
+        used += (size_t)wrote < room - used ? (size_t)wrote : room - used - 1;
+        from = strchr(from, '}') + 1;
+    }
+    f->remark[used] = '\0';
+}
+
+static es_ask_spec ask_of(const es_claim_source *of)
+{
+    return (es_ask_spec){.study = of->run->study,
+                         .given = of->run->given,
+                         .effort = of->opts->effort == ES_EFFORT_PAPER,
+                         .input = of->run->input,
+                         .user = of,
+                         .seed = of->opts->seed,
+                         .exec = of->opts->exec};
+}
+
+/* Returns the independent draws behind the errors of a run: its replicates. */
+static int64_t tries_of(const es_claim_run *run, const es_claim_opts *opts)
+{
+    const es_ask_spec ask = ask_of(&(es_claim_source){run, opts});
+    char text[ES_ASK_ROOM];
+    return run->tries ? run->tries : (int64_t)strtod(es_ask_value(&ask, "replicates", text), NULL);
+}
+
+/* Adds the evidence of all pieces from the answers of all runs. */
+static es_status compare(const es_claim_entry *e, const es_claim_opts *opts,
+                         es_answer *const *answers, es_finding *out, es_error *err)
+{
+    for (int r = 0; r < ES_CLAIM_RUNS && e->runs[r].study; r++) {
+        const es_claim_row at = {
+            .opts = opts, .answers = answers, .run = r, .tries = tries_of(&e->runs[r], opts)};
+        for (int i = 0; i < ES_CLAIM_PIECES && e->pieces[i].table; i++)
+            if (e->pieces[i].run == 0 || e->pieces[i].run == r + 1)
+                ES_TRY(add_piece(&e->pieces[i], at, out, err));
+    }
+    if (e->remark)
+        write_remark(out, e->remark);
+    return ES_OK;
+}
+
+static es_status run_and_compare(const es_claim_entry *e, const es_claim_opts *opts,
+                                 es_finding *out, es_error *err)
+{
+    es_answer *answers[ES_CLAIM_RUNS] = {NULL};
+    es_status status = ES_OK;
+    for (int r = 0; r < ES_CLAIM_RUNS && e->runs[r].study && status == ES_OK; r++) {
+        const es_ask_spec ask = ask_of(&(es_claim_source){&e->runs[r], opts});
+        status = es_ask_run(&ask, &answers[r], err);
+    }
+    if (status == ES_OK)
+        status = compare(e, opts, answers, out, err);
+    for (int r = 0; r < ES_CLAIM_RUNS; r++)
+        es_answer_free(answers[r]);
+    return status;
+}
+
 es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *out, es_error *err)
 {
     const es_claim_entry *e = index < 0 ? NULL : entry_at(index);
@@ -71,174 +228,7 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
         return es_fail(err, ES_E_RANGE, "claims.index", "see es_claims_count()",
                        "there is no claim %lld", (long long)index);
     *out = (es_finding){0};
-    ES_TRY(e->check(opts, out, err));
+    ES_TRY(e->gather ? e->gather(opts, out, err) : run_and_compare(e, opts, out, err));
     es_finding_conclude(out, e->claim.group);
-    return ES_OK;
-}
-
-static es_status array(es_trial *t, int64_t rows, int64_t cols, double **out, es_error *err)
-{
-    return ES_ARENA_NEW_2D(&t->arena, *out, rows, cols, "numbers of a claim", err);
-}
-
-/* ---- trials: the experiment ---- */
-
-es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_trial *out,
-                       es_error *err)
-{
-    const int64_t cells = spec->n_scales * spec->n_sizes;
-    es_converge_limit *limit;
-    *out =
-        (es_trial){.spec = *spec,
-                   .opts = *opts,
-                   .law = {.kind = ES_LAW_GAUSSIAN, .dim = spec->dim, .size = sqrt(spec->variance)},
-                   .arena = {.budget = es_claim_budget(opts)}};
-    out->converge = (es_converge_spec){&out->law,
-                                       .head = &out->drawn.head,
-                                       .scales = spec->scales,
-                                       .n_scales = spec->n_scales,
-                                       .sizes = spec->sizes,
-                                       .n_sizes = spec->n_sizes,
-                                       .seed = opts->seed,
-                                       .population = spec->population,
-                                       .reference = spec->reference,
-                                       .exec = opts->exec};
-    const es_address at = {.seed = opts->seed, .experiment = ES_EXPERIMENT_HEAD};
-    ES_TRY(es_head_draw(spec->head, &at, spec->dim, out->arena.budget, &out->drawn, err));
-    ES_TRY(ES_ARENA_NEW_2D(&out->arena, out->cells, spec->replicates, cells, "cells", err));
-    ES_TRY(es_converge_limit_new(&out->converge, &limit, err));
-    es_status status = ES_OK;
-    for (int64_t r = 0; r < spec->replicates && status == ES_OK; r++)
-        status = es_converge_replicate(&out->converge, limit, r, out->cells + r * cells, err);
-    es_converge_limit_free(limit);
-    return status;
-}
-
-void es_trial_free(es_trial *trial)
-{
-    es_head_data_free(&trial->drawn);
-    es_arena_free(&trial->arena);
-}
-
-es_status es_trial_with(const es_claim_opts *opts, const es_trial_spec *spec, es_trial_fn gather,
-                        es_finding *out, es_error *err)
-{
-    es_trial trial;
-    es_status status = es_trial_run(opts, spec, &trial, err);
-    if (status == ES_OK)
-        status = gather(&trial, out, err);
-    es_trial_free(&trial);
-    return status;
-}
-
-/* ---- trials: what they showed ---- */
-
-/* An error at scale s, not yet fitted; memory is the trial's. */
-static es_status gather(es_trial *t, int64_t s, es_trial_error which, es_series *out, es_error *err)
-{
-    static const int errors[] = {CONVERGE_MEAN, CONVERGE_COV, CONVERGE_MAP};
-    ES_TRY(es_series_new(&t->arena, t->spec.replicates, t->spec.n_sizes, out, err));
-    es_converge_gather(&t->converge, t->cells, s, errors[which], out);
-    return ES_OK;
-}
-
-es_status es_trial_rate(es_trial *t, int64_t s, es_trial_error which, es_measured *out,
-                        es_error *err)
-{
-    es_series series;
-    ES_TRY(gather(t, s, which, &series, err));
-    ES_TRY(es_series_fit(&series, err));
-    if (series.status != ES_OK)
-        return es_fail(err, series.status, "claims.rate", "", "%s", series.reason);
-    *out = (es_measured){series.rate.mean.rate, series.rate.se};
-    return ES_OK;
-}
-
-es_status es_trial_rms(es_trial *trial, int64_t s, int64_t i, es_trial_error which,
-                       es_measured *out, es_error *err)
-{
-    es_series series;
-    ES_TRY(gather(trial, s, which, &series, err));
-    *out = es_measured_rms(series.errors + i, series.replicates, series.points);
-    return ES_OK;
-}
-
-/* ---- trials: what theory says ---- */
-
-/* Covariance of the tokens and the head at scale s: the scale goes into Wk, or A. */
-typedef struct scaled {
-    es_view cov, matrix;
-    es_head head;
-} scaled;
-
-static es_status scale_head(es_trial *t, int64_t s, scaled *out, es_error *err)
-{
-    const int64_t d = t->spec.dim;
-    const es_view *from = t->drawn.head.A ? t->drawn.head.A : t->drawn.head.Wk;
-    double *cov, *matrix;
-    ES_TRY(array(t, d, d, &cov, err));
-    ES_TRY(array(t, d, d, &matrix, err));
-    for (int64_t i = 0; i < d * d; i++)
-        matrix[i] = t->spec.scales[s] * es_view_get(from, i / d, i % d);
-    for (int64_t i = 0; i < d; i++)
-        cov[i * d + i] = t->spec.variance;
-    *out = (scaled){
-        .cov = es_view_f64(cov, d, d), .matrix = es_view_f64(matrix, d, d), .head = t->drawn.head};
-    if (t->drawn.head.A)
-        out->head.A = &out->matrix;
-    else
-        out->head.Wk = &out->matrix;
-    return ES_OK;
-}
-
-es_status es_trial_horizons(es_trial *trial, int64_t s, es_horizons *out, es_error *err)
-{
-    scaled at;
-    ES_TRY(scale_head(trial, s, &at, err));
-    return es_horizons_of(&at.cov, 0.0, &at.head, trial->arena.budget, out, err);
-}
-
-es_status es_trial_predict(es_trial *t, int64_t s, int64_t i, double out[3], es_error *err)
-{
-    es_prediction p;
-    const double n = (double)t->spec.sizes[i];
-    if (t->spec.head == ES_HEAD_ROTATION && t->spec.variance == 1.0) {
-        const es_rotation rotation = t->spec.dim == 1 ? ES_ROTATION_NONE : ES_ROTATION_HAAR;
-        ES_TRY(es_predict_isotropic(t->spec.dim, t->spec.scales[s], rotation, n, t->arena.budget,
-                                    &p, NULL, err));
-    } else {
-        scaled at;
-        ES_TRY(scale_head(t, s, &at, err));
-        ES_TRY(es_predict_general(&at.cov, 0.0, &at.head, n, NULL, t->arena.budget, &p, NULL, err));
-    }
-    const es_predicted *mode = t->spec.population ? &p.population : &p.self;
-    out[ES_TRIAL_MEAN] = mode->mean_rms;
-    out[ES_TRIAL_COV] = mode->cov_rms;
-    out[ES_TRIAL_MAP] = mode->query_rms;
-    return ES_OK;
-}
-
-/* Each prediction is given the relative error of the root mean square that was measured there. */
-es_status es_trial_predicted_rates(es_trial *trial, int64_t s, double out[3], es_error *err)
-{
-    const int64_t sizes = trial->spec.n_sizes;
-    double *all, *se;
-    ES_TRY(array(trial, 3, sizes, &all, err));
-    ES_TRY(array(trial, sizes, 1, &se, err));
-    for (int64_t i = 0; i < sizes; i++) {
-        double predicted[3];
-        ES_TRY(es_trial_predict(trial, s, i, predicted, err));
-        for (int m = 0; m < 3; m++)
-            all[m * sizes + i] = predicted[m];
-    }
-    for (int m = 0; m < 3; m++) {
-        es_series series;
-        ES_TRY(gather(trial, s, (es_trial_error)m, &series, err));
-        for (int64_t i = 0; i < sizes; i++) {
-            const es_measured seen = es_measured_rms(series.errors + i, series.replicates, sizes);
-            se[i] = all[m * sizes + i] * seen.se / seen.value;
-        }
-        out[m] = es_series_rate_with(&series, all + m * sizes, se);
-    }
     return ES_OK;
 }

@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* claim_kit.h : what a claim is made of.
  *
- * A claim is an es_claim and a function that gathers evidence; a file of claims ends with a table
- * of them, and claims/cells.c lists the tables. Nothing else has to know a claim by name.
+ * A claim is a row: its statement, the studies that answer it (`runs`), and comparisons of their
+ * columns with what is predicted (`pieces`). cells.c runs the studies through kit/ask.h, reads the
+ * columns and gathers the evidence. A file of claims ends with a table of such rows, and cells.c
+ * lists the tables. Where no column of a study has the number, the row has a function instead
+ * (`gather`).
+ *
+ *     {.claim = {"hardmax-exact", ...},
+ *      .runs = {{"hardmax", "n=1e3,1e6 replicates=100000|1e7"}},
+ *      .pieces = {{"rows", "mean_abs", .expect = "exact", .resolution_part = 0.05,
+ *                  .label = "E|mean output|, n = {n}"}}}
+ *
+ * compares mean_abs with the column `exact` in every row of the table `rows`: 100000 replicates at
+ * quick effort, 1e7 at paper effort.
  */
 #ifndef ES_EXPERIMENTS_CLAIMS_CLAIM_KIT_H
 #define ES_EXPERIMENTS_CLAIMS_CLAIM_KIT_H
 
 #include "experiments/claims/claims.h"
 
-#include "experiments/converge/converge.h"
-#include "experiments/kit/series.h"
+#include "experiments/kit/ask.h"
 #include "stats/average.h"
 
 /* Elements of an array, as counts of tokens and scales are typed. */
@@ -19,16 +29,79 @@
 /* Titles of the papers: the source of what they state. */
 extern const char es_paper_a[], es_paper_b[], es_paper_c[], es_paper_d[];
 
+/* ---- a row ---- */
+
+enum { ES_CLAIM_RUNS = 6, ES_CLAIM_PIECES = 6 };
+
+/* A study with its parameters, as es_ask_spec: of "quick|paper" the effort decides. */
+typedef struct es_claim_run {
+    const char *study; /* NULL ends a list */
+    const char *given;
+    es_ask_input input; /* writes files; its user is an es_claim_source */
+    int64_t dim, tries; /* of these files: dimensions, and independent draws */
+} es_claim_run;
+
+typedef struct es_claim_source {
+    const es_claim_run *run;
+    const es_claim_opts *opts;
+} es_claim_source;
+
+/* A row of a table in one of the answers, for the functions of a piece. */
+typedef struct es_claim_row {
+    const es_claim_opts *opts;
+    es_answer *const *answers; /* (runs) */
+    int run;
+    int64_t tries; /* independent draws behind the errors of the run */
+    const es_table *table;
+    int64_t row;
+} es_claim_row;
+
+/*! es_claim_number() : the value of a column in this row. es_claim_measured() : with its error. */
+double es_claim_number(const es_claim_row *at, const char *key);
+es_measured es_claim_measured(const es_claim_row *at, const char *key);
+
+/* A comparison, made in every row of a table. The prediction is a number, a column or a function;
+ * so is what it may be off by, and the parts of it are added up. */
+typedef struct es_claim_piece {
+    const char *table, *key; /* what is measured; table NULL ends a list */
+    const char *label;       /* {key} stands for the number in that column */
+    es_relation relation;    /* 0: equal */
+    double predicted;
+    const char *expect;     /* the column that predicts; NULL: `predicted` */
+    const char *expect_se;  /* column with the relative standard error of that; NULL: none */
+    double allowance;       /* what the prediction may be off by: this, */
+    double allowance_part;  /*   this part of it, */
+    const char *near;       /*   and its distance from this column */
+    double resolution;      /* what must be told apart: this, */
+    double resolution_part; /*   and this part of the prediction */
+    const char *where;      /* only rows with this column in [from, to]; NULL: all rows */
+    double from, to;
+    int run;           /* only in this run, from 1; 0: in all */
+    int64_t row;       /* only this row, from 1; 0: all */
+    const char *tries; /* column with the draws behind the error; NULL: the replicates of the run */
+    bool computed;     /* the column is exact, not sampled */
+    es_measured (*measure)(const es_claim_row *at); /* instead of `key`, which must exist */
+    es_measured (*predict)(const es_claim_row *at); /* instead of `expect`; se 0: exact */
+    double (*allow)(const es_claim_row *at);        /* added to the allowance */
+} es_claim_piece;
+
 typedef es_status (*es_claim_fn)(const es_claim_opts *opts, es_finding *out, es_error *err);
 
 typedef struct es_claim_entry {
     es_claim claim; /* id NULL ends a table */
-    es_claim_fn check;
+    es_claim_run runs[ES_CLAIM_RUNS];
+    es_claim_piece pieces[ES_CLAIM_PIECES];
+    /* What to make of the numbers, shown beside the verdict that is expected: {m3.2} is what piece
+     * of evidence 3, from 0, has measured, with 2 decimals; p is its prediction, s its error. */
+    const char *remark;
+    es_claim_fn gather; /* instead of runs and pieces; may set the remark */
 } es_claim_entry;
 
 extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_claims_habits[],
     es_claims_hardmax[], es_claims_sphere[], es_claims_ball[], es_claims_regimes[],
     es_claims_average[], es_claims_collapse[], es_claims_rope[], es_claims_sparse[];
+
+/* ---- evidence ---- */
 
 /*! es_evidence_equal() : measured should equal `predicted`, which may itself be off by `allowance`.
  * A standard error with which a difference of `resolution` would go unnoticed leaves it undecided.
@@ -54,6 +127,8 @@ void es_finding_remark(es_finding *f, const char *fmt, ...) ES_PRINTF(2, 3);
 void es_finding_decide(es_finding *f);
 void es_finding_conclude(es_finding *f, es_claim_group group);
 
+/* ---- tallies ---- */
+
 /* How many claims of each group got which verdict. */
 typedef struct es_claim_tally {
     int64_t of[ES_CLAIM_GROUPS][3]; /* [group][verdict] */
@@ -69,6 +144,8 @@ int64_t es_claim_tally_unexpected(const es_claim_tally *tally);
 /*! es_claim_headline() : the tally as one sentence, into out (room): papers, results, readings. */
 void es_claim_headline(const es_claim_tally *tally, char *out, size_t room);
 
+/* ---- claims with a function ---- */
+
 /*! es_effort_pick() : `quick` or `paper`, as the effort says. */
 static inline int64_t es_effort_pick(const es_claim_opts *opts, int64_t quick, int64_t paper)
 {
@@ -80,61 +157,5 @@ static inline es_mem_limit *es_claim_budget(const es_claim_opts *opts)
 {
     return opts->exec ? opts->exec->budget : NULL;
 }
-
-/* ---- trials ----
- * A small converge without run file, as several claims need one: run it, ask it for rates, errors
- * and predictions. What is made of the errors is what the study makes of them. */
-
-typedef struct es_trial_spec {
-    int64_t dim;
-    double variance;   /* of a token's coordinates; Gaussian tokens around 0 */
-    es_head_kind head; /* a rotation of unit tokens: scale = horizon */
-    const double *scales;
-    int64_t n_scales;
-    const int64_t *sizes;
-    int64_t n_sizes;
-    int64_t replicates;
-    bool population;
-    int64_t reference; /* tokens of a sample that stands for the limit; 0: the limit itself */
-} es_trial_spec;
-
-typedef enum es_trial_error { ES_TRIAL_MEAN, ES_TRIAL_COV, ES_TRIAL_MAP } es_trial_error;
-
-typedef struct es_trial {
-    es_trial_spec spec;
-    es_claim_opts opts;
-    es_law law;
-    es_head_data drawn;
-    es_converge_spec converge;
-    es_converge_cell *cells; /* (replicates, scales, sizes) */
-    es_arena arena;
-} es_trial;
-
-/*! es_trial_run() : every replicate. Free with es_trial_free(), whatever this returns. */
-es_status es_trial_run(const es_claim_opts *opts, const es_trial_spec *spec, es_trial *out,
-                       es_error *err);
-void es_trial_free(es_trial *trial);
-
-/*! es_trial_with() : run, let `gather` find evidence, free. */
-typedef es_status (*es_trial_fn)(es_trial *trial, es_finding *out, es_error *err);
-es_status es_trial_with(const es_claim_opts *opts, const es_trial_spec *spec, es_trial_fn gather,
-                        es_finding *out, es_error *err);
-
-/*! es_trial_rate() : error ~ n^-rate at scale s, with the jackknife's standard error. */
-es_status es_trial_rate(es_trial *trial, int64_t s, es_trial_error which, es_measured *out,
-                        es_error *err);
-
-/*! es_trial_rms() : root mean square over replicates of an error, at scale s and size i. */
-es_status es_trial_rms(es_trial *trial, int64_t s, int64_t i, es_trial_error which,
-                       es_measured *out, es_error *err);
-
-/*! es_trial_horizons() : of the head at scale s. */
-es_status es_trial_horizons(es_trial *trial, int64_t s, es_horizons *out, es_error *err);
-
-/*! es_trial_predict() : what theory.h expects at scale s and size i, (mean, cov, map). */
-es_status es_trial_predict(es_trial *trial, int64_t s, int64_t i, double out[3], es_error *err);
-
-/*! es_trial_predicted_rates() : the rates that those would show on the same sizes. */
-es_status es_trial_predicted_rates(es_trial *trial, int64_t s, double out[3], es_error *err);
 
 #endif

@@ -281,9 +281,10 @@ static double weight_of(const es_job *job, int64_t cell)
     static const struct {
         const char *id;
         double seconds;
-    } long_ones[] = {{"slope-predicts", 8.3},    {"ball-rate", 7.3},      {"ball-growth", 7.1},
-                     {"finite-reference", 5.7},  {"weights-exact", 4.2},  {"unscaled-horizon", 4.0},
-                     {"exponent-predicts", 3.4}, {"radial-identity", 2.9}};
+    } long_ones[] = {
+        {"slope-predicts", 7.0},    {"ball-growth", 4.3},       {"finite-reference", 4.2},
+        {"radial-identity", 3.9},   {"unscaled-horizon", 3.9},  {"weights-exact", 3.4},
+        {"exponent-predicts", 3.4}, {"bigbird-corrected", 3.3}, {"ball-rate", 3.1}};
     const claims_state *s = job->state;
     for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++)
         if (strcmp(es_claim_at(s->first + cell)->id, long_ones[i].id) == 0)

@@ -5,25 +5,23 @@
 #include <math.h>
 
 #include <esscher/attend.h>
-#include <esscher/moments.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "experiments/claims/claim_kit.h"
 #include "random/experiment.h"
+#include "theory/theory.h"
 #include "tokens/tokens.h"
 
 /* What is said of a check at the paper's sizes. */
 #define FEWER                                                                                      \
     "At paper effort n is the paper's 1e3 to 3e4, with fewer replicates than its 200: that "       \
     "widens errors and biases nothing"
-/* The footnote of what rests on es_predict_isotropic(). */
+/* The footnote of what rests on the finite-n prediction. */
 #define CHOSEN                                                                                     \
     "One factor of the covariance's prediction, 1 - 1/d of its pair term, was chosen by looking "  \
     "at simulations; all else is derived"
-static const char fewer[] = FEWER, chosen[] = CHOSEN, chosen_fewer[] = CHOSEN ". " FEWER;
-static const char *const error_names[] = {"mean", "covariance", "single output"};
 
 /* ---- the exact mean (THEORY 4.2, identity I1) ---- */
 
@@ -109,382 +107,171 @@ static es_status check_bias(const es_claim_opts *opts, es_finding *out, es_error
     return status;
 }
 
-/* ---- 1/sqrt(n) and the slowdown ---- */
+/* ======== errors and rates ======== */
 
-static const int64_t quick_sizes[] = {250, 500, 1000, 2000},
-                     paper_sizes[] = {1000, 3000, 10000, 30000};
+/* Tokens N(0, I) and A = H O, so that a scale is the horizon H. */
+#define ROTATION "head=rotation "
+#define SIZES    "n=250,500,1000,2000|1000,3000,10000,30000 "
 
-static const int64_t *sizes_of(const es_claim_opts *opts)
+/* By how much the rate falls from the scale before to this one. */
+static es_measured fall_of_rate(const es_claim_row *at)
 {
-    return opts->effort == ES_EFFORT_PAPER ? paper_sizes : quick_sizes;
+    const es_measured now = es_claim_measured(at, "rate_map"),
+                      before = es_ask_number(at->table, at->row - 1, "rate_map");
+    return (es_measured){before.value - now.value, hypot(before.se, now.se)};
 }
 
-static es_status gather_small(es_trial *trial, es_finding *out, es_error *err)
+/* n E|mean|^2 and its limit (THEORY 4.4): with the tokens as queries 2H + H^2 comes on top. */
+static es_measured n_mean_square(const es_claim_row *at)
 {
-    double predicted[3];
-    ES_TRY(es_trial_predicted_rates(trial, 0, predicted, err));
-    for (int m = 0; m < 3; m++) {
-        es_measured rate;
-        ES_TRY(es_trial_rate(trial, 0, (es_trial_error)m, &rate, err));
-        /* The square root law with what the finite-n prediction says about these sizes. */
-        es_evidence_equal(out, 0.5, fabs(predicted[m] - 0.5) + 0.005, 0.2, rate,
-                          trial->spec.replicates, "rate of the %s, H = 0.2, d = 10",
-                          error_names[m]);
+    const es_measured rms = es_claim_measured(at, "mean_error_rms");
+    const double n = es_claim_number(at, "n");
+    return (es_measured){n * rms.value * rms.value, 2.0 * n * rms.value * rms.se};
+}
+
+static es_measured mean_constant(const es_claim_row *at)
+{
+    const double H = es_claim_number(at, "scale");
+    double constant;
+    if (es_mean_clt(&H, 1, &constant, NULL) != ES_OK)
+        return (es_measured){(double)NAN, 0.0};
+    return (es_measured){constant + 2.0 * H + H * H, 0.0};
+}
+
+/* A rate that should be 1/2, up to what the finite-n prediction says about these sizes. */
+#define SQUARE_ROOT(which, name)                                                                   \
+    {                                                                                              \
+        "fits", "rate_" which, "rate of the " name ", H = {scale}, d = 10",                        \
+            .predicted = 0.5, .allowance = 0.005, .near = "predicted.rate_" which,                 \
+            .resolution = 0.2                                                                      \
     }
-    es_finding_remark(out, "With a small horizon attention is an ordinary average: four times "
-                           "the tokens, half the error.");
-    return ES_OK;
-}
-
-static es_status check_small(const es_claim_opts *opts, es_finding *out, es_error *err)
-{
-    static const double scale = 0.2;
-    return es_trial_with(opts,
-                         &(es_trial_spec){10, .variance = 1.0, .head = ES_HEAD_ROTATION,
-                                          .scales = &scale, .n_scales = 1, .sizes = sizes_of(opts),
-                                          .n_sizes = COUNT(quick_sizes),
-                                          .replicates = es_effort_pick(opts, 200, 64)},
-                         gather_small, out, err);
-}
-
-static const double slow_scales[] = {0.2, 0.7, 1.5};
-
-static es_status gather_slow(es_trial *trial, es_finding *out, es_error *err)
-{
-    es_measured rates[COUNT(slow_scales)];
-    for (int64_t s = 0; s < COUNT(slow_scales); s++)
-        ES_TRY(es_trial_rate(trial, s, ES_TRIAL_MAP, &rates[s], err));
-    for (int64_t s = 1; s < COUNT(slow_scales); s++)
-        es_evidence_at_least(
-            out, 0.0,
-            (es_measured){rates[s - 1].value - rates[s].value, hypot(rates[s - 1].se, rates[s].se)},
-            trial->spec.replicates, "rate of one output at H = %.1f minus that at H = %.1f",
-            slow_scales[s - 1], slow_scales[s]);
-    es_finding_remark(out,
-                      "The same head, tokens and n: only the score scale grows, and the rate "
-                      "falls from %.2f to %.2f to %.2f.",
-                      rates[0].value, rates[1].value, rates[2].value);
-    return ES_OK;
-}
-
-static es_status check_slow(const es_claim_opts *opts, es_finding *out, es_error *err)
-{
-    return es_trial_with(opts,
-                         &(es_trial_spec){10, .variance = 1.0, .head = ES_HEAD_ROTATION,
-                                          .scales = slow_scales, .n_scales = COUNT(slow_scales),
-                                          .sizes = sizes_of(opts), .n_sizes = COUNT(quick_sizes),
-                                          .replicates = es_effort_pick(opts, 64, 24)},
-                         gather_slow, out, err);
-}
-
-/* ---- the constant of the mean (THEORY 4.4) ---- */
-
-static const double clt_horizon = 0.5;
-static const int64_t clt_size = 500;
-
-static es_status gather_clt(es_trial *trial, es_finding *out, es_error *err)
-{
-    const double n = (double)clt_size;
-    double expected;
-    es_measured rms;
-    ES_TRY(es_mean_clt(&clt_horizon, 1, &expected, err));
-    expected += 2.0 * clt_horizon + clt_horizon * clt_horizon; /* the tokens are the queries */
-    ES_TRY(es_trial_rms(trial, 0, 0, ES_TRIAL_MEAN, &rms, err));
-    /* A is +-1 in one dimension, drawn from the seed; the sign decides the trace of M. */
-    if (es_view_get(trial->drawn.head.A, 0, 0) < 0.0)
-        expected -= 4.0 * clt_horizon;
-    /* corrections are of order 1/n times moments that exist for H < 1/sqrt(2) */
-    es_evidence_equal(out, expected, 0.02 * expected, 0.25 * expected,
-                      (es_measured){rms.value * rms.value * n, 2.0 * rms.value * rms.se * n},
-                      trial->spec.replicates, "n E|mean|^2, d = 1, H = 1/2, n = 500");
-    es_finding_remark(out, "The mean over all outputs obeys a central limit theorem whose "
-                           "constant is known in closed form below horizon 1.");
-    return ES_OK;
-}
-
-static es_status check_clt(const es_claim_opts *opts, es_finding *out, es_error *err)
-{
-    return es_trial_with(opts,
-                         &(es_trial_spec){1, .variance = 1.0, .head = ES_HEAD_ROTATION,
-                                          .scales = &clt_horizon, .n_scales = 1, .sizes = &clt_size,
-                                          .n_sizes = 1,
-                                          .replicates = es_effort_pick(opts, 2000, 20000)},
-                         gather_clt, out, err);
-}
-
-/* ---- the finite-n prediction (THEORY 4.5) ---- */
-
-static const double predict_scales[] = {0.2, 0.7, 1.5};
-static const int64_t predict_sizes[] = {500, 2000};
-
 /* Allowance: the prediction keeps first-order influence only, some per cent (theory.h). */
-static const struct {
-    const char *name;
-    double allowance;
-} predicted_errors[] = {{"mean", 0.06}, {"covariance", 0.06}, {"single output", 0.03}};
-
-static es_status gather_predicted(es_trial *trial, es_finding *out, es_error *err)
-{
-    double worst = 0.0;
-    const int64_t i = COUNT(predict_sizes) - 1;
-    for (int64_t s = 0; s < COUNT(predict_scales); s++) {
-        double predicted[3];
-        ES_TRY(es_trial_predict(trial, s, i, predicted, err));
-        for (int m = 0; m < 3; m++) {
-            es_measured rms;
-            ES_TRY(es_trial_rms(trial, s, i, (es_trial_error)m, &rms, err));
-            es_evidence_equal(out, predicted[m], predicted_errors[m].allowance * predicted[m],
-                              0.4 * predicted[m], rms, trial->spec.replicates,
-                              "error of the %s, H = %.1f, n = %lld", predicted_errors[m].name,
-                              predict_scales[s], (long long)predict_sizes[i]);
-            worst = fmax(worst, fabs(rms.value / predicted[m] - 1.0));
-        }
+#define FINITE(key_, predicted_, name, part)                                                       \
+    {                                                                                              \
+        "predictions", key_, "error of the " name ", H = {scale}, n = {n}",                        \
+            .expect = predicted_, .expect_se = "sampling", .allowance_part = part,                 \
+            .resolution_part = 0.4                                                                 \
     }
-    es_finding_remark(out,
-                      "Nine errors predicted from d, H and n, no constant fitted to them: the "
-                      "largest disagreement is %.0f %%.",
-                      100.0 * worst);
-    return ES_OK;
-}
-
-static es_status check_predicted(const es_claim_opts *opts, es_finding *out, es_error *err)
-{
-    return es_trial_with(opts,
-                         &(es_trial_spec){10, .variance = 1.0, .head = ES_HEAD_ROTATION,
-                                          .scales = predict_scales,
-                                          .n_scales = COUNT(predict_scales), .sizes = predict_sizes,
-                                          .n_sizes = COUNT(predict_sizes),
-                                          .replicates = es_effort_pick(opts, 128, 1000)},
-                         gather_predicted, out, err);
-}
 
 const es_claim_entry es_claims_gaussian[] = {
     {{"gaussian-mean", "derived: THEORY 4.2",
       "Attention over n Gaussian tokens has mean (1 - P_n) Gamma(x): the limit's direction, short "
       "by the expected sum of squared weights P_n",
       ES_CLAIM_RESULT},
-     check_bias},
+     .gather = check_bias},
     {{"small-horizon", es_paper_a, "For a small horizon every error falls like 1/sqrt(n)",
-      ES_CLAIM_PAPER, fewer},
-     check_small},
+      ES_CLAIM_PAPER, FEWER},
+     {{"converge", ROTATION SIZES "dim=10 scales=0.2 replicates=200|64 predict"}},
+     {SQUARE_ROOT("mean", "mean"), SQUARE_ROOT("cov", "covariance"),
+      SQUARE_ROOT("map", "single output")},
+     "With a small horizon attention is an ordinary average: four times the tokens, half the "
+     "error."},
     {{"slowdown", es_paper_a, "The larger the horizon, the slower the convergence", ES_CLAIM_PAPER,
-      fewer},
-     check_slow},
+      FEWER},
+     {{"converge", ROTATION SIZES "dim=10 scales=0.2,0.7,1.5 replicates=64|24"}},
+     {{"fits", "rate_map", "fall of the rate of one output from the scale before to H = {scale}",
+       ES_RELATION_AT_LEAST, .where = "scale", .from = 0.5, .to = 2.0, .measure = fall_of_rate}},
+     "The same head, tokens and n: only the score scale grows, and the rate falls by {m0.2} from "
+     "H = 0.2 to 0.7 and by {m1.2} more to 1.5."},
     {{"mean-constant", "derived: THEORY 4.4",
       "Below horizon 1 the mean over queries satisfies n E|m_n - m|^2 -> a closed-form constant",
       ES_CLAIM_RESULT},
-     check_clt},
+     {{"converge", "dim=1 head=identity scales=0.5 n=500 replicates=2000|20000"}},
+     /* corrections are of order 1/n times moments that exist for H < 1/sqrt(2) */
+     {{"rows", "mean_error_rms", "n E|mean|^2, d = 1, H = {scale}, n = {n}", .allowance_part = 0.02,
+       .resolution_part = 0.25, .measure = n_mean_square, .predict = mean_constant}},
+     "The mean over all outputs obeys a central limit theorem whose constant is known in closed "
+     "form below horizon 1."},
     {{"finite-n", "derived: THEORY 4.5",
       "Errors at finite n are predicted by d, H and n without a constant fitted to them",
-      ES_CLAIM_RESULT, chosen},
-     check_predicted},
-    {{0}, 0}};
+      ES_CLAIM_RESULT, CHOSEN},
+     {{"converge", ROTATION "dim=10 scales=0.2,0.7,1.5 n=2000 replicates=128|1000 predict"}},
+     {FINITE("mean_error_rms", "predicted_mean_error_rms", "mean", 0.06),
+      FINITE("cov_error_rms", "predicted_cov_error", "covariance", 0.06),
+      FINITE("map_error_rms", "predicted_map_error", "single output", 0.03)},
+     "Nine errors predicted from the head and n, no constant fitted to them: at H = 1.5 the error "
+     "of one output is {m8.2}, predicted {p8.2}."},
+    {{0}}};
 
 /* ======== the exponents ======== */
 
-static const double horizons[] = {0.5, 1.0, 2.0};
-static const int64_t exponent_quick[] = {250, 500, 1000, 2000, 4000};
-static const int64_t exponent_paper[] = {1000, 2340, 5477, 12819, 30000};
-
-/* Self-attention over unit Gaussian tokens, A = H O, at three horizons. */
-static es_status with_trial(const es_claim_opts *opts, int64_t dim, int64_t replicates,
-                            es_trial_fn gather, es_finding *out, es_error *err)
-{
-    return es_trial_with(
-        opts,
-        &(es_trial_spec){dim, .variance = 1.0, .head = ES_HEAD_ROTATION, .scales = horizons,
-                         .n_scales = COUNT(horizons),
-                         .sizes = opts->effort == ES_EFFORT_PAPER ? exponent_paper : exponent_quick,
-                         .n_sizes = COUNT(exponent_quick), .replicates = replicates},
-        gather, out, err);
-}
-
-static double exponent(double h) { return 1.0 / (2.0 * (1.0 + h * h)); }
-
-/* ---- a bound ---- */
-
-static es_status gather_coupling(es_trial *trial, es_finding *out, es_error *err)
-{
-    for (int64_t s = 0; s < COUNT(horizons); s++) {
-        es_horizons h;
-        ES_TRY(es_trial_horizons(trial, s, &h, err));
-        for (int m = 0; m < 2; m++) {
-            es_measured rate;
-            ES_TRY(es_trial_rate(trial, s, (es_trial_error)m, &rate, err));
-            es_evidence_at_least(out, h.rate_worst_case, rate, trial->spec.replicates,
-                                 "rate of the %s, coupling %.2f", error_names[m], h.coupling.val);
-        }
+#define HORIZONS ROTATION "scales=0.5,1,2 "
+#define FIVE     "n=250,500,1000,2000,4000|1000,2340,5477,12819,30000 "
+#define THREE    "n=250,1000,4000|1000,5477,30000 " /* a prediction takes as long as a replicate */
+#define BOUNDED(which, name)                                                                       \
+    {                                                                                              \
+        "fits", "rate_" which, "rate of the " name ", H = {scale}, d = 10", ES_RELATION_AT_LEAST,  \
+            .expect = "predicted.rate_worst_case"                                                  \
     }
-    es_finding_remark(
-        out,
-        "Consistent, and far from what happens: measured rates are %.0f to %.0f times "
-        "the guaranteed ones.",
-        out->evidence[0].measured / out->evidence[0].predicted,
-        out->evidence[4].measured / out->evidence[4].predicted);
-    return ES_OK;
-}
-
-static es_status check_coupling(const es_claim_opts *opts, es_finding *out, es_error *err)
-{
-    return with_trial(opts, 10, es_effort_pick(opts, 48, 24), gather_coupling, out, err);
-}
-
-/* ---- an exponent read as a slope ---- */
-
-static es_status gather_exponent(es_trial *trial, es_finding *out, es_error *err)
-{
-    for (int64_t s = 0; s < COUNT(horizons); s++) {
-        es_measured rate;
-        ES_TRY(es_trial_rate(trial, s, ES_TRIAL_COV, &rate, err));
-        es_evidence_equal(out, exponent(horizons[s]), 0.02, 0.2, rate, trial->spec.replicates,
-                          "rate of the covariance, H = %.1f, d = 50", horizons[s]);
+/* Fitted to means of norms, predicted of root mean squares: a hundredth or two. */
+#define SLOPE(which, name)                                                                         \
+    {                                                                                              \
+        "fits", "rate_" which, "rate of the " name ", H = {scale}, d = 50",                        \
+            .expect = "predicted.rate_" which, .allowance = 0.03, .resolution = 0.2                \
     }
-    es_finding_remark(out,
-                      "An exponent for n to infinity is not a slope at n = %lld: at H = %.0f the "
-                      "covariance shows %.3f where the exponent says %.3f. What counts at finite "
-                      "n is |M|_F^2 against log n.",
-                      (long long)trial->spec.sizes[trial->spec.n_sizes - 1], horizons[2],
-                      out->evidence[2].measured, exponent(horizons[2]));
-    return ES_OK;
-}
-
-static es_status check_exponent(const es_claim_opts *opts, es_finding *out, es_error *err)
-{
-    return with_trial(opts, 50, es_effort_pick(opts, 24, 12), gather_exponent, out, err);
-}
-
-static es_status gather_slopes(es_trial *trial, es_finding *out, es_error *err)
-{
-    for (int64_t s = 0; s < COUNT(horizons); s++) {
-        double predicted[3];
-        ES_TRY(es_trial_predicted_rates(trial, s, predicted, err));
-        for (int m = 0; m < 3; m++) {
-            es_measured rate;
-            ES_TRY(es_trial_rate(trial, s, (es_trial_error)m, &rate, err));
-            /* fitted to means of norms, predicted of root mean squares: a hundredth or two */
-            es_evidence_equal(out, predicted[m], 0.03, 0.2, rate, trial->spec.replicates,
-                              "rate of the %s, H = %.1f, d = 50", error_names[m], horizons[s]);
-        }
-    }
-    es_finding_remark(out,
-                      "The finite-n prediction gives the slope that a plot will show: at H = 1 "
-                      "%.2f predicted, %.2f measured for the covariance.",
-                      out->evidence[4].predicted, out->evidence[4].measured);
-    return ES_OK;
-}
-
-static es_status check_slopes(const es_claim_opts *opts, es_finding *out, es_error *err)
-{
-    return with_trial(opts, 50, es_effort_pick(opts, 48, 24), gather_slopes, out, err);
-}
 
 const es_claim_entry es_claims_exponents[] = {
     {{"coupling-bound", "Token Sample Complexity of Attention, first version",
       "Errors fall at least as fast as n^(-1/(2(1+32 Psi))), Psi the coupling", ES_CLAIM_PAPER,
       "An asymptotic exponent beside slopes at finite n, which do not decide it"},
-     check_coupling},
+     {{"converge", HORIZONS FIVE "dim=10 replicates=48|24"}},
+     {BOUNDED("mean", "mean"), BOUNDED("cov", "covariance")},
+     "Consistent, and far from what happens: at H = 2 the mean has a rate of {m2.2}, and {p2.4} is "
+     "guaranteed."},
     {{"exponent-predicts",
       "a reading of an exponent for n to infinity; in no text that was available",
       "The slope of the covariance's error that one measures is 1/(2(1+H^2))", ES_CLAIM_READING,
-      fewer},
-     check_exponent},
+      FEWER},
+     {{"converge", HORIZONS FIVE "dim=50 replicates=24|12"}},
+     {{"fits", "rate_cov", "rate of the covariance, H = {scale}, d = 50", .expect = "rate_horizon",
+       .allowance = 0.02, .resolution = 0.2}},
+     "An exponent for n to infinity is not a slope at finite n: at H = 2 the covariance shows "
+     "{m2.3} where the exponent says {p2.3}. What counts at finite n is |M|_F^2 against log n."},
     {{"slope-predicts", "derived: THEORY 4.5",
       "The slopes that one measures at finite n follow from d, H and n", ES_CLAIM_RESULT,
-      chosen_fewer},
-     check_slopes},
-    {{0}, 0}};
+      CHOSEN ". " FEWER},
+     {{"converge", HORIZONS THREE "dim=50 replicates=28|24 predict"}},
+     {SLOPE("mean", "mean"), SLOPE("cov", "covariance"), SLOPE("map", "single output")},
+     "The finite-n prediction gives the slope that a plot will show: at H = 1 {p4.2} predicted, "
+     "{m4.2} measured for the covariance."},
+    {{0}}};
 
 /* ======== habits ======== */
 
 static const char code_a[] = "a habit: public code of Token Sample Complexity of Attention";
+#define PUBLIC_CODE "dim=50 rho=0.1 head=random n=500,1000,2000,4000|1000,3107,9655,30000 "
 
-/* ---- the horizon without its 1/sqrt(k) ---- */
-
-static const double unscaled_scale[] = {7.6};
-static const int64_t habit_quick[] = {500, 1000, 2000, 4000},
-                     habit_paper[] = {1000, 3107, 9655, 30000};
-
-static es_status gather_unscaled(es_trial *trial, es_finding *out, es_error *err)
+/* The exponent with the horizon as the public code computes it, without the 1/sqrt(k). */
+static es_measured unscaled_exponent(const es_claim_row *at)
 {
-    es_horizons h;
-    es_measured rate;
-    ES_TRY(es_trial_horizons(trial, 0, &h, err));
-    ES_TRY(es_trial_rate(trial, 0, ES_TRIAL_MEAN, &rate, err));
-    const double H = h.unscaled.val;
-    es_evidence_equal(out, 1.0 / (2.0 * (1.0 + H * H)), 0.02, 0.2, rate, trial->spec.replicates,
-                      "rate of the mean, the public code's random head, d = 50, scale %.1f",
-                      unscaled_scale[0]);
-    es_finding_remark(out,
-                      "The softmax divides by sqrt(k), so the horizon must: H is %.2f, not %.2f, "
-                      "and the measured rate is %.2f, not %.2f.",
-                      h.horizon.val, H, rate.value, 1.0 / (2.0 * (1.0 + H * H)));
-    return ES_OK;
+    const double H = es_claim_number(at, "horizon_unscaled");
+    return (es_measured){1.0 / (2.0 * (1.0 + H * H)), 0.0};
 }
 
-static es_status check_unscaled(const es_claim_opts *opts, es_finding *out, es_error *err)
+/* The rate against the limit itself, of the run before. */
+static es_measured rate_against_limit(const es_claim_row *at)
 {
-    return es_trial_with(
-        opts,
-        &(es_trial_spec){50, .variance = 0.1, .head = ES_HEAD_RANDOM, .scales = unscaled_scale,
-                         .n_scales = COUNT(unscaled_scale),
-                         .sizes = opts->effort == ES_EFFORT_PAPER ? habit_paper : habit_quick,
-                         .n_sizes = COUNT(habit_quick), .replicates = es_effort_pick(opts, 48, 24)},
-        gather_unscaled, out, err);
-}
-
-/* ---- a finite sample in place of the limit ---- */
-
-static const double frozen_scale[] = {50.0};
-
-static int64_t reference_replicates(const es_claim_opts *opts)
-{
-    return es_effort_pick(opts, 32, 24);
-}
-
-static es_status rate_against(const es_claim_opts *opts, int64_t reference, es_measured *rate,
-                              es_error *err)
-{
-    es_trial trial;
-    es_status status = es_trial_run(
-        opts,
-        &(es_trial_spec){50, .variance = 0.1, .head = ES_HEAD_RANDOM, .scales = frozen_scale,
-                         .n_scales = COUNT(frozen_scale),
-                         .sizes = opts->effort == ES_EFFORT_PAPER ? habit_paper : habit_quick,
-                         .n_sizes = COUNT(habit_quick), .replicates = reference_replicates(opts),
-                         .reference = reference},
-        &trial, err);
-    if (status == ES_OK)
-        status = es_trial_rate(&trial, 0, ES_TRIAL_COV, rate, err);
-    es_trial_free(&trial);
-    return status;
-}
-
-/* The same tokens against the limit and against a sample four times as large. */
-static es_status check_reference(const es_claim_opts *opts, es_finding *out, es_error *err)
-{
-    es_measured exact, sampled;
-    const int64_t reference = es_effort_pick(opts, 16000, 100000);
-    ES_TRY(rate_against(opts, 0, &exact, err));
-    ES_TRY(rate_against(opts, reference, &sampled, err));
-    es_evidence_equal(out, exact.value, 0.01, 0.2,
-                      (es_measured){sampled.value, hypot(sampled.se, exact.se)},
-                      reference_replicates(opts),
-                      "rate of the covariance, against a sample of %lld tokens, scale %.0f",
-                      (long long)reference, frozen_scale[0]);
-    es_finding_remark(out,
-                      "A finite sample is biased like everything else: measured against it the "
-                      "covariance's rate is %.3f, against the limit itself %.3f.",
-                      sampled.value, exact.value);
-    return ES_OK;
+    return es_ask_number(es_answer_find(at->answers[at->run - 1], "fits"), 0, "rate_cov");
 }
 
 const es_claim_entry es_claims_habits[] = {
+    /* The same tokens against the limit and against a sample four times as large. */
     {{"finite-reference", code_a,
       "A large sample can stand for the limit: measured against it, errors have the same rate",
-      ES_CLAIM_READING, fewer},
-     check_reference},
+      ES_CLAIM_READING, FEWER},
+     {{"converge", PUBLIC_CODE "scales=50 replicates=32|24"},
+      {"converge", PUBLIC_CODE "scales=50 replicates=32|24 reference=16000|100000"}},
+     {{"references", "rate_cov", "rate of the covariance, against a sample of {tokens} tokens",
+       .allowance = 0.01, .resolution = 0.2, .run = 2, .predict = rate_against_limit}},
+     "A finite sample is biased like everything else: measured against it the covariance's rate is "
+     "{m0.3}, against the limit itself {p0.3}."},
     {{"unscaled-horizon", code_a,
       "The rate is 1/(2(1+H^2)) with H computed from Wk'Wq without the 1/sqrt(k) of the softmax",
-      ES_CLAIM_READING, fewer},
-     check_unscaled},
-    {{0}, 0}};
+      ES_CLAIM_READING, FEWER},
+     {{"converge", PUBLIC_CODE "scales=7.6 replicates=48|24"}},
+     {{"fits", "rate_mean",
+       "rate of the mean, the public code's random head, d = 50, scale {scale}", .allowance = 0.02,
+       .resolution = 0.2, .predict = unscaled_exponent}},
+     "The softmax divides by sqrt(k), so the horizon must: the measured rate is {m0.2}, not "
+     "{p0.2}."},
+    {{0}}};

@@ -5,7 +5,6 @@
  * answers for any of them. */
 #include <math.h>
 
-#include <esscher/policy_risk.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
@@ -13,6 +12,7 @@
 #include "base/threads.h"
 #include "experiments/claims/claim_kit.h"
 #include "random/experiment.h"
+#include "risk/policy_risk.h"
 
 enum { TOKENS = ES_EXPERIMENT_CLAIMS + 8, DRAWS = ES_EXPERIMENT_CLAIMS + 9 };
 enum { DIM = 8, MOST = 64 };
@@ -402,22 +402,22 @@ const es_claim_entry es_claims_sparse[] = {
       ES_CLAIM_READING,
       "Gaussian tokens with correlations over 400 places, 4 + 129 sure keys and 50 draws: of "
       "tokens without order a window is a sample like any other"},
-     check_published},
+     .gather = check_published},
     {{"bigbird-corrected", derived,
       "With log(|R|/r) added to the scores of its r random keys BigBird is unbiased up to 1/r, and "
       "its error falls like 1/sqrt(r)",
       ES_CLAIM_RESULT, "r far below the number of keys; at a fixed r the error stays"},
-     check_corrected},
+     .gather = check_corrected},
     {{"regime-decides", derived,
       "Random keys beat the largest weights while the effective number of keys is far above the "
       "number kept, and lose once it is far below",
       ES_CLAIM_RESULT, "Gaussian tokens, whose values vary with their scores"},
-     check_regime},
+     .gather = check_regime},
     {{"sparse-exact", derived,
       "The mean square error of attention over keys that chance has kept is one integral, exact "
       "for every number of keys and every context",
       ES_CLAIM_RESULT, NULL},
-     check_exact},
+     .gather = check_exact},
     {{"sparse-limit", derived,
       "To first order no unbiased rule that keeps each key on its own, m on average, has a mean "
       "square "
@@ -426,5 +426,5 @@ const es_claim_entry es_claims_sparse[] = {
       ES_CLAIM_RESULT,
       "A bound to first order: of so few keys that their weights vary much a ratio's error is not "
       "its first order"},
-     check_limit},
-    {{0}, 0}};
+     .gather = check_limit},
+    {{0}}};

@@ -103,12 +103,13 @@ typedef struct thread_memory {
     double *out;           /* (betas, tokens, dim) */
     double *lse, *squares; /* (betas, tokens) */
     double *probe, *work;  /* (dim), (2 dim) */
+    double *beta;          /* (betas) of the replicate */
 } thread_memory;
 
 /* Returns the doubles that one thread needs. */
 static int64_t memory_size(const sample_job *j)
 {
-    return j->n * j->o.dim + j->betas * j->o.tokens * (j->o.dim + 2) + 3 * j->o.dim;
+    return j->n * j->o.dim + j->betas * j->o.tokens * (j->o.dim + 2) + 3 * j->o.dim + j->betas;
 }
 
 /* Divides the memory of a thread into its arrays. */
@@ -121,6 +122,7 @@ static thread_memory memory_of(const sample_job *j, int thread)
     k.squares = k.lse + looked;
     k.probe = k.squares + looked;
     k.work = k.probe + d;
+    k.beta = k.work + 2 * d;
     return k;
 }
 
@@ -135,6 +137,7 @@ static es_status check_real(double value, const char *rule, es_error *err)
                    rule + sizeof "collapse." - 1, value);
 }
 
+/* Fails for numbers outside their ranges. */
 static es_status check_job(const sample_job *j, int64_t count, es_error *err)
 {
     if (count < 1 || j->betas < 1)
@@ -220,7 +223,7 @@ static es_status attend(const sample_job *j, const thread_memory *k, es_error *e
     const es_view queries = es_view_rows(&tokens, 0, j->o.tokens);
     const es_exec alone = es_lab_alone(j->o.exec);
     const es_attend_opts opts = {
-        .precision = ES_F64, .scales = j->beta, .n_scales = j->betas, .exec = &alone};
+        .precision = ES_F64, .scales = k->beta, .n_scales = j->betas, .exec = &alone};
     const es_attend_out out = {.output = k->out, .lse = k->lse, .sum_squares = k->squares};
     return es_attend(&queries, &tokens, &tokens, &opts, &out, err);
 }
@@ -238,7 +241,7 @@ static es_status gradient_at(const sample_job *j, const thread_memory *k, int64_
                                      .n = j->n,
                                      .dim = d,
                                      .i = i,
-                                     .beta = j->beta[b],
+                                     .beta = k->beta[b],
                                      .alpha = j->o.alpha,
                                      .square = j->o.square,
                                      .m = k->out + (b * j->o.tokens + i) * d,
@@ -260,7 +263,7 @@ static es_collapse_draw measure(const sample_job *j, const thread_memory *k, int
     double *out = k->out + b * count * d, angle_out;
     es_collapse_draw draw = {0};
     for (int64_t i = 0; i < count; i++) {
-        draw.self_weight += exp(j->beta[b] - k->lse[b * count + i]);
+        draw.self_weight += exp(k->beta[b] - k->lse[b * count + i]);
         draw.ess += 1.0 / k->squares[b * count + i];
         for (int64_t c = 0; c < d; c++)
             out[i * d + c] += residual * k->y[i * d + c];
@@ -281,6 +284,9 @@ static es_status draw_replicate(void *user, int64_t unit, int thread, es_error *
         .seed = j->o.seed, .experiment = j->o.experiment, .cell = (uint64_t)(j->first + unit)};
     double rho, cosine, angle;
     ES_TRY(draw_tokens(j, at, k.y, k.probe, &rho, err));
+    const double factor = j->o.realised ? (1.0 - j->rho) / (1.0 - rho) : 1.0;
+    for (int64_t b = 0; b < j->betas; b++)
+        k.beta[b] = factor * j->beta[b];
     ES_TRY(attend(j, &k, err));
     average_pairs(k.y, j->o.tokens, j->o.dim, &cosine, &angle);
     for (int64_t b = 0; b < j->betas; b++) {
@@ -344,9 +350,13 @@ static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *
     const collapse_state *s = job->state;
     const int64_t n = p->n.counts[cell / p->rho.count];
     const double rho = p->rho.reals[cell % p->rho.count];
-    const es_collapse_opts opts = {job->seed,         .experiment = ES_EXPERIMENT_COLLAPSE,
-                                   .dim = p->dim,     .tokens = p->queries < n ? p->queries : n,
-                                   .alpha = p->alpha, .square = p->square,
+    const es_collapse_opts opts = {job->seed,
+                                   .experiment = ES_EXPERIMENT_COLLAPSE,
+                                   .dim = p->dim,
+                                   .tokens = p->queries < n ? p->queries : n,
+                                   .alpha = p->alpha,
+                                   .square = p->square,
+                                   .realised = p->realised,
                                    .exec = exec};
     es_arena arena = {.budget = exec->budget};
     double *beta;

@@ -29,6 +29,8 @@ typedef struct es_collapse_opts {
     int64_t dim;    /* 0: 128 */
     int64_t tokens; /* number of queries among the n tokens; 0: 64 */
     int64_t rows;   /* number of queries whose gradient is computed; 0: 4; -1: none */
+    bool realised;  /* multiply each beta by (1-rho)/(1-rho^), rho^ the mean cosine of the replicate
+                     */
     double alpha;
     double square;       /* q; 0: 1 */
     const es_exec *exec; /* NULL: all threads, no limits */
@@ -82,13 +84,15 @@ double es_jacobian_row2(const es_jacobian_row *row);
 
 /* ---- the study ---- */
 
+/* The options. */
 typedef struct collapse_params {
     es_grid n, rho, gamma, times, contexts;
     int64_t dim, replicates, queries, train;
     double alpha, square, train_gamma, yarn;
-    bool phase, curves;
+    bool phase, curves, realised;
 } collapse_params;
 
+/* The sizes of the grids. */
 typedef struct collapse_state {
     int64_t gammas; /* score scales of each (n, rho) */
     int64_t pairs;  /* pairs (n, rho) that are drawn: the first of all pairs, rho running fastest */

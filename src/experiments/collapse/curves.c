@@ -12,6 +12,7 @@ typedef struct curve {
     double gamma, angle_ratio, self_weight;
 } curve;
 
+/* A row of the table of score scales by context: as trained, YaRN, and proportional to ln n. */
 typedef struct curve_row {
     int64_t n;
     double rho;
@@ -29,12 +30,12 @@ typedef struct curve_row {
 
 static const es_column columns[] = {
     ES_COL(curve_row, n, ES_FORMAT_COUNT, "context", "tokens"),
-    ES_COL(curve_row, rho, ES_FORMAT_SHORT, "rho", "", "the first rho"),
+    ES_COL(curve_row, rho, ES_FORMAT_SHORT, "rho", "", "the first `rho`"),
     CURVE(plain, "plain", "plain: scores stay as in training, so gamma = beta/ln n falls",
           "of equiangular tokens at the first rho"),
     CURVE(yarn, "yarn", "yarn: scores times (C ln(n/N) + 1)^2 beyond N", NULL),
     CURVE(logn, "log n", "log n: scores times ln n/ln N beyond N, which keeps gamma", NULL),
-    ES_COL(curve_row, gamma_c, ES_FORMAT_SHORT, "gamma_c", "", "1/(1-rho) at the first rho",
+    ES_COL(curve_row, gamma_c, ES_FORMAT_SHORT, "gamma_c", "", "`1/(1-rho)` at the first `rho`",
            .standing = ES_STANDING_PROVED),
     ES_COL(curve_row, gamma_low, ES_FORMAT_SHORT, "p = 0.1", "gamma", "start of the window",
            .standing = ES_STANDING_PROVED),

@@ -30,6 +30,10 @@ static const es_param params[] = {
      FIELD(queries), .min = 2, .max = 65536, .default_value = "64", .renamed_from = "tokens"},
     {"alpha", 0, ES_PARAM_NUMBER, "X", "residual: x' = attention + alpha x", FIELD(alpha),
      .min = 0.0, .max = 1e6, .default_value = "0"},
+    {"realised-rho", 0, ES_PARAM_FLAG, NULL,
+     "random model: multiply the score scales of each replicate by (1-rho)/(1-rho^), with rho^ its "
+     "mean cosine, so that --times are multiples of its own 1/(1-rho^)",
+     FIELD(realised)},
     {"square", 0, ES_PARAM_NUMBER, "Q", "squared norm of a token, q", FIELD(square), .min = 1e-6,
      .max = 1e12, .default_value = "1"},
     {"phase", 0, ES_PARAM_FLAG, NULL, "show the phase diagram: angle ratio over gamma and rho",
@@ -76,6 +80,7 @@ static es_status complete(es_job *job, collapse_params *p, es_error *err)
     return ES_OK;
 }
 
+/* Adds the parameters to the answer. */
 static void answer_params(const collapse_params *p, es_answer *a)
 {
     es_answer_count(a, "dim", p->dim);
@@ -85,6 +90,7 @@ static void answer_params(const collapse_params *p, es_answer *a)
     es_answer_reals(a, "rho", p->rho.reals, p->rho.count);
 }
 
+/* Opens the study. Sizes above MOST_DRAWN have predictions but no draws. */
 static es_status open_study(es_job *job, es_error *err)
 {
     collapse_params *p = job->params;
@@ -107,7 +113,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const collapse_state *s = job->state;
     const double R = (double)p->replicates, G = (double)s->gammas, d = (double)p->dim;
     const double n = s->pairs ? p->n.reals[(s->pairs - 1) / p->rho.count] : 0.0;
-    const double most = n * d + G * fmin(n, (double)p->queries) * (d + 2.0) + 3.0 * d;
+    const double most = n * d + G * fmin(n, (double)p->queries) * (d + 2.0) + 3.0 * d + G;
     (void)err;
     *out = (es_cost){.flops = collapse_flops(p, s),
                      .work_bytes = 4096.0,
@@ -130,6 +136,7 @@ static es_status average(summary_ctx *m, es_error *err)
     return ES_OK;
 }
 
+/* Fills the tables; phase diagram and curves only if asked for. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const collapse_params *p = job->params;

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : tables "rows" and "phase": the closed form beside the random model, at every n, gamma
- * and rho (THEORY 7). */
+ * and rho (THEORY 7).
+ *
+ * Tokens of mutual cosine rho attend to each other with scores beta cos, beta = gamma ln n. A token
+ * gives itself the weight p and each other one s,
+ *
+ *     p = 1/(1 + (n-1) e^{-beta (1-rho)}),    s = e^{-beta (1-rho)} p,
+ *
+ * which is exact for every n; (1-p)/(n-1) would lose digits where p is near 1. Below
+ * gamma_c = 1/(1-rho) outputs merge (angle ratio 0), above it each token keeps its direction
+ * (1). At finite n the change takes a window of width about 1/ln n in gamma/gamma_c. Random tokens
+ * have a mean cosine of their own, so they are compared with 1/(1 - rho_realised). */
 #include <math.h>
 
 #include "base/error.h"
@@ -9,6 +19,8 @@
 
 /* ---- rows ---- */
 
+/* A row of the main table: one n, rho and gamma, with the phase that theory gives and what was
+ * measured. */
 typedef struct table_row {
     int64_t n;
     double rho, times, gamma, beta;
@@ -29,8 +41,8 @@ static const es_column columns[] = {
     ES_COL(table_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(table_row, rho, ES_FORMAT_SHORT, "rho", "", "cosine between any two tokens"),
     ES_COL(table_row, times, ES_FORMAT_SHORT, "times", "gamma_c",
-           "score scale beta = times gamma_c ln n"),
-    ES_COL(table_row, gamma, ES_FORMAT_SHORT, "gamma", "", "beta/ln n"),
+           "score scale `beta` = times `gamma_c ln n`"),
+    ES_COL(table_row, gamma, ES_FORMAT_SHORT, "gamma", "", "`beta/ln n`"),
     ES_COL(table_row, beta, ES_FORMAT_SHORT, "beta", "", "score scale"),
     ES_COL(table_row, phase, ES_FORMAT_TEXT, "phase", "",
            "merged: the weight of a token on itself is below 0.1; apart: above 0.9; window: "
@@ -62,12 +74,13 @@ static const es_column columns[] = {
     ES_COL(table_row, entropy, ES_FORMAT_REAL, "entropy", "nats", "of the weights of one token",
            .standing = ES_STANDING_PROVED),
     ES_COL(table_row, gradient, ES_FORMAT_SHORT, "eta", "",
-           "|dX'/dX|^2/(n d), the part of a gradient that passes through, for d to infinity",
+           "`|dX'/dX|^2/(n d)`, the part of a gradient that passes through, for d to infinity",
            .standing = ES_STANDING_PROVED),
     ES_COL(table_row, gradient_exact, ES_FORMAT_SHORT, "eta at d", "",
-           "eta for d dimensions, exactly; n tokens have equal angles only if d >= n",
+           "eta for d dimensions, exactly; n tokens have equal angles only if `d >= n`",
            .standing = ES_STANDING_PROVED),
-    ES_COL(table_row, gradient_measured, ES_FORMAT_REAL, "measured", "", "eta of the random model"),
+    ES_COL(table_row, gradient_measured, ES_FORMAT_REAL, "measured", "",
+           "`eta` of the random model"),
     {0}};
 static const es_table_spec rows_table = {
     "rows", columns,
@@ -158,6 +171,7 @@ es_status collapse_fill_rows(summary_ctx *m, es_error *err)
 
 /* ---- phase diagram ---- */
 
+/* A row of the phase diagram: angle ratios at one n and gamma. */
 typedef struct phase_row {
     int64_t n;
     double gamma, *angle_ratio; /* one for each rho */

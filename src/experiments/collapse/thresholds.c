@@ -7,6 +7,7 @@
 #include "experiments/collapse/collapse.h"
 #include "experiments/kit/answer_kit.h"
 
+/* A row of the table of thresholds: the gamma at which half of the weight is a token's own. */
 typedef struct threshold_row {
     int64_t n;
     double rho, gamma_c, gamma_low, gamma_high, gamma_c_dim;
@@ -17,16 +18,16 @@ typedef struct threshold_row {
 static const es_column columns[] = {
     ES_COL(threshold_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(threshold_row, rho, ES_FORMAT_SHORT, "rho", ""),
-    ES_COL(threshold_row, gamma_c, ES_FORMAT_REAL, "gamma_c", "", "1/(1-rho)",
+    ES_COL(threshold_row, gamma_c, ES_FORMAT_REAL, "gamma_c", "", "`1/(1-rho)`",
            .standing = ES_STANDING_PROVED),
     ES_COL(threshold_row, gamma_low, ES_FORMAT_SHORT, "p = 0.1", "gamma", "start of the window",
            .standing = ES_STANDING_PROVED),
     ES_COL(threshold_row, gamma_high, ES_FORMAT_SHORT, "p = 0.9", "gamma", "end of the window",
            .standing = ES_STANDING_PROVED),
     ES_COL(threshold_row, gamma_c_dim, ES_FORMAT_SHORT, "at d", "gamma",
-           "p = 0.5 for tokens of d dimensions", .standing = ES_STANDING_HEURISTIC),
+           "`p = 0.5` for tokens of d dimensions", .standing = ES_STANDING_HEURISTIC),
     ES_COL(threshold_row, gamma_half_measured, ES_FORMAT_REAL, "measured", "gamma",
-           "p = 0.5 of the random model, interpolated between two score scales"),
+           "`p = 0.5` of the random model, interpolated between two score scales"),
     ES_COL(threshold_row, rho_realised, ES_FORMAT_REAL, "rho^", "",
            "mean cosine of the random model, over replicates"),
     ES_COL(threshold_row, note, ES_FORMAT_TEXT, "", ""),

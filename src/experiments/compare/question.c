@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : two runs of one command side by side: which of their figures differ by more
- * than their errors, where so many are looked at.
+/* question.c : compares two runs of one command: which numbers differ by more than their errors,
+ * after correction for the number of comparisons.
  *
- * Tables are matched by name, rows by the columns that tell them apart, and every column that has a
+ * Tables are matched by name, rows by their key columns, and every column that has a
  * standard error in both runs is compared by Welch's t; Holm's correction is for all of them. */
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/run_pairs.h"
 
+/* The options. */
 typedef struct compare_params {
     es_texts runs;
     double significance;
@@ -45,6 +46,7 @@ static const es_table_spec parameter_table = {"parameters", parameter_columns,
                                               ES_VIEW("What was asked differently"),
                                               ES_ROW(parameter_row), .keys = "parameter"};
 
+/* A row of the table of columns: how many of its numbers differ, and by how much. */
 typedef struct quantity_row {
     const char *table, *quantity;
     int64_t figures, differ;
@@ -68,6 +70,7 @@ static const es_table_spec quantity_table = {"quantities", quantity_columns,
                                              ES_VIEW("What differs"), ES_ROW(quantity_row),
                                              .keys = "table quantity"};
 
+/* A row of the table of differences: one number in both runs, with Welch's t. */
 typedef struct difference_row {
     const char *table, *at, *quantity;
     es_measured first, second, difference;
@@ -103,6 +106,7 @@ static const es_table_spec difference_table = {
 
 /* ---- two runs ---- */
 
+/* Returns a parameter of a run; NULL if it has none of that name. */
 static const char *param_of(const es_run *run, const char *key)
 {
     const es_run_about about = es_run_info(run);
@@ -112,6 +116,8 @@ static const char *param_of(const es_run *run, const char *key)
     return NULL;
 }
 
+/* Opens one run and reads its degrees of freedom. A run without stored descriptions of columns
+ * cannot be matched. */
 static es_status open_side(const char *path, es_mem_limit *budget, es_run_side *out, es_error *err)
 {
     ES_TRY(es_run_open(path, &out->run, err));
@@ -128,6 +134,7 @@ static es_status open_side(const char *path, es_mem_limit *budget, es_run_side *
                         "the run has no tables that say which columns tell rows apart");
 }
 
+/* Opens both runs; the output must not be one of them. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const compare_params *p = job->params;
@@ -153,6 +160,7 @@ static es_status open_study(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Closes both runs. */
 static void close_study(es_job *job)
 {
     compare_state *s = job->state;
@@ -186,6 +194,7 @@ static int64_t add_parameters(const es_job *job, es_answer *answer)
     return es_table_rows(t);
 }
 
+/* Adds a row for each pair of numbers, by falling |t|. */
 static es_status add_differences(const es_job *job, es_answer *answer, es_error *err)
 {
     const compare_params *p = job->params;
@@ -212,6 +221,7 @@ static es_status add_differences(const es_job *job, es_answer *answer, es_error 
     return ES_OK;
 }
 
+/* Returns true for two pairs of the same column. */
 static bool same_quantity(const es_figure_pair *a, const es_figure_pair *b)
 {
     return strcmp(a->table, b->table) == 0 && strcmp(a->quantity, b->quantity) == 0;
@@ -247,6 +257,7 @@ static es_status add_quantity(const es_job *job, int64_t first, es_table *t, es_
     return ES_OK;
 }
 
+/* Adds a row for each column: how many of its numbers differ. */
 static es_status add_quantities(const es_job *job, es_answer *answer, es_error *err)
 {
     const compare_state *s = job->state;
@@ -261,6 +272,7 @@ static es_status add_quantities(const es_job *job, es_answer *answer, es_error *
     return ES_OK;
 }
 
+/* Adds the findings how many numbers differ, and which differs most. */
 static void tell_differences(const es_job *job, es_answer *answer)
 {
     const compare_params *p = job->params;
@@ -295,6 +307,7 @@ static void tell_differences(const es_job *job, es_answer *answer)
                               s->alone == 1 ? "has" : "have");
 }
 
+/* Returns true if both runs have the same value of a parameter. */
 static bool asked_alike(const compare_state *s, const char *key)
 {
     const char *a = param_of(s->sides[0].run, key), *b = param_of(s->sides[1].run, key);
@@ -328,6 +341,7 @@ static void tell_parameters(const es_job *job, int64_t different, es_answer *ans
                               "other, but what is said of the largest n is about different n.");
 }
 
+/* Matches rows, tests all pairs and fills the tables. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     ES_TRY(es_run_pairs(job, err));

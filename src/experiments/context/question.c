@@ -10,7 +10,9 @@
 #include "experiments/kit/answer_kit.h"
 #include "stats/context.h"
 #include "store/csv.h"
+#include "table/table.h"
 
+/* The options. */
 typedef struct context_params {
     const char *file, *context, *loss, *se;
     bool least_squares;
@@ -18,6 +20,7 @@ typedef struct context_params {
     es_grid at;
 } context_params;
 
+/* The points: context, loss and its error. */
 typedef struct context_state {
     int64_t rows;
     double *c, *L, *weights;
@@ -99,6 +102,7 @@ static es_status open_study(es_job *job, es_error *err)
 
 /* ---- the fit ---- */
 
+/* The row of the fit L(c) = A c^-beta + gamma. */
 typedef struct fit_row {
     es_measured beta, gamma, A;
     double alpha, log_alpha_se, doubling, scatter, span;
@@ -106,15 +110,15 @@ typedef struct fit_row {
 } fit_row;
 
 static const es_column fit_columns[] = {
-    ES_COL(fit_row, beta, ES_FORMAT_REAL, "beta", "", "exponent of L(c) = A c^-beta + gamma"),
+    ES_COL(fit_row, beta, ES_FORMAT_REAL, "beta", "", "exponent of `L(c) = A c^-beta + gamma`"),
     ES_COL(fit_row, gamma, ES_FORMAT_REAL, "gamma", "", "loss that no context removes"),
-    ES_COL(fit_row, A, ES_FORMAT_REAL, "A", "", "alpha^beta"),
+    ES_COL(fit_row, A, ES_FORMAT_REAL, "A", "", "`alpha^beta`"),
     ES_COL(fit_row, alpha, ES_FORMAT_SHORT, "alpha", "",
            "context at which the excess is 1; poorly determined by any data"),
     ES_COL(fit_row, log_alpha_se, ES_FORMAT_SHORT, "error of ln alpha", "",
-           "standard error of the logarithm of alpha"),
+           "standard error of the logarithm of `alpha`"),
     ES_COL(fit_row, doubling, ES_FORMAT_REAL, "doubling", "",
-           "2^-beta: fraction of the excess L - gamma that remains when the context doubles"),
+           "`2^-beta`: fraction of the excess `L - gamma` that remains when the context doubles"),
     ES_COL(fit_row, scatter, ES_FORMAT_SHORT, "scatter", "",
            "standard deviation of the points around the curve, in units of their standard errors "
            "if given"),
@@ -129,6 +133,7 @@ static const es_table_spec fit_table = {
     ES_VIEW("Loss against context", "beta gamma A alpha doubling scatter span outliers"),
     ES_ROW(fit_row), .record = true};
 
+/* Fills the fit L(c) = A c^-beta + gamma; doubling is 2^-beta. */
 static void fill_fit(es_answer *a, const es_context_fit *f)
 {
     fit_row *r = es_rows_add(es_answer_table(a, &fit_table), fit_row);
@@ -163,6 +168,7 @@ static void report_fit(es_answer *a, const context_params *p, const es_context_f
 
 /* ---- intervals ---- */
 
+/* A row of the table of intervals. */
 typedef struct interval_row {
     const char *parameter;
     double low, value, high;
@@ -181,6 +187,7 @@ static const es_table_spec interval_table = {
             .only_with_full = true),
     ES_ROW(interval_row), .keys = "parameter"};
 
+/* Fills the profile intervals of the parameters. */
 static void fill_intervals(es_answer *a, const es_context_fit *f)
 {
     const interval_row intervals[] = {{"beta", f->beta_low, f->beta, f->beta_high},
@@ -196,6 +203,7 @@ static void fill_intervals(es_answer *a, const es_context_fit *f)
 
 /* ---- predictions ---- */
 
+/* A row of the table of predictions: the loss at another context. */
 typedef struct prediction_row {
     double context;
     es_measured loss;
@@ -206,7 +214,7 @@ static const es_column prediction_columns[] = {
     ES_COL(prediction_row, context, ES_FORMAT_REAL, "context", "tokens"),
     ES_COL(prediction_row, loss, ES_FORMAT_REAL, "loss", "",
            "of the curve, with its standard error to first order"),
-    ES_COL(prediction_row, excess, ES_FORMAT_SHORT, "excess", "", "loss - gamma"),
+    ES_COL(prediction_row, excess, ES_FORMAT_SHORT, "excess", "", "`loss - gamma`"),
     ES_COL(prediction_row, beyond, ES_FORMAT_SHORT, "beyond", "",
            "context over the longest one measured: above 1 the curve is extrapolated"),
     {0}};
@@ -257,6 +265,7 @@ static void fill_predictions(es_answer *a, const es_grid *at, double longest,
 
 /* ---- points ---- */
 
+/* A row of the table of points: measured and fitted loss. */
 typedef struct point_row {
     double context, loss, fitted, residual, weight;
 } point_row;

@@ -50,6 +50,7 @@ static int64_t count_parts(const es_converge_spec *spec, int64_t count[PARTS])
     return total;
 }
 
+/* Frees a replicate. */
 static void replicate_free(replicate *r, es_mem_limit *budget)
 {
     es_converge_sample_free(&r->sample);
@@ -61,6 +62,7 @@ static void replicate_free(replicate *r, es_mem_limit *budget)
     *r = (replicate){0};
 }
 
+/* Allocates a replicate in one piece, so that a run that does not fit fails before it starts. */
 static es_status replicate_new(replicate *r, const es_converge_spec *spec, es_error *err)
 {
     es_mem_limit *budget = budget_of(spec);

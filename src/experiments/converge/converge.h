@@ -57,6 +57,7 @@ typedef enum converge_error {
     CONVERGE_ERRORS
 } converge_error;
 
+/* What is measured: a law, a head, factors on A and sizes n. */
 typedef struct es_converge_spec {
     const es_law *law;
     const es_head *head;
@@ -214,6 +215,7 @@ static inline int64_t key_dim_of(const es_converge_spec *spec)
 
 /* ---- one sample: sample.c ---- */
 
+/* One drawn sample with its queries, keys and values. */
 typedef struct es_converge_sample {
     double *memory;
     double *tokens;    /* (n, dim) */
@@ -239,6 +241,7 @@ es_attend_opts es_converge_attend_opts(const es_converge_spec *spec, const doubl
 
 /* ---- the study ---- */
 
+/* The options. */
 typedef struct converge_params {
     es_law_params law;
     es_grid sizes, scales;
@@ -259,6 +262,7 @@ typedef struct converge_question {
 
 extern const converge_question converge_to_limit, converge_growth;
 
+/* What the options make: law, head, question and limit. */
 typedef struct converge_state {
     const converge_question *question;
     es_law_data law;

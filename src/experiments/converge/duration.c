@@ -18,6 +18,7 @@
 static const double trial_flops = 8e10; /* one or two seconds */
 enum { TRIALS = 2 };                    /* the best counts */
 
+/* Returns the CPU time of this thread; wall-clock time would count other programs. */
 static double cpu_seconds(void)
 {
     struct timespec t;
@@ -62,6 +63,7 @@ typedef struct pace {
     double outputs; /* queries, summed over sizes: each adds a row to the moments */
 } pace;
 
+/* Returns the number of outputs of one replicate. */
 static double outputs_of(const int64_t *sizes, int64_t count)
 {
     double sum = 0.0;

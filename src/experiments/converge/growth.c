@@ -21,6 +21,7 @@ static const es_cell_field cell_fields[] = {ES_FIELD(es_converge_failure, log_no
                                             ES_FIELD(es_converge_failure, predicted_step),
                                             {0}};
 
+/* Runs one replicate of a law without a limit. */
 static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, void *out,
                                es_error *err)
 {
@@ -29,6 +30,8 @@ static es_status run_replicate(es_job *job, int64_t cell, const es_exec *exec, v
     return es_converge_failing(&spec, cell, out, err);
 }
 
+/* Opens the question for laws without a limit: how outputs grow. It uses f64, because long tails
+ * make large scores. */
 static es_status open_question(es_job *job, es_error *err)
 {
     const converge_params *p = job->params;
@@ -52,6 +55,7 @@ static es_status open_question(es_job *job, es_error *err)
                         err);
 }
 
+/* Returns the cost of all replicates. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const converge_params *p = job->params;
@@ -68,6 +72,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- averages over replicates ---- */
 
+/* What the functions that fill rows share. */
 typedef struct summary_ctx {
     es_job *job;
     es_answer *answer;
@@ -78,6 +83,7 @@ typedef struct summary_ctx {
     es_table *rows, *growth;
 } summary_ctx;
 
+/* Returns the stored numbers of a replicate at one scale and size. */
 static const es_converge_failure *cell_at(const summary_ctx *g, int64_t r, int64_t scale,
                                           int64_t size)
 {
@@ -141,6 +147,7 @@ static es_measured slope_of(const summary_ctx *g, int64_t scale, size_t number)
 
 /* ---- rows: one scale and n ---- */
 
+/* A row of the table of outputs: their norm and weights at one scale and n. */
 typedef struct output_row {
     double scale;
     int64_t n;
@@ -148,14 +155,14 @@ typedef struct output_row {
 } output_row;
 
 static const es_column row_columns[] = {
-    ES_COL(output_row, scale, ES_FORMAT_REAL, "scale", "", "factor on A = Wk'Wq/sqrt(k)"),
+    ES_COL(output_row, scale, ES_FORMAT_REAL, "scale", "", "factor on `A = Wk'Wq/sqrt(k)`"),
     ES_COL(output_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(output_row, output_norm, ES_FORMAT_REAL, "|output|", "",
-           "geometric mean of |Gamma_n(x)| over replicates and the queries without a limit"),
+           "geometric mean of `|Gamma_n(x)|` over replicates and the queries without a limit"),
     ES_COL(output_row, top_weight, ES_FORMAT_REAL, "largest weight", "", "mean over the same"),
     ES_COL(output_row, sum_squares, ES_FORMAT_REAL, "sum w^2", "", "mean over the same"),
     ES_COL(output_row, ess, ES_FORMAT_REAL, "ESS", "tokens",
-           "effective tokens 1/sum w^2, mean over the same"),
+           "effective tokens `1/sum w^2`, mean over the same"),
     {0}};
 static const es_table_spec rows_table = {
     "rows", row_columns,
@@ -163,6 +170,7 @@ static const es_table_spec rows_table = {
             "Standard errors are over replicates. Sizes of one replicate are nested."),
     ES_ROW(output_row), .keys = "scale n"};
 
+/* Adds the rows of a scale: norm of the output as a geometric mean, and the weights. */
 static es_status add_rows(const summary_ctx *g, int64_t scale, es_error *err)
 {
     for (int64_t i = 0; i < g->spec->n_sizes; i++) {
@@ -183,6 +191,7 @@ static es_status add_rows(const summary_ctx *g, int64_t scale, es_error *err)
 
 /* ---- growth: one scale ---- */
 
+/* A row of the table of growth: slope of the output's norm on ln n, beside its prediction. */
 typedef struct growth_row {
     double scale;
     es_measured beyond, growth;
@@ -198,7 +207,7 @@ static const es_column growth_columns[] = {
     ES_COL(growth_row, beyond, ES_FORMAT_REAL, "beyond", "",
            "fraction of the queries without a limit: the log-MGF is infinite at their tilt"),
     ES_COL(growth_row, growth, ES_FORMAT_REAL, "growth", "",
-           "|output| ~ n^growth: slope of ln|output| on ln n, mean over replicates"),
+           "`|output| ~ n^growth`: slope of `ln|output|` on `ln n`, mean over replicates"),
     ES_COL(growth_row, predicted_growth, ES_FORMAT_SHORT, "predicted", "",
            "for a power tail at these n, from the quantiles of the largest score; extreme-value "
            "theory (THEORY 9)",
@@ -206,7 +215,7 @@ static const es_column growth_columns[] = {
     ES_COL(growth_row, predicted_growth_limit, ES_FORMAT_SHORT, "n to infinity", "",
            "1/freedom, likewise", .standing = ES_STANDING_HEURISTIC),
     ES_COL(growth_row, step, ES_FORMAT_REAL, "per ln n", "",
-           "|output| ~ step ln n: slope of |output| on ln n, mean over replicates"),
+           "`|output| ~ step ln n`: slope of `|output|` on `ln n`, mean over replicates"),
     ES_COL(growth_row, predicted_step, ES_FORMAT_SHORT, "predicted", "",
            "for exponential tails and n to infinity, likewise", .standing = ES_STANDING_HEURISTIC),
     ES_COL(growth_row, top_weight, ES_FORMAT_REAL, "largest weight", "", "at the largest n"),
@@ -230,8 +239,10 @@ static double student_growth(const summary_ctx *g)
                                 : (double)NAN;
 }
 
+/* Returns true for a power tail, where the largest token takes all the weight. */
 static bool has_power_tail(const summary_ctx *g) { return g->spec->law->kind == ES_LAW_STUDENT; }
 
+/* Adds the fitted growth of a scale and what theory predicts for its weights. */
 static es_status add_growth(const summary_ctx *g, int64_t scale, es_error *err)
 {
     const int64_t last = g->spec->n_sizes - 1;
@@ -304,6 +315,7 @@ static void report_step(const summary_ctx *g, const growth_row *r)
             es_say_number(r->step.value, r->step.se, step), r->predicted_step);
 }
 
+/* Fills the tables and adds the findings about growth. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const converge_state *s = job->state;

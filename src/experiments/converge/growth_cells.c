@@ -35,6 +35,7 @@ typedef struct failing {
     es_arena arena;
 } failing;
 
+/* Allocates one replicate of a law without a limit. */
 static es_status failing_new(failing *f, const es_converge_spec *spec, es_error *err)
 {
     const int64_t d = spec->law->dim, dv = channels_of(spec);
@@ -52,6 +53,7 @@ static es_status failing_new(failing *f, const es_converge_spec *spec, es_error 
     return ES_OK;
 }
 
+/* Frees the replicate. */
 static void failing_free(failing *f)
 {
     es_converge_sample_free(&f->sample);
@@ -103,6 +105,9 @@ typedef struct prediction {
     double step;    /* growth of |output| when ln n grows by 1; 0 for a power tail */
 } prediction;
 
+/* Predicts for one query: exponential tails fail where the tilt passes the edge, alpha <= 1.
+ * Weights then have tail index alpha, E sum w^2 -> 1 - alpha, and the output grows by `step` per ln
+ * n. */
 static prediction predict(const es_converge_spec *spec, const failing *f, int64_t q, double scale)
 {
     const es_law *law = spec->law;
@@ -121,6 +126,7 @@ static prediction predict(const es_converge_spec *spec, const failing *f, int64_
 
 /* ---- measurements ---- */
 
+/* Returns the norm of a vector. */
 static double norm_of(const double *x, int64_t count)
 {
     double sum = 0.0;
@@ -160,6 +166,8 @@ static void average(const es_converge_spec *spec, const failing *f, int64_t set,
     out->beyond = count / (double)f->m;
 }
 
+/* Draws a replicate, computes attention at every scale and size, and compares it with the
+ * predictions. */
 static es_status measure(const es_converge_spec *spec, int64_t number, failing *f,
                          es_converge_failure *out, es_error *err)
 {

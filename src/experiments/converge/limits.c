@@ -81,6 +81,7 @@ static es_status use_reference(const es_converge_spec *spec, es_converge_limit *
     return status;
 }
 
+/* Returns operations and memory of the reference sample that stands for the limit. */
 static es_status reference_cost(const es_converge_spec *spec, double *flops, double *bytes,
                                 es_error *err)
 {
@@ -107,6 +108,7 @@ es_status es_converge_no_limit(es_error *err, const char *hint)
                    "has no limit: as n grows, the largest token takes all weight");
 }
 
+/* Fails for a reference of one token, or together with fresh queries. */
 static es_status check_reference(const es_converge_spec *spec, es_error *err)
 {
     if (spec->reference == 0)

@@ -135,6 +135,7 @@ static const es_table_spec predictions_table = {
             "map_error_rms predicted_map_error sampling"),
     ES_ROW(prediction_row), .keys = "scale n"};
 
+/* Fills measured errors beside the predicted ones at one n. */
 static void fill_row(prediction_row *r, const es_series *series, int64_t i, const es_predicted *p)
 {
     const es_fit_summary *mean = &series[CONVERGE_MEAN].summary[i],

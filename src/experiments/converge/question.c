@@ -123,6 +123,7 @@ static void put_options(const converge_params *p, es_answer *a)
 
 /* ---- the study ---- */
 
+/* Opens the study: head, law, reference, then the question that fits the law. */
 static es_status open_study(es_job *job, es_error *err)
 {
     converge_params *p = job->params;
@@ -154,24 +155,28 @@ static es_status open_study(es_job *job, es_error *err)
     return s->question->open(job, err);
 }
 
+/* Returns the cost of the chosen question. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const converge_state *s = job->state;
     return s->question->cost(job, out, err);
 }
 
+/* Prepares the chosen question. */
 static es_status begin(es_job *job, es_error *err)
 {
     const converge_state *s = job->state;
     return s->question->begin ? s->question->begin(job, err) : ES_OK;
 }
 
+/* Summarises the chosen question. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const converge_state *s = job->state;
     return s->question->summarise(job, answer, err);
 }
 
+/* Frees the limit. */
 static void close_study(es_job *job)
 {
     converge_state *s = job->state;

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : the question with a limit: how fast do errors fall as n grows? Its replicates, and the
- * tables of errors, rates and reference samples. */
+ * tables of errors, rates and reference samples.
+ *
+ * A replicate draws n tokens and compares attention with its limit: mean and covariance of the
+ * outputs over queries, and the map itself, |Gamma_n(x) - Gamma(x)|. Sizes are prefixes of one
+ * sample, so errors at different n are correlated; the rate is a weighted fit of ln error on ln n
+ * whose error is the jackknife's over replicates, and whose p tests whether an exact power law
+ * would bend as much (THEORY 4.7). Points whose error is mostly that of the reference sample, or of
+ * rounding, have a flag and are in no fit. Theory gives 1/2 below horizon 1 and exponents in H
+ * above it (THEORY 4.4), beside the papers' worst-case rates. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +48,7 @@ static es_status make_horizons(es_job *job, converge_state *s, es_error *err)
     return es_horizons_of(&view, 0.0, &s->head.head, job->exec.budget, &s->horizons, err);
 }
 
+/* Opens the question for laws with a limit and adds its stage. */
 static es_status open_question(es_job *job, es_error *err)
 {
     const converge_params *p = job->params;
@@ -56,12 +65,14 @@ static es_status open_question(es_job *job, es_error *err)
                         err);
 }
 
+/* Computes the limit of each scale: in closed form, by quadrature, or from a reference sample. */
 static es_status begin(es_job *job, es_error *err)
 {
     converge_state *s = job->state;
     return es_converge_limit_new(&s->spec, &s->limit, err);
 }
 
+/* Returns the cost of limit and replicates; a dry run also measures the speed of this machine. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const converge_params *p = job->params;
@@ -88,6 +99,7 @@ typedef struct error_stats {
     const char *flag;
 } error_stats;
 
+/* A row of the table of errors: all errors at one scale and n. */
 typedef struct converge_row {
     double scale;
     int64_t n;
@@ -105,7 +117,7 @@ typedef struct converge_row {
                    "why it is left out of the fit")
 
 static const es_column row_columns[] = {
-    ES_COL(converge_row, scale, ES_FORMAT_REAL, "scale", "", "factor on A = Wk'Wq/sqrt(k)"),
+    ES_COL(converge_row, scale, ES_FORMAT_REAL, "scale", "", "factor on `A = Wk'Wq/sqrt(k)`"),
     ES_COL(converge_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ERROR_COLUMNS(CONVERGE_MEAN, "mean_error", "mean error", "|m_n - m|, mean over replicates"),
     ERROR_COLUMNS(CONVERGE_COV, "cov_error", "cov error", "|C_n - C| in Frobenius norm"),
@@ -126,12 +138,15 @@ static const es_table_spec rows_table = {
 
 /* ---- fits: rates at one scale ---- */
 
+/* A fitted rate, error ~ n^-rate, with its interval and test. */
 typedef struct rate_stats {
     es_measured rate;
     double from, to, se_known, median, intercept, p, predicted;
     const char *reason;
 } rate_stats;
 
+/* A row of the table of fits: rates of one scale beside the horizon and the theoretical exponents.
+ * */
 typedef struct converge_fit {
     double scale, horizon, horizon_unscaled, frobenius;
     double rate_worst_case, rate_coupling, exponent_mean, exponent_map;
@@ -149,22 +164,22 @@ typedef struct converge_fit {
         ES_COL_KEY(converge_fit, of[which].median, key "_median", ES_FORMAT_REAL,                  \
                    title " of medians", ""),                                                       \
         ES_COL_KEY(converge_fit, of[which].intercept, key "_intercept", ES_FORMAT_REAL,            \
-                   title " intercept", "", "of the fit: ln error = intercept - rate ln n"),        \
+                   title " intercept", "", "of the fit: ln error = intercept - rate `ln n`"),      \
         ES_COL_KEY(converge_fit, of[which].reason, key "_reason", ES_FORMAT_TEXT, title " reason", \
                    "", "why there is no rate")
 
 static const es_column fit_columns[] = {
     ES_COL(converge_fit, scale, ES_FORMAT_REAL, "scale", ""),
-    ES_COL(converge_fit, horizon, ES_FORMAT_SHORT, "H", "", "two-sided horizon |S^1/2 A S^1/2|"),
+    ES_COL(converge_fit, horizon, ES_FORMAT_SHORT, "H", "", "two-sided horizon `|S^1/2 A S^1/2|`"),
     ES_COL(converge_fit, horizon_unscaled, ES_FORMAT_SHORT, "H unscaled", "",
-           "without the 1/sqrt(k) in A, as the papers' code reports it"),
+           "without the `1/sqrt(k)` in A, as the papers' code reports it"),
     ES_COL(converge_fit, frobenius, ES_FORMAT_SHORT, "F", "",
            "Frobenius norm of the same matrix, which decides at finite n"),
     ES_COL_KEY(converge_fit, rate_worst_case, "predicted.rate_worst_case", ES_FORMAT_SHORT,
                "1/(2(1+32 Psi))", "", "the exponent of the paper's first version",
                .standing = ES_STANDING_CITED),
     ES_COL_KEY(converge_fit, rate_coupling, "predicted.rate_coupling", ES_FORMAT_SHORT,
-               "1/(2(1+Psi))", "", "between its neighbours, since H^2 <= Psi",
+               "1/(2(1+Psi))", "", "between its neighbours, since `H^2 <= Psi`",
                .standing = ES_STANDING_PROVED),
     ES_COL_KEY(converge_fit, rate_horizon, "predicted.rate_horizon", ES_FORMAT_SHORT,
                "1/(2(1+H^2))", "", "the paper's exponent, a bound", .standing = ES_STANDING_CITED),
@@ -209,6 +224,7 @@ static const es_table_spec fits_table = {
 
 /* ---- references: the sample that replaces the limit, at one scale ---- */
 
+/* The row about a reference sample, which stands for the limit and has an error of its own. */
 typedef struct reference_row {
     double scale;
     int64_t tokens;
@@ -249,6 +265,7 @@ typedef struct summary_ctx {
     es_series of[CONVERGE_ERRORS]; /* of the scale */
 } summary_ctx;
 
+/* Returns one of the four errors of a cell. */
 static double error_of(const es_converge_cell *cell, converge_error which)
 {
     const double errors[CONVERGE_ERRORS] = {[CONVERGE_MEAN] = cell->mean_error,
@@ -291,11 +308,13 @@ static void flag_points(const summary_ctx *m, int64_t scale, converge_error whic
         series->flags[i] = es_fit_flags_of(series->summary[i].mean, floor, reference);
 }
 
+/* Returns why a point is in no fit: the reference's own error, or rounding. */
 static const char *flag_name(unsigned flags)
 {
     return flags & ES_FIT_REFERENCE ? "reference" : flags & ES_FIT_FLOOR ? "floor" : "";
 }
 
+/* Copies the summary of an error at one n to its columns. */
 static void put_error(error_stats *out, const es_fit_summary *x, unsigned flags)
 {
     out->mean = (es_measured){x->mean, x->se};
@@ -410,6 +429,7 @@ static es_status add_rows(summary_ctx *m, int64_t scale, es_error *err)
     return es_answer_status(m->answer, err);
 }
 
+/* Fills all rows of one scale: errors, theoretical exponents and fits. */
 static es_status summarise_scale(summary_ctx *m, int64_t scale, es_error *err)
 {
     const es_converge_spec *spec = &m->s->spec;
@@ -450,6 +470,7 @@ static void report_rates(es_answer *a, const es_table *fits)
     }
 }
 
+/* Fills all tables and adds the findings. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const converge_params *p = job->params;

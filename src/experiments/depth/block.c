@@ -31,6 +31,7 @@ enum { CHUNK = 64 }; /* rows of noise that are one product */
 enum { DIRECTIONS = 4 };
 #define SIZE 0.01 /* f32 states are good to 1e-6 or so: differences of this size to 1e-4 */
 
+/* One block of text that runs through the model twice. */
 typedef struct work {
     const es_depth_spec *spec;
     const es_model_config *c;
@@ -53,6 +54,7 @@ typedef struct work {
     es_arena arena;
 } work;
 
+/* Allocates hidden states of a block: full, sparse, a changed input, and buffers in f64. */
 static es_status work_new(work *w, es_error *err)
 {
     const int64_t rows = w->n * w->c->hidden, states = w->c->layers + 1;
@@ -95,6 +97,7 @@ double es_depth_flops(const es_model *model, int64_t n, int64_t directions)
 
 /* ---- numbers between precisions ---- */
 
+/* Reads a hidden state of any precision as f64. */
 static void widen(const work *w, const char *from, double *to)
 {
     const es_view row = {(void *)(uintptr_t)from,
@@ -130,6 +133,7 @@ static double mean_square(const work *w, const double *a, const double *b)
     return sum / (double)(w->n - w->from);
 }
 
+/* Returns the mean square distance of late rows from their mean, the unit of errors. */
 static double spread_of(const work *w, const double *x)
 {
     const int64_t H = w->c->hidden;
@@ -146,6 +150,7 @@ static double spread_of(const work *w, const double *x)
 
 /* ---- runs of the model ---- */
 
+/* Runs the model on the block, sparse if `draws` names the purpose of its random numbers. */
 static es_status run(work *w, es_model_block *b, uint16_t draws, es_error *err)
 {
     const es_address at = {.seed = w->spec->seed,
@@ -167,6 +172,7 @@ static es_status run_layer(work *w, int64_t layer, const char *input, uint16_t d
     return ES_OK;
 }
 
+/* Returns true if the policy applies to this layer. */
 static bool is_sparse(const work *w, int64_t layer)
 {
     return w->spec->layer < 0 || w->spec->layer == layer;
@@ -224,6 +230,7 @@ static es_status gain_along(work *w, int64_t layer, const double *d, double t, d
     return ES_OK;
 }
 
+/* Transposes the error of late rows, so that directions are found by one product. */
 static void turn_error(work *w)
 {
     const int64_t late = w->n - w->from, H = w->c->hidden;
@@ -280,6 +287,7 @@ static es_status measure_layer(work *w, int64_t layer, es_depth_state *states, e
 
 /* ---- all of it ---- */
 
+/* Fails for a layer or a number of directions that makes no sense. */
 static es_status check_spec(const es_depth_spec *spec, es_error *err)
 {
     const int64_t layers = es_model_config_of(spec->model)->layers;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "experiments/depth/question.h"
+#include "experiments/depth/depth.h"
 #include "experiments/kit/answer_kit.h"
 #include "model/model.h"
 #include "stats/multiple.h"
@@ -44,6 +44,7 @@ static const es_cell_field cell_fields[] = {
     ES_FIELD(es_depth_state, fresh2),  ES_FIELD(es_depth_state, kept),
     ES_FIELD(es_depth_state, empty),   {0}};
 
+/* Runs one policy on one block of text. */
 static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
@@ -79,6 +80,7 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
     return ES_OK;
 }
 
+/* Reads the text in blocks of --length tokens and checks them against the model's positions. */
 static es_status read_text(es_job *job, es_error *err)
 {
     depth_params *p = job->params;
@@ -104,6 +106,7 @@ static es_status read_text(es_job *job, es_error *err)
     return choose_blocks(job, p->length, err);
 }
 
+/* Opens the model and checks the layer; without --layer the policy applies to all layers. */
 static es_status open_model(es_job *job, es_error *err)
 {
     depth_params *p = job->params;
@@ -160,6 +163,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- averages over blocks ---- */
 
+/* Returns the stored state of a layer for one policy and block. */
 static const es_depth_state *state_of(const es_job *job, int64_t block, int64_t policy,
                                       int64_t layer)
 {
@@ -175,6 +179,7 @@ typedef struct sums {
     double blocks;
 } sums;
 
+/* Sums squares over all blocks but one (-1: none left out), for the jackknife. */
 static sums sum_blocks(const es_job *job, int64_t policy, int64_t layer, int64_t skip)
 {
     const depth_state *s = job->state;
@@ -239,6 +244,7 @@ typedef struct averages {
     double *scratch;        /* (blocks) */
 } averages;
 
+/* Allocates averages of all layers, and the same without each block. */
 static es_status averages_new(es_job *job, averages *w, es_error *err)
 {
     const depth_state *s = job->state;
@@ -248,6 +254,7 @@ static es_status averages_new(es_job *job, averages *w, es_error *err)
     return ES_JOB_NEW(job, w->scratch, w->blocks, err);
 }
 
+/* Averages a policy over all blocks and over all but each one. */
 static void average_policy(const es_job *job, int64_t policy, averages *w)
 {
     average(job, policy, -1, w->layers, w->all);
@@ -257,6 +264,7 @@ static void average_policy(const es_job *job, int64_t policy, averages *w)
 
 #define MEMBER(member) offsetof(layer_numbers, member)
 
+/* Returns one number of a layer. */
 static double number_of(const layer_numbers *x, size_t member)
 {
     return *(const double *)(const void *)((const char *)x + member);
@@ -274,6 +282,8 @@ static es_measured over_blocks(const averages *w, int64_t layer, size_t member)
 
 /* ---- rows ---- */
 
+/* A row of the table of layers: error after the layer, and the recursion error^2 = gain^2 error^2 +
+ * own^2 that predicts it. */
 typedef struct layer_row {
     int64_t layer;
     es_policy_cells policy;
@@ -292,7 +302,7 @@ static const es_column row_columns[] = {
            "root mean square distance of hidden states from the full model's, over that of the "
            "full model's from their mean in the block; of a decoder over the block's second half"),
     ES_COL(layer_row, predicted, ES_FORMAT_REAL, "predicted", "spreads",
-           "by the recursion error^2 = gain^2 error^2 + own^2 from the first layer on",
+           "by the recursion `error^2 = gain^2 error^2 + own^2` from the first layer on",
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(layer_row, ratio, ES_FORMAT_REAL, "predicted/error", ""),
     ES_COL(layer_row, gain, ES_FORMAT_REAL, "gain", "",
@@ -306,10 +316,10 @@ static const es_column row_columns[] = {
            "gain of the measured error as it is"),
     ES_COL(layer_row, fresh, ES_FORMAT_REAL, "added", "spreads",
            "error that the layer adds to the state that it gets in the sparse model"),
-    ES_COL(layer_row, correlation, ES_FORMAT_SHORT, "correlation", "",
-           "of the added error with what the layer makes of the error of its input: error^2 = a^2 "
-           "+ added^2 + 2 correlation a added, a the last layer's error times the gain of the "
-           "error"),
+    ES_COL(
+        layer_row, correlation, ES_FORMAT_SHORT, "correlation", "",
+        "of the added error with what the layer makes of the error of its input: `error^2 = a^2 + "
+        "added^2 + 2 correlation a added`, a the last layer's error times the gain of the error"),
     ES_COL(layer_row, step, ES_FORMAT_REAL, "from the last", "spreads",
            "predicted from the measured error of the layer's input",
            .standing = ES_STANDING_HEURISTIC),
@@ -333,6 +343,7 @@ static const es_table_view row_views[] = {
 static const es_table_spec rows_table = {"rows", row_columns, row_views, ES_ROW(layer_row),
                                          .keys = "policy keys correction layer"};
 
+/* Adds the row of a layer: its error, the prediction by gains, and their ratio. */
 static void add_layer(const es_policy_spec *spec, const averages *w, int64_t layer, es_table *t)
 {
     const layer_numbers *all = &w->all[layer];
@@ -362,6 +373,8 @@ static void add_layer(const es_policy_spec *spec, const averages *w, int64_t lay
 #define FAILS    0.1  /* a prediction that is off by more than this, and by two standard errors */
 #define ROUNDING 1e-5 /* spreads: an error below is f32 rounding, which is not predicted */
 
+/* Returns true if prediction and measurement differ by more than FAILS and by two standard
+ * errors. */
 static bool fails(const layer_row *r)
 {
     const double off = fabs(r->ratio.value - 1.0);
@@ -447,6 +460,7 @@ static void report_setting(const es_job *job, es_answer *a)
         ideal ? " Ideal: keys are chosen anew for every query." : "");
 }
 
+/* Fills the table of layers for each policy and adds the findings. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const depth_state *s = job->state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `depth`: parameters and help. A run asks about a model's layers (model.c)
  * or a synthetic stack's (synthetic.c) (THEORY 15). */
-#include "experiments/depth/question.h"
+#include "experiments/depth/depth.h"
 
 #include "base/error.h"
 #include "experiments/kit/pool_params.h"
@@ -79,6 +79,7 @@ static es_status refuse_others(const es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Chooses the question: a model's layers, or a synthetic stack. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const depth_params *p = job->params;
@@ -88,24 +89,28 @@ static es_status open_study(es_job *job, es_error *err)
     return s->question->open(job, err);
 }
 
+/* Returns the cost of the chosen question. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const depth_state *s = job->state;
     return s->question->cost(job, out, err);
 }
 
+/* Prepares the chosen question. */
 static es_status begin(es_job *job, es_error *err)
 {
     const depth_state *s = job->state;
     return s->question->begin ? s->question->begin(job, err) : ES_OK;
 }
 
+/* Summarises the chosen question. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const depth_state *s = job->state;
     return s->question->summarise(job, answer, err);
 }
 
+/* Frees stacks, text, tokenizer and model. */
 static void close_study(es_job *job)
 {
     depth_state *s = job->state;

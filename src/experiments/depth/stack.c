@@ -39,6 +39,7 @@ struct es_stack_limit {
     es_arena arena;
 };
 
+/* Allocates tokens of a stack. */
 static es_status take(es_arena *arena, int64_t rows, int64_t cols, double **out, es_error *err)
 {
     return ES_ARENA_NEW_2D(arena, *out, rows, cols, "tokens of a stack", err);
@@ -152,6 +153,7 @@ static es_status close_limit(es_stack_limit *l, es_error *err)
     return ES_OK;
 }
 
+/* Returns the stored tokens of a sample at a layer. */
 static double *state_of(const es_stack_limit *l, int64_t sample, int64_t layer)
 {
     return l->states + ((sample * (l->stack.depth + 1) + layer) * l->tokens) * l->stack.dim;
@@ -188,6 +190,8 @@ static es_status pool_covariances(es_stack_limit *l, const es_exec *exec, es_err
     return ES_OK;
 }
 
+/* Draws samples of many tokens that stand for infinitely many, layer by layer, and pools their
+ * covariances. */
 static es_status sample_limit(es_stack_limit *l, const es_exec *exec, es_error *err)
 {
     ES_TRY(take(&l->arena, l->samples * (l->stack.depth + 1), l->tokens * l->stack.dim, &l->states,
@@ -256,6 +260,7 @@ es_status es_stack_horizon(const double *cov, const double *A, int64_t dim, es_m
 
 /* ---- a replicate ---- */
 
+/* One sample of n tokens on its way through a stack. */
 typedef struct replicate {
     const es_stack *stack;
     const es_stack_limit *limit;
@@ -268,6 +273,8 @@ typedef struct replicate {
     es_arena arena;
 } replicate;
 
+/* Allocates a replicate and draws its tokens. The first tokens are copied: they are followed
+ * through the limit, too. */
 static es_status replicate_new(replicate *r, int64_t number, es_error *err)
 {
     const int64_t d = r->stack->dim, sets = r->limit->samples ? r->limit->samples : 1;
@@ -303,6 +310,8 @@ static void measure_error(const replicate *r, es_stack_state *out)
     out->limit_error2 = K > 1 ? squares / (k * m) - out->error2 : 0.0;
 }
 
+/* Measures the tokens of a layer: error against the limit, horizon, and distance of the covariance
+ * from the limit's. */
 static es_status measure_tokens(const replicate *r, int64_t layer, es_stack_state *out,
                                 es_error *err)
 {
@@ -342,6 +351,7 @@ static es_status step(replicate *r, int64_t layer, es_error *err)
     return ES_OK;
 }
 
+/* Returns false once a token has grown beyond LARGEST; later layers are then missing. */
 static bool followed(const replicate *r)
 {
     for (int64_t i = 0; i < r->n * r->stack->dim; i++)
@@ -350,6 +360,7 @@ static bool followed(const replicate *r)
     return true;
 }
 
+/* Follows the tokens through all layers. */
 static es_status run_layers(replicate *r, es_stack_state *out, es_error *err)
 {
     bool on = true;

@@ -3,12 +3,17 @@
  * norm: horizons, covariances and rates layer by layer (THEORY 9, 15).
  *
  * A cell is a stack, a number of tokens and a replicate. Limits are made before the first cell:
- * closed without a norm; with one, sets of tokens that every process draws for itself. */
+ * closed without a norm; with one, sets of tokens that every process draws for itself.
+ *
+ * Without a norm Gaussian tokens stay Gaussian, with S' = (I + VSA) S (I + VSA)', and the horizon
+ * usually grows with depth. Layer norm bounds it: H_l <= (d-1) H_0 (D2). K sets of N tokens stand
+ * for the limit with a norm; the mean over pairs of sets a != b of <x - x_a, x - x_b> has the
+ * mean |x - x_inf|^2 up to 1/N^2 (D3), so the error of the sets does not count as error of x. */
 #include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "experiments/depth/question.h"
+#include "experiments/depth/depth.h"
 #include "experiments/kit/answer_kit.h"
 #include "head/head.h"
 #include "linalg/linalg.h"
@@ -60,6 +65,8 @@ static es_status draw_layer(es_job *job, int64_t layer, const double *S, double 
     return ES_OK;
 }
 
+/* Draws the matrices of a stack. A is scaled to the wanted horizon, |S^1/2 A S^1/2|, at the first
+ * layer. */
 static es_status make_stack(es_job *job, es_stack_norm norm, double asked, depth_stack *out,
                             es_error *err)
 {
@@ -96,6 +103,7 @@ static const es_cell_field cell_fields[] = {ES_FIELD(es_stack_state, error2),
                                             ES_FIELD(es_stack_state, cov_error),
                                             {0}};
 
+/* Runs one replicate of n tokens through one stack. */
 static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
@@ -118,6 +126,7 @@ static double measure_flops(const depth_params *p, es_stack_norm norm, double n)
     return (double)p->depth * pair_flops(p) * (n * n + ES_STACK_QUERIES * sets);
 }
 
+/* Makes the stacks of all norms and horizons and adds their stage. */
 static es_status open_stacks(es_job *job, es_error *err)
 {
     const depth_params *p = job->params;
@@ -152,12 +161,15 @@ static es_status open_stacks(es_job *job, es_error *err)
 
 /* ---- limits ---- */
 
+/* Returns the operations of the samples that stand for the limit; without a norm the limit is
+ * exact. */
 static double limit_flops(const depth_params *p, const depth_stack *t)
 {
     const double N = (double)p->reference;
     return t->stack.norm == ES_STACK_NONE ? 0.0 : SETS * (double)p->depth * pair_flops(p) * N * N;
 }
 
+/* Returns the cost of limits and cells. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     (void)err;
@@ -201,6 +213,7 @@ static es_status limit_horizons(es_job *job, depth_stack *t, es_error *err)
     return ES_OK;
 }
 
+/* Makes the limit of each stack: exact without a norm, otherwise from large samples. */
 static es_status make_limits(es_job *job, es_error *err)
 {
     const depth_params *p = job->params;
@@ -223,6 +236,7 @@ static es_status make_limits(es_job *job, es_error *err)
 
 /* ---- averages over replicates ---- */
 
+/* Returns the stored state of a replicate at a layer. */
 static const es_stack_state *state_of(const es_job *job, int64_t stack, int64_t size,
                                       int64_t replicate, int64_t layer)
 {
@@ -242,6 +256,7 @@ typedef struct layer_fit {
     bool good;
 } layer_fit;
 
+/* Allocates what the fit of one layer needs. */
 static es_status fit_new(es_job *job, layer_fit *f, es_error *err)
 {
     const depth_params *p = job->params;
@@ -262,6 +277,8 @@ static double left_open(double error, double limit_error2)
     return error > 0.0 ? fmax(limit_error2, 0.0) / sqrt(pairs) / (2.0 * error) : 0.0;
 }
 
+/* Fits error ~ n^-rate at one layer; points whose error is mostly that of the limit are flagged and
+ * left out. */
 static es_status fit_layer(es_job *job, int64_t stack, int64_t layer, layer_fit *f, es_error *err)
 {
     const depth_params *p = job->params;
@@ -293,6 +310,7 @@ static es_status fit_layer(es_job *job, int64_t stack, int64_t layer, layer_fit 
  * replicates follow each other. */
 #define MEMBER(member) offsetof(es_stack_state, member)
 
+/* Returns mean and error over replicates of one number. */
 static es_measured mean_of(const es_job *job, int64_t stack, int64_t size, int64_t layer,
                            size_t member)
 {
@@ -307,6 +325,7 @@ static es_measured mean_of(const es_job *job, int64_t stack, int64_t size, int64
 
 static const char *const norm_names[] = {"none", "layer"};
 
+/* A row of the table of layers: horizon, agreement with the limit and rate of the error. */
 typedef struct growth_row {
     const char *norm;
     double start;
@@ -321,18 +340,18 @@ static const es_column growth_columns[] = {
     ES_COL(growth_row, norm, ES_FORMAT_TEXT, "norm", ""),
     ES_COL(growth_row, start, ES_FORMAT_SHORT, "H at first", "", "horizon before the first layer"),
     ES_COL(growth_row, layer, ES_FORMAT_COUNT, "layers", "", "that tokens have been through"),
-    ES_COL(growth_row, horizon, ES_FORMAT_REAL, "H measured", "",
-           "|C^1/2 A C^1/2|, C the covariance of the largest number of tokens, A of the next "
-           "layer"),
+    ES_COL(
+        growth_row, horizon, ES_FORMAT_REAL, "H measured", "",
+        "`|C^1/2 A C^1/2|`, C the covariance of the largest number of tokens, A of the next layer"),
     ES_COL(growth_row, horizon_exact, ES_FORMAT_REAL, "exact", "",
-           "of infinitely many tokens without a norm, by S' = (I + V S A) S (I + V S A)'",
+           "of infinitely many tokens without a norm, by `S' = (I + V S A) S (I + V S A)'`",
            .standing = ES_STANDING_PROVED),
     ES_COL(growth_row, horizon_sets, ES_FORMAT_REAL, "of the sets", "",
            "with a norm: of the sets of tokens that approximate the limit"),
     ES_COL(growth_row, agreement, ES_FORMAT_REAL, "C on S", "",
-           "<C, S>/<S, S>, S the covariance of the limit: 1 if they agree on average"),
+           "`<C, S>/<S, S>`, S the covariance of the limit: 1 if they agree on average"),
     ES_COL(growth_row, rate, ES_FORMAT_REAL, "rate", "",
-           "of the error of tokens: it falls like n^-rate"),
+           "of the error of tokens: it falls like `n^-rate`"),
     ES_COL_KEY(growth_row, rate_low, "rate_ci.0", ES_FORMAT_REAL, "rate from", "",
                "95 % interval, Student's t over replicates"),
     ES_COL_KEY(growth_row, rate_high, "rate_ci.1", ES_FORMAT_REAL, "rate to", ""),
@@ -346,6 +365,8 @@ static const es_table_spec growth_table = {
             "agreement"),
     ES_ROW(growth_row), .keys = "norm start layer"};
 
+/* Adds the row of a layer: its horizon at the largest n, exact or from samples, and the fitted
+ * rate. */
 static void add_growth(const es_job *job, int64_t stack, int64_t layer, const layer_fit *f,
                        es_table *t)
 {
@@ -371,6 +392,7 @@ static void add_growth(const es_job *job, int64_t stack, int64_t layer, const la
 
 /* ---- stack: errors by layer and n ---- */
 
+/* A row of the table of sizes: the error at one layer and n. */
 typedef struct size_row {
     const char *norm;
     double start;
@@ -392,13 +414,14 @@ static const es_column size_columns[] = {
     ES_COL(size_row, spread, ES_FORMAT_SHORT, "spread", "",
            "root of the trace of the tokens' covariance"),
     ES_COL(size_row, cov_error, ES_FORMAT_SHORT, "covariance off by", "",
-           "|C - S|/|S|, Frobenius, mean over replicates"),
+           "`|C - S|/|S|`, Frobenius, mean over replicates"),
     ES_COL(size_row, used, ES_FORMAT_FLAG, "used", "", "for the rate"),
     {0}};
 static const es_table_spec size_table = {"stack", size_columns,
                                          ES_VIEW("Error by layer and n", .only_with_full = true),
                                          ES_ROW(size_row), .keys = "norm start layer n"};
 
+/* Adds the errors of a layer at each n. */
 static void add_sizes(const es_job *job, int64_t stack, int64_t layer, const layer_fit *f,
                       es_table *t)
 {
@@ -455,6 +478,7 @@ static void report_stack(const depth_stack *t, const depth_params *p, const grow
         say_rate(rows[1].rate, 1, first_rate), say_rate(r->rate, last, last_rate));
 }
 
+/* Returns the largest horizon over the layers; infinite where the stack diverges. */
 static double largest_horizon(const depth_stack *t)
 {
     double most = 0.0;
@@ -508,6 +532,7 @@ static void report_stacks(const es_job *job, const es_table *growth, es_answer *
         report_stack(&s->stacks[i], p, rows + i * (p->depth + 1), a);
 }
 
+/* Fills both tables and adds the findings. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const depth_params *p = job->params;

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/moments.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -15,6 +13,7 @@
 #include "model/model.h"
 #include "model/plan.h"
 #include "random/experiment.h"
+#include "stats/moments.h"
 #include "theory/theory.h"
 
 /* ---- answers ---- */
@@ -49,6 +48,7 @@ typedef struct slice {
     char *last;              /* hidden states of all texts */
 } slice;
 
+/* Allocates a slice of texts: blocks, policies of each head, and outputs. */
 static es_status slice_new(slice *s, es_error *err)
 {
     const es_model_config *c = es_model_config_of(s->d->model);
@@ -87,6 +87,7 @@ static void thin_text(const slice *s, int64_t i, int64_t n)
     s->blocks[i].kept = s->kept + i * s->heads;
 }
 
+/* Points each block to its tokens and outputs. A text's number of keys follows from its length. */
 static void lay_out(const slice *s)
 {
     const es_model_config *c = es_model_config_of(s->d->model);
@@ -119,6 +120,7 @@ static void pool_text(const es_model *model, const es_model_block *b, double *ro
     }
 }
 
+/* Returns the keys that a text kept, mean over the thinned heads. */
 static double keys_of(const slice *s, int64_t i)
 {
     double sum = 0.0, count = 0.0;
@@ -132,6 +134,7 @@ static double keys_of(const slice *s, int64_t i)
     return sum / count;
 }
 
+/* Runs the model on a slice and writes an embedding or logits for each text, and its keys. */
 static es_status run_slice(slice *s, const es_exec *exec, double *out, es_error *err)
 {
     const int64_t outputs = es_downstream_outputs(s->d);
@@ -170,6 +173,7 @@ es_status es_downstream_run(const es_downstream *d, const es_thinning *thinning,
 
 enum { TOGETHER = 8 }; /* texts whose hidden states are held at a time */
 
+/* A walk over all texts that collects the moments of every layer's input. */
 typedef struct walk {
     const es_downstream *d;
     es_arena arena;
@@ -182,6 +186,7 @@ typedef struct walk {
     double *out; /* (L, h) */
 } walk;
 
+/* Allocates hidden states of TOGETHER texts and the moments of each layer. */
 static es_status walk_new(walk *w, es_error *err)
 {
     const es_model_config *c = es_model_config_of(w->d->model);
@@ -222,6 +227,7 @@ static es_status add_layer(void *user, int64_t layer, int thread, es_error *err)
     return ES_OK;
 }
 
+/* Adds the inputs of all layers over all texts to their moments. */
 static es_status walk_texts(walk *w, const es_exec *exec, es_error *err)
 {
     const int64_t L = es_model_config_of(w->d->model)->layers;
@@ -241,6 +247,7 @@ static es_status walk_texts(walk *w, const es_exec *exec, es_error *err)
     return ES_OK;
 }
 
+/* Computes the horizons of all heads of one layer, |S^1/2 A S^1/2| with S of its input. */
 static es_status layer_horizons(void *user, int64_t layer, int thread, es_error *err)
 {
     const walk *w = user;
@@ -291,12 +298,14 @@ double es_cosine(const double *a, const double *b, int64_t count)
 
 /* ---- neighbours ---- */
 
+/* The search for the nearest neighbour of each embedding. */
 typedef struct search {
     const double *const *rows, *const *among;
     double *squares; /* (2, count) |x|^2 of rows, and of those among which they look */
     int64_t count, width, *nearest;
 } search;
 
+/* Computes the squared norm of one embedding, once for all comparisons. */
 static es_status square_row(void *user, int64_t unit, int thread, es_error *err)
 {
     const search *s = user;

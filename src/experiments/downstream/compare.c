@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compare.c : one setting beside the full model, over all texts: the columns that the tables
- * share. */
+ * share.
+ *
+ * Both runs see the same texts, so differences are paired. For labels the cost of a text is the
+ * divergence sum p ln(p/q) of the labels' distribution, p with full attention; accuracies differ by
+ * texts that were lost and gained, which McNemar's test compares. For embeddings the cost is
+ * 1 - cosine, and recall counts queries whose nearest text stays the same. */
 #include <math.h>
 #include <stdio.h>
 
@@ -12,6 +17,7 @@
 #include "stats/proportion.h"
 #include "stats/special.h"
 
+/* Returns a proportion with its standard error. */
 static es_measured share(const es_proportion *p) { return (es_measured){p->value, p->se}; }
 
 /* ---- embeddings ---- */
@@ -61,6 +67,7 @@ static es_status count_kept(const es_job *job, int64_t setting, int64_t among, e
     return status;
 }
 
+/* Compares embeddings: cosine to full attention, and which nearest neighbours are still found. */
 static es_status compare_embeddings(const es_job *job, int64_t setting, downstream_cost *out,
                                     double *costs, es_error *err)
 {
@@ -91,6 +98,8 @@ static void fill_kl(const es_measured *kl, int64_t texts, downstream_cost *out)
     out->kl_high = kl->value + half;
 }
 
+/* Compares labels: accuracy, agreement with full attention, and texts lost and gained, by which
+ * McNemar's test decides. */
 static void compare_labels(const es_job *job, int64_t setting, downstream_cost *out, double *costs)
 {
     const downstream_state *s = job->state;

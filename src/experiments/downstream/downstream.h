@@ -25,6 +25,7 @@
 
 /* ---- cells.c ---- */
 
+/* A model and its texts: what a setting is run on. */
 typedef struct es_downstream {
     const es_model *model;
     const es_blocks *texts;
@@ -76,6 +77,7 @@ es_status es_nearest_rows(const double *const *rows, const double *const *among,
 
 /* ---- question.c ---- */
 
+/* The options. */
 typedef struct downstream_params {
     const char *model, *tasks, *text, *plan;
     es_policy_params policy;
@@ -102,6 +104,7 @@ typedef struct downstream_work {
     double forward, head;
 } downstream_work;
 
+/* What the options make: model, texts, policies and settings. */
 typedef struct downstream_state {
     es_model *model;
     const es_model_config *config;

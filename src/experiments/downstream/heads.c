@@ -11,6 +11,7 @@
 
 /* ---- tables ---- */
 
+/* A row of the table of heads: the cost of thinning this head alone. */
 typedef struct head_row {
     downstream_asked asked;
     int64_t layer, head;
@@ -23,7 +24,7 @@ static const es_column head_columns[] = {
     ES_COL(head_row, layer, ES_FORMAT_COUNT, "layer", ""),
     ES_COL(head_row, head, ES_FORMAT_COUNT, "head", ""),
     ES_COL(head_row, horizon, ES_FORMAT_SHORT, "horizon", "",
-           "|S^1/2 A S^1/2|, S the covariance of the layer's input over all tokens of the texts"),
+           "`|S^1/2 A S^1/2|`, S the covariance of the layer's input over all tokens of the texts"),
     DOWNSTREAM_COST_COLUMNS(head_row),
     {0}};
 static const es_table_spec heads_table = {
@@ -33,6 +34,7 @@ static const es_table_spec heads_table = {
             .only_with_full = true),
     ES_ROW(head_row), .keys = "policy keep keys_asked layer head"};
 
+/* A row of the table of correlations between horizon and cost. */
 typedef struct rank_row {
     downstream_asked asked;
     int64_t heads;
@@ -126,6 +128,7 @@ static es_status add_ranks(es_job *job, int64_t r, const head_costs *x, es_table
     return ES_OK;
 }
 
+/* Adds the finding whether a head's horizon predicts the cost of thinning it. */
 static void tell_ranks(const es_job *job, int64_t r, const rank_row *x, es_answer *a)
 {
     const downstream_state *s = job->state;

@@ -54,11 +54,13 @@ static const es_param params[] = {
 
 /* ---- inputs ---- */
 
+/* Fails because options do not fit together. */
 static es_status refuse(const char *hint, const char *message, es_error *err)
 {
     return es_refuse(err, "downstream.options", hint, "%s", message);
 }
 
+/* Fails for missing options and options that exclude each other. */
 static es_status check_options(const es_job *job, const downstream_params *p, es_error *err)
 {
     if (!p->model)
@@ -74,6 +76,7 @@ static es_status check_options(const es_job *job, const downstream_params *p, es
     return ES_OK;
 }
 
+/* Opens the model; --tasks needs a classifier with at least two labels. */
 static es_status open_model(es_job *job, const downstream_params *p, downstream_state *s,
                             es_error *err)
 {
@@ -96,6 +99,7 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
     return es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err);
 }
 
+/* Reads labelled texts or paragraphs, by default at most 500 paragraphs. */
 static es_status open_texts(es_job *job, const downstream_params *p, downstream_state *s,
                             es_error *err)
 {
@@ -190,6 +194,8 @@ static es_status make_rows(es_job *job, downstream_params *p, downstream_state *
     return ES_OK;
 }
 
+/* Lists what is run: full attention, each policy, and, for --strata and --ablate, subsets of
+ * heads. */
 static es_status make_settings(es_job *job, const downstream_params *p, downstream_state *s,
                                es_error *err)
 {
@@ -245,6 +251,7 @@ static es_status choose_heads(es_job *job, const downstream_setting *setting, co
     return ES_OK;
 }
 
+/* Runs a slice of texts under one setting. */
 static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
@@ -272,6 +279,7 @@ static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, void 
     return status;
 }
 
+/* Computes the horizons of all heads, by which strata are formed. */
 static es_status run_horizons(es_job *job, int64_t cell, const es_exec *exec, void *record,
                               es_error *err)
 {
@@ -310,6 +318,7 @@ static downstream_work work_of(const downstream_state *s)
     return w;
 }
 
+/* Returns how many heads a setting thins. */
 static double heads_of(const downstream_state *s, const downstream_setting *setting)
 {
     if (setting->row < 0)
@@ -318,12 +327,14 @@ static double heads_of(const downstream_state *s, const downstream_setting *sett
     return setting->head >= 0 ? 1.0 : setting->stratum >= 0 ? all / DOWNSTREAM_STRATA : all;
 }
 
+/* Returns the cost of a cell in units of a pass with full attention. */
 static double slice_weight(const es_job *job, int64_t cell)
 {
     const downstream_state *s = job->state;
     return 1.0 + heads_of(s, &s->settings[cell / s->slices]) * s->work.head / s->work.forward;
 }
 
+/* Returns the operations of all settings. */
 static double settings_flops(const downstream_state *s)
 {
     double flops = 0.0;
@@ -332,6 +343,7 @@ static double settings_flops(const downstream_state *s)
     return flops;
 }
 
+/* Returns the memory that the policies need for draws in the longest text. */
 static double draw_bytes(const downstream_state *s)
 {
     double most = 0.0;
@@ -372,6 +384,7 @@ static double neighbour_flops(const downstream_state *s)
     return s->lab.embed ? looks * 35.0 * texts * texts * (double)s->outputs : 0.0;
 }
 
+/* Returns the cost of the settings, of horizons and of the search for neighbours. */
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const downstream_params *p = job->params;
@@ -391,6 +404,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 
 /* ---- all together ---- */
 
+/* Adds the stages: horizons first, because strata need them, then slices of texts. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const downstream_params *p = job->params;
@@ -416,6 +430,7 @@ static es_status add_stages(es_job *job, es_error *err)
         err);
 }
 
+/* Opens the study: options, model, policies or plan, settings, texts, then the stages. */
 static es_status open_study(es_job *job, es_error *err)
 {
     downstream_params *p = job->params;
@@ -442,6 +457,7 @@ static es_status open_study(es_job *job, es_error *err)
     return add_stages(job, err);
 }
 
+/* Frees plan, texts, tokenizer and model. */
 static void close_study(es_job *job)
 {
     downstream_state *s = job->state;

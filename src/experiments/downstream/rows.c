@@ -12,6 +12,7 @@
 
 /* ---- tables ---- */
 
+/* A row of the main table: what a policy costs. */
 typedef struct policy_row {
     downstream_asked asked;
     downstream_cost cost;
@@ -31,6 +32,7 @@ static const es_table_spec rows_table = {
             "recall_query"),
     ES_ROW(policy_row), .keys = "policy keep keys_asked"};
 
+/* The row about the texts. */
 typedef struct text_row {
     int64_t texts;
     double tokens;
@@ -73,6 +75,7 @@ static es_status add_rows(es_job *job, es_table *t, es_error *err)
     return downstream_correct(job, p + 1, s->n_rows, err); /* the first is the full model */
 }
 
+/* Fills the table about the texts. */
 static void add_texts(const es_job *job, es_answer *a)
 {
     const downstream_state *s = job->state;
@@ -88,6 +91,7 @@ static void add_texts(const es_job *job, es_answer *a)
 
 /* ---- sentences ---- */
 
+/* Adds the accuracy with all keys, to which others are compared. */
 static void tell_full(const es_job *job, const policy_row *full, es_answer *a)
 {
     const downstream_state *s = job->state;
@@ -120,6 +124,7 @@ static void say_cost(const downstream_state *s, int64_t row, const downstream_co
                  es_say_number(c->kl.value, c->kl.se, more));
 }
 
+/* Returns true if two policies keep the same share or number of keys. */
 static bool same_amount(const es_thinning *a, const es_thinning *b)
 {
     return a->share == b->share && (a->share > 0.0 || a->spec.keys == b->spec.keys);
@@ -188,6 +193,7 @@ static void tell_enough(const es_job *job, const policy_row *rows, es_answer *a)
                               ENOUGH);
 }
 
+/* Adds cautions about texts that were cut or are short. */
 static void tell_texts(const es_job *job, es_answer *a)
 {
     const downstream_state *s = job->state;

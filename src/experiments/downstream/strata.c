@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* strata.c : table "strata": thirds of the heads by horizon, each thinned by itself. */
+/* strata.c : table "strata": thirds of the heads by horizon, each thinned by itself.
+ *
+ * If the horizon H = |S^1/2 A S^1/2| of a head says how many tokens it needs, heads of a large H
+ * must cost more when their keys are thinned. The excess is the paired difference to the third
+ * with the smallest horizons, over the same texts. */
 #include <math.h>
 
 #include "base/error.h"
@@ -8,6 +12,7 @@
 #include "stats/average.h"
 #include "stats/special.h"
 
+/* A row of the table of strata: heads by horizon, thinned together. */
 typedef struct stratum_row {
     downstream_asked asked;
     const char *stratum;

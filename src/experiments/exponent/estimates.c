@@ -43,6 +43,7 @@ static es_status estimate(es_job *job, int64_t k, es_exponent_pool *pool, es_exp
 
 /* ---- estimates ---- */
 
+/* A row of the table of estimates: P(1 - cosine <= t) ~ c t^alpha, dimension 2 alpha. */
 typedef struct estimate_row {
     const char *method;
     es_measured alpha, dimension;
@@ -51,7 +52,7 @@ typedef struct estimate_row {
 static const es_column estimate_columns[] = {
     ES_COL(estimate_row, method, ES_FORMAT_TEXT, "method", ""),
     ES_COL(estimate_row, alpha, ES_FORMAT_REAL, "alpha", "",
-           "P(1 - cosine <= t) ~ c t^alpha for small t"),
+           "`P(1 - cosine <= t) ~ c t^alpha` for small t"),
     ES_COL(estimate_row, dimension, ES_FORMAT_REAL, "dimension", "",
            "2 alpha: dimension of the surface that the keys near a query fill"),
     {0}};
@@ -115,6 +116,7 @@ es_status exponent_fill_estimates(es_job *job, es_answer *a, es_exponent *pooled
 
 /* ---- scan over k ---- */
 
+/* A row of the scan over k, the number of nearest keys that are used. */
 typedef struct scan_row {
     int64_t k;
     es_measured hill, alpha;

@@ -12,6 +12,7 @@
 #include "driver/job.h"
 #include "stats/exponent.h"
 
+/* The options. */
 typedef struct exponent_params {
     const char *keys, *query;
     int64_t k, sample;
@@ -19,6 +20,7 @@ typedef struct exponent_params {
     double beta, scale;
 } exponent_params;
 
+/* Keys and queries. */
 typedef struct exponent_state {
     es_matrix keys, queries; /* queries are empty if the first keys serve as queries */
     int64_t count;           /* number of queries */

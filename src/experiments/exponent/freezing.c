@@ -117,6 +117,8 @@ static es_measured inverse(es_measured squares)
 
 /* ---- regimes by n ---- */
 
+/* A row of the table of freezing: the beta at which n keys freeze, measured or by the law of round
+ * keys. */
 typedef struct freezing_row {
     int64_t n;
     const char *source;
@@ -129,16 +131,16 @@ static const es_column freezing_columns[] = {
     ES_COL(freezing_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(freezing_row, source, ES_FORMAT_TEXT, "from", "",
            "these keys: measured over them, mean over queries. law: exact expectation for n keys "
-           "that are uniform on a sphere of 2 alpha dimensions and as dense near a query as these; "
-           "proved for such keys, a model of others"),
+           "that are uniform on a sphere of `2 alpha` dimensions and as dense near a query as "
+           "these; proved for such keys, a model of others"),
     ES_COL(freezing_row, averages, ES_FORMAT_REAL, "averaging below", "beta",
-           "largest beta at which 100 keys or more share the weight: 1/(mean sum w^2) >= 100, or "
+           "largest beta at which 100 keys or more share the weight: `1/(mean sum w^2)` >= 100, or "
            "two thirds of n keys if that is fewer"),
     ES_COL(freezing_row, frozen, ES_FORMAT_REAL, "single-key from", "beta",
-           "freezing scale: from this beta on fewer than 2 keys share the weight, mean sum w^2 > "
-           "1/2, and the nearest has more than half of it on average"),
+           "freezing scale: from this beta on fewer than 2 keys share the weight, mean `sum w^2 > "
+           "1/2`, and the nearest has more than half of it on average"),
     ES_COL(freezing_row, ess, ES_FORMAT_REAL, "ESS as it runs", "keys",
-           "1/(mean sum w^2) at --beta or --scale: keys that share the weight"),
+           "`1/(mean sum w^2)` at --beta or --scale: keys that share the weight"),
     ES_COL(freezing_row, top_weight, ES_FORMAT_SHORT, "largest weight", "",
            "mean, at --beta or --scale"),
     ES_COL(freezing_row, verdict, ES_FORMAT_TEXT, "as it runs", "",
@@ -275,6 +277,7 @@ static void report_extrapolation(const es_grid *n, double keys, es_answer *a)
 
 /* ---- the head at its own beta ---- */
 
+/* The row about the given --beta or --scale. */
 typedef struct run_row {
     double beta;
     es_measured top_weight, ess;

@@ -29,6 +29,7 @@ static const es_param params[] = {
      FIELD(scale), .min = 1e-12, .max = 1e12},
     {0}};
 
+/* Opens the study: keys, queries (or a sample of the keys themselves), and the score scale. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const exponent_params *p = job->params;
@@ -55,6 +56,7 @@ static es_status blame(const es_job *job, es_status status, es_error *err)
     return es_blame_file(status, ((const exponent_params *)job->params)->keys, err);
 }
 
+/* Fills the tables in their order of display. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     es_exponent pooled; /* all queries as one */

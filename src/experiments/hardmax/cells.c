@@ -102,6 +102,9 @@ static double largest_half_normal(int64_t k, double e)
                   : es_normal_tail_quantile(log_tail_of(e / (double)k) - 0.69314718055994530942);
 }
 
+/* Returns the mean output of n tokens that are their own queries, in one dimension: those on each
+ * side of 0 select the extreme token of their side, so it follows from how many are positive and
+ * two extremes. */
 static es_status own_queries(es_address at, int64_t n, const double e[2], double *out,
                              es_error *err)
 {
@@ -143,11 +146,13 @@ static es_status extremes(es_address at, es_hardmax_queries queries, int64_t n, 
 enum { TOKENS = 64 };                                      /* drawn at a time */
 static const uint64_t directions_cell = UINT64_C(1) << 47; /* beside the tokens' cells */
 
+/* Returns the doubles that the support function of one sample needs. */
 static int64_t hull_scratch(int64_t dim, int64_t directions)
 {
     return TOKENS * dim + dim * directions + 3 * directions;
 }
 
+/* The support function of a sample's convex hull in M directions. */
 typedef struct hull {
     int64_t d, M;
     double *tokens;       /* (TOKENS, d) */
@@ -156,6 +161,7 @@ typedef struct hull {
     double *score;        /* (M) */
 } hull;
 
+/* Draws the directions of a replicate. Each has its own address, so that n does not change them. */
 static es_status start(hull *h, es_address at, int64_t replicate, es_error *err)
 {
     at.cell = directions_cell + (uint64_t)replicate;
@@ -189,6 +195,8 @@ static void meet(const hull *h, const double *restrict token)
     }
 }
 
+/* Returns the mean output from the support function of the hull in M directions: an unbiased
+ * estimate of its square leaves out products of a direction with itself. */
 static es_hardmax_draw look(const hull *h)
 {
     const double d = (double)h->d, M = (double)h->M;
@@ -248,6 +256,7 @@ typedef struct job {
 
 /* ---- what is asked ---- */
 
+/* Fails for numbers outside their ranges. */
 static es_status check_job(const job *j, es_error *err)
 {
     const es_hardmax_opts *o = &j->o;
@@ -277,6 +286,7 @@ static es_status check_job(const job *j, es_error *err)
     return ES_OK;
 }
 
+/* Returns the options with default values. */
 static es_hardmax_opts complete(const es_hardmax_opts *opts)
 {
     es_hardmax_opts o = *opts;
@@ -289,6 +299,7 @@ static es_hardmax_opts complete(const es_hardmax_opts *opts)
 
 /* ---- units of work ---- */
 
+/* Stores a draw in units of sigma. */
 static void put(job *j, int64_t replicate, int64_t p, es_hardmax_draw draw)
 {
     const double sigma = j->o.sigma;

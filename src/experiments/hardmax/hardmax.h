@@ -15,6 +15,7 @@
 
 #include "theory/hardmax_exact.h"
 
+/* What is drawn. */
 typedef struct es_hardmax_opts {
     uint64_t seed;
     uint16_t experiment;

@@ -18,6 +18,7 @@
 
 enum { MOST_N = 10000000 };
 
+/* Replicates of drawn keys, at all queries and betas. */
 typedef struct sample_job {
     es_heat_opts o;
     const double *queries, *beta;
@@ -30,6 +31,7 @@ typedef struct sample_job {
     int64_t each;
 } sample_job;
 
+/* Fails for empty grids and numbers outside their ranges. */
 static es_status check_job(const sample_job *j, int64_t count, es_error *err)
 {
     if (j->m < 1 || j->betas < 1 || count < 1)
@@ -154,6 +156,7 @@ void es_heat_average(const es_heat_draw *draws, int64_t count, int64_t betas, es
 /* ==== particles ====
  * Tokens that move by their own attention: steps, clusters, density along the first axis. */
 
+/* Fails for a dimension or number of particles outside its range. */
 static es_status check_dim(int64_t n, int64_t dim, es_error *err)
 {
     if (dim < 2 || dim > ES_HEAT_MOST_DIM || n < 1)

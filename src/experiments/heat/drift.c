@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drift.c : the first question of `heat`: how attention over n keys moves a query along the sphere,
  * beside what n keys give on average and what infinitely many do (THEORY 6). A cell is a block of
- * replicates; table "rows" has a row for each beta. */
+ * replicates; table "rows" has a row for each beta.
+ *
+ * For keys of density f on the sphere the output at query q is q plus (1/beta) grad log f_beta,
+ * with f_beta the density smoothed by a von Mises-Fisher kernel of concentration beta: one step of
+ * the heat equation backwards. The slope of beta times the drift on grad log f is therefore 1 up to
+ * 1/beta. With n keys it is smaller, because few keys are near the query; that value is an
+ * integral over their distance (theory/heat_finite.h), not a fit. */
 #include <math.h>
 
 #include <esscher/random.h>
@@ -46,6 +52,7 @@ static double block_flops(const heat_params *p)
            (2.0 + 2.0 * (double)p->beta.count);
 }
 
+/* Adds the stage: a cell draws keys for 16 replicates at every beta. */
 static es_status open_drift(es_job *job, es_error *err)
 {
     const heat_params *p = job->params;
@@ -103,10 +110,10 @@ typedef struct drift_row {
 
 static const es_column columns[] = {
     ES_COL(drift_row, beta, ES_FORMAT_SHORT, "beta", "",
-           "inverse temperature: scores are beta <q, k>"),
+           "inverse temperature: scores are `beta <q, k>`"),
     ES_COL(drift_row, slope, ES_FORMAT_REAL, "measured", "slope",
-           "slope: of beta times the drift on grad log f, over the queries; 1 is backward heat. n "
-           "keys"),
+           "slope: of `beta` times the drift on grad log f, over the queries; 1 is backward heat. "
+           "n keys"),
     ES_COL(drift_row, slope_finite, ES_FORMAT_REAL, "n keys", "slope",
            "exact expectation for n keys: above that of infinitely many by about 1/(2 ESS) at "
            "each query, mostly at queries far from the keys",
@@ -120,15 +127,15 @@ static const es_column columns[] = {
     ES_COL(drift_row, rate, ES_FORMAT_SHORT, "rate", "",
            "exponent of this distance in 1/beta, from one row to the next: 1",
            .standing = ES_STANDING_PROVED),
-    ES_COL(drift_row, radial, ES_FORMAT_REAL, "radial", "", "1 - <output, query>, n keys"),
+    ES_COL(drift_row, radial, ES_FORMAT_REAL, "radial", "", "`1 - <output, query>`, n keys"),
     ES_COL(drift_row, radial_finite, ES_FORMAT_SHORT, "n keys", "",
            "exact expectation of radial for n keys", .standing = ES_STANDING_PROVED),
     ES_COL(drift_row, radial_exact, ES_FORMAT_SHORT, "exact", "",
-           "1 - <output, query>, infinitely many keys", .standing = ES_STANDING_PROVED),
+           "`1 - <output, query>`, infinitely many keys", .standing = ES_STANDING_PROVED),
     ES_COL(drift_row, radial_leading, ES_FORMAT_SHORT, "(d-1)/(2 beta)", "",
            "leading term of radial", .standing = ES_STANDING_PROVED),
     ES_COL(drift_row, noise, ES_FORMAT_SHORT, "noise", "",
-           "root mean square of beta times (measured - exact drift)"),
+           "root mean square of `beta` times (measured - exact drift)"),
     ES_COL(drift_row, ess, ES_FORMAT_SHORT, "ESS", "keys",
            "number of keys that share the weight of a query, mean over queries"),
     {0}};
@@ -145,6 +152,7 @@ static double rate_at(const heat_params *p, const heat_state *s, int64_t b)
              : (double)NAN;
 }
 
+/* Copies measured drift and its value for finitely many keys to a row. */
 static void fill_measured(const es_heat_row *from, const es_heat_finite *finite, drift_row *r)
 {
     r->slope = (es_measured){from->mean.slope, from->se.slope};

@@ -18,6 +18,7 @@
 
 /* ---- drift among n keys ---- */
 
+/* What is drawn. */
 typedef struct es_heat_opts {
     const es_law *law;
     uint64_t seed;
@@ -89,6 +90,7 @@ es_status es_heat_histogram(const double *x, int64_t n, int64_t dim, int64_t bin
 
 /* ---- the study ---- */
 
+/* The options of both questions. */
 typedef struct heat_params {
     int keys;
     const char *modes;
@@ -111,6 +113,7 @@ typedef struct heat_question {
 
 extern const heat_question heat_drift, heat_particles;
 
+/* What the options make: questions, density of the keys and queries. */
 typedef struct heat_state {
     const heat_question *questions[2];
     int n_questions;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* particles.c : the second question of `heat`: tokens that move by their own attention (THEORY 6).
  * A cell is a set of particles with all its steps; tables "particles", "steps" and "profile" show
- * density, mean and clusters after every step. */
+ * density, mean and clusters after every step.
+ *
+ * While the density is smooth, its mean of degree 1 grows like exp((d-1) time), time counting
+ * 1/beta for each step. Backward heat is unstable: waves of degree l grow fastest near l = sqrt(2
+ * beta), and about as many clusters form [heuristic] (theory/heat_drift.h). */
 #include <math.h>
 #include <stdio.h>
 
@@ -115,6 +119,7 @@ static double set_flops(const heat_params *p)
     return (double)p->particles * (double)p->particles * (double)p->dim * 4.0 * (double)p->steps;
 }
 
+/* Adds the stage: a cell moves one set of particles through all steps and counts them in bins. */
 static es_status open_particles(es_job *job, es_error *err)
 {
     const heat_params *p = job->params;
@@ -127,6 +132,7 @@ static es_status open_particles(es_job *job, es_error *err)
                         err);
 }
 
+/* Returns the cost of all sets; attention of particles over particles dominates. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const heat_params *p = job->params;
@@ -145,6 +151,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- averages over the sets ---- */
 
+/* What the functions that fill rows share. */
 typedef struct flow {
     const heat_params *p;
     const particle_bin *cells; /* (sets, steps + 1, bins) */
@@ -179,6 +186,7 @@ static double bin_edge(const heat_params *p, int64_t bin)
 
 /* ---- density after every step ---- */
 
+/* A row of the histogram of one step. */
 typedef struct density_row {
     int64_t step;
     double low, high, density;
@@ -212,6 +220,7 @@ static double add_density(const flow *f, int64_t step)
 
 /* ---- steps ---- */
 
+/* A row of the table of steps: clusters, and the mean beside backward heat's prediction. */
 typedef struct step_row {
     int64_t step;
     double time;
@@ -230,8 +239,8 @@ static const es_column step_columns[] = {
     ES_COL(step_row, mean_length, ES_FORMAT_REAL, "|mean|", "",
            "length of the mean of all particles"),
     ES_COL(step_row, heat, ES_FORMAT_REAL, "heat", "",
-           "|mean| after backward heat: that of step 0 times exp((d-1) time), while the density is "
-           "smooth",
+           "`|mean|` after backward heat: that of step 0 times `exp((d-1) time)`, while the "
+           "density is smooth",
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(step_row, highest, ES_FORMAT_SHORT, "highest", "",
            "density of the fullest bin, relative to the uniform law"),
@@ -268,6 +277,7 @@ static void add_step(const flow *f, int64_t step)
 
 /* ---- profile: density at some steps ---- */
 
+/* A row of the profile: densities of one bin over the steps. */
 typedef struct profile_row {
     double low, *density; /* one density for each step shown */
 } profile_row;
@@ -363,6 +373,7 @@ static es_status report_waves(es_answer *a, const heat_params *p, es_error *err)
     return ES_OK;
 }
 
+/* Fills the tables of particles: steps, clusters and profile of the density. */
 static es_status summarise(es_job *job, es_answer *a, es_error *err)
 {
     const heat_params *p = job->params;

@@ -124,6 +124,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
+/* Prepares each question of the run. */
 static es_status begin(es_job *job, es_error *err)
 {
     const heat_state *s = job->state;
@@ -133,6 +134,7 @@ static es_status begin(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Fills the tables of each question of the run. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const heat_state *s = job->state;

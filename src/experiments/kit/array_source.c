@@ -14,6 +14,7 @@ typedef struct source {
     const char *tensor; /* in `name`; "" if there is none */
 } source;
 
+/* Splits "FILE.safetensors:TENSOR" into file and tensor; other names are files of one array. */
 static es_status source_of(const char *name, source *out, es_error *err)
 {
     static const char suffix[] = ".safetensors";
@@ -52,6 +53,7 @@ static es_status fail_tensor(const es_st *st, const source *s, es_error *err)
                         (long long)count, names);
 }
 
+/* Finds the named tensor, or the only one of the file. */
 static es_status find_tensor(const source *s, es_st **st, const es_st_tensor **tensor,
                              es_error *err)
 {

@@ -24,7 +24,7 @@ static inline es_status es_lab_check(int64_t value, int64_t low, int64_t high, c
                    strchr(rule, '.') + 1, (long long)value, (long long)low, (long long)high);
 }
 
-/*! es_lab_quiet() : the same threads and budget, for a part too short to be worth telling about. */
+/*! es_lab_quiet() : returns exec without progress reports, for short parts of a cell. */
 static inline es_exec es_lab_quiet(const es_exec *exec)
 {
     es_exec quiet = exec ? *exec : (es_exec){0};
@@ -107,6 +107,6 @@ es_status es_coins_draw(es_address at, int64_t n, int64_t *heads, es_error *err)
 /* Experiments of the address space beside those of stats/tails_control.c. */
 enum { ES_TAILS_SPHERE = ES_EXPERIMENT_TAILS + 2, ES_TAILS_QUERIES = ES_EXPERIMENT_TAILS + 3 };
 
-enum { ES_TAILS_PANEL = 8 }; /* directions of one product, always so many: same bits in any group */
+enum { ES_TAILS_PANEL = 8 }; /* directions of one product; fixed, for the same bits in any group */
 
 #endif

@@ -48,6 +48,7 @@ int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan)
     return span;
 }
 
+/* Returns the file name without its directory. */
 static const char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -33,8 +33,8 @@ es_status es_plan_open(es_job *job, const char *path, const es_model_config *con
 /*! es_plan_fits() : es_plan_check_context() of blocks of up to n tokens, naming the file. */
 es_status es_plan_fits(const es_plan *plan, const char *path, int64_t n, es_error *err);
 
-/*! es_plan_span() : queries of the longest observation window, by --span or by the heads of a plan
- *  (NULL: none was given); 0: nobody says. */
+/*! es_plan_span() : returns the queries of the longest observation window, from --span or from the
+ *  heads of a plan (may be NULL); 0 if neither sets it. */
 int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan);
 
 /* "plan.json, which keeps 25 % of the keys at 2048 tokens", for findings. Returns out. */

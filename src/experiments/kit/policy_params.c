@@ -13,6 +13,7 @@ enum { MOST_POLICIES = 64 };
 
 /* ---- names ---- */
 
+/* Fails for an unknown policy, with the nearest name as a hint. */
 static es_status refuse_name(const char *name, es_error *err)
 {
     const char *known[MOST_POLICIES];
@@ -47,6 +48,7 @@ static es_status read_suffix(const char *word, const char *suffix, es_policy_spe
     return ES_OK;
 }
 
+/* Reads a policy "NAME+PART+PART". */
 static es_status read_word(const char *word, es_policy_spec *spec, es_error *err)
 {
     char name[ES_POLICY_ROOM];
@@ -109,6 +111,7 @@ static const struct {
              {ES_PART_CORRECTION, "correction"}, {ES_PART_REPLACEMENT, "with-replacement"}};
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
+/* Sets one part of a policy from its option. */
 static void set_part(const es_policy_params *asked, unsigned part, es_policy_spec *spec)
 {
     switch (part) {
@@ -133,7 +136,8 @@ static void set_part(const es_policy_params *asked, unsigned part, es_policy_spe
     }
 }
 
-/* Parts that were given go to those who have them; one that nobody has is a mistake. */
+/* Passes the given parts (--sinks, --window, ...) to the policies that have them; fails for a part
+ * that no policy has. */
 static es_status share_parts(es_job *job, const es_policy_params *asked, es_policy_asked *words,
                              int64_t count, es_error *err)
 {

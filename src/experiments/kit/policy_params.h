@@ -16,6 +16,7 @@
 
 #include "driver/job.h"
 
+/* The options that describe policies. */
 typedef struct es_policy_params {
     const char *names; /* with commas between them */
     es_grid keys;
@@ -74,6 +75,7 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
 
 /* A policy of the list, with the parts that were given; its keys are still open. */
 enum { ES_POLICY_ROOM = 96 };
+/* A policy with the words that asked for it. */
 typedef struct es_policy_asked {
     char word[ES_POLICY_ROOM]; /* as it was asked for: "bigbird+inverse" */
     es_policy_spec spec;
@@ -119,6 +121,7 @@ const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM])
 
 /* ---- which policy a typed row is about ---- */
 
+/* The columns that name a policy. */
 typedef struct es_policy_cells {
     const char *policy;
     int64_t keys;

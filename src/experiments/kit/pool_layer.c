@@ -15,6 +15,7 @@
 
 /* ---- matrices of all heads ---- */
 
+/* Copies a matrix of any type, times a factor, to f32 rows of a wider matrix. */
 static void copy_rows(const es_view *from, double factor, float *to, int64_t stride)
 {
     for (int64_t i = 0; i < from->rows; i++)
@@ -62,12 +63,14 @@ void es_probe_weights_free(const es_probe_spec *spec, es_probe_weights *weights)
 
 enum { STRIP = 1024 }; /* rows of a unit of work */
 
+/* A product that threads share by strips of tokens. */
 typedef struct projection {
     const float *x, *w, *bias;
     int64_t n, outputs, hidden;
     float *out;
 } projection;
 
+/* Projects a strip of tokens: x W' plus bias. */
 static es_status project_strip(void *user, int64_t unit, int thread, es_error *err)
 {
     const projection *p = user;

@@ -27,6 +27,7 @@ enum {
 /* Far beyond any memory, and products with it fit int64_t. */
 #define ES_PROBE_SIZE_MOST (INT64_C(1) << 40)
 
+/* Which sizes and queries of a pool are measured. */
 typedef struct es_probe_spec {
     const es_model *model;
     const es_pool *pool;  /* of this model */

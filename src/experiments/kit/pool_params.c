@@ -23,6 +23,7 @@ const char *const es_text_invalids[] = {"replace", "error", "replace-all", NULL}
 
 /* ---- texts and domains ---- */
 
+/* Fails because options about text do not fit together. */
 static es_status refuse(const char *hint, const char *message, es_error *err)
 {
     return es_refuse(err, "pool.options", hint, "%s", message);
@@ -34,6 +35,7 @@ static bool is_name(const char *text, size_t length)
     return length > 0 && text[0] != '.' && !memchr(text, '/', length);
 }
 
+/* Adds a file to a domain, which it starts if the name is new. */
 static es_status add_domain(es_job *job, es_pools *p, const char *name, size_t length,
                             const char *file, es_error *err)
 {
@@ -77,6 +79,7 @@ static es_status read_domains(es_job *job, es_pools *p, es_error *err)
 
 /* ---- mixtures ---- */
 
+/* Fails because shares of --mix are not as they must be. */
 static es_status refuse_mix(const char *text, const char *why, es_error *err)
 {
     return es_refuse(err, "pool.mix", "each domain once, shares add up to 1: --mix a=0.5 b=0.5",
@@ -156,6 +159,7 @@ static es_status mix_domains(es_job *job, es_pools *p, es_error *err)
 
 /* ---- sizes ---- */
 
+/* Returns the description of a domain's pool, by which stored pools are recognised. */
 static es_pool_spec spec_of(const es_pools *p, const es_domain *d)
 {
     return (es_pool_spec){p->model,
@@ -313,6 +317,7 @@ static es_status name_folders(es_job *job, es_pools *p, es_error *err)
 
 /* ---- pools ---- */
 
+/* A row of the table of texts. */
 typedef struct pool_row {
     const char *domain;
     int64_t tokens, blocks, repeats;
@@ -337,6 +342,7 @@ static const es_table_spec pools_table = {"pools", pool_columns,
                                           ES_VIEW("Text that was read", .only_with_full = true),
                                           ES_ROW(pool_row), .keys = "domain"};
 
+/* Returns the share of tokens that the tokenizer does not know. */
 static double unknown_of(const es_text_facts *t) { return (double)t->unknown / (double)t->tokens; }
 
 /* Rows of a part: its tokens, less those of each block that were left out. */
@@ -350,6 +356,7 @@ static int64_t rows_of_part(const es_pools *p, int64_t part)
            (prefix + (drop ? info.suffix_count : 0)) * p->cost.parts[part].blocks;
 }
 
+/* Fills the rows of a mixture: tokens of each of its parts. */
 static void put_parts(const es_pools *p, es_table *t)
 {
     double all = 0.0;
@@ -387,6 +394,7 @@ static void tell_pools(const es_pools *p, es_answer *a)
             es_pool_shuffles[p->asked->shuffle]);
 }
 
+/* Fills the table of pools: tokens, blocks, repetition, unknown tokens. */
 static void put_pools(const es_pools *p, es_answer *a)
 {
     es_table *t = es_answer_table(a, &pools_table);
@@ -446,6 +454,7 @@ void es_pools_unreadable(const es_pools *pools, es_answer *answer)
     }
 }
 
+/* Adds cautions about the text of one domain: unknown tokens, repetition, few tokens. */
 static void caution_domain(const es_pools *p, const es_domain *d, es_answer *a)
 {
     const es_text_facts *t = &d->text;
@@ -509,6 +518,7 @@ static es_status build_or_wait(es_job *job, const es_pool_spec *spec, es_error *
     }
 }
 
+/* Builds or reuses the pool of each domain; all ranks wait for the one that builds it. */
 static es_status build_all(es_job *job, es_pools *p, es_error *err)
 {
     for (int64_t d = 0; d < p->n_domains; d++) {

@@ -17,6 +17,7 @@
 #include "driver/job.h"
 #include "store/scratch.h"
 
+/* The options that describe a model and its text. */
 typedef struct es_pool_params {
     const char *model, *folder;
     es_texts texts, domains, mix;
@@ -106,6 +107,7 @@ typedef struct es_domain {
     es_pool *pool;
 } es_domain;
 
+/* The pools of all domains, their model and tokenizer. */
 typedef struct es_pools {
     const es_pool_params *asked;
     uint64_t seed; /* the job's */

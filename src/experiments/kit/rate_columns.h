@@ -13,6 +13,7 @@
 
 #include "experiments/kit/series.h"
 
+/* The columns of a fitted rate. */
 typedef struct es_rate_cells {
     es_measured rate;   /* the error falls like n^-rate */
     double low, high;   /* 95 % interval */

@@ -25,6 +25,7 @@ typedef struct matched {
     struct place *places; /* (rows of b) */
 } matched;
 
+/* Returns true for a column of texts. */
 static bool is_text(const es_table_column *c) { return c->format == ES_FORMAT_TEXT; }
 
 /* A text of a column; "" if the row has none. */
@@ -34,6 +35,7 @@ static const char *text_of(const es_table_column *c, int64_t row)
     return text ? text : "";
 }
 
+/* Finds the key columns that both tables have, by which rows are matched. */
 static es_status match_keys(es_job *job, matched *m, es_error *err)
 {
     const char *keys = es_table_about(m->a)->keys;
@@ -50,6 +52,7 @@ static es_status match_keys(es_job *job, matched *m, es_error *err)
     return ES_OK;
 }
 
+/* Returns true if two rows have the same keys. */
 static bool agree(const matched *m, int64_t i, int64_t k)
 {
     for (int64_t j = 0; j < m->keys; j++) {
@@ -67,6 +70,7 @@ typedef struct place {
     int64_t row;
 } place;
 
+/* Returns a hash (FNV-1a) of a row's keys; -0 and 0 hash alike because they compare equal. */
 static uint64_t number_of(const es_table_column *keys, int64_t count, int64_t row)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -81,6 +85,7 @@ static uint64_t number_of(const es_table_column *keys, int64_t count, int64_t ro
     return h;
 }
 
+/* Compares two rows by hash, then by number, for qsort(). */
 static int by_number(const void *a, const void *b)
 {
     const place *x = a, *y = b;
@@ -88,6 +93,7 @@ static int by_number(const void *a, const void *b)
                                   : (x->row > y->row) - (x->row < y->row);
 }
 
+/* Sorts the rows of the second run by hash, so that matching n rows takes O(n log n). */
 static es_status sort_places(es_job *job, matched *m, es_error *err)
 {
     ES_TRY(ES_JOB_NEW(job, m->places, m->rows_b, err));
@@ -147,6 +153,7 @@ static es_status place_of(es_job *job, const matched *m, int64_t row, const char
 
 /* ---- figures ---- */
 
+/* Appends a pair of numbers; the array doubles when it is full. */
 static es_status add_pair(es_job *job, const es_figure_pair *one, es_error *err)
 {
     compare_state *s = job->state;
@@ -214,6 +221,7 @@ static es_status compare_figures(es_job *job, const matched *m, const char *tabl
     return ES_OK;
 }
 
+/* Compares all rows of one table that have a partner in the other run. */
 static es_status compare_table(es_job *job, const es_table *a, const es_table *b, es_error *err)
 {
     compare_state *s = job->state;
@@ -249,6 +257,7 @@ static es_status compare_named(es_job *job, const char *name, es_error *err)
     return status;
 }
 
+/* Compares all tables of the first run except internal ones, whose names begin with _. */
 static es_status compare_all(es_job *job, es_error *err)
 {
     const compare_state *s = job->state;
@@ -263,6 +272,7 @@ static es_status compare_all(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Compares two pairs by falling |t|, for qsort(). */
 static int by_t(const void *a, const void *b)
 {
     const es_figure_pair *first = a, *second = b;
@@ -271,6 +281,7 @@ static int by_t(const void *a, const void *b)
                   : (first->found > second->found) - (first->found < second->found);
 }
 
+/* Compares two pairs by place and quantity, so that repeated ones are neighbours. */
 static int by_place(const void *a, const void *b)
 {
     const es_figure_pair *first = a, *second = b;
@@ -290,6 +301,8 @@ static bool is_repeated(const es_figure_pair *one, const es_figure_pair *before)
            one->second.value == before->second.value && one->second.se == before->second.se;
 }
 
+/* Drops numbers that appear in several tables: counting them twice would weaken Holm's
+ * correction. */
 static void drop_repeated(compare_state *s)
 {
     int64_t kept = 0;

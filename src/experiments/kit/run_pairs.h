@@ -9,6 +9,7 @@
 
 #include "driver/job.h"
 
+/* One of the two runs. */
 typedef struct es_run_side {
     es_run *run;
     double freedom; /* of a standard error; NaN: unknown */
@@ -23,6 +24,7 @@ typedef struct es_figure_pair {
     int64_t found; /* in this order: that of equal t */
 } es_figure_pair;
 
+/* Both runs and all pairs of numbers found in them. */
 typedef struct compare_state {
     es_run_side sides[2];
     es_figure_pair *pairs; /* (count) */

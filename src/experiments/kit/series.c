@@ -26,8 +26,8 @@ es_status es_series_new(es_arena *arena, int64_t replicates, int64_t points, es_
     return ES_OK;
 }
 
-/* What ends a run. Every other failure of a fit is about its points, and is told beside them: a
- * run that took hours is not thrown away because one series has no line. */
+/* Returns true for failures that end a run. Any other failure of a fit concerns its points and is
+ * reported in their row: one bad series must not waste a run of hours. */
 static bool stops(es_status status) { return status == ES_E_LIMIT || status == ES_E_MEMORY; }
 
 es_status es_series_means(es_series *s, es_error *err)

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 
+/* Errors of replicates at increasing n, and the rate fitted to them. */
 typedef struct es_series {
     int64_t replicates, points;
     double *errors;          /* (replicates, points) */

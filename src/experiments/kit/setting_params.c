@@ -13,6 +13,7 @@
 
 /* ---- the law ---- */
 
+/* Fails because options about the law do not fit together. */
 static es_status refuse(const char *hint, const char *message, es_error *err)
 {
     return es_refuse(err, "law.options", hint, "%s", message);
@@ -78,6 +79,7 @@ static es_status find_dim(const es_law_params *p, int64_t dim, int64_t *out, es_
     return *out ? ES_OK : refuse("e.g. --dim 3", "nothing says what the dimension is", err);
 }
 
+/* Reads the files of a law and checks that their dimensions agree. */
 static es_status read_files(es_job *job, const es_law_params *p, int64_t d, es_law_data *out,
                             es_error *err)
 {
@@ -208,6 +210,7 @@ static es_status fill(es_job *job, int which, int kind, int64_t dim, double *out
 
 /* ---- the head: all together ---- */
 
+/* Fails unless scores are given in exactly one way: --head, --A, or --Wq with --Wk. */
 static es_status check_head(const es_head_params *p, int kind, es_error *err)
 {
     const bool projections = p->file[ES_HEAD_WQ] || p->file[ES_HEAD_WK];
@@ -236,6 +239,7 @@ static bool has(const es_head_params *p, int which, bool draws_values)
     return p->kind == ES_HEAD_RANDOM;
 }
 
+/* Returns a matrix of the head, from its file or drawn. */
 static es_status make_matrix(es_job *job, const es_head_params *p, int which, int64_t dim,
                              es_view *out, es_error *err)
 {

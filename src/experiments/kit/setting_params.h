@@ -12,6 +12,7 @@
 
 /* ---- the law ---- */
 
+/* The options that describe a law. */
 typedef struct es_law_params {
     int kind;    /* index into es_law_names, -1: not given */
     int64_t dim; /* 0: as the files say */
@@ -88,6 +89,7 @@ es_status es_law_cov(es_job *job, const es_law_params *p, es_matrix *out, es_err
 
 /* What a head without parameters is, instead of one of es_head_kind. */
 enum { ES_HEAD_NONE = -1 /* no matrix: scores <x, y> */, ES_HEAD_REQUIRED = -2 /* an error */ };
+/* The options that describe a head. */
 typedef struct es_head_params {
     const char *file[ES_HEAD_MATRICES];
     int kind; /* ES_HEAD_RANDOM, ...; -1: not given, or from files */

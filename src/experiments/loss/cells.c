@@ -68,6 +68,7 @@ static double keys_seen(const es_model_config *c, const es_loss_setting *setting
 
 /* ---- one block ---- */
 
+/* Memory of one block's run. */
 typedef struct work {
     es_arena arena;
     es_model_block block;
@@ -97,6 +98,7 @@ static es_status make_sparse(work *w, const es_loss_block *b, const es_loss_sett
     return ES_OK;
 }
 
+/* Computes the factor on the scores of each query, by its position. */
 static es_status make_factors(work *w, const es_loss_setting *setting, es_error *err)
 {
     double *factors;
@@ -126,6 +128,7 @@ static es_status prepare(work *w, const es_loss_block *b, const es_loss_setting 
     return setting->scale ? make_factors(w, setting, err) : ES_OK;
 }
 
+/* Returns the mean of numbers. */
 static double mean_of(const double *x, int64_t count)
 {
     double sum = 0.0;

@@ -13,6 +13,7 @@ static const char *say_chance(double low, double high)
     return low <= 0.0 && high >= 0.0 ? ", which may be chance" : "";
 }
 
+/* Adds the finding about the loss itself. */
 static void tell_loss(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
@@ -127,6 +128,7 @@ static void tell_policy(const es_job *job, const loss_setting_row *rows, int64_t
                           es_policy_word(own, word), list);
 }
 
+/* Adds the finding about the loss under a plan. */
 static void tell_plan(const es_job *job, const loss_setting_row *row, es_answer *a)
 {
     const loss_state *s = job->state;

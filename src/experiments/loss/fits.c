@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fits.c : the power law of loss against context (THEORY 8), by position and by window, where
- * the losses determine it. */
+ * the losses determine it.
+ *
+ * L(c) = A c^-beta + gamma is linear in A and gamma for fixed beta, so beta alone is searched.
+ * beta and gamma cannot be distinguished unless the excess over gamma falls by a factor of 10
+ * between the first and the last point; otherwise the row says why there is no fit. Points of
+ * different positions share their texts, so errors come from leaving out one block at a time.
+ * 2^-beta is the part of the excess that remains when the context doubles. */
 #include <math.h>
 
 #include "base/error.h"
@@ -11,6 +17,7 @@
 
 /* ---- table ---- */
 
+/* A row of the table of fits L(c) = A c^-beta + gamma, by position or by window. */
 typedef struct fit_row {
     const char *of;
     int64_t sinks;
@@ -32,14 +39,14 @@ static const es_column fit_columns[] = {
     ES_COL(fit_row, scale, ES_FORMAT_TEXT, "scale", ""),
     ES_COL(fit_row, points, ES_FORMAT_COUNT, "points", ""),
     ES_COL(fit_row, beta, ES_FORMAT_REAL, "beta", "",
-           "exponent of L(c) = A c^-beta + gamma; errors by leaving out one block at a time"),
+           "exponent of `L(c) = A c^-beta + gamma`; errors by leaving out one block at a time"),
     ES_COL_KEY(fit_row, beta_low, "beta_ci.0", ES_FORMAT_REAL, "beta from", "",
                "95 % interval, Student's t over blocks"),
     ES_COL_KEY(fit_row, beta_high, "beta_ci.1", ES_FORMAT_REAL, "beta to", ""),
     ES_COL(fit_row, gamma, ES_FORMAT_REAL, "gamma", "nats", "loss that no context removes"),
-    ES_COL(fit_row, A, ES_FORMAT_REAL, "A", "", "alpha^beta"),
+    ES_COL(fit_row, A, ES_FORMAT_REAL, "A", "", "`alpha^beta`"),
     ES_COL(fit_row, doubling, ES_FORMAT_REAL, "doubling", "",
-           "2^-beta: the part of the excess L - gamma that is left when the context doubles"),
+           "`2^-beta`: the part of the excess `L - gamma` that is left when the context doubles"),
     ES_COL(fit_row, why, ES_FORMAT_TEXT, "why not", "",
            "why the losses do not determine the curve"),
     {0}};
@@ -52,11 +59,13 @@ static const es_table_spec fits_table = {
 
 enum { POINTS = LOSS_WINDOWS, FIRST_PLACE = 16, FEWEST_POINTS = 5 };
 
+/* The points of one fit. */
 typedef struct curve {
     double c[POINTS], L[POINTS], se[POINTS];
     int64_t count;
 } curve;
 
+/* Adds a point to the curve of loss by context; further points are dropped. */
 static void add_point(curve *x, double c, double L, double se)
 {
     if (x->count == POINTS)
@@ -149,6 +158,7 @@ static bool jackknife(const es_job *job, const loss_group *g, curve *x, es_conte
     return true;
 }
 
+/* Copies a fit L(c) = A c^-beta + gamma to its row. */
 static void fill_fit(const es_context_fit *f, fit_row *r)
 {
     r->beta = (es_measured){f->beta, f->beta_se};
@@ -159,6 +169,7 @@ static void fill_fit(const es_context_fit *f, fit_row *r)
     r->doubling = f->halving;
 }
 
+/* Fills which curve was fitted: loss by position, or by window. */
 static void fill_curve(const loss_group *g, int64_t points, es_table *t, fit_row *r)
 {
     r->of = g ? "window" : "position";

@@ -91,6 +91,7 @@ es_status es_loss_fresh(const es_loss_block *block, const es_fresh_text *fresh, 
 
 /* ---- the study ---- */
 
+/* The options. */
 typedef struct loss_params {
     const char *model, *ids, *start, *plan, *score_scale, *per_token;
     es_texts texts;
@@ -112,6 +113,7 @@ typedef struct loss_setting {
     char scale[LOSS_ROOM]; /* "none", "log", "yarn", "1.5" */
 } loss_setting;
 
+/* What the options make: model, text, settings. */
 typedef struct loss_state {
     es_model *model;
     const es_model_config *config;
@@ -127,7 +129,8 @@ typedef struct loss_state {
     int64_t count;
     int64_t
         asked; /* the setting that the answer is about: the only one asked for, else the first */
-    int64_t *fresh; /* (n_fresh) windows below half a block: texts of so many last tokens */
+    int64_t
+        *fresh; /* (n_fresh) windows below half a block; each is also run as a text of its own */
     int64_t n_fresh;
     es_block_sum *sums; /* (blocks) room for means, one at a time */
 } loss_state;
@@ -256,6 +259,7 @@ es_status loss_put_fits(es_job *job, es_answer *answer, es_error *err);
 
 /* Settings whose windows are all that they differ in, increasing. */
 enum { LOSS_WINDOWS = 256 };
+/* Settings that differ in their window only. */
 typedef struct loss_group {
     int64_t count, at[LOSS_WINDOWS]; /* numbers of the settings */
     const loss_setting *like;        /* the first of them */

@@ -7,6 +7,8 @@
 
 /* ---- means over tokens ---- */
 
+/* Sums the loss of tokens [from, to) of a block, less that of another setting: pairing removes the
+ * variance between texts. */
 static es_block_sum sum_over(const es_job *job, int64_t setting, int64_t base, int64_t block,
                              int64_t from, int64_t to)
 {

@@ -65,6 +65,7 @@ static const es_param params[] = {
 
 /* ---- model ---- */
 
+/* Fails for missing options and options that exclude each other. */
 static es_status check_options(const es_job *job, const loss_params *p, es_error *err)
 {
     if (!p->model)
@@ -98,7 +99,7 @@ static es_status open_model(es_job *job, const loss_params *p, loss_state *s, es
     s->config = es_model_config_of(s->model);
     if (!s->config->causal)
         return es_fail_file(err, ES_E_UNSUPPORTED, es_model_folder(s->model), -1, "loss.causal",
-                            "use a decoder (llama, mistral, qwen2, qwen3, gpt2, gpt_neox); for an "
+                            "use a decoder (llama, qwen3, gemma3, ...; docs/MODELS.md); for an "
                             "encoder: esscher downstream",
                             "a %s model is an encoder: its tokens see those after them, and it "
                             "predicts no next one",
@@ -147,6 +148,7 @@ const double *loss_fresh(const es_job *job, int64_t fresh, int64_t block)
     return es_job_numbers(job, LOSS_FRESH, fresh * s->text.count + block);
 }
 
+/* Returns a block of text for the model. */
 static es_loss_block block_of(const es_job *job, int64_t block)
 {
     const loss_state *s = job->state;
@@ -157,6 +159,7 @@ static es_loss_block block_of(const es_job *job, int64_t block)
                            .seed = job->seed};
 }
 
+/* Runs one setting on one block: loss of each token, entropy by layer, keys. */
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
@@ -172,6 +175,8 @@ static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void 
                        entropy + s->config->layers, err);
 }
 
+/* Runs the last tokens of a block as texts of their own, which shows what a window loses by
+ * forgetting, not by position. */
 static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
@@ -193,6 +198,7 @@ static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, void 
  */
 #define SLOWNESS 1.5
 
+/* Returns the operations of a block; a policy costs about 1000 per pair of query and key. */
 static double block_flops(const loss_state *s, const es_loss_setting *lab, int64_t n)
 {
     static const es_loss_setting full = {0};
@@ -205,6 +211,7 @@ static double block_flops(const loss_state *s, const es_loss_setting *lab, int64
     return SLOWNESS * (cost.products + keys * cost.attention) + policy;
 }
 
+/* Returns the operations of one setting over all blocks. */
 static double setting_flops(const loss_state *s, int64_t setting)
 {
     double flops = 0.0;
@@ -221,6 +228,7 @@ static double fresh_flops(const loss_state *s, int64_t fresh)
     return ceil((double)late / (double)W) * block_flops(s, &full, 2 * W);
 }
 
+/* Returns the cost of a cell in units of the mean block with full attention. */
 static double cell_weight(const es_job *job, int64_t cell)
 {
     const loss_state *s = job->state;
@@ -252,6 +260,7 @@ static double work_bytes(const es_job *job)
     return fmax(all.bytes, sides * one.bytes) + sides * policy + 1e6;
 }
 
+/* Returns the cost of all settings and of texts of their own. */
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const loss_state *s = job->state;
@@ -271,6 +280,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 
 static const char *const cell_columns[] = {"number"};
 
+/* Opens the study: options, model, plan, text, settings, then the stages. */
 static es_status open_study(es_job *job, es_error *err)
 {
     loss_params *p = job->params;
@@ -301,6 +311,7 @@ static es_status open_study(es_job *job, es_error *err)
         err);
 }
 
+/* Frees plan, text, tokenizer and model. */
 static void close_study(es_job *job)
 {
     loss_state *s = job->state;

@@ -89,6 +89,7 @@ static const es_table_view setting_views[] = {
 static const es_table_spec settings_table = {"settings", setting_columns, setting_views,
                                              ES_ROW(loss_setting_row), .keys = "setting"};
 
+/* Returns a mean over blocks with its standard error. */
 static es_measured measured(const es_block_mean *m) { return (es_measured){m->value, m->se}; }
 
 double loss_bits_per_byte(const loss_state *s, const es_block_mean *m)
@@ -96,6 +97,7 @@ double loss_bits_per_byte(const loss_state *s, const es_block_mean *m)
     return m->value * (double)m->tokens / log(2.0) / (double)s->bytes;
 }
 
+/* Fills what a setting changes: window, sinks, scale, policy. */
 static void fill_asked(const loss_setting *setting, es_table *t, loss_setting_row *r)
 {
     const es_loss_setting *lab = &setting->lab;
@@ -114,6 +116,7 @@ static void fill_asked(const loss_setting *setting, es_table *t, loss_setting_ro
         r->keys_asked = lab->policy.keys;
 }
 
+/* Fills what a setting costs against full attention, over all tokens and over late ones. */
 static void fill_cost(const es_job *job, int64_t setting, loss_setting_row *r)
 {
     const loss_state *s = job->state;
@@ -125,6 +128,7 @@ static void fill_cost(const es_job *job, int64_t setting, loss_setting_row *r)
     r->late = measured(&late);
 }
 
+/* Adds the row of one setting. */
 static void add_setting(const es_job *job, int64_t setting, es_table *t)
 {
     const loss_state *s = job->state;
@@ -153,7 +157,7 @@ static void add_setting(const es_job *job, int64_t setting, es_table *t)
         ES_COL(loss_position_row, count, ES_FORMAT_COUNT, "tokens", "tokens",                      \
                "predicted tokens in all blocks"),                                                  \
         ES_COL(loss_position_row, nll, ES_FORMAT_REAL, "loss", "nats",                             \
-               "-ln p of the token; mean, error over blocks"),                                     \
+               "`-ln p` of the token; mean, error over blocks"),                                   \
         ES_COL(loss_position_row, cost, ES_FORMAT_REAL, "cost", "nats",                            \
                "loss less that of the full model, on the same tokens")
 
@@ -194,6 +198,7 @@ static void add_positions(const es_job *job, int64_t setting, es_table *t)
 
 /* ---- layers ---- */
 
+/* A row of the table of layers: entropy of attention under one setting. */
 typedef struct layer_row {
     const char *setting;
     int64_t layer;
@@ -210,6 +215,7 @@ static const es_table_spec layers_table = {"layers", layer_columns,
                                            ES_VIEW("Entropy by layer", .only_with_full = true),
                                            ES_ROW(layer_row), .keys = "setting layer"};
 
+/* Adds the entropy of attention by layer. */
 static void add_layers(const es_job *job, es_table *t)
 {
     const loss_state *s = job->state;
@@ -228,6 +234,7 @@ static void add_layers(const es_job *job, es_table *t)
 
 /* ---- text ---- */
 
+/* The row about the text. */
 typedef struct text_row {
     int64_t blocks, longest, tokens, bytes, of, apart;
     es_measured neighbours;
@@ -251,6 +258,7 @@ static const es_column text_columns[] = {
 static const es_table_spec text_table = {"text", text_columns, ES_VIEW("Text"), ES_ROW(text_row),
                                          .record = true};
 
+/* Adds the row about the text: blocks, tokens, and how far neighbouring blocks correlate. */
 static void add_text(const es_job *job, es_table *t)
 {
     const loss_state *s = job->state;

@@ -14,6 +14,7 @@
 
 enum { MOST_SCALES = 64 };
 
+/* The score scales of --score-scale. */
 typedef struct scales {
     es_loss_setting at[MOST_SCALES];
     char names[MOST_SCALES][LOSS_ROOM];
@@ -28,6 +29,8 @@ static double trained_context(const es_model_config *c)
     return stretched && r->original > 1.0 ? r->original : (double)c->positions;
 }
 
+/* Reads one score scale: none, log, or a number; its reference is the context that the model was
+ * trained on. */
 static es_status read_scale(const es_job *job, const char *word, es_loss_setting *out,
                             es_error *err)
 {
@@ -57,6 +60,7 @@ static es_status read_scale(const es_job *job, const char *word, es_loss_setting
     return ES_OK;
 }
 
+/* Reads the list of score scales. */
 static es_status read_scales(const es_job *job, scales *out, es_error *err)
 {
     const loss_params *p = job->params;
@@ -189,6 +193,8 @@ static int64_t find_asked(const loss_params *p, const loss_state *s, int64_t n_s
                                                                         : 0;
 }
 
+/* Adds a setting for each policy and score scale; policies that choose no set of keys are an
+ * error. */
 static es_status add_policies(es_job *job, const es_policies *policies, const scales *list,
                               es_error *err)
 {

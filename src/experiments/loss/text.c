@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "experiments/loss/loss.h"
 #include "model/model.h"
+#include "table/table.h"
 #include "text/text_even.h"
 
 /* ---- text ---- */
@@ -37,6 +38,7 @@ static es_status find_start(const es_job *job, int32_t start[ES_TOKENIZER_SPECIA
     return ES_OK;
 }
 
+/* Reads text in blocks, with the tokens that the model puts at the start. */
 static es_status read_texts(es_job *job, int64_t length, es_error *err)
 {
     const loss_params *p = job->params;
@@ -65,6 +67,7 @@ static es_status read_texts(es_job *job, int64_t length, es_error *err)
 
 /* ---- ids ---- */
 
+/* Reads one id and fails unless it is a token of the model. */
 static es_status take_id(const es_array *array, int64_t at, int64_t vocab, const char *path,
                          int32_t *out, es_error *err)
 {
@@ -104,6 +107,7 @@ static es_status cut_row(es_job *job, const es_array *array, int64_t row, int64_
     return ES_OK;
 }
 
+/* Cuts an array of ids into blocks; a row starts a new block. */
 static es_status cut_ids(es_job *job, const es_array *array, int64_t length, es_error *err)
 {
     const loss_params *p = job->params;
@@ -121,6 +125,7 @@ static es_status cut_ids(es_job *job, const es_array *array, int64_t length, es_
     return ES_OK;
 }
 
+/* Reads --ids, which may be floats as long as they are whole numbers. */
 static es_status read_ids(es_job *job, int64_t length, es_error *err)
 {
     const loss_params *p = job->params;
@@ -158,6 +163,7 @@ static es_status find_ids_start(es_job *job, es_error *err)
 
 /* ---- either ---- */
 
+/* Counts tokens to predict and bytes; fails if there is nothing to predict. */
 static es_status count_tokens(es_job *job, es_error *err)
 {
     const loss_params *p = job->params;

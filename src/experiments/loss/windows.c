@@ -15,12 +15,14 @@
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/loss/loss.h"
+#include "table/table.h"
 
 /* ---- tables ---- */
 
 /* At a tolerance of --enough. */
 typedef enum window_verdict { UNKNOWN, MORE, ENOUGH, NOT_EXCLUDED, TOO_SHORT } window_verdict;
 
+/* A row of the table of windows: what a window costs, with and without the first tokens. */
 typedef struct window_row {
     int64_t window, sinks;
     es_measured cost;
@@ -51,7 +53,7 @@ static const es_column window_columns[] = {
     ES_COL(window_row, bare, ES_FORMAT_REAL, "both", "nats",
            "cost of the window without the first keys"),
     ES_COL(window_row, fresh, ES_FORMAT_REAL, "fresh text", "nats",
-           "cost of reading only the last W to 2 W - 1 tokens, as a text of its own"),
+           "cost of reading only the last W to `2 W - 1` tokens, as a text of its own"),
     ES_COL(window_row, verdict, ES_FORMAT_TEXT, "verdict", "",
            "costs more: more than --enough, with 95 % confidence; enough: less, with 95 % "
            "confidence; not excluded: neither is shown; block too short: shorter than two windows"),
@@ -63,6 +65,7 @@ static const es_table_view window_views[] = {
 static const es_table_spec windows_table = {"windows", window_columns, window_views,
                                             ES_ROW(window_row), .keys = "window sinks"};
 
+/* A row of the table of smallest windows that are enough. */
 typedef struct enough_row {
     int64_t sinks;
     const char *scale;
@@ -142,8 +145,10 @@ static bool covers_late(const loss_state *s, int64_t window) { return window <= 
 
 /* ---- what a window costs ---- */
 
+/* Returns a mean over blocks with its standard error. */
 static es_measured measured(const es_block_mean *m) { return (es_measured){m->value, m->se}; }
 
+/* Returns whether a window is enough, by the interval of its cost against --enough. */
 static window_verdict judge(const loss_params *p, bool covers, const es_block_mean *cost)
 {
     if (!covers)
@@ -166,6 +171,7 @@ static void fill_sink(const es_job *job, int64_t setting, window_row *r)
     r->sink = measured(&r->sink_mean);
 }
 
+/* Adds the row of one window. */
 static void add_window(const es_job *job, int64_t setting, const es_block_mean *cost, es_table *t)
 {
     static const char *const words[] = {NULL, "costs more", "enough", "not excluded",
@@ -215,6 +221,8 @@ static int64_t smallest(const es_job *job, const loss_group *g, const es_block_m
     return at;
 }
 
+/* Adds the smallest window that is enough, with the interval that follows from the interval of
+ * costs. */
 static void add_enough(const es_job *job, const loss_group *g, const es_block_mean *costs,
                        es_table *t)
 {
@@ -257,6 +265,7 @@ static bool keeping_hurts(const window_row *r)
     return r->sink_mean.blocks && r->sink_mean.high < 0.0;
 }
 
+/* Adds the finding what windows cost, and warns where keeping the first tokens makes it worse. */
 static void tell_worth(const window_row *rows, int64_t count, es_answer *a)
 {
     char list[LIST_ROOM] = "", begin[LOSS_ROOM], cost[ES_SAY_ROOM], window[ES_SAY_ROOM];

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* ---- the check ---- */
 
@@ -90,7 +90,7 @@ static es_status start_sample(const measure_state *s, int64_t head, const es_exe
     c->q.rows = c->rows;
     c->k = es_view_rows(&views[MEASURE_K], 0, n);
     c->v = es_view_rows(&views[MEASURE_V], 0, n);
-    c->opts = s->opts;
+    c->opts = measure_opts_of(s, head);
     c->opts.prefixes = NULL;
     c->opts.top_k = NULL;
     c->opts.spread = false;
@@ -185,6 +185,7 @@ es_status measure_check(const measure_state *s, int64_t head, const es_attend_ou
 
 /* ---- the table ---- */
 
+/* A row of the table of accuracy: output of this precision against f64. */
 typedef struct accuracy_row {
     int64_t rows;
     const char *against;

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bars.c : how far outputs are from those of infinitely many such keys, from the spread of
- * blocks of keys in this one context (stats/error_bar.h, THEORY 9 (E2), (E3)). */
+ * blocks of keys in this one context (stats/error_bar.h, THEORY 9 (E2), (E3)).
+ *
+ * For independent keys the delta method gives Var = sum w^2 |v - y|^2 (E1). Keys of a text depend
+ * on each other, so consecutive keys are summed in blocks, Z_b = sum w, N_b = sum w v, and Var =
+ * sum_b (N_b - Z_b y)^2; the ratio of both is the design effect of the context. With few effective
+ * blocks the variance is corrected and Student's t has S_2^2/S_4 degrees of freedom, S_k = sum
+ * Z_b^k. If the entropy is below (3/4) ln n, the largest weights decide and one context cannot show
+ * its error: such queries are counted and left out. */
 #include <math.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 #include "stats/average.h"
 #include "stats/error_bar.h"
 
@@ -110,17 +117,17 @@ static const es_column columns[] = {
     ES_COL_KEY(bar_row, bars.error_bar_t, "error_bar_t", ES_FORMAT_SHORT, "t of 95 %", "",
                "a coordinate of the output is within t of its standard errors in 95 of 100 such "
                "contexts, the whole output within t error bars in at least as many"),
-    ES_COL_KEY(bar_row, bars.error_bar_independent, "error_bar_independent", ES_FORMAT_SHORT,
-               "if independent", "",
-               "the error bar were keys independent: root of sum w^2 |v - output|^2 / (1 - sum "
-               "w^2)"),
+    ES_COL_KEY(
+        bar_row, bars.error_bar_independent, "error_bar_independent", ES_FORMAT_SHORT,
+        "if independent", "",
+        "the error bar were keys independent: root of `sum w^2 |v - output|^2 / (1 - sum w^2)`"),
     ES_COL_KEY(bar_row, bars.design_effect, "design_effect", ES_FORMAT_SHORT, "design effect", "",
-               "sum over blocks of (N - Z output)^2 over sum w^2 |v - output|^2 (THEORY 9): how "
-               "many times the variance of independent keys"),
+               "sum over blocks of `(N - Z output)^2` over `sum w^2 |v - output|^2` (THEORY 9): "
+               "how many times the variance of independent keys"),
     ES_COL_KEY(bar_row, bars.error_bar_told, "error_bar_told", ES_FORMAT_SHORT,
                "queries that can tell", "",
-               "share with at least five effective blocks and an entropy above (3/4) ln n; for the "
-               "others the largest weights decide, and one context cannot tell"),
+               "share with at least five effective blocks and an entropy above `(3/4) ln n`; for "
+               "the others the largest weights decide, and one context cannot tell"),
     {0}};
 static const es_table_spec bars_table = {
     "error_bars", columns,

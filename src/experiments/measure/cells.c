@@ -54,22 +54,32 @@ bool measure_stop_only(void *user, double done, double total)
 
 /* ---- statistics over queries ---- */
 
+/* Returns x: the scale on which entropies are averaged. */
 static double same(double x) { return x; }
+/* Returns 1/x: sum w^2 to the effective number of keys and back. */
 static double inverse(double x) { return 1.0 / x; }
+static double decay(double x) { return exp(-x); }
 
-/* Returns the mean of f(x) and its standard error, NaN for one query; x has `stride` doubles from
- * one query to the next. */
-static es_measured mean_of(const double *x, int64_t count, int64_t stride, double (*f)(double))
+/* Returns the mean of f(x - from) and its standard error, NaN for one query; x has `stride` doubles
+ * from one query to the next. */
+static es_measured mean_from(double from, const double *x, int64_t count, int64_t stride,
+                             double (*f)(double))
 {
     double sum = 0.0, squares = 0.0;
     for (int64_t i = 0; i < count; i++)
-        sum += f(x[i * stride]);
+        sum += f(x[i * stride] - from);
     const double mean = sum / (double)count;
     for (int64_t i = 0; i < count; i++) {
-        const double off = f(x[i * stride]) - mean;
+        const double off = f(x[i * stride] - from) - mean;
         squares += off * off;
     }
     return (es_measured){mean, sqrt(squares / (double)(count - 1) / (double)count)};
+}
+
+/* Returns the mean of f(x), as mean_from(). */
+static es_measured mean_of(const double *x, int64_t count, int64_t stride, double (*f)(double))
+{
+    return mean_from(0.0, x, count, stride, f);
 }
 
 /* Computes the norm of the mean output with its error to first order, |grad|^2 = u' C u / queries
@@ -98,12 +108,12 @@ static void fill_moments(const es_moments *moments, double *cov, measure_numbers
 /* Fills the numbers of scale `at` / P and prefix `at` % P. ESS and perplexity are means of
  * 1/sum w^2 and exp(entropy) over queries, not these functions of means: a few queries with
  * spread-out weights would vanish in the latter (Jensen). */
-static void fill_numbers(const measure_state *s, const es_attend_out *o, int64_t at, double *cov,
-                         double *cell)
+static void fill_numbers(const measure_state *s, int64_t head, const es_attend_out *o, int64_t at,
+                         double *cov, double *cell)
 {
     const int64_t count = measure_queries(s, at % s->P), first = at * s->m;
     measure_numbers *out = measure_at(s, cell, at);
-    double *mass = (double *)(void *)(out + 1);
+    double *mass = (double *)(void *)(out + 1), *sink = (double *)(void *)out + s->numbers - 2;
     out->entropy = mean_of(o->entropy + first, count, 1, same);
     out->perplexity = mean_of(o->entropy + first, count, 1, exp);
     out->ess = mean_of(o->sum_squares + first, count, 1, inverse);
@@ -116,6 +126,11 @@ static void fill_numbers(const measure_state *s, const es_attend_out *o, int64_t
         mass[s->K + k] = m.se;
     }
     fill_moments(&o->moments[at], cov, out, s->p->moments ? mass + 2 * s->K : NULL);
+    if (s->sinks) {
+        const es_measured m = mean_from(s->sinks[head], o->lse + first, count, 1, decay);
+        sink[0] = m.value;
+        sink[1] = m.se;
+    }
 }
 
 /* ---- a head ---- */
@@ -151,7 +166,7 @@ static es_status attend(measure_state *s, int64_t head, const es_exec *exec, es_
                         double *cell, es_error *err)
 {
     es_attend_out out = {0};
-    es_attend_opts opts = s->opts;
+    es_attend_opts opts = measure_opts_of(s, head);
     es_view v[3];
     measure_bar *bars;
     double *cov;
@@ -160,7 +175,7 @@ static es_status attend(measure_state *s, int64_t head, const es_exec *exec, es_
     measure_views(s, head, v);
     ES_TRY(es_attend(&v[MEASURE_Q], &v[MEASURE_K], &v[MEASURE_V], &opts, &out, err));
     for (int64_t at = 0; at < s->S * s->P; at++) {
-        fill_numbers(s, &out, at, cov, cell);
+        fill_numbers(s, head, &out, at, cov, cell);
         es_moments_free(&out.moments[at]);
     }
     ES_TRY(measure_check(s, head, &out, exec, cell, err));

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "store/file.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* ---- what is written ---- */
 

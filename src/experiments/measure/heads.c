@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heads.c : tables of heads and layers: horizons, the rates they stand for, and regimes. */
+/* heads.c : tables of heads and layers: horizons, the rates they stand for, and regimes.
+ *
+ * Arrays have queries and keys, but not the tokens and weights they were made from. Where queries
+ * and keys are linear in the tokens, b |Cov(q)^1/2 Cov(k)^1/2| with the score scale b equals
+ * |S^1/2 A S^1/2| of the tokens (THEORY 2), because both are sqrt(lambda_max) of the same product.
+ * Reach |S| and the one-sided horizon need the tokens themselves, so --tokens alone gives them. The
+ * regime is a statement about the weights as they are: 1/(mean sum w^2) keys share them. */
 #include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* ---- tables ---- */
 
@@ -20,7 +26,7 @@ typedef struct layer_row {
 static const es_column layer_columns[] = {
     ES_COL(layer_row, layer, ES_FORMAT_COUNT, "layer", ""),
     ES_COL(layer_row, reach, ES_FORMAT_REAL, "reach", "",
-           "|S| of the tokens, the norm of their covariance"),
+           "`|S|` of the tokens, the norm of their covariance"),
     ES_COL(layer_row, reach_error, ES_FORMAT_SHORT, "error of reach", "", "bound on its rounding"),
     ES_COL(layer_row, trace, ES_FORMAT_REAL, "trace", "", "of S"),
     ES_COL(layer_row, horizon, ES_FORMAT_REAL, "H", "", "the largest of its heads"),
@@ -45,37 +51,38 @@ typedef struct head_row {
 static const es_column head_columns[] = {
     ES_COL(head_row, head, ES_FORMAT_COUNT, "head", ""),
     ES_COL(head_row, horizon, ES_FORMAT_REAL, "H", "",
-           "horizon b |Cov(q)^1/2 Cov(k)^1/2|, which is |S^1/2 A S^1/2| of the tokens that queries "
-           "and keys are made from"),
+           "horizon `b |Cov(q)^1/2 Cov(k)^1/2|`, which is `|S^1/2 A S^1/2|` of the tokens that "
+           "queries and keys are made from"),
     ES_COL(head_row, horizon_error, ES_FORMAT_SHORT, "error of H", "", "bound on its rounding"),
     ES_COL(head_row, horizon_unscaled, ES_FORMAT_REAL, "H without b", ""),
     ES_COL(head_row, frobenius, ES_FORMAT_REAL, "F", "",
-           "Frobenius norm of the same matrix; F^2 is the mean variance of the scores of queries "
+           "Frobenius norm of the same matrix; `F^2` is the mean variance of the scores of queries "
            "around their mean"),
     ES_COL(head_row, score_sd, ES_FORMAT_REAL, "score sd", "nats",
            "root mean square over queries, as they are, of the standard deviation of their scores "
-           "over the keys, to compare with sqrt(2 ln n)"),
+           "over the keys, to compare with `sqrt(2 ln n)`"),
     ES_COL(head_row, rate_horizon, ES_FORMAT_REAL, "1/(2(1+H^2))", "",
            "the exponent that the horizon stands for", .standing = ES_STANDING_CITED),
-    ES_COL(head_row, horizon_one_sided, ES_FORMAT_REAL, "one-sided H", "", "|S^1/2 A|"),
+    ES_COL(head_row, horizon_one_sided, ES_FORMAT_REAL, "one-sided H", "", "`|S^1/2 A|`"),
     ES_COL(head_row, coupling, ES_FORMAT_REAL, "coupling", "",
-           "Psi = reach x (one-sided H)^2, never below H^2"),
-    ES_COL(head_row, rate_worst_case, ES_FORMAT_REAL, "worst-case rate", "", "1/(2(1+32 Psi))",
+           "`Psi` = reach x (one-sided H)^2, never below `H^2`"),
+    ES_COL(head_row, rate_worst_case, ES_FORMAT_REAL, "worst-case rate", "", "`1/(2(1+32 Psi))`",
            .standing = ES_STANDING_CITED),
     ES_COL(head_row, rate_coupling, ES_FORMAT_REAL, "coupling rate", "",
-           "1/(2(1+Psi)), between worst-case rate and 1/(2(1+H^2))",
+           "`1/(2(1+Psi))`, between worst-case rate and `1/(2(1+H^2))`",
            .standing = ES_STANDING_PROVED),
     ES_COL(head_row, horizon_reason, ES_FORMAT_TEXT, "no H because", ""),
     ES_COL(head_row, n, ES_FORMAT_COUNT, "n", "keys", "the longest prefix"),
-    ES_COL(head_row, entropy, ES_FORMAT_REAL, "entropy", "nats", "-sum w ln w, mean over queries"),
+    ES_COL(head_row, entropy, ES_FORMAT_REAL, "entropy", "nats",
+           "`-sum w ln w`, mean over queries"),
     ES_COL(head_row, top_weight, ES_FORMAT_REAL, "top weight", "",
            "largest weight, mean over queries"),
     ES_COL(head_row, top_mass, ES_FORMAT_REAL, "top weight", "",
            "the old name of top_weight: the largest weight, no mass of several"),
     ES_COL(head_row, ess, ES_FORMAT_REAL, "ESS", "keys",
-           "effective number of keys 1 / sum w^2, mean over queries"),
+           "effective number of keys `1 / sum w^2`, mean over queries"),
     ES_COL(head_row, regime, ES_FORMAT_TEXT, "regime", "",
-           "by 1/(mean sum w^2), by the mean ESS where a mask gives queries unequal numbers of "
+           "by `1/(mean sum w^2)`, by the mean ESS where a mask gives queries unequal numbers of "
            "keys: averaging (100 keys or more, or two thirds of them where n is below 150, share "
            "the weight), selective, single-key (fewer than 2)"),
     {0}};
@@ -134,7 +141,8 @@ static void fill_attention(const es_job *job, int64_t head, head_row *r)
     r->entropy = x->entropy;
     r->top_weight = r->top_mass = x->top_weight;
     r->ess = x->ess;
-    r->regime = es_regime_name(measure_regime(job, head));
+    if (!s->sinks)
+        r->regime = es_regime_name(measure_regime(job, head));
 }
 
 /* Reads the horizon of a head. A cell holds numbers only: where one is missing, the head is

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* Working memory of one head. */
 typedef struct work {
@@ -220,6 +220,16 @@ double measure_horizon_plan(measure_state *s, double attention)
     if (s->p->window) {
         snprintf(s->horizon_reason, sizeof s->horizon_reason,
                  "left out: a window sees no more keys, however many there are");
+        return 0.0;
+    }
+    if (s->opts.score_cap > 0.0) {
+        snprintf(s->horizon_reason, sizeof s->horizon_reason,
+                 "left out: the horizon is that of scores without a cap");
+        return 0.0;
+    }
+    if (s->sinks) {
+        snprintf(s->horizon_reason, sizeof s->horizon_reason,
+                 "left out: the horizon is that of keys alone; run without --sink-logits");
         return 0.0;
     }
     if (s->n < 2) {

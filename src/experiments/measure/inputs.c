@@ -15,6 +15,7 @@
 #include "experiments/kit/array_source.h"
 #include "experiments/measure/oracle.h"
 #include "stats/moments.h"
+#include "table/table.h"
 
 /* ---- shapes and numbers of one array ---- */
 
@@ -359,11 +360,13 @@ static void choose_grids(es_job *job)
     s->S = p->scales.count ? p->scales.count : 1;
     s->P = p->prefixes.count ? p->prefixes.count : 1;
     s->K = p->top_k.count;
-    s->numbers = MEASURE_NUMBERS + 2 * s->K + (p->moments ? s->dv * (s->dv + 1) : 0);
+    s->numbers = MEASURE_NUMBERS + 2 * s->K + (p->moments ? s->dv * (s->dv + 1) : 0) +
+                 (p->sink_logits ? 2 : 0);
     s->opts =
         (es_attend_opts){job->precision,
                          .scales = p->scales.count ? p->scales.reals : &s->default_scale,
                          .n_scales = s->S,
+                         .score_cap = isnan(p->score_cap) ? 0.0 : p->score_cap,
                          .prefixes = p->prefixes.count ? p->prefixes.counts : &s->default_prefix,
                          .n_prefixes = s->P,
                          .self = p->self || p->tokens || (measure_masked(p) && p->prefixes.count),
@@ -418,6 +421,7 @@ es_status measure_inspect(es_job *job, es_error *err)
         ES_TRY(measure_tokens_inspect(job, err));
     ES_TRY(choose_layout(job, err));
     choose_grids(job);
+    ES_TRY(measure_sinks_start(job, err));
     ES_TRY(measure_mask_start(job, err));
     if (s->kv_heads != s->heads)
         es_log(ES_LOG_WARN, "grouped queries: %lld query heads share %lld key heads, %lld to 1",

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 bool measure_masked(const measure_params *p) { return p->causal || p->window; }
 
@@ -55,6 +55,7 @@ double measure_mean_seen(const measure_state *s, int64_t p, double (*f)(double))
 
 /* ---- what is said of it ---- */
 
+/* The row about the mask. */
 typedef struct mask_row {
     bool causal;
     double window; /* NaN: none */

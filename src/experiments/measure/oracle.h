@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oracle.h : is somebody's output attention, and if not, what is it? For measure --compare.
+/* oracle.h : finds which kind of attention an output array is; for measure --compare.
  *
  *     measure/oracle_bound.c       the error that a kernel of a format may have (THEORY 17)
  *     measure/oracle_rows.c        rows of attention with something changed, in plain f64 loops
@@ -12,7 +12,7 @@
 #ifndef ES_EXPERIMENTS_MEASURE_ORACLE_H
 #define ES_EXPERIMENTS_MEASURE_ORACLE_H
 
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 /* ---- the error that may be expected ---- */
 
@@ -42,7 +42,7 @@ typedef struct compare_row {
     int64_t keys, cols;
 } compare_row;
 
-/*! compare_focus() : of weights over so many keys. */
+/*! compare_focus() : returns the focus of weights of this entropy over `keys` keys. */
 double compare_focus(double entropy, int64_t keys);
 
 /*! compare_quantile() : z of (C5) for `rows` rows. */
@@ -54,6 +54,7 @@ double compare_expected(const compare_format *f, const compare_row *row, double 
 
 /* ---- attention with something changed ---- */
 
+/* Which keys a query sees. */
 typedef enum compare_mask {
     COMPARE_ALL,
     COMPARE_CAUSAL, /* key j <= i + shift */
@@ -61,17 +62,20 @@ typedef enum compare_mask {
     COMPARE_BAND    /* |i + shift - j| <= width */
 } compare_mask;
 
+/* What weights are divided by. */
 typedef enum compare_norm {
     COMPARE_SOFTMAX,
     COMPARE_SUM, /* sum exp(s) v, not divided */
     COMPARE_MAX  /* sum exp(s - max s) v */
 } compare_norm;
 
+/* A way to compute attention that an output is compared with; mistakes of kernels are variants,
+ * too. */
 typedef struct compare_variant {
     double scale;
     compare_mask mask;
     int64_t shift, width;
-    int64_t skipped;   /* so many first keys are not seen */
+    int64_t skipped;   /* number of first keys left out */
     int64_t keys;      /* those after them do not exist */
     bool exclude_self; /* query i does not see key i + own */
     int64_t own;
@@ -82,7 +86,8 @@ typedef struct compare_variant {
     bool round_inputs, round_scores; /* to the format */
     bool row_factor;                 /* every row times a number of its own */
     compare_norm norm;
-    double sink;          /* so many keys more, of score 0 and value 0 */
+    double sink;          /* number of extra keys with score 0 and value 0 */
+    const double *sinks;  /* (heads) logits of learned sinks; NULL: none */
     double cap;           /* scores are cap tanh(s / cap); 0: they are not */
     double factor;        /* of the output */
     const int64_t *place; /* (heads): where the output of a head stands; NULL: where it belongs */
@@ -163,6 +168,7 @@ double compare_row_flops(const compare_case *c);
 
 /* ---- what may have been changed ---- */
 
+/* A kind of variant, with a function that fits its unknown number. */
 typedef struct compare_hypothesis {
     const char *name;     /* of the row in the table */
     const char *sentence; /* "OUT.npy is what ... gives"; the variant's note follows it */
@@ -196,6 +202,7 @@ typedef struct compare_try {
     int64_t at;     /* in the order of trying */
 } compare_try;
 
+/* What was tried, and what explains the output. */
 typedef struct compare_found {
     compare_try *tries; /* (compare_most_tries()) */
     int64_t count;

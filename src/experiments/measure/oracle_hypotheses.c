@@ -149,6 +149,7 @@ static es_status not_divided_max(compare_case *c, compare_variant *v, bool *appl
     return ES_OK;
 }
 
+/* Tests attention with one more key of score 0 and value 0, as "softmax plus one" has. */
 static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_error *err)
 {
     (void)c;
@@ -158,9 +159,29 @@ static es_status sink(compare_case *c, compare_variant *v, bool *applies, es_err
     return ES_OK;
 }
 
+/* Learned sinks that were asked for are left out. */
+static es_status sinks_missing(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    *applies = v->sinks != NULL;
+    v->sinks = NULL;
+    return ES_OK;
+}
+
+/* Scores are not capped, although that was asked for. */
+static es_status uncapped(compare_case *c, compare_variant *v, bool *applies, es_error *err)
+{
+    (void)c;
+    (void)err;
+    *applies = v->cap > 0.0;
+    v->cap = 0.0;
+    return ES_OK;
+}
+
 enum { FIRST_TILE = 16 }; /* of those in the list; 8 comes last */
 
-/* Keys of zeros fill the last tile, and nobody masks them. */
+/* Tests whether zero keys that pad the last tile were left unmasked. */
 static es_status padded_to(compare_variant *v, int64_t tile, bool *applies)
 {
     const int64_t more = (tile - v->keys % tile) % tile;
@@ -192,8 +213,8 @@ PADDED(8)
                                  es_error *err)                                                    \
     {                                                                                              \
         (void)c, (void)err;                                                                        \
+        *applies = v->cap != (double)(at);                                                         \
         v->cap = at;                                                                               \
-        *applies = true;                                                                           \
         return ES_OK;                                                                              \
     }
 CAPPED(50)
@@ -265,8 +286,8 @@ static es_status swapped(compare_case *c, compare_variant *v, bool *applies, es_
     const measure_state *s = c->s;
     (void)err;
     v->swapped = true;
-    *applies =
-        !s->p->tokens && s->heads > 1 && s->heads == s->kv_heads && s->m == s->n && v->keys == s->n;
+    *applies = !s->p->tokens && s->heads > 1 && s->heads == s->kv_heads && s->m == s->n &&
+               v->keys == s->n && !v->sinks;
     return ES_OK;
 }
 
@@ -309,6 +330,8 @@ const compare_hypothesis compare_hypotheses[] = {
      "causal with the last query at the last key"},
     {"causal-strict", "causal attention without a query's own key", causal_strict},
     {"unmasked", "attention over all keys", unmasked},
+    {"sinks-missing", "attention without the learned sinks", sinks_missing},
+    {"uncapped", "attention without a cap of scores", uncapped},
     {"inputs-rounded", "attention of Q, K and V rounded to", inputs_rounded},
     {"scale-none", "attention without a scale", scale_none},
     {"scale-usual", "attention with the scale 1/sqrt(d) =", scale_usual},
@@ -347,9 +370,9 @@ const compare_hypothesis compare_hypotheses[] = {
      .ordinary = true},
     {"all-rounded", "attention with Q, K, V and then scores rounded to", both_rounded},
     {"window", "causal attention over a window of keys:", compare_fit_window},
-    {"band", "attention over so many keys to either side:", compare_fit_band},
-    {"last-keys", "attention without the last keys, so many:", compare_fit_firsts},
-    {"first-keys", "attention without the first keys, so many:", compare_fit_lasts},
+    {"band", "attention over a band of keys, to either side:", compare_fit_band},
+    {"last-keys", "attention without the last keys; number left out:", compare_fit_firsts},
+    {"first-keys", "attention without the first keys; number left out:", compare_fit_lasts},
     {"factor", "attention times", compare_fit_factor},
     {"scale-fitted", "attention with another scale:", compare_fit_scale},
     {"row-factors", "attention with every row times a number of its own", row_factors},

@@ -50,6 +50,8 @@ compare_variant compare_asked(const compare_case *c)
                              .keys = c->s->opts.prefixes[0],
                              .exclude_self = c->s->opts.exclude_self,
                              .own = measure_shift(c->s),
+                             .sinks = c->s->sinks,
+                             .cap = c->s->opts.score_cap,
                              .factor = 1.0};
 }
 
@@ -82,6 +84,7 @@ typedef struct head_rows {
     struct row_found *found; /* (count) */
 } head_rows;
 
+/* Sums over one row that decide whether two outputs agree. */
 typedef struct row_found {
     bool seen; /* some key is */
     int64_t nonfinite;
@@ -213,12 +216,19 @@ static double score(const head_rows *h, const double *q, int64_t j)
     return v->cap > 0.0 ? v->cap * tanh(s / v->cap) : s;
 }
 
-/* Turns scores into weights, in place; a key that is not seen has none. *times is what they are to
- * be multiplied with to be those of the variant's norm. @return : false if no key is seen. */
-static bool weigh(const compare_variant *v, int64_t i, int64_t first, int64_t last, double *w,
-                  double *times)
+/* Returns the logit of the head's learned sink, -inf if it has none. */
+static double sink_logit(const head_rows *h)
 {
-    double most = -INFINITY, total = 0.0;
+    return h->v->sinks ? h->v->sinks[h->head] : -INFINITY;
+}
+
+/* Turns scores into weights, in place; a key that is not seen has none, and the sink of the given
+ * logit takes its share. *times is what they are to be multiplied with to be those of the variant's
+ * norm. @return : false if no key is seen and there is no sink. */
+static bool weigh(const compare_variant *v, int64_t i, int64_t first, int64_t last, double logit,
+                  double *w, double *times)
+{
+    double most = logit, total = 0.0;
     for (int64_t j = first; j < last; j++)
         if (!(v->exclude_self && j == i + v->own))
             most = fmax(most, w[j]);
@@ -228,7 +238,7 @@ static bool weigh(const compare_variant *v, int64_t i, int64_t first, int64_t la
         w[j] = v->exclude_self && j == i + v->own ? 0.0 : exp(w[j] - most);
         total += w[j];
     }
-    total += v->sink > 0.0 ? v->sink * exp(-most) : 0.0;
+    total += exp(logit - most) + (v->sink > 0.0 ? v->sink * exp(-most) : 0.0);
     for (int64_t j = first; j < last; j++)
         w[j] /= total;
     *times = v->factor * (v->norm == COMPARE_SUM   ? total * exp(most)
@@ -312,7 +322,7 @@ static es_status do_row(void *job, int64_t at, int thread, es_error *err)
         w[j] = score(h, q, j);
         largest = fmax(largest, fabs(w[j]));
     }
-    if (!weigh(v, i, first, last, w, &times))
+    if (!weigh(v, i, first, last, sink_logit(h), w, &times))
         return ES_OK;
     sum_row(h, first, last, w, o, slope, &about);
     about.reach = v->scale * sqrt(dot(q, q, d)) * h->longest;
@@ -443,7 +453,7 @@ static es_status one_row(compare_case *c, const compare_variant *v, compare_plac
 {
     head_rows h;
     ES_TRY(start_rows(c, v, 1, arena, &h, err));
-    h.rows = at.row + 1; /* one row of so many is the last */
+    h.rows = at.row + 1; /* so that row at.row is the last one */
     ES_TRY(load_head(&h, at.head, err));
     ES_TRY(do_row(&h, 0, 0, err));
     add_rows(&h, out);
@@ -481,7 +491,7 @@ static void add_widths(const head_rows *h, int64_t i, compare_growth growth, dou
                                                  : i + h->v->shift;
     const int64_t way = growth == COMPARE_FIRSTS ? 1 : -1;
     double *w = h->scratch, *q = w + h->keys, *sum = q + d, *y = sum + dv;
-    double total = 0.0, most = -INFINITY, squares = 0.0;
+    double total, most = sink_logit(h), squares = 0.0;
     read_rounded(h, &h->q, i, q);
     read_theirs(h, i, y);
     memset(sum, 0, (size_t)dv * sizeof *sum);
@@ -489,6 +499,7 @@ static void add_widths(const head_rows *h, int64_t i, compare_growth growth, dou
         w[j] = score(h, q, j);
         most = fmax(most, w[j]);
     }
+    total = exp(sink_logit(h) - most);
     for (int64_t step = 0; step < h->keys; step++) {
         for (int side = 0; side < (growth == COMPARE_AROUND && step ? 2 : 1); side++) {
             const int64_t j = at + (side ? step : way * step);

@@ -26,7 +26,7 @@ static const es_column their_columns[] = {
     ES_COL(their_row, head, ES_FORMAT_COUNT, "head", ""),
     ES_COL(their_row, rows, ES_FORMAT_COUNT, "rows", ""),
     ES_COL(their_row, relative_l2, ES_FORMAT_SHORT, "relative L2", "",
-           "|theirs - ours| / |ours| over the whole head"),
+           "`|theirs - ours| / |ours|` over the whole head"),
     ES_COL(their_row, rms, ES_FORMAT_SHORT, "rms error", "", "root mean square over elements"),
     ES_COL(their_row, max_abs, ES_FORMAT_SHORT, "max error", ""),
     ES_COL(their_row, max_ulps, ES_FORMAT_SHORT, "max error", "ulp",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `measure`: attention of queries, keys and values from files. Parameters,
  * help, stages, and the order of the steps. */
-#include "experiments/measure/question.h"
+#include "experiments/measure/measure.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,6 +49,17 @@ static const es_param params[] = {
      FIELD(weights[MEASURE_V]), .default_note = "the identity", .alias = "V"},
     {"scale", 0, ES_PARAM_NUMBER, "B", "score scale b of exp(b q.k)", FIELD(scale), .min = 0.0,
      .max = 1e30, .default_note = "1/sqrt(d)"},
+    {"score-cap", 0, ES_PARAM_NUMBER, "C",
+     "cap scores: s becomes C tanh(s/C), after the scale and before the mask, as in Gemma 2. The "
+     "horizon, which is that of uncapped scores, is left out",
+     FIELD(score_cap), .min = 1e-18, .max = 1e18, .default_note = "none", .unit = "nats"},
+    {"sink-logits", 0, ES_PARAM_FILE, "FILE|LIST",
+     "learned sinks, as in gpt-oss: weights are exp(s) / (exp(logit) + sum exp(s)). One number, "
+     "one for each query head with commas between them, or a file of them (.npy, "
+     "FILE.safetensors:TENSOR). The sink counts as one more key with value 0 in entropy, ESS, "
+     "largest weight, top-k masses and lse. Horizon and regime, which are those of keys alone, are "
+     "left out",
+     FIELD(sink_logits), .default_note = "no sink", .unit = "nats"},
     {"scales", 0, ES_PARAM_REALS, "GRID", "several score scales in one pass", FIELD(scales),
      .min = 0.0, .max = 1e30},
     {"prefixes", 0, ES_PARAM_COUNTS, "GRID",
@@ -86,7 +97,8 @@ static const es_param params[] = {
      FIELD(output)},
     {"per-query", 0, ES_PARAM_OUTPUT, "FILE",
      "write statistics of every query: .csv with a header, or .npy (..., m, 5 + k) with columns "
-     "lse, entropy, top weight, top index, sum of squares, top-k masses, and 6 more with "
+     "lse, entropy, top weight, top index (-1: the sink), sum of squares, top-k masses, and 6 more "
+     "with "
      "--error-bar: the bar, that of independent keys, design effect, relative bar, t, told (1 or "
      "0)",
      FIELD(per_query)},
@@ -141,12 +153,17 @@ static es_status check(const es_job *job, const measure_params *p, es_error *err
         return refuse("name their output with --compare", "--tolerance without --compare", err);
     if (p->block & (p->block - 1))
         return refuse("use 16, 64, 256 ...", "--error-bar takes a power of two", err);
+    if (p->block && p->sink_logits)
+        return refuse(
+            "leave --sink-logits out",
+            "--error-bar asks for infinitely many keys, beside which a sink has no weight", err);
     if (p->block && p->window)
         return refuse("leave --window out",
                       "--error-bar asks for infinitely many keys, --window never has them", err);
     return ES_OK;
 }
 
+/* The row about the shapes of the arrays. */
 typedef struct shape_row {
     int64_t heads, kv_heads, queries, keys, dim, value_dim;
 } shape_row;
@@ -183,7 +200,8 @@ static es_status add_question(const measure_state *s, es_answer *a, es_error *er
 
 /* ---- stages ---- */
 
-/* Names all numbers of a cell: measure_fields, and what --top-k and --moments add. */
+/* Names all numbers of a cell: measure_fields, and what --top-k, --moments and --sink-logits add.
+ */
 static es_status name_numbers(es_job *job, const char *const **out, es_error *err)
 {
     enum { ROOM = 48 };
@@ -205,7 +223,9 @@ static es_status name_numbers(es_job *job, const char *const **out, es_error *er
     for (int64_t i = 0; i < more; i++, text += ROOM) {
         const int64_t at = i - 2 * K;
         names[MEASURE_NUMBERS + i] = text;
-        if (i < 2 * K)
+        if (s->sinks && i >= more - 2)
+            snprintf(text, ROOM, "sink_weight%s", i < more - 1 ? "" : "_se");
+        else if (i < 2 * K)
             snprintf(text, ROOM, "top_mass_%s%lld", i < K ? "" : "se_", (long long)(i % K));
         else if (at < dv)
             snprintf(text, ROOM, "mean_%lld", (long long)at);
@@ -270,6 +290,7 @@ static es_status open_study(es_job *job, es_error *err)
     return add_stages(job, err);
 }
 
+/* Returns the cost that the question stored when it was opened: arrays, or tokens and weights. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     (void)err;
@@ -288,6 +309,7 @@ static es_status begin(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Frees the arrays that were read, and the texts of file names. */
 static void close_study(es_job *job)
 {
     measure_state *s = job->state;
@@ -305,6 +327,7 @@ static const char *const examples[] = {
     "esscher measure --q Q.npy --k K.npy --v V.npy --compare Y.npy",
     "esscher measure --q Q.npy --k K.npy --v V.npy --layout bnhd --out heads.run",
     "esscher measure --q Q.npy --k K.npy --v V.npy --causal --window 4096 --compare Y.npy",
+    "esscher measure --q Q.npy --k K.npy --v V.npy --sink-logits 1.5 --score-cap 50",
     "esscher measure --q Q.npy --k K.npy --v V.npy --error-bar 64 --per-query bars.csv",
     "esscher measure --tokens X.npy --Wq Wq.npy --Wk Wk.npy --Wv Wv.npy --json",
     NULL};

@@ -32,11 +32,11 @@ static const es_column columns[] = {
     ES_COL(attention_row, n, ES_FORMAT_COUNT, "n", "keys"),
     ES_COL(attention_row, queries, ES_FORMAT_COUNT, "queries", ""),
     ES_COL(attention_row, entropy, ES_FORMAT_REAL, "entropy", "nats",
-           "-sum w ln w, mean over queries"),
+           "`-sum w ln w`, mean over queries"),
     ES_COL(attention_row, perplexity, ES_FORMAT_REAL, "perplexity", "keys",
-           "exp(entropy), mean over queries"),
+           "`exp(entropy)`, mean over queries"),
     ES_COL(attention_row, ess, ES_FORMAT_REAL, "ESS", "keys",
-           "effective number of keys 1 / sum w^2, mean over queries"),
+           "effective number of keys `1 / sum w^2`, mean over queries"),
     ES_COL(attention_row, sum_squares, ES_FORMAT_REAL, "sum w^2", "",
            "participation: mean over queries"),
     ES_COL(attention_row, top_weight, ES_FORMAT_REAL, "top weight", "",
@@ -212,7 +212,8 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     if (s->p->compare)
         ES_TRY(compare_summarise(job, answer, err));
     ES_TRY(report_keys(job, answer, err));
-    if (s->heads > 1 && s->n > 1 && !s->p->compare)
+    ES_TRY(measure_add_sinks(job, answer, err));
+    if (s->heads > 1 && s->n > 1 && !s->p->compare && !s->sinks)
         ES_TRY(report_regimes(job, answer, err));
     ES_TRY(add_rows(job, answer, err));
     if (s->p->block)

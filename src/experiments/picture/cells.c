@@ -45,6 +45,7 @@ static es_status new_state(const es_picture_spec *spec, double scale, es_partial
 
 /* ==== tokens of a law ==== */
 
+/* Attention over tokens of a law, tile by tile. */
 typedef struct law_view {
     const es_picture_spec *spec;
     double *asking, *q;        /* (queries, dim) and what Wq makes of them */
@@ -52,6 +53,7 @@ typedef struct law_view {
     int64_t key_dim, channels;
 } law_view;
 
+/* Draws queries of the law and projects them. */
 static es_status ask(law_view *v, es_arena *arena, es_error *err)
 {
     const es_picture_spec *s = v->spec;
@@ -67,6 +69,7 @@ static es_status ask(law_view *v, es_arena *arena, es_error *err)
                            v->q, err);
 }
 
+/* Draws a tile of tokens and adds it to the state of attention. */
 static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_partial *state,
                            es_error *err)
 {
@@ -84,6 +87,7 @@ static es_status meet_tile(const law_view *v, int64_t first, int64_t count, es_p
     return es_partial_attend(state, &q, &keys, &values, first, err);
 }
 
+/* Goes over n tokens tile by tile, so that memory does not grow with n. */
 static es_status meet_law(law_view *v, int64_t n, es_arena *arena, es_partial *state, es_error *err)
 {
     const int64_t tile = n < TILE ? n : TILE, d = v->spec->law->dim;
@@ -144,6 +148,7 @@ static es_status law_limit(const es_picture_spec *spec, double *out, double *err
 
 /* ==== a head of a model ==== */
 
+/* Attention of a head over tokens of a pool. */
 typedef struct pool_view {
     const es_picture_spec *spec;
     es_probe_spec probe; /* whose rows are looked at */

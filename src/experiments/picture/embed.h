@@ -10,7 +10,7 @@
  *     dKL/dy_i = 4 sum_j (p_ij - q_ij) (y_i - y_j) / (1 + |y_i - y_j|^2) .
  *
  * Neighbours are kept; distances, the sizes of groups and the gaps between them are not, and have
- * no meaning. Whoever shows such a picture says how far it can be trusted: es_embed_trust().
+ * no meaning. Report es_embed_trust() with every picture: it measures how far it can be trusted.
  *
  *     es_principal_find(&x, 2, exec, &(es_principal){.scores = start}, &err);       linalg.h
  *     es_tsne_embed(&x, start, NULL, exec, y, &facts, &err);                        y (n, 2)
@@ -36,11 +36,13 @@
 /* Points of one picture, at most: 8 N^2 bytes are 72 MB. */
 enum { ES_TSNE_MOST = 3000 };
 
+/* The options of t-SNE. */
 typedef struct es_tsne_opts {
     double perplexity; /* of every point's law; above 1 and below N - 1. 0: 30 */
     int64_t steps;     /* of descent, the first quarter with p exaggerated 12 times; 0: 1000 */
 } es_tsne_opts;
 
+/* How far a t-SNE picture has converged. */
 typedef struct es_tsne_facts {
     double divergence;     /* KL(p|q) at the end, nats */
     double slope;          /* norm of its gradient there */

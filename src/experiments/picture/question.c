@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `picture`: outputs of one head over n tokens and in the limit, all in one
  * plane. Parameters, help, cost and stages; tables and findings are in picture/rows.c. */
-#include "experiments/picture/question.h"
+#include "experiments/picture/picture.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -301,6 +301,8 @@ static es_status name_columns(es_job *job, const char ***out, es_error *err)
 static const es_cell_field place_fields[] = {
     ES_FIELD(picture_place, x), ES_FIELD(picture_place, y), {0}};
 
+/* Adds the stages: outputs at each size and in the limit, then the layout of the picture, which
+ * needs all of them. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const picture_params *p = job->params;
@@ -390,6 +392,7 @@ static es_status begin(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Frees the pools. */
 static void close_study(es_job *job)
 {
     picture_state *s = job->state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : tables and findings, from the places in the plane. Each row has the distances of the
  * outputs beside those in the plane, so that the picture is never the only evidence. */
-#include "experiments/picture/question.h"
+#include "experiments/picture/picture.h"
 
 #include <math.h>
 

@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "base/view.h"
 
+/* Points whose neighbours threads compare, in space and in the plane. */
 typedef struct trust_job {
     const double *x, *y; /* (n, d), (n, 2) */
     int64_t n, d, k;

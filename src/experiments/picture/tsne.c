@@ -61,6 +61,7 @@ void es_tsne_free(es_tsne *t)
 
 /* ---- rows, in parallel ---- */
 
+/* Rows of a matrix that threads share. */
 typedef struct rows_job {
     es_tsne *t;
     void (*row)(const struct rows_job *job, int64_t i);
@@ -339,6 +340,7 @@ static void begin_at(es_tsne *t, const double *start)
     }
 }
 
+/* Step size of the descent, by its phase. */
 typedef struct pace {
     double exaggeration, momentum, rate;
 } pace;

@@ -8,6 +8,7 @@
 /* Numbers of a row are handled four at a time, and so summed: lane l has columns l, l + 4, ... */
 enum { ES_TSNE_LANES = 4 };
 
+/* The state of t-SNE. */
 typedef struct es_tsne {
     int64_t n, stride; /* points; numbers of a row, a multiple of ES_TSNE_LANES */
     double *p;         /* (n, stride) squared distances first, then p_ij; 0 beyond n */

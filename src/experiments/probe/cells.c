@@ -78,6 +78,7 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
     return ES_OK;
 }
 
+/* Restores a layer from its stored numbers; fails if one is not finite, as in a damaged file. */
 static es_status open_layer(es_probe *p, const double *numbers, es_error *err)
 {
     const es_probe_layout at = es_probe_layout_of(&p->spec);

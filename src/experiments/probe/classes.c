@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* classes.c : the class of a head, by how many tokens share its weight; the policy that keeps the
- * right keys of it; the tables of classes and of the heads that matter most. */
+ * right keys of it; the tables of classes and of the heads that matter most.
+ *
+ * A head averages if ESS = 1/sum w^2 of its median query is at least 100 (two thirds of n where
+ * that is less), uses a single key below 2, and selects between. The class is by the 95 % interval
+ * over draws: one that contains a cut-off is undecided, whatever its mean. */
 #include <math.h>
 #include <string.h>
 
@@ -59,16 +63,14 @@ static const es_column class_columns[] = {
     ES_COL(probe_class_row, heads, ES_FORMAT_COUNT, "heads", "",
            "number of heads, counted once for each domain"),
     ES_COL(probe_class_row, rate_map, ES_FORMAT_SHORT, "rate", "",
-           "of their map errors, n^-rate: median over heads"),
-    ES_COL(
-        probe_class_row, rate_map_exact, ES_FORMAT_SHORT, "exact rate", "",
-        "map error ~ n^-rate, by exact integrals over the pool: median over heads. 1/2 is that of "
-        "independent terms",
-        .standing = ES_STANDING_PROVED),
-    ES_COL(
-        probe_class_row, ess_n, ES_FORMAT_SHORT, "ESS", "tokens",
-        "effective number of tokens, 1/sum w^2, of the median query at the largest n: median over "
-        "heads"),
+           "of their map errors, `n^-rate`: median over heads"),
+    ES_COL(probe_class_row, rate_map_exact, ES_FORMAT_SHORT, "exact rate", "",
+           "map error ~ `n^-rate`, by exact integrals over the pool: median over heads. `1/2` is "
+           "that of independent terms",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(probe_class_row, ess_n, ES_FORMAT_SHORT, "ESS", "tokens",
+           "effective number of tokens, `1/sum w^2`, of the median query at the largest n: median "
+           "over heads"),
     ES_COL(probe_class_row, random, ES_FORMAT_COUNT, "random", "heads",
            "for which the advice is random keys alone"),
     ES_COL(probe_class_row, top, ES_FORMAT_COUNT, "top", "heads",
@@ -99,7 +101,7 @@ static const es_column matter_columns[] = {
            "the layer's inputs"),
     ES_COL(probe_matter_row, relative_error, ES_FORMAT_SHORT, "rel. error", "",
            "of the head's own output, over the spread of those"),
-    ES_COL(probe_matter_row, rate_map, ES_FORMAT_REAL, "rate", "", "of that error, n^-rate"),
+    ES_COL(probe_matter_row, rate_map, ES_FORMAT_REAL, "rate", "", "of that error, `n^-rate`"),
     ES_COL(probe_matter_row, rate_map_exact, ES_FORMAT_SHORT, "exact rate", "",
            "of the exact error, which does not depend on draws", .standing = ES_STANDING_PROVED),
     ES_COL(probe_matter_row, ess_n, ES_FORMAT_SHORT, "ESS", "tokens",
@@ -202,6 +204,7 @@ static int64_t next_of(const head_rows *heads)
 /* A number of a row that may be unset, to be shown as missing. */
 static double or_missing(double x) { return isnan(x) ? (double)NAN : x; }
 
+/* Replaces infinite values by missing ones, for the table. */
 static es_measured measured_or_missing(es_measured x)
 {
     return (es_measured){or_missing(x.value), or_missing(x.se)};

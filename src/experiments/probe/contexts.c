@@ -96,7 +96,7 @@ static const es_column head_columns[] = {
     ES_COL(context_head_row, growth, ES_FORMAT_REAL, "growth", "",
            "the design effect grows like n to this power: twice the difference of the rates"),
     ES_COL(context_head_row, rate_map_window, ES_FORMAT_REAL, "window rate", "",
-           "map error of windows ~ n^-rate, points with the flag pool left out"),
+           "map error of windows ~ `n^-rate`, points with the flag pool left out"),
     ES_COL_KEY(context_head_row, rate_map_window_low, "rate_map_window_ci.0", ES_FORMAT_REAL,
                "window rate from", "", "95 % interval, windows that overlap counted once"),
     ES_COL_KEY(context_head_row, rate_map_window_high, "rate_map_window_ci.1", ES_FORMAT_REAL,
@@ -169,6 +169,7 @@ static const es_table_spec windows_table = {
 
 /* ---- squares and their ratio ---- */
 
+/* What the functions that fill rows share. */
 typedef struct summary_ctx {
     es_job *job;
     const probe_params *p;
@@ -195,11 +196,14 @@ static double apart_of(const summary_ctx *m, int64_t i)
     return fmin((double)m->p->replicates, (double)m->tokens / (double)m->s->spec.sizes[i]);
 }
 
+/* Returns one error of a head in replicate r at size i. */
 static double error_at(const summary_ctx *m, int stage, int64_t r, int64_t i, int which)
 {
     return probe_error(probe_draw_at(m->job, stage, m->place, r, m->head, i), which);
 }
 
+/* Returns the mean square of an error over replicates. `count` is the number of independent ones:
+ * windows overlap, so their standard error is larger than that of as many draws. */
 static square square_of(const summary_ctx *m, int stage, int64_t i, int which, double count)
 {
     for (int64_t r = 0; r < m->p->replicates; r++)
@@ -209,16 +213,19 @@ static square square_of(const summary_ctx *m, int stage, int64_t i, int which, d
     return (square){mean, count};
 }
 
+/* Returns the mean square error of windows of the text. */
 static square square_of_windows(const summary_ctx *m, int64_t i, int which)
 {
     return square_of(m, m->s->window_stage, i, which, apart_of(m, i));
 }
 
+/* Returns the mean square error of independent draws. */
 static square square_of_draws(const summary_ctx *m, int64_t i, int which)
 {
     return square_of(m, PROBE_DRAW, i, which, (double)m->p->replicates);
 }
 
+/* Returns the design effect: mean square error of windows over that of draws, with its error. */
 static es_mean_ratio design_effect(square windows, square draws)
 {
     return es_ratio_of_means(windows.mean, windows.count, draws.mean, draws.count);
@@ -535,6 +542,7 @@ static void tell_windows(const summary_ctx *m, es_answer *a)
 
 /* ---- all together ---- */
 
+/* Allocates what one head needs and computes ln n of the sizes. */
 static es_status prepare(summary_ctx *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes, R = m->p->replicates;

@@ -15,9 +15,9 @@ static const es_column curve_columns[] = {
     ES_COL(probe_curve_row, head, ES_FORMAT_COUNT, "head", ""),
     ES_COL(probe_curve_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(probe_curve_row, mean_error, ES_FORMAT_REAL, "mean error", "",
-           "|m_n - m| of the head's outputs, mean over replicates"),
+           "`|m_n - m|` of the head's outputs, mean over replicates"),
     ES_COL(probe_curve_row, cov_error, ES_FORMAT_REAL, "cov error", "",
-           "|C_n - C| in Frobenius norm"),
+           "`|C_n - C|` in Frobenius norm"),
     ES_COL(probe_curve_row, map_error, ES_FORMAT_REAL, "map error", "",
            "root mean square over queries"),
     ES_COL(probe_curve_row, relative_error, ES_FORMAT_REAL, "relative", "",
@@ -25,8 +25,8 @@ static const es_column curve_columns[] = {
     ES_COL(probe_curve_row, map_error_exact, ES_FORMAT_REAL, "exact", "",
            "map error expected for independent tokens, exact for every n, from the weights that "
            "queries give the pool's tokens; nothing is drawn. Its error: the queries that are "
-           "computed are a sample of all. Without replacement times the square root of "
-           "(N - n)/(N - 1)",
+           "computed are a sample of all. Without replacement times the square root of `(N - n)/(N "
+           "- 1)`",
            .standing = ES_STANDING_PROVED),
     ES_COL(probe_curve_row, map_error_exact_pool, ES_FORMAT_SHORT, "exact, pool", "",
            "half of its difference between the halves of the pool",
@@ -37,9 +37,9 @@ static const es_column curve_columns[] = {
            .standing = ES_STANDING_PROVED),
     ES_COL(probe_curve_row, map_error_sampling, ES_FORMAT_SHORT, "sampling", "",
            "the form of the exact map error for large n", .standing = ES_STANDING_PROVED),
-    ES_COL(probe_curve_row, ess, ES_FORMAT_SHORT, "ESS", "tokens",
-           "effective number of the n tokens, 1/sum w^2: median over queries, mean over "
-           "replicates"),
+    ES_COL(
+        probe_curve_row, ess, ES_FORMAT_SHORT, "ESS", "tokens",
+        "effective number of the n tokens, `1/sum w^2`: median over queries, mean over replicates"),
     ES_COL(probe_curve_row, top_weight, ES_FORMAT_SHORT, "top weight", "",
            "largest weight: median over queries, mean over replicates"),
     ES_COL(probe_curve_row, mean_error_gaussian, ES_FORMAT_SHORT, "Gaussian mean", "",

@@ -10,6 +10,7 @@
 
 enum { ALL, EVEN, ODD, SETS = ES_PROBE_SETS, POWERS = ES_PROBE_POWERS };
 
+/* Exact errors of a head's queries, from which the mean over all queries is estimated. */
 typedef struct curve {
     const es_probe *probe;
     int64_t head, few;
@@ -48,11 +49,13 @@ static double rough(const curve *c, int64_t i, double n)
     return 1.0 / (n / sampling + 1.0 / c->apart[i]);
 }
 
+/* Returns the exact mean square error of query i at size s, over one set of keys. */
 static double of_set(const curve *c, int64_t i, int set, int64_t s)
 {
     return c->exact[(i * SETS + set) * es_probe_exact_sizes(&c->probe->spec) + s];
 }
 
+/* Returns the mean of the above over the queries that are computed exactly. */
 static double mean_of_set(const curve *c, int set, int64_t s)
 {
     double sum = 0.0;
@@ -84,6 +87,8 @@ typedef struct scatter {
     double xx, xy, yy;
 } scatter;
 
+/* Returns sums for the regression of exact errors on rough ones, which are known for all queries:
+ * step is how far the mean of all differs from that of the computed ones. */
 static scatter scatter_at(const curve *c, int64_t s, double n)
 {
     const double few = (double)c->few, m = (double)c->probe->queries;
@@ -102,6 +107,9 @@ static scatter scatter_at(const curve *c, int64_t s, double n)
     return d;
 }
 
+/* Returns the regression estimate of the mean over all queries, y + slope step, with its variance
+ * for the sampled queries and for a population of them. The residuals are weighted by leverage;
+ * without variation in x it is the plain mean. */
 static estimate estimate_at(const curve *c, int64_t s, double n)
 {
     const scatter d = scatter_at(c, s, n);

@@ -16,6 +16,7 @@ typedef struct head_rows {
     double *scratch; /* (count) */
 } head_rows;
 
+/* Collects the rows of heads and memory to sort their values. */
 static es_status rows_of(es_job *job, const es_table *heads, head_rows *out, es_error *err)
 {
     *out = (head_rows){es_rows(heads, probe_head_row), es_table_rows(heads), NULL};
@@ -31,6 +32,7 @@ double probe_largest_n(const probe_state *s) { return (double)s->spec.sizes[s->s
 
 /* ---- what heads do ---- */
 
+/* Adds the finding that counts heads by class. */
 static void tell_classes(const es_job *job, const head_rows *heads, const probe_class_row *classes,
                          es_answer *a)
 {

@@ -15,6 +15,7 @@
 #include "linalg/linalg.h"
 #include "stats/average.h"
 
+/* Fails for a head that the layer does not have. */
 static es_status check_head(const es_probe *probe, int64_t head, es_error *err)
 {
     if (head < 0 || head >= probe->weights.heads)
@@ -56,6 +57,7 @@ static void sandwich(const es_probe *p, int64_t head, const float *b, const floa
     }
 }
 
+/* Computes Wk S Wk', Wv S Wk' and Wv S Wv' of a head, on which all Gaussian predictions rest. */
 static es_status fill_grams(void *user, int64_t head, int thread, es_error *err)
 {
     es_probe *p = user;
@@ -99,6 +101,8 @@ typedef struct scores {
     double total;      /* tr V S V' */
 } scores;
 
+/* Computes the standard deviation of the scores of each query under Gaussian tokens, and how far
+ * the output moves along it. */
 static es_status scores_of(const es_probe *p, int64_t head, scores *out, es_error *err)
 {
     const int64_t k = p->weights.width, Q = p->weights.all, m = p->queries;
@@ -170,11 +174,14 @@ static int first_of(double place)
     return (int)fmin(fmax(floor(place) - 1.0, 0.0), ES_PROBE_GRID - 4);
 }
 
+/* Points of the tables that threads fill. */
 typedef struct filling {
     es_probe *probe;
     int first, count; /* points of the grid that are needed */
 } filling;
 
+/* Fills one point of the table of random energy model moments: participation and error at n tokens
+ * and score deviation q. */
 static es_status fill_point(void *user, int64_t unit, int thread, es_error *err)
 {
     const filling *f = user;
@@ -269,6 +276,7 @@ typedef struct sink {
     double queries, weight[2];
 } sink;
 
+/* Computes which share of attention goes to the first and the last token of one block. */
 static es_status sink_of(const es_probe *p, int64_t head, int64_t first, int64_t n, float *x,
                          double *lse, sink *out, es_error *err)
 {
@@ -310,6 +318,7 @@ static void average(const sink *sinks, int64_t blocks, int end, double *mean, do
     *se = es_block_se(scatter, queries, blocks);
 }
 
+/* Averages that over some blocks. Causal models have their own measure, by position. */
 static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, es_error *err)
 {
     const int64_t blocks = p->pool.blocks < ES_PROBE_SINKS ? p->pool.blocks : ES_PROBE_SINKS;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heads.c : the table heads: what weights, pool and draws say about each head. */
+/* heads.c : the table heads: what weights, pool and draws say about each head.
+ *
+ * From the weights and the covariance S of the layer's input: horizons and the rates they stand
+ * for (THEORY 2), per head a k x k problem, H = sqrt(lambda_max((Wq S Wq')(Wk S Wk')))/sqrt(k).
+ * From the pool: the limit of each output, exact errors of n independent tokens (THEORY 13), and
+ * the effective number of tokens. From draws: measured errors, which must agree with the exact
+ * ones. Gaussian tokens of the same covariance are a control: where they differ, the covariance
+ * alone does not describe the head, and u = q/sqrt(2 ln n) above 1 says that they would freeze. */
 #include <math.h>
 
 #include "base/error.h"
@@ -31,30 +38,30 @@ static const es_column head_columns[] = {
         "error of the head's part of the layer's output, after Wo, at the largest n, over the "
         "spread "
         "of the layer's inputs (the root of their trace); the order of the heads that matter most"),
-    ES_COL(probe_head_row, horizon, ES_FORMAT_SHORT, "H", "", "two-sided horizon |S^1/2 A S^1/2|"),
+    ES_COL(probe_head_row, horizon, ES_FORMAT_SHORT, "H", "",
+           "two-sided horizon `|S^1/2 A S^1/2|`"),
     ES_COL(probe_head_row, horizon_error, ES_FORMAT_SHORT, "H error", "",
            "bound on the rounding in it"),
     ES_COL(probe_head_row, horizon_one_sided, ES_FORMAT_SHORT, "one-sided H", "",
-           "|S^1/2 A|, the horizon of the key side"),
+           "`|S^1/2 A|`, the horizon of the key side"),
     ES_COL(probe_head_row, horizon_unscaled, ES_FORMAT_SHORT, "H unscaled", "",
-           "H without the 1/sqrt(k) in A, as the papers' code reports it"),
+           "H without the `1/sqrt(k)` in A, as the papers' code reports it"),
     ES_COL(probe_head_row, coupling, ES_FORMAT_SHORT, "Psi", "",
            "constant of the papers' worst-case exponent"),
     ES_COL(probe_head_row, frobenius, ES_FORMAT_SHORT, "F", "",
-           "Frobenius norm of S^1/2 A S^1/2; F^2 is the mean of q^2 for Gaussian queries"),
+           "Frobenius norm of `S^1/2 A S^1/2`; `F^2` is the mean of `q^2` for Gaussian queries"),
     ES_COL(probe_head_row, score_sd, ES_FORMAT_SHORT, "score sd", "nats",
            "root mean square over queries of q, the standard deviation of a query's scores"),
     ES_COL(probe_head_row, freezing, ES_FORMAT_SHORT, "u", "",
-           "median over queries of q/sqrt(2 ln n) at the largest n; above 1 Gaussian tokens would "
-           "freeze",
+           "median over queries of `q/sqrt(2 ln n)` at the largest n; above 1 Gaussian tokens "
+           "would freeze",
            .standing = ES_STANDING_HEURISTIC),
-    ES_COL(
-        probe_head_row, gaussian_frozen, ES_FORMAT_SHORT, "u > 1", "share",
-        "of queries with q > sqrt(2 ln n) at the largest n: for them a few of n Gaussian tokens of "
-        "the same covariance would have all the weight. What the text's tokens do: ESS, top "
-        "weight"),
+    ES_COL(probe_head_row, gaussian_frozen, ES_FORMAT_SHORT, "u > 1", "share",
+           "of queries with `q > sqrt(2 ln n)` at the largest n: for them a few of n Gaussian "
+           "tokens of the same covariance would have all the weight. What the text's tokens do: "
+           "ESS, top weight"),
     ES_COL(probe_head_row, ess_pool, ES_FORMAT_SHORT, "ESS pool", "tokens",
-           "effective number of tokens, 1/sum w^2, of queries over the whole pool: median over "
+           "effective number of tokens, `1/sum w^2`, of queries over the whole pool: median over "
            "queries"),
     ES_COL(probe_head_row, ess_pool_low, ES_FORMAT_SHORT, "ESS < 2", "share",
            "of queries whose effective number of tokens of the pool is below 2"),
@@ -71,16 +78,14 @@ static const es_column head_columns[] = {
     ES_COL(probe_head_row, top_n_high, ES_FORMAT_SHORT, "top at n > 1/2", "share",
            "of queries, at the largest n"),
     ES_COL(probe_head_row, local_exponent, ES_FORMAT_REAL, "alpha", "",
-           "local exponent: P(1 - cos(query, key) <= t) ~ c t^alpha, for keys less their mean; "
-           "twice it "
-           "is the number of dimensions in which keys vary near a query"),
+           "local exponent: `P(1 - cos(query, key) <= t) ~ c t^alpha`, for keys less their mean; "
+           "twice it is the number of dimensions in which keys vary near a query"),
     ES_COL(probe_head_row, beta, ES_FORMAT_SHORT, "beta", "",
-           "inverse temperature |query| |key|/sqrt(k), root mean square"),
-    ES_COL(
-        probe_head_row, beta_frozen, ES_FORMAT_SHORT, "single-key from", "",
-        "the beta from which on fewer than 2 of n keys share the weight (E sum w^2 > 1/2), at the "
-        "largest n: exact for keys uniform on a sphere of this alpha and density, a model of "
-        "others"),
+           "inverse temperature `|query| |key|/sqrt(k)`, root mean square"),
+    ES_COL(probe_head_row, beta_frozen, ES_FORMAT_SHORT, "single-key from", "",
+           "the `beta` from which on fewer than 2 of n keys share the weight (`E sum w^2 > 1/2`), "
+           "at the largest n: exact for keys uniform on a sphere of this `alpha` and density, a "
+           "model of others"),
     ES_RATE_COLUMNS(probe_head_row, rate_mean, "mean rate",
                     "error ~ n^-rate; standard errors from the jackknife over replicates"),
     ES_RATE_COLUMNS(probe_head_row, rate_cov, "cov rate", NULL),
@@ -110,9 +115,8 @@ static const es_column head_columns[] = {
     ES_COL(probe_head_row, tokens_for_tenth_pool, ES_FORMAT_SHORT, "10 % pool", "tokens",
            "half of its difference between the halves of the pool; its error is both together"),
     ES_COL(probe_head_row, thin, ES_FORMAT_SHORT, "thin", "share",
-           "of queries that use fewer than 100 tokens of the pool (1/sum w^2): the pool cannot say "
-           "what "
-           "they would find in more text"),
+           "of queries that use fewer than 100 tokens of the pool (`1/sum w^2`): the pool cannot "
+           "say what they would find in more text"),
     ES_COL(probe_head_row, mean_error_limit, ES_FORMAT_SHORT, "limit's mean error", "",
            "distance between the pool and its text, from its two halves"),
     ES_COL(probe_head_row, cov_error_limit, ES_FORMAT_SHORT, "limit's cov error", ""),
@@ -133,7 +137,7 @@ static const es_column head_columns[] = {
     ES_COL(probe_head_row, rate_worst_case, ES_FORMAT_SHORT, "1/(2(1+32 Psi))", "",
            "the exponent of the paper's first version", .standing = ES_STANDING_CITED),
     ES_COL(probe_head_row, rate_coupling, ES_FORMAT_SHORT, "1/(2(1+Psi))", "",
-           "between its neighbours, since H^2 <= Psi", .standing = ES_STANDING_PROVED),
+           "between its neighbours, since `H^2 <= Psi`", .standing = ES_STANDING_PROVED),
     ES_COL(probe_head_row, exponent_map, ES_FORMAT_SHORT, "map exponent", "",
            "of one output for n to infinity and Gaussian tokens",
            .standing = ES_STANDING_HEURISTIC),
@@ -144,7 +148,7 @@ static const es_column head_columns[] = {
     ES_COL(probe_head_row, top_mass, ES_FORMAT_REAL, "top weight", "",
            "largest weight of a query, mean over queries"),
     ES_COL(probe_head_row, ess, ES_FORMAT_REAL, "ESS", "keys",
-           "effective number of keys, 1/sum w^2, mean over queries"),
+           "effective number of keys, `1/sum w^2`, mean over queries"),
     ES_COL(probe_head_row, inverse_ess, ES_FORMAT_REAL, "sum w^2", "", "mean over queries"),
     ES_COL(probe_head_row, sink_first, ES_FORMAT_REAL, "on [CLS]", "",
            "weight on a block's first token, mean over the first blocks"),

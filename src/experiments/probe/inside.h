@@ -30,6 +30,7 @@ typedef struct es_probe_gram {
 
 /* Exact expectations for n Gaussian scores of standard deviation q, on a grid of q. */
 enum { ES_PROBE_GRID = 222 };
+/* Moments of the random energy model at one n, on a grid of score deviations. */
 typedef struct es_probe_table {
     double log_p[ES_PROBE_GRID]; /* ln E sum w^2 */
     double log_v[ES_PROBE_GRID]; /* ln E (G - q)^2 */

@@ -24,13 +24,13 @@ static const es_column layer_columns[] = {
            "bound on the rounding in it"),
     ES_COL(layer_row, trace, ES_FORMAT_REAL, "trace", "", "of that covariance"),
     ES_COL(layer_row, participation, ES_FORMAT_SHORT, "directions", "",
-           "trace^2 / |cov|_F^2: number of directions in which tokens vary"),
+           "`trace^2 / |cov|_F^2`: number of directions in which tokens vary"),
     ES_COL(layer_row, horizon, ES_FORMAT_SHORT, "largest H", "", "over the heads"),
     ES_COL(layer_row, horizon_unscaled_all_heads, ES_FORMAT_SHORT, "H all heads", "",
-           "of all heads as one and without 1/sqrt(k), as public code reports it; it has no "
+           "of all heads as one and without `1/sqrt(k)`, as public code reports it; it has no "
            "meaning for several heads"),
     ES_COL(layer_row, gaussian_frozen, ES_FORMAT_SHORT, "u > 1", "share",
-           "of queries, over all heads: u = q/sqrt(2 ln n) above 1 at the largest n, where "
+           "of queries, over all heads: `u = q/sqrt(2 ln n)` above 1 at the largest n, where "
            "Gaussian tokens would freeze"),
     ES_COL(layer_row, top_high, ES_FORMAT_SHORT, "top > 1/2", "share",
            "of queries, over all heads: one of n tokens has more than half of the weight, measured "
@@ -117,6 +117,7 @@ static es_status describe_layer(probe_summary *m, es_error *err)
     return ES_OK;
 }
 
+/* Allocates series of errors of text and Gaussian tokens, and predictions at each size. */
 static es_status prepare(probe_summary *m, es_error *err)
 {
     const int64_t sizes = m->s->spec.n_sizes, heads = m->s->heads;

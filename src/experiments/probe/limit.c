@@ -24,6 +24,7 @@
 
 enum { PART_TOKENS = 1 << 18, PARTS_MOST = 256 };
 
+/* Returns the number of tokens of the pool. */
 static int64_t tokens_of(const es_probe_spec *spec) { return es_pool_about(spec->pool).tokens; }
 
 int64_t es_probe_parts_among(const es_probe_spec *spec, int64_t tokens)
@@ -58,6 +59,7 @@ typedef struct layer_seen {
     es_partial **partial; /* (2, heads): what each half has shown */
 } layer_seen;
 
+/* One pass over the pool that measures several layers. */
 typedef struct walk {
     const es_probe_spec *spec;
     int64_t layer, layers, queries, strip;
@@ -78,6 +80,8 @@ typedef struct shape {
     int64_t partial, moments; /* numbers */
 } shape;
 
+/* Sets the sizes of a layer's state. A second scale, twice the first, gives sum w^2 = Z(2s)/Z(s)^2
+ * without storing weights. */
 static void shape_of(const es_probe_spec *spec, shape *out)
 {
     const es_model_config *c = es_model_config_of(spec->model);
@@ -94,6 +98,7 @@ static void shape_of(const es_probe_spec *spec, shape *out)
     out->partial = es_partial_numbers(out->queries, k + 1, &out->opts);
 }
 
+/* Makes the state of attention of all queries over part of the pool. */
 static es_status new_partial(const shape *s, es_partial **out, es_error *err)
 {
     return es_partial_new(s->queries, s->width + 1, &s->opts, out, err);
@@ -108,6 +113,7 @@ int64_t es_probe_part_numbers(const es_probe_spec *spec)
 
 /* ---- set up ---- */
 
+/* Prepares a layer: weights, queries, moments, and a state for each half of the pool and head. */
 static es_status open_layer(walk *w, layer_seen *of, int64_t layer, es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
@@ -122,6 +128,8 @@ static es_status open_layer(walk *w, layer_seen *of, int64_t layer, es_error *er
     return es_probe_queries(w->spec, layer, &of->weights, of->q, err);
 }
 
+/* Allocates what a walk over the pool needs for all its layers at once, so that the pool is read
+ * once. */
 static es_status prepare_walk(walk *w, es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
@@ -138,6 +146,7 @@ static es_status prepare_walk(walk *w, es_error *err)
     return ES_OK;
 }
 
+/* Frees what one layer used. */
 static void close_layer(const walk *w, layer_seen *of)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
@@ -149,6 +158,7 @@ static void close_layer(const walk *w, layer_seen *of)
     es_probe_weights_free(w->spec, &of->weights);
 }
 
+/* Frees the walk. */
 static void release_walk(walk *w)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
@@ -176,6 +186,8 @@ static es_status add_moments(const walk *w, es_moments *to, const float *x, int6
     return ES_OK;
 }
 
+/* Adds a strip of tokens to moments and attention. Strips alternate between two halves, whose
+ * difference gives the pool's own error. */
 static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t count, const float *x,
                            es_error *err)
 {
@@ -198,6 +210,7 @@ static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t cou
     return ES_OK;
 }
 
+/* Writes the state of a layer as numbers that another process can fold. */
 static void save_layer(const walk *w, const layer_seen *of, double *state)
 {
     shape s;
@@ -233,6 +246,8 @@ es_status es_probe_part(const es_probe_spec *spec, int64_t layer, int64_t layers
 
 /* ---- parts become one ---- */
 
+/* Merges the moments of two states, in this order, so that the bits do not depend on which process
+ * made them. */
 static es_status fold_moments(const es_probe_spec *spec, const shape *s, double *into,
                               const double *state, es_error *err)
 {
@@ -308,6 +323,7 @@ static double sampling_of(const shape *of, const seen *s, double *thin)
     return sum;
 }
 
+/* Reads outputs, normalisers and weights of a state. */
 static es_status look(es_partial *partial, const seen *s, es_error *err)
 {
     const es_attend_out out = {
@@ -379,6 +395,8 @@ static es_status finish_head(ending *e, int64_t head, es_error *err)
     return ES_OK;
 }
 
+/* Finishes all heads: outputs over each half and over the whole pool, and how far the halves
+ * differ. */
 static es_status finish_heads(ending *e, const double *state, es_error *err)
 {
     const int64_t m = e->shape.queries, outputs = 2 * m * (e->shape.width + 1);
@@ -404,6 +422,7 @@ static es_status finish_heads(ending *e, const double *state, es_error *err)
     return status;
 }
 
+/* Writes mean and covariance of the tokens. */
 static es_status finish_moments(const ending *e, const double *state, es_error *err)
 {
     const es_probe_layout at = es_probe_layout_of(e->spec);
@@ -436,6 +455,8 @@ es_status es_probe_finish(const es_probe_spec *spec, const double *state, double
 
 /* ---- all parts ---- */
 
+/* Measures a layer part by part in this process, by the same parts and folds as several processes
+ * use. */
 static es_status measure_parts(const es_probe_spec *spec, int64_t layer, double *into,
                                double *state, es_error *err)
 {

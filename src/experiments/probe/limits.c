@@ -203,6 +203,8 @@ static es_status summarise_heads(es_job *job, es_answer *answer, es_error *err)
     return probe_caution(job, m.heads, answer, err);
 }
 
+/* Summarises the limits. For a causal model the findings begin with the words that positions were
+ * removed. */
 static es_status summarise_limits(es_job *job, es_answer *answer, es_error *err)
 {
     const bool causal = ((const probe_state *)job->state)->pools.config->causal;

@@ -12,6 +12,7 @@
 
 enum { ASKED = 64 }; /* queries: enough for an error of a few per cent */
 
+/* Keys around which local exponents are measured. */
 typedef struct neighbours {
     const es_probe *probe;
     int64_t n;     /* keys */
@@ -22,6 +23,7 @@ typedef struct neighbours {
     float *mean;   /* (H) that of the mean token */
 } neighbours;
 
+/* Allocates the sample of keys around which local exponents are measured. */
 static es_status prepare(neighbours *s, es_error *err)
 {
     const int64_t H = s->probe->weights.hidden, Q = s->probe->weights.all;
@@ -34,6 +36,7 @@ static es_status prepare(neighbours *s, es_error *err)
     return ES_OK;
 }
 
+/* Frees the sample of keys. */
 static void release(neighbours *s)
 {
     es_mem_free(s->probe->exec.budget, s->x);
@@ -70,6 +73,7 @@ static double inverse_temperature(const neighbours *s, int64_t head)
     return sqrt(keys * queries / (double)p->queries / (double)k);
 }
 
+/* Measures the local exponent of a head's keys around its queries, and the inverse temperature. */
 static es_status ask_head(const neighbours *s, int64_t head, es_probe_local *out, es_error *err)
 {
     const es_probe *p = s->probe;

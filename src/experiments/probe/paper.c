@@ -26,6 +26,7 @@ struct es_probe_paper {
 
 /* ---- tokens that attend over each other ---- */
 
+/* A drawn sample of the paper's protocol, all heads at once. */
 typedef struct crowd {
     const es_probe_paper *paper;
     int64_t n;
@@ -35,6 +36,7 @@ typedef struct crowd {
     double *mean, *cov;       /* (Q), (Q, Q) of these */
 } crowd;
 
+/* Allocates the drawn tokens of the paper's protocol and outputs of all heads. */
 static es_status crowd_new(const es_probe_paper *paper, int64_t most, crowd *out, es_error *err)
 {
     const int64_t Q = paper->weights.all;
@@ -50,6 +52,7 @@ static es_status crowd_new(const es_probe_paper *paper, int64_t most, crowd *out
     return ES_OK;
 }
 
+/* Frees the drawn tokens. */
 static void crowd_free(crowd *c)
 {
     es_mem_limit *budget = c->paper->exec.budget;
@@ -98,6 +101,7 @@ static es_status meet(crowd *c, const int64_t *rows, int64_t n, es_error *err)
 
 /* ---- the passage ---- */
 
+/* Projects all tokens of a passage to queries, keys and values, once for all draws. */
 static es_status project_passage(es_probe_paper *p, int64_t first, es_error *err)
 {
     const es_probe_weights *w = &p->weights;

@@ -35,6 +35,7 @@ typedef struct es_probe_paper_cell {
     double mean_error, cov_error;
 } es_probe_paper_cell;
 
+/* What is known about a passage. */
 typedef struct es_probe_passage {
     int64_t tokens; /* of the block */
     double horizon; /* |S^1/2 A S^1/2| as the public code has it: S of the passage, all heads as one

@@ -5,11 +5,10 @@
 
 #include <math.h>
 
-#include <esscher/policy_risk.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "risk/policy_risk.h"
 
 enum { POLICIES = ES_PROBE_POLICIES, ASKED = ES_PROBE_POLICY_QUERIES };
 
@@ -29,6 +28,7 @@ double es_probe_policy_bytes(int64_t width)
     return 8.0 * n * (2.0 * k + 42.0) + 128.0 * k + 1e6;
 }
 
+/* Drawn keys on which policies are compared. */
 typedef struct context {
     const es_probe *probe;
     int64_t n, queries, head;
@@ -37,6 +37,7 @@ typedef struct context {
     double squares[ASKED][POLICIES + 1]; /* mean square errors of the head's queries; spread2 */
 } context;
 
+/* Draws the keys of a context from the pool and projects them. */
 static es_status draw_context(context *c, es_error *err)
 {
     const es_probe *p = c->probe;

@@ -53,6 +53,8 @@ es_status es_probe_section_rows(const es_probe_spec *spec, int64_t tokens, int64
 
 /* ---- windows: n consecutive rows of the pool ---- */
 
+/* Fails if windows of the largest n do not fit the pool, or if their number does not fit an
+ * address. */
 static es_status check_window(const es_probe_spec *spec, const es_pool_info *pool,
                               int64_t replicate, int64_t windows, es_error *err)
 {
@@ -115,6 +117,7 @@ static void add_block(const int64_t *starts, int64_t block, int64_t **rows, int6
             *(*rows)++ = row;
 }
 
+/* Adds the rows of whole blocks that are read besides draws: those for sinks and for passages. */
 static int64_t add_blocks(const es_probe_wants *w, const es_pool_info *pool, const int64_t *starts,
                           int64_t *rows)
 {

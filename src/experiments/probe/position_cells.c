@@ -18,6 +18,7 @@ static int64_t edge(int64_t i) { return (int64_t)llround(exp2(0.5 * (double)i));
  * queries and stand beside one of nearly the same n. */
 #define SHORTEST 1.1
 
+/* Fails for a length or window outside its range. */
 static es_status check(const es_positions_spec *spec, es_error *err)
 {
     ES_TRY(es_lab_check(spec->length, 2, INT64_C(1) << 24, "positions.length", err));
@@ -46,7 +47,7 @@ es_status es_positions_grid_of(const es_positions_spec *spec, es_positions_grid 
 
 /* ---- a block ---- */
 
-/* Who visits the heads of one block. */
+/* The state of a visit of the heads of one block. */
 typedef struct visitor {
     const es_positions_spec *spec;
     es_exec exec;
@@ -54,6 +55,7 @@ typedef struct visitor {
     double *out; /* (layers, heads, numbers) */
 } visitor;
 
+/* Receives a head of the forward pass and measures it position by position. */
 static es_status visit(void *user, const es_model_seen *seen, es_error *err)
 {
     const visitor *v = user;

@@ -27,7 +27,7 @@ static const es_column place_columns[] = {
     ES_COL_KEY(place_row, query.entropy, "entropy", ES_FORMAT_REAL, "entropy", "nats",
                "of a query's weights; all of these are means over queries, with standard errors "
                "over blocks"),
-    ES_COL(place_row, ess, ES_FORMAT_REAL, "ESS", "keys", "effective number of keys, 1/sum w^2"),
+    ES_COL(place_row, ess, ES_FORMAT_REAL, "ESS", "keys", "effective number of keys, `1/sum w^2`"),
     ES_COL_KEY(place_row, query.ess_typical, "ess_typical", ES_FORMAT_REAL, "typical ESS", "keys",
                "exp of the mean of its logarithm"),
     ES_COL_KEY(place_row, query.single_key, "single_key", ES_FORMAT_REAL, "single key", "share",
@@ -43,13 +43,12 @@ static const es_column place_columns[] = {
     ES_COL(
         place_row, effective_context, ES_FORMAT_REAL, "context", "keys",
         "the smallest window that, with the first 4 keys, gives outputs within the relative error "
-        "(root mean square over the queries, over that of outputs around their mean); a line in ln "
-        "w "
-        "between powers of sqrt 2. Standard error by the jackknife over blocks"),
+        "(root mean square over the queries, over that of outputs around their mean); a line in "
+        "`ln w` between powers of `sqrt 2`. Standard error by the jackknife over blocks"),
     ES_COL_KEY(place_row, query.score_sd, "score_sd", ES_FORMAT_REAL, "score sd", "nats",
                "standard deviation of a query's scores over the keys it sees"),
     ES_COL_KEY(place_row, query.freezing, "freezing", ES_FORMAT_REAL, "u", "",
-               "that over sqrt(2 ln n)", .standing = ES_STANDING_HEURISTIC),
+               "that over `sqrt(2 ln n)`", .standing = ES_STANDING_HEURISTIC),
     ES_COL_KEY(place_row, query.gaussian_frozen, "gaussian_frozen", ES_FORMAT_REAL, "u > 1",
                "share", "of queries"),
     {0}};
@@ -99,11 +98,9 @@ static const es_column window_columns[] = {
            "number of last keys; the first 4 are added unless the model's own window is shorter "
            "than the "
            "block"),
-    ES_COL(
-        window_row, error, ES_FORMAT_REAL, "rel. error", "",
-        "root mean square of |y_w - y| over that of outputs around their mean, of the queries with "
-        "the "
-        "longest contexts; standard error by the jackknife over blocks"),
+    ES_COL(window_row, error, ES_FORMAT_REAL, "rel. error", "",
+           "root mean square of `|y_w - y|` over that of outputs around their mean, of the queries "
+           "with the longest contexts; standard error by the jackknife over blocks"),
     ES_COL(window_row, mass, ES_FORMAT_REAL, "mass", "share",
            "of the weight, that these keys have"),
     {0}};

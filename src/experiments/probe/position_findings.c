@@ -8,6 +8,7 @@
 #include "experiments/kit/answer_kit.h"
 #include "experiments/probe/question.h"
 
+/* What the sentences are about. */
 typedef struct summary_ctx {
     const probe_state *s;
     const probe_positions *p;
@@ -15,8 +16,10 @@ typedef struct summary_ctx {
     es_answer *answer;
 } summary_ctx;
 
+/* Returns the number of heads. */
 static int64_t rows_of(const summary_ctx *t) { return es_table_rows(t->f->heads); }
 
+/* Returns the rows of heads. */
 static const probe_position_head_row *heads_of(const summary_ctx *t)
 {
     return es_rows(t->f->heads, probe_position_head_row);
@@ -27,6 +30,7 @@ static bool sees_first(const summary_ctx *t) { return t->p->grid.seen == t->p->s
 
 /* ---- what heads do ---- */
 
+/* Adds the finding where heads look: near, between or far. */
 static void tell_places(const summary_ctx *t)
 {
     const es_positions_grid *g = &t->p->grid;
@@ -74,6 +78,7 @@ static void tell_sinks(const summary_ctx *t)
             single);
 }
 
+/* Returns how many heads have this kind of growth. */
 static int64_t count_growth(const summary_ctx *t, probe_growth growth)
 {
     int64_t count = 0;
@@ -101,6 +106,7 @@ static void tell_windows(const summary_ctx *t)
 /* Twice what errors that fall like 1/w^(1/2) would give. */
 #define PLATEAU 5.0
 
+/* Adds a caution if effective contexts depend strongly on --error. */
 static void caution_plateaus(const summary_ctx *t)
 {
     int64_t count = 0;
@@ -114,6 +120,7 @@ static void caution_plateaus(const summary_ctx *t)
             (long long)count, (long long)rows_of(t), probe_counted(t->s), t->p->error);
 }
 
+/* Adds all cautions about positions. */
 static void caution(const summary_ctx *t)
 {
     caution_plateaus(t);

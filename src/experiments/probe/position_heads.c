@@ -34,9 +34,8 @@ static const es_column head_columns[] = {
            CONCENTRATIONS "; ESS of the typical query"),
     ES_COL_LIST(probe_position_head_row, effective_context, ES_FORMAT_REAL, "w at n =", "keys",
                 "effective context: the smallest window that, with the first 4 keys, gives outputs "
-                "within the "
-                "relative error; queries with n/sqrt 2 to n keys. Standard error by the jackknife "
-                "over blocks"),
+                "within the relative error; queries with `n/sqrt 2` to n keys. Standard error by "
+                "the jackknife over blocks"),
     ES_COL(
         probe_position_head_row, window_share, ES_FORMAT_REAL, "w/n", "share",
         "effective context at the longest n over n: the share of the text that a window must have"),
@@ -44,10 +43,9 @@ static const es_column head_columns[] = {
            "how the effective context w grows where n is largest: slope over the last two octaves; "
            "1: in "
            "proportion, 0: not at all. Standard error by the jackknife over blocks"),
-    ES_COL(
-        probe_position_head_row, grows, ES_FORMAT_TEXT, "w", "",
-        "grows: the 95 % interval of d ln w / d ln n is above 0.2; saturates: below; undecided: it "
-        "contains 0.2"),
+    ES_COL(probe_position_head_row, grows, ES_FORMAT_TEXT, "w", "",
+           "grows: the 95 % interval of `d ln w / d ln n` is above 0.2; saturates: below; "
+           "undecided: it contains 0.2"),
     ES_COL(
         probe_position_head_row, sensitivity, ES_FORMAT_SHORT, "w by error", "",
         "effective context at the longest n for 0.8 of --error over that for 1.25 of it: 1.6 where "
@@ -58,7 +56,7 @@ static const es_column head_columns[] = {
                "share", "weight on the last 64 keys, likewise"),
     ES_COL_KEY(
         probe_position_head_row, query.ess_typical, "ess_typical", ES_FORMAT_REAL, "ESS", "keys",
-        "effective number of keys, 1/sum w^2, of the typical query: exp of the mean logarithm"),
+        "effective number of keys, `1/sum w^2`, of the typical query: exp of the mean logarithm"),
     ES_COL_KEY(probe_position_head_row, query.single_key, "single_key", ES_FORMAT_REAL,
                "single key", "share",
                "of queries with ESS < 2 whose heaviest key is none of the first 4"),
@@ -72,14 +70,13 @@ static const es_column head_columns[] = {
     ES_COL_KEY(probe_position_head_row, query.score_sd, "score_sd", ES_FORMAT_REAL, "score sd",
                "nats", "standard deviation of a query's scores over the keys it sees, mean"),
     ES_COL_KEY(probe_position_head_row, query.freezing, "freezing", ES_FORMAT_REAL, "u", "",
-               "that over sqrt(2 ln n): above 1 Gaussian scores would freeze",
+               "that over `sqrt(2 ln n)`: above 1 Gaussian scores would freeze",
                .standing = ES_STANDING_HEURISTIC),
     ES_COL_KEY(probe_position_head_row, query.gaussian_frozen, "gaussian_frozen", ES_FORMAT_REAL,
                "u > 1", "share", "of queries"),
-    ES_COL(
-        probe_position_head_row, horizon_rotary, ES_FORMAT_REAL, "H, positions", "",
-        "horizon of queries and keys as they are, from their covariances in a block, rotated where "
-        "the model rotates: sqrt(lmax(Cq Ck)) times the scale; mean over blocks"),
+    ES_COL(probe_position_head_row, horizon_rotary, ES_FORMAT_REAL, "H, positions", "",
+           "horizon of queries and keys as they are, from their covariances in a block, rotated "
+           "where the model rotates: `sqrt(lmax(Cq Ck))` times the scale; mean over blocks"),
     ES_COL(probe_position_head_row, horizon_plain, ES_FORMAT_REAL, "H, content", "",
            "the same before the rotation"),
     ES_COL(probe_position_head_row, decay, ES_FORMAT_REAL, "decay", "nats",
@@ -250,6 +247,7 @@ static double median_in(const es_table *heads, const char *place, size_t offset,
 
 #define HEAD(member) offsetof(probe_position_head_row, member)
 
+/* Fills a row of classes: its heads, and how many of them average, select or use a single key. */
 static void fill_class(const es_table *heads, probe_head_place place, double *scratch, class_row *r)
 {
     const probe_position_head_row *rows = es_rows(heads, probe_position_head_row);

@@ -90,6 +90,7 @@ es_measured probe_track_window_error(const probe_track *t);
  */
 #define PROBE_NEAR_BELOW 0.1
 #define PROBE_FAR_FROM   0.5
+/* Where a head looks. */
 typedef enum probe_head_place {
     PROBE_NEAR,
     PROBE_BETWEEN,

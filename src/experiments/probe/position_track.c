@@ -15,11 +15,13 @@ static double at(const probe_track *t, int64_t block, int64_t place)
     return t->first[block * t->stride + place];
 }
 
+/* Returns the number of queries in a bin; it is the same in every block. */
 static double count_of(const probe_track *t, int64_t bin)
 {
     return at(t, 0, es_positions_at(t->grid, bin, ES_POSITIONS_COUNT));
 }
 
+/* Returns mean and error over blocks of what is in scratch. */
 static es_measured mean_of_room(const probe_track *t)
 {
     return es_average_column(t->scratch, t->blocks, 1);
@@ -79,6 +81,7 @@ static double total(const probe_track *t, int64_t place, int64_t without)
     return sum;
 }
 
+/* Returns the relative error of a window over all blocks but one (-1: all), for the jackknife. */
 static double error_without(const probe_track *t, int64_t bin, int64_t window, int64_t without)
 {
     const double spread = total(t, es_positions_at(t->grid, bin, ES_POSITIONS_SPREAD), without);
@@ -104,6 +107,7 @@ static double log_context(const probe_track *t, int64_t bin, double error, int64
     return 0.0; /* one key will do */
 }
 
+/* Returns the jackknife estimate over blocks from the values in scratch. */
 static es_measured knifed(const probe_track *t, double whole)
 {
     const es_grouped x = es_jackknife(whole, t->scratch, t->blocks);
@@ -132,6 +136,7 @@ es_measured probe_track_context(const probe_track *t, int64_t bin, double error)
     return knifed(t, log_context(t, bin, error, -1));
 }
 
+/* Returns the slope of ln window on ln n over the later half of positions, without one block. */
 static double growth_without(const probe_track *t, double error, int64_t without)
 {
     const es_positions_grid *g = t->grid;

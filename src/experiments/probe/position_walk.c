@@ -32,10 +32,12 @@ typedef struct work {
     double *out;        /* (grid.numbers) */
 } work;
 
+/* Returns the memory limit of this cell. */
 static es_mem_limit *budget_of(const work *w) { return w->exec.budget; }
 
 /* ---- scratch ---- */
 
+/* Fails if the forward pass did not compute what is summed up here. */
 static es_status check_seen(const work *w, es_error *err)
 {
     const es_model_seen *s = w->seen;
@@ -50,6 +52,7 @@ static es_status check_seen(const work *w, es_error *err)
     return ES_OK;
 }
 
+/* Allocates rows of one head in f64 and finds the bin of each position. */
 static es_status make_room(work *w, es_error *err)
 {
     es_mem_limit *b = budget_of(w);
@@ -69,6 +72,7 @@ static es_status make_room(work *w, es_error *err)
     return ES_OK;
 }
 
+/* Frees what one head used. */
 static void free_room(work *w)
 {
     void *const all[] = {w->positions, w->bin_of, w->q, w->key, w->sums, w->output, w->lse};
@@ -76,6 +80,7 @@ static void free_room(work *w)
         es_mem_free(budget_of(w), all[i]);
 }
 
+/* Adds x to a statistic in the bin of position i. */
 static void add(work *w, int64_t i, es_positions_stat stat, double x)
 {
     w->out[es_positions_at(&w->grid, w->bin_of[i], stat)] += x;
@@ -90,6 +95,8 @@ static int64_t unseen(const work *w, int64_t i)
 
 /* ---- statistics of the forward pass ---- */
 
+/* Sums the statistics that attention itself returns: entropy, effective number of keys, largest
+ * weight. */
 static void sum_weights(work *w)
 {
     const es_model_seen *s = w->seen;
@@ -123,6 +130,7 @@ static void sum_spread(work *w)
 
 /* ---- queries and keys ---- */
 
+/* Reads queries and keys, and prefix sums of keys for means over windows. */
 static void read_rows(work *w, const es_view *q, const es_view *k)
 {
     for (int64_t i = 0; i < w->n; i++) {
@@ -170,6 +178,7 @@ static void add_scores(work *w, int64_t i, int64_t first, int64_t last, int64_t 
         out[ES_POSITIONS_PAIRS] += (double)(last - first);
 }
 
+/* Returns x limited to [low, high]. */
 static int64_t clamp(int64_t x, int64_t low, int64_t high)
 {
     return x < low ? low : x > high ? high : x;
@@ -208,6 +217,7 @@ static double variance(const double *q, const double *c, const double *low, cons
     return count > 1.0 ? fmax(square / count - mean * mean, 0.0) : 0.0;
 }
 
+/* Adds or removes one key's square in a sliding covariance. */
 static void add_square(double *c, const double *key, int64_t k, double sign)
 {
     for (int64_t a = 0; a < k; a++)
@@ -342,6 +352,7 @@ static es_status sum_plain(work *w, es_error *err)
     return put_horizon(w, true, err);
 }
 
+/* Sums up one head: weights, spread, sinks, scores, horizon, then windows of the last keys. */
 static es_status sum_up(work *w, es_error *err)
 {
     ES_TRY(make_room(w, err));

@@ -14,6 +14,7 @@
 
 /* ---- blocks ---- */
 
+/* Returns the number of tokens of a block. */
 static int64_t length_of(const es_blocks *b, int64_t block)
 {
     return b->start[block + 1] - b->start[block];
@@ -90,8 +91,10 @@ void probe_positions_close(probe_positions *p)
 
 /* ---- the stage ---- */
 
+/* Returns the number of cells: blocks of all domains. */
 static int64_t cells_of(const probe_positions *p) { return p->n_domains * p->blocks; }
 
+/* Returns the number of heads of all layers that are looked at. */
 static int64_t heads_of(const probe_state *s) { return s->layers * s->heads; }
 
 /* Operations of one block, running the model over it included. */
@@ -126,6 +129,7 @@ static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void 
                               err);
 }
 
+/* Adds the stage whose cell runs the model on one block and measures all heads. */
 static es_status begin_positions(es_job *job, es_error *err)
 {
     static const char *const number[] = {"number"};
@@ -205,12 +209,14 @@ static es_measured jackknife_share(const probe_position_summary *m, double *scra
     return (es_measured){x.value, x.se};
 }
 
+/* Adds a number and its error to the answer. */
 static void put_scalar(es_answer *answer, const char *key, const char *error, es_measured x)
 {
     es_answer_real(answer, key, x.value);
     es_answer_real(answer, error, x.se);
 }
 
+/* Adds the numbers of the whole model to the answer. */
 static void put_scalars(const probe_positions *p, const probe_position_facts *f, es_answer *answer)
 {
     es_answer_count(answer, "position_blocks", p->blocks);
@@ -233,6 +239,7 @@ static es_status label_octaves(const probe_position_summary *m, es_error *err)
     return es_label_columns(m->job, m->heads, "effective_context", n, PROBE_OCTAVES, err);
 }
 
+/* Fills the tables by position and adds their findings. */
 static es_status summarise_positions(es_job *job, es_answer *answer, es_error *err)
 {
     const probe_state *s = job->state;

@@ -41,6 +41,7 @@ enum {
     ES_POSITIONS_MOST = 64   /* bins of a grid */
 };
 
+/* What is measured position by position. */
 typedef struct es_positions_spec {
     const es_model *model; /* causal; of es_positions_block() */
     int64_t length;        /* n of a block, 2 .. 2^24 */

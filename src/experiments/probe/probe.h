@@ -53,7 +53,7 @@ es_status es_probe_measure(const es_probe_spec *spec, int64_t layer, double *num
 /* The same in parts of consecutive tokens, which any process may do: each part makes a *state*,
  * es_probe_part_numbers() numbers of a layer; states are folded in the order of the parts, and the
  * last is finished. es_probe_measure() does all of it: parts are a pure function of the pool's
- * size, so that the bits are the same, whoever did them.
+ * size, so that the bits do not depend on which process computed them.
  *
  *     for (part = 0; part < es_probe_parts(&spec); part++)
  *         es_probe_part(&spec, layer, 1, part, state, &err), and, but for the first,
@@ -302,6 +302,7 @@ es_status es_probe_sections(const es_probe_spec *spec, int64_t layer, double *ou
 es_status es_probe_sections_of(const es_probe_spec *spec, int64_t layer, int64_t layers,
                                double *out, es_error *err);
 
+/* Operations and memory of one step. */
 typedef struct es_probe_price {
     double flops;
     size_t bytes; /* upper bound on memory at one time */

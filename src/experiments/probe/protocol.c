@@ -108,8 +108,9 @@ static const es_column rate_columns[] = {
     ES_COL(rate_row, block, ES_FORMAT_COUNT, "block", "",
            "of the pool: the passage that stands for the law"),
     ES_COL(rate_row, tokens, ES_FORMAT_COUNT, "tokens", "tokens", "of the passage"),
-    ES_COL(rate_row, horizon_unscaled_all_heads, ES_FORMAT_SHORT, "H all heads", "",
-           "of the passage, of all heads as one and without 1/sqrt(k), as public code reports it"),
+    ES_COL(
+        rate_row, horizon_unscaled_all_heads, ES_FORMAT_SHORT, "H all heads", "",
+        "of the passage, of all heads as one and without `1/sqrt(k)`, as public code reports it"),
     ES_RATE_COLUMNS(rate_row, rate_mean, "mean rate",
                     "error of the mean of the concatenated outputs ~ n^-rate; every n has draws "
                     "of its own, and queries are the sample"),
@@ -134,8 +135,8 @@ static const es_column point_columns[] = {
     ES_COL(point_row, block, ES_FORMAT_COUNT, "block", ""),
     ES_COL(point_row, n, ES_FORMAT_COUNT, "n", "tokens"),
     ES_COL(point_row, mean_error, ES_FORMAT_REAL, "mean error", "",
-           "|m_n - m| of all heads' outputs side by side, mean over draws"),
-    ES_COL(point_row, cov_error, ES_FORMAT_REAL, "cov error", "", "|C_n - C| in Frobenius norm"),
+           "`|m_n - m|` of all heads' outputs side by side, mean over draws"),
+    ES_COL(point_row, cov_error, ES_FORMAT_REAL, "cov error", "", "`|C_n - C|` in Frobenius norm"),
     {0}};
 static const es_table_spec points_table = {
     "paper_rows", point_columns,
@@ -144,6 +145,7 @@ static const es_table_spec points_table = {
 
 /* ---- summary ---- */
 
+/* What the functions that fill rows share. */
 typedef struct summary_ctx {
     es_job *job;
     es_table *rates, *points;
@@ -200,6 +202,7 @@ static es_status add_rows(summary_ctx *m, const es_probe_passage *about, es_erro
     return ES_OK;
 }
 
+/* Fills the rows of one passage: about the passage, then its errors at each size. */
 static es_status sum_up_passage(summary_ctx *m, es_error *err)
 {
     const probe_state *s = m->job->state;

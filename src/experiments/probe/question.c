@@ -119,6 +119,7 @@ static es_status open_study(es_job *job, es_error *err)
     return s->question->open(job, err);
 }
 
+/* Returns the cost of the chosen question. */
 static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 {
     const probe_state *s = job->state;
@@ -127,16 +128,19 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     return ES_OK;
 }
 
+/* Prepares the chosen question. */
 static es_status begin(es_job *job, es_error *err)
 {
     return ((const probe_state *)job->state)->question->begin(job, err);
 }
 
+/* Summarises the chosen question. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     return ((const probe_state *)job->state)->question->summarise(job, answer, err);
 }
 
+/* Frees pools, the layer in use and what the questions allocated. */
 static void close_study(es_job *job)
 {
     probe_state *s = job->state;

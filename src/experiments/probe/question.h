@@ -24,6 +24,7 @@
 #include "experiments/probe/position_question.h"
 #include "theory/key_weights.h"
 
+/* The options of all questions. */
 typedef struct probe_params {
     es_pool_params pool;
     int64_t replicates, control, queries, exact;
@@ -54,6 +55,7 @@ enum { PROBE_WITH, PROBE_WITHOUT, PROBE_CONTIGUOUS };
 
 extern const char *const probe_draws[], *const probe_protocols[]; /* names of these choices */
 
+/* What the options make: pools, question, and what cells share. */
 typedef struct probe_state {
     es_pools pools;
     int64_t layers, heads;

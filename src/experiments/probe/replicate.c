@@ -12,6 +12,7 @@
 #include "base/threads.h"
 #include "linalg/linalg.h"
 
+/* Fails for a replicate whose number does not fit an address of random numbers. */
 static es_status check_replicate(int64_t replicate, es_error *err)
 {
     if (replicate < 0 || replicate > UINT32_MAX) /* what its address has room for */
@@ -22,6 +23,7 @@ static es_status check_replicate(int64_t replicate, es_error *err)
 
 /* ---- errors of one head ---- */
 
+/* Computes mean and covariance (over m, not m - 1) of the columns of a matrix. */
 static void mean_and_cov(const double *a, int64_t stride, int64_t m, int64_t k, double *mean,
                          double *cov)
 {
@@ -64,6 +66,7 @@ es_status es_probe_errors(es_mem_limit *budget, const double *a, int64_t a_strid
     return ES_OK;
 }
 
+/* Outputs at all sizes that are compared with the limit. */
 typedef struct comparison {
     const es_probe *probe;
     const double *outputs, *limit; /* (sizes, queries, k), and rows limit_stride apart */
@@ -71,6 +74,8 @@ typedef struct comparison {
     es_probe_cell *cells;
 } comparison;
 
+/* Computes the errors at one size against the limit, over all queries and over those with an exact
+ * expectation. */
 static es_status compare_size(void *user, int64_t i, int thread, es_error *err)
 {
     const comparison *c = user;
@@ -118,6 +123,7 @@ static es_status attend(const es_probe *probe, int64_t head, const float *keys, 
     return es_attend(&q, &K, &V, &opts, out, err);
 }
 
+/* One draw of tokens, with outputs of one head at a time. */
 typedef struct draw {
     const es_probe *probe;
     int64_t n;                /* tokens: the largest size */
@@ -129,6 +135,7 @@ typedef struct draw {
     float *errors;            /* (sizes, queries, Q) of all heads, in columns of their own */
 } draw;
 
+/* Chooses the rows of a replicate: a window of the text, or independent draws. */
 static es_status choose(draw *d, int64_t replicate, es_error *err)
 {
     const es_probe *p = d->probe;
@@ -137,6 +144,8 @@ static es_status choose(draw *d, int64_t replicate, es_error *err)
                : es_probe_draw_rows(&p->spec, p->pool.tokens, p->layer, replicate, d->rows, err);
 }
 
+/* Computes attention of one head over the drawn tokens at every size and compares it with the
+ * limit. Differences are stored for the layer's output. */
 static es_status attend_head(draw *d, int64_t head, es_probe_cell *cells, es_error *err)
 {
     const es_probe *p = d->probe;
@@ -174,11 +183,13 @@ static double alone(const es_probe_weights *w, const float *errors, int64_t m, i
     return fmax(sum, 0.0); /* G in f32 may be a little indefinite */
 }
 
+/* Errors of heads that Wo joins. */
 typedef struct joining {
     const draw *draw;
     es_probe_cell *cells; /* (heads, sizes) */
 } joining;
 
+/* Computes the error of one head alone after the output matrix Wo. */
 static es_status alone_at(void *user, int64_t unit, int thread, es_error *err)
 {
     const joining *j = user;
@@ -200,6 +211,8 @@ static double apart_at(const es_probe *p, const es_probe_cell *cells, int64_t i)
     return sum;
 }
 
+/* Computes errors of the whole layer after Wo, where errors of heads may cancel, and of each head
+ * alone. */
 static es_status join_heads(const draw *d, es_probe_cell *cells, es_probe_joint *joint,
                             es_error *err)
 {
@@ -225,6 +238,7 @@ static es_status join_heads(const draw *d, es_probe_cell *cells, es_probe_joint 
     return status;
 }
 
+/* Allocates the drawn tokens and all outputs. */
 static es_status prepare_draw(draw *d, es_error *err)
 {
     const es_probe *p = d->probe;
@@ -241,6 +255,7 @@ static es_status prepare_draw(draw *d, es_error *err)
     return ES_MEM_NEW_2D(budget, d->errors, outputs, Q, "errors", err);
 }
 
+/* Runs one draw: chooses tokens, projects them, and attends head by head. */
 static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_probe_joint *joint,
                           es_error *err)
 {
@@ -258,6 +273,7 @@ static es_status run_draw(draw *d, int64_t replicate, es_probe_cell *cells, es_p
     return join_heads(d, cells, joint, err);
 }
 
+/* Runs one draw and frees its memory. */
 static es_status measure_draw(const es_probe *probe, int64_t replicate, int64_t windows,
                               es_probe_cell *cells, es_probe_joint *joint, es_error *err)
 {
@@ -292,6 +308,7 @@ es_status es_probe_window(const es_probe *probe, int64_t replicate, int64_t wind
 
 enum { STRIP = 1024 }; /* tokens of a unit of work */
 
+/* Gaussian tokens of the same covariance, as a control. */
 typedef struct control {
     const es_probe *probe;
     int64_t n;       /* tokens: the largest size */
@@ -305,6 +322,7 @@ typedef struct control {
     double *limit;   /* (queries, k) */
 } control;
 
+/* Allocates Gaussian tokens and their outputs. */
 static es_status prepare_control(control *c, es_error *err)
 {
     const es_probe *p = c->probe;
@@ -320,6 +338,7 @@ static es_status prepare_control(control *c, es_error *err)
     return ES_OK;
 }
 
+/* Frees what the control used. */
 static void release_control(control *c)
 {
     es_mem_limit *budget = c->probe->exec.budget;
@@ -330,6 +349,8 @@ static void release_control(control *c)
 
 /* ---- one head ---- */
 
+/* Factors the joint covariance of key and value of a head, of which the control draws its Gaussian
+ * tokens. */
 static es_status factor_of(control *c, int64_t head, es_error *err)
 {
     const int64_t k = c->probe->weights.width, both = 2 * k;
@@ -348,6 +369,8 @@ static es_status factor_of(control *c, int64_t head, es_error *err)
     return ES_OK;
 }
 
+/* Draws a strip of Gaussian tokens; each row has its own address, so strips can be drawn by any
+ * thread. */
 static es_status draw_strip(void *user, int64_t unit, int thread, es_error *err)
 {
     const control *c = user;
@@ -376,6 +399,8 @@ static void limit_of(control *c, int64_t head)
     }
 }
 
+/* Runs the control of one head: Gaussian pairs of key and value, attention, and its own exact
+ * limit. */
 static es_status measure_head(control *c, int64_t head, es_probe_cell *cells, es_error *err)
 {
     const es_probe *p = c->probe;
@@ -393,6 +418,7 @@ static es_status measure_head(control *c, int64_t head, es_probe_cell *cells, es
 
 /* ---- all heads ---- */
 
+/* Runs the control of all heads, with random numbers of their own per head and replicate. */
 static es_status run_control(control *c, int64_t replicate, es_probe_cell *cells, es_error *err)
 {
     const es_probe *p = c->probe;

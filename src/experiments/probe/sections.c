@@ -11,12 +11,12 @@
 #include <math.h>
 
 #include <esscher/attend.h>
-#include <esscher/moments.h>
 
 #include "attention/attend.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "linalg/linalg.h"
+#include "stats/moments.h"
 
 enum { STRIP = 4096 }; /* tokens read at a time */
 
@@ -28,6 +28,7 @@ typedef struct layer_seen {
     es_partial **partial; /* likewise */
 } layer_seen;
 
+/* A pass over the pool whose sections stand for texts of their own. */
 typedef struct sections {
     const es_probe_spec *spec;
     int64_t layer, layers, tokens;
@@ -57,6 +58,7 @@ es_probe_price es_probe_sections_price(const es_probe_spec *spec, int64_t tokens
 
 /* ---- set up ---- */
 
+/* Chooses the queries of a layer and projects them. */
 static es_status choose_queries(const sections *s, layer_seen *of, int64_t layer, es_error *err)
 {
     const int64_t H = of->weights.hidden;
@@ -78,6 +80,7 @@ static es_status choose_queries(const sections *s, layer_seen *of, int64_t layer
     return status;
 }
 
+/* Makes the state of attention over one section of the pool; the scale 2s gives sum w^2. */
 static es_status new_state(const sections *s, es_partial **out, es_error *err)
 {
     const double scale = 1.0 / sqrt((double)s->width), scales[2] = {scale, 2.0 * scale};
@@ -102,6 +105,7 @@ static es_status open_layer(const sections *s, layer_seen *of, int64_t layer, es
     return choose_queries(s, of, layer, err);
 }
 
+/* Allocates what one walk over the pool needs for all its layers. */
 static es_status prepare(sections *s, es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(s->spec);
@@ -119,6 +123,7 @@ static es_status prepare(sections *s, es_error *err)
     return ES_OK;
 }
 
+/* Frees what one layer used. */
 static void close_layer(const sections *s, layer_seen *of)
 {
     es_mem_limit *budget = es_probe_budget(s->spec);
@@ -133,6 +138,7 @@ static void close_layer(const sections *s, layer_seen *of)
     es_probe_weights_free(s->spec, &of->weights);
 }
 
+/* Frees the walk. */
 static void release(sections *s)
 {
     es_mem_limit *budget = es_probe_budget(s->spec);
@@ -166,6 +172,7 @@ static es_status add_head(const sections *s, layer_seen *of, int64_t head, int64
     return es_partial_attend(of->partial[at], &queries, &keys, &values, first, err);
 }
 
+/* Adds a strip of tokens to the section that it belongs to, head by head. */
 static es_status add_strip(void *user, int64_t layer, int64_t first, int64_t count, const float *x,
                            es_error *err)
 {

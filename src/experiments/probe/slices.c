@@ -16,6 +16,7 @@
 
 enum { ALL, EVEN, ODD, SETS = ES_PROBE_SETS, GROUP = ES_PROBE_SLICE };
 
+/* Returns the number of queries whose errors are computed exactly. */
 static int64_t few_of(const es_probe_spec *spec)
 {
     return es_probe_exact_of(spec, es_probe_queries_of(spec));
@@ -39,6 +40,7 @@ int64_t es_probe_slice_numbers(const es_probe_spec *spec)
 
 /* ---- the walk ---- */
 
+/* A layer of a walk. */
 typedef struct exact_layer {
     es_probe_weights weights;
     float *q; /* (queries, Q) */
@@ -52,6 +54,7 @@ typedef struct exact_slice {
     double *out;                 /* (GROUP, few, SETS, sizes) */
 } exact_slice;
 
+/* A pass over the pool that gathers scores for exact errors. */
 typedef struct exact_walk {
     const es_probe_spec *spec;
     int64_t layer, layers, count; /* of the walk; slices */
@@ -69,6 +72,7 @@ typedef struct exact_walk {
     int half;                     /* and the half they belong to */
 } exact_walk;
 
+/* Returns the number of threads that share a slice, for the size of their buffers. */
 static int threads_of(const exact_walk *w)
 {
     const es_exec quiet = es_lab_quiet(w->spec->exec);
@@ -99,6 +103,7 @@ static es_status open_slice(const exact_walk *w, int64_t number, const double *n
     return ES_OK;
 }
 
+/* Allocates buffers for a strip of the pool and for the integrals of each thread. */
 static es_status make_buffers(exact_walk *w, es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
@@ -118,6 +123,7 @@ static es_status make_buffers(exact_walk *w, es_error *err)
     return ES_OK;
 }
 
+/* Prepares weights, queries and centres of all slices. */
 static es_status prepare(exact_walk *w, int64_t first, const double *const *numbers, double *out,
                          es_error *err)
 {
@@ -136,6 +142,7 @@ static es_status prepare(exact_walk *w, int64_t first, const double *const *numb
     return ES_OK;
 }
 
+/* Frees the walk over slices; grids of slices that failed may still be there. */
 static void release_exact(exact_walk *w)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
@@ -175,6 +182,8 @@ static es_status project_group(exact_walk *w, const float *x, const float *matri
     return ES_OK;
 }
 
+/* Computes scores of a query over a strip and adds them to its grid: weights and values in bins of
+ * the score. */
 static es_status gather_query(void *user, int64_t unit, int thread, es_error *err)
 {
     const exact_walk *w = user;
@@ -198,6 +207,8 @@ static es_status gather_query(void *user, int64_t unit, int thread, es_error *er
                             w->values + head * k * w->strip, n, err);
 }
 
+/* Adds a strip of the pool to all slices of a layer. Strips alternate between two halves, as in
+ * limit.c. */
 static es_status gather_strip(void *user, int64_t layer, int64_t first, int64_t count,
                               const float *x, es_error *err)
 {
@@ -219,6 +230,8 @@ static es_status gather_strip(void *user, int64_t layer, int64_t first, int64_t 
 
 /* ---- a query ---- */
 
+/* Computes the exact expected error at all sizes over one set of keys, by one integral for each
+ * size (THEORY 13). */
 static es_status solve_set(const exact_walk *w, const es_draw_grid *const *grids, int64_t n,
                            es_draw_risk *risks, double *out, es_error *err)
 {
@@ -239,6 +252,7 @@ static es_status solve_set(const exact_walk *w, const es_draw_grid *const *grids
     return status;
 }
 
+/* Computes a query over all keys and over each half; the halves give the pool's own error. */
 static es_status solve_query(void *user, int64_t unit, int thread, es_error *err)
 {
     const exact_walk *w = user;
@@ -257,6 +271,7 @@ static es_status solve_query(void *user, int64_t unit, int thread, es_error *err
 
 /* ---- all of them ---- */
 
+/* Gathers all slices in one walk over the pool and then solves them one after the other. */
 static es_status walk_slices(exact_walk *w, es_error *err)
 {
     const int64_t tokens = es_pool_about(w->spec->pool).tokens;

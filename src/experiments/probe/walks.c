@@ -39,12 +39,14 @@ int64_t probe_layers_together(const es_job *job, double bytes)
     return together(job, s->layers, bytes);
 }
 
+/* Returns how many layers one walk measures at a time, as memory allows. */
 static int64_t limit_group(const es_job *job)
 {
     const probe_state *s = job->state;
     return probe_layers_together(job, s->cost.state_bytes);
 }
 
+/* Returns the number of slices of a layer. */
 static int64_t slices_of(const probe_state *s) { return es_probe_slices(&s->spec); }
 
 /* The same number for each rank. Grouping does not change cells. */
@@ -102,6 +104,7 @@ typedef struct stretch {
     int64_t per;     /* of a domain */
 } stretch;
 
+/* Returns the cells of a group that remain, `per` of them in a domain. */
 static stretch stretch_of(const es_stage *stage, int64_t group, int64_t per)
 {
     const int64_t at = group * stage->group, end = at + stage->group;
@@ -115,6 +118,7 @@ static int64_t step(const stretch *r)
     return (next < r->end ? next : r->end) - r->at;
 }
 
+/* Measures one part of the pool for a group of layers. */
 static es_status run_limits(es_job *job, int64_t group, int64_t part, const es_exec *exec,
                             double *state, es_error *err)
 {
@@ -129,6 +133,7 @@ static es_status run_limits(es_job *job, int64_t group, int64_t part, const es_e
     return ES_OK;
 }
 
+/* Folds the state of one part into another, layer by layer. */
 static es_status fold_limits(es_job *job, int64_t group, double *into, const double *state,
                              es_error *err)
 {
@@ -144,6 +149,7 @@ static es_status fold_limits(es_job *job, int64_t group, double *into, const dou
     return ES_OK;
 }
 
+/* Turns the folded states of a group into its cells. */
 static es_status finish_limits(es_job *job, int64_t group, const double *state, void *record,
                                es_error *err)
 {
@@ -212,6 +218,7 @@ static es_status fetch_limits(const es_job *job, int64_t at, int64_t count, cons
     return ES_OK;
 }
 
+/* Computes a group of slices; limits of their layers are read from earlier cells. */
 static es_status run_slices(es_job *job, int64_t group, int64_t part, const es_exec *exec,
                             double *out, es_error *err)
 {

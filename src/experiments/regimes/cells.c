@@ -52,6 +52,7 @@ static es_status check_points(const es_regimes_opts *o, int64_t n, es_error *err
     return es_view_scan(&q, "query", &scan, err);
 }
 
+/* Fails for options outside their ranges. Only draws of all keys limit n. */
 static es_status check(const es_regimes_opts *o, int64_t n, double beta, es_error *err)
 {
     const bool all = o->method == ES_REGIMES_BRUTE || o->points;
@@ -165,6 +166,7 @@ static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
     return ES_OK;
 }
 
+/* Draws all replicates in units, with memory for each thread. */
 static es_status draw_all(sample_job *j, es_mem_limit *budget, es_error *err)
 {
     const int64_t units = (j->o.replicates + UNIT - 1) / UNIT;
@@ -227,6 +229,7 @@ static void average(const es_regimes_draw *draws, int64_t count, double *column,
     out->tangential = es_average_column(column, count, 1);
 }
 
+/* Returns the distance and p-value of a Kolmogorov-Smirnov test. */
 static es_agreement agreement(es_ks ks)
 {
     return (es_agreement){.distance = ks.distance, .p = ks.p};

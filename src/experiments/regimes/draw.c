@@ -476,6 +476,7 @@ es_status es_brute_draw(const es_brute *job, int64_t replicate, double *scratch,
 
 enum { MOST = 4096, UNIT = 64 };
 
+/* Replicates of the critical limit. */
 typedef struct critical {
     uint64_t seed;
     double alpha, scaled, mean;
@@ -533,6 +534,7 @@ static es_status draw_critical(const critical *j, int64_t replicate, es_regimes_
     return ES_OK;
 }
 
+/* Draws a unit of replicates of the critical limit. */
 static es_status draw_unit(void *user, int64_t unit, int thread, es_error *err)
 {
     (void)thread;

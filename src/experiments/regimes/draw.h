@@ -17,6 +17,7 @@ typedef struct es_bulk_moments {
     double x, xy, xx, xxy, xxyy, xxx, xxxy, xxxx, xxr;
 } es_bulk_moments;
 
+/* Moments of the keys that are not drawn, by their distance. */
 typedef struct es_bulk {
     const es_cap *cap;
     double beta;
@@ -30,6 +31,7 @@ void es_bulk_free(es_bulk *bulk);
 
 /* ---- one replicate ---- */
 
+/* Draws of the nearest keys alone; all others enter by their moments. */
 typedef struct es_nearest_job {
     es_cap cap;
     es_bulk bulk;
@@ -45,6 +47,7 @@ typedef struct es_nearest_job {
 es_status es_nearest_draw(const es_nearest_job *job, int64_t replicate, double *scratch,
                           es_regimes_draw *out, es_error *err);
 
+/* Draws of all keys. */
 typedef struct es_brute {
     uint64_t seed;
     int64_t n, dim;

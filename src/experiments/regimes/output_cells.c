@@ -18,6 +18,7 @@ typedef struct outputs {
     double *mean;   /* (dim) */
 } outputs;
 
+/* Returns mean and error of what is in the column. */
 static es_measured average(const outputs *o) { return es_average_column(o->column, o->count, 1); }
 
 /* Returns element i of V x. */
@@ -66,6 +67,7 @@ static void sum_up(outputs *o, double n, const double *directions, es_output_row
     out->trace = average(o);
 }
 
+/* Fails for a missing law of keys, a V of another dimension, or too few replicates. */
 static es_status check(const es_regimes_opts *opts, const es_view *V, es_error *err)
 {
     if (!opts || !opts->keys || opts->points)

@@ -26,6 +26,7 @@ typedef struct prediction {
     double *memory;
 } prediction;
 
+/* Returns the inner product of two vectors. */
 static double dot(const double *a, const double *b, int64_t n)
 {
     double sum = 0.0;
@@ -196,6 +197,8 @@ typedef struct predicted {
     double law;
 } predicted;
 
+/* A row of the table of outputs: mean and n times the variance along and across the query, measured
+ * and predicted. */
 typedef struct table_row {
     int64_t dim, n;
     double beta;
@@ -220,7 +223,7 @@ static const es_column columns[] = {
     ES_COL(table_row, replicates, ES_FORMAT_COUNT, "replicates", "",
            "in which all n keys were drawn; 0 above 1e5 keys"),
     ES_COL(table_row, ess_law, ES_FORMAT_SHORT, "ESS", "keys",
-           "n exp(2 K(beta q) - K(2 beta q)): leading order", .standing = ES_STANDING_PROVED),
+           "`n exp(2 K(beta q) - K(2 beta q))`: leading order", .standing = ES_STANDING_PROVED),
     PREDICTED(along, "drift along",
               "mean of the output along V q, q the query (without --Wv along q itself)",
               FIRST_ORDER),

@@ -66,6 +66,7 @@ static const es_param params[] = {
 
 /* ---- checks and defaults ---- */
 
+/* Fails because options do not fit together. */
 static es_status refuse(es_error *err, const char *hint, const char *text)
 {
     return es_refuse(err, "regimes.options", hint, "%s", text);
@@ -172,6 +173,7 @@ static es_status open_values(es_job *job, const regimes_params *p, es_error *err
     return es_job_matrix(job, "Wv", p->V, -1, p->dim.counts[0], &s->V, err);
 }
 
+/* Opens the study: keys, values, sizes, then the stages. */
 static es_status open_study(es_job *job, es_error *err)
 {
     regimes_params *p = job->params;
@@ -190,6 +192,7 @@ static es_status open_study(es_job *job, es_error *err)
     return regimes_add_outputs(job, err);
 }
 
+/* Returns the cost: the law and draws of each cell, and the outputs where they are asked for. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const regimes_params *p = job->params;
@@ -221,6 +224,8 @@ static void report_distances(es_answer *a, const regimes_distances *weights,
                               weights->count, weights->most, also);
 }
 
+/* Fills the tables and adds findings about the distances between measured and predicted weights and
+ * outputs. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     regimes_distances weights = {0}, outputs = {0};

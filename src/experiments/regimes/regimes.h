@@ -39,6 +39,7 @@ typedef enum es_regimes_method {
 
 #define ES_REGIMES_MOST_KEYS INT64_C(1000000000) /* of a replicate drawn by brute force */
 
+/* What is drawn. */
 typedef struct es_regimes_opts {
     uint64_t seed;
     es_regimes_method method;
@@ -111,6 +112,7 @@ es_status es_regimes_run(const es_regimes_opts *opts, int64_t n, double beta, es
 /* Outputs V sum w k along directions f_0, f_1, f_2 of unit length, over replicates. */
 enum { ES_OUTPUT_ALONG, ES_OUTPUT_ACROSS, ES_OUTPUT_LARGEST, ES_OUTPUT_DIRECTIONS };
 
+/* Moments of outputs over replicates. */
 typedef struct es_output_row {
     es_measured mean[ES_OUTPUT_DIRECTIONS];     /* of <f, output> */
     es_measured variance[ES_OUTPUT_DIRECTIONS]; /* n times that of <f, output> */
@@ -144,6 +146,7 @@ enum {
 };
 extern const char *const regimes_laws[];
 
+/* The options. */
 typedef struct regimes_params {
     es_grid dim, n, b, beta, kappa, cosine, weights;
     int law;
@@ -153,6 +156,7 @@ typedef struct regimes_params {
     bool brute;
 } regimes_params;
 
+/* What the options make: keys of a mixture or of a file, and values. */
 typedef struct regimes_state {
     es_keys_part *parts; /* (kappa.count) of a mixture */
     es_matrix points, query, V;

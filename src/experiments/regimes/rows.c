@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c : table "rows": measured weights beside the laws, and the regime of every setting
- * (THEORY 6). */
+ * (THEORY 6).
+ *
+ * With T = 1 - <q, k>, P(T <= t) ~ c t^alpha near 0, the scale beta = b n^{1/alpha} is critical:
+ * beta T_i tend to a Poisson process, and the ordered weights to e^{-s_k} / sum e^{-s_j},
+ * s_k = b' (E_1 + ... + E_k)^{1/alpha}. Below it weights average, above it the nearest key takes
+ * all. Three laws stand beside each measurement: the exact expectation for n keys (an integral),
+ * the critical limit, and the sub- or supercritical asymptotics. The regime's name follows from the
+ * exact ESS = 1/E sum w^2 alone: averaging from 100 keys on, single-key below 2. */
 #include <math.h>
 #include <stdio.h>
 
@@ -19,6 +26,8 @@ typedef struct compared {
     double law, law_error, z;
 } compared;
 
+/* A row of the main table: weights of n keys at one beta, measured, exact, and in the limits below,
+ * at and above the critical scale. */
 typedef struct table_row {
     double dim, n, b, beta, alpha;
     compared top_weight, inverse_ess, entropy, deficit, tangential;
@@ -48,7 +57,7 @@ static const es_column columns[] = {
     ES_COL(table_row, dim, ES_FORMAT_COUNT, "dim", ""),
     ES_COL(table_row, n, ES_FORMAT_COUNT, "n", "keys"),
     ES_COL(table_row, b, ES_FORMAT_SHORT, "b", "",
-           "inverse temperature over the critical scale n^(1/alpha)"),
+           "inverse temperature over the critical scale `n^(1/alpha)`"),
     ES_COL(table_row, beta, ES_FORMAT_SHORT, "beta", "", "inverse temperature"),
     ES_COL(table_row, alpha, ES_FORMAT_SHORT, "alpha", "",
            "local exponent of the keys at the query"),
@@ -76,11 +85,11 @@ static const es_column columns[] = {
     COMPARED(deficit, "1 - <out,q>", "", "distance of the output from the query along the query",
              NULL),
     ES_COL(table_row, deficit_average, ES_FORMAT_REAL, "average", "",
-           "its subcritical limit, 1 - I_{d/2}(beta)/I_{d/2-1}(beta)"),
+           "its subcritical limit, `1 - I_{d/2}(beta)/I_{d/2-1}(beta)`"),
     ES_COL(table_row, deficit_limit, ES_FORMAT_REAL, "deficit in the limit", "",
            "in the critical limit", .standing = ES_STANDING_PROVED),
     ES_COL(table_row, bias_series, ES_FORMAT_REAL, "bias series", "",
-           "the subcritical output along the query minus 1, to third order in 1/beta",
+           "the subcritical output along the query minus 1, to third order in `1/beta`",
            .standing = ES_STANDING_PROVED),
     COMPARED(tangential, "|tangential|^2", "",
              "mean square of the output's part orthogonal to the query", NULL),
@@ -92,11 +101,11 @@ static const es_column columns[] = {
            "of one coordinate orthogonal to the query, subcritical",
            .standing = ES_STANDING_PROVED),
     ES_COL(table_row, normal_p, ES_FORMAT_SHORT, "p of normality", "",
-           "of both tests below together: 1 - (1 - p)^2 of the smaller p, which is uniform if both "
-           "are Gaussian; only if all keys that matter were drawn"),
+           "of both tests below together: `1 - (1 - p)^2` of the smaller p, which is uniform if "
+           "both are Gaussian; only if all keys that matter were drawn"),
     ES_COL(table_row, normal_radial_p, ES_FORMAT_SHORT, "p of normality, radial", "",
            "Kolmogorov-Smirnov test that the output along the query is Gaussian with mean and "
-           "variance of the subcritical limit; its bias, about 1/sqrt(n) of the standard "
+           "variance of the subcritical limit; its bias, about `1/sqrt(n)` of the standard "
            "deviation, is detected with several n replicates"),
     ES_COL(table_row, normal_tangential_p, ES_FORMAT_SHORT, "p of normality, tangential", ""),
     ES_COL_LIST(table_row, ordered, ES_FORMAT_REAL, "weight", "",
@@ -107,19 +116,18 @@ static const es_column columns[] = {
     ES_COL_LIST(table_row, ordered_ks, ES_FORMAT_SHORT, "distance of weight", "",
                 "Kolmogorov-Smirnov distance of the two"),
     ES_COL_LIST(table_row, ordered_ks_p, ES_FORMAT_SHORT, "p of weight", ""),
-    ES_COL(table_row, scaled_b, ES_FORMAT_SHORT, "b'", "", "beta (n c)^(-1/alpha)"),
+    ES_COL(table_row, scaled_b, ES_FORMAT_SHORT, "b'", "", "`beta (n c)^(-1/alpha)`"),
     ES_COL(table_row, keys_within_reach, ES_FORMAT_SHORT, "keys within reach", "keys",
-           "expected sum of exp(-beta (1 - <q, k>)) in the critical limit",
+           "expected sum of `exp(-beta (1 - <q, k>))` in the critical limit",
            .standing = ES_STANDING_PROVED),
     ES_COL(table_row, averaging_beta, ES_FORMAT_SHORT, "averaging below", "beta",
-           "largest beta at which 100 keys or more share the weight, 1/(E sum w^2) >= 100 (two "
-           "thirds of the keys if that is fewer): solved on the exact E sum w^2 of n keys",
+           "largest beta at which 100 keys or more share the weight, `1/(E sum w^2) >= 100` (two "
+           "thirds of the keys if that is fewer): solved on the exact `E sum w^2` of n keys",
            .standing = ES_STANDING_PROVED),
-    ES_COL(
-        table_row, freezing_beta, ES_FORMAT_SHORT, "single-key from", "beta",
-        "beta from which on fewer than 2 keys share the weight, E sum w^2 > 1/2, and the nearest "
-        "has more than half of it on average: solved in the same way",
-        .standing = ES_STANDING_PROVED),
+    ES_COL(table_row, freezing_beta, ES_FORMAT_SHORT, "single-key from", "beta",
+           "beta from which on fewer than 2 keys share the weight, `E sum w^2 > 1/2`, and the "
+           "nearest has more than half of it on average: solved in the same way",
+           .standing = ES_STANDING_PROVED),
     ES_COL(table_row, law_identity, ES_FORMAT_SHORT, "defect of identity", "",
            "relative defect of an identity between the exact expectations"),
     ES_COL(table_row, bulk_share, ES_FORMAT_SHORT, "Gaussian share", "",
@@ -127,7 +135,7 @@ static const es_column columns[] = {
     ES_COL(table_row, bulk_normality, ES_FORMAT_SHORT, "bound on its error", "",
            "Berry-Esseen bound, in probability"),
     ES_COL(table_row, regime, ES_FORMAT_TEXT, "regime", "",
-           "averaging, selective or single-key: by the exact E sum w^2 (for keys of a file the "
+           "averaging, selective or single-key: by the exact `E sum w^2` (for keys of a file the "
            "measured one), with the cut-offs of the two columns before; a convention"),
     ES_COL(table_row, reason, ES_FORMAT_TEXT, "because", ""),
     ES_COL(table_row, limit_note, ES_FORMAT_TEXT, "critical limit", ""),
@@ -162,6 +170,7 @@ typedef struct row_ctx {
 
 static const es_num unknown = {.val = NAN, .err = NAN};
 
+/* Returns a measured mean beside its law, and their distance in standard errors. */
 static compared compare(es_measured mean, es_num law)
 {
     return (compared){mean, law.val, law.err, (mean.value - law.val) / mean.se};
@@ -179,6 +188,8 @@ static void fill_compared(const row_ctx *c, const es_weights *law)
         compare(m->tangential, isnan(m->tangential.value) ? unknown : law->tangential);
 }
 
+/* Fills the tests of ordered weights against the Poisson limit and of outputs against the normal
+ * law. */
 static void fill_tests(table_row *r, const es_regimes_row *m)
 {
     for (int k = 0; k < ES_REGIMES_TOP; k++) {

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : how rotary positions lower the score of a query and a key with their distance. */
+/* question.c : how rotary positions lower the score of a query and a key with their distance.
+ *
+ * All-ones query and key at distance D have the score s(D) = (2/sqrt(d)) sum_j cos(D b^{-2j/d}),
+ * sqrt(d) at D = 0 (THEORY 8). In many dimensions it is sqrt(d) (Ci(D) - Ci(D/b))/ln b, which first
+ * vanishes near .6165 b; at d = 128 the sum oscillates around that and is negative much earlier, so
+ * `first_negative` is searched and not computed. Granularity is the mean turn from one position to
+ * the next. Position interpolation divides D by the scale; the base changes b. */
 #include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "driver/job.h"
 #include "experiments/kit/answer_kit.h"
+#include "table/table.h"
 #include "theory/rope.h"
 
+/* The options. */
 typedef struct rope_params {
     es_grid bases, scales, distances;
     int64_t dim, search;
@@ -36,6 +44,7 @@ static const es_param params[] = {
  * deviation of about sqrt(ln D/ln base), so its first negative value comes earlier than the zero.
  */
 
+/* What is found about one embedding. */
 typedef struct rope_cell {
     double reach, first_negative, granularity, granularity_limit;
 } rope_cell;
@@ -71,6 +80,7 @@ static es_status run_embedding(es_job *job, int64_t cell, const es_exec *exec, v
     return ES_OK;
 }
 
+/* Adds the stage: a cell searches the first distance at which an embedding's score is negative. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const rope_params *p = job->params;
@@ -107,6 +117,7 @@ static es_status make_labels(es_job *job, const char ***out, es_error *err)
 
 /* ---- table of embeddings ---- */
 
+/* A row of the table of embeddings. */
 typedef struct reach_row {
     double base, scale, reach, first_negative, granularity, granularity_limit;
 } reach_row;
@@ -130,6 +141,7 @@ static const es_column reach_columns[] = {
 static const es_table_spec reach_table = {"embeddings", reach_columns, ES_VIEW("Rotary embeddings"),
                                           ES_ROW(reach_row), .keys = "base scale"};
 
+/* Fills the reach of each embedding. */
 static void fill_embeddings(const es_job *job, es_answer *a)
 {
     es_table *t = es_answer_table(a, &reach_table);
@@ -181,7 +193,7 @@ typedef struct score_row {
 static const es_column score_columns[] = {
     ES_COL(score_row, distance, ES_FORMAT_COUNT, "distance", "tokens"),
     ES_COL(score_row, score, ES_FORMAT_SHORT, "score", "",
-           "of all-ones query and key, sqrt(dim) at distance 0, by base and scale"),
+           "of all-ones query and key, `sqrt(dim)` at distance 0, by base and scale"),
     {0}};
 static const es_table_spec score_table = {"scores", score_columns,
                                           ES_VIEW("Score against distance"), ES_ROW(score_row),
@@ -201,7 +213,7 @@ static const es_column row_columns[] = {
     ES_COL(rope_row, score, ES_FORMAT_REAL, "score", "",
            "of all-ones query and key with --dim dimensions"),
     ES_COL(rope_row, continuum, ES_FORMAT_REAL, "continuum", "",
-           "score for many dimensions: sqrt(dim) (Ci(D) - Ci(D/base))/ln base",
+           "score for many dimensions: `sqrt(dim) (Ci(D) - Ci(D/base))/ln base`",
            .standing = ES_STANDING_PROVED),
     {0}};
 static const es_table_spec row_table = {"rows", row_columns, NULL, ES_ROW(rope_row),
@@ -237,6 +249,7 @@ static void fill_scores(const es_job *job, const char *const *labels, es_answer 
 
 /* ---- the study ---- */
 
+/* Fills the tables and adds the finding about reach. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const char **labels;

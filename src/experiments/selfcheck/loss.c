@@ -5,13 +5,12 @@
  * here every block has a random place in its stretch. */
 #include <math.h>
 
-#include <esscher/random.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "experiments/selfcheck/question.h"
 #include "model/model.h"
 #include "random/experiment.h"
+#include "random/random.h"
 
 /* Ids of a block; blocks of the text, at most and at least: from 16 of 64 the interval is 15 % too
  * wide, because it is about a text without end. */

@@ -4,14 +4,12 @@
 #include "experiments/selfcheck/question.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "driver/job.h"
 #include "experiments/kit/answer_kit.h"
+#include "experiments/kit/ask.h"
 #include "stats/fit.h"
 #include "stats/special.h"
 #include "table/table.h"
@@ -38,26 +36,6 @@ enum { ROWS = ES_FIGURES * ES_FIGURE_ROWS };
 static uint64_t seed_of(const es_job *job, int64_t trial)
 {
     return job->seed * 1000003u + (uint64_t)trial + 1u;
-}
-
-/* "name=value name=value", with the folder for @ and the model for %. */
-static es_status set_params(const char *given, const char *folder, const char *model, es_params *to,
-                            es_error *err)
-{
-    char words[512], value[4200], *rest = words;
-    snprintf(words, sizeof words, "%s", given);
-    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        char *equals = strchr(word, '=');
-        if (!equals) {
-            ES_TRY(es_params_set(to, word, NULL, err));
-            continue;
-        }
-        *equals = '\0';
-        const char *stands = equals[1] == '@' ? folder : equals[1] == '%' ? model : NULL;
-        snprintf(value, sizeof value, "%s%s", stands ? stands : "", equals + (stands ? 2 : 1));
-        ES_TRY(es_params_set(to, word, value, err));
-    }
-    return ES_OK;
 }
 
 /* Interval of a row: as printed, or from its standard error. */
@@ -88,11 +66,8 @@ static es_status take_figures(const es_setting *s, const es_answer *a, double *o
         out[i] = (double)NAN;
     for (int f = 0; f < ES_FIGURES && s->figures[f].kind; f++) {
         const es_figure *figure = &s->figures[f];
-        const es_table *t = es_answer_find(a, figure->table);
-        es_table_column column;
-        if (!t || !es_table_find(t, figure->key, &column))
-            return es_fail(err, ES_E_ARGUMENT, "selfcheck.figure", "the list of settings is wrong",
-                           "%s has no column %s of %s", s->study, figure->key, figure->table);
+        const es_table *t;
+        ES_TRY(es_ask_table(a, figure->table, figure->key, &t, err));
         double *to = out + (int64_t)f * ES_FIGURE_ROWS * COLUMNS;
         const bool all = figure->kind == ES_FIGURE_VERDICT;
         for (int64_t row = 0; row < es_table_rows(t); row++) {
@@ -109,34 +84,25 @@ static es_status take_figures(const es_setting *s, const es_answer *a, double *o
     return ES_OK;
 }
 
-static es_status ask(const es_job *job, const es_setting *s, const char *folder, uint64_t seed,
-                     const es_exec *exec, double *out, es_error *err)
+/* Runs the study of a setting and reads its figures. */
+static es_status ask(const es_job *job, const es_setting *s, uint64_t seed, const es_exec *exec,
+                     double *out, es_error *err)
 {
     const selfcheck_params *p = job->params;
-    const es_study *study = es_study_find(s->study);
-    const es_study_opts opts = {.seed = seed, .exec = {.threads = 1, .isa = exec->isa}};
-    es_params *own = NULL;
+    const es_exec one = {.threads = 1, .isa = exec->isa};
+    const es_ask_spec ask = {.study = s->study,
+                             .given = s->given,
+                             .model = p->pool.model,
+                             .input = s->input,
+                             .user = job,
+                             .seed = seed,
+                             .exec = &one};
     es_answer *answer = NULL;
-    ES_TRY(es_params_new(study->params, study->size, &own, err));
-    es_status status = set_params(s->given, folder, p->pool.model, own, err);
-    if (status == ES_OK)
-        status = es_study_run(study, own, &opts, &answer, err);
+    es_status status = es_ask_run(&ask, &answer, err);
     if (status == ES_OK)
         status = take_figures(s, answer, out, err);
     es_answer_free(answer);
-    es_params_free(own);
     return status;
-}
-
-static void remove_folder(const char *folder)
-{
-    static const char *const names[] = {"a.npy", "b.npy", "a.csv", "a.txt", "b.txt"};
-    char path[4200];
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        unlink(path);
-    }
-    rmdir(folder);
 }
 
 static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
@@ -146,22 +112,8 @@ static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void 
     const selfcheck_state *state = job->state;
     const es_setting *s = &es_settings[state->settings[cell / state->trials]];
     const uint64_t seed = seed_of(job, cell % state->trials);
-    const char *wanted = getenv("TMPDIR"), *base = wanted && *wanted ? wanted : "/tmp";
-    char folder[4100] = "";
-    es_status status = ES_OK;
-    if (s->input) {
-        snprintf(folder, sizeof folder, "%s/esscher-selfcheck-XXXXXX", base);
-        if (!mkdtemp(folder))
-            return es_fail(err, ES_E_IO, "selfcheck.folder", "set TMPDIR",
-                           "no temporary folder can be made in %s", base);
-        status = s->input(job, folder, seed, err);
-    }
-    if (status == ES_OK)
-        status = s->direct ? s->direct(job, s, cell % state->trials, seed, exec, out, err)
-                           : ask(job, s, folder, seed, exec, out, err);
-    if (folder[0])
-        remove_folder(folder);
-    return status;
+    return s->direct ? s->direct(job, s, cell % state->trials, seed, exec, out, err)
+                     : ask(job, s, seed, exec, out, err);
 }
 
 /* ---- what is asked ---- */

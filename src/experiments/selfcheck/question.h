@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "experiments/kit/ask.h"
 #include "experiments/kit/block_mean.h"
 #include "experiments/kit/pool_params.h"
 #include "experiments/probe/probe.h"
@@ -99,16 +100,12 @@ typedef es_status (*es_setting_direct)(const es_job *job, const es_setting *sett
                                        uint64_t seed, const es_exec *exec, double *out,
                                        es_error *err);
 
-/* Files that a study reads: written to `folder`, numbers from `seed`. */
-typedef es_status (*es_setting_input)(const es_job *job, const char *folder, uint64_t seed,
-                                      es_error *err);
-
 struct es_setting {
     const char *name;  /* "converge.4" */
     const char *about; /* in words */
     const char *study;
-    const char *given; /* "name=value ..."; @ stands for the folder of its input, % for the model */
-    es_setting_input input;
+    const char *given;  /* parameters of the study, as es_ask_spec.given */
+    es_ask_input input; /* its user is the job */
     es_figure figures[ES_FIGURES];
     es_setting_direct direct; /* instead of running the study, which says whose figure it is */
     bool needs_model;         /* runs only with --model */

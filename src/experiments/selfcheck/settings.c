@@ -41,23 +41,21 @@ static es_status write_rows(const char *folder, const char *name, drawer draw, u
 }
 
 /* Keys that are uniform on S^8: alpha = 4. Queries are others. */
-static es_status keys_on_a_sphere(const es_job *job, const char *folder, uint64_t seed,
-                                  es_error *err)
+static es_status keys_on_a_sphere(const void *job, const char *folder, uint64_t seed, es_error *err)
 {
     (void)job;
     ES_TRY(write_rows(folder, "a.npy", es_sphere_rows, seed, 0, 4000, 9, err));
     return write_rows(folder, "b.npy", es_sphere_rows, seed, 1, 64, 9, err);
 }
 
-static es_status gaussian_tokens(const es_job *job, const char *folder, uint64_t seed,
-                                 es_error *err)
+static es_status gaussian_tokens(const void *job, const char *folder, uint64_t seed, es_error *err)
 {
     (void)job;
     return write_rows(folder, "a.npy", es_normal_rows, seed, 0, 2000, 24, err);
 }
 
 /* loss = (300/context)^1/2 + 1.8 with normal errors of a known size. */
-static es_status losses(const es_job *job, const char *folder, uint64_t seed, es_error *err)
+static es_status losses(const void *job, const char *folder, uint64_t seed, es_error *err)
 {
     (void)job;
     char path[4200];
@@ -110,9 +108,9 @@ static es_status write_pieces(const char *path, const es_file *text, const es_pe
 
 /* Two texts of pieces from all over the one that was given: what a plan is made from, and what it
  * meets. */
-static es_status pieces_of_text(const es_job *job, const char *folder, uint64_t seed, es_error *err)
+static es_status pieces_of_text(const void *job, const char *folder, uint64_t seed, es_error *err)
 {
-    const selfcheck_params *p = job->params;
+    const selfcheck_params *p = ((const es_job *)job)->params;
     const char *path = p->pool.texts.count ? p->pool.texts.at[0] : NULL;
     char to[4200];
     es_permutation order;

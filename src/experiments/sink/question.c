@@ -17,6 +17,7 @@
 #include "random/experiment.h"
 #include "stats/average.h"
 
+/* The options. */
 typedef struct sink_params {
     es_grid n, spread, offset;
     int64_t replicates;
@@ -72,6 +73,7 @@ typedef struct sink_cell {
 
 static const es_cell_field cell_fields[] = {ES_FIELD(sink_cell, weight), {0}};
 
+/* Returns the sink's score, at `offset` from the threshold ln n + q^2/2. */
 static double score_of(double n, double q, double offset) { return log(n) + 0.5 * q * q + offset; }
 
 /* ---- measured ---- */
@@ -147,6 +149,7 @@ static double exact_weight(double n, double q, double s)
 
 /* ---- the study ---- */
 
+/* Adds the stage: a cell draws keys for one pair (n, q) and all offsets. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const sink_params *p = job->params;
@@ -166,6 +169,7 @@ static es_status open_study(es_job *job, es_error *err)
                         err);
 }
 
+/* Returns the cost: keys of all pairs, and an integral for each exact weight. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const sink_params *p = job->params;
@@ -180,6 +184,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- findings ---- */
 
+/* Adds the finding what a sink at the threshold takes, and when the leading form holds. */
 static void tell_threshold(es_answer *answer, const sink_row *r)
 {
     char weight[ES_SAY_ROOM];
@@ -192,6 +197,7 @@ static void tell_threshold(es_answer *answer, const sink_row *r)
                           r->weight_exact, r->spread * r->spread, 2.0 * log(r->n));
 }
 
+/* Fills the rows and adds the finding about the threshold. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const sink_params *p = job->params;

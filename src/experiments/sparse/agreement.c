@@ -2,9 +2,10 @@
 /* agreement.c : the table `agreement`: exact errors against simulation. */
 #include <math.h>
 
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "stats/average.h"
 
+/* A row of the table that compares exact errors with draws: z_rms is 1 if they agree. */
 typedef struct agreement_row {
     const char *policy;
     int64_t keys, heads;

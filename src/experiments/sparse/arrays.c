@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/kit/array_source.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
+#include "table/table.h"
 
 static const char *const roles[] = {"q", "k", "v"};
 
@@ -32,6 +33,7 @@ static es_status inspect_file(es_job *job, int which, es_error *err)
                               batch, p->paths[which], &s->at[which], err);
 }
 
+/* Fails because the shapes of two arrays do not fit; names both files. */
 static es_status fail_pair(const sparse_state *s, int a, int b, const char *hint, es_error *err)
 {
     const es_array_layout *x = &s->at[a], *y = &s->at[b];
@@ -112,6 +114,8 @@ static es_status find_positions(es_job *job, es_error *err)
     return status;
 }
 
+/* Reads the shapes of Q, K and V and checks that they belong together. The arrays are read later,
+ * when memory has been granted. */
 static es_status open_arrays(es_job *job, es_error *err)
 {
     const sparse_params *p = job->params;
@@ -129,6 +133,7 @@ static es_status open_arrays(es_job *job, es_error *err)
     return find_positions(job, err);
 }
 
+/* Reads the arrays and checks that all numbers are finite. */
 static es_status load_arrays(es_job *job, es_error *err)
 {
     const sparse_params *p = job->params;

@@ -2,11 +2,10 @@
 /* cells.c : the error of a query under a plan: simulated, and computed. */
 #include <math.h>
 
-#include <esscher/policy_risk.h>
-
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/sparse/sparse.h"
+#include "risk/policy_risk.h"
 
 /* Buffers of a cell, reused from query to query. */
 typedef struct bench {
@@ -21,6 +20,7 @@ typedef struct bench {
     es_kept kept;
 } bench;
 
+/* Frees what a group of queries used. */
 static void bench_free(bench *b)
 {
     es_risk_query_free(&b->risk, b->budget);
@@ -29,6 +29,7 @@ static void bench_free(bench *b)
     es_arena_free(&b->arena);
 }
 
+/* Checks the shapes of queries, keys and values and the number of draws. */
 static es_status check(const es_sparse_spec *spec, const es_sparse_head *h, es_error *err)
 {
     const es_view *q = &h->queries, *k = &h->keys, *v = &h->values;
@@ -44,6 +45,8 @@ static es_status check(const es_sparse_spec *spec, const es_sparse_head *h, es_e
     return es_lab_check(spec->draws, 1, INT32_MAX, "sparse.draws", err);
 }
 
+/* Prepares a group of queries of one head: past attention for policies that use it, and memory for
+ * one query. */
 static es_status start(const es_sparse_spec *spec, const es_sparse_head *head, const int64_t *which,
                        int64_t count, bench *b, es_error *err)
 {
@@ -61,6 +64,7 @@ static es_status start(const es_sparse_spec *spec, const es_sparse_head *head, c
 
 /* ---- choosing ---- */
 
+/* Returns true for policies without exact risks: their error is measured on draws. */
 static bool is_measured_only(const es_policy_spec *plan)
 {
     return plan->policy && es_policy_inputs(plan->policy) & ES_POLICY_MEASURED;
@@ -175,6 +179,8 @@ static es_status compute_plan(bench *b, const char *name, es_sparse_cell *out, e
 
 /* ---- all of it ---- */
 
+/* Computes the scores of one query and from them what the exact risks need, once for all
+ * policies. */
 static es_status look_at(bench *b, int64_t row, es_error *err)
 {
     es_risk_query_free(&b->risk, b->budget);
@@ -184,6 +190,8 @@ static es_status look_at(bench *b, int64_t row, es_error *err)
     return es_risk_query_new(b->query.scores, b->query.n, &values, b->budget, &b->risk, err);
 }
 
+/* Computes the numbers of one policy on one query: exact risks where they exist, and errors over
+ * draws. What a policy does not have stays NaN. */
 static es_status run_plan(bench *b, const es_policy_spec *plan, int64_t at, int64_t number,
                           double *squares, es_sparse_cell *out, es_error *err)
 {
@@ -212,6 +220,7 @@ static es_status run_plan(bench *b, const es_policy_spec *plan, int64_t at, int6
     return es_policy_limit(&b->risk, out->kept, b->budget, &out->limit, NULL, err);
 }
 
+/* Computes all policies on a group of queries, query by query, so that scores are computed once. */
 static es_status measure(bench *b, const int64_t *which, int64_t count, int64_t first,
                          es_sparse_cell *out, es_error *err)
 {

@@ -2,7 +2,7 @@
 /* drawn.c : normal tokens and one random head, for `sparse --preset paper` without a model. */
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "linalg/linalg.h"
 #include "random/experiment.h"
 
@@ -12,6 +12,7 @@ enum {
 };
 enum { DIM = 64 };
 
+/* Sets the shapes of the drawn example: Gaussian tokens of DIM dimensions and one random head. */
 static es_status open_drawn(es_job *job, es_error *err)
 {
     const sparse_params *p = job->params;
@@ -38,6 +39,7 @@ static es_status project(const es_view *x, const es_view *w, es_arena *arena, es
     return ES_OK;
 }
 
+/* Draws the tokens of one context and projects them to queries, keys and values. */
 static es_status draw_tokens(const es_job *job, int64_t place, int64_t context, es_arena *arena,
                              es_sparse_head *out, es_error *err)
 {

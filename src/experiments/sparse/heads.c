@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heads.c : the tables `heads`, `preferred` and `changes`: the best policy of each head, how many
- * heads of a regime prefer it, and where it changes with the number of keys. */
+ * heads of a regime prefer it, and where it changes with the number of keys.
+ *
+ * Random keys suit heads that average, the largest weights those that select, and half of each
+ * the ones between (THEORY 13). Two bests are named: among all policies, and among those that a
+ * serving system can run, which do not need the scores of the current query. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "stats/average.h"
 #include "theory/key_weights.h"
 
@@ -57,6 +61,7 @@ static double error_of(const sparse_row *head, int64_t plan)
 
 /* ---- heads ---- */
 
+/* A row of the table of heads: the best policy at one number of keys. */
 typedef struct head_row {
     int64_t layer, head, keys;
     const char *regime;
@@ -75,7 +80,7 @@ static const es_column head_columns[] = {
     ES_COL(head_row, keys, ES_FORMAT_COUNT, "keys", "keys", "to keep, as asked"),
     ES_COL(head_row, regime, ES_FORMAT_TEXT, "regime", "", "by the ESS of the median query"),
     ES_COL(head_row, ess, ES_FORMAT_SHORT, "ESS", "keys",
-           "1/sum w^2 over all keys, of the median query"),
+           "`1/sum w^2` over all keys, of the median query"),
     ES_COL(head_row, best, ES_FORMAT_TEXT, "best", "",
            "policy of smallest error: the exact one, where there is one"),
     ES_COL(head_row, best_error, ES_FORMAT_REAL, "its error", "spreads",
@@ -101,6 +106,7 @@ static const es_table_spec heads_table = {
             "limit best_deployable deployable_error"),
     ES_ROW(head_row), .keys = "layer head keys"};
 
+/* What the functions that fill rows share. */
 typedef struct summary_ctx {
     const sparse_state *s;
     const sparse_row *rows; /* (places, plans) */
@@ -110,6 +116,7 @@ typedef struct summary_ctx {
     int64_t heads;   /* that have a best policy there */
 } summary_ctx;
 
+/* Returns the first row of a head; the rows of its plans follow. */
 static const sparse_row *head_at(const summary_ctx *m, int64_t place)
 {
     return m->rows + place * m->s->n_plans;
@@ -124,6 +131,8 @@ static void set_error(const summary_ctx *m, const sparse_row *head, const char *
         *out = error_of(head, plan);
 }
 
+/* Adds the row of a head at one number of keys: the best policy, the best that a serving system can
+ * run, and their errors. */
 static void add_head(const summary_ctx *m, int64_t place, int64_t at)
 {
     const sparse_state *s = m->s;
@@ -154,6 +163,7 @@ static void add_head(const summary_ctx *m, int64_t place, int64_t at)
 
 /* ---- preferred ---- */
 
+/* A row of the table of preferred policies by class of head. */
 typedef struct preferred_row {
     int64_t keys;
     const char *regime, *policy;
@@ -199,6 +209,7 @@ static void add_preferred(const summary_ctx *m, int64_t at, es_regime kind, int6
 
 /* ---- changes ---- */
 
+/* A row of the table of heads whose best policy changes with the number of keys. */
 typedef struct change_row {
     int64_t layer, head;
     const char *regime;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inputs.c : which heads and queries of a source `sparse` asks about. */
 #include "base/error.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "random/experiment.h"
+#include "random/random.h"
 
 enum { ADDRESS_QUERIES = ES_EXPERIMENT_SPARSE + 3 }; /* cell: context; token: which of them */
 
@@ -73,6 +74,7 @@ static es_status choose_queries(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Chooses where heads come from: arrays, a model, or what the question uses without input. */
 static const sparse_source *find_source(const sparse_state *s)
 {
     const sparse_params *p = s->p;

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "model/model.h"
 
 /* Returns the default context: all positions, of a decoder at most 2048 to bound the time. */
@@ -36,6 +36,7 @@ static es_status check_context(const es_job *job, const es_model_config *config,
     return ES_OK;
 }
 
+/* Checks the options for a model and opens the pools of text that its heads read. */
 static es_status open_model(es_job *job, es_error *err)
 {
     sparse_params *p = job->params;
@@ -77,6 +78,7 @@ static es_status open_model(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Reads the text through the model and stores the layers that are used. */
 static es_status build_pools(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;

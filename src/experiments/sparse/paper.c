@@ -15,7 +15,7 @@
 #include "stats/average.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/rate_columns.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 
 enum { WINDOW, IID, SCHEMES };
 enum { POINTS = 12, RANDOM = 50 };
@@ -30,6 +30,7 @@ static const int64_t iid_tokens[POINTS] = {1000, 1105, 1221, 1349, 1491, 1647,
 
 /* ---- plans ---- */
 
+/* Returns the number of random keys: --random, or that of the paper. */
 static int64_t random_of(const es_job *job)
 {
     return es_params_given(job->given, "random")
@@ -61,6 +62,8 @@ static es_status check(const es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Adds a policy of the paper's figures: a scheme at one window or number of random tokens. Only
+ * here draws are with replacement and windows have no correction, as in the paper. */
 static void add_plan(sparse_state *s, int scheme, int64_t at, int64_t random)
 {
     es_policy_spec *spec = &s->specs[s->n_plans];
@@ -79,6 +82,7 @@ static void add_plan(sparse_state *s, int scheme, int64_t at, int64_t random)
                       .keys = scheme == IID ? iid_tokens[at] : 2 * half_widths[at] + 1 + random};
 }
 
+/* Makes the policies of all schemes and sizes and checks them. */
 static es_status make_plans(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
@@ -118,6 +122,8 @@ static const es_cell_field cell_fields[] = {ES_FIELD(es_sparse_errors, mean_erro
                                             ES_FIELD(es_sparse_errors, mse),
                                             {0}};
 
+/* Adds the stage: a cell draws keys once for one head and context, for all policies. Its cost
+ * counts pairs of query and key. */
 static es_status add_stage(es_job *job, es_error *err)
 {
     const sparse_state *s = job->state;
@@ -136,6 +142,7 @@ static es_status add_stage(es_job *job, es_error *err)
     return es_job_stage(job, &stage, err);
 }
 
+/* Returns the memory that one draw needs beside its head, for the cost. */
 static double more_bytes(const es_job *job)
 {
     const sparse_state *s = job->state;
@@ -144,6 +151,7 @@ static double more_bytes(const es_job *job)
 
 /* ---- paper_rows ---- */
 
+/* A row of the paper's table: errors of one scheme at one size. */
 typedef struct paper_row {
     int64_t layer, head;
     const char *scheme;
@@ -158,16 +166,16 @@ static const es_column row_columns[] = {
            "window+random: a window around the middle of the text and random tokens outside it; "
            "iid: tokens of the text drawn with replacement; either the same for all queries"),
     ES_COL(paper_row, half_width, ES_FORMAT_COUNT, "half-width", "keys",
-           "w of the window n/2 - w .. n/2 + w"),
+           "w of the window `n/2 - w` .. `n/2 + w`"),
     ES_COL(paper_row, keys, ES_FORMAT_COUNT, "keys", "keys", "m: 2w + 1 and the random ones"),
     ES_COL(paper_row, mean_error, ES_FORMAT_REAL, "mean error", "",
-           "|m_S - m|: mean output of the kept tokens over each other, less that of all over all; "
-           "mean over draws, standard error over contexts, or over the draws of one, which share "
-           "its window"),
+           "`|m_S - m|`: mean output of the kept tokens over each other, less that of all over "
+           "all; mean over draws, standard error over contexts, or over the draws of one, which "
+           "share its window"),
     ES_COL(paper_row, cov_error, ES_FORMAT_REAL, "cov error", "",
-           "|C_S - C| of the outputs' covariances, Frobenius norm"),
+           "`|C_S - C|` of the outputs' covariances, Frobenius norm"),
     ES_COL(paper_row, mse, ES_FORMAT_REAL, "mse", "",
-           "mean over the text's queries of |y_S - y|^2"),
+           "mean over the text's queries of `|y_S - y|^2`"),
     {0}};
 static const es_table_spec rows_table = {
     "paper_rows", row_columns,
@@ -176,6 +184,7 @@ static const es_table_spec rows_table = {
 
 /* ---- paper_rates ---- */
 
+/* A row of the table of rates: how the three errors of a scheme fall with its keys. */
 typedef struct rate_row {
     int64_t layer, head;
     const char *scheme;
@@ -195,6 +204,7 @@ static const es_table_spec rates_table = {"paper_rates", rate_columns,
                                                   "layer head scheme rate_mean rate_cov rate_mse"),
                                           ES_ROW(rate_row), .keys = "layer head scheme"};
 
+/* Returns the fitted rate of one of the three errors in a row. */
 static const es_rate_cells *rate_of(const rate_row *row, int which)
 {
     const es_rate_cells *const all[ERRORS] = {&row->rate_mean, &row->rate_cov, &row->rate_mse};
@@ -203,6 +213,7 @@ static const es_rate_cells *rate_of(const rate_row *row, int which)
 
 /* ---- filling both ---- */
 
+/* Returns one of the three errors of a draw. */
 static double error_of(const es_sparse_errors *errors, int which)
 {
     const double all[ERRORS] = {errors->mean_error, errors->cov_error, errors->mse};
@@ -230,6 +241,7 @@ static es_status fit_error(es_job *job, int64_t place, int scheme, int which, es
     return es_series_fit(series, err);
 }
 
+/* Adds the rows of one scheme for a head: errors at each size, then the rate at which they fall. */
 static es_status add_rows(es_job *job, int64_t place, int scheme, es_series *series, es_table *rows,
                           es_table *rates, es_error *err)
 {
@@ -293,6 +305,7 @@ static const char *say_rate(const es_table *rates, int which, int scheme, double
     return out;
 }
 
+/* Adds the finding that compares how fast the errors fall under each scheme. */
 static void report_rates(const es_job *job, const es_table *rates, double *scratch,
                          es_answer *answer)
 {
@@ -319,6 +332,7 @@ static void report_rates(const es_job *job, const es_table *rates, double *scrat
                           "bigbird.");
 }
 
+/* Fills the tables of the paper's question and adds its findings. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const sparse_state *s = job->state;

@@ -3,7 +3,7 @@
  * plans, or reads a plan file. */
 
 #include "base/error.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "model/plan.h"
 
 /* ---- numbers of keys ---- */
@@ -44,6 +44,7 @@ static bool is_fixed(const es_policy_spec *spec, bool keys_given)
            (!keys_given || !open || spec->policy == es_policy_at(0));
 }
 
+/* Adds a policy at a number of keys (0: policies with a number of their own). */
 static void add_plan(sparse_state *s, const es_policy_asked *a, int64_t word, int64_t keys)
 {
     es_policy_spec *spec = &s->specs[s->n_plans];

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "stats/average.h"
 
 /* ---- cells ---- */
@@ -63,6 +63,8 @@ static double plan_flops(const sparse_state *s, const es_policy_spec *spec)
     return look + (needs & ES_POLICY_CHANCE ? draws + look * (turns ? 24000.0 : 3600.0) : 0.0);
 }
 
+/* Returns the operations of a cell: the policies of its queries, past attention where a policy
+ * needs it, and the head. */
 static double cell_flops(const sparse_state *s)
 {
     const int64_t specs = s->file ? s->n_places : s->n_plans;
@@ -89,12 +91,15 @@ static es_status check_per_query(const sparse_state *s, es_error *err)
                      (long long)(s->contexts * s->queries));
 }
 
+/* Reads the policies and checks that those of a plan can be run query by query. */
 static es_status read_plans(es_job *job, es_error *err)
 {
     ES_TRY(sparse_plans_read(job, err));
     return check_per_query(job->state, err);
 }
 
+/* Adds the stage whose cell computes all policies on a group of queries of one head in one
+ * context. */
 static es_status add_stage(es_job *job, es_error *err)
 {
     const sparse_state *s = job->state;
@@ -203,6 +208,7 @@ static void report_fixed(const sparse_state *s, const sparse_row *rows, double *
                           ideal ? " Ideal: keys are chosen anew for every query." : "");
 }
 
+/* Fills the tables of heads, rows and queries and adds the findings. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const sparse_state *s = job->state;

@@ -10,6 +10,7 @@
 #include "base/view.h"
 #include "stats/weigh.h"
 
+/* Returns the position of a query row: given by --positions, or its number. */
 static int64_t position_of(const es_sparse_head *h, int64_t row)
 {
     return h->positions ? h->positions[row] : row;
@@ -17,6 +18,7 @@ static int64_t position_of(const es_sparse_head *h, int64_t row)
 
 /* ---- one query ---- */
 
+/* Allocates numbers for one query. */
 static es_status room(es_arena *arena, int64_t count, double **out, es_error *err)
 {
     ES_TRY(ES_ARENA_NEW(arena, *out, count, "a query", err));
@@ -70,6 +72,7 @@ static void add_value(es_sparse_query *q, int64_t j, double weight, double *out)
         out[c] += weight * q->value[c];
 }
 
+/* Divides an output by its sum of weights. */
 static void divide(double *out, int64_t dv, double sum)
 {
     for (int64_t c = 0; c < dv; c++)
@@ -126,10 +129,12 @@ double es_sparse_apart2(const es_sparse_query *q)
 
 /* ---- queries before ---- */
 
+/* A query with its position. */
 typedef struct placed {
     int64_t row, position;
 } placed;
 
+/* Compares two queries by position, then by row, for qsort(): ties keep the order of the rows. */
 static int in_order(const void *a, const void *b)
 {
     const placed *x = a, *y = b;
@@ -149,6 +154,7 @@ static es_status put_in_order(const es_sparse_head *h, es_arena *arena, placed *
     return ES_OK;
 }
 
+/* Returns the rank of a row among the queries in order of position. */
 static int64_t rank_of(const placed *order, int64_t m, int64_t row)
 {
     int64_t rank = 0;
@@ -174,7 +180,7 @@ static void remember(const es_sparse_query *q, es_sparse_past *past, int64_t of,
     }
 }
 
-/* How far back somebody looks: all queries, or some. */
+/* Returns how many earlier queries the policies use: all of them, or the last `span`. */
 static void look_back(const es_sparse_spec *spec, bool *all, int64_t *span)
 {
     *all = false;
@@ -201,7 +207,7 @@ static es_status fill_past(const placed *order, int64_t span, const int64_t *ran
     }
     for (int64_t r = from > 0 ? from : 0; r < last; r++) {
         if (order[r].position < 0)
-            continue; /* who stands nowhere comes before nobody */
+            continue; /* a query without a position is earlier than none */
         ES_TRY(look(q, order[r].row, err));
         for (int64_t i = 0; i < count; i++)
             if (r < ranks[i] && (past->history || r >= ranks[i] - span))

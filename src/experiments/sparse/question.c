@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.c : the study `sparse`: parameters, help and cost. What a run asks, and of what, is a
  * question and a source (question.h). */
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 
 #include <math.h>
 
@@ -102,6 +102,7 @@ static double draw_bytes(const sparse_state *s)
     return most;
 }
 
+/* Returns the cost of all stages, the pools and the input files. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     const sparse_state *s = job->state;
@@ -128,6 +129,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- the study ---- */
 
+/* Adds what the run was about to the answer: source, context, queries, mask and scale. */
 static void put_question(const es_job *job, es_answer *a)
 {
     const sparse_state *s = job->state;
@@ -146,6 +148,8 @@ static void put_question(const es_job *job, es_answer *a)
  * all queries before it. */
 enum { GROUP = 4, GROUP_BACK = 12 };
 
+/* Divides the queries into groups, one cell each. Groups are smaller if policies use past
+ * attention, which every group computes anew. */
 static void group_queries(sparse_state *s)
 {
     const int64_t most = sparse_looks_back(s) ? GROUP_BACK : GROUP;
@@ -153,6 +157,7 @@ static void group_queries(sparse_state *s)
     s->groups = (s->queries + s->group - 1) / s->group;
 }
 
+/* Opens the study: inputs, policies, then the stage of the chosen question. */
 static es_status open_study(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
@@ -165,12 +170,14 @@ static es_status open_study(es_job *job, es_error *err)
     return s->question->add_stage(job, err);
 }
 
+/* Prepares the inputs, if their source has something to do before the first cell. */
 static es_status begin(es_job *job, es_error *err)
 {
     const sparse_state *s = job->state;
     return s->source->begin ? s->source->begin(job, err) : ES_OK;
 }
 
+/* Summarises by the chosen question and adds cautions about the text. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const sparse_state *s = job->state;
@@ -179,6 +186,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     return es_answer_status(answer, err);
 }
 
+/* Frees inputs, drawn head, plan and pools. */
 static void close_study(es_job *job)
 {
     sparse_state *s = job->state;

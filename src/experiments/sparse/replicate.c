@@ -28,6 +28,7 @@ typedef struct work {
     es_arena arena;
 } work;
 
+/* Checks that all queries see all keys: only then can one set of keys serve all of them. */
 static es_status check(const es_sparse_head *h, const int64_t *which, int64_t count, es_error *err)
 {
     const es_view *q = &h->queries, *k = &h->keys, *v = &h->values;
@@ -47,6 +48,7 @@ static es_status check(const es_sparse_head *h, const int64_t *which, int64_t co
     return ES_OK;
 }
 
+/* Allocates a matrix that lives as long as the cell. */
 static es_status take(work *w, int64_t rows, int64_t cols, double **out, es_error *err)
 {
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, *out, rows, cols, "outputs", err));
@@ -62,6 +64,8 @@ static es_status attend(const work *w, const es_view *q, const es_view *k, const
     return es_attend(q, k, v, &opts, &(es_attend_out){.output = output, .moments = moments}, err);
 }
 
+/* Allocates the matrices of a draw and computes full attention of all tokens, to which every policy
+ * is compared. */
 static es_status start(work *w, const int64_t *which, es_error *err)
 {
     const es_sparse_head *h = w->head;
@@ -117,6 +121,8 @@ static es_status compare_moments(work *w, const es_view *k, const es_view *v, es
     return ES_OK;
 }
 
+/* Computes the errors of one policy on one draw: attention of the kept tokens over each other, and
+ * of the queries over the kept tokens. */
 static es_status run_plan(work *w, const int64_t *which, int64_t plan, int64_t number,
                           es_sparse_errors *out, es_error *err)
 {

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c : the tables `rows`, one row for each head and plan, and `per_query`. */
+/* rows.c : the tables `rows`, one row for each head and plan, and `per_query`.
+ *
+ * The error of a policy is y_S - y = N/Z over the kept keys S, and its mean square over the
+ * policy's random keys is exact (THEORY 13); draws only check it. Errors are shown relative to
+ * sqrt(sum w |v - y|^2), the spread of the values around the output by their weights: 1 means that
+ * one value, drawn by its weight, would do as well. The first-order column is the delta method,
+ * which fails for selective heads. */
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "experiments/sparse/question.h"
+#include "experiments/sparse/sparse.h"
 #include "stats/average.h"
+#include "table/table.h"
 #include "theory/key_weights.h"
 
 /* ---- means of one head and one plan ---- */
 
+/* Returns the stored numbers of a plan on one query: cells hold groups of queries, and in them all
+ * plans. */
 static const es_sparse_cell *cell_of(const es_job *job, int64_t place, int64_t context,
                                      int64_t query, int64_t plan)
 {
@@ -47,11 +56,14 @@ static es_measured ratio_of(const blocks *b)
 #define MEMBER(member) offsetof(es_sparse_cell, member)
 #define ONE            SIZE_MAX /* no member: the number 1 */
 
+/* Returns one number of a cell; ONE stands for 1, so that sums count queries. */
 static double number_of(const es_sparse_cell *x, size_t member)
 {
     return member == ONE ? 1.0 : *(const double *)(const void *)((const char *)x + member);
 }
 
+/* Returns the ratio of two sums over queries with its jackknife error. Contexts are the independent
+ * units; with a single context its queries are, which is a weaker claim. */
 static es_measured ratio(const es_job *job, int64_t place, int64_t plan, size_t above, size_t below,
                          blocks *b)
 {
@@ -69,11 +81,13 @@ static es_measured ratio(const es_job *job, int64_t place, int64_t plan, size_t 
     return ratio_of(b);
 }
 
+/* Returns the mean of one number over queries and contexts. */
 static double mean_of(const es_job *job, int64_t place, int64_t plan, size_t member, blocks *b)
 {
     return ratio(job, place, plan, member, ONE, b).value;
 }
 
+/* Returns the median effective number of keys, 1/sum w^2, over all queries of a head. */
 static double median_ess(const es_job *job, int64_t place, double *scratch)
 {
     const sparse_state *s = job->state;
@@ -165,9 +179,10 @@ static const es_column row_columns[] = {
     ES_COL(sparse_row, seen, ES_FORMAT_SHORT, "seen", "keys",
            "keys that a query sees, mean over queries"),
     ES_COL(sparse_row, share, ES_FORMAT_SHORT, "share kept", "", "kept over seen"),
-    ES_COL(sparse_row, relative_error, ES_FORMAT_REAL, "rel. error", "spreads",
-           "sqrt(mse / mean of sum w |v - y|^2): error in spreads of the values around the output, "
-           "by their weights; standard error over contexts, or over queries of a single one"),
+    ES_COL(
+        sparse_row, relative_error, ES_FORMAT_REAL, "rel. error", "spreads",
+        "`sqrt(mse / mean of sum w |v - y|^2)`: error in spreads of the values around the output, "
+        "by their weights; standard error over contexts, or over queries of a single one"),
     ES_COL(sparse_row, relative_limit, ES_FORMAT_REAL, "limit", "spreads",
            "the same for mse_limit: no unbiased policy that keeps as many keys independently does "
            "better, to first order; a biased one may",
@@ -177,7 +192,7 @@ static const es_column row_columns[] = {
     ES_COL(sparse_row, mass, ES_FORMAT_REAL, "mass", "",
            "expected share of the weights that is kept", .standing = ES_STANDING_PROVED),
     ES_COL(sparse_row, mse, ES_FORMAT_REAL, "mse", "",
-           "|y_S - y|^2, mean over queries and draws; standard error of the draws alone, 0 for a "
+           "`|y_S - y|^2`, mean over queries and draws; standard error of the draws alone, 0 for a "
            "policy without random keys"),
     ES_COL(sparse_row, mse_exact, ES_FORMAT_REAL, "exact", "",
            "its expectation, by integration; standard error over contexts, or queries of one",
@@ -186,9 +201,9 @@ static const es_column row_columns[] = {
            "the smallest of any unbiased policy that keeps as many keys independently, to first "
            "order",
            .standing = ES_STANDING_HEURISTIC),
-    ES_COL(sparse_row, bias2, ES_FORMAT_REAL, "bias^2", "", "|E y_S - y|^2, mean over queries",
+    ES_COL(sparse_row, bias2, ES_FORMAT_REAL, "bias^2", "", "`|E y_S - y|^2`, mean over queries",
            .standing = ES_STANDING_PROVED),
-    ES_COL(sparse_row, variance, ES_FORMAT_REAL, "variance", "", "exact error less bias^2",
+    ES_COL(sparse_row, variance, ES_FORMAT_REAL, "variance", "", "exact error less `bias^2`",
            .standing = ES_STANDING_PROVED),
     ES_COL(sparse_row, first_order, ES_FORMAT_REAL, "first order", "",
            "form of the exact error for many keys", .standing = ES_STANDING_HEURISTIC),
@@ -197,9 +212,9 @@ static const es_column row_columns[] = {
     ES_COL(sparse_row, empty, ES_FORMAT_SHORT, "empty", "",
            "probability that no key is kept; such draws are left out of errors"),
     ES_COL(sparse_row, spread2, ES_FORMAT_REAL, "spread^2", "",
-           "sum w |v - y|^2, mean over queries"),
+           "`sum w |v - y|^2`, mean over queries"),
     ES_COL(sparse_row, ess, ES_FORMAT_SHORT, "ESS", "keys",
-           "effective number of keys, 1/sum w^2, of the median query over all keys"),
+           "effective number of keys, `1/sum w^2`, of the median query over all keys"),
     ES_COL(sparse_row, regime, ES_FORMAT_TEXT, "regime", "",
            "by ESS: averaging from 100 keys on (two thirds of the context, if that is less), "
            "single-key below 2, selective between"),
@@ -240,14 +255,15 @@ static const es_column query_columns[] = {
     ES_COL(query_row, mass, ES_FORMAT_REAL, "mass", "", "expected share of the weights kept",
            .standing = ES_STANDING_PROVED),
     ES_COL(query_row, kept, ES_FORMAT_SHORT, "kept", "keys", "expected number of keys kept"),
-    ES_COL(query_row, spread2, ES_FORMAT_REAL, "spread^2", "", "sum w |v - y|^2"),
-    ES_COL(query_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "1/sum w^2 over all keys"),
+    ES_COL(query_row, spread2, ES_FORMAT_REAL, "spread^2", "", "`sum w |v - y|^2`"),
+    ES_COL(query_row, ess, ES_FORMAT_SHORT, "ESS", "keys", "`1/sum w^2` over all keys"),
     {0}};
 static const es_table_spec queries_table = {
     "per_query",         query_columns,       ES_VIEW("Query by query", .only_with_full = true),
     ES_ROW(query_row),   .inside = "rows",    .link = "layer head asked keys",
     .nested = "queries", .only_inside = true, .keys = "layer head asked keys context query"};
 
+/* Adds one row for each query, for --full and files. */
 static es_status add_queries(const es_job *job, int64_t place, int64_t plan,
                              const sparse_name *name, es_table *t, es_answer *answer, es_error *err)
 {

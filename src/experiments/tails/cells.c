@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/moments.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
@@ -18,6 +17,7 @@
 #include "linalg/linalg.h"
 #include "model/model.h"
 #include "random/random.h"
+#include "stats/moments.h"
 
 enum { STRIP = 2048 }; /* tokens read at a time */
 
@@ -117,6 +117,7 @@ typedef struct work {
     double covariance, gaussian, norms, directions;
 } work;
 
+/* Returns the operations of each phase; 3400 per number is measured. */
 static work work_of(const tails_job *job)
 {
     const double n = (double)job->tokens, d = (double)job->dim, draws = (double)job->spec.draws;
@@ -175,6 +176,7 @@ static bool report_phase(void *user, double done, double total)
     return p->stopped;
 }
 
+/* Reports progress of the running phase and fails if the run is to stop. */
 static es_status report(const tails_job *job, double done, double total, es_error *err)
 {
     if (job->phased.progress && job->phased.progress(job->phased.progress_user, done, total))
@@ -541,6 +543,8 @@ static es_status measure_groups(tails_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Measures a layer: spectrum, directions, Gaussian controls, then the statistics of each
+ * direction. */
 static es_status run(tails_job *job, es_error *err)
 {
     const int64_t d = job->dim, rows = panels(job->rows) * ES_TAILS_PANEL;

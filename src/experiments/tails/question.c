@@ -53,6 +53,7 @@ static es_status open_tokens(es_job *job, tails_params *p, tails_state *s, es_er
     return ES_OK;
 }
 
+/* Does nothing: tokens of a file are already in memory. */
 static es_status begin_tokens(es_job *job, tails_state *s, es_error *err)
 {
     (void)job;
@@ -61,6 +62,7 @@ static es_status begin_tokens(es_job *job, tails_state *s, es_error *err)
     return ES_OK;
 }
 
+/* Returns the number of tokens in the file. */
 static int64_t tokens_of_file(const tails_state *s, int64_t cell, es_tails_spec *spec)
 {
     (void)cell;
@@ -86,11 +88,13 @@ static es_status open_pools(es_job *job, tails_params *p, tails_state *s, es_err
     return ES_OK;
 }
 
+/* Builds the pools from the text. */
 static es_status begin_pools(es_job *job, tails_state *s, es_error *err)
 {
     return es_pools_build(job, &s->pools, err);
 }
 
+/* Sets the pool of a cell's domain and returns its number of tokens. */
 static int64_t tokens_of_pool(const tails_state *s, int64_t cell, es_tails_spec *spec)
 {
     spec->pool = s->pools.domains[cell / s->layers].pool;
@@ -99,6 +103,7 @@ static int64_t tokens_of_pool(const tails_state *s, int64_t cell, es_tails_spec 
 
 static const tails_source pool_source = {open_pools, begin_pools, tokens_of_pool};
 
+/* Opens the study for tokens of a file or of a model's layers. */
 static es_status open_study(es_job *job, es_error *err)
 {
     tails_params *p = job->params;
@@ -251,6 +256,8 @@ static es_status run_layer(es_job *job, int64_t cell, const es_exec *exec, void 
     return ES_OK;
 }
 
+/* Prepares the tokens and adds the stage, whose rows depend on the number of heads and
+ * directions. */
 static es_status begin(es_job *job, es_error *err)
 {
     tails_state *s = job->state;
@@ -271,6 +278,7 @@ static es_status begin(es_job *job, es_error *err)
     return es_job_stage(job, &stage, err);
 }
 
+/* Frees the pools. */
 static void close_study(es_job *job) { es_pools_close(&((tails_state *)job->state)->pools); }
 
 /* ---- the study ---- */

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c : the tables of tails: directions, kinds of directions, verdicts; and their findings. */
+/* rows.c : the tables of tails: directions, kinds of directions, verdicts; and their findings.
+ *
+ * The theory needs sub-Gaussian tokens: K(l) - l m <= l^2 s^2/2. In each direction three statistics
+ * measure how far that holds (THEORY 9): the variance proxy sup 2 (K_n(l) - l m)/l^2 over tilts
+ * that leave an effective sample of 30, the psi_2 norm, and Hill's index of the largest n^{2/3}
+ * values. All three grow with n for Gaussian samples as well, so each is compared with Gaussian
+ * samples of as many tokens, and its p-value is corrected for all directions of the run.
+ * Consecutive tokens are dependent: the design effect says how many are worth one. */
 #include <math.h>
 
 #include "base/error.h"
@@ -50,12 +57,9 @@ static const es_column row_columns[] = {
     ES_COL(direction_row, layer, ES_FORMAT_COUNT, "layer", ""),
     ES_COL(direction_row, kind, ES_FORMAT_TEXT, "kind", "",
            "principal: leading principal components; random: directions uniform on the sphere; "
-           "norm: |x "
-           "- mean|, whose control are norms of Gaussian vectors of the same covariance; key: of a "
-           "head, "
-           "the tilt of the queries that change its scores most; score: scores of a token's query "
-           "over all "
-           "tokens"),
+           "norm: `|x - mean|`, whose control are norms of Gaussian vectors of the same "
+           "covariance; key: of a head, the tilt of the queries that change its scores most; "
+           "score: scores of a token's query over all tokens"),
     ES_COL(direction_row, head, ES_FORMAT_COUNT, "head", ""),
     ES_COL(direction_row, index, ES_FORMAT_COUNT, "index", ""),
     ES_COL(direction_row, n, ES_FORMAT_COUNT, "n", "tokens"),
@@ -63,19 +67,18 @@ static const es_column row_columns[] = {
     ES_COL(direction_row, kurtosis, ES_FORMAT_SHORT, "kurtosis", "", "3 for a Gaussian"),
     CONTROL_COLUMNS(kurtosis, "", NULL),
     ES_COL(direction_row, proxy, ES_FORMAT_SHORT, "proxy", "variances",
-           "sub-Gaussian variance proxy, sup 2 (K_n(l) - l m) / l^2 over tilts that leave an "
-           "effective "
-           "sample of 30; at least 1, which is a Gaussian's"),
+           "sub-Gaussian variance proxy, sup `2 (K_n(l) - l m) / l^2` over tilts that leave an "
+           "effective sample of 30; at least 1, which is a Gaussian's"),
     CONTROL_COLUMNS(
         proxy, "variances",
         "mean +- standard deviation of the number before in Gaussian samples of the same size"),
     ES_COL(direction_row, tilt, ES_FORMAT_SHORT, "tilt", "1/sd",
            "where that supremum is; 0: in its limit"),
     ES_COL(direction_row, psi2, ES_FORMAT_SHORT, "psi2", "sd",
-           "least s with mean exp(x^2/s^2) <= 2; 1.633 for a Gaussian"),
+           "least s with mean `exp(x^2/s^2) <= 2`; 1.633 for a Gaussian"),
     CONTROL_COLUMNS(psi2, "sd", NULL),
     ES_COL(direction_row, hill, ES_FORMAT_REAL, "Hill", "",
-           "1/index of the tail of |x - mean|, or of norms, from its n^(2/3) largest"),
+           "1/index of the tail of `|x - mean|`, or of norms, from its `n^(2/3)` largest"),
     CONTROL_COLUMNS(hill, "", NULL),
     ES_COL_KEY(direction_row, hill_low, "hill_ci.0", ES_FORMAT_REAL, "Hill from", "",
                "95 % interval"),
@@ -88,9 +91,8 @@ static const es_column row_columns[] = {
         direction_row, plateau, ES_FORMAT_TEXT, "plateau", "",
         "yes: Hill stays within its interval with half and twice as many, as a power tail would"),
     ES_COL(direction_row, design, ES_FORMAT_SHORT, "design effect", "",
-           "of exp(3 x^2/8), x standardised, over up to 64 blocks of consecutive tokens, at least "
-           "1: the "
-           "number of dependent tokens that are worth one"),
+           "of `exp(3 x^2/8)`, x standardised, over up to 64 blocks of consecutive tokens, at "
+           "least 1: the number of dependent tokens that are worth one"),
     ES_COL(direction_row, p_heavier, ES_FORMAT_SHORT, "p heavier", "",
            "probability that Gaussian tokens look as heavy by proxy or psi2: twice the smaller p "
            "of the "
@@ -177,6 +179,7 @@ static const tails_cell *direction_at(const summary_ctx *m, int64_t i)
     return &cell[i];
 }
 
+/* Returns the verdict about a direction, by p-values that are corrected for all directions. */
 static es_tails_verdict verdict_of(const summary_ctx *m, int64_t i)
 {
     const es_tails_row r = tails_row_of(direction_at(m, i));
@@ -199,6 +202,8 @@ static void name_layer(const summary_ctx *m, es_table *t, const char **domain, i
         *layer = m->cell % m->s->layers;
 }
 
+/* Fills the row of one direction: its statistics, those of the Gaussian control, and the
+ * verdict. */
 static void fill_direction(const summary_ctx *m, const es_tails_direction *direction, int64_t i,
                            direction_row *r)
 {

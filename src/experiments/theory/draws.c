@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* draws.c : attention over n keys drawn from one's own weights and values: exact errors
- * (draw_risk.h), and from which n on they are small. */
+ * (draw_risk.h), and from which n on they are small.
+ *
+ * Keys are drawn independently and uniformly from the N given ones. The mean square error over n
+ * draws is one integral for every n (THEORY 13), because 1/Z^2 = int l e^{-lZ} dl turns the ratio
+ * of two sums over the same draws into averages over single draws. For large n it is
+ * N sum w^2 |v - y|^2 / n; the local exponent shows from which n on that holds. Nothing is
+ * simulated, so the only error is that queries are a sample. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +16,10 @@
 #include "base/error.h"
 #include "base/view.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/theory/question.h"
+#include "experiments/theory/theory.h"
 #include "stats/average.h"
 #include "store/npy.h"
+#include "table/table.h"
 
 /* Beside the n that were asked, 2^0 to 2^39, among which the n of --below is found. */
 enum { POWERS = 40 };
@@ -52,9 +59,10 @@ static const es_column draw_columns[] = {
            .standing = ES_STANDING_NUMERICAL),
     ES_COL(draw_row, relative, ES_FORMAT_REAL, "relative", "", "over the spread of the values"),
     ES_COL(draw_row, large_n, ES_FORMAT_REAL, "large n", "",
-           "sqrt(sampling / n), what the error tends to as n grows"),
+           "`sqrt(sampling / n)`, what the error tends to as n grows"),
     ES_COL(draw_row, large_n_ratio, ES_FORMAT_SHORT, "error/large n", ""),
-    ES_COL(draw_row, rate, ES_FORMAT_SHORT, "rate", "", "-d ln error / d ln n since the n before"),
+    ES_COL(draw_row, rate, ES_FORMAT_SHORT, "rate", "",
+           "`-d ln error / d ln n` since the n before"),
     ES_COL(draw_row, bias, ES_FORMAT_REAL, "bias", "",
            "length of the mean of that difference over draws, root mean square over queries"),
     ES_COL(draw_row, empty, ES_FORMAT_SHORT, "empty", "",
@@ -75,13 +83,13 @@ static const es_column weight_columns[] = {
     ES_COL(weight_row, queries, ES_FORMAT_COUNT, "queries", ""),
     ES_COL(weight_row, keys, ES_FORMAT_COUNT, "keys", ""),
     ES_COL(weight_row, ess, ES_FORMAT_REAL, "ESS", "keys",
-           "effective number, 1/sum w^2: median over queries"),
+           "effective number, `1/sum w^2`: median over queries"),
     ES_COL(weight_row, ess_low, ES_FORMAT_SHORT, "ESS below 2", "share", "of queries"),
     ES_COL(weight_row, top_weight, ES_FORMAT_REAL, "top weight", "", "median over queries"),
     ES_COL(weight_row, top_high, ES_FORMAT_SHORT, "top weight above 1/2", "share", "of queries"),
-    ES_COL(weight_row, sampling, ES_FORMAT_REAL, "sampling", "",
-           "n times the mean square error for large n: N sum w^2 |v - output|^2, mean over "
-           "queries"),
+    ES_COL(
+        weight_row, sampling, ES_FORMAT_REAL, "sampling", "",
+        "n times the mean square error for large n: `N sum w^2 |v - output|^2`, mean over queries"),
     ES_COL(weight_row, spread, ES_FORMAT_REAL, "spread", "",
            "of the values: root mean square distance from their mean"),
     ES_COL(weight_row, below, ES_FORMAT_SHORT, "below", "", "a relative error"),
@@ -95,6 +103,7 @@ static const es_table_spec weight_table = {"weights", weight_columns, ES_VIEW("W
 
 bool theory_draws_asked(const theory_params *p) { return p->scores || p->weights || p->values; }
 
+/* Fails unless values and one of scores and weights are given, and nothing about a law. */
 static es_status check_options(const theory_params *p, es_error *err)
 {
     if (!p->values || !p->scores == !p->weights)
@@ -209,6 +218,7 @@ typedef struct draw_means {
     double square, error, bias2, empty;
 } draw_means;
 
+/* Returns means over queries of the exact errors at size i. */
 static draw_means means_at(const es_job *job, int64_t i)
 {
     const int64_t m = ((const theory_state *)job->state)->scores.rows;
@@ -230,6 +240,7 @@ static const draw_cell *about_query(const es_job *job, int64_t q)
     return (const draw_cell *)es_job_cell(job, 0, q) + p->n.count + POWERS;
 }
 
+/* Returns N sum w^2 |v - y|^2, mean over queries: n times the mean square error for large n. */
 static double mean_sampling(const es_job *job)
 {
     const int64_t m = ((const theory_state *)job->state)->scores.rows;
@@ -239,6 +250,7 @@ static double mean_sampling(const es_job *job)
     return sum;
 }
 
+/* Returns the root of the total variance of the values, the unit of errors. */
 static double spread_of(const es_matrix *values)
 {
     double sum = 0.0;
@@ -264,6 +276,7 @@ static double crossing(const es_job *job, int64_t first, double square)
     return ldexp(low / square, POWERS - 1);
 }
 
+/* Adds the row about the weights and finds from which n on the error is below --below. */
 static es_status add_weights(es_job *job, double spread, es_answer *a, weight_row **out,
                              es_error *err)
 {
@@ -301,6 +314,7 @@ static es_status add_weights(es_job *job, double spread, es_answer *a, weight_ro
     return ES_OK;
 }
 
+/* Adds the exact error at each n, its local slope, and what it tends to. */
 static es_status add_draws(const es_job *job, double spread, es_answer *a, es_error *err)
 {
     const theory_params *p = job->params;
@@ -331,6 +345,7 @@ static es_status add_draws(const es_job *job, double spread, es_answer *a, es_er
 
 /* ---- findings ---- */
 
+/* Adds the finding from which n on attention over drawn keys is close enough. */
 static void report_draws(const es_job *job, const weight_row *w, es_answer *a)
 {
     const theory_params *p = job->params;

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : what the papers predict from a covariance and the weights of a head. */
+/* question.c : what the papers predict from a covariance and the weights of a head.
+ *
+ * With S the covariance of tokens and A = Wk'Wq/sqrt(k), THEORY 2 defines reach |S|, one-sided
+ * horizon H1 = |S^1/2 A|, coupling Psi = |S| H1^2 and horizon H = |S^1/2 A S^1/2|. Errors then fall
+ * at least like n^-rate with 1/(2 (1 + 32 Psi)) <= 1/(2 (1 + Psi)) <= 1/(2 (1 + H^2)), since
+ * H^2 <= Psi. The factor 1/sqrt(k) belongs into A; the value without it, which public code
+ * reports as H, has a column of its own. --n adds the errors at finite n without a fitted constant
+ * (THEORY 4.5): they depend on the mean of q^2, the squared Frobenius norm, not on H alone. */
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "experiments/theory/question.h"
+#include "experiments/theory/theory.h"
 #include "theory/theory.h"
 
 #define FIELD(member) .field = offsetof(theory_params, member)
@@ -152,6 +159,7 @@ static es_status run_prediction(es_job *job, int64_t cell, const es_exec *exec, 
     return ES_OK;
 }
 
+/* Adds the predictions of the horizon at each n. */
 static es_status add_predictions(const es_job *job, es_answer *a, es_error *err)
 {
     const es_grid *n = &((const theory_params *)job->params)->n;
@@ -179,26 +187,26 @@ static const es_column horizon_columns[] = {
     ES_COL(horizon_row, head_dim, ES_FORMAT_COUNT, "head dimension k", ""),
     ES_COL(horizon_row, reach, ES_FORMAT_REAL, "reach", "", "largest eigenvalue of S"),
     ES_COL(horizon_row, horizon_one_sided, ES_FORMAT_REAL, "one-sided horizon", "",
-           "spectral norm of S^1/2 A"),
+           "spectral norm of `S^1/2 A`"),
     ES_COL(horizon_row, horizon, ES_FORMAT_REAL, "horizon H", "",
-           "spectral norm of M = S^1/2 A S^1/2; A includes the 1/sqrt(k) of the scores"),
+           "spectral norm of `M = S^1/2 A S^1/2`; A includes the `1/sqrt(k)` of the scores"),
     ES_COL(horizon_row, horizon_unscaled, ES_FORMAT_REAL, "H without 1/sqrt(k)", "",
            "what the papers' public code calls H"),
     ES_COL(horizon_row, coupling, ES_FORMAT_REAL, "coupling", "",
-           "Psi = reach x (one-sided horizon)^2, never below H^2"),
+           "`Psi` = reach x (one-sided horizon)^2, never below `H^2`"),
     ES_COL(horizon_row, frobenius, ES_FORMAT_REAL, "Frobenius norm F", "",
-           "of M; F^2 is the mean variance of a query's scores, to compare with 2 ln n"),
+           "of M; `F^2` is the mean variance of a query's scores, to compare with `2 ln n`"),
     ES_COL(horizon_row, trace, ES_FORMAT_REAL, "trace", "",
            "of M: what a token adds to its own score"),
     ES_COL(horizon_row, rate_worst_case, ES_FORMAT_REAL, "worst-case rate", "",
-           "1/(2(1 + 32 Psi)): error at most n^-rate, of the paper's first version",
+           "`1/(2(1 + 32 Psi))`: error at most `n^-rate`, of the paper's first version",
            .standing = ES_STANDING_CITED),
     ES_COL(horizon_row, rate_coupling, ES_FORMAT_REAL, "coupling rate", "",
-           "1/(2(1 + Psi)): between the other two, since H^2 <= Psi, so a bound wherever the "
+           "`1/(2(1 + Psi))`: between the other two, since `H^2 <= Psi`, so a bound wherever the "
            "horizon rate is one",
            .standing = ES_STANDING_PROVED),
     ES_COL(horizon_row, rate_horizon, ES_FORMAT_REAL, "horizon rate", "",
-           "1/(2(1 + H^2)): the paper's later bound", .standing = ES_STANDING_CITED),
+           "`1/(2(1 + H^2))`: the paper's later bound", .standing = ES_STANDING_CITED),
     {0}};
 static const es_table_spec horizon_table = {
     "horizons", horizon_columns,
@@ -256,7 +264,7 @@ typedef struct exponent_row {
 } exponent_row;
 
 static const es_column exponent_columns[] = {
-    ES_COL(exponent_row, paper, ES_FORMAT_REAL, "horizon rate", "", "1/(2(1 + H^2))",
+    ES_COL(exponent_row, paper, ES_FORMAT_REAL, "horizon rate", "", "`1/(2(1 + H^2))`",
            .standing = ES_STANDING_CITED),
     ES_COL(exponent_row, query_rms, ES_FORMAT_REAL, "one query, RMS", "",
            "root mean square over queries and tokens of one output's error",
@@ -291,6 +299,7 @@ static es_status add_exponents(const es_exponents *x, es_answer *a, es_error *er
 
 /* ---- the question ---- */
 
+/* Opens the study for a head and a covariance, or for given scores. */
 static es_status open_study(es_job *job, es_error *err)
 {
     theory_params *p = job->params;
@@ -334,6 +343,7 @@ static void report(const es_job *job, const es_horizons *h, const es_exponents *
                           last->slope_query, last->slope_mean);
 }
 
+/* Fills horizons and exponents, and predictions at --n. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const theory_params *p = job->params;

