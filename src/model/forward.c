@@ -118,7 +118,7 @@ static double weights_of(const es_model_config *c, bool gated, bool streamed)
 }
 
 /* Weights are resident up to this many bytes. Decoding costs 15 % of a forward pass of a 26 M model
- * over 512 tokens, 6 % of a 1.1 B model and 3 % over 2048 tokens (docs/MODELS.md); below 1 GiB it
+ * over 512 tokens, 8 % of a 1.1 B model and 3 % over 2048 tokens (docs/MODELS.md); below 1 GiB it
  * would save memory that machines have. */
 #define RESIDENT_MOST 0x1p30
 
