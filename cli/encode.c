@@ -382,8 +382,9 @@ const cli_command cli_encode = {
     .usage = "--model MODEL (--text FILE | --ids I.npy) [--out H.npy] [--logits L.npy] [options]",
     .about =
         "Runs one block of text through a model on disk. Known models are BERT and its derivatives "
-        "(MiniLM, gte, bge, e5 and classifiers) and decoders of the Llama, Mistral, Qwen, GPT-2 "
-        "and NeoX families. The tokenizer adds its special tokens ([CLS] and [SEP], or a start "
+        "(MiniLM, gte, bge, e5 and classifiers), RoBERTa, ModernBERT and other encoders, and "
+        "decoders (docs/MODELS.md). The tokenizer adds its special tokens ([CLS] and [SEP], or a "
+        "start "
         "token) around the block; there is no padding. --ids are used as they are, so that hidden "
         "states and logits can be compared with another program: see docs/MODELS.md.\n\nH.npy "
         "holds all hidden states, (layers + 1, n, hidden), embeddings first, or one of them, (n, "

@@ -130,7 +130,8 @@ static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_e
 /* How many there are, before any is read: integers, no more of them than the model has places. */
 static es_status inspect_ids(encode_job *job, es_error *err)
 {
-    const int64_t positions = job->config.positions;
+    const es_model_config *c = &job->config;
+    const int64_t positions = c->positions;
     es_npy_info info;
     const es_status status = es_npy_inspect_as(job->o->ids, ES_NPY_RAW_WHOLE, &info, err);
     if (status != ES_OK)
@@ -146,7 +147,8 @@ static es_status inspect_ids(encode_job *job, es_error *err)
     if (job->most < 1)
         return cli_fail(err, ES_E_EMPTY, job->o->ids, "encode.ids", "a block has at least one id",
                         "there are no ids");
-    if (job->most > positions)
+    /* longer than what attention supports but not than the table: the forward pass says why */
+    if (job->most > positions && job->most > c->position_rows - c->first_position)
         return cli_fail(err, ES_E_SHAPE, job->o->ids, "encode.length", "cut them into blocks",
                         "%lld ids; the model has %lld positions", (long long)job->most,
                         (long long)positions);

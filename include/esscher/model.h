@@ -65,7 +65,7 @@ enum { ES_MODEL_LABELS = 16 }; /* whose names are kept; a classifier may have mo
 
 enum {
     ES_MODEL_LAYERS = 1024, /* most layers of a model */
-    ES_MODEL_KINDS = 4,     /* most kinds of layers */
+    ES_MODEL_KINDS = 8,     /* most kinds of layers */
     ES_ROTARY_FACTORS = 128 /* most frequencies that longrope may state factors for */
 };
 
@@ -97,11 +97,13 @@ typedef struct es_layer_kind {
     int64_t window; /* 0: a query sees all keys. Causal: the last `window`, its own included;
                        otherwise key j if |i - j| <= window */
     int rotary;     /* 0: config.rotary; 1: config.rotary_local; -1: queries and keys do not turn */
+    bool experts;   /* what follows attention are experts: es_model_config.experts */
 } es_layer_kind;
 
 /* How weights are held. Resident: all of them in memory, 4 or 8 bytes each. Streamed: norms, biases
  * and tables of positions are in memory; matrices, word embeddings and the language head stay in
- * the file, and a forward pass decodes one layer at a time. Results have the same bits. */
+ * the file, and a forward pass decodes one layer at a time. Results have the same bits. A model
+ * with experts is always resident. */
 typedef enum es_weights_mode {
     ES_WEIGHTS_AUTO, /* streamed if resident weights would take more than 1 GiB */
     ES_WEIGHTS_RESIDENT,
@@ -109,23 +111,33 @@ typedef enum es_weights_mode {
 } es_weights_mode;
 
 typedef struct es_model_config {
-    int64_t hidden;       /* H */
-    int64_t layers;       /* L */
-    int64_t heads;        /* h, of queries */
-    int64_t kv_heads;     /* of keys and values, a divisor of h: query head i has those of head
-                             i / (h / kv_heads). Encoders: h */
-    int64_t head_dim;     /* k; h k need not be H */
-    int64_t query_width;  /* h k */
-    int64_t kv_width;     /* kv_heads k */
-    int64_t qkv_width;    /* query_width + 2 kv_width */
-    int64_t intermediate; /* rows of W1 */
-    int64_t vocab;        /* rows of the word embeddings: ids are 0 .. vocab - 1 */
-    int64_t positions;    /* longest block */
-    int64_t types;        /* token types; the first is the one used. 0: the model has none */
-    int64_t labels;       /* of id2label; 0 if config.json names none. After es_model_open():
-                             outputs of the classifier, 0 without one */
-    int64_t up_width;     /* rows of W1 and of the gate together */
-    int64_t kinds;        /* of layers, 1 .. ES_MODEL_KINDS */
+    int64_t hidden;         /* H */
+    int64_t layers;         /* L */
+    int64_t heads;          /* h, of queries */
+    int64_t kv_heads;       /* of keys and values, a divisor of h: query head i has those of head
+                               i / (h / kv_heads). Encoders: h */
+    int64_t head_dim;       /* k; h k need not be H */
+    int64_t query_width;    /* h k */
+    int64_t kv_width;       /* kv_heads k */
+    int64_t qkv_width;      /* query_width + 2 kv_width */
+    int64_t intermediate;   /* rows of W1 */
+    int64_t vocab;          /* rows of the word embeddings: ids are 0 .. vocab - 1 */
+    int64_t positions;      /* longest block */
+    int64_t position_rows;  /* of the table of positions, where there is one */
+    int64_t first_position; /* the row of it that the first token has. Above 0, tokens whose id is
+                               first_position - 1 are padding: all have that row, and positions of
+                               the others do not count them */
+    int64_t types;          /* token types; the first is the one used. 0: the model has none */
+    int64_t labels;         /* of id2label; 0 if config.json names none. After es_model_open():
+                               outputs of the classifier, 0 without one */
+    int64_t up_width;       /* rows of W1 and of the gate together */
+    int64_t experts;        /* E, of layers that have them; 0: no layer has */
+    int64_t experts_used;   /* by a token: those with the largest logits r = Wr y + br; equal ones:
+                               the lowest numbers. A token's result is the sum of theirs, each times
+                               its share of softmax(r) */
+    int64_t expert_width;   /* rows of an expert's W1 */
+    int64_t expert_up;      /* rows of its W1 and of its gate together */
+    int64_t kinds;          /* of layers, 1 .. ES_MODEL_KINDS */
     es_layer_kind kind[ES_MODEL_KINDS];
     uint8_t layer_kind[ES_MODEL_LAYERS]; /* which of them each layer is: es_model_layer() */
     char label[ES_MODEL_LABELS][64]; /* names of id2label, by their numbers; "": without a name */
@@ -137,7 +149,13 @@ typedef struct es_model_config {
     bool parallel;      /* attention and what follows it are given the same state (gpt_neox) */
     bool head_norms;    /* queries and keys of a head are normed before they meet (qwen3) */
     bool norm_from_one; /* norms multiply by 1 + what the file has */
-    bool attention_bias, mlp_bias;
+    bool attention_bias, mlp_bias, norm_bias, pooler_bias;
+    bool mean_pooled;    /* the pooler is given the mean over tokens, instead of the first one */
+    bool shares_sum;     /* shares are of the softmax over the experts that are used, and sum to 1;
+                            otherwise over all experts */
+    bool experts_fused;  /* set by es_model_open(): the file has experts in one tensor; */
+    bool experts_packed; /* in blocks of MXFP4 */
+    bool sinks;          /* a learned logit of each head stands in the denominator of its softmax */
     double layer_norm_eps; /* of whichever norm it has */
     double score_divisor;  /* scores are q.k / score_divisor; sqrt(head_dim) unless stated */
     double score_cap;      /* c: a score s becomes c tanh(s / c); 0: it stays */
@@ -258,6 +276,7 @@ typedef struct es_model_seen {
     int64_t block, layer, head;
     int64_t window;           /* of its layer: es_layer_kind */
     double scale, cap;        /* scores are scale q.k, or cap tanh(scale q.k / cap) if cap > 0 */
+    const double *sink;       /* logit of its sink (attend.h); NULL or -inf: it has none */
     es_view q, k, v;          /* (n, k) as they meet: after norms, rotary positions, factors */
     es_view wo;               /* (H, k) what the head adds to the layer is wo times its output */
     es_view plain_q, plain_k; /* (n, k) before rotary positions; without data unless asked for */
@@ -286,7 +305,7 @@ typedef struct es_model_block {
                             states - 1. The layers after it are not run, and have no statistics.
                             0: all L + 1 */
     void *hidden;        /* (states - start, n, H) in the model's precision; state `start` first */
-    void *last;          /* (n, H) state L alone */
+    void *last;          /* (n, H) state L alone; of an encoder with a last norm, after that */
     double *entropy;     /* (L, h) -sum w ln w in nats, mean over the block's queries */
     double *top_weight;  /* (L, h) largest weight, mean */
     double *sum_squares; /* (L, h) sum w^2, mean */

@@ -523,6 +523,7 @@ def collapse(
     dim: int | None = 128,
     query_count: int | None = 64,
     alpha: float | None = 0.0,
+    realised_rho: bool | None = False,
     square: float | None = 1.0,
     phase: bool | None = False,
     curves: bool | None = False,

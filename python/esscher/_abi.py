@@ -127,7 +127,7 @@ ES_TEXT_ERROR = 1
 ES_TEXT_REPLACE_ALL = 2
 ES_MODEL_LABELS = 16
 ES_MODEL_LAYERS = 1024
-ES_MODEL_KINDS = 4
+ES_MODEL_KINDS = 8
 ES_ROTARY_FACTORS = 128
 ES_WEIGHTS_AUTO = 0
 ES_WEIGHTS_RESIDENT = 1
@@ -514,7 +514,7 @@ class Rotary(c.Structure):
 
 class LayerKind(c.Structure):
     _fields_ = [
-        ("window", c.c_int64), ("rotary", c.c_int),
+        ("window", c.c_int64), ("rotary", c.c_int), ("experts", c.c_bool),
     ]  # fmt: skip
 
 
@@ -523,16 +523,21 @@ class ModelConfig(c.Structure):
         ("hidden", c.c_int64), ("layers", c.c_int64), ("heads", c.c_int64), ("kv_heads", c.c_int64),
         ("head_dim", c.c_int64), ("query_width", c.c_int64), ("kv_width", c.c_int64),
         ("qkv_width", c.c_int64), ("intermediate", c.c_int64), ("vocab", c.c_int64),
-        ("positions", c.c_int64), ("types", c.c_int64), ("labels", c.c_int64),
-        ("up_width", c.c_int64), ("kinds", c.c_int64), ("kind", LayerKind * 4),
+        ("positions", c.c_int64), ("position_rows", c.c_int64), ("first_position", c.c_int64),
+        ("types", c.c_int64), ("labels", c.c_int64), ("up_width", c.c_int64),
+        ("experts", c.c_int64), ("experts_used", c.c_int64), ("expert_width", c.c_int64),
+        ("expert_up", c.c_int64), ("kinds", c.c_int64), ("kind", LayerKind * 8),
         ("layer_kind", c.c_uint8 * 1024), ("label", (c.c_char * 64) * 16), ("pooler", c.c_bool),
         ("causal", c.c_bool), ("tied", c.c_bool), ("predicts", c.c_bool), ("weights", c.c_int),
         ("parallel", c.c_bool), ("head_norms", c.c_bool), ("norm_from_one", c.c_bool),
-        ("attention_bias", c.c_bool), ("mlp_bias", c.c_bool), ("layer_norm_eps", c.c_double),
-        ("score_divisor", c.c_double), ("score_cap", c.c_double), ("embed_factor", c.c_double),
-        ("branch_factor", c.c_double), ("logit_factor", c.c_double), ("logit_cap", c.c_double),
-        ("rotary", Rotary), ("rotary_local", Rotary), ("activation", c.c_char * 64),
-        ("architecture", c.c_char * 64), ("model_type", c.c_char * 64),
+        ("attention_bias", c.c_bool), ("mlp_bias", c.c_bool), ("norm_bias", c.c_bool),
+        ("pooler_bias", c.c_bool), ("mean_pooled", c.c_bool), ("shares_sum", c.c_bool),
+        ("experts_fused", c.c_bool), ("experts_packed", c.c_bool), ("sinks", c.c_bool),
+        ("layer_norm_eps", c.c_double), ("score_divisor", c.c_double), ("score_cap", c.c_double),
+        ("embed_factor", c.c_double), ("branch_factor", c.c_double), ("logit_factor", c.c_double),
+        ("logit_cap", c.c_double), ("rotary", Rotary), ("rotary_local", Rotary),
+        ("activation", c.c_char * 64), ("architecture", c.c_char * 64),
+        ("model_type", c.c_char * 64),
     ]  # fmt: skip
 
 
@@ -559,9 +564,9 @@ class ModelSparse(c.Structure):
 class ModelSeen(c.Structure):
     _fields_ = [
         ("block", c.c_int64), ("layer", c.c_int64), ("head", c.c_int64), ("window", c.c_int64),
-        ("scale", c.c_double), ("cap", c.c_double), ("q", View), ("k", View), ("v", View),
-        ("wo", View), ("plain_q", View), ("plain_k", View), ("output", Pointer), ("lse", Pointer),
-        ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
+        ("scale", c.c_double), ("cap", c.c_double), ("sink", Pointer), ("q", View), ("k", View),
+        ("v", View), ("wo", View), ("plain_q", View), ("plain_k", View), ("output", Pointer),
+        ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
     ]  # fmt: skip
 
 

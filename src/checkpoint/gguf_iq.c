@@ -84,7 +84,8 @@ void es_gguf_decode_iq2_s(const unsigned char *restrict raw, int64_t blocks, flo
     for (; blocks > 0; blocks--, raw += 82, out += 256) {
         const float d = es_gguf_half(raw);
         for (int r = 0; r < 32; r++) {
-            const unsigned entry = raw[2 + r] | (raw[66 + r / 4] >> 2 * (r % 4) & 3u) << 8;
+            const unsigned high = (unsigned)raw[66 + r / 4] >> 2 * (r % 4) & 3u;
+            const unsigned entry = raw[2 + r] | high << 8;
             const int S = raw[74 + r / 4] >> 4 * (r / 2 % 2) & 15;
             put_iq2(d * (float)(2 * S + 1) * 0.125f, es_gguf_grid_iq2s[entry], raw[34 + r],
                     out + 8 * r);
@@ -122,7 +123,7 @@ void es_gguf_decode_iq3_s(const unsigned char *restrict raw, int64_t blocks, flo
     for (; blocks > 0; blocks--, raw += 110, out += 256) {
         const float d = es_gguf_half(raw);
         for (int r = 0; r < 32; r++) {
-            const unsigned signs = raw[74 + r], high = raw[66 + r / 4] >> 2 * (r % 4);
+            const unsigned signs = raw[74 + r], high = (unsigned)raw[66 + r / 4] >> 2 * (r % 4);
             const int S = raw[106 + r / 8] >> 4 * (r / 4 % 2) & 15;
             const float scale = d * (float)(2 * S + 1);
             int16_t v[8];
@@ -175,8 +176,9 @@ void es_gguf_decode_iq1_m(const unsigned char *restrict raw, int64_t blocks, flo
             half |= (unsigned)es_gguf_u16(raw + 48 + 2 * j) >> 12 << 4 * j;
         const float d = es_half_to_float((uint16_t)half);
         for (int r = 0; r < 32; r++) {
-            const unsigned p = raw[32 + r / 2] >> 4 * (r % 2) & 15u;
-            const unsigned S = es_gguf_u16(raw + 48 + 2 * (r / 8)) >> 3 * (r / 2 % 4) & 7u;
+            const unsigned p = (unsigned)raw[32 + r / 2] >> 4 * (r % 2) & 15u;
+            const unsigned scales = es_gguf_u16(raw + 48 + 2 * (r / 8));
+            const unsigned S = scales >> 3 * (r / 2 % 4) & 7u;
             put_iq1(d * (float)(2 * S + 1), p & 8 ? -0.125f : 0.125f,
                     es_gguf_grid_iq1[raw[r] | (p & 7) << 8], out + 8 * r);
         }

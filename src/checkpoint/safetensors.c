@@ -242,6 +242,15 @@ es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype
     return ES_OK;
 }
 
+es_status es_st_read_bytes(const es_st *st, const es_st_tensor *tensor, void *out, es_error *err)
+{
+    if (st->gguf)
+        return es_fail_file(err, ES_E_UNSUPPORTED, es_st_file(st, tensor), -1, "safetensors.dtype",
+                            "use a safetensors file", "bytes of a GGUF are not read as they are");
+    return es_file_read(&st->files[tensor->file].file, tensor->offset, out, (size_t)tensor->bytes,
+                        err);
+}
+
 /* ---- as arrays ---- */
 
 /* Describes the tensor as a .npy file would be, so that code that takes arrays takes tensors as

@@ -114,6 +114,10 @@ es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype
 es_status es_st_read_rows(const es_st *st, const es_st_tensor *tensor, int64_t first, int64_t rows,
                           es_dtype dtype, void *out, es_st_seen *seen, es_error *err);
 
+/*! es_st_read_bytes() : the bytes of a tensor as they are, out (tensor->bytes). O(bytes).
+ *  @return : ES_OK; ES_E_UNSUPPORTED (safetensors.dtype) for a GGUF; as es_st_read(). */
+es_status es_st_read_bytes(const es_st *st, const es_st_tensor *tensor, void *out, es_error *err);
+
 /*! es_st_inspect() : shape and dtype a tensor has as an array: f64 for F64, else f32; info->descr
  * is the file's dtype. @return : ES_OK; ES_E_UNSUPPORTED (safetensors.dtype, as es_st_read();
  *  safetensors.array unless it has one to four dimensions). */

@@ -17,17 +17,21 @@ extern const es_arch es_arch_bert, es_arch_distilbert, es_arch_llama, es_arch_mi
     es_arch_qwen2, es_arch_qwen3, es_arch_gpt2, es_arch_gpt_neox, es_arch_smollm3, es_arch_olmo2,
     es_arch_olmo3, es_arch_gemma3, es_arch_gemma2, es_arch_gemma, es_arch_phi3, es_arch_granite,
     es_arch_ministral3, es_arch_starcoder2, es_arch_stablelm, es_arch_cohere2, es_arch_cohere,
-    es_arch_exaone4;
+    es_arch_exaone4, es_arch_roberta, es_arch_xlm_roberta, es_arch_modernbert, es_arch_big_bird,
+    es_arch_nomic_bert, es_arch_mixtral, es_arch_qwen3_moe, es_arch_gpt_oss;
 static const es_arch *const known[] = {
-    &es_arch_bert,    &es_arch_distilbert, &es_arch_llama,      &es_arch_mistral,  &es_arch_qwen2,
-    &es_arch_qwen3,   &es_arch_gpt2,       &es_arch_gpt_neox,   &es_arch_smollm3,  &es_arch_olmo2,
-    &es_arch_olmo3,   &es_arch_gemma3,     &es_arch_gemma2,     &es_arch_gemma,    &es_arch_phi3,
-    &es_arch_granite, &es_arch_ministral3, &es_arch_starcoder2, &es_arch_stablelm, &es_arch_cohere2,
-    &es_arch_cohere,  &es_arch_exaone4};
+    &es_arch_bert,       &es_arch_distilbert, &es_arch_llama,      &es_arch_mistral,
+    &es_arch_qwen2,      &es_arch_qwen3,      &es_arch_gpt2,       &es_arch_gpt_neox,
+    &es_arch_smollm3,    &es_arch_olmo2,      &es_arch_olmo3,      &es_arch_gemma3,
+    &es_arch_gemma2,     &es_arch_gemma,      &es_arch_phi3,       &es_arch_granite,
+    &es_arch_ministral3, &es_arch_starcoder2, &es_arch_stablelm,   &es_arch_cohere2,
+    &es_arch_cohere,     &es_arch_exaone4,    &es_arch_roberta,    &es_arch_xlm_roberta,
+    &es_arch_modernbert, &es_arch_big_bird,   &es_arch_nomic_bert, &es_arch_mixtral,
+    &es_arch_qwen3_moe,  &es_arch_gpt_oss};
 enum { KNOWN = sizeof known / sizeof known[0] };
 
 /* Old checkpoints state no model_type; the class that wrote them is then all there is. A stated
- * type is not second-guessed: "roberta" with a Bert class computes something else. */
+ * type is not second-guessed: "roberta" with a Bert class computes something else than "bert". */
 const es_arch *es_arch_find(const char *model_type, const char *architecture)
 {
     for (int i = 0; i < KNOWN; i++) {
@@ -74,19 +78,29 @@ bool es_part_exists(const es_model_config *config, const es_arch_part *part)
            !(part->unless && *(const bool *)(base + part->unless));
 }
 
-bool es_part_stack_next(const es_arch *arch, const es_model_config *config, bool in_layer,
+/* Returns whether a layer has the part; layer -1 stands for what is in none. */
+static bool layer_has(const es_model_config *config, const es_arch_part *part, int64_t layer)
+{
+    if (es_part_in_layer(part) != (layer >= 0) || !es_part_exists(config, part) ||
+        (layer >= 0 && layer < part->first))
+        return false;
+    return part->in == ES_LAYERS_ALL ||
+           es_model_layer(config, layer)->experts == (part->in == ES_LAYERS_EXPERTS);
+}
+
+bool es_part_stack_next(const es_arch *arch, const es_model_config *config, int64_t layer,
                         es_part_stack *stack)
 {
     const es_arch_part *p = stack->part ? stack->part + stack->count : arch->parts;
-    while (p->name && (p->role != ES_ROLE_BODY || es_part_in_layer(p) != in_layer ||
-                       !es_part_exists(config, p)))
+    while (p->name && (p->role != ES_ROLE_BODY || !layer_has(config, p, layer)))
         p++;
     *stack = (es_part_stack){.part = p};
     if (!p->name)
         return false;
     stack->cols = es_part_is_vector(p) ? 1 : es_config_size(config, p->cols);
-    for (; p->name && p->at == stack->part->at && es_part_in_layer(p) == in_layer; p++) {
-        stack->rows += es_config_size(config, p->rows);
+    for (; p->name && p->at == stack->part->at && layer_has(config, p, layer); p++) {
+        stack->rows +=
+            es_config_size(config, p->rows) * (es_part_is_expert(p) ? config->experts : 1);
         stack->count++;
     }
     return true;
@@ -138,6 +152,13 @@ static bool slides(const es_layers_stated *s, int64_t layer)
            !(s->only_still && turns(s, layer));
 }
 
+/* Returns whether what follows attention in a layer are experts. */
+static bool has_experts(const es_config_draft *d, int64_t layer)
+{
+    const int64_t step = d->layers.expert_step;
+    return d->config.experts && !d->layers.dense[layer] && (!step || (layer + 1) % step == 0);
+}
+
 /* Returns the kind of a layer. A window of a layer that sees what follows, too, is stated with both
  * sides. */
 static es_layer_kind kind_of(const es_config_draft *d, int64_t layer)
@@ -150,6 +171,7 @@ static es_layer_kind kind_of(const es_config_draft *d, int64_t layer)
     return (es_layer_kind){.window = !sliding    ? 0
                                      : c->causal ? s->window
                                                  : s->window / 2,
+                           .experts = has_experts(d, layer),
                            .rotary = !turning                           ? -1
                                      : sliding && c->rotary_local.width ? 1
                                                                         : 0};
@@ -164,9 +186,10 @@ static void number_kinds(es_config_draft *d)
         const es_layer_kind kind = kind_of(d, l);
         int64_t at = 0;
         while (at < c->kinds &&
-               (c->kind[at].window != kind.window || c->kind[at].rotary != kind.rotary))
+               (c->kind[at].window != kind.window || c->kind[at].rotary != kind.rotary ||
+                c->kind[at].experts != kind.experts))
             at++;
-        c->kind[at] = kind; /* a window or none, turning or not: four kinds at most */
+        c->kind[at] = kind; /* a window or none, turning or not, experts or not: eight at most */
         c->kinds = at == c->kinds ? at + 1 : c->kinds;
         c->layer_kind[l] = (uint8_t)at;
     }
@@ -224,6 +247,9 @@ static void complete_numbers(const es_arch *arch, es_model_config *c)
     if (!(c->score_divisor > 0.0))
         c->score_divisor = sqrt((double)c->head_dim);
     c->up_width = (arch->gated ? 2 : 1) * c->intermediate;
+    if (c->experts && !c->expert_width)
+        c->expert_width = c->intermediate;
+    c->expert_up = (arch->gated ? 2 : 1) * c->expert_width;
     c->query_width = c->heads * c->head_dim;
     c->kv_width = c->kv_heads * c->head_dim;
     c->qkv_width = c->query_width + 2 * c->kv_width;
@@ -250,12 +276,23 @@ es_status es_config_complete(const es_arch *arch, const char *file, es_config_dr
         return uneven(arch, file, c, ES_CONFIG(heads), ES_CONFIG(kv_heads), err);
     if (!c->intermediate)
         c->intermediate = 4 * c->hidden;
+    c->position_rows = c->positions;
     if (arch->derive)
         arch->derive(draft);
+    if (c->positions < 1)
+        return es_fail_file(err, ES_E_FORMAT, file, -1, "config.positions",
+                            "check that this config.json came with the weights",
+                            "%lld positions, of which tokens use those from %lld on",
+                            (long long)c->position_rows, (long long)c->first_position);
     if (c->rotary.query_beta != 0.0 && !arch->query_beta)
         return es_fail_file(err, ES_E_UNSUPPORTED, file, -1, "config.rotary",
                             "only models without it are supported", "llama_4_scaling_beta is %g",
                             c->rotary.query_beta);
+    if (c->experts_used > c->experts && c->experts)
+        return es_fail_file(err, ES_E_FORMAT, file, -1, "config.experts",
+                            "check that this config.json came with the weights",
+                            "a token uses %lld experts of %lld", (long long)c->experts_used,
+                            (long long)c->experts);
     complete_numbers(arch, c);
     complete_local(draft);
     ES_TRY(check_lists(draft, file, err));

@@ -36,6 +36,8 @@ typedef enum es_field_kind {
     ES_FIELD_FIRST,  /* the first string of an array */
     ES_FIELD_LAYERS, /* an array of strings that says of each layer whether it has the window */
     ES_FIELD_TURNS,  /* an array of 0 and 1 that says of each layer whether it turns */
+    ES_FIELD_DENSE,  /* an array of the numbers of layers that have no experts */
+    ES_FIELD_METHOD, /* an object, or null, whose key quant_method is one of `only` */
     ES_FIELD_PERIOD, /* an integer in [min, max], or a word like "LLLG": its length */
     ES_FIELD_LABELS, /* an object of names by their numbers: how many, and the names */
     ES_FIELD_OBJECT, /* an object, or null, that is read later */
@@ -53,8 +55,8 @@ typedef struct es_config_field {
     bool required;
     size_t at; /* ES_CONFIG(member) or ES_STATED(member): int64_t, double, bool or char[64] */
     double min, max;
-    bool nullable;           /* it may be null: a WHOLE is then 0, a REAL as if it were not there */
-    const char *only;        /* WORD: the values that are supported, with '|' between them */
+    bool nullable;    /* it may be null: a WHOLE is then 0, a REAL as if it were not there */
+    const char *only; /* WORD, METHOD: the values that are supported, with '|' between them */
     const char *rule, *hint; /* of the refusal of another; NULL: config.function */
 } es_config_field;
 
@@ -106,10 +108,16 @@ typedef struct es_layers_stated {
     bool both_sides;       /* tokens see those after them, too */
     bool rotary_stated;    /* there is a key about rotary positions */
     double original;       /* original_max_position_embeddings outside of the rotary object; 0 */
+    int64_t expert_step;   /* layer l has experts if (l + 1) mod expert_step is 0; 0: all have */
     int64_t types, turns;  /* layers that layer_types and no_rope_layers name; 0: no such key */
+    char attention[64];    /* attention_type */
+    int64_t block, random; /* block_size and num_random_blocks of attention_type block_sparse */
+    bool rescaled;         /* rescale_embeddings */
+    char pooling[64];      /* classifier_pooling */
     char other[64];        /* what layer_types has beside full_attention and sliding_attention */
     bool sliding[ES_MODEL_LAYERS]; /* (types) */
     bool turning[ES_MODEL_LAYERS]; /* (turns) */
+    bool dense[ES_MODEL_LAYERS];   /* layers without experts, whatever expert_step says */
 } es_layers_stated;
 
 /* A configuration while it is read. Fields address it from its beginning, so that ES_CONFIG() is a
@@ -128,17 +136,23 @@ typedef enum es_part_kind {
     ES_PART_LINEAR, /* NAME.weight (rows, cols) and NAME.bias (rows): y = W x + b */
     ES_PART_MATRIX, /* the same without a bias, or with one if the config's bool at `biased` says */
     ES_PART_NORM,   /* NAME.weight and NAME.bias (rows), or .gamma and .beta as in TensorFlow */
-    ES_PART_SCALE,  /* NAME.weight (rows): a norm without a shift */
-    ES_PART_SCALES  /* NAME.weight (rows, cols): such a norm for each of `rows` heads. With a second
+    ES_PART_SCALE,  /* NAME.weight (rows): a norm without a shift, or with one as `biased` says */
+    ES_PART_SCALES, /* NAME.weight (rows, cols): such a norm for each of `rows` heads. With a second
                        '*' in its name, which is the head: as many tensors (cols) */
+    ES_PART_VALUES, /* NAME (rows): numbers, one for each of `rows` heads */
+    ES_PART_EXPERTS, /* a MATRIX for each expert, whose number is the second '*' of the name */
+    ES_PART_FUSED /* NAME (experts, rows, cols), and NAME_bias (experts, rows) where it is biased:
+                     the same in one tensor. config.experts_packed: NAME_blocks and NAME_scales */
 } es_part_kind;
 
 /* Everything but the body is there or not, in checkpoints of one architecture. */
 typedef enum es_part_role {
     ES_ROLE_BODY,
     ES_ROLE_POOLER,
+    ES_ROLE_DENSE, /* takes the place of the pooler where there is a classifier of blocks */
     ES_ROLE_CLASSIFIER,
-    ES_ROLE_PREDICTOR /* of the next token; not looked for where embeddings are tied */
+    ES_ROLE_PREDICTOR, /* of the next token; not looked for where embeddings are tied */
+    ES_ROLES
 } es_part_role;
 
 /* How the rows of a matrix lie in the file. */
@@ -149,6 +163,13 @@ typedef enum es_part_order {
                            queries come first, then all keys */
 } es_part_order;
 
+/* Layers that have a part. */
+typedef enum es_part_layers {
+    ES_LAYERS_ALL,
+    ES_LAYERS_DENSE,  /* those without experts */
+    ES_LAYERS_EXPERTS /* those with experts */
+} es_part_layers;
+
 /* One linear map or table. Neighbours in the description that share a place are stacked there, rows
  * below rows: one product does for all of them. */
 typedef struct es_arch_part {
@@ -158,21 +179,33 @@ typedef struct es_arch_part {
     size_t rows, cols; /* ES_CONFIG(member) */
     es_part_role role;
     bool outside;  /* of the prefix that the other names may have */
-    size_t biased; /* MATRIX: ES_CONFIG(member) of a bool; 0: never */
+    size_t biased; /* MATRIX, SCALE: ES_CONFIG(member) of a bool; 0: never */
     es_part_order order;
     size_t when;   /* ES_CONFIG(member) of a bool without which there is no such part; 0: always */
     size_t unless; /* of one with which there is none; 0: none */
+    int64_t first; /* layers before it have no such part */
+    es_part_layers in;   /* layers that have it */
+    const char *instead; /* another name that the part may have in the file; NULL: none */
 } es_arch_part;
 
+/*! es_part_is_vector() : returns whether its tensors have one dimension. */
 static inline bool es_part_is_vector(const es_arch_part *part)
 {
-    return part->kind == ES_PART_NORM || part->kind == ES_PART_SCALE;
+    return part->kind == ES_PART_NORM || part->kind == ES_PART_SCALE ||
+           part->kind == ES_PART_VALUES;
 }
 
-/*! es_part_is_norm() : returns whether it is part of a norm, and of no product. */
+/*! es_part_is_norm() : returns whether it is part of a norm. */
 static inline bool es_part_is_norm(const es_arch_part *part)
 {
-    return es_part_is_vector(part) || part->kind == ES_PART_SCALES;
+    return part->kind == ES_PART_NORM || part->kind == ES_PART_SCALE ||
+           part->kind == ES_PART_SCALES;
+}
+
+/*! es_part_is_expert() : returns whether each expert of a layer has such a part. */
+static inline bool es_part_is_expert(const es_arch_part *part)
+{
+    return part->kind == ES_PART_EXPERTS || part->kind == ES_PART_FUSED;
 }
 
 #define ES_SHAPE(r, c) .rows = ES_CONFIG(r), .cols = ES_CONFIG(c)
@@ -201,6 +234,14 @@ typedef enum es_head_norm {
     ES_HEAD_NORM_OWN,    /* each head by itself, with its own scale (heads, head_dim) */
     ES_HEAD_NORMS
 } es_head_norm;
+
+/* What becomes of the rows of gate and W1. */
+typedef enum es_gate_kind {
+    ES_GATE_HALVES,  /* f(gate) up; all of the gate's come first */
+    ES_GATE_CLIPPED, /* (up' + 1) gate' sigmoid(1.702 gate'), gate' = min(gate, 7), up' = up clipped
+                        to [-7, 7]; gate and up in turn */
+    ES_GATES
+} es_gate_kind;
 
 /* Positions that are added are a table, ES_IN_MODEL(position); those that turn are config.rotary
  * and config.rotary_local; a model has those of its description. Who sees whom is config.causal and
@@ -240,7 +281,9 @@ typedef struct es_arch {
     es_head_norm head_norm; /* of queries and keys; its kind is `norm` */
     es_order_kind order;
     bool gated;                  /* f(gate) up between `up` and `down`, instead of f(up) */
+    es_gate_kind gate;           /* how, if it is gated */
     const es_activation *pooled; /* after the pooler */
+    const es_activation *dense;  /* after what takes its place; NULL: config.activation */
 
     const char *tokenizer; /* the kind that comes with it, for people */
 } es_arch;
@@ -286,12 +329,12 @@ bool es_part_exists(const es_model_config *config, const es_arch_part *part);
 typedef struct es_part_stack {
     const es_arch_part *part;
     int count;
-    int64_t rows, cols; /* cols is 1 for a norm */
+    int64_t rows, cols; /* cols is 1 for a vector; rows are those of all experts */
 } es_part_stack;
 
-/*! es_part_stack_next() : the stack after `stack` (begin with {0}) that is a body's part in a
- * layer, or not in one. @return : false if there is none. */
-bool es_part_stack_next(const es_arch *arch, const es_model_config *config, bool in_layer,
+/*! es_part_stack_next() : the stack after `stack` (begin with {0}) that is a body's part in this
+ *  layer; -1: in none. @return : false if there is none. */
+bool es_part_stack_next(const es_arch *arch, const es_model_config *config, int64_t layer,
                         es_part_stack *stack);
 
 #endif

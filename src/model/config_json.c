@@ -215,6 +215,42 @@ static es_status take_turns(es_json *j, const es_config_field *f, es_layers_stat
     }
 }
 
+/* Numbers of layers without experts; those beyond the last have no effect. */
+static es_status take_dense(es_json *j, const es_config_field *f, es_layers_stated *out)
+{
+    const es_config_field number = {f->key, ES_FIELD_WHOLE, .min = 0, .max = 1 << 20};
+    es_json_list list;
+    if (es_json_kind(j) == 'n')
+        return es_json_skip(j);
+    ES_TRY(es_json_begin(j, '[', &list));
+    for (;;) {
+        int64_t layer = 0;
+        ES_TRY(es_json_next(j, &list, NULL));
+        if (list.done)
+            return ES_OK;
+        ES_TRY(take_number(j, &number, &layer));
+        if (layer < ES_MODEL_LAYERS)
+            out->dense[layer] = true;
+    }
+}
+
+/* The word quant_method of an object; the object itself stands for one that is missing. */
+static es_status take_method(es_json *j, char out[WORD_MOST])
+{
+    es_json_list list;
+    es_json_text key;
+    if (es_json_kind(j) == 'n')
+        return es_json_skip(j);
+    snprintf(out, WORD_MOST, "an object without quant_method");
+    ES_TRY(es_json_begin(j, '{', &list));
+    for (;;) {
+        ES_TRY(es_json_next(j, &list, &key));
+        if (list.done)
+            return ES_OK;
+        ES_TRY(es_json_same(&key, "quant_method") ? take_word(j, out) : es_json_skip(j));
+    }
+}
+
 /* A number, or a word such as "LLLG" whose last letter alone is G: its length. */
 static es_status take_period(es_json *j, const es_config_field *f, int64_t *out)
 {
@@ -298,6 +334,10 @@ static es_status take_field(reading *r, int which)
         return take_layers(r->j, &r->draft->layers);
     case ES_FIELD_TURNS:
         return take_turns(r->j, f, &r->draft->layers);
+    case ES_FIELD_DENSE:
+        return take_dense(r->j, f, &r->draft->layers);
+    case ES_FIELD_METHOD:
+        return take_method(r->j, r->word[which]);
     case ES_FIELD_PERIOD:
         return take_period(r->j, f, out);
     case ES_FIELD_OBJECT:
@@ -349,15 +389,15 @@ static es_status check_values(const reading *r)
         const es_config_field *f = &r->fields[i];
         if (!*r->word[i])
             continue;
-        if (f->kind == ES_FIELD_WORD && es_word_among(r->word[i], f->only)) {
+        if (f->only && es_word_among(r->word[i], f->only)) {
             if (f->at)
                 memcpy((char *)r->draft + f->at, r->word[i], WORD_MOST);
             continue;
         }
-        return es_fail_file(
-            r->j->err, ES_E_UNSUPPORTED, r->j->file, -1, f->rule ? f->rule : "config.function",
-            f->hint ? f->hint : "only models without it are supported",
-            f->kind == ES_FIELD_WORD ? "%s is '%s'" : "%s is %s", f->key, r->word[i]);
+        return es_fail_file(r->j->err, ES_E_UNSUPPORTED, r->j->file, -1,
+                            f->rule ? f->rule : "config.function",
+                            f->hint ? f->hint : "only models without it are supported",
+                            f->only ? "%s is '%s'" : "%s is %s", f->key, r->word[i]);
     }
     return ES_OK;
 }

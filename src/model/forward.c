@@ -48,13 +48,20 @@ static double room_bytes(const es_model_config *c, es_dtype precision, const wan
            (double)((c->hidden + c->labels) * (int64_t)es_dtype_size(precision));
 }
 
+/* Returns the most numbers that a row has between `up` and `down` of a layer. */
+static int64_t middle_width(const es_model_config *c)
+{
+    return c->up_width > c->expert_up ? c->up_width : c->expert_up;
+}
+
 static double strip_bytes(const es_arch *arch, const es_model_config *c, es_dtype precision,
                           const wants *w)
 {
     const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
     const int64_t logits = w->predict && !w->streamed ? es_predict_rows(c->vocab) * c->vocab : 0;
     const int64_t branch = arch && es_branches_apart(arch, c) ? c->hidden : 0;
-    return (double)(rows * (c->hidden + c->up_width + branch) + logits) *
+    return (double)(rows * (c->hidden + middle_width(c) + branch + es_experts_numbers(c)) +
+                    logits) *
            (double)es_dtype_size(precision);
 }
 
@@ -99,8 +106,31 @@ static void place_strip(const es_model *m, const wants *w, char *memory, es_stri
     const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
     strip->normed = memory;
     strip->middle = strip->normed + rows * c->hidden * item;
-    strip->branch = strip->middle + rows * c->up_width * item;
-    strip->logits = strip->branch + (es_branches_apart(m->arch, c) ? rows * c->hidden * item : 0);
+    strip->branch = strip->middle + rows * middle_width(c) * item;
+    char *rest = strip->branch + (es_branches_apart(m->arch, c) ? rows * c->hidden * item : 0);
+    es_experts_place(m, rows, rest, &strip->experts);
+    strip->logits = rest + rows * es_experts_numbers(c) * item;
+}
+
+/* Returns the numbers of what follows attention in a layer, biases included. */
+static double rest_weights(const es_model_config *c, bool gated, int64_t layer)
+{
+    const double H = (double)c->hidden, I = (double)c->intermediate, E = (double)c->experts;
+    const double F = (double)c->expert_width, matrices = gated ? 3.0 : 2.0;
+    if (!es_model_layer(c, layer)->experts)
+        return matrices * H * I + 2.0 * I;
+    return E * (H + 1.0 + matrices * H * F + 2.0 * F + H) + (double)c->heads;
+}
+
+/* Returns the multiply-adds of what follows attention in a layer, for one token: those of the
+ * router and of the experts that it uses. */
+static double rest_products(const es_model_config *c, bool gated, int64_t layer)
+{
+    const double H = (double)c->hidden, matrices = gated ? 3.0 : 2.0;
+    if (!es_model_layer(c, layer)->experts)
+        return matrices * H * (double)c->intermediate;
+    return H * (double)c->experts +
+           (double)c->experts_used * matrices * H * (double)c->expert_width;
 }
 
 /* Returns the numbers of weights that a model holds, with every bias and norm that a layer may
@@ -108,13 +138,16 @@ static void place_strip(const es_model *m, const wants *w, char *memory, es_stri
  */
 static double weights_of(const es_model_config *c, bool gated, bool streamed)
 {
-    const double H = (double)c->hidden, I = (double)c->intermediate, Q = (double)c->qkv_width;
-    const double matrices = (Q + (double)c->query_width) * H + (gated ? 3.0 : 2.0) * H * I;
-    const double layer = (streamed ? 0.0 : matrices) + 16.0 * H + 2.0 * I + Q;
+    const double H = (double)c->hidden, Q = (double)c->qkv_width;
     const double words = (double)c->vocab * (c->causal && !c->tied ? 2.0 : 1.0);
-    const double places = c->rotary.width ? 0.0 : (double)c->positions;
+    const double places = c->rotary.width ? 0.0 : (double)c->position_rows;
     const double rows = (streamed ? 0.0 : words) + places + (double)c->types + H + 16.0;
-    return rows * H + (double)c->layers * layer;
+    const double matrices = (Q + (double)c->query_width) * H;
+    double layers = 0.0;
+    for (int64_t l = 0; l < c->layers; l++)
+        layers += 16.0 * H + Q +
+                  (streamed ? 2.0 * (double)c->intermediate : matrices + rest_weights(c, gated, l));
+    return rows * H + layers;
 }
 
 /* Weights are resident up to this many bytes. Decoding costs 15 % of a forward pass of a 26 M model
@@ -126,6 +159,8 @@ es_weights_mode es_model_weights_mode(const es_model_config *c, es_dtype precisi
 {
     const es_arch *arch = es_arch_find(c->model_type, "");
     const double numbers = weights_of(c, arch && arch->gated, false);
+    if (c->experts)
+        return ES_WEIGHTS_RESIDENT;
     if (c->weights != ES_WEIGHTS_AUTO)
         return c->weights;
     return numbers * (double)es_dtype_size(precision) > RESIDENT_MOST ? ES_WEIGHTS_STREAMED
@@ -192,17 +227,18 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
     const bool gated = arch && arch->gated;
     const bool streamed = es_model_weights_mode(c, precision) == ES_WEIGHTS_STREAMED;
     const wants w = {.longest = n, .predict = predict, .streamed = streamed};
-    const double H = (double)c->hidden, I = (double)c->intermediate, L = (double)c->layers;
-    const double layer = H * (double)(c->qkv_width + c->query_width) + (gated ? 3.0 : 2.0) * H * I;
-    double pairs = 0.0;
-    for (int64_t l = 0; l < c->layers; l++)
+    const double H = (double)c->hidden;
+    double pairs = 0.0, layers = 0.0;
+    for (int64_t l = 0; l < c->layers; l++) {
         pairs += (double)n * es_past_keys(es_past_of(c, l), n);
-    return (es_model_cost){
-        .products = 2.0 * (double)n * (L * layer + (predict ? H * (double)c->vocab : 0.0)),
-        .attention = 4.0 * pairs * (double)c->query_width,
-        .bytes =
-            call_bytes(arch, c, precision, &w, threads) + threads * attend_bytes(c, precision, n),
-        .weights = weights_of(c, gated, streamed)};
+        layers += H * (double)(c->qkv_width + c->query_width) + rest_products(c, gated, l);
+    }
+    return (es_model_cost){.products =
+                               2.0 * (double)n * (layers + (predict ? H * (double)c->vocab : 0.0)),
+                           .attention = 4.0 * pairs * (double)c->query_width,
+                           .bytes = call_bytes(arch, c, precision, &w, threads) +
+                                    threads * attend_bytes(c, precision, n),
+                           .weights = weights_of(c, gated, streamed)};
 }
 
 double es_model_sparse_bytes(const es_model_config *c, int64_t n, int64_t span)
@@ -215,6 +251,14 @@ double es_model_sparse_bytes(const es_model_config *c, int64_t n, int64_t span)
 }
 
 /* ---- one block ---- */
+
+/* Fails because numbers overflow while `what` is computed. */
+static es_status overflow(const char *what, es_error *err)
+{
+    return es_fail(err, ES_E_NONFINITE, "forward.overflow",
+                   "run the model in f64; if that fails too, its weights are damaged",
+                   "NaN or infinity while computing %s", what);
+}
 
 /* The state that the layers begin with: made of the ids, or given. */
 static es_status begin_block(const es_forward *f, const es_block_room *room,
@@ -231,20 +275,29 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
         memcpy(room->x, b->input, state);
         return ES_OK;
     }
-    if (m->word.w)
-        f->rows->embed(m, m->word.w, b->ids, b->n, room->x);
-    else {
+    if (!m->word.w)
         ES_TRY(es_slot_words(f->slot, b->ids, b->n, room->x, err));
-        f->rows->embed(m, room->x, NULL, b->n, room->x);
-    }
+    f->rows->embed(m, b->ids, b->n, room->x);
     if (!m->norm0.w ||
         f->rows->norm[m->arch->norm](&m->norm0, m->config.layer_norm_eps, b->n, m->config.hidden,
                                      room->x, room->x) ||
         m->nonfinite)
         return ES_OK;
-    return es_fail(err, ES_E_NONFINITE, "forward.overflow",
-                   "run the model in f64; if that fails too, its weights are damaged",
-                   "NaN or infinity while computing hidden state 0");
+    return overflow("hidden state 0", err);
+}
+
+/* Norms the last state in place where an encoder has a norm for it: nothing else is made of the
+ * state before. */
+static es_status finish_state(const es_forward *f, const es_block_room *room,
+                              const es_model_block *b, es_error *err)
+{
+    const es_model *m = f->model;
+    if (m->config.causal || !m->norm_last.w ||
+        f->rows->norm[m->arch->norm](&m->norm_last, m->config.layer_norm_eps, b->n,
+                                     m->config.hidden, room->x, room->x) ||
+        m->nonfinite)
+        return ES_OK;
+    return overflow("the last norm", err);
 }
 
 /* Returns the bytes of a block's hidden state, and the first layer that it does not run. */
@@ -276,6 +329,8 @@ static es_status end_block(const es_forward *f, const es_block_room *room, const
     const size_t state = state_bytes(f, b);
     if (b->hidden)
         memcpy((char *)b->hidden + (size_t)(layers_end(f, b) - b->start) * state, room->x, state);
+    if (b->last || b->pooled || b->logits)
+        ES_TRY(finish_state(f, room, b, err));
     if (b->last)
         memcpy(b->last, room->x, state);
     if (b->pooled || b->logits)
@@ -427,6 +482,12 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
     if ((!b->ids && !b->input) || b->n <= 0)
         return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give at least one token",
                           "block %lld has no tokens", (long long)index);
+    if (b->n > c->positions && b->n <= c->position_rows - c->first_position)
+        return es_fail_at(err, ES_E_UNSUPPORTED, index, -1, "forward.block_sparse",
+                          "cut the text into shorter blocks; --policy bigbird has the pattern",
+                          "block %lld has %lld tokens; beyond %lld attention of this model is "
+                          "block_sparse, which is not supported",
+                          (long long)index, (long long)b->n, (long long)c->positions);
     if (b->n > c->positions)
         return es_fail_at(err, ES_E_RANGE, index, -1, "forward.length", "cut the text into blocks",
                           "block %lld has %lld tokens; the model has %lld positions",
@@ -531,7 +592,6 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
                            const es_exec *exec, es_error *err)
 {
     static const es_exec defaults = {0};
-    const es_arch *arch = model->arch;
     const bool narrow = model->precision == ES_F32;
     for (int64_t i = 0; i < count; i++)
         ES_TRY(check_block(model, &blocks[i], i, err));
@@ -554,8 +614,8 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
         .outer = {.threads = shared ? 1 : threads},
         .together = blocks_together(&w, count, team.threads),
         .slot = &(es_layer_slot){0}};
-    if (arch->pooled)
-        f.activate_pooled = narrow ? arch->pooled->f32 : arch->pooled->f64;
+    if (model->pooled)
+        f.activate_pooled = narrow ? model->pooled->f32 : model->pooled->f64;
     es_gelu_prepare(&f.gelu);
     return run_rooms(&f, &w, threads, !shared && !w.streamed, err);
 }
@@ -564,11 +624,26 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
 
 typedef struct product_job {
     const es_model *model;
-    const es_layer *weights; /* of the present layer */
+    int64_t layer;
+    const es_layer *weights; /* of the layer */
     int64_t n;
     char *memory; /* per thread: (ES_STRIP, widest) in and (ES_STRIP, widest) out */
     size_t each;
 } product_job;
+
+/* Multiplies as many rows by each expert as it has when tokens use all experts alike. */
+static void multiply_experts(const es_model *m, const es_part_stack *s, int64_t rows, const char *x,
+                             const char *w, char *y)
+{
+    const es_model_config *c = &m->config;
+    const int64_t outputs = s->rows / c->experts, each = rows * c->experts_used;
+    const int64_t bytes = outputs * s->cols * (int64_t)es_dtype_size(m->precision);
+    for (int64_t e = 0; e < c->experts; e++) {
+        const int64_t count = each * (e + 1) / c->experts - each * e / c->experts;
+        if (count)
+            es_gemm_add(m->precision, count, outputs, s->cols, x, w + e * bytes, y);
+    }
+}
 
 /* The shapes of a layer, strip by strip, on zeros: time does not depend on the numbers. */
 static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *err)
@@ -578,9 +653,11 @@ static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *
     const int64_t rows = es_strip_at(j->n, unit % es_strips(j->n)).n;
     char *x = j->memory + (size_t)thread * 2 * j->each, *y = x + j->each;
     (void)err;
-    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);) {
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, j->layer, &s);) {
         const es_linear *part = (const es_linear *)((const char *)j->weights + s.part->at);
-        if (!es_part_is_norm(s.part))
+        if (es_part_is_expert(s.part))
+            multiply_experts(m, &s, rows, x, part->w, y);
+        else if (!es_part_is_norm(s.part) && !es_part_is_vector(s.part))
             es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
     }
     return ES_OK;
@@ -592,8 +669,8 @@ static es_status multiply_layers(product_job *j, int64_t units, const es_exec *e
     es_layer_slot slot;
     ES_TRY(es_slot_new(j->model, exec, &slot, err));
     es_status status = ES_OK;
-    for (int64_t layer = 0; layer < j->model->config.layers && status == ES_OK; layer++) {
-        status = es_slot_layer(&slot, layer, &j->weights, err);
+    for (j->layer = 0; j->layer < j->model->config.layers && status == ES_OK; j->layer++) {
+        status = es_slot_layer(&slot, j->layer, &j->weights, err);
         if (status == ES_OK)
             status = es_parallel_run(exec, units, multiply_strip, j, err);
     }
@@ -612,10 +689,13 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
         return es_fail(err, ES_E_RANGE, "forward.length", "a block has 1 to `positions` tokens",
                        "a block of %lld tokens; the model has %lld positions", (long long)n,
                        (long long)model->config.positions);
-    for (es_part_stack s = {0}; es_part_stack_next(model->arch, &model->config, true, &s);) {
-        widest = s.rows > widest ? s.rows : widest;
-        widest = s.cols > widest ? s.cols : widest;
-    }
+    for (int64_t l = 0; l < model->config.layers; l++)
+        for (es_part_stack s = {0}; es_part_stack_next(model->arch, &model->config, l, &s);) {
+            const int64_t outputs =
+                s.rows / (es_part_is_expert(s.part) ? model->config.experts : 1);
+            widest = outputs > widest ? outputs : widest;
+            widest = s.cols > widest ? s.cols : widest;
+        }
     product_job j = {
         .model = model, .n = n, .each = (size_t)(rows * widest) * es_dtype_size(model->precision)};
     /* zeros: products of finite numbers, whatever is added */

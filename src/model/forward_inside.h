@@ -24,12 +24,24 @@ enum {
     ES_LOGITS_AT_ONCE = 1 << 26 /* numbers, for which a decoded panel is used */
 };
 
+/* What one thread works in while it runs the experts of a strip. */
+typedef struct es_expert_room {
+    char *logits;    /* (ES_STRIP, experts) of the router */
+    char *share;     /* (ES_STRIP, experts_used) of the experts that a token uses */
+    char *factor;    /* (ES_STRIP) share of each token of one expert */
+    char *gathered;  /* (ES_STRIP, H) rows of those tokens */
+    char *found;     /* (ES_STRIP, H) what the expert makes of them */
+    int32_t *chosen; /* (ES_STRIP, experts_used) experts that a token uses */
+    int32_t *which;  /* (ES_STRIP) tokens of one expert */
+} es_expert_room;
+
 /* What one thread works in while it runs a strip. */
 typedef struct es_strip_room {
     char *normed; /* (ES_STRIP, H) */
-    char *middle; /* (ES_STRIP, I), or twice that for gates */
+    char *middle; /* (ES_STRIP, I), or twice that for gates; I of whichever layer is widest */
     char *branch; /* (ES_STRIP, H) what is added to the state, if that is normed or scaled first */
-    char *logits; /* (rows of logits at a time, vocab), if the next token is predicted */
+    es_expert_room experts; /* if the model has any */
+    char *logits;           /* (rows of logits at a time, vocab), if the next token is predicted */
 } es_strip_room;
 
 /* What a block needs as a whole. */
@@ -99,6 +111,24 @@ int64_t es_predict_rows(int64_t vocab);
  *  no pass over the result follows. */
 void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x,
                      const void *residual, int64_t n, int64_t inputs, int64_t outputs, void *y);
+
+/*! es_linear_expert() : returns an expert's own map of those of all, (experts, outputs, inputs). */
+static inline es_linear es_linear_expert(const es_model *m, const es_linear *all, int64_t expert,
+                                         int64_t outputs, int64_t inputs)
+{
+    const int64_t item = (int64_t)es_dtype_size(m->precision);
+    return (es_linear){(char *)all->w + expert * outputs * inputs * item,
+                       (char *)all->b + expert * outputs * item};
+}
+
+/*! es_experts_numbers() : returns how many numbers experts take for one row of a strip.
+ *  es_experts_place() : points them into `memory`, for a strip of `rows` rows.
+ *  es_experts_run() : y (n, H) = residual + what the experts of `layer` make of x (n, H); residual
+ *  may be NULL, or y, and y is not x. */
+int64_t es_experts_numbers(const es_model_config *config);
+void es_experts_place(const es_model *model, int64_t rows, char *memory, es_expert_room *room);
+void es_experts_run(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
+                    int64_t n, const void *x, const void *residual, void *y);
 
 /* Rows of a block that are a strip: where they begin and how many they are. */
 typedef struct es_strip {

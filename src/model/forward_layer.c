@@ -11,6 +11,7 @@
  *   4  x = norm1(x + heads Wo' + bo)               |  x + heads Wo' + bo
  *   5  m (n, I) = f(x W1' + b1)                    |  f(y Wg') (y W1'), y = norm2(x)
  *   6  x = norm2(x + m W2' + b2)                   |  x + m W2' + b2
+ * or, in a layer with experts, forward_experts.c for 5 and 6.
  * Steps 1, 2 and 4 to 6 are done strip by strip (forward_inside.h). */
 #include <math.h>
 #include <string.h>
@@ -224,6 +225,16 @@ static es_mask mask_of(const pass *p)
     return mask;
 }
 
+/* Returns the logit of a head's sink; -inf: it has none. */
+static double sink_of(const pass *p, int64_t head)
+{
+    const void *sinks = p->l->sinks.w;
+    if (!sinks)
+        return -(double)INFINITY;
+    return p->f->model->precision == ES_F32 ? (double)((const float *)sinks)[head]
+                                            : ((const double *)sinks)[head];
+}
+
 /* Computes a head over all keys that its mask lets it see. A model with non-finite weights
  * gives NaN instead of an error, as other programs do. */
 static es_status attend_fully(const pass *p, int64_t head, es_error *err)
@@ -231,11 +242,12 @@ static es_status attend_fully(const pass *p, int64_t head, es_error *err)
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
     const es_mask mask = mask_of(p);
-    const double scale = 1.0 / c->score_divisor;
+    const double scale = 1.0 / c->score_divisor, sink = sink_of(p, head);
     const es_attend_opts opts = {.precision = f->model->precision,
                                  .scales = &scale,
                                  .n_scales = 1,
                                  .score_cap = c->score_cap,
+                                 .sink = &sink,
                                  .mask = p->b->mask || mask.causal || mask.window ? &mask : NULL,
                                  .exec = &f->inner};
     const es_sparse_found found = {.kept = es_past_keys(es_past_of(c, p->layer), p->b->n)};
@@ -283,7 +295,7 @@ static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
             continue;
         views_of(p, head, qkv);
         finite = finite && (!f->model->nonfinite || all_finite(qkv));
-        room->heads[count++] = (es_sharing_head){qkv[0], results_of(p, head)};
+        room->heads[count++] = (es_sharing_head){qkv[0], sink_of(p, head), results_of(p, head)};
     }
     for (int64_t g = 0; g < count && !finite; g++)
         spoil(&room->heads[g].out, p->b->n, c->head_dim);
@@ -343,12 +355,14 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
     const es_model_config *c = &p->f->model->config;
     const int64_t group = head / (c->heads / c->kv_heads), both = c->query_width + c->kv_width;
     const bool sparse = p->b->sparse && p->b->sparse->heads[p->layer * c->heads + head].policy;
+    const double sink = sink_of(p, head);
     es_model_seen seen = {.block = p->block,
                           .layer = p->layer,
                           .head = head,
                           .window = es_model_layer(c, p->layer)->window,
                           .scale = 1.0 / c->score_divisor,
                           .cap = c->score_cap,
+                          .sink = &sink,
                           .q = qkv[0],
                           .k = qkv[1],
                           .v = qkv[2],
@@ -408,9 +422,13 @@ static void transform_rows(const pass *p, const es_strip_room *strip, int64_t n,
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
     const int64_t H = c->hidden, I = c->intermediate;
+    if (es_model_layer(c, p->layer)->experts) {
+        es_experts_run(f, p->l, strip, n, x, residual, y);
+        return;
+    }
     es_linear_apply(f, &p->l->up, x, NULL, n, H, c->up_width, strip->middle);
     if (f->model->arch->gated)
-        f->rows->gate(f->activate, &f->gelu, n, I, strip->middle);
+        f->rows->gate[f->model->arch->gate](f->activate, &f->gelu, n, I, strip->middle);
     else
         f->activate(&f->gelu, strip->middle, n * I);
     es_linear_apply(f, &p->l->down, strip->middle, residual, n, I, H, y);

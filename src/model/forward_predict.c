@@ -18,14 +18,19 @@ static void copy_out(const es_model *m, const void *row, int64_t count, double *
     es_view_read_row(&view, 0, out);
 }
 
-/* The pooler looks at the first token, the classifier at the pooler. */
+/* The pooler looks at the first token or at the mean of all, the classifier at the pooler. */
 void es_block_classify(const es_forward *f, const es_block_room *room, const es_model_block *b)
 {
     const es_model *m = f->model;
     const int64_t H = m->config.hidden;
     char *logits = es_row_at(f, room->pooled, 1, H);
+    if (m->config.mean_pooled) /* a column's mean takes the place of its first number */
+        f->rows->mean(room->x, b->n, H, room->x);
     es_linear_apply(f, &m->pooler, room->x, NULL, 1, H, H, room->pooled);
     f->activate_pooled(&f->gelu, room->pooled, H);
+    if (m->norm_pooled.w)
+        f->rows->norm[m->arch->norm](&m->norm_pooled, m->config.layer_norm_eps, 1, H, room->pooled,
+                                     room->pooled);
     if (b->pooled)
         copy_out(m, room->pooled, H, b->pooled);
     if (!b->logits)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layer_rows.c : what happens to rows of hidden states between two products; activations. */
 #include <math.h>
+#include <string.h>
 
 #include "model/model_inside.h"
 

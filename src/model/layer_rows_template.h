@@ -5,21 +5,21 @@
  * sums are taken in f64, in a fixed order, so that a row has the same bits whoever computes it. */
 
 /* A row per token: its word's, its type's (0; some architectures have none) and its place's (where
- * positions are added), in this order. Word i is row ids[i] of `words`; without ids it is row i,
- * and `words` may be `out`. */
-static void NAME(embed)(const es_model *m, const void *words_, const int32_t *ids, int64_t n,
-                        void *out_)
+ * positions are added), in this order. Of a streamed model, `out` has the words' rows already. */
+static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
 {
-    const int64_t H = m->config.hidden;
-    const REAL *words = words_, *type = m->type.w, *position = m->position.w;
+    const int64_t H = m->config.hidden, first = m->config.first_position;
+    const REAL *words = m->word.w, *type = m->type.w, *position = m->position.w;
     const REAL factor = (REAL)m->config.embed_factor;
     REAL *out = out_;
+    int64_t next = first; /* row of the next token that is no padding */
     for (int64_t i = 0; i < n; i++, out += H) {
-        const REAL *word = words + (ids ? ids[i] : i) * H;
+        const int64_t place = first && ids[i] == first - 1 ? first - 1 : next++;
+        const REAL *word = words ? words + ids[i] * H : out;
         for (int64_t j = 0; j < H; j++)
             out[j] = type ? factor * word[j] + type[j] : factor * word[j];
         for (int64_t j = 0; position && j < H; j++)
-            out[j] += position[i * H + j];
+            out[j] += position[place * H + j];
     }
 }
 
@@ -159,6 +159,78 @@ static void NAME(gate)(es_activate activate, const es_gelu_table *table, int64_t
     }
 }
 
+/* Rows are gate and up in turn, and become (up + 1) gate / (1 + e^(-1.702 gate)), both clipped. NaN
+ * stays NaN: comparisons with it are false. */
+static void NAME(gate_clipped)(es_activate activate, const es_gelu_table *table, int64_t n,
+                               int64_t cols, void *pairs)
+{
+    const REAL most = (REAL)7.0, slope = (REAL)1.702;
+    REAL *x = pairs;
+    (void)activate;
+    (void)table;
+    for (int64_t i = 0; i < n * cols; i++) {
+        const REAL gate = x[2 * i] > most ? most : x[2 * i];
+        const REAL above = x[2 * i + 1] < -most ? -most : x[2 * i + 1];
+        const REAL up = above > most ? most : above;
+        x[i] = (up + (REAL)1.0) * (gate / ((REAL)1.0 + NAME(power)(-slope * gate)));
+    }
+}
+
+/* The experts of one token, chosen (k), from the largest logit on; of equal ones the first. */
+static void NAME(choose)(const REAL *logits, int64_t experts, int64_t k, int32_t *chosen)
+{
+    int64_t count = 0;
+    for (int64_t e = 0; e < experts; e++) {
+        int64_t at = count;
+        while (at > 0 && logits[e] > logits[chosen[at - 1]])
+            at--;
+        count += count < k;
+        for (int64_t t = count - 1; t > at; t--)
+            chosen[t] = chosen[t - 1];
+        if (at < k)
+            chosen[at] = (int32_t)e;
+    }
+}
+
+/* chosen (n, k) and share (n, k) of the experts that tokens use, by logits (n, experts). A softmax
+ * over all experts whose chosen ones are divided by their sum is one over the chosen ones. */
+static void NAME(route)(const es_model_config *c, const void *logits_, int64_t n, int32_t *chosen,
+                        void *share_)
+{
+    const int64_t k = c->experts_used;
+    const REAL *logits = logits_;
+    REAL *share = share_;
+    for (int64_t i = 0; i < n; i++, logits += c->experts, chosen += k, share += k) {
+        double sum = 0.0;
+        NAME(choose)(logits, c->experts, k, chosen);
+        const double most = (double)logits[chosen[0]];
+        for (int64_t e = 0; e < (c->shares_sum ? k : c->experts); e++)
+            sum += exp((double)logits[c->shares_sum ? chosen[e] : e] - most);
+        for (int64_t t = 0; t < k; t++)
+            share[t] = (REAL)(exp((double)logits[chosen[t]] - most) / sum);
+    }
+}
+
+/* Row t of out (n, cols) = row which[t] of rows. */
+static void NAME(gather)(const void *rows, const int32_t *which, int64_t n, int64_t cols, void *out)
+{
+    for (int64_t t = 0; t < n; t++)
+        memcpy((REAL *)out + t * cols, (const REAL *)rows + which[t] * cols,
+               (size_t)cols * sizeof(REAL));
+}
+
+/* Row which[t] of out += factor[t] times row t of rows (n, cols). */
+static void NAME(scatter)(const void *rows, const int32_t *which, const void *factor, int64_t n,
+                          int64_t cols, void *out)
+{
+    for (int64_t t = 0; t < n; t++) {
+        const REAL *from = (const REAL *)rows + t * cols, share = ((const REAL *)factor)[t];
+        REAL *to = (REAL *)out + which[t] * cols;
+        for (int64_t j = 0; j < cols; j++)
+            to[j] += share * from[j];
+    }
+}
+
 /* x += factor branch. */
 static void NAME(add)(const void *branch_, double factor, int64_t count, void *x_)
 {
@@ -185,6 +257,19 @@ static void NAME(place)(const double *head, int64_t n, int64_t k, int64_t width,
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < k; j++)
             out[i * width + j] = (REAL)head[i * k + j];
+    }
+}
+
+/* out (cols) = the mean of the rows of x (n, cols), sums in f64. */
+static void NAME(mean)(const void *x_, int64_t n, int64_t cols, void *out_)
+{
+    const REAL *x = x_;
+    REAL *out = out_;
+    for (int64_t j = 0; j < cols; j++) {
+        double sum = 0.0;
+        for (int64_t i = 0; i < n; i++)
+            sum += (double)x[i * cols + j];
+        out[j] = (REAL)(sum / (double)n);
     }
 }
 
@@ -220,8 +305,12 @@ const es_row_kernels NAME(es_row_kernels) = {
     .norm_heads = NAME(norm_heads),
     .turn = NAME(turn),
     .scale = NAME(scale),
-    .gate = NAME(gate),
+    .gate = {[ES_GATE_HALVES] = NAME(gate), [ES_GATE_CLIPPED] = NAME(gate_clipped)},
+    .route = NAME(route),
+    .gather = NAME(gather),
+    .scatter = NAME(scatter),
     .add = NAME(add),
     .finish_logits = NAME(finish_logits),
     .place = NAME(place),
+    .mean = NAME(mean),
     .surprise = NAME(surprise)};

@@ -72,7 +72,7 @@ es_status es_slot_layer(es_layer_slot *slot, int64_t layer, const es_layer **out
         return ES_OK;
     slot->layer = m->layers[layer];
     *out = &slot->layer;
-    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);)
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);)
         if (es_part_is_streamed(s.part))
             ES_TRY(read_stack(slot, &s, layer, &at, err));
     return ES_OK;

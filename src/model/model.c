@@ -101,6 +101,12 @@ static es_status check(es_model *model, const es_model_opts *opts, es_error *err
     ES_TRY(open_both(model, opts, &st, err));
     model->arch = es_arch_find(model->config.model_type, "");
     model->activation = es_activation_find(model->config.activation);
+    const es_model_config *c = &model->config;
+    if (c->position_rows - c->first_position > c->positions)
+        es_log(ES_LOG_WARN,
+               "attention_type is block_sparse: blocks have up to %lld tokens, in which attention "
+               "is full; longer ones are not supported (the policy bigbird has the pattern)",
+               (long long)c->positions);
     return es_weights_check(model, st, opts, err);
 }
 

@@ -30,6 +30,10 @@ typedef struct es_layer {
     es_linear norm2; /* (H) of what follows attention */
     es_linear norm_q, norm_k; /* of queries and keys: (k), (Q) and (K), or (heads, k) */
     es_linear after1, after2; /* (H) of what attention, and what W2, adds to the state */
+    es_linear sinks;          /* (heads) logits of the heads' sinks */
+    es_linear router;         /* (E, H), of a layer with E experts of width F */
+    es_linear experts_up;     /* (E, 2F, H) */
+    es_linear experts_down;   /* (E, H, F) */
 } es_layer;
 
 struct es_model {
@@ -39,6 +43,7 @@ struct es_model {
     es_mem_limit *budget;
     char *folder;
     const es_activation *activation; /* between `up` and `down` */
+    const es_activation *pooled;     /* after the pooler; NULL: there is none */
     bool nonfinite;                  /* NaN or Inf is among the weights, and was allowed */
     void *weights; /* one block; what follows points into it, and w is NULL of a part that
                       es_part_is_streamed() in a streamed model */
@@ -46,6 +51,7 @@ struct es_model {
     es_linear norm0; /* of the first hidden state */
     es_layer *layers;
     es_linear pooler, classifier;
+    es_linear norm_pooled;           /* (H) of what the pooler gives */
     es_linear norm_last, predictor;  /* logits of the next token are predictor norm_last(x) */
     struct es_weight_source *source; /* the files; NULL once all weights are in memory */
 };
@@ -127,7 +133,7 @@ typedef struct es_head_rows {
 
 /* One precision's functions on rows of hidden states; layer_rows_template.h says what they do. */
 typedef struct es_row_kernels {
-    void (*embed)(const es_model *m, const void *words, const int32_t *ids, int64_t n, void *out);
+    void (*embed)(const es_model *m, const int32_t *ids, int64_t n, void *out);
     void (*begin)(const void *bias, const void *residual, int64_t n, int64_t cols, void *out);
     bool (*norm[ES_NORMS])(const es_linear *norm, double eps, int64_t n, int64_t cols,
                            const void *x, void *out);
@@ -136,11 +142,17 @@ typedef struct es_row_kernels {
     void (*turn)(const es_head_rows *rows, const es_rotary *rotary, const double *cosines,
                  const double *sines);
     void (*scale)(const es_head_rows *rows, const double *factor);
-    void (*gate)(const es_activate activate, const es_gelu_table *table, int64_t n, int64_t cols,
-                 void *pairs);
+    void (*gate[ES_GATES])(const es_activate activate, const es_gelu_table *table, int64_t n,
+                           int64_t cols, void *pairs);
+    void (*route)(const es_model_config *c, const void *logits, int64_t n, int32_t *chosen,
+                  void *share);
+    void (*gather)(const void *rows, const int32_t *which, int64_t n, int64_t cols, void *out);
+    void (*scatter)(const void *rows, const int32_t *which, const void *factor, int64_t n,
+                    int64_t cols, void *out);
     void (*add)(const void *branch, double factor, int64_t count, void *x);
     void (*finish_logits)(double factor, double cap, int64_t count, void *logits);
     void (*place)(const double *head, int64_t n, int64_t k, int64_t width, void *out);
+    void (*mean)(const void *x, int64_t n, int64_t cols, void *out);
     void (*surprise)(const void *logits, int64_t n, int64_t vocab, const int32_t *next,
                      double *nll);
 } es_row_kernels;

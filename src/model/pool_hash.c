@@ -54,6 +54,8 @@ static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_part_stack
 {
     /* blocks are single texts: of their types only the first is used */
     const int64_t rows = s->part->rows == ES_CONFIG(types) ? 1 : s->rows;
+    if (!part->w) /* of other layers only */
+        return h;
     h = mix(h, part->w, rows * s->cols);
     return s->part->kind == ES_PART_TABLE || !part->b ? h : mix(h, part->b, rows);
 }
@@ -63,12 +65,13 @@ static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_part_stack
 static uint64_t mix_kinds(uint64_t h, const es_model_config *c)
 {
     const es_rotary *r = &c->rotary;
-    const double numbers[] = {c->embed_factor, c->branch_factor, c->logit_factor, c->logit_cap,
-                              c->score_cap,    c->score_divisor, r->query_beta,   (double)r->pairs};
+    const double numbers[] = {c->embed_factor, c->branch_factor, c->logit_factor,
+                              c->logit_cap,    c->score_cap,     c->score_divisor,
+                              r->query_beta,   (double)r->pairs, (double)c->first_position};
     const bool usual = c->embed_factor == 1.0 && c->branch_factor == 1.0 &&
                        c->logit_factor == 1.0 && !(c->logit_cap > 0.0) && !(c->score_cap > 0.0) &&
                        c->score_divisor == sqrt((double)c->head_dim) && r->query_beta == 0.0 &&
-                       !r->pairs;
+                       !r->pairs && !c->first_position;
     if (!usual)
         h = es_crc(h, numbers, sizeof numbers);
     for (int64_t l = 0; l < c->layers && (c->kinds > 1 || c->rotary_local.width); l++) {
@@ -76,6 +79,9 @@ static uint64_t mix_kinds(uint64_t h, const es_model_config *c)
         const double about[] = {(double)kind->window, (double)kind->rotary};
         h = es_crc(h, about, sizeof about);
     }
+    const double used[] = {(double)c->experts_used, (double)c->shares_sum};
+    if (c->experts)
+        h = es_crc(h, used, sizeof used);
     h = es_crc(h, r->short_factor, (size_t)r->short_count * sizeof *r->short_factor);
     return es_crc(h, r->long_factor, (size_t)r->long_count * sizeof *r->long_factor);
 }
@@ -103,11 +109,11 @@ static uint64_t mix_rotary(uint64_t h, const es_model_config *c, const es_rotary
     return es_crc_text(es_crc_text(h, r->type), c->activation);
 }
 
-/* Encoders whose layers are all alike have none of it, and the hashes they had before there were
- * decoders. */
+/* Encoders like BERT have none of it, and the hashes they had before there were other models. */
 static uint64_t mix_config(uint64_t h, const es_model_config *c)
 {
-    if (!c->causal && !c->rotary.width && c->kinds == 1)
+    if (!c->causal && !c->rotary.width && c->kinds == 1 && !c->first_position &&
+        c->embed_factor == 1.0 && strcmp(c->activation, "gelu") == 0)
         return h;
     h = mix_rotary(h, c, &c->rotary);
     if (c->rotary_local.width)
@@ -133,14 +139,14 @@ static es_status mix_weights(es_layer_slot *slot, uint64_t *h, es_error *err)
 {
     const es_model *m = slot->model;
     const es_layer *layer;
-    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, false, &s);)
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, -1, &s);)
         if (es_part_is_streamed(s.part))
             ES_TRY(mix_words(slot, h, err));
         else
             *h = mix_stack(*h, es_model_place(m, s.part, -1), &s);
     for (int64_t l = 0; l < m->config.layers; l++) {
         ES_TRY(es_slot_layer(slot, l, &layer, err));
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);)
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, l, &s);)
             *h = mix_stack(*h, (const es_linear *)((const char *)layer + s.part->at), &s);
     }
     return ES_OK;

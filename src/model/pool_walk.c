@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "model/model_inside.h"
 #include "model/pool_files.h"
 
 typedef struct walk {
@@ -132,15 +133,15 @@ static bool relay_progress(void *user, double done, double total)
                           (double)(range->last - range->first));
 }
 
-/* Runs the model over a batch of blocks again and visits their rows. Decoders store rows after
- * the norm, so that the visitor gets the same. */
+/* Runs the model over a batch of blocks again and visits their rows. Where norms come first, rows
+ * are stored after the norm, so that the visitor gets the same. */
 static es_status run_batch(walk *w, int64_t first, int64_t count, es_error *err)
 {
     const es_blocks *text = &w->pool->text.blocks;
     const int64_t room = w->states * w->pool->info.length * w->pool->info.hidden;
     const int64_t end = w->pool->starts[first + count];
     const double last = (double)(end < w->range->last ? end : w->range->last);
-    const bool normed = es_model_config_of(w->pool->model)->causal; /* norms come first */
+    const bool normed = w->pool->model->arch->order != ES_ORDER_POST; /* norms come first */
     es_model_block blocks[ES_POOL_BATCH];
     relay r = {w, (double)(w->at - w->range->first), last - (double)w->at};
     es_exec exec = w->exec ? *w->exec : (es_exec){0};

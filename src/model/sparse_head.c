@@ -12,7 +12,8 @@
  * observation are sums over them, the present scores ln of the mean weight. Reach is such that mean
  * weight times reach is root sum_g (w_gj |u_gj|)^2: that is what keeping a key at random costs all
  * of them together (THEORY 13). A query that keeps nothing, which retention without sure keys may
- * do, attends to its own token. */
+ * do, attends to its own token. A sink is one more outcome of the softmax with the value 0, which
+ * every query keeps. */
 #include "model/sparse_head.h"
 
 #include <math.h>
@@ -140,6 +141,28 @@ static const double *row_of(const es_sparse_room *room, const asked *a, int64_t 
     return a->scores + g * room->longest * CHUNK;
 }
 
+/* Returns the weight of a sink beside weights w (n) of keys that sum to 1: e^(sink - lse), which is
+ * e^(sink - s_j) w_j for any key j. The largest score is safe; a sink so far above it that e^x
+ * overflows has all of the weight either way. */
+static double weight_of_sink(double sink, const double *scores, int64_t n, const double *w)
+{
+    int64_t top = 0;
+    if (sink == -(double)INFINITY)
+        return 0.0;
+    for (int64_t j = 1; j < n; j++)
+        top = scores[j] > scores[top] ? j : top;
+    return exp(fmin(sink - scores[top], 700.0)) * w[top];
+}
+
+/* w (n): weights of keys by their scores, which sum to 1 less the weight of the sink. */
+static void weigh(double sink, const double *scores, int64_t n, double *w)
+{
+    es_weigh(scores, n, w);
+    const double rest = weight_of_sink(sink, scores, n, w);
+    for (int64_t j = 0; j < n && rest > 0.0; j++)
+        w[j] /= 1.0 + rest;
+}
+
 /* ---- what policies may look at ---- */
 
 /* The past of a query is the weights, over all keys, of those that stand before it, as in `sparse`:
@@ -183,9 +206,10 @@ static void remember(es_sparse_room *room, const asked *a, int64_t i, keys_seen 
     const int64_t n = a->n, end = seen.begin + seen.n;
     double *row = room->recent + i % room->span * n, *present = room->recent + room->span * n;
     memset(row, 0, (size_t)n * sizeof(double));
-    es_weigh(a->scores + seen.begin, seen.n, row + seen.begin);
+    weigh(room->heads[0].sink, a->scores + seen.begin, seen.n, row + seen.begin);
     for (int64_t g = 1; g < a->count; g++) {
-        es_weigh(row_of(room, a, g) + seen.begin, seen.n, room->weights + seen.begin);
+        weigh(room->heads[g].sink, row_of(room, a, g) + seen.begin, seen.n,
+              room->weights + seen.begin);
         for (int64_t j = seen.begin; j < end; j++)
             row[j] += room->weights[j];
     }
@@ -204,11 +228,11 @@ static void end_past(es_sparse_room *room)
 }
 
 /* How far each value that is seen is from the output over all of them, for these scores. */
-static void measure_reach(es_sparse_room *room, const double *scores, keys_seen seen, int64_t dk,
-                          double *reach)
+static void measure_reach(es_sparse_room *room, double sink, const double *scores, keys_seen seen,
+                          int64_t dk, double *reach)
 {
     const int64_t end = seen.begin + seen.n;
-    es_weigh(scores + seen.begin, seen.n, room->weights + seen.begin);
+    weigh(sink, scores + seen.begin, seen.n, room->weights + seen.begin);
     memset(room->mean, 0, (size_t)dk * sizeof(double));
     for (int64_t j = seen.begin; j < end; j++)
         for (int64_t c = 0; c < dk; c++)
@@ -233,9 +257,9 @@ static void join_scores(es_sparse_room *room, const asked *a, keys_seen seen)
     for (int64_t g = 0; g < a->count; g++) {
         const double *scores = row_of(room, a, g);
         if (reach) /* makes the weights, too */
-            measure_reach(room, scores, seen, a->dk, room->each);
+            measure_reach(room, room->heads[g].sink, scores, seen, a->dk, room->each);
         else
-            es_weigh(scores + seen.begin, seen.n, room->weights + seen.begin);
+            weigh(room->heads[g].sink, scores + seen.begin, seen.n, room->weights + seen.begin);
         for (int64_t j = seen.begin; j < end; j++) {
             const double cost = reach ? room->weights[j] * room->each[j] : 0.0;
             room->joint[j] += room->weights[j];
@@ -264,7 +288,7 @@ static es_status keep_keys(es_sparse_room *room, const asked *a, int64_t i, keys
         join_scores(room, a, seen);
         scores = room->joint;
     } else if (a->needs & ES_POLICY_REACH) {
-        measure_reach(room, scores, seen, a->dk, room->reach);
+        measure_reach(room, room->heads[0].sink, scores, seen, a->dk, room->reach);
     }
     const es_policy_query query = {
         .n = seen.n,
@@ -282,11 +306,12 @@ static es_status keep_keys(es_sparse_room *room, const asked *a, int64_t i, keys
 }
 
 /* Unnormalised weights of the different keys that were kept, into room->keys and room->weights; a
- * key that was drawn twice has both draws' weight. @return : how many they are. */
-static int64_t weigh_kept(es_sparse_room *room, const double *scores)
+ * key that was drawn twice has both draws' weight. *sink is a logit, and becomes its weight.
+ * @return : how many they are. */
+static int64_t weigh_kept(es_sparse_room *room, const double *scores, double *sink)
 {
     const es_kept *kept = &room->kept;
-    double most = -(double)INFINITY;
+    double most = *sink;
     int64_t different = 0;
     for (int64_t t = 0; t < kept->count; t++)
         most = fmax(most, scores[kept->keys[t]] + kept->log_factor[t]);
@@ -300,16 +325,19 @@ static int64_t weigh_kept(es_sparse_room *room, const double *scores)
             room->weights[different++] = w;
         }
     }
+    *sink = kept->count ? exp(*sink - most) : *sink;
     return different;
 }
 
-/* Step 3: the results of query i over `count` different keys. */
+/* Step 3: the results of query i over `count` different keys, and a sink of weight `sink`. */
 static void mix_values(const es_sparse_room *room, int64_t i, int64_t count, int64_t dk,
-                       const es_attend_out *out)
+                       double sink, const es_attend_out *out)
 {
-    double *y = out->output + i * dk, sum = 0.0, squares = 0.0, entropy = 0.0, most = 0.0;
+    double *y = out->output + i * dk, sum = sink;
     for (int64_t t = 0; t < count; t++)
         sum += room->weights[t];
+    const double rest = sink / sum; /* its weight; it counts in all but the output */
+    double squares = rest * rest, entropy = rest > 0.0 ? -rest * log(rest) : 0.0, most = rest;
     memset(y, 0, (size_t)dk * sizeof(double));
     for (int64_t t = 0; t < count; t++) {
         const double w = room->weights[t] / sum, *v = room->v + room->keys[t] * dk;
@@ -335,12 +363,15 @@ static es_status attend_query(es_sparse_room *room, const asked *a, int64_t i,
     found->kept += (double)room->kept.count / (double)a->n;
     found->empty += !room->kept.count;
     for (int64_t g = 0; g < a->count; g++) {
-        int64_t different = weigh_kept(room, row_of(room, a, g));
+        double sink = room->heads[g].sink;
+        int64_t different = weigh_kept(room, row_of(room, a, g), &sink);
         if (!different) {
+            const double score = row_of(room, a, g)[i], most = fmax(score, sink);
             room->keys[different] = i;
-            room->weights[different++] = 1.0;
+            room->weights[different++] = exp(score - most);
+            sink = exp(sink - most);
         }
-        mix_values(room, i, different, a->dk, &room->heads[g].out);
+        mix_values(room, i, different, a->dk, sink, &room->heads[g].out);
     }
     return ES_OK;
 }
@@ -372,8 +403,11 @@ static es_status attend_mixtures(es_sparse_room *room, const asked *a, const es_
         score_chunk(room, a->count, first, count, rows, dk);
         for (int64_t g = 0; g < a->count; g++)
             for (int64_t i = 0; i < count; i++) {
-                es_weigh(scores_of(room, g) + i * rows, rows, room->weights);
-                mix_values(room, first + i, rows, dk, &room->heads[g].out);
+                const double *scores = scores_of(room, g) + i * rows;
+                es_weigh(scores, rows, room->weights);
+                const double sink =
+                    weight_of_sink(room->heads[g].sink, scores, rows, room->weights);
+                mix_values(room, first + i, rows, dk, sink, &room->heads[g].out);
             }
     }
     found->kept = (double)rows;

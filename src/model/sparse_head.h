@@ -11,6 +11,7 @@
 /* One head of those that keep the same keys. */
 typedef struct es_sharing_head {
     es_view q;         /* (n, dk) */
+    double sink;       /* logit of its sink (attend.h), which is never dropped; -inf: none */
     es_attend_out out; /* where its results go */
 } es_sharing_head;
 

@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "model/layer_slot.h"
 #include "model/model.h"
+#include "model/packed.h"
 #include "model/weights_inside.h"
 
 /* Every tensor is visited twice: first checked and counted, so that no memory is taken for weights
@@ -20,6 +21,7 @@ typedef struct loader {
     int64_t used;      /* numbers read so far */
     int64_t of_layer;  /* numbers of matrices of the present layer */
     es_read_room room; /* of the second visit */
+    void *packed;      /* a tensor in blocks of MXFP4 */
     bool kv_scales;    /* there are scales for a cache in FP8 */
     es_error *err;
 } loader;
@@ -38,22 +40,22 @@ static const char *shape_text(const es_st_tensor *t, char *out, size_t size)
     return out;
 }
 
-/* Returns whether a part has a tensor for each head: its name has two places for numbers. */
+/* Returns whether a part has a tensor for each head, of one row of it. */
 static bool is_by_head(const es_arch_part *part)
 {
     const char *star = strchr(part->name, '*');
-    return star && strchr(star + 1, '*');
+    return star && strchr(star + 1, '*') && part->kind == ES_PART_SCALES;
 }
 
 /* "encoder.layer.3.output.dense" for the part named "encoder.layer.*.output.dense"; a second '*' is
- * the number of a head. */
-static void full_name(const es_weight_source *from, es_tensor_ref ref, const char *ending,
-                      char out[ES_TENSOR_NAME])
+ * the number of a head or expert. `name` is that of the part, or the one that it may have instead.
+ */
+static void full_name(const es_weight_source *from, es_tensor_ref ref, const char *name,
+                      const char *ending, char out[ES_TENSOR_NAME])
 {
     const int64_t numbers[] = {ref.layer, ref.head};
     int used =
         snprintf(out, ES_TENSOR_NAME, "%s", ref.part->outside ? from->outside : from->prefix);
-    const char *name = ref.part->name;
     for (int i = 0; i < 2; i++) {
         const char *star = strchr(name, '*');
         if (!star)
@@ -65,18 +67,63 @@ static void full_name(const es_weight_source *from, es_tensor_ref ref, const cha
     snprintf(out + used, (size_t)(ES_TENSOR_NAME - used), "%s%s", name, ending);
 }
 
+/* Returns whether nothing follows the name of a part in that of its tensor. */
+static bool has_plain_name(const es_arch_part *part)
+{
+    return part->kind == ES_PART_VALUES || part->kind == ES_PART_FUSED;
+}
+
+/* Returns what follows the name of a part in those of its weight, or bias. */
+static const char *ending_of(es_tensor_ref ref)
+{
+    if (has_plain_name(ref.part))
+        return ref.bias ? "_bias" : "";
+    return ref.bias ? ".bias" : ".weight";
+}
+
+/* The tensor with this ending, under the name of its part or the one that it may have instead.
+ * `name` is left as the first of them, for messages. */
+static const es_st_tensor *find_ending(const es_weight_source *from, es_tensor_ref ref,
+                                       const char *ending, char name[ES_TENSOR_NAME])
+{
+    char other[ES_TENSOR_NAME];
+    full_name(from, ref, ref.part->name, ending, name);
+    const es_st_tensor *t = es_st_find(from->st, name);
+    if (t || !ref.part->instead)
+        return t;
+    full_name(from, ref, ref.part->instead, ending, other);
+    return es_st_find(from->st, other);
+}
+
 /* The tensor, under its name or, for a norm, the one that TensorFlow's checkpoints gave it: gamma
- * for weight, beta for bias. `name` is left as the first of them, for messages. */
+ * for weight, beta for bias. */
 const es_st_tensor *es_weights_find(const es_weight_source *from, es_tensor_ref ref,
                                     char name[ES_TENSOR_NAME])
 {
     char old[ES_TENSOR_NAME];
-    full_name(from, ref, ref.bias ? ".bias" : ".weight", name);
-    const es_st_tensor *t = es_st_find(from->st, name);
+    const es_st_tensor *t = find_ending(from, ref, ending_of(ref), name);
     if (t || ref.part->kind != ES_PART_NORM)
         return t;
-    full_name(from, ref, ref.bias ? ".beta" : ".gamma", old);
-    return es_st_find(from->st, old);
+    return find_ending(from, ref, ref.bias ? ".beta" : ".gamma", old);
+}
+
+/* Fails unless the tensor is there in this shape (rank). */
+static es_status check_shape(const loader *l, const es_st_tensor *t, const char *name, int rank,
+                             const int64_t *shape)
+{
+    es_st_tensor wanted = {.rank = rank};
+    char has[128], wants[128];
+    if (!t)
+        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                            "check that config.json belongs to these weights", "missing tensor %s",
+                            name);
+    memcpy(wanted.shape, shape, (size_t)rank * sizeof *shape);
+    if (t->rank == rank && memcmp(t->shape, shape, (size_t)rank * sizeof *shape) == 0)
+        return ES_OK;
+    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->from->st, t), (int64_t)t->offset,
+                        "model.shape", "check that config.json belongs to these weights",
+                        "tensor %s has shape %s; config.json requires %s", t->name,
+                        shape_text(t, has, sizeof has), shape_text(&wanted, wants, sizeof wants));
 }
 
 /* A tensor that is NULL is missing. */
@@ -89,19 +136,9 @@ static es_status check(const loader *l, const es_st_tensor *t, const char *name,
         es_config_size(c, is_by_head(ref.part) ? ref.part->cols : ref.part->rows);
     const int64_t inputs = vector ? 1 : es_config_size(c, ref.part->cols);
     const int64_t rows = turned ? inputs : outputs, cols = turned ? outputs : inputs;
-    char has[128], wants[64];
-    if (!t)
-        return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                            "check that config.json belongs to these weights", "missing tensor %s",
-                            name);
-    if (t->rank == (vector ? 1 : 2) && t->shape[0] == rows && t->shape[1] == cols)
-        return ES_OK;
-    snprintf(wants, sizeof wants, vector ? "[%lld]" : "[%lld, %lld]", (long long)rows,
-             (long long)cols);
-    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->from->st, t), (int64_t)t->offset,
-                        "model.shape", "check that config.json belongs to these weights",
-                        "tensor %s has shape %s; config.json requires %s", t->name,
-                        shape_text(t, has, sizeof has), wants);
+    const int fused = ref.part->kind == ES_PART_FUSED, rank = fused + (vector ? 1 : 2);
+    const int64_t shape[] = {c->experts, rows, cols};
+    return check_shape(l, t, name, rank, shape + !fused);
 }
 
 /* A NaN among the weights spreads to every hidden state of a block, far from its cause; so it is
@@ -141,8 +178,9 @@ static void add_one(const es_model *m, void *at, int64_t count)
 
 bool es_part_is_streamed(const es_arch_part *part)
 {
-    return !es_part_is_norm(part) && (es_part_in_layer(part) || part->at == ES_IN_MODEL(word) ||
-                                      part->role == ES_ROLE_PREDICTOR);
+    return !es_part_is_norm(part) && !es_part_is_vector(part) &&
+           (es_part_in_layer(part) || part->at == ES_IN_MODEL(word) ||
+            part->role == ES_ROLE_PREDICTOR);
 }
 
 /* Checks a tensor and counts its numbers. */
@@ -161,12 +199,78 @@ static es_status count(loader *l, es_tensor_ref ref, const es_st_tensor *t, cons
     return ES_OK;
 }
 
+/* Fails unless a tensor has bytes, and a group of numbers does not end in another row. */
+static es_status check_packed(const loader *l, const es_st_tensor *t)
+{
+    const es_model_config *c = &l->model->config;
+    if (strcmp(t->dtype, "U8") == 0 && c->hidden % ES_PACKED_GROUP == 0 &&
+        c->expert_width % ES_PACKED_GROUP == 0)
+        return ES_OK;
+    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->from->st, t), (int64_t)t->offset,
+                        "model.shape", "check that config.json belongs to these weights",
+                        "tensor %s of type %s is no matrix in MXFP4: rows of %lld and %lld numbers "
+                        "in groups of 32",
+                        t->name, t->dtype, (long long)c->hidden, (long long)c->expert_width);
+}
+
+/* Reads a matrix in blocks of MXFP4. */
+static es_status read_packed(const loader *l, const es_st_tensor *blocks,
+                             const es_st_tensor *scales, void *at)
+{
+    unsigned char *raw = l->packed, *exponents = raw + blocks->count;
+    ES_TRY(es_st_read_bytes(l->from->st, blocks, raw, l->err));
+    ES_TRY(es_st_read_bytes(l->from->st, scales, exponents, l->err));
+    const int64_t bad = es_packed_decode(raw, exponents, scales->count, l->model->precision, at);
+    if (bad < 0)
+        return ES_OK;
+    if (!l->from->allow_nonfinite)
+        return es_fail_file(
+            l->err, ES_E_NONFINITE, es_st_file(l->from->st, scales), (int64_t)scales->offset,
+            "model.finite", "download it again, or allow non-finite weights",
+            "tensor %.100s: scale %d at index %lld makes numbers that are not finite", scales->name,
+            exponents[bad], (long long)bad);
+    l->model->nonfinite = true;
+    es_log(ES_LOG_WARN, "tensor %.100s makes numbers that are not finite", scales->name);
+    return ES_OK;
+}
+
+/* As visit(), for matrices in blocks of MXFP4 (packed.h), which are counted as the numbers they
+ * hold. */
+static es_status visit_packed(loader *l, es_tensor_ref ref, void **place)
+{
+    const es_model_config *c = &l->model->config;
+    const int64_t rows = es_config_size(c, ref.part->rows),
+                  cols = es_config_size(c, ref.part->cols);
+    const int64_t shape[] = {c->experts, rows, cols / ES_PACKED_GROUP, ES_PACKED_GROUP / 2};
+    const int64_t numbers = c->experts * rows * cols;
+    char names[2][ES_TENSOR_NAME];
+    const es_st_tensor *blocks = find_ending(l->from, ref, "_blocks", names[0]);
+    const es_st_tensor *scales = find_ending(l->from, ref, "_scales", names[1]);
+    if (l->reading) {
+        void *at = (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
+        l->used += numbers;
+        if (place)
+            *place = at;
+        return read_packed(l, blocks, scales, at);
+    }
+    ES_TRY(check_shape(l, blocks, names[0], 4, shape));
+    ES_TRY(check_shape(l, scales, names[1], 3, shape));
+    ES_TRY(check_packed(l, blocks));
+    ES_TRY(check_packed(l, scales));
+    const size_t bytes = (size_t)(blocks->count + scales->count);
+    l->from->packed = bytes > l->from->packed ? bytes : l->from->packed;
+    l->from->all += numbers;
+    return ES_OK;
+}
+
 /* Checks and counts a tensor, or reads it; *place (if not NULL) is then where, NULL if it stays in
  * the file. */
 static es_status visit(loader *l, es_tensor_ref ref, void **place)
 {
     es_model *m = l->model;
     char name[ES_TENSOR_NAME];
+    if (ref.part->kind == ES_PART_FUSED && m->config.experts_packed && !ref.bias)
+        return visit_packed(l, ref, place);
     const es_st_tensor *t = es_weights_find(l->from, ref, name);
     if (!l->reading)
         return count(l, ref, t, name);
@@ -186,34 +290,42 @@ static es_status visit(loader *l, es_tensor_ref ref, void **place)
 
 static bool has_bias(const es_model_config *c, const es_arch_part *part)
 {
-    if (part->kind == ES_PART_MATRIX)
+    if (part->kind == ES_PART_MATRIX || part->kind == ES_PART_SCALE || es_part_is_expert(part))
         return part->biased && *(const bool *)((const char *)c + part->biased);
     return part->kind == ES_PART_LINEAR || part->kind == ES_PART_NORM;
 }
 
 /* A bias that the configuration does not know of would change what is computed: one of a matrix, of
- * a norm, of embeddings, or of an output that is tied to them. */
+ * an expert, of a norm, of embeddings, or of an output that is tied to them. */
 static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_t layer)
 {
-    static const char *const endings[] = {".bias", ".beta"};
+    static const char *const endings[] = {".bias", ".beta", "_bias"};
+    const int64_t experts = part->kind == ES_PART_EXPERTS ? l->model->config.experts : 1;
     char name[ES_TENSOR_NAME];
-    for (int i = 0; i < 2; i++) {
-        full_name(l->from, (es_tensor_ref){.part = part, .layer = layer}, endings[i], name);
-        if (es_st_find(l->from->st, name))
-            return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
-                                "check that config.json belongs to these weights",
-                                "unexpected tensor %s: a %s of this configuration has no such bias",
-                                name, l->model->arch->title);
-    }
+    for (int64_t e = 0; e < experts; e++)
+        for (int i = 0; i < 3; i++)
+            if (find_ending(l->from, (es_tensor_ref){part, layer, false, e}, endings[i], name))
+                return es_fail_file(
+                    l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
+                    "check that config.json belongs to these weights",
+                    "unexpected tensor %s: a %s of this configuration has no such bias", name,
+                    l->model->arch->title);
     return ES_OK;
 }
 
-/* Visits the weights of a part: one tensor, or one for each head. */
-static es_status visit_weights(loader *l, const es_arch_part *part, int64_t layer, void **place)
+/* Visits the weights of `count` parts that share a place: one tensor of each, or one for each head;
+ * of experts, those of the first expert come first. */
+static es_status visit_weights(loader *l, const es_arch_part *first, int count, int64_t layer,
+                               void **place)
 {
-    const int64_t heads = is_by_head(part) ? es_config_size(&l->model->config, part->rows) : 1;
-    for (int64_t head = 0; head < heads; head++)
-        ES_TRY(visit(l, (es_tensor_ref){part, layer, false, head}, head ? NULL : place));
+    const es_model_config *c = &l->model->config;
+    const int64_t experts = first->kind == ES_PART_EXPERTS ? c->experts : 1;
+    for (int64_t e = 0; e < experts; e++)
+        for (int i = 0; i < count; i++) {
+            const int64_t heads = is_by_head(first + i) ? es_config_size(c, first[i].rows) : 1;
+            for (int64_t head = 0; head < heads; head++, place = NULL)
+                ES_TRY(visit(l, (es_tensor_ref){first + i, layer, false, e + head}, place));
+        }
     return ES_OK;
 }
 
@@ -223,11 +335,11 @@ static es_status visit_weights(loader *l, const es_arch_part *part, int64_t laye
 static es_status visit_stack(loader *l, const es_arch_part *first, int count, int64_t layer)
 {
     es_linear *place = es_model_place(l->model, first, layer);
+    const int64_t times = es_part_is_expert(first) ? l->model->config.experts : 1;
     int64_t rows = 0;
-    for (int i = 0; i < count; i++) {
-        ES_TRY(visit_weights(l, first + i, layer, i ? NULL : &place->w));
-        rows += es_config_size(&l->model->config, first[i].rows);
-    }
+    ES_TRY(visit_weights(l, first, count, layer, &place->w));
+    for (int i = 0; i < count; i++)
+        rows += times * es_config_size(&l->model->config, first[i].rows);
     if (first->kind == ES_PART_SCALES) /* its shift is of one head */
         rows = es_config_size(&l->model->config, first->cols);
     for (int i = 0; i < count && has_bias(&l->model->config, first); i++)
@@ -236,7 +348,7 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
         return ES_OK;
     for (int i = 0; i < count; i++)
         ES_TRY(check_no_bias(l, first + i, layer));
-    if (first->kind == ES_PART_TABLE)
+    if (first->kind == ES_PART_TABLE || first->kind == ES_PART_VALUES)
         return ES_OK;
     l->from->widest = rows > l->from->widest ? rows : l->from->widest;
     place->b = l->reading ? l->model->weights : NULL;
@@ -247,15 +359,33 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
 static es_status visit_body(loader *l)
 {
     es_model *m = l->model;
-    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, false, &s);)
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, -1, &s);)
         ES_TRY(visit_stack(l, s.part, s.count, -1));
     for (int64_t layer = 0; layer < m->config.layers; layer++) {
         l->of_layer = 0;
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, true, &s);)
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);)
             ES_TRY(visit_stack(l, s.part, s.count, layer));
         l->from->slot = l->of_layer > l->from->slot ? l->of_layer : l->from->slot;
     }
     return ES_OK;
+}
+
+/* Returns whether a part outside of the body counts in this checkpoint. */
+static bool has_role(const loader *l, es_part_role role)
+{
+    const es_model_config *c = &l->model->config;
+    switch (role) {
+    case ES_ROLE_POOLER:
+        return c->pooler && !l->from->dense;
+    case ES_ROLE_DENSE:
+        return l->from->dense;
+    case ES_ROLE_CLASSIFIER:
+        return c->labels > 0;
+    case ES_ROLE_PREDICTOR:
+        return c->predicts && !c->tied;
+    default:
+        return false;
+    }
 }
 
 /* Both visits go through here, so that what is counted is what is read. */
@@ -265,9 +395,7 @@ static es_status visit_all(loader *l)
     l->used = l->from->widest; /* after the zeros */
     ES_TRY(visit_body(l));
     for (const es_arch_part *p = m->arch->parts; p->name; p++)
-        if ((p->role == ES_ROLE_POOLER && m->config.pooler) ||
-            (p->role == ES_ROLE_CLASSIFIER && m->config.labels) ||
-            (p->role == ES_ROLE_PREDICTOR && m->config.predicts && !m->config.tied))
+        if (has_role(l, p->role))
             ES_TRY(visit_stack(l, p, 1, -1));
         else if (p->role == ES_ROLE_PREDICTOR)
             ES_TRY(check_no_bias(l, p, -1));
@@ -328,22 +456,37 @@ static bool is_kv_scale(const char *name)
     return ends_with_any(name, endings);
 }
 
+/* Is `rest`, which follows the number of a layer, a tensor of this part, under this name of it? */
+static bool is_named(const es_arch_part *part, const char *name, const char *rest)
+{
+    static const char *const usual[] = {".weight", ".bias", ".gamma", ".beta"};
+    static const char *const plain[] = {"", "_bias", "_blocks", "_scales"};
+    const char *const *endings = has_plain_name(part) ? plain : usual;
+    const char *star = name ? strchr(name, '*') : NULL, *own = star ? star + 1 : "";
+    const size_t size = strcspn(own, "*"); /* up to the number of a head or expert */
+    if (!star || !starts_with(rest, own, size))
+        return false;
+    const char *end = rest + size;
+    if (own[size]) {
+        end += strspn(end, "0123456789");
+        own += size + 1;
+        if (!starts_with(end, own, strlen(own)))
+            return false;
+        end += strlen(own);
+    }
+    for (int i = 0; i < 4; i++)
+        if (strcmp(end, endings[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Is `rest`, which follows the number of a layer, a weight or bias that the model has? */
 static bool is_part(const es_model *m, const char *rest)
 {
-    static const char *const endings[] = {".weight", ".bias", ".gamma", ".beta"};
-    for (const es_arch_part *p = m->arch->parts; p->name; p++) {
-        const char *star = strchr(p->name, '*'), *own = star ? star + 1 : "";
-        const size_t size = strcspn(own, "*"); /* up to the number of a head */
-        if (!star || !es_part_exists(&m->config, p) || !starts_with(rest, own, size))
-            continue;
-        const char *end = rest + size;
-        if (own[size])
-            end += strspn(end, "0123456789");
-        for (int i = 0; i < 4; i++)
-            if (strcmp(end, endings[i]) == 0)
-                return true;
-    }
+    for (const es_arch_part *p = m->arch->parts; p->name; p++)
+        if (es_part_exists(&m->config, p) &&
+            (is_named(p, p->name, rest) || is_named(p, p->instead, rest)))
+            return true;
     return false;
 }
 
@@ -435,6 +578,26 @@ static es_status choose_prefix(loader *l, char prefixes[PREFIXES][64], const boo
     return ES_OK;
 }
 
+/* Sets how the file has its experts: a tensor for each, one for all, or that in blocks. Names of
+ * layers begin somehow, and so the end of a name decides. */
+static void find_experts(const loader *l)
+{
+    es_model_config *c = &l->model->config;
+    for (const es_arch_part *p = l->model->arch->parts; p->name; p++) {
+        char blocks[ES_TENSOR_NAME];
+        const char *const own = strrchr(p->name, '*');
+        const char *const plain[] = {own + 1, NULL}, *const packed[] = {blocks, NULL};
+        if (p->kind != ES_PART_FUSED)
+            continue;
+        snprintf(blocks, sizeof blocks, "%s_blocks", own + 1);
+        for (int64_t i = 0; i < es_st_count(l->from->st); i++) {
+            const char *name = es_st_at(l->from->st, i)->name;
+            c->experts_fused = c->experts_fused || ends_with_any(name, plain);
+            c->experts_packed = c->experts_packed || ends_with_any(name, packed);
+        }
+    }
+}
+
 /* The prefix of the body's tensors, and how many layers they have. */
 static es_status survey(loader *l, int64_t *layers)
 {
@@ -481,13 +644,19 @@ static void find_outside(loader *l)
 
 /* Pooler and classifier are there or not; a config's labels count only with a classifier of blocks
  * (one of tokens or of pairs has the same name). */
-static void find_heads(const loader *l)
+static void find_heads(loader *l)
 {
-    es_model_config *c = &l->model->config;
+    es_model *m = l->model;
+    es_model_config *c = &m->config;
     const es_st_tensor *classifier = find_role(l, ES_ROLE_CLASSIFIER);
-    const char *wanted = l->model->arch->classifier;
+    const char *wanted = m->arch->classifier;
     const bool of_blocks = wanted && strcmp(c->architecture, wanted) == 0;
-    c->pooler = find_role(l, ES_ROLE_POOLER) != NULL;
+    l->from->dense = of_blocks && classifier && find_role(l, ES_ROLE_DENSE);
+    c->pooler = l->from->dense || find_role(l, ES_ROLE_POOLER);
+    if (c->pooler)
+        m->pooled = !l->from->dense  ? m->arch->pooled
+                    : m->arch->dense ? m->arch->dense
+                                     : m->activation;
     c->predicts = c->causal && (c->tied || find_role(l, ES_ROLE_PREDICTOR) != NULL);
     if (!of_blocks || !classifier || !c->pooler)
         c->labels = 0;
@@ -521,6 +690,7 @@ static es_status count_weights(loader *l)
     es_weight_source *from = l->from;
     const es_model_config *c = &model->config;
     int64_t layers;
+    find_experts(l);
     ES_TRY(survey(l, &layers));
     ES_TRY(check_layers(l, layers));
     find_outside(l);
@@ -562,7 +732,8 @@ es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts
     const int64_t numbers = held_numbers(model, &chunk);
     const int threads = es_parallel_threads(&(es_exec){.threads = from->threads}, INT64_MAX);
     /* every number is in a file on disk, so that the sum is far from overflow */
-    const size_t bytes = (size_t)(numbers + threads * chunk) * es_dtype_size(model->precision);
+    const size_t bytes =
+        (size_t)(numbers + threads * chunk) * es_dtype_size(model->precision) + from->packed;
     ES_TRY(es_mem_limit_charge(model->budget, bytes, "the weights", err));
     from->charged = bytes;
     return ES_OK;
@@ -590,7 +761,10 @@ static es_status read_weights(loader *l)
     ES_TRY(es_mem_array(model->budget, numbers, 1, es_dtype_size(model->precision), "the weights",
                         &model->weights, l->err));
     ES_TRY(es_read_room_new(&exec, chunk, model->precision, &l->room, l->err));
-    const es_status status = visit_all(l);
+    es_status status = ES_MEM_BYTES(model->budget, l->packed, l->from->packed, "a tensor", l->err);
+    if (status == ES_OK)
+        status = visit_all(l);
+    es_mem_free(model->budget, l->packed);
     es_read_room_free(&l->room);
     return status;
 }

@@ -14,6 +14,7 @@ typedef struct es_weight_source {
     char prefix[64];  /* of tensors of the body, or "" */
     char outside[64]; /* of tensors outside of the body, or "" */
     bool allow_nonfinite;
+    bool dense;     /* a classifier has a part of its own in place of the pooler */
     int threads;    /* that read the weights; 0: all */
     int64_t widest; /* outputs of a part without bias, at most: zeros stand for it */
     int64_t all;    /* numbers of all parts, the zeros included */
@@ -21,6 +22,7 @@ typedef struct es_weight_source {
     int64_t slot;   /* of the matrices of one layer, or of a panel of the language head */
     int64_t turned; /* of a chunk of a tensor whose rows lie otherwise in the file, at most */
     int64_t chunk;  /* of a chunk of any tensor, at most */
+    size_t packed;  /* bytes of a tensor in blocks of MXFP4, at most */
     size_t charged; /* to the memory limit */
 } es_weight_source;
 
@@ -29,7 +31,7 @@ typedef struct es_tensor_ref {
     const es_arch_part *part;
     int64_t layer;
     bool bias;
-    int64_t head; /* of a part with a tensor for each head */
+    int64_t head; /* of a part with a tensor for each head, or the expert */
 } es_tensor_ref;
 
 enum { ES_TENSOR_NAME = 256 };

@@ -48,7 +48,8 @@ static int64_t row_by_head(const es_model_config *c, int64_t row)
     return what * c->query_width + head * k + row % k;
 }
 
-/* Copies numbers first ... first + count - 1 of the file to their places in a part. */
+/* Copies numbers first ... first + count - 1 of the file to their places in a part, or in the parts
+ * of all experts. */
 static void rearrange(const es_model *m, es_tensor_ref ref, int64_t first, int64_t count,
                       const char *from, char *at)
 {
@@ -58,9 +59,10 @@ static void rearrange(const es_model *m, es_tensor_ref ref, int64_t first, int64
     const size_t item = es_dtype_size(m->precision);
     const bool by_head = ref.part->order == ES_ROWS_BY_HEAD;
     for (int64_t i = first; i < first + count; i++, from += item) {
-        const int64_t row = by_head ? row_by_head(c, i / cols) : i % rows;
-        const int64_t col = by_head ? i % cols : i / rows;
-        memcpy(at + (size_t)(row * cols + col) * item, from, item);
+        const int64_t own = i % (rows * cols); /* of the expert's part */
+        const int64_t row = by_head ? row_by_head(c, own / cols) : own % rows;
+        const int64_t col = by_head ? own % cols : own / rows;
+        memcpy(at + (size_t)(i - own + row * cols + col) * item, from, item);
     }
 }
 

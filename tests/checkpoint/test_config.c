@@ -169,9 +169,9 @@ static void CF20_json_as_other_programs_write_it(void **state)
 static void CF05_what_is_not_bert(void **state)
 {
     (void)state;
-    static const char *const types[] = {"\"roberta\"", "\"DistilBERT\"", "\"modernbert\"",
-                                        "\"new\"",     "\"nomic_bert\"", "\"falcon\"",
-                                        "\"BERT\"",    "\"xlm-roberta\""};
+    static const char *const types[] = {"\"RoBERTa\"", "\"DistilBERT\"", "\"modernbert-decoder\"",
+                                        "\"new\"",     "\"longformer\"", "\"falcon\"",
+                                        "\"BERT\"",    "\"xlm_roberta\""};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         refuse(config_with("model_type", types[i]), ES_E_UNSUPPORTED, "config.model");
         assert_non_null(strstr(err.hint, "model_type: bert, distilbert, llama, "));
@@ -193,15 +193,45 @@ static void CF05_what_is_not_bert(void **state)
     refuse(config_with("is_decoder", "true"), ES_E_UNSUPPORTED, "config.decoder");
 }
 
+/* RoBERTa's positions begin after that of padding; BigBird's attention is full in short blocks. */
+static void positions_of_relatives_of_bert(void **state)
+{
+    (void)state;
+    es_model_config c;
+    assert_ok(parse(config_with("model_type", "\"roberta\""), &c)); /* pad_token_id is 1 */
+    assert_int_equal(c.positions, 510);
+    assert_int_equal(c.first_position, 2);
+    assert_int_equal(c.position_rows, 512);
+    assert_ok(parse(config_with("model_type", "\"xlm-roberta\", \"pad_token_id\": 0"), &c));
+    assert_int_equal(c.positions, 511);
+    refuse(config_with("model_type", "\"roberta\", \"pad_token_id\": 511"), ES_E_FORMAT,
+           "config.positions");
+    assert_ok(parse(config_with("model_type", "\"big_bird\", \"block_size\": 16"), &c));
+    assert_int_equal(c.positions, (5 + 2 * 3) * 16);
+    assert_int_equal(c.position_rows, 512);
+    assert_ok(parse(
+        config_with("model_type", "\"big_bird\", \"num_random_blocks\": 0, \"block_size\": 32"),
+        &c));
+    assert_int_equal(c.positions, 160);
+    assert_ok(
+        parse(config_with("model_type", "\"big_bird\", \"block_size\": 16, \"attention_type\": "
+                                        "\"original_full\""),
+              &c));
+    assert_int_equal(c.positions, 512);
+    refuse(config_with("model_type", "\"big_bird\", \"attention_type\": \"sparse\""),
+           ES_E_UNSUPPORTED, "config.function");
+}
+
 /* What every description promises, whoever wrote it: arch.c relies on it. */
 static void descriptions_are_sound(void **state)
 {
     (void)state;
-    static const char *const types[] = {"bert",  "distilbert", "llama", "mistral",
-                                        "qwen2", "qwen3",      "gpt2",  "gpt_neox"};
+    static const char *const types[] = {
+        "bert",     "distilbert", "llama",    "mistral",     "qwen2",      "qwen3",     "gpt2",
+        "gpt_neox", "roberta",    "big_bird", "xlm-roberta", "modernbert", "nomic_bert"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const es_arch *a = es_arch_find(types[i], "");
-        int fields = 0, layers = 0, roles[4] = {0};
+        int fields = 0, layers = 0, roles[ES_ROLES] = {0};
         assert_non_null(a);
         assert_string_equal(a->model_type, types[i]);
         assert_ptr_equal(es_arch_find("", a->classes), a);
@@ -219,14 +249,17 @@ static void descriptions_are_sound(void **state)
         assert_at_most(roles[ES_ROLE_POOLER], 1);
         assert_at_most(roles[ES_ROLE_CLASSIFIER], 1);
         assert_equals(roles[ES_ROLE_PREDICTOR], a->defaults.causal);
-        assert_equals(!a->classifier, a->defaults.causal);
-        assert_equals(!a->pooled, a->defaults.causal);
+        assert_equals(roles[ES_ROLE_CLASSIFIER], a->classifier != NULL);
+        assert_equals(roles[ES_ROLE_POOLER], a->pooled != NULL);
+        assert_true(!a->classifier || roles[ES_ROLE_POOLER] || roles[ES_ROLE_DENSE]);
+        assert_true(!a->defaults.causal || !a->classifier);
         assert_below(a->norm, ES_NORMS);
         assert_below(a->order, ES_ORDERS);
         assert_true(a->title && a->tokenizer);
     }
     assert_null(es_arch_find("", "FalconForCausalLM"));
-    assert_null(es_arch_find("roberta", "BertModel"));
+    assert_null(es_arch_find("RoBERTa", "BertModel"));
+    assert_string_equal(es_arch_find("roberta", "BertModel")->model_type, "roberta");
 }
 
 static void CF07_layer_norm_eps(void **state)
@@ -324,6 +357,7 @@ TEST_FILE(config)
         cmocka_unit_test(CF02_numbers_that_make_no_sense),
         cmocka_unit_test(CF20_json_as_other_programs_write_it),
         cmocka_unit_test(CF05_what_is_not_bert),
+        cmocka_unit_test(positions_of_relatives_of_bert),
         cmocka_unit_test(descriptions_are_sound),
         cmocka_unit_test(CF07_layer_norm_eps),
         cmocka_unit_test(names_are_found_in_the_hub_cache),

@@ -14,6 +14,7 @@
 typedef struct dense {
     int64_t n, k, dv, window;
     double scale;
+    const double *sink; /* logit of a learned sink; NULL: none */
     double *q, *key, *v, *plain_q, *plain_k;
     float *single[5];          /* the same numbers in f32 */
     double *score, *plain, *w; /* (n, n) 0 where nothing is seen */
@@ -34,10 +35,16 @@ static bool sees(const dense *d, int64_t i, int64_t j)
     return j <= i && (!d->window || i - j < d->window);
 }
 
+/* The weight of the learned sink. */
+static double learned(const dense *d, int64_t i)
+{
+    return d->sink ? exp(*d->sink - d->lse[i]) : 0.0;
+}
+
 /* Softmax over what a query sees and its statistics, as their definitions say. */
 static void fill_query(dense *d, int64_t i)
 {
-    double *w = d->w + i * d->n, z = 0.0;
+    double *w = d->w + i * d->n, z = d->sink ? exp(*d->sink) : 0.0;
     for (int64_t j = 0; j < d->n; j++) {
         d->score[i * d->n + j] = d->scale * dot(d->q + i * d->k, d->key + j * d->k, d->k);
         d->plain[i * d->n + j] = d->scale * dot(d->plain_q + i * d->k, d->plain_k + j * d->k, d->k);
@@ -45,6 +52,9 @@ static void fill_query(dense *d, int64_t i)
         z += w[j];
     }
     d->lse[i] = log(z);
+    d->top[i] = learned(d, i);
+    d->squares[i] = d->top[i] * d->top[i];
+    d->entropy[i] = d->sink ? -d->top[i] * log(d->top[i]) : 0.0;
     for (int64_t j = 0; j < d->n; j++) {
         w[j] /= z;
         d->entropy[i] -= w[j] > 0.0 ? w[j] * log(w[j]) : 0.0;
@@ -93,6 +103,7 @@ static void dense_new(dense *d, bool single)
                               .plain_q = view_of(d, 3, d->plain_q, k, single),
                               .plain_k = view_of(d, 4, d->plain_k, k, single),
                               .scale = d->scale,
+                              .sink = d->sink,
                               .output = d->y,
                               .entropy = d->entropy,
                               .top_weight = d->top,
@@ -116,7 +127,7 @@ static void dense_free(dense *d)
 static double error_of(const dense *d, int64_t i, int64_t window, int64_t sinks, double *mass)
 {
     double y[64] = {0}, error = 0.0;
-    *mass = 0.0;
+    *mass = learned(d, i); /* it is never left out */
     for (int64_t j = 0; j <= i; j++) {
         if (i - j >= window && j >= sinks)
             continue;
@@ -173,9 +184,9 @@ static double expected_stat(const dense *d, int64_t i, es_positions_stat stat)
     case ES_POSITIONS_LOG_ESS:
         return -log(d->squares[i]);
     case ES_POSITIONS_SINGLE:
-        return d->squares[i] > 0.5 && heaviest(d, i) >= 4;
+        return d->squares[i] > 0.5 && heaviest(d, i) >= 4 && learned(d, i) <= 0.5;
     case ES_POSITIONS_ON_SINK:
-        return d->squares[i] > 0.5 && heaviest(d, i) < 4;
+        return d->squares[i] > 0.5 && (heaviest(d, i) < 4 || learned(d, i) > 0.5);
     case ES_POSITIONS_TOP:
         return d->top[i];
     case ES_POSITIONS_SQUARES:
@@ -310,9 +321,9 @@ static void check_horizons(const dense *d, const es_positions_grid *g, const dou
                  horizon_of(d->plain_q, d->plain_k, d->n, d->k, d->scale), 1e-9);
 }
 
-static void check_head(int64_t n, int64_t window, bool single)
+static void check_head(int64_t n, int64_t window, const double *sink, bool single)
 {
-    dense d = {.n = n, .k = 5, .dv = 3, .window = window};
+    dense d = {.n = n, .k = 5, .dv = 3, .window = window, .sink = sink};
     const es_positions_spec spec = {.length = n, .window = window};
     const es_exec one = {.threads = 1}, two = {.threads = 2};
     es_positions_grid g;
@@ -441,10 +452,10 @@ static void every_sum_is_that_of_plain_loops(void **state)
 {
     (void)state;
     state_of_rng = 16;
-    check_head(150, 0, false);
-    check_head(150, 0, true);
-    check_head(2, 0, false); /* the shortest */
-    check_head(70, 0, false);
+    check_head(150, 0, NULL, false);
+    check_head(150, 0, NULL, true);
+    check_head(2, 0, NULL, false); /* the shortest */
+    check_head(70, 0, NULL, false);
 }
 
 /* A head `e` with the arrays of `d` whose queries, keys and values were changed: its weights and
@@ -537,10 +548,22 @@ static void a_window_of_the_model_s_own(void **state)
 {
     (void)state;
     state_of_rng = 17;
-    check_head(150, 40, false);
-    check_head(150, 100, true);
-    check_head(90, 1, false);
-    check_head(60, 200, false); /* longer than the text */
+    check_head(150, 40, NULL, false);
+    check_head(150, 100, NULL, true);
+    check_head(90, 1, NULL, false);
+    check_head(60, 200, NULL, false); /* longer than the text */
+}
+
+/* A learned sink that takes some of the weight, and one that takes most of it. */
+static void a_learned_sink_is_one_more_outcome(void **state)
+{
+    (void)state;
+    const double some = 2.0, most = 9.0;
+    state_of_rng = 23;
+    check_head(150, 0, &some, false);
+    check_head(150, 40, &some, false);
+    check_head(150, 0, &most, false);
+    check_head(150, 100, &some, true);
 }
 
 /* What rotates nothing has no plain views: real scores stand for them. */
@@ -613,6 +636,7 @@ TEST_FILE(positions)
         cmocka_unit_test(one_key_is_counted_apart_from_the_first_four),
         cmocka_unit_test(a_head_on_a_sink_may_need_far_keys),
         cmocka_unit_test(a_window_of_the_model_s_own),
+        cmocka_unit_test(a_learned_sink_is_one_more_outcome),
         cmocka_unit_test(what_rotates_nothing_has_one_kind_of_scores),
         cmocka_unit_test(edges_are_powers_of_the_root_of_two),
         cmocka_unit_test(what_makes_no_sense_is_refused),

@@ -32,6 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(kind->rotary != 0 || c.rotary.width >= 2);
         require(kind->rotary != 1 || c.rotary_local.width >= 2);
     }
+    require(c.experts >= 0 && (!c.experts || c.experts_used <= c.experts));
+    require(!c.experts || (c.experts_used >= 1 && c.expert_up >= c.expert_width));
     require(c.vocab >= 1 && c.positions >= 1 && c.types >= 0 && c.intermediate >= 1);
     require(c.layer_norm_eps >= 1e-20 && c.layer_norm_eps <= 1e-2 && c.labels >= 0);
     return 0;

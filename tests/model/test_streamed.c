@@ -61,6 +61,7 @@ static results run_blocks(const es_model *m, int threads, es_mem_limit *budget)
     int64_t count = 0;
     for (int i = 0; i < MOST; i++)
         ids[i] = (int32_t)((int64_t)i * 7919 % c->vocab);
+    ids[3] = 1; /* padding of a RoBERTa, which has a position of its own */
     for (int64_t i = 0; i < BLOCKS && lengths[i] <= c->positions; i++)
         blocks[count++] = (es_model_block){.ids = ids, .n = lengths[i]};
     for (int pass = 0; pass < 2; pass++) {
@@ -181,6 +182,21 @@ static void every_kind_of_decoder_has_the_bits_of_the_resident_one(void **state)
         check_bits(golden_path(models[i]));
 }
 
+/* roberta counts positions from one on, without padding; modernbert has a norm that its first layer
+ * has not and a norm of the last state; its classifier has a part in place of the pooler. */
+static void every_kind_of_encoder_has_the_bits_of_the_resident_one(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"roberta",    "roberta-pad",        "xlm-roberta",
+                                         "modernbert", "modernbert-classes", "nomic_bert",
+                                         "big_bird",   "gemma3-embedding"};
+    char rest[128];
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        snprintf(rest, sizeof rest, "decoders2/%s", models[i]);
+        check_bits(golden_path(rest));
+    }
+}
+
 static void streamed_gguf_files_have_the_bits_of_resident_ones(void **state)
 {
     (void)state;
@@ -235,6 +251,19 @@ static void large_models_are_streamed(void **state)
     assert_int_equal(es_model_weights_mode(&c, ES_F64), ES_WEIGHTS_STREAMED);
     c.weights = ES_WEIGHTS_RESIDENT;
     assert_int_equal(es_model_weights_mode(&c, ES_F64), ES_WEIGHTS_RESIDENT);
+}
+
+static void models_with_experts_are_resident(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"decoders2/gpt_oss-mxfp4", "decoders2/mixtral"};
+    const es_model_opts streamed = {.weights = ES_WEIGHTS_STREAMED};
+    for (int i = 0; i < 2; i++) {
+        es_model *m;
+        assert_ok(es_model_open(golden_path(models[i]), &streamed, &m, &err));
+        assert_int_equal(es_model_config_of(m)->weights, ES_WEIGHTS_RESIDENT);
+        es_model_close(m);
+    }
 }
 
 static void a_file_that_shrinks_is_an_error(void **state)
@@ -294,9 +323,11 @@ TEST_FILE(streamed)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streamed_safetensors_have_the_bits_of_resident_ones),
         cmocka_unit_test(every_kind_of_decoder_has_the_bits_of_the_resident_one),
+        cmocka_unit_test(every_kind_of_encoder_has_the_bits_of_the_resident_one),
         cmocka_unit_test(streamed_gguf_files_have_the_bits_of_resident_ones),
         cmocka_unit_test(a_streamed_model_takes_the_memory_that_is_stated),
         cmocka_unit_test(large_models_are_streamed),
+        cmocka_unit_test(models_with_experts_are_resident),
         cmocka_unit_test(a_file_that_shrinks_is_an_error),
         cmocka_unit_test(nonfinite_weights_are_found_when_a_streamed_model_is_opened),
         cmocka_unit_test(heads_of_a_streamed_model_are_refused),

@@ -124,6 +124,11 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
                                 .allow_trailing = p->allow_trailing};
     ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
+    if (s->config->sinks)
+        return es_fail(err, ES_E_UNSUPPORTED, "budget.sinks",
+                       "esscher loss and encode run policies through such a model",
+                       "heads of %s have learned sinks: the risk of a policy is not known for them",
+                       s->config->model_type);
     if (p->tasks && s->config->labels < 2)
         return es_refuse(err, "budget.classifier", "--verify FILE",
                          "--verify-tasks: the model has no classifier to label texts with");

@@ -80,7 +80,7 @@ static es_status read_tasks(es_job *job, budget_text *t, es_error *err)
 static es_status check_length(const budget_state *s, const char *option, int64_t n, es_error *err)
 {
     const int64_t narrow = es_model_narrowest(s->config);
-    if (s->config->causal && narrow && narrow < n && narrow != es_model_widest(s->config))
+    if (narrow && narrow < n && narrow != es_model_widest(s->config))
         return es_refuse(err, "budget.context", "a context no longer than the narrowest window",
                          "--%s %lld: layers of this model see different numbers of keys, the "
                          "narrowest %lld",

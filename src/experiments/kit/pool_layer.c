@@ -140,6 +140,12 @@ es_status es_probe_check_question(const es_probe_spec *spec, int64_t tokens, es_
                        "scores of %s are capped: they are no x'A'y, and have neither horizon nor "
                        "limit without positions",
                        es_model_config_of(spec->model)->model_type);
+    if (es_model_config_of(spec->model)->sinks)
+        return es_fail(err, ES_E_UNSUPPORTED, "probe.sinks",
+                       "esscher probe --look positions measures heads as they are",
+                       "heads of %s have learned sinks: weights of keys do not sum to 1, and have "
+                       "no limit here",
+                       es_model_config_of(spec->model)->model_type);
     if (spec->queries < 0 || spec->exact < 0)
         return es_fail(err, ES_E_RANGE, "probe.queries",
                        "1 or more; 0 for 1024, of which 64 exactly", "%lld queries, %lld exactly",

@@ -318,7 +318,8 @@ static void average(const sink *sinks, int64_t blocks, int end, double *mean, do
     *se = es_block_se(scatter, queries, blocks);
 }
 
-/* Averages that over some blocks. Causal models have their own measure, by position. */
+/* Averages that over some blocks. Causal models have their own measure, by position; where queries
+ * and keys turn, a limit without positions does not know their scores. */
 static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, es_error *err)
 {
     const int64_t blocks = p->pool.blocks < ES_PROBE_SINKS ? p->pool.blocks : ES_PROBE_SINKS;
@@ -326,7 +327,8 @@ static es_status sinks_of(const es_probe *p, int64_t head, es_probe_head *out, e
     double *lse;
     float *x = NULL;
     out->sink_first = out->sink_last = out->sink_first_se = out->sink_last_se = (double)NAN;
-    if (!p->pool.specials || es_model_config_of(p->spec.model)->causal)
+    const es_model_config *config = es_model_config_of(p->spec.model);
+    if (!p->pool.specials || config->causal || config->rotary.width)
         return ES_OK; /* causal models: see positions.h */
     es_status status = ES_MEM_NEW(p->exec.budget, lse, p->pool.length, "a block", err);
     if (status == ES_OK)

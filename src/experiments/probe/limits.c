@@ -203,17 +203,20 @@ static es_status summarise_heads(es_job *job, es_answer *answer, es_error *err)
     return probe_caution(job, m.heads, answer, err);
 }
 
-/* Summarises the limits. For a causal model the findings begin with the words that positions were
- * removed. */
+/* Summarises the limits. For a model whose queries and keys have positions the findings begin with
+ * the words that positions were removed. */
 static es_status summarise_limits(es_job *job, es_answer *answer, es_error *err)
 {
-    const bool causal = ((const probe_state *)job->state)->pools.config->causal;
-    if (causal)
+    const es_model_config *config = ((const probe_state *)job->state)->pools.config;
+    if (config->causal || config->rotary.width)
         es_answer_qualify(answer, "Content alone, positions removed: ");
     ES_TRY(summarise_heads(job, answer, err));
-    if (causal)
+    if (config->causal)
         es_answer_add_finding(answer, "Caution: with positions these heads behave otherwise; see "
                                       "--look positions.");
+    else if (config->rotary.width)
+        es_answer_add_finding(answer, "Caution: with rotary positions and windows these heads "
+                                      "behave otherwise.");
     es_answer_qualify(answer, NULL);
     return ES_OK;
 }

@@ -141,13 +141,20 @@ static void read_rows(work *w, const es_view *q, const es_view *k)
     }
 }
 
+/* Returns the weight of the head's learned sink for query i; 0: it has none. */
+static double learned(const work *w, int64_t i)
+{
+    return w->seen->sink ? exp(*w->seen->sink - w->seen->lse[i]) : 0.0;
+}
+
 /* Adds the weight on the first keys, from their scores (THEORY 16.1, K1), and whether query i puts
  * its weight on one key, which may be one of them. ESS < 2 means sum w^2 > 1/2; the largest weight
- * is at least sum w^2, so exactly one key has more than half. */
+ * is at least sum w^2, so exactly one key has more than half. A learned sink, which counts in sum
+ * w^2, is on the side of the first keys there. */
 static void sum_sinks(work *w)
 {
     for (int64_t i = 0; i < w->n; i++) {
-        double mass = 0.0, most = 0.0;
+        double mass = 0.0, most = learned(w, i);
         for (int64_t j = unseen(w, i); j <= i && j < ES_POSITIONS_SINKS; j++) {
             double score = w->seen->scale * es_lab_dot(w->q + i * w->k, w->key + j * w->k, w->k);
             es_cap_scores(w->seen->cap, 1, &score);
@@ -283,7 +290,7 @@ static es_status put_horizon(work *w, bool plain, es_error *err)
 /* ---- windows ---- */
 
 /* Queries from `first` on over what `mask` leaves them: w->lse and, if wanted, w->output, from
- * place `first` on. */
+ * place `first` on. With outputs the learned sink is one of what is left. */
 static es_status attend(work *w, int64_t first, es_mask mask, bool outputs, es_error *err)
 {
     const es_model_seen *s = w->seen;
@@ -296,6 +303,7 @@ static es_status attend(work *w, int64_t first, es_mask mask, bool outputs, es_e
                                  .scales = &s->scale,
                                  .n_scales = 1,
                                  .score_cap = s->cap,
+                                 .sink = outputs ? s->sink : NULL,
                                  .mask = &mask,
                                  .exec = &w->exec};
     return es_attend(&q, &s->k, &s->v, &opts, &out, err);
@@ -304,13 +312,14 @@ static es_status attend(work *w, int64_t first, es_mask mask, bool outputs, es_e
 /* Weight of what was seen in w->lse (THEORY 16.1, K1); kernels in f32 may round it above 1. */
 static double mass(const work *w, int64_t i) { return fmin(exp(w->lse[i] - w->seen->lse[i]), 1.0); }
 
-/* The last keys alone. Queries that have no others are not asked. */
+/* The last keys alone. Queries that have no others are not asked: all but the learned sink's weight
+ * is on theirs. */
 static es_status sum_near(work *w, es_error *err)
 {
     const bool narrow = w->seen->window && w->seen->window <= ES_POSITIONS_LOCAL;
     const int64_t first = narrow ? w->n : clamp(ES_POSITIONS_LOCAL, 0, w->n);
     for (int64_t i = 0; i < first; i++)
-        add(w, i, ES_POSITIONS_NEAR, 1.0);
+        add(w, i, ES_POSITIONS_NEAR, 1.0 - learned(w, i));
     if (first == w->n)
         return ES_OK;
     ES_TRY(attend(w, first, (es_mask){.window = ES_POSITIONS_LOCAL}, false, err));

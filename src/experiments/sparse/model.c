@@ -8,31 +8,43 @@
 #include "experiments/sparse/sparse.h"
 #include "model/model.h"
 
-/* Returns the default context: all positions, of a decoder at most 2048 to bound the time. */
+/* Returns whether a context is a block of the model: its keys stand where the model has put them.
+ */
+static bool has_places(const es_model_config *config)
+{
+    return config->causal || config->rotary.width;
+}
+
+/* Returns the default context: all positions, where a context is a block at most 2048 to bound the
+ * time. */
 static int64_t usual_context(const es_model_config *config)
 {
     const int64_t most = 2048;
-    return config->causal && config->positions > most ? most : config->positions;
+    return has_places(config) && config->positions > most ? most : config->positions;
 }
 
-/* Fails if a decoder cannot take the context as one block. */
+/* Fails if a model whose queries and keys have positions cannot take the context as one block. */
 static es_status check_context(const es_job *job, const es_model_config *config, es_error *err)
 {
     const sparse_state *s = job->state;
-    if (!config->causal)
+    if (!has_places(config))
         return ES_OK;
-    if (s->question->refuses_causal)
+    if (config->causal && s->question->refuses_causal)
         return es_refuse(err, "sparse.options", "use an encoder, or leave --model out",
                          "--preset paper is not causal, but the model is");
     if (s->n > config->positions)
         return es_refuse(err, "sparse.context", "use a shorter context",
                          "--context %lld: the model has %lld positions", (long long)s->n,
                          (long long)config->positions);
-    const int64_t window = es_model_narrowest(config);
+    /* a window to both sides leaves out a key where they are more than `narrow` apart */
+    const int64_t narrow = es_model_narrowest(config);
+    const int64_t window = narrow && !config->causal ? narrow + 1 : narrow;
     if (window && s->n > window)
         return es_refuse(err, "sparse.context", "use a context no longer than the window",
-                         "--context %lld: the model's own tokens see %lld only", (long long)s->n,
-                         (long long)window);
+                         config->causal ? "--context %lld: the model's own tokens see %lld only"
+                                        : "--context %lld: windows of the model's layers cut "
+                                          "contexts of more than %lld tokens",
+                         (long long)s->n, (long long)window);
     return ES_OK;
 }
 
@@ -50,6 +62,11 @@ static es_status open_model(es_job *job, es_error *err)
         return es_refuse(err, "sparse.options", "--text FILE", "missing --text: --model needs one");
     ES_TRY(es_model_locate(p->pool.model, path, sizeof path, err));
     ES_TRY(es_model_config_load(path, &config, err));
+    if (config.sinks)
+        return es_fail(err, ES_E_UNSUPPORTED, "sparse.sinks",
+                       "esscher loss and encode run policies through such a model",
+                       "heads of %s have learned sinks: the risk of a policy is not known for them",
+                       config.model_type);
     s->causal = config.causal;
     s->n = s->m = p->context             ? p->context
                   : s->question->context ? s->question->context
@@ -57,7 +74,7 @@ static es_status open_model(es_job *job, es_error *err)
     s->contexts = p->contexts;
     ES_TRY(check_context(job, &config, err));
     p->pool.tokens = s->n * s->contexts;
-    if (s->causal) /* a context is a block: its keys stand where the model has put them */
+    if (has_places(&config))
         p->pool.block = s->n;
     else if (s->n > config.positions)
         p->pool.from = ES_BLOCKS_START; /* contexts are consecutive blocks */

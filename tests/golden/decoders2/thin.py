@@ -23,3 +23,6 @@ for name, axis in ("hidden", 1), ("logits", 0), ("q0", 1), ("k0", 1), ("out0", 1
     path = os.path.join(source, name + ".npy")
     if os.path.exists(path):
         np.save(os.path.join(target, name + ".npy"), np.take(np.load(path), rows, axis))
+for name in ("pooled.npy", "classes.npy"):  # of the whole text
+    if os.path.exists(os.path.join(source, name)):
+        shutil.copyfile(os.path.join(source, name), os.path.join(target, name))
