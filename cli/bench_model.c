@@ -98,6 +98,7 @@ static es_status time_threads(cli_session *session, const bench_options *o, cons
     t.exec.threads = threads;
     t.exec.progress = NULL;
     t.exec.budget = &t.memory;
+    t.memory.limit = session->budget.limit;
     int32_t *ids = cli_alloc_array((size_t)t.n, sizeof *ids);
     t.blocks = cli_alloc_array((size_t)t.count, sizeof *t.blocks);
     t.forward = cli_alloc_array((size_t)(3 * o->repetitions), sizeof *t.forward);

@@ -325,6 +325,7 @@ static es_status encode(encode_job *job, es_error *err)
     const es_model_opts opts = {.precision = job->precision,
                                 .allow_nonfinite = job->o->allow_nonfinite,
                                 .allow_trailing = job->o->allow_trailing,
+                                .threads = job->session->exec.threads,
                                 .budget = &job->session->budget};
     es_model *model = NULL;
     es_status status = encode_ids_find(job, err);

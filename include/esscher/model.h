@@ -100,6 +100,16 @@ typedef struct es_layer_kind {
     bool experts;   /* what follows attention are experts: es_model_config.experts */
 } es_layer_kind;
 
+/* How weights are held. Resident: all of them in memory, 4 or 8 bytes each. Streamed: norms, biases
+ * and tables of positions are in memory; matrices, word embeddings and the language head stay in
+ * the file, and a forward pass decodes one layer at a time. Results have the same bits. A model
+ * with experts is always resident. */
+typedef enum es_weights_mode {
+    ES_WEIGHTS_AUTO, /* streamed if resident weights would take more than 1 GiB */
+    ES_WEIGHTS_RESIDENT,
+    ES_WEIGHTS_STREAMED
+} es_weights_mode;
+
 typedef struct es_model_config {
     int64_t hidden;         /* H */
     int64_t layers;         /* L */
@@ -135,6 +145,7 @@ typedef struct es_model_config {
     bool causal;                     /* a token sees itself and those before it */
     bool tied;                       /* the next token's logits are made by the word embeddings */
     bool predicts;                   /* set by es_model_open(): it has logits of the next token */
+    es_weights_mode weights;         /* set by es_model_open(); AUTO before */
     bool parallel;      /* attention and what follows it are given the same state (gpt_neox) */
     bool head_norms;    /* queries and keys of a head are normed before they meet (qwen3) */
     bool norm_from_one; /* norms multiply by 1 + what the file has */
@@ -189,6 +200,8 @@ typedef struct es_model_opts {
     es_dtype precision;   /* of weights and arithmetic: ES_F32 (default) or ES_F64 */
     bool allow_nonfinite; /* NaN and Inf among the weights are a remark, and spread from there */
     bool allow_trailing;  /* bytes after the last tensor of a file, too */
+    es_weights_mode weights;
+    int threads;          /* that read and check the weights; 0: as many as there are cores */
     es_mem_limit *budget; /* the weights are counted here; must outlive the model */
 } es_model_opts;
 
@@ -198,7 +211,8 @@ typedef struct es_model es_model;
 
 /*! es_model_open() : find (es_model_locate()), check and load a model. Tensors may be named with or
  *  without their type's prefix ("bert."), LayerNorms by weight and bias or by gamma and beta.
- * O(weights) time and memory, 4 or 8 bytes each. Release with es_model_close().
+ * O(weights) time; memory as es_weights_mode says. The files of a streamed model stay open. Release
+ *  with es_model_close().
  *  @return : ES_OK; as es_model_locate(), es_model_config_load(), es_st_open(); ES_E_FORMAT:
  *  model.shape (a tensor's shape is not what config.json says; both are named), model.layers (fewer
  *  layers than config.json says), model.tensor (one is missing), model.prefix (tensors with and
@@ -264,6 +278,7 @@ typedef struct es_model_seen {
     double scale, cap;        /* scores are scale q.k, or cap tanh(scale q.k / cap) if cap > 0 */
     const double *sink;       /* logit of its sink (attend.h); NULL or -inf: it has none */
     es_view q, k, v;          /* (n, k) as they meet: after norms, rotary positions, factors */
+    es_view wo;               /* (H, k) what the head adds to the layer is wo times its output */
     es_view plain_q, plain_k; /* (n, k) before rotary positions; without data unless asked for */
     const double *output;     /* (n, k) before Wo */
     const double *lse, *entropy, *top_weight, *sum_squares; /* (n); NULL unless asked for */
@@ -321,7 +336,8 @@ typedef struct es_model_block {
 } es_model_block;
 
 /*! es_model_forward() : run every block through the model, one per thread at a time; where there
- *  are fewer long blocks than threads, one after the other with all threads. es_model_cost_of()
+ *  are fewer long blocks than threads, one after the other with all threads. A streamed model runs
+ *  blocks of together 2048 tokens layer by layer, with all threads. es_model_cost_of()
  *  says what that takes. A sparse head takes 2 n^2 k operations for its scores, in f64, and what
  *  its policy takes for n queries.
  *  @return : ES_OK; ES_E_EMPTY if n is 0; ES_E_RANGE for a block longer than the model's positions
@@ -332,7 +348,8 @@ typedef struct es_model_block {
  *  (forward.start), or sparse without heads (forward.sparse), or nll or token_logits of a model
  *  that does not predict (forward.predict); as es_policy_spec_check() and, for the mask,
  *  es_attend();
- *  ES_E_NONFINITE or ES_E_RANGE if hidden states overflow; ES_E_LIMIT, ES_E_MEMORY,
+ *  ES_E_NONFINITE or ES_E_RANGE if hidden states overflow; ES_E_IO (file.changed) if a file of a
+ *  streamed model has become shorter; ES_E_LIMIT, ES_E_MEMORY,
  *  ES_E_INTERRUPTED (progress counts blocks). */
 ES_API es_status es_model_forward(const es_model *model, const es_model_block *blocks,
                                   int64_t count, const es_exec *exec, es_error *err);
@@ -342,7 +359,7 @@ typedef struct es_model_cost {
     double products;  /* operations of its products with matrices, 2 per multiply-add */
     double attention; /* of attention, of the pairs that are seen */
     double bytes;     /* of memory on `threads` threads, sparse heads and results not counted */
-    double weights;   /* numbers that the model has, whatever runs; at most */
+    double weights;   /* numbers that the model holds in memory, whatever runs; at most */
 } es_model_cost;
 
 /*! es_model_cost_of() : of a block of n tokens; `predict` counts logits of the next token, too.

@@ -129,6 +129,9 @@ ES_MODEL_LABELS = 16
 ES_MODEL_LAYERS = 1024
 ES_MODEL_KINDS = 8
 ES_ROTARY_FACTORS = 128
+ES_WEIGHTS_AUTO = 0
+ES_WEIGHTS_RESIDENT = 1
+ES_WEIGHTS_STREAMED = 2
 ES_ARRAY_RANK = 4
 ES_NPY_RAW_REFUSED = 0
 ES_NPY_RAW_BF16 = 1
@@ -525,22 +528,23 @@ class ModelConfig(c.Structure):
         ("experts", c.c_int64), ("experts_used", c.c_int64), ("expert_width", c.c_int64),
         ("expert_up", c.c_int64), ("kinds", c.c_int64), ("kind", LayerKind * 8),
         ("layer_kind", c.c_uint8 * 1024), ("label", (c.c_char * 64) * 16), ("pooler", c.c_bool),
-        ("causal", c.c_bool), ("tied", c.c_bool), ("predicts", c.c_bool), ("parallel", c.c_bool),
-        ("head_norms", c.c_bool), ("norm_from_one", c.c_bool), ("attention_bias", c.c_bool),
-        ("mlp_bias", c.c_bool), ("norm_bias", c.c_bool), ("pooler_bias", c.c_bool),
-        ("mean_pooled", c.c_bool), ("shares_sum", c.c_bool), ("experts_fused", c.c_bool),
-        ("experts_packed", c.c_bool), ("sinks", c.c_bool), ("layer_norm_eps", c.c_double),
-        ("score_divisor", c.c_double), ("score_cap", c.c_double), ("embed_factor", c.c_double),
-        ("branch_factor", c.c_double), ("logit_factor", c.c_double), ("logit_cap", c.c_double),
-        ("rotary", Rotary), ("rotary_local", Rotary), ("activation", c.c_char * 64),
-        ("architecture", c.c_char * 64), ("model_type", c.c_char * 64),
+        ("causal", c.c_bool), ("tied", c.c_bool), ("predicts", c.c_bool), ("weights", c.c_int),
+        ("parallel", c.c_bool), ("head_norms", c.c_bool), ("norm_from_one", c.c_bool),
+        ("attention_bias", c.c_bool), ("mlp_bias", c.c_bool), ("norm_bias", c.c_bool),
+        ("pooler_bias", c.c_bool), ("mean_pooled", c.c_bool), ("shares_sum", c.c_bool),
+        ("experts_fused", c.c_bool), ("experts_packed", c.c_bool), ("sinks", c.c_bool),
+        ("layer_norm_eps", c.c_double), ("score_divisor", c.c_double), ("score_cap", c.c_double),
+        ("embed_factor", c.c_double), ("branch_factor", c.c_double), ("logit_factor", c.c_double),
+        ("logit_cap", c.c_double), ("rotary", Rotary), ("rotary_local", Rotary),
+        ("activation", c.c_char * 64), ("architecture", c.c_char * 64),
+        ("model_type", c.c_char * 64),
     ]  # fmt: skip
 
 
 class ModelOpts(c.Structure):
     _fields_ = [
         ("precision", c.c_int), ("allow_nonfinite", c.c_bool), ("allow_trailing", c.c_bool),
-        ("budget", c.POINTER(MemLimit)),
+        ("weights", c.c_int), ("threads", c.c_int), ("budget", c.POINTER(MemLimit)),
     ]  # fmt: skip
 
 
@@ -561,8 +565,8 @@ class ModelSeen(c.Structure):
     _fields_ = [
         ("block", c.c_int64), ("layer", c.c_int64), ("head", c.c_int64), ("window", c.c_int64),
         ("scale", c.c_double), ("cap", c.c_double), ("sink", Pointer), ("q", View), ("k", View),
-        ("v", View), ("plain_q", View), ("plain_k", View), ("output", Pointer), ("lse", Pointer),
-        ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
+        ("v", View), ("wo", View), ("plain_q", View), ("plain_k", View), ("output", Pointer),
+        ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
     ]  # fmt: skip
 
 

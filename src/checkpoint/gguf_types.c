@@ -107,7 +107,8 @@ void es_gguf_decode(const es_gguf_type *type, const unsigned char *raw, int64_t 
         const int64_t n = count - i < PIECE ? count - i : PIECE, blocks = n / type->numbers;
         float *to = dtype == ES_F32 ? (float *)out + i : numbers;
         type->decode(raw, blocks, to);
-        look(to, n, least, first + i, seen);
+        if (seen)
+            look(to, n, least, first + i, seen);
         for (int64_t k = 0; dtype == ES_F64 && k < n; k++)
             ((double *)out)[i + k] = (double)numbers[k];
         raw += blocks * type->bytes;

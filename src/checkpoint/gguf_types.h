@@ -40,8 +40,8 @@ enum { ES_GGUF_HINT = 256 };
 const char *es_gguf_types_hint(char hint[ES_GGUF_HINT]);
 
 /*! es_gguf_decode() : converts `count` numbers, a multiple of the type's block, from the bytes of
- *  the file (any alignment) to `dtype`, and adds what is odd about them to *seen; `first` is the
- *  index of the first one. For f32 without the checks, call type->decode(). */
+ *  the file (any alignment) to `dtype`, and adds what is odd about them to *seen (may be NULL);
+ *  `first` is the index of the first one. For f32 without the checks, call type->decode(). */
 void es_gguf_decode(const es_gguf_type *type, const unsigned char *raw, int64_t first,
                     int64_t count, es_dtype dtype, void *out, es_st_seen *seen);
 

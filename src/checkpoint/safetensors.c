@@ -205,23 +205,38 @@ static es_status check_readable(const es_st *st, const es_st_tensor *t, es_dtype
 
 /* A piece at a time through the stack: a tensor of gigabytes needs no second copy of itself,
  * and the conversion works on bytes that are still in the cache. */
-es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype, void *out,
-                     es_st_seen *seen, es_error *err)
+es_status es_st_read_rows(const es_st *st, const es_st_tensor *tensor, int64_t first, int64_t rows,
+                          es_dtype dtype, void *out, es_st_seen *seen, es_error *err)
 {
     enum { PIECE = 4096 };
     unsigned char raw[8 * PIECE];
+    if (st->gguf)
+        return es_gguf_read_rows(st->gguf, tensor, first, rows, dtype, out, seen, err);
+    ES_TRY(check_readable(st, tensor, dtype, err));
+    const size_t item = (size_t)es_st_kind_of(tensor->dtype)->bits / 8;
+    const int64_t cols = tensor->rank > 1 ? tensor->count / tensor->shape[0] : tensor->count;
+    const int64_t from = first * cols, all = rows * cols;
+    for (int64_t i = 0; i < all; i += PIECE) {
+        const int64_t left = all - i, count = left < PIECE ? left : PIECE;
+        ES_TRY(es_file_read(&st->files[tensor->file].file,
+                            tensor->offset + (uint64_t)(from + i) * item, raw, (size_t)count * item,
+                            err));
+        es_st_decode(tensor->dtype, raw, from + i, count, dtype,
+                     (char *)out + (size_t)i * es_dtype_size(dtype), seen);
+    }
+    return ES_OK;
+}
+
+es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype, void *out,
+                     es_st_seen *seen, es_error *err)
+{
     es_st_seen odd = {.first = -1};
     if (st->gguf)
         return es_gguf_read(st->gguf, tensor, dtype, out, seen, err);
     ES_TRY(check_readable(st, tensor, dtype, err));
-    const size_t item = (size_t)es_st_kind_of(tensor->dtype)->bits / 8;
-    for (int64_t i = 0; i < tensor->count; i += PIECE) {
-        const int64_t left = tensor->count - i, count = left < PIECE ? left : PIECE;
-        ES_TRY(es_file_read(&st->files[tensor->file].file, tensor->offset + (uint64_t)i * item, raw,
-                            (size_t)count * item, err));
-        es_st_decode(tensor->dtype, raw, i, count, dtype,
-                     (char *)out + (size_t)i * es_dtype_size(dtype), &odd);
-    }
+    if (tensor->count)
+        ES_TRY(es_st_read_rows(st, tensor, 0, tensor->rank > 1 ? tensor->shape[0] : 1, dtype, out,
+                               &odd, err));
     if (seen)
         *seen = odd;
     return ES_OK;

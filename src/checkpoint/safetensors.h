@@ -108,6 +108,12 @@ typedef struct es_st_seen {
 es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype, void *out,
                      es_st_seen *seen, es_error *err);
 
+/*! es_st_read_rows() : the same for rows first ... first + rows - 1 of a tensor, which is not
+ * empty, into `out` (rows, count / shape[0]); a vector is one row. Adds to *seen (may be NULL),
+ * whose indices are those of the whole tensor; begin with {.first = -1}. O(bytes read). */
+es_status es_st_read_rows(const es_st *st, const es_st_tensor *tensor, int64_t first, int64_t rows,
+                          es_dtype dtype, void *out, es_st_seen *seen, es_error *err);
+
 /*! es_st_read_bytes() : the bytes of a tensor as they are, out (tensor->bytes). O(bytes).
  *  @return : ES_OK; ES_E_UNSUPPORTED (safetensors.dtype) for a GGUF; as es_st_read(). */
 es_status es_st_read_bytes(const es_st *st, const es_st_tensor *tensor, void *out, es_error *err);

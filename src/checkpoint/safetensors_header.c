@@ -116,7 +116,7 @@ static void decode_f64(const unsigned char *raw, int64_t first, int64_t count, d
                        es_st_seen *seen)
 {
     memcpy(out, raw, (size_t)count * sizeof *out);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; seen && i < count; i++) {
         seen->nans += isnan(out[i]) != 0;
         seen->infinities += isinf(out[i]) != 0;
         seen->subnormals += out[i] != 0.0 && fabs(out[i]) < 0x1p-1022;

@@ -212,16 +212,22 @@ es_status es_psd_refuse(double smallest, double largest, es_error *err)
 
 /* ---- products ---- */
 
+void es_gemm_add_columns(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x,
+                         const void *w, void *y, int64_t stride)
+{
+    const int rows = (int)m, cols = (int)n, inner = (int)k, apart = (int)stride;
+    if (dtype == ES_F32)
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, inner, 1.0f, x, inner, w,
+                    inner, 1.0f, y, apart);
+    else
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, inner, 1.0, x, inner, w,
+                    inner, 1.0, y, apart);
+}
+
 void es_gemm_add(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x, const void *w,
                  void *y)
 {
-    const int rows = (int)m, cols = (int)n, inner = (int)k;
-    if (dtype == ES_F32)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, inner, 1.0f, x, inner, w,
-                    inner, 1.0f, y, cols);
-    else
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, inner, 1.0, x, inner, w,
-                    inner, 1.0, y, cols);
+    es_gemm_add_columns(dtype, m, n, k, x, w, y, n);
 }
 
 es_status es_mat_multiply(const es_view *a, const es_view *b, es_mem_limit *budget, double *out,

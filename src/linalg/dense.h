@@ -56,6 +56,10 @@ void es_blas_leave(void);
 void es_gemm_add(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x, const void *w,
                  void *y);
 
+/*! es_gemm_add_columns() : the same where rows of y are `stride` >= n numbers apart. */
+void es_gemm_add_columns(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x,
+                         const void *w, void *y, int64_t stride);
+
 enum {
     ES_NORM_STEPS = 320
 }; /* Lanczos steps: enough for the edge of a random (4096, 4096) matrix */

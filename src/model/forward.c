@@ -3,8 +3,9 @@
  *
  * Where there are as many blocks as threads a unit of work is a block: one thread runs it from its
  * ids to its last hidden state, and threads share nothing but the weights. Fewer blocks that are
- * long are run one after the other, and threads share a block's strips and heads. What a block's
- * layers do is in forward_layer.c. */
+ * long are run one after the other, and threads share a block's strips and heads. So are blocks of
+ * a streamed model, several short ones layer by layer, so that a layer is decoded once for all of
+ * them. What a block's layers do is in forward_layer.c. */
 #include <esscher/model.h>
 
 #include <math.h>
@@ -26,6 +27,7 @@
 typedef struct wants {
     int64_t longest;
     bool sparse, plain, predict;
+    bool streamed; /* weights are */
 } wants;
 
 /* Heads whose results a room has place for: sparse ones of a group may be made at once. */
@@ -56,7 +58,7 @@ static double strip_bytes(const es_arch *arch, const es_model_config *c, es_dtyp
                           const wants *w)
 {
     const int64_t rows = w->longest < ES_STRIP ? w->longest : ES_STRIP;
-    const int64_t logits = w->predict ? es_predict_rows(c->vocab) * c->vocab : 0;
+    const int64_t logits = w->predict && !w->streamed ? es_predict_rows(c->vocab) * c->vocab : 0;
     const int64_t branch = arch && es_branches_apart(arch, c) ? c->hidden : 0;
     return (double)(rows * (c->hidden + middle_width(c) + branch + es_experts_numbers(c)) +
                     logits) *
@@ -131,17 +133,72 @@ static double rest_products(const es_model_config *c, bool gated, int64_t layer)
            (double)c->experts_used * matrices * H * (double)c->expert_width;
 }
 
-/* With every bias and norm that a layer may have. */
-static double weights_of(const es_model_config *c, bool gated)
+/* Returns the numbers of weights that a model holds, with every bias and norm that a layer may
+ * have.
+ */
+static double weights_of(const es_model_config *c, bool gated, bool streamed)
 {
     const double H = (double)c->hidden, Q = (double)c->qkv_width;
-    const double each = (Q + (double)c->query_width) * H + 16.0 * H + Q;
     const double words = (double)c->vocab * (c->causal && !c->tied ? 2.0 : 1.0);
     const double places = c->rotary.width ? 0.0 : (double)c->position_rows;
-    double rest = 0.0;
+    const double rows = (streamed ? 0.0 : words) + places + (double)c->types + H + 16.0;
+    const double matrices = (Q + (double)c->query_width) * H;
+    double layers = 0.0;
     for (int64_t l = 0; l < c->layers; l++)
-        rest += each + rest_weights(c, gated, l);
-    return (words + places + (double)c->types + H + 16.0) * H + rest;
+        layers += 16.0 * H + Q +
+                  (streamed ? 2.0 * (double)c->intermediate : matrices + rest_weights(c, gated, l));
+    return rows * H + layers;
+}
+
+/* Weights are resident up to this many bytes. Decoding costs 15 % of a forward pass of a 26 M model
+ * over 512 tokens, 8 % of a 1.1 B model and 3 % over 2048 tokens (docs/MODELS.md); below 1 GiB it
+ * would save memory that machines have. */
+#define RESIDENT_MOST 0x1p30
+
+es_weights_mode es_model_weights_mode(const es_model_config *c, es_dtype precision)
+{
+    const es_arch *arch = es_arch_find(c->model_type, "");
+    const double numbers = weights_of(c, arch && arch->gated, false);
+    if (c->experts)
+        return ES_WEIGHTS_RESIDENT;
+    if (c->weights != ES_WEIGHTS_AUTO)
+        return c->weights;
+    return numbers * (double)es_dtype_size(precision) > RESIDENT_MOST ? ES_WEIGHTS_STREAMED
+                                                                      : ES_WEIGHTS_RESIDENT;
+}
+
+/* Returns whether threads share the strips and heads of a block: where blocks are fewer than
+ * threads and long, and, in a streamed model, where every thread has a strip. */
+static bool is_shared(const wants *w, int64_t count, int threads)
+{
+    return (w->longest > ES_STRIP && count < threads) ||
+           (w->streamed && w->longest > ES_STRIP * (int64_t)(threads - 1));
+}
+
+/* Returns how many blocks have memory at the same time: one for each thread unless threads share
+ * it. A streamed model has more of short blocks, for which it decodes a layer once; sparse heads
+ * take memory of their own, so that such blocks run a few at a time. */
+static int64_t blocks_together(const wants *w, int64_t count, int threads)
+{
+    const int64_t fit =
+        w->streamed && !w->sparse && w->longest > 0 ? ES_STREAMED_TOKENS / w->longest : 0;
+    const int64_t least = is_shared(w, count, threads) ? 1 : threads;
+    const int64_t most = fit > least ? fit : least;
+    return most < count ? most : count;
+}
+
+/* Returns the memory of a call on `threads` threads: blocks, strips, and, of a streamed model, the
+ * weights of a layer and logits. */
+static double call_bytes(const es_arch *arch, const es_model_config *c, es_dtype precision,
+                         const wants *w, int threads)
+{
+    const int64_t rows = es_logits_together(c->vocab, w->longest);
+    const double strips = threads * strip_bytes(arch, c, precision, w);
+    const double blocks = w->streamed ? (double)blocks_together(w, INT64_MAX, threads) : threads;
+    const double logits = w->predict ? (double)(rows * c->vocab) : 0.0;
+    const double weights = es_slot_bytes(c, precision, threads);
+    return blocks * room_bytes(c, precision, w) + strips +
+           (w->streamed ? weights + logits * (double)es_dtype_size(precision) : 0.0);
 }
 
 /* Returns the most memory that attention of one layer takes. */
@@ -168,19 +225,20 @@ es_model_cost es_model_cost_of(const es_model_config *c, es_dtype precision, int
 {
     const es_arch *arch = es_arch_find(c->model_type, "");
     const bool gated = arch && arch->gated;
-    const wants w = {.longest = n, .predict = predict};
+    const bool streamed = es_model_weights_mode(c, precision) == ES_WEIGHTS_STREAMED;
+    const wants w = {.longest = n, .predict = predict, .streamed = streamed};
     const double H = (double)c->hidden;
     double pairs = 0.0, layers = 0.0;
     for (int64_t l = 0; l < c->layers; l++) {
         pairs += (double)n * es_past_keys(es_past_of(c, l), n);
         layers += H * (double)(c->qkv_width + c->query_width) + rest_products(c, gated, l);
     }
-    return (es_model_cost){
-        .products = 2.0 * (double)n * (layers + (predict ? H * (double)c->vocab : 0.0)),
-        .attention = 4.0 * pairs * (double)c->query_width,
-        .bytes = threads * (room_bytes(c, precision, &w) + strip_bytes(arch, c, precision, &w) +
-                            attend_bytes(c, precision, n)),
-        .weights = weights_of(c, gated)};
+    return (es_model_cost){.products =
+                               2.0 * (double)n * (layers + (predict ? H * (double)c->vocab : 0.0)),
+                           .attention = 4.0 * pairs * (double)c->query_width,
+                           .bytes = call_bytes(arch, c, precision, &w, threads) +
+                                    threads * attend_bytes(c, precision, n),
+                           .weights = weights_of(c, gated, streamed)};
 }
 
 double es_model_sparse_bytes(const es_model_config *c, int64_t n, int64_t span)
@@ -217,6 +275,8 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
         memcpy(room->x, b->input, state);
         return ES_OK;
     }
+    if (!m->word.w)
+        ES_TRY(es_slot_words(f->slot, b->ids, b->n, room->x, err));
     f->rows->embed(m, b->ids, b->n, room->x);
     if (!m->norm0.w ||
         f->rows->norm[m->arch->norm](&m->norm0, m->config.layer_norm_eps, b->n, m->config.hidden,
@@ -240,25 +300,35 @@ static es_status finish_state(const es_forward *f, const es_block_room *room,
     return overflow("the last norm", err);
 }
 
-/* From ids to the last state. States are copied out as they arise: x is overwritten by the next
- * layer. `thread` says whose room is used. */
-static es_status run_block(void *forward, int64_t unit, int thread, es_error *err)
+/* Returns the bytes of a block's hidden state, and the first layer that it does not run. */
+static size_t state_bytes(const es_forward *f, const es_model_block *b)
 {
-    const es_forward *f = forward;
-    const es_model_block *b = &f->blocks[unit];
-    es_block_room *room = &f->rooms[thread];
-    const es_model_config *c = &f->model->config;
-    const size_t state = (size_t)b->n * (size_t)c->hidden * es_dtype_size(f->model->precision);
-    char *hidden = b->hidden;
-    ES_TRY(begin_block(f, room, b, state, err));
-    const int64_t layers = b->states ? b->states - 1 : c->layers;
-    for (int64_t layer = b->start; layer < layers; layer++) {
-        if (hidden)
-            memcpy(hidden + (size_t)(layer - b->start) * state, room->x, state);
-        ES_TRY(es_layer_run(f, room, unit, layer, err));
-    }
-    if (hidden)
-        memcpy(hidden + (size_t)(layers - b->start) * state, room->x, state);
+    return (size_t)(b->n * f->model->config.hidden) * es_dtype_size(f->model->precision);
+}
+static int64_t layers_end(const es_forward *f, const es_model_block *b)
+{
+    return b->states ? b->states - 1 : f->model->config.layers;
+}
+
+/* Runs a layer of a block. States are copied out as they arise: x is overwritten by the next layer.
+ */
+static es_status step_block(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
+                            const es_layer *weights, es_error *err)
+{
+    const es_model_block *b = &f->blocks[block];
+    const size_t state = state_bytes(f, b);
+    if (b->hidden)
+        memcpy((char *)b->hidden + (size_t)(layer - b->start) * state, room->x, state);
+    return es_layer_run(f, room, block, layer, weights, err);
+}
+
+/* Makes what is wanted of the last state. */
+static es_status end_block(const es_forward *f, const es_block_room *room, const es_model_block *b,
+                           es_error *err)
+{
+    const size_t state = state_bytes(f, b);
+    if (b->hidden)
+        memcpy((char *)b->hidden + (size_t)(layers_end(f, b) - b->start) * state, room->x, state);
     if (b->last || b->pooled || b->logits)
         ES_TRY(finish_state(f, room, b, err));
     if (b->last)
@@ -266,6 +336,74 @@ static es_status run_block(void *forward, int64_t unit, int thread, es_error *er
     if (b->pooled || b->logits)
         es_block_classify(f, room, b);
     return b->nll || b->token_logits ? es_block_predict(f, room, b, err) : ES_OK;
+}
+
+/* Runs one block of a resident model on one thread, in the room and strip of that thread. */
+static es_status run_block(void *forward, int64_t unit, int thread, es_error *err)
+{
+    const es_forward *f = forward;
+    const es_model_block *b = &f->blocks[unit];
+    es_block_room *room = &f->rooms[thread];
+    room->strip = f->strips + thread;
+    ES_TRY(begin_block(f, room, b, state_bytes(f, b), err));
+    for (int64_t layer = b->start; layer < layers_end(f, b); layer++)
+        ES_TRY(step_block(f, room, unit, layer, &f->model->layers[layer], err));
+    return end_block(f, room, b, err);
+}
+
+/* A layer that blocks go through together. */
+typedef struct layer_job {
+    const es_forward *f;
+    const es_layer *weights;
+    int64_t layer;
+} layer_job;
+
+/* Runs the layer for block f->first + unit, if that has it. */
+static es_status step_unit(void *job, int64_t unit, int thread, es_error *err)
+{
+    const layer_job *j = job;
+    const es_forward *f = j->f;
+    const es_model_block *b = &f->blocks[f->first + unit];
+    if (j->layer < b->start || j->layer >= layers_end(f, b))
+        return ES_OK;
+    f->rooms[unit].strip = f->strips + thread;
+    return step_block(f, &f->rooms[unit], f->first + unit, j->layer, j->weights, err);
+}
+
+/* Runs f->together blocks from f->first on, layer by layer. Layers that none of them has are not
+ * decoded. */
+static es_status run_together(const es_forward *f, es_error *err)
+{
+    const es_model_block *b = f->blocks + f->first;
+    int64_t begin = INT64_MAX, end = 0;
+    for (int64_t i = 0; i < f->together; i++) {
+        begin = b[i].start < begin ? b[i].start : begin;
+        end = layers_end(f, &b[i]) > end ? layers_end(f, &b[i]) : end;
+        ES_TRY(begin_block(f, &f->rooms[i], &b[i], state_bytes(f, &b[i]), err));
+    }
+    for (int64_t layer = begin; layer < end; layer++) {
+        layer_job j = {.f = f, .layer = layer};
+        ES_TRY(es_slot_layer(f->slot, layer, &j.weights, err));
+        ES_TRY(es_parallel_run(&f->outer, f->together, step_unit, &j, err));
+        if (f->outer.threads > 1)
+            ES_TRY(es_forward_progress(f, f->team.progress, (double)(layer + 1), err));
+    }
+    for (int64_t i = 0; i < f->together; i++) {
+        f->rooms[i].strip = f->strips;
+        ES_TRY(end_block(f, &f->rooms[i], &b[i], err));
+    }
+    return ES_OK;
+}
+
+/* Runs all blocks, f->together at a time. */
+static es_status run_all(es_forward *f, es_error *err)
+{
+    const int64_t most = f->together;
+    for (f->first = 0; f->first < f->count; f->first += most) {
+        f->together = f->count - f->first < most ? f->count - f->first : most;
+        ES_TRY(run_together(f, err));
+    }
+    return ES_OK;
 }
 
 /* ---- all blocks ---- */
@@ -394,36 +532,56 @@ static wants wants_of(const es_model_block *blocks, int64_t count)
     return w;
 }
 
-/* Rooms for `blocks` blocks at once, and strips for `threads` threads, which those share. */
-static es_status run_rooms(es_forward *f, const wants *w, int blocks, int threads,
-                           const es_exec *exec, es_error *err)
+/* Allocates strips (threads) in one piece of memory, *memory. */
+static es_status new_strips(es_forward *f, const wants *w, int threads, char **memory,
+                            es_error *err)
 {
-    es_mem_limit *budget = f->inner.budget;
+    es_mem_limit *budget = f->team.budget;
     const double each = strip_bytes(f->model->arch, &f->model->config, f->model->precision, w);
+    ES_TRY(ES_MEM_NEW(budget, f->strips, threads, "threads", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, *memory, threads, (int64_t)each, "rows of hidden states", err));
+    for (int t = 0; t < threads; t++)
+        place_strip(f->model, w, *memory + t * (int64_t)each, f->strips + t);
+    return ES_OK;
+}
+
+/* Allocates the slot and the logits of a streamed model. */
+static es_status new_streamed(es_forward *f, const wants *w, es_error *err)
+{
+    const int64_t V = f->model->config.vocab;
+    ES_TRY(es_slot_new(f->model, &f->team, f->slot, err));
+    if (!w->streamed || !w->predict)
+        return ES_OK;
+    return es_mem_array(f->team.budget, es_logits_together(V, w->longest), V,
+                        es_dtype_size(f->model->precision), "logits", &f->logits, err);
+}
+
+/* Allocates memory for f->together blocks and `threads` strips, and runs all blocks: layer by layer
+ * together, or each by a thread of its own. */
+static es_status run_rooms(es_forward *f, const wants *w, int threads, bool apart, es_error *err)
+{
+    es_mem_limit *budget = f->team.budget;
+    const int64_t blocks = f->together;
     char *memory = NULL;
-    es_strip_room *strips = NULL;
     ES_TRY(ES_MEM_NEW(budget, f->rooms, blocks, "blocks", err));
-    es_status status = ES_MEM_NEW(budget, strips, threads, "threads", err);
+    es_status status = new_strips(f, w, threads, &memory, err);
     if (status == ES_OK)
-        status =
-            ES_MEM_NEW_2D(budget, memory, threads, (int64_t)each, "rows of hidden states", err);
-    for (int t = 0; t < threads && status == ES_OK; t++)
-        place_strip(f->model, w, memory + t * (int64_t)each, strips + t);
-    for (int t = 0; t < blocks && status == ES_OK; t++) {
-        f->rooms[t].strip = strips + t;
-        status = room_new(f->model, w, budget, &f->rooms[t], err);
-    }
+        status = new_streamed(f, w, err);
+    for (int64_t i = 0; i < blocks && status == ES_OK; i++)
+        status = room_new(f->model, w, budget, &f->rooms[i], err);
     if (status == ES_OK) {
         es_blas_enter();
-        status = es_parallel_run(exec, f->count, run_block, f, err);
+        status = apart ? es_parallel_run(&f->team, f->count, run_block, f, err) : run_all(f, err);
         es_blas_leave();
     }
-    for (int t = 0; t < blocks; t++) {
-        es_sparse_room_free(&f->rooms[t].sparse);
-        es_mem_free(budget, f->rooms[t].memory);
+    for (int64_t i = 0; i < blocks; i++) {
+        es_sparse_room_free(&f->rooms[i].sparse);
+        es_mem_free(budget, f->rooms[i].memory);
     }
+    es_slot_free(f->slot);
+    es_mem_free(budget, f->logits);
     es_mem_free(budget, memory);
-    es_mem_free(budget, strips);
+    es_mem_free(budget, f->strips);
     es_mem_free(budget, f->rooms);
     return status;
 }
@@ -434,36 +592,40 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
                            const es_exec *exec, es_error *err)
 {
     static const es_exec defaults = {0};
-    const es_exec *e = exec ? exec : &defaults;
     const bool narrow = model->precision == ES_F32;
     for (int64_t i = 0; i < count; i++)
         ES_TRY(check_block(model, &blocks[i], i, err));
-    const wants w = wants_of(blocks, count);
-    const int team = es_parallel_threads(e, INT64_MAX), apart = es_parallel_threads(e, count);
-    const bool shared = apart < team && w.longest > ES_STRIP;
-    ES_TRY(es_blas_room_for(shared ? team : apart, err));
-    es_forward f = {.model = model,
-                    .blocks = blocks,
-                    .count = count,
-                    .rows = narrow ? &es_row_kernels_f32 : &es_row_kernels_f64,
-                    .activate = narrow ? model->activation->f32 : model->activation->f64,
-                    .exec = shared ? e : NULL,
-                    .inner = {.threads = shared ? team : 1, .isa = e->isa, .budget = e->budget}};
+    wants w = wants_of(blocks, count);
+    w.streamed = model->config.weights == ES_WEIGHTS_STREAMED;
+    es_exec team = exec ? *exec : defaults;
+    team.threads = es_parallel_threads(&team, INT64_MAX);
+    const bool shared = is_shared(&w, count, team.threads);
+    const int threads = shared || w.streamed ? team.threads : es_parallel_threads(&team, count);
+    ES_TRY(es_blas_room_for(threads, err));
+    es_forward f = {
+        .model = model,
+        .blocks = blocks,
+        .count = count,
+        .rows = narrow ? &es_row_kernels_f32 : &es_row_kernels_f64,
+        .activate = narrow ? model->activation->f32 : model->activation->f64,
+        .shared = shared,
+        .team = team,
+        .inner = {.threads = shared ? threads : 1, .isa = team.isa, .budget = team.budget},
+        .outer = {.threads = shared ? 1 : threads},
+        .together = blocks_together(&w, count, team.threads),
+        .slot = &(es_layer_slot){0}};
     if (model->pooled)
         f.activate_pooled = narrow ? model->pooled->f32 : model->pooled->f64;
-    es_exec outer = *e;
-    if (shared) { /* blocks one after the other; they tell how far they are themselves */
-        outer.threads = 1;
-        outer.progress = NULL;
-    }
     es_gelu_prepare(&f.gelu);
-    return run_rooms(&f, &w, shared ? 1 : apart, shared ? team : apart, &outer, err);
+    return run_rooms(&f, &w, threads, !shared && !w.streamed, err);
 }
 
 /* ---- its matrix products alone, as a measure of its speed ---- */
 
 typedef struct product_job {
     const es_model *model;
+    int64_t layer;
+    const es_layer *weights; /* of the layer */
     int64_t n;
     char *memory; /* per thread: (ES_STRIP, widest) in and (ES_STRIP, widest) out */
     size_t each;
@@ -483,7 +645,7 @@ static void multiply_experts(const es_model *m, const es_part_stack *s, int64_t 
     }
 }
 
-/* The same shapes as above, strip by strip, on zeros: time does not depend on the numbers. */
+/* The shapes of a layer, strip by strip, on zeros: time does not depend on the numbers. */
 static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *err)
 {
     const product_job *j = job_;
@@ -491,16 +653,29 @@ static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *
     const int64_t rows = es_strip_at(j->n, unit % es_strips(j->n)).n;
     char *x = j->memory + (size_t)thread * 2 * j->each, *y = x + j->each;
     (void)err;
-    for (int64_t layer = 0; layer < m->config.layers; layer++) {
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);) {
-            const es_linear *part = es_model_place(m, s.part, layer);
-            if (es_part_is_expert(s.part))
-                multiply_experts(m, &s, rows, x, part->w, y);
-            else if (!es_part_is_norm(s.part) && !es_part_is_vector(s.part))
-                es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
-        }
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, j->layer, &s);) {
+        const es_linear *part = (const es_linear *)((const char *)j->weights + s.part->at);
+        if (es_part_is_expert(s.part))
+            multiply_experts(m, &s, rows, x, part->w, y);
+        else if (!es_part_is_norm(s.part) && !es_part_is_vector(s.part))
+            es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
     }
     return ES_OK;
+}
+
+/* Multiplies with the matrices of all layers, one after the other. */
+static es_status multiply_layers(product_job *j, int64_t units, const es_exec *exec, es_error *err)
+{
+    es_layer_slot slot;
+    ES_TRY(es_slot_new(j->model, exec, &slot, err));
+    es_status status = ES_OK;
+    for (j->layer = 0; j->layer < j->model->config.layers && status == ES_OK; j->layer++) {
+        status = es_slot_layer(&slot, j->layer, &j->weights, err);
+        if (status == ES_OK)
+            status = es_parallel_run(exec, units, multiply_strip, j, err);
+    }
+    es_slot_free(&slot);
+    return status;
 }
 
 es_status es_model_products(const es_model *model, int64_t n, int64_t count, const es_exec *exec,
@@ -526,7 +701,7 @@ es_status es_model_products(const es_model *model, int64_t n, int64_t count, con
     /* zeros: products of finite numbers, whatever is added */
     ES_TRY(ES_MEM_NEW_2D(budget, j.memory, 2 * threads, (int64_t)j.each, "products", err));
     es_blas_enter();
-    const es_status status = es_parallel_run(exec, units, multiply_strip, &j, err);
+    const es_status status = multiply_layers(&j, units, exec, err);
     es_blas_leave();
     es_mem_free(budget, j.memory);
     return status;

@@ -14,10 +14,15 @@
 #ifndef ES_MODEL_FORWARD_INSIDE_H
 #define ES_MODEL_FORWARD_INSIDE_H
 
+#include "model/layer_slot.h"
 #include "model/model_inside.h"
 #include "model/sparse_head.h"
 
-enum { ES_STRIP = 512 }; /* rows */
+enum {
+    ES_STRIP = 512,             /* rows */
+    ES_STREAMED_TOKENS = 2048,  /* of blocks that go through a decoded layer together */
+    ES_LOGITS_AT_ONCE = 1 << 26 /* numbers, for which a decoded panel is used */
+};
 
 /* What one thread works in while it runs the experts of a strip. */
 typedef struct es_expert_room {
@@ -62,19 +67,33 @@ typedef struct es_forward {
     const es_row_kernels *rows;
     es_activate activate, activate_pooled;
     es_gelu_table gelu;
-    es_exec inner;       /* threads that share a block */
-    const es_exec *exec; /* progress of a block that several threads share; NULL: none */
+    es_exec team;  /* all threads, memory, progress */
+    es_exec inner; /* threads that share a block */
+    es_exec outer; /* threads that have a block each, of those that run layer by layer */
+    bool shared;   /* threads share a block, which then reports progress itself */
     int64_t count;
     es_block_room *rooms;
+    es_strip_room *strips;   /* (threads) */
+    int64_t first, together; /* the first block of those that run layer by layer, and how many */
+    es_layer_slot *slot;     /* of a streamed model, the layer that is decoded; shared by blocks */
+    char *logits;            /* of a streamed model (es_logits_together(), vocab) */
 } es_forward;
 
 /*! es_branches_apart() : returns whether what is added to the state is normed or scaled first, for
  *  which strips have a place of its own. */
 bool es_branches_apart(const es_arch *arch, const es_model_config *config);
 
-/*! es_layer_run() : layer `layer` of block `block`, from room->x to room->x. */
+/*! es_logits_together() : returns for how many rows of n a streamed model has logits at a time. */
+int64_t es_logits_together(int64_t vocab, int64_t n);
+
+/*! es_forward_progress() : reports that the blocks which run layer by layer have done `layers`
+ *  layers; `progress` may be NULL. @return : ES_OK; ES_E_INTERRUPTED. */
+es_status es_forward_progress(const es_forward *f, es_progress_fn progress, double layers,
+                              es_error *err);
+
+/*! es_layer_run() : layer `layer` of block `block`, with its weights, from room->x to room->x. */
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
-                       es_error *err);
+                       const es_layer *weights, es_error *err);
 
 /*! es_block_classify() : pooled state and logits of a block, from its last state. */
 void es_block_classify(const es_forward *f, const es_block_room *room, const es_model_block *b);

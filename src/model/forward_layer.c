@@ -334,6 +334,19 @@ static void keep_statistics(const pass *p, int64_t at, const es_attend_out *out)
         b->ess[at] = mean_of(out->sum_squares, b->n);
 }
 
+/* Returns the columns of Wo of a head. */
+static es_view wo_of(const pass *p, int64_t head)
+{
+    const es_model *m = p->f->model;
+    const int64_t item = (int64_t)es_dtype_size(m->precision), k = m->config.head_dim;
+    return (es_view){.data = (char *)p->l->out.w + head * k * item,
+                     .dtype = m->precision,
+                     .rows = m->config.hidden,
+                     .cols = k,
+                     .row_stride = m->config.query_width * item,
+                     .col_stride = item};
+}
+
 /* Calls the visitor with everything that is known about a head. The log-sum-exp of a sparse
  * head would be that of the kept keys only, so it is not shown. */
 static es_status show(const pass *p, int64_t head, const es_view qkv[3], const es_attend_out *out,
@@ -353,6 +366,7 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
                           .q = qkv[0],
                           .k = qkv[1],
                           .v = qkv[2],
+                          .wo = wo_of(p, head),
                           .output = out->output,
                           .lse = sparse ? NULL : out->lse,
                           .entropy = out->entropy,
@@ -380,17 +394,23 @@ static es_status run_head(const pass *p, int64_t head, es_error *err)
     return ES_OK;
 }
 
-/* A long block that all threads share takes its time; so it says how far it is. */
-static es_status tell(const pass *p, int64_t head, es_error *err)
+es_status es_forward_progress(const es_forward *f, es_progress_fn progress, double layers,
+                              es_error *err)
 {
-    const es_exec *exec = p->f->exec;
-    const es_model_config *c = &p->f->model->config;
-    const double layers = (double)p->layer + (double)head / (double)c->heads;
-    if (!exec || !exec->progress ||
-        !exec->progress(exec->progress_user, (double)p->block + layers / (double)c->layers,
-                        (double)p->f->count))
+    const double done = layers / (double)f->model->config.layers * (double)f->together;
+    if (!progress || !progress(f->team.progress_user, (double)f->first + done, (double)f->count))
         return ES_OK;
     return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "stopped on request");
+}
+
+/* Reports progress of a block that all threads share, which takes long. */
+static es_status report(const pass *p, int64_t head, es_error *err)
+{
+    const es_forward *f = p->f;
+    const double heads = (double)head / (double)f->model->config.heads;
+    const double blocks = ((double)(p->block - f->first) + heads) / (double)f->together;
+    return es_forward_progress(f, f->shared ? f->team.progress : NULL, (double)p->layer + blocks,
+                               err);
 }
 
 /* ---- steps 4 to 6: what heads found ---- */
@@ -494,14 +514,14 @@ static es_unit_fn transform_of(const es_model *m)
 }
 
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
-                       es_error *err)
+                       const es_layer *weights, es_error *err)
 {
     const es_model *m = f->model;
-    pass p = {f, room, &f->blocks[block], &m->layers[layer], block, layer};
+    pass p = {f, room, &f->blocks[block], weights, block, layer};
     const int64_t strips = es_strips(p.b->n);
     ES_TRY(es_parallel_run(&f->inner, strips, project, &p, err));
     for (int64_t head = 0; head < m->config.heads; head++) {
-        ES_TRY(tell(&p, head, err));
+        ES_TRY(report(&p, head, err));
         ES_TRY(run_head(&p, head, err));
     }
     return es_parallel_run(&f->inner, strips, transform_of(m), &p, err);

@@ -5,7 +5,7 @@
  * sums are taken in f64, in a fixed order, so that a row has the same bits whoever computes it. */
 
 /* A row per token: its word's, its type's (0; some architectures have none) and its place's (where
- * positions are added), in this order. */
+ * positions are added), in this order. Of a streamed model, `out` has the words' rows already. */
 static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
 {
     const int64_t H = m->config.hidden, first = m->config.first_position;
@@ -15,7 +15,7 @@ static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *
     int64_t next = first; /* row of the next token that is no padding */
     for (int64_t i = 0; i < n; i++, out += H) {
         const int64_t place = first && ids[i] == first - 1 ? first - 1 : next++;
-        const REAL *word = words + ids[i] * H;
+        const REAL *word = words ? words + ids[i] * H : out;
         for (int64_t j = 0; j < H; j++)
             out[j] = type ? factor * word[j] + type[j] : factor * word[j];
         for (int64_t j = 0; position && j < H; j++)

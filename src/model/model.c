@@ -149,7 +149,7 @@ es_status es_model_open(const char *name, const es_model_opts *opts, es_model **
     return status;
 }
 
-/* All weights are one block, so there is nothing to walk through. */
+/* All weights in memory are one block, so there is nothing to walk through. */
 void es_model_close(es_model *model)
 {
     if (!model)
@@ -228,6 +228,9 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
                        "head %lld of layer %lld in a model of %lld layers with %lld heads",
                        (long long)head, (long long)layer, (long long)c->layers,
                        (long long)c->heads);
+    if (model->config.weights == ES_WEIGHTS_STREAMED)
+        return es_fail(err, ES_E_ARGUMENT, "model.streamed", "open it with ES_WEIGHTS_RESIDENT",
+                       "weights of a head require a model whose weights are in memory");
     const es_layer *l = &model->layers[layer];
     es_view *const weights[] = {&out->wq, &out->wk, &out->wv};
     es_view *const biases[] = {&out->bq, &out->bk, &out->bv};

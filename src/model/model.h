@@ -9,6 +9,10 @@
 const char *es_model_folder(const es_model *model);
 es_dtype es_model_precision(const es_model *model);
 
+/*! es_model_weights_mode() : returns how es_model_open() holds the weights of a model of this
+ *  configuration, or how it did. */
+es_weights_mode es_model_weights_mode(const es_model_config *config, es_dtype precision);
+
 /*! es_model_head_of() : head 0 <= head < h of layer 0 <= layer < L, whose input is hidden state
  *  `layer`. Valid until es_model_close(). @return : ES_OK; ES_E_RANGE. */
 es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, es_model_head *out,

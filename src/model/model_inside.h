@@ -45,14 +45,15 @@ struct es_model {
     const es_activation *activation; /* between `up` and `down` */
     const es_activation *pooled;     /* after the pooler; NULL: there is none */
     bool nonfinite;                  /* NaN or Inf is among the weights, and was allowed */
-    void *weights;                   /* all of it, one block; what follows points into it */
+    void *weights; /* one block; what follows points into it, and w is NULL of a part that
+                      es_part_is_streamed() in a streamed model */
     es_linear word, position, type;
     es_linear norm0; /* of the first hidden state */
     es_layer *layers;
     es_linear pooler, classifier;
-    es_linear norm_pooled;          /* (H) of what the pooler gives */
-    es_linear norm_last, predictor; /* logits of the next token are predictor norm_last(x) */
-    struct es_unread *unread;       /* what es_model_load() needs; NULL once weights are read */
+    es_linear norm_pooled;           /* (H) of what the pooler gives */
+    es_linear norm_last, predictor;  /* logits of the next token are predictor norm_last(x) */
+    struct es_weight_source *source; /* the files; NULL once all weights are in memory */
 };
 
 #define ES_IN_MODEL(member) offsetof(es_model, member)
@@ -76,11 +77,10 @@ es_status es_model_open_headers(const char *name, const es_model_opts *opts, es_
 es_status es_model_load(es_model *model, es_error *err);
 
 /*! es_weights_check() : check that every tensor of model->arch is in `st` in the shape that
- *  model->config says, and charge the budget with what they take. Sets pooler, labels and predicts
- *  of the config, and model->unread, which owns `st` from then on, also after a failure.
- *  es_weights_read() : read them. es_weights_forget() : free model->unread and take back its
- * charge.
- */
+ *  model->config says, and charge the budget with what they take. Sets pooler, labels, predicts and
+ *  weights of the config, and model->source, which owns `st` from then on, also after a failure.
+ *  es_weights_read() : read them, or what a streamed model holds of them, and check that all are
+ *  finite. es_weights_forget() : free model->source and take back its charge. */
 es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts, es_error *err);
 es_status es_weights_read(es_model *model, es_error *err);
 void es_weights_forget(es_model *model);

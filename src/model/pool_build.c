@@ -120,10 +120,11 @@ static es_status list_params(const build *b, params *out, es_error *err)
     static const char *const shuffles[] = {"none", "word", "sentence", "block"};
     const es_pool_spec *s = b->spec;
     char text[TEXT];
-    uint64_t texts;
+    uint64_t texts, model;
     ES_TRY(hash_texts(s, &texts, err));
+    ES_TRY(es_pool_hash_model(s->model, &b->exec, &model, err));
     out->count = 0;
-    add_hash(out, ES_POOL_MODEL_KEY, es_pool_hash_model(s->model));
+    add_hash(out, ES_POOL_MODEL_KEY, model);
     add_hash(out, "texts", texts);
     add_hash(out, ES_POOL_IDS_KEY, es_pool_text_hash(&b->text));
     snprintf(text, sizeof text, "%lld", (long long)b->text.rows);

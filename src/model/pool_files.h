@@ -154,8 +154,10 @@ es_status es_pool_check_layer(const es_pool *pool, int64_t layer, es_error *err)
 
 /* ---- pool_hash.c ---- */
 
-/*! es_pool_hash_model() : everything that hidden states depend on. */
-uint64_t es_pool_hash_model(const es_model *model);
+/*! es_pool_hash_model() : a hash of everything that hidden states depend on; `exec` (may be NULL)
+ *  reads a streamed model. @return : ES_OK; as es_slot_new(), es_slot_layer(). */
+es_status es_pool_hash_model(const es_model *model, const es_exec *exec, uint64_t *out,
+                             es_error *err);
 
 /*! es_pool_hash_texts() : the bytes of the files, in their order, go on with *out, which begins as
  * 0.

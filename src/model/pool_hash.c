@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/model_inside.h"
+#include "model/layer_slot.h"
 #include "model/pool_files.h"
 #include "store/file.h"
 
@@ -121,17 +121,47 @@ static uint64_t mix_config(uint64_t h, const es_model_config *c)
     return mix_kinds(h, c);
 }
 
+/* Hashes the word embeddings, a panel at a time. */
+static es_status mix_words(es_layer_slot *slot, uint64_t *h, es_error *err)
+{
+    const es_model_config *c = &slot->model->config;
+    for (int64_t first = 0; first < c->vocab; first += ES_PANEL) {
+        const int64_t rows = c->vocab - first < ES_PANEL ? c->vocab - first : ES_PANEL;
+        const void *panel;
+        ES_TRY(es_slot_panel(slot, false, first, rows, &panel, err));
+        *h = mix(*h, panel, rows * c->hidden);
+    }
+    return ES_OK;
+}
+
+/* Hashes all weights in the order of the description. */
+static es_status mix_weights(es_layer_slot *slot, uint64_t *h, es_error *err)
+{
+    const es_model *m = slot->model;
+    const es_layer *layer;
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, -1, &s);)
+        if (es_part_is_streamed(s.part))
+            ES_TRY(mix_words(slot, h, err));
+        else
+            *h = mix_stack(*h, es_model_place(m, s.part, -1), &s);
+    for (int64_t l = 0; l < m->config.layers; l++) {
+        ES_TRY(es_slot_layer(slot, l, &layer, err));
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, l, &s);)
+            *h = mix_stack(*h, (const es_linear *)((const char *)layer + s.part->at), &s);
+    }
+    return ES_OK;
+}
+
 /* As the weights were loaded: how the checkpoint was cut into files, or what else is in them, does
  * not matter. */
-uint64_t es_pool_hash_model(const es_model *m)
+es_status es_pool_hash_model(const es_model *m, const es_exec *exec, uint64_t *out, es_error *err)
 {
     const es_model_config *c = &m->config;
     const double about[] = {(double)c->heads, c->layer_norm_eps};
-    uint64_t h = mix_config(es_crc(0, about, sizeof about), c);
-    for (es_part_stack s = {0}; es_part_stack_next(m->arch, c, -1, &s);)
-        h = mix_stack(h, es_model_place(m, s.part, -1), &s);
-    for (int64_t l = 0; l < c->layers; l++)
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, c, l, &s);)
-            h = mix_stack(h, es_model_place(m, s.part, l), &s);
-    return h;
+    es_layer_slot slot;
+    *out = mix_config(es_crc(0, about, sizeof about), c);
+    ES_TRY(es_slot_new(m, exec, &slot, err));
+    const es_status status = mix_weights(&slot, out, err);
+    es_slot_free(&slot);
+    return status;
 }

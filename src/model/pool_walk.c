@@ -242,9 +242,10 @@ es_status es_pool_stream(es_pool *pool, const es_pool_spec *spec, es_error *err)
         return es_fail(err, ES_E_ARGUMENT, "pool.stream",
                        "use the text and the model that the pool was built from",
                        "the pool was built from another text");
+    uint64_t weights;
+    ES_TRY(es_pool_hash_model(spec->model, NULL, &weights, err));
     if (es_model_config_of(spec->model)->hidden != pool->info.hidden ||
-        es_model_config_of(spec->model)->layers != pool->info.layers ||
-        es_pool_hash_model(spec->model) != pool->weights)
+        es_model_config_of(spec->model)->layers != pool->info.layers || weights != pool->weights)
         return es_fail(err, ES_E_ARGUMENT, "pool.stream",
                        "use the text and the model that the pool was built from",
                        "the pool was built with another model");

@@ -6,28 +6,25 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "model/model_inside.h"
+#include "base/threads.h"
+#include "model/layer_slot.h"
+#include "model/model.h"
 #include "model/packed.h"
+#include "model/weights_inside.h"
 
 /* Every tensor is visited twice: first checked and counted, so that no memory is taken for weights
- * that are not there; then read into its place. */
+ * that are not there; then read into its place, or, if it stays in the file, read and looked at. */
 typedef struct loader {
     es_model *model;
-    const es_st *st;
-    bool allow_nonfinite;
-    char prefix[64];    /* that names of the body begin with, or "" */
-    char outside[64];   /* that names outside of the body begin with, or "" */
-    bool reading;       /* second visit */
-    int64_t used;       /* numbers counted or read so far */
-    int64_t widest;     /* outputs of a part without bias, at most: zeros stand for it */
-    void *aside;        /* a tensor whose rows lie otherwise in the file */
-    int64_t most_aside; /* numbers of the largest of them */
-    bool kv_scales;     /* there are scales for a cache in FP8 */
-    bool dense;         /* a classifier has a part of its own in place of the pooler */
+    es_weight_source *from;
+    bool reading;      /* second visit */
+    int64_t used;      /* numbers read so far */
+    int64_t of_layer;  /* numbers of matrices of the present layer */
+    es_read_room room; /* of the second visit */
+    void *packed;      /* a tensor in blocks of MXFP4 */
+    bool kv_scales;    /* there are scales for a cache in FP8 */
     es_error *err;
 } loader;
-
-enum { NAME_MOST = 256 };
 
 /* ---- one tensor ---- */
 
@@ -43,14 +40,6 @@ static const char *shape_text(const es_st_tensor *t, char *out, size_t size)
     return out;
 }
 
-/* Either the weight or the bias of a part, in a layer. */
-typedef struct tensor_ref {
-    const es_arch_part *part;
-    int64_t layer;
-    bool bias;
-    int64_t head; /* of a part with a tensor for each head, or the expert */
-} tensor_ref;
-
 /* Returns whether a part has a tensor for each head, of one row of it. */
 static bool is_by_head(const es_arch_part *part)
 {
@@ -61,20 +50,21 @@ static bool is_by_head(const es_arch_part *part)
 /* "encoder.layer.3.output.dense" for the part named "encoder.layer.*.output.dense"; a second '*' is
  * the number of a head or expert. `name` is that of the part, or the one that it may have instead.
  */
-static void full_name(const loader *l, tensor_ref ref, const char *name, const char *ending,
-                      char out[NAME_MOST])
+static void full_name(const es_weight_source *from, es_tensor_ref ref, const char *name,
+                      const char *ending, char out[ES_TENSOR_NAME])
 {
     const int64_t numbers[] = {ref.layer, ref.head};
-    int used = snprintf(out, NAME_MOST, "%s", ref.part->outside ? l->outside : l->prefix);
+    int used =
+        snprintf(out, ES_TENSOR_NAME, "%s", ref.part->outside ? from->outside : from->prefix);
     for (int i = 0; i < 2; i++) {
         const char *star = strchr(name, '*');
         if (!star)
             break;
-        used += snprintf(out + used, (size_t)(NAME_MOST - used), "%.*s%lld", (int)(star - name),
-                         name, (long long)numbers[i]);
+        used += snprintf(out + used, (size_t)(ES_TENSOR_NAME - used), "%.*s%lld",
+                         (int)(star - name), name, (long long)numbers[i]);
         name = star + 1;
     }
-    snprintf(out + used, (size_t)(NAME_MOST - used), "%s%s", name, ending);
+    snprintf(out + used, (size_t)(ES_TENSOR_NAME - used), "%s%s", name, ending);
 }
 
 /* Returns whether nothing follows the name of a part in that of its tensor. */
@@ -84,7 +74,7 @@ static bool has_plain_name(const es_arch_part *part)
 }
 
 /* Returns what follows the name of a part in those of its weight, or bias. */
-static const char *ending_of(tensor_ref ref)
+static const char *ending_of(es_tensor_ref ref)
 {
     if (has_plain_name(ref.part))
         return ref.bias ? "_bias" : "";
@@ -93,27 +83,28 @@ static const char *ending_of(tensor_ref ref)
 
 /* The tensor with this ending, under the name of its part or the one that it may have instead.
  * `name` is left as the first of them, for messages. */
-static const es_st_tensor *find_ending(const loader *l, tensor_ref ref, const char *ending,
-                                       char name[NAME_MOST])
+static const es_st_tensor *find_ending(const es_weight_source *from, es_tensor_ref ref,
+                                       const char *ending, char name[ES_TENSOR_NAME])
 {
-    char other[NAME_MOST];
-    full_name(l, ref, ref.part->name, ending, name);
-    const es_st_tensor *t = es_st_find(l->st, name);
+    char other[ES_TENSOR_NAME];
+    full_name(from, ref, ref.part->name, ending, name);
+    const es_st_tensor *t = es_st_find(from->st, name);
     if (t || !ref.part->instead)
         return t;
-    full_name(l, ref, ref.part->instead, ending, other);
-    return es_st_find(l->st, other);
+    full_name(from, ref, ref.part->instead, ending, other);
+    return es_st_find(from->st, other);
 }
 
 /* The tensor, under its name or, for a norm, the one that TensorFlow's checkpoints gave it: gamma
  * for weight, beta for bias. */
-static const es_st_tensor *find(const loader *l, tensor_ref ref, char name[NAME_MOST])
+const es_st_tensor *es_weights_find(const es_weight_source *from, es_tensor_ref ref,
+                                    char name[ES_TENSOR_NAME])
 {
-    char old[NAME_MOST];
-    const es_st_tensor *t = find_ending(l, ref, ending_of(ref), name);
+    char old[ES_TENSOR_NAME];
+    const es_st_tensor *t = find_ending(from, ref, ending_of(ref), name);
     if (t || ref.part->kind != ES_PART_NORM)
         return t;
-    return find_ending(l, ref, ref.bias ? ".beta" : ".gamma", old);
+    return find_ending(from, ref, ref.bias ? ".beta" : ".gamma", old);
 }
 
 /* Fails unless the tensor is there in this shape (rank). */
@@ -129,14 +120,14 @@ static es_status check_shape(const loader *l, const es_st_tensor *t, const char 
     memcpy(wanted.shape, shape, (size_t)rank * sizeof *shape);
     if (t->rank == rank && memcmp(t->shape, shape, (size_t)rank * sizeof *shape) == 0)
         return ES_OK;
-    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
+    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->from->st, t), (int64_t)t->offset,
                         "model.shape", "check that config.json belongs to these weights",
                         "tensor %s has shape %s; config.json requires %s", t->name,
                         shape_text(t, has, sizeof has), shape_text(&wanted, wants, sizeof wants));
 }
 
 /* A tensor that is NULL is missing. */
-static es_status check(const loader *l, const es_st_tensor *t, const char *name, tensor_ref ref)
+static es_status check(const loader *l, const es_st_tensor *t, const char *name, es_tensor_ref ref)
 {
     const es_model_config *c = &l->model->config;
     const bool vector = ref.bias || es_part_is_vector(ref.part) || is_by_head(ref.part);
@@ -153,17 +144,17 @@ static es_status check(const loader *l, const es_st_tensor *t, const char *name,
 /* A NaN among the weights spreads to every hidden state of a block, far from its cause; so it is
  * looked for here, where the tensor has a name. Subnormal numbers are common in f16 and harmless.
  */
-static es_status read(const loader *l, const es_st_tensor *t, void *at)
+static es_status read(const loader *l, es_tensor_ref ref, const es_st_tensor *t, void *at)
 {
     es_st_seen seen;
-    ES_TRY(es_st_read(l->st, t, l->model->precision, at, &seen, l->err));
+    ES_TRY(es_tensor_read(l->model, ref, t, &l->room, at, &seen, l->err));
     if (seen.subnormals)
         es_log(ES_LOG_DEBUG, "tensor %.100s: %lld subnormal %s numbers", t->name,
                (long long)seen.subnormals, t->dtype);
     if (seen.first < 0)
         return ES_OK;
-    if (!l->allow_nonfinite)
-        return es_fail_file(l->err, ES_E_NONFINITE, es_st_file(l->st, t), (int64_t)t->offset,
+    if (!l->from->allow_nonfinite)
+        return es_fail_file(l->err, ES_E_NONFINITE, es_st_file(l->from->st, t), (int64_t)t->offset,
                             "model.finite", "download it again, or allow non-finite weights",
                             "tensor %.100s holds %lld NaN and %lld infinite numbers, the first at "
                             "index %lld",
@@ -173,33 +164,6 @@ static es_status read(const loader *l, const es_st_tensor *t, void *at)
     es_log(ES_LOG_WARN, "tensor %.100s holds %lld NaN and %lld infinite numbers", t->name,
            (long long)seen.nans, (long long)seen.infinities);
     return ES_OK;
-}
-
-/* ---- tensors whose rows lie otherwise in the file ---- */
-
-/* Where row `row` of the file belongs: rows of head h are its query's, its key's, its value's. */
-static int64_t row_by_head(const es_model_config *c, int64_t row)
-{
-    const int64_t k = c->head_dim, head = row / (3 * k), what = row / k % 3;
-    return what * c->query_width + head * k + row % k;
-}
-
-/* From l->aside into its place, number by number, `item` bytes each. */
-static void rearrange(const loader *l, tensor_ref ref, char *at)
-{
-    const es_model_config *c = &l->model->config;
-    const int64_t rows = es_config_size(c, ref.part->rows);
-    const int64_t cols = ref.bias ? 1 : es_config_size(c, ref.part->cols);
-    const size_t item = es_dtype_size(l->model->precision);
-    const int64_t count = ref.part->kind == ES_PART_FUSED ? c->experts : 1;
-    const char *from = l->aside;
-    const bool by_head = ref.part->order == ES_ROWS_BY_HEAD;
-    for (int64_t e = 0; e < count; e++, at += (size_t)(rows * cols) * item)
-        for (int64_t i = 0; i < rows * cols; i++, from += item) {
-            const int64_t row = by_head ? row_by_head(c, i / cols) : i % rows;
-            const int64_t col = by_head ? i % cols : i / rows;
-            memcpy(at + (size_t)(row * cols + col) * item, from, item);
-        }
 }
 
 /* Adds 1 to each number of a norm's scale, in the model's precision. */
@@ -212,10 +176,27 @@ static void add_one(const es_model *m, void *at, int64_t count)
             ((double *)at)[i] += 1.0;
 }
 
-static bool lies_otherwise(tensor_ref ref)
+bool es_part_is_streamed(const es_arch_part *part)
 {
-    return ref.part->order == ES_ROWS_BY_HEAD ||
-           (ref.part->order == ES_ROWS_TRANSPOSED && !ref.bias);
+    return !es_part_is_norm(part) && !es_part_is_vector(part) &&
+           (es_part_in_layer(part) || part->at == ES_IN_MODEL(word) ||
+            part->role == ES_ROLE_PREDICTOR);
+}
+
+/* Checks a tensor and counts its numbers. */
+static es_status count(loader *l, es_tensor_ref ref, const es_st_tensor *t, const char *name)
+{
+    es_weight_source *from = l->from;
+    ES_TRY(check(l, t, name, ref)); /* so t->count is what a file on disk holds */
+    const bool streamed = !ref.bias && es_part_is_streamed(ref.part);
+    const int64_t chunk = es_tensor_chunk(t);
+    from->all += t->count;
+    from->small += streamed ? 0 : t->count;
+    l->of_layer += streamed && es_part_in_layer(ref.part) ? t->count : 0;
+    from->chunk = chunk > from->chunk ? chunk : from->chunk;
+    if (es_tensor_lies_otherwise(ref) && chunk > from->turned)
+        from->turned = chunk;
+    return ES_OK;
 }
 
 /* Fails unless a tensor has bytes, and a group of numbers does not end in another row. */
@@ -225,7 +206,7 @@ static es_status check_packed(const loader *l, const es_st_tensor *t)
     if (strcmp(t->dtype, "U8") == 0 && c->hidden % ES_PACKED_GROUP == 0 &&
         c->expert_width % ES_PACKED_GROUP == 0)
         return ES_OK;
-    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->st, t), (int64_t)t->offset,
+    return es_fail_file(l->err, ES_E_FORMAT, es_st_file(l->from->st, t), (int64_t)t->offset,
                         "model.shape", "check that config.json belongs to these weights",
                         "tensor %s of type %s is no matrix in MXFP4: rows of %lld and %lld numbers "
                         "in groups of 32",
@@ -236,15 +217,15 @@ static es_status check_packed(const loader *l, const es_st_tensor *t)
 static es_status read_packed(const loader *l, const es_st_tensor *blocks,
                              const es_st_tensor *scales, void *at)
 {
-    unsigned char *raw = l->aside, *exponents = raw + blocks->count;
-    ES_TRY(es_st_read_bytes(l->st, blocks, raw, l->err));
-    ES_TRY(es_st_read_bytes(l->st, scales, exponents, l->err));
+    unsigned char *raw = l->packed, *exponents = raw + blocks->count;
+    ES_TRY(es_st_read_bytes(l->from->st, blocks, raw, l->err));
+    ES_TRY(es_st_read_bytes(l->from->st, scales, exponents, l->err));
     const int64_t bad = es_packed_decode(raw, exponents, scales->count, l->model->precision, at);
     if (bad < 0)
         return ES_OK;
-    if (!l->allow_nonfinite)
+    if (!l->from->allow_nonfinite)
         return es_fail_file(
-            l->err, ES_E_NONFINITE, es_st_file(l->st, scales), (int64_t)scales->offset,
+            l->err, ES_E_NONFINITE, es_st_file(l->from->st, scales), (int64_t)scales->offset,
             "model.finite", "download it again, or allow non-finite weights",
             "tensor %.100s: scale %d at index %lld makes numbers that are not finite", scales->name,
             exponents[bad], (long long)bad);
@@ -253,57 +234,55 @@ static es_status read_packed(const loader *l, const es_st_tensor *blocks,
     return ES_OK;
 }
 
-/* The same for matrices in blocks of MXFP4 (packed.h), which are counted as the numbers they hold.
- */
-static es_status visit_packed(loader *l, tensor_ref ref, void **place)
+/* As visit(), for matrices in blocks of MXFP4 (packed.h), which are counted as the numbers they
+ * hold. */
+static es_status visit_packed(loader *l, es_tensor_ref ref, void **place)
 {
     const es_model_config *c = &l->model->config;
     const int64_t rows = es_config_size(c, ref.part->rows),
                   cols = es_config_size(c, ref.part->cols);
     const int64_t shape[] = {c->experts, rows, cols / ES_PACKED_GROUP, ES_PACKED_GROUP / 2};
-    const int64_t item = (int64_t)es_dtype_size(l->model->precision);
-    char names[2][NAME_MOST];
-    const es_st_tensor *blocks = find_ending(l, ref, "_blocks", names[0]);
-    const es_st_tensor *scales = find_ending(l, ref, "_scales", names[1]);
-    if (!l->reading) {
-        ES_TRY(check_shape(l, blocks, names[0], 4, shape));
-        ES_TRY(check_shape(l, scales, names[1], 3, shape));
-        ES_TRY(check_packed(l, blocks));
-        ES_TRY(check_packed(l, scales));
-        const int64_t aside = (blocks->count + scales->count + item - 1) / item;
-        l->most_aside = aside > l->most_aside ? aside : l->most_aside;
-    } else {
-        void *at = (char *)l->model->weights + l->used * item;
-        ES_TRY(read_packed(l, blocks, scales, at));
+    const int64_t numbers = c->experts * rows * cols;
+    char names[2][ES_TENSOR_NAME];
+    const es_st_tensor *blocks = find_ending(l->from, ref, "_blocks", names[0]);
+    const es_st_tensor *scales = find_ending(l->from, ref, "_scales", names[1]);
+    if (l->reading) {
+        void *at = (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
+        l->used += numbers;
         if (place)
             *place = at;
+        return read_packed(l, blocks, scales, at);
     }
-    l->used += c->experts * rows * cols;
+    ES_TRY(check_shape(l, blocks, names[0], 4, shape));
+    ES_TRY(check_shape(l, scales, names[1], 3, shape));
+    ES_TRY(check_packed(l, blocks));
+    ES_TRY(check_packed(l, scales));
+    const size_t bytes = (size_t)(blocks->count + scales->count);
+    l->from->packed = bytes > l->from->packed ? bytes : l->from->packed;
+    l->from->all += numbers;
     return ES_OK;
 }
 
-/* Check and count, or read; *place (if not NULL) is then where. */
-static es_status visit(loader *l, tensor_ref ref, void **place)
+/* Checks and counts a tensor, or reads it; *place (if not NULL) is then where, NULL if it stays in
+ * the file. */
+static es_status visit(loader *l, es_tensor_ref ref, void **place)
 {
-    char name[NAME_MOST];
-    if (ref.part->kind == ES_PART_FUSED && l->model->config.experts_packed && !ref.bias)
+    es_model *m = l->model;
+    char name[ES_TENSOR_NAME];
+    if (ref.part->kind == ES_PART_FUSED && m->config.experts_packed && !ref.bias)
         return visit_packed(l, ref, place);
-    const es_st_tensor *t = find(l, ref, name);
-    if (!l->reading) {
-        ES_TRY(check(l, t, name, ref)); /* so t->count is what a file on disk holds */
-        if (lies_otherwise(ref) && t->count > l->most_aside)
-            l->most_aside = t->count;
-    } else {
-        void *at = (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
-        ES_TRY(read(l, t, lies_otherwise(ref) ? l->aside : at));
-        if (lies_otherwise(ref))
-            rearrange(l, ref, at);
-        if (l->model->config.norm_from_one && es_part_is_norm(ref.part) && !ref.bias)
-            add_one(l->model, at, t->count);
-        if (place)
-            *place = at;
-    }
-    l->used += t->count;
+    const es_st_tensor *t = es_weights_find(l->from, ref, name);
+    if (!l->reading)
+        return count(l, ref, t, name);
+    const bool stays =
+        m->config.weights == ES_WEIGHTS_STREAMED && !ref.bias && es_part_is_streamed(ref.part);
+    char *at = stays ? NULL : (char *)m->weights + (size_t)l->used * es_dtype_size(m->precision);
+    ES_TRY(read(l, ref, t, at));
+    if (at && m->config.norm_from_one && es_part_is_norm(ref.part) && !ref.bias)
+        add_one(m, at, t->count);
+    if (place)
+        *place = at;
+    l->used += stays ? 0 : t->count;
     return ES_OK;
 }
 
@@ -322,10 +301,10 @@ static es_status check_no_bias(const loader *l, const es_arch_part *part, int64_
 {
     static const char *const endings[] = {".bias", ".beta", "_bias"};
     const int64_t experts = part->kind == ES_PART_EXPERTS ? l->model->config.experts : 1;
-    char name[NAME_MOST];
+    char name[ES_TENSOR_NAME];
     for (int64_t e = 0; e < experts; e++)
         for (int i = 0; i < 3; i++)
-            if (find_ending(l, (tensor_ref){part, layer, false, e}, endings[i], name))
+            if (find_ending(l->from, (es_tensor_ref){part, layer, false, e}, endings[i], name))
                 return es_fail_file(
                     l->err, ES_E_FORMAT, l->model->folder, -1, "model.tensor",
                     "check that config.json belongs to these weights",
@@ -345,7 +324,7 @@ static es_status visit_weights(loader *l, const es_arch_part *first, int count, 
         for (int i = 0; i < count; i++) {
             const int64_t heads = is_by_head(first + i) ? es_config_size(c, first[i].rows) : 1;
             for (int64_t head = 0; head < heads; head++, place = NULL)
-                ES_TRY(visit(l, (tensor_ref){first + i, layer, false, e + head}, place));
+                ES_TRY(visit(l, (es_tensor_ref){first + i, layer, false, e + head}, place));
         }
     return ES_OK;
 }
@@ -364,14 +343,14 @@ static es_status visit_stack(loader *l, const es_arch_part *first, int count, in
     if (first->kind == ES_PART_SCALES) /* its shift is of one head */
         rows = es_config_size(&l->model->config, first->cols);
     for (int i = 0; i < count && has_bias(&l->model->config, first); i++)
-        ES_TRY(visit(l, (tensor_ref){first + i, layer, true, 0}, i ? NULL : &place->b));
+        ES_TRY(visit(l, (es_tensor_ref){first + i, layer, true, 0}, i ? NULL : &place->b));
     if (has_bias(&l->model->config, first))
         return ES_OK;
     for (int i = 0; i < count; i++)
         ES_TRY(check_no_bias(l, first + i, layer));
     if (first->kind == ES_PART_TABLE || first->kind == ES_PART_VALUES)
         return ES_OK;
-    l->widest = rows > l->widest ? rows : l->widest;
+    l->from->widest = rows > l->from->widest ? rows : l->from->widest;
     place->b = l->reading ? l->model->weights : NULL;
     return ES_OK;
 }
@@ -382,9 +361,12 @@ static es_status visit_body(loader *l)
     es_model *m = l->model;
     for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, -1, &s);)
         ES_TRY(visit_stack(l, s.part, s.count, -1));
-    for (int64_t layer = 0; layer < m->config.layers; layer++)
+    for (int64_t layer = 0; layer < m->config.layers; layer++) {
+        l->of_layer = 0;
         for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);)
             ES_TRY(visit_stack(l, s.part, s.count, layer));
+        l->from->slot = l->of_layer > l->from->slot ? l->of_layer : l->from->slot;
+    }
     return ES_OK;
 }
 
@@ -394,9 +376,9 @@ static bool has_role(const loader *l, es_part_role role)
     const es_model_config *c = &l->model->config;
     switch (role) {
     case ES_ROLE_POOLER:
-        return c->pooler && !l->dense;
+        return c->pooler && !l->from->dense;
     case ES_ROLE_DENSE:
-        return l->dense;
+        return l->from->dense;
     case ES_ROLE_CLASSIFIER:
         return c->labels > 0;
     case ES_ROLE_PREDICTOR:
@@ -406,12 +388,11 @@ static bool has_role(const loader *l, es_part_role role)
     }
 }
 
-/* Both visits go through here, so that places are counted in the order in which they are taken,
- * after the zeros. */
+/* Both visits go through here, so that what is counted is what is read. */
 static es_status visit_all(loader *l)
 {
     es_model *m = l->model;
-    l->used = l->widest;
+    l->used = l->from->widest; /* after the zeros */
     ES_TRY(visit_body(l));
     for (const es_arch_part *p = m->arch->parts; p->name; p++)
         if (has_role(l, p->role))
@@ -549,8 +530,8 @@ static es_status no_body(const loader *l)
              arch->prefix);
     return es_fail_file(l->err, ES_E_FORMAT, l->model->folder, -1, "model.prefix", hint,
                         "no tensor name matches a %s; of %lld tensors the first is '%.100s'",
-                        arch->title, (long long)es_st_count(l->st),
-                        es_st_count(l->st) ? es_st_at(l->st, 0)->name : "");
+                        arch->title, (long long)es_st_count(l->from->st),
+                        es_st_count(l->from->st) ? es_st_at(l->from->st, 0)->name : "");
 }
 
 /* Names of a body may begin with its prefix or with nothing; the text model of a wrapper has
@@ -593,7 +574,7 @@ static es_status choose_prefix(loader *l, char prefixes[PREFIXES][64], const boo
                             "keep one of the two encoders",
                             "tensors are named with and without \"%s\": these are two encoders",
                             prefixes[which]);
-    memcpy(l->prefix, prefixes[which], sizeof l->prefix);
+    memcpy(l->from->prefix, prefixes[which], sizeof l->from->prefix);
     return ES_OK;
 }
 
@@ -603,14 +584,14 @@ static void find_experts(const loader *l)
 {
     es_model_config *c = &l->model->config;
     for (const es_arch_part *p = l->model->arch->parts; p->name; p++) {
-        char blocks[NAME_MOST];
+        char blocks[ES_TENSOR_NAME];
         const char *const own = strrchr(p->name, '*');
         const char *const plain[] = {own + 1, NULL}, *const packed[] = {blocks, NULL};
         if (p->kind != ES_PART_FUSED)
             continue;
         snprintf(blocks, sizeof blocks, "%s_blocks", own + 1);
-        for (int64_t i = 0; i < es_st_count(l->st); i++) {
-            const char *name = es_st_at(l->st, i)->name;
+        for (int64_t i = 0; i < es_st_count(l->from->st); i++) {
+            const char *name = es_st_at(l->from->st, i)->name;
             c->experts_fused = c->experts_fused || ends_with_any(name, plain);
             c->experts_packed = c->experts_packed || ends_with_any(name, packed);
         }
@@ -625,8 +606,8 @@ static es_status survey(loader *l, int64_t *layers)
     bool found[PREFIXES] = {false};
     list_prefixes(arch, prefixes);
     *layers = 0;
-    for (int64_t i = 0; i < es_st_count(l->st); i++) {
-        const char *name = es_st_at(l->st, i)->name;
+    for (int64_t i = 0; i < es_st_count(l->from->st); i++) {
+        const char *name = es_st_at(l->from->st, i)->name;
         int64_t layer;
         const int which = prefix_of(arch, prefixes, name, &layer);
         if (which < 0)
@@ -645,19 +626,20 @@ static es_status survey(loader *l, int64_t *layers)
 /* The weight decides whether the part exists; its bias is checked with all others. */
 static const es_st_tensor *find_role(const loader *l, es_part_role role)
 {
-    char name[NAME_MOST];
+    char name[ES_TENSOR_NAME];
     for (const es_arch_part *p = l->model->arch->parts; p->name; p++)
         if (p->role == role)
-            return find(l, (tensor_ref){.part = p}, name);
+            return es_weights_find(l->from, (es_tensor_ref){.part = p}, name);
     return NULL;
 }
 
 /* What lies outside of the body of a wrapper's text model may be named as part of that. */
 static void find_outside(loader *l)
 {
-    if (strstr(l->prefix, "language_model.") != l->prefix || find_role(l, ES_ROLE_PREDICTOR))
+    if (strstr(l->from->prefix, "language_model.") != l->from->prefix ||
+        find_role(l, ES_ROLE_PREDICTOR))
         return;
-    snprintf(l->outside, sizeof l->outside, "language_model.");
+    snprintf(l->from->outside, sizeof l->from->outside, "language_model.");
 }
 
 /* Pooler and classifier are there or not; a config's labels count only with a classifier of blocks
@@ -669,10 +651,12 @@ static void find_heads(loader *l)
     const es_st_tensor *classifier = find_role(l, ES_ROLE_CLASSIFIER);
     const char *wanted = m->arch->classifier;
     const bool of_blocks = wanted && strcmp(c->architecture, wanted) == 0;
-    l->dense = of_blocks && classifier && find_role(l, ES_ROLE_DENSE);
-    c->pooler = l->dense || find_role(l, ES_ROLE_POOLER);
+    l->from->dense = of_blocks && classifier && find_role(l, ES_ROLE_DENSE);
+    c->pooler = l->from->dense || find_role(l, ES_ROLE_POOLER);
     if (c->pooler)
-        m->pooled = !l->dense ? m->arch->pooled : m->arch->dense ? m->arch->dense : m->activation;
+        m->pooled = !l->from->dense  ? m->arch->pooled
+                    : m->arch->dense ? m->arch->dense
+                                     : m->activation;
     c->predicts = c->causal && (c->tied || find_role(l, ES_ROLE_PREDICTOR) != NULL);
     if (!of_blocks || !classifier || !c->pooler)
         c->labels = 0;
@@ -699,84 +683,101 @@ static es_status check_layers(const loader *l, int64_t layers)
 
 /* ---- the two visits ---- */
 
-/* What the first visit found, for the second. */
-typedef struct es_unread {
-    es_st *st;
-    loader loader;  /* its err is the second visit's */
-    size_t charged; /* to the budget */
-} es_unread;
-
 /* The first visit. */
 static es_status count_weights(loader *l)
 {
     es_model *model = l->model;
+    es_weight_source *from = l->from;
+    const es_model_config *c = &model->config;
     int64_t layers;
     find_experts(l);
     ES_TRY(survey(l, &layers));
     ES_TRY(check_layers(l, layers));
     find_outside(l);
     find_heads(l);
-    ES_TRY(
-        ES_MEM_NEW(model->budget, model->layers, model->config.layers, "a list of layers", l->err));
-    return visit_all(l);
+    ES_TRY(ES_MEM_NEW(model->budget, model->layers, c->layers, "a list of layers", l->err));
+    ES_TRY(visit_all(l));
+    const int64_t panel = (c->vocab < ES_PANEL ? c->vocab : ES_PANEL) * c->hidden;
+    from->slot = from->slot > panel ? from->slot : panel;
+    from->all += from->widest;
+    from->small += from->widest;
+    return ES_OK;
+}
+
+/* Returns the numbers that stay in memory, and in *chunk those of a chunk while they are read. */
+static int64_t held_numbers(const es_model *model, int64_t *chunk)
+{
+    const es_weight_source *from = model->source;
+    const bool streamed = model->config.weights == ES_WEIGHTS_STREAMED;
+    *chunk = streamed ? from->chunk : from->turned;
+    return streamed ? from->small : from->all;
 }
 
 es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts, es_error *err)
 {
-    es_unread *memory;
-    es_status status = ES_MEM_NEW(model->budget, memory, 1, "a model", err);
+    es_weight_source *from;
+    es_status status = ES_MEM_NEW(model->budget, from, 1, "a model", err);
     if (status != ES_OK) {
         es_st_close(st);
         return status;
     }
-    es_unread *u = model->unread = memory;
-    u->st = st;
-    u->loader =
-        (loader){.model = model, .st = st, .allow_nonfinite = opts->allow_nonfinite, .err = err};
-    ES_TRY(count_weights(&u->loader));
-    const loader *l = &u->loader;
+    model->source = from;
+    from->st = st;
+    from->allow_nonfinite = opts->allow_nonfinite;
+    from->threads = opts->threads;
+    ES_TRY(count_weights(&(loader){.model = model, .from = from, .err = err}));
+    model->config.weights = opts->weights;
+    model->config.weights = es_model_weights_mode(&model->config, model->precision);
+    int64_t chunk;
+    const int64_t numbers = held_numbers(model, &chunk);
+    const int threads = es_parallel_threads(&(es_exec){.threads = from->threads}, INT64_MAX);
     /* every number is in a file on disk, so that the sum is far from overflow */
     const size_t bytes =
-        (size_t)(l->widest + l->used + l->most_aside) * es_dtype_size(model->precision);
+        (size_t)(numbers + threads * chunk) * es_dtype_size(model->precision) + from->packed;
     ES_TRY(es_mem_limit_charge(model->budget, bytes, "the weights", err));
-    u->charged = bytes;
+    from->charged = bytes;
     return ES_OK;
 }
 
 void es_weights_forget(es_model *model)
 {
-    es_unread *u = model->unread;
-    if (!u)
+    es_weight_source *from = model->source;
+    if (!from)
         return;
-    es_mem_limit_release(model->budget, u->charged);
-    es_st_close(u->st);
-    es_mem_free(model->budget, u);
-    model->unread = NULL;
+    es_mem_limit_release(model->budget, from->charged);
+    es_st_close(from->st);
+    es_mem_free(model->budget, from);
+    model->source = NULL;
 }
 
-/* All weights become one block of memory: one allocation to account for, and neighbours in a
- * layer are neighbours in memory. */
+/* The second visit. All weights become one block of memory: one allocation to account for, and
+ * neighbours in a layer are neighbours in memory. */
 static es_status read_weights(loader *l)
 {
     es_model *model = l->model;
-    const size_t item = es_dtype_size(model->precision);
-    ES_TRY(es_mem_array(model->budget, l->widest + l->used, 1, item, "the weights", &model->weights,
-                        l->err));
-    ES_TRY(es_mem_array(model->budget, l->most_aside, 1, item, "a tensor", &l->aside, l->err));
-    l->reading = true;
-    const es_status status = visit_all(l);
-    es_mem_free(model->budget, l->aside);
+    const es_exec exec = {.threads = l->from->threads, .budget = model->budget};
+    int64_t chunk;
+    const int64_t numbers = held_numbers(model, &chunk);
+    ES_TRY(es_mem_array(model->budget, numbers, 1, es_dtype_size(model->precision), "the weights",
+                        &model->weights, l->err));
+    ES_TRY(es_read_room_new(&exec, chunk, model->precision, &l->room, l->err));
+    es_status status = ES_MEM_BYTES(model->budget, l->packed, l->from->packed, "a tensor", l->err);
+    if (status == ES_OK)
+        status = visit_all(l);
+    es_mem_free(model->budget, l->packed);
+    es_read_room_free(&l->room);
     return status;
 }
 
-/* The charge makes room for the memory itself. */
+/* The charge makes room for the memory itself. A streamed model keeps its files open. */
 es_status es_weights_read(es_model *model, es_error *err)
 {
-    es_unread *u = model->unread;
-    es_mem_limit_release(model->budget, u->charged);
-    u->charged = 0;
-    u->loader.err = err;
-    const es_status status = read_weights(&u->loader);
-    es_weights_forget(model);
+    es_weight_source *from = model->source;
+    es_mem_limit_release(model->budget, from->charged);
+    from->charged = 0;
+    const es_status status =
+        read_weights(&(loader){.model = model, .from = from, .reading = true, .err = err});
+    if (status != ES_OK || model->config.weights == ES_WEIGHTS_RESIDENT)
+        es_weights_forget(model);
     return status;
 }

@@ -487,7 +487,7 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
     work *w = context;
     const int64_t at = seen->layer * w->c->heads + seen->head, g = seen->head % w->size;
     clear(w, at);
-    ES_TRY(es_wo_sum_add(&w->layer, seen, err));
+    es_wo_sum_add(&w->layer, seen);
     if (seen->head == w->c->heads - 1)
         w->out->spread2[seen->layer] = es_wo_sum_spread2(&w->layer);
     memcpy(w->group.wo + g * w->c->hidden * w->c->head_dim, w->layer.wo,

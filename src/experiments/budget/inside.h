@@ -31,7 +31,7 @@ typedef struct es_wo_sum {
  * mean |a - b|^2. es_wo_sum_bytes() : memory. */
 es_status es_wo_sum_new(const es_model *model, int64_t n, es_arena *arena, es_wo_sum *out,
                         es_error *err);
-es_status es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen, es_error *err);
+void es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen);
 double es_wo_sum_spread2(const es_wo_sum *sum);
 double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b);
 double es_wo_sum_bytes(const es_model_config *config, int64_t n);

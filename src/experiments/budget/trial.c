@@ -29,20 +29,17 @@ double es_wo_sum_bytes(const es_model_config *c, int64_t n)
     return 8.0 * (double)c->hidden * ((double)c->head_dim + (double)(n - es_late_begin(c, n)));
 }
 
-es_status es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen, es_error *err)
+void es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen)
 {
     const es_model_config *c = es_model_config_of(sum->model);
     const int64_t H = c->hidden, k = c->head_dim, rows = sum->n - sum->from;
-    es_model_head head;
-    ES_TRY(es_model_head_of(sum->model, seen->layer, seen->head, &head, err));
     for (int64_t r = 0; r < H; r++)
-        es_view_read_row(&head.wo, r, sum->wo + r * k);
+        es_view_read_row(&seen->wo, r, sum->wo + r * k);
     if (seen->head == 0)
         memset(sum->rows, 0, (size_t)(rows * H) * sizeof(double));
     es_blas_enter();
     es_gemm_add(ES_F64, rows, H, k, seen->output + sum->from * k, sum->wo, sum->rows);
     es_blas_leave();
-    return ES_OK;
 }
 
 /* Returns the mean over rows of |x - mean x|^2. */
@@ -198,7 +195,10 @@ typedef struct listener {
 static es_status hear(void *context, const es_model_seen *seen, es_error *err)
 {
     const listener *l = context;
-    return seen->layer == l->layer ? es_wo_sum_add(l->sum, seen, err) : ES_OK;
+    (void)err;
+    if (seen->layer == l->layer)
+        es_wo_sum_add(l->sum, seen);
+    return ES_OK;
 }
 
 /* Runs the model on the block, sparse if `draws` names the purpose of its random numbers. */

@@ -82,6 +82,7 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
 {
     const es_model_opts opts = {.precision = job->precision,
                                 .budget = job->exec.budget,
+                                .weights = ES_WEIGHTS_RESIDENT, /* heads' own matrices are used */
                                 .allow_trailing = p->allow_trailing};
     ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);

@@ -26,8 +26,10 @@ typedef struct es_pool_params {
     int store;   /* store: -1 until it is known how much that takes */
     int invalid; /* as es_text_invalid */
     bool repeat, allow_trailing;
-    bool stream;  /* of studies that can: they call es_pools_keep() */
-    int64_t skip; /* es_pool_spec.skip of a causal model; no parameter: the study says it */
+    bool stream;   /* of studies that can: they call es_pools_keep() */
+    int64_t skip;  /* es_pool_spec.skip of a causal model; no parameter: the study says it */
+    bool no_heads; /* matrices of heads are not used, so that a large model may be streamed; no
+                      parameter */
 } es_pool_params;
 
 extern const char *const es_pool_special[];  /* "keep", "drop" */

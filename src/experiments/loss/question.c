@@ -238,8 +238,12 @@ static double cell_weight(const es_job *job, int64_t cell)
            (setting_flops(s, 0) / n);
 }
 
-/* Runs cells side by side if there are many of them; otherwise all threads share a block. */
-static bool side_by_side(const loss_state *s) { return s->count * s->text.count >= 16; }
+/* Runs cells side by side if there are many of them; otherwise all threads share a block, and the
+ * layers that a streamed model decodes for it. */
+static bool side_by_side(const loss_state *s)
+{
+    return s->count * s->text.count >= 16 && s->config->weights != ES_WEIGHTS_STREAMED;
+}
 
 /* Returns the scratch memory. Threads that share a block need no more than one thread; a policy
  * adds scores, weights and choices of a head's queries. */

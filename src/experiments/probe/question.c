@@ -87,6 +87,17 @@ static es_status choose(es_job *job, const probe_params *p, probe_state *s, es_e
     return refuse_others(job, p->look == LOOK_POSITIONS, err);
 }
 
+/* Returns whether the question is about positions: asked for, or the default of a decoder. */
+static bool asks_positions(const probe_params *p)
+{
+    char folder[4096];
+    es_model_config config;
+    if (p->look >= 0)
+        return p->look == LOOK_POSITIONS;
+    return p->pool.model && es_model_locate(p->pool.model, folder, sizeof folder, NULL) == ES_OK &&
+           es_model_config_load(folder, &config, NULL) == ES_OK && config.causal;
+}
+
 /* Opens model and texts, chooses the question, and opens it. */
 static es_status open_study(es_job *job, es_error *err)
 {
@@ -98,6 +109,7 @@ static es_status open_study(es_job *job, es_error *err)
         return es_refuse(err, "probe.control", "0, or 2 and more",
                          "one draw of Gaussian tokens has no standard error");
     p->pool.skip = p->look == LOOK_LIMITS ? ES_POSITIONS_SINKS : 0;
+    p->pool.no_heads = asks_positions(p);
     if (p->draw == PROBE_CONTIGUOUS && !es_params_given(job->given, "blocks-from"))
         p->pool.from = ES_BLOCKS_START; /* a window may be longer than a block */
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));

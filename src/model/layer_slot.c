@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layer_slot.c : decodes the weights of one layer, or a panel of rows, when they are needed. */
+#include "model/layer_slot.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+
+/* ---- memory ---- */
+
+static bool is_streamed(const es_model *m) { return m->config.weights == ES_WEIGHTS_STREAMED; }
+
+es_status es_slot_new(const es_model *model, const es_exec *exec, es_layer_slot *out, es_error *err)
+{
+    static const es_exec defaults = {0};
+    const es_exec *e = exec ? exec : &defaults;
+    *out = (es_layer_slot){.model = model};
+    if (!is_streamed(model))
+        return ES_OK;
+    const es_weight_source *from = model->source;
+    ES_TRY(es_read_room_new(e, from->turned, model->precision, &out->room, err));
+    const es_status status = es_mem_array(e->budget, from->slot, 1, es_dtype_size(model->precision),
+                                          "a layer of weights", &out->memory, err);
+    if (status != ES_OK)
+        es_slot_free(out);
+    return status;
+}
+
+void es_slot_free(es_layer_slot *slot)
+{
+    es_mem_free(slot->room.exec.budget, slot->memory);
+    es_read_room_free(&slot->room);
+    *slot = (es_layer_slot){0};
+}
+
+double es_slot_bytes(const es_model_config *c, es_dtype precision, int threads)
+{
+    const int64_t layer =
+        c->hidden * (c->qkv_width + c->query_width + c->up_width + c->intermediate);
+    const int64_t panel = c->hidden * (c->vocab < ES_PANEL ? c->vocab : ES_PANEL);
+    /* a chunk has 2^16 numbers, or a row of a transposed matrix, of which up_width is the longest
+     */
+    const int64_t chunk = threads * ((1 << 16) + c->up_width + c->qkv_width);
+    return (double)((layer > panel ? layer : panel) + chunk) * (double)es_dtype_size(precision);
+}
+
+/* ---- a layer ---- */
+
+/* Reads the matrices of a stack of parts, one below the other, to *at, and moves *at behind them.
+ */
+static es_status read_stack(es_layer_slot *slot, const es_part_stack *s, int64_t layer, char **at,
+                            es_error *err)
+{
+    const es_model *m = slot->model;
+    char name[ES_TENSOR_NAME];
+    ((es_linear *)((char *)&slot->layer + s->part->at))->w = *at;
+    for (int i = 0; i < s->count; i++) {
+        const es_tensor_ref ref = {.part = s->part + i, .layer = layer};
+        const es_st_tensor *t = es_weights_find(m->source, ref, name);
+        ES_TRY(es_tensor_read(m, ref, t, &slot->room, *at, NULL, err));
+        *at += (size_t)t->count * es_dtype_size(m->precision);
+    }
+    return ES_OK;
+}
+
+es_status es_slot_layer(es_layer_slot *slot, int64_t layer, const es_layer **out, es_error *err)
+{
+    const es_model *m = slot->model;
+    char *at = slot->memory;
+    *out = &m->layers[layer];
+    if (!is_streamed(m))
+        return ES_OK;
+    slot->layer = m->layers[layer];
+    *out = &slot->layer;
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);)
+        if (es_part_is_streamed(s.part))
+            ES_TRY(read_stack(slot, &s, layer, &at, err));
+    return ES_OK;
+}
+
+/* ---- rows of the vocabulary ---- */
+
+/* Returns the tensor of word embeddings, or of the language head, which may be the same. */
+static const es_st_tensor *vocabulary(const es_model *m, bool head)
+{
+    const bool own = head && !m->config.tied;
+    const es_arch_part *p = m->arch->parts;
+    char name[ES_TENSOR_NAME];
+    while (own ? p->role != ES_ROLE_PREDICTOR
+               : es_part_in_layer(p) || p->at != ES_IN_MODEL(word) || p->role != ES_ROLE_BODY)
+        p++;
+    return es_weights_find(m->source, (es_tensor_ref){.part = p}, name);
+}
+
+/* Rows of a tensor: those of ids, or all from `first` on. */
+typedef struct row_job {
+    const es_model *model;
+    const es_st_tensor *tensor;
+    const int32_t *ids;
+    int64_t first, n;
+    char *out;
+} row_job;
+
+enum { ROWS = 32 }; /* of a unit of work */
+
+/* Reads the rows of unit `unit`. */
+static es_status read_rows(void *job, int64_t unit, int thread, es_error *err)
+{
+    const row_job *j = job;
+    const es_model *m = j->model;
+    const int64_t begin = unit * ROWS, end = begin + ROWS < j->n ? begin + ROWS : j->n;
+    const size_t row = (size_t)m->config.hidden * es_dtype_size(m->precision);
+    (void)thread;
+    if (!j->ids)
+        return es_st_read_rows(m->source->st, j->tensor, j->first + begin, end - begin,
+                               m->precision, j->out + (size_t)begin * row, NULL, err);
+    for (int64_t i = begin; i < end; i++)
+        ES_TRY(es_st_read_rows(m->source->st, j->tensor, j->ids[i], 1, m->precision,
+                               j->out + (size_t)i * row, NULL, err));
+    return ES_OK;
+}
+
+es_status es_slot_words(const es_layer_slot *slot, const int32_t *ids, int64_t n, void *out,
+                        es_error *err)
+{
+    const es_model *m = slot->model;
+    row_job j = {.model = m, .tensor = vocabulary(m, false), .ids = ids, .n = n, .out = out};
+    return es_parallel_run(&slot->room.exec, (n + ROWS - 1) / ROWS, read_rows, &j, err);
+}
+
+es_status es_slot_panel(es_layer_slot *slot, bool head, int64_t first, int64_t rows,
+                        const void **out, es_error *err)
+{
+    const es_model *m = slot->model;
+    const char *whole = head ? m->predictor.w : m->word.w;
+    *out = slot->memory;
+    if (!is_streamed(m)) {
+        *out = whole + (size_t)(first * m->config.hidden) * es_dtype_size(m->precision);
+        return ES_OK;
+    }
+    row_job j = {m, vocabulary(m, head), NULL, first, rows, slot->memory};
+    return es_parallel_run(&slot->room.exec, (rows + ROWS - 1) / ROWS, read_rows, &j, err);
+}
