@@ -13,8 +13,8 @@
  * compared with the file before it is used, counts with the bytes that so many things take at
  * least, keys and names are unique, tensors fill the data without overlap or hole.
  *
- * A GGUF becomes what everybody else already reads: an es_st whose tensors have the names, shapes
- * and order of rows of a Hugging Face checkpoint, an es_model_config, an es_tokenizer. */
+ * A GGUF becomes a checkpoint like any other: an es_st whose tensors have the names, shapes and
+ * order of rows of a Hugging Face checkpoint, an es_model_config, an es_tokenizer. */
 #ifndef ES_CHECKPOINT_GGUF_INSIDE_H
 #define ES_CHECKPOINT_GGUF_INSIDE_H
 

@@ -2,10 +2,10 @@
 /* arch.h : an architecture is a description.
  *
  * What distinguishes one family of checkpoints from another is written down once, in the constant
- * of its own file (arch_bert.c), and registered once, in the table of arch.c. Everybody else reads
- * it: config.json is checked against its fields, weights are found by the names and shapes of its
- * parts, the forward pass looks up its functions by its kinds, pools hash the parts, and so nobody
- * asks which architecture it is.
+ * of its own file (arch_bert.c), and registered once, in the table of arch.c. All other code reads
+ * this description: config.json is checked against its fields, weights are found by the names and
+ * shapes of its parts, the forward pass looks up functions by its kinds, and pools hash the parts.
+ * No code compares the name of an architecture.
  *
  * A kind (of norm, of positions, of attention, of order) is the index of a function in a table of
  * forward_layer.c or layer_rows.c. A new one is an enumerator and that function; an architecture

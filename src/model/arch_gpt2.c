@@ -7,7 +7,7 @@
  *     logits = word LayerNorm(x)
  *
  * with tanh's gelu. Its checkpoints hold matrices as y = x W, and masks among the tensors, which
- * nobody needs. */
+ * are not read. */
 #include "model/model_inside.h"
 
 static const es_config_field fields[] = {

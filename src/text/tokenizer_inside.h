@@ -4,8 +4,8 @@
  *
  * A reader (vocab.txt, tokenizer.json) fills an es_vocab_list with strings that still live in the
  * file's own memory, and the rules; es_tokenizer_build() turns them into tables; a stream cuts text
- * with those. How words are found and cut is the matter of a kind of tokenizer, es_token_kind, and
- * nobody else asks which one it is.
+ * with those. How words are found and cut is described by a kind of tokenizer, es_token_kind; all
+ * other code is the same for every kind.
  */
 #ifndef ES_TEXT_TOKENIZER_INSIDE_H
 #define ES_TEXT_TOKENIZER_INSIDE_H

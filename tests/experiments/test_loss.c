@@ -142,7 +142,7 @@ static void check_tokens(const char *setting, es_dtype precision, const char *co
     assert_near(lone(a, "tokens"), TOKENS, 0.0);
     assert_near(lone(a, "nll"), mean[0], within[precision]);
     assert_near(lone(a, "nll_se"), mean[1], within[precision]);
-    assert_nan(lone(a, "bits_per_byte")); /* of ids nobody knows their bytes */
+    assert_nan(lone(a, "bits_per_byte")); /* ids have no bytes */
     es_array_free(&found);
     es_answer_free(a);
 }
