@@ -7,11 +7,11 @@
  *     tensors: name, dimensions (the contiguous one first), type, offset in the data
  *     padding, the data
  *
- * What is in front of the data is the header. It states its length nowhere, so that it is read from
- * the file as far as it turns out to go, and kept: values are ranges of it and are walked where
- * they stand. The file is believed in nothing, as with safetensors (safetensors.h): every length is
- * compared with the file before it is used, counts with the bytes that so many things take at
- * least, keys and names are unique, tensors fill the data without overlap or hole.
+ * The header is everything before the data. Its length is not stated, so it is read in growing
+ * parts until it is complete, and stays in memory: values are ranges of it and are walked in place.
+ * Nothing in the file is trusted, as with safetensors (safetensors.h): every length is compared
+ * with the size of the file before it is used, and every count with the least number of bytes its
+ * items take; keys and names are unique; tensors fill the data without overlap or gap.
  *
  * A GGUF becomes a checkpoint like any other: an es_st whose tensors have the names, shapes and
  * order of rows of a Hugging Face checkpoint, an es_model_config, an es_tokenizer. */

@@ -131,9 +131,9 @@ static int32_t hex4(const unsigned char *p, const unsigned char *end)
     return value;
 }
 
-/* The escape at p, which stands after the backslash: its character and its length; 0: invalid.
- * Half of a surrogate pair is no character (RFC 8259 leaves it open; UTF-8 cannot say it), and
- * names that differ in nothing but broken halves could not be told apart. */
+/* Decodes the escape at p, after the backslash; returns its length, or 0 if it is invalid. Half of
+ * a surrogate pair is invalid: RFC 8259 leaves this open, UTF-8 cannot encode it, and names that
+ * differ only in such halves would become equal. */
 static size_t read_escape(const unsigned char *p, const unsigned char *end, uint32_t *character)
 {
     static const char letters[] = "\"\\/bfnrt", meaning[] = "\"\\/\b\f\n\r\t";

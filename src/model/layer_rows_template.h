@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer_rows_template.h : what happens to the rows of hidden states between two products.
+/* layer_rows_template.h : the row-wise steps between two matrix products.
  *
- * Included once per precision by layer_rows.c, with REAL and NAME defined. Rows are contiguous;
- * sums are taken in f64, in a fixed order, so that a row has the same bits whoever computes it. */
+ * Included once per precision by layer_rows.c, with REAL and NAME defined. Rows are contiguous.
+ * Sums are taken in f64 in a fixed order: a row has the same bits on any thread. */
 
-/* A row per token: its word's, its type's (0; some architectures have none) and its place's (where
- * positions are added), in this order. Of a streamed model, `out` has the words' rows already. */
+/* Adds the embeddings of each token's word, type (0; some architectures have none) and position
+ * (where positions are added), in this order. For a streamed model, `out` already holds the rows
+ * of the words. */
 static void NAME(embed)(const es_model *m, const int32_t *ids, int64_t n, void *out_)
 {
     const int64_t H = m->config.hidden, first = m->config.first_position;

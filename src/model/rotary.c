@@ -130,12 +130,12 @@ static double yarn_attention(const es_rotary *r)
     return sharpness(r->factor, 1.0);
 }
 
-/* What was the model's before it was stretched, and how long a block may be now. Unless the file
- * states the original positions, its max_position_embeddings are those (linear's are often stated
- * stretched, which cannot be told apart); dynamic's always are. YaRN's factor, where it is not
- * stated, is the ratio of the two; one that is stated is taken at its word, as it is by those who
- * serve such models: some releases of the library that writes the files took the ratio, and turned
- * YaRN off for checkpoints that state both alike. */
+/* Sets the original and the extended number of positions. If the file does not state the original
+ * number, max_position_embeddings is the original (always for dynamic scaling; for linear scaling
+ * many files state the extended number, and no other key shows which it is). A YaRN factor that is
+ * not stated is the ratio of the two numbers. A stated factor is used as it is, as serving systems
+ * do: some releases of the library that writes the files used the ratio instead, which turned YaRN
+ * off for checkpoints that state both numbers alike. */
 static void complete_positions(es_model_config *c, es_rotary *r)
 {
     const double stated = (double)c->positions;

@@ -67,9 +67,9 @@ typedef struct es_task_spec {
     int64_t vocab;     /* as in es_encode_opts */
     int64_t least;     /* tokens of text, below which one is left out */
     int64_t most;      /* blocks at most; 0: all of them */
-    /* So many texts of one label are one block, one after the other without specials between them;
-     * 0: each is a block by itself. Which go together is a shuffle of each label's texts by `seed`;
-     * what is left over is left out. Labels take turns, so that the first blocks have all. */
+    /* Number of texts of one label that form a block, without special tokens between them; 0: each
+     * text is a block. `seed` shuffles the texts of each label before they are grouped; an
+     * incomplete last group is dropped. Labels alternate, so that the first blocks cover all. */
     int64_t concat;
     uint64_t seed;
 } es_task_spec;

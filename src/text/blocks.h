@@ -51,8 +51,8 @@ typedef struct es_blocks_spec {
     bool repeat;             /* a text that is too short is read again, and it is recorded */
     es_text_invalid invalid; /* bytes that are no UTF-8 */
     int64_t vocab;           /* as in es_encode_opts */
-    bool counted;            /* only to be counted: the remark on such bytes is left to whoever
-                                reads the blocks for good */
+    bool counted;            /* only count tokens: the warning about such bytes comes when
+                                the blocks are read */
     es_text_shuffle shuffle; /* a pure function of seed and text */
     uint64_t seed;
     /* Pieces of running text, for models that predict what comes next: a block begins with the ids

@@ -288,7 +288,7 @@ bool es_stream_replace(es_token_stream *s, int64_t at, unsigned char byte);
  * called only while that is ES_OK, except `finish`, which makes it ready for another text. */
 struct es_token_kind {
     const char *type; /* of the model in tokenizer.json */
-    const char *sign; /* a key of the model by which old files, without a type, are told apart */
+    const char *sign; /* a key of the model that identifies its type in old files without one */
     es_status (*read)(const es_settings *s, es_vocab_list *list, es_tokenizer **out, es_error *err);
     es_status (*prepare)(es_tokenizer *t, const es_vocab_list *list, es_error *err); /* tables */
     void (*free)(es_tokenizer *t);
