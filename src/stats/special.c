@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* special.c : normal, gamma, coins, beta, Student and Fisher; Kolmogorov and Smirnov; the minimum
  * of a function. */
+#define _DEFAULT_SOURCE /* lgamma_r() */
 #include "stats/special.h"
 
 #include <float.h>
@@ -52,6 +53,12 @@ double es_normal_tail_quantile(double log_tail)
 }
 
 /* ---- the gamma law ---- */
+
+double es_log_gamma(double a)
+{
+    int sign;
+    return lgamma_r(a, &sign);
+}
 
 double es_stirling_error(double a)
 {

@@ -32,6 +32,10 @@ double es_gamma_tail(double a, double x);
 /*! es_chi2_tail() : the probability that a chi^2 variable of `freedom` degrees exceeds x. */
 double es_chi2_tail(double freedom, double x);
 
+/*! es_log_gamma() : ln Gamma(a) for a > 0: the bits of lgamma(), which threads may not call at the
+ * same time because it writes the sign to a global variable. */
+double es_log_gamma(double a);
+
 /*! es_stirling_error() : ln Gamma(a + 1) - (a + 1/2) ln a + a - ln(2 pi)/2, for a > 0: what
  * Stirling's formula lacks. Absolute error below 1e-15. */
 double es_stirling_error(double a);

@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "law/bessel.h"
+#include "stats/special.h"
 #include "theory/quadrature.h"
 
 #define STEP 0.3
@@ -141,7 +142,8 @@ static void begin_ladder(ladder *l, double *memory)
     for (int64_t j = 0; j < count; j++)
         kappa = fmax(kappa, parts[j].concentration);
     l->width = fmin(2.0 / (1.0 + kappa / l->beta), 2.0 * l->beta / 24.0);
-    l->log_c = lgamma(0.5 * d) - lgamma(0.5 * (d - 1.0)) - 0.5 * log(3.14159265358979323846);
+    l->log_c =
+        es_log_gamma(0.5 * d) - es_log_gamma(0.5 * (d - 1.0)) - 0.5 * log(3.14159265358979323846);
     es_legendre(GAUSS, 0.0, 1.0, l->gauss, l->weight);
     l->x = memory;
     l->probability = memory + MOST_NODES;

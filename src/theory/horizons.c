@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/view.h"
 #include "linalg/linalg.h"
+#include "stats/special.h"
 
 /* ---- what is asked, checked and multiplied out ---- */
 
@@ -297,7 +298,7 @@ void es_predict_shrink(es_prediction *small, const es_prediction *larger, double
 double es_norm_ratio(int64_t d)
 {
     const double half = 0.5 * (double)d;
-    return exp(lgamma(half + 0.5) - lgamma(half) - 0.5 * log(half));
+    return exp(es_log_gamma(half + 0.5) - es_log_gamma(half) - 0.5 * log(half));
 }
 
 double es_predict_next(double n) { return ceil(1.02 * n); }

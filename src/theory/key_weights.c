@@ -386,7 +386,7 @@ double es_critical_scale(const es_cap_exponent *cap, double n, double beta)
 
 double es_critical_mean(double alpha, double scaled)
 {
-    return exp(lgamma(alpha + 1.0) - alpha * log(scaled));
+    return exp(es_log_gamma(alpha + 1.0) - alpha * log(scaled));
 }
 
 /* Only the two nearest compete: their gap is s = b' (x_2 - x_1), x_k = (E_1+..+E_k)^{1/alpha}, of

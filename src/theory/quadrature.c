@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "stats/special.h"
+
 enum { HALF = 8 };
 
 /* Gauss-Legendre, 16 points on [-1,1]: the positive nodes and their weights. */
@@ -62,5 +64,6 @@ void es_legendre(int count, double a, double b, double *x, double *w)
 double es_chi_density(double r, int64_t d)
 {
     const double half = 0.5 * (double)d;
-    return exp((1.0 - half) * log(2.0) - lgamma(half) + (double)(d - 1) * log(r) - 0.5 * r * r);
+    return exp((1.0 - half) * log(2.0) - es_log_gamma(half) + (double)(d - 1) * log(r) -
+               0.5 * r * r);
 }

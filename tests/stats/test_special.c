@@ -61,6 +61,18 @@ static void tails_of_the_gamma_law(void **state)
     assert_close(es_chi2_tail(2.0, 3.0), exp(-1.5), 1e-14);
 }
 
+/* ln (n - 1)!, ln Gamma(1/2) = ln(pi)/2, and the bits of lgamma(). */
+static void logarithms_of_gamma(void **state)
+{
+    (void)state;
+    double sum = 0.0;
+    for (int n = 1; n <= 170; sum += log(n), n++)
+        assert_near(es_log_gamma(n), sum, 1e-15 * (n + sum)); /* n roundings of the sum */
+    assert_near(es_log_gamma(0.5), 0.57236494292470008707, 1e-15);
+    for (double a = 1e-3; a < 1e6; a *= 1.07)
+        assert_near(es_log_gamma(a), lgamma(a), 0.0);
+}
+
 static void errors_of_stirling(void **state)
 {
     (void)state;
@@ -120,9 +132,9 @@ static void roots_are_found(void **state)
 TEST_FILE(special)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tails_of_the_normal_law), cmocka_unit_test(tails_of_the_gamma_law),
-        cmocka_unit_test(errors_of_stirling),      cmocka_unit_test(tails_of_student_and_fisher),
-        cmocka_unit_test(roots_are_found),
+        cmocka_unit_test(tails_of_the_normal_law),     cmocka_unit_test(tails_of_the_gamma_law),
+        cmocka_unit_test(logarithms_of_gamma),         cmocka_unit_test(errors_of_stirling),
+        cmocka_unit_test(tails_of_student_and_fisher), cmocka_unit_test(roots_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
