@@ -409,7 +409,9 @@ static void GG07_keys_and_names_twice_missing_or_of_another_type(void **state)
     assert_ok(es_gguf_whole(h, "gone", free_, &whole, &err));
     assert_ok(es_gguf_real(h, "gone", free_, &real, &err));
     assert_ok(es_gguf_flag(h, "gone", &flag, &err));
-    assert_true(whole == 3 && real == 3 && flag);
+    assert_int_equal(whole, 3);
+    assert_equals(real, 3);
+    assert_true(flag);
     assert_int_equal(es_gguf_real(h, "yes", narrow, &real, &err), ES_E_FORMAT);
     assert_int_equal(es_gguf_flag(h, "wide", &flag, &err), ES_E_FORMAT);
     assert_int_equal(es_gguf_string(h, "eps", false, &text, &err), ES_E_FORMAT);
@@ -465,8 +467,10 @@ static bool survive(const unsigned char *bytes, size_t size)
     err = (es_error){0};
     const es_status status = es_gguf_parse(copy, size, size, "x", &opts, &header, &want, &err);
     assert_int_equal(want, 0);
-    if (status != ES_OK)
-        assert_true(status == err.code && err.rule[0] && err.message[0] && err.hint[0]);
+    if (status != ES_OK) {
+        assert_int_equal(err.code, status);
+        assert_true(err.rule[0] && err.message[0] && err.hint[0]);
+    }
     for (int64_t i = 0; status == ES_OK && i < header.count; i++) {
         const es_st_tensor *t = &header.tensors[i];
         const es_gguf_type *type = es_gguf_type_of(t->dtype);

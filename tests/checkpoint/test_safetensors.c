@@ -25,7 +25,11 @@ static void tensors_are_listed_by_name_and_read(void **state)
     assert_null(es_st_at(st, -1));
     assert_null(es_st_find(st, "c"));
     const es_st_tensor *b = es_st_find(st, "b");
-    assert_true(b && b->rank == 2 && b->shape[0] == 2 && b->shape[2] == 1 && b->count == 4);
+    assert_non_null(b);
+    assert_int_equal(b->rank, 2);
+    assert_int_equal(b->shape[0], 2);
+    assert_int_equal(b->shape[2], 1);
+    assert_int_equal(b->count, 4);
     assert_string_equal(es_st_file(st, b), in_folder("x.safetensors"));
     float f[4];
     double d[2];

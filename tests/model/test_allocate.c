@@ -211,9 +211,12 @@ static void steps_of_a_line_are_taken_in_order(void **state)
             assert_above(used, keys - (every ? 1.0 : 3.0));
             assert_at_least(risk, best[keys] - 1e-12);
             assert_at_most(bound, best[keys] + 1e-12);
-            assert_true(!every || risk <= best[keys] + 1e-12);
-            if (keys == most)
-                assert_true(used == most && risk == 0.0);
+            if (every)
+                assert_at_most(risk, best[keys] + 1e-12);
+            if (keys == most) {
+                assert_equals(used, most);
+                assert_equals(risk, 0.0);
+            }
             assert_ok(es_allocate_risk(p.curves, LINES, best[keys], chosen, &used, &risk, &err));
             assert_at_most(risk, best[keys]);
         }
@@ -392,8 +395,10 @@ static void rivals_stay_above_the_bound(void **state)
                                           risk + 1, &err));
             assert_ok(
                 es_allocate_mass(p.curves, UNITS, keys, need, chosen, used + 2, risk + 2, &err));
-            for (int i = 0; i < 3; i++)
-                assert_true(used[i] <= keys && risk[i] >= bound - 1e-12);
+            for (int i = 0; i < 3; i++) {
+                assert_at_most(used[i], keys);
+                assert_at_least(risk[i], bound - 1e-12);
+            }
         }
     }
 }

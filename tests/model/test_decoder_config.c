@@ -96,7 +96,10 @@ static void what_is_there_is_understood(void **state)
         json_t *config = config_of(names[i]);
         char *text = json_dumps(config, 0);
         assert_ok(parse(text, &c));
-        assert_true(c.causal && c.hidden == 48 && c.layers == 3 && c.vocab == 96);
+        assert_true(c.causal);
+        assert_int_equal(c.hidden, 48);
+        assert_int_equal(c.layers, 3);
+        assert_int_equal(c.vocab, 96);
         assert_int_equal(c.query_width, c.heads * c.head_dim);
         assert_int_equal(c.kv_width, c.kv_heads * c.head_dim);
         assert_int_equal(c.kv_heads, is_llama(names[i]) ? 2 : c.heads);

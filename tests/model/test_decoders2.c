@@ -245,7 +245,7 @@ static void check_all(es_dtype precision, double tolerance, int64_t least)
         count++;
     }
     closedir(all);
-    assert_true(count >= least);
+    assert_at_least(count, least);
 }
 
 enum { FOLDERS = 34 };

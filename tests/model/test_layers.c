@@ -138,7 +138,7 @@ static void what_is_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         es_model_config c;
-        assert_true(parse(cases[i].model_type, cases[i].rest, &c) != ES_OK);
+        assert_int_not_equal(parse(cases[i].model_type, cases[i].rest, &c), ES_OK);
         if (strcmp(err.rule, cases[i].rule) != 0 || !strstr(err.message, cases[i].word))
             fail_msg("%s%s: %s (%s)", cases[i].model_type, cases[i].rest, err.rule, err.message);
     }
@@ -202,8 +202,9 @@ static void a_mask_narrows_what_layers_see(void **state)
         golden_model g = open_golden(names[i]);
         const es_model_config *c = es_model_config_of(g.model);
         const int64_t window = es_model_narrowest(c);
-        assert_true(window > 0 && window < g.n && es_model_widest(c) == 0);
-        assert_true(c->layers * c->heads <= HEADS);
+        assert_between(window, 0, g.n);
+        assert_int_equal(es_model_widest(c), 0);
+        assert_at_most(c->layers * c->heads, HEADS);
         run(&g, NULL, NULL, own);
         run(&g, &(es_mask){.causal = true, .window = g.n}, NULL, wide);
         assert_memory_equal(own, wide, (size_t)(g.n - 1) * sizeof(double));
@@ -229,7 +230,7 @@ static void policies_keep_what_layers_see(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         golden_model g = open_golden(names[i]);
         const es_model_config *c = es_model_config_of(g.model);
-        assert_true(c->layers * c->heads <= HEADS);
+        assert_at_most(c->layers * c->heads, HEADS);
         for (int64_t h = 0; h < c->layers * c->heads; h++) {
             es_policy_spec_init(&specs[h], es_policy_find("top"));
             specs[h].keys = g.n;

@@ -446,10 +446,10 @@ static void ST33_weights_that_are_no_numbers(void **state)
     const es_model_block with = {.ids = some_ids + 6, .n = 3, .last = last};
     assert_ok(es_model_forward(m, &without, 1, NULL, &err));
     for (int i = 0; i < 3 * 12; i++)
-        assert_true(isfinite(last[i]));
+        assert_finite(last[i]);
     assert_ok(es_model_forward(m, &with, 1, NULL, &err)); /* as a key the word reaches them all */
     for (int i = 0; i < 3 * 12; i++)
-        assert_true(isnan(last[i]));
+        assert_nan(last[i]);
     es_model_close(m);
     tiny_free(&t);
     forget_model();
@@ -486,7 +486,10 @@ static void gelu_is_exact_to_f32(void **state)
     assert_below(worst, 2.0);
     float odd[4] = {NAN, INFINITY, -1e30f, 1e30f};
     es_gelu.f32(&table, odd, 4);
-    assert_true(isnan(odd[0]) && isinf(odd[1]) && odd[2] == 0.0f && odd[3] == 1e30f);
+    assert_nan(odd[0]);
+    assert_infinite(odd[1]);
+    assert_equals(odd[2], 0.0f);
+    assert_equals(odd[3], 1e30f);
 }
 
 TEST_FILE(model)

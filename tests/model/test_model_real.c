@@ -104,7 +104,10 @@ static void sst2_classifier_is_found(void **state)
     (void)state;
     es_model *m = open_real("minilm-l6-sst2-f16");
     const es_model_config *c = es_model_config_of(m);
-    assert_true(c->pooler && c->labels == 2 && c->layers == 6 && c->hidden == 384);
+    assert_true(c->pooler);
+    assert_int_equal(c->labels, 2);
+    assert_int_equal(c->layers, 6);
+    assert_int_equal(c->hidden, 384);
     /* "a gorgeous, witty, seductive movie." and "a painfully dull failure" */
     static const int32_t good[] = {101, 1037, 9882, 1010, 25591, 1010, 23182, 3185, 1012, 102};
     static const int32_t bad[] = {101, 1037, 16267, 10634, 4945, 102};

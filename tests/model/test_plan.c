@@ -90,7 +90,10 @@ static void a_plan_is_understood(void **state)
     assert_equals(p->heads, 4);
     assert_equals(p->kv_heads, 2);
     assert_equals(p->head_dim, 8);
-    assert_true(p->context == 64 && p->causal && p->hidden == 32 && p->vocab == 100);
+    assert_int_equal(p->context, 64);
+    assert_true(p->causal);
+    assert_int_equal(p->hidden, 32);
+    assert_int_equal(p->vocab, 100);
     assert_string_equal(p->text, "a \xc3\xa9 text");
     assert_ptr_equal(p->head[3].spec.policy, es_policy_find("stream"));
     assert_equals(p->head[3].spec.keys, 24);
@@ -100,7 +103,8 @@ static void a_plan_is_understood(void **state)
     assert_near(p->head[3].risk, 0.125, 0.0);
     assert_null(p->head[4].spec.policy);
     assert_equals(p->head[7].spec.correction, ES_CORRECTION_INVERSE);
-    assert_true(p->head[7].spec.with_replacement && isnan(p->head[7].risk));
+    assert_true(p->head[7].spec.with_replacement);
+    assert_nan(p->head[7].risk);
     assert_near(p->keys_kept, 2 * 24 + 64 + 8, 0.0); /* one head of each group counts */
     assert_near(p->keys_all, 2 * 2 * 64, 0.0);
     es_plan_free(p);
@@ -148,7 +152,8 @@ static void version_1_has_its_numbers(void **state)
         assert_equals(spec->window, cases[i].window);
         assert_equals(spec->random, cases[i].random);
         assert_equals(spec->span, cases[i].span);
-        assert_true(spec->pool == cases[i].pool && spec->correction != ES_CORRECTION_INVERSE);
+        assert_int_equal(spec->pool, cases[i].pool);
+        assert_int_not_equal(spec->correction, ES_CORRECTION_INVERSE);
         assert_ok(es_plan_check(p, &small, &err));
         es_plan_free(p);
     }
@@ -210,8 +215,10 @@ static void assert_same_plan(const es_plan *a, const es_plan *b)
         assert_equals(x->pool, y->pool);
         assert_equals(x->correction, y->correction);
         assert_equals(x->with_replacement, y->with_replacement);
-        assert_true(a->head[i].risk == b->head[i].risk ||
-                    (isnan(a->head[i].risk) && isnan(b->head[i].risk)));
+        if (isnan(a->head[i].risk))
+            assert_nan(b->head[i].risk);
+        else
+            assert_equals(a->head[i].risk, b->head[i].risk);
     }
 }
 
@@ -546,7 +553,9 @@ static void specs_are_those_of_a_block(void **state)
     es_policy_spec specs[8];
     assert_ok(parse(written, &p));
     es_plan_specs(p, 128, specs);
-    assert_true(specs[0].keys == 24 && specs[0].window == 20 && !specs[4].policy);
+    assert_equals(specs[0].keys, 24);
+    assert_equals(specs[0].window, 20);
+    assert_null(specs[4].policy);
     assert_equals(specs[7].keys, 8);
     es_plan_specs(p, 24, specs); /* keeps all of 24: by the engine */
     assert_null(specs[0].policy);

@@ -369,7 +369,10 @@ static void TX02_rows_are_the_hidden_states_of_blocks_no_longer_than_the_model(v
         assert_equals(info.blocks, BLOCKS);
         assert_equals(info.length, LENGTH);
         assert_equals(info.specials, specials);
-        assert_true(info.layers == 3 && info.heads == 3 && info.hidden == 12 && !info.repeats);
+        assert_int_equal(info.layers, 3);
+        assert_int_equal(info.heads, 3);
+        assert_int_equal(info.hidden, 12);
+        assert_int_equal(info.repeats, 0);
         assert_equals(info.store, spec.store);
         const double layers = (double)(info.tokens * 3 * 12 * (half ? 2 : 4));
         assert_near(cost.disk_bytes - cost.run_bytes, layers, 0.0);

@@ -109,7 +109,7 @@ static void check_bits(const char *path)
         uint64_t a, b;
         assert_ok(es_pool_hash_model(resident, NULL, &a, &err));
         assert_ok(es_pool_hash_model(streamed, NULL, &b, &err));
-        assert_true(a == b);
+        assert_int_equal(a, b);
         es_model_close(resident);
         es_model_close(streamed);
     }

@@ -149,7 +149,7 @@ static void names_are_in_the_table_once(void **state)
         const es_gguf_pre *pre = es_gguf_pre_at(i);
         assert_ptr_equal(es_gguf_pre_find(pre->name, strlen(pre->name)), pre);
         for (int k = 0; k < i && es_gguf_pre_first(pre); k++)
-            assert_true(es_gguf_pre_at(k)->pattern != pre->pattern);
+            assert_ptr_not_equal(es_gguf_pre_at(k)->pattern, pre->pattern);
     }
     assert_null(es_gguf_pre_find("gpt-", 4));
     assert_null(es_gguf_pre_find("kimi-k2", 7));
@@ -182,7 +182,8 @@ static void documents_list_the_names_of_the_table(void **state)
     snprintf(path, sizeof path, "%s/../docs/MODELS.md", ES_TESTS_DIR);
     FILE *doc = fopen(path, "rb");
     assert_non_null(doc);
-    assert_true(getdelim(&text, &room, '\0', doc) > 0);
+    const ssize_t length = getdelim(&text, &room, '\0', doc);
+    assert_above(length, 0);
     fclose(doc);
     for (int i = 0; es_gguf_pre_at(i); i++) {
         char row[1024];

@@ -296,10 +296,11 @@ static void a_stream_may_be_cut_anywhere(void **state)
         }
         assert_ok(es_token_stream_finish(s, &err));
         assert_int_equal(kept.count, whole.count);
-        for (int64_t i = 0; i < kept.count; i++)
-            assert_true(kept.tokens[i].id == whole.tokens[i].id &&
-                        kept.tokens[i].begin == whole.tokens[i].begin &&
-                        kept.tokens[i].end == whole.tokens[i].end);
+        for (int64_t i = 0; i < kept.count; i++) {
+            assert_int_equal(kept.tokens[i].id, whole.tokens[i].id);
+            assert_int_equal(kept.tokens[i].begin, whole.tokens[i].begin);
+            assert_int_equal(kept.tokens[i].end, whole.tokens[i].end);
+        }
     }
     es_token_stream_close(s);
     es_token_list_free(&whole);

@@ -98,9 +98,10 @@ static void tokens_know_their_place(void **state)
     es_token_list list = {0};
     const char text[] = "\xef\xac\x81 e\xcc\x81";
     assert_ok(es_tokenizer_encode(t, text, sizeof text - 1, &plain, &list, &err));
-    assert_true(list.count >= 2);
+    assert_at_least(list.count, 2);
     for (int64_t i = 0; i < list.count; i++)
-        assert_true(list.tokens[i].begin == 0 || list.tokens[i].begin == 4);
+        if (list.tokens[i].begin != 0)
+            assert_int_equal(list.tokens[i].begin, 4);
     assert_int_equal(list.tokens[list.count - 1].end, 7);
     assert_string_equal(es_tokenizer_describe(t).model, "Unigram");
     assert_int_equal(es_tokenizer_describe(t).unknown, 3);
