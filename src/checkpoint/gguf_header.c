@@ -23,12 +23,14 @@ typedef struct walk {
     es_error *err;
 } walk;
 
+/* Fails at byte `at` of the file. */
 static es_status fail(const walk *w, uint64_t at, const char *rule, const char *problem)
 {
     return es_fail_file(w->err, ES_E_FORMAT, w->file, (int64_t)at, rule, anew, "%s", problem);
 }
 
-/* The next `count` bytes are there: in the file, or the walk fails; in memory, or it waits. */
+/* Checks that the next `count` bytes exist: fails if the file ends before them, and returns
+ * ES_E_EMPTY with w->want set if they are not in memory yet. */
 static es_status need(walk *w, uint64_t count)
 {
     if (count > w->size - w->at)
@@ -45,6 +47,7 @@ static es_status need(walk *w, uint64_t count)
     return ES_E_EMPTY;
 }
 
+/* Reads an unsigned little-endian integer of `bytes` bytes. */
 static es_status take(walk *w, int bytes, uint64_t *out)
 {
     ES_TRY(need(w, (uint64_t)bytes));
@@ -53,8 +56,8 @@ static es_status take(walk *w, int bytes, uint64_t *out)
     return ES_OK;
 }
 
-/* A length and as many bytes. Where a NUL stands among them, C and other languages would read
- * different strings. */
+/* Reads a length and a string of that length. Refuses a NUL in it, because C would read a shorter
+ * string than other languages. */
 static es_status take_text(walk *w, es_gguf_text *out)
 {
     const uint64_t begin = w->at;
@@ -99,7 +102,7 @@ static es_status take_type(walk *w, es_gguf_value_type *out)
     return ES_OK;
 }
 
-/* `count` values of a type that is no array. Fixed widths are stepped over at once. */
+/* Skips `count` values of a type that is no array; those of fixed width at once. */
 static es_status take_items(walk *w, es_gguf_value_type type, int64_t count)
 {
     if (type == ES_GGUF_STRING) {
@@ -118,8 +121,8 @@ static es_status take_items(walk *w, es_gguf_value_type type, int64_t count)
     return ES_OK;
 }
 
-/* An item takes a byte, or a string's length, at least: a count that the rest of the file has no
- * room for is a lie, and is found out before the items are walked. */
+/* Reads the head of an array and skips its items. An item has at least one byte, a string eight,
+ * so a count that exceeds the rest of the file is refused before the items are walked. */
 static es_status take_array(walk *w, es_gguf_value *v)
 {
     const uint64_t begin = w->at;
@@ -160,6 +163,7 @@ typedef struct entry {
     es_st_tensor tensor; /* offset in the data, name not set */
 } entry;
 
+/* Fails because of the entry of one tensor, which the message names. */
 static es_status bad_tensor(const walk *w, uint64_t at, const entry *e, const char *rule,
                             const char *problem)
 {
@@ -167,7 +171,7 @@ static es_status bad_tensor(const walk *w, uint64_t at, const entry *e, const ch
                         (int)e->name.size, e->name.at, problem);
 }
 
-/* In the file the contiguous dimension comes first. */
+/* Reads the dimensions of a tensor. The file has the contiguous one first; here it is last. */
 static es_status take_shape(walk *w, entry *e)
 {
     const uint64_t begin = w->at;
@@ -237,7 +241,7 @@ static es_status take_tensor(walk *w, entry *e)
 
 /* ---- the header ---- */
 
-/* Big-endian files state their version the other way round, and so the low half of it is 0. */
+/* Fails unless the version is supported. The low half of the version is 0 in big-endian files. */
 static es_status check_version(const walk *w, uint64_t version)
 {
     if (version == 2 || version == 3)
@@ -303,6 +307,7 @@ static es_status take_header(walk *w, es_gguf_header *h, uint64_t *tensors, uint
     return ES_OK;
 }
 
+/* Allocates the arrays of values and tensors, and the memory of all names. */
 static es_status allocate(es_gguf_header *h, size_t names, es_error *err)
 {
     ES_TRY(ES_MEM_NEW(h->budget, h->values, h->values_count, "the values of a GGUF", err));
@@ -321,7 +326,8 @@ void es_gguf_header_free(es_gguf_header *h)
 
 /* ---- all of it together ---- */
 
-/* Equal keys by where they stand, so that the second of two is the one in the message. */
+/* Compares values by key. Equal keys are ordered by offset, so that the message names the second.
+ */
 static int by_key(const void *a, const void *b)
 {
     const es_gguf_value *s = a, *t = b;
@@ -343,6 +349,7 @@ static es_status check_keys(es_gguf_header *h, es_error *err)
     return ES_OK;
 }
 
+/* Sorts the tensors by name and refuses a name that occurs twice. */
 static es_status check_names(es_gguf_header *h, es_error *err)
 {
     qsort(h->tensors, (size_t)h->count, sizeof *h->tensors, es_st_by_name);
@@ -374,7 +381,8 @@ static es_status find_data(es_gguf_header *h, uint64_t size, uint64_t *alignment
     return ES_OK;
 }
 
-/* From here on offset + bytes is at most the size of the file. */
+/* Checks that a tensor lies within the data and makes its offset that in the file. Afterwards
+ * offset + bytes does not exceed the size of the file. */
 static es_status check_range(const es_gguf_header *h, es_st_tensor *t, uint64_t alignment,
                              uint64_t size, es_error *err)
 {
@@ -395,13 +403,15 @@ static es_status check_range(const es_gguf_header *h, es_st_tensor *t, uint64_t 
     return ES_OK;
 }
 
+/* Compares pointers to tensors by offset. */
 static int by_offset(const void *a, const void *b)
 {
     const es_st_tensor *s = *(const es_st_tensor *const *)a, *t = *(const es_st_tensor *const *)b;
     return s->offset < t->offset ? -1 : s->offset > t->offset;
 }
 
-/* What is between two tensors is padding, less than the alignment. */
+/* Checks that tensors do not overlap, and that less than `alignment` bytes of padding lie between
+ * two. */
 static es_status check_order(const es_gguf_header *h, const es_st_tensor *const *order,
                              uint64_t alignment, uint64_t *end, es_error *err)
 {
@@ -421,6 +431,7 @@ static es_status check_order(const es_gguf_header *h, const es_st_tensor *const 
     return ES_OK;
 }
 
+/* Checks the bytes after the last tensor: padding, or more if `allow`. */
 static es_status check_rest(const es_gguf_header *h, uint64_t rest, uint64_t alignment, bool allow,
                             uint64_t end, es_error *err)
 {

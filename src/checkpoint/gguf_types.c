@@ -10,6 +10,7 @@
 
 /* ---- types that are not quantised ---- */
 
+/* Copies numbers of type F32. */
 static void decode_f32(const unsigned char *restrict raw, int64_t count, float *restrict out)
 {
     memcpy(out, raw, (size_t)count * sizeof *out);
@@ -31,6 +32,7 @@ static void decode_f16(const unsigned char *restrict raw, int64_t count, float *
     }
 }
 
+/* Decodes bfloat16: the upper half of an f32. */
 static void decode_bf16(const unsigned char *restrict raw, int64_t count, float *restrict out)
 {
     for (int64_t i = 0; i < count; i++)

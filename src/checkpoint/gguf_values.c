@@ -26,6 +26,7 @@ bool es_gguf_text_is(es_gguf_text text, const char *word)
     return text.size == strlen(word) && memcmp(text.at, word, text.size) == 0;
 }
 
+/* Compares a key with that of a value, for bsearch(). */
 static int key_against(const void *key, const void *value)
 {
     return es_gguf_compare(*(const es_gguf_text *)key, ((const es_gguf_value *)value)->key);
@@ -37,12 +38,14 @@ const es_gguf_value *es_gguf_find(const es_gguf_header *h, const char *key)
     return bsearch(&text, h->values, (size_t)h->values_count, sizeof *h->values, key_against);
 }
 
+/* Fails because a required key is missing. */
 static es_status missing(const es_gguf_header *h, const char *key, es_error *err)
 {
     return es_fail_file(err, ES_E_FORMAT, h->file, -1, "gguf.missing",
                         "convert the model with a newer program", "missing key '%s'", key);
 }
 
+/* Fails because a value has another type, or is out of range. */
 static es_status wrong(const es_gguf_header *h, const es_gguf_value *v, const char *wanted,
                        es_error *err)
 {
@@ -51,7 +54,7 @@ static es_status wrong(const es_gguf_header *h, const es_gguf_value *v, const ch
                         wanted);
 }
 
-/* A number of any type as f64, which is exact below 2^53, and what is beyond is in no range. */
+/* Returns a number of any type as f64. This is exact below 2^53; no accepted range goes beyond. */
 static double number_at(const es_gguf_header *h, es_gguf_value_type type, size_t at)
 {
     const uint64_t bits = es_gguf_little(h->bytes + at, es_gguf_widths[type]);
@@ -78,13 +81,14 @@ static double number_at(const es_gguf_header *h, es_gguf_value_type type, size_t
     }
 }
 
+/* Returns whether a type holds integers. */
 static bool is_whole(es_gguf_value_type type)
 {
     return type != ES_GGUF_F32 && type != ES_GGUF_F64 && type != ES_GGUF_BOOL &&
            type != ES_GGUF_STRING && type != ES_GGUF_ARRAY;
 }
 
-/* *found is NULL where there is no such key and none is required. */
+/* Finds a number in a range. *found is NULL if the key is missing and not required. */
 static es_status find_number(const es_gguf_header *h, const char *key, es_gguf_range range,
                              bool whole, const es_gguf_value **found, double *out, es_error *err)
 {

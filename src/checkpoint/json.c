@@ -33,7 +33,8 @@ es_status es_json_fail(const es_json *j, const char *expected)
 
 /* ---- bytes ---- */
 
-/* The four characters of RFC 8259; a form feed or a no-break space is no space. */
+/* Skips the four characters that RFC 8259 calls white space; form feed and no-break space are
+ * none. */
 static void skip_space(es_json *j)
 {
     while (j->at < j->end && memchr(" \t\r\n", j->bytes[j->at], 4))
@@ -48,6 +49,7 @@ unsigned char es_json_kind(es_json *j)
     return j->at < j->end ? j->bytes[j->at] : 0;
 }
 
+/* Skips one byte if it is `byte`; returns whether it was. */
 static bool take(es_json *j, unsigned char byte)
 {
     if (j->at >= j->end || j->bytes[j->at] != byte)
@@ -108,6 +110,7 @@ es_status es_json_next(es_json *j, es_json_list *list, es_json_text *key)
 
 /* ---- strings ---- */
 
+/* Returns the value of a hexadecimal digit, -1 if it is none. */
 static int hex_value(unsigned char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -116,7 +119,7 @@ static int hex_value(unsigned char c)
                                   : -1;
 }
 
-/* Four hexadecimal digits at p, or -1. */
+/* Returns the value of four hexadecimal digits at p, -1 if they are none. */
 static int32_t hex4(const unsigned char *p, const unsigned char *end)
 {
     int32_t value = 0;
@@ -242,6 +245,7 @@ void es_json_copy(const es_json_text *text, char *out, size_t size)
 
 /* ---- numbers ---- */
 
+/* Returns whether the next byte is a decimal digit. */
 static bool is_digit(const es_json *j)
 {
     return j->at < j->end && j->bytes[j->at] >= '0' && j->bytes[j->at] <= '9';
@@ -286,7 +290,8 @@ static void take_digits(es_json *j, uint64_t *mantissa, int *exponent, int each)
     }
 }
 
-/* The three words of Python's json; -NaN is none of them. */
+/* Reads one of the three words of Python's json: NaN, Infinity, -Infinity. -NaN is not one of
+ * them. */
 static bool take_nonfinite(es_json *j, bool negative, double *out)
 {
     if (!j->nonfinite)

@@ -20,7 +20,8 @@ static const es_st_opts strict = {0};
 
 /* ---- opening ---- */
 
-/* Room for `files` files, none open, and no tensors. es_st_close() is fine at any stage. */
+/* Allocates an object for `files` files, none open, without tensors. es_st_close() accepts it at
+ * any stage. */
 static es_status files_new(int files, es_mem_limit *budget, es_st **out, es_error *err)
 {
     es_st *st;
@@ -63,9 +64,8 @@ static es_status read_header(es_st_one *one, const es_st_opts *opts, es_error *e
     return ES_OK;
 }
 
-/* What stands under the name but is no file one may read, a folder, a FIFO, links in a circle, is a
- * wrong input like one with wrong contents; anything else, that it is not there for one, is a
- * failure to read. */
+/* Opens a file. A folder, a FIFO or a loop of links is wrong input (ES_E_FORMAT), like wrong
+ * contents; any other reason, such as a missing file, is a failure to read (ES_E_IO). */
 static es_status open_file(const char *path, es_file *out, es_error *err)
 {
     struct stat st;
@@ -80,7 +80,8 @@ static es_status open_file(const char *path, es_file *out, es_error *err)
     return ES_E_FORMAT;
 }
 
-/* Open `path` as file `index` of st and read its header into *tensors, new memory of the budget. */
+/* Opens `path` as file `index` of st and reads its header into *tensors, new memory of the budget.
+ */
 static es_status load_file(es_st *st, int index, const char *path, const es_st_opts *opts,
                            es_st_tensor **tensors, int64_t *count, es_error *err)
 {
@@ -167,6 +168,7 @@ const char *es_st_file(const es_st *st, const es_st_tensor *tensor)
     return st->files[tensor->file].path;
 }
 
+/* Compares a name with that of a tensor, for bsearch(). */
 static int name_against(const void *name, const void *tensor)
 {
     return strcmp(name, ((const es_st_tensor *)tensor)->name);
@@ -181,9 +183,9 @@ const es_st_tensor *es_st_find(const es_st *st, const char *name)
 
 /* ---- reading ---- */
 
-/* Only what loses nothing is converted: F16 and BF16 are f32 exactly, F64 is not. Integers are
- * refused although they could be read, for what they mean (codes of a quantised matrix?) is not
- * in the file. */
+/* Fails unless the conversion is exact: F16 and BF16 to f32 is, F64 to f32 is not. Integers are
+ * refused, because the file does not say what they mean (they may be codes of a quantised matrix).
+ */
 static es_status check_readable(const es_st *st, const es_st_tensor *t, es_dtype dtype,
                                 es_error *err)
 {
@@ -295,7 +297,7 @@ es_status es_st_load(const es_st *st, const es_st_tensor *tensor, es_mem_limit *
 
 static const char anew[] = "download the index anew";
 
-/* A string of the index as a C string, where it stands. */
+/* Makes a string of the index a C string in place. */
 static es_status keep(const es_json *j, unsigned char *bytes, const es_json_text *text,
                       const char **out)
 {
@@ -318,7 +320,7 @@ static es_status check_shard(const es_json *j, size_t at, const char *shard)
                         "shard '%.100s' is not a plain file name", shard);
 }
 
-/* The members of "weight_map": counted if places is NULL, else kept. */
+/* Reads the members of "weight_map"; only counts them if places is NULL. */
 static es_status take_map(es_json *j, unsigned char *bytes, es_st_place *places, int64_t *count)
 {
     es_json_list list;
@@ -369,21 +371,21 @@ static es_status take_index(es_json j, unsigned char *bytes, es_st_place *places
     return ES_OK;
 }
 
+/* Compares entries of the index by the name of the tensor. */
 static int by_tensor(const void *a, const void *b)
 {
     return strcmp(((const es_st_place *)a)->tensor, ((const es_st_place *)b)->tensor);
 }
 
-/* By shard first: each file is then opened once, when its first tensor comes, and tensors of
- * one file are neighbours. */
+/* Compares entries of the index by shard, then by tensor, so that each file is opened once. */
 static int by_shard(const void *a, const void *b)
 {
     const int order = strcmp(((const es_st_place *)a)->shard, ((const es_st_place *)b)->shard);
     return order ? order : by_tensor(a, b);
 }
 
-/* Sorted by name, two of the same are neighbours. jansson would find duplicates of keys as they
- * are spelt; these are compared as they are meant, escapes decoded. */
+/* Refuses a tensor that is listed twice. The entries are sorted by name, with escapes decoded:
+ * jansson would compare keys as they are spelt. */
 static es_status check_tensors(const es_st_place *places, int64_t count, const char *file,
                                es_error *err)
 {
@@ -432,6 +434,7 @@ typedef struct shards {
     } * one; /* (count) */
 } shards;
 
+/* Returns the number of files that the sorted entries name. */
 static int count_shards(const es_st_place *places, int64_t count)
 {
     int shards_ = 1;
@@ -440,7 +443,7 @@ static int count_shards(const es_st_place *places, int64_t count)
     return shards_;
 }
 
-/* "FOLDER/shard", where FOLDER is that of the index. */
+/* Writes the path of a shard, "FOLDER/shard", FOLDER being that of the index. */
 static es_status shard_path(const shards *s, const char *shard, char *out, size_t size,
                             es_error *err)
 {
@@ -472,7 +475,7 @@ static es_status load_shards(shards *s, es_st *st, const es_st_opts *opts, es_er
     return ES_OK;
 }
 
-/* All tensors in one list; a name in two shards is refused. */
+/* Merges the tensors of all shards into one sorted list; refuses a name that is in two shards. */
 static es_status join_shards(const shards *s, es_st *st, es_error *err)
 {
     int64_t total = 0;
@@ -495,8 +498,8 @@ static es_status join_shards(const shards *s, es_st *st, es_error *err)
     return ES_OK;
 }
 
-/* Every tensor lies where the index says. More tensors than it lists are a remark: they can be
- * read, since the headers know them. */
+/* Checks that every tensor is in the file that the index names. Tensors that the index does not
+ * list give a warning: they can be read, because the headers have them. */
 static es_status check_places(const shards *s, const es_st *st, es_error *err)
 {
     int shard = 0;
@@ -515,7 +518,7 @@ static es_status check_places(const shards *s, const es_st *st, es_error *err)
     return ES_OK;
 }
 
-/* Whatever the outcome, the shards' own lists are given back: the joint one has copies. */
+/* Opens all shards and merges their tensors. Frees the lists of single shards in any case. */
 static es_status open_shards(shards *s, const es_st_opts *opts, es_st **out, es_error *err)
 {
     es_st *st;

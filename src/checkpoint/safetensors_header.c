@@ -16,7 +16,7 @@ static const char anew[] = "write or download the file again";
 
 /* ---- the first bytes: is it one, and how long is its header? ---- */
 
-/* Called for files that cannot be safetensors. */
+/* Recognises other formats by their first bytes, for a message that names them. */
 static es_status check_magic(const unsigned char *bytes, size_t have, const char *file,
                              es_error *err)
 {
@@ -146,7 +146,8 @@ typedef struct reader {
     int64_t extra_keys;  /* met in entries, for a remark */
 } reader;
 
-/* Names are cut to 100 bytes in messages: a file may have one of a megabyte. */
+/* Fails because of one entry. Messages show at most 100 bytes of its name, which may have a
+ * megabyte. */
 static es_status bad_entry(reader *r, size_t at, const char *rule, const char *name,
                            const char *problem)
 {
@@ -154,8 +155,8 @@ static es_status bad_entry(reader *r, size_t at, const char *rule, const char *n
                         "tensor '%.100s' %s", name, problem);
 }
 
-/* A fixed number of dimensions, for tensors by the million each have room for them. 8 is twice
- * what any model has. */
+/* Reads the shape. A tensor has a fixed number of dimensions, 8, twice that of any known model:
+ * files have up to a million tensors. */
 static es_status take_shape(reader *r, es_st_tensor *t)
 {
     es_json_list list;
@@ -281,7 +282,7 @@ static es_status take_entry(reader *r, es_st_tensor *t)
 
 /* ---- the header ---- */
 
-/* "__metadata__": an object of strings, for people; checked and left alone. */
+/* Reads "__metadata__", an object of strings, and checks it; it has no other use. */
 static es_status take_metadata(reader *r)
 {
     es_json_list list;
@@ -302,8 +303,8 @@ static es_status take_metadata(reader *r)
     }
 }
 
-/* Where the name stands in the header it becomes a C string: its closing quote gives way to the
- * terminator. On the first reading it is only copied, for messages. */
+/* Stores the name of a tensor in place: the terminator replaces its closing quote. The first pass
+ * only copies it, for messages. */
 static es_status take_name(reader *r, const es_json_text *key, es_st_tensor *t)
 {
     if (!r->keep) {
@@ -352,7 +353,7 @@ static es_status take_members(reader *r, es_st_tensor *tensors, int64_t *count)
 
 /* ---- all tensors together ---- */
 
-/* Not a - b, which overflows. */
+/* Compares two offsets; a - b would overflow. */
 static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
 /* Equal names are ordered by where they stand, so that the second of two is the one in the
@@ -373,7 +374,8 @@ static int by_offset(const void *a, const void *b)
     return order ? order : compare(s->bytes, t->bytes);
 }
 
-/* After sorting, so that n names are compared n times, escapes decoded. */
+/* Refuses two tensors of the same name, escapes decoded. The tensors are sorted by name, so that n
+ * - 1 comparisons suffice. */
 static es_status check_names(const unsigned char *bytes, const es_st_tensor *tensors, int64_t count,
                              const char *file, es_error *err)
 {
@@ -393,7 +395,7 @@ typedef struct data_range {
     const char *file;
 } data_range;
 
-/* In order of their offsets, each tensor begins where the one before it ended. */
+/* Checks that each tensor, in order of offsets, begins where the previous one ends. */
 static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
                               const data_range *data, es_error *err)
 {
@@ -420,7 +422,8 @@ static es_status check_ranges(const es_st_tensor *const *order, int64_t count,
     return ES_OK;
 }
 
-/* By pointers: the tensors themselves stay in the order of their names. */
+/* Sorts pointers to the tensors by offset and checks the ranges; the tensors stay sorted by name.
+ */
 static es_status sort_and_check_ranges(const es_st_tensor *tensors, int64_t count,
                                        const data_range *data, es_mem_limit *budget, es_error *err)
 {

@@ -21,7 +21,7 @@ typedef struct walk {
     int64_t at, filled; /* row that comes next; rows in the strips, the same of all layers */
 } walk;
 
-static es_status tell(const walk *w, double done, double total, es_error *err)
+static es_status report(const walk *w, double done, double total, es_error *err)
 {
     if (w->exec && w->exec->progress && w->exec->progress(w->exec->progress_user, done, total))
         return es_fail(err, ES_E_INTERRUPTED, "exec.progress", "", "interrupted");
@@ -41,8 +41,8 @@ static es_status read_layer(walk *w, int64_t layer, es_error *err)
         const int64_t count = r->last - at < r->strip ? r->last - at : r->strip;
         ES_TRY(es_pool_rows(w->pool, layer, at, count, w->strips, err));
         ES_TRY(w->visit(w->user, layer, at, count, w->strips, err));
-        ES_TRY(
-            tell(w, (double)(layer - r->layer) * rows + (double)(at + count - r->first), all, err));
+        ES_TRY(report(w, (double)(layer - r->layer) * rows + (double)(at + count - r->first), all,
+                      err));
     }
     return ES_OK;
 }
@@ -156,7 +156,8 @@ static es_status run_batch(walk *w, int64_t first, int64_t count, es_error *err)
     }
     ES_TRY(es_model_forward(w->pool->model, blocks, count, &exec, err));
     ES_TRY(show_batch(w, first, count, err));
-    return tell(w, last - (double)w->range->first, (double)(w->range->last - w->range->first), err);
+    return report(w, last - (double)w->range->first, (double)(w->range->last - w->range->first),
+                  err);
 }
 
 /* The block that row `row` is in. */

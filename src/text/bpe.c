@@ -82,7 +82,8 @@ static uint64_t pop(es_cutting *work)
     return top;
 }
 
-/* There is room: a word of n symbols has n - 1 pairs, and a merge replaces one by two at most. */
+/* Adds an entry to the queue. The memory suffices: a word of n symbols has n - 1 pairs, and a
+ * merge replaces one pair by at most two. */
 static void push(es_cutting *work, uint64_t value)
 {
     int64_t at = work->queue_count++;
@@ -93,7 +94,8 @@ static void push(es_cutting *work, uint64_t value)
 
 /* ---- merging ---- */
 
-/* Two pieces with scores. */
+/* Returns the rank and result of merging two pieces that have scores, UINT64_MAX if their texts
+ * together are no piece. */
 static uint64_t find_scored(const es_tokenizer *t, int32_t left, int32_t right)
 {
     const uint32_t *ranks = t->bpe->ranks;
@@ -118,7 +120,8 @@ static uint64_t find_merge(const es_cutting *work, int32_t left)
                          : es_pair_table_find(&t->bpe->merges, es_token_pair(a->id, right));
 }
 
-/* A pair waits as its rank and its place, so that of equals the leftmost goes first. */
+/* Queues the pair that begins at symbol `left`, if it can be merged. An entry is rank and
+ * position, so that the leftmost of equal ranks comes first. */
 static void push_pair(es_cutting *work, int32_t left)
 {
     const uint64_t merge = left < 0 ? UINT64_MAX : find_merge(work, left);
@@ -154,15 +157,16 @@ static void merge_all(es_cutting *work)
 
 /* ---- the symbols a word begins as ---- */
 
+/* Appends a symbol to the word. */
 static void add_symbol(es_cutting *work, int32_t id, size_t bytes)
 {
     const int32_t at = (int32_t)work->symbols_count++;
     work->symbols[at] = (es_symbol){id, (uint32_t)bytes, at - 1, at + 1};
 }
 
-/* What has no piece is unknown; where that has none either it is left out, and the piece before it
- * gets its bytes, or at the beginning one of id -1, so that places stay true. Unknowns in a row may
- * be one. */
+/* Appends the unknown token for `bytes` bytes. Without one, the bytes go to the previous symbol,
+ * or at the beginning of the word to one of id -1, so that positions stay right. Several unknown
+ * tokens in a row may become one. */
 static void add_unknown(es_cutting *work, size_t bytes)
 {
     const int32_t unknown = work->tokenizer->info.unknown;
@@ -173,6 +177,7 @@ static void add_unknown(es_cutting *work, size_t bytes)
         add_symbol(work, unknown, bytes);
 }
 
+/* Appends one symbol per byte. */
 static void add_bytes(es_cutting *work, const unsigned char *p, size_t bytes)
 {
     const int32_t *ids = work->tokenizer->bpe->bytes;
@@ -266,7 +271,7 @@ static bool recall(es_cutting *work, const cached_word *slot, const unsigned cha
 
 /* ---- a word ---- */
 
-/* A whole word that the vocabulary has, spelt as the vocabulary spells it; *id is -1 if not. */
+/* Looks up a whole word, in the spelling of the vocabulary; *id is -1 if it has none. */
 static es_status find_word(es_cutting *work, const unsigned char *word, size_t bytes, int32_t *id,
                            es_error *err)
 {

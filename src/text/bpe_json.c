@@ -10,7 +10,7 @@
 
 /* ---- model ---- */
 
-/* Pieces that are spelt otherwise inside a word than at its edge, and chance. */
+/* Refuses prefixes and suffixes of pieces, and dropout, with which ids depend on chance. */
 static es_status check_unsupported(const es_settings *s, const json_t *model, es_error *err)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -28,6 +28,7 @@ static es_status check_unsupported(const es_settings *s, const json_t *model, es
     return ES_OK;
 }
 
+/* Reads fuse_unk, byte_fallback and ignore_merges. */
 static es_status read_flags(const es_settings *s, const json_t *model, es_bpe *bpe, es_error *err)
 {
     ES_TRY(es_settings_bool(s, model, "fuse_unk", &bpe->fuse_unk, err));
@@ -37,7 +38,8 @@ static es_status read_flags(const es_settings *s, const json_t *model, es_bpe *b
 
 /* ---- merges ---- */
 
-/* "left right", or ["left", "right"], which newer files have because pieces may hold spaces. */
+/* Reads "left right", or ["left", "right"], which newer files have because pieces may contain
+ * spaces. */
 static bool read_merge(const json_t *value, es_merge *out)
 {
     const json_t *left = json_array_get(value, 0), *right = json_array_get(value, 1);
@@ -54,8 +56,10 @@ static bool read_merge(const json_t *value, es_merge *out)
     return true;
 }
 
+/* Returns how many bytes of a piece a message shows. */
 static int shown(size_t bytes) { return bytes < 64 ? (int)bytes : 64; }
 
+/* Fails because of one merge, which the message shows. */
 static es_status fail_merge(const char *path, int64_t rank, const es_merge *m, const char *what,
                             es_error *err)
 {
@@ -65,13 +69,14 @@ static es_status fail_merge(const char *path, int64_t rank, const es_merge *m, c
                         shown(m->left_bytes), m->left, shown(m->right_bytes), m->right, what);
 }
 
+/* Marks two characters as a joint: some merge may join them. */
 static void put_joint(es_bpe *bpe, int32_t left, int32_t right)
 {
     const uint64_t bit = es_joint_of(left, right);
     bpe->joints[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
-/* The characters on the two sides of the seam are where a merge can join. */
+/* Marks the characters on both sides of the seam of a merge as a joint. */
 static void put_seam(es_bpe *bpe, const es_merge *m)
 {
     int32_t left = 0, right;
@@ -81,13 +86,14 @@ static void put_seam(es_bpe *bpe, const es_merge *m)
     put_joint(bpe, left, right);
 }
 
-/* <0x0A> stands for a byte, not for its six letters. */
+/* Returns whether a piece such as <0x0A> stands for a byte instead of its six letters. */
 static bool is_byte_piece(const char *text, size_t bytes)
 {
     return bytes == 6 && memcmp(text, "<0x", 3) == 0 && text[5] == '>';
 }
 
-/* A merge of pieces that stand for other text than theirs joins what joints do not tell. */
+/* Returns whether both pieces of a merge stand for their own text. A merge of other pieces joins
+ * text that the joints do not cover. */
 static bool is_plain(const es_tokenizer *t, const es_merge *m, int32_t left, int32_t right)
 {
     return !is_byte_piece(m->left, m->left_bytes) && !is_byte_piece(m->right, m->right_bytes) &&
@@ -147,7 +153,8 @@ static es_status read_merges(es_tokenizer *t, const void *from, es_error *err)
 
 /* ---- symbols ---- */
 
-/* Single characters by table, and bytes by their letter or their <0xNN>. */
+/* Fills the tables of single characters and of bytes, which are spelt by their letter or as
+ * <0xNN>. */
 static void find_symbols(es_tokenizer *t)
 {
     es_bpe *bpe = t->bpe;
@@ -165,6 +172,7 @@ static void find_symbols(es_tokenizer *t)
     }
 }
 
+/* Returns whether the vocabulary has a symbol for each of the 256 bytes. */
 static bool has_all_bytes(const es_bpe *bpe)
 {
     for (int b = 0; b < 256; b++)
@@ -173,8 +181,8 @@ static bool has_all_bytes(const es_bpe *bpe)
     return true;
 }
 
-/* Words may be cut at joints if nothing but merges joins: not unknowns in a row, nor a vocabulary
- * that is asked for whole words. */
+/* Decides whether words may be cut at joints: only if nothing but merges joins text, neither fused
+ * unknown tokens nor a lookup of whole words. Refuses ByteLevel without all bytes. */
 static es_status check_symbols(es_tokenizer *t, const es_settings *s, es_error *err)
 {
     es_bpe *bpe = t->bpe;
@@ -191,7 +199,7 @@ static es_status check_symbols(es_tokenizer *t, const es_settings *s, es_error *
 
 /* ---- added tokens ---- */
 
-/* A token that is looked for in normalized text is itself normalized. */
+/* Adds a token that is searched for in normalized text, normalized itself. */
 static es_status put_normalized(es_tokenizer *t, const es_vocab_entry *e, es_matcher *matcher,
                                 const char *path, es_error *err)
 {
@@ -212,7 +220,7 @@ static es_status put_normalized(es_tokenizer *t, const es_vocab_entry *e, es_mat
     return status;
 }
 
-/* Without a normalizer both kinds of added tokens are looked for in the same text. */
+/* Adds the added tokens. Without a normalizer both kinds are searched for in the same text. */
 static es_status put_added(es_tokenizer *t, const es_vocab_list *list, es_matcher *matcher,
                            es_error *err)
 {
@@ -234,7 +242,8 @@ static es_status put_added(es_tokenizer *t, const es_vocab_list *list, es_matche
 
 /* ---- decoder ---- */
 
-/* Ids do not depend on it, but one that we do not know belongs to a tokenizer that we do not. */
+/* Fails for a decoder that is not known. Ids do not depend on it, but an unknown decoder often
+ * means an unknown kind of vocabulary. */
 static es_status check_decoder(const es_settings *s, const json_t *part, es_error *err)
 {
     static const char *const known[] = {"ByteLevel", "ByteFallback", "Fuse",      "Strip",
@@ -265,7 +274,7 @@ es_status es_bpe_check_decoder(const es_settings *s, es_error *err)
 
 /* ---- all of it ---- */
 
-/* What needs the tables of the vocabulary. */
+/* Builds what depends on the tables of the vocabulary. */
 static es_status complete(es_tokenizer *t, const es_settings *s, const es_vocab_list *list,
                           es_merge_source merges, const void *from, es_error *err)
 {

@@ -41,7 +41,7 @@ typedef struct bpe_state {
 
 /* ---- words ---- */
 
-/* Pieces of bytes [begin, end) of a text, with their places, to the sink. */
+/* Sends the pieces of bytes [begin, end) of a text, with their positions, to the sink. */
 static es_status put_word(bpe_state *s, const es_aligned *text, size_t begin, size_t end,
                           es_error *err)
 {
@@ -61,9 +61,9 @@ static es_status put_word(bpe_state *s, const es_aligned *text, size_t begin, si
     return s->stream->status;
 }
 
-/* Without a pre-tokenizer a whole section is one word. But between two characters that no merge has
- * on its sides nothing is ever joined, so that it may be cut there, and the cuts change no piece.
- * For SentencePiece that is before every space. */
+/* Cuts a section without pre-tokenizer, which is one word, at positions that no merge can join:
+ * between two characters that are no joint. This changes no piece. For SentencePiece it cuts
+ * before every space. */
 static es_status cut_words(bpe_state *s, const es_aligned *text, size_t begin, size_t end,
                            bool last, size_t *taken, es_error *err)
 {
@@ -106,7 +106,8 @@ typedef struct hit {
     int32_t id;
 } hit;
 
-/* Where the character begins that ends at `at`. Bytes that are no UTF-8 count one by one. */
+/* Returns where the character begins that ends at `at`. Bytes that are no UTF-8 count one by one.
+ */
 static size_t step_back(const unsigned char *p, size_t at, int32_t *c)
 {
     for (size_t back = 1; back <= ES_UTF8_MOST && back <= at; back++)
@@ -116,7 +117,7 @@ static size_t step_back(const unsigned char *p, size_t at, int32_t *c)
     return at - 1;
 }
 
-/* Is no letter or digit next to bytes [begin, end)? */
+/* Returns whether no letter or digit is next to bytes [begin, end). */
 static bool stands_alone(const unsigned char *p, size_t used, size_t begin, size_t end,
                          int32_t previous)
 {
@@ -128,7 +129,7 @@ static bool stands_alone(const unsigned char *p, size_t used, size_t begin, size
     return !(before >= 0 && es_char_word(before)) && !(after >= 0 && es_char_word(after));
 }
 
-/* White space that the token takes along, but no text before `from`. */
+/* Extends a hit over the white space that its flags include, but not before `from`. */
 static void strip(const unsigned char *p, size_t used, size_t from, unsigned char flags, hit *h)
 {
     int32_t c;
@@ -146,8 +147,8 @@ static void strip(const unsigned char *p, size_t used, size_t from, unsigned cha
     }
 }
 
-/* No added token begins before `at`; text up to there is sure, but for the beginning of a
- * character, and for white space that a token might take along. */
+/* Returns how far text is certain if no added token begins before `at`: without an incomplete
+ * character at the end, and without white space that a token might include. */
 static size_t hold_back(const bpe_state *s, const unsigned char *p, size_t used, size_t from,
                         size_t at)
 {
@@ -163,8 +164,8 @@ static size_t hold_back(const bpe_state *s, const unsigned char *p, size_t used,
     return at;
 }
 
-/* The first added token in p[from, used), the longest of those that begin there. If there is none,
- * *clear is how far that is sure: up to where one might begin that is not all in sight. */
+/* Finds the first added token in p[from, used), the longest of those that begin there. If there is
+ * none, *clear is how far this is certain: up to where a token might begin that is not complete. */
 static bool find_hit(const bpe_state *s, const es_added *set, const unsigned char *p, size_t used,
                      size_t from, int32_t previous, bool last, hit *h, size_t *clear)
 {
@@ -193,6 +194,7 @@ static bool find_hit(const bpe_state *s, const es_added *set, const unsigned cha
 
 /* ---- sections ---- */
 
+/* Sends an added token to the sink. */
 static es_status put_added(bpe_state *s, int32_t id, int64_t begin, int64_t end)
 {
     const es_token token = {id, begin, end};
@@ -200,7 +202,7 @@ static es_status put_added(bpe_state *s, int32_t id, int64_t begin, int64_t end)
     return s->stream->status;
 }
 
-/* Words of the section, as many as are sure; all if it is at its end. */
+/* Cuts the words of the section that are certain; all words at its end. */
 static es_status run_words(bpe_state *s, bool last, es_error *err)
 {
     size_t taken;
@@ -212,7 +214,8 @@ static es_status run_words(bpe_state *s, bool last, es_error *err)
     return ES_OK;
 }
 
-/* Added tokens that are looked for in normalized text divide it before words are. */
+/* Splits normalized text at the added tokens that are searched for in it, before it is split into
+ * words. */
 static es_status run_normal(bpe_state *s, bool last, es_error *err)
 {
     es_aligned *all = &s->normal;
@@ -243,7 +246,7 @@ static es_status run_section(bpe_state *s, bool last, es_error *err)
     return ES_OK;
 }
 
-/* Bytes that are sure to be text, not tokens, become characters; broken ones U+FFFD. */
+/* Turns bytes that are text, not tokens, into characters; invalid ones become U+FFFD. */
 static es_status decode(bpe_state *s, const unsigned char *p, size_t bytes, int64_t place,
                         es_aligned *out, es_error *err)
 {
@@ -264,7 +267,7 @@ static es_status decode(bpe_state *s, const unsigned char *p, size_t bytes, int6
     return es_aligned_text(out, p + same, bytes - same, place + (int64_t)same, err);
 }
 
-/* Bytes raw[from, to) go on to the section. */
+/* Moves bytes raw[from, to) to the section. */
 static es_status take_text(bpe_state *s, size_t from, size_t to, es_error *err)
 {
     const es_normalizers *n = &s->bpe->normalizers;
@@ -279,7 +282,7 @@ static es_status take_text(bpe_state *s, size_t from, size_t to, es_error *err)
     return ES_OK;
 }
 
-/* An added token ends the section before it, and another begins. */
+/* Ends the section before an added token, sends the token and begins another section. */
 static es_status take_hit(bpe_state *s, size_t from, const hit *h, es_error *err)
 {
     ES_TRY(take_text(s, from, h->begin, err));
@@ -302,7 +305,7 @@ static void drop_raw(bpe_state *s, size_t count)
 
 /* ---- the stream ---- */
 
-/* As far as it is sure; all if the text is over. */
+/* Moves on as much of the waiting text as is certain; all of it at the end of the text. */
 static es_status advance(bpe_state *s, bool last, es_error *err)
 {
     size_t from = 0, clear = 0;
@@ -346,6 +349,7 @@ static es_status bpe_open(es_token_stream *stream, es_error *err)
     return ES_OK;
 }
 
+/* Frees the state of a stream. */
 static void bpe_close(es_token_stream *stream)
 {
     bpe_state *s = stream->state;
@@ -399,6 +403,7 @@ static void bpe_finish(es_token_stream *stream)
     s->splitting.begun = false;
 }
 
+/* Frees the tables of a tokenizer. */
 static void bpe_free(es_tokenizer *t)
 {
     es_bpe *bpe = t->bpe;
@@ -416,7 +421,8 @@ static void bpe_free(es_tokenizer *t)
     t->bpe = NULL;
 }
 
-/* What is not a list of tokens is read when this is done, by es_bpe_read() or es_unigram_read(). */
+/* Allocates the tables of the tokenizer. es_bpe_read() and es_unigram_read() fill what is no list
+ * of tokens. */
 static es_status bpe_prepare(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     if (list->unknown && t->info.unknown < 0)

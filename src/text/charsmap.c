@@ -51,7 +51,9 @@ static size_t decode(const char *text, size_t length, unsigned char *out)
 
 /* ---- units ---- */
 
+/* Returns whether a string of the table ends at a unit. */
 static bool has_leaf(uint32_t unit) { return unit >> 8 & 1; }
+/* Returns the value of a leaf: where the replacement begins. */
 static uint32_t value_of(uint32_t unit) { return unit & 0x7fffffff; }
 
 /* Returns the byte that leads to a unit; of a leaf a number that no byte has. */
@@ -131,6 +133,7 @@ static es_status check_units(const es_charsmap *map, const char *path, es_error 
 
 /* ---- the table ---- */
 
+/* Reads a little-endian integer of 32 bits. */
 static uint32_t read_u32(const unsigned char *p)
 {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;

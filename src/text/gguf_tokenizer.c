@@ -42,8 +42,10 @@ typedef struct source {
     const es_gguf_value *tokens, *types, *scores, *merges;
 } source;
 
+/* Returns the type of a token, as the file numbers them. */
 static int type_of(const source *s, int64_t id) { return (int)es_gguf_number(s->h, s->types, id); }
 
+/* Fails because an array does not have one entry per token. */
 static es_status fail_count(const source *s, const es_gguf_value *v, es_error *err)
 {
     return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)v->at, "gguf.value",
@@ -52,7 +54,7 @@ static es_status fail_count(const source *s, const es_gguf_value *v, es_error *e
                         (long long)v->count, (long long)s->tokens->count);
 }
 
-/* Before one of them is used as a number of C. */
+/* Checks all types of tokens, so that they can be used as enumerators. */
 static es_status check_types(const source *s, es_error *err)
 {
     for (int64_t id = 0; id < s->types->count; id++) {
@@ -86,8 +88,8 @@ static es_status find_arrays(source *s, bool pieces, es_error *err)
     return check_types(s, err);
 }
 
-/* Tokens that are no text of their own are looked for in the text as it stands, as those that a
- * tokenizer.json calls added. */
+/* Lists the tokens. Those that do not stand for text of their own are searched for in the text
+ * before normalization, like the added tokens of a tokenizer.json. */
 static es_status read_tokens(const source *s, es_vocab_list *list, es_error *err)
 {
     size_t at = s->tokens->at;
@@ -110,7 +112,7 @@ static es_status read_tokens(const source *s, es_vocab_list *list, es_error *err
 
 /* ---- tokens around a text ---- */
 
-/* The token of `id_key`, if `add_key` says so, or, where it is not there, if `usual`. */
+/* Adds the token of `id_key` if the value of `add_key` is true; if that is missing, if `usual`. */
 static es_status read_special(const source *s, const char *add_key, const char *id_key, bool usual,
                               int64_t id, int *count, int32_t *ids, es_error *err)
 {
@@ -124,7 +126,8 @@ static es_status read_special(const source *s, const char *add_key, const char *
     return ES_OK;
 }
 
-/* Ids that a file of pieces does not state are those of the first models that had them. */
+/* Reads the tokens around a text. Ids that a SentencePiece file does not state are those of the
+ * first Llama models. */
 static es_status read_specials(const source *s, bool pieces, bool begins, es_tokenizer_info *rules,
                                es_error *err)
 {
@@ -134,8 +137,8 @@ static es_status read_specials(const source *s, bool pieces, bool begins, es_tok
                         &rules->suffix_count, rules->suffix, err);
 }
 
-/* What begins a text that a model reads where nothing is put before it: a file that names such a
- * token and does not say that it is left out means it. */
+/* Finds the token that a model reads before a text without special tokens: the one that the file
+ * names, unless the file states whether it is added. */
 static es_status find_begin(const source *s, es_tokenizer *t, es_error *err)
 {
     int64_t id = -1;
@@ -149,7 +152,8 @@ static es_status find_begin(const source *s, es_tokenizer *t, es_error *err)
 
 /* ---- merges that are listed ---- */
 
-/* "left right"; a piece may begin with a space, but has none behind that. */
+/* Reads the merges "left right". A piece may begin with a space, but has none after its first
+ * byte. */
 static es_status put_listed(es_tokenizer *t, const void *from, es_error *err)
 {
     const source *s = from;
@@ -181,13 +185,14 @@ typedef struct scored {
     int32_t id;
 } scored;
 
+/* Compares tokens by score, the highest first; of equal scores the lower id. */
 static int by_score(const void *a, const void *b)
 {
     const scored *s = a, *t = b;
     return s->score > t->score ? -1 : s->score < t->score ? 1 : s->id < t->id ? -1 : 1;
 }
 
-/* (tokens) the rank of each score; equal scores have one. */
+/* Writes the rank of each score to ranks (tokens); equal scores have equal ranks. */
 static es_status rank_scores(const source *s, scored *order, uint32_t *ranks, es_error *err)
 {
     const int64_t count = s->tokens->count;
@@ -206,14 +211,16 @@ static es_status rank_scores(const source *s, scored *order, uint32_t *ranks, es
     return ES_OK;
 }
 
+/* Returns the bytes of the character at the beginning of a text. */
 static size_t length_at(const char *text, size_t bytes)
 {
     int32_t c;
     return es_utf8_next((const unsigned char *)text, bytes, &c);
 }
 
-/* A character that is no piece is spelt in bytes before anything is merged, while SentencePiece
- * may join it to what makes a piece with it. No vocabulary that was trained has such a piece. */
+/* Refuses a piece with a character that is no piece. We spell such a character in bytes before
+ * merging, while SentencePiece may join it to its neighbours. No trained vocabulary has such a
+ * piece. */
 static es_status check_edges(const es_tokenizer *t, const source *s, int64_t id, const char *text,
                              size_t bytes, es_error *err)
 {
@@ -235,7 +242,8 @@ static es_status check_edges(const es_tokenizer *t, const source *s, int64_t id,
     return ES_OK;
 }
 
-/* Tokens that are no text of their own take no part, nor does one whose text another has. */
+/* Stores the joints of every piece that can be merged. Tokens that stand for no text of their own,
+ * and tokens whose text a later token has, get no rank. */
 static es_status put_pieces(es_tokenizer *t, const source *s, es_error *err)
 {
     for (int64_t id = 0; id < s->tokens->count; id++) {
@@ -266,6 +274,7 @@ static es_status put_scored(es_tokenizer *t, const void *from, es_error *err)
 
 /* ---- all of it ---- */
 
+/* Fails because of a name that is not supported, listing those that are. */
 static es_status refuse(const source *s, const char *key, es_gguf_text found, const char *known,
                         es_error *err)
 {
@@ -318,7 +327,7 @@ static es_status build_listed(source *s, es_vocab_list *list, es_tokenizer **out
     return build(s, &rules, list, put_listed, out, err);
 }
 
-/* What would change the text before it is cut. */
+/* Refuses settings that would change the text before it is cut. */
 static es_status check_plain(const source *s, es_error *err)
 {
     bool strips = false;

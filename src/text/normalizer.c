@@ -9,6 +9,7 @@
 
 /* ---- text with places ---- */
 
+/* Makes space for `more` bytes. */
 static es_status make_room(es_aligned *a, size_t more, es_error *err)
 {
     const int64_t needed = (int64_t)(a->used + more);
@@ -94,8 +95,8 @@ static bool stays(int32_t c, bool compatible)
            memcmp(parts, more, (size_t)count * sizeof *parts) == 0;
 }
 
-/* The end of a run that begins at `at`: where the next character is that no composition reaches
- * across. *plain: the run is one character, which stays what it is. */
+/* Returns the end of the run that begins at `at`: the next character that never composes with
+ * characters before it. *plain: the run is one character that does not change. */
 static size_t find_run(const es_aligned *in, size_t at, bool compatible, bool *plain)
 {
     int32_t c;
@@ -112,8 +113,8 @@ static size_t find_run(const es_aligned *in, size_t at, bool compatible, bool *p
     return end;
 }
 
-/* Characters of a run in their order and composed. Which of them became which is not followed: each
- * that comes out was made from the whole run. */
+/* Orders and composes the characters of a run. Each result is mapped to the whole run, because it
+ * is not tracked which character became which. */
 static es_status compose_run(es_normalizing *work, const es_aligned *in, size_t begin, size_t end,
                              bool compatible, es_aligned *out, es_error *err)
 {
@@ -154,6 +155,7 @@ static es_status run_composed(es_normalizing *work, const es_aligned *in, bool c
     return es_aligned_copy(out, in, same, in->used, err);
 }
 
+/* Composes characters (NFC). */
 static es_status run_nfc(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
                          bool fresh, es_aligned *out, es_error *err)
 {
@@ -161,6 +163,7 @@ static es_status run_nfc(const es_normalizer *step, es_normalizing *work, const 
     return run_composed(work, in, false, out, err);
 }
 
+/* Composes characters after replacing compatible ones (NFKC). */
 static es_status run_nfkc(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
                           bool fresh, es_aligned *out, es_error *err)
 {
@@ -233,6 +236,7 @@ static es_status run_strip(const es_normalizer *step, es_normalizing *work, cons
 
 /* ---- Prepend and Replace ---- */
 
+/* Puts a text before the first character. */
 static es_status run_prepend(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
                              bool fresh, es_aligned *out, es_error *err)
 {
@@ -242,7 +246,7 @@ static es_status run_prepend(const es_normalizer *step, es_normalizing *work, co
     return es_aligned_copy(out, in, 0, in->used, err);
 }
 
-/* An empty match puts text between characters, and the character behind it is then copied. */
+/* Replaces the matches of a pattern. After an empty match the next character is copied. */
 static es_status run_replace(const es_normalizer *step, es_normalizing *work, const es_aligned *in,
                              bool fresh, es_aligned *out, es_error *err)
 {
@@ -279,15 +283,17 @@ struct es_normalizer_kind {
     bool looks_ahead; /* what a character becomes depends on the next ones */
 };
 
-/* The step that is being read. */
+/* Returns the step that is being read. */
 static es_normalizer *current(es_normalizers *n) { return &n->steps[n->count - 1]; }
 
+/* Copies a text into the current step. */
 static es_status keep_text(es_normalizers *n, const char *text, es_error *err)
 {
     return es_mem_text(n->budget, text, "normalizer", &current(n)->text, err);
 }
 
-/* Where a text may be cut is known of characters as they are written, so composition goes first. */
+/* Reads a step NFC or NFKC, which must be the first: where a text may be cut is known only for
+ * characters as they are written. */
 static es_status read_nfc(es_normalizers *n, const es_settings *s, const json_t *part,
                           es_error *err)
 {
@@ -296,6 +302,7 @@ static es_status read_nfc(es_normalizers *n, const es_settings *s, const json_t 
     return ES_OK;
 }
 
+/* Reads a table of replacements by SentencePiece. */
 static es_status read_precompiled(es_normalizers *n, const es_settings *s, const json_t *part,
                                   es_error *err)
 {
@@ -307,7 +314,8 @@ static es_status read_precompiled(es_normalizers *n, const es_settings *s, const
     return es_charsmap_open(&current(n)->map, map, s->path, n->budget, err);
 }
 
-/* Where a text ends is known when all of it is there. */
+/* Reads a step that strips white space. It needs the whole text, because the end of the text must
+ * be known. */
 static es_status read_strip(es_normalizers *n, const es_settings *s, const json_t *part,
                             es_error *err)
 {

@@ -44,13 +44,14 @@ typedef struct copier {
  * is let pass in the one place where there is no other way to write it: \S in a class. */
 static const char white[] = "[\\t-\\r\\x{85}\\p{Z}]", no_white[] = "[^\\t-\\r\\x{85}\\p{Z}]";
 
+/* Appends bytes to the translated pattern. */
 static void put(copier *c, const char *text, size_t bytes)
 {
     memcpy(c->to + c->used, text, bytes);
     c->used += bytes;
 }
 
-/* Two characters, the backslash first. */
+/* Copies an escape, the backslash and one character, or notes that it means something else here. */
 static void copy_escape(copier *c)
 {
     const char letter = c->from[1];
@@ -71,7 +72,7 @@ static void copy_escape(copier *c)
     c->from += letter ? 2 : 1;
 }
 
-/* One character that is no escape. */
+/* Copies one character that is no escape. */
 static void copy_character(copier *c)
 {
     const char here = *c->from, next = here ? c->from[1] : '\0';
@@ -122,7 +123,8 @@ static es_status translate(const char *text, const char *path, char *out, size_t
 
 /* ---- compiling ---- */
 
-/* Ruby's meaning of ^ and $, which Oniguruma has by default, is PCRE2_MULTILINE. */
+/* Compiles a pattern. PCRE2_MULTILINE gives ^ and $ the meaning they have in Ruby and, by default,
+ * in Oniguruma. */
 static es_status compile(es_pattern *p, const char *text, size_t bytes, bool literal,
                          const char *path, es_error *err)
 {
@@ -247,13 +249,15 @@ void es_matcher_close(es_matcher *m)
 
 double es_matcher_work(const es_matcher *m) { return m->work; }
 
+/* Fails because matching takes too long. */
 static es_status fail_match(const es_pattern *p, const char *why, es_error *err)
 {
     return es_fail(err, ES_E_LIMIT, "tokenizer.pattern", "simplify the pattern of tokenizer.json",
                    "the pattern \"%.200s\" takes too long on this text: %s", p->text, why);
 }
 
-/* Machine code has little stack; the interpreter has a heap. */
+/* Matches by machine code, and by the interpreter if the stack of the machine code does not
+ * suffice. */
 static int match(const es_pattern *p, es_matcher *m, const unsigned char *text, size_t bytes,
                  size_t from, uint32_t options, uint64_t steps)
 {
@@ -265,7 +269,7 @@ static int match(const es_pattern *p, es_matcher *m, const unsigned char *text, 
                : code;
 }
 
-/* The end of a window: where a character ends. */
+/* Returns the end of a window, moved to the end of a character. */
 static size_t end_of_window(const unsigned char *text, size_t bytes, size_t from, size_t window)
 {
     size_t end = bytes - from > window ? from + window : bytes;
@@ -274,7 +278,8 @@ static size_t end_of_window(const unsigned char *text, size_t bytes, size_t from
     return end;
 }
 
-/* What PCRE2 says of the text from `from` on, having looked at no more of it than it needs. */
+/* Searches the text from `from` on, in windows that grow only as far as the match needs. *code is
+ * the answer of PCRE2. */
 static es_status search(const es_pattern *p, es_matcher *m, const unsigned char *text, size_t bytes,
                         size_t from, bool last, int *code, es_error *err)
 {

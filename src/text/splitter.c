@@ -24,21 +24,24 @@ typedef struct divider {
 static es_status run_step(es_splitting *work, int i, const es_aligned *text, size_t begin,
                           size_t end, bool fresh, bool last, size_t *taken, es_error *err);
 
-static es_status hand_on(divider *d, size_t from, size_t to, es_error *err)
+/* Sends bytes [from, to) to the next step. */
+static es_status send_part(divider *d, size_t from, size_t to, es_error *err)
 {
     size_t taken;
     d->taken = to;
     return run_step(d->work, d->next, d->text, from, to, true, true, &taken, err);
 }
 
-static es_status let_go(divider *d, es_error *err)
+/* Sends the part that is held, if any. */
+static es_status send_held(divider *d, es_error *err)
 {
     if (!d->holds)
         return ES_OK;
     d->holds = false;
-    return hand_on(d, d->from, d->to, err);
+    return send_part(d, d->from, d->to, err);
 }
 
+/* Holds a part that the next one may extend. */
 static void hold(divider *d, size_t from, size_t to, bool match)
 {
     d->from = d->holds ? d->from : from;
@@ -47,8 +50,8 @@ static void hold(divider *d, size_t from, size_t to, bool match)
     d->holds = true;
 }
 
-/* The next part of the text, in order: a match, or what lies between two. Parts that may still be
- * joined by the next are held. */
+/* Receives the next part of the text: a match, or the text between two matches. Holds parts that
+ * the next one may extend. */
 static es_status take_part(divider *d, size_t from, size_t to, bool match, es_error *err)
 {
     if (from == to)
@@ -58,30 +61,30 @@ static es_status take_part(divider *d, size_t from, size_t to, bool match, es_er
     case ES_SPLIT_REMOVED:
         if (match)
             d->taken = to;
-        return match ? ES_OK : hand_on(d, from, to, err);
+        return match ? ES_OK : send_part(d, from, to, err);
     case ES_SPLIT_ISOLATED:
-        return hand_on(d, from, to, err);
+        return send_part(d, from, to, err);
     case ES_SPLIT_MERGED_WITH_PREVIOUS: /* what is held is no match */
         if (d->holds && !match)
-            ES_TRY(let_go(d, err));
+            ES_TRY(send_held(d, err));
         hold(d, from, to, match);
-        return match ? let_go(d, err) : ES_OK;
+        return match ? send_held(d, err) : ES_OK;
     case ES_SPLIT_MERGED_WITH_NEXT: /* what is held is a match */
         if (d->holds && match)
-            ES_TRY(let_go(d, err));
+            ES_TRY(send_held(d, err));
         hold(d, from, to, match);
-        return match ? ES_OK : let_go(d, err);
+        return match ? ES_OK : send_held(d, err);
     case ES_SPLIT_CONTIGUOUS:
         if (d->holds && d->match != match)
-            ES_TRY(let_go(d, err));
+            ES_TRY(send_held(d, err));
         hold(d, from, to, match);
         return ES_OK;
     }
     return ES_OK;
 }
 
-/* Where a pattern looks back, text that has been matched has to stay, and so the whole of it is
- * waited for. */
+/* Divides bytes [begin, end) at the matches of the pattern. If the pattern looks behind, it waits
+ * for the whole text, because matched text must stay. */
 static es_status divide(divider *d, size_t begin, size_t end, bool last, es_error *err)
 {
     const es_pattern *pattern = d->step->pattern;
@@ -104,18 +107,19 @@ static es_status divide(divider *d, size_t begin, size_t end, bool last, es_erro
             from += from < end ? es_utf8_next(d->text->bytes + from, end - from, &c) : 1;
     }
     ES_TRY(take_part(d, at, end, false, err));
-    return let_go(d, err);
+    return send_held(d, err);
 }
 
 /* ---- spelling ---- */
 
+/* Returns whether the text begins with `what`. */
 static bool begins_with(const es_aligned *text, size_t begin, size_t end, const char *what)
 {
     const size_t length = strlen(what);
     return end - begin >= length && memcmp(text->bytes + begin, what, length) == 0;
 }
 
-/* The text as this step spells it. *prefix: bytes that were put before it. */
+/* Writes the text in the spelling of this step. *prefix: bytes that were put before it. */
 static es_status rewrite(const es_splitter *step, const es_aligned *text, size_t begin, size_t end,
                          bool prefixed, es_aligned *out, size_t *prefix, es_error *err)
 {
@@ -137,7 +141,7 @@ static es_status rewrite(const es_splitter *step, const es_aligned *text, size_t
     return es_aligned_copy(out, text, same, end, err);
 }
 
-/* How much of the text became the first `taken` bytes of what it was rewritten to. */
+/* Returns how many bytes of the text became the first `taken` bytes of the rewritten text. */
 static size_t unwritten(const es_splitter *step, const es_aligned *text, size_t begin,
                         size_t prefix, size_t taken)
 {
@@ -210,8 +214,8 @@ static es_status run_pattern(es_splitting *work, int i, const es_aligned *text, 
     return ES_OK;
 }
 
-/* A word may be all that was put before the text, of which nothing is taken then; what goes before
- * the text has gone there all the same. */
+/* Sends a word to the sink, in bytes if it is spelt in letters. A word may consist only of what
+ * was put before the text; then no byte of the text is used. */
 static es_status run_sink(es_splitting *work, const es_aligned *text, size_t begin, size_t end,
                           bool last, size_t *taken, es_error *err)
 {
@@ -286,7 +290,7 @@ void es_splitting_free(es_splitting *work)
 
 /* ---- kinds ---- */
 
-/* The step that is being read. */
+/* Returns the step that is being read. */
 static es_splitter *current(es_splitters *p) { return &p->steps[p->count - 1]; }
 
 /* GPT-2's words: contractions, letters, digits and signs, each with the space before it. */
@@ -377,7 +381,7 @@ static es_status read_digits(es_splitters *p, const es_settings *s, const json_t
     return es_pattern_open("\\p{N}", false, s->path, p->budget, &current(p)->pattern, err);
 }
 
-/* Older files say add_prefix_space, true or false; newer ones when. */
+/* Reads Metaspace. Older files have add_prefix_space, true or false; newer ones prepend_scheme. */
 static es_status read_metaspace(es_splitters *p, const es_settings *s, const json_t *part,
                                 es_error *err)
 {

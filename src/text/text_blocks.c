@@ -36,9 +36,10 @@ static int64_t specials_of(const es_tokenizer_info *info)
     return info->prefix_count + info->suffix_count;
 }
 
+/* Returns the number of ids in all blocks. */
 static int64_t ids_count(const es_blocks *b) { return b->start[b->count]; }
 
-/* start[count + 1] grows with the block that is open; when it is closed it is where the next
+/* Appends an id to the open block: start[count + 1] grows with it, and is where the next block
  * begins. */
 static es_status push(cutter *c, int32_t id, es_error *err)
 {
@@ -49,15 +50,15 @@ static es_status push(cutter *c, int32_t id, es_error *err)
     return ES_OK;
 }
 
-/* Ids that the block which begins now may have. */
+/* Returns the most ids that a block which begins now may have. */
 static int64_t room_of_block(const cutter *c)
 {
     const int64_t left = c->spec->tokens - ids_count(c->out);
     return c->spec->tokens && left < c->spec->length ? left : c->spec->length;
 }
 
-/* The last block may be shorter than the others, to end at the number of tokens that is wanted;
- * one that would hold specials alone is not begun. */
+/* Begins a block. The last one may be shorter, to end at the number of tokens that is wanted; a
+ * block of special tokens alone is not begun. */
 static es_status begin_block(cutter *c, es_error *err)
 {
     es_blocks *b = c->out;
@@ -100,13 +101,14 @@ static void count_bytes(cutter *c, const es_token *token)
 
 /* ---- blocks taken evenly ---- */
 
-/* Tokens of text in a whole block. */
+/* Returns the tokens of text in a whole block. */
 static int64_t tokens_of_block(const cutter *c) { return c->spec->length - specials_of(&c->info); }
 
-/* Whole blocks of all texts. */
+/* Returns the number of whole blocks of all texts. */
 static int64_t whole_blocks(const cutter *c) { return c->whole[c->spec->n_texts]; }
 
-/* Is the next token of a block that is wanted? A rest at the end of a text is in no whole block. */
+/* Returns whether the next token belongs to a block that is wanted. A rest at the end of a text is
+ * in no whole block. */
 static bool is_wanted(const cutter *c)
 {
     const int64_t block = c->whole[c->text] + c->passed / tokens_of_block(c);
@@ -160,7 +162,8 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
 
 /* ---- files ---- */
 
-/* Not after another failure, and of this file alone: `before` were replaced in those before it. */
+/* Fails if more bytes of this file were replaced than the caller accepts; `before` were replaced
+ * in earlier files. */
 static es_status check_replaced(const cutter *c, const es_token_stream *stream, const char *path,
                                 int64_t before, uint64_t bytes, es_error *err)
 {
@@ -170,6 +173,7 @@ static es_status check_replaced(const cutter *c, const es_token_stream *stream, 
                                   before ? -1 : at, err);
 }
 
+/* Fails if the caller wants to stop. */
 static es_status check_stop(const es_blocks_spec *spec, es_error *err)
 {
     return spec->progress && spec->progress(spec->progress_user, 0.0, 1.0)
@@ -217,7 +221,7 @@ static es_status read_text(cutter *c, es_token_stream *stream, const char *path,
 }
 
 /* Bytes that are dropped must not be dropped in silence: a file in Latin-1, or no text at all. */
-static void tell_replaced(const cutter *c, const es_token_stream *stream)
+static void warn_replaced(const cutter *c, const es_token_stream *stream)
 {
     int64_t text, at;
     const int64_t count = es_token_stream_replaced(stream, &text, &at);
@@ -254,7 +258,7 @@ static es_status read_all(cutter *c, es_error *err)
         c->out->repeats += !c->full;
     } while (!c->full);
     if (status == ES_OK)
-        tell_replaced(c, stream);
+        warn_replaced(c, stream);
     es_token_stream_close(stream);
     return status;
 }
@@ -285,7 +289,7 @@ static es_status plan_even(cutter *c, es_error *err)
     return ES_OK;
 }
 
-/* As many as asked for, up to a rest that could not have become a block. */
+/* Fails if there are fewer tokens than wanted, except for a rest that is too short for a block. */
 static es_status check_enough(const cutter *c, es_error *err)
 {
     const int64_t have = ids_count(c->out), want = c->spec->tokens;
@@ -300,7 +304,7 @@ static es_status check_enough(const cutter *c, es_error *err)
     return ES_OK;
 }
 
-/* What begins and ends a block of running text is not the tokenizer's to say. */
+/* Replaces the special tokens of the tokenizer by those of a block of running text. */
 static es_status take_start(cutter *c, es_error *err)
 {
     const es_blocks_spec *spec = c->spec;

@@ -20,6 +20,7 @@ typedef struct sketch {
     int bits;
 } sketch;
 
+/* Mixes the bits of a 64-bit number (the finalizer of SplitMix64). */
 static uint64_t scramble(uint64_t x)
 {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -27,12 +28,14 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
+/* Returns whether a hash belongs to the sample: its lowest bits are 0. */
 static bool is_chosen(const sketch *s, uint64_t hash)
 {
     return (hash & ((UINT64_C(1) << s->bits) - 1)) == 0;
 }
 
-/* Where a hash is, or would be. The upper half of it decides: the lower bits are alike. */
+/* Returns the slot of a hash, or the empty one where it would be. The upper half of the hash
+ * decides, because the lower bits of the sample are alike. */
 static int64_t slot_of(const sketch *s, uint64_t hash)
 {
     int64_t at = (int64_t)(hash >> 32) & (s->room - 1);
@@ -41,8 +44,8 @@ static int64_t slot_of(const sketch *s, uint64_t hash)
     return at;
 }
 
-/* What is taken out of an open table one by one would break the chains of others, so those that
- * stay are put back into an empty one. */
+/* Halves the sample. Hashes that stay are put into an empty table: removing single ones would
+ * break the chains of open addressing. */
 static void forget_half(sketch *s)
 {
     int64_t kept = 0;
@@ -79,6 +82,7 @@ typedef struct stretch {
 
 #define FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
+/* Appends an id to the stretch of text and updates its rolling hash. */
 static void push(stretch *w, int32_t id)
 {
     const uint64_t code = scramble((uint64_t)(uint32_t)id + FACTOR);

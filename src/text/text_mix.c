@@ -44,8 +44,7 @@ static es_status check(const es_text_part *parts, int64_t count, es_error *err)
     return ES_OK;
 }
 
-/* Tokens of all parts together where all of the text is wanted: the part that is used up first
- * decides. */
+/* Counts the tokens of the whole mixture: the part that ends first decides. */
 static es_status count_tokens(const es_blocks_spec *all, const es_text_part *parts, int64_t count,
                               es_mem_limit *budget, int64_t *out, es_error *err)
 {
@@ -62,7 +61,7 @@ static es_status count_tokens(const es_blocks_spec *all, const es_text_part *par
     return ES_OK;
 }
 
-/* Each part's tokens, rounded so that they add up. */
+/* Reads the tokens of each part, rounded so that they add up. */
 static es_status read_parts(const es_blocks_spec *all, const es_text_part *parts, int64_t count,
                             es_mem_limit *budget, cut *cuts, es_error *err)
 {
@@ -86,8 +85,9 @@ static es_status read_parts(const es_blocks_spec *all, const es_text_part *parts
     return ES_OK;
 }
 
-/* The part whose turn it is: the one that would be least far through its tokens in the middle of
- * its next block. So every stretch of a few blocks has the mixture, and all parts end together. */
+/* Returns the part of the next block: the one that would have used the smallest fraction of its
+ * tokens in the middle of its next block. So every few blocks have the mixture, and all parts end
+ * together. */
 static int64_t turn_of(const cut *cuts, int64_t count)
 {
     int64_t best = -1;

@@ -12,7 +12,7 @@
 
 /* ---- where units begin ---- */
 
-/* Tokens lie between white space, which they do not show: blank lines are found in the bytes. */
+/* Notes where blank lines end. Tokens do not show white space, so that it is found in the bytes. */
 static es_status note_byte(es_text_units *u, int64_t at, char byte, es_error *err)
 {
     if (byte == '\n' && u->line_blank) {
@@ -46,6 +46,7 @@ es_status es_text_units_bytes(es_text_units *u, uint64_t at, const char *bytes, 
     return ES_OK;
 }
 
+/* Returns whether a text is in a list. */
 static bool is_one_of(const char *text, const char *const *list)
 {
     for (; text && *list; list++)
@@ -54,7 +55,7 @@ static bool is_one_of(const char *text, const char *const *list)
     return false;
 }
 
-/* Is there a blank line between the last word and a byte? */
+/* Returns whether a blank line is between the last word and a byte. */
 static bool passes_blank(es_text_units *u, int64_t begin)
 {
     const int64_t before = u->passed;
@@ -104,7 +105,7 @@ void es_text_units_free(es_text_units *u)
 
 /* ---- another order ---- */
 
-/* Tokens of blocks between their specials, in order: to or from a list (kept). */
+/* Copies the tokens of blocks between their special tokens, in order, to or from a list. */
 static void move_inner(const es_text_units *u, es_blocks *b, int32_t *list, bool out)
 {
     const es_tokenizer_info info = es_tokenizer_frame(u->tokenizer);

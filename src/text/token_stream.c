@@ -7,7 +7,7 @@
 
 /* ---- what kinds tell their stream ---- */
 
-/* A token that the model has no embedding for is named with its place in the text. */
+/* Fails for a token without an embedding in the model, and names its position in the text. */
 static void check_ids(es_token_stream *s, const es_token *tokens, int64_t count)
 {
     for (int64_t i = 0; i < count && s->status == ES_OK; i++)
@@ -93,7 +93,7 @@ static void put_specials(es_token_stream *s, const int32_t *ids, int count)
         es_stream_put(s, tokens, count);
 }
 
-/* At the first byte, or at the end of a text without any: specials stand around nothing, too. */
+/* Sends the special tokens before a text, at its first byte or at the end of an empty text. */
 static void begin_text(es_token_stream *s)
 {
     const es_tokenizer_info *info = &s->tokenizer->info;
@@ -102,6 +102,7 @@ static void begin_text(es_token_stream *s)
     s->begun = true;
 }
 
+/* Returns the status of the text, with its error. */
 static es_status report(const es_token_stream *s, es_error *err)
 {
     if (s->status != ES_OK && err)

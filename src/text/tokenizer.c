@@ -16,7 +16,7 @@
 
 /* ---- files ---- */
 
-/* A whole file as new memory of file.size bytes, refused before it is read if it is too large. */
+/* Reads a whole file into new memory; a file that is too large is refused before. */
 static es_status read_whole(const char *path, es_mem_limit *budget, char **out, size_t *bytes,
                             es_error *err)
 {
@@ -37,7 +37,7 @@ static es_status read_whole(const char *path, es_mem_limit *budget, char **out, 
     return status;
 }
 
-/* The file's bytes are needed only while tables are made of them. */
+/* Opens a tokenizer.json. Its bytes are needed only while the tables are built. */
 static es_status open_json(const char *path, es_mem_limit *budget, es_tokenizer **out,
                            es_error *err)
 {
@@ -56,8 +56,8 @@ static es_status open_json(const char *path, es_mem_limit *budget, es_tokenizer 
     return status;
 }
 
-/* The configuration beside a vocab.txt says whether case matters; without it BERT's own rules
- * hold. */
+/* Opens a vocab.txt. The configuration beside it states whether case matters; without one the
+ * rules of BERT apply. */
 static es_status open_vocab(const char *path, const char *config_path, es_mem_limit *budget,
                             es_tokenizer **out, es_error *err)
 {
@@ -74,7 +74,7 @@ static es_status open_vocab(const char *path, const char *config_path, es_mem_li
     return status;
 }
 
-/* Of a GGUF the header alone is read, which has the vocabulary in it. */
+/* Opens the tokenizer of a GGUF. Only the header is read, which contains the vocabulary. */
 static es_status open_gguf(const char *path, es_mem_limit *budget, es_tokenizer **out,
                            es_error *err)
 {
@@ -86,6 +86,7 @@ static es_status open_gguf(const char *path, es_mem_limit *budget, es_tokenizer 
     return status;
 }
 
+/* Returns whether a text ends with `end`. */
 static bool ends_with(const char *text, const char *end)
 {
     const size_t a = strlen(text), b = strlen(end);
@@ -94,7 +95,7 @@ static bool ends_with(const char *text, const char *end)
 
 enum { PATH_MOST = 4096 };
 
-/* folder/name, or the name alone in the folder we are in. */
+/* Writes folder/name, or the name alone for the current folder. */
 static es_status join(char out[PATH_MOST], const char *folder, size_t length, const char *name,
                       es_error *err)
 {
@@ -106,7 +107,7 @@ static es_status join(char out[PATH_MOST], const char *folder, size_t length, co
     return ES_OK;
 }
 
-/* There is no tokenizer that we read: what is there instead? */
+/* Fails because a folder has no tokenizer that is supported, and names the one it has. */
 static es_status no_tokenizer(const char *folder, es_error *err)
 {
     static const char *const others[][2] = {
@@ -129,8 +130,8 @@ static es_status no_tokenizer(const char *folder, es_error *err)
                         "this folder has neither tokenizer.json nor vocab.txt");
 }
 
-/* tokenizer.json goes first, because it states every rule; a vocab.txt leaves some to
- * convention. */
+/* Opens the tokenizer of a folder. tokenizer.json comes first, because it states every rule; a
+ * vocab.txt leaves some to convention. */
 static es_status open_folder(const char *path, es_mem_limit *budget, es_tokenizer **out,
                              es_error *err)
 {
@@ -174,7 +175,7 @@ es_status es_tokenizer_open(const char *path, es_mem_limit *budget, es_tokenizer
 /* Reading tokenizer.json takes up to 48 times its size, for a moment, and tables of fixed size. */
 enum { JSON_TIMES = 56, JSON_ANYWAY = 1 << 20 };
 
-/* Every line is a token, and all of them go into the trie. */
+/* Bounds the memory of a vocab.txt: every line is a token, and all of them go into the trie. */
 static size_t memory_of_vocab(const char *path)
 {
     char *data = NULL;
@@ -266,7 +267,7 @@ int32_t es_tokenizer_find(const es_tokenizer *tokenizer, const char *token)
 
 /* ---- lists ---- */
 
-/* The sink of a stream: words arrive, the list grows. */
+/* Appends tokens of a stream to a list. */
 static es_status append(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     es_token_list *list = user;
@@ -327,7 +328,8 @@ static const signature compressed[] = {
     {"\x28\xb5\x2f\xfd", 4, "zstd", "unpack it first: zstd -dc FILE | esscher ..."},
 };
 
-/* NUL is in no text, but half of UTF-16 and three quarters of UTF-32 in Latin letters. */
+/* Recognises UTF-16 and UTF-32 by their NULs: text has none, Latin letters have one in two, or
+ * three in four bytes. */
 static const char *wide_encoding(const unsigned char *p, size_t bytes)
 {
     size_t nul[2] = {0, 0};

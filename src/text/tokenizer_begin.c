@@ -15,8 +15,8 @@
 #include "text/tokenizer.h"
 #include "text/tokenizer_inside.h"
 
-/* Ids from outside are ids only if the vocabulary has them. One that it does not have is no reason
- * to refuse a tokenizer that has all it needs to read text. */
+/* Stores the id of the token that begins a text. An id outside of the vocabulary only gives a
+ * warning: the tokenizer can encode text without it. */
 static void begin_with(es_tokenizer *t, int64_t id, const char *key, const char *path)
 {
     if (id >= 0 && es_tokenizer_token(t, id))
@@ -26,7 +26,8 @@ static void begin_with(es_tokenizer *t, int64_t id, const char *key, const char 
                key);
 }
 
-/* "bos_token": "<s>", or an object with its content, or null: there is none. */
+/* Reads "bos_token": "<s>", or an object with its content, or null, which means that there is
+ * none. */
 static es_status read_begin_token(es_tokenizer *t, const es_settings *s, const char *key,
                                   bool *known, es_error *err)
 {
@@ -40,6 +41,7 @@ static es_status read_begin_token(es_tokenizer *t, const es_settings *s, const c
     return ES_OK;
 }
 
+/* Reads the id of the token that begins a text. */
 static es_status read_begin_id(es_tokenizer *t, const es_settings *s, const char *key, bool *known,
                                es_error *err)
 {
@@ -64,9 +66,9 @@ enum {
     CONFIG_MOST = 1 << 24 /* bytes; tokenizer_config.json may list a thousand added tokens */
 };
 
-/* A file that is not there says nothing. */
-static es_status ask_begin(es_tokenizer *t, const struct begin_source *source, const char *json,
-                           bool *known, es_error *err)
+/* Reads one file that may state the token; a missing file is no error. */
+static es_status read_begin_file(es_tokenizer *t, const struct begin_source *source,
+                                 const char *json, bool *known, es_error *err)
 {
     const char *slash = strrchr(json, '/');
     const size_t folder = slash ? (size_t)(slash - json) + 1 : 0;
@@ -96,6 +98,6 @@ es_status es_tokenizer_find_begin(es_tokenizer *t, const char *json, es_error *e
 {
     bool known = t->kind != &es_kind_bpe || t->info.prefix_count > 0;
     for (size_t i = 0; i < sizeof begin_sources / sizeof begin_sources[0] && !known; i++)
-        ES_TRY(ask_begin(t, &begin_sources[i], json, &known, err));
+        ES_TRY(read_begin_file(t, &begin_sources[i], json, &known, err));
     return ES_OK;
 }

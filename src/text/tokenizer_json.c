@@ -16,6 +16,7 @@
  * the length alone would be three times what a vocabulary takes. */
 enum { MEMORY_PER_VALUE = 160, MEMORY_ANYWAY = 4096 };
 
+/* Returns the most memory that the JSON tree of a text can take. */
 static size_t tree_bound(const char *data, size_t bytes)
 {
     size_t marks = 0;
@@ -68,6 +69,7 @@ static es_status pick_member(es_json *j, const es_json_text *key, const char *co
     return ES_OK;
 }
 
+/* Copies the wanted members of an object to `out`, as an object. */
 static es_status pick_members(es_json *j, const char *const *wanted, char *out, size_t *used)
 {
     es_json_list list;
@@ -135,7 +137,7 @@ es_status es_settings_bool(const es_settings *s, const json_t *object, const cha
     return ES_OK;
 }
 
-/* A whole number up to 2^53, which f64 has exactly. */
+/* Reads an integer up to 2^53, which f64 represents exactly. */
 static bool take_whole(const json_t *value, int64_t *out)
 {
     const double number = json_number_value(value), most = 9007199254740992.0;
@@ -227,6 +229,7 @@ es_status es_settings_vocab(const es_settings *s, const json_t *model, es_vocab_
 
 /* ---- added tokens ---- */
 
+/* Reads the flags of an added token. */
 static es_status read_added_flags(const es_settings *s, const json_t *token, unsigned char *flags,
                                   es_error *err)
 {
@@ -245,6 +248,7 @@ static es_status read_added_flags(const es_settings *s, const json_t *token, uns
     return ES_OK;
 }
 
+/* Reads one added token into the list. */
 static es_status read_added_token(const es_settings *s, const json_t *token, es_vocab_list *list,
                                   es_error *err)
 {
@@ -275,7 +279,8 @@ es_status es_settings_added(const es_settings *s, es_vocab_list *list, es_error 
 
 /* ---- post-processor: the specials around a text ---- */
 
-/* Ids are checked against the vocabulary when that is known, in es_tokenizer_build(). */
+/* Adds a special token before or after a text. es_tokenizer_build() checks the id, when the
+ * vocabulary is known. */
 static es_status add_special(const es_settings *s, es_tokenizer_info *rules, bool before,
                              const json_t *id, es_error *err)
 {
@@ -293,7 +298,7 @@ static es_status add_special(const es_settings *s, es_tokenizer_info *rules, boo
     return ES_OK;
 }
 
-/* {"SpecialToken": {"id": "[CLS]"}} stands for the ids that special_tokens gives this name. */
+/* Adds the ids that special_tokens lists for a name: {"SpecialToken": {"id": "[CLS]"}}. */
 static es_status add_named(const es_settings *s, const json_t *part, const json_t *piece,
                            es_tokenizer_info *rules, bool before, es_error *err)
 {
@@ -308,8 +313,8 @@ static es_status add_named(const es_settings *s, const json_t *part, const json_
     return ES_OK;
 }
 
-/* "single" is the template of one text: specials, the text, specials. Of the one for pairs we
- * have no need. */
+/* Reads "single", the template of one text: special tokens, the text, special tokens. The template
+ * of pairs is not used. */
 static es_status read_template(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
                                es_error *err)
 {
@@ -326,7 +331,8 @@ static es_status read_template(const es_settings *s, const json_t *part, es_toke
                       : es_settings_fail(s, "post_processor.single", "a template of one text", err);
 }
 
-/* BertProcessing is the old way to say [CLS] text [SEP], RobertaProcessing to say <s> text </s>. */
+/* Reads BertProcessing, an older form of [CLS] text [SEP], and RobertaProcessing, of <s> text
+ * </s>. */
 static es_status read_pair(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
                            es_error *err)
 {
@@ -334,7 +340,7 @@ static es_status read_pair(const es_settings *s, const json_t *part, es_tokenize
     return add_special(s, rules, false, json_array_get(json_object_get(part, "sep"), 1), err);
 }
 
-/* ByteLevel here moves offsets and adds no token. */
+/* Accepts ByteLevel, which moves offsets here and adds no token. */
 static es_status read_nothing(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
                               es_error *err)
 {
@@ -351,6 +357,7 @@ static const struct {
                   {"RobertaProcessing", read_pair},
                   {"ByteLevel", read_nothing}};
 
+/* Reads one post-processor by its type. */
 static es_status read_processor(const es_settings *s, const json_t *part, es_tokenizer_info *rules,
                                 es_error *err)
 {
@@ -391,7 +398,8 @@ es_status es_settings_template(const es_settings *s, es_tokenizer_info *rules, e
 static const es_token_kind *const kinds[] = {&es_kind_wordpiece, &es_kind_bpe, &es_kind_unigram};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* Old files do not name the model's type, but have a key that only one kind has. */
+/* Returns the kind of a model. Old files do not state the type, but have a key that only one kind
+ * has. */
 static const es_token_kind *find_kind(const json_t *model)
 {
     const char *type = es_settings_type(model);
@@ -402,6 +410,7 @@ static const es_token_kind *find_kind(const json_t *model)
     return NULL;
 }
 
+/* Builds a tokenizer of the kind that the file has. */
 static es_status read_kind(const es_settings *s, es_mem_limit *budget, es_tokenizer **out,
                            es_error *err)
 {

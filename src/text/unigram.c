@@ -115,6 +115,7 @@ void es_unigram_close(es_unigram *unigram)
     es_mem_free(unigram->budget, unigram);
 }
 
+/* Returns the vocabulary of the model. */
 static const json_t *vocab_of(const es_settings *s)
 {
     return json_object_get(json_object_get(s->root, "model"), "vocab");

@@ -31,8 +31,8 @@ void es_trie_close(es_trie *trie)
     *trie = (es_trie){0};
 }
 
-/* Open addressing, the next slot if one is taken: with half of them empty a search looks at
- * two. */
+/* Adds an edge by open addressing: at most half of the slots are used, so that a search looks at
+ * two slots on average. */
 static void add_edge(es_trie *trie, uint64_t edge)
 {
     uint64_t slot = ((edge >> 28) * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
@@ -41,7 +41,7 @@ static void add_edge(es_trie *trie, uint64_t edge)
     trie->edges[slot & (trie->slots - 1)] = edge;
 }
 
-/* Twice the room; at most half of the slots are ever used. */
+/* Doubles the tables; at most half of the slots are ever used. */
 static es_status grow(es_trie *trie, es_error *err)
 {
     if (trie->nodes >= MOST_NODES)
@@ -115,6 +115,7 @@ size_t es_trie_longest(const es_trie *trie, uint32_t node, const unsigned char *
 
 #define FACTOR UINT64_C(0x9e3779b97f4a7c15) /* of the polynomial; modulo 2^64 */
 
+/* Allocates the table that finds ids by text. */
 static es_status names_open(es_tokenizer *t, int64_t tokens, es_error *err)
 {
     es_names *n = &t->names;
@@ -145,9 +146,10 @@ static uint64_t shift_of(uint32_t bytes)
     return shift;
 }
 
+/* Returns the first slot of a hash. */
 static uint64_t slot_of(uint64_t hash) { return ((hash ^ hash >> 32) * FACTOR) >> 24; }
 
-/* The slot of a text in two parts, or the empty one where it would be. */
+/* Returns the slot of a text in two parts, or the empty slot where it would be. */
 static int32_t *find_name(const es_tokenizer *t, uint64_t hash, const char *left, size_t left_bytes,
                           const char *right, size_t right_bytes)
 {
@@ -196,11 +198,12 @@ void es_vocab_list_free(es_vocab_list *list)
 
 /* ---- checks ---- */
 
-/* Tokens of a broken vocabulary may be as long as the file. */
+/* Returns how many bytes of a token a message shows: tokens of a broken vocabulary may be as long
+ * as the file. */
 static int shown(size_t bytes) { return bytes < 64 ? (int)bytes : 64; }
 
-/* Ids index tables of the model and of ours, so that their size may not run away from the number
- * of tokens; a few unused ids are common. Sets the size. */
+/* Checks that ids are not much larger than the number of tokens, because they index tables; a few
+ * unused ids are common. Sets the size. */
 static es_status check_ids(const es_vocab_list *list, int64_t *size, es_error *err)
 {
     const int64_t most = 2 * list->count + 1024;
@@ -229,8 +232,7 @@ static es_status fail_clash(const es_vocab_list *list, const es_vocab_entry *e, 
 
 /* ---- tables ---- */
 
-/* Exactly as many bytes as the tokens have, each with its NUL: texts are handed out as C
- * strings. */
+/* Allocates exactly the bytes of all tokens, each with a NUL: texts are returned as C strings. */
 static es_status allocate_texts(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     size_t bytes = 0;
@@ -242,8 +244,8 @@ static es_status allocate_texts(es_tokenizer *t, const es_vocab_list *list, es_e
     return ES_OK;
 }
 
-/* An added token may repeat one of the vocabulary; any other id twice is a contradiction. A text
- * twice keeps the later id, as in the readers of others, and the former can no longer be made. */
+/* Stores one token. An added token may repeat one of the vocabulary; any other id that occurs
+ * twice is an error. Of two equal texts the later id is used, as in other readers. */
 static es_status put_token(es_tokenizer *t, const es_vocab_list *list, const es_vocab_entry *e,
                            size_t *used, es_error *err)
 {
@@ -288,7 +290,8 @@ es_status es_added_put(es_added *added, const char *text, size_t bytes, int32_t 
     return es_trie_put(&added->trie, text, bytes, id, &before, err);
 }
 
-/* Here rather than in the readers: they know texts or ids, and only now both can be compared. */
+/* Checks the special tokens, which readers know by text or by id, against the complete vocabulary.
+ */
 static es_status find_specials(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     t->info.unknown = list->unknown ? es_tokenizer_find(t, list->unknown) : -1;
@@ -303,7 +306,7 @@ static es_status find_specials(es_tokenizer *t, const es_vocab_list *list, es_er
     return ES_OK;
 }
 
-/* How far the ids go without those of added tokens, which may repeat one of the vocabulary. */
+/* Sets the number of ids without those of added tokens, which may repeat one of the vocabulary. */
 static es_status find_own_size(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     bool *added;
@@ -318,8 +321,8 @@ static es_status find_own_size(es_tokenizer *t, const es_vocab_list *list, es_er
     return ES_OK;
 }
 
-/* Ids first: the size of every table follows from them. Added tokens come last in a list, so
- * that the vocabulary's own ids are there to be compared with. */
+/* Fills all tables: first the ids, which give the sizes. Added tokens come last in a list, so that
+ * they can be compared with the vocabulary. */
 static es_status fill_tables(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     size_t used = 0;
@@ -394,7 +397,7 @@ static const char *const config_keys[] = {
     "unk_token",     "cls_token",     "sep_token",
     "pad_token",     "mask_token",    NULL};
 
-/* A token is written as a string or as an object with its content. */
+/* Reads a token that is written as a string, or as an object with its content. */
 static es_status read_role(const es_settings *config, int role, const char **out, es_error *err)
 {
     const json_t *value = json_object_get(config->root, role_keys[role]);
@@ -403,6 +406,7 @@ static es_status read_role(const es_settings *config, int role, const char **out
     return es_settings_text(config, config->root, role_keys[role], out, err);
 }
 
+/* Reads the rules and the special tokens of a tokenizer_config.json. */
 static es_status read_config(const es_settings *config, es_tokenizer_info *rules,
                              const char *roles[ROLES], es_error *err)
 {
@@ -418,6 +422,7 @@ static es_status read_config(const es_settings *config, es_tokenizer_info *rules
 
 /* ---- the vocabulary ---- */
 
+/* Fails because of a byte that is not allowed. */
 static es_status fail_byte(const es_vocab_list *list, int64_t offset, bool nul, es_error *err)
 {
     return es_fail_file(err, ES_E_FORMAT, list->path, offset, nul ? "vocab.nul" : "vocab.utf8",
@@ -425,8 +430,8 @@ static es_status fail_byte(const es_vocab_list *list, int64_t offset, bool nul, 
                         nul ? "NUL" : "no UTF-8");
 }
 
-/* Every line is a token and its number the id, blank ones included: leaving one out would move
- * all ids behind it. A byte order mark and carriage returns are not part of a token. */
+/* Lists the tokens of a vocab.txt: the number of a line is the id, blank lines included. A byte
+ * order mark and carriage returns are no part of a token. */
 static es_status read_lines(const char *data, size_t bytes, es_vocab_list *list, es_error *err)
 {
     size_t at = es_utf8_mark(data, bytes);
@@ -457,7 +462,7 @@ static es_status read_lines(const char *data, size_t bytes, es_vocab_list *list,
     return ES_OK;
 }
 
-/* The last line that holds a token, as es_tokenizer_build() has it; -1: none. */
+/* Returns the last line that has a token, the one that es_tokenizer_build() uses; -1: none. */
 static int64_t find_line(const es_vocab_list *list, const char *token)
 {
     const size_t bytes = strlen(token);
@@ -490,6 +495,7 @@ static es_status mark_specials(es_vocab_list *list, const char *const roles[ROLE
     return ES_OK;
 }
 
+/* Builds a tokenizer from the bytes of a vocab.txt. */
 static es_status read_all(const char *data, size_t bytes, const es_settings *config,
                           es_vocab_list *list, es_tokenizer **out, es_error *err)
 {

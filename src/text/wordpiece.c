@@ -27,8 +27,8 @@ typedef struct word {
     int64_t chars, from, to; /* of the text, over the whole word */
 } word;
 
-/* Sized for the longest word that is not unknown; a piece has at least one character, so they fit.
- */
+/* Allocates a word of the greatest length that is not unknown. Its pieces fit, because each has at
+ * least one character. */
 static es_status word_open(word *w, const es_tokenizer *tokenizer, es_arena *arena, es_error *err)
 {
     const int64_t chars = tokenizer->info.max_chars;
@@ -39,8 +39,9 @@ static es_status word_open(word *w, const es_tokenizer *tokenizer, es_arena *are
     return ES_ARENA_NEW(arena, w->pieces, chars, "word", err);
 }
 
-/* One more character, made from bytes [begin, end) of the text. Marks in canonical order need not
- * come in the order of the text, so a word's place is the least range that holds all of it. */
+/* Appends a character made from bytes [begin, end) of the text. Marks in canonical order may
+ * differ from the order of the text, so the word covers the smallest range that contains all its
+ * characters. */
 static void word_put(word *w, int32_t c, int64_t begin, int64_t end)
 {
     if (w->chars == 0 || begin < w->from)
@@ -55,8 +56,8 @@ static void word_put(word *w, int32_t c, int64_t begin, int64_t end)
     w->used += length;
 }
 
-/* Bytes [at, at + length) of the word as a piece, with the least range of the text that holds it.
- */
+/* Returns bytes [at, at + length) of the word as a token, with the smallest range of the text that
+ * contains it. */
 static es_token place_piece(const word *w, int32_t id, size_t at, size_t length)
 {
     es_token piece = {id, w->begin[at], w->end[at]};
@@ -67,9 +68,8 @@ static es_token place_piece(const word *w, int32_t id, size_t at, size_t length)
     return piece;
 }
 
-/* The longest piece first, then the longest of those that continue a word, as WordPiece is defined:
- * a greedy cut may fail where another would not, and the word is then unknown. As many pieces as
- * there are, or -1 if at some place none fits. */
+/* Cuts a word into pieces, the longest first, as WordPiece is defined; a greedy cut may fail where
+ * another would not. Returns the number of pieces, -1 if none fits somewhere. */
 static int64_t cut_greedily(word *w)
 {
     const es_tokenizer *t = w->tokenizer;
@@ -87,7 +87,8 @@ static int64_t cut_greedily(word *w)
     return count;
 }
 
-/* The pieces of the word, in w->pieces; how many, 0 of no word. The word is then empty. */
+/* Cuts the word into w->pieces and empties it. Returns the number of pieces, 0 for an empty word.
+ */
 static int64_t word_cut(word *w)
 {
     if (w->chars == 0)
@@ -125,6 +126,7 @@ typedef struct wordpiece {
     int64_t at; /* offset of the next byte to be taken */
 } wordpiece;
 
+/* Ends the current word and sends its pieces. */
 static void end_word(wordpiece *s)
 {
     const int64_t count = word_cut(&s->word);
@@ -133,7 +135,8 @@ static void end_word(wordpiece *s)
 
 /* ---- words ---- */
 
-/* White space divides words, punctuation is a word by itself: BertPreTokenizer. */
+/* Divides text into words as BertPreTokenizer: white space separates words, punctuation is a word
+ * by itself. */
 static void divide(wordpiece *s, int32_t c, int64_t begin, int64_t end)
 {
     if (es_char_space(c)) {
@@ -147,8 +150,7 @@ static void divide(wordpiece *s, int32_t c, int64_t begin, int64_t end)
     }
 }
 
-/* Lower case comes after accents are gone: of a capital with an accent, its letter is what is
- * lowered. */
+/* Changes a character to lower case, after accents are removed, and divides the text. */
 static void lower_and_divide(wordpiece *s, int32_t c, int64_t begin, int64_t end)
 {
     int32_t lower[ES_LOWER_MOST] = {c};
@@ -159,7 +161,7 @@ static void lower_and_divide(wordpiece *s, int32_t c, int64_t begin, int64_t end
 
 /* ---- marks in canonical order ---- */
 
-/* A starter ends the run of marks before it: their order is now known. */
+/* Ends a run of marks at a starter, which fixes their order. */
 static void release_marks(wordpiece *s)
 {
     for (int64_t i = 0; i < s->marks_count; i++)
@@ -179,7 +181,8 @@ static void hold_mark(wordpiece *s, mark m)
     s->marks[i] = m;
 }
 
-/* NFD without accents. Leaving accents out first and ordering the rest is the same. */
+/* Decomposes a character (NFD) and drops accents. Dropping them before ordering the marks gives
+ * the same result. */
 static void strip_accents(wordpiece *s, int32_t c, int64_t begin, int64_t end)
 {
     int32_t parts[ES_DECOMPOSE_MOST];
@@ -199,8 +202,8 @@ static void strip_accents(wordpiece *s, int32_t c, int64_t begin, int64_t end)
 
 /* ---- characters ---- */
 
-/* The normalizer, in the order of BertNormalizer: clean, set ideographs apart, strip accents,
- * lower case. Space that it would put around an ideograph is the end of a word here. */
+/* Normalizes a character in the order of BertNormalizer: clean, separate ideographs, strip
+ * accents, lower case. The space around an ideograph is the end of a word here. */
 static void normalize(wordpiece *s, int32_t c, int64_t begin, int64_t end)
 {
     const es_tokenizer_info *rules = &s->tokenizer->info;
@@ -219,7 +222,7 @@ static void normalize(wordpiece *s, int32_t c, int64_t begin, int64_t end)
         end_word(s);
 }
 
-/* The same for the characters most text is made of. */
+/* Normalizes an ASCII character by table. */
 static void normalize_ascii(wordpiece *s, unsigned char c, int64_t at)
 {
     const es_wordpiece_rules *t = &s->tokenizer->wordpiece;
@@ -236,7 +239,7 @@ static void normalize_ascii(wordpiece *s, unsigned char c, int64_t at)
         end_word(s);
 }
 
-/* An added token is a word of its own whatever surrounds it. */
+/* Sends an added token, which is a word by itself whatever surrounds it. */
 static void take_added(wordpiece *s, int32_t id, size_t length)
 {
     const es_token token = {id, s->at, s->at + (int64_t)length};
@@ -245,6 +248,7 @@ static void take_added(wordpiece *s, int32_t id, size_t length)
     es_stream_put(s->stream, &token, 1);
 }
 
+/* Reads one character; returns its bytes. */
 static size_t take_character(wordpiece *s, const unsigned char *p, size_t bytes)
 {
     int32_t c;
@@ -254,8 +258,8 @@ static size_t take_character(wordpiece *s, const unsigned char *p, size_t bytes)
     return length;
 }
 
-/* Take bytes as long as everything that may begin there is in sight: `ahead` bytes, or the end of
- * the text. Returns how many were taken. */
+/* Reads bytes while all tokens that may begin there are visible: `ahead` bytes, or the end of the
+ * text. Returns how many it has read. */
 static size_t take(wordpiece *s, const unsigned char *p, size_t bytes, bool last)
 {
     const es_tokenizer *t = s->tokenizer;
@@ -280,7 +284,7 @@ static size_t take(wordpiece *s, const unsigned char *p, size_t bytes, bool last
 
 /* ---- the kind ---- */
 
-/* All memory of a stream is taken here: writing to it never fails for want of any. */
+/* Allocates all memory of a stream: writing to it never fails for lack of memory. */
 static es_status allocate(wordpiece *s, es_error *err)
 {
     const size_t longest = s->tokenizer->added.longest;
@@ -290,6 +294,7 @@ static es_status allocate(wordpiece *s, es_error *err)
     return ES_ARENA_NEW(&s->arena, s->carry, 2 * (int64_t)s->ahead, "token stream", err);
 }
 
+/* Opens the state of a stream. */
 static es_status wordpiece_open(es_token_stream *stream, es_error *err)
 {
     wordpiece *s;
@@ -300,6 +305,7 @@ static es_status wordpiece_open(es_token_stream *stream, es_error *err)
     return allocate(s, err);
 }
 
+/* Frees the state of a stream. */
 static void wordpiece_close(es_token_stream *stream)
 {
     wordpiece *s = stream->state;
@@ -309,8 +315,8 @@ static void wordpiece_close(es_token_stream *stream)
     es_mem_free(stream->budget, s);
 }
 
-/* Bytes that could not be decided on last time are put before the new ones in a small buffer;
- * as soon as these are used up, the new ones are read where they lie. */
+/* Tokenizes bytes. Those that could not be decided last time are joined with the new ones in a
+ * small buffer; after that the new bytes are read in place. */
 static void wordpiece_write(es_token_stream *stream, const unsigned char *p, size_t bytes)
 {
     wordpiece *s = stream->state;
@@ -339,7 +345,7 @@ static void wordpiece_write(es_token_stream *stream, const unsigned char *p, siz
     }
 }
 
-/* Now that the text is over, everything that waited is decided. The stream is then as new. */
+/* Tokenizes the waiting bytes at the end of the text, and resets the stream. */
 static void wordpiece_finish(es_token_stream *stream)
 {
     wordpiece *s = stream->state;
@@ -351,7 +357,7 @@ static void wordpiece_finish(es_token_stream *stream)
     s->at = 0;
 }
 
-/* The normalizer and the pre-tokenizer, tabulated where most text is. */
+/* Tabulates normalizer and pre-tokenizer for ASCII. */
 static void classify_ascii(es_wordpiece_rules *out, const es_tokenizer_info *rules)
 {
     for (int c = 0; c < 128; c++) {
@@ -380,6 +386,7 @@ static es_status make_trie(es_tokenizer *t, es_error *err)
     return ES_OK;
 }
 
+/* Builds the tables of a tokenizer. */
 static es_status wordpiece_prepare(es_tokenizer *t, const es_vocab_list *list, es_error *err)
 {
     if (list->rules.max_chars < 1 || list->rules.max_chars > ES_WORD_MOST_CHARS)
@@ -398,6 +405,7 @@ static es_status wordpiece_prepare(es_tokenizer *t, const es_vocab_list *list, e
     return ES_OK;
 }
 
+/* Frees the tables of a tokenizer. */
 static void wordpiece_free(es_tokenizer *t) { es_trie_close(&t->wordpiece.pieces); }
 
 const es_token_kind es_kind_wordpiece = {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "text/tokenizer_inside.h"
 
-/* What the file leaves open is as in BERT. */
+/* Reads the model; missing keys have BERT's values. */
 static es_status read_model(const es_settings *s, es_vocab_list *list, es_error *err)
 {
     const json_t *model = json_object_get(s->root, "model");
@@ -18,7 +18,7 @@ static es_status read_model(const es_settings *s, es_vocab_list *list, es_error 
     return es_settings_vocab(s, model, list, err);
 }
 
-/* Keys that are left out have the values that BERT was trained with. */
+/* Reads the normalizer; missing keys have the values that BERT was trained with. */
 static es_status read_normalizer(const es_settings *s, es_tokenizer_info *rules, es_error *err)
 {
     const json_t *part = json_object_get(s->root, "normalizer");
@@ -36,6 +36,7 @@ static es_status read_normalizer(const es_settings *s, es_tokenizer_info *rules,
     return es_settings_bool(s, part, "strip_accents", &rules->strip_accents, err);
 }
 
+/* Fails unless the pre-tokenizer is that of BERT. */
 static es_status check_pretokenizer(const es_settings *s, es_error *err)
 {
     const json_t *part = json_object_get(s->root, "pre_tokenizer");
@@ -46,7 +47,8 @@ static es_status check_pretokenizer(const es_settings *s, es_error *err)
                               "only BertPreTokenizer is built in for WordPiece", err);
 }
 
-/* White space that lstrip and rstrip would take divides words anyway, so it changes no id. */
+/* Refuses flags of added tokens that would change ids; lstrip and rstrip do not, because white
+ * space separates words anyway. */
 static es_status check_added(const es_vocab_list *list, es_error *err)
 {
     for (int64_t i = 0; i < list->count; i++) {
