@@ -106,7 +106,7 @@ bool es_part_stack_next(const es_arch *arch, const es_model_config *config, int6
     return true;
 }
 
-/* What this architecture calls a member. */
+/* Returns the key of config.json that this architecture has for a member. */
 static const char *key_of(const es_arch *arch, size_t member)
 {
     const es_config_field *f = arch->fields;
@@ -115,7 +115,7 @@ static const char *key_of(const es_arch *arch, size_t member)
     return f->key ? f->key : "a size";
 }
 
-/* One number of the file that is no multiple of another, named as the file has them. */
+/* Fails because one number of the file is no multiple of another; the message has their keys. */
 static es_status uneven(const es_arch *arch, const char *file, const es_model_config *c, size_t of,
                         size_t part, es_error *err)
 {
@@ -224,8 +224,8 @@ static es_status check_lists(const es_config_draft *d, const char *file, es_erro
 
 /* ---- what follows from what is stated ---- */
 
-/* Layers with the window that have a rotation of their own are never stretched, unless that is
- * stated: their theta is, or it is that of the other layers. */
+/* Completes the rotation of layers with the window. A rotation of their own is not stretched
+ * unless the file states it: only their theta is theirs, or that of the other layers. */
 static void complete_local(es_config_draft *d)
 {
     es_rotary *local = &d->config.rotary_local;

@@ -20,7 +20,7 @@ static const char converted[] = "convert the model anew, or use the checkpoint i
 
 static const char rates_name[] = "rope_freqs.weight";
 
-/* "blk.3.attn_q" and ".weight", for "blk.*.attn_q" and layer 3. */
+/* Writes the name of a tensor: "blk.3.attn_q.weight" for "blk.*.attn_q", layer 3 and ".weight". */
 static void write_name(const char *pattern, int64_t layer, const char *end, char out[NAME_MOST])
 {
     const char *star = strchr(pattern, '*');
@@ -59,11 +59,13 @@ static const es_gguf_tensor *find_part(const es_gguf_arch *arch, const char *nam
     return NULL;
 }
 
+/* Compares a name with that of a tensor, for bsearch(). */
 static int name_against(const void *name, const void *tensor)
 {
     return strcmp(name, ((const es_st_tensor *)tensor)->name);
 }
 
+/* Returns a tensor by its name, NULL if it is missing. */
 static const es_st_tensor *find_tensor(const es_gguf *g, const char *name)
 {
     return bsearch(name, g->header.tensors, (size_t)g->header.count, sizeof *g->header.tensors,
@@ -79,12 +81,14 @@ typedef struct reading {
     es_error *err;
 } reading;
 
+/* Writes the key of a value of the architecture, such as "llama.block_count". */
 static const char *key_of(const reading *r, const char *rest, char out[NAME_MOST])
 {
     snprintf(out, NAME_MOST, "%s.%s", r->arch->name, rest);
     return out;
 }
 
+/* Reads an integer of the architecture from 1 to `most`. */
 static es_status take_whole(const reading *r, const char *rest, double most, bool required,
                             int64_t *out)
 {
@@ -93,8 +97,9 @@ static es_status take_whole(const reading *r, const char *rest, double most, boo
                          out, r->err);
 }
 
-/* The shortest decimal number that is this f32: a file that says 1e-5 in f32 was made from one that
- * says 1e-5, and the two should not differ in the tenth digit. Powers of ten up to 1e22 are f64. */
+/* Returns the shortest decimal number that rounds to this f32: a file with 1e-5 in f32 was made
+ * from one with 1e-5, and the two should not differ in the tenth digit. Powers of ten up to 1e22
+ * are exact in f64. */
 static double shortest(double value)
 {
     if (!(value > 1e-12 && value < 1e12))
@@ -125,13 +130,14 @@ static es_status take_real(const reading *r, const char *rest, double min, doubl
     return ES_OK;
 }
 
+/* Fails because of a key that is not supported. */
 static es_status refuse_key(const reading *r, const char *key, const char *hint)
 {
     return es_fail_file(r->err, ES_E_UNSUPPORTED, r->g->path, -1, "gguf.function", hint,
                         "'%.100s' requires a feature that is not supported", key);
 }
 
-/* A number for all layers, or a list of one for each layer, which must all be the same. */
+/* Reads a number for all layers, or a list with one for each layer, which must all be equal. */
 static es_status take_per_layer(const reading *r, const char *rest, double most, bool required,
                                 int64_t *out)
 {
@@ -180,8 +186,8 @@ static es_status check_known(const reading *r, const es_gguf_value *v)
     return refuse_key(r, key, "this key is not known and may change the result");
 }
 
-/* Every value of the architecture is one that we know. Of the rest some say that this is no whole
- * model. */
+/* Fails for a value of the architecture that is not known, and for values by which the file is no
+ * whole model. */
 static es_status check_values(const reading *r)
 {
     const es_gguf_header *h = &r->g->header;
@@ -235,7 +241,7 @@ static es_status check_types(const reading *r)
 
 /* ---- rotary positions ---- */
 
-/* A number that may have one value, or another: any else is refused by name. */
+/* Fails unless a number has one of two values. */
 static es_status check_only(const reading *r, const char *rest, double only, double other)
 {
     char key[NAME_MOST], hint[64];
@@ -246,8 +252,9 @@ static es_status check_only(const reading *r, const char *rest, double only, dou
     return value == only || value == other ? ES_OK : refuse_key(r, key_of(r, rest, key), hint);
 }
 
-/* What YaRN has beside its factor. A sharpness is 1 times what the factor makes it; -1 leaves the
- * mixture of frequencies to the type, which it is 1 for YaRN and 0 else. */
+/* Reads the settings of YaRN beside its factor. The sharpness must be 1, times what the factor
+ * makes it; the mixture of frequencies must be -1 (the default of the type), or that default: 1
+ * for YaRN, else 0. */
 static es_status take_yarn(const reading *r, bool yarn)
 {
     es_rotary *rotary = &r->config->rotary;
@@ -291,8 +298,8 @@ static es_status take_scaling(const reading *r)
     return ES_OK;
 }
 
-/* Llama 3's stretching: by `factor` where fewer than one wavelength fits into the original
- * positions, not at all from four on. What a frequency is divided by: */
+/* Returns the divisor of a frequency by Llama 3's rule: `factor` if fewer than one wavelength fits
+ * into the original positions, 1 from four on. */
 static double llama3_rate(double frequency, double original, double factor)
 {
     const double waves = original * frequency / 6.28318530717958647693;
@@ -314,8 +321,8 @@ static bool rates_are(const double *rates, const es_model_config *c, double orig
     return true;
 }
 
-/* llama.cpp keeps the result of Llama 3's rule, one number for each channel, and not the rule. The
- * largest is the factor; the original positions are a power of two, tried one after the other. */
+/* Recovers Llama 3's rule from its result, which llama.cpp stores: one divisor for each channel.
+ * The largest is the factor; the original positions are a power of two, found by trying. */
 static es_status take_rates(const reading *r)
 {
     const es_st_tensor *t = find_tensor(r->g, rates_name);
@@ -348,6 +355,7 @@ static es_status take_rates(const reading *r)
 
 /* ---- the configuration ---- */
 
+/* Fails because one number is no multiple of another. */
 static es_status uneven(const reading *r, const char *of, int64_t a, const char *by, int64_t b)
 {
     return es_fail_file(r->err, ES_E_FORMAT, r->g->path, -1, "gguf.heads", converted,
@@ -487,6 +495,7 @@ static es_status check_tensor(const es_gguf *g, const es_model_config *c, const 
         (long long)cols);
 }
 
+/* Fails unless a tensor is in the file. */
 static es_status check_there(const es_gguf *g, const char *pattern, int64_t layer, const char *end,
                              es_error *err)
 {

@@ -85,6 +85,7 @@ void es_plan_free(es_plan *plan)
 
 /* ---- counting ---- */
 
+/* Returns whether a head keeps all keys. */
 static bool is_full(const es_policy_spec *spec)
 {
     return !spec->policy || spec->policy == es_policy_at(0);
@@ -156,6 +157,7 @@ static es_status ask_policy(const es_plan *plan, const es_policy_spec *spec, con
     return ES_OK;
 }
 
+/* Returns whether a policy states parts of its keys. */
 static bool has_parts(const es_policy_spec *spec)
 {
     return spec->window != ES_POLICY_UNSET || spec->sinks != ES_POLICY_UNSET ||
@@ -168,6 +170,8 @@ static bool has_parts(const es_policy_spec *spec)
  * `observe` counts queries. */
 enum { SLACK = 2 };
 
+/* Returns whether the parts of a policy keep its number of keys: no more, and no fewer but for a
+ * small slack, or for policies that keep whole blocks. */
 static bool parts_hold(const es_plan *plan, const es_policy_spec *spec, double kept)
 {
     const double slack = plan->causal ? 0.0 : SLACK, keys = (double)spec->keys;
@@ -224,7 +228,8 @@ static es_status check_keys(const es_plan *plan, es_plan_origin origin, int64_t 
     return ES_OK;
 }
 
-/* Heads that share keys and values share a cache, and what one of them needs cannot be dropped. */
+/* Fails unless a head keeps the same keys as the first of its group: they share a cache, and a key
+ * that one of them needs cannot be dropped. */
 static es_status check_group(const es_plan *plan, es_plan_origin origin, int64_t i, es_error *err)
 {
     const int64_t size = plan->heads / plan->kv_heads, first = i - i % plan->heads % size;
@@ -259,6 +264,7 @@ es_status es_plan_obey(const es_plan *plan, es_plan_origin origin, es_error *err
 
 /* ---- is it of this model? ---- */
 
+/* Fails because the plan was made for another model. */
 static es_status another(const char *rule, const char *what, int64_t planned, int64_t is,
                          es_error *err)
 {
@@ -311,8 +317,8 @@ es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_e
 
 /* ---- running by it ---- */
 
-/* The fewest keys that a head keeps, of those that drop some at the plan's context; 0: none does.
- */
+/* Returns the fewest keys that a head keeps, of the heads that drop some at the plan's context; 0:
+ * none does. */
 static int64_t fewest_keys(const es_plan *plan)
 {
     int64_t fewest = 0;

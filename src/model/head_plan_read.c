@@ -82,7 +82,7 @@ static es_status fail_at(reading *r, int64_t at, const char *rule, const char *h
     return es_fail_file(r->j.err, ES_E_FORMAT, r->j.file, at, rule, hint, "%s", what);
 }
 
-/* "layer 3, head 2: ", or as much of it as is known already. */
+/* Writes "layer 3, head 2: ", or as much of it as is known. */
 static const char *where(const reading *r, char out[WORD_MOST])
 {
     out[0] = '\0';
@@ -92,6 +92,7 @@ static const char *where(const reading *r, char out[WORD_MOST])
     return out;
 }
 
+/* Fails because of a number out of range. */
 static es_status bad_number(reading *r, size_t at, const field *f, const char *is)
 {
     char place[WORD_MOST];
@@ -122,6 +123,7 @@ static es_status take_number(reading *r, const field *f, double *out)
     return ES_OK;
 }
 
+/* Reads a string, cut at size - 1 bytes. */
 static es_status take_text(reading *r, char *out, size_t size)
 {
     es_json_text text;
@@ -156,6 +158,7 @@ static es_status take_value(reading *r, const field *f, void *into)
     }
 }
 
+/* Fails because of a key that is not known. */
 static es_status unknown_key(reading *r, const es_json_text *key)
 {
     char word[WORD_MOST], place[WORD_MOST];
@@ -164,7 +167,7 @@ static es_status unknown_key(reading *r, const es_json_text *key)
                    where(r, place), word);
 }
 
-/* One object by its table. */
+/* Reads one object by its table of fields. */
 static es_status take_object(reading *r, const field *fields, void *into)
 {
     es_json_list list;
@@ -226,7 +229,7 @@ static es_status unknown_policy(reading *r, size_t at, const char *name)
                    where(r, place), name);
 }
 
-/* A policy that leaves nothing to chance has no factors: "none" says what is so. */
+/* Reads the correction. A policy that draws no keys at random has none: only "none" is accepted. */
 static es_status take_correction(reading *r, size_t at, const char *word, es_policy_spec *spec)
 {
     char place[WORD_MOST];
@@ -243,7 +246,8 @@ static es_status take_correction(reading *r, size_t at, const char *word, es_pol
     return ES_OK;
 }
 
-/* "full" has as many keys as there are; how many that is, is seen at the end. */
+/* Turns what the file states about a head into its policy. The number of keys of "full" is set at
+ * the end. */
 static es_status understand_head(reading *r, size_t at, const said *s, es_plan_head *out)
 {
     const es_policy *policy = es_policy_find(s->policy);
@@ -261,6 +265,7 @@ static es_status understand_head(reading *r, size_t at, const said *s, es_plan_h
     return take_correction(r, at, s->correction, &out->spec);
 }
 
+/* Makes space for another head. */
 static es_status make_room(reading *r)
 {
     es_mem_limit *b = r->plan->budget;
@@ -313,7 +318,7 @@ static const field layer_fields[] = {
     {"heads", OBJECT, 0, 0, 0, NULL, false, take_heads},
     {0}};
 
-/* Layers have as many heads as the first: who belongs to which is their order. */
+/* Reads one layer. All layers have as many heads as the first; their order gives their numbers. */
 static es_status take_layer(reading *r)
 {
     const int64_t before = r->count;
@@ -362,6 +367,7 @@ static const field model_fields[] = {
     {"causal", TRUTH, PLAN(causal), 0, 0, NULL, false, NULL},
     {0}};
 
+/* Reads what the plan states about the model. */
 static es_status take_model(reading *r) { return take_object(r, model_fields, r->plan); }
 
 /* Reads the schema. Plans of the first version lack some fields, which complete_heads() fills
@@ -409,7 +415,7 @@ static es_status check_counts(reading *r)
     return ES_OK;
 }
 
-/* What each head says of its group, and of keys where it keeps all of them. */
+/* Checks what each head states about its group, and the number of keys where it keeps all. */
 static es_status check_heads(reading *r)
 {
     es_plan *p = r->plan;
@@ -448,7 +454,7 @@ static es_status check_totals(reading *r)
     return ES_OK;
 }
 
-/* The first part that differs, by its key. */
+/* Returns the key of the first part in which two policies differ. */
 static const char *part_that_differs(const es_policy_spec *a, const es_policy_spec *b)
 {
     return a->sinks != b->sinks     ? "sinks"

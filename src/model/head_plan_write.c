@@ -21,6 +21,7 @@ typedef struct writing {
     char buffer[4096];
 } writing;
 
+/* Writes the buffer to the file. */
 static void flush(writing *w)
 {
     if (w->status == ES_OK)
@@ -30,7 +31,7 @@ static void flush(writing *w)
 
 static void put(writing *w, const char *fmt, ...) ES_PRINTF(2, 3);
 
-/* Pieces are short: names, numbers. */
+/* Appends formatted text, which is short: a name or a number. */
 static void put(writing *w, const char *fmt, ...)
 {
     enum { PIECE = 512 };
@@ -44,7 +45,8 @@ static void put(writing *w, const char *fmt, ...)
         w->used += (size_t)length < PIECE ? (size_t)length : PIECE - 1;
 }
 
-/* What is no UTF-8 becomes U+FFFD: a text comes from file names, which may be anything. */
+/* Appends a JSON string. Invalid UTF-8 becomes U+FFFD: the text comes from file names, which may
+ * be any bytes. */
 static void put_text(writing *w, const char *text)
 {
     size_t left = strlen(text);
@@ -64,6 +66,7 @@ static void put_text(writing *w, const char *text)
     put(w, "\"");
 }
 
+/* Appends a part of a policy, if it is stated. */
 static void put_part(writing *w, const char *key, int64_t value)
 {
     if (value != ES_POLICY_UNSET)

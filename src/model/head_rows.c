@@ -9,7 +9,7 @@
 #include "model/model.h"
 #include "model/model_inside.h"
 
-/* out (n, k) = x w' + b. */
+/* Computes out (n, k) = x w' + b. */
 static es_status project(const es_view *x, const es_view *w, const es_view *b, es_mem_limit *budget,
                          double *out, es_error *err)
 {
@@ -38,8 +38,8 @@ static es_view scale_of(const side *s, int64_t first, int64_t count)
     return (es_view){(char *)s->norm->w + first * item, s->model->precision, 1, count, 0, item};
 }
 
-/* A norm over all heads of a row takes the squares of all of them: squares (n) of what their
- * projections are. */
+/* Computes squares (n), the sums over all heads of the squares of a row, for a norm over all
+ * heads. */
 static es_status sum_squares(const side *s, double *squares, double *rows, es_error *err)
 {
     const es_model_config *c = &s->model->config;
@@ -57,7 +57,7 @@ static es_status sum_squares(const side *s, double *squares, double *rows, es_er
     return ES_OK;
 }
 
-/* Norms rows (n, k) of the head by the squares of all heads. */
+/* Normalises rows (n, k) of the head by the squares of all heads. */
 static es_status norm_wide(const side *s, const es_head_rows *rows, double *scale, es_error *err)
 {
     const es_model_config *c = &s->model->config;
@@ -73,7 +73,7 @@ static es_status norm_wide(const side *s, const es_head_rows *rows, double *scal
     return status;
 }
 
-/* A head's norm, whose scale is in the model's precision, on rows in f64. */
+/* Applies a head's norm, whose scale is in the model's precision, to rows in f64. */
 static es_status norm_rows(const side *s, const es_head_rows *rows, es_error *err)
 {
     const es_arch *arch = s->model->arch;

@@ -5,8 +5,9 @@
 
 #include "model/model_inside.h"
 
-/* e^x in the precision of the rows. */
+/* Returns e^x in f32. */
 static float power_f32(float x) { return expf(x); }
+/* Returns e^x in f64. */
 static double power_f64(double x) { return exp(x); }
 
 /* ---- rows, in both precisions ---- */
@@ -29,7 +30,8 @@ static double power_f64(double x) { return exp(x); }
 #define SQRT_HALF         0.70710678118654752440 /* 1/sqrt(2) */
 #define ONE_BY_SQRT_TWOPI 0.39894228040143267794
 
-/* erfc rather than 1 + erf: exact relative to the result, which falls doubly exponentially. */
+/* Computes gelu by erfc instead of 1 + erf: exact relative to the result, which decays doubly
+ * exponentially. */
 static void gelu_f64(const es_gelu_table *table, void *x_, int64_t count)
 {
     double *x = x_;
@@ -76,6 +78,7 @@ static void gelu_piece(const es_gelu_table *table, float *x, int64_t count)
     }
 }
 
+/* Computes gelu by the table. */
 static void gelu_f32(const es_gelu_table *table, void *x_, int64_t count)
 {
     float *x = x_;
@@ -87,7 +90,7 @@ static void gelu_f32(const es_gelu_table *table, void *x_, int64_t count)
 
 #define SQRT_TWO_BY_PI 0.79788456080286535588
 
-/* NaN stays NaN: a comparison with it is false. */
+/* Computes relu; NaN stays NaN, because a comparison with it is false. */
 static void relu_f32(const es_gelu_table *table, void *x_, int64_t count)
 {
     float *x = x_;
@@ -96,6 +99,7 @@ static void relu_f32(const es_gelu_table *table, void *x_, int64_t count)
         x[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
 
+/* Computes relu in f64. */
 static void relu_f64(const es_gelu_table *table, void *x_, int64_t count)
 {
     double *x = x_;
@@ -104,7 +108,7 @@ static void relu_f64(const es_gelu_table *table, void *x_, int64_t count)
         x[i] = x[i] < 0.0 ? 0.0 : x[i];
 }
 
-/* x / (1 + e^-x): where e^-x overflows it is -0, as it should be. */
+/* Computes x / (1 + e^-x): where e^-x overflows it is -0, as it should be. */
 static void silu_f32(const es_gelu_table *table, void *x_, int64_t count)
 {
     float *x = x_;
@@ -113,6 +117,7 @@ static void silu_f32(const es_gelu_table *table, void *x_, int64_t count)
         x[i] = x[i] / (1.0f + expf(-x[i]));
 }
 
+/* Computes silu in f64. */
 static void silu_f64(const es_gelu_table *table, void *x_, int64_t count)
 {
     double *x = x_;
@@ -121,7 +126,7 @@ static void silu_f64(const es_gelu_table *table, void *x_, int64_t count)
         x[i] = x[i] / (1.0 + exp(-x[i]));
 }
 
-/* gelu as GPT-2 has it: x (1 + tanh(sqrt(2/pi) (x + .044715 x^3))) / 2 = x / (1 + e^-2z). */
+/* Computes GPT-2's gelu: x (1 + tanh(sqrt(2/pi) (x + .044715 x^3))) / 2 = x / (1 + e^-2z). */
 static void gelu_tanh_f32(const es_gelu_table *table, void *x_, int64_t count)
 {
     float *x = x_;

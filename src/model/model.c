@@ -20,6 +20,7 @@ enum { PATH_MOST = 4096, FILE_MOST = 64, NAME_MOST = 256 };
 
 /* ---- opening ---- */
 
+/* Writes folder/file; returns false if it is too long. */
 static bool join(const char *folder, const char *file, char out[PATH_MOST + FILE_MOST])
 {
     struct stat st;
@@ -27,7 +28,7 @@ static bool join(const char *folder, const char *file, char out[PATH_MOST + FILE
     return lstat(out, &st) == 0; /* a link that leads nowhere is there, and opening it says so */
 }
 
-/* There are no weights we read: what is there instead? */
+/* Fails because a folder has no weights that are supported, and names those it has. */
 static es_status no_weights(const char *folder, es_error *err)
 {
     static const char *const others[][2] = {
@@ -50,7 +51,8 @@ static es_status no_weights(const char *folder, es_error *err)
                         "missing model.safetensors");
 }
 
-/* One file goes before an index, as in the library that writes them. */
+/* Opens the weights of a folder. One file comes before an index, as in the library that writes
+ * them. */
 static es_status open_weights(const char *folder, const es_model_opts *opts, es_st **out,
                               es_error *err)
 {
@@ -64,7 +66,8 @@ static es_status open_weights(const char *folder, const es_model_opts *opts, es_
     return no_weights(folder, err);
 }
 
-/* A GGUF holds both; what it says of itself is looked at before its tensors. */
+/* Opens a GGUF, which holds configuration and weights; the configuration is checked before the
+ * tensors. */
 static es_status open_gguf(es_model *model, const es_model_opts *opts, es_st **out, es_error *err)
 {
     const es_st_opts st_opts = {.budget = opts->budget, .allow_trailing = opts->allow_trailing};
@@ -79,8 +82,9 @@ static es_status open_gguf(es_model *model, const es_model_opts *opts, es_st **o
     return status;
 }
 
-/* config.json comes first: it is small, it says by which description the rest is read, and what
- * is no model of ours is refused before gigabytes are looked at. */
+/* Opens configuration and weights. config.json comes first: it is small and selects the
+ * description by which the rest is read, and an unsupported model is refused before gigabytes are
+ * read. */
 static es_status open_both(es_model *model, const es_model_opts *opts, es_st **out, es_error *err)
 {
     char path[PATH_MOST + FILE_MOST];
@@ -95,6 +99,7 @@ static es_status open_both(es_model *model, const es_model_opts *opts, es_st **o
     return open_weights(model->folder, opts, out, err);
 }
 
+/* Opens configuration and weights, and checks the headers of the weights. */
 static es_status check(es_model *model, const es_model_opts *opts, es_error *err)
 {
     es_st *st;
@@ -169,7 +174,7 @@ const char *es_model_folder(const es_model *model) { return model->folder; }
 
 es_dtype es_model_precision(const es_model *model) { return model->precision; }
 
-/* The largest id that stands around every text; -1: none does. */
+/* Returns the largest id that surrounds every text, -1 if there is none. */
 static int32_t largest_special(const es_tokenizer_info *info)
 {
     int32_t largest = -1;
@@ -275,7 +280,7 @@ static bool is_plain(const char *text, size_t size)
            !strchr("._-", *text);
 }
 
-/* "org/name@revision" taken apart. @return : false if it cannot be the name of a repository. */
+/* Splits "org/name@revision". @return : false if it cannot be the name of a repository. */
 static bool parse_name(const char *name, hub_name *out)
 {
     const char *at = strchr(name, '@'), *end = at ? at : name + strlen(name);
@@ -293,8 +298,8 @@ static bool parse_name(const char *name, hub_name *out)
 
 /* ---- the cache ---- */
 
-/* In the order in which the hub's own library asks; the first variable that is set decides, also
- * when its folder is not there. */
+/* Finds the cache of the Hugging Face hub, in the order of the hub's own library: the first
+ * variable that is set decides, also if its folder does not exist. */
 static bool find_cache(char *out, size_t size)
 {
     static const struct {
@@ -312,7 +317,7 @@ static bool find_cache(char *out, size_t size)
     return false;
 }
 
-/* The commit that refs/REVISION names, or "" if there is no such file. */
+/* Reads the commit that refs/REVISION names; "" if there is no such file. */
 static es_status read_ref(const char *repository, const char *revision, char commit[NAME_MOST],
                           es_error *err)
 {
@@ -336,7 +341,8 @@ static es_status read_ref(const char *repository, const char *revision, char com
                                 "the file does not hold a commit");
 }
 
-/* The only snapshot, if there is one and no other; for caches that were copied without refs. */
+/* Finds the only snapshot, for caches that were copied without refs; returns false if there is
+ * none or more than one. */
 static bool only_snapshot(const char *repository, char commit[NAME_MOST])
 {
     char path[PATH_MOST + NAME_MOST + 16];
@@ -354,8 +360,8 @@ static bool only_snapshot(const char *repository, char commit[NAME_MOST])
     return count == 1;
 }
 
-/* A revision is a ref that names a commit, or a commit. Without refs, as after copying a cache
- * by hand, a single snapshot is what was meant. */
+/* Finds the snapshot of a revision, which is a ref that names a commit, or a commit. Without refs,
+ * as after copying a cache by hand, a single snapshot is taken. */
 static es_status find_snapshot(const char *repository, const hub_name *name, char *out, size_t size,
                                es_error *err)
 {

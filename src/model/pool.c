@@ -81,8 +81,8 @@ static es_status read_info(es_run *run, const char *folder, es_pool *pool, es_er
     return ES_OK;
 }
 
-/* Blocks follow each other from row 0 to the last, none longer than a block can be: who reads one
- * makes room for `length` rows. */
+/* Returns whether block i may start at row `first`: blocks follow each other from row 0 to the
+ * last, and none has more than `length` rows, which readers allocate. */
 static bool starts_at(const es_pool_info *info, const int64_t *starts, int64_t i, double first)
 {
     if (first != floor(first) || first < 0.0 || first > (double)info->tokens)
@@ -126,7 +126,7 @@ static uint64_t hash_of(const es_run *run, const char *key)
     return 0;
 }
 
-/* Which rows a sparse pool holds, and the text and the model it was made of. */
+/* Reads which rows a sparse pool holds, and the hashes of its text and model. */
 static es_status read_kept(es_run *run, es_pool *pool, es_error *err)
 {
     pool->ids = hash_of(run, ES_POOL_IDS_KEY);
@@ -139,13 +139,13 @@ static es_status read_kept(es_run *run, es_pool *pool, es_error *err)
     return ES_OK;
 }
 
+/* Returns the number of rows in the file of a layer. */
 static int64_t rows_in_file(const es_pool *pool, int64_t layer)
 {
     return pool->kept ? pool->kept[layer].count : pool->info.tokens;
 }
 
-/* A file for each layer stays open; fd is -1 in all of them first, so that closing takes any
- * number. */
+/* Opens the file of each layer. All fd are -1 first, so that closing works at any stage. */
 static es_status open_layers(es_pool *pool, const char *folder, es_error *err)
 {
     char path[ES_POOL_PATH];
@@ -177,8 +177,8 @@ typedef struct tally {
     double squares, cross, scatter; /* of w^2, w^2 y, w^2 y^2 */
 } tally;
 
-/* Centred on the first value: sums of squares of numbers that are all near 6 would lose half of
- * their digits in the difference that mean_of() takes. */
+/* Adds a value with its weight, relative to the first value: sums of squares of numbers that are
+ * all near 6 would lose half of their digits in the difference that mean_of() takes. */
 static void tally_add(tally *t, double weight, double x)
 {
     if (t->count == 0)
@@ -198,8 +198,9 @@ typedef struct reading {
     tally *tallies; /* (heads, ES_POOL_SEEN) */
 } reading;
 
-/* Blocks are weighted with their queries, dropped specials included, for statistics were taken
- * over these. Batches come in order, so sums have the same bits whenever they are read. */
+/* Adds the statistics of a batch. Blocks are weighted by their queries, dropped special tokens
+ * included, because the statistics are over these. Batches come in order, so that sums have the
+ * same bits on every reading. */
 static es_status tally_batch(void *user, int64_t index, const double *values, es_error *err)
 {
     const reading *r = user;
@@ -216,7 +217,7 @@ static es_status tally_batch(void *user, int64_t index, const double *values, es
     return ES_OK;
 }
 
-/* The weighted mean m, and its standard error. */
+/* Computes the weighted mean and its standard error. */
 static void mean_of(const tally *t, double *mean, double *se)
 {
     const double off = t->sum / t->weight;
@@ -263,7 +264,7 @@ typedef struct sums_reading {
     float *row;   /* (hidden) */
 } sums_reading;
 
-/* Rows [*first, *last) are those of a batch. */
+/* Sets [*first, *last) to the rows of a batch. */
 static es_status rows_of_batch(const es_pool *pool, int64_t batch, int64_t *first, int64_t *last,
                                es_error *err)
 {
@@ -277,7 +278,7 @@ static es_status rows_of_batch(const es_pool *pool, int64_t batch, int64_t *firs
     return ES_OK;
 }
 
-/* Sums of a batch: those of its rows, from (row, layer) to (layer, row). */
+/* Stores the checksums of the rows of a batch, from order (row, layer) to (layer, row). */
 static es_status keep_sums(void *user, int64_t batch, const double *values, es_error *err)
 {
     sums_reading *r = user;
@@ -293,8 +294,8 @@ static es_status keep_sums(void *user, int64_t batch, const double *values, es_e
     return ES_OK;
 }
 
-/* Sums of the rows that are kept of a batch: they are computed here, row by row, and together they
- * are what pool.run says. */
+/* Computes the checksums of the rows that a sparse pool has of a batch, and compares their chain
+ * with pool.run. */
 static es_status sum_kept(void *user, int64_t batch, const double *values, es_error *err)
 {
     sums_reading *r = user;
@@ -324,7 +325,7 @@ static es_status sum_kept(void *user, int64_t batch, const double *values, es_er
     return ES_OK;
 }
 
-/* Room for a sum of each row that the files hold. */
+/* Allocates one checksum for each row in the files. */
 static es_status make_sums(es_pool *pool, es_error *err)
 {
     const int64_t L = pool->info.layers;
@@ -337,8 +338,8 @@ static es_status make_sums(es_pool *pool, es_error *err)
     return ES_ARENA_NEW(&pool->arena, pool->sums, rows, "checksums", err);
 }
 
-/* A sum for each row of each layer, 8 bytes for some 1500: a bit that turned is found in the
- * row that is read, and not by reading a gigabyte beforehand. */
+/* Reads a checksum for each row of each layer, 8 bytes per about 1500: a flipped bit is found when
+ * its row is read, without reading a gigabyte before. */
 static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
 {
     const es_pool_info *info = &pool->info;
@@ -369,8 +370,8 @@ static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
     return ES_OK;
 }
 
-/* Are rows [first, first + count) of a layer's file, as they have been read, those that were
- * written? */
+/* Fails unless rows [first, first + count) of a layer's file, as they have been read, match their
+ * checksums. */
 static es_status check_rows(const es_pool *pool, int64_t layer, int64_t first, int64_t count,
                             const float *rows, es_error *err)
 {
@@ -448,7 +449,7 @@ es_status es_pool_check_layer(const es_pool *pool, int64_t layer, es_error *err)
     return ES_OK;
 }
 
-/* Where rows [first, first + count) are in the layer's file. */
+/* Sets *at to the position of rows [first, first + count) in the layer's file. */
 static es_status place_of(const es_pool *pool, int64_t layer, int64_t first, int64_t count,
                           int64_t *at, es_error *err)
 {

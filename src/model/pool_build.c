@@ -41,13 +41,15 @@ typedef struct build {
     double *raw;         /* (ES_POOL_BATCH, ES_POOL_SEEN, layers, heads), as forward gives them */
 } build;
 
+/* Returns the number of batches of blocks. */
 static int64_t batches_of(const build *b) { return es_pool_batches(b->text.blocks.count); }
 
+/* Returns the first row of a block. */
 static int64_t row_of(const build *b, int64_t block) { return es_pool_text_row(&b->text, block); }
 
 /* ---- what determines the numbers ---- */
 
-/* A column for each layer. */
+/* Adds the stage of checksums, with a column for each layer. */
 static es_status add_sums(build *b, es_error *err)
 {
     enum { NAME = 32 };
@@ -87,6 +89,7 @@ typedef struct params {
     int count;
 } params;
 
+/* Adds a text to the parameters of the run. */
 static void add_text(params *p, const char *key, const char *text)
 {
     snprintf(p->texts[p->count], TEXT, "%s", text);
@@ -94,6 +97,7 @@ static void add_text(params *p, const char *key, const char *text)
     p->count++;
 }
 
+/* Adds a hash to the parameters of the run. */
 static void add_hash(params *p, const char *key, uint64_t hash)
 {
     char text[TEXT];
@@ -111,10 +115,10 @@ static es_status hash_texts(const es_pool_spec *s, uint64_t *out, es_error *err)
     return ES_OK;
 }
 
-/* Whatever the rows depend on is a parameter of the run, as a hash where it is large: a pool
- * that was made of something else is refused rather than continued. The last four are left out of
- * a text as it is, of a pool of all rows, of blocks as long as the model takes, and of blocks with
- * their first tokens: pools were made before they could be otherwise. */
+/* Lists all that the rows depend on as parameters of the run, as a hash where it is large: a pool
+ * that was made of something else is refused instead of continued. The last four are listed only
+ * if they differ from their defaults (unchanged text, all rows, the longest blocks, blocks with
+ * their first tokens), because older pools do not have them. */
 static es_status list_params(const build *b, params *out, es_error *err)
 {
     static const char *const shuffles[] = {"none", "word", "sentence", "block"};
@@ -148,6 +152,7 @@ static es_status list_params(const build *b, params *out, es_error *err)
     return ES_OK;
 }
 
+/* Creates the folder of the pool if it does not exist. */
 static es_status make_folder(const char *folder, es_error *err)
 {
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
@@ -245,8 +250,8 @@ static es_status check_shared(const build *b, es_error *err)
     return status;
 }
 
-/* All layers' files have their full length before the first row is written (holes cost nothing), so
- * that rows go to their places in any order of batches. */
+/* Opens the files of all layers with their full length (holes cost nothing), so that rows can be
+ * written in any order of batches. */
 static es_status open_files(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -284,8 +289,7 @@ static es_status make_room(build *b, es_error *err)
 
 /* ---- one batch ---- */
 
-/* One block of one layer: `rows` as they will be read back, and their sums from row `at` of the
- * batch on. */
+/* Writes one block of one layer, and the checksums of its rows from row `at` of the batch on. */
 static es_status write_block(build *b, int64_t layer, int64_t block, int64_t at, float *rows,
                              double *sums, es_error *err)
 {
@@ -300,7 +304,8 @@ static es_status write_block(build *b, int64_t layer, int64_t block, int64_t at,
     return es_npy_rows_write(&b->layers[layer], first, count, rows, err);
 }
 
-/* The same of the rows that are kept, which move together at the beginning of `rows`. */
+/* Writes the rows that a sparse pool has of one block, after moving them to the beginning of
+ * `rows`. */
 static es_status write_kept(build *b, int64_t layer, int64_t block, float *rows, uint64_t *chain,
                             es_error *err)
 {
@@ -318,7 +323,7 @@ static es_status write_kept(build *b, int64_t layer, int64_t block, float *rows,
     return to > from ? es_npy_rows_write(&b->layers[layer], from, to - from, rows, err) : ES_OK;
 }
 
-/* Layer by layer rather than block by block: each file is synced once per batch. */
+/* Writes a batch layer by layer, so that each file is synced once per batch. */
 static es_status write_layers(build *b, int64_t first, int64_t count, double *sums, es_error *err)
 {
     const es_model_config *c = b->config;
@@ -341,7 +346,8 @@ static es_status write_layers(build *b, int64_t first, int64_t count, double *su
     return ES_OK;
 }
 
-/* From (block, statistic, head) to (block, head, statistic); rows of no block are NaN. */
+/* Reorders statistics from (block, statistic, head) to (block, head, statistic); blocks beyond the
+ * last are NaN. */
 static void arrange(const build *b, int64_t count, double *seen)
 {
     const int64_t heads = b->config->layers * b->config->heads;
@@ -361,7 +367,8 @@ static bool batch_progress(void *user, double done, double total)
                             (double)batches_of(b));
 }
 
-static es_status tell_finished(const build *b, es_error *err)
+/* Reports the number of finished batches; fails if the caller wants to stop. */
+static es_status report_finished(const build *b, es_error *err)
 {
     if (b->exec.progress &&
         b->exec.progress(b->exec.progress_user, (double)b->finished, (double)batches_of(b)))
@@ -397,20 +404,20 @@ static es_status run_batch(void *user, int64_t batch, const es_exec *exec, doubl
     return ES_OK;
 }
 
-/* Rows are on disk before their sums, and sums before the statistics, whose cell is what says
- * that the batch is done: a crash in between repeats it, and loses nothing that was claimed. */
+/* Stores a batch: rows are on disk before their checksums, and these before the statistics, whose
+ * cell marks the batch as finished. After a crash in between the batch is repeated. */
 static es_status keep_batch(void *user, int64_t batch, const double *numbers, es_error *err)
 {
     build *b = user;
     ES_TRY(es_run_put_cell(b->run, b->sums_stage, batch, numbers + b->seen, err));
     ES_TRY(es_run_put_cell(b->run, b->stage, batch, numbers, err));
     b->finished++;
-    return tell_finished(b, err);
+    return report_finished(b, err);
 }
 
 /* ---- all of it ---- */
 
-/* Batches that a former run finished are passed over; they count as progress all the same. */
+/* Counts the batches that an earlier run did not finish; finished ones count as progress. */
 static es_status find_missing(build *b, int64_t *count, es_error *err)
 {
     *count = 0;
@@ -423,7 +430,7 @@ static es_status find_missing(build *b, int64_t *count, es_error *err)
         else
             b->finished++;
     }
-    return b->finished ? tell_finished(b, err) : ES_OK;
+    return b->finished ? report_finished(b, err) : ES_OK;
 }
 
 /* Computes the batches that are missing, on all ranks. Rank 0 knows which they are. */
@@ -449,7 +456,7 @@ static es_status run_batches(build *b, es_error *err)
     return status;
 }
 
-/* Where blocks begin in the files, and where the last one ends. */
+/* Stores where blocks begin in the files, and where the last one ends. */
 static es_status put_starts(build *b, es_error *err)
 {
     const int64_t count = b->text.blocks.count + 1;
@@ -465,7 +472,7 @@ static es_status put_starts(build *b, es_error *err)
     return status;
 }
 
-/* The table that makes the pool a finished one. */
+/* Stores the table that marks the pool as finished. */
 static es_status seal(build *b, es_error *err)
 {
     const double values[] = {(double)b->text.rows,
@@ -488,7 +495,7 @@ static es_status seal(build *b, es_error *err)
     return es_run_put_table(b->run, &table, err);
 }
 
-/* Rank 0 has the file that says what is there. */
+/* Finishes the pool on rank 0, which has the run file. */
 static es_status finish(build *b, es_error *err)
 {
     ES_TRY(put_starts(b, err));
@@ -517,7 +524,7 @@ static es_status prepare(build *b, es_error *err)
     return open_files(b, err);
 }
 
-/* Every step ends for all ranks in the same way. */
+/* Builds the pool; every step ends with the same status on all ranks. */
 static es_status build_all(build *b, es_error *err)
 {
     ES_TRY(es_work_agree(&b->exec, prepare(b, err), "", err));
@@ -527,6 +534,7 @@ static es_status build_all(build *b, es_error *err)
     return b->rank == 0 ? finish(b, err) : ES_OK;
 }
 
+/* Frees the memory of a build and closes its files. */
 static void release(build *b)
 {
     for (int64_t l = 0; b->layers && l < b->config->layers; l++)

@@ -9,7 +9,7 @@
 #include "model/pool_files.h"
 #include "store/file.h"
 
-/* The bytes themselves, not name or date: a text that was moved is the same text. */
+/* Hashes the bytes of a file, not its name or date: a text that was moved is the same text. */
 static es_status hash_file(const char *path, uint64_t *crc, es_error *err)
 {
     unsigned char bytes[65536];
@@ -49,7 +49,7 @@ static uint64_t mix(uint64_t h, const float *numbers, int64_t count)
     return h;
 }
 
-/* Of a part as it lies in memory: the weights, then the biases. */
+/* Adds a part as it is in memory to the hash: the weights, then the biases. */
 static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_part_stack *s)
 {
     /* blocks are single texts: of their types only the first is used */
@@ -60,8 +60,8 @@ static uint64_t mix_stack(uint64_t h, const es_linear *part, const es_part_stack
     return s->part->kind == ES_PART_TABLE || !part->b ? h : mix(h, part->b, rows);
 }
 
-/* What is not the same in all layers, and factors and caps; nothing, where there are none of these,
- * so that the hashes of models that never had them are what they were. */
+/* Adds what differs between layers, factors and caps to the hash; nothing if there are none, so
+ * that hashes of models without them do not change. */
 static uint64_t mix_kinds(uint64_t h, const es_model_config *c)
 {
     const es_rotary *r = &c->rotary;
@@ -86,7 +86,7 @@ static uint64_t mix_kinds(uint64_t h, const es_model_config *c)
     return es_crc(h, r->long_factor, (size_t)r->long_count * sizeof *r->long_factor);
 }
 
-/* What a config says about heads and one rotation. */
+/* Adds the heads and one rotation of a configuration to the hash. */
 static uint64_t mix_rotary(uint64_t h, const es_model_config *c, const es_rotary *r)
 {
     const double about[] = {(double)c->kv_heads,

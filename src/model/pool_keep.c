@@ -11,13 +11,14 @@
 
 /* ---- making a list ---- */
 
+/* Compares two row numbers. */
 static int by_value(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-/* Sorted, each row once. */
+/* Sorts the rows of a layer and removes duplicates. */
 static es_status tidy(es_pool_kept *kept, int64_t layer, int64_t tokens, es_error *err)
 {
     int64_t count = 0;
@@ -98,6 +99,7 @@ uint64_t es_pool_kept_hash(const es_pool_kept *kept, int64_t layers)
 
 enum { NAME = 32 };
 
+/* Writes the name of the table of a layer. */
 static void name_of(int64_t layer, char out[NAME])
 {
     snprintf(out, NAME, "kept-%lld", (long long)layer);

@@ -99,7 +99,7 @@ static double forward_flops(const es_model *model, const es_blocks *blocks)
     return SLOWNESS * flops;
 }
 
-/* Rows that are kept of all layers. */
+/* Counts the rows that a sparse pool has of all layers. */
 static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text,
                             es_mem_limit *budget, double *out, es_error *err)
 {
@@ -119,8 +119,8 @@ static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text,
     return status;
 }
 
-/* The text is tokenized for it, which takes seconds where the pool takes minutes; guessing
- * tokens from bytes is off by a factor of two between languages. */
+/* Computes the cost of a pool. The text is tokenized for this, seconds where the pool takes
+ * minutes; guessing tokens from bytes is off by a factor of two between languages. */
 static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
                               const es_pool_text *text, es_pool_cost *out, es_error *err)
 {

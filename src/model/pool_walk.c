@@ -21,6 +21,7 @@ typedef struct walk {
     int64_t at, filled; /* row that comes next; rows in the strips, the same of all layers */
 } walk;
 
+/* Reports progress; fails if the caller wants to stop. */
 static es_status report(const walk *w, double done, double total, es_error *err)
 {
     if (w->exec && w->exec->progress && w->exec->progress(w->exec->progress_user, done, total))
@@ -28,6 +29,7 @@ static es_status report(const walk *w, double done, double total, es_error *err)
     return ES_OK;
 }
 
+/* Returns the memory limit of the caller, NULL if there is none. */
 static es_mem_limit *budget_of(const walk *w) { return w->exec ? w->exec->budget : NULL; }
 
 /* ---- rows that are on disk ---- */
@@ -59,7 +61,7 @@ static es_status read_all(walk *w, es_error *err)
 
 /* ---- rows that the model makes again ---- */
 
-/* Rows of one layer, as they would have been read back. */
+/* Copies rows of one layer in the precision in which a pool would store them. */
 static void copy_rows(const walk *w, const float *from, int64_t count, float *to)
 {
     const int64_t numbers = count * w->pool->info.hidden;
@@ -70,8 +72,8 @@ static void copy_rows(const walk *w, const float *from, int64_t count, float *to
             to[i] = es_half_to_float(es_half_from_float(from[i]));
 }
 
-/* Rows of one layer of one block, from row `first` of the pool on, those that are wanted: into the
- * strip, which holds `*filled` rows up to row `*at`, and is shown when it is full. */
+/* Adds the wanted rows of one layer of one block, from row `first` of the pool on, to the strip,
+ * which holds *filled rows up to row *at. A full strip is passed to the visitor. */
 static es_status add_rows(const walk *w, int64_t layer, int64_t first, int64_t count,
                           const float *rows, int64_t *at, int64_t *filled, es_error *err)
 {
@@ -93,8 +95,8 @@ static es_status add_rows(const walk *w, int64_t layer, int64_t first, int64_t c
     return ES_OK;
 }
 
-/* Blocks [first, first + count) have been run: layer after layer, all of them come to the same row.
- */
+/* Passes blocks [first, first + count), which have been run, to the visitor layer by layer. All
+ * layers end at the same row. */
 static es_status show_batch(walk *w, int64_t first, int64_t count, es_error *err)
 {
     const es_pool_text *text = &w->pool->text;
@@ -160,7 +162,7 @@ static es_status run_batch(walk *w, int64_t first, int64_t count, es_error *err)
                   err);
 }
 
-/* The block that row `row` is in. */
+/* Returns the block that has row `row`. */
 static int64_t block_of(const es_pool *pool, int64_t row)
 {
     int64_t low = 0, high = pool->info.blocks;

@@ -17,13 +17,14 @@
 /* Frequencies f (half) of a block of n tokens, in place. */
 typedef void (*stretch)(const es_rotary *r, int64_t n, int64_t half, double *f);
 
-/* THEORY 16.2 (R1). */
+/* Computes the frequencies theta^(-2 c / width): THEORY 16.2 (R1). */
 static void plain(const es_rotary *r, double theta, int64_t half, double *f)
 {
     for (int64_t c = 0; c < half; c++)
         f[c] = pow(theta, -2.0 * (double)c / (double)r->width);
 }
 
+/* Computes the frequencies without stretching. */
 static void stretch_none(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
     (void)n;
@@ -38,8 +39,8 @@ static void stretch_linear(const es_rotary *r, int64_t n, int64_t half, double *
         f[i] /= r->factor;
 }
 
-/* theta grows with the block once that is longer than what the model was trained on: THEORY 16.2
- * (R3). */
+/* Increases theta with the block, once that is longer than the text the model was trained on:
+ * THEORY 16.2 (R3). */
 static void stretch_dynamic(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
     const double width = (double)r->width, length = fmax((double)n, r->original);
@@ -53,8 +54,8 @@ static double channel_of(const es_rotary *r, double turns)
     return (double)r->width * log(r->original / (turns * TWO_PI)) / (2.0 * log(r->theta));
 }
 
-/* Fast channels stay as they are, slow ones are divided by the factor, and those between go from
- * one to the other in a straight line: THEORY 16.2 (R4). */
+/* Divides the frequencies of slow channels by the factor, leaves those of fast ones, and
+ * interpolates linearly between them: THEORY 16.2 (R4). */
 static void stretch_yarn(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
     double low = channel_of(r, r->fast), high = channel_of(r, r->slow);
@@ -72,8 +73,8 @@ static void stretch_yarn(const es_rotary *r, int64_t n, int64_t half, double *f)
     }
 }
 
-/* The same idea by wavelengths: `high` and `low` are how many of them fit into the original
- * positions where stretching begins, and where it is complete: THEORY 16.2 (R5). */
+/* Does the same by wavelengths: stretching begins where `high` of them fit into the original
+ * positions, and is complete where `low` do: THEORY 16.2 (R5). */
 static void stretch_llama3(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
     stretch_none(r, n, half, f);
@@ -84,8 +85,8 @@ static void stretch_llama3(const es_rotary *r, int64_t n, int64_t half, double *
     }
 }
 
-/* Each channel has a number of its own that its frequency is divided by, and another one in blocks
- * that are longer than what the model was trained on: THEORY 16.2 (R6). */
+/* Divides the frequency of each channel by its own factor; blocks that are longer than the
+ * original positions have another set of factors: THEORY 16.2 (R6). */
 static void stretch_long(const es_rotary *r, int64_t n, int64_t half, double *f)
 {
     const double *factor = (double)n > r->original ? r->long_factor : r->short_factor;
@@ -104,6 +105,7 @@ static const struct {
              {"llama3", stretch_llama3, true, true},    {"longrope", stretch_long, false, false}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
+/* Returns the index of the type of stretching, -1 if it is not known. */
 static int kind_of(const es_rotary *r)
 {
     for (int i = 0; i < KINDS; i++)
@@ -114,7 +116,7 @@ static int kind_of(const es_rotary *r)
 
 /* ---- what config.json leaves to rules ---- */
 
-/* By how much YaRN sharpens scores: a tenth of the factor's logarithm, on queries and on keys. */
+/* Returns YaRN's factor on queries and on keys: 1 + 0.1 mscale ln(factor). */
 static double sharpness(double factor, double mscale)
 {
     return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
@@ -159,7 +161,7 @@ static void complete_positions(es_model_config *c, es_rotary *r)
     c->positions = (int64_t)fmin(fmax(stated, most), (double)(1 << 24));
 }
 
-/* By how much longrope sharpens scores, unless that is stated: THEORY 16.2 (R6). */
+/* Returns longrope's factor on queries and on keys, unless it is stated: THEORY 16.2 (R6). */
 static double longrope_attention(const es_rotary *r)
 {
     if (r->attention > 0.0)

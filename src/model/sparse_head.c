@@ -68,12 +68,14 @@ typedef struct keys_seen {
     int64_t begin, n;
 } keys_seen;
 
+/* Returns the range of keys that query i sees. */
 static keys_seen seen_by(es_past past, int64_t i, int64_t n)
 {
     const int64_t begin = es_past_begin(past, i);
     return (keys_seen){begin, es_past_end(past, i, n) - begin};
 }
 
+/* Copies rows to f64. */
 static void read_rows(const es_view *from, double *to)
 {
     for (int64_t i = 0; i < from->rows; i++)
@@ -86,6 +88,7 @@ static double *queries_of(const es_sparse_room *room, int64_t g, int64_t dk)
     return room->q + g * room->longest * dk;
 }
 
+/* Returns the scores of head g. */
 static double *scores_of(const es_sparse_room *room, int64_t g)
 {
     return room->scores + g * room->longest * CHUNK;
@@ -136,6 +139,7 @@ typedef struct asked {
     const double *scores; /* (keys) of the first head; the others' are as far into their chunks */
 } asked;
 
+/* Returns the scores of the present query of head g. */
 static const double *row_of(const es_sparse_room *room, const asked *a, int64_t g)
 {
     return a->scores + g * room->longest * CHUNK;
@@ -154,7 +158,8 @@ static double weight_of_sink(double sink, const double *scores, int64_t n, const
     return exp(fmin(sink - scores[top], 700.0)) * w[top];
 }
 
-/* w (n): weights of keys by their scores, which sum to 1 less the weight of the sink. */
+/* Computes w (n), the weights of keys by their scores, which sum to 1 less the weight of the sink.
+ */
 static void weigh(double sink, const double *scores, int64_t n, double *w)
 {
     es_weigh(scores, n, w);
@@ -165,11 +170,11 @@ static void weigh(double sink, const double *scores, int64_t n, double *w)
 
 /* ---- what policies may look at ---- */
 
-/* The past of a query is the weights, over all keys, of those that stand before it, as in `sparse`:
- * what a cache would know. Queries are in blocks of `span`. Row i % span of `recent` is what query
- * i gave; when a block is full, a row becomes the sum of itself and those after it, and stays until
- * the next block's takes its place. So the last `span` queries are one such row and the sum of the
- * present block, which is the row beyond: three additions instead of `span`. */
+/* Allocates the past of queries: the weights, over all keys, that earlier queries gave, as in
+ * `sparse` (what a cache would know). Queries are in blocks of `span`. Row i % span of `recent` is
+ * what query i gave. When a block is full, each row becomes the sum of itself and those after it,
+ * until the next block replaces it. So the last `span` queries are one such row plus the sum of
+ * the present block (the row beyond): three additions instead of `span`. */
 static es_status begin_past(es_sparse_room *room, int64_t span, int64_t n, es_error *err)
 {
     room->span = span < n ? span : n;
@@ -178,7 +183,7 @@ static es_status begin_past(es_sparse_room *room, int64_t span, int64_t n, es_er
                          "queries that were observed", err);
 }
 
-/* What the last queries before query i gave each key. */
+/* Computes the weight that the last queries before query i gave each key. */
 static void observe(es_sparse_room *room, int64_t i, int64_t n)
 {
     const double *before = room->recent + i % room->span * n;
@@ -200,7 +205,7 @@ static void end_block(es_sparse_room *room, int64_t n)
     memset(room->recent + room->span * n, 0, (size_t)n * sizeof(double));
 }
 
-/* Query i of all heads has given its weights to the keys that it saw, and none to the others. */
+/* Adds the weights that query i of all heads gave to the keys it saw. */
 static void remember(es_sparse_room *room, const asked *a, int64_t i, keys_seen seen)
 {
     const int64_t n = a->n, end = seen.begin + seen.n;
@@ -221,13 +226,15 @@ static void remember(es_sparse_room *room, const asked *a, int64_t i, keys_seen 
         end_block(room, n);
 }
 
+/* Frees the past of queries. */
 static void end_past(es_sparse_room *room)
 {
     es_mem_free(room->budget, room->recent);
     room->recent = NULL;
 }
 
-/* How far each value that is seen is from the output over all of them, for these scores. */
+/* Computes the distance of each visible value from the output over all of them, for these scores.
+ */
 static void measure_reach(es_sparse_room *room, double sink, const double *scores, keys_seen seen,
                           int64_t dk, double *reach)
 {
@@ -247,7 +254,7 @@ static void measure_reach(es_sparse_room *room, double sink, const double *score
     }
 }
 
-/* Of several heads: joint gets ln of their mean weight, reach what goes with it. */
+/* Combines several heads: joint is the logarithm of their mean weight, reach what belongs to it. */
 static void join_scores(es_sparse_room *room, const asked *a, keys_seen seen)
 {
     const int64_t end = seen.begin + seen.n;
@@ -305,9 +312,9 @@ static es_status keep_keys(es_sparse_room *room, const asked *a, int64_t i, keys
     return ES_OK;
 }
 
-/* Unnormalised weights of the different keys that were kept, into room->keys and room->weights; a
- * key that was drawn twice has both draws' weight. *sink is a logit, and becomes its weight.
- * @return : how many they are. */
+/* Computes unnormalised weights of the distinct keys that were kept, in room->keys and
+ * room->weights; a key that was drawn twice has the weight of both draws. *sink is a logit and
+ * becomes its weight. Returns the number of distinct keys. */
 static int64_t weigh_kept(es_sparse_room *room, const double *scores, double *sink)
 {
     const es_kept *kept = &room->kept;
@@ -329,7 +336,8 @@ static int64_t weigh_kept(es_sparse_room *room, const double *scores, double *si
     return different;
 }
 
-/* Step 3: the results of query i over `count` different keys, and a sink of weight `sink`. */
+/* Computes the results of query i over `count` distinct keys and a sink of weight `sink` (step 3).
+ */
 static void mix_values(const es_sparse_room *room, int64_t i, int64_t count, int64_t dk,
                        double sink, const es_attend_out *out)
 {
@@ -355,7 +363,7 @@ static void mix_values(const es_sparse_room *room, int64_t i, int64_t count, int
         out->sum_squares[i] = squares;
 }
 
-/* All three steps; a query that keeps nothing is left with itself. */
+/* Runs all three steps for a query; a query that keeps no key attends to itself. */
 static es_status attend_query(es_sparse_room *room, const asked *a, int64_t i,
                               es_sparse_found *found, es_error *err)
 {
@@ -378,8 +386,8 @@ static es_status attend_query(es_sparse_room *room, const asked *a, int64_t i,
 
 /* ---- no choice of keys ---- */
 
-/* Linformer's mixtures take the place of the keys and values, one set for all queries of the heads;
- * as many as keys were to be kept, and no more than there are. */
+/* Attends to Linformer's mixtures instead of the keys and values, one set for all queries of the
+ * heads: as many as keys were to be kept, at most as many as there are. */
 static es_status attend_mixtures(es_sparse_room *room, const asked *a, const es_view *k_,
                                  const es_view *v_, es_sparse_found *found, es_error *err)
 {

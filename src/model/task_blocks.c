@@ -35,8 +35,8 @@ typedef struct maker {
 
 /* ---- texts ---- */
 
-/* What lies beyond the model's positions is counted and dropped: a line of a gigabyte takes no more
- * memory than one that fits. */
+/* Appends tokens to the block. Those beyond the positions of the model are counted and dropped, so
+ * that a line of a gigabyte takes no more memory than one that fits. */
 static es_status take(void *user, const es_token *tokens, int64_t count, es_error *err)
 {
     maker *m = user;
@@ -79,12 +79,14 @@ static es_status read_texts(maker *m, es_error *err)
 
 /* ---- which texts, in which order ---- */
 
+/* Returns whether a text has the least number of tokens. */
 static bool long_enough(const maker *m, int64_t text)
 {
     const int64_t least = m->spec->least > 1 ? m->spec->least : 1;
     return m->tokens[text] >= least;
 }
 
+/* Chooses every text as a block. */
 static void choose_each(maker *m)
 {
     m->per = 1;
@@ -114,7 +116,7 @@ static es_status sort_by_label(maker *m, int64_t *labels, int64_t **first, int64
     return ES_OK;
 }
 
-/* Group `turn` of each label that has as many, labels taking turns. */
+/* Chooses group `turn` of each label that has one; labels alternate. */
 static es_status choose_turn(maker *m, int64_t turn, int64_t labels, const int64_t *first,
                              const int64_t *sorted, bool *any, es_error *err)
 {
@@ -160,7 +162,7 @@ static es_status push(maker *m, int64_t at, const int32_t *ids, int64_t count, e
     return ES_OK;
 }
 
-/* The texts chosen[first ..] between specials, as far as the model reaches. */
+/* Writes the texts chosen[first ..] between special tokens, up to the positions of the model. */
 static es_status make_block(maker *m, int64_t first, es_error *err)
 {
     es_blocks *b = &m->out->blocks;

@@ -48,6 +48,7 @@ static span next_line(reader *r)
     return line;
 }
 
+/* Returns whether a character is white space within a line. */
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 /* Returns the span without spaces at both ends. */
@@ -60,6 +61,7 @@ static span trimmed(span s)
     return s;
 }
 
+/* Returns whether a line has only white space. */
 static bool is_blank(span s)
 {
     s = trimmed(s);
@@ -79,6 +81,7 @@ static bool is_number(span s)
     return true;
 }
 
+/* Returns an ASCII letter in lower case. */
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
 /* Returns whether the span is `name`, ignoring the case of ASCII letters. */
@@ -102,7 +105,7 @@ static int64_t number_of(span s)
     return s.to - s.from <= 9 ? number : INT64_MAX;
 }
 
-/* The number that a label is; -1: no label of this classifier. */
+/* Returns the number of a label, -1 if the classifier does not have it. */
 static int64_t label_of(span s, const es_model_config *c)
 {
     if (is_number(s))
@@ -130,6 +133,7 @@ static es_status refuse_label(const reader *r, span label, const es_model_config
 
 /* ---- a labelled file ---- */
 
+/* Appends a text with its label. */
 static es_status add(es_tasks *out, span text, int64_t label, int64_t line, es_error *err)
 {
     ES_TRY(ES_MEM_GROW(out->budget, out->at, &out->room, out->count + 1, "texts", err));
@@ -161,7 +165,8 @@ static es_status read_line(const reader *r, span line, const es_model_config *co
     return add(out, text, number, r->line, err);
 }
 
-/* Blank lines end the texts; anything after them is a mistake. */
+/* Reads lines of label and text. Blank lines may follow the last text, but no text may follow
+ * them. */
 static es_status read_lines(reader *r, const es_model_config *config, es_tasks *out, es_error *err)
 {
     bool blank = false;
@@ -181,7 +186,7 @@ static es_status read_lines(reader *r, const es_model_config *config, es_tasks *
     return ES_OK;
 }
 
-/* A reader of bytes that are text from end to end, at the first of them. */
+/* Starts a reader at the first byte, after checking that all bytes are text. */
 static es_status begin(const char *text, size_t size, const char *file, reader *r, es_error *err)
 {
     *r = (reader){.text = text, .end = text + size, .at = text, .file = file, .line = 1};
@@ -257,7 +262,7 @@ static es_status load_bytes(const char *path, es_mem_limit *budget, es_tasks *ou
     return es_text_check(out->file, *size < 4096 ? *size : 4096, path, err);
 }
 
-/* `config` NULL: paragraphs. */
+/* Loads labelled texts, or paragraphs if `config` is NULL. */
 static es_status load(const char *path, const es_model_config *config, es_mem_limit *budget,
                       es_tasks *out, es_error *err)
 {
