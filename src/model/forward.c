@@ -175,6 +175,11 @@ static bool is_shared(const wants *w, int64_t count, int threads)
            (w->streamed && w->longest > ES_STRIP * (int64_t)(threads - 1));
 }
 
+bool es_model_shares_block(const es_model_config *c, int64_t n)
+{
+    return c->weights == ES_WEIGHTS_STREAMED && n > ES_STRIP;
+}
+
 /* Returns how many blocks have memory at the same time: one for each thread unless threads share
  * it. A streamed model has more of short blocks, for which it decodes a layer once; sparse heads
  * take memory of their own, so that such blocks run a few at a time. */
@@ -192,7 +197,7 @@ static int64_t blocks_together(const wants *w, int64_t count, int threads)
 static double call_bytes(const es_arch *arch, const es_model_config *c, es_dtype precision,
                          const wants *w, int threads)
 {
-    const int64_t rows = es_logits_together(c->vocab, w->longest);
+    const int64_t rows = es_logits_together(c->vocab, w->longest, threads);
     const double strips = threads * strip_bytes(arch, c, precision, w);
     const double blocks = w->streamed ? (double)blocks_together(w, INT64_MAX, threads) : threads;
     const double logits = w->predict ? (double)(rows * c->vocab) : 0.0;
@@ -310,32 +315,46 @@ static int64_t layers_end(const es_forward *f, const es_model_block *b)
     return b->states ? b->states - 1 : f->model->config.layers;
 }
 
-/* Runs a layer of a block. States are copied out as they arise: x is overwritten by the next layer.
- */
+/* Copies hidden state `state` of a block out and shows it: the next layer overwrites x. */
+static es_status give_state(const es_forward *f, const es_block_room *room, int64_t block,
+                            int64_t state, es_error *err)
+{
+    const es_model_block *b = &f->blocks[block];
+    const size_t bytes = state_bytes(f, b);
+    if (b->hidden)
+        memcpy((char *)b->hidden + (size_t)(state - b->start) * bytes, room->x, bytes);
+    if (!b->visit || !b->visit->state)
+        return ES_OK;
+    return b->visit->state(b->visit->context, block, state, room->x, err);
+}
+
+/* Runs a layer of a block. */
 static es_status step_block(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
                             const es_layer *weights, es_error *err)
 {
-    const es_model_block *b = &f->blocks[block];
-    const size_t state = state_bytes(f, b);
-    if (b->hidden)
-        memcpy((char *)b->hidden + (size_t)(layer - b->start) * state, room->x, state);
+    ES_TRY(give_state(f, room, block, layer, err));
     return es_layer_run(f, room, block, layer, weights, err);
 }
 
-/* Makes what is wanted of the last state. */
-static es_status end_block(const es_forward *f, const es_block_room *room, const es_model_block *b,
+/* Returns whether logits of the next token are wanted of a block. */
+static bool wants_logits(const es_model_block *b)
+{
+    return b->nll || b->token_logits || (b->visit && b->visit->logits);
+}
+
+/* Makes what is wanted of the last state of block `block`. */
+static es_status end_block(const es_forward *f, const es_block_room *room, int64_t block,
                            es_error *err)
 {
-    const size_t state = state_bytes(f, b);
-    if (b->hidden)
-        memcpy((char *)b->hidden + (size_t)(layers_end(f, b) - b->start) * state, room->x, state);
+    const es_model_block *b = &f->blocks[block];
+    ES_TRY(give_state(f, room, block, layers_end(f, b), err));
     if (b->last || b->pooled || b->logits)
         ES_TRY(finish_state(f, room, b, err));
     if (b->last)
-        memcpy(b->last, room->x, state);
+        memcpy(b->last, room->x, state_bytes(f, b));
     if (b->pooled || b->logits)
         es_block_classify(f, room, b);
-    return b->nll || b->token_logits ? es_block_predict(f, room, b, err) : ES_OK;
+    return wants_logits(b) ? es_block_predict(f, room, block, err) : ES_OK;
 }
 
 /* Runs one block of a resident model on one thread, in the room and strip of that thread. */
@@ -348,7 +367,7 @@ static es_status run_block(void *forward, int64_t unit, int thread, es_error *er
     ES_TRY(begin_block(f, room, b, state_bytes(f, b), err));
     for (int64_t layer = b->start; layer < layers_end(f, b); layer++)
         ES_TRY(step_block(f, room, unit, layer, &f->model->layers[layer], err));
-    return end_block(f, room, b, err);
+    return end_block(f, room, unit, err);
 }
 
 /* A layer that blocks go through together. */
@@ -390,7 +409,7 @@ static es_status run_together(const es_forward *f, es_error *err)
     }
     for (int64_t i = 0; i < f->together; i++) {
         f->rooms[i].strip = f->strips;
-        ES_TRY(end_block(f, &f->rooms[i], &b[i], err));
+        ES_TRY(end_block(f, &f->rooms[i], f->first + i, err));
     }
     return ES_OK;
 }
@@ -427,7 +446,7 @@ static es_status check_start(const es_model_config *c, const es_model_block *b, 
 /* What is wanted of the next token takes a model that predicts it, ids, and the last state. */
 static es_status check_predict(const es_model_config *c, const es_model_block *b, es_error *err)
 {
-    if (!b->nll && !b->token_logits)
+    if (!wants_logits(b))
         return ES_OK;
     if (!c->predicts)
         return es_fail(err, ES_E_ARGUMENT, "forward.predict",
@@ -527,7 +546,7 @@ static wants wants_of(const es_model_block *blocks, int64_t count)
         w.longest = b->n > w.longest ? b->n : w.longest;
         w.sparse = w.sparse || b->sparse;
         w.plain = w.plain || (b->visit && b->visit->plain);
-        w.predict = w.predict || b->nll || b->token_logits;
+        w.predict = w.predict || wants_logits(b);
     }
     return w;
 }
@@ -552,7 +571,7 @@ static es_status new_streamed(es_forward *f, const wants *w, es_error *err)
     ES_TRY(es_slot_new(f->model, &f->team, f->slot, err));
     if (!w->streamed || !w->predict)
         return ES_OK;
-    return es_mem_array(f->team.budget, es_logits_together(V, w->longest), V,
+    return es_mem_array(f->team.budget, es_logits_together(V, w->longest, f->team.threads), V,
                         es_dtype_size(f->model->precision), "logits", &f->logits, err);
 }
 

@@ -21,7 +21,7 @@
 enum {
     ES_STRIP = 512,             /* rows */
     ES_STREAMED_TOKENS = 2048,  /* of blocks that go through a decoded layer together */
-    ES_LOGITS_AT_ONCE = 1 << 26 /* numbers, for which a decoded panel is used */
+    ES_LOGITS_AT_ONCE = 1 << 24 /* numbers, for which a decoded panel is used */
 };
 
 /* What one thread works in while it runs the experts of a strip. */
@@ -84,7 +84,7 @@ typedef struct es_forward {
 bool es_branches_apart(const es_arch *arch, const es_model_config *config);
 
 /*! es_logits_together() : returns for how many rows of n a streamed model has logits at a time. */
-int64_t es_logits_together(int64_t vocab, int64_t n);
+int64_t es_logits_together(int64_t vocab, int64_t n, int threads);
 
 /*! es_forward_progress() : reports that the blocks which run layer by layer have done `layers`
  *  layers; `progress` may be NULL. @return : ES_OK; ES_E_INTERRUPTED. */
@@ -98,8 +98,8 @@ es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, 
 /*! es_block_classify() : pooled state and logits of a block, from its last state. */
 void es_block_classify(const es_forward *f, const es_block_room *room, const es_model_block *b);
 
-/*! es_block_predict() : nll and logits of the next token, from the last state. */
-es_status es_block_predict(const es_forward *f, const es_block_room *room, const es_model_block *b,
+/*! es_block_predict() : nll and logits of the next token, from the last state of block `block`. */
+es_status es_block_predict(const es_forward *f, const es_block_room *room, int64_t block,
                            es_error *err);
 
 /*! es_predict_rows() : how many rows of logits are made at a time: as many as make four million

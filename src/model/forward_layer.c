@@ -386,7 +386,7 @@ static es_status run_head(const pass *p, int64_t head, es_error *err)
     es_view qkv[3];
     views_of(p, head, qkv);
     ES_TRY(attend_head(p, head, err));
-    if (p->b->visit)
+    if (p->b->visit && p->b->visit->head)
         ES_TRY(show(p, head, qkv, &out, err));
     p->f->rows->place(out.output, p->b->n, c->head_dim, c->query_width,
                       es_row_at(p->f, p->room->heads, head * c->head_dim, 1));
