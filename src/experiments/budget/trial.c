@@ -58,15 +58,6 @@ static double spread2_of(const double *x, int64_t rows, int64_t cols)
     return fmax(0.0, sum / (double)rows - centre);
 }
 
-/* Returns the mean over rows of |a - b|^2. */
-static double apart2_of(const double *a, const double *b, int64_t rows, int64_t cols)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < rows * cols; i++)
-        sum += (a[i] - b[i]) * (a[i] - b[i]);
-    return sum / (double)rows;
-}
-
 double es_wo_sum_spread2(const es_wo_sum *s)
 {
     return spread2_of(s->rows, s->n - s->from, es_model_config_of(s->model)->hidden);
@@ -74,7 +65,11 @@ double es_wo_sum_spread2(const es_wo_sum *s)
 
 double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b)
 {
-    return apart2_of(a->rows, b->rows, a->n - a->from, es_model_config_of(a->model)->hidden);
+    const int64_t rows = a->n - a->from, count = rows * es_model_config_of(a->model)->hidden;
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (a->rows[i] - b->rows[i]) * (a->rows[i] - b->rows[i]);
+    return sum / (double)rows;
 }
 
 /* ---- one block, twice ---- */
@@ -88,7 +83,8 @@ typedef struct work {
     int64_t from, late;    /* first late position, number of late positions */
     size_t state;          /* bytes of a hidden state */
     char *full;            /* (L + 1, n, H) of the full model, in its precision */
-    double *x, *y;         /* (late, H) of either */
+    double *x;             /* (late, H) of a state of the full model */
+    double *row;           /* (2, H) of a state of either */
     double *nll[2];        /* (n - 1) full, thin */
     char *tokens;          /* (late, vocab) logits of the full model; NULL: too many */
     double *kl, *agree;    /* (late) of the next token, and whether the most likely is the same */
@@ -130,7 +126,7 @@ static es_status work_new(work *w, es_error *err)
     w->state = (size_t)(n * c->hidden) * item;
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->full, states, (int64_t)w->state, "a block, twice", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->x, w->late, c->hidden, "a block, twice", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->y, w->late, c->hidden, "a block, twice", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->row, 2, c->hidden, "a block, twice", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->heads, c->layers, c->heads, "a block, twice", err));
     for (int i = 0; i < 2; i++) {
         ES_TRY(es_wo_sum_new(w->block->model, n, &w->arena, &w->sum[i], err));
@@ -151,7 +147,7 @@ double es_plan_trial_bytes(const es_model *model, int64_t n, int threads)
     const double item = (double)es_dtype_size(precision);
     const double tokens =
         compares_tokens(model, n) ? late * (V * item + 16.0) + 16.0 * V * threads : 0.0;
-    return (double)(c->layers + 1) * (double)n * H * item + 16.0 * late * H + tokens +
+    return (double)(c->layers + 1) * (double)n * H * item + 8.0 * (late + 2.0) * H + tokens +
            2.0 * es_wo_sum_bytes(c, n) + es_model_sparse_bytes(c, n, 0) +
            es_model_cost_of(c, precision, n, threads, c->predicts).bytes +
            128.0 * (double)(c->layers * c->heads) + 1e6;
@@ -171,20 +167,14 @@ static const char *full_state(const work *w, int64_t state)
     return w->full + (size_t)state * w->state;
 }
 
-/* Copies the late rows of a hidden state as f64. */
-static void read_late(const work *w, const void *state, double *out)
-{
-    const int64_t H = w->c->hidden;
-    const es_view rows = view_of(w, state, w->block->n, H);
-    for (int64_t i = 0; i < w->late; i++)
-        es_view_read_row(&rows, w->from + i, out + i * H);
-}
-
 /* Returns the spread of every hidden state over late queries, the unit of errors. */
 static void read_spreads(const work *w, double *spread2)
 {
+    const int64_t H = w->c->hidden;
     for (int64_t l = 0; l <= w->c->layers; l++) {
-        read_late(w, full_state(w, l), w->x);
+        const es_view state = view_of(w, full_state(w, l), w->block->n, H);
+        for (int64_t i = 0; i < w->late; i++)
+            es_view_read_row(&state, w->from + i, w->x + i * H);
         spread2[l] = spread2_of(w->x, w->late, w->c->hidden);
     }
 }
@@ -209,19 +199,32 @@ static es_status hear_head(void *context, const es_model_seen *seen, es_error *e
     return ES_OK;
 }
 
-/* Sets the mean square error of a hidden state over late queries. */
+/* Returns the mean square error of a hidden state x over late queries. */
+static double error2_of(const work *w, int64_t state, const void *x)
+{
+    const int64_t H = w->c->hidden, n = w->block->n;
+    const es_view full = view_of(w, full_state(w, state), n, H), thin = view_of(w, x, n, H);
+    double sum = 0.0;
+    for (int64_t i = w->from; i < n; i++) {
+        es_view_read_row(&full, i, w->row);
+        es_view_read_row(&thin, i, w->row + H);
+        for (int64_t j = 0; j < H; j++) {
+            const double apart = w->row[j] - w->row[H + j];
+            sum += apart * apart;
+        }
+    }
+    return sum / (double)w->late;
+}
+
+/* Sets the mean square error of a hidden state that comes by. */
 static es_status hear_state(void *context, int64_t block, int64_t state, const void *x,
                             es_error *err)
 {
     const listener *l = context;
-    const work *w = l->w;
     (void)block;
     (void)err;
-    if (!l->error2)
-        return ES_OK;
-    read_late(w, full_state(w, state), w->x);
-    read_late(w, x, w->y);
-    l->error2[state] = apart2_of(w->x, w->y, w->late, w->c->hidden);
+    if (l->error2)
+        l->error2[state] = error2_of(l->w, state, x);
     return ES_OK;
 }
 
