@@ -95,6 +95,25 @@ int64_t es_logits_together(int64_t vocab, int64_t n, int threads);
 es_status es_forward_progress(const es_forward *f, es_progress_fn progress, double layers,
                               es_error *err);
 
+/* A layer of a block while it runs. */
+typedef struct es_layer_pass {
+    const es_forward *f;
+    es_block_room *room;
+    const es_model_block *b;
+    const es_layer *l;
+    int64_t block, layer;
+} es_layer_pass;
+
+/*! es_pass_norm() : norms rows x (n, H) into out, which may be x. @return : ES_OK; ES_E_NONFINITE
+ *  (forward.overflow). */
+es_status es_pass_norm(const es_layer_pass *pass, const es_linear *norm, int64_t n, const void *x,
+                       void *out, es_error *err);
+
+/*! es_strip_transform() : steps 4 to 6 of strip `unit` of an es_layer_pass.
+ *  es_strip_route() : the same up to which experts its rows use. */
+es_status es_strip_transform(void *pass, int64_t unit, int thread, es_error *err);
+es_status es_strip_route(void *pass, int64_t unit, int thread, es_error *err);
+
 /*! es_layer_run() : layer `layer` of block `block`, with its weights, from room->x to room->x; up
  * to what its experts do if es_streams_experts(). es_layer_experts() : what experts do in that
  * layer, for the blocks that run together: one expert after the other is decoded, and used for all

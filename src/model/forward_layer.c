@@ -2,7 +2,7 @@
 /* forward_layer.c : one layer of one block.
  *
  * With x (n, H), norms after the sums (BERT) | before what they are for (most decoders); others
- * norm what is added, too, or nothing else (transform_branches):
+ * norm what is added, too, or nothing else (forward_transform.c):
  *   1  qkv (n, Q + 2K) = x Wqkv' + b               |  norm1(x) Wqkv' + b
  *   2  norms of queries and keys, rotary positions, factors, where the model has them
  *   3  per head: scores and weighted values           the attention engine, nothing (n, n) stored;
@@ -12,7 +12,7 @@
  *   5  m (n, I) = f(x W1' + b1)                    |  f(y Wg') (y W1'), y = norm2(x)
  *   6  x = norm2(x + m W2' + b2)                   |  x + m W2' + b2
  * or, in a layer with experts, forward_experts.c for 5 and 6.
- * Steps 1, 2 and 4 to 6 are done strip by strip (forward_inside.h). */
+ * Steps 1 and 2, and 4 to 6 (forward_transform.c), are done strip by strip (forward_inside.h). */
 #include <math.h>
 #include <string.h>
 
@@ -23,15 +23,6 @@
 #include "model/forward_inside.h"
 #include "policy/policy.h"
 
-/* A layer of a block while it runs. */
-typedef struct pass {
-    const es_forward *f;
-    es_block_room *room;
-    const es_model_block *b;
-    const es_layer *l;
-    int64_t block, layer;
-} pass;
-
 void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x,
                      const void *residual, int64_t n, int64_t inputs, int64_t outputs, void *y)
 {
@@ -41,8 +32,8 @@ void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x
 
 /* The one place where rows are looked at number by number anyway, so it is here that an
  * overflow is noticed, at most half a layer after it happened. */
-static es_status normalise(const pass *p, const es_linear *norm, int64_t n, const void *x,
-                           void *out, es_error *err)
+es_status es_pass_norm(const es_layer_pass *p, const es_linear *norm, int64_t n, const void *x,
+                       void *out, es_error *err)
 {
     const es_model *m = p->f->model;
     const es_model_config *c = &m->config;
@@ -58,7 +49,7 @@ static es_status normalise(const pass *p, const es_linear *norm, int64_t n, cons
 
 /* What a strip's product becomes before queries meet keys. What was there before it turned is kept
  * for those who ask. */
-static void place_rows(const pass *p, es_strip s, char *qkv)
+static void place_rows(const es_layer_pass *p, es_strip s, char *qkv)
 {
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
@@ -94,7 +85,7 @@ static void place_rows(const pass *p, es_strip s, char *qkv)
  * pre-norm, then the joint product with Wq, Wk, Wv, then rotary positions. */
 static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
 {
-    const pass *p = pass_;
+    const es_layer_pass *p = pass_;
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
     const es_strip s = es_strip_at(p->b->n, unit);
@@ -102,7 +93,7 @@ static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
     const char *x = es_row_at(f, p->room->x, s.first, c->hidden);
     char *qkv = es_row_at(f, p->room->qkv, s.first, c->qkv_width);
     if (f->model->arch->order != ES_ORDER_POST && p->l->norm1.w) {
-        ES_TRY(normalise(p, &p->l->norm1, s.n, x, p->room->strip[thread].normed, err));
+        ES_TRY(es_pass_norm(p, &p->l->norm1, s.n, x, p->room->strip[thread].normed, err));
         x = p->room->strip[thread].normed;
     }
     if (p->b->inputs)
@@ -160,7 +151,7 @@ static es_address address_of(const es_model *m, const es_model_sparse *sparse, i
 }
 
 /* A head's band of columns of rows that are `width` numbers long, without copying. */
-static es_view band(const pass *p, char *rows, int64_t column, int64_t width)
+static es_view band(const es_layer_pass *p, char *rows, int64_t column, int64_t width)
 {
     const es_model *m = p->f->model;
     const int64_t item = (int64_t)es_dtype_size(m->precision);
@@ -173,7 +164,7 @@ static es_view band(const pass *p, char *rows, int64_t column, int64_t width)
 }
 
 /* Queries, keys and values of a head. */
-static void views_of(const pass *p, int64_t head, es_view qkv[3])
+static void views_of(const es_layer_pass *p, int64_t head, es_view qkv[3])
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t k = c->head_dim, group = head / (c->heads / c->kv_heads), Q = c->query_width;
@@ -184,7 +175,7 @@ static void views_of(const pass *p, int64_t head, es_view qkv[3])
 
 /* Returns where the results of a head go: each head of a group has its own place, as all may
  * run at once. Statistics that were not requested are not computed. */
-static es_attend_out results_of(const pass *p, int64_t head)
+static es_attend_out results_of(const es_layer_pass *p, int64_t head)
 {
     const es_model_config *c = &p->f->model->config;
     const es_model_block *b = p->b;
@@ -200,7 +191,7 @@ static es_attend_out results_of(const pass *p, int64_t head)
 }
 
 /* Stores how many keys a head kept and how many queries kept none, if the caller asked for it. */
-static void note_found(const pass *p, int64_t head, const es_sparse_found *found)
+static void note_found(const es_layer_pass *p, int64_t head, const es_sparse_found *found)
 {
     const int64_t at = p->layer * p->f->model->config.heads + head;
     if (p->b->kept)
@@ -212,7 +203,7 @@ static void note_found(const pass *p, int64_t head, const es_sparse_found *found
 /* Returns what queries of the layer see: its own mask, or what the caller's leaves of it. Where the
  * layer has a window, a caller's mask keeps its own if that is narrower, and no sinks: the layer
  * does not see them from the end of a longer block. */
-static es_mask mask_of(const pass *p)
+static es_mask mask_of(const es_layer_pass *p)
 {
     const es_past own = es_past_of(&p->f->model->config, p->layer);
     if (!p->b->mask)
@@ -226,7 +217,7 @@ static es_mask mask_of(const pass *p)
 }
 
 /* Returns the logit of a head's sink; -inf: it has none. */
-static double sink_of(const pass *p, int64_t head)
+static double sink_of(const es_layer_pass *p, int64_t head)
 {
     const void *sinks = p->l->sinks.w;
     if (!sinks)
@@ -237,7 +228,7 @@ static double sink_of(const pass *p, int64_t head)
 
 /* Computes a head over all keys that its mask lets it see. A model with non-finite weights
  * gives NaN instead of an error, as other programs do. */
-static es_status attend_fully(const pass *p, int64_t head, es_error *err)
+static es_status attend_fully(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
@@ -264,7 +255,7 @@ static es_status attend_fully(const pass *p, int64_t head, es_error *err)
 
 /* The first of its group that keeps what this head does. Without a policy the engine runs a head by
  * itself, so that it leads none whose policy keeps everything. */
-static int64_t leader_of(const pass *p, int64_t head)
+static int64_t leader_of(const es_layer_pass *p, int64_t head)
 {
     const es_model_config *c = &p->f->model->config;
     const es_policy_spec *specs = p->b->sparse->heads + p->layer * c->heads;
@@ -276,7 +267,7 @@ static int64_t leader_of(const pass *p, int64_t head)
 }
 
 /* All heads that follow this one, itself included, over the keys that they keep. */
-static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
+static es_status attend_sparsely(const es_layer_pass *p, int64_t leader, es_error *err)
 {
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
@@ -310,7 +301,7 @@ static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
 
 /* Over the keys that its policy keeps, which the first of those that share them has done for all;
  * or over those that it sees. */
-static es_status attend_head(const pass *p, int64_t head, es_error *err)
+static es_status attend_head(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const int64_t at = p->layer * p->f->model->config.heads + head;
     if (!p->b->sparse || !p->b->sparse->heads[at].policy)
@@ -319,7 +310,7 @@ static es_status attend_head(const pass *p, int64_t head, es_error *err)
 }
 
 /* Means over the block's queries of what was asked for. 1/sum_squares is taken last, in place. */
-static void keep_statistics(const pass *p, int64_t at, const es_attend_out *out)
+static void keep_statistics(const es_layer_pass *p, int64_t at, const es_attend_out *out)
 {
     const es_model_block *b = p->b;
     if (b->entropy)
@@ -335,7 +326,7 @@ static void keep_statistics(const pass *p, int64_t at, const es_attend_out *out)
 }
 
 /* Returns the columns of Wo of a head. */
-static es_view wo_of(const pass *p, int64_t head)
+static es_view wo_of(const es_layer_pass *p, int64_t head)
 {
     const es_model *m = p->f->model;
     const int64_t item = (int64_t)es_dtype_size(m->precision), k = m->config.head_dim;
@@ -349,8 +340,8 @@ static es_view wo_of(const pass *p, int64_t head)
 
 /* Calls the visitor with everything that is known about a head. The log-sum-exp of a sparse
  * head would be that of the kept keys only, so it is not shown. */
-static es_status show(const pass *p, int64_t head, const es_view qkv[3], const es_attend_out *out,
-                      es_error *err)
+static es_status show(const es_layer_pass *p, int64_t head, const es_view qkv[3],
+                      const es_attend_out *out, es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t group = head / (c->heads / c->kv_heads), both = c->query_width + c->kv_width;
@@ -379,7 +370,7 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
     return p->b->visit->head(p->b->visit->context, &seen, err);
 }
 
-static es_status run_head(const pass *p, int64_t head, es_error *err)
+static es_status run_head(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
     const es_attend_out out = results_of(p, head);
@@ -404,7 +395,7 @@ es_status es_forward_progress(const es_forward *f, es_progress_fn progress, doub
 }
 
 /* Reports progress of a block that all threads share, which takes long. */
-static es_status report(const pass *p, int64_t head, es_error *err)
+static es_status report(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const es_forward *f = p->f;
     const double heads = (double)head / (double)f->model->config.heads;
@@ -413,264 +404,20 @@ static es_status report(const pass *p, int64_t head, es_error *err)
                                err);
 }
 
-/* ---- steps 4 to 6: what heads found ---- */
-
-/* Rows of one strip on their way through what follows attention, f: y = residual + f(x). */
-typedef struct f_rows {
-    const void *x, *residual;
-    void *y;
-} f_rows;
-
-/* y (n, H) = residual + W2 f(x), x (n, H) what f is given. */
-static void transform_rows(const pass *p, const es_strip_room *strip, int64_t n, const f_rows *r)
-{
-    const es_forward *f = p->f;
-    const es_model_config *c = &f->model->config;
-    const int64_t H = c->hidden, I = c->intermediate;
-    if (es_model_layer(c, p->layer)->experts) {
-        es_experts_route(f, p->l, strip, n, r->x, r->residual, r->y);
-        for (int64_t expert = 0; expert < c->experts; expert++)
-            es_experts_add(f, p->l, strip, expert, n, r->x, r->y);
-        return;
-    }
-    es_linear_apply(f, &p->l->up, r->x, NULL, n, H, c->up_width, strip->middle);
-    if (f->model->arch->gated)
-        f->rows->gate[f->model->arch->gate](f->activate, &f->gelu, n, I, strip->middle);
-    else
-        f->activate(&f->gelu, strip->middle, n * I);
-    es_linear_apply(f, &p->l->down, strip->middle, r->residual, n, I, H, r->y);
-}
-
-/* Returns rows of the hidden state, and of what heads found. */
-static char *state_rows(const pass *p, es_strip s)
-{
-    return es_row_at(p->f, p->room->x, s.first, p->f->model->config.hidden);
-}
-static char *found_rows(const pass *p, es_strip s)
-{
-    return es_row_at(p->f, p->room->heads, s.first, p->f->model->config.query_width);
-}
-
-/* Norms after the sums: what the second sum is added to is the first one's norm. */
-static es_status begin_post(const pass *p, es_strip s, const es_strip_room *strip, es_error *err)
-{
-    const es_model_config *c = &p->f->model->config;
-    char *a = strip->normed;
-    es_linear_apply(p->f, &p->l->out, found_rows(p, s), state_rows(p, s), s.n, c->query_width,
-                    c->hidden, a);
-    return normalise(p, &p->l->norm1, s.n, a, a, err);
-}
-
-/* Norms before: the state itself is only ever added to. In parallel, the second norm is of the
- * state that attention was given. */
-static es_status begin_pre(const pass *p, es_strip s, const es_strip_room *strip, es_error *err)
-{
-    const es_model_config *c = &p->f->model->config;
-    char *x = state_rows(p, s), *y = strip->normed;
-    if (c->parallel)
-        ES_TRY(normalise(p, p->l->norm2.w ? &p->l->norm2 : &p->l->norm1, s.n, x, y, err));
-    es_linear_apply(p->f, &p->l->out, found_rows(p, s), x, s.n, c->query_width, c->hidden, x);
-    return c->parallel ? ES_OK : normalise(p, &p->l->norm2, s.n, x, y, err);
-}
-
-bool es_branches_apart(const es_arch *arch, const es_model_config *config)
-{
-    return arch->order == ES_ORDER_BOTH || arch->order == ES_ORDER_AFTER ||
-           config->branch_factor != 1.0;
-}
-
-/* x += branch_factor norm(branch), where `after` may be no norm. */
-static es_status add_branch(const pass *p, const es_linear *after, int64_t n, void *branch, void *x,
-                            es_error *err)
-{
-    const es_model_config *c = &p->f->model->config;
-    if (after->w)
-        ES_TRY(normalise(p, after, n, branch, branch, err));
-    p->f->rows->add(branch, c->branch_factor, n * c->hidden, x);
-    return ES_OK;
-}
-
-/* Returns the norm of what f is given where branches are apart; its w may be NULL. */
-static const es_linear *branch_norm(const pass *p)
-{
-    return p->l->norm2.w || !p->f->model->config.parallel ? &p->l->norm2 : &p->l->norm1;
-}
-
-/* What is added to the state is normed or scaled first, so that it is made apart from it. */
-static es_status begin_branches(const pass *p, es_strip s, const es_strip_room *strip,
-                                es_error *err)
-{
-    const es_model_config *c = &p->f->model->config;
-    const es_linear *norm = branch_norm(p);
-    char *x = state_rows(p, s);
-    if (c->parallel && norm->w)
-        ES_TRY(normalise(p, norm, s.n, x, strip->normed, err));
-    es_linear_apply(p->f, &p->l->out, found_rows(p, s), NULL, s.n, c->query_width, c->hidden,
-                    strip->branch);
-    ES_TRY(add_branch(p, &p->l->after1, s.n, strip->branch, x, err));
-    return c->parallel || !norm->w ? ES_OK : normalise(p, norm, s.n, x, strip->normed, err);
-}
-
-/* Step 4 of a strip, up to what f is given. */
-static es_status begin_rows(const pass *p, es_strip s, const es_strip_room *strip, es_error *err)
-{
-    const es_model *m = p->f->model;
-    if (es_branches_apart(m->arch, &m->config))
-        return begin_branches(p, s, strip, err);
-    return m->arch->order == ES_ORDER_POST ? begin_post(p, s, strip, err)
-                                           : begin_pre(p, s, strip, err);
-}
-
-/* Returns where begin_rows() leaves what f is given, and where its results go. */
-static f_rows rows_of(const pass *p, es_strip s, const es_strip_room *strip)
-{
-    const es_model *m = p->f->model;
-    char *x = state_rows(p, s);
-    if (es_branches_apart(m->arch, &m->config))
-        return (f_rows){branch_norm(p)->w ? strip->normed : x, NULL, strip->branch};
-    return (f_rows){strip->normed, m->arch->order == ES_ORDER_POST ? strip->normed : x, x};
-}
-
-/* Makes the state of what f gave. */
-static es_status end_rows(const pass *p, es_strip s, const es_strip_room *strip, es_error *err)
-{
-    const es_model *m = p->f->model;
-    char *x = state_rows(p, s);
-    if (es_branches_apart(m->arch, &m->config))
-        return add_branch(p, &p->l->after2, s.n, strip->branch, x, err);
-    return m->arch->order == ES_ORDER_POST ? normalise(p, &p->l->norm2, s.n, x, x, err) : ES_OK;
-}
-
-/* Steps 4 to 6 of a strip. */
-static es_status transform(void *pass_, int64_t unit, int thread, es_error *err)
-{
-    const pass *p = pass_;
-    const es_strip s = es_strip_at(p->b->n, unit);
-    const es_strip_room *strip = &p->room->strip[thread];
-    ES_TRY(begin_rows(p, s, strip, err));
-    const f_rows r = rows_of(p, s, strip);
-    transform_rows(p, strip, s.n, &r);
-    return end_rows(p, s, strip, err);
-}
-
-/* ---- the same with experts that are decoded one by one ---- */
-
-/* Returns the room of a thread for a strip, with what strips keep until all experts have run. */
-static es_strip_room kept_strip(const pass *p, es_strip s, const es_strip_room *of_thread)
-{
-    const es_model_config *c = &p->f->model->config;
-    es_strip_room strip = *of_thread;
-    strip.normed = es_row_at(p->f, p->room->normed, s.first, c->hidden);
-    strip.branch = es_row_at(p->f, p->room->branch, s.first, c->hidden);
-    strip.experts.share = es_row_at(p->f, p->room->share, s.first, c->experts_used);
-    strip.experts.chosen = p->room->chosen + s.first * c->experts_used;
-    return strip;
-}
-
-/* Step 4 of a strip, and which experts its rows use. */
-static es_status route(void *pass_, int64_t unit, int thread, es_error *err)
-{
-    const pass *p = pass_;
-    const es_strip s = es_strip_at(p->b->n, unit);
-    const es_strip_room strip = kept_strip(p, s, &p->room->strip[thread]);
-    ES_TRY(begin_rows(p, s, &strip, err));
-    const f_rows r = rows_of(p, s, &strip);
-    es_experts_route(p->f, p->l, &strip, s.n, r.x, r.residual, r.y);
-    return ES_OK;
-}
-
-/* An expert of a layer, or the end of the layer, for all blocks that run together. */
-typedef struct expert_job {
-    const es_forward *f;
-    const es_layer *weights;
-    int64_t layer, expert, strips; /* strips of the longest block */
-} expert_job;
-
-/* Returns the block of a unit; p->b is NULL if that does not have the layer, or as many strips. */
-static pass pass_of(const expert_job *j, int64_t unit)
-{
-    const es_forward *f = j->f;
-    const int64_t at = unit / j->strips, block = f->first + at;
-    const es_model_block *b = &f->blocks[block];
-    const bool runs = j->layer >= b->start && j->layer < es_layers_end(f, b) &&
-                      unit % j->strips < es_strips(b->n);
-    return (pass){f, &f->rooms[at], runs ? b : NULL, j->weights, block, j->layer};
-}
-
-/* Adds what the expert does to the rows of a strip. */
-static es_status add_expert(void *job, int64_t unit, int thread, es_error *err)
-{
-    const expert_job *j = job;
-    const pass p = pass_of(j, unit);
-    (void)err;
-    if (!p.b)
-        return ES_OK;
-    const es_strip s = es_strip_at(p.b->n, unit % j->strips);
-    const es_strip_room strip = kept_strip(&p, s, &j->f->strips[thread]);
-    const f_rows r = rows_of(&p, s, &strip);
-    es_experts_add(j->f, j->weights, &strip, j->expert, s.n, r.x, r.y);
-    return ES_OK;
-}
-
-/* Ends the layer for a strip. */
-static es_status end_strip(void *job, int64_t unit, int thread, es_error *err)
-{
-    const expert_job *j = job;
-    const pass p = pass_of(j, unit);
-    if (!p.b)
-        return ES_OK;
-    const es_strip s = es_strip_at(p.b->n, unit % j->strips);
-    const es_strip_room strip = kept_strip(&p, s, &j->f->strips[thread]);
-    return end_rows(&p, s, &strip, err);
-}
-
-/* Returns whether a row of some block uses the expert. */
-static bool is_used(const expert_job *j, int64_t units)
-{
-    for (int64_t unit = 0; unit < units; unit++) {
-        const pass p = pass_of(j, unit);
-        if (!p.b)
-            continue;
-        const es_strip s = es_strip_at(p.b->n, unit % j->strips);
-        const es_strip_room strip = kept_strip(&p, s, j->f->strips);
-        if (es_experts_use(j->f, &strip, j->expert, s.n))
-            return true;
-    }
-    return false;
-}
-
-es_status es_layer_experts(const es_forward *f, int64_t layer, const es_layer *weights,
-                           es_error *err)
-{
-    const es_exec all = {.threads = f->team.threads};
-    expert_job j = {.f = f, .weights = weights, .layer = layer};
-    for (int64_t i = 0; i < f->together; i++) {
-        const int64_t strips = es_strips(f->blocks[f->first + i].n);
-        j.strips = strips > j.strips ? strips : j.strips;
-    }
-    const int64_t units = f->together * j.strips;
-    for (; j.expert < f->model->config.experts; j.expert++) {
-        if (!is_used(&j, units))
-            continue;
-        ES_TRY(es_slot_expert(f->slot, layer, j.expert, err));
-        ES_TRY(es_parallel_run(&all, units, add_expert, &j, err));
-    }
-    return es_parallel_run(&all, units, end_strip, &j, err);
-}
-
 /* ---- a layer ---- */
 
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
                        const es_layer *weights, es_error *err)
 {
     const es_model *m = f->model;
-    pass p = {f, room, &f->blocks[block], weights, block, layer};
+    es_layer_pass p = {f, room, &f->blocks[block], weights, block, layer};
     const int64_t strips = es_strips(p.b->n);
     ES_TRY(es_parallel_run(&f->inner, strips, project, &p, err));
     for (int64_t head = 0; head < m->config.heads; head++) {
         ES_TRY(report(&p, head, err));
         ES_TRY(run_head(&p, head, err));
     }
-    return es_parallel_run(&f->inner, strips, es_streams_experts(m, layer) ? route : transform, &p,
+    return es_parallel_run(&f->inner, strips,
+                           es_streams_experts(m, layer) ? es_strip_route : es_strip_transform, &p,
                            err);
 }
