@@ -102,8 +102,8 @@ typedef struct es_layer_kind {
 
 /* How weights are held. Resident: all of them in memory, 4 or 8 bytes each. Streamed: norms, biases
  * and tables of positions are in memory; matrices, word embeddings and the language head stay in
- * the file, and a forward pass decodes one layer at a time. Results have the same bits. A model
- * with experts is always resident. */
+ * the file, and a forward pass decodes one layer at a time, of its experts one. Results have the
+ * same bits. */
 typedef enum es_weights_mode {
     ES_WEIGHTS_AUTO, /* streamed if resident weights would take more than 1 GiB */
     ES_WEIGHTS_RESIDENT,
