@@ -276,6 +276,19 @@ static void streamed_experts_take_the_memory_that_is_stated(void **state)
     }
 }
 
+/* A block of 22 layers with 2048 tokens of 2048 numbers has 352 MiB of hidden states, of which 512
+ * MiB hold one; threads have a block of 256 tokens each, whatever they take. */
+static void pools_compute_few_large_blocks_at_a_time(void **state)
+{
+    (void)state;
+    const es_model_config large = {.hidden = 2048}, small = {.hidden = 192};
+    assert_int_equal(es_pool_together(&large, 22, 2048, 8), 1);
+    assert_int_equal(es_pool_together(&large, 22, 256, 8), 11); /* 44 MiB each */
+    assert_int_equal(es_pool_together(&large, 22, 512, 8), 8);  /* 88 MiB each: 5 would fit */
+    assert_int_equal(es_pool_together(&large, 22, 512, 64), 32);
+    assert_int_equal(es_pool_together(&small, 4, 2048, 8), 32);
+}
+
 /* The choice is by size: 1 GiB is 2^28 numbers of f32. */
 static void large_models_are_streamed(void **state)
 {
@@ -354,6 +367,7 @@ TEST_FILE(streamed)
         cmocka_unit_test(streamed_gguf_files_have_the_bits_of_resident_ones),
         cmocka_unit_test(a_streamed_model_takes_the_memory_that_is_stated),
         cmocka_unit_test(streamed_experts_take_the_memory_that_is_stated),
+        cmocka_unit_test(pools_compute_few_large_blocks_at_a_time),
         cmocka_unit_test(large_models_are_streamed),
         cmocka_unit_test(a_file_that_shrinks_is_an_error),
         cmocka_unit_test(nonfinite_weights_are_found_when_a_streamed_model_is_opened),
