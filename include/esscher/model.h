@@ -102,8 +102,8 @@ typedef struct es_layer_kind {
 
 /* How weights are held. Resident: all of them in memory, 4 or 8 bytes each. Streamed: norms, biases
  * and tables of positions are in memory; matrices, word embeddings and the language head stay in
- * the file, and a forward pass decodes one layer at a time. Results have the same bits. A model
- * with experts is always resident. */
+ * the file, and a forward pass decodes one layer at a time, of its experts one. Results have the
+ * same bits. */
 typedef enum es_weights_mode {
     ES_WEIGHTS_AUTO, /* streamed if resident weights would take more than 1 GiB */
     ES_WEIGHTS_RESIDENT,
@@ -271,7 +271,8 @@ typedef struct es_model_sparse {
     es_address at;               /* seed, experiment and first cell of the draws */
 } es_model_sparse;
 
-/* One head of one layer of a block, as it ran. Valid during the call that shows it. */
+/* One head of one layer of a block, as it ran. q, k, v, wo, plain_q and plain_k are valid until the
+ * last head of the layer has been shown, the rest during the call that shows it. */
 typedef struct es_model_seen {
     int64_t block, layer, head;
     int64_t window;           /* of its layer: es_layer_kind */
@@ -284,14 +285,22 @@ typedef struct es_model_seen {
     const double *lse, *entropy, *top_weight, *sum_squares; /* (n); NULL unless asked for */
 } es_model_seen;
 
-/* A function that is called after each head of each layer, heads in order, on the thread that runs
- * the block. Several blocks may run at once. Any status other than ES_OK ends the run. Heads with a
- * policy have no lse. */
+/* Functions that see what a block makes and does not store; each may be NULL. Several blocks may
+ * run at once. Any status other than ES_OK ends the run. */
 typedef struct es_model_visit {
+    /* Called after each head of each layer, heads in order, on the thread that runs the block.
+     * Heads with a policy have no lse. */
     es_status (*head)(void *context, const es_model_seen *seen, es_error *err);
     void *context;
     bool statistics; /* lse, entropy, top_weight, sum_squares */
     bool plain;      /* plain_q and plain_k */
+    /* Called with each hidden state x (n, H), in order, in the model's precision, on the thread
+     * that runs the block: those that es_model_block.hidden would get. */
+    es_status (*state)(void *context, int64_t block, int64_t state, const void *x, es_error *err);
+    /* Called with logits (rows, vocab) of the tokens after tokens first ... first + rows - 1, in
+     * the model's precision, rows in any order, on several threads at once. */
+    es_status (*logits)(void *context, int64_t block, int64_t first, int64_t rows,
+                        const void *logits, es_error *err);
 } es_model_visit;
 
 /* One block of token ids and what is wanted of it; a NULL pointer means "not wanted". Statistics of

@@ -573,6 +573,7 @@ class ModelSeen(c.Structure):
 class ModelVisit(c.Structure):
     _fields_ = [
         ("head", Pointer), ("context", Pointer), ("statistics", c.c_bool), ("plain", c.c_bool),
+        ("state", Pointer), ("logits", Pointer),
     ]  # fmt: skip
 
 

@@ -200,13 +200,21 @@ static int64_t stored_row(int64_t row, int64_t rows, int64_t heads)
     return row - in_head + in_head % (k / 2) * 2 + in_head / (k / 2);
 }
 
+/* Returns the rows of a tensor, of all matrices together; `heads` that its numbers belong to, if
+ * they are rotary pairs. */
+static int64_t rows_of(const es_st_tensor *t, int64_t heads)
+{
+    if (t->rank > 2)
+        return t->count / t->shape[t->rank - 1];
+    return t->rank > 1 || heads ? t->shape[0] : 1;
+}
+
 es_status es_gguf_read_rows(const es_gguf *g, const es_st_tensor *tensor, int64_t first,
                             int64_t rows, es_dtype dtype, void *out, es_st_seen *seen,
                             es_error *err)
 {
     const int64_t heads = g->heads ? g->heads[tensor - g->header.tensors] : 0;
-    const int64_t all = tensor->rank > 1 || heads ? tensor->shape[0] : 1;
-    const int64_t cols = tensor->count / all, base = first * cols;
+    const int64_t all = rows_of(tensor, heads), cols = tensor->count / all, base = first * cols;
     const target into = {dtype, out, seen};
     ES_TRY(check_type(g, tensor, dtype, err));
     if (!heads)
@@ -220,10 +228,9 @@ es_status es_gguf_read_rows(const es_gguf *g, const es_st_tensor *tensor, int64_
 es_status es_gguf_read(const es_gguf *g, const es_st_tensor *tensor, es_dtype dtype, void *out,
                        es_st_seen *seen, es_error *err)
 {
-    const bool turns = g->heads && g->heads[tensor - g->header.tensors];
+    const int64_t heads = g->heads ? g->heads[tensor - g->header.tensors] : 0;
     es_st_seen odd = {.first = -1};
-    ES_TRY(es_gguf_read_rows(g, tensor, 0, tensor->rank > 1 || turns ? tensor->shape[0] : 1, dtype,
-                             out, &odd, err));
+    ES_TRY(es_gguf_read_rows(g, tensor, 0, rows_of(tensor, heads), dtype, out, &odd, err));
     if (seen)
         *seen = odd;
     return ES_OK;

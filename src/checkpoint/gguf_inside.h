@@ -178,9 +178,9 @@ void es_gguf_close(es_gguf *g); /* NULL is fine */
 /*! es_gguf_read() : the numbers of header.tensors[...], as es_st_read(); rows that are rotary pairs
  *  side by side (0 1 2 3 of a head: first of pair 0, second of it, first of pair 1, ...) are put
  *  first halves first, as Hugging Face's checkpoints have them.
- *  es_gguf_read_rows() : the same for rows first ... first + rows - 1 of a matrix, into `out`
- *  (rows, columns); adds to *seen, whose indices are those of the whole tensor. A vector is one
- *  row unless its numbers are rotary pairs. O(bytes read).
+ *  es_gguf_read_rows() : the same for rows first ... first + rows - 1 of a matrix or of several,
+ *  into `out` (rows, columns); adds to *seen, whose indices are those of the whole tensor. A vector
+ * is one row unless its numbers are rotary pairs. O(bytes read).
  *  @return : as es_st_read(); ES_E_UNSUPPORTED (gguf.kind) for a type that is not read. */
 es_status es_gguf_read(const es_gguf *g, const es_st_tensor *tensor, es_dtype dtype, void *out,
                        es_st_seen *seen, es_error *err);

@@ -216,7 +216,7 @@ es_status es_st_read_rows(const es_st *st, const es_st_tensor *tensor, int64_t f
         return es_gguf_read_rows(st->gguf, tensor, first, rows, dtype, out, seen, err);
     ES_TRY(check_readable(st, tensor, dtype, err));
     const size_t item = (size_t)es_st_kind_of(tensor->dtype)->bits / 8;
-    const int64_t cols = tensor->rank > 1 ? tensor->count / tensor->shape[0] : tensor->count;
+    const int64_t cols = tensor->rank > 1 ? tensor->shape[tensor->rank - 1] : tensor->count;
     const int64_t from = first * cols, all = rows * cols;
     for (int64_t i = 0; i < all; i += PIECE) {
         const int64_t left = all - i, count = left < PIECE ? left : PIECE;
@@ -237,20 +237,22 @@ es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype
         return es_gguf_read(st->gguf, tensor, dtype, out, seen, err);
     ES_TRY(check_readable(st, tensor, dtype, err));
     if (tensor->count)
-        ES_TRY(es_st_read_rows(st, tensor, 0, tensor->rank > 1 ? tensor->shape[0] : 1, dtype, out,
-                               &odd, err));
+        ES_TRY(es_st_read_rows(
+            st, tensor, 0, tensor->rank > 1 ? tensor->count / tensor->shape[tensor->rank - 1] : 1,
+            dtype, out, &odd, err));
     if (seen)
         *seen = odd;
     return ES_OK;
 }
 
-es_status es_st_read_bytes(const es_st *st, const es_st_tensor *tensor, void *out, es_error *err)
+es_status es_st_read_bytes(const es_st *st, const es_st_tensor *tensor, int64_t first,
+                           int64_t count, void *out, es_error *err)
 {
     if (st->gguf)
         return es_fail_file(err, ES_E_UNSUPPORTED, es_st_file(st, tensor), -1, "safetensors.dtype",
                             "use a safetensors file", "bytes of a GGUF are not read as they are");
-    return es_file_read(&st->files[tensor->file].file, tensor->offset, out, (size_t)tensor->bytes,
-                        err);
+    return es_file_read(&st->files[tensor->file].file, tensor->offset + (uint64_t)first, out,
+                        (size_t)count, err);
 }
 
 /* ---- as arrays ---- */

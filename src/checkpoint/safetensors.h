@@ -109,14 +109,16 @@ es_status es_st_read(const es_st *st, const es_st_tensor *tensor, es_dtype dtype
                      es_st_seen *seen, es_error *err);
 
 /*! es_st_read_rows() : the same for rows first ... first + rows - 1 of a tensor, which is not
- * empty, into `out` (rows, count / shape[0]); a vector is one row. Adds to *seen (may be NULL),
+ * empty, into `out` (rows, shape[rank - 1]); a vector is one row, and rows of the second matrix of
+ * several follow those of the first. Adds to *seen (may be NULL),
  * whose indices are those of the whole tensor; begin with {.first = -1}. O(bytes read). */
 es_status es_st_read_rows(const es_st *st, const es_st_tensor *tensor, int64_t first, int64_t rows,
                           es_dtype dtype, void *out, es_st_seen *seen, es_error *err);
 
-/*! es_st_read_bytes() : the bytes of a tensor as they are, out (tensor->bytes). O(bytes).
- *  @return : ES_OK; ES_E_UNSUPPORTED (safetensors.dtype) for a GGUF; as es_st_read(). */
-es_status es_st_read_bytes(const es_st *st, const es_st_tensor *tensor, void *out, es_error *err);
+/*! es_st_read_bytes() : bytes first ... first + count - 1 of a tensor as they are, out (count).
+ *  O(count). @return : ES_OK; ES_E_UNSUPPORTED (safetensors.dtype) for a GGUF; as es_st_read(). */
+es_status es_st_read_bytes(const es_st *st, const es_st_tensor *tensor, int64_t first,
+                           int64_t count, void *out, es_error *err);
 
 /*! es_st_inspect() : shape and dtype a tensor has as an array: f64 for F64, else f32; info->descr
  * is the file's dtype. @return : ES_OK; ES_E_UNSUPPORTED (safetensors.dtype, as es_st_read();

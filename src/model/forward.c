@@ -40,8 +40,9 @@ static int64_t places(const es_model_config *c, const wants *w)
  * the same numbers. */
 static double room_bytes(const es_model_config *c, es_dtype precision, const wants *w)
 {
+    const int64_t experts = w->streamed && c->experts ? 2 * (c->hidden + c->experts_used) : 0;
     const double row = (double)(c->hidden + c->qkv_width + c->query_width +
-                                (w->plain ? c->query_width + c->kv_width : 0));
+                                (w->plain ? c->query_width + c->kv_width : 0) + experts);
     const double wide = (double)(places(c, w) * (c->head_dim + 4) + c->rotary.width +
                                  c->rotary_local.width + (c->rotary.query_beta != 0.0 ? 1 : 0));
     return (double)w->longest * (row * (double)es_dtype_size(precision) + wide * sizeof(double)) +
@@ -92,6 +93,13 @@ static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budge
     room->heads = room->qkv + n * c->qkv_width * item;
     room->pooled = room->heads + n * c->query_width * item;
     room->plain = w->plain ? room->pooled + (c->hidden + c->labels) * item : NULL;
+    if (w->streamed && c->experts) {
+        room->normed = room->pooled + (c->hidden + c->labels) * item +
+                       (w->plain ? n * (c->query_width + c->kv_width) * item : 0);
+        room->branch = room->normed + n * c->hidden * item;
+        room->share = room->branch + n * c->hidden * item;
+        room->chosen = (int32_t *)(void *)(room->share + n * c->experts_used * item);
+    }
     return w->sparse ? es_sparse_room_new(n, c->head_dim, c->heads / c->kv_heads, budget,
                                           &room->sparse, err)
                      : ES_OK;
@@ -122,6 +130,15 @@ static double rest_weights(const es_model_config *c, bool gated, int64_t layer)
     return E * (H + 1.0 + matrices * H * F + 2.0 * F + H) + (double)c->heads;
 }
 
+/* Returns the numbers that a streamed model holds of the same: biases and logits of sinks. */
+static double held_rest(const es_model_config *c, int64_t layer)
+{
+    if (!es_model_layer(c, layer)->experts)
+        return 2.0 * (double)c->intermediate;
+    return (double)(c->heads + c->experts +
+                    (c->mlp_bias ? c->experts * (c->expert_up + c->hidden) : 0));
+}
+
 /* Returns the multiply-adds of what follows attention in a layer, for one token: those of the
  * router and of the experts that it uses. */
 static double rest_products(const es_model_config *c, bool gated, int64_t layer)
@@ -143,10 +160,10 @@ static double weights_of(const es_model_config *c, bool gated, bool streamed)
     const double places = c->rotary.width ? 0.0 : (double)c->position_rows;
     const double rows = (streamed ? 0.0 : words) + places + (double)c->types + H + 16.0;
     const double matrices = (Q + (double)c->query_width) * H;
-    double layers = 0.0;
+    double layers = streamed ? (double)c->experts * fmax((double)c->expert_up, H) : 0.0; /* zeros */
     for (int64_t l = 0; l < c->layers; l++)
-        layers += 16.0 * H + Q +
-                  (streamed ? 2.0 * (double)c->intermediate : matrices + rest_weights(c, gated, l));
+        layers +=
+            16.0 * H + Q + (streamed ? held_rest(c, l) : matrices + rest_weights(c, gated, l));
     return rows * H + layers;
 }
 
@@ -159,8 +176,6 @@ es_weights_mode es_model_weights_mode(const es_model_config *c, es_dtype precisi
 {
     const es_arch *arch = es_arch_find(c->model_type, "");
     const double numbers = weights_of(c, arch && arch->gated, false);
-    if (c->experts)
-        return ES_WEIGHTS_RESIDENT;
     if (c->weights != ES_WEIGHTS_AUTO)
         return c->weights;
     return numbers * (double)es_dtype_size(precision) > RESIDENT_MOST ? ES_WEIGHTS_STREAMED
@@ -173,6 +188,11 @@ static bool is_shared(const wants *w, int64_t count, int threads)
 {
     return (w->longest > ES_STRIP && count < threads) ||
            (w->streamed && w->longest > ES_STRIP * (int64_t)(threads - 1));
+}
+
+bool es_model_shares_block(const es_model_config *c, int64_t n)
+{
+    return c->weights == ES_WEIGHTS_STREAMED && n > ES_STRIP;
 }
 
 /* Returns how many blocks have memory at the same time: one for each thread unless threads share
@@ -192,7 +212,7 @@ static int64_t blocks_together(const wants *w, int64_t count, int threads)
 static double call_bytes(const es_arch *arch, const es_model_config *c, es_dtype precision,
                          const wants *w, int threads)
 {
-    const int64_t rows = es_logits_together(c->vocab, w->longest);
+    const int64_t rows = es_logits_together(c->vocab, w->longest, threads);
     const double strips = threads * strip_bytes(arch, c, precision, w);
     const double blocks = w->streamed ? (double)blocks_together(w, INT64_MAX, threads) : threads;
     const double logits = w->predict ? (double)(rows * c->vocab) : 0.0;
@@ -300,42 +320,52 @@ static es_status finish_state(const es_forward *f, const es_block_room *room,
     return overflow("the last norm", err);
 }
 
-/* Returns the bytes of a block's hidden state, and the first layer that it does not run. */
+/* Returns the bytes of a block's hidden state. */
 static size_t state_bytes(const es_forward *f, const es_model_block *b)
 {
     return (size_t)(b->n * f->model->config.hidden) * es_dtype_size(f->model->precision);
 }
-static int64_t layers_end(const es_forward *f, const es_model_block *b)
+
+/* Copies hidden state `state` of a block out and shows it: the next layer overwrites x. */
+static es_status give_state(const es_forward *f, const es_block_room *room, int64_t block,
+                            int64_t state, es_error *err)
 {
-    return b->states ? b->states - 1 : f->model->config.layers;
+    const es_model_block *b = &f->blocks[block];
+    const size_t bytes = state_bytes(f, b);
+    if (b->hidden)
+        memcpy((char *)b->hidden + (size_t)(state - b->start) * bytes, room->x, bytes);
+    if (!b->visit || !b->visit->state)
+        return ES_OK;
+    return b->visit->state(b->visit->context, block, state, room->x, err);
 }
 
-/* Runs a layer of a block. States are copied out as they arise: x is overwritten by the next layer.
- */
+/* Runs a layer of a block. */
 static es_status step_block(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
                             const es_layer *weights, es_error *err)
 {
-    const es_model_block *b = &f->blocks[block];
-    const size_t state = state_bytes(f, b);
-    if (b->hidden)
-        memcpy((char *)b->hidden + (size_t)(layer - b->start) * state, room->x, state);
+    ES_TRY(give_state(f, room, block, layer, err));
     return es_layer_run(f, room, block, layer, weights, err);
 }
 
-/* Makes what is wanted of the last state. */
-static es_status end_block(const es_forward *f, const es_block_room *room, const es_model_block *b,
+/* Returns whether logits of the next token are wanted of a block. */
+static bool wants_logits(const es_model_block *b)
+{
+    return b->nll || b->token_logits || (b->visit && b->visit->logits);
+}
+
+/* Makes what is wanted of the last state of block `block`. */
+static es_status end_block(const es_forward *f, const es_block_room *room, int64_t block,
                            es_error *err)
 {
-    const size_t state = state_bytes(f, b);
-    if (b->hidden)
-        memcpy((char *)b->hidden + (size_t)(layers_end(f, b) - b->start) * state, room->x, state);
+    const es_model_block *b = &f->blocks[block];
+    ES_TRY(give_state(f, room, block, es_layers_end(f, b), err));
     if (b->last || b->pooled || b->logits)
         ES_TRY(finish_state(f, room, b, err));
     if (b->last)
-        memcpy(b->last, room->x, state);
+        memcpy(b->last, room->x, state_bytes(f, b));
     if (b->pooled || b->logits)
         es_block_classify(f, room, b);
-    return b->nll || b->token_logits ? es_block_predict(f, room, b, err) : ES_OK;
+    return wants_logits(b) ? es_block_predict(f, room, block, err) : ES_OK;
 }
 
 /* Runs one block of a resident model on one thread, in the room and strip of that thread. */
@@ -346,9 +376,9 @@ static es_status run_block(void *forward, int64_t unit, int thread, es_error *er
     es_block_room *room = &f->rooms[thread];
     room->strip = f->strips + thread;
     ES_TRY(begin_block(f, room, b, state_bytes(f, b), err));
-    for (int64_t layer = b->start; layer < layers_end(f, b); layer++)
+    for (int64_t layer = b->start; layer < es_layers_end(f, b); layer++)
         ES_TRY(step_block(f, room, unit, layer, &f->model->layers[layer], err));
-    return end_block(f, room, b, err);
+    return end_block(f, room, unit, err);
 }
 
 /* A layer that blocks go through together. */
@@ -364,7 +394,7 @@ static es_status step_unit(void *job, int64_t unit, int thread, es_error *err)
     const layer_job *j = job;
     const es_forward *f = j->f;
     const es_model_block *b = &f->blocks[f->first + unit];
-    if (j->layer < b->start || j->layer >= layers_end(f, b))
+    if (j->layer < b->start || j->layer >= es_layers_end(f, b))
         return ES_OK;
     f->rooms[unit].strip = f->strips + thread;
     return step_block(f, &f->rooms[unit], f->first + unit, j->layer, j->weights, err);
@@ -378,19 +408,21 @@ static es_status run_together(const es_forward *f, es_error *err)
     int64_t begin = INT64_MAX, end = 0;
     for (int64_t i = 0; i < f->together; i++) {
         begin = b[i].start < begin ? b[i].start : begin;
-        end = layers_end(f, &b[i]) > end ? layers_end(f, &b[i]) : end;
+        end = es_layers_end(f, &b[i]) > end ? es_layers_end(f, &b[i]) : end;
         ES_TRY(begin_block(f, &f->rooms[i], &b[i], state_bytes(f, &b[i]), err));
     }
     for (int64_t layer = begin; layer < end; layer++) {
         layer_job j = {.f = f, .layer = layer};
         ES_TRY(es_slot_layer(f->slot, layer, &j.weights, err));
         ES_TRY(es_parallel_run(&f->outer, f->together, step_unit, &j, err));
+        if (es_streams_experts(f->model, layer))
+            ES_TRY(es_layer_experts(f, layer, j.weights, err));
         if (f->outer.threads > 1)
             ES_TRY(es_forward_progress(f, f->team.progress, (double)(layer + 1), err));
     }
     for (int64_t i = 0; i < f->together; i++) {
         f->rooms[i].strip = f->strips;
-        ES_TRY(end_block(f, &f->rooms[i], &b[i], err));
+        ES_TRY(end_block(f, &f->rooms[i], f->first + i, err));
     }
     return ES_OK;
 }
@@ -427,7 +459,7 @@ static es_status check_start(const es_model_config *c, const es_model_block *b, 
 /* What is wanted of the next token takes a model that predicts it, ids, and the last state. */
 static es_status check_predict(const es_model_config *c, const es_model_block *b, es_error *err)
 {
-    if (!b->nll && !b->token_logits)
+    if (!wants_logits(b))
         return ES_OK;
     if (!c->predicts)
         return es_fail(err, ES_E_ARGUMENT, "forward.predict",
@@ -527,7 +559,7 @@ static wants wants_of(const es_model_block *blocks, int64_t count)
         w.longest = b->n > w.longest ? b->n : w.longest;
         w.sparse = w.sparse || b->sparse;
         w.plain = w.plain || (b->visit && b->visit->plain);
-        w.predict = w.predict || b->nll || b->token_logits;
+        w.predict = w.predict || wants_logits(b);
     }
     return w;
 }
@@ -552,7 +584,7 @@ static es_status new_streamed(es_forward *f, const wants *w, es_error *err)
     ES_TRY(es_slot_new(f->model, &f->team, f->slot, err));
     if (!w->streamed || !w->predict)
         return ES_OK;
-    return es_mem_array(f->team.budget, es_logits_together(V, w->longest), V,
+    return es_mem_array(f->team.budget, es_logits_together(V, w->longest, f->team.threads), V,
                         es_dtype_size(f->model->precision), "logits", &f->logits, err);
 }
 
@@ -631,17 +663,18 @@ typedef struct product_job {
     size_t each;
 } product_job;
 
-/* Multiplies as many rows by each expert as it has when tokens use all experts alike. */
+/* Multiplies as many rows by each expert as it has when tokens use all experts alike. In a streamed
+ * model the decoded one stands for all of them. */
 static void multiply_experts(const es_model *m, const es_part_stack *s, int64_t rows, const char *x,
-                             const char *w, char *y)
+                             const es_linear *all, char *y)
 {
     const es_model_config *c = &m->config;
     const int64_t outputs = s->rows / c->experts, each = rows * c->experts_used;
-    const int64_t bytes = outputs * s->cols * (int64_t)es_dtype_size(m->precision);
     for (int64_t e = 0; e < c->experts; e++) {
         const int64_t count = each * (e + 1) / c->experts - each * e / c->experts;
+        const es_linear own = es_linear_expert(m, all, e, outputs, s->cols);
         if (count)
-            es_gemm_add(m->precision, count, outputs, s->cols, x, w + e * bytes, y);
+            es_gemm_add(m->precision, count, outputs, s->cols, x, own.w, y);
     }
 }
 
@@ -656,7 +689,7 @@ static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *
     for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, j->layer, &s);) {
         const es_linear *part = (const es_linear *)((const char *)j->weights + s.part->at);
         if (es_part_is_expert(s.part))
-            multiply_experts(m, &s, rows, x, part->w, y);
+            multiply_experts(m, &s, rows, x, part, y);
         else if (!es_part_is_norm(s.part) && !es_part_is_vector(s.part))
             es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
     }
@@ -671,6 +704,8 @@ static es_status multiply_layers(product_job *j, int64_t units, const es_exec *e
     es_status status = ES_OK;
     for (j->layer = 0; j->layer < j->model->config.layers && status == ES_OK; j->layer++) {
         status = es_slot_layer(&slot, j->layer, &j->weights, err);
+        if (status == ES_OK)
+            status = es_slot_expert(&slot, j->layer, 0, err);
         if (status == ES_OK)
             status = es_parallel_run(exec, units, multiply_strip, j, err);
     }

@@ -7,7 +7,8 @@
  *   3  for each expert, in order: its tokens' rows of x are gathered, m of them;
  *      m (m, F) = gate(x W1e' + b1e),  y += share (m W2e' + b2e), back in the tokens' rows
  * Only experts that some token uses are computed. The order of sums is that of the experts, so that
- * the bits of a row depend on its strip alone. */
+ * the bits of a row depend on its strip alone, whether all experts of a strip come first
+ * (forward_layer.c) or all strips of an expert, which is then decoded once. */
 #include <string.h>
 
 #include "linalg/dense.h"
@@ -47,9 +48,16 @@ static int64_t list_tokens(const es_forward *f, const es_expert_room *room, int6
     return count;
 }
 
-/* Adds the results of one expert to y (n, H). */
-static void run_expert(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
-                       int64_t expert, int64_t n, const void *x, void *y)
+bool es_experts_use(const es_forward *f, const es_strip_room *strip, int64_t expert, int64_t n)
+{
+    for (int64_t at = 0; at < n * f->model->config.experts_used; at++)
+        if (strip->experts.chosen[at] == expert)
+            return true;
+    return false;
+}
+
+void es_experts_add(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
+                    int64_t expert, int64_t n, const void *x, void *y)
 {
     const es_model *m = f->model;
     const es_model_config *c = &m->config;
@@ -66,8 +74,8 @@ static void run_expert(const es_forward *f, const es_layer *layer, const es_stri
     f->rows->scatter(room->found, room->which, room->factor, count, H, y);
 }
 
-void es_experts_run(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
-                    int64_t n, const void *x, const void *residual, void *y)
+void es_experts_route(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
+                      int64_t n, const void *x, const void *residual, void *y)
 {
     const es_model_config *c = &f->model->config;
     const es_expert_room *room = &strip->experts;
@@ -78,6 +86,4 @@ void es_experts_run(const es_forward *f, const es_layer *layer, const es_strip_r
         memcpy(y, residual, bytes);
     es_linear_apply(f, &layer->router, x, NULL, n, c->hidden, c->experts, room->logits);
     f->rows->route(c, room->logits, n, room->chosen, room->share);
-    for (int64_t expert = 0; expert < c->experts; expert++)
-        run_expert(f, layer, strip, expert, n, x, y);
 }

@@ -21,7 +21,7 @@
 enum {
     ES_STRIP = 512,             /* rows */
     ES_STREAMED_TOKENS = 2048,  /* of blocks that go through a decoded layer together */
-    ES_LOGITS_AT_ONCE = 1 << 26 /* numbers, for which a decoded panel is used */
+    ES_LOGITS_AT_ONCE = 1 << 24 /* numbers, for which a decoded panel is used */
 };
 
 /* What one thread works in while it runs the experts of a strip. */
@@ -55,6 +55,10 @@ typedef struct es_block_room {
     double *lse, *entropy, *top_weight, *sum_squares; /* (g, n) */
     double *cosines[2], *sines[2]; /* (n, width/2) of rotary and of rotary_local */
     double *query_factor;          /* (n) of rotary.query_beta, if it is not 0 */
+    /* of a model whose experts are streamed, what strips keep until all of them have run: */
+    char *normed, *branch; /* (n, H) as in es_strip_room */
+    char *share;           /* (n, experts_used) */
+    int32_t *chosen;       /* (n, experts_used) */
     void *memory;
     es_sparse_room sparse;      /* of heads with a policy, if there are any */
     const es_strip_room *strip; /* of each thread that may work on the block */
@@ -84,22 +88,58 @@ typedef struct es_forward {
 bool es_branches_apart(const es_arch *arch, const es_model_config *config);
 
 /*! es_logits_together() : returns for how many rows of n a streamed model has logits at a time. */
-int64_t es_logits_together(int64_t vocab, int64_t n);
+int64_t es_logits_together(int64_t vocab, int64_t n, int threads);
 
 /*! es_forward_progress() : reports that the blocks which run layer by layer have done `layers`
  *  layers; `progress` may be NULL. @return : ES_OK; ES_E_INTERRUPTED. */
 es_status es_forward_progress(const es_forward *f, es_progress_fn progress, double layers,
                               es_error *err);
 
-/*! es_layer_run() : layer `layer` of block `block`, with its weights, from room->x to room->x. */
+/* A layer of a block while it runs. */
+typedef struct es_layer_pass {
+    const es_forward *f;
+    es_block_room *room;
+    const es_model_block *b;
+    const es_layer *l;
+    int64_t block, layer;
+} es_layer_pass;
+
+/*! es_pass_norm() : norms rows x (n, H) into out, which may be x. @return : ES_OK; ES_E_NONFINITE
+ *  (forward.overflow). */
+es_status es_pass_norm(const es_layer_pass *pass, const es_linear *norm, int64_t n, const void *x,
+                       void *out, es_error *err);
+
+/*! es_strip_transform() : steps 4 to 6 of strip `unit` of an es_layer_pass.
+ *  es_strip_route() : the same up to which experts its rows use. */
+es_status es_strip_transform(void *pass, int64_t unit, int thread, es_error *err);
+es_status es_strip_route(void *pass, int64_t unit, int thread, es_error *err);
+
+/*! es_layer_run() : layer `layer` of block `block`, with its weights, from room->x to room->x; up
+ * to what its experts do if es_streams_experts(). es_layer_experts() : what experts do in that
+ * layer, for the blocks that run together: one expert after the other is decoded, and used for all
+ * of them. */
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
                        const es_layer *weights, es_error *err);
+es_status es_layer_experts(const es_forward *f, int64_t layer, const es_layer *weights,
+                           es_error *err);
+
+/*! es_streams_experts() : returns whether a layer has experts that are decoded one by one. */
+static inline bool es_streams_experts(const es_model *m, int64_t layer)
+{
+    return m->config.weights == ES_WEIGHTS_STREAMED && es_model_layer(&m->config, layer)->experts;
+}
+
+/*! es_layers_end() : returns the first layer that a block does not run. */
+static inline int64_t es_layers_end(const es_forward *f, const es_model_block *b)
+{
+    return b->states ? b->states - 1 : f->model->config.layers;
+}
 
 /*! es_block_classify() : pooled state and logits of a block, from its last state. */
 void es_block_classify(const es_forward *f, const es_block_room *room, const es_model_block *b);
 
-/*! es_block_predict() : nll and logits of the next token, from the last state. */
-es_status es_block_predict(const es_forward *f, const es_block_room *room, const es_model_block *b,
+/*! es_block_predict() : nll and logits of the next token, from the last state of block `block`. */
+es_status es_block_predict(const es_forward *f, const es_block_room *room, int64_t block,
                            es_error *err);
 
 /*! es_predict_rows() : how many rows of logits are made at a time: as many as make four million
@@ -112,23 +152,19 @@ int64_t es_predict_rows(int64_t vocab);
 void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x,
                      const void *residual, int64_t n, int64_t inputs, int64_t outputs, void *y);
 
-/*! es_linear_expert() : returns an expert's own map of those of all, (experts, outputs, inputs). */
-static inline es_linear es_linear_expert(const es_model *m, const es_linear *all, int64_t expert,
-                                         int64_t outputs, int64_t inputs)
-{
-    const int64_t item = (int64_t)es_dtype_size(m->precision);
-    return (es_linear){(char *)all->w + expert * outputs * inputs * item,
-                       (char *)all->b + expert * outputs * item};
-}
-
 /*! es_experts_numbers() : returns how many numbers experts take for one row of a strip.
  *  es_experts_place() : points them into `memory`, for a strip of `rows` rows.
- *  es_experts_run() : y (n, H) = residual + what the experts of `layer` make of x (n, H); residual
- *  may be NULL, or y, and y is not x. */
+ *  es_experts_route() : chooses the experts of rows x (n, H), with their shares, and sets y (n, H)
+ * to the residual, which may be NULL, or y; y is not x. es_experts_use() : returns whether one of n
+ * rows uses an expert. es_experts_add() : adds to y what an expert of `layer` makes of the rows of
+ * x that use it. */
 int64_t es_experts_numbers(const es_model_config *config);
 void es_experts_place(const es_model *model, int64_t rows, char *memory, es_expert_room *room);
-void es_experts_run(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
-                    int64_t n, const void *x, const void *residual, void *y);
+void es_experts_route(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
+                      int64_t n, const void *x, const void *residual, void *y);
+bool es_experts_use(const es_forward *f, const es_strip_room *strip, int64_t expert, int64_t n);
+void es_experts_add(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
+                    int64_t expert, int64_t n, const void *x, void *y);
 
 /* Rows of a block that are a strip: where they begin and how many they are. */
 typedef struct es_strip {

@@ -2,7 +2,7 @@
 /* forward_layer.c : one layer of one block.
  *
  * With x (n, H), norms after the sums (BERT) | before what they are for (most decoders); others
- * norm what is added, too, or nothing else (transform_branches):
+ * norm what is added, too, or nothing else (forward_transform.c):
  *   1  qkv (n, Q + 2K) = x Wqkv' + b               |  norm1(x) Wqkv' + b
  *   2  norms of queries and keys, rotary positions, factors, where the model has them
  *   3  per head: scores and weighted values           the attention engine, nothing (n, n) stored;
@@ -12,7 +12,7 @@
  *   5  m (n, I) = f(x W1' + b1)                    |  f(y Wg') (y W1'), y = norm2(x)
  *   6  x = norm2(x + m W2' + b2)                   |  x + m W2' + b2
  * or, in a layer with experts, forward_experts.c for 5 and 6.
- * Steps 1, 2 and 4 to 6 are done strip by strip (forward_inside.h). */
+ * Steps 1 and 2, and 4 to 6 (forward_transform.c), are done strip by strip (forward_inside.h). */
 #include <math.h>
 #include <string.h>
 
@@ -23,15 +23,6 @@
 #include "model/forward_inside.h"
 #include "policy/policy.h"
 
-/* A layer of a block while it runs. */
-typedef struct pass {
-    const es_forward *f;
-    es_block_room *room;
-    const es_model_block *b;
-    const es_layer *l;
-    int64_t block, layer;
-} pass;
-
 void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x,
                      const void *residual, int64_t n, int64_t inputs, int64_t outputs, void *y)
 {
@@ -41,8 +32,8 @@ void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x
 
 /* The one place where rows are looked at number by number anyway, so it is here that an
  * overflow is noticed, at most half a layer after it happened. */
-static es_status normalise(const pass *p, const es_linear *norm, int64_t n, const void *x,
-                           void *out, es_error *err)
+es_status es_pass_norm(const es_layer_pass *p, const es_linear *norm, int64_t n, const void *x,
+                       void *out, es_error *err)
 {
     const es_model *m = p->f->model;
     const es_model_config *c = &m->config;
@@ -58,7 +49,7 @@ static es_status normalise(const pass *p, const es_linear *norm, int64_t n, cons
 
 /* What a strip's product becomes before queries meet keys. What was there before it turned is kept
  * for those who ask. */
-static void place_rows(const pass *p, es_strip s, char *qkv)
+static void place_rows(const es_layer_pass *p, es_strip s, char *qkv)
 {
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
@@ -94,7 +85,7 @@ static void place_rows(const pass *p, es_strip s, char *qkv)
  * pre-norm, then the joint product with Wq, Wk, Wv, then rotary positions. */
 static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
 {
-    const pass *p = pass_;
+    const es_layer_pass *p = pass_;
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
     const es_strip s = es_strip_at(p->b->n, unit);
@@ -102,7 +93,7 @@ static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
     const char *x = es_row_at(f, p->room->x, s.first, c->hidden);
     char *qkv = es_row_at(f, p->room->qkv, s.first, c->qkv_width);
     if (f->model->arch->order != ES_ORDER_POST && p->l->norm1.w) {
-        ES_TRY(normalise(p, &p->l->norm1, s.n, x, p->room->strip[thread].normed, err));
+        ES_TRY(es_pass_norm(p, &p->l->norm1, s.n, x, p->room->strip[thread].normed, err));
         x = p->room->strip[thread].normed;
     }
     if (p->b->inputs)
@@ -160,7 +151,7 @@ static es_address address_of(const es_model *m, const es_model_sparse *sparse, i
 }
 
 /* A head's band of columns of rows that are `width` numbers long, without copying. */
-static es_view band(const pass *p, char *rows, int64_t column, int64_t width)
+static es_view band(const es_layer_pass *p, char *rows, int64_t column, int64_t width)
 {
     const es_model *m = p->f->model;
     const int64_t item = (int64_t)es_dtype_size(m->precision);
@@ -173,7 +164,7 @@ static es_view band(const pass *p, char *rows, int64_t column, int64_t width)
 }
 
 /* Queries, keys and values of a head. */
-static void views_of(const pass *p, int64_t head, es_view qkv[3])
+static void views_of(const es_layer_pass *p, int64_t head, es_view qkv[3])
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t k = c->head_dim, group = head / (c->heads / c->kv_heads), Q = c->query_width;
@@ -184,7 +175,7 @@ static void views_of(const pass *p, int64_t head, es_view qkv[3])
 
 /* Returns where the results of a head go: each head of a group has its own place, as all may
  * run at once. Statistics that were not requested are not computed. */
-static es_attend_out results_of(const pass *p, int64_t head)
+static es_attend_out results_of(const es_layer_pass *p, int64_t head)
 {
     const es_model_config *c = &p->f->model->config;
     const es_model_block *b = p->b;
@@ -200,7 +191,7 @@ static es_attend_out results_of(const pass *p, int64_t head)
 }
 
 /* Stores how many keys a head kept and how many queries kept none, if the caller asked for it. */
-static void note_found(const pass *p, int64_t head, const es_sparse_found *found)
+static void note_found(const es_layer_pass *p, int64_t head, const es_sparse_found *found)
 {
     const int64_t at = p->layer * p->f->model->config.heads + head;
     if (p->b->kept)
@@ -212,7 +203,7 @@ static void note_found(const pass *p, int64_t head, const es_sparse_found *found
 /* Returns what queries of the layer see: its own mask, or what the caller's leaves of it. Where the
  * layer has a window, a caller's mask keeps its own if that is narrower, and no sinks: the layer
  * does not see them from the end of a longer block. */
-static es_mask mask_of(const pass *p)
+static es_mask mask_of(const es_layer_pass *p)
 {
     const es_past own = es_past_of(&p->f->model->config, p->layer);
     if (!p->b->mask)
@@ -226,7 +217,7 @@ static es_mask mask_of(const pass *p)
 }
 
 /* Returns the logit of a head's sink; -inf: it has none. */
-static double sink_of(const pass *p, int64_t head)
+static double sink_of(const es_layer_pass *p, int64_t head)
 {
     const void *sinks = p->l->sinks.w;
     if (!sinks)
@@ -237,7 +228,7 @@ static double sink_of(const pass *p, int64_t head)
 
 /* Computes a head over all keys that its mask lets it see. A model with non-finite weights
  * gives NaN instead of an error, as other programs do. */
-static es_status attend_fully(const pass *p, int64_t head, es_error *err)
+static es_status attend_fully(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
@@ -264,7 +255,7 @@ static es_status attend_fully(const pass *p, int64_t head, es_error *err)
 
 /* The first of its group that keeps what this head does. Without a policy the engine runs a head by
  * itself, so that it leads none whose policy keeps everything. */
-static int64_t leader_of(const pass *p, int64_t head)
+static int64_t leader_of(const es_layer_pass *p, int64_t head)
 {
     const es_model_config *c = &p->f->model->config;
     const es_policy_spec *specs = p->b->sparse->heads + p->layer * c->heads;
@@ -276,7 +267,7 @@ static int64_t leader_of(const pass *p, int64_t head)
 }
 
 /* All heads that follow this one, itself included, over the keys that they keep. */
-static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
+static es_status attend_sparsely(const es_layer_pass *p, int64_t leader, es_error *err)
 {
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
@@ -310,7 +301,7 @@ static es_status attend_sparsely(const pass *p, int64_t leader, es_error *err)
 
 /* Over the keys that its policy keeps, which the first of those that share them has done for all;
  * or over those that it sees. */
-static es_status attend_head(const pass *p, int64_t head, es_error *err)
+static es_status attend_head(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const int64_t at = p->layer * p->f->model->config.heads + head;
     if (!p->b->sparse || !p->b->sparse->heads[at].policy)
@@ -319,7 +310,7 @@ static es_status attend_head(const pass *p, int64_t head, es_error *err)
 }
 
 /* Means over the block's queries of what was asked for. 1/sum_squares is taken last, in place. */
-static void keep_statistics(const pass *p, int64_t at, const es_attend_out *out)
+static void keep_statistics(const es_layer_pass *p, int64_t at, const es_attend_out *out)
 {
     const es_model_block *b = p->b;
     if (b->entropy)
@@ -335,7 +326,7 @@ static void keep_statistics(const pass *p, int64_t at, const es_attend_out *out)
 }
 
 /* Returns the columns of Wo of a head. */
-static es_view wo_of(const pass *p, int64_t head)
+static es_view wo_of(const es_layer_pass *p, int64_t head)
 {
     const es_model *m = p->f->model;
     const int64_t item = (int64_t)es_dtype_size(m->precision), k = m->config.head_dim;
@@ -349,8 +340,8 @@ static es_view wo_of(const pass *p, int64_t head)
 
 /* Calls the visitor with everything that is known about a head. The log-sum-exp of a sparse
  * head would be that of the kept keys only, so it is not shown. */
-static es_status show(const pass *p, int64_t head, const es_view qkv[3], const es_attend_out *out,
-                      es_error *err)
+static es_status show(const es_layer_pass *p, int64_t head, const es_view qkv[3],
+                      const es_attend_out *out, es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t group = head / (c->heads / c->kv_heads), both = c->query_width + c->kv_width;
@@ -379,14 +370,14 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
     return p->b->visit->head(p->b->visit->context, &seen, err);
 }
 
-static es_status run_head(const pass *p, int64_t head, es_error *err)
+static es_status run_head(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
     const es_attend_out out = results_of(p, head);
     es_view qkv[3];
     views_of(p, head, qkv);
     ES_TRY(attend_head(p, head, err));
-    if (p->b->visit)
+    if (p->b->visit && p->b->visit->head)
         ES_TRY(show(p, head, qkv, &out, err));
     p->f->rows->place(out.output, p->b->n, c->head_dim, c->query_width,
                       es_row_at(p->f, p->room->heads, head * c->head_dim, 1));
@@ -404,7 +395,7 @@ es_status es_forward_progress(const es_forward *f, es_progress_fn progress, doub
 }
 
 /* Reports progress of a block that all threads share, which takes long. */
-static es_status report(const pass *p, int64_t head, es_error *err)
+static es_status report(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const es_forward *f = p->f;
     const double heads = (double)head / (double)f->model->config.heads;
@@ -413,116 +404,20 @@ static es_status report(const pass *p, int64_t head, es_error *err)
                                err);
 }
 
-/* ---- steps 4 to 6: what heads found ---- */
-
-/* y (n, H) += W2 f(x), x (n, H) what f is given. */
-static void transform_rows(const pass *p, const es_strip_room *strip, int64_t n, const void *x,
-                           const void *residual, void *y)
-{
-    const es_forward *f = p->f;
-    const es_model_config *c = &f->model->config;
-    const int64_t H = c->hidden, I = c->intermediate;
-    if (es_model_layer(c, p->layer)->experts) {
-        es_experts_run(f, p->l, strip, n, x, residual, y);
-        return;
-    }
-    es_linear_apply(f, &p->l->up, x, NULL, n, H, c->up_width, strip->middle);
-    if (f->model->arch->gated)
-        f->rows->gate[f->model->arch->gate](f->activate, &f->gelu, n, I, strip->middle);
-    else
-        f->activate(&f->gelu, strip->middle, n * I);
-    es_linear_apply(f, &p->l->down, strip->middle, residual, n, I, H, y);
-}
-
-/* Norms after the sums: what the second sum is added to is the first one's norm. */
-static es_status transform_post(void *pass_, int64_t unit, int thread, es_error *err)
-{
-    const pass *p = pass_;
-    const es_model_config *c = &p->f->model->config;
-    const es_strip s = es_strip_at(p->b->n, unit);
-    const es_strip_room *strip = &p->room->strip[thread];
-    char *x = es_row_at(p->f, p->room->x, s.first, c->hidden), *a = strip->normed;
-    es_linear_apply(p->f, &p->l->out, es_row_at(p->f, p->room->heads, s.first, c->query_width), x,
-                    s.n, c->query_width, c->hidden, a);
-    ES_TRY(normalise(p, &p->l->norm1, s.n, a, a, err));
-    transform_rows(p, strip, s.n, a, a, x);
-    return normalise(p, &p->l->norm2, s.n, x, x, err);
-}
-
-/* Norms before: the state itself is only ever added to. In parallel, the second norm is of the
- * state that attention was given. */
-static es_status transform_pre(void *pass_, int64_t unit, int thread, es_error *err)
-{
-    const pass *p = pass_;
-    const es_model_config *c = &p->f->model->config;
-    const es_strip s = es_strip_at(p->b->n, unit);
-    const es_strip_room *strip = &p->room->strip[thread];
-    char *x = es_row_at(p->f, p->room->x, s.first, c->hidden), *y = strip->normed;
-    if (c->parallel)
-        ES_TRY(normalise(p, p->l->norm2.w ? &p->l->norm2 : &p->l->norm1, s.n, x, y, err));
-    es_linear_apply(p->f, &p->l->out, es_row_at(p->f, p->room->heads, s.first, c->query_width), x,
-                    s.n, c->query_width, c->hidden, x);
-    if (!c->parallel)
-        ES_TRY(normalise(p, &p->l->norm2, s.n, x, y, err));
-    transform_rows(p, strip, s.n, y, x, x);
-    return ES_OK;
-}
-
-bool es_branches_apart(const es_arch *arch, const es_model_config *config)
-{
-    return arch->order == ES_ORDER_BOTH || arch->order == ES_ORDER_AFTER ||
-           config->branch_factor != 1.0;
-}
-
-/* x += branch_factor norm(branch), where `after` may be no norm. */
-static es_status add_branch(const pass *p, const es_linear *after, int64_t n, void *branch, void *x,
-                            es_error *err)
-{
-    const es_model_config *c = &p->f->model->config;
-    if (after->w)
-        ES_TRY(normalise(p, after, n, branch, branch, err));
-    p->f->rows->add(branch, c->branch_factor, n * c->hidden, x);
-    return ES_OK;
-}
-
-/* What is added to the state is normed or scaled first, so that it is made apart from it. */
-static es_status transform_branches(void *pass_, int64_t unit, int thread, es_error *err)
-{
-    const pass *p = pass_;
-    const es_model_config *c = &p->f->model->config;
-    const es_strip s = es_strip_at(p->b->n, unit);
-    const es_strip_room *strip = &p->room->strip[thread];
-    char *x = es_row_at(p->f, p->room->x, s.first, c->hidden), *y = x;
-    const es_linear *norm = p->l->norm2.w || !c->parallel ? &p->l->norm2 : &p->l->norm1;
-    if (c->parallel && norm->w)
-        ES_TRY(normalise(p, norm, s.n, x, y = strip->normed, err));
-    es_linear_apply(p->f, &p->l->out, es_row_at(p->f, p->room->heads, s.first, c->query_width),
-                    NULL, s.n, c->query_width, c->hidden, strip->branch);
-    ES_TRY(add_branch(p, &p->l->after1, s.n, strip->branch, x, err));
-    if (!c->parallel && norm->w)
-        ES_TRY(normalise(p, norm, s.n, x, y = strip->normed, err));
-    transform_rows(p, strip, s.n, y, NULL, strip->branch);
-    return add_branch(p, &p->l->after2, s.n, strip->branch, x, err);
-}
-
-/* Returns what steps 4 to 6 are in this model. */
-static es_unit_fn transform_of(const es_model *m)
-{
-    if (es_branches_apart(m->arch, &m->config))
-        return transform_branches;
-    return m->arch->order == ES_ORDER_POST ? transform_post : transform_pre;
-}
+/* ---- a layer ---- */
 
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
                        const es_layer *weights, es_error *err)
 {
     const es_model *m = f->model;
-    pass p = {f, room, &f->blocks[block], weights, block, layer};
+    es_layer_pass p = {f, room, &f->blocks[block], weights, block, layer};
     const int64_t strips = es_strips(p.b->n);
     ES_TRY(es_parallel_run(&f->inner, strips, project, &p, err));
     for (int64_t head = 0; head < m->config.heads; head++) {
         ES_TRY(report(&p, head, err));
         ES_TRY(run_head(&p, head, err));
     }
-    return es_parallel_run(&f->inner, strips, transform_of(m), &p, err);
+    return es_parallel_run(&f->inner, strips,
+                           es_streams_experts(m, layer) ? es_strip_route : es_strip_transform, &p,
+                           err);
 }

@@ -47,10 +47,10 @@ int64_t es_predict_rows(int64_t vocab)
     return rows < 1 ? 1 : rows < ES_STRIP ? rows : ES_STRIP;
 }
 
-int64_t es_logits_together(int64_t vocab, int64_t n)
+int64_t es_logits_together(int64_t vocab, int64_t n, int threads)
 {
     const int64_t step = es_predict_rows(vocab), units = ES_LOGITS_AT_ONCE / (step * vocab);
-    const int64_t most = (units < 1 ? 1 : units) * step;
+    const int64_t most = (units < threads ? threads : units) * step; /* work for each thread */
     return n < most ? n : most;
 }
 
@@ -59,6 +59,7 @@ typedef struct prediction {
     const es_forward *f;
     const es_block_room *room;
     const es_model_block *b;
+    int64_t block;
     const es_exec *exec;
     int64_t first, end;      /* rows */
     int64_t column, columns; /* the first of them, and the first after them */
@@ -106,6 +107,8 @@ static es_status predict_rows(void *prediction_, int64_t unit, int thread, es_er
         f->rows->finish_logits(m->config.logit_factor, m->config.logit_cap, n * V, logits);
     if (b->nll)
         f->rows->surprise(logits, known, V, b->ids + first + 1, b->nll + first);
+    if (b->visit && b->visit->logits)
+        return b->visit->logits(b->visit->context, p->block, first, n, logits, err);
     return ES_OK;
 }
 
@@ -122,7 +125,7 @@ static es_status predict_streamed(prediction *p, es_error *err)
     const es_forward *f = p->f;
     const es_model_block *b = p->b;
     const int64_t V = f->model->config.vocab;
-    const int64_t most = b->token_logits ? b->n : es_logits_together(V, b->n);
+    const int64_t most = b->token_logits ? b->n : es_logits_together(V, b->n, f->team.threads);
     for (p->first = 0; p->first < b->n; p->first = p->end) {
         p->end = b->n - p->first < most ? b->n : p->first + most;
         p->logits = b->token_logits ? b->token_logits : f->logits;
@@ -135,11 +138,12 @@ static es_status predict_streamed(prediction *p, es_error *err)
     return ES_OK;
 }
 
-es_status es_block_predict(const es_forward *f, const es_block_room *room, const es_model_block *b,
+es_status es_block_predict(const es_forward *f, const es_block_room *room, int64_t block,
                            es_error *err)
 {
     const es_exec all = {.threads = f->team.threads, .budget = f->team.budget};
-    prediction p = {.f = f, .room = room, .b = b, .exec = &all};
+    const es_model_block *b = &f->blocks[block];
+    prediction p = {.f = f, .room = room, .b = b, .block = block, .exec = &all};
     if (f->model->config.weights == ES_WEIGHTS_STREAMED)
         return predict_streamed(&p, err);
     p.exec = &f->inner;

@@ -33,32 +33,56 @@ void es_slot_free(es_layer_slot *slot)
     *slot = (es_layer_slot){0};
 }
 
+/* Returns the numbers of what follows attention in a layer, of its experts one. */
+static int64_t rest_numbers(const es_model_config *c, int64_t layer)
+{
+    if (!es_model_layer(c, layer)->experts)
+        return c->hidden * (c->up_width + c->intermediate);
+    return c->hidden * (c->experts + c->expert_up + c->expert_width);
+}
+
 double es_slot_bytes(const es_model_config *c, es_dtype precision, int threads)
 {
-    const int64_t layer =
-        c->hidden * (c->qkv_width + c->query_width + c->up_width + c->intermediate);
+    int64_t rest = 0;
+    for (int64_t l = 0; l < c->layers; l++)
+        rest = rest_numbers(c, l) > rest ? rest_numbers(c, l) : rest;
+    const int64_t layer = c->hidden * (c->qkv_width + c->query_width) + rest;
     const int64_t panel = c->hidden * (c->vocab < ES_PANEL ? c->vocab : ES_PANEL);
-    /* a chunk has 2^16 numbers, or a row of a transposed matrix, of which up_width is the longest
-     */
-    const int64_t chunk = threads * ((1 << 16) + c->up_width + c->qkv_width);
+    /* a chunk has 2^16 numbers, or a row of a transposed matrix */
+    const int64_t chunk = threads * ((1 << 16) + c->up_width + c->expert_up + c->qkv_width);
     return (double)((layer > panel ? layer : panel) + chunk) * (double)es_dtype_size(precision);
 }
 
 /* ---- a layer ---- */
 
-/* Reads the matrices of a stack of parts, one below the other, to *at, and moves *at behind them.
- */
-static es_status read_stack(es_layer_slot *slot, const es_part_stack *s, int64_t layer, char **at,
-                            es_error *err)
+/* Reads one matrix to *at, and moves *at behind it. */
+static es_status read_matrix(const es_layer_slot *slot, es_tensor_ref ref, char **at, es_error *err)
 {
     const es_model *m = slot->model;
-    char name[ES_TENSOR_NAME];
+    char names[2][ES_TENSOR_NAME];
+    es_packed_tensors packed;
+    int64_t numbers;
+    if (es_weights_packed(m, ref, &packed, names)) {
+        numbers = 2 * es_tensor_numbers(&m->config, ref, packed.blocks); /* a byte has two */
+        ES_TRY(es_packed_read(m, ref, &packed, &slot->room, *at, NULL, err));
+    } else {
+        const es_st_tensor *t = es_weights_find(m->source, ref, names[0]);
+        numbers = es_tensor_numbers(&m->config, ref, t);
+        ES_TRY(es_tensor_read(m, ref, t, &slot->room, *at, NULL, err));
+    }
+    *at += (size_t)numbers * es_dtype_size(m->precision);
+    return ES_OK;
+}
+
+/* Reads the matrices of a stack of parts, one below the other, to *at, and moves *at behind them;
+ * of experts, those of one. */
+static es_status read_stack(es_layer_slot *slot, const es_part_stack *s, int64_t layer,
+                            int64_t expert, char **at, es_error *err)
+{
     ((es_linear *)((char *)&slot->layer + s->part->at))->w = *at;
     for (int i = 0; i < s->count; i++) {
-        const es_tensor_ref ref = {.part = s->part + i, .layer = layer};
-        const es_st_tensor *t = es_weights_find(m->source, ref, name);
-        ES_TRY(es_tensor_read(m, ref, t, &slot->room, *at, NULL, err));
-        *at += (size_t)t->count * es_dtype_size(m->precision);
+        const es_tensor_ref ref = {s->part + i, layer, .head = expert, .alone = true};
+        ES_TRY(read_matrix(slot, ref, at, err));
     }
     return ES_OK;
 }
@@ -66,15 +90,26 @@ static es_status read_stack(es_layer_slot *slot, const es_part_stack *s, int64_t
 es_status es_slot_layer(es_layer_slot *slot, int64_t layer, const es_layer **out, es_error *err)
 {
     const es_model *m = slot->model;
-    char *at = slot->memory;
     *out = &m->layers[layer];
     if (!is_streamed(m))
         return ES_OK;
+    slot->rest = slot->memory;
     slot->layer = m->layers[layer];
     *out = &slot->layer;
     for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);)
-        if (es_part_is_streamed(s.part))
-            ES_TRY(read_stack(slot, &s, layer, &at, err));
+        if (es_part_is_streamed(s.part) && !es_part_is_expert(s.part))
+            ES_TRY(read_stack(slot, &s, layer, 0, &slot->rest, err));
+    return ES_OK;
+}
+
+es_status es_slot_expert(es_layer_slot *slot, int64_t layer, int64_t expert, es_error *err)
+{
+    const es_model *m = slot->model;
+    char *at = slot->rest;
+    for (es_part_stack s = {0};
+         is_streamed(m) && es_part_stack_next(m->arch, &m->config, layer, &s);)
+        if (es_part_is_expert(s.part))
+            ES_TRY(read_stack(slot, &s, layer, expert, &at, err));
     return ES_OK;
 }
 

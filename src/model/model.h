@@ -13,6 +13,11 @@ es_dtype es_model_precision(const es_model *model);
  *  configuration, or how it did. */
 es_weights_mode es_model_weights_mode(const es_model_config *config, es_dtype precision);
 
+/*! es_model_shares_block() : returns whether all threads should run one block of n tokens together
+ *  instead of one each: a streamed model then decodes a layer once, and a block has parts for
+ *  several threads. */
+bool es_model_shares_block(const es_model_config *config, int64_t n);
+
 /*! es_model_head_of() : head 0 <= head < h of layer 0 <= layer < L, whose input is hidden state
  *  `layer`. Valid until es_model_close(). @return : ES_OK; ES_E_RANGE. */
 es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, es_model_head *out,

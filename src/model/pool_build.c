@@ -16,6 +16,7 @@
 #include "base/executor.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "model/model.h"
 #include "model/pool_files.h"
 #include "store/file.h"
@@ -37,7 +38,10 @@ typedef struct build {
     int64_t length;      /* ids of a full block */
     int64_t finished;    /* batches */
     es_npy_rows *layers; /* (config->layers) */
-    float *inputs;       /* (ES_POOL_BATCH, layers, length, hidden) */
+    int64_t together;    /* blocks of a batch that are computed at a time */
+    int64_t before;      /* blocks of the batch that were computed before these */
+    int64_t of_batch;    /* blocks of the batch */
+    float *inputs;       /* (together, layers, length, hidden) */
     double *raw;         /* (ES_POOL_BATCH, ES_POOL_SEEN, layers, heads), as forward gives them */
 } build;
 
@@ -277,7 +281,9 @@ static es_status make_room(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
     es_arena *arena = &b->arena;
-    ES_TRY(ES_ARENA_NEW_2D(arena, b->inputs, ES_POOL_BATCH * c->layers, b->length * c->hidden,
+    b->together =
+        es_pool_together(c, c->layers, b->length, es_parallel_threads(&b->exec, INT64_MAX));
+    ES_TRY(ES_ARENA_NEW_2D(arena, b->inputs, b->together * c->layers, b->length * c->hidden,
                            "hidden states", err));
     ES_TRY(ES_ARENA_NEW_2D(arena, b->raw, ES_POOL_BATCH * ES_POOL_SEEN, c->layers * c->heads,
                            "attention statistics", err));
@@ -323,17 +329,18 @@ static es_status write_kept(build *b, int64_t layer, int64_t block, float *rows,
     return to > from ? es_npy_rows_write(&b->layers[layer], from, to - from, rows, err) : ES_OK;
 }
 
-/* Writes a batch layer by layer, so that each file is synced once per batch. */
+/* Writes `count` blocks of the batch that begins with block `first`, from block first + b->before
+ * on, layer by layer; `sums` are those of the batch so far. */
 static es_status write_layers(build *b, int64_t first, int64_t count, double *sums, es_error *err)
 {
     const es_model_config *c = b->config;
     const int64_t room = c->layers * b->length * c->hidden;
     const int64_t *start = b->text.blocks.start;
-    memset(sums, 0, (size_t)b->sums * sizeof *sums);
     for (int64_t l = 0; l < c->layers; l++) {
-        uint64_t chain = 0;
+        uint64_t chain;
+        memcpy(&chain, &sums[l], sizeof chain); /* of rows that are kept */
         for (int64_t i = 0; i < count; i++) {
-            const int64_t block = first + i, n = start[block + 1] - start[block];
+            const int64_t block = first + b->before + i, n = start[block + 1] - start[block];
             float *rows = b->inputs + i * room + (l * n + b->text.prefix) * c->hidden;
             ES_TRY(b->kept ? write_kept(b, l, block, rows, &chain, err)
                            : write_block(b, l, block, row_of(b, block) - row_of(b, first), rows,
@@ -341,7 +348,6 @@ static es_status write_layers(build *b, int64_t first, int64_t count, double *su
         }
         if (b->kept)
             memcpy(&sums[l], &chain, sizeof chain);
-        ES_TRY(es_npy_rows_sync(&b->layers[l], err)); /* before the run file says it is there */
     }
     return ES_OK;
 }
@@ -362,7 +368,8 @@ static void arrange(const build *b, int64_t count, double *seen)
 static bool batch_progress(void *user, double done, double total)
 {
     const build *b = user;
-    const double part = total > 0.0 ? 0.99 * done / total : 0.0;
+    const double blocks = (double)b->before + (total > 0.0 ? done : 0.0);
+    const double part = 0.99 * blocks / (double)b->of_batch;
     return b->exec.progress(b->exec.progress_user, (double)b->finished + part,
                             (double)batches_of(b));
 }
@@ -376,22 +383,20 @@ static es_status report_finished(const build *b, es_error *err)
     return ES_OK;
 }
 
-/* Computes one batch of blocks: hidden states go to the files of the layers, statistics and
- * checksums into `out`. */
-static es_status run_batch(void *user, int64_t batch, const es_exec *exec, double *out,
-                           es_error *err)
+/* Computes and writes `count` blocks of the batch that begins with block `first`, from block first
+ * + b->before on. */
+static es_status run_blocks(build *b, int64_t first, int64_t count, const es_exec *exec,
+                            double *sums, es_error *err)
 {
-    build *b = user;
     const es_model_config *c = b->config;
     const es_blocks *text = &b->text.blocks;
-    const int64_t first = batch * ES_POOL_BATCH, heads = c->layers * c->heads;
-    const int64_t left = text->count - first;
-    const int64_t count = left < ES_POOL_BATCH ? left : ES_POOL_BATCH;
+    const int64_t heads = c->layers * c->heads;
     es_model_block blocks[ES_POOL_BATCH];
     for (int64_t i = 0; i < count; i++) {
-        double *raw = b->raw + i * ES_POOL_SEEN * heads;
-        blocks[i] = (es_model_block){.ids = text->ids + text->start[first + i],
-                                     .n = text->start[first + i + 1] - text->start[first + i],
+        const int64_t *start = text->start + first + b->before + i;
+        double *raw = b->raw + (b->before + i) * ES_POOL_SEEN * heads;
+        blocks[i] = (es_model_block){.ids = text->ids + start[0],
+                                     .n = start[1] - start[0],
                                      .inputs = b->inputs + i * c->layers * b->length * c->hidden,
                                      .entropy = raw,
                                      .top_weight = raw + heads,
@@ -399,8 +404,26 @@ static es_status run_batch(void *user, int64_t batch, const es_exec *exec, doubl
                                      .ess = raw + 3 * heads};
     }
     ES_TRY(es_model_forward(b->spec->model, blocks, count, exec, err));
-    ES_TRY(write_layers(b, first, count, out + b->seen, err));
-    arrange(b, count, out);
+    return write_layers(b, first, count, sums, err);
+}
+
+/* Computes one batch of blocks: hidden states go to the files of the layers, statistics and
+ * checksums into `out`. Each file is synced once per batch. */
+static es_status run_batch(void *user, int64_t batch, const es_exec *exec, double *out,
+                           es_error *err)
+{
+    build *b = user;
+    const int64_t first = batch * ES_POOL_BATCH, left = b->text.blocks.count - first;
+    double *sums = out + b->seen;
+    b->of_batch = left < ES_POOL_BATCH ? left : ES_POOL_BATCH;
+    memset(sums, 0, (size_t)b->sums * sizeof *sums);
+    for (b->before = 0; b->before < b->of_batch; b->before += b->together) {
+        const int64_t rest = b->of_batch - b->before;
+        ES_TRY(run_blocks(b, first, rest < b->together ? rest : b->together, exec, sums, err));
+    }
+    for (int64_t l = 0; l < b->config->layers; l++) /* before the run file says it is there */
+        ES_TRY(es_npy_rows_sync(&b->layers[l], err));
+    arrange(b, b->of_batch, out);
     return ES_OK;
 }
 

@@ -91,12 +91,18 @@ static inline int64_t es_pool_text_row(const es_pool_text *text, int64_t block)
     return text->blocks.start[block] - block * (text->prefix + text->suffix);
 }
 
-/* A batch is what is computed and written at a time: large enough for all threads, small enough
- * to be lost in a crash. */
+/* A batch is what is written at a time: large enough for all threads, small enough to be lost in a
+ * crash. */
 static inline int64_t es_pool_batches(int64_t blocks)
 {
     return (blocks + ES_POOL_BATCH - 1) / ES_POOL_BATCH;
 }
+
+/*! es_pool_together() : returns how many blocks of a batch are computed at a time: as many as have
+ *  512 MiB of hidden states, `states` of each of `length` tokens, but one, or one for each thread
+ *  where blocks are too short to be shared. */
+int64_t es_pool_together(const es_model_config *config, int64_t states, int64_t length,
+                         int threads);
 
 /* ---- pool_keep.c ---- */
 

@@ -134,6 +134,22 @@ static es_status mix_words(es_layer_slot *slot, uint64_t *h, es_error *err)
     return ES_OK;
 }
 
+/* Hashes a stack of experts' parts as it lies in memory: the weights of all experts, then their
+ * biases. */
+static es_status mix_experts(es_layer_slot *slot, int64_t layer, const es_linear *part,
+                             const es_part_stack *s, uint64_t *h, es_error *err)
+{
+    const es_model *m = slot->model;
+    const int64_t rows = s->rows / m->config.experts;
+    for (int64_t e = 0; e < m->config.experts; e++) {
+        ES_TRY(es_slot_expert(slot, layer, e, err));
+        *h = mix(*h, es_linear_expert(m, part, e, rows, s->cols).w, rows * s->cols);
+    }
+    if (part->b)
+        *h = mix(*h, part->b, s->rows);
+    return ES_OK;
+}
+
 /* Hashes all weights in the order of the description. */
 static es_status mix_weights(es_layer_slot *slot, uint64_t *h, es_error *err)
 {
@@ -146,8 +162,13 @@ static es_status mix_weights(es_layer_slot *slot, uint64_t *h, es_error *err)
             *h = mix_stack(*h, es_model_place(m, s.part, -1), &s);
     for (int64_t l = 0; l < m->config.layers; l++) {
         ES_TRY(es_slot_layer(slot, l, &layer, err));
-        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, l, &s);)
-            *h = mix_stack(*h, (const es_linear *)((const char *)layer + s.part->at), &s);
+        for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, l, &s);) {
+            const es_linear *part = (const es_linear *)((const char *)layer + s.part->at);
+            if (es_part_is_expert(s.part))
+                ES_TRY(mix_experts(slot, l, part, &s, h, err));
+            else
+                *h = mix_stack(*h, part, &s);
+        }
     }
     return ES_OK;
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "model/forward_inside.h"
 #include "model/model.h"
 #include "model/model_inside.h"
 #include "model/pool_files.h"
@@ -119,6 +120,14 @@ static es_status count_kept(const es_pool_spec *spec, const es_pool_text *text,
     return status;
 }
 
+int64_t es_pool_together(const es_model_config *c, int64_t states, int64_t length, int threads)
+{
+    const double fit = 0x1p29 / (4.0 * (double)states * (double)length * (double)c->hidden);
+    const int64_t least = length > ES_STRIP || threads < 1 ? 1 : threads;
+    const int64_t most = fit < (double)least ? least : (int64_t)fmin(fit, ES_POOL_BATCH);
+    return most < ES_POOL_BATCH ? most : ES_POOL_BATCH;
+}
+
 /* Computes the cost of a pool. The text is tokenized for this, seconds where the pool takes
  * minutes; guessing tokens from bytes is off by a factor of two between languages. */
 static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
@@ -132,6 +141,7 @@ static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
     const double item = spec->store == ES_POOL_F16 ? 2.0 : 4.0;
     const double sums = spec->keep ? 1.0 : longest * ES_POOL_BATCH; /* of a batch and layer */
     const int threads = exec && exec->threads ? exec->threads : es_threads_available();
+    const double together = (double)es_pool_together(c, c->layers, es_pool_length(spec), threads);
     double rows;
     ES_TRY(count_kept(spec, text, exec ? exec->budget : NULL, &rows, err));
     const double run = (double)es_pool_batches(blocks->count) * L *
@@ -145,7 +155,8 @@ static es_status cost_of_text(const es_pool_spec *spec, const es_exec *exec,
         .run_bytes = run,
         .held_bytes = (spec->keep ? 16.0 : 8.0) * rows + (spec->keep ? 8.0 * n : 0.0),
         /* hidden states and sums of a batch; what its blocks need; ids, and what shuffling takes */
-        .bytes = (size_t)(ES_POOL_BATCH * longest * ((L + 1.0) * H * 4.0 + L * 8.0) +
+        .bytes = (size_t)(together * longest * L * H * 4.0 + ES_POOL_BATCH * longest * L * 8.0 +
+                          ES_POOL_BATCH * ES_POOL_SEEN * 8.0 * L * (double)c->heads +
                           es_model_cost_of(c, ES_F32, es_pool_length(spec), threads, false).bytes +
                           (spec->shuffle ? 40.0 : 16.0) * n)};
     memcpy(out->parts, text->parts, sizeof out->parts);

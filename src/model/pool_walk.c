@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "model/model_inside.h"
 #include "model/pool_files.h"
 
@@ -189,12 +190,14 @@ static es_status run_all(walk *w, es_error *err)
     w->at = r->first;
     ES_TRY(ES_MEM_NEW_2D(budget_of(w), w->strips, r->layers * r->strip, info->hidden,
                          "strips of the pool", err));
-    ES_TRY(ES_MEM_NEW_2D(budget_of(w), w->hidden, ES_POOL_BATCH * w->states,
-                         info->length * info->hidden, "hidden states", err));
+    const int64_t together = es_pool_together(&w->pool->model->config, w->states, info->length,
+                                              es_parallel_threads(w->exec, INT64_MAX));
+    ES_TRY(ES_MEM_NEW_2D(budget_of(w), w->hidden, together * w->states, info->length * info->hidden,
+                         "hidden states", err));
     int64_t block = block_of(w->pool, r->first);
     while (w->at < r->last) {
         const int64_t left = block_of(w->pool, r->last - 1) + 1 - block;
-        const int64_t count = left < ES_POOL_BATCH ? left : ES_POOL_BATCH;
+        const int64_t count = left < together ? left : together;
         ES_TRY(run_batch(w, block, count, err));
         block += count;
     }
@@ -228,10 +231,11 @@ double es_pool_walk_bytes(const es_model_config *c, int64_t ids, const es_pool_r
                           bool sparse, int threads)
 {
     const double H = (double)c->hidden, length = (double)ids;
-    const double states = (double)(r->layer + r->layers);
+    const int64_t states = r->layer + r->layers;
     if (!sparse)
         return 4.0 * (double)r->strip * H;
-    return 4.0 * H * ((double)(r->layers * r->strip) + ES_POOL_BATCH * states * length) +
+    const double together = (double)es_pool_together(c, states, ids, threads);
+    return 4.0 * H * ((double)(r->layers * r->strip) + together * (double)states * length) +
            es_model_cost_of(c, ES_F32, ids, threads, false).bytes;
 }
 

@@ -21,7 +21,6 @@ typedef struct loader {
     int64_t used;      /* numbers read so far */
     int64_t of_layer;  /* numbers of matrices of the present layer */
     es_read_room room; /* of the second visit */
-    void *packed;      /* a tensor in blocks of MXFP4 */
     bool kv_scales;    /* there are scales for a cache in FP8 */
     es_error *err;
 } loader;
@@ -183,6 +182,15 @@ bool es_part_is_streamed(const es_arch_part *part)
             part->role == ES_ROLE_PREDICTOR);
 }
 
+/* Counts the numbers that a slot has of a tensor: of experts, those of one. */
+static void count_slot(loader *l, es_tensor_ref ref, const es_st_tensor *t)
+{
+    const bool other = ref.part->kind == ES_PART_EXPERTS && ref.head;
+    ref.alone = true;
+    if (!ref.bias && !other && es_part_is_streamed(ref.part) && es_part_in_layer(ref.part))
+        l->of_layer += es_tensor_numbers(&l->model->config, ref, t);
+}
+
 /* Checks a tensor and counts its numbers. */
 static es_status count(loader *l, es_tensor_ref ref, const es_st_tensor *t, const char *name)
 {
@@ -192,7 +200,7 @@ static es_status count(loader *l, es_tensor_ref ref, const es_st_tensor *t, cons
     const int64_t chunk = es_tensor_chunk(t);
     from->all += t->count;
     from->small += streamed ? 0 : t->count;
-    l->of_layer += streamed && es_part_in_layer(ref.part) ? t->count : 0;
+    count_slot(l, ref, t);
     from->chunk = chunk > from->chunk ? chunk : from->chunk;
     if (es_tensor_lies_otherwise(ref) && chunk > from->turned)
         from->turned = chunk;
@@ -213,54 +221,66 @@ static es_status check_packed(const loader *l, const es_st_tensor *t)
                         t->name, t->dtype, (long long)c->hidden, (long long)c->expert_width);
 }
 
-/* Reads a matrix in blocks of MXFP4. */
-static es_status read_packed(const loader *l, const es_st_tensor *blocks,
-                             const es_st_tensor *scales, void *at)
+bool es_weights_packed(const es_model *m, es_tensor_ref ref, es_packed_tensors *out,
+                       char names[2][ES_TENSOR_NAME])
 {
-    unsigned char *raw = l->packed, *exponents = raw + blocks->count;
-    ES_TRY(es_st_read_bytes(l->from->st, blocks, raw, l->err));
-    ES_TRY(es_st_read_bytes(l->from->st, scales, exponents, l->err));
-    const int64_t bad = es_packed_decode(raw, exponents, scales->count, l->model->precision, at);
+    if (ref.part->kind != ES_PART_FUSED || !m->config.experts_packed || ref.bias)
+        return false;
+    out->blocks = find_ending(m->source, ref, "_blocks", names[0]);
+    out->scales = find_ending(m->source, ref, "_scales", names[1]);
+    return true;
+}
+
+/* Reads a matrix in blocks of MXFP4 to `at`, or looks at its numbers (NULL). */
+static es_status read_packed(const loader *l, es_tensor_ref ref, const es_packed_tensors *t,
+                             void *at)
+{
+    const es_st_tensor *scales = t->scales;
+    int64_t bad;
+    unsigned char exponent;
+    ES_TRY(es_packed_read(l->model, ref, t, &l->room, at, &bad, l->err));
     if (bad < 0)
         return ES_OK;
+    ES_TRY(es_st_read_bytes(l->from->st, scales, bad, 1, &exponent, l->err));
     if (!l->from->allow_nonfinite)
         return es_fail_file(
             l->err, ES_E_NONFINITE, es_st_file(l->from->st, scales), (int64_t)scales->offset,
             "model.finite", "download it again, or allow non-finite weights",
             "tensor %.100s: scale %d at index %lld makes numbers that are not finite", scales->name,
-            exponents[bad], (long long)bad);
+            exponent, (long long)bad);
     l->model->nonfinite = true;
     es_log(ES_LOG_WARN, "tensor %.100s makes numbers that are not finite", scales->name);
     return ES_OK;
 }
 
-/* As visit(), for matrices in blocks of MXFP4 (packed.h), which are counted as the numbers they
- * hold. */
-static es_status visit_packed(loader *l, es_tensor_ref ref, void **place)
+/* Checks a matrix in blocks of MXFP4 and counts it as the numbers that it holds. */
+static es_status count_packed(loader *l, es_tensor_ref ref, const es_packed_tensors *t,
+                              char names[2][ES_TENSOR_NAME])
 {
     const es_model_config *c = &l->model->config;
     const int64_t rows = es_config_size(c, ref.part->rows),
                   cols = es_config_size(c, ref.part->cols);
     const int64_t shape[] = {c->experts, rows, cols / ES_PACKED_GROUP, ES_PACKED_GROUP / 2};
-    const int64_t numbers = c->experts * rows * cols;
-    char names[2][ES_TENSOR_NAME];
-    const es_st_tensor *blocks = find_ending(l->from, ref, "_blocks", names[0]);
-    const es_st_tensor *scales = find_ending(l->from, ref, "_scales", names[1]);
-    if (l->reading) {
-        void *at = (char *)l->model->weights + (size_t)l->used * es_dtype_size(l->model->precision);
-        l->used += numbers;
-        if (place)
-            *place = at;
-        return read_packed(l, blocks, scales, at);
-    }
-    ES_TRY(check_shape(l, blocks, names[0], 4, shape));
-    ES_TRY(check_shape(l, scales, names[1], 3, shape));
-    ES_TRY(check_packed(l, blocks));
-    ES_TRY(check_packed(l, scales));
-    const size_t bytes = (size_t)(blocks->count + scales->count);
-    l->from->packed = bytes > l->from->packed ? bytes : l->from->packed;
-    l->from->all += numbers;
+    ES_TRY(check_shape(l, t->blocks, names[0], 4, shape));
+    ES_TRY(check_shape(l, t->scales, names[1], 3, shape));
+    ES_TRY(check_packed(l, t->blocks));
+    ES_TRY(check_packed(l, t->scales));
+    l->from->all += c->experts * rows * cols;
+    l->of_layer += rows * cols;
+    l->from->chunk = l->from->chunk > ES_PACKED_CHUNK ? l->from->chunk : ES_PACKED_CHUNK;
     return ES_OK;
+}
+
+/* Returns where the numbers of a weight or bias go, `count` of them: NULL if it stays in the file.
+ */
+static void *place_numbers(loader *l, es_tensor_ref ref, int64_t count)
+{
+    const es_model *m = l->model;
+    if (m->config.weights == ES_WEIGHTS_STREAMED && !ref.bias && es_part_is_streamed(ref.part))
+        return NULL;
+    void *at = (char *)m->weights + (size_t)l->used * es_dtype_size(m->precision);
+    l->used += count;
+    return at;
 }
 
 /* Checks and counts a tensor, or reads it; *place (if not NULL) is then where, NULL if it stays in
@@ -268,21 +288,20 @@ static es_status visit_packed(loader *l, es_tensor_ref ref, void **place)
 static es_status visit(loader *l, es_tensor_ref ref, void **place)
 {
     es_model *m = l->model;
-    char name[ES_TENSOR_NAME];
-    if (ref.part->kind == ES_PART_FUSED && m->config.experts_packed && !ref.bias)
-        return visit_packed(l, ref, place);
-    const es_st_tensor *t = es_weights_find(l->from, ref, name);
+    char name[ES_TENSOR_NAME], names[2][ES_TENSOR_NAME];
+    es_packed_tensors packed;
+    const bool is_packed = es_weights_packed(m, ref, &packed, names);
+    const es_st_tensor *t = is_packed ? packed.blocks : es_weights_find(l->from, ref, name);
     if (!l->reading)
-        return count(l, ref, t, name);
-    const bool stays =
-        m->config.weights == ES_WEIGHTS_STREAMED && !ref.bias && es_part_is_streamed(ref.part);
-    char *at = stays ? NULL : (char *)m->weights + (size_t)l->used * es_dtype_size(m->precision);
+        return is_packed ? count_packed(l, ref, &packed, names) : count(l, ref, t, name);
+    void *at = place_numbers(l, ref, is_packed ? 2 * t->count : t->count); /* a byte has two */
+    if (place)
+        *place = at;
+    if (is_packed)
+        return read_packed(l, ref, &packed, at);
     ES_TRY(read(l, ref, t, at));
     if (at && m->config.norm_from_one && es_part_is_norm(ref.part) && !ref.bias)
         add_one(m, at, t->count);
-    if (place)
-        *place = at;
-    l->used += stays ? 0 : t->count;
     return ES_OK;
 }
 
@@ -732,8 +751,7 @@ es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts
     const int64_t numbers = held_numbers(model, &chunk);
     const int threads = es_parallel_threads(&(es_exec){.threads = from->threads}, INT64_MAX);
     /* every number is in a file on disk, so that the sum is far from overflow */
-    const size_t bytes =
-        (size_t)(numbers + threads * chunk) * es_dtype_size(model->precision) + from->packed;
+    const size_t bytes = (size_t)(numbers + threads * chunk) * es_dtype_size(model->precision);
     ES_TRY(es_mem_limit_charge(model->budget, bytes, "the weights", err));
     from->charged = bytes;
     return ES_OK;
@@ -761,10 +779,7 @@ static es_status read_weights(loader *l)
     ES_TRY(es_mem_array(model->budget, numbers, 1, es_dtype_size(model->precision), "the weights",
                         &model->weights, l->err));
     ES_TRY(es_read_room_new(&exec, chunk, model->precision, &l->room, l->err));
-    es_status status = ES_MEM_BYTES(model->budget, l->packed, l->from->packed, "a tensor", l->err);
-    if (status == ES_OK)
-        status = visit_all(l);
-    es_mem_free(model->budget, l->packed);
+    const es_status status = visit_all(l);
     es_read_room_free(&l->room);
     return status;
 }

@@ -19,10 +19,10 @@ typedef struct es_weight_source {
     int64_t widest; /* outputs of a part without bias, at most: zeros stand for it */
     int64_t all;    /* numbers of all parts, the zeros included */
     int64_t small;  /* of the parts that streamed models hold, too, the zeros included */
-    int64_t slot;   /* of the matrices of one layer, or of a panel of the language head */
+    int64_t slot;   /* of the matrices of one layer, of its experts one, or of a panel of the
+                       language head */
     int64_t turned; /* of a chunk of a tensor whose rows lie otherwise in the file, at most */
     int64_t chunk;  /* of a chunk of any tensor, at most */
-    size_t packed;  /* bytes of a tensor in blocks of MXFP4, at most */
     size_t charged; /* to the memory limit */
 } es_weight_source;
 
@@ -32,6 +32,7 @@ typedef struct es_tensor_ref {
     int64_t layer;
     bool bias;
     int64_t head; /* of a part with a tensor for each head, or the expert */
+    bool alone;   /* of a tensor that has all experts, the matrix of expert `head` alone */
 } es_tensor_ref;
 
 enum { ES_TENSOR_NAME = 256 };
@@ -40,6 +41,16 @@ enum { ES_TENSOR_NAME = 256 };
  *  that was looked for, for messages. */
 const es_st_tensor *es_weights_find(const es_weight_source *source, es_tensor_ref ref,
                                     char name[ES_TENSOR_NAME]);
+
+/* A matrix of all experts in blocks of MXFP4 (packed.h). */
+typedef struct es_packed_tensors {
+    const es_st_tensor *blocks, *scales;
+} es_packed_tensors;
+
+/*! es_weights_packed() : returns whether the weights of a part are in blocks of MXFP4, and then in
+ *  *out the tensors; `names` become those that were looked for. */
+bool es_weights_packed(const es_model *model, es_tensor_ref ref, es_packed_tensors *out,
+                       char names[2][ES_TENSOR_NAME]);
 
 /*! es_part_is_streamed() : returns whether a streamed model leaves the weights of a part in the
  *  file: matrices of layers, word embeddings and the language head. */
@@ -64,10 +75,23 @@ void es_read_room_free(es_read_room *room);
 bool es_tensor_lies_otherwise(es_tensor_ref ref);
 int64_t es_tensor_chunk(const es_st_tensor *tensor);
 
+/*! es_tensor_numbers() : returns how many numbers the tensor of `ref` has, those of the other
+ * experts left out if ref.alone. */
+int64_t es_tensor_numbers(const es_model_config *config, es_tensor_ref ref,
+                          const es_st_tensor *tensor);
+
 /*! es_tensor_read() : reads a tensor into `at`, rows in the order of memory; at NULL: only looks at
  *  its numbers. *seen (may be NULL) says what is odd about them. O(bytes). @return : as
  *  es_st_read(). */
 es_status es_tensor_read(const es_model *model, es_tensor_ref ref, const es_st_tensor *tensor,
                          const es_read_room *room, void *at, es_st_seen *seen, es_error *err);
+
+enum { ES_PACKED_CHUNK = 1 << 15 }; /* numbers in blocks of MXFP4 that a thread reads at a time */
+
+/*! es_packed_read() : as es_tensor_read(), of a matrix in blocks of MXFP4. *bad (may be NULL) is
+ * the first group that has numbers which are not finite; -1: none has. Looking takes chunks of
+ *  ES_PACKED_CHUNK numbers of `room`. */
+es_status es_packed_read(const es_model *model, es_tensor_ref ref, const es_packed_tensors *tensors,
+                         const es_read_room *room, void *at, int64_t *bad, es_error *err);
 
 #endif

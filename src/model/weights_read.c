@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "model/packed.h"
 #include "model/weights_inside.h"
 
 enum { CHUNK = 1 << 16 }; /* numbers that a thread reads at a time, unless a row has more */
@@ -71,7 +72,7 @@ static void rearrange(const es_model *m, es_tensor_ref ref, int64_t first, int64
 /* Returns the numbers of a row in the file. A vector is read as one row. */
 static int64_t row_length(const es_st_tensor *t)
 {
-    return t->rank > 1 ? t->count / t->shape[0] : t->count;
+    return t->rank > 1 ? t->shape[t->rank - 1] : t->count;
 }
 
 /* Returns the rows of a chunk. */
@@ -87,12 +88,18 @@ int64_t es_tensor_chunk(const es_st_tensor *t)
     return t->count < most ? t->count : most;
 }
 
+int64_t es_tensor_numbers(const es_model_config *c, es_tensor_ref ref, const es_st_tensor *t)
+{
+    return ref.alone && ref.part->kind == ES_PART_FUSED ? t->count / c->experts : t->count;
+}
+
 /* A tensor while it is read. */
 typedef struct reading {
     const es_model *model;
     const es_st *st;
     es_tensor_ref ref;
     const es_st_tensor *tensor;
+    int64_t begin, rows; /* its first row that is read, and how many are */
     const es_read_room *room;
     char *at;
     bool looks;   /* at what is odd about the numbers */
@@ -104,8 +111,8 @@ static es_status read_chunk(void *reading_, int64_t unit, int thread, es_error *
 {
     const reading *r = reading_;
     const es_st_tensor *t = r->tensor;
-    const int64_t cols = row_length(t), all = t->count / cols, step = chunk_rows(t);
-    const int64_t first = unit * step, rows = all - first < step ? all - first : step;
+    const int64_t cols = row_length(t), step = chunk_rows(t);
+    const int64_t first = unit * step, rows = r->rows - first < step ? r->rows - first : step;
     char *own = r->room->memory + (size_t)thread * r->room->each;
     char *to =
         r->through ? own : r->at + (size_t)(first * cols) * es_dtype_size(r->model->precision);
@@ -113,7 +120,8 @@ static es_status read_chunk(void *reading_, int64_t unit, int thread, es_error *
     if (t->rank == 1)
         ES_TRY(es_st_read(r->st, t, r->model->precision, to, seen, err));
     else
-        ES_TRY(es_st_read_rows(r->st, t, first, rows, r->model->precision, to, seen, err));
+        ES_TRY(
+            es_st_read_rows(r->st, t, r->begin + first, rows, r->model->precision, to, seen, err));
     if (r->through && r->at)
         rearrange(r->model, r->ref, first * cols, rows * cols, own, r->at);
     return ES_OK;
@@ -134,22 +142,76 @@ static es_st_seen sum_seen(const es_read_room *room)
     return sum;
 }
 
+/* Forgets what threads have seen. */
+static void clear_seen(const es_read_room *room)
+{
+    for (int i = 0; i < room->exec.threads; i++)
+        room->seen[i] = (es_st_seen){.first = -1};
+}
+
 es_status es_tensor_read(const es_model *model, es_tensor_ref ref, const es_st_tensor *tensor,
                          const es_read_room *room, void *at, es_st_seen *seen, es_error *err)
 {
+    const int64_t rows = es_tensor_numbers(&model->config, ref, tensor) / row_length(tensor);
+    const int64_t step = chunk_rows(tensor);
     reading r = {model,
                  model->source->st,
                  ref,
                  tensor,
-                 room,
-                 at,
+                 .begin = rows * row_length(tensor) < tensor->count ? ref.head * rows : 0,
+                 .rows = rows,
+                 .room = room,
+                 .at = at,
                  .looks = seen != NULL,
                  .through = !at || es_tensor_lies_otherwise(ref)};
-    const int64_t rows = tensor->rank > 1 ? tensor->shape[0] : 1, step = chunk_rows(tensor);
-    for (int i = 0; i < room->exec.threads; i++)
-        room->seen[i] = (es_st_seen){.first = -1};
+    clear_seen(room);
     ES_TRY(es_parallel_run(&room->exec, (rows + step - 1) / step, read_chunk, &r, err));
     if (seen)
         *seen = sum_seen(room);
+    return ES_OK;
+}
+
+/* ---- blocks of MXFP4 ---- */
+
+/* A matrix in blocks of MXFP4 while it is read. */
+typedef struct packed_reading {
+    const es_model *model;
+    const es_packed_tensors *tensors;
+    int64_t begin, groups; /* the first group that is read, and how many are */
+    const es_read_room *room;
+    char *at; /* NULL: only look */
+} packed_reading;
+
+/* Reads chunk `unit`. */
+static es_status read_packed_chunk(void *reading_, int64_t unit, int thread, es_error *err)
+{
+    enum { MOST = ES_PACKED_CHUNK / ES_PACKED_GROUP, BYTES = ES_PACKED_GROUP / 2 };
+    const packed_reading *r = reading_;
+    const es_st *st = r->model->source->st;
+    const int64_t skip = unit * MOST, left = r->groups - skip, first = r->begin + skip;
+    const int64_t groups = left < MOST ? left : MOST;
+    const size_t item = es_dtype_size(r->model->precision);
+    char *to = r->at ? r->at + (size_t)(skip * ES_PACKED_GROUP) * item
+                     : r->room->memory + (size_t)thread * r->room->each;
+    int64_t *bad = &r->room->seen[thread].first;
+    unsigned char raw[MOST * BYTES], exponents[MOST];
+    ES_TRY(es_st_read_bytes(st, r->tensors->blocks, first * BYTES, groups * BYTES, raw, err));
+    ES_TRY(es_st_read_bytes(st, r->tensors->scales, first, groups, exponents, err));
+    const int64_t odd = es_packed_decode(raw, exponents, groups, r->model->precision, to);
+    if (odd >= 0 && (*bad < 0 || first + odd < *bad))
+        *bad = first + odd;
+    return ES_OK;
+}
+
+es_status es_packed_read(const es_model *model, es_tensor_ref ref, const es_packed_tensors *tensors,
+                         const es_read_room *room, void *at, int64_t *bad, es_error *err)
+{
+    const int64_t groups = es_tensor_numbers(&model->config, ref, tensors->scales);
+    const int64_t step = ES_PACKED_CHUNK / ES_PACKED_GROUP;
+    packed_reading r = {model, tensors, ref.alone ? ref.head * groups : 0, groups, room, at};
+    clear_seen(room);
+    ES_TRY(es_parallel_run(&room->exec, (groups + step - 1) / step, read_packed_chunk, &r, err));
+    if (bad)
+        *bad = sum_seen(room).first;
     return ES_OK;
 }

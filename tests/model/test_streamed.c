@@ -9,6 +9,7 @@
 #include <esscher/model.h>
 
 #include "model/model.h"
+#include "model/weights_inside.h"
 
 /* ---- results of a model ---- */
 
@@ -182,6 +183,19 @@ static void every_kind_of_decoder_has_the_bits_of_the_resident_one(void **state)
         check_bits(golden_path(models[i]));
 }
 
+/* Experts are read one at a time: from a tensor each (mixtral, qwen3_moe, whose second layer has
+ * none), from one of all (mixtral-fused), transposed (gpt_oss), and in blocks of MXFP4. */
+static const char *const expert_models[] = {"decoders2/mixtral", "decoders2/mixtral-fused",
+                                            "decoders2/qwen3_moe", "decoders2/gpt_oss",
+                                            "decoders2/gpt_oss-mxfp4"};
+
+static void experts_have_the_bits_of_resident_ones(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof expert_models / sizeof expert_models[0]; i++)
+        check_bits(golden_path(expert_models[i]));
+}
+
 /* roberta counts positions from one on, without padding; modernbert has a norm that its first layer
  * has not and a norm of the last state; its classifier has a part in place of the pooler. */
 static void every_kind_of_encoder_has_the_bits_of_the_resident_one(void **state)
@@ -237,6 +251,44 @@ static void a_streamed_model_takes_the_memory_that_is_stated(void **state)
     assert_int_equal(many.used, 0);
 }
 
+/* Blocks of all lengths that run_blocks() has fit into the bound for the longest of them, and what
+ * the model holds into the one for weights. */
+static void streamed_experts_take_the_memory_that_is_stated(void **state)
+{
+    (void)state;
+    char path[4096];
+    for (size_t i = 0; i < sizeof expert_models / sizeof expert_models[0]; i++) {
+        es_mem_limit held = {0};
+        snprintf(path, sizeof path, "%s", golden_path(expert_models[i]));
+        es_model *m = open_as(path, ES_F32, ES_WEIGHTS_STREAMED, &held);
+        const es_model_config *c = es_model_config_of(m);
+        const int64_t most = c->positions < MOST ? 33 : MOST;
+        for (int threads = 1; threads <= 3; threads++) {
+            es_mem_limit call = {0};
+            results r = run_blocks(m, threads, &call);
+            assert_below(call.peak, es_model_cost_of(c, ES_F32, most, threads, true).bytes);
+            assert_int_equal(call.used, 0);
+            free(r.data);
+        }
+        assert_below(m->source->small, es_model_cost_of(c, ES_F32, most, 1, true).weights);
+        es_model_close(m);
+        assert_int_equal(held.used, 0);
+    }
+}
+
+/* A block of 22 layers with 2048 tokens of 2048 numbers has 352 MiB of hidden states, of which 512
+ * MiB hold one; threads have a block of 256 tokens each, whatever they take. */
+static void pools_compute_few_large_blocks_at_a_time(void **state)
+{
+    (void)state;
+    const es_model_config large = {.hidden = 2048}, small = {.hidden = 192};
+    assert_int_equal(es_pool_together(&large, 22, 2048, 8), 1);
+    assert_int_equal(es_pool_together(&large, 22, 256, 8), 11); /* 44 MiB each */
+    assert_int_equal(es_pool_together(&large, 22, 512, 8), 8);  /* 88 MiB each: 5 would fit */
+    assert_int_equal(es_pool_together(&large, 22, 512, 64), 32);
+    assert_int_equal(es_pool_together(&small, 4, 2048, 8), 32);
+}
+
 /* The choice is by size: 1 GiB is 2^28 numbers of f32. */
 static void large_models_are_streamed(void **state)
 {
@@ -251,19 +303,6 @@ static void large_models_are_streamed(void **state)
     assert_int_equal(es_model_weights_mode(&c, ES_F64), ES_WEIGHTS_STREAMED);
     c.weights = ES_WEIGHTS_RESIDENT;
     assert_int_equal(es_model_weights_mode(&c, ES_F64), ES_WEIGHTS_RESIDENT);
-}
-
-static void models_with_experts_are_resident(void **state)
-{
-    (void)state;
-    static const char *const models[] = {"decoders2/gpt_oss-mxfp4", "decoders2/mixtral"};
-    const es_model_opts streamed = {.weights = ES_WEIGHTS_STREAMED};
-    for (int i = 0; i < 2; i++) {
-        es_model *m;
-        assert_ok(es_model_open(golden_path(models[i]), &streamed, &m, &err));
-        assert_int_equal(es_model_config_of(m)->weights, ES_WEIGHTS_RESIDENT);
-        es_model_close(m);
-    }
 }
 
 static void a_file_that_shrinks_is_an_error(void **state)
@@ -323,11 +362,13 @@ TEST_FILE(streamed)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streamed_safetensors_have_the_bits_of_resident_ones),
         cmocka_unit_test(every_kind_of_decoder_has_the_bits_of_the_resident_one),
+        cmocka_unit_test(experts_have_the_bits_of_resident_ones),
         cmocka_unit_test(every_kind_of_encoder_has_the_bits_of_the_resident_one),
         cmocka_unit_test(streamed_gguf_files_have_the_bits_of_resident_ones),
         cmocka_unit_test(a_streamed_model_takes_the_memory_that_is_stated),
+        cmocka_unit_test(streamed_experts_take_the_memory_that_is_stated),
+        cmocka_unit_test(pools_compute_few_large_blocks_at_a_time),
         cmocka_unit_test(large_models_are_streamed),
-        cmocka_unit_test(models_with_experts_are_resident),
         cmocka_unit_test(a_file_that_shrinks_is_an_error),
         cmocka_unit_test(nonfinite_weights_are_found_when_a_streamed_model_is_opened),
         cmocka_unit_test(heads_of_a_streamed_model_are_refused),

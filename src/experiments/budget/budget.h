@@ -72,8 +72,8 @@ typedef struct es_curves {
 es_status es_curves_block(const es_curves_spec *spec, const es_token_block *block,
                           const es_exec *exec, const es_curves *out, es_error *err);
 
-/*! es_curves_bytes() : returns the memory it needs beside the forward pass. */
-double es_curves_bytes(const es_model_config *config, int64_t n);
+/*! es_curves_bytes() : returns the memory it needs on `threads` threads beside the forward pass. */
+double es_curves_bytes(const es_model_config *config, int64_t n, int threads);
 
 /* ---- running a plan ---- */
 
@@ -114,12 +114,14 @@ typedef struct es_plan_trial {
 } es_plan_trial;
 
 /*! es_plan_trial_block() : runs a block under the policies heads (L, h). Compares the distributions
- *  of next tokens if both fit into ES_TRIAL_BYTES; otherwise ES_END_KL and ES_END_AGREE are NaN. */
+ *  of next tokens if the logits of both runs take at most ES_TRIAL_BYTES, of which a quarter is in
+ *  memory; otherwise ES_END_KL and ES_END_AGREE are NaN. */
 #define ES_TRIAL_BYTES 1e9
 es_status es_plan_trial_block(const es_token_block *block, const es_policy_spec *heads,
                               const es_exec *exec, const es_plan_trial *out, es_error *err);
 
-/*! es_plan_trial_bytes() : returns the memory of a trial or of gains, with the forward passes. */
-double es_plan_trial_bytes(const es_model *model, int64_t n);
+/*! es_plan_trial_bytes() : returns the memory of a trial or of gains on `threads` threads, with the
+ *  forward passes. */
+double es_plan_trial_bytes(const es_model *model, int64_t n, int threads);
 
 #endif

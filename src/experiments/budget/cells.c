@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "experiments/budget/question.h"
 
 /* ---- layout of cells ---- */
@@ -336,6 +337,28 @@ static work work_of(const es_job *job)
                   .rehearsal = trial_flops(s, s->n)};
 }
 
+/* Returns the tokens of the longest block. */
+static int64_t longest(const budget_state *s)
+{
+    return s->verify.length > s->n ? s->verify.length : s->n;
+}
+
+/* Returns whether all threads work on one cell: they then share the decoded weights. */
+static bool shares_block(const budget_state *s)
+{
+    return es_model_shares_block(s->config, longest(s));
+}
+
+/* Returns the memory of a cell. */
+static double cell_bytes(const es_job *job)
+{
+    const budget_state *s = job->state;
+    const int threads = shares_block(s) ? es_parallel_threads(&job->exec, INT64_MAX) : 1;
+    const double curves = es_curves_bytes(s->config, s->n, threads) +
+                          es_model_cost_of(s->config, job->precision, s->n, threads, false).bytes;
+    return fmax(curves, es_plan_trial_bytes(s->model, longest(s), threads));
+}
+
 es_status budget_cost(es_job *job, es_cost *out, es_error *err)
 {
     const budget_state *s = job->state;
@@ -343,18 +366,15 @@ es_status budget_cost(es_job *job, es_cost *out, es_error *err)
     const double blocks = (double)s->text.count, others = (double)s->others.count;
     const double trials = (double)(s->n_settings * s->verify.count),
                  folds = blocks * (double)(s->steps + 1);
-    const int64_t longest = s->verify.length > s->n ? s->verify.length : s->n;
-    const double curves = es_curves_bytes(s->config, s->n) +
-                          es_model_cost_of(s->config, job->precision, s->n, 1, false).bytes;
     const double means = 16.0 * (double)(s->units * (s->P + 2) * (s->K + s->n_options));
     const double folds_means = 20.0 * blocks * (double)(s->units * (s->P + 2) * s->K);
     (void)err;
     *out = (es_cost){.flops = (blocks + others) * w.curves + blocks * w.gains +
                               folds * w.rehearsal + trials * w.trial,
                      .output_bytes = 4096.0 * (double)(s->config->layers * s->config->heads),
-                     .work_bytes = 40.0 * means + folds_means + budget_sums_bytes(s) + 4e6,
-                     .thread_bytes =
-                         fmax(curves, es_plan_trial_bytes(s->model, longest)) + 8.0 * means};
+                     .work_bytes = 40.0 * means + folds_means + budget_sums_bytes(s) + 4e6 +
+                                   (shares_block(s) ? cell_bytes(job) + 8.0 * means : 0.0),
+                     .thread_bytes = shares_block(s) ? 0.0 : cell_bytes(job) + 8.0 * means};
     return ES_OK;
 }
 
@@ -392,8 +412,9 @@ es_status budget_stages(es_job *job, es_error *err)
                             &(es_stage){stages[i].name, .phase = stages[i].phase,
                                         .noun = stages[i].noun, .cells = stages[i].cells,
                                         .rows = stages[i].rows, .cols = 1, .columns = columns,
-                                        .one_thread_per_cell = true, .shared = i < BUDGET_REHEARSAL,
-                                        .flops = stages[i].flops, .run = stages[i].run},
+                                        .one_thread_per_cell = !shares_block(s),
+                                        .shared = i < BUDGET_REHEARSAL, .flops = stages[i].flops,
+                                        .run = stages[i].run},
                             err));
     return ES_OK;
 }

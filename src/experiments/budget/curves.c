@@ -2,12 +2,12 @@
 /* curves.c : risks of the heads of a model by number of keys, policy by policy.
  *
  * The full model runs and passes each head to a callback. Heads that share keys and values are
- * processed after the last of them, because they keep one set of keys, chosen by their common
- * weights as in the forward pass (model.h). Scores are computed for all queries in order, a strip
- * at a time, since policies may use the weights of earlier queries. At the chosen queries the risks
- * of each head are computed (policy_risk.h) with values v Wo_h' in place of v, which gives the
- * error of the layer's output. Because |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, G^1/2 v has as few
- * channels as v. */
+ * processed together, because they keep one set of keys, chosen by their common weights as in the
+ * forward pass (model.h); after the last head of a layer threads process one such group each.
+ * Scores are computed for all queries in order, a strip at a time, since policies may use the
+ * weights of earlier queries. At the chosen queries the risks of each head are computed
+ * (policy_risk.h) with values v Wo_h' in place of v, which gives the error of the layer's output.
+ * Because |Wo_h u| = |G^1/2 u| with G = Wo_h' Wo_h, G^1/2 v has as few channels as v. */
 #include "experiments/budget/budget.h"
 
 #include <math.h>
@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "base/view.h"
 #include "experiments/budget/inside.h"
 #include "linalg/dense.h"
@@ -40,7 +41,6 @@ typedef struct work {
     const es_model_config *c;
     const es_curves *out;
     es_mem_limit *budget;
-    es_arena arena;
     int64_t size;        /* heads that share keys and values */
     int64_t *chosen;     /* (queries) positions, increasing */
     double *q;           /* (size, n, dk) times the scale */
@@ -56,14 +56,22 @@ typedef struct work {
     double *sorted;      /* (n) */
     double *gram, *root; /* (dk, dk) */
     int64_t span;
-    es_wo_sum layer;
     es_group group;
     es_choice choice;
     es_risk_query *query; /* (size) of the present position */
     int64_t first;        /* head of all, the first of the group */
     es_past past;         /* keys that queries of its layer see */
-    es_status status;
 } work;
+
+/* A block: the layer that was shown last, and a group of its heads for each thread. */
+typedef struct block_work {
+    const es_curves *out;
+    es_exec exec; /* threads that have a group each */
+    es_arena arena;
+    es_model_seen *seen; /* (heads) of the layer */
+    es_wo_sum layer;
+    work *works; /* (threads) */
+} block_work;
 
 /* ---- memory ---- */
 
@@ -88,36 +96,37 @@ static int64_t span_of(const es_curves_spec *spec, int64_t n)
 }
 
 /* Allocates the memory for one key-value head and its queries. */
-static es_status work_new(work *w, es_error *err)
+static es_status work_new(work *w, es_arena *arena, es_error *err)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
     w->span = span_of(w->spec, n);
     w->size = w->c->heads / w->c->kv_heads;
-    ES_TRY(ES_ARENA_NEW(&w->arena, w->query, w->size, "queries", err));
-    ES_TRY(ES_ARENA_NEW(&w->arena, w->chosen, w->spec->queries, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->q, w->size * n, dk, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->k, n, dk, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->v, w->size * n, dk, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->raw, n, dk, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->scores, w->size * n, STRIP, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW(&w->arena, w->history, n, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->recent, n, w->span, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW(&w->arena, w->observed, n, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW(&w->arena, w->joint, n, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW(&w->arena, w->reach, n, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW(&w->arena, w->sorted, n, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->gram, dk, dk, "heads by keys", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->root, dk, dk, "heads by keys", err));
-    ES_TRY(es_group_new(w->c, &w->arena, &w->group, err));
-    return es_wo_sum_new(w->block->model, n, &w->arena, &w->layer, err);
+    ES_TRY(ES_ARENA_NEW(arena, w->query, w->size, "queries", err));
+    ES_TRY(ES_ARENA_NEW(arena, w->chosen, w->spec->queries, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->q, w->size * n, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->k, n, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->v, w->size * n, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->raw, n, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->scores, w->size * n, STRIP, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(arena, w->history, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->recent, n, w->span, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(arena, w->observed, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(arena, w->joint, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(arena, w->reach, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW(arena, w->sorted, n, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->gram, dk, dk, "heads by keys", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->root, dk, dk, "heads by keys", err));
+    return es_group_new(w->c, arena, &w->group, err);
 }
 
-double es_curves_bytes(const es_model_config *c, int64_t n)
+double es_curves_bytes(const es_model_config *c, int64_t n, int threads)
 {
     const double N = (double)n, k = (double)c->head_dim, size = (double)(c->heads / c->kv_heads);
-    /* heads, their strips, what was observed, a query's risks; and the layer's sum */
-    return 8.0 * N * (4.0 * k + size * (4.0 * k + STRIP + 8.0) + 8.0 * ES_POLICY_SPAN + 64.0) +
-           es_group_bytes(c) + 32.0 * k * k + es_wo_sum_bytes(c, n) + 1e6;
+    /* heads, their strips, what was observed, a query's risks */
+    const double group =
+        8.0 * N * (4.0 * k + size * (4.0 * k + STRIP + 8.0) + 8.0 * ES_POLICY_SPAN + 64.0) +
+        es_group_bytes(c) + 32.0 * k * k + 1e6;
+    return fmin(threads, (double)c->kv_heads) * group + es_wo_sum_bytes(c, n);
 }
 
 /* ---- which queries ---- */
@@ -469,7 +478,7 @@ static es_status walk_queries(work *w, es_error *err)
 
 /* ---- all heads ---- */
 
-/* Sets all sums of risks to 0. */
+/* Sets the sums of risks of a head to 0. */
 static void clear(const work *w, int64_t head)
 {
     const es_curves_spec *spec = w->spec;
@@ -480,44 +489,70 @@ static void clear(const work *w, int64_t head)
     memset(w->out->group + head / w->size * risks, 0, (size_t)risks * sizeof(double));
 }
 
-/* Receives a head of the forward pass; when the last head of a group is there, its curves are
- * computed. */
+/* Computes the curves of group `unit` of the layer. */
+static es_status run_group(void *block, int64_t unit, int thread, es_error *err)
+{
+    const block_work *all = block;
+    work *w = &all->works[thread];
+    const es_model_seen *seen = all->seen + unit * w->size;
+    const int64_t H = w->c->hidden, dk = w->c->head_dim;
+    w->first = seen->layer * w->c->heads + seen->head;
+    w->past = es_past_of(w->c, seen->layer);
+    for (int64_t g = 0; g < w->size; g++) {
+        clear(w, w->first + g);
+        for (int64_t r = 0; r < H; r++)
+            es_view_read_row(&seen[g].wo, r, w->group.wo + (g * H + r) * dk);
+        ES_TRY(weigh_head(w, g, err));
+        read_head(w, &seen[g], g);
+    }
+    return walk_queries(w, err);
+}
+
+/* Receives a head of the forward pass; when the last head of a layer is there, the curves of all
+ * its groups are computed. */
 static es_status see_head(void *context, const es_model_seen *seen, es_error *err)
 {
-    work *w = context;
-    const int64_t at = seen->layer * w->c->heads + seen->head, g = seen->head % w->size;
-    clear(w, at);
-    es_wo_sum_add(&w->layer, seen);
-    if (seen->head == w->c->heads - 1)
-        w->out->spread2[seen->layer] = es_wo_sum_spread2(&w->layer);
-    memcpy(w->group.wo + g * w->c->hidden * w->c->head_dim, w->layer.wo,
-           (size_t)(w->c->hidden * w->c->head_dim) * sizeof(double));
-    ES_TRY(weigh_head(w, g, err));
-    read_head(w, seen, g);
-    if (g < w->size - 1)
+    block_work *all = context;
+    const es_model_config *c = all->works[0].c;
+    es_wo_sum_add(&all->layer, seen);
+    all->seen[seen->head] = *seen;
+    if (seen->head < c->heads - 1)
         return ES_OK;
-    w->first = at - g;
-    w->past = es_past_of(w->c, seen->layer);
-    return walk_queries(w, err);
+    all->out->spread2[seen->layer] = es_wo_sum_spread2(&all->layer);
+    return es_parallel_run(&all->exec, c->kv_heads, run_group, all, err);
+}
+
+/* Allocates the works of all threads, with the same queries. */
+static es_status block_new(block_work *all, const work *first, es_error *err)
+{
+    const int threads = all->exec.threads;
+    ES_TRY(ES_ARENA_NEW(&all->arena, all->works, threads, "threads", err));
+    ES_TRY(ES_ARENA_NEW(&all->arena, all->seen, first->c->heads, "heads", err));
+    ES_TRY(es_wo_sum_new(first->block->model, first->block->n, &all->arena, &all->layer, err));
+    for (int t = 0; t < threads; t++) {
+        all->works[t] = *first;
+        ES_TRY(work_new(&all->works[t], &all->arena, err));
+        ES_TRY(choose_queries(&all->works[t], err));
+    }
+    return ES_OK;
 }
 
 es_status es_curves_block(const es_curves_spec *spec, const es_token_block *block,
                           const es_exec *exec, const es_curves *out, es_error *err)
 {
-    work w = {.spec = spec,
-              .block = block,
-              .c = es_model_config_of(block->model),
-              .out = out,
-              .budget = exec ? exec->budget : NULL,
-              .arena = {.budget = exec ? exec->budget : NULL}};
-    const es_model_visit visit = {.head = see_head, .context = &w};
+    const es_model_config *c = es_model_config_of(block->model);
+    es_mem_limit *budget = exec ? exec->budget : NULL;
+    const work first = {.spec = spec, .block = block, .c = c, .out = out, .budget = budget};
+    block_work all = {.out = out,
+                      .exec = {.threads = es_parallel_threads(exec, c->kv_heads), .budget = budget},
+                      .arena = {.budget = budget}};
+    const es_model_visit visit = {.head = see_head, .context = &all};
     const es_model_block b = {.ids = block->ids, .n = block->n, .visit = &visit};
-    es_status status = work_new(&w, err);
-    if (status == ES_OK)
-        status = choose_queries(&w, err);
+    es_status status = block_new(&all, &first, err);
     if (status == ES_OK)
         status = es_model_forward(block->model, &b, 1, exec, err);
-    es_choice_free(&w.choice);
-    es_arena_free(&w.arena);
+    for (int t = 0; all.works && t < all.exec.threads; t++)
+        es_choice_free(&all.works[t].choice);
+    es_arena_free(&all.arena);
     return status;
 }

@@ -58,15 +58,6 @@ static double spread2_of(const double *x, int64_t rows, int64_t cols)
     return fmax(0.0, sum / (double)rows - centre);
 }
 
-/* Returns the mean over rows of |a - b|^2. */
-static double apart2_of(const double *a, const double *b, int64_t rows, int64_t cols)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < rows * cols; i++)
-        sum += (a[i] - b[i]) * (a[i] - b[i]);
-    return sum / (double)rows;
-}
-
 double es_wo_sum_spread2(const es_wo_sum *s)
 {
     return spread2_of(s->rows, s->n - s->from, es_model_config_of(s->model)->hidden);
@@ -74,7 +65,11 @@ double es_wo_sum_spread2(const es_wo_sum *s)
 
 double es_wo_sum_apart2(const es_wo_sum *a, const es_wo_sum *b)
 {
-    return apart2_of(a->rows, b->rows, a->n - a->from, es_model_config_of(a->model)->hidden);
+    const int64_t rows = a->n - a->from, count = rows * es_model_config_of(a->model)->hidden;
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (a->rows[i] - b->rows[i]) * (a->rows[i] - b->rows[i]);
+    return sum / (double)rows;
 }
 
 /* ---- one block, twice ---- */
@@ -87,12 +82,13 @@ typedef struct work {
     es_arena arena;
     int64_t from, late;    /* first late position, number of late positions */
     size_t state;          /* bytes of a hidden state */
-    char *full, *thin;     /* (L + 1, n, H) in the model's precision */
-    double *x, *y;         /* (late, H) of either */
+    char *full;            /* (L + 1, n, H) of the full model, in its precision */
+    double *x;             /* (late, H) of a state of the full model */
+    double *row;           /* (2, H) of a state of either */
     double *nll[2];        /* (n - 1) full, thin */
-    char *tokens[2];       /* (n, vocab); NULL: too many, or not wanted */
+    char *tokens;          /* (late, vocab) logits of the full model; NULL: too many */
+    double *kl, *agree;    /* (late) of the next token, and whether the most likely is the same */
     double *logits[2];     /* (labels) */
-    double *row[2];        /* (vocab) */
     es_wo_sum sum[2];      /* attention output of the layer that is looked at, full and thin */
     es_policy_spec *heads; /* (L, h) of the run */
 } work;
@@ -100,15 +96,26 @@ typedef struct work {
 /* Returns true for a classifier: its outputs are labels, not next tokens. */
 static bool has_labels(const es_model_config *c) { return !c->causal && c->labels > 0; }
 
-/* Returns the bytes of both logits of a block, which decide whether they are kept. */
-static double token_bytes(const es_model *model, int64_t n)
+/* Returns whether distributions of next tokens are compared: if the logits of both runs are few. */
+static bool compares_tokens(const es_model *model, int64_t n)
 {
     const es_model_config *c = es_model_config_of(model);
-    return 2.0 * (double)n * (double)c->vocab * (double)es_dtype_size(es_model_precision(model));
+    const double row = (double)c->vocab * (double)es_dtype_size(es_model_precision(model));
+    return c->predicts && 2.0 * (double)n * row <= ES_TRIAL_BYTES;
 }
 
-/* Allocates all hidden states of a block twice, full and sparse, and sets which queries are
- * late. */
+/* Allocates what is compared of next tokens. */
+static es_status new_tokens(work *w, es_error *err)
+{
+    const int64_t item = (int64_t)es_dtype_size(es_model_precision(w->block->model));
+    if (!compares_tokens(w->block->model, w->block->n))
+        return ES_OK;
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->tokens, w->late, w->c->vocab * item, "logits", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->kl, w->late, "logits", err));
+    return ES_ARENA_NEW(&w->arena, w->agree, w->late, "logits", err);
+}
+
+/* Allocates all hidden states of the full model and sets which queries are late. */
 static es_status work_new(work *w, es_error *err)
 {
     const es_model_config *c = w->c;
@@ -118,9 +125,8 @@ static es_status work_new(work *w, es_error *err)
     w->late = n - w->from;
     w->state = (size_t)(n * c->hidden) * item;
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->full, states, (int64_t)w->state, "a block, twice", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->thin, states, (int64_t)w->state, "a block, twice", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->x, w->late, c->hidden, "a block, twice", err));
-    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->y, w->late, c->hidden, "a block, twice", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->row, 2, c->hidden, "a block, twice", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->heads, c->layers, c->heads, "a block, twice", err));
     for (int i = 0; i < 2; i++) {
         ES_TRY(es_wo_sum_new(w->block->model, n, &w->arena, &w->sum[i], err));
@@ -128,76 +134,136 @@ static es_status work_new(work *w, es_error *err)
             ES_TRY(ES_ARENA_NEW(&w->arena, w->nll[i], n, "a block, twice", err));
         if (has_labels(c))
             ES_TRY(ES_ARENA_NEW(&w->arena, w->logits[i], c->labels, "a block, twice", err));
-        if (c->predicts && token_bytes(w->block->model, n) <= ES_TRIAL_BYTES) {
-            ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->tokens[i], n, c->vocab * (int64_t)item,
-                                   "a block, twice", err));
-            ES_TRY(ES_ARENA_NEW(&w->arena, w->row[i], c->vocab, "a block, twice", err));
-        }
     }
-    return ES_OK;
+    return new_tokens(w, err);
 }
 
-double es_plan_trial_bytes(const es_model *model, int64_t n)
+double es_plan_trial_bytes(const es_model *model, int64_t n, int threads)
 {
     const es_model_config *c = es_model_config_of(model);
     const es_dtype precision = es_model_precision(model);
-    const double rows = (double)n * (double)c->hidden, item = (double)es_dtype_size(precision);
-    const double tokens = c->predicts && token_bytes(model, n) <= ES_TRIAL_BYTES
-                              ? token_bytes(model, n) + 16.0 * (double)c->vocab
-                              : 0.0;
-    return 2.0 * (double)(c->layers + 1) * rows * item + 16.0 * rows + tokens +
+    const double H = (double)c->hidden, V = (double)c->vocab,
+                 late = (double)(n - es_late_begin(c, n));
+    const double item = (double)es_dtype_size(precision);
+    const double tokens =
+        compares_tokens(model, n) ? late * (V * item + 16.0) + 16.0 * V * threads : 0.0;
+    return (double)(c->layers + 1) * (double)n * H * item + 8.0 * (late + 2.0) * H + tokens +
            2.0 * es_wo_sum_bytes(c, n) + es_model_sparse_bytes(c, n, 0) +
-           es_model_cost_of(c, precision, n, 1, c->predicts).bytes +
+           es_model_cost_of(c, precision, n, threads, c->predicts).bytes +
            128.0 * (double)(c->layers * c->heads) + 1e6;
 }
 
-/* Copies the late rows of a hidden state as f64. */
-static void read_late(const work *w, const char *states, int64_t state, double *out)
+/* Returns a view of rows of `cols` numbers in the model's precision. */
+static es_view view_of(const work *w, const void *data, int64_t rows, int64_t cols)
 {
     const es_dtype dtype = es_model_precision(w->block->model);
-    const int64_t H = w->c->hidden, item = (int64_t)es_dtype_size(dtype);
-    const es_view rows = {(void *)(uintptr_t)(states + (size_t)state * w->state),
-                          dtype,
-                          w->block->n,
-                          H,
-                          H * item,
-                          item};
-    for (int64_t i = 0; i < w->late; i++)
-        es_view_read_row(&rows, w->from + i, out + i * H);
+    const int64_t item = (int64_t)es_dtype_size(dtype);
+    return (es_view){(void *)(uintptr_t)data, dtype, rows, cols, cols * item, item};
 }
 
-/* Returns the mean square error of one hidden state over late queries. */
-static double error2_of(const work *w, int64_t state)
+/* Returns hidden state `state` of the full model. */
+static const char *full_state(const work *w, int64_t state)
 {
-    read_late(w, w->full, state, w->x);
-    read_late(w, w->thin, state, w->y);
-    return apart2_of(w->x, w->y, w->late, w->c->hidden);
+    return w->full + (size_t)state * w->state;
 }
 
 /* Returns the spread of every hidden state over late queries, the unit of errors. */
 static void read_spreads(const work *w, double *spread2)
 {
+    const int64_t H = w->c->hidden;
     for (int64_t l = 0; l <= w->c->layers; l++) {
-        read_late(w, w->full, l, w->x);
+        const es_view state = view_of(w, full_state(w, l), w->block->n, H);
+        for (int64_t i = 0; i < w->late; i++)
+            es_view_read_row(&state, w->from + i, w->x + i * H);
         spread2[l] = spread2_of(w->x, w->late, w->c->hidden);
     }
 }
 
 /* ---- runs ---- */
 
-/* The layer whose attention output is recorded, and where it is stored. */
+/* What is recorded of a run while it goes on. */
 typedef struct listener {
-    es_wo_sum *sum;
+    work *w;
+    es_wo_sum *sum; /* attention output of `layer`; NULL: of none */
     int64_t layer;
+    double *error2; /* (L + 1) of the hidden states that come by; NULL: not wanted */
 } listener;
 
-/* Receives heads of the forward pass and adds those of one layer. */
-static es_status hear(void *context, const es_model_seen *seen, es_error *err)
+/* Adds a head of the forward pass to the sum of its layer. */
+static es_status hear_head(void *context, const es_model_seen *seen, es_error *err)
 {
     const listener *l = context;
     (void)err;
-    if (seen->layer == l->layer)
+    if (l->sum && seen->layer == l->layer)
         es_wo_sum_add(l->sum, seen);
+    return ES_OK;
+}
+
+/* Returns the mean square error of a hidden state x over late queries. */
+static double error2_of(const work *w, int64_t state, const void *x)
+{
+    const int64_t H = w->c->hidden, n = w->block->n;
+    const es_view full = view_of(w, full_state(w, state), n, H), thin = view_of(w, x, n, H);
+    double sum = 0.0;
+    for (int64_t i = w->from; i < n; i++) {
+        es_view_read_row(&full, i, w->row);
+        es_view_read_row(&thin, i, w->row + H);
+        for (int64_t j = 0; j < H; j++) {
+            const double apart = w->row[j] - w->row[H + j];
+            sum += apart * apart;
+        }
+    }
+    return sum / (double)w->late;
+}
+
+/* Sets the mean square error of a hidden state that comes by. */
+static es_status hear_state(void *context, int64_t block, int64_t state, const void *x,
+                            es_error *err)
+{
+    const listener *l = context;
+    (void)block;
+    (void)err;
+    if (l->error2)
+        l->error2[state] = error2_of(l->w, state, x);
+    return ES_OK;
+}
+
+/* Stores late logits of the full model. */
+static es_status store_logits(void *context, int64_t block, int64_t first, int64_t rows,
+                              const void *logits, es_error *err)
+{
+    const work *w = ((const listener *)context)->w;
+    const size_t row = (size_t)w->c->vocab * es_dtype_size(es_model_precision(w->block->model));
+    const int64_t skip = first < w->from ? w->from - first : 0;
+    (void)block;
+    (void)err;
+    if (skip < rows)
+        memcpy(w->tokens + (size_t)(first + skip - w->from) * row,
+               (const char *)logits + (size_t)skip * row, (size_t)(rows - skip) * row);
+    return ES_OK;
+}
+
+/* Compares late logits with those of the full model: KL divergence of the next token, and whether
+ * both have the same first choice. */
+static es_status compare_logits(void *context, int64_t block, int64_t first, int64_t rows,
+                                const void *logits, es_error *err)
+{
+    const work *w = ((const listener *)context)->w;
+    const int64_t V = w->c->vocab;
+    const es_view full = view_of(w, w->tokens, w->late, V), thin = view_of(w, logits, rows, V);
+    double *a, *b;
+    (void)block;
+    if (first + rows <= w->from)
+        return ES_OK;
+    ES_TRY(ES_MEM_NEW_2D(w->arena.budget, a, 2, V, "logits", err));
+    b = a + V;
+    for (int64_t i = first < w->from ? w->from : first; i < first + rows; i++) {
+        es_view_read_row(&full, i - w->from, a);
+        es_view_read_row(&thin, i - first, b);
+        w->kl[i - w->from] = es_logits_kl(a, b, V);
+        w->agree[i - w->from] = es_logits_best(a, V) == es_logits_best(b, V);
+    }
+    es_mem_free(w->arena.budget, a);
     return ES_OK;
 }
 
@@ -215,31 +281,32 @@ static es_status run(const work *w, es_model_block *b, uint16_t draws, es_error 
     return es_model_forward(w->block->model, b, 1, w->exec, err);
 }
 
-/* Runs the whole model; which = 0: full, 1: sparse. */
-static void want_ends(const work *w, int which, es_model_block *b)
+/* Asks for the model's answer; which = 0: full, 1: sparse. */
+static void want_ends(const work *w, int which, es_model_block *b, es_model_visit *visit)
 {
     b->nll = w->nll[which];
     b->logits = w->logits[which];
-    b->token_logits = w->tokens[which];
+    if (w->tokens)
+        visit->logits = which ? compare_logits : store_logits;
 }
 
 /* Runs the model with full attention and stores all hidden states. */
-static es_status run_full(const work *w, es_error *err)
+static es_status run_full(work *w, es_error *err)
 {
-    es_model_block b = {.hidden = w->full};
-    want_ends(w, 0, &b);
+    listener l = {.w = w};
+    es_model_visit visit = {.context = &l};
+    es_model_block b = {.hidden = w->full, .visit = &visit};
+    want_ends(w, 0, &b, &visit);
     return run(w, &b, 0, err);
 }
 
 /* Computes the attention output of one layer alone, from the full model's state. */
 static es_status run_layer(work *w, int64_t layer, int which, es_error *err)
 {
-    listener l = {&w->sum[which], layer};
-    const es_model_visit visit = {.head = hear, .context = &l};
-    es_model_block b = {.input = w->full + (size_t)layer * w->state,
-                        .start = layer,
-                        .states = layer + 2,
-                        .visit = &visit};
+    listener l = {.w = w, .sum = &w->sum[which], .layer = layer};
+    const es_model_visit visit = {.head = hear_head, .context = &l};
+    es_model_block b = {
+        .input = full_state(w, layer), .start = layer, .states = layer + 2, .visit = &visit};
     return run(w, &b, which ? ES_BUDGET_OWN : 0, err);
 }
 
@@ -266,21 +333,13 @@ static double loss_of(const work *w)
     return (double)NAN;
 }
 
-/* Returns mean KL divergence of the next token and the share of tokens with the same first
- * choice. */
-static void compare_tokens(const work *w, double *kl, double *agree)
+/* Returns the mean over late positions. */
+static double mean_late(const work *w, const double *each)
 {
-    const es_dtype dtype = es_model_precision(w->block->model);
-    const int64_t V = w->c->vocab, item = (int64_t)es_dtype_size(dtype);
-    *kl = *agree = 0.0;
-    for (int64_t i = w->from; i < w->block->n; i++) {
-        for (int which = 0; which < 2; which++) {
-            const es_view rows = {w->tokens[which], dtype, w->block->n, V, V * item, item};
-            es_view_read_row(&rows, i, w->row[which]);
-        }
-        *kl += es_logits_kl(w->row[0], w->row[1], V) / (double)w->late;
-        *agree += (es_logits_best(w->row[0], V) == es_logits_best(w->row[1], V)) / (double)w->late;
-    }
+    double sum = 0.0;
+    for (int64_t i = 0; i < w->late; i++)
+        sum += each[i] / (double)w->late;
+    return sum;
 }
 
 /* Compares the ends of both runs: loss over late tokens, over all, by position, and labels. */
@@ -296,8 +355,10 @@ static void compare_ends(const work *w, double *ends)
             ends[ES_END_BINS + i] =
                 extra_loss(w, n * i / ES_BUDGET_BINS, n * (i + 1) / ES_BUDGET_BINS);
     }
-    if (w->tokens[0])
-        compare_tokens(w, &ends[ES_END_KL], &ends[ES_END_AGREE]);
+    if (w->tokens) {
+        ends[ES_END_KL] = mean_late(w, w->kl);
+        ends[ES_END_AGREE] = mean_late(w, w->agree);
+    }
     if (w->logits[0]) {
         const int64_t labels = w->c->labels;
         ends[ES_END_WHOLE] = ends[ES_END_KL] = ends[ES_END_LOSS];
@@ -314,24 +375,17 @@ static es_status thin_layer(work *w, const es_policy_spec *heads, int64_t layer,
                             es_error *err)
 {
     const int64_t h = w->c->heads, L = w->c->layers;
-    listener l = {&w->sum[1], layer};
-    double agree;
-    const es_model_visit visit = {.head = hear, .context = &l};
-    es_model_block b = {.input = w->full + (size_t)layer * w->state,
-                        .start = layer,
-                        .hidden = w->thin + (size_t)layer * w->state,
-                        .visit = &visit};
+    listener l = {.w = w, .sum = &w->sum[1], .layer = layer, .error2 = out->error2};
+    es_model_visit visit = {.head = hear_head, .state = hear_state, .context = &l};
+    es_model_block b = {.input = full_state(w, layer), .start = layer, .visit = &visit};
     memset(w->heads, 0, (size_t)(L * h) * sizeof *w->heads);
     memcpy(w->heads + layer * h, heads + layer * h, (size_t)h * sizeof *heads);
+    memset(out->error2, 0, (size_t)(L + 1) * sizeof *out->error2); /* of states before the layer */
     ES_TRY(run_layer(w, layer, 0, err));
-    want_ends(w, 1, &b);
+    want_ends(w, 1, &b, &visit);
     ES_TRY(run(w, &b, ES_BUDGET_GAINS, err));
     out->own2 = es_wo_sum_apart2(&w->sum[0], &w->sum[1]);
-    out->loss = loss_of(w);
-    if (w->tokens[0])
-        compare_tokens(w, &out->loss, &agree);
-    for (int64_t s = 0; s <= L; s++)
-        out->error2[s] = s <= layer ? 0.0 : error2_of(w, s);
+    out->loss = w->tokens ? mean_late(w, w->kl) : loss_of(w);
     return ES_OK;
 }
 
@@ -360,14 +414,14 @@ static es_status try_all(work *w, const es_policy_spec *heads, const es_plan_tri
                          es_error *err)
 {
     const int64_t L = w->c->layers;
-    es_model_block b = {.hidden = w->thin, .kept = out->kept};
+    listener listening = {.w = w, .error2 = out->error2};
+    es_model_visit visit = {.state = hear_state, .context = &listening};
+    es_model_block b = {.kept = out->kept, .visit = &visit};
     ES_TRY(run_full(w, err));
     read_spreads(w, out->spread2);
     memcpy(w->heads, heads, (size_t)(L * w->c->heads) * sizeof *heads);
-    want_ends(w, 1, &b);
+    want_ends(w, 1, &b, &visit);
     ES_TRY(run(w, &b, ES_BUDGET_TRIAL, err));
-    for (int64_t s = 0; s <= L; s++)
-        out->error2[s] = error2_of(w, s);
     compare_ends(w, out->ends);
     for (int which = 0; which < 2 && out->logits && w->logits[0]; which++)
         memcpy(out->logits + which * w->c->labels, w->logits[which],

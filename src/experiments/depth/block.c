@@ -2,9 +2,11 @@
 /* block.c : a block of text through a model twice, once with sparse heads, and what each
  * layer does to the difference (THEORY 15).
  *
- *   1  both models' hidden states, and their difference d_l
- *   2  each sparse layer alone, from the full model's state: its own error s_l
- *   3  each layer as it is, from the full model's state plus noise like d_l, plus d_l made small,
+ * Layer by layer, so that two states of each model are in memory and not those of all layers:
+ *
+ *   1  the layer of both models, each from its own state; d_l is the difference of their states
+ *   2  the sparse layer from the full model's state: its own error s_l
+ *   3  the layer as it is, from the full model's state plus noise like d_l, plus d_l made small,
  *      plus d_l: its gains
  *
  * The last two tell how an error that really came differs from noise: it may lie in directions that
@@ -41,8 +43,8 @@ typedef struct work {
     int64_t from; /* the first token that counts (es_late_begin()) */
     double size;
     size_t state;        /* bytes of a hidden state */
-    char *full, *sparse; /* (L + 1, n, H) in the model's precision */
-    char *input, *pair;  /* (n, H) and (2, n, H): a layer's input; that and its output */
+    char *full, *sparse; /* (2, n, H) a layer's input and output, in the model's precision */
+    char *pair;          /* (2, n, H) the same of another input */
     double *x, *y;       /* (n, H) a layer's input and output in the full model */
     double *error;       /* (n, H) x^S - x at its input */
     double *turned;      /* (H, n - from) the same of tokens that count, transposed */
@@ -54,15 +56,14 @@ typedef struct work {
     es_arena arena;
 } work;
 
-/* Allocates hidden states of a block: full, sparse, a changed input, and buffers in f64. */
+/* Allocates hidden states of a layer: full, sparse, of another input, and buffers in f64. */
 static es_status work_new(work *w, es_error *err)
 {
-    const int64_t rows = w->n * w->c->hidden, states = w->c->layers + 1;
+    const int64_t rows = w->n * w->c->hidden;
     const int64_t heads = w->c->layers * w->c->heads;
     es_arena *a = &w->arena;
-    ES_TRY(ES_ARENA_NEW_2D(a, w->full, states, (int64_t)w->state, "hidden states", err));
-    ES_TRY(ES_ARENA_NEW_2D(a, w->sparse, states, (int64_t)w->state, "hidden states", err));
-    ES_TRY(ES_ARENA_NEW_2D(a, w->input, 1, (int64_t)w->state, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW_2D(a, w->full, 2, (int64_t)w->state, "hidden states", err));
+    ES_TRY(ES_ARENA_NEW_2D(a, w->sparse, 2, (int64_t)w->state, "hidden states", err));
     ES_TRY(ES_ARENA_NEW_2D(a, w->pair, 2, (int64_t)w->state, "hidden states", err));
     ES_TRY(ES_ARENA_NEW(a, w->x, rows, "hidden states", err));
     ES_TRY(ES_ARENA_NEW(a, w->y, rows, "hidden states", err));
@@ -75,15 +76,15 @@ static es_status work_new(work *w, es_error *err)
     return ES_ARENA_NEW(a, w->empty, heads, "hidden states", err);
 }
 
-double es_depth_bytes(const es_model *model, int64_t n, int64_t span)
+double es_depth_bytes(const es_model *model, int64_t n, int64_t span, int threads)
 {
     const es_model_config *c = es_model_config_of(model);
     const double item = (double)es_dtype_size(es_model_precision(model));
     const double rows = (double)n * (double)c->hidden, heads = (double)(c->layers * c->heads);
-    const double ours = (2.0 * (double)(c->layers + 1) + 3.0) * rows * item + 5.0 * rows * 8.0 +
-                        (double)n * CHUNK * 8.0 + heads * 96.0 + 4096.0;
+    const double ours =
+        6.0 * rows * item + 5.0 * rows * 8.0 + (double)n * CHUNK * 8.0 + heads * 96.0 + 4096.0;
     const double sparse = es_model_sparse_bytes(c, n, span);
-    return ours + sparse + es_model_cost_of(c, es_model_precision(model), n, 1, false).bytes;
+    return ours + sparse + es_model_cost_of(c, es_model_precision(model), n, threads, false).bytes;
 }
 
 double es_depth_flops(const es_model *model, int64_t n, int64_t directions)
@@ -109,12 +110,12 @@ static void widen(const work *w, const char *from, double *to)
     es_view_read_row(&row, 0, to);
 }
 
-/* input = x + t d, rounded to the model's precision. */
+/* Sets the input of w->pair to x + t d, rounded to the model's precision. */
 static void set_input(work *w, const double *d, double t)
 {
     const int64_t count = w->n * w->c->hidden;
-    float *narrow = (float *)(void *)w->input;
-    double *wide = (double *)(void *)w->input;
+    float *narrow = (float *)(void *)w->pair;
+    double *wide = (double *)(void *)w->pair;
     for (int64_t i = 0; i < count; i++)
         if (w->precision == ES_F32)
             narrow[i] = (float)(w->x[i] + t * d[i]);
@@ -162,7 +163,8 @@ static es_status run(work *w, es_model_block *b, uint16_t draws, es_error *err)
     return es_model_forward(w->spec->model, b, 1, w->exec, err);
 }
 
-/* The output of one layer for this input, into out (n, H); draws 0: as it is. */
+/* Computes the output of one layer for this input, which may be that of w->pair, into w->pair and
+ * out (n, H); draws 0: as it is. */
 static es_status run_layer(work *w, int64_t layer, const char *input, uint16_t draws, double *out,
                            es_error *err)
 {
@@ -178,21 +180,43 @@ static bool is_sparse(const work *w, int64_t layer)
     return w->spec->layer < 0 || w->spec->layer == layer;
 }
 
-/* Step 1, and keys that were kept. */
-static es_status run_both(work *w, const int32_t *ids, es_depth_state *out, es_error *err)
+/* Makes the first state of both models, which is the same, and the policies of all heads. */
+static es_status begin_both(work *w, const int32_t *ids, es_error *err)
+{
+    es_model_block b = {.ids = ids, .states = 1, .hidden = w->full};
+    for (int64_t i = 0; i < w->c->layers * w->c->heads; i++)
+        w->heads[i] = is_sparse(w, i / w->c->heads) ? *w->spec->policy : (es_policy_spec){0};
+    ES_TRY(run(w, &b, 0, err));
+    memcpy(w->sparse, w->full, w->state);
+    return ES_OK;
+}
+
+/* Step 1 for one layer, and keys that were kept; `out` is the state that the layer makes. */
+static es_status run_both(work *w, int64_t layer, es_depth_state *out, es_error *err)
 {
     const int64_t h = w->c->heads;
-    es_model_block full = {.ids = ids, .hidden = w->full};
-    es_model_block sparse = {.ids = ids, .hidden = w->sparse, .kept = w->kept, .empty = w->empty};
-    for (int64_t i = 0; i < w->c->layers * h; i++)
-        w->heads[i] = is_sparse(w, i / h) ? *w->spec->policy : (es_policy_spec){0};
+    es_model_block full = {
+        .input = w->full, .start = layer, .states = layer + 2, .hidden = w->full};
+    es_model_block sparse = {.input = w->sparse,
+                             .start = layer,
+                             .states = layer + 2,
+                             .hidden = w->sparse,
+                             .kept = w->kept,
+                             .empty = w->empty};
     ES_TRY(run(w, &full, 0, err));
     ES_TRY(run(w, &sparse, RUN, err));
-    for (int64_t i = 0; i < w->c->layers * h; i++) {
-        out[i / h + 1].kept += w->kept[i] / (double)h;
-        out[i / h + 1].empty += (double)w->empty[i];
+    for (int64_t i = layer * h; i < (layer + 1) * h; i++) {
+        out->kept += w->kept[i] / (double)h;
+        out->empty += (double)w->empty[i];
     }
     return ES_OK;
+}
+
+/* Makes the output of the layer of both models the input of the next. */
+static void move_on(work *w)
+{
+    memcpy(w->full, w->full + w->state, w->state);
+    memcpy(w->sparse, w->sparse + w->state, w->state);
 }
 
 /* ---- gains ---- */
@@ -225,7 +249,7 @@ static es_status gain_along(work *w, int64_t layer, const double *d, double t, d
 {
     const double given = t * t * mean_square(w, d, NULL);
     set_input(w, d, t);
-    ES_TRY(run_layer(w, layer, w->input, 0, w->noise, err));
+    ES_TRY(run_layer(w, layer, w->pair, 0, w->noise, err));
     *out = mean_square(w, w->noise, w->y) / given;
     return ES_OK;
 }
@@ -263,25 +287,26 @@ static es_status measure_gains(work *w, int64_t layer, const es_depth_state *in,
     return gain_along(w, layer, w->error, 1.0, &out->far2, err);
 }
 
-/* Steps 2 and 3 for one layer. w->error is that of its input, and leaves as that of its output. */
+/* All steps for one layer. w->error is that of its input, and leaves as that of its output. */
 static es_status measure_layer(work *w, int64_t layer, es_depth_state *states, es_error *err)
 {
     es_depth_state *in = &states[layer], *out = in + 1;
     const int64_t count = w->n * w->c->hidden;
-    const char *from = w->full + (size_t)layer * w->state, *to = from + w->state;
-    widen(w, from, w->x);
-    widen(w, to, w->y);
+    ES_TRY(run_both(w, layer, out, err));
+    widen(w, w->full, w->x);
+    widen(w, w->full + w->state, w->y);
     out->spread2 = spread_of(w, w->y);
     ES_TRY(measure_gains(w, layer, in, out, err));
-    widen(w, w->sparse + (size_t)(layer + 1) * w->state, w->error);
+    widen(w, w->sparse + w->state, w->error);
     out->fresh2 = mean_square(w, w->error, w->noise);
     if (is_sparse(w, layer)) {
-        ES_TRY(run_layer(w, layer, from, OWN, w->noise, err));
+        ES_TRY(run_layer(w, layer, w->full, OWN, w->noise, err));
         out->own2 = mean_square(w, w->noise, w->y);
     }
     for (int64_t i = 0; i < count; i++)
         w->error[i] -= w->y[i];
     out->error2 = mean_square(w, w->error, NULL);
+    move_on(w);
     return ES_OK;
 }
 
@@ -326,7 +351,7 @@ es_status es_depth_block(const es_depth_spec *spec, const int32_t *ids, int64_t 
     memset(out, 0, (size_t)(c->layers + 1) * sizeof *out);
     es_status status = work_new(&w, err);
     if (status == ES_OK)
-        status = run_both(&w, ids, out, err);
+        status = begin_both(&w, ids, err);
     if (status == ES_OK) {
         widen(&w, w.full, w.x);
         out[0].spread2 = spread_of(&w, w.x);

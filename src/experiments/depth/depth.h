@@ -65,16 +65,16 @@ typedef struct es_depth_state {
 } es_depth_state;
 
 /*! es_depth_block() : block number `block` of ids (n): out (L + 1). Chance is a function of seed
- *  and block. As much as 2 sparse forward passes, directions + 3 full ones, and their states in
- *  memory. Threads of exec do not help: give them blocks.
+ *  and block. As much as 2 sparse forward passes and directions + 3 full ones. Threads of exec
+ *  share the model's layers and little else: give them blocks, unless es_model_shares_block().
  *  @return : ES_OK; as es_model_forward(); ES_E_RANGE (depth.layer, depth.directions). */
 es_status es_depth_block(const es_depth_spec *spec, const int32_t *ids, int64_t n, int64_t block,
                          const es_exec *exec, es_depth_state *out, es_error *err);
 
-/*! es_depth_flops() : operations of it. es_depth_bytes() : its memory, model and ids not counted;
- *  span as es_model_sparse_bytes() has it. */
+/*! es_depth_flops() : operations of it. es_depth_bytes() : its memory on `threads` threads,
+ *  model and ids not counted; span as es_model_sparse_bytes() has it. */
 double es_depth_flops(const es_model *model, int64_t n, int64_t directions);
-double es_depth_bytes(const es_model *model, int64_t n, int64_t span);
+double es_depth_bytes(const es_model *model, int64_t n, int64_t span, int threads);
 
 /* ---- a synthetic stack ---- */
 

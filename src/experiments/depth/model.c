@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "experiments/depth/depth.h"
 #include "experiments/kit/answer_kit.h"
 #include "model/model.h"
@@ -136,7 +137,7 @@ static es_status open_model(es_job *job, es_error *err)
                                     .cells = s->blocks * s->policies.count,
                                     .rows = c->layers + 1,
                                     ES_RECORD(es_depth_state, cell_fields),
-                                    .one_thread_per_cell = true,
+                                    .one_thread_per_cell = !es_model_shares_block(c, p->length),
                                     .flops = es_depth_flops(s->model, p->length, p->directions),
                                     .run = run_cell},
                         err);
@@ -150,14 +151,17 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const depth_state *s = job->state;
     const double rows = (double)(job->stages[0].rows * s->policies.count);
     const double cells = (double)job->stages[0].cells, blocks = (double)s->blocks;
-    const double block = es_depth_bytes(s->model, p->length, p->policy.span);
+    const bool alone = job->stages[0].one_thread_per_cell;
+    const int threads = alone ? 1 : es_parallel_threads(&job->exec, INT64_MAX);
+    const double block = es_depth_bytes(s->model, p->length, p->policy.span, threads);
     double drawn = 0.0;
     for (int64_t i = 0; i < s->policies.count; i++)
         drawn = fmax(drawn, es_policy_draw_bytes(&s->policies.specs[i]));
     *out = (es_cost){.flops = cells * job->stages[0].flops,
                      .output_bytes = 1024.0 * rows,
-                     .work_bytes = 8.0 * rows * blocks * NUMBERS + 8.0 * blocks * 4.0 + 65536.0,
-                     .thread_bytes = block + drawn};
+                     .work_bytes = 8.0 * rows * blocks * NUMBERS + 8.0 * blocks * 4.0 + 65536.0 +
+                                   (alone ? 0.0 : block + drawn),
+                     .thread_bytes = alone ? block + drawn : 0.0};
     return ES_OK;
 }
 
