@@ -35,10 +35,10 @@ void es_read_room_free(es_read_room *room)
 
 /* ---- rows that lie otherwise in the file ---- */
 
-bool es_tensor_lies_otherwise(es_tensor_ref ref)
+bool es_tensor_lies_otherwise(const es_weight_source *source, es_tensor_ref ref)
 {
-    return ref.part->order == ES_ROWS_BY_HEAD ||
-           (ref.part->order == ES_ROWS_TRANSPOSED && !ref.bias);
+    return !source->plain && (ref.part->order == ES_ROWS_BY_HEAD ||
+                              (ref.part->order == ES_ROWS_TRANSPOSED && !ref.bias));
 }
 
 /* Where row `row` of the file belongs: rows of head h are its query's, its key's, its value's. */
@@ -144,7 +144,7 @@ es_status es_tensor_read(const es_model *model, es_tensor_ref ref, const es_st_t
                  room,
                  at,
                  .looks = seen != NULL,
-                 .through = !at || es_tensor_lies_otherwise(ref)};
+                 .through = !at || es_tensor_lies_otherwise(model->source, ref)};
     const int64_t rows = tensor->rank > 1 ? tensor->shape[0] : 1, step = chunk_rows(tensor);
     for (int i = 0; i < room->exec.threads; i++)
         room->seen[i] = (es_st_seen){.first = -1};
