@@ -217,8 +217,8 @@ static void values_that_change_the_function_are_refused_by_name(void **state)
 {
     (void)state;
     read_original();
-    WITH(put_u32(&part, "llama.expert_count", 8));
-    refuse_model(ES_E_UNSUPPORTED, "gguf.function", "llama.expert_count");
+    WITH(put_u32(&part, "llama.expert_used_count", 8));
+    refuse_model(ES_E_UNSUPPORTED, "gguf.function", "llama.expert_used_count");
     WITH(put_f32(&part, "llama.final_logit_softcapping", 30));
     refuse_model(ES_E_UNSUPPORTED, "gguf.function", "llama.final_logit_softcapping");
     WITH(put_u32(&part, "llama.attention.sliding_window", 4096));
@@ -234,9 +234,10 @@ static void values_that_change_the_function_are_refused_by_name(void **state)
     WITH(put_string(&part, "general.type", "adapter"));
     refuse_model(ES_E_UNSUPPORTED, "gguf.function", "general.type");
     insert(NULL, 0, NULL, 0, NULL);
-    memcpy(find_bytes(&changed, "llama"), "gemma", 5);
-    refuse_model(ES_E_UNSUPPORTED, "gguf.architecture", "gemma");
-    WITH(put_u32(&part, "llama.expert_count", 0)); /* and what does not, is not */
+    memcpy(find_bytes(&changed, "llama"), "rwkv7", 5);
+    refuse_model(ES_E_UNSUPPORTED, "gguf.architecture", "rwkv7");
+    assert_non_null(strstr(err.hint, "modern-bert")); /* the last of the table */
+    WITH(put_u32(&part, "llama.expert_count", 0));    /* and what does not, is not */
     es_model *m;
     assert_ok(es_model_open(save_gguf(&changed), NULL, &m, &err));
     es_model_close(m);
@@ -283,8 +284,8 @@ static void GG07_models_whose_values_do_not_fit(void **state)
     refuse_model(ES_E_FORMAT, "gguf.tensor", "token_embd.weight");
 }
 
-/* Tensors that a Llama does not have, a factor of a matrix that is not applied, and a tensor of a
- * type that is not read. */
+/* Tensors that a Llama does not have, factors of tensors that have none, and a tensor of a type
+ * that is not read. */
 static void GG06_tensors_that_are_not_known(void **state)
 {
     (void)state;
@@ -297,15 +298,62 @@ static void GG06_tensors_that_are_not_known(void **state)
     insert(NULL, 0, &part, 1, &data);
     refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "blk.0.attn_q_norm.weight");
     part.size = 0;
-    put_tensor(&part, "blk.0.ffn_up.scale", 1, 0, 0, end); /* of matrices in NVFP4 */
+    put_tensor(&part, "blk.0.attn_norm.scale", 1, 0, 0, end);
     insert(NULL, 0, &part, 1, &data);
-    refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "blk.0.ffn_up.scale");
+    refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "blk.0.attn_norm.scale");
+    part.size = 0;
+    put_tensor(&part, "token_embd.scale", 1, 0, 0, end);
+    insert(NULL, 0, &part, 1, &data);
+    refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "token_embd.scale");
+    part.size = 0;
+    put_tensor(&part, "blk.0.ffn_up.scale", 2, 0, 0, end);
+    insert(NULL, 0, &part, 1, &data);
+    refuse_model(ES_E_FORMAT, "gguf.tensor", "blk.0.ffn_up.scale");
+    part.size = 0;
+    put_tensor(&part, "blk.0.ffn_up.scale", 1, 0, 0, end); /* it is 0 */
+    insert(NULL, 0, &part, 1, &data);
+    refuse_model(ES_E_NONFINITE, "model.finite", "blk.0.ffn_up.scale");
     part.size = 0;
     put_tensor(&part, "extra.weight", 20, 0, 28, end);
     data.size = 160;
     insert(NULL, 0, &part, 1, &data);
     refuse_model(ES_E_UNSUPPORTED, "gguf.kind", "F64");
     assert_non_null(strstr(err.message, "extra.weight"));
+}
+
+/* Runs the file with factors of matrices, as files have them that were made from NVFP4. */
+static void run_scaled(const char *const *names, const float *factors, int count)
+{
+    static gguf_draft data;
+    const uint64_t end = data_size();
+    part.size = data.size = 0;
+    for (int i = 0; i < count; i++) {
+        put_tensor(&part, names[i], 1, 0, 0, end + 32 * (uint64_t)i);
+        put_bytes(&data, &factors[i], sizeof *factors);
+        put_padding(&data, 32);
+    }
+    insert(NULL, 0, &part, (uint64_t)count, &data);
+    run_model(save_gguf(&changed), ES_F64, &got);
+}
+
+/* Factors of two matrices in a row whose product is 1 leave the function as it is, to the last bit,
+ * because they are powers of two; one of them alone does not, and a factor of inputs has no effect.
+ */
+static void factors_of_matrices_are_applied(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"blk.0.attn_q.scale", "blk.0.attn_k.scale",
+                                        "blk.1.ffn_up.scale", "blk.1.ffn_down.scale",
+                                        "blk.1.ffn_up.input_scale"};
+    static const float factors[] = {4.0f, 0.25f, 2.0f, 0.5f, 3.0f};
+    read_original();
+    run_model(golden_path("gguf/llama/q8_0.gguf"), ES_F64, &want);
+    run_scaled(names, factors, 5);
+    assert_memory_equal(got.logits, want.logits, want.logits_bytes);
+    for (int i = 0; i < 4; i++) {
+        run_scaled(names + i, factors + i, 1);
+        assert_memory_not_equal(got.logits, want.logits, want.logits_bytes);
+    }
 }
 
 /* Biases of norms, of embeddings, and of an output, tied or not. */
@@ -640,7 +688,8 @@ static void the_document_names_every_architecture(void **state)
     char *row = strstr(text, "| `general.architecture` |"), word[64];
     assert_non_null(row);
     row[strcspn(row, "\n")] = '\0';
-    for (const es_gguf_arch *a = es_gguf_archs; a->name; a++) {
+    for (int i = 0; es_gguf_archs[i]; i++) {
+        const es_gguf_arch *a = es_gguf_archs[i];
         snprintf(word, sizeof word, "`%s`", a->name);
         if (!strstr(row, word))
             fail_msg("docs/MODELS.md does not name %s", a->name);
@@ -657,6 +706,7 @@ TEST_FILE(gguf_model)
         cmocka_unit_test(values_that_change_the_function_are_refused_by_name),
         cmocka_unit_test(GG07_models_whose_values_do_not_fit),
         cmocka_unit_test(GG06_tensors_that_are_not_known),
+        cmocka_unit_test(factors_of_matrices_are_applied),
         cmocka_unit_test(GG06_biases_that_are_not_known),
         cmocka_unit_test(GG07_factors_of_yarn_that_are_not_built_in),
         cmocka_unit_test(GG07_numbers_of_each_layer),

@@ -16,8 +16,7 @@ FOLDERS = ["decoders/" + f for f in "llama llama-linear llama-yarn llama3-rope q
      ministral3 gpt_oss gpt_oss-mxfp4 qwen3_moe mixtral cohere cohere2 exaone4 stablelm stablelm-heads starcoder2 roberta
      nomic_bert modernbert""".split()]
 
-# What is not representable in the file, or is rounded to f32 by the converter: the factor that is folded into queries of Gemma.
-# Others are exact: 1e-10 allows for a few hundred roundings of 1e-16 in each layer; f32 for the same of 6e-8.
+# What the converter rounds to f32: the factor that is folded into queries of Gemma, sums of positions and token types. Others are exact: 1e-10 allows for a few hundred roundings of 1e-16 in each layer; f32 for the same of 6e-8.
 ROUNDED = {"decoders2/gemma2": 1e-6, "decoders2/gemma3": 1e-6}
 
 
@@ -27,11 +26,11 @@ def difference(folder, name, got):
     return np.abs(got[..., rows, :] - want).max() / np.sqrt((want ** 2).mean())
 
 
-def compare(esscher, golden, work, name, old):
+def compare(esscher, golden, work, name, variant):
     folder, model = f"{golden}/{name}", f"{work}/model.gguf"
-    convert(folder, model, old)
+    convert(folder, model, variant == "old", variant == "distil")
     worst = []
-    for precision, most in (("f64", ROUNDED.get(name, 1e-10)), ("f32", 2e-5)):
+    for precision, most in (("f64", 1e-6 if variant == "distil" else ROUNDED.get(name, 1e-10)), ("f32", 2e-5)):
         predicts = os.path.exists(f"{folder}/logits.npy") and name.split("/")[1] not in ("roberta", "modernbert", "gemma3-embedding")
         command = [esscher, "encode", "--quiet", "--force", "--model", model, "--ids", f"{folder}/ids.npy", "--precision", precision,
                    "--out", f"{work}/h.npy"] + (["--logits", f"{work}/l.npy"] if predicts else [])
@@ -44,14 +43,16 @@ def compare(esscher, golden, work, name, old):
         worst.append(max(off))
         if not max(off) <= most:
             return f"{name} in {precision}: off by {max(off):.3g} of the scale"
-    print(f"{name}{' (old)' if old else ''}: {worst[0]:.2g} {worst[1]:.2g}")
+    print(f"{name}{' ' + variant if variant else ''}: {worst[0]:.2g} {worst[1]:.2g}")
     return None
 
 
 def main():
     esscher, golden, work, *chosen = sys.argv[1:]
-    cases = [(f, False) for f in chosen or FOLDERS] + ([] if chosen else [("decoders2/mixtral", True)])
-    bad = [b for f, old in cases if (b := compare(esscher, golden, work, f, old))]
+    cases = [(f, "") for f in chosen or FOLDERS]
+    if not chosen:
+        cases += [("decoders2/mixtral", "old"), ("decoders2/roberta", "distil")]
+    bad = [b for f, variant in cases if (b := compare(esscher, golden, work, f, variant))]
     print("\n".join(bad))
     sys.exit(1 if bad else 0)
 

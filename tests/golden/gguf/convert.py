@@ -3,7 +3,10 @@
 """Writes the GGUF file that llama.cpp's converter would make of a tiny golden checkpoint: names, keys, order of rows, norms
 with their 1. Written from what the converter does, not with the reader. NumPy alone.
 
-    convert.py FOLDER FILE.gguf [old]      old: a tensor for each expert, as files of 2023 have them"""
+    convert.py FOLDER FILE.gguf [old] [distil]
+
+old: a tensor for each expert, as files of 2023 have them. distil: a BERT whose token types are added to its positions, as if it
+were a DistilBERT."""
 import json
 import math
 import os
@@ -82,7 +85,7 @@ def tokenizer(vocab):
     seen = {}
     tokens = [t if seen.setdefault(t, i) == i else f"<{i}>" for i, t in enumerate(tokens)]
     return {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens,
-            "tokenizer.ggml.token_type": [1] * vocab, "tokenizer.ggml.merges": [f"{tokens[33]} {tokens[34]}"],
+            "tokenizer.ggml.token_type": [1] * vocab, "tokenizer.ggml.merges": [f"{tokens[0]} {tokens[1]}"],
             "tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.add_bos_token": False}
 
 
@@ -219,7 +222,7 @@ def own_keys(kind, config, heads, width, rope, embedding):
         keys.update({"rope.dimension_count": dim, "vocab_size": config["vocab_size"]})
     if kind in ("olmo3", "exaone4") and config.get("sliding_window"):
         keys = {"attention.sliding_window": config["sliding_window"], "attention.sliding_window_pattern": sliding}
-    if kind in ("gemma2", "gemma3_text", "gpt_oss", "cohere2", "starcoder2"):
+    if kind in ("gemma2", "gemma3_text", "gpt_oss", "cohere2", "starcoder2") and "sliding_window" in config:
         keys["attention.sliding_window"] = config["sliding_window"]
     if kind == "gemma3_text" and "sliding_window_pattern" in config:
         keys["attention.sliding_window_pattern"] = config["sliding_window_pattern"]
@@ -303,7 +306,7 @@ def gpt_oss_experts(rest, x, tensors, blk):
         yield f"{blk}ffn_down_exps.{end}", rows
 
 
-def convert(folder, path, old=False):
+def convert(folder, path, old=False, distil=False):
     config, tensors = read_checkpoint(folder)
     kind = config["model_type"]
     arch, names, turned = FAMILY[kind]
@@ -352,6 +355,8 @@ def convert(folder, path, old=False):
         out[f"{blk}{LAYERS[names][body]}.{end}"] = fold(kind, config, body, shift(kind, rest, x))
     for name, parts in stacks.items():
         out[name] = np.stack([parts[i] for i in range(len(parts))])
+    if distil:
+        out["position_embd.weight"] = out["position_embd.weight"] + out.pop("token_types.weight")[0]
     vocab = first(config, "vocab_size")
     values = {"general.architecture": arch, "general.name": "tiny", **{f"{arch}.{k}": v for k, v in keys.items()}, **tokenizer(vocab)}
     write_gguf(path, values, {n: x if isinstance(x, tuple) else np.ascontiguousarray(x) for n, x in out.items()})
@@ -371,4 +376,4 @@ def fold(kind, config, body, x):
 
 
 if __name__ == "__main__":
-    convert(sys.argv[1], sys.argv[2], "old" in sys.argv[3:])
+    convert(sys.argv[1], sys.argv[2], "old" in sys.argv[3:], "distil" in sys.argv[3:])
