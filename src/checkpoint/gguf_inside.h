@@ -165,8 +165,8 @@ typedef struct es_gguf_layout {
 typedef struct es_gguf {
     es_gguf_part *parts; /* (n_parts) */
     int64_t n_parts;
-    const char *path;      /* of the first part */
-    es_gguf_header header; /* of all parts */
+    const char *path;        /* of the first part */
+    es_gguf_header header;   /* of all parts */
     es_gguf_layout *layouts; /* (count); NULL: all tensors lie as in a checkpoint */
     es_mem_limit *budget;
 } es_gguf;
