@@ -676,6 +676,76 @@ static void memory_that_ends_is_an_error(void **state)
     assert_above(tokenizers, 0);
 }
 
+/* ---- other architectures ---- */
+
+/* Reads a seed of the fuzzer: a model of a few kilobytes (tests/fuzz/make_corpus_gguf_archs.py). */
+static void read_seed(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, ES_TESTS_DIR "/fuzz/corpus_gguf/%s", name);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    changed.size = fread(changed.bytes, 1, sizeof changed.bytes, f);
+    assert_true(feof(f));
+    fclose(f);
+}
+
+/* The test gguf_archs compares what models compute; here one thing is wrong with each. */
+static void GG07_architectures_that_lack_something(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *seed, *text, *instead;
+        es_status status;
+        const char *rule, *word;
+    } bad[] = {{"arch_gpt_oss", "blk.1.ffn_up_exps.weight", "blk.1.ffn_up_exps.thgiew", ES_E_FORMAT,
+                "gguf.tensor", "blk.1.ffn_up_exps.weight"},
+               {"arch_gpt_oss", "blk.1.attn_sinks.weight", "blk.2.attn_sinks.weight", ES_E_FORMAT,
+                "gguf.tensor", "blk.1.attn_sinks.weight"},
+               {"arch_gpt_oss", "gpt-oss.attention.sliding_window",
+                "gpt-oss.attention.sliding_windOw", ES_E_UNSUPPORTED, "gguf.function",
+                "sliding_windOw"},
+               {"arch_mixtral", "blk.1.ffn_gate_inp.weight", "blk.1.ffn_gate_pin.weight",
+                ES_E_FORMAT, "gguf.tensor", "blk.1.ffn_gate_inp.weight"},
+               {"arch_mixtral", "blk.1.ffn_down_exps.weight", "blk.9.ffn_down_exps.weight",
+                ES_E_UNSUPPORTED, "gguf.tensor", "blk.9.ffn_down_exps.weight"},
+               {"arch_mixtral", "blk.1.ffn_down_exps.weight", "blk.01.ffn_down_exp.weight",
+                ES_E_UNSUPPORTED, "gguf.tensor", "blk.01.ffn_down_exp.weight"},
+               {"arch_mixtral", "llama.expert_used_count", "llama.expert_used_cOunt",
+                ES_E_UNSUPPORTED, "gguf.function", "expert_used_cOunt"},
+               {"arch_stablelm", "stablelm.rope.dimension_count", "stablelm_rope.dimension_count",
+                ES_E_FORMAT, "gguf.missing", "stablelm.rope.dimension_count"},
+               {"arch_phi4-mini", "rope_factors_short.weight", "rope_factors_shOrt.weight",
+                ES_E_FORMAT, "gguf.tensor", "rope_factors_short.weight"},
+               {"arch_granite", "granite.attention.scale", "granite_attention.scale", ES_E_FORMAT,
+                "gguf.missing", "granite.attention.scale"},
+               {"arch_gpt2", "blk.0.attn_qkv.bias", "blk.0.attn_qkv.siab", ES_E_FORMAT,
+                "gguf.tensor", "blk.0.attn_qkv.bias"},
+               {"arch_roberta", "position_embd.weight", "position_embd.thgiew", ES_E_FORMAT,
+                "gguf.tensor", "position_embd.weight"},
+               {"arch_cohere2", "cohere2.logit_scale", "cohere2_logit_scale", ES_E_FORMAT,
+                "gguf.missing", "cohere2.logit_scale"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        es_model *m;
+        read_seed(bad[i].seed);
+        assert_ok(es_model_open(save_gguf(&changed), NULL, &m, &err));
+        es_model_close(m);
+        assert_int_equal(strlen(bad[i].text), strlen(bad[i].instead));
+        memcpy(find_bytes(&changed, bad[i].text), bad[i].instead, strlen(bad[i].text));
+        refuse_model(bad[i].status, bad[i].rule, bad[i].word);
+    }
+}
+
+/* An encoder whose file says that it is causal. */
+static void GG07_an_encoder_that_is_causal(void **state)
+{
+    (void)state;
+    read_seed("arch_modernbert");
+    unsigned char *key = find_bytes(&changed, "modern-bert.attention.causal");
+    key[strlen("modern-bert.attention.causal") + 4] = 1;
+    refuse_model(ES_E_UNSUPPORTED, "gguf.function", "modern-bert.attention.causal");
+}
+
 /* docs/MODELS.md names every architecture. */
 static void the_document_names_every_architecture(void **state)
 {
@@ -710,6 +780,8 @@ TEST_FILE(gguf_model)
         cmocka_unit_test(GG06_biases_that_are_not_known),
         cmocka_unit_test(GG07_factors_of_yarn_that_are_not_built_in),
         cmocka_unit_test(GG07_numbers_of_each_layer),
+        cmocka_unit_test(GG07_architectures_that_lack_something),
+        cmocka_unit_test(GG07_an_encoder_that_is_causal),
         cmocka_unit_test(stretched_positions_are_those_of_the_checkpoint),
         cmocka_unit_test(frequencies_of_llama_3_are_recognised),
         cmocka_unit_test(f32_values_are_read_as_the_decimals_they_were),
