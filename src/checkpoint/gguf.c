@@ -144,7 +144,7 @@ void es_gguf_close(es_gguf *g)
         es_mem_free(g->budget, g->parts[i].path);
     }
     es_mem_free(g->budget, g->parts);
-    es_mem_free(g->budget, g->heads);
+    es_mem_free(g->budget, g->layouts);
     es_mem_free(g->budget, g);
 }
 
@@ -200,37 +200,61 @@ static int64_t stored_row(int64_t row, int64_t rows, int64_t heads)
     return row - in_head + in_head % (k / 2) * 2 + in_head / (k / 2);
 }
 
-/* Returns the rows of a tensor, of all matrices together; `heads` that its numbers belong to, if
- * they are rotary pairs. */
-static int64_t rows_of(const es_st_tensor *t, int64_t heads)
+/* Returns the rows of a tensor, of all matrices together; a vector is one row. */
+static int64_t rows_of(const es_st_tensor *t)
 {
-    if (t->rank > 2)
-        return t->count / t->shape[t->rank - 1];
-    return t->rank > 1 || heads ? t->shape[0] : 1;
+    return t->rank > 1 ? t->count / t->shape[t->rank - 1] : 1;
+}
+
+/* Reads numbers base ... base + count - 1 of a tensor whose rows lie in another order in the file,
+ * one row at a time. */
+static es_status read_moved(const es_gguf *g, const es_st_tensor *t, const es_gguf_layout *l,
+                            int64_t base, int64_t count, const target *into, es_error *err)
+{
+    const int64_t all = t->count / l->row;
+    for (int64_t row = base / l->row; row < (base + count) / l->row; row++) {
+        const es_st_tensor *from = l->in_turn && row % 2 ? &l->other : t;
+        const int64_t stored = l->in_turn ? row / 2 : stored_row(row, all, l->heads);
+        ES_TRY(read_run(g, from, stored * l->row, l->row, row * l->row, base, into, err));
+    }
+    return ES_OK;
+}
+
+/* Multiplies `count` numbers by `scale`, in their precision. */
+static void scale_numbers(void *x, es_dtype dtype, int64_t count, double scale)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (dtype == ES_F32)
+            ((float *)x)[i] *= (float)scale;
+        else
+            ((double *)x)[i] *= scale;
 }
 
 es_status es_gguf_read_rows(const es_gguf *g, const es_st_tensor *tensor, int64_t first,
                             int64_t rows, es_dtype dtype, void *out, es_st_seen *seen,
                             es_error *err)
 {
-    const int64_t heads = g->heads ? g->heads[tensor - g->header.tensors] : 0;
-    const int64_t all = rows_of(tensor, heads), cols = tensor->count / all, base = first * cols;
+    static const es_gguf_layout plain = {0};
+    const es_gguf_layout *l = g->layouts ? &g->layouts[tensor - g->header.tensors] : &plain;
+    const int64_t cols = tensor->count / rows_of(tensor), base = first * cols, count = rows * cols;
     const target into = {dtype, out, seen};
     ES_TRY(check_type(g, tensor, dtype, err));
-    if (!heads)
-        return read_run(g, tensor, base, rows * cols, base, base, &into, err);
-    for (int64_t row = first; row < first + rows; row++)
-        ES_TRY(read_run(g, tensor, stored_row(row, all, heads) * cols, cols, row * cols, base,
-                        &into, err));
+    if (l->in_turn)
+        ES_TRY(check_type(g, &l->other, dtype, err));
+    if (l->heads || l->in_turn)
+        ES_TRY(read_moved(g, tensor, l, base, count, &into, err));
+    else
+        ES_TRY(read_run(g, tensor, base, count, base, base, &into, err));
+    if (l->scale != 0.0)
+        scale_numbers(out, dtype, count, l->scale);
     return ES_OK;
 }
 
 es_status es_gguf_read(const es_gguf *g, const es_st_tensor *tensor, es_dtype dtype, void *out,
                        es_st_seen *seen, es_error *err)
 {
-    const int64_t heads = g->heads ? g->heads[tensor - g->header.tensors] : 0;
     es_st_seen odd = {.first = -1};
-    ES_TRY(es_gguf_read_rows(g, tensor, 0, rows_of(tensor, heads), dtype, out, &odd, err));
+    ES_TRY(es_gguf_read_rows(g, tensor, 0, rows_of(tensor), dtype, out, &odd, err));
     if (seen)
         *seen = odd;
     return ES_OK;

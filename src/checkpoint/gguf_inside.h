@@ -153,13 +153,21 @@ typedef struct es_gguf_part {
     es_gguf_header header; /* used while the model is opened */
 } es_gguf_part;
 
+/* How the numbers of a tensor lie in the file, where that differs from a checkpoint. */
+typedef struct es_gguf_layout {
+    int64_t heads;      /* heads whose rows are rotary pairs side by side; 0: they are not */
+    bool in_turn;       /* even rows are those of the tensor, odd rows those of `other` */
+    es_st_tensor other; /* if in_turn */
+    int64_t row;        /* numbers of a row, if heads or in_turn */
+    double scale;       /* multiplies all numbers; 0: they stay */
+} es_gguf_layout;
+
 typedef struct es_gguf {
     es_gguf_part *parts; /* (n_parts) */
     int64_t n_parts;
-    const char *path;      /* of the first part */
-    es_gguf_header header; /* of all parts */
-    int64_t *heads; /* (count) of a tensor whose rows are rotary pairs side by side; 0: as they are.
-                       NULL: of none */
+    const char *path;        /* of the first part */
+    es_gguf_header header;   /* of all parts */
+    es_gguf_layout *layouts; /* (count); NULL: all tensors lie as in a checkpoint */
     es_mem_limit *budget;
 } es_gguf;
 
@@ -177,10 +185,10 @@ void es_gguf_close(es_gguf *g); /* NULL is fine */
 
 /*! es_gguf_read() : the numbers of header.tensors[...], as es_st_read(); rows that are rotary pairs
  *  side by side (0 1 2 3 of a head: first of pair 0, second of it, first of pair 1, ...) are put
- *  first halves first, as Hugging Face's checkpoints have them.
+ *  first halves first, as Hugging Face's checkpoints have them, and so on for g->layouts.
  *  es_gguf_read_rows() : the same for rows first ... first + rows - 1 of a matrix or of several,
  *  into `out` (rows, columns); adds to *seen, whose indices are those of the whole tensor. A vector
- * is one row unless its numbers are rotary pairs. O(bytes read).
+ * is one row. O(bytes read).
  *  @return : as es_st_read(); ES_E_UNSUPPORTED (gguf.kind) for a type that is not read. */
 es_status es_gguf_read(const es_gguf *g, const es_st_tensor *tensor, es_dtype dtype, void *out,
                        es_st_seen *seen, es_error *err);

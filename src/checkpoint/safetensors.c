@@ -131,6 +131,8 @@ void es_st_close(es_st *st)
     es_mem_free(st->budget, st);
 }
 
+bool es_st_is_gguf(const es_st *st) { return st->gguf != NULL; }
+
 /* Of `files` only the paths are in use, one for each file of the model. */
 es_status es_st_of_gguf(es_gguf *gguf, es_st **out, es_error *err)
 {

@@ -84,6 +84,9 @@ es_status es_st_open_index(const char *path, const es_st_opts *opts, es_st **out
 
 void es_st_close(es_st *st); /* NULL is fine */
 
+/*! es_st_is_gguf() : returns whether the tensors are those of a GGUF file. */
+bool es_st_is_gguf(const es_st *st);
+
 /*! es_st_count(), es_st_at(), es_st_file() : the tensors in order of their names, 0 <= index <
  *  count, and the path of a tensor's file. Valid until es_st_close(). */
 int64_t es_st_count(const es_st *st);

@@ -7,8 +7,12 @@
 
 #include "checkpoint/gguf_inside.h"
 
+/*! es_gguf_find_tensor() : returns a tensor by its name in the file; NULL if there is none.
+ *  O(log tensors). */
+const es_st_tensor *es_gguf_find_tensor(const es_gguf *g, const char *name);
+
 /*! es_gguf_config() : what config.json would say, from the values of a file and the shape of its
- *  embeddings. gguf_arch.c lists the architectures. A value of the architecture that is not known
+ *  embeddings. es_gguf_archs lists the architectures. A value of the architecture that is not known
  *  here is refused by its key: it may change what is computed.
  *  @return : ES_OK; ES_E_FORMAT: gguf.missing, gguf.value, gguf.heads, gguf.tensor;
  *  ES_E_UNSUPPORTED: gguf.architecture, gguf.function, gguf.kind (tensors of types that

@@ -130,7 +130,7 @@ static es_status check(const loader *l, const es_st_tensor *t, const char *name,
 {
     const es_model_config *c = &l->model->config;
     const bool vector = ref.bias || es_part_is_vector(ref.part) || is_by_head(ref.part);
-    const bool turned = !vector && ref.part->order == ES_ROWS_TRANSPOSED;
+    const bool turned = !vector && !l->from->plain && ref.part->order == ES_ROWS_TRANSPOSED;
     const int64_t outputs =
         es_config_size(c, is_by_head(ref.part) ? ref.part->cols : ref.part->rows);
     const int64_t inputs = vector ? 1 : es_config_size(c, ref.part->cols);
@@ -202,7 +202,7 @@ static es_status count(loader *l, es_tensor_ref ref, const es_st_tensor *t, cons
     from->small += streamed ? 0 : t->count;
     count_slot(l, ref, t);
     from->chunk = chunk > from->chunk ? chunk : from->chunk;
-    if (es_tensor_lies_otherwise(ref) && chunk > from->turned)
+    if (es_tensor_lies_otherwise(from, ref) && chunk > from->turned)
         from->turned = chunk;
     return ES_OK;
 }
@@ -742,6 +742,7 @@ es_status es_weights_check(es_model *model, es_st *st, const es_model_opts *opts
     }
     model->source = from;
     from->st = st;
+    from->plain = es_st_is_gguf(st);
     from->allow_nonfinite = opts->allow_nonfinite;
     from->threads = opts->threads;
     ES_TRY(count_weights(&(loader){.model = model, .from = from, .err = err}));

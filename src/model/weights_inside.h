@@ -14,6 +14,7 @@ typedef struct es_weight_source {
     char prefix[64];  /* of tensors of the body, or "" */
     char outside[64]; /* of tensors outside of the body, or "" */
     bool allow_nonfinite;
+    bool plain;     /* rows lie in the file as in memory, whatever the description says: a GGUF */
     bool dense;     /* a classifier has a part of its own in place of the pooler */
     int threads;    /* that read the weights; 0: all */
     int64_t widest; /* outputs of a part without bias, at most: zeros stand for it */
@@ -72,7 +73,7 @@ void es_read_room_free(es_read_room *room);
 
 /*! es_tensor_lies_otherwise() : returns whether rows of the tensor are in another order in the file
  *  than in memory. es_tensor_chunk() : returns the most numbers of one of its chunks. */
-bool es_tensor_lies_otherwise(es_tensor_ref ref);
+bool es_tensor_lies_otherwise(const es_weight_source *source, es_tensor_ref ref);
 int64_t es_tensor_chunk(const es_st_tensor *tensor);
 
 /*! es_tensor_numbers() : returns how many numbers the tensor of `ref` has, those of the other

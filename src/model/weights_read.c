@@ -36,10 +36,10 @@ void es_read_room_free(es_read_room *room)
 
 /* ---- rows that lie otherwise in the file ---- */
 
-bool es_tensor_lies_otherwise(es_tensor_ref ref)
+bool es_tensor_lies_otherwise(const es_weight_source *source, es_tensor_ref ref)
 {
-    return ref.part->order == ES_ROWS_BY_HEAD ||
-           (ref.part->order == ES_ROWS_TRANSPOSED && !ref.bias);
+    return !source->plain && (ref.part->order == ES_ROWS_BY_HEAD ||
+                              (ref.part->order == ES_ROWS_TRANSPOSED && !ref.bias));
 }
 
 /* Where row `row` of the file belongs: rows of head h are its query's, its key's, its value's. */
@@ -163,7 +163,7 @@ es_status es_tensor_read(const es_model *model, es_tensor_ref ref, const es_st_t
                  .room = room,
                  .at = at,
                  .looks = seen != NULL,
-                 .through = !at || es_tensor_lies_otherwise(ref)};
+                 .through = !at || es_tensor_lies_otherwise(model->source, ref)};
     clear_seen(room);
     ES_TRY(es_parallel_run(&room->exec, (rows + step - 1) / step, read_chunk, &r, err));
     if (seen)

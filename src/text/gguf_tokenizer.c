@@ -2,7 +2,8 @@
 /* gguf_tokenizer.c : the tokenizer that a GGUF carries with it.
  *
  * The file has the vocabulary and, of byte pairs spelt in bytes ("gpt2"), the merges; of
- * SentencePiece's ("llama") a score for each piece. How text is divided into words it does not say
+ * SentencePiece's ("llama") a score for each piece. Unigram ("t5") and WordPiece ("bert") have
+ * files of their own. How text is divided into words it does not say
  * but by a name, "tokenizer.ggml.pre" (gguf_pre.c). The rules of either kind are written as parts
  * of a tokenizer.json, and from there on it is one tokenizer like any other. */
 #include <stdio.h>
@@ -13,10 +14,11 @@
 #include "base/memory.h"
 #include "text/bpe.h"
 #include "text/gguf_pre.h"
+#include "text/gguf_source.h"
 #include "text/gguf_tokenizer.h"
 #include "base/unicode.h"
 
-#define KEY(name) "tokenizer.ggml." name
+#define KEY(name) ES_GGUF_TOKENS(name)
 
 /* ---- rules of pieces with scores ---- */
 
@@ -34,19 +36,7 @@ static const char unprefixed[] = SENTENCE_PIECE(REPLACE);
 
 /* ---- the vocabulary ---- */
 
-/* What a token is for, by its number in the file. */
-enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
-
-typedef struct source {
-    const es_gguf_header *h;
-    const es_gguf_value *tokens, *types, *scores, *merges;
-} source;
-
-/* Returns the type of a token, as the file numbers them. */
-static int type_of(const source *s, int64_t id) { return (int)es_gguf_number(s->h, s->types, id); }
-
-/* Fails because an array does not have one entry per token. */
-static es_status fail_count(const source *s, const es_gguf_value *v, es_error *err)
+static es_status fail_count(const es_gguf_source *s, const es_gguf_value *v, es_error *err)
 {
     return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)v->at, "gguf.value",
                         "write or download the file again",
@@ -54,33 +44,31 @@ static es_status fail_count(const source *s, const es_gguf_value *v, es_error *e
                         (long long)v->count, (long long)s->tokens->count);
 }
 
-/* Checks all types of tokens, so that they can be used as enumerators. */
-static es_status check_types(const source *s, es_error *err)
+/* Before one of them is used as a number of C. */
+static es_status check_types(const es_gguf_source *s, es_error *err)
 {
     for (int64_t id = 0; id < s->types->count; id++) {
         const double type = es_gguf_number(s->h, s->types, id);
-        if (!(type >= 0 && type <= BYTE))
+        if (!(type >= 0 && type <= ES_GGUF_TOKEN_BYTE))
             return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->types->at, "gguf.value",
                                 "write or download the file again",
                                 "token %lld has type %.0f; 0 to %d are known", (long long)id, type,
-                                BYTE);
+                                ES_GGUF_TOKEN_BYTE);
     }
     return ES_OK;
 }
 
-/* Finds the arrays of the tokenizer and checks that they have one entry per token. `pieces`
- * have scores, others have merges. */
-static es_status find_arrays(source *s, bool pieces, es_error *err)
+es_status es_gguf_source_open(es_gguf_source *s, bool scores, bool merges, es_error *err)
 {
     ES_TRY(
         es_gguf_array(s->h, KEY("tokens"), true, ES_GGUF_STRING, ES_GGUF_STRING, &s->tokens, err));
     ES_TRY(es_gguf_array(s->h, KEY("token_type"), true, ES_GGUF_I32, ES_GGUF_U32, &s->types, err));
-    ES_TRY(es_gguf_array(s->h, KEY("scores"), pieces, ES_GGUF_F32, ES_GGUF_F64, &s->scores, err));
-    ES_TRY(es_gguf_array(s->h, KEY("merges"), !pieces, ES_GGUF_STRING, ES_GGUF_STRING, &s->merges,
+    ES_TRY(es_gguf_array(s->h, KEY("scores"), scores, ES_GGUF_F32, ES_GGUF_F64, &s->scores, err));
+    ES_TRY(es_gguf_array(s->h, KEY("merges"), merges, ES_GGUF_STRING, ES_GGUF_STRING, &s->merges,
                          err));
     if (s->types->count != s->tokens->count)
         return fail_count(s, s->types, err);
-    if (pieces && s->scores->count != s->tokens->count)
+    if (scores && s->scores->count != s->tokens->count)
         return fail_count(s, s->scores, err);
     if (s->tokens->count == 0)
         return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)s->tokens->at, "vocab.empty",
@@ -88,23 +76,40 @@ static es_status find_arrays(source *s, bool pieces, es_error *err)
     return check_types(s, err);
 }
 
-/* Lists the tokens. Those that do not stand for text of their own are searched for in the text
- * before normalization, like the added tokens of a tokenizer.json. */
-static es_status read_tokens(const source *s, es_vocab_list *list, es_error *err)
+es_gguf_text es_gguf_source_token(const es_gguf_source *s, int64_t id)
+{
+    size_t at = s->tokens->at;
+    es_gguf_text token = {0};
+    for (int64_t i = 0; i <= id; i++)
+        token = es_gguf_next(s->h, &at);
+    return token;
+}
+
+es_status es_gguf_source_check(const es_gguf_source *s, es_gguf_text text, int64_t id,
+                               size_t offset, es_error *err)
+{
+    return es_utf8_invalid(text.at, text.size) < 0
+               ? ES_OK
+               : es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)offset, "gguf.token",
+                              "write or download the file again", "token %lld is not UTF-8",
+                              (long long)id);
+}
+
+/* Tokens that are no text of their own are looked for in the text as it stands, as those that a
+ * tokenizer.json calls added. */
+static es_status read_tokens(const es_gguf_source *s, es_vocab_list *list, es_error *err)
 {
     size_t at = s->tokens->at;
     for (int64_t id = 0; id < s->tokens->count; id++) {
         const size_t begin = at;
         const es_gguf_text text = es_gguf_next(s->h, &at);
-        const int type = type_of(s, id);
-        if (es_utf8_invalid(text.at, text.size) >= 0)
-            return es_fail_file(err, ES_E_FORMAT, s->h->file, (int64_t)begin, "gguf.token",
-                                "write or download the file again", "token %lld is not UTF-8",
-                                (long long)id);
+        const int type = es_gguf_source_type(s, id);
+        ES_TRY(es_gguf_source_check(s, text, id, begin, err));
         const es_vocab_entry entry = {.text = text.at,
                                       .bytes = text.size,
                                       .id = id,
-                                      .added = type >= UNKNOWN && type <= USER_DEFINED};
+                                      .added = type >= ES_GGUF_TOKEN_UNKNOWN &&
+                                               type <= ES_GGUF_TOKEN_USER_DEFINED};
         ES_TRY(es_vocab_list_add(list, entry, err));
     }
     return ES_OK;
@@ -112,9 +117,8 @@ static es_status read_tokens(const source *s, es_vocab_list *list, es_error *err
 
 /* ---- tokens around a text ---- */
 
-/* Adds the token of `id_key` if the value of `add_key` is true; if that is missing, if `usual`. */
-static es_status read_special(const source *s, const char *add_key, const char *id_key, bool usual,
-                              int64_t id, int *count, int32_t *ids, es_error *err)
+es_status es_gguf_source_special(const es_gguf_source *s, const char *add_key, const char *id_key,
+                                 bool usual, int64_t id, int *count, int32_t *ids, es_error *err)
 {
     bool add = usual;
     ES_TRY(es_gguf_flag(s->h, add_key, &add, err));
@@ -126,20 +130,43 @@ static es_status read_special(const source *s, const char *add_key, const char *
     return ES_OK;
 }
 
-/* Reads the tokens around a text. Ids that a SentencePiece file does not state are those of the
- * first Llama models. */
-static es_status read_specials(const source *s, bool pieces, bool begins, es_tokenizer_info *rules,
-                               es_error *err)
+es_status es_gguf_source_refuse(const es_gguf_source *s, const char *key, es_gguf_text found,
+                                const char *known, es_error *err)
 {
-    ES_TRY(read_special(s, KEY("add_bos_token"), KEY("bos_token_id"), begins, pieces ? 1 : -1,
-                        &rules->prefix_count, rules->prefix, err));
-    return read_special(s, KEY("add_eos_token"), KEY("eos_token_id"), false, pieces ? 2 : -1,
-                        &rules->suffix_count, rules->suffix, err);
+    return es_fail_file(err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.tokenizer", known,
+                        "%s is '%.*s', which is not supported", key,
+                        found.size < 64 ? (int)found.size : 64, found.at);
 }
 
-/* Finds the token that a model reads before a text without special tokens: the one that the file
- * names, unless the file states whether it is added. */
-static es_status find_begin(const source *s, es_tokenizer *t, es_error *err)
+es_status es_gguf_source_unknown(const es_gguf_source *s, int64_t usual, int64_t *id,
+                                 char out[ES_GGUF_UNKNOWN], es_error *err)
+{
+    const double last = (double)s->tokens->count - 1;
+    *id = usual;
+    ES_TRY(es_gguf_whole(s->h, KEY("unknown_token_id"),
+                         (es_gguf_range){0, last, (double)usual > last}, id, err));
+    const es_gguf_text token = es_gguf_source_token(s, *id);
+    if (token.size >= ES_GGUF_UNKNOWN)
+        return es_gguf_source_refuse(s, KEY("unknown_token_id"), token,
+                                     "supported: a token shorter than 64 bytes", err);
+    memcpy(out, token.at, token.size);
+    out[token.size] = '\0';
+    return ES_OK;
+}
+
+/* Ids that a file of pieces does not state are those of the first models that had them. */
+static es_status read_specials(const es_gguf_source *s, bool pieces, bool begins,
+                               es_tokenizer_info *rules, es_error *err)
+{
+    ES_TRY(es_gguf_source_special(s, KEY("add_bos_token"), KEY("bos_token_id"), begins,
+                                  pieces ? 1 : -1, &rules->prefix_count, rules->prefix, err));
+    return es_gguf_source_special(s, KEY("add_eos_token"), KEY("eos_token_id"), false,
+                                  pieces ? 2 : -1, &rules->suffix_count, rules->suffix, err);
+}
+
+/* What begins a text that a model reads where nothing is put before it: a file that names such a
+ * token and does not say that it is left out means it. */
+static es_status find_begin(const es_gguf_source *s, es_tokenizer *t, es_error *err)
 {
     int64_t id = -1;
     const es_gguf_range range = {0, (double)t->info.size - 1, false};
@@ -152,11 +179,10 @@ static es_status find_begin(const source *s, es_tokenizer *t, es_error *err)
 
 /* ---- merges that are listed ---- */
 
-/* Reads the merges "left right". A piece may begin with a space, but has none after its first
- * byte. */
+/* "left right"; a piece may begin with a space, but has none behind that. */
 static es_status put_listed(es_tokenizer *t, const void *from, es_error *err)
 {
-    const source *s = from;
+    const es_gguf_source *s = from;
     size_t at = s->merges->at;
     ES_TRY(es_bpe_room(t, s->merges->count, err));
     for (int64_t rank = 0; rank < s->merges->count; rank++) {
@@ -185,15 +211,14 @@ typedef struct scored {
     int32_t id;
 } scored;
 
-/* Compares tokens by score, the highest first; of equal scores the lower id. */
 static int by_score(const void *a, const void *b)
 {
     const scored *s = a, *t = b;
     return s->score > t->score ? -1 : s->score < t->score ? 1 : s->id < t->id ? -1 : 1;
 }
 
-/* Writes the rank of each score to ranks (tokens); equal scores have equal ranks. */
-static es_status rank_scores(const source *s, scored *order, uint32_t *ranks, es_error *err)
+/* (tokens) the rank of each score; equal scores have one. */
+static es_status rank_scores(const es_gguf_source *s, scored *order, uint32_t *ranks, es_error *err)
 {
     const int64_t count = s->tokens->count;
     for (int64_t id = 0; id < count; id++) {
@@ -211,18 +236,16 @@ static es_status rank_scores(const source *s, scored *order, uint32_t *ranks, es
     return ES_OK;
 }
 
-/* Returns the bytes of the character at the beginning of a text. */
 static size_t length_at(const char *text, size_t bytes)
 {
     int32_t c;
     return es_utf8_next((const unsigned char *)text, bytes, &c);
 }
 
-/* Refuses a piece with a character that is no piece. We spell such a character in bytes before
- * merging, while SentencePiece may join it to its neighbours. No trained vocabulary has such a
- * piece. */
-static es_status check_edges(const es_tokenizer *t, const source *s, int64_t id, const char *text,
-                             size_t bytes, es_error *err)
+/* A character that is no piece is spelt in bytes before anything is merged, while SentencePiece
+ * may join it to what makes a piece with it. No vocabulary that was trained has such a piece. */
+static es_status check_edges(const es_tokenizer *t, const es_gguf_source *s, int64_t id,
+                             const char *text, size_t bytes, es_error *err)
 {
     const size_t first = length_at(text, bytes);
     size_t last = 0;
@@ -242,14 +265,14 @@ static es_status check_edges(const es_tokenizer *t, const source *s, int64_t id,
     return ES_OK;
 }
 
-/* Stores the joints of every piece that can be merged. Tokens that stand for no text of their own,
- * and tokens whose text a later token has, get no rank. */
-static es_status put_pieces(es_tokenizer *t, const source *s, es_error *err)
+/* Tokens that are no text of their own take no part, nor does one whose text another has. */
+static es_status put_pieces(es_tokenizer *t, const es_gguf_source *s, es_error *err)
 {
     for (int64_t id = 0; id < s->tokens->count; id++) {
         const char *text = es_tokenizer_token(t, id);
         const size_t bytes = strlen(text);
-        if (bytes == 0 || type_of(s, id) != NORMAL || es_tokenizer_id(t, text, bytes) != id) {
+        if (bytes == 0 || es_gguf_source_type(s, id) != ES_GGUF_TOKEN_NORMAL ||
+            es_tokenizer_id(t, text, bytes) != id) {
             t->bpe->ranks[id] = UINT32_MAX;
             continue;
         }
@@ -262,7 +285,7 @@ static es_status put_pieces(es_tokenizer *t, const source *s, es_error *err)
 /* Builds a tokenizer with scores: tokens sorted by score are the ranks of merges. */
 static es_status put_scored(es_tokenizer *t, const void *from, es_error *err)
 {
-    const source *s = from;
+    const es_gguf_source *s = from;
     scored *order = NULL;
     ES_TRY(ES_MEM_NEW(t->budget, t->bpe->ranks, s->tokens->count, "scores", err));
     es_status status = ES_MEM_NEW(t->budget, order, s->tokens->count, "scores", err);
@@ -274,17 +297,8 @@ static es_status put_scored(es_tokenizer *t, const void *from, es_error *err)
 
 /* ---- all of it ---- */
 
-/* Fails because of a name that is not supported, listing those that are. */
-static es_status refuse(const source *s, const char *key, es_gguf_text found, const char *known,
-                        es_error *err)
-{
-    return es_fail_file(err, ES_E_UNSUPPORTED, s->h->file, -1, "gguf.tokenizer", known,
-                        "%s is '%.*s', which is not supported", key,
-                        found.size < 64 ? (int)found.size : 64, found.at);
-}
-
 /* Builds a tokenizer from the rules, which it releases, the vocabulary and merges. */
-static es_status build(const source *s, es_settings *rules, es_vocab_list *list,
+static es_status build(const es_gguf_source *s, es_settings *rules, es_vocab_list *list,
                        es_merge_source merges, es_tokenizer **out, es_error *err)
 {
     es_status status = read_tokens(s, list, err);
@@ -296,7 +310,7 @@ static es_status build(const source *s, es_settings *rules, es_vocab_list *list,
 
 /* Finds the splitting rule that the file names. A file without a name is of the time before there
  * were any, and llama.cpp reads it by its default. */
-static es_status find_pre(const source *s, const es_gguf_pre **out, es_error *err)
+static es_status find_pre(const es_gguf_source *s, const es_gguf_pre **out, es_error *err)
 {
     char known[sizeof err->hint], names[sizeof err->hint - 64];
     es_gguf_text name = {"default", 7};
@@ -309,16 +323,17 @@ static es_status find_pre(const source *s, const es_gguf_pre **out, es_error *er
         return ES_OK;
     es_gguf_pre_list(names, sizeof names);
     snprintf(known, sizeof known, "supported: %s; or use the model's tokenizer.json", names);
-    return refuse(s, KEY("pre"), name, known, err);
+    return es_gguf_source_refuse(s, KEY("pre"), name, known, err);
 }
 
 /* Builds a byte-pair tokenizer. GGUF names its splitting rule instead of stating it, so that
  * only known names are supported. */
-static es_status build_listed(source *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
+static es_status build_listed(es_gguf_source *s, es_vocab_list *list, es_tokenizer **out,
+                              es_error *err)
 {
     const es_gguf_pre *pre;
     ES_TRY(find_pre(s, &pre, err));
-    ES_TRY(find_arrays(s, false, err));
+    ES_TRY(es_gguf_source_open(s, false, true, err));
     ES_TRY(read_specials(s, false, pre->flags & ES_PRE_BEGINS, &list->rules, err));
     es_settings rules = {
         .root = es_gguf_pre_rules(pre), .path = s->h->file, .budget = list->budget};
@@ -327,40 +342,34 @@ static es_status build_listed(source *s, es_vocab_list *list, es_tokenizer **out
     return build(s, &rules, list, put_listed, out, err);
 }
 
-/* Refuses settings that would change the text before it is cut. */
-static es_status check_plain(const source *s, es_error *err)
+/* What would change the text before it is cut. */
+static es_status check_plain(const es_gguf_source *s, es_error *err)
 {
     bool strips = false;
     es_gguf_text pre = {"default", 7};
     ES_TRY(es_gguf_flag(s->h, KEY("remove_extra_whitespaces"), &strips, err));
     ES_TRY(es_gguf_string(s->h, KEY("pre"), false, &pre, err));
     if (strips || es_gguf_find(s->h, KEY("precompiled_charsmap")))
-        return refuse(s, strips ? KEY("remove_extra_whitespaces") : KEY("precompiled_charsmap"),
-                      (es_gguf_text){"there", 5}, "use the model's tokenizer.json", err);
+        return es_gguf_source_refuse(
+            s, strips ? KEY("remove_extra_whitespaces") : KEY("precompiled_charsmap"),
+            (es_gguf_text){"there", 5}, "use the model's tokenizer.json", err);
     return es_gguf_text_is(pre, "default")
                ? ES_OK
-               : refuse(s, KEY("pre"), pre, "tokenizers with scores require 'default'", err);
+               : es_gguf_source_refuse(s, KEY("pre"), pre,
+                                       "tokenizers with scores require 'default'", err);
 }
 
 /* Builds a SentencePiece tokenizer from tokens with scores. */
-static es_status build_scored(source *s, es_vocab_list *list, es_tokenizer **out, es_error *err)
+static es_status build_scored(es_gguf_source *s, es_vocab_list *list, es_tokenizer **out,
+                              es_error *err)
 {
     bool prefix = true;
-    int64_t unknown = 0;
-    char text[64] = "";
+    int64_t unknown;
+    char text[ES_GGUF_UNKNOWN];
     ES_TRY(check_plain(s, err));
-    ES_TRY(find_arrays(s, true, err));
+    ES_TRY(es_gguf_source_open(s, true, false, err));
     ES_TRY(es_gguf_flag(s->h, KEY("add_space_prefix"), &prefix, err));
-    ES_TRY(es_gguf_whole(s->h, KEY("unknown_token_id"),
-                         (es_gguf_range){0, (double)s->tokens->count - 1, false}, &unknown, err));
-    size_t at = s->tokens->at;
-    es_gguf_text token = {0};
-    for (int64_t id = 0; id <= unknown; id++)
-        token = es_gguf_next(s->h, &at);
-    if (token.size >= sizeof text)
-        return refuse(s, KEY("unknown_token_id"), token, "supported: a token shorter than 64 bytes",
-                      err);
-    memcpy(text, token.at, token.size);
+    ES_TRY(es_gguf_source_unknown(s, 0, &unknown, text, err));
     list->unknown = text;
     ES_TRY(read_specials(s, true, true, &list->rules, err));
     const char *json = prefix ? prefixed : unprefixed;
@@ -372,7 +381,7 @@ static es_status build_scored(source *s, es_vocab_list *list, es_tokenizer **out
 es_status es_gguf_tokenizer(const es_gguf_header *h, es_mem_limit *budget, es_tokenizer **out,
                             es_error *err)
 {
-    source s = {.h = h};
+    es_gguf_source s = {.h = h};
     es_gguf_text model;
     es_vocab_list list = {.path = h->file, .kind = &es_kind_bpe, .budget = budget};
     es_status status;
@@ -382,11 +391,16 @@ es_status es_gguf_tokenizer(const es_gguf_header *h, es_mem_limit *budget, es_to
         status = build_listed(&s, &list, out, err);
     else if (es_gguf_text_is(model, "llama"))
         status = build_scored(&s, &list, out, err);
+    else if (es_gguf_text_is(model, "bert"))
+        status = es_gguf_wordpiece(&s, &list, out, err);
+    else if (es_gguf_text_is(model, "t5"))
+        status = es_gguf_unigram(&s, &list, out, err);
     else
-        status = refuse(&s, KEY("model"), model,
-                        "supported: gpt2 (byte pairs) and llama (SentencePiece); or use the "
-                        "model's tokenizer.json",
-                        err);
+        status = es_gguf_source_refuse(&s, KEY("model"), model,
+                                       "supported: gpt2 (byte pairs), llama (SentencePiece), t5 "
+                                       "(Unigram), bert (WordPiece); or use the model's "
+                                       "tokenizer.json",
+                                       err);
     es_vocab_list_free(&list);
     if (status == ES_OK)
         status = find_begin(&s, *out, err);
@@ -401,7 +415,7 @@ es_status es_gguf_tokenizer(const es_gguf_header *h, es_mem_limit *budget, es_to
  */
 size_t es_gguf_tokenizer_memory(const es_gguf_header *h)
 {
-    source s = {.h = h};
+    es_gguf_source s = {.h = h};
     const es_gguf_value *tokens = es_gguf_find(h, KEY("tokens"));
     const es_gguf_value *merges = es_gguf_find(h, KEY("merges"));
     es_error ignored;
@@ -416,9 +430,10 @@ size_t es_gguf_tokenizer_memory(const es_gguf_header *h)
     for (int64_t id = 0; id < tokens->count; id++) {
         const es_gguf_text text = es_gguf_next(h, &at);
         const bool typed = status == ES_OK && id < s.types->count;
-        const double type = typed ? es_gguf_number(h, s.types, id) : NORMAL;
+        const double type = typed ? es_gguf_number(h, s.types, id) : ES_GGUF_TOKEN_NORMAL;
         size.text += text.size;
-        size.added += type >= UNKNOWN && type <= USER_DEFINED ? text.size : 0;
+        size.added +=
+            type >= ES_GGUF_TOKEN_UNKNOWN && type <= ES_GGUF_TOKEN_USER_DEFINED ? text.size : 0;
     }
     return es_tokenizer_most(&size);
 }

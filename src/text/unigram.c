@@ -104,6 +104,37 @@ es_status es_unigram_cut(es_cutting *work, const unsigned char *word, size_t byt
     return ES_OK;
 }
 
+/* ---- tables ---- */
+
+es_status es_unigram_open(es_tokenizer *t, int64_t count, es_error *err)
+{
+    es_unigram *u;
+    ES_TRY(ES_MEM_NEW(t->budget, u, 1, "scores", err));
+    u->budget = t->budget;
+    u->worst = INFINITY;
+    t->bpe->unigram = u;
+    ES_TRY(ES_MEM_NEW(t->budget, u->scores, count, "scores", err));
+    t->bpe->cuts = false; /* pieces are not made of smaller ones */
+    return es_trie_open(&u->pieces, t->budget, err);
+}
+
+es_status es_unigram_put(es_tokenizer *t, int64_t id, const char *text, size_t bytes, double score,
+                         es_error *err)
+{
+    es_unigram *u = t->bpe->unigram;
+    int32_t before;
+    u->scores[id] = score;
+    u->worst = score < u->worst ? score : u->worst;
+    return es_trie_put(&u->pieces, text, bytes, (int32_t)id, &before, err);
+}
+
+void es_unigram_finish(es_tokenizer *t, int64_t unknown)
+{
+    const double penalty = 10.0;
+    t->bpe->unigram->unknown_score = t->bpe->unigram->worst - penalty;
+    t->info.unknown = (int32_t)unknown;
+}
+
 /* ---- reading ---- */
 
 void es_unigram_close(es_unigram *unigram)
@@ -157,34 +188,21 @@ static es_status read_unknown(const es_settings *s, int64_t count, int64_t *out,
     return ES_OK;
 }
 
-/* Makes the trie of pieces and the table of scores. An unknown character costs 10 more than the
- * worst piece, as in SentencePiece. */
+/* Puts the pieces of model.vocab. */
 static es_status put_scores(es_tokenizer *t, const void *from, es_error *err)
 {
-    const double penalty = 10.0;
     const es_settings *s = from;
     const json_t *vocab = vocab_of(s);
     const int64_t count = (int64_t)json_array_size(vocab);
     int64_t unknown;
-    int32_t before;
-    es_unigram *u;
-    double worst = INFINITY;
     ES_TRY(read_unknown(s, count, &unknown, err));
-    ES_TRY(ES_MEM_NEW(t->budget, u, 1, "scores", err));
-    u->budget = t->budget;
-    t->bpe->unigram = u;
-    ES_TRY(ES_MEM_NEW(t->budget, u->scores, count, "scores", err));
-    ES_TRY(es_trie_open(&u->pieces, t->budget, err));
+    ES_TRY(es_unigram_open(t, count, err));
     for (int64_t id = 0; id < count; id++) {
         const json_t *pair = json_array_get(vocab, (size_t)id), *text = json_array_get(pair, 0);
-        u->scores[id] = json_number_value(json_array_get(pair, 1));
-        worst = u->scores[id] < worst ? u->scores[id] : worst;
-        ES_TRY(es_trie_put(&u->pieces, json_string_value(text), json_string_length(text),
-                           (int32_t)id, &before, err));
+        ES_TRY(es_unigram_put(t, id, json_string_value(text), json_string_length(text),
+                              json_number_value(json_array_get(pair, 1)), err));
     }
-    u->unknown_score = worst - penalty;
-    t->info.unknown = (int32_t)unknown;
-    t->bpe->cuts = false; /* pieces are not made of smaller ones */
+    es_unigram_finish(t, unknown);
     return ES_OK;
 }
 

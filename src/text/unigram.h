@@ -13,11 +13,21 @@
 typedef struct es_unigram {
     es_trie pieces;
     double *scores;       /* (pieces of the model) */
+    double worst;         /* the lowest of them */
     double unknown_score; /* of a character that is no piece */
     es_mem_limit *budget;
 } es_unigram;
 
 void es_unigram_close(es_unigram *unigram);
+
+/*! es_unigram_open() : makes the empty tables of a tokenizer with ids 0 ... count - 1.
+ *  es_unigram_put() : makes a token a piece. es_unigram_finish() : the score of an unknown
+ *  character, 10 below the worst piece, as in SentencePiece. @return : ES_OK; ES_E_LIMIT,
+ *  ES_E_MEMORY. */
+es_status es_unigram_open(es_tokenizer *t, int64_t count, es_error *err);
+es_status es_unigram_put(es_tokenizer *t, int64_t id, const char *text, size_t bytes, double score,
+                         es_error *err);
+void es_unigram_finish(es_tokenizer *t, int64_t unknown);
 
 /* The best way to cut the first bytes of a word. */
 typedef struct es_best_path {

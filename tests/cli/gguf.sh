@@ -17,4 +17,4 @@ printf 'GGML' >other.gguf && try --model other.gguf
 export LC_ALL=C
 sed 's/head_count_kv\x04\x00\x00\x00\x02/head_count_kv\x04\x00\x00\x00\x03/' model.gguf >uneven.gguf && try --model uneven.gguf
 # an architecture that is not read
-sed 's/general\.architecture\(............\)llama/general.architecture\1gemma/' model.gguf >gemma.gguf && try --model gemma.gguf
+sed 's/general\.architecture\(............\)llama/general.architecture\1rwkv7/' model.gguf >rwkv7.gguf && try --model rwkv7.gguf

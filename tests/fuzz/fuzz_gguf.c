@@ -115,7 +115,7 @@ static void check_tokenizer(const es_gguf_header *h)
 
 /* The header becomes a model's: every tensor has a name that it did not have before, and heads
  * divide its rows. There is no file, so that frequencies cannot be read. */
-static void check_model(es_gguf_header *h)
+static void check_model(es_gguf_header *h, size_t size)
 {
     static char path[] = "fuzz";
     es_gguf_part file = {.file = {.fd = -1, .path = path}, .path = path};
@@ -132,9 +132,13 @@ static void check_model(es_gguf_header *h)
     for (int64_t i = 0; status == ES_OK && i < g.header.count; i++) {
         const es_st_tensor *t = &g.header.tensors[i];
         require(i == 0 || strcmp(t[-1].name, t->name) < 0);
-        require(g.heads[i] == 0 || t->shape[0] == g.heads[i] * c.head_dim);
+        const es_gguf_layout *l = &g.layouts[i];
+        require(l->heads == 0 || t->shape[0] == l->heads * c.head_dim);
+        require(!l->in_turn || t->count == 2 * l->other.count);
+        require(l->row == 1 || t->count % l->row == 0);
+        require(t->offset + t->bytes <= size);
     }
-    es_mem_free(NULL, g.heads);
+    es_mem_free(NULL, g.layouts);
     *h = g.header;
 }
 
@@ -165,7 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_values(&header);
         check_split(&header);
         check_tokenizer(&header);
-        check_model(&header);
+        check_model(&header, size);
     } else {
         check_refusal(status, &err);
         require(err.offset >= 0 && err.offset <= (int64_t)size);

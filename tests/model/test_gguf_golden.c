@@ -177,12 +177,98 @@ static void GG10_scales_that_are_not_finite_refuse_the_model(void **state)
     assert_non_null(strstr(err.message, "256 infinite"));
 }
 
+/* ---- files that must be refused ---- */
+
+typedef struct file_bytes {
+    unsigned char bytes[1 << 17];
+    size_t size;
+} file_bytes;
+
+static void read_bytes(const char *model, file_bytes *out)
+{
+    FILE *f = fopen(file_of(model, ".gguf"), "rb");
+    assert_non_null(f);
+    out->size = fread(out->bytes, 1, sizeof out->bytes, f);
+    assert_below(out->size, sizeof out->bytes);
+    fclose(f);
+}
+
+/* Puts bytes that are written in hex at `at`; returns how many. */
+static size_t put_hex(unsigned char *at, const char *hex)
+{
+    for (size_t i = 0; hex[2 * i]; i++) {
+        const char two[] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        at[i] = (unsigned char)strtoul(two, NULL, 16);
+    }
+    return strlen(hex) / 2;
+}
+
+/* Opening must fail with this rule. */
+static void refuse_bytes(const file_bytes *file, const char *name, const char *rule)
+{
+    es_model *m;
+    es_mem_limit budget = {0};
+    const es_model_opts opts = {.budget = &budget};
+    const es_status got =
+        es_model_open(write_file("x.gguf", file->bytes, file->size), &opts, &m, &err);
+    if (got == ES_OK || strcmp(err.rule, rule) != 0)
+        fail_msg("%s: %s %s, expected %s", name, es_status_name(got), err.rule, rule);
+    assert_true(err.hint[0] && err.message[0]);
+    assert_int_equal(budget.used, 0);
+}
+
+/* A file is the front of a base, some bytes, and the back of the base. */
+static void GG11_hostile_files_are_refused_by_their_rules(void **state)
+{
+    (void)state;
+    static file_bytes base, file;
+    json_t *list = golden_file("gguf/bad/list.json"), *row;
+    size_t i;
+    assert_int_equal(json_array_size(list), 55);
+    json_array_foreach(list, i, row)
+    {
+        char model[16];
+        const size_t front = (size_t)golden_real(row, "front"),
+                     back = (size_t)golden_real(row, "back");
+        snprintf(model, sizeof model, "bad/base%d", (int)golden_real(row, "base"));
+        read_bytes(model, &base);
+        memcpy(file.bytes, base.bytes, front);
+        file.size =
+            front + put_hex(file.bytes + front, json_string_value(json_object_get(row, "put")));
+        memcpy(file.bytes + file.size, base.bytes + base.size - back, back);
+        file.size += back;
+        refuse_bytes(&file, json_string_value(json_object_get(row, "name")),
+                     json_string_value(json_object_get(row, "rule")));
+    }
+    json_decref(list);
+}
+
+/* Scales of the first block of a matrix that are infinite, and the exponent 255 of MXFP4. */
+static void GG10_scales_of_single_blocks_that_are_not_finite(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *put;
+        size_t at;
+    } patches[] = {{"narrow/Q4_0", "007c", 52000},
+                   {"narrow/Q4_1", "00fc", 56866},
+                   {"narrow/MXFP4", "ff", 49568}};
+    static file_bytes file;
+    for (size_t i = 0; i < 3; i++) {
+        read_bytes(patches[i].model, &file);
+        put_hex(file.bytes + patches[i].at, patches[i].put);
+        refuse_bytes(&file, patches[i].model, "model.finite");
+    }
+}
+
 TEST_FILE(gguf_golden)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_of_every_file_are_those_of_the_reference),
         cmocka_unit_test(rows_of_matrices_are_those_of_llama_cpp),
         cmocka_unit_test(GG10_scales_that_are_not_finite_refuse_the_model),
+        cmocka_unit_test(GG10_scales_of_single_blocks_that_are_not_finite),
+        cmocka_unit_test(GG11_hostile_files_are_refused_by_their_rules),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

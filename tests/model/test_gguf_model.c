@@ -218,8 +218,8 @@ static void values_that_change_the_function_are_refused_by_name(void **state)
 {
     (void)state;
     read_original();
-    WITH(put_u32(&part, "llama.expert_count", 8));
-    refuse_model(ES_E_UNSUPPORTED, "gguf.function", "llama.expert_count");
+    WITH(put_u32(&part, "llama.expert_used_count", 8));
+    refuse_model(ES_E_UNSUPPORTED, "gguf.function", "llama.expert_used_count");
     WITH(put_f32(&part, "llama.final_logit_softcapping", 30));
     refuse_model(ES_E_UNSUPPORTED, "gguf.function", "llama.final_logit_softcapping");
     WITH(put_u32(&part, "llama.attention.sliding_window", 4096));
@@ -235,9 +235,10 @@ static void values_that_change_the_function_are_refused_by_name(void **state)
     WITH(put_string(&part, "general.type", "adapter"));
     refuse_model(ES_E_UNSUPPORTED, "gguf.function", "general.type");
     insert(NULL, 0, NULL, 0, NULL);
-    memcpy(find_bytes(&changed, "llama"), "gemma", 5);
-    refuse_model(ES_E_UNSUPPORTED, "gguf.architecture", "gemma");
-    WITH(put_u32(&part, "llama.expert_count", 0)); /* and what does not, is not */
+    memcpy(find_bytes(&changed, "llama"), "rwkv7", 5);
+    refuse_model(ES_E_UNSUPPORTED, "gguf.architecture", "rwkv7");
+    assert_non_null(strstr(err.hint, "modern-bert")); /* the last of the table */
+    WITH(put_u32(&part, "llama.expert_count", 0));    /* and what does not, is not */
     es_model *m;
     assert_ok(es_model_open(save_gguf(&changed), NULL, &m, &err));
     es_model_close(m);
@@ -284,8 +285,8 @@ static void GG07_models_whose_values_do_not_fit(void **state)
     refuse_model(ES_E_FORMAT, "gguf.tensor", "token_embd.weight");
 }
 
-/* Tensors that a Llama does not have, a factor of a matrix that is not applied, and a tensor of a
- * type that is not read. */
+/* Tensors that a Llama does not have, factors of tensors that have none, and a tensor of a type
+ * that is not read. */
 static void GG06_tensors_that_are_not_known(void **state)
 {
     (void)state;
@@ -298,15 +299,62 @@ static void GG06_tensors_that_are_not_known(void **state)
     insert(NULL, 0, &part, 1, &data);
     refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "blk.0.attn_q_norm.weight");
     part.size = 0;
-    put_tensor(&part, "blk.0.ffn_up.scale", 1, 0, 0, end); /* of matrices in NVFP4 */
+    put_tensor(&part, "blk.0.attn_norm.scale", 1, 0, 0, end);
     insert(NULL, 0, &part, 1, &data);
-    refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "blk.0.ffn_up.scale");
+    refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "blk.0.attn_norm.scale");
+    part.size = 0;
+    put_tensor(&part, "token_embd.scale", 1, 0, 0, end);
+    insert(NULL, 0, &part, 1, &data);
+    refuse_model(ES_E_UNSUPPORTED, "gguf.tensor", "token_embd.scale");
+    part.size = 0;
+    put_tensor(&part, "blk.0.ffn_up.scale", 2, 0, 0, end);
+    insert(NULL, 0, &part, 1, &data);
+    refuse_model(ES_E_FORMAT, "gguf.tensor", "blk.0.ffn_up.scale");
+    part.size = 0;
+    put_tensor(&part, "blk.0.ffn_up.scale", 1, 0, 0, end); /* it is 0 */
+    insert(NULL, 0, &part, 1, &data);
+    refuse_model(ES_E_NONFINITE, "model.finite", "blk.0.ffn_up.scale");
     part.size = 0;
     put_tensor(&part, "extra.weight", 20, 0, 28, end);
     data.size = 160;
     insert(NULL, 0, &part, 1, &data);
     refuse_model(ES_E_UNSUPPORTED, "gguf.kind", "F64");
     assert_non_null(strstr(err.message, "extra.weight"));
+}
+
+/* Runs the file with factors of matrices, as files have them that were made from NVFP4. */
+static void run_scaled(const char *const *names, const float *factors, int count)
+{
+    static gguf_draft data;
+    const uint64_t end = data_size();
+    part.size = data.size = 0;
+    for (int i = 0; i < count; i++) {
+        put_tensor(&part, names[i], 1, 0, 0, end + 32 * (uint64_t)i);
+        put_bytes(&data, &factors[i], sizeof *factors);
+        put_padding(&data, 32);
+    }
+    insert(NULL, 0, &part, (uint64_t)count, &data);
+    run_model(save_gguf(&changed), ES_F64, &got);
+}
+
+/* Factors of two matrices in a row whose product is 1 leave the function as it is, to the last bit,
+ * because they are powers of two; one of them alone does not, and a factor of inputs has no effect.
+ */
+static void factors_of_matrices_are_applied(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"blk.0.attn_q.scale", "blk.0.attn_k.scale",
+                                        "blk.1.ffn_up.scale", "blk.1.ffn_down.scale",
+                                        "blk.1.ffn_up.input_scale"};
+    static const float factors[] = {4.0f, 0.25f, 2.0f, 0.5f, 3.0f};
+    read_original();
+    run_model(golden_path("gguf/llama/q8_0.gguf"), ES_F64, &want);
+    run_scaled(names, factors, 5);
+    assert_memory_equal(got.logits, want.logits, want.logits_bytes);
+    for (int i = 0; i < 4; i++) {
+        run_scaled(names + i, factors + i, 1);
+        assert_memory_not_equal(got.logits, want.logits, want.logits_bytes);
+    }
 }
 
 /* Biases of norms, of embeddings, and of an output, tied or not. */
@@ -640,6 +688,76 @@ static void memory_that_ends_is_an_error(void **state)
     assert_above(tokenizers, 0);
 }
 
+/* ---- other architectures ---- */
+
+/* Reads a seed of the fuzzer: a model of a few kilobytes (tests/fuzz/make_corpus_gguf_archs.py). */
+static void read_seed(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, ES_TESTS_DIR "/fuzz/corpus_gguf/%s", name);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    changed.size = fread(changed.bytes, 1, sizeof changed.bytes, f);
+    assert_true(feof(f));
+    fclose(f);
+}
+
+/* The test gguf_archs compares what models compute; here one thing is wrong with each. */
+static void GG07_architectures_that_lack_something(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *seed, *text, *instead;
+        es_status status;
+        const char *rule, *word;
+    } bad[] = {{"arch_gpt_oss", "blk.1.ffn_up_exps.weight", "blk.1.ffn_up_exps.thgiew", ES_E_FORMAT,
+                "gguf.tensor", "blk.1.ffn_up_exps.weight"},
+               {"arch_gpt_oss", "blk.1.attn_sinks.weight", "blk.2.attn_sinks.weight", ES_E_FORMAT,
+                "gguf.tensor", "blk.1.attn_sinks.weight"},
+               {"arch_gpt_oss", "gpt-oss.attention.sliding_window",
+                "gpt-oss.attention.sliding_windOw", ES_E_UNSUPPORTED, "gguf.function",
+                "sliding_windOw"},
+               {"arch_mixtral", "blk.1.ffn_gate_inp.weight", "blk.1.ffn_gate_pin.weight",
+                ES_E_FORMAT, "gguf.tensor", "blk.1.ffn_gate_inp.weight"},
+               {"arch_mixtral", "blk.1.ffn_down_exps.weight", "blk.9.ffn_down_exps.weight",
+                ES_E_UNSUPPORTED, "gguf.tensor", "blk.9.ffn_down_exps.weight"},
+               {"arch_mixtral", "blk.1.ffn_down_exps.weight", "blk.01.ffn_down_exp.weight",
+                ES_E_UNSUPPORTED, "gguf.tensor", "blk.01.ffn_down_exp.weight"},
+               {"arch_mixtral", "llama.expert_used_count", "llama.expert_used_cOunt",
+                ES_E_UNSUPPORTED, "gguf.function", "expert_used_cOunt"},
+               {"arch_stablelm", "stablelm.rope.dimension_count", "stablelm_rope.dimension_count",
+                ES_E_FORMAT, "gguf.missing", "stablelm.rope.dimension_count"},
+               {"arch_phi4-mini", "rope_factors_short.weight", "rope_factors_shOrt.weight",
+                ES_E_FORMAT, "gguf.tensor", "rope_factors_short.weight"},
+               {"arch_granite", "granite.attention.scale", "granite_attention.scale", ES_E_FORMAT,
+                "gguf.missing", "granite.attention.scale"},
+               {"arch_gpt2", "blk.0.attn_qkv.bias", "blk.0.attn_qkv.siab", ES_E_FORMAT,
+                "gguf.tensor", "blk.0.attn_qkv.bias"},
+               {"arch_roberta", "position_embd.weight", "position_embd.thgiew", ES_E_FORMAT,
+                "gguf.tensor", "position_embd.weight"},
+               {"arch_cohere2", "cohere2.logit_scale", "cohere2_logit_scale", ES_E_FORMAT,
+                "gguf.missing", "cohere2.logit_scale"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        es_model *m;
+        read_seed(bad[i].seed);
+        assert_ok(es_model_open(save_gguf(&changed), NULL, &m, &err));
+        es_model_close(m);
+        assert_int_equal(strlen(bad[i].text), strlen(bad[i].instead));
+        memcpy(find_bytes(&changed, bad[i].text), bad[i].instead, strlen(bad[i].text));
+        refuse_model(bad[i].status, bad[i].rule, bad[i].word);
+    }
+}
+
+/* An encoder whose file says that it is causal. */
+static void GG07_an_encoder_that_is_causal(void **state)
+{
+    (void)state;
+    read_seed("arch_modernbert");
+    unsigned char *key = find_bytes(&changed, "modern-bert.attention.causal");
+    key[strlen("modern-bert.attention.causal") + 4] = 1;
+    refuse_model(ES_E_UNSUPPORTED, "gguf.function", "modern-bert.attention.causal");
+}
+
 /* docs/MODELS.md names every architecture. */
 static void the_document_names_every_architecture(void **state)
 {
@@ -652,7 +770,8 @@ static void the_document_names_every_architecture(void **state)
     char *row = strstr(text, "| `general.architecture` |"), word[64];
     assert_non_null(row);
     row[strcspn(row, "\n")] = '\0';
-    for (const es_gguf_arch *a = es_gguf_archs; a->name; a++) {
+    for (int i = 0; es_gguf_archs[i]; i++) {
+        const es_gguf_arch *a = es_gguf_archs[i];
         snprintf(word, sizeof word, "`%s`", a->name);
         if (!strstr(row, word))
             fail_msg("docs/MODELS.md does not name %s", a->name);
@@ -669,9 +788,12 @@ TEST_FILE(gguf_model)
         cmocka_unit_test(values_that_change_the_function_are_refused_by_name),
         cmocka_unit_test(GG07_models_whose_values_do_not_fit),
         cmocka_unit_test(GG06_tensors_that_are_not_known),
+        cmocka_unit_test(factors_of_matrices_are_applied),
         cmocka_unit_test(GG06_biases_that_are_not_known),
         cmocka_unit_test(GG07_factors_of_yarn_that_are_not_built_in),
         cmocka_unit_test(GG07_numbers_of_each_layer),
+        cmocka_unit_test(GG07_architectures_that_lack_something),
+        cmocka_unit_test(GG07_an_encoder_that_is_causal),
         cmocka_unit_test(stretched_positions_are_those_of_the_checkpoint),
         cmocka_unit_test(frequencies_of_llama_3_are_recognised),
         cmocka_unit_test(f32_values_are_read_as_the_decimals_they_were),

@@ -12,9 +12,9 @@
 /* ---- a tokenizer.json as a GGUF ---- */
 
 typedef struct tokens {
-    char *text[8192];
-    int type[8192];
-    float score[8192];
+    char *text[32768];
+    int type[32768];
+    float score[32768];
     int64_t count;
 } tokens;
 
@@ -96,10 +96,9 @@ static void write_merges(FILE *f, const json_t *merges)
     }
 }
 
-/* `pre` NULL: pieces with scores; empty: the file has no such key. The values in `more` (`count` of
- * them) come last. */
-static const char *write_tokenizer(const tokens *t, const char *pre, const json_t *merges,
-                                   const gguf_draft *more, int count)
+/* Writes a tokenizer of kind `model`; else as write_tokenizer(). */
+static const char *write_kind(const char *model, const tokens *t, const char *pre,
+                              const json_t *merges, const gguf_draft *more, int count)
 {
     const char *path = in_folder("t.gguf");
     const uint32_t version = 3;
@@ -110,7 +109,7 @@ static const char *write_tokenizer(const tokens *t, const char *pre, const json_
     fwrite("GGUF", 1, 4, f);
     fwrite(&version, 4, 1, f);
     fwrite(counts, 8, 2, f);
-    write_word(f, "tokenizer.ggml.model", pre ? "gpt2" : "llama");
+    write_word(f, "tokenizer.ggml.model", model);
     if (named)
         write_word(f, "tokenizer.ggml.pre", pre);
     write_array(f, "tokenizer.ggml.tokens", ES_GGUF_STRING, (uint64_t)t->count);
@@ -128,6 +127,14 @@ static const char *write_tokenizer(const tokens *t, const char *pre, const json_
         fwrite(more->bytes, 1, more->size, f);
     assert_int_equal(fclose(f), 0);
     return path;
+}
+
+/* `pre` NULL: pieces with scores; empty: the file has no such key. The values in `more` (`count` of
+ * them) come last. */
+static const char *write_tokenizer(const tokens *t, const char *pre, const json_t *merges,
+                                   const gguf_draft *more, int count)
+{
+    return write_kind(pre ? "gpt2" : "llama", t, pre, merges, more, count);
 }
 
 /* ---- the same ids ---- */
@@ -395,6 +402,173 @@ static void refuse_tokenizer(const char *path, es_status status, const char *rul
     assert_int_equal(budget.used, 0);
 }
 
+/* ---- Unigram and WordPiece ---- */
+
+/* Fails unless a text has these ids. */
+static void check_row(const es_tokenizer *t, const char *text, const json_t *ids)
+{
+    es_token_list list = {0};
+    assert_ok(es_tokenizer_encode(t, text, strlen(text), NULL, &list, &err));
+    bool same = list.count == (int64_t)json_array_size(ids);
+    for (int64_t i = 0; same && i < list.count; i++)
+        same = list.tokens[i].id == json_integer_value(json_array_get(ids, (size_t)i));
+    if (!same)
+        fail_msg("other ids of \"%s\"", text);
+    es_token_list_free(&list);
+}
+
+/* Compares the rows of a file of texts and ids that `wanted` chooses; returns how many. */
+static int check_rows(const es_tokenizer *t, const char *path, bool (*wanted)(const json_t *row))
+{
+    static char line[1 << 16];
+    int count = 0;
+    FILE *rows = fopen(path, "rb");
+    assert_non_null(rows);
+    while (fgets(line, sizeof line, rows)) {
+        json_t *row = json_loads(line, 0, NULL);
+        if (wanted(row)) {
+            check_row(t, json_string_value(json_object_get(row, "text")),
+                      json_object_get(row, "ids"));
+            count++;
+        }
+        json_decref(row);
+    }
+    fclose(rows);
+    return count;
+}
+
+/* Adds the table of replacements of a tokenizer.json as bytes. */
+static void put_charsmap(gguf_draft *g, const char *base64)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const size_t length = strlen(base64), end = strcspn(base64, "=");
+    put_array(g, "tokenizer.ggml.precompiled_charsmap", ES_GGUF_U8,
+              length / 4 * 3 - (length - end));
+    uint32_t bits = 0;
+    for (size_t i = 0; i < end; i++) {
+        bits = bits << 6 | (uint32_t)(strchr(letters, base64[i]) - letters);
+        if (i % 4)
+            put_number(g, bits >> (6 - 2 * (i % 4)) & 255, 1);
+    }
+}
+
+/* Texts of the tokenizer like XLM-RoBERTa's. A file does not say that <mask> takes the space before
+ * it along. */
+static bool is_like_xlmr(const json_t *row)
+{
+    return strcmp(json_string_value(json_object_get(row, "tokenizer")), "xlmr-like") == 0 &&
+           !strstr(json_string_value(json_object_get(row, "text")), "<mask>");
+}
+
+/* Ids by another program than ours, which is not llama.cpp either. */
+static void unigram_gives_the_ids_of_its_tokenizer_json(void **state)
+{
+    (void)state;
+    static gguf_draft extra;
+    json_t *root = json_load_file(golden_path("unigram/xlmr-like/tokenizer.json"), 0, NULL), *pair;
+    size_t i;
+    assert_non_null(root);
+    all = (tokens){0};
+    json_array_foreach(json_object_get(json_object_get(root, "model"), "vocab"), i, pair)
+    {
+        const char *text = json_string_value(json_array_get(pair, 0));
+        all.text[i] = strdup(text);
+        all.score[i] = (float)json_number_value(json_array_get(pair, 1));
+        all.type[i] = strcmp(text, "<unk>") == 0 ? 2 : i < 4 || strcmp(text, "<mask>") == 0 ? 3 : 1;
+        all.count = (int64_t)i + 1;
+    }
+    extra.size = 0;
+    put_u32(&extra, "tokenizer.ggml.unknown_token_id", 3);
+    put_u32(&extra, "tokenizer.ggml.bos_token_id", 0);
+    put_u32(&extra, "tokenizer.ggml.eos_token_id", 2);
+    put_flag(&extra, "tokenizer.ggml.add_bos_token", true);
+    put_flag(&extra, "tokenizer.ggml.add_eos_token", true);
+    put_flag(&extra, "tokenizer.ggml.remove_extra_whitespaces", true);
+    put_charsmap(&extra, json_string_value(json_object_get(json_object_get(root, "normalizer"),
+                                                           "precompiled_charsmap")));
+    es_tokenizer *t;
+    assert_ok(es_tokenizer_open(write_kind("t5", &all, NULL, NULL, &extra, 7), NULL, &t, &err));
+    assert_at_least(check_rows(t, golden_path("unigram/ids.jsonl"), is_like_xlmr), 100);
+    es_tokenizer_free(t);
+    free_tokens(&all);
+    json_decref(root);
+}
+
+/* Reads tokens of a vocab.txt as a GGUF has them: a mark before those that begin a word. */
+static void read_vocab(const char *path)
+{
+    char line[256], text[300];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    for (all = (tokens){0}; fgets(line, sizeof line, f); all.count++) {
+        line[strcspn(line, "\r\n")] = '\0';
+        const size_t length = strlen(line);
+        const bool control =
+            length > 2 && line[0] == '[' && line[length - 1] == ']' && !strstr(line, "unused");
+        snprintf(text, sizeof text, "%s%s",
+                 control || strncmp(line, "##", 2) == 0 ? "" : "\xe2\x96\x81",
+                 !control && strncmp(line, "##", 2) == 0 ? line + 2 : line);
+        all.text[all.count] = strdup(text);
+        all.type[all.count] = control ? 3 : 1;
+    }
+    fclose(f);
+}
+
+static bool is_any(const json_t *row) { return row != NULL; }
+
+static bool is_lower(const json_t *row)
+{
+    return json_is_true(json_object_get(row, "lower")) &&
+           json_is_true(json_object_get(row, "strip")) && json_is_true(json_object_get(row, "cjk"));
+}
+
+static bool is_cased(const json_t *row)
+{
+    return json_is_false(json_object_get(row, "lower")) &&
+           json_is_false(json_object_get(row, "strip")) &&
+           json_is_true(json_object_get(row, "cjk"));
+}
+
+/* Opens the tokens that were read, with a lower-case rule stated if `lower` is not negative. */
+static es_tokenizer *open_words(int lower, uint32_t unknown, uint32_t first, uint32_t last)
+{
+    static gguf_draft extra;
+    es_tokenizer *t;
+    extra.size = 0;
+    put_u32(&extra, "tokenizer.ggml.unknown_token_id", unknown);
+    put_u32(&extra, "tokenizer.ggml.cls_token_id", first);
+    put_u32(&extra, "tokenizer.ggml.seperator_token_id", last);
+    if (lower >= 0)
+        put_flag(&extra, "tokenizer.ggml.normalizer.lowercase", lower);
+    const char *path = write_kind("bert", &all, NULL, NULL, &extra, lower >= 0 ? 4 : 3);
+    assert_ok(es_tokenizer_open(path, NULL, &t, &err));
+    return t;
+}
+
+/* Ids by Hugging Face's tokenizers: all of BERT's vocabulary, which has no capital letters, and a
+ * small one with both rules. */
+static void word_pieces_give_the_ids_of_their_vocabulary(void **state)
+{
+    (void)state;
+    read_vocab(golden_path("bert-uncased/vocab.txt"));
+    es_tokenizer *t = open_words(-1, 100, 101, 102);
+    assert_at_least(check_rows(t, golden_path("wordpiece.jsonl"), is_any), 900);
+    es_tokenizer_free(t);
+    free_tokens(&all);
+    read_vocab(ES_TESTS_DIR "/wordpiece/vocab.txt");
+    t = open_words(true, 1, 2, 3);
+    assert_at_least(check_rows(t, ES_TESTS_DIR "/wordpiece/parity.jsonl", is_lower), 50);
+    es_tokenizer_free(t);
+    t = open_words(false, 1, 2, 3);
+    assert_at_least(check_rows(t, ES_TESTS_DIR "/wordpiece/parity.jsonl", is_cased), 50);
+    es_tokenizer_free(t);
+    all.type[1] = 1;
+    refuse_tokenizer(write_kind("bert", &all, NULL, NULL, NULL, 0), ES_E_UNSUPPORTED,
+                     "gguf.tokenizer", "unknown_token_id");
+    free_tokens(&all);
+}
+
 /* ---- how much it takes ---- */
 
 /* Letters, then texts of `bytes` pseudo-random letters out of the first `letters`, or, with bytes
@@ -501,13 +675,17 @@ static void names_that_are_not_known_are_refused(void **state)
                      "gguf.missing", "bos_token_id");
     put_begin(&more, 3, 0, 1);
     put_string(&more, "tokenizer.ggml.model", "bert");
-    refuse_tokenizer(save_gguf(&more), ES_E_UNSUPPORTED, "gguf.tokenizer", "bert");
+    refuse_tokenizer(save_gguf(&more), ES_E_FORMAT, "gguf.missing", "tokenizer.ggml.tokens");
+    put_begin(&more, 3, 0, 1);
+    put_string(&more, "tokenizer.ggml.model", "rwkv");
+    refuse_tokenizer(save_gguf(&more), ES_E_UNSUPPORTED, "gguf.tokenizer", "rwkv");
+    assert_non_null(strstr(err.hint, "t5 (Unigram), bert (WordPiece)"));
     put_begin(&more, 3, 0, 1);
     put_string(&more, "tokenizer.ggml.model", "gpt2");
     refuse_tokenizer(save_gguf(&more), ES_E_FORMAT, "gguf.missing", "tokenizer.ggml.tokens");
     put_begin(&more, 3, 0, 1);
     put_string(&more, "tokenizer.ggml.model", "t5");
-    refuse_tokenizer(save_gguf(&more), ES_E_UNSUPPORTED, "gguf.tokenizer", "t5");
+    refuse_tokenizer(save_gguf(&more), ES_E_FORMAT, "gguf.missing", "tokenizer.ggml.tokens");
     put_begin(&more, 3, 0, 0);
     refuse_tokenizer(save_gguf(&more), ES_E_FORMAT, "gguf.missing", "tokenizer.ggml.model");
     json_decref(merges);
@@ -580,6 +758,8 @@ static void GG07_tokenizers_that_do_not_fit_together(void **state)
 TEST_FILE(gguf_tokenizer)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unigram_gives_the_ids_of_its_tokenizer_json),
+        cmocka_unit_test(word_pieces_give_the_ids_of_their_vocabulary),
         cmocka_unit_test(byte_pairs_give_the_ids_of_their_tokenizer_json),
         cmocka_unit_test(a_file_without_a_name_is_split_by_default),
         cmocka_unit_test(pieces_join_by_their_scores),
