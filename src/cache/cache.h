@@ -5,8 +5,6 @@
 #ifndef ES_CACHE_CACHE_H
 #define ES_CACHE_CACHE_H
 
-#include <esscher/model.h>
-
 #include "cache/evict.h"
 #include "cache/kv_type.h"
 
@@ -15,6 +13,8 @@ typedef struct es_cache_unit {
     es_evict_spec evict; /* policy NULL: every key */
     es_kv_format k, v;   /* type NULL: as the model computes */
 } es_cache_unit;
+
+typedef struct es_cache es_cache; /* also in model.h, for blocks */
 
 /* A cache of a model, and what became of the keys of one block. */
 struct es_cache {
