@@ -421,6 +421,27 @@ static void pyramid_by_hand(void **state)
     }
 }
 
+/* docs/CACHE.md has a row for every policy, and names every type. */
+static void the_page_lists_everything(void **state)
+{
+    char path[4096], row[64];
+    static char text[1 << 16];
+    (void)state;
+    snprintf(path, sizeof path, "%s/../docs/CACHE.md", ES_TESTS_DIR);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (int64_t i = 0; es_eviction_at(i); i++) {
+        snprintf(row, sizeof row, "\n| %s |", es_eviction_name(es_eviction_at(i)));
+        if (!strstr(text, row))
+            fail_msg("docs/CACHE.md has no row of policy %s", es_eviction_name(es_eviction_at(i)));
+    }
+    for (int64_t i = 0; es_kv_type_at(i); i++)
+        if (!strstr(text, es_kv_type_at(i)->name))
+            fail_msg("docs/CACHE.md does not name %s", es_kv_type_at(i)->name);
+}
+
 TEST_FILE(cache)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +456,7 @@ TEST_FILE(cache)
         cmocka_unit_test(refusals),
         cmocka_unit_test(policies_as_text),
         cmocka_unit_test(pyramid_by_hand),
+        cmocka_unit_test(the_page_lists_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
