@@ -303,6 +303,8 @@ typedef struct es_model_visit {
                         const void *logits, es_error *err);
 } es_model_visit;
 
+typedef struct es_cache es_cache; /* what becomes of keys and values: cache.h */
+
 /* One block of token ids and what is wanted of it; a NULL pointer means "not wanted". Statistics of
  * a sparse head are those of the weights that were used. Hidden states of a decoder are those
  * before its last norm. */
@@ -341,6 +343,7 @@ typedef struct es_model_block {
     const es_mask *mask; /* what queries see of the keys that the layer's own mask and window let
                             them see; NULL: all of them. Heads with a policy do not look at it */
     const double *score_factor; /* (n) scores of query i are multiplied by it */
+    const es_cache *cache;      /* NULL: keys and values stay as they are */
     const es_model_visit *visit;
 } es_model_block;
 

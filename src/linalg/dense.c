@@ -230,6 +230,32 @@ void es_gemm_add(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x,
     es_gemm_add_columns(dtype, m, n, k, x, w, y, n);
 }
 
+void es_gemm_views(const es_view *x, const es_view *w, void *y, int64_t stride)
+{
+    const int64_t item = (int64_t)es_dtype_size(x->dtype);
+    const int rows = (int)x->rows, cols = (int)w->rows, inner = (int)x->cols, apart = (int)stride;
+    const int x_apart = (int)(x->row_stride / item), w_apart = (int)(w->row_stride / item);
+    if (x->dtype == ES_F32)
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, inner, 1.0f, x->data,
+                    x_apart, w->data, w_apart, 0.0f, y, apart);
+    else
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, inner, 1.0, x->data,
+                    x_apart, w->data, w_apart, 0.0, y, apart);
+}
+
+void es_gemm_mix(const void *x, int64_t m, const es_view *w, void *y)
+{
+    const int64_t item = (int64_t)es_dtype_size(w->dtype);
+    const int rows = (int)m, cols = (int)w->cols, inner = (int)w->rows;
+    const int apart = (int)(w->row_stride / item);
+    if (w->dtype == ES_F32)
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, cols, inner, 1.0f, x, inner,
+                    w->data, apart, 0.0f, y, cols);
+    else
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, cols, inner, 1.0, x, inner,
+                    w->data, apart, 0.0, y, cols);
+}
+
 es_status es_mat_multiply(const es_view *a, const es_view *b, es_mem_limit *budget, double *out,
                           es_error *err)
 {

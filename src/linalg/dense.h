@@ -60,6 +60,12 @@ void es_gemm_add(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x,
 void es_gemm_add_columns(es_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x,
                          const void *w, void *y, int64_t stride);
 
+/*! es_gemm_views() : y (m, n) = x w', x (m, k) and w (n, k) views of one dtype whose columns lie
+ *  side by side, rows of y `stride` >= n numbers apart. es_gemm_mix() : y (m, n) = x w, x (m, k)
+ * and y contiguous, w (k, n) such a view. As es_gemm_add(). */
+void es_gemm_views(const es_view *x, const es_view *w, void *y, int64_t stride);
+void es_gemm_mix(const void *x, int64_t m, const es_view *w, void *y);
+
 enum {
     ES_NORM_STEPS = 320
 }; /* Lanczos steps: enough for the edge of a random (4096, 4096) matrix */

@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "linalg/dense.h"
+#include "model/forward_cache.h"
 #include "model/forward_inside.h"
 #include "model/model.h"
 #include "random/random.h"
@@ -26,7 +27,7 @@
 /* What is wanted of some block decides what rooms have. */
 typedef struct wants {
     int64_t longest;
-    bool sparse, plain, predict;
+    bool sparse, plain, predict, cache;
     bool streamed; /* weights are */
 } wants;
 
@@ -100,6 +101,8 @@ static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budge
         room->share = room->branch + n * c->hidden * item;
         room->chosen = (int32_t *)(void *)(room->share + n * c->experts_used * item);
     }
+    if (w->cache)
+        ES_TRY(es_cache_room_new(c, n, budget, &room->cache, err));
     return w->sparse ? es_sparse_room_new(n, c->head_dim, c->heads / c->kv_heads, budget,
                                           &room->sparse, err)
                      : ES_OK;
@@ -538,6 +541,7 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
     ES_TRY(check_start(c, b, err));
     ES_TRY(check_predict(c, b, err));
     ES_TRY(check_sparse(m, b->sparse, err));
+    ES_TRY(es_cache_check(m, b, err));
     for (int64_t i = 0; b->ids && i < b->n; i++) {
         if (b->ids[i] < 0 || b->ids[i] >= c->vocab)
             return es_fail_at(err, ES_E_RANGE, index, i, "forward.id",
@@ -551,14 +555,15 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
 
 /* Collects what the blocks of a call need together: the longest length, and whether any has
  * sparse heads, a visitor or predictions. Memory is allocated once for all of them. */
-static wants wants_of(const es_model_block *blocks, int64_t count)
+static wants wants_of(const es_model *m, const es_model_block *blocks, int64_t count)
 {
     wants w = {0};
     for (int64_t i = 0; i < count; i++) {
         const es_model_block *b = &blocks[i];
         w.longest = b->n > w.longest ? b->n : w.longest;
         w.sparse = w.sparse || b->sparse;
-        w.plain = w.plain || (b->visit && b->visit->plain);
+        w.plain = w.plain || (b->visit && b->visit->plain) || es_cache_plain(m, b);
+        w.cache = w.cache || b->cache;
         w.predict = w.predict || wants_logits(b);
     }
     return w;
@@ -608,6 +613,7 @@ static es_status run_rooms(es_forward *f, const wants *w, int threads, bool apar
     }
     for (int64_t i = 0; i < blocks; i++) {
         es_sparse_room_free(&f->rooms[i].sparse);
+        es_cache_room_free(&f->rooms[i].cache);
         es_mem_free(budget, f->rooms[i].memory);
     }
     es_slot_free(f->slot);
@@ -627,7 +633,7 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     const bool narrow = model->precision == ES_F32;
     for (int64_t i = 0; i < count; i++)
         ES_TRY(check_block(model, &blocks[i], i, err));
-    wants w = wants_of(blocks, count);
+    wants w = wants_of(model, blocks, count);
     w.streamed = model->config.weights == ES_WEIGHTS_STREAMED;
     es_exec team = exec ? *exec : defaults;
     team.threads = es_parallel_threads(&team, INT64_MAX);

@@ -14,6 +14,7 @@
 #ifndef ES_MODEL_FORWARD_INSIDE_H
 #define ES_MODEL_FORWARD_INSIDE_H
 
+#include "cache/evict.h"
 #include "model/layer_slot.h"
 #include "model/model_inside.h"
 #include "model/sparse_head.h"
@@ -44,6 +45,18 @@ typedef struct es_strip_room {
     char *logits;           /* (rows of logits at a time, vocab), if the next token is predicted */
 } es_strip_room;
 
+/* What a block needs while its keys go through a cache (forward_cache.c). */
+typedef struct es_cache_room {
+    es_mem_limit *budget;
+    es_evict_head *heads; /* (heads) of the layer */
+    int64_t *positions;   /* (n) of late queries */
+    int64_t *listed;      /* (n) keys that late queries of a head may see */
+    double *score;        /* (kv_heads, n) of keys of the prompt */
+    int32_t *last;        /* (kv_heads, n) the last query that finds each key */
+    uint8_t *kept;        /* (kv_heads, n) 1: of the prompt it is kept, or it is later */
+    char *fine;           /* (n, 2 K) rows as new places find them; NULL: no unit differs by age */
+} es_cache_room;
+
 /* What a block needs as a whole. */
 typedef struct es_block_room {
     char *x;      /* (n, H) hidden state */
@@ -61,6 +74,7 @@ typedef struct es_block_room {
     int32_t *chosen;       /* (n, experts_used) */
     void *memory;
     es_sparse_room sparse;      /* of heads with a policy, if there are any */
+    es_cache_room cache;        /* of blocks with a cache */
     const es_strip_room *strip; /* of each thread that may work on the block */
 } es_block_room;
 
@@ -83,6 +97,20 @@ typedef struct es_forward {
     char *logits;            /* of a streamed model (es_logits_together(), vocab) */
 } es_forward;
 
+/* A layer of a block while it runs. */
+typedef struct es_layer_pass {
+    const es_forward *f;
+    es_block_room *room;
+    const es_model_block *b;
+    const es_layer *l;
+    int64_t block, layer;
+} es_layer_pass;
+
+/*! es_pass_band() : a head's columns of rows that are `width` numbers long, without copying.
+ *  es_pass_sink() : logit of a head's learned sink; -inf: it has none. */
+es_view es_pass_band(const es_layer_pass *p, char *rows, int64_t column, int64_t width);
+double es_pass_sink(const es_layer_pass *p, int64_t head);
+
 /*! es_branches_apart() : returns whether what is added to the state is normed or scaled first, for
  *  which strips have a place of its own. */
 bool es_branches_apart(const es_arch *arch, const es_model_config *config);
@@ -94,15 +122,6 @@ int64_t es_logits_together(int64_t vocab, int64_t n, int threads);
  *  layers; `progress` may be NULL. @return : ES_OK; ES_E_INTERRUPTED. */
 es_status es_forward_progress(const es_forward *f, es_progress_fn progress, double layers,
                               es_error *err);
-
-/* A layer of a block while it runs. */
-typedef struct es_layer_pass {
-    const es_forward *f;
-    es_block_room *room;
-    const es_model_block *b;
-    const es_layer *l;
-    int64_t block, layer;
-} es_layer_pass;
 
 /*! es_pass_norm() : norms rows x (n, H) into out, which may be x. @return : ES_OK; ES_E_NONFINITE
  *  (forward.overflow). */

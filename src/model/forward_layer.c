@@ -20,6 +20,7 @@
 #include "base/threads.h"
 #include "base/view.h"
 #include "linalg/dense.h"
+#include "model/forward_cache.h"
 #include "model/forward_inside.h"
 #include "policy/policy.h"
 
@@ -150,8 +151,7 @@ static es_address address_of(const es_model *m, const es_model_sparse *sparse, i
     return at;
 }
 
-/* A head's band of columns of rows that are `width` numbers long, without copying. */
-static es_view band(const es_layer_pass *p, char *rows, int64_t column, int64_t width)
+es_view es_pass_band(const es_layer_pass *p, char *rows, int64_t column, int64_t width)
 {
     const es_model *m = p->f->model;
     const int64_t item = (int64_t)es_dtype_size(m->precision);
@@ -168,9 +168,9 @@ static void views_of(const es_layer_pass *p, int64_t head, es_view qkv[3])
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t k = c->head_dim, group = head / (c->heads / c->kv_heads), Q = c->query_width;
-    qkv[0] = band(p, p->room->qkv, head * k, c->qkv_width);
-    qkv[1] = band(p, p->room->qkv, Q + group * k, c->qkv_width);
-    qkv[2] = band(p, p->room->qkv, Q + c->kv_width + group * k, c->qkv_width);
+    qkv[0] = es_pass_band(p, p->room->qkv, head * k, c->qkv_width);
+    qkv[1] = es_pass_band(p, p->room->qkv, Q + group * k, c->qkv_width);
+    qkv[2] = es_pass_band(p, p->room->qkv, Q + c->kv_width + group * k, c->qkv_width);
 }
 
 /* Returns where the results of a head go: each head of a group has its own place, as all may
@@ -216,8 +216,7 @@ static es_mask mask_of(const es_layer_pass *p)
     return mask;
 }
 
-/* Returns the logit of a head's sink; -inf: it has none. */
-static double sink_of(const es_layer_pass *p, int64_t head)
+double es_pass_sink(const es_layer_pass *p, int64_t head)
 {
     const void *sinks = p->l->sinks.w;
     if (!sinks)
@@ -233,7 +232,7 @@ static es_status attend_fully(const es_layer_pass *p, int64_t head, es_error *er
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
     const es_mask mask = mask_of(p);
-    const double scale = 1.0 / c->score_divisor, sink = sink_of(p, head);
+    const double scale = 1.0 / c->score_divisor, sink = es_pass_sink(p, head);
     const es_attend_opts opts = {.precision = f->model->precision,
                                  .scales = &scale,
                                  .n_scales = 1,
@@ -286,7 +285,8 @@ static es_status attend_sparsely(const es_layer_pass *p, int64_t leader, es_erro
             continue;
         views_of(p, head, qkv);
         finite = finite && (!f->model->nonfinite || all_finite(qkv));
-        room->heads[count++] = (es_sharing_head){qkv[0], sink_of(p, head), results_of(p, head)};
+        room->heads[count++] =
+            (es_sharing_head){qkv[0], es_pass_sink(p, head), results_of(p, head)};
     }
     for (int64_t g = 0; g < count && !finite; g++)
         spoil(&room->heads[g].out, p->b->n, c->head_dim);
@@ -304,6 +304,10 @@ static es_status attend_sparsely(const es_layer_pass *p, int64_t leader, es_erro
 static es_status attend_head(const es_layer_pass *p, int64_t head, es_error *err)
 {
     const int64_t at = p->layer * p->f->model->config.heads + head;
+    if (p->b->cache) {
+        const es_attend_out out = results_of(p, head);
+        return es_cache_attend(p, head, &out, err);
+    }
     if (!p->b->sparse || !p->b->sparse->heads[at].policy)
         return attend_fully(p, head, err);
     return leader_of(p, head) == head ? attend_sparsely(p, head, err) : ES_OK;
@@ -346,7 +350,7 @@ static es_status show(const es_layer_pass *p, int64_t head, const es_view qkv[3]
     const es_model_config *c = &p->f->model->config;
     const int64_t group = head / (c->heads / c->kv_heads), both = c->query_width + c->kv_width;
     const bool sparse = p->b->sparse && p->b->sparse->heads[p->layer * c->heads + head].policy;
-    const double sink = sink_of(p, head);
+    const double sink = es_pass_sink(p, head);
     es_model_seen seen = {.block = p->block,
                           .layer = p->layer,
                           .head = head,
@@ -364,8 +368,8 @@ static es_status show(const es_layer_pass *p, int64_t head, const es_view qkv[3]
                           .top_weight = out->top_weight,
                           .sum_squares = out->sum_squares};
     if (p->room->plain) {
-        seen.plain_q = band(p, p->room->plain, head * c->head_dim, both);
-        seen.plain_k = band(p, p->room->plain, c->query_width + group * c->head_dim, both);
+        seen.plain_q = es_pass_band(p, p->room->plain, head * c->head_dim, both);
+        seen.plain_k = es_pass_band(p, p->room->plain, c->query_width + group * c->head_dim, both);
     }
     return p->b->visit->head(p->b->visit->context, &seen, err);
 }
@@ -413,10 +417,15 @@ es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, 
     es_layer_pass p = {f, room, &f->blocks[block], weights, block, layer};
     const int64_t strips = es_strips(p.b->n);
     ES_TRY(es_parallel_run(&f->inner, strips, project, &p, err));
-    for (int64_t head = 0; head < m->config.heads; head++) {
+    if (p.b->cache)
+        ES_TRY(es_cache_begin(&p, err));
+    const bool decodes = p.b->cache && p.b->cache->mode == ES_EVICT_DECODE;
+    for (int64_t head = 0; head < m->config.heads && !decodes; head++) {
         ES_TRY(report(&p, head, err));
         ES_TRY(run_head(&p, head, err));
     }
+    if (decodes)
+        ES_TRY(es_cache_decode(&p, err));
     return es_parallel_run(&f->inner, strips,
                            es_streams_experts(m, layer) ? es_strip_route : es_strip_transform, &p,
                            err);

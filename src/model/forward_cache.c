@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forward_cache.c : a layer of a block whose keys and values go through a cache.
+ *
+ * Prompt mode: queries of the prompt see all keys before them, so that what a unit keeps follows
+ * from what its layer made of the prompt. Later queries see what is kept and all later keys, which
+ * is one list of keys for all of them; where the layer has a window, keys that were dropped get the
+ * weight e^-DROPPED. Decode mode is cache/decode.c, unit by unit. */
+#include "model/forward_cache.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "cache/aged.h"
+
+#define DROPPED (-1e6) /* ln of the factor on a weight: it becomes 0 */
+
+/* ---- memory ---- */
+
+double es_cache_room_bytes(const es_model_config *c, int64_t n)
+{
+    const double units = (double)c->kv_heads, N = (double)n;
+    return N * (8.0 * 2.0 + units * (1.0 + 8.0 + 4.0)) +
+           (double)(c->heads * (int64_t)sizeof(es_evict_head)) + 64.0;
+}
+
+es_status es_cache_room_new(const es_model_config *c, int64_t n, es_mem_limit *budget,
+                            es_cache_room *room, es_error *err)
+{
+    *room = (es_cache_room){.budget = budget};
+    ES_TRY(ES_MEM_NEW(budget, room->heads, c->heads, "heads of a cache", err));
+    ES_TRY(ES_MEM_NEW(budget, room->positions, 2 * n, "places of queries", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, room->score, c->kv_heads, n, "scores of keys", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, room->last, c->kv_heads, n, "keys of a cache", err));
+    room->listed = room->positions + n;
+    return ES_MEM_NEW_2D(budget, room->kept, c->kv_heads, n, "keys of a cache", err);
+}
+
+void es_cache_room_free(es_cache_room *room)
+{
+    es_mem_free(room->budget, room->heads);
+    es_mem_free(room->budget, room->positions);
+    es_mem_free(room->budget, room->score);
+    es_mem_free(room->budget, room->last);
+    es_mem_free(room->budget, room->kept);
+    es_mem_free(room->budget, room->fine);
+    *room = (es_cache_room){0};
+}
+
+/* ---- checks ---- */
+
+/* Fails where the units of a layer that share keys (alpha), or one set (tova), differ. */
+static es_status check_layer(const es_model_config *c, const es_cache *cache, int64_t layer,
+                             es_error *err)
+{
+    const es_cache_unit *units = cache->units + layer * c->kv_heads;
+    for (int64_t g = 0; g < c->kv_heads; g++) {
+        const es_evict_spec spec = es_evict_resolve(&units[g].evict, cache->mode);
+        ES_TRY(es_evict_check(&spec, cache->mode, err));
+        const bool together =
+            spec.policy && (spec.alpha != ES_EVICT_UNSET ||
+                            (cache->mode == ES_EVICT_DECODE && es_evict_one_set(&spec)));
+        if (together && !es_evict_same(&units[g].evict, &units[0].evict))
+            return es_fail(err, ES_E_ARGUMENT, "cache.together",
+                           "give all heads of the layer the same policy and number of keys",
+                           "heads of layer %lld choose their keys together, but unit %lld has "
+                           "another policy or number of keys than unit 0",
+                           (long long)layer, (long long)g);
+        if (cache->mode != ES_EVICT_NOTHING &&
+            (es_kv_format_by_query(&units[g].k) || es_kv_format_by_query(&units[g].v)))
+            return es_fail(err, ES_E_UNSUPPORTED, "cache.together",
+                           "use a type that is the same for old and new places, like q4_0",
+                           "kivi types and eviction at the same time are not defined");
+        if (es_eviction_full(spec.policy) && !cache->oracle)
+            return es_fail(err, ES_E_ARGUMENT, "cache.oracle", "set oracle",
+                           "policy %s needs scores of the full model",
+                           es_eviction_name(spec.policy));
+    }
+    return ES_OK;
+}
+
+bool es_cache_plain(const es_model *model, const es_model_block *b)
+{
+    const int64_t units = model->config.layers * model->config.kv_heads;
+    bool plain = false;
+    for (int64_t i = 0; b->cache && i < units; i++)
+        plain = plain || es_eviction_plain(b->cache->units[i].evict.policy);
+    return plain;
+}
+
+es_status es_cache_check(const es_model *model, const es_model_block *b, es_error *err)
+{
+    const es_model_config *c = &model->config;
+    if (!b->cache)
+        return ES_OK;
+    if (!c->causal)
+        return es_fail(err, ES_E_UNSUPPORTED, "cache.causal", "use a decoder",
+                       "an encoder has no cache of keys and values");
+    if (b->sparse || b->mask || (b->visit && b->cache->mode == ES_EVICT_DECODE))
+        return es_fail(err, ES_E_UNSUPPORTED, "cache.visit", "run one after the other",
+                       "a cache with policies, a mask or a visitor at the same time");
+    if (b->cache->mode == ES_EVICT_PROMPT && b->cache->prompt < 1)
+        return es_fail(err, ES_E_RANGE, "cache.prompt", "give the tokens of the prompt",
+                       "a prompt of %lld tokens", (long long)b->cache->prompt);
+    for (int64_t l = 0; l < c->layers; l++)
+        ES_TRY(check_layer(c, b->cache, l, err));
+    return ES_OK;
+}
+
+/* ---- what a layer has ---- */
+
+/* Returns the spec of unit g of the layer with all options set. */
+static es_evict_spec spec_of(const es_layer_pass *p, int64_t g)
+{
+    const int64_t units = p->f->model->config.kv_heads;
+    return es_evict_resolve(&p->b->cache->units[p->layer * units + g].evict, p->b->cache->mode);
+}
+
+/* Returns a unit's keys, or its values. */
+static es_view rows_of(const es_layer_pass *p, int64_t g, bool values)
+{
+    const es_model_config *c = &p->f->model->config;
+    const int64_t column = c->query_width + (values ? c->kv_width : 0) + g * c->head_dim;
+    return es_pass_band(p, p->room->qkv, column, c->qkv_width);
+}
+
+/* Fills in queries, keys and sinks of all heads of the layer. */
+static void look_at_heads(const es_layer_pass *p)
+{
+    const es_model_config *c = &p->f->model->config;
+    const int64_t both = c->query_width + c->kv_width;
+    for (int64_t h = 0; h < c->heads; h++) {
+        es_evict_head *head = &p->room->cache.heads[h];
+        head->q = es_pass_band(p, p->room->qkv, h * c->head_dim, c->qkv_width);
+        head->k = rows_of(p, h / (c->heads / c->kv_heads), false);
+        head->sink = es_pass_sink(p, h);
+        if (p->room->plain)
+            head->plain_q = es_pass_band(p, p->room->plain, h * c->head_dim, both);
+    }
+}
+
+/* Multiplies rows by the mean of the layer's rotary matrix over some places. */
+static es_status turn_rows(const void *pass, int64_t first, int64_t places, int64_t count,
+                           double *rows, es_error *err)
+{
+    const es_layer_pass *p = pass;
+    const es_model_config *c = &p->f->model->config;
+    const es_rotary *rotary = es_model_rotary(c, es_model_layer(c, p->layer));
+    const int64_t half = rotary->width / 2, n = first + places;
+    double *angles;
+    ES_TRY(ES_MEM_NEW_2D(p->f->inner.budget, angles, 2 * n + 2, half, "angles", err));
+    double *cosines = angles, *sines = cosines + n * half, *mean = sines + n * half;
+    es_rotary_angles(rotary, n, cosines, sines);
+    for (int64_t i = first * half; i < n * half; i++) {
+        mean[i % half] += cosines[i] / (double)places;
+        mean[half + i % half] += sines[i] / (double)places;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const es_head_rows row = {rows + i * c->head_dim, 1, c->head_dim, 1, c->head_dim};
+        es_row_kernels_f64.turn(&row, rotary, mean, mean + half);
+    }
+    es_mem_free(p->f->inner.budget, angles);
+    return ES_OK;
+}
+
+/* ---- rounding ---- */
+
+/* Returns how a unit holds its keys, or its values. */
+static const es_kv_format *format_of(const es_layer_pass *p, int64_t g, bool values)
+{
+    const int64_t at = p->layer * p->f->model->config.kv_heads + g;
+    return values ? &p->b->cache->units[at].v : &p->b->cache->units[at].k;
+}
+
+/* Returns the copy of a unit's rows that new places find. */
+static es_view fine_of(const es_layer_pass *p, int64_t g, bool values)
+{
+    const es_model_config *c = &p->f->model->config;
+    const int64_t column = (values ? c->kv_width : 0) + g * c->head_dim;
+    return es_pass_band(p, p->room->cache.fine, column, 2 * c->kv_width);
+}
+
+/* Is what a query finds in the unit different by the age of keys? */
+static bool is_aged(const es_layer_pass *p, int64_t g)
+{
+    return es_kv_format_by_query(format_of(p, g, false)) ||
+           es_kv_format_by_query(format_of(p, g, true));
+}
+
+/* Copies the rows of all units, for those whose new places are held otherwise than old ones. */
+static es_status copy_fine(const es_layer_pass *p, es_error *err)
+{
+    const es_model_config *c = &p->f->model->config;
+    const int64_t item = (int64_t)es_dtype_size(p->f->model->precision), n = p->b->n;
+    es_cache_room *room = &p->room->cache;
+    if (!room->fine)
+        ES_TRY(es_mem_array(room->budget, n, 2 * c->kv_width, (size_t)item, "new keys and values",
+                            &room->fine, err));
+    for (int64_t i = 0; i < n; i++)
+        memcpy(room->fine + i * 2 * c->kv_width * item,
+               p->room->qkv + (i * c->qkv_width + c->query_width) * item,
+               (size_t)(2 * c->kv_width * item));
+    return ES_OK;
+}
+
+/* Rounds the keys or the values of the layer to what the cache holds. */
+static void round_side(const es_layer_pass *p, bool values)
+{
+    const int64_t units = p->f->model->config.kv_heads;
+    const es_kv_side side = values ? ES_KV_VALUES : ES_KV_KEYS;
+    double peak = 0.0;
+    for (int64_t g = 0; g < units; g++) {
+        const es_view rows = rows_of(p, g, values);
+        if (format_of(p, g, values)->scale_of_tensor)
+            peak = fmax(peak, es_kv_peak(format_of(p, g, values), &rows));
+    }
+    for (int64_t g = 0; g < units; g++) {
+        const es_kv_format *format = format_of(p, g, values);
+        const es_view rows = rows_of(p, g, values);
+        if (es_kv_format_by_query(format)) {
+            const es_view fine = fine_of(p, g, values);
+            es_kv_round_fine(format, &fine);
+        }
+        es_kv_round(format, side, peak, &rows);
+    }
+}
+
+/* Rounds keys and values of the layer. */
+static es_status round_rows(const es_layer_pass *p, es_error *err)
+{
+    bool aged = false;
+    for (int64_t g = 0; g < p->f->model->config.kv_heads; g++)
+        aged = aged || is_aged(p, g);
+    if (aged)
+        ES_TRY(copy_fine(p, err));
+    round_side(p, false);
+    round_side(p, true);
+    return ES_OK;
+}
+
+/* A head whose unit holds old places otherwise than new ones. */
+static es_status attend_aged(const es_layer_pass *p, int64_t head, const es_attend_out *out,
+                             es_error *err)
+{
+    const es_model_config *c = &p->f->model->config;
+    const int64_t g = head / (c->heads / c->kv_heads);
+    const es_evict_head *h = &p->room->cache.heads[head];
+    const es_aged aged = {.q = h->q,
+                          .k = {format_of(p, g, false), rows_of(p, g, false), fine_of(p, g, false)},
+                          .v = {format_of(p, g, true), rows_of(p, g, true), fine_of(p, g, true)},
+                          .softmax = {1.0 / c->score_divisor, c->score_cap, h->sink},
+                          .window = es_model_layer(c, p->layer)->window,
+                          .budget = p->f->inner.budget};
+    return es_aged_attend(&aged, out, err);
+}
+
+/* ---- prompt mode ---- */
+
+/* Returns the tokens of the prompt that the block has. */
+static int64_t prompt_of(const es_layer_pass *p)
+{
+    return p->b->cache->prompt < p->b->n ? p->b->cache->prompt : p->b->n;
+}
+
+/* Returns what a policy may look at of a unit. */
+static es_evict_prompt unit_prompt(const es_layer_pass *p, int64_t g)
+{
+    const es_model_config *c = &p->f->model->config;
+    const es_layer_kind *kind = es_model_layer(c, p->layer);
+    const int64_t each = c->heads / c->kv_heads, P = prompt_of(p);
+    const double *oracle = p->b->cache->oracle;
+    return (es_evict_prompt){
+        .prompt = P,
+        .layer = p->layer,
+        .unit = g,
+        .heads = p->room->cache.heads,
+        .first = g * each,
+        .count = each,
+        .all = c->heads,
+        .k = rows_of(p, g, false),
+        .v = rows_of(p, g, true),
+        .scale = 1.0 / c->score_divisor,
+        .cap = c->score_cap,
+        .window = kind->window,
+        .given = oracle ? oracle + (p->layer * c->kv_heads + g) * p->b->cache->prompt : NULL,
+        .turn = es_model_rotary(c, kind) ? turn_rows : NULL,
+        .context = p,
+        .budget = p->f->inner.budget};
+}
+
+/* Notes the weight that later queries give to the keys of one unit's prompt. */
+static es_status score_late(void *pass, int64_t g, int thread, es_error *err)
+{
+    const es_layer_pass *p = pass;
+    const es_evict_prompt prompt = unit_prompt(p, g);
+    const int64_t at = p->layer * p->f->model->config.kv_heads + g;
+    (void)thread;
+    return es_votes_late(&prompt, p->b->cache->late + at * p->b->cache->prompt, err);
+}
+
+/* Scores the keys of one unit, and chooses unless the layer chooses together. */
+static es_status score_unit(void *pass, int64_t g, int thread, es_error *err)
+{
+    const es_layer_pass *p = pass;
+    const es_evict_spec spec = spec_of(p, g);
+    const es_cache_room *room = &p->room->cache;
+    const int64_t n = p->b->n, P = prompt_of(p);
+    (void)thread;
+    if (!spec.policy || spec.keys >= P)
+        return ES_OK;
+    const es_evict_prompt prompt = unit_prompt(p, g);
+    ES_TRY(es_evict_score(&spec, &prompt, room->score + g * P, err));
+    if (spec.alpha != ES_EVICT_UNSET)
+        return ES_OK;
+    return es_evict_keep(&spec, P, room->score + g * P, room->kept + g * n, p->f->inner.budget,
+                         err);
+}
+
+/* Units of a layer share their keys (Ada-KV). */
+static es_status share_keys(const es_layer_pass *p, es_error *err)
+{
+    const int64_t units = p->f->model->config.kv_heads, n = p->b->n, P = prompt_of(p);
+    const es_evict_spec spec = spec_of(p, 0);
+    es_mem_limit *budget = p->f->inner.budget;
+    uint8_t *kept;
+    if (!spec.policy || spec.alpha == ES_EVICT_UNSET || spec.keys >= P)
+        return ES_OK;
+    ES_TRY(ES_MEM_NEW_2D(budget, kept, units, P, "keys of a layer", err));
+    const es_status status =
+        es_evict_share(&spec, units, P, p->room->cache.score, kept, budget, err);
+    for (int64_t g = 0; g < units && status == ES_OK; g++)
+        memcpy(p->room->cache.kept + g * n, kept + g * P, (size_t)P);
+    es_mem_free(budget, kept);
+    return status;
+}
+
+/* Notes which query finds each key last: in the prompt, its own last one if it is dropped. */
+static void note_last(const es_layer_pass *p)
+{
+    const int64_t units = p->f->model->config.kv_heads, n = p->b->n, P = prompt_of(p);
+    const es_cache_room *room = &p->room->cache;
+    for (int64_t i = 0; i < units * n; i++)
+        room->last[i] = (int32_t)(room->kept[i] ? n - 1 : P - 1);
+}
+
+/* Hands out what the cache did: the last query of each key, and keys of a query, mean. */
+static void report_kept(const es_layer_pass *p)
+{
+    const es_model_config *c = &p->f->model->config;
+    const int64_t units = c->kv_heads, n = p->b->n, each = c->heads / units;
+    const int32_t *last = p->room->cache.last;
+    if (p->b->cache->last)
+        memcpy(p->b->cache->last + p->layer * units * n, last, (size_t)(units * n) * sizeof *last);
+    for (int64_t h = 0; p->b->kept && h < c->heads; h++) {
+        int64_t seen = 0;
+        for (int64_t j = 0; j < n; j++)
+            seen += last[h / each * n + j] - j + 1;
+        p->b->kept[p->layer * c->heads + h] = (double)seen / (double)n;
+    }
+}
+
+es_status es_cache_begin(const es_layer_pass *p, es_error *err)
+{
+    const int64_t units = p->f->model->config.kv_heads;
+    es_layer_pass copy = *p;
+    ES_TRY(round_rows(p, err));
+    look_at_heads(p);
+    if (p->b->cache->late)
+        ES_TRY(es_parallel_run(&p->f->inner, units, score_late, &copy, err));
+    memset(p->room->cache.kept, 1, (size_t)(units * p->b->n));
+    if (p->b->cache->mode == ES_EVICT_PROMPT) {
+        ES_TRY(es_parallel_run(&p->f->inner, units, score_unit, &copy, err));
+        ES_TRY(share_keys(p, err));
+    }
+    note_last(p);
+    if (p->b->cache->mode != ES_EVICT_DECODE)
+        report_kept(p);
+    return ES_OK;
+}
+
+/* Returns rows from `first` on of a view, and results of queries from there on. */
+static es_view rows_from(const es_view *v, int64_t first, int64_t rows)
+{
+    es_view out = *v;
+    out.data = (char *)v->data + first * v->row_stride;
+    out.rows = rows;
+    return out;
+}
+static es_attend_out results_from(const es_attend_out *out, int64_t first, int64_t d)
+{
+    return (es_attend_out){.output = out->output + first * d,
+                           .lse = out->lse ? out->lse + first : NULL,
+                           .entropy = out->entropy ? out->entropy + first : NULL,
+                           .top_weight = out->top_weight ? out->top_weight + first : NULL,
+                           .sum_squares = out->sum_squares ? out->sum_squares + first : NULL};
+}
+
+/* Queries first .. first + rows - 1 of a head over the keys 0 .. keys - 1 that a mask leaves. */
+static es_status attend_rows(const es_layer_pass *p, int64_t head, int64_t first, int64_t rows,
+                             int64_t keys, const es_mask *mask, const es_attend_out *out,
+                             es_error *err)
+{
+    const es_model_config *c = &p->f->model->config;
+    const es_evict_head *h = &p->room->cache.heads[head];
+    const es_view v = rows_of(p, head / (c->heads / c->kv_heads), true);
+    const double scale = 1.0 / c->score_divisor;
+    const es_attend_opts opts = {.precision = p->f->model->precision,
+                                 .scales = &scale,
+                                 .n_scales = 1,
+                                 .score_cap = c->score_cap,
+                                 .sink = &h->sink,
+                                 .mask = mask,
+                                 .exec = &p->f->inner};
+    const es_view q = rows_from(&h->q, first, rows), k = rows_from(&h->k, 0, keys),
+                  values = rows_from(&v, 0, keys);
+    const es_attend_out found = results_from(out, first, c->head_dim);
+    return es_attend(&q, &k, &values, &opts, &found, err);
+}
+
+/* Later queries: what is kept of the prompt, and all later keys up to their own. */
+static es_status attend_late(const es_layer_pass *p, int64_t head, const es_attend_out *out,
+                             es_error *err)
+{
+    static const double factors[] = {DROPPED, 0.0};
+    const es_model_config *c = &p->f->model->config;
+    const es_cache_room *room = &p->room->cache;
+    const int64_t n = p->b->n, P = prompt_of(p), window = es_model_layer(c, p->layer)->window;
+    const uint8_t *kept = room->kept + head / (c->heads / c->kv_heads) * n;
+    int64_t offsets[2] = {0, 0};
+    for (int64_t j = 0; j < n; j++)
+        if (kept[j])
+            room->listed[offsets[1]++] = j;
+    for (int64_t i = P; i < n; i++)
+        room->positions[i - P] = i;
+    es_mask mask = {.positions = room->positions, .causal = true};
+    if (window && window < n) {
+        mask.window = window;
+        mask.n_classes = 2;
+        mask.classes = kept;
+        mask.class_factors = factors;
+    } else {
+        mask.list_queries = n - P;
+        mask.list_offsets = offsets;
+        mask.list_keys = room->listed;
+    }
+    return attend_rows(p, head, P, n - P, n, &mask, out, err);
+}
+
+es_status es_cache_attend(const es_layer_pass *p, int64_t head, const es_attend_out *out,
+                          es_error *err)
+{
+    const int64_t n = p->b->n, P = p->b->cache->mode == ES_EVICT_PROMPT ? prompt_of(p) : n;
+    const es_mask mask = {.causal = true,
+                          .window = es_model_layer(&p->f->model->config, p->layer)->window};
+    const int64_t units = p->f->model->config.kv_heads;
+    if (is_aged(p, head / (p->f->model->config.heads / units)))
+        return attend_aged(p, head, out, err);
+    ES_TRY(attend_rows(p, head, 0, P, P, &mask, out, err));
+    return P < n ? attend_late(p, head, out, err) : ES_OK;
+}
+
+/* ---- decode mode ---- */
+
+/* Units `first` .. `first + units - 1` of the layer, which hold the same places. */
+static es_status decode_units(const es_layer_pass *p, int64_t first, int64_t units, es_error *err)
+{
+    const es_model_config *c = &p->f->model->config;
+    const es_model_block *b = p->b;
+    const int64_t each = c->heads / c->kv_heads, at = p->layer * c->heads + first * each;
+    es_evict_spec spec = spec_of(p, first);
+    es_mem_limit *budget = p->f->inner.budget;
+    es_view *rows;
+    if (!spec.policy)
+        spec.keys = b->n;
+    ES_TRY(ES_MEM_NEW_2D(budget, rows, 2, units, "units of a layer", err));
+    for (int64_t u = 0; u < units; u++) {
+        rows[u] = rows_of(p, first + u, false);
+        rows[units + u] = rows_of(p, first + u, true);
+    }
+    const es_decode decode = {.spec = &spec,
+                              .heads = p->room->cache.heads + first * each,
+                              .count = units * each,
+                              .units = units,
+                              .k = rows,
+                              .v = rows + units,
+                              .scale = 1.0 / c->score_divisor,
+                              .cap = c->score_cap,
+                              .window = es_model_layer(c, p->layer)->window,
+                              .out = es_row_at(p->f, p->room->heads, first * each * c->head_dim, 1),
+                              .out_stride =
+                                  c->query_width * (int64_t)es_dtype_size(p->f->model->precision),
+                              .entropy = b->entropy ? b->entropy + at : NULL,
+                              .top_weight = b->top_weight ? b->top_weight + at : NULL,
+                              .sum_squares = b->sum_squares ? b->sum_squares + at : NULL,
+                              .ess = b->ess ? b->ess + at : NULL,
+                              .last = p->room->cache.last + first * b->n,
+                              .budget = budget};
+    const es_status status = es_decode_run(&decode, err);
+    for (int64_t u = 1; u < units && status == ES_OK; u++)
+        memcpy(decode.last + u * b->n, decode.last, (size_t)b->n * sizeof *decode.last);
+    es_mem_free(budget, rows);
+    return status;
+}
+
+static es_status decode_unit(void *pass, int64_t unit, int thread, es_error *err)
+{
+    (void)thread;
+    return decode_units(pass, unit, 1, err);
+}
+
+es_status es_cache_decode(const es_layer_pass *p, es_error *err)
+{
+    const int64_t units = p->f->model->config.kv_heads;
+    const es_evict_spec spec = spec_of(p, 0);
+    es_layer_pass copy = *p;
+    if (spec.policy && es_evict_one_set(&spec))
+        ES_TRY(decode_units(p, 0, units, err));
+    else
+        ES_TRY(es_parallel_run(&p->f->inner, units, decode_unit, &copy, err));
+    report_kept(p);
+    return ES_OK;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forward_cache.h : a layer of a block whose keys and values go through a cache (cache/cache.h). */
+#ifndef ES_MODEL_FORWARD_CACHE_H
+#define ES_MODEL_FORWARD_CACHE_H
+
+#include "cache/cache.h"
+#include "model/forward_inside.h"
+
+/*! es_cache_room_bytes() : bytes that a block of n tokens takes for its cache.
+ *  es_cache_room_new() : allocates them; release with es_cache_room_free(). */
+double es_cache_room_bytes(const es_model_config *config, int64_t n);
+es_status es_cache_room_new(const es_model_config *config, int64_t n, es_mem_limit *budget,
+                            es_cache_room *room, es_error *err);
+void es_cache_room_free(es_cache_room *room);
+
+/*! es_cache_check() : can a block of the model run by its cache? @return : ES_OK; ES_E_UNSUPPORTED
+ *  (cache.causal, cache.visit), ES_E_RANGE (cache.prompt), ES_E_ARGUMENT (cache.together,
+ *  cache.oracle); as es_evict_check(). */
+es_status es_cache_check(const es_model *model, const es_model_block *block, es_error *err);
+
+/*! es_cache_plain() : does a unit of the block's cache look at queries before rotary positions? */
+bool es_cache_plain(const es_model *model, const es_model_block *block);
+
+/*! es_cache_begin() : rounds keys and values of a layer, and chooses what its units keep of the
+ *  prompt. After it heads can be computed. */
+es_status es_cache_begin(const es_layer_pass *p, es_error *err);
+
+/*! es_cache_attend() : a head over what its unit keeps of the prompt, into `out`. */
+es_status es_cache_attend(const es_layer_pass *p, int64_t head, const es_attend_out *out,
+                          es_error *err);
+
+/*! es_cache_decode() : all heads of a layer over what their units hold token by token. */
+es_status es_cache_decode(const es_layer_pass *p, es_error *err);
+
+#endif
