@@ -293,11 +293,11 @@ typedef struct work {
     double curves, gains, trial, rehearsal;
 } work;
 
-/* Returns the operations of one pass through the model; 1.5 is for what is not a product. */
+/* Returns the operations of one pass through the model. */
 static double pass_flops(const budget_state *s, int64_t n)
 {
     const es_model_cost c = es_model_cost_of(s->config, ES_F32, n, 1, s->config->predicts);
-    return 1.5 * (c.products + c.attention);
+    return es_model_work(&c);
 }
 
 /* Returns the operations of choosing and applying a policy in one head; the constants are
