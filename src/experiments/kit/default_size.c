@@ -16,7 +16,9 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most_of(const es_sizing *s, int number)
 {
     const es_size *size = &s->sizes[number];
-    const int64_t most = size->of ? size->usual / s->sizes[size->of - 1].value : size->usual;
+    int64_t most = size->of ? size->usual / s->sizes[size->of - 1].value : size->usual;
+    if (size->most)
+        most = smaller(most, size->most);
     return most > 1 ? most : 1;
 }
 

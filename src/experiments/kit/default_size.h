@@ -8,8 +8,8 @@
  *
  *     es_size sizes[] = {{"block", .usual = 8192, .halves = true},
  *                        {"blocks", .usual = tokens, .of = 1, .averaged = true}};
- *     static const es_size_step steps[] = {{0, 2048}, {1, 8}, {0, 512}, {1, 2}};
- *     const es_sizing sizing = {sizes, 2, steps, 4, work, user};
+ *     static const es_size_step steps[] = {{1, 8}, {0, 512}, {1, 2}};
+ *     const es_sizing sizing = {sizes, 2, steps, 3, work, user};
  *     if (es_sizes_fit(&sizing)) ... use sizes[0].value, sizes[1].value
  *     es_sizes_tell(&sizing, answer);
  */
@@ -31,9 +31,9 @@
 #define ES_DEFAULT_SECONDS 300.0
 #define ES_DEFAULT_WORK    (ES_DEFAULT_SPEED * ES_DEFAULT_SECONDS)
 
-/* Errors over fewer blocks are hardly known; a shorter context asks another question. Lengths are
- * lowered to ES_SIZE_CONTEXT before there are fewer than ES_SIZE_BLOCKS blocks, and below it only
- * if these do not fit. */
+/* Errors over fewer than ES_SIZE_BLOCKS blocks are hardly known, and those over one are not. A
+ * context below ES_SIZE_SHORT is another question; one of ES_SIZE_CONTEXT is what studies use
+ * where a model could read more than the text has to offer. */
 enum { ES_SIZE_BLOCKS = 8, ES_SIZE_CONTEXT = 2048, ES_SIZE_SHORT = 512, ES_SIZE_FEWEST = 2 };
 
 /* A parameter that decides how much work a run is. */
@@ -44,6 +44,7 @@ typedef struct es_size {
     bool halves;        /* a length: lowered by halves */
     int of;             /* 1 + number of the length of the blocks that this one counts: there are
                            usual / length of them; 0: `usual` is the number */
+    int64_t most;       /* with `of`: no more than these; 0: any number */
     bool in_tokens;     /* with `of`: the option is tokens, blocks times length */
     bool averaged;      /* errors fall with its square root */
     int64_t longest;    /* of a length: what the model can read; 0: not to be mentioned */

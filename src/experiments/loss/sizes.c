@@ -23,21 +23,19 @@ static void forget(loss_state *s)
 
 bool loss_choose_sizes(es_job *job)
 {
-    static const es_size_step steps[] = {{LENGTH, ES_SIZE_CONTEXT},
-                                         {BLOCKS, ES_SIZE_BLOCKS},
-                                         {LENGTH, ES_SIZE_SHORT},
-                                         {BLOCKS, ES_SIZE_FEWEST}};
+    static const es_size_step steps[] = {
+        {BLOCKS, ES_SIZE_BLOCKS}, {LENGTH, ES_SIZE_SHORT}, {BLOCKS, ES_SIZE_FEWEST}};
     loss_params *p = job->params;
     loss_state *s = job->state;
     if (p->ids) /* which are read as they are */
         return false;
     const int64_t tokens = s->text.start[s->text.count], longest = s->longest;
     const int64_t usual = es_default_length(s->config->positions, tokens, p->blocks);
-    es_size sizes[SIZES] = {
-        [LENGTH] = {"block", .usual = p->block || longest < usual ? longest : usual,
-                    .fixed = p->block, .halves = true, .longest = longest},
-        [BLOCKS] = {"blocks", .usual = p->blocks ? s->text.count : tokens, .fixed = p->blocks,
-                    .of = p->blocks ? 0 : 1 + LENGTH, .averaged = true}};
+    es_size sizes[SIZES] = {[LENGTH] = {"block",
+                                        .usual = p->block || longest < usual ? longest : usual,
+                                        .fixed = p->block, .halves = true, .longest = longest},
+                            [BLOCKS] = {"blocks", .usual = tokens, .most = p->blocks,
+                                        .fixed = p->blocks, .of = 1 + LENGTH, .averaged = true}};
     const es_sizing sizing = {
         .sizes = sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, s};
     const bool fewer = es_sizes_fit(&sizing), shorter = sizes[LENGTH].value < longest;
