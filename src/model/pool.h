@@ -81,7 +81,7 @@ typedef struct es_pool_spec {
 /* What a pool will take. */
 typedef struct es_pool_cost {
     int64_t tokens;    /* rows of each layer's file */
-    double flops;      /* of the forward pass, times 1.5: it is slower than products alone */
+    double flops;      /* of the forward pass: es_model_work() */
     double disk_bytes; /* of all layers, and of run_bytes */
     double run_bytes;  /* of pool.run: checksums, attention statistics, which rows are kept */
     double held_bytes; /* of memory while the pool is open: a checksum for each row of each layer;

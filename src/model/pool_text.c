@@ -84,10 +84,6 @@ uint64_t es_pool_text_hash(const es_pool_text *text)
 
 /* ---- cost ---- */
 
-/* With its small products and element-wise work the forward pass runs at two thirds of the speed at
- * which operations are counted on to be done. */
-#define SLOWNESS 1.5
-
 /* Returns the work of running the model over all blocks, in operations of attention. */
 static double forward_flops(const es_model *model, const es_blocks *blocks)
 {
@@ -95,9 +91,9 @@ static double forward_flops(const es_model *model, const es_blocks *blocks)
     for (int64_t i = 0; i < blocks->count; i++) {
         const int64_t n = blocks->start[i + 1] - blocks->start[i];
         const es_model_cost cost = es_model_cost_of(es_model_config_of(model), ES_F32, n, 1, false);
-        flops += cost.products + cost.attention;
+        flops += es_model_work(&cost);
     }
-    return SLOWNESS * flops;
+    return flops;
 }
 
 /* Counts the rows that a sparse pool has of all layers. */

@@ -294,11 +294,11 @@ typedef struct work {
     double curves, gains, trial, rehearsal;
 } work;
 
-/* Returns the operations of one pass through the model; 1.5 is for what is not a product. */
+/* Returns the operations of one pass through the model. */
 static double pass_flops(const budget_state *s, int64_t n)
 {
     const es_model_cost c = es_model_cost_of(s->config, ES_F32, n, 1, s->config->predicts);
-    return 1.5 * (c.products + c.attention);
+    return es_model_work(&c);
 }
 
 /* Returns the operations of choosing and applying a policy in one head; the constants are
@@ -317,24 +317,49 @@ static double trial_flops(const budget_state *s, int64_t n)
     return n ? 3.0 * pass_flops(s, n) + 2.0 * heads * thin_flops(s, n) : 0.0;
 }
 
-/* Returns the operations of a cell of each stage. Constants stand for the exact risk of a policy
+/* Returns the operations of a cell of each stage, for a context to calibrate on and one to verify
+ * on. Constants stand for the exact risk of a policy
  * with random keys (an integral per number of keys) and without. */
-static work work_of(const es_job *job)
+static work work_at(const es_job *job, int64_t context, int64_t verified)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    const double heads = (double)(s->config->layers * s->config->heads), n = (double)s->n;
+    const double heads = (double)(s->config->layers * s->config->heads), n = (double)context;
     const double k = (double)s->config->head_dim, Q = (double)p->queries;
+    const double K = s->K ? (double)s->K : BUDGET_POINTS + 1;
     double query = 0.0;
     for (int64_t i = 0; i < s->P; i++)
         query += es_policy_inputs(s->policies[i].policy) & ES_POLICY_CHANCE
-                     ? 0.5 * (double)s->K * n * k * 60.0 * 40.0
-                     : (double)s->K * n * (k * 40.0 + 1000.0);
-    return (work){.curves = pass_flops(s, s->n) + heads * (Q * query + n * n * (4.0 * k + 200.0)),
-                  .gains = (0.5 * (double)s->config->layers + 2.0) * pass_flops(s, s->n) +
-                           heads * thin_flops(s, s->n),
-                  .trial = trial_flops(s, s->verify.length),
-                  .rehearsal = trial_flops(s, s->n)};
+                     ? 0.5 * K * n * k * 60.0 * 40.0
+                     : K * n * (k * 40.0 + 1000.0);
+    return (work){.curves =
+                      pass_flops(s, context) + heads * (Q * query + n * n * (4.0 * k + 200.0)),
+                  .gains = (0.5 * (double)s->config->layers + 2.0) * pass_flops(s, context) +
+                           heads * thin_flops(s, context),
+                  .trial = trial_flops(s, verified),
+                  .rehearsal = trial_flops(s, context)};
+}
+
+/* Returns the operations of a cell of each stage, for the texts that were read. */
+static work work_of(const es_job *job)
+{
+    const budget_state *s = job->state;
+    return work_at(job, s->n, s->verify.length);
+}
+
+double budget_work(const es_job *job, int64_t context, int64_t blocks, int64_t verify_blocks)
+{
+    const budget_params *p = job->params;
+    const work w = work_at(job, context, p->verify_context ? p->verify_context : context);
+    const bool searches = !isnan(p->error) || !isnan(p->loss);
+    const double texts = p->others.count ? 2.0 : 1.0;
+    const double block =
+        texts * w.curves + w.gains + (searches ? BUDGET_STEPS + 1 : 1) * w.rehearsal;
+    const int64_t plans = p->rivals ? BUDGET_ALLOCATIONS : 1;
+    const int64_t ratios = 1 + (p->everywhere ? p->frontier.count : 0);
+    const bool verifies = p->verify.count || p->tasks;
+    return (double)blocks * block +
+           (verifies ? (double)(verify_blocks * plans * ratios) * w.trial : 0.0);
 }
 
 /* Returns the tokens of the longest block. */

@@ -30,7 +30,8 @@ static const es_param params[] = {
      FIELD(texts)},
     {"context", 0, ES_PARAM_WHOLE, "N", "tokens of the context that the plan is for",
      FIELD(context), .min = 16, .max = 1e9, .unit = "tokens",
-     .default_note = "as many as the model has positions"},
+     .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text; "
+                     "fewer if 8 blocks take more than five minutes on two cores"},
     {"ratio", 0, ES_PARAM_NUMBER, "R", "share of all keys to keep: 0.25, 1/4 or 25%", FIELD(ratio),
      .min = 1e-6, .max = 1.0},
     {"keys", 0, ES_PARAM_WHOLE, "K",
@@ -52,8 +53,9 @@ static const es_param params[] = {
      "after every key was read",
      FIELD(no_query_scores), .renamed_from = "deployable"},
     {"blocks", 0, ES_PARAM_WHOLE, "B",
-     "blocks of the text to calibrate on, spaced evenly over the text", FIELD(blocks), .min = 1,
-     .max = 100000, .default_value = "8"},
+     "blocks of the text to calibrate on, spaced evenly over the text; by default fewer if they "
+     "take more than five minutes on two cores",
+     FIELD(blocks), .min = 1, .max = 100000, .default_value = "8"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "queries per block whose risks are computed",
      FIELD(queries), .min = 1, .max = 100000, .default_value = "8"},
     {"other-text", 0, ES_PARAM_FILES, "FILE",
@@ -70,8 +72,8 @@ static const es_param params[] = {
     {"verify-context", 0, ES_PARAM_WHOLE, "N", "tokens per block of the held-out text",
      FIELD(verify_context), .min = 16, .max = 1e9, .unit = "tokens", .default_note = "--context"},
     {"verify-blocks", 0, ES_PARAM_WHOLE, "B",
-     "blocks of the held-out text, or labelled texts, at most", FIELD(verify_blocks), .min = 1,
-     .max = BUDGET_MOST_BLOCKS, .default_value = "8"},
+     "blocks of the held-out text, or labelled texts, at most; by default fewer as for --blocks",
+     FIELD(verify_blocks), .min = 1, .max = BUDGET_MOST_BLOCKS, .default_value = "8"},
     {"rivals", 0, ES_PARAM_FLAG, NULL,
      "also test other allocations of as many keys: uniform, falling with depth, and by mass",
      FIELD(rivals)},
@@ -168,29 +170,29 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
     return ES_OK;
 }
 
-/* Risks are computed at ten numbers of keys, from 1/64 of the keys that a query sees, each
- * about 1.5 times the previous one, and at all keys, where drawing with replacement still has a
- * risk. A unit may have one of five times as many numbers. */
-enum { POINTS = 10, BETWEEN = 5, LEAST = 64 };
+/* Risks are computed at BUDGET_POINTS numbers of keys, from 1/64 of the keys that a query sees,
+ * each about 1.5 times the previous one, and at all keys, where drawing with replacement still has
+ * a risk. A unit may have one of five times as many numbers. */
+enum { BETWEEN = 5, LEAST = 64 };
 
 /* Makes the numbers of keys: a geometric grid at which risks are computed, and finer options
  * between them, where risks are interpolated. */
 static es_status make_grid(es_job *job, budget_state *s, es_error *err)
 {
     const double n = (double)s->sees, low = fmax(1.0, n / LEAST);
-    const double step = pow(0.66 * n / low, 1.0 / (POINTS - 1));
-    ES_TRY(ES_JOB_NEW(job, s->keys, POINTS + 1, err));
-    ES_TRY(ES_JOB_NEW(job, s->options, POINTS * BETWEEN + 2, err));
-    for (int i = 0; i < POINTS; i++) {
+    const double step = pow(0.66 * n / low, 1.0 / (BUDGET_POINTS - 1));
+    ES_TRY(ES_JOB_NEW(job, s->keys, BUDGET_POINTS + 1, err));
+    ES_TRY(ES_JOB_NEW(job, s->options, BUDGET_POINTS * BETWEEN + 2, err));
+    for (int i = 0; i < BUDGET_POINTS; i++) {
         const int64_t keys = (int64_t)floor(low * pow(step, i) + 0.5);
         if (!s->K || keys > s->keys[s->K - 1])
             s->keys[s->K++] = keys;
     }
     if (s->keys[s->K - 1] < s->sees)
         s->keys[s->K++] = s->sees;
-    for (int i = 0; i < POINTS * BETWEEN; i++) {
+    for (int i = 0; i < BUDGET_POINTS * BETWEEN; i++) {
         const int64_t keys =
-            (int64_t)floor(low * pow(n / low, (double)i / (POINTS * BETWEEN)) + 0.5);
+            (int64_t)floor(low * pow(n / low, (double)i / (BUDGET_POINTS * BETWEEN)) + 0.5);
         if (!s->n_options || keys > s->options[s->n_options - 1])
             s->options[s->n_options++] = keys;
     }

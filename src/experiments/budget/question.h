@@ -127,6 +127,12 @@ es_curves budget_curves_at(const budget_state *s, const double *cell);
 es_gain budget_gain_at(const budget_state *s, const double *cell, int64_t layer);
 es_plan_trial budget_trial_at(const budget_state *s, const double *cell);
 
+enum { BUDGET_POINTS = 10 }; /* numbers of keys at which risks are computed, at most, and all */
+
+/*! budget_work() : operations of a run with such a context and numbers of blocks; before texts are
+ *  read, for default sizes. */
+double budget_work(const es_job *job, int64_t context, int64_t blocks, int64_t verify_blocks);
+
 /*! budget_stages() : all stages of the job. budget_cost() : what they take. */
 es_status budget_stages(es_job *job, es_error *err);
 es_status budget_cost(es_job *job, es_cost *out, es_error *err);

@@ -3,6 +3,7 @@
  * texts, each as long as it is. */
 #include "base/error.h"
 #include "experiments/budget/question.h"
+#include "experiments/kit/default_size.h"
 #include "model/model.h"
 #include "model/sparse_head.h"
 #include "text/text_even.h"
@@ -28,25 +29,33 @@ static es_status choose_blocks(es_job *job, const char *path, int64_t most, budg
     return ES_OK;
 }
 
-/* Reads a text as blocks. Those of a decoder are running text that begins with the prefix of its
- * tokenizer. */
-static es_status read_text(es_job *job, const es_texts *files, int64_t length, int64_t most,
-                           budget_text *t, es_error *err)
+/* Returns how a text is read in blocks. Those of a decoder are running text that begins with the
+ * prefix of its tokenizer, info. */
+static es_blocks_spec spec_of(const es_job *job, const es_texts *files, int64_t length,
+                              const es_tokenizer_info *info)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
+    return (es_blocks_spec){.tokenizer = s->tokenizer,
+                            .texts = files->at,
+                            .n_texts = files->count,
+                            .length = length,
+                            .vocab = s->config->vocab,
+                            .invalid = (es_text_invalid)p->invalid,
+                            .running = s->config->causal,
+                            .start = info->prefix,
+                            .n_start = s->config->causal ? info->prefix_count : 0,
+                            .progress = job->exec.progress,
+                            .progress_user = job->exec.progress_user};
+}
+
+/* Reads a text as blocks. */
+static es_status read_text(es_job *job, const es_texts *files, int64_t length, int64_t most,
+                           budget_text *t, es_error *err)
+{
+    const budget_state *s = job->state;
     const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
-    const es_blocks_spec spec = {.tokenizer = s->tokenizer,
-                                 .texts = files->at,
-                                 .n_texts = files->count,
-                                 .length = length,
-                                 .vocab = s->config->vocab,
-                                 .invalid = (es_text_invalid)p->invalid,
-                                 .running = s->config->causal,
-                                 .start = info.prefix,
-                                 .n_start = s->config->causal ? info.prefix_count : 0,
-                                 .progress = job->exec.progress,
-                                 .progress_user = job->exec.progress_user};
+    const es_blocks_spec spec = spec_of(job, files, length, &info);
     t->length = length;
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &t->blocks, err));
     return choose_blocks(job, files->at[0], most, t, err);
@@ -93,17 +102,74 @@ static es_status check_length(const budget_state *s, const char *option, int64_t
                      (long long)s->config->positions);
 }
 
+enum { CONTEXT, BLOCKS, VERIFY_BLOCKS, SIZES };
+
+/* Returns the operations of a run of such sizes. */
+static double work_of(const void *job, const int64_t *values)
+{
+    return budget_work(job, values[CONTEXT], values[BLOCKS], values[VERIFY_BLOCKS]);
+}
+
+/* Finds the usual context: the model's positions, or fewer if the text has too few such blocks. */
+static es_status usual_context(const es_job *job, int64_t *out, es_error *err)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const es_tokenizer_info info = es_tokenizer_frame(s->tokenizer);
+    const es_blocks_spec spec = spec_of(job, &p->texts, ES_SIZE_CONTEXT, &info);
+    int64_t tokens = 0;
+    *out = p->context ? p->context : s->config->positions;
+    if (p->context || *out <= ES_SIZE_CONTEXT)
+        return ES_OK;
+    ES_TRY(es_count_tokens(&spec, job->exec.budget, &tokens, err));
+    *out = es_default_length(*out, tokens, p->blocks);
+    return ES_OK;
+}
+
+/* Chooses context and numbers of blocks, unless given, so that the run takes no longer than a
+ * default run should. */
+static es_status choose_sizes(es_job *job, es_error *err)
+{
+    static const es_size_step steps[] = {{CONTEXT, ES_SIZE_CONTEXT},
+                                         {BLOCKS, ES_SIZE_BLOCKS / 2},
+                                         {VERIFY_BLOCKS, ES_SIZE_BLOCKS / 2},
+                                         {CONTEXT, ES_SIZE_SHORT},
+                                         {BLOCKS, ES_SIZE_FEWEST},
+                                         {VERIFY_BLOCKS, ES_SIZE_FEWEST}};
+    budget_params *p = job->params;
+    const budget_state *s = job->state;
+    int64_t usual;
+    ES_TRY(usual_context(job, &usual, err));
+    es_size sizes[SIZES] = {
+        [CONTEXT] = {"context", .usual = usual, .fixed = p->context, .halves = true,
+                     .longest = s->config->positions},
+        [BLOCKS] = {"blocks", .usual = p->blocks, .fixed = es_params_given(job->given, "blocks"),
+                    .averaged = true},
+        [VERIFY_BLOCKS] = {"verify-blocks", .usual = p->verify_blocks,
+                           .fixed = es_params_given(job->given, "verify-blocks") ||
+                                    !(p->verify.count || p->tasks)}};
+    const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, job};
+    es_sizes_fit(&sizing);
+    es_sizes_tell(&sizing, job->answer);
+    if (sizes[CONTEXT].value < s->config->positions)
+        p->context = sizes[CONTEXT].value;
+    p->blocks = sizes[BLOCKS].value;
+    p->verify_blocks = sizes[VERIFY_BLOCKS].value;
+    return ES_OK;
+}
+
 es_status budget_read_texts(es_job *job, es_error *err)
 {
     const budget_params *p = job->params;
     budget_state *s = job->state;
+    ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
+    ES_TRY(es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err));
+    ES_TRY(choose_sizes(job, err));
     s->n = p->context ? p->context : s->config->positions;
     s->sees = es_past_last(es_past_of(s->config, 0), s->n);
     const int64_t then = p->verify_context ? p->verify_context : s->n;
     ES_TRY(check_length(s, "context", s->n, err));
     ES_TRY(check_length(s, "verify-context", then, err));
-    ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
-    ES_TRY(es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err));
     ES_TRY(read_text(job, &p->texts, s->n, p->blocks, &s->text, err));
     if (p->others.count)
         ES_TRY(read_text(job, &p->others, s->n, p->blocks, &s->others, err));

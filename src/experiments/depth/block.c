@@ -91,9 +91,8 @@ double es_depth_flops(const es_model *model, int64_t n, int64_t directions)
 {
     const es_model_config *c = es_model_config_of(model);
     const es_model_cost cost = es_model_cost_of(c, es_model_precision(model), n, 1, false);
-    const double pass = cost.products + cost.attention;
     const double passes = (double)(directions ? directions : DIRECTIONS) + 3.0 + 2.0 * 3.0;
-    return 1.5 * passes * pass; /* as pools: slower than products alone; a sparse pass counts 3 */
+    return passes * es_model_work(&cost); /* a sparse pass counts 3 */
 }
 
 /* ---- numbers between precisions ---- */

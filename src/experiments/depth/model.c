@@ -13,6 +13,7 @@
 #include "base/threads.h"
 #include "experiments/depth/depth.h"
 #include "experiments/kit/answer_kit.h"
+#include "experiments/kit/default_size.h"
 #include "model/model.h"
 #include "stats/multiple.h"
 #include "text/text_even.h"
@@ -81,28 +82,70 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
     return ES_OK;
 }
 
+enum { LENGTH, BLOCKS, SIZES };
+
+/* Returns the operations of a run with blocks of such a length and number. */
+static double work_of(const void *user, const int64_t *values)
+{
+    const es_job *job = user;
+    const depth_params *p = job->params;
+    const depth_state *s = job->state;
+    return (double)(values[BLOCKS] * s->policies.count) *
+           es_depth_flops(s->model, values[LENGTH], p->directions);
+}
+
+/* Chooses the length of blocks and their number, unless given, so that the run takes no longer than
+ * a default run should. `spec` reads the text. */
+static es_status choose_sizes(es_job *job, const es_blocks_spec *spec, es_error *err)
+{
+    static const es_size_step steps[] = {{LENGTH, ES_SIZE_CONTEXT},
+                                         {BLOCKS, ES_SIZE_BLOCKS / 2},
+                                         {LENGTH, ES_SIZE_SHORT},
+                                         {BLOCKS, ES_SIZE_FEWEST}};
+    depth_params *p = job->params;
+    depth_state *s = job->state;
+    const int64_t positions = es_model_config_of(s->model)->positions;
+    int64_t tokens = 0, usual = p->length ? p->length : positions;
+    if (!p->length && positions > ES_SIZE_CONTEXT) {
+        ES_TRY(es_count_tokens(spec, job->exec.budget, &tokens, err));
+        usual = es_default_length(positions, tokens, p->blocks);
+    }
+    es_size sizes[SIZES] = {[LENGTH] = {"length", .usual = usual, .fixed = p->length,
+                                        .halves = true, .longest = positions},
+                            [BLOCKS] = {"blocks", .usual = p->blocks,
+                                        .fixed = es_params_given(job->given, "blocks"),
+                                        .averaged = true}};
+    const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, job};
+    ES_TRY(es_policies_make(job, &p->policy, false, usual, &s->policies, err));
+    es_sizes_fit(&sizing);
+    es_sizes_tell(&sizing, job->answer);
+    p->length = sizes[LENGTH].value;
+    p->blocks = sizes[BLOCKS].value;
+    return ES_OK;
+}
+
 /* Reads the text in blocks of --length tokens and checks them against the model's positions. */
 static es_status read_text(es_job *job, es_error *err)
 {
     depth_params *p = job->params;
     depth_state *s = job->state;
     const es_model_config *c = es_model_config_of(s->model);
-    if (!p->length)
-        p->length = c->positions;
     if (p->length > c->positions)
         return es_refuse(err, "depth.length", "leave --length out",
                          "pieces of %lld tokens; the model has %lld positions",
                          (long long)p->length, (long long)c->positions);
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
     ES_TRY(es_model_check_tokenizer(c, es_model_folder(s->model), s->tokenizer, err));
-    const es_blocks_spec spec = {.tokenizer = s->tokenizer,
-                                 .texts = p->texts.at,
-                                 .n_texts = p->texts.count,
-                                 .length = p->length,
-                                 .vocab = c->vocab,
-                                 .invalid = (es_text_invalid)p->invalid,
-                                 .progress = job->exec.progress,
-                                 .progress_user = job->exec.progress_user};
+    es_blocks_spec spec = {.tokenizer = s->tokenizer,
+                           .texts = p->texts.at,
+                           .n_texts = p->texts.count,
+                           .length = ES_SIZE_CONTEXT,
+                           .vocab = c->vocab,
+                           .invalid = (es_text_invalid)p->invalid,
+                           .progress = job->exec.progress,
+                           .progress_user = job->exec.progress_user};
+    ES_TRY(choose_sizes(job, &spec, err));
+    spec.length = p->length;
     ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
     return choose_blocks(job, p->length, err);
 }

@@ -18,10 +18,13 @@ static const es_param params[] = {
     {"text", 0, ES_PARAM_FILES, "FILE", "text, UTF-8; may be given several times", FIELD(texts)},
     ES_INVALID_PARAM(depth_params, invalid),
     {"blocks", 'b', ES_PARAM_WHOLE, "B",
-     "blocks of text that the model reads, taken evenly from all of it", FIELD(blocks), .min = 1,
-     .max = 100000, .default_value = "8"},
+     "blocks of text that the model reads, taken evenly from all of it; by default fewer if they "
+     "take more than five minutes on two cores",
+     FIELD(blocks), .min = 1, .max = 100000, .default_value = "8"},
     {"length", 0, ES_PARAM_WHOLE, "N", "tokens of a block, special tokens included", FIELD(length),
-     .min = 3, .max = 1e6, .unit = "tokens", .default_note = "as many as the model has positions"},
+     .min = 3, .max = 1e6, .unit = "tokens",
+     .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text; "
+                     "fewer if these take more than five minutes on two cores"},
     ES_POLICY_PARAMS(depth_params, policy, "random,bigbird,top"),
     {"layer", 0, ES_PARAM_WHOLE, "L", "drop keys in this layer only", FIELD(layer), .min = 0,
      .max = 4096, .default_note = "in all layers"},

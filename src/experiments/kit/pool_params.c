@@ -12,6 +12,7 @@
 #include "base/executor.h"
 #include "driver/numbers.h"
 #include "experiments/kit/answer_kit.h"
+#include "experiments/kit/default_size.h"
 #include "model/model.h"
 #include "model/pool_files.h"
 
@@ -205,18 +206,60 @@ static es_status add_costs(const es_job *job, es_pools *p, es_error *err)
     return ES_OK;
 }
 
-/* Sizes of the pools, which decide the defaults that are still open. */
-/* Pools of equal size, or errors of domains could not be compared; and no more than 100000
- * tokens unless asked, because time grows with them and the limit hardly moves. */
-static es_status size_pools(const es_job *job, es_pool_params *asked, es_pools *p, es_error *err)
+/* Job and pools, for the work of a pool's size. */
+typedef struct sizing_user {
+    const es_job *job;
+    const es_pools *pools;
+} sizing_user;
+
+enum { LENGTH, BLOCKS, SIZES };
+
+/* Returns the operations of pools of so many blocks of such a length, and of the study on them. */
+static double work_of(const void *user, const int64_t *values)
 {
-    const int64_t most = 100000;
+    const sizing_user *u = user;
+    const es_pools *p = u->pools;
+    const int64_t n = values[LENGTH];
+    const es_model_cost pass = es_model_cost_of(p->config, ES_F32, n, 1, false);
+    const double blocks = (double)(p->n_domains * values[BLOCKS]);
+    return blocks * es_model_work(&pass) +
+           (p->asked->work ? p->asked->work(u->job, p, n * values[BLOCKS], n) : 0.0);
+}
+
+/* Chooses the tokens of pools, unless given, so that the run takes no longer than a default run
+ * should; blocks become shorter only if eight of them do not fit. */
+static es_status fit_pools(const es_job *job, bool block_given, es_pool_params *asked, es_pools *p,
+                           es_error *err)
+{
+    static const es_size_step steps[] = {
+        {BLOCKS, ES_SIZE_BLOCKS}, {LENGTH, ES_SIZE_SHORT}, {BLOCKS, ES_SIZE_FEWEST}};
+    const sizing_user user = {job, p};
+    es_size sizes[SIZES] = {
+        [LENGTH] = {"block", .usual = asked->block, .fixed = block_given, .halves = true},
+        [BLOCKS] = {"pool", .usual = p->cost.tokens, .of = 1 + LENGTH, .in_tokens = true,
+                    .averaged = true}};
+    const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, &user};
+    if (!es_sizes_fit(&sizing))
+        return ES_OK;
+    es_sizes_tell(&sizing, job->answer);
+    asked->block = sizes[LENGTH].value;
+    asked->tokens = sizes[BLOCKS].value * asked->block;
+    return add_costs(job, p, err);
+}
+
+/* Completes the sizes of pools. They are equal, or errors of domains could not be compared, and
+ * have no more than 100000 tokens unless asked, because the limit hardly moves beyond. */
+static es_status size_pools(const es_job *job, bool block_given, es_pool_params *asked, es_pools *p,
+                            es_error *err)
+{
+    const int64_t most = 100000, given = asked->tokens;
     ES_TRY(add_costs(job, p, err));
-    /* every domain the same number: what the shortest has */
-    if (!asked->tokens && (p->n_domains > 1 || p->cost.tokens > most)) {
+    if (!given && (p->n_domains > 1 || p->cost.tokens > most)) {
         asked->tokens = p->cost.tokens < most ? p->cost.tokens : most;
         ES_TRY(add_costs(job, p, err));
     }
+    if (!given)
+        ES_TRY(fit_pools(job, block_given, asked, p, err));
     if (asked->store < 0) {
         asked->store = p->cost.disk_bytes > 0x1p32 && !asked->stream;
         if (asked->store) /* half of the layers; checksums stay */
@@ -253,9 +296,10 @@ es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_
     pools->config = es_model_config_of(pools->model);
     ES_TRY(
         es_tokenizer_open(es_model_folder(pools->model), job->exec.budget, &pools->tokenizer, err));
+    const bool block_given = asked->block > 0;
     ES_TRY(size_blocks(asked, pools->config, err));
     es_job_phase(job, "reading the text", 0.0);
-    return size_pools(job, asked, pools, err);
+    return size_pools(job, block_given, asked, pools, err);
 }
 
 es_status es_pools_blocks(const es_pools *pools, int64_t domain, es_mem_limit *budget,

@@ -17,6 +17,13 @@
 #include "driver/job.h"
 #include "store/scratch.h"
 
+struct es_pools;
+
+/* Returns the operations of a study beside making the pools, if each domain has so many tokens, in
+ * blocks of `block`; pools has model and domains. */
+typedef double (*es_pool_work)(const es_job *job, const struct es_pools *pools, int64_t tokens,
+                               int64_t block);
+
 /* The options that describe a model and its text. */
 typedef struct es_pool_params {
     const char *model, *folder;
@@ -26,10 +33,12 @@ typedef struct es_pool_params {
     int store;   /* store: -1 until it is known how much that takes */
     int invalid; /* as es_text_invalid */
     bool repeat, allow_trailing;
-    bool stream;   /* of studies that can: they call es_pools_keep() */
-    int64_t skip;  /* es_pool_spec.skip of a causal model; no parameter: the study says it */
-    bool no_heads; /* matrices of heads are not used, so that a large model may be streamed; no
-                      parameter */
+    bool stream;       /* of studies that can: they call es_pools_keep() */
+    int64_t skip;      /* es_pool_spec.skip of a causal model; no parameter: the study says it */
+    bool no_heads;     /* matrices of heads are not used, so that a large model may be streamed; no
+                          parameter */
+    es_pool_work work; /* for defaults that suit the model (default_size.h); NULL: making the pools
+                          is nearly all; no parameter */
 } es_pool_params;
 
 extern const char *const es_pool_special[];  /* "keep", "drop" */
@@ -71,11 +80,13 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
      .field = offsetof(type, pool.mix), .several = true},                                          \
     {"pool", 0, ES_PARAM_WHOLE, "N", "tokens per domain, special tokens included",                 \
      .field = offsetof(type, pool.tokens), .min = 16, .max = 1e9, .unit = "tokens",                \
-     .default_note = "all of the text, or as many as the shortest domain has, at most 100000"},    \
+     .default_note = "all of the text, or as many as the shortest domain has, at most 100000 and " \
+                     "what takes about five minutes on two cores"},                                \
     {"block", 0, ES_PARAM_WHOLE, "N",                                                              \
      "tokens per forward pass of the model, special tokens included",                              \
      .field = offsetof(type, pool.block), .min = 2, .max = 1e9, .unit = "tokens",                  \
-     .default_note = "as many as it can; 2048 at most if it is causal"},                            \
+     .default_note = "as many as it can, at most 2048 if it is causal, fewer if 8 blocks take "    \
+                     "more than five minutes on two cores"},                                       \
     ES_BLOCKS_FROM_PARAM(type, pool.from),                                                         \
     {"special", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
      "keep the rows of [CLS] and [SEP] in the pool, or drop them",                                 \

@@ -5,6 +5,7 @@
  *     cells.c     one block of text through the model in one setting
  *     question.c  parameters, stages, cost
  *     settings.c  the list of settings that the parameters ask for
+ *     sizes.c     default length and number of blocks
  *     text.c      text or ids as blocks
  *     means.c     means over tokens with errors over blocks
  *     rows.c      tables of settings, positions, layers and the text
@@ -146,7 +147,18 @@ es_status loss_read_text(es_job *job, es_error *err);
  *  into the state; completes p->policy. The text must have been read. */
 es_status loss_make_settings(es_job *job, es_error *err);
 
+/* ---- sizes.c ---- */
+
+/*! loss_choose_sizes() : chooses the length of blocks and their number, unless given, so that the
+ *  run takes no longer than a default run should, and adds a finding about it. The text must have
+ *  been read with the model's positions, and settings made of it. Returns whether it changed the
+ *  parameters: text and settings are then gone, and must be made again. */
+bool loss_choose_sizes(es_job *job);
+
 /* ---- question.c ---- */
+
+/*! loss_block_work() : operations of a block of n ids in all settings, fresh texts included. */
+double loss_block_work(const loss_state *s, int64_t n);
 
 /* Stages. */
 enum { LOSS_BLOCKS = 0, LOSS_FRESH = 1 };

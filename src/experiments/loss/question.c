@@ -26,9 +26,11 @@ static const es_param params[] = {
     {"ids", 0, ES_PARAM_FILE, "I.npy",
      "instead of text, token ids (n) or (blocks, n); nothing is put before them", FIELD(ids)},
     {"block", 0, ES_PARAM_WHOLE, "N", "ids of a block, with the one that begins it", FIELD(block),
-     .min = 2, .max = 1e9, .unit = "tokens", .default_note = "the model's positions"},
+     .min = 2, .max = 1e9, .unit = "tokens",
+     .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text"},
     {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks of the text, taken evenly from all of it",
-     FIELD(blocks), .min = 1, .max = 1e9, .default_note = "all there are"},
+     FIELD(blocks), .min = 1, .max = 1e9,
+     .default_note = "all there are, or what takes about five minutes on two cores"},
     ES_BLOCKS_FROM_PARAM(loss_params, from),
     {"start", 0, ES_PARAM_TEXT, "ID", "the id that begins each block, or none", FIELD(start),
      .default_note = "what the tokenizer puts before a text, else its bos_token"},
@@ -193,12 +195,8 @@ static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, void 
 
 /* ---- what it takes ---- */
 
-/* Timings, at 25 operations per nanosecond: a forward pass takes 1.5 times its products and
- * attention; a policy takes 2 microseconds per query and 40 ns per key (measured with downstream).
- */
-#define SLOWNESS 1.5
-
-/* Returns the operations of a block; a policy costs about 1000 per pair of query and key. */
+/* Returns the operations of a block. At 25 operations per nanosecond a policy takes 2 microseconds
+ * per query and 40 ns per pair of query and key (measured with downstream). */
 static double block_flops(const loss_state *s, const es_loss_setting *lab, int64_t n)
 {
     static const es_loss_setting full = {0};
@@ -208,7 +206,7 @@ static double block_flops(const loss_state *s, const es_loss_setting *lab, int64
     const double heads = (double)(s->config->layers * s->config->heads);
     const double policy =
         lab->policy.policy || lab->plan ? heads * (N * N / 2.0 * 1000.0 + N * 50000.0) : 0.0;
-    return SLOWNESS * (cost.products + keys * cost.attention) + policy;
+    return ES_FORWARD_SLOWNESS * (cost.products + keys * cost.attention) + policy;
 }
 
 /* Returns the operations of one setting over all blocks. */
@@ -220,12 +218,22 @@ static double setting_flops(const loss_state *s, int64_t setting)
     return flops;
 }
 
-/* Returns the work of one block's late tokens in fresh texts of 2 W tokens. */
-static double fresh_flops(const loss_state *s, int64_t fresh)
+/* Returns the work of a block's late tokens in fresh texts of 2 W tokens; the block has n. */
+static double fresh_flops(const loss_state *s, int64_t fresh, int64_t n)
 {
     static const es_loss_setting full = {0};
-    const int64_t W = s->fresh[fresh], late = s->longest - loss_late(s);
+    const int64_t W = s->fresh[fresh], late = n - n / 2;
     return ceil((double)late / (double)W) * block_flops(s, &full, 2 * W);
+}
+
+double loss_block_work(const loss_state *s, int64_t n)
+{
+    double flops = 0.0;
+    for (int64_t i = 0; i < s->count; i++)
+        flops += block_flops(s, &s->settings[i].lab, n);
+    for (int64_t i = 0; i < s->n_fresh; i++)
+        flops += fresh_flops(s, i, n);
+    return flops;
 }
 
 /* Returns the cost of a cell in units of the mean block with full attention. */
@@ -269,7 +277,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     for (int64_t i = 0; i < s->count; i++)
         flops += setting_flops(s, i);
     for (int64_t i = 0; i < s->n_fresh; i++)
-        flops += (double)s->text.count * fresh_flops(s, i);
+        flops += (double)s->text.count * fresh_flops(s, i, s->longest);
     *out = (es_cost){.flops = flops,
                      .output_bytes = 8.0 * (double)s->tokens + 4096.0 * (double)s->count,
                      .work_bytes = work_bytes(job) + 8.0 * (double)s->tokens};
@@ -280,7 +288,19 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
 
 static const char *const cell_columns[] = {"number"};
 
-/* Opens the study: options, model, plan, text, settings, then the stages. */
+/* Reads the text in blocks and makes the settings for their length. */
+static es_status prepare(es_job *job, es_error *err)
+{
+    const loss_params *p = job->params;
+    loss_state *s = job->state;
+    ES_TRY(loss_read_text(job, err));
+    if (s->plan)
+        ES_TRY(es_plan_fits(s->plan, p->plan, s->longest, err));
+    return loss_make_settings(job, err);
+}
+
+/* Opens the study: options, model, plan, text, settings, then the stages. If the usual blocks are
+ * too much work, text and settings are made again of those that were chosen. */
 static es_status open_study(es_job *job, es_error *err)
 {
     loss_params *p = job->params;
@@ -289,10 +309,11 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(open_model(job, p, s, err));
     if (p->plan)
         ES_TRY(es_plan_open(job, p->plan, s->config, &s->plan, err));
-    ES_TRY(loss_read_text(job, err));
-    if (s->plan)
-        ES_TRY(es_plan_fits(s->plan, p->plan, s->longest, err));
-    ES_TRY(loss_make_settings(job, err));
+    ES_TRY(prepare(job, err));
+    if (loss_choose_sizes(job))
+        ES_TRY(prepare(job, err));
+    if (!p->ids && s->n_start)
+        es_answer_count(job->answer, "start_id", s->start[0]);
     ES_TRY(ES_JOB_NEW(job, s->sums, s->text.count, err));
     ES_TRY(es_job_stage(
         job,
@@ -307,7 +328,7 @@ static es_status open_study(es_job *job, es_error *err)
         &(es_stage){"fresh", .phase = "predicting fresh texts", .noun = "blocks and windows",
                     .cells = s->n_fresh * s->text.count, .rows = s->longest - loss_late(s),
                     .cols = 1, .columns = cell_columns, .one_thread_per_cell = side_by_side(s),
-                    .flops = s->n_fresh ? fresh_flops(s, 0) : 0.0, .run = run_fresh},
+                    .flops = s->n_fresh ? fresh_flops(s, 0, s->longest) : 0.0, .run = run_fresh},
         err);
 }
 

@@ -59,10 +59,7 @@ static es_status read_texts(es_job *job, int64_t length, es_error *err)
                                  .from = (es_blocks_from)p->from,
                                  .progress = job->exec.progress,
                                  .progress_user = job->exec.progress_user};
-    ES_TRY(es_blocks_read(&spec, job->exec.budget, &s->text, err));
-    if (s->n_start)
-        es_answer_count(job->answer, "start_id", s->start[0]);
-    return ES_OK;
+    return es_blocks_read(&spec, job->exec.budget, &s->text, err);
 }
 
 /* ---- ids ---- */

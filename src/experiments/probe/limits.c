@@ -10,10 +10,22 @@
 
 /* ---- parameters ---- */
 
-/* Completes --exact-queries and --n. Sizes are at most half of the pool: beyond that, draws without
- * replacement hardly differ and those with replacement repeat tokens. For windows, at most a tenth:
- * a window that is a large part of the pool is close to its limit for that reason alone. 4 to 6
- * gives the three sizes that a rate needs. */
+enum { SIZES = 7 }; /* default points of --n */
+
+/* Returns the share of the pool, as a divisor, that the default sizes go up to. Beyond half of it,
+ * draws without replacement hardly differ and those with replacement repeat tokens. Windows have at
+ * most a tenth: one that is a large part of the pool is close to its limit for that reason alone.
+ */
+static int64_t parts_of(const probe_params *p) { return p->draw == PROBE_CONTIGUOUS ? 10 : 2; }
+
+/* Returns the largest default size of draws from a pool. */
+static int64_t largest_size(const probe_params *p, int64_t tokens)
+{
+    const int64_t part = tokens / parts_of(p), most = p->paper == 1 ? 384 : 10000;
+    return part < most ? part : most;
+}
+
+/* Completes --exact-queries and --n. 4 to 6 gives the three sizes that a rate needs. */
 static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es_error *err)
 {
     char text[64];
@@ -23,14 +35,13 @@ static es_status complete(es_job *job, const probe_params *p, int64_t tokens, es
         return ES_OK;
     if (p->paper == 1)
         return es_params_set(job->given, "n", "64..384*10", err);
-    const int64_t parts = p->draw == PROBE_CONTIGUOUS ? 10 : 2, part = tokens / parts;
-    const int64_t most = part < 10000 ? part : 10000;
+    const int64_t parts = parts_of(p), most = largest_size(p, tokens);
     if (most < 6)
         return es_refuse(
             err, "probe.tokens", "more text, or --n GRID",
             "a pool of %lld tokens is too small to draw up to a %s of it; it needs %lld",
             (long long)tokens, parts == 2 ? "half" : "tenth", (long long)(6 * parts));
-    snprintf(text, sizeof text, "%d..%lld*7", most > 200 ? 100 : 4, (long long)most);
+    snprintf(text, sizeof text, "%d..%lld*%d", most > 200 ? 100 : 4, (long long)most, SIZES);
     return es_params_set(job->given, "n", text, err);
 }
 
@@ -101,6 +112,32 @@ static double cell_bytes(const es_job *job)
     return (double)probe_places(s) * (limit + draws + control + 8.0 * s->cost.exact_numbers);
 }
 
+/* Returns the operations at all places with one text, sections and the paper's protocol apart. */
+static double places_flops(const probe_params *p, const es_probe_cost *cost, double places)
+{
+    return places *
+           (cost->limit_flops + cost->open_flops + cost->exact_flops +
+            draws_of(p) * cost->replicate_flops + (double)p->control * cost->control_flops);
+}
+
+/* Returns the operations of a pool of so many tokens, by its largest default size of draws. */
+static double work_of(const es_job *job, const es_pools *pools, int64_t tokens, int64_t block)
+{
+    const probe_params *p = job->params;
+    int64_t sizes[SIZES];
+    es_probe_cost cost;
+    (void)block;
+    for (int i = 0; i < SIZES; i++)
+        sizes[i] = largest_size(p, tokens) - SIZES + 1 + i;
+    const es_probe_spec spec = {pools->model, .sizes = p->sizes.count ? p->sizes.counts : sizes,
+                                .n_sizes = p->sizes.count ? p->sizes.count : SIZES,
+                                .queries = p->queries < tokens ? p->queries : tokens,
+                                .exact = p->exact};
+    if (es_probe_cost_of(&spec, tokens, &cost, NULL) != ES_OK)
+        return 0.0; /* open_limits() says why */
+    return places_flops(p, &cost, (double)(pools->n_domains * pools->config->layers));
+}
+
 /* The pool is on disk; its checksums are in memory (held_bytes). */
 static void price_limits(const es_job *job, es_cost *out)
 {
@@ -109,7 +146,6 @@ static void price_limits(const es_job *job, es_cost *out)
     const es_pool_cost *pools = &s->pools.cost;
     const double places = (double)probe_places(s);
     const double points = (double)(s->heads * s->spec.n_sizes);
-    const double R = draws_of(p), C = (double)p->control;
     const es_probe_price sections = probe_sections_price(s), paper = probe_paper_price(job, s);
     const es_probe_price walks = probe_walks_price(job, s);
     const double again = s->pools.n_domains > 1 /* for sections */
@@ -119,14 +155,12 @@ static void price_limits(const es_job *job, es_cost *out)
     const double stages =
         (double)s->cost.bytes + (double)walks.bytes +
         fmax((double)probe_sections_group(job) * (double)sections.bytes, (double)paper.bytes);
-    *out = (es_cost){.flops = pools->flops + walks.flops + again +
-                              places * (s->cost.limit_flops + s->cost.open_flops +
-                                        s->cost.exact_flops + sections.flops + paper.flops +
-                                        R * s->cost.replicate_flops + C * s->cost.control_flops),
-                     .disk_bytes = pools->disk_bytes,
-                     .output_bytes = 512.0 * places * points,
-                     .work_bytes =
-                         pools->held_bytes + fmax(stages, (double)pools->bytes) + cell_bytes(job)};
+    *out = (es_cost){
+        .flops = pools->flops + walks.flops + again + places_flops(p, &s->cost, places) +
+                 places * (sections.flops + paper.flops),
+        .disk_bytes = pools->disk_bytes,
+        .output_bytes = 512.0 * places * points,
+        .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes) + cell_bytes(job)};
 }
 
 /* ---- layers ---- */
@@ -222,4 +256,4 @@ static es_status summarise_limits(es_job *job, es_answer *answer, es_error *err)
 }
 
 const probe_question probe_limits_question = {open_limits, price_limits, begin_limits,
-                                              summarise_limits};
+                                              summarise_limits, work_of};

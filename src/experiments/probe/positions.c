@@ -107,6 +107,17 @@ static double block_flops(const probe_state *s)
     return p->cost.flops + s->pools.cost.flops * (double)p->spec.length / (double)tokens;
 }
 
+/* Returns the operations of all blocks of such a length, without running the model over them. */
+static double work_of(const es_job *job, const es_pools *pools, int64_t tokens, int64_t block)
+{
+    const es_positions_spec spec = {pools->model, block, es_model_widest(pools->config)};
+    es_positions_cost cost;
+    (void)job;
+    if (es_positions_cost_of(&spec, &cost, NULL) != ES_OK)
+        return 0.0;
+    return (double)(pools->n_domains * (tokens / block)) * cost.flops;
+}
+
 /* Memory: the blocks under way, and all cells, which the driver does not know before begin(). */
 static void price_positions(const es_job *job, es_cost *out)
 {
@@ -273,4 +284,4 @@ static es_status summarise_positions(es_job *job, es_answer *answer, es_error *e
 }
 
 const probe_question probe_positions_question = {open_positions, price_positions, begin_positions,
-                                                 summarise_positions};
+                                                 summarise_positions, work_of};

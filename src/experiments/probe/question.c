@@ -110,6 +110,7 @@ static es_status open_study(es_job *job, es_error *err)
                          "one draw of Gaussian tokens has no standard error");
     p->pool.skip = p->look == LOOK_LIMITS ? ES_POSITIONS_SINKS : 0;
     p->pool.no_heads = asks_positions(p);
+    p->pool.work = p->pool.no_heads ? probe_positions_question.work : probe_limits_question.work;
     if (p->draw == PROBE_CONTIGUOUS && !es_params_given(job->given, "blocks-from"))
         p->pool.from = ES_BLOCKS_START; /* a window may be longer than a block */
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));

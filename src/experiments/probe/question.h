@@ -39,6 +39,7 @@ typedef struct probe_question {
     void (*cost)(const es_job *job, es_cost *out);
     es_status (*begin)(es_job *job, es_error *err);
     es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
+    es_pool_work work; /* before open(): what pools of a size would take */
 } probe_question;
 extern const probe_question probe_limits_question, probe_positions_question;
 

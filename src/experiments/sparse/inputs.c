@@ -116,7 +116,7 @@ double sparse_head_bytes(const sparse_state *s)
                    : 1e6;
 }
 
-double sparse_head_flops(const sparse_state *s)
+double sparse_head_flops(const sparse_state *s, int64_t n)
 {
-    return 6.0 * (double)s->n * (double)s->hidden * (double)s->d;
+    return 6.0 * (double)n * (double)s->hidden * (double)s->d;
 }

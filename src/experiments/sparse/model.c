@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
+#include "experiments/kit/default_size.h"
 #include "experiments/sparse/sparse.h"
 #include "model/model.h"
 
@@ -48,6 +49,60 @@ static es_status check_context(const es_job *job, const es_model_config *config,
     return ES_OK;
 }
 
+/* ---- default sizes ---- */
+
+/* State and model, for the work of a run's size. */
+typedef struct sizing_user {
+    const sparse_state *s;
+    const es_model_config *config;
+} sizing_user;
+
+enum { CONTEXT, CONTEXTS, QUERIES, SIZES };
+
+/* Returns the operations of a run of such sizes: the pool, and all heads under all policies. */
+static double work_of(const void *user, const int64_t *values)
+{
+    const sizing_user *u = user;
+    const sparse_params *p = u->s->p;
+    const int64_t n = values[CONTEXT];
+    const int64_t layers = p->layers.count ? p->layers.count : u->config->layers;
+    const int64_t heads = p->heads.count ? p->heads.count : u->config->heads;
+    const es_model_cost pass = es_model_cost_of(u->config, ES_F32, n, 1, false);
+    return (double)values[CONTEXTS] *
+           (es_model_work(&pass) +
+            (double)(layers * heads) * sparse_context_work(u->s, n, values[QUERIES]));
+}
+
+/* Chooses contexts and queries, unless given, so that the run takes no longer than a default run
+ * should. Reads the policies for the usual context, and forgets them. */
+static es_status choose_sizes(es_job *job, const es_model_config *config, es_error *err)
+{
+    static const es_size_step steps[] = {
+        {CONTEXTS, ES_SIZE_FEWEST}, {QUERIES, 4}, {CONTEXT, ES_SIZE_SHORT}, {QUERIES, 2}};
+    sparse_params *p = job->params;
+    sparse_state *s = job->state;
+    const int64_t queries = p->queries ? p->queries : s->source->queries;
+    es_size sizes[SIZES] = {
+        [CONTEXT] = {"context", .usual = s->n, .fixed = p->context, .halves = true},
+        [CONTEXTS] = {"contexts", .usual = p->contexts, .averaged = true,
+                      .fixed = es_params_given(job->given, "contexts")},
+        [QUERIES] = {"query-count", .usual = queries, .fixed = p->queries, .averaged = true}};
+    const sizing_user user = {s, config};
+    const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, &user};
+    ES_TRY(sparse_plans_read(job, err));
+    if (es_sizes_fit(&sizing)) {
+        es_sizes_tell(&sizing, job->answer);
+        p->context = sizes[CONTEXT].value;
+        p->contexts = s->contexts = sizes[CONTEXTS].value;
+        p->queries = sizes[QUERIES].value;
+        s->n = s->m = p->context;
+    }
+    s->n_plans = s->n_grid = s->n_words = 0;
+    return ES_OK;
+}
+
+/* ---- the source ---- */
+
 /* Checks the options for a model and opens the pools of text that its heads read. */
 static es_status open_model(es_job *job, es_error *err)
 {
@@ -72,6 +127,10 @@ static es_status open_model(es_job *job, es_error *err)
                   : s->question->context ? s->question->context
                                          : usual_context(&config);
     s->contexts = p->contexts;
+    s->hidden = config.hidden;
+    s->d = s->dv = config.head_dim;
+    if (s->question == &sparse_policies && !p->plan)
+        ES_TRY(choose_sizes(job, &config, err));
     ES_TRY(check_context(job, &config, err));
     p->pool.tokens = s->n * s->contexts;
     if (has_places(&config))
@@ -81,10 +140,8 @@ static es_status open_model(es_job *job, es_error *err)
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     s->layers = s->pools.config->layers;
     s->heads = s->pools.config->heads;
-    s->hidden = s->pools.config->hidden;
     /* early queries of a decoder see fewer keys than policies keep: ask late ones */
     s->first = es_late_begin(s->pools.config, s->m);
-    s->d = s->dv = config.head_dim;
     s->scale = 1.0 / config.score_divisor;
     s->cap = config.score_cap;
     if (s->n > config.positions)

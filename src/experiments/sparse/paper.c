@@ -137,7 +137,8 @@ static es_status add_stage(es_job *job, es_error *err)
                             .rows = s->n_plans,
                             ES_RECORD(es_sparse_errors, cell_fields),
                             .one_thread_per_cell = true,
-                            .flops = sparse_head_flops(s) + 2.0 * pairs * (double)(s->d + s->dv),
+                            .flops =
+                                sparse_head_flops(s, s->n) + 2.0 * pairs * (double)(s->d + s->dv),
                             .run = run_replicate};
     return es_job_stage(job, &stage, err);
 }

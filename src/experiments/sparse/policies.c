@@ -46,36 +46,42 @@ static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *
     return status;
 }
 
-/* Returns the operations that attention does in the time that one plan takes for one query. An
- * integral has some hundred nodes; each visits every key, and some tens of points of a circle where
- * draws are without replacement. These plain f64 loops run at a few per cent of the speed of
- * attention. The factors are measured: 0.9 to 1.1 of the time for 12 to 64 dimensions and 400 to
- * 20000 keys. */
-static double plan_flops(const sparse_state *s, const es_policy_spec *spec)
+/* Returns the operations that attention does in the time that one plan takes for one query of n
+ * keys. An integral has some hundred nodes; each visits every key, and some tens of points of a
+ * circle where draws are without replacement. These plain f64 loops run at a few per cent of the
+ * speed of attention. The factors are measured on heads of 32 and 64 dimensions and 512 to 2048
+ * keys. */
+static double plan_flops(const sparse_state *s, const es_policy_spec *spec, double n)
 {
     const unsigned needs = es_policy_inputs(spec->policy);
-    const double look = (double)s->n * (double)(s->d + 2 * s->dv + 64);
-    const double draws = (double)s->p->draws * (double)s->n * (double)s->dv;
+    const double look = n * (double)(s->d + 2 * s->dv + 64);
+    const double draws = (double)s->p->draws * n * (double)s->dv;
     const bool turns =
         es_policy_parts(spec->policy) & ES_PART_REPLACEMENT && !spec->with_replacement;
     if (needs & ES_POLICY_MEASURED)
         return draws * (double)spec->keys;
-    return look + (needs & ES_POLICY_CHANCE ? draws + look * (turns ? 24000.0 : 3600.0) : 0.0);
+    return look + (needs & ES_POLICY_CHANCE ? draws + look * (turns ? 6400.0 : 900.0) : 0.0);
 }
 
-/* Returns the operations of a cell: the policies of its queries, past attention where a policy
- * needs it, and the head. */
-static double cell_flops(const sparse_state *s)
+/* Returns the operations of a cell of `queries` queries over n keys: their policies, past attention
+ * where a policy needs it, and the head. */
+static double cell_flops(const sparse_state *s, int64_t n, int64_t queries)
 {
-    const int64_t specs = s->file ? s->n_places : s->n_plans;
+    const int64_t specs = s->file ? s->n_places : s->n_plans, m = s->m == s->n ? n : s->m;
     double flops = 0.0;
     for (int64_t i = 0; i < specs; i++)
-        flops += plan_flops(s, &s->specs[i]) * (double)s->group;
+        flops += plan_flops(s, &s->specs[i], (double)n) * (double)queries;
     if (s->file)
         flops /= (double)s->n_places; /* a cell has one head */
     if (sparse_looks_back(s))
-        flops += 4.0 * (double)s->m * (double)s->n * (double)s->d;
-    return flops + sparse_head_flops(s);
+        flops += 4.0 * (double)m * (double)n * (double)s->d;
+    return flops + sparse_head_flops(s, n);
+}
+
+double sparse_context_work(const sparse_state *s, int64_t n, int64_t queries)
+{
+    const int64_t group = sparse_group(s, queries), groups = (queries + group - 1) / group;
+    return (double)groups * cell_flops(s, n, group);
 }
 
 /* Fails if --per-query has too many rows: JSON finds the queries of a row by scanning those of all
@@ -111,7 +117,7 @@ static es_status add_stage(es_job *job, es_error *err)
                             .rows = s->group * s->n_plans,
                             ES_RECORD(es_sparse_cell, cell_fields),
                             .one_thread_per_cell = true,
-                            .flops = cell_flops(s),
+                            .flops = cell_flops(s, s->n, s->group),
                             .run = run_cell};
     return es_job_stage(job, &stage, err);
 }

@@ -47,10 +47,12 @@ static const es_param params[] = {
      "consecutive tokens of a context. An encoder may take more than its positions: in several "
      "blocks, in which positions repeat",
      FIELD(context), .min = 2, .max = 1e7, .unit = "tokens",
-     .default_note = "the model's positions"},
+     .default_note = "the model's positions, at most 2048 of a decoder; fewer as for --contexts"},
     {"contexts", 0, ES_PARAM_WHOLE, "C",
      "number of contexts, evenly from all of the text; from its start if a context is several "
-     "blocks",
+     "blocks. By default fewer if they take more than five minutes on two cores; then fewer "
+     "queries, "
+     "then shorter contexts",
      FIELD(contexts), .min = 1, .max = 4096, .default_value = "4"},
     {"repeat", 0, ES_PARAM_FLAG, NULL, "read a text that is too short again; the answer says so",
      FIELD(pool.repeat)},
@@ -148,12 +150,16 @@ static void put_question(const es_job *job, es_answer *a)
  * all queries before it. */
 enum { GROUP = 4, GROUP_BACK = 12 };
 
-/* Divides the queries into groups, one cell each. Groups are smaller if policies use past
- * attention, which every group computes anew. */
-static void group_queries(sparse_state *s)
+int64_t sparse_group(const sparse_state *s, int64_t queries)
 {
     const int64_t most = sparse_looks_back(s) ? GROUP_BACK : GROUP;
-    s->group = s->queries < most ? s->queries : most;
+    return queries < most ? queries : most;
+}
+
+/* Divides the queries into groups, one cell each. */
+static void group_queries(sparse_state *s)
+{
+    s->group = sparse_group(s, s->queries);
     s->groups = (s->queries + s->group - 1) / s->group;
 }
 

@@ -286,9 +286,15 @@ es_status sparse_inputs_open(es_job *job, es_error *err);
 es_status sparse_head_of(const es_job *job, int64_t place, int64_t context, es_arena *arena,
                          es_sparse_head *out, es_error *err);
 
-/*! sparse_head_bytes(), sparse_head_flops() : cost of making one. */
+/*! sparse_head_bytes() : memory of making one. sparse_head_flops() : operations, over n keys. */
 double sparse_head_bytes(const sparse_state *s);
-double sparse_head_flops(const sparse_state *s);
+double sparse_head_flops(const sparse_state *s, int64_t n);
+
+/*! sparse_group() : queries of a cell, of so many in a context. Cells have more where policies use
+ *  past attention, which every cell computes anew. sparse_context_work() : operations of one head
+ * in a context of n tokens under all policies. s->specs must be known. */
+int64_t sparse_group(const sparse_state *s, int64_t queries);
+double sparse_context_work(const sparse_state *s, int64_t n, int64_t queries);
 
 /* ---- plans.c ---- */
 

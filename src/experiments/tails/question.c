@@ -72,12 +72,26 @@ static int64_t tokens_of_file(const tails_state *s, int64_t cell, es_tails_spec 
 
 static const tails_source file_source = {open_tokens, begin_tokens, tokens_of_file};
 
+/* Returns the operations of the directions of all layers and domains. */
+static double directions_work(const es_job *job, const es_pools *pools, int64_t tokens,
+                              int64_t block)
+{
+    const tails_state *s = job->state;
+    const es_model_config *c = pools->config;
+    es_tails_spec spec = s->spec;
+    (void)block;
+    spec.exec = &job->exec;
+    return (double)(pools->n_domains * c->layers) *
+           es_tails_cost_of(&spec, tokens, c->hidden, c->heads).flops;
+}
+
 /* Opens model and texts; pools are built in begin_pools(). */
 static es_status open_pools(es_job *job, tails_params *p, tails_state *s, es_error *err)
 {
     if (!p->pool.model)
         return es_refuse(err, "tails.options", "--model MODEL --text FILE, or --tokens FILE",
                          "missing --model or --tokens");
+    p->pool.work = directions_work;
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     s->spec.model = s->pools.model;
     s->layers = s->pools.config->layers;
