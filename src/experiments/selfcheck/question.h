@@ -4,9 +4,9 @@
  *     selfcheck/settings.c  the list
  *     selfcheck/direct.c    those that no study's answer has row by row, or that need a model
  *     selfcheck/loss.c      likewise: the loss of a text
- *     selfcheck/question.c     runs them for many seeds and counts how often they are right
+ *     selfcheck/question.c  runs them for many seeds and counts how often they are right
  *
- * A *setting* is a study with parameters, run as anybody would run it, for many seeds. *Figures*
+ * A *setting* is a study with parameters, run as a user would run it, for many seeds. *Figures*
  * are columns of its answer for which the truth is known. */
 #ifndef ES_EXPERIMENTS_SELFCHECK_QUESTION_H
 #define ES_EXPERIMENTS_SELFCHECK_QUESTION_H
@@ -17,7 +17,7 @@
 #include "experiments/kit/ask.h"
 #include "experiments/kit/block_mean.h"
 #include "experiments/kit/pool_params.h"
-#include "experiments/probe/probe.h"
+#include "experiments/kit/probe.h"
 
 typedef struct selfcheck_params {
     int effort;
