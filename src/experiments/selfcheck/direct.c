@@ -14,11 +14,13 @@
 #include "stats/error_bar.h"
 #include "stats/fit.h"
 
+/* Returns where a row of a figure is stored. */
 static double *place_of(double *out, int figure, int64_t row)
 {
     return out + ((int64_t)figure * ES_FIGURE_ROWS + row) * 3;
 }
 
+/* Stores a value and its interval. */
 static void put(double *at, double value, double low, double high)
 {
     at[0] = value;
@@ -26,6 +28,7 @@ static void put(double *at, double value, double low, double high)
     at[2] = high;
 }
 
+/* Sets all answers to NaN: no answer. */
 static void say_nothing(double *out)
 {
     for (int64_t i = 0; i < (int64_t)ES_FIGURES * ES_FIGURE_ROWS * 3; i++)
@@ -47,6 +50,7 @@ static void correlate(double *x, double memory)
             x[i * WIDTH + l] = memory * x[(i - 1) * WIDTH + l] + fresh * x[i * WIDTH + l];
 }
 
+/* Computes error bars of outputs over one context, autocorrelated by `memory`. */
 static es_status bars(uint64_t seed, double memory, const es_exec *exec, double *out, es_error *err)
 {
     static const double scale = 1.0;
@@ -135,6 +139,7 @@ static es_status fit_heads(const double *errors, int64_t heads, int64_t replicat
     return ES_OK;
 }
 
+/* Copies the errors of draw r into errors (heads, errors, replicates, sizes). */
 static void keep(const es_probe_cell *cells, int64_t heads, int64_t replicates, int64_t r,
                  double *errors)
 {
@@ -147,6 +152,7 @@ static void keep(const es_probe_cell *cells, int64_t heads, int64_t replicates, 
         }
 }
 
+/* Draws the replicates of a trial and fits the rates of all heads. */
 static es_status draw_all(const es_checked_layer *layer, int64_t trial, int64_t replicates,
                           bool control, double *out, es_error *err)
 {
@@ -175,7 +181,7 @@ es_status es_direct_rates(const es_job *job, const es_setting *setting, int64_t 
                           uint64_t seed, const es_exec *exec, double *out, es_error *err)
 {
     const selfcheck_state *s = job->state;
-    (void)seed; /* draws are told apart by their number: queries must be the same */
+    (void)seed; /* draws differ by their number, because queries must be the same */
     (void)exec;
     return draw_all(&s->layer, trial, setting->replicates, setting->control, out, err);
 }

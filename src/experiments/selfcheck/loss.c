@@ -16,6 +16,7 @@
  * wide, because it is about a text without end. */
 enum { LENGTH = 256, MOST = 512, FEWEST = 64 };
 
+/* Reads the text in blocks; fails if there are few. */
 static es_status read_text(const es_job *job, const es_tokenizer *tokenizer, es_blocks *out,
                            es_error *err)
 {

@@ -33,6 +33,7 @@ enum { VALUE, LOW, HIGH, COLUMNS };
 static const char *const cell_columns[COLUMNS] = {"value", "low", "high"};
 enum { ROWS = ES_FIGURES * ES_FIGURE_ROWS };
 
+/* Returns the seed of a trial. */
 static uint64_t seed_of(const es_job *job, int64_t trial)
 {
     return job->seed * 1000003u + (uint64_t)trial + 1u;
@@ -60,6 +61,7 @@ static void take_row(const es_table *t, int64_t row, const es_figure *f, double 
     }
 }
 
+/* Reads the figures of a setting from an answer. */
 static es_status take_figures(const es_setting *s, const es_answer *a, double *out, es_error *err)
 {
     for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++)
@@ -105,6 +107,7 @@ static es_status ask(const es_job *job, const es_setting *s, uint64_t seed, cons
     return status;
 }
 
+/* Runs one setting with one seed. */
 static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
@@ -127,6 +130,7 @@ static bool wants(const selfcheck_state *s, es_setting_direct direct)
     return false;
 }
 
+/* Finds out whether the model is causal; false without a model. */
 static es_status is_decoder(const char *model, bool *out, es_error *err)
 {
     char path[4096];
@@ -140,6 +144,7 @@ static es_status is_decoder(const char *model, bool *out, es_error *err)
     return ES_OK;
 }
 
+/* Lists the settings that are checked, and opens the pool if one needs it. */
 static es_status open_study(es_job *job, es_error *err)
 {
     selfcheck_params *p = job->params;
@@ -160,6 +165,7 @@ static es_status open_study(es_job *job, es_error *err)
     return wants(s, es_direct_rates) ? es_pools_open(job, &p->pool, &s->layer.pools, err) : ES_OK;
 }
 
+/* Prepares layer and text where a setting needs them, and adds the stage of trials. */
 static es_status begin(es_job *job, es_error *err)
 {
     selfcheck_state *s = job->state;
@@ -168,7 +174,7 @@ static es_status begin(es_job *job, es_error *err)
     if (wants(s, es_direct_losses))
         ES_TRY(es_checked_text_read(job, &s->text, err));
     return es_job_stage(job,
-                        &(es_stage){"trial", .phase = "asking again and again", .noun = "trials",
+                        &(es_stage){"trial", .phase = "running trials", .noun = "trials",
                                     .cells = s->count * s->trials, .rows = ROWS, .cols = COLUMNS,
                                     .columns = cell_columns, .one_thread_per_cell = true,
                                     .flops = 2e9, /* of some hundred milliseconds */
@@ -238,6 +244,7 @@ typedef struct tally {
     bool off;
 } tally;
 
+/* Returns the numbers of a figure in one trial. */
 static const double *numbers_of(const es_job *job, int64_t which, int figure, int64_t trial)
 {
     const selfcheck_state *s = job->state;
@@ -245,6 +252,7 @@ static const double *numbers_of(const es_job *job, int64_t which, int figure, in
            (int64_t)figure * ES_FIGURE_ROWS * COLUMNS;
 }
 
+/* Returns the mean over trials of a figure in one row. */
 static double mean_value(const es_job *job, int64_t which, int figure, int64_t row)
 {
     const selfcheck_state *s = job->state;
@@ -285,6 +293,7 @@ bool es_figure_off(es_figure_kind kind, double nominal, double found, double se)
     return isnan(found) || (apart > 4.0 * se && apart > 0.02);
 }
 
+/* Returns the p-value that the p-values of a figure are uniform; NaN for fewer than 20. */
 static double uniformity(const es_job *job, int64_t which, int figure, double *room)
 {
     const selfcheck_state *s = job->state;
@@ -297,6 +306,7 @@ static double uniformity(const es_job *job, int64_t which, int figure, double *r
     return count >= 20 ? es_ks_normal(room, count).p : (double)NAN;
 }
 
+/* Counts over all trials how often a figure was right. */
 static void count(const es_job *job, int64_t which, int figure, double *room, tally *out)
 {
     const selfcheck_state *s = job->state;
@@ -362,6 +372,7 @@ static void report_off(const es_table *t, es_answer *answer)
                 es_say_number(rows[i].found.value, rows[i].found.se, found), rows[i].nominal);
 }
 
+/* Adds the table of settings. */
 static es_status add_settings(const selfcheck_state *s, es_answer *answer, es_error *err)
 {
     es_table *t = es_answer_table(answer, &setting_table);
@@ -376,6 +387,7 @@ static es_status add_settings(const selfcheck_state *s, es_answer *answer, es_er
     return ES_OK;
 }
 
+/* Counts every figure of every setting and fills the tables. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const selfcheck_state *s = job->state;
@@ -412,6 +424,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     return ES_OK;
 }
 
+/* Closes layer and pool. */
 static void close_study(es_job *job)
 {
     selfcheck_state *s = job->state;
