@@ -242,8 +242,9 @@ static es_status open_study(es_job *job, es_error *err)
     s->count = p->list ? 0 : p->only ? 1 : es_claims_count();
     if (p->only)
         ES_TRY(find_claim(p->only, &s->first, err));
+    /* Earlier versions wrote the stage "claim", with texts as numbers. */
     return es_job_stage(job,
-                        &(es_stage){"claim", .phase = "checking claims", .noun = "claims",
+                        &(es_stage){"evidence", .phase = "checking claims", .noun = "claims",
                                     .cells = s->count, .rows = ES_CLAIM_EVIDENCE,
                                     ES_RECORD(es_evidence, evidence_fields), .flops = 1.0,
                                     .weight = weight_of, .run = run_claim},

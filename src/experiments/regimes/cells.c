@@ -414,9 +414,10 @@ es_status regimes_stage(es_job *job, es_error *err)
 {
     const regimes_params *p = job->params;
     const int64_t dims = p->law == REGIMES_FILE ? 1 : p->dim.count;
+    /* Earlier versions wrote the stage "setting", whose cells have no `radial`. */
     return es_job_stage(
         job,
-        &(es_stage){"setting", .phase = "drawing keys", .noun = "cells",
+        &(es_stage){"regime", .phase = "drawing keys", .noun = "cells",
                     .cells = dims * p->n.count * (p->beta.count ? p->beta.count : p->b.count),
                     .rows = 1, ES_RECORD(es_regimes_row, row_fields), .flops = cell_flops(job),
                     .run = run_cell},
