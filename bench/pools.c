@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "experiments/probe/probe.h"
+#include "experiments/kit/probe.h"
 
 enum { MOST_SIZES = 16 };
 

@@ -14,13 +14,8 @@ cd "${1:-"$(dirname "$0")/.."}"
 folders=$(find src -mindepth 1 -maxdepth 1 -type d | sort | tr '\n' ' ')
 [ ! -d src/experiments/kit ] || folders="$folders src/experiments/kit"
 
-# Experiments that still include another, FROM:TO. Shorten this list; never add to it. An entry that is no longer needed
-# fails the check.
-#   selfcheck      draws from heads of one layer of a model, with the same queries for all seeds
-exceptions="selfcheck:probe"
-
 find include src cli examples bench -name node_modules -prune -o -name '*.[ch]' -print 2>/dev/null | LC_ALL=C sort |
-    LC_ALL=C awk -v folders="$folders" -v exceptions="$exceptions" '
+    LC_ALL=C awk -v folders="$folders" '
 # Words of a table cell, without its backquotes, into the set set[key, word].
 function words(cell, key, set,    i, n, w) {
     gsub(/`/, "", cell)
@@ -133,12 +128,8 @@ function check_experiment(name,    parts) {
     split(name, parts, "/")
     if (parts[2] == "kit")
         return "experiments/kit"
-    if (folder == "src/experiments" && parts[2] != experiment) {
-        if ((experiment ":" parts[2]) in exception)
-            exception[experiment ":" parts[2]] = 1
-        else
-            complain("\"" name "\": experiment " experiment " may not include experiment " parts[2])
-    }
+    if (folder == "src/experiments" && parts[2] != experiment)
+        complain("\"" name "\": experiment " experiment " may not include experiment " parts[2])
     return "experiments"
 }
 function check_quoted(name,    first, target) {
@@ -181,9 +172,6 @@ BEGIN {
     read_table(file)
     if (rows == 0)
         complain("no table of allowed includes")
-    n = split(exceptions, listed, " ")
-    for (i = 1; i <= n; i++)
-        exception[listed[i]] = 0
     n = split(folders, exist, " ")
     for (i = 1; i <= n; i++) {
         if (!(exist[i] in row))
@@ -227,11 +215,6 @@ END {
         if (pair[1] ~ /^src\// && !((pair[1], pair[2]) in used))
             complain("no file of " pair[1] " includes " pair[2])
     }
-    for (name in exception)
-        if (!exception[name]) {
-            print "tests/check_includes.sh: the exception " name " is no longer needed"
-            bad++
-        }
     for (name in home) {
         line = row[home[name]]
         if (!(name in seen))

@@ -7,7 +7,7 @@
 
 #include "testing.h"
 
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 #include "random/random.h"
 #include "tiny_pool.h"
 

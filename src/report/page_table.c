@@ -17,7 +17,8 @@
 
 /* ---- cells ---- */
 
-/* Words first, colour second. A reading that fails is no bad news: it is expected to. */
+/* Writes a verdict and its colour. An assumption that does not hold is no bad news: it is expected
+ * to fail. */
 void es_page_badge(es_sink *s, const es_table *t, int64_t row)
 {
     static const struct {
@@ -26,7 +27,7 @@ void es_page_badge(es_sink *s, const es_table *t, int64_t row)
                  {"confirmed", "good"},
                  {"contradicted", "bad"},
                  {"not confirmed", "bad"},
-                 {"fails as a reading", "known"}};
+                 {"does not hold", "known"}};
     const char *verdict = es_book_text(t, "verdict", row), *kind = "open";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(verdict, known[i].verdict) == 0)

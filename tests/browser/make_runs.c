@@ -90,10 +90,10 @@ static void make_claims(void)
     static const char *const formulas[] = {
         "The mean output of attention over n Gaussian tokens is `(1 - P_n)` times its limit.",
         "The exponent `1/(2(1+H^2))` predicts the slope that is seen at reachable n."};
-    static const char *const verdict[] = {"consistent", "contradicted", "fails as a reading",
+    static const char *const verdict[] = {"consistent", "contradicted", "does not hold",
                                           "undecided"};
     static const char *const group[] = {"statements of the papers", "statements of the papers",
-                                        "readings and habits", "readings and habits"};
+                                        "common assumptions", "common assumptions"};
     static const char *const relation[] = {"=", "=", "=", ">="};
     static const char *const conclusion[] = {
         "The identity can be used as a test of any implementation.",

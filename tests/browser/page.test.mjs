@@ -117,7 +117,7 @@ test("claims are set: formulas, relation and slack, one line of conclusion, an a
   assert.match(await claims.locator("tr", { hasText: "Twice the coupling" }).innerText(), /undecided/);
   assert.deepEqual(await claims.locator("tr.group").allInnerTexts(), [
     "statements of the papers: 1 consistent, 1 contradicted",
-    "readings and habits: 1 fails as a reading, 1 undecided",
+    "common assumptions: 1 does not hold, 1 undecided",
   ]);
   assert.match(text, /arXiv 2512\.10656\): abstract only/);
   assert.match(await page.locator("[id$='-claim-bias'] td.n").first().innerText(), /^= 0\.987$/);

@@ -9,11 +9,11 @@ esscher export c.run --json >c.json && get_json c.json stages.0.name stages.0.ce
 esscher export c.run --table evidence --csv | wc -l
 esscher claims --only hardmax-exact --json >a.json && get_json a.json effort unexpected claims.0.verdict claims.0.group
 esscher claims --only hardmax-exact --out c.run --quiet --markdown --resume | grep '^| '
-# a reading that fails is expected to
+# a common assumption is expected to fail
 esscher claims --only rope-granularity --json >b.json
 echo "rc=$?"
 get_json b.json unexpected claims.0.verdict claims.0.group
-# a statement of a paper that fails is not: with this seed chance refuses a true one
+# a statement of a paper is not: with this seed chance refuses a true one
 esscher claims --only sphere-covariance --seed 59 --json >d.json
 echo "rc=$?"
 get_json d.json unexpected claims.0.verdict claims.0.group

@@ -42,3 +42,8 @@ esscher collapse --n 60 --dim 60 --times 1 --replicates 0 --json --quiet >d.json
 esscher collapse --n 60 --dim 59 --times 1 --replicates 0 --json --quiet >d.json && get_json d.json rows.0.gradient_exact
 # fewer than 10 tokens share the weight from 1/n on: nothing is said of where they merge
 esscher collapse --n 4,10 --rho 0.5 --replicates 0 --quiet | grep '^n ='
+# The window from p = 0.1 to 0.9 is 2 ln 9/ln n of gamma_c wide; the random model agrees but for kappa ln n/d, 1 %, twice.
+esscher collapse --n 1000 --rho 0.5 --times 0.9,1.1 --dim 1024 --query-count 16 --replicates 4 --realised-rho --json --quiet >w.json
+get_json w.json thresholds.0.window | cut -c1-6
+get_json w.json thresholds.0.window_measured thresholds.0.window_measured_se thresholds.0.window | tr '\n' ' ' |
+    awk '{ print ($1 - $3) ^ 2 < (0.02 * $3 + 4 * $2) ^ 2 && $2 < 0.01 ? "width agrees" : "width differs: " $0 }'

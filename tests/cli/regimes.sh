@@ -54,3 +54,7 @@ esscher regimes --dim 3 --n 10,100 --b 1 --replicates 30 --csv --quiet --out a.r
 esscher regimes --dim 3 --n 10,100 --b 1 --replicates 30 --csv --quiet --out a.run --resume >again
 cmp whole again && echo same
 esscher regimes --dim 3 --n 100 --b 1 --replicates 30 --quiet | head -7
+# beta E(1 - <out,q> - |tangential|^2/2) = (d-1)/2 at the critical scale; paired, its error is below that of the two means.
+esscher regimes --dim 3 --n 1e12 --b 3 --replicates 1000 --json --quiet >i.json
+get_json i.json rows.0.radial rows.0.radial_se rows.0.beta rows.0.deficit_se rows.0.tangential_se | tr '\n' ' ' |
+    awk '{ print ($1 - 1) ^ 2 < (4 * $2) ^ 2 && $2 < 0.5 * $3 * sqrt($4 ^ 2 + $5 ^ 2 / 4) ? "identity holds" : "identity fails: " $0 }'

@@ -11,6 +11,20 @@
 #include "experiments/claims/claims.h"
 #include "random/experiment.h"
 
+/* Every piece has a label whose numbers a record of evidence can hold. */
+static void labels_are_complete(const es_claim_entry *entry)
+{
+    for (int p = 0; p < ES_CLAIM_PIECES && (p == 0 || entry->pieces[p].table); p++) {
+        int numbers = 0;
+        assert_non_null(entry->pieces[p].label);
+        for (const char *at = entry->pieces[p].label; (at = strchr(at, '{')); at++) {
+            assert_non_null(strchr(at, '}'));
+            numbers++;
+        }
+        assert_in_range(numbers, 0, ES_LABEL_NUMBERS);
+    }
+}
+
 static void every_claim_is_complete(void **state)
 {
     (void)state;
@@ -21,6 +35,7 @@ static void every_claim_is_complete(void **state)
         assert_above(strlen(c->statement), 20);
         for (int64_t j = 0; j < i; j++)
             assert_string_not_equal(c->id, es_claim_at(j)->id);
+        labels_are_complete(es_claim_entry_at(i));
     }
     assert_null(es_claim_at(-1));
     assert_null(es_claim_at(es_claims_count()));
@@ -66,13 +81,13 @@ static void claims_come_in_three_groups(void **state)
         bool named = false;
         for (int64_t p = 0; p < papers; p++)
             named |= strstr(c->source, paper[p].title) != NULL;
-        /* no reading is attributed to a paper; a habit may be one of its public code */
+        /* no assumption is attributed to a paper; it may be a habit of its public code */
         assert_int_equal(named && !strstr(c->source, "public code"), c->group == ES_CLAIM_PAPER);
     }
     assert_int_equal(papers, 4); /* the headline says so */
     assert_int_equal(count[ES_CLAIM_PAPER], 14);
     assert_int_equal(count[ES_CLAIM_RESULT], 14);
-    assert_int_equal(count[ES_CLAIM_READING], 8);
+    assert_int_equal(count[ES_CLAIM_ASSUMPTION], 8);
 }
 
 /* What rests on a factor that was chosen by looking says so. */
@@ -92,7 +107,7 @@ static void groups_have_words_of_their_own(void **state)
         const char *holds, *fails;
     } words[] = {{ES_CLAIM_PAPER, "consistent", "contradicted"},
                  {ES_CLAIM_RESULT, "confirmed", "not confirmed"},
-                 {ES_CLAIM_READING, "holds as a reading", "fails as a reading"}};
+                 {ES_CLAIM_ASSUMPTION, "holds", "does not hold"}};
     (void)state;
     for (int g = 0; g < ES_CLAIM_GROUPS; g++) {
         const es_claim_group group = words[g].group;
@@ -103,20 +118,20 @@ static void groups_have_words_of_their_own(void **state)
     assert_string_equal(es_claim_group_name((es_claim_group)3), "");
 }
 
-/* A reading that fails is in the tally and in the headline, and is no failure of the check; a
+/* An assumption that fails is in the tally and in the headline, and is no failure of the check; a
  * statement or a result that fails is. */
 static void headline_and_exit_follow_from_the_tally(void **state)
 {
     es_claim_tally t = {.of = {[ES_CLAIM_PAPER][ES_VERDICT_HOLDS] = 14,
                                [ES_CLAIM_RESULT][ES_VERDICT_HOLDS] = 14,
-                               [ES_CLAIM_READING][ES_VERDICT_FAILS] = 8}};
+                               [ES_CLAIM_ASSUMPTION][ES_VERDICT_FAILS] = 8}};
     char line[512];
     (void)state;
     es_claim_headline(&t, line, sizeof line);
     assert_string_equal(line,
                         "Of 14 statements of four papers none is contradicted at the sizes tried; "
-                        "14 of 14 results of this project are confirmed; 8 of 8 readings and "
-                        "habits fail as readings.");
+                        "14 of 14 results of this project are confirmed; 8 of 8 common "
+                        "assumptions that no paper states do not hold.");
     assert_int_equal(es_claim_tally_unexpected(&t), 0);
     t.of[ES_CLAIM_RESULT][ES_VERDICT_HOLDS] = 13;
     t.of[ES_CLAIM_RESULT][ES_VERDICT_FAILS] = 1;
@@ -129,7 +144,7 @@ static void headline_and_exit_follow_from_the_tally(void **state)
     assert_string_equal(line,
                         "Of 14 statements of four papers 2 are contradicted at the sizes tried "
                         "(1 undecided); 13 of 14 results of this project are confirmed; 8 of 8 "
-                        "readings and habits fail as readings.");
+                        "common assumptions that no paper states do not hold.");
 }
 
 enum { MANY = 1000000 }; /* draws: Student's law is normal */
@@ -138,7 +153,8 @@ static es_verdict equal(double predicted, double allowance, double resolution, d
                         double se, int64_t tries)
 {
     es_finding f = {0};
-    es_evidence_equal(&f, predicted, allowance, resolution, (es_measured){value, se}, tries, "x");
+    es_evidence_add(
+        &f, es_evidence_equal(predicted, allowance, resolution, (es_measured){value, se}, tries));
     es_finding_decide(&f);
     return f.verdict;
 }
@@ -167,46 +183,57 @@ static void pieces_share_a_level(void **state)
     (void)state;
     es_finding f = {0};
     for (int i = 0; i < 9; i++)
-        es_evidence_equal(&f, 1.0, 0.0, 1.0, (es_measured){1.0, 0.01}, MANY, "%d", i);
-    es_evidence_equal(&f, 1.0, 0.0, 1.0, (es_measured){1.0371, 0.01}, MANY, "near");
+        es_evidence_add(&f, es_evidence_equal(1.0, 0.0, 1.0, (es_measured){1.0, 0.01}, MANY));
+    es_evidence_add(&f, es_evidence_equal(1.0, 0.0, 1.0, (es_measured){1.0371, 0.01}, MANY));
     es_finding_decide(&f);
     assert_int_equal(f.verdict, ES_VERDICT_HOLDS);
-    assert_int_equal(f.decisive, 9); /* the nearest to failing speaks for all */
-    assert_near(f.evidence[9].sigmas, 3.7190, 1e-4);
-    assert_near(f.evidence[9].slack, -0.0371, 1e-12);
-    assert_near(f.evidence[9].slack_se, -3.71, 1e-9);
-    f.evidence[9].measured = 1.0373;
+    assert_int_equal(f.decisive, 9); /* the nearest to failing */
+    assert_near(f.judged[9].sigmas, 3.7190, 1e-4);
+    assert_near(f.judged[9].slack, -0.0371, 1e-12);
+    assert_near(f.judged[9].slack_se, -3.71, 1e-9);
+    f.evidence[9].measured.value = 1.0373;
     es_finding_decide(&f);
     assert_int_equal(f.verdict, ES_VERDICT_FAILS);
 }
 
+/* Adds a bound of 0 to a finding, and concludes as for a claim of this group. */
+static void conclude_with(es_finding *f, es_relation relation, double value, es_claim_group group)
+{
+    const es_claim_entry entry = {.claim = {.group = group},
+                                  .pieces = {{.label = "at {n} of {of}"}},
+                                  .remark = "All is well: {m0.2}, {p0.1}, {s0.3}, {x0.2}."};
+    es_evidence e = es_evidence_bound(relation, 0.0, (es_measured){value, 0.01}, MANY);
+    e.shown[0] = 0.5;
+    e.shown[1] = 3.0 + f->count;
+    es_evidence_add(f, e);
+    es_finding_conclude(f, &entry);
+}
+
 /* The gravest piece decides, and words are the verdict's: a remark that was written for another
- * verdict is left out. */
+ * verdict is left out. e^0.05 is 1.05. */
 static void words_follow_from_the_verdict(void **state)
 {
+    es_finding f = {0}, other = {0};
     (void)state;
-    es_finding f = {0};
-    es_finding_remark(&f, "All is well.");
-    es_evidence_at_least(&f, 0.0, (es_measured){0.05, 0.01}, MANY, "above");
-    es_finding_conclude(&f, ES_CLAIM_READING);
-    assert_memory_equal(f.conclusion, "Holds as a reading ", 19);
-    assert_null(strstr(f.conclusion, "All is well."));
-    es_finding_conclude(&f, ES_CLAIM_PAPER);
+    conclude_with(&other, ES_RELATION_AT_LEAST, 0.05, ES_CLAIM_ASSUMPTION);
+    assert_memory_equal(other.conclusion, "Holds in 1 of 1 ", 16);
+    assert_null(strstr(other.conclusion, "All is well"));
+    conclude_with(&f, ES_RELATION_AT_LEAST, 0.05, ES_CLAIM_PAPER);
     assert_int_equal(f.verdict, ES_VERDICT_HOLDS);
+    assert_string_equal(f.judged[0].label, "at 0.5 of 3");
     assert_memory_equal(f.conclusion, "Consistent ", 11);
-    assert_non_null(strstr(f.conclusion, "All is well."));
-    es_evidence_at_most(&f, 0.0, (es_measured){0.01, 0.01}, MANY, "within its error");
-    es_finding_conclude(&f, ES_CLAIM_PAPER);
+    assert_non_null(strstr(f.conclusion, "All is well: 0.05, 0.0, 0.010, 1.05."));
+    conclude_with(&f, ES_RELATION_AT_MOST, 0.01, ES_CLAIM_PAPER); /* within its error */
     assert_int_equal(f.verdict, ES_VERDICT_UNDECIDED);
     assert_int_equal(f.decisive, 1);
+    assert_string_equal(f.judged[1].label, "at 0.5 of 4");
     assert_memory_equal(f.conclusion, "Undecided ", 10);
-    assert_null(strstr(f.conclusion, "All is well."));
-    es_evidence_at_least(&f, 0.0, (es_measured){-0.05, 0.01}, MANY, "below");
-    es_finding_conclude(&f, ES_CLAIM_PAPER);
+    assert_null(strstr(f.conclusion, "All is well"));
+    conclude_with(&f, ES_RELATION_AT_LEAST, -0.05, ES_CLAIM_PAPER);
     assert_int_equal(f.verdict, ES_VERDICT_FAILS);
     assert_int_equal(f.decisive, 2);
     assert_memory_equal(f.conclusion, "Contradicted ", 13);
-    assert_null(strstr(f.conclusion, "All is well."));
+    assert_null(strstr(f.conclusion, "All is well"));
 }
 
 /* True claims of 5 draws for each of 9 pieces, 2000 times: a fixed line of 4 standard errors would
@@ -223,8 +250,8 @@ static void true_claims_are_seldom_refused(void **state)
         const es_address at = {.seed = 3, .experiment = ES_EXPERIMENT_FREE, .cell = c};
         assert_int_equal(es_normal_rows(&at, PIECES, DRAWS, x, &err), ES_OK);
         for (int i = 0; i < PIECES; i++)
-            es_evidence_equal(&f, 0.0, 0.0, 1.0, es_measured_mean(x + DRAWS * i, DRAWS), DRAWS,
-                              "x");
+            es_evidence_add(&f, es_evidence_equal(0.0, 0.0, 1.0,
+                                                  es_measured_mean(x + DRAWS * i, DRAWS), DRAWS));
         es_finding_decide(&f);
         refused += f.verdict == ES_VERDICT_FAILS;
     }
@@ -237,7 +264,8 @@ static void evidence_has_an_end(void **state)
     (void)state;
     es_finding f = {0};
     for (int i = 0; i < ES_CLAIM_EVIDENCE + 5; i++)
-        es_evidence_at_least(&f, 0.0, (es_measured){1.0, 0.1}, MANY, "%d", i);
+        es_evidence_add(
+            &f, es_evidence_bound(ES_RELATION_AT_LEAST, 0.0, (es_measured){1.0, 0.1}, MANY));
     assert_int_equal(f.count, ES_CLAIM_EVIDENCE);
 }
 
@@ -269,6 +297,10 @@ static void cheap_claims_come_out(void **state)
             assert_int_equal(found.verdict, es_claim_expected(es_claim_at(at)->group));
             assert_at_least(found.count, 2);
             assert_above(strlen(found.conclusion), 20);
+            es_finding again; /* as from a run file, which holds the evidence alone */
+            es_claim_conclude(at, found.evidence, &again);
+            assert_int_equal(again.count, found.count);
+            assert_string_equal(again.conclusion, found.conclusion);
         }
 }
 
@@ -336,7 +368,8 @@ static void threads_do_not_change_a_finding(void **state)
     assert_int_equal(es_claim_check(at, &first, &one, &err), ES_OK);
     assert_int_equal(es_claim_check(at, &second, &three, &err), ES_OK);
     for (int i = 0; i < one.count; i++)
-        assert_memory_equal(&one.evidence[i].measured, &three.evidence[i].measured, sizeof(double));
+        assert_memory_equal(&one.evidence[i].measured, &three.evidence[i].measured,
+                            sizeof(es_measured));
 }
 
 TEST_FILE(claims)

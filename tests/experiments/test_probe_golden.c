@@ -2,7 +2,7 @@
 /* test_probe_golden.c : a real model on a novel, against what another program computed in f64
  * (tests/golden/probe-minilm-alice.json). Some 10 s of forward pass; left out of quick tests. */
 #include "folder.h"
-#include "experiments/probe/probe.h"
+#include "experiments/kit/probe.h"
 #include "golden.h"
 #include "real.h"
 

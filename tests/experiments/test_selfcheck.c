@@ -17,15 +17,15 @@ static void what_counts_as_right(void **state)
     (void)state;
     const es_figure interval = {.kind = ES_FIGURE_INTERVAL}, p = {.kind = ES_FIGURE_P},
                     verdict = {.kind = ES_FIGURE_VERDICT};
-    const double answer[3] = {0.3, -0.1, 0.2};
-    assert_equals(es_figure_outcome(&interval, answer, 0.21), 1.0);
-    assert_equals(es_figure_outcome(&interval, answer, 0.49), 1.0);
-    assert_equals(es_figure_outcome(&interval, answer, 0.51), 0.0);
-    assert_equals(es_figure_outcome(&interval, answer, 0.19), 0.0);
-    assert_equals(es_figure_outcome(&p, (double[]){0.049, NAN, NAN}, 0.0), 1.0);
-    assert_equals(es_figure_outcome(&p, (double[]){0.051, NAN, NAN}, 0.0), 0.0);
-    assert_equals(es_figure_outcome(&verdict, (double[]){1.0, NAN, NAN}, 0.0), 1.0);
-    assert_true(isnan(es_figure_outcome(&interval, (double[]){NAN, 0.0, 0.0}, 0.0)));
+    const es_estimate answer = {0.3, -0.1, 0.2};
+    assert_equals(es_figure_outcome(&interval, &answer, 0.21), 1.0);
+    assert_equals(es_figure_outcome(&interval, &answer, 0.49), 1.0);
+    assert_equals(es_figure_outcome(&interval, &answer, 0.51), 0.0);
+    assert_equals(es_figure_outcome(&interval, &answer, 0.19), 0.0);
+    assert_equals(es_figure_outcome(&p, &(es_estimate){0.049, NAN, NAN}, 0.0), 1.0);
+    assert_equals(es_figure_outcome(&p, &(es_estimate){0.051, NAN, NAN}, 0.0), 0.0);
+    assert_equals(es_figure_outcome(&verdict, &(es_estimate){1.0, NAN, NAN}, 0.0), 1.0);
+    assert_true(isnan(es_figure_outcome(&interval, &(es_estimate){NAN, 0.0, 0.0}, 0.0)));
 }
 
 static void what_counts_as_off(void **state)

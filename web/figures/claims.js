@@ -12,17 +12,17 @@ function distance(r) {
   return isNumber(r.measured_se) && r.measured_se > 0 ? beyond / r.measured_se : FAR * Math.sign(beyond);
 }
 
-// Words of the three groups; a reading that fails is expected to.
+// Words of the three groups; an assumption that does not hold is expected to fail.
 const styles = {
   consistent: { colour: 2, shape: "circle" },
   contradicted: { colour: 1, shape: "cross" },
   confirmed: { colour: 0, shape: "circle" },
   "not confirmed": { colour: 1, shape: "cross" },
-  "holds as a reading": { colour: 5, shape: "circle" },
-  "fails as a reading": { colour: 3, shape: "cross" },
+  holds: { colour: 5, shape: "circle" },
+  "does not hold": { colour: 3, shape: "cross" },
 };
 const styleOf = (verdict) => styles[verdict] ?? { colour: 4, shape: "diamond" };
-const failed = new Set(["contradicted", "not confirmed", "fails as a reading"]);
+const failed = new Set(["contradicted", "not confirmed", "does not hold"]);
 
 // A bound points to where it allows the measurement to be, and is filled where it fails.
 const relations = [

@@ -35,9 +35,9 @@ const es_claim_paper *es_claim_papers(int64_t *count)
 }
 
 /* A table is about one subject; groups come one after the other. */
-static const es_claim_entry *entry_at(int64_t index)
+const es_claim_entry *es_claim_entry_at(int64_t index)
 {
-    for (int group = 0; group < ES_CLAIM_GROUPS; group++)
+    for (int group = 0; index >= 0 && group < ES_CLAIM_GROUPS; group++)
         for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
             for (const es_claim_entry *e = tables[t]; e->claim.id; e++)
                 if ((int)e->claim.group == group && index-- == 0)
@@ -48,7 +48,7 @@ static const es_claim_entry *entry_at(int64_t index)
 int64_t es_claims_count(void)
 {
     int64_t count = 0;
-    while (entry_at(count))
+    while (es_claim_entry_at(count))
         count++;
     return count;
 }
@@ -61,7 +61,7 @@ const char *es_claim_id_at(int64_t at)
 
 const es_claim *es_claim_at(int64_t index)
 {
-    const es_claim_entry *e = index < 0 ? NULL : entry_at(index);
+    const es_claim_entry *e = es_claim_entry_at(index);
     return e ? &e->claim : NULL;
 }
 
@@ -80,25 +80,18 @@ es_measured es_claim_measured(const es_claim_row *at, const char *key)
 /* Returns the finite number x, or 0. */
 static double or_zero(double x) { return isfinite(x) ? x : 0.0; }
 
-/* Copies a label; {key} becomes the number in that column. */
-static void write_label(const es_claim_row *at, const char *from, char *out, size_t room)
+/* Reads the numbers that stand in a label as {key}, in their order. */
+static void read_shown(const es_claim_row *at, const char *label, double shown[ES_LABEL_NUMBERS])
 {
-    size_t used = 0;
-    while (*from && used + 1 < room) {
-        const char *end = *from == '{' ? strchr(from, '}') : NULL;
-        if (!end) {
-            out[used++] = *from++;
-            continue;
-        }
+    for (int i = 0; i < ES_LABEL_NUMBERS && (label = strchr(label, '{')); i++) {
         char key[64];
-        snprintf(key, sizeof key, "%.*s", (int)(end - from - 1), from + 1);
-        const int wrote = snprintf(out + used, room - used, "%.6g", es_claim_number(at, key));
-        used += (size_t)wrote < room - used ? (size_t)wrote : room - used - 1;
-        from = end + 1;
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(label + 1, "}"), label + 1);
+        shown[i] = es_claim_number(at, key);
+        label++;
     }
-    out[used] = '\0';
 }
 
+/* Returns the prediction: a function, a column or a number. */
 static es_measured predict(const es_claim_piece *p, const es_claim_row *at)
 {
     if (p->predict)
@@ -111,65 +104,45 @@ static es_measured predict(const es_claim_piece *p, const es_claim_row *at)
     return found;
 }
 
-/* Adds the evidence of one row. A prediction that is itself sampled adds its error to that of the
+/* Makes the evidence of one row. A prediction that is itself sampled adds its error to that of the
  * measurement: both are independent, or their errors partly cancel. */
-static void add_row(const es_claim_piece *p, const es_claim_row *at, int64_t tries, es_finding *out)
+static es_evidence compare_row(const es_claim_piece *p, const es_claim_row *at, int64_t tries)
 {
-    char label[sizeof out->evidence[0].label];
     const es_measured predicted = predict(p, at);
     es_measured m = p->measure ? p->measure(at) : es_claim_measured(at, p->key);
     m.se = p->computed ? 0.0 : hypot(m.se, or_zero(predicted.se));
-    write_label(at, p->label, label, sizeof label);
-    if (p->relation == ES_RELATION_AT_LEAST || p->relation == ES_RELATION_AT_MOST) {
-        es_evidence_bound(out, p->relation, predicted.value, m, tries, "%s", label);
-        return;
-    }
+    if (p->relation == ES_RELATION_AT_LEAST || p->relation == ES_RELATION_AT_MOST)
+        return es_evidence_bound(p->relation, predicted.value, m, tries);
     const double size = fabs(predicted.value);
     const double near = p->near ? fabs(es_claim_number(at, p->near) - predicted.value) : 0.0;
     const double allowance =
         p->allowance + p->allowance_part * size + near + (p->allow ? p->allow(at) : 0.0);
-    es_evidence_equal(out, predicted.value, allowance, p->resolution + p->resolution_part * size, m,
-                      tries, "%s", label);
+    return es_evidence_equal(predicted.value, allowance, p->resolution + p->resolution_part * size,
+                             m, tries);
 }
 
-/* Makes the comparison in every row of its table that it is about. */
-static es_status add_piece(const es_claim_piece *p, es_claim_row at, es_finding *out, es_error *err)
+/* Makes comparison number `piece` of a claim in every row of its table that it is about. */
+static es_status add_piece(const es_claim_entry *of, int piece, es_claim_row at, es_finding *out,
+                           es_error *err)
 {
+    const es_claim_piece *p = &of->pieces[piece];
     ES_TRY(es_ask_table(at.answers[at.run], p->table, p->key, &at.table, err));
     for (at.row = 0; at.row < es_table_rows(at.table); at.row++) {
         const double x = p->where ? es_claim_number(&at, p->where) : 0.0;
         if ((p->row && at.row + 1 != p->row) || (p->where && !(x >= p->from && x <= p->to)))
             continue;
         const double counted = p->tries ? es_claim_number(&at, p->tries) : (double)at.tries;
-        add_row(p, &at, p->computed ? 0 : (int64_t)counted, out);
+        es_evidence e = compare_row(p, &at, p->computed ? 0 : (int64_t)counted);
+        e.piece = (double)piece;
+        read_shown(&at, p->label, e.shown);
+        es_evidence_add(out, e);
     }
     return ES_OK;
 }
 
 /* ---- a claim ---- */
 
-/* Copies a remark; {m3.2} becomes what evidence 3 measured, with 2 decimals; p: predicted, s: its
- * standard error. */
-static void write_remark(es_finding *f, const char *from)
-{
-    size_t used = 0;
-    const size_t room = sizeof f->remark;
-    while (*from && used + 1 < room) {
-        char which, close;
-        int piece, digits;
-        if (sscanf(from, "{%c%d.%d%c", &which, &piece, &digits, &close) != 4 || close != '}') {
-            f->remark[used++] = *from++;
-            continue;
-        }
-        const es_evidence *e = &f->evidence[piece];
-        const double x = which == 'm' ? e->measured : which == 'p' ? e->predicted : e->se;
-        const int wrote = snprintf(f->remark + used, room - used, "%.*f", digits, x);
-        used += (size_t)wrote < room - used ? (size_t)wrote : room - used - 1;
-        from = strchr(from, '}') + 1;
-    }
-    f->remark[used] = '\0';
-}
-
+/* Returns what es_ask_run() takes for a run. */
 static es_ask_spec ask_of(const es_claim_source *of)
 {
     return (es_ask_spec){.study = of->run->study,
@@ -181,12 +154,12 @@ static es_ask_spec ask_of(const es_claim_source *of)
                          .exec = of->opts->exec};
 }
 
-/* Returns the independent draws behind the errors of a run: its replicates. */
-static int64_t tries_of(const es_claim_run *run, const es_claim_opts *opts)
+int64_t es_claim_tries(const es_claim_source *of)
 {
-    const es_ask_spec ask = ask_of(&(es_claim_source){run, opts});
+    const es_ask_spec ask = ask_of(of);
     char text[ES_ASK_ROOM];
-    return run->tries ? run->tries : (int64_t)strtod(es_ask_value(&ask, "replicates", text), NULL);
+    const int64_t drawn = of->run->tries[ask.effort];
+    return drawn ? drawn : (int64_t)strtod(es_ask_value(&ask, "replicates", text), NULL);
 }
 
 /* Adds the evidence of all pieces from the answers of all runs. */
@@ -194,17 +167,18 @@ static es_status compare(const es_claim_entry *e, const es_claim_opts *opts,
                          es_answer *const *answers, es_finding *out, es_error *err)
 {
     for (int r = 0; r < ES_CLAIM_RUNS && e->runs[r].study; r++) {
-        const es_claim_row at = {
-            .opts = opts, .answers = answers, .run = r, .tries = tries_of(&e->runs[r], opts)};
+        const es_claim_row at = {.opts = opts,
+                                 .answers = answers,
+                                 .run = r,
+                                 .tries = es_claim_tries(&(es_claim_source){&e->runs[r], opts})};
         for (int i = 0; i < ES_CLAIM_PIECES && e->pieces[i].table; i++)
             if (e->pieces[i].run == 0 || e->pieces[i].run == r + 1)
-                ES_TRY(add_piece(&e->pieces[i], at, out, err));
+                ES_TRY(add_piece(e, i, at, out, err));
     }
-    if (e->remark)
-        write_remark(out, e->remark);
     return ES_OK;
 }
 
+/* Runs the studies of a claim and compares their columns with the predictions. */
 static es_status run_and_compare(const es_claim_entry *e, const es_claim_opts *opts,
                                  es_finding *out, es_error *err)
 {
@@ -223,12 +197,20 @@ static es_status run_and_compare(const es_claim_entry *e, const es_claim_opts *o
 
 es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *out, es_error *err)
 {
-    const es_claim_entry *e = index < 0 ? NULL : entry_at(index);
+    const es_claim_entry *e = es_claim_entry_at(index);
     if (!e)
         return es_fail(err, ES_E_RANGE, "claims.index", "see es_claims_count()",
                        "there is no claim %lld", (long long)index);
     *out = (es_finding){0};
     ES_TRY(e->gather ? e->gather(opts, out, err) : run_and_compare(e, opts, out, err));
-    es_finding_conclude(out, e->claim.group);
+    es_finding_conclude(out, e);
     return ES_OK;
+}
+
+void es_claim_conclude(int64_t index, const es_evidence *evidence, es_finding *out)
+{
+    *out = (es_finding){0};
+    for (int i = 0; i < ES_CLAIM_EVIDENCE && evidence[i].relation != 0.0; i++)
+        es_evidence_add(out, evidence[i]);
+    es_finding_conclude(out, es_claim_entry_at(index));
 }

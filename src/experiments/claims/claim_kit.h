@@ -4,8 +4,7 @@
  * A claim is a row: its statement, the studies that answer it (`runs`), and comparisons of their
  * columns with what is predicted (`pieces`). cells.c runs the studies through kit/ask.h, reads the
  * columns and gathers the evidence. A file of claims ends with a table of such rows, and cells.c
- * lists the tables. Where no column of a study has the number, the row has a function instead
- * (`gather`).
+ * lists the tables. One claim has a function instead (`gather`): no study has its number.
  *
  *     {.claim = {"hardmax-exact", ...},
  *      .runs = {{"hardmax", "n=1e3,1e6 replicates=100000|1e7"}},
@@ -37,14 +36,26 @@ enum { ES_CLAIM_RUNS = 6, ES_CLAIM_PIECES = 6 };
 typedef struct es_claim_run {
     const char *study; /* NULL ends a list */
     const char *given;
-    es_ask_input input; /* writes files; its user is an es_claim_source */
-    int64_t dim, tries; /* of these files: dimensions, and independent draws */
+    es_ask_input input;  /* writes files; its user is an es_claim_source */
+    int64_t dim, tokens; /* of these files: dimensions, and tokens of a context */
+    double reach;        /* of these files: distance over which tokens correlate; 0: independent */
+    int64_t tries[2];    /* independent draws in these files, at quick and paper effort */
 } es_claim_run;
 
 typedef struct es_claim_source {
     const es_claim_run *run;
     const es_claim_opts *opts;
 } es_claim_source;
+
+/*! es_claim_tries() : the independent draws behind the errors of a run: those of its files, or its
+ *  replicates. */
+int64_t es_claim_tries(const es_claim_source *of);
+
+/*! es_claim_budget() : the limit that counts the memory of a claim; may be NULL. */
+static inline es_mem_limit *es_claim_budget(const es_claim_opts *opts)
+{
+    return opts->exec ? opts->exec->budget : NULL;
+}
 
 /* A row of a table in one of the answers, for the functions of a piece. */
 typedef struct es_claim_row {
@@ -64,7 +75,8 @@ es_measured es_claim_measured(const es_claim_row *at, const char *key);
  * so is what it may be off by, and the parts of it are added up. */
 typedef struct es_claim_piece {
     const char *table, *key; /* what is measured; table NULL ends a list */
-    const char *label;       /* {key} stands for the number in that column */
+    const char *label;       /* {key} stands for the number in that column, ES_LABEL_NUMBERS times
+                                at most */
     es_relation relation;    /* 0: equal */
     double predicted;
     const char *expect;     /* the column that predicts; NULL: `predicted` */
@@ -72,7 +84,7 @@ typedef struct es_claim_piece {
     double allowance;       /* what the prediction may be off by: this, */
     double allowance_part;  /*   this part of it, */
     const char *near;       /*   and its distance from this column */
-    double resolution;      /* what must be told apart: this, */
+    double resolution;      /* difference that the measurement must be able to show: this, */
     double resolution_part; /*   and this part of the prediction */
     const char *where;      /* only rows with this column in [from, to]; NULL: all rows */
     double from, to;
@@ -92,10 +104,14 @@ typedef struct es_claim_entry {
     es_claim_run runs[ES_CLAIM_RUNS];
     es_claim_piece pieces[ES_CLAIM_PIECES];
     /* What to make of the numbers, shown beside the verdict that is expected: {m3.2} is what piece
-     * of evidence 3, from 0, has measured, with 2 decimals; p is its prediction, s its error. */
+     * of evidence 3, from 0, has measured, with 2 decimals; p is its prediction, s its error, x is
+     * e to the power of m. */
     const char *remark;
-    es_claim_fn gather; /* instead of runs and pieces; may set the remark */
+    es_claim_fn gather; /* instead of runs; pieces have labels only */
 } es_claim_entry;
+
+/*! es_claim_entry_at() : the row of claim `index`; NULL outside. */
+const es_claim_entry *es_claim_entry_at(int64_t index);
 
 extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_claims_habits[],
     es_claims_hardmax[], es_claims_sphere[], es_claims_ball[], es_claims_regimes[],
@@ -104,28 +120,23 @@ extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_clai
 /* ---- evidence ---- */
 
 /*! es_evidence_equal() : measured should equal `predicted`, which may itself be off by `allowance`.
- * A standard error with which a difference of `resolution` would go unnoticed leaves it undecided.
- * `tries` independent draws are behind that error; 0: the number is computed, its error 0. */
-void es_evidence_equal(es_finding *f, double predicted, double allowance, double resolution,
-                       es_measured m, int64_t tries, const char *fmt, ...) ES_PRINTF(7, 8);
+ *  A standard error that would hide a difference of `resolution` leaves it undecided. `tries`
+ *  independent draws are behind that error; 0: the number is computed, its error 0. */
+es_evidence es_evidence_equal(double predicted, double allowance, double resolution, es_measured m,
+                              int64_t tries);
 
-/*! es_evidence_at_least(), es_evidence_at_most() : measured should not be on the wrong side of
- * `bound`; one that is within its error of the bound leaves it undecided. */
-#define es_evidence_at_least(f, bound, m, tries, ...)                                              \
-    es_evidence_bound(f, ES_RELATION_AT_LEAST, bound, m, tries, __VA_ARGS__)
-#define es_evidence_at_most(f, bound, m, tries, ...)                                               \
-    es_evidence_bound(f, ES_RELATION_AT_MOST, bound, m, tries, __VA_ARGS__)
-void es_evidence_bound(es_finding *f, es_relation relation, double bound, es_measured m,
-                       int64_t tries, const char *fmt, ...) ES_PRINTF(6, 7);
+/*! es_evidence_bound() : measured should not be on the wrong side of `bound`
+ *  (ES_RELATION_AT_LEAST, ES_RELATION_AT_MOST); one that is within its error of the bound leaves it
+ *  undecided. */
+es_evidence es_evidence_bound(es_relation relation, double bound, es_measured m, int64_t tries);
 
-/*! es_finding_remark() : what to make of the numbers, for the verdict that is expected: it is shown
- * only beside that. */
-void es_finding_remark(es_finding *f, const char *fmt, ...) ES_PRINTF(2, 3);
+/*! es_evidence_add() : adds a piece to a finding; nothing if that is full. */
+void es_evidence_add(es_finding *f, es_evidence e);
 
 /*! es_finding_decide() : the verdict of every piece, and of the finding: that of the gravest.
- * es_finding_conclude() : the same, and the conclusion. */
+ *  es_finding_conclude() : the same, with the labels and the remark of its row, in words. */
 void es_finding_decide(es_finding *f);
-void es_finding_conclude(es_finding *f, es_claim_group group);
+void es_finding_conclude(es_finding *f, const es_claim_entry *entry);
 
 /* ---- tallies ---- */
 
@@ -138,24 +149,11 @@ typedef struct es_claim_tally {
 int64_t es_claim_tally_group(const es_claim_tally *tally, es_claim_group group);
 
 /*! es_claim_tally_unexpected() : claims that should hold and fail: contradicted statements of
- *  papers and results that are not confirmed. A reading that fails is none of them. */
+ *  papers and results that are not confirmed. An assumption that fails is not counted. */
 int64_t es_claim_tally_unexpected(const es_claim_tally *tally);
 
-/*! es_claim_headline() : the tally as one sentence, into out (room): papers, results, readings. */
+/*! es_claim_headline() : the tally as one sentence, into out (room): papers, results,
+ *  assumptions. */
 void es_claim_headline(const es_claim_tally *tally, char *out, size_t room);
-
-/* ---- claims with a function ---- */
-
-/*! es_effort_pick() : `quick` or `paper`, as the effort says. */
-static inline int64_t es_effort_pick(const es_claim_opts *opts, int64_t quick, int64_t paper)
-{
-    return opts->effort == ES_EFFORT_PAPER ? paper : quick;
-}
-
-/*! es_claim_budget() : what memory of a claim is counted in; may be NULL. */
-static inline es_mem_limit *es_claim_budget(const es_claim_opts *opts)
-{
-    return opts->exec ? opts->exec->budget : NULL;
-}
 
 #endif

@@ -50,13 +50,14 @@ static es_measured cosine_of_realised(const es_claim_row *at)
     return (es_measured){critical_cosine(rho.value), slope * rho.se};
 }
 
+/* Returns the limit at the rho of the law. */
 static es_measured cosine_of_rho(const es_claim_row *at)
 {
     return (es_measured){critical_cosine(es_claim_number(at, "rho")), 0.0};
 }
 
-/* 1024 dimensions, as the weight there tells; outputs stay apart by a further beta (1-rho)/d = L/d.
- */
+/* Returns what 1024 dimensions change: by the own weight p at that d, and outputs stay apart by a
+ * further beta (1-rho)/d = L/d. */
 static double finite_dimension(const es_claim_row *at)
 {
     const double rho = es_claim_number(at, "rho"), p = es_claim_number(at, "self_weight_dim");
@@ -66,40 +67,21 @@ static double finite_dimension(const es_claim_row *at)
 
 /* ---- the window ---- */
 
-/* ln(p/(1-p)) of the weight p of a token on itself. */
+/* Log-odds B - L - kappa B^2/(2d) climb with L (1 - kappa L/d), a heuristic, hence twice; and a
+ * mean over tokens is taken before the logarithm. */
+static double width_allowed(const es_claim_row *at)
+{
+    return es_claim_number(at, "window") * (2.0 * spread_of_cosines(at) + 0.02);
+}
+
+/* ---- whose rho? ---- */
+
+/* Returns ln(p/(1-p)) of the weight p of a token on itself, with its error. */
 static es_measured log_odds(const es_table *rows, int64_t row)
 {
     const es_measured p = es_ask_number(rows, row, "self_weight_measured");
     return (es_measured){log(p.value / (1.0 - p.value)), p.se / (p.value * (1.0 - p.value))};
 }
-
-static const double odds = 4.394449154672439; /* 2 ln 9: from p = 0.1 to 0.9 log-odds climb by it */
-
-/* Width in gamma/gamma_c, from this score scale and the one before. The tokens are the same, so
- * that the errors of the two partly cancel: the sum of squares is an upper bound. */
-static es_measured width_of_window(const es_claim_row *at)
-{
-    const es_measured low = log_odds(at->table, at->row - 1), high = log_odds(at->table, at->row);
-    const double apart =
-        es_claim_number(at, "times") - es_ask_number(at->table, at->row - 1, "times").value;
-    const double climb = high.value - low.value;
-    return (es_measured){odds * apart / climb,
-                         odds * apart * hypot(low.se, high.se) / (climb * climb)};
-}
-
-static es_measured width_predicted(const es_claim_row *at)
-{
-    return (es_measured){odds / log(es_claim_number(at, "n")), 0.0};
-}
-
-/* Log-odds B - L - kappa B^2/(2d) climb with L (1 - kappa L/d), a heuristic, hence twice; and a
- * mean over tokens is taken before the logarithm. */
-static double width_allowed(const es_claim_row *at)
-{
-    return width_predicted(at).value * (2.0 * spread_of_cosines(at) + 0.02);
-}
-
-/* ---- whose rho? ---- */
 
 #define BATCHES "n=1000|10000 rho=0.5 times=1 replicates=40|64 query-count=16 "
 
@@ -150,16 +132,16 @@ const es_claim_entry es_claims_collapse[] = {
     {{"collapse-window", "derived: THEORY 7",
       "At finite n the transition has a relative width of 4.4/ln n in gamma", ES_CLAIM_RESULT},
      {{"collapse", MODEL "n=64,512,4096 rho=0.5 times=0.9,1.1 replicates=6|64"}},
-     {{"rows", "self_weight_measured", "width of the window in gamma/gamma_c, rho = {rho}, n = {n}",
-       .where = "times", .from = 1.0, .to = 1.2, .resolution_part = 0.2, .measure = width_of_window,
-       .predict = width_predicted, .allow = width_allowed}},
+     {{"thresholds", "window_measured",
+       "width of the window in gamma/gamma_c, rho = {rho}, n = {n}", .expect = "window",
+       .resolution_part = 0.2, .allow = width_allowed}},
      "The transition is not sharp at contexts in use: from an own weight of 0.1 to 0.9 "
      "gamma/gamma_c climbs by 4.4/ln n: {m0.2} at n = 64, {m2.2} at n = 4096; a million tokens "
      "would have 0.32."},
-    {{"collapse-nominal-rho", "a reading of a threshold; in no text that was available",
+    {{"collapse-nominal-rho", "a threshold with the rho of the law; no available text states it",
       "In the random model the threshold is 1/(1-rho) with the rho of the law: batches differ by "
       "noise only",
-      ES_CLAIM_READING},
+      ES_CLAIM_ASSUMPTION},
      {{"collapse", BATCHES "dim=64"},
       {"collapse", BATCHES "dim=64 realised-rho"},
       {"collapse", BATCHES "dim=256"},
@@ -180,11 +162,13 @@ const es_claim_entry es_claims_collapse[] = {
         "rope", "dim=65536 search=0 base=" #base " distance=" #near "," #far "," #zero             \
     }
 
+/* Returns the score of two equal vectors over sqrt d, d = 65536. */
 static es_measured score_of_unit(const es_claim_row *at)
 {
     return (es_measured){es_claim_number(at, "score") / 256.0, 0.0};
 }
 
+/* Returns the same for infinitely many dimensions. */
 static es_measured continuum_of_unit(const es_claim_row *at)
 {
     return (es_measured){es_claim_number(at, "continuum") / 256.0, 0.0};
@@ -198,6 +182,7 @@ static es_measured ratio_of_negative(const es_claim_row *at)
                          0.0};
 }
 
+/* Returns 1/ln(base). */
 static es_measured inverse_log(const es_claim_row *at)
 {
     return (es_measured){1.0 / log(es_claim_number(at, "base")), 0.0};
@@ -217,10 +202,10 @@ const es_claim_entry es_claims_rope[] = {
      "The score of equal vectors falls with the logarithm of the distance and vanishes at D_0 = "
      "0.6165 base: 6166 tokens for base 10^4, 308252 for 5 10^5."},
     {{"rope-first-negative",
-      "a reading of the mean over many dimensions; in no text that was available",
+      "the mean over many dimensions, taken at one; no available text states it",
       "The distance up to which scores of equal vectors stay positive grows in proportion to the "
       "base",
-      ES_CLAIM_READING, "One head size, d = 128, and two bases"},
+      ES_CLAIM_ASSUMPTION, "One head size, d = 128, and two bases"},
      {{"rope", "dim=128 base=1e4,5e5 search=600000 distance=1"}},
      /* allowance: the zero of the sum is below that of the integral by ln(base)/d of itself */
      {{"embeddings", "first_negative",
@@ -229,9 +214,9 @@ const es_claim_entry es_claims_rope[] = {
        .measure = ratio_of_negative}},
      "The sum swings around its mean by about 1, more than is left of it long before D_0: with d = "
      "128 a score first turns negative {m0.0} times as far for base 5 10^5 as for 10^4, not 50."},
-    {{"rope-granularity", "a rounding in reading notes; the paper's own text was not at hand",
+    {{"rope-granularity", "a rounding in notes on the paper, whose own text was not available",
       "The mean turn between neighbouring positions tends to 1/ln(base) for many dimensions",
-      ES_CLAIM_READING},
+      ES_CLAIM_ASSUMPTION},
      {{"rope", "dim=4096 base=1e4,5e5 search=0 distance=1"}},
      /* allowance: the sum's first term counts half too much, sin(1)/d */
      {{"embeddings", "granularity", "mean turn between neighbours, base {base}, d = 4096",

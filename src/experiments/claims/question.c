@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : statements of the papers, results of this project, and readings, checked on this
- * machine. A cell is a claim. */
+/* question.c : statements of the papers, results of this project, and common assumptions, checked
+ * on this machine. A cell is a claim. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +81,7 @@ typedef struct claim_row {
 static const es_column claim_columns[] = {
     ES_COL(claim_row, id, ES_FORMAT_TEXT, "claim", ""),
     ES_COL(claim_row, group, ES_FORMAT_TEXT, "group", "",
-           "statements of the papers, results of this project, or readings and habits"),
+           "statements of the papers, results of this project, or common assumptions"),
     ES_COL(claim_row, source, ES_FORMAT_TEXT, "source", "",
            "the paper that says so, or where it comes from"),
     ES_COL(claim_row, statement, ES_FORMAT_TEXT, "statement", "", "in our words"),
@@ -91,8 +91,8 @@ static const es_column claim_columns[] = {
     ES_COL(claim_row, verdict, ES_FORMAT_TEXT, "verdict", "",
            "from the standard errors alone: a claim fails where a piece of evidence is outside by "
            "more than its line, and is undecided where errors are too large. A true claim fails "
-           "with a probability of at most 0.2 %. Readings are expected to fail, and that refutes "
-           "no paper"),
+           "with a probability of at most 0.2 %. Common assumptions are expected to fail; no paper "
+           "states them"),
     ES_COL(claim_row, conclusion, ES_FORMAT_TEXT, "what to conclude", ""),
     ES_COL(claim_row, limits, ES_FORMAT_TEXT, "limits", "", "what this check cannot tell"),
     {0}};
@@ -130,7 +130,7 @@ typedef struct list_row {
 static const es_column list_columns[] = {
     ES_COL(list_row, id, ES_FORMAT_TEXT, "claim", ""),
     ES_COL(list_row, group, ES_FORMAT_TEXT, "group", "",
-           "readings and habits are expected to fail"),
+           "common assumptions are expected to fail; no paper states them"),
     ES_COL(list_row, statement, ES_FORMAT_TEXT, "statement", "", "in our words"),
     ES_COL(list_row, source, ES_FORMAT_TEXT, "source", ""),
     ES_COL(list_row, limits, ES_FORMAT_TEXT, "limits", "", "what a check cannot tell"),
@@ -144,17 +144,17 @@ typedef struct group_row {
     int64_t claims, holds, fails, undecided;
 } group_row;
 
-static const es_column group_columns[] = {ES_COL(group_row, group, ES_FORMAT_TEXT, "group", ""),
-                                          ES_COL(group_row, claims, ES_FORMAT_COUNT, "claims", ""),
-                                          ES_COL(group_row, holds, ES_FORMAT_COUNT, "hold", "",
-                                                 "consistent, confirmed, hold as a reading"),
-                                          ES_COL(group_row, fails, ES_FORMAT_COUNT, "fail", "",
-                                                 "contradicted, not confirmed, fail as a reading"),
-                                          ES_COL(group_row, undecided, ES_FORMAT_COUNT, "undecided",
-                                                 "", "errors are too large at this effort"),
-                                          {0}};
+static const es_column group_columns[] = {
+    ES_COL(group_row, group, ES_FORMAT_TEXT, "group", ""),
+    ES_COL(group_row, claims, ES_FORMAT_COUNT, "claims", ""),
+    ES_COL(group_row, holds, ES_FORMAT_COUNT, "hold", "", "consistent, confirmed, holds"),
+    ES_COL(group_row, fails, ES_FORMAT_COUNT, "fail", "",
+           "contradicted, not confirmed, does not hold"),
+    ES_COL(group_row, undecided, ES_FORMAT_COUNT, "undecided", "",
+           "errors are too large at this effort"),
+    {0}};
 static const es_table_spec groups_table = {
-    "groups", group_columns, ES_VIEW("Groups", NULL, "Readings and habits are expected to fail."),
+    "groups", group_columns, ES_VIEW("Groups", NULL, "Common assumptions are expected to fail."),
     ES_ROW(group_row), .keys = "group"};
 
 typedef struct paper_row {
@@ -170,107 +170,29 @@ static const es_column paper_columns[] = {
 static const es_table_spec papers_table = {"papers", paper_columns, ES_VIEW("Papers"),
                                            ES_ROW(paper_row), .keys = "title"};
 
-/* ---- a finding as the numbers of a cell ----
- *
- * One row for each piece of evidence that a claim can have: what was predicted and measured, and
- * its label in the columns text_1, ...; a piece that is not there has relation 0. Behind them come
- * rows whose text, one after the other, is the conclusion. A number holds six bytes of text, the
- * first in the lowest place: a whole number below 2^48, which every double and every tool keeps.
- * What follows from these numbers (how many pieces there are, which decides, the verdict) is not
- * kept. */
-enum {
-    PREDICTED,
-    ALLOWANCE,
-    RESOLUTION,
-    MEASURED,
-    SE,
-    TRIES,
-    RELATION,
-    TEXT,
-    TEXTS = 14,
-    COLUMNS = TEXT + TEXTS
-};
-enum { BYTES = 6, LINE = BYTES * TEXTS }; /* of a number, of a row */
-enum {
-    CONCLUSION = sizeof((es_finding *)0)->conclusion,
-    LINES = (CONCLUSION + LINE - 1) / LINE,
-    ROWS = ES_CLAIM_EVIDENCE + LINES
-};
-_Static_assert(sizeof((es_evidence *)0)->label <= LINE, "a label is one row");
-
-static const char *const cell_columns[COLUMNS] = {
-    "predicted", "allowance", "resolution", "measured", "se",      "tries",   "relation",
-    "text_1",    "text_2",    "text_3",     "text_4",   "text_5",  "text_6",  "text_7",
-    "text_8",    "text_9",    "text_10",    "text_11",  "text_12", "text_13", "text_14"};
-
-static void pack_text(const char *text, size_t length, double *row)
-{
-    for (size_t i = 0; i < length && i < LINE; i++)
-        row[TEXT + i / BYTES] += ldexp((double)(unsigned char)text[i], 8 * (int)(i % BYTES));
-}
-
-static void unpack_text(const double *row, char *out, size_t room)
-{
-    for (size_t i = 0; i < room && i < LINE; i++)
-        out[i] = (char)((uint64_t)row[TEXT + i / BYTES] >> 8 * (i % BYTES) & 0xff);
-}
-
-static void pack(const es_finding *f, double *cell)
-{
-    memset(cell, 0, sizeof(double) * ROWS * COLUMNS);
-    for (int i = 0; i < f->count; i++) {
-        const es_evidence *e = &f->evidence[i];
-        double *row = cell + (ptrdiff_t)i * COLUMNS;
-        row[PREDICTED] = e->predicted;
-        row[ALLOWANCE] = e->allowance;
-        row[RESOLUTION] = e->resolution;
-        row[MEASURED] = e->measured;
-        row[SE] = e->se;
-        row[TRIES] = (double)e->tries;
-        row[RELATION] = (double)e->relation;
-        pack_text(e->label, strlen(e->label), row);
-    }
-    const size_t length = strlen(f->conclusion);
-    for (size_t i = 0; i < LINES && i * LINE < length; i++)
-        pack_text(f->conclusion + i * LINE, length - i * LINE,
-                  cell + (ES_CLAIM_EVIDENCE + i) * COLUMNS);
-}
-
-static void unpack(const double *cell, es_finding *f)
-{
-    *f = (es_finding){0};
-    for (; f->count < ES_CLAIM_EVIDENCE; f->count++) {
-        const double *row = cell + (ptrdiff_t)f->count * COLUMNS;
-        es_evidence *e = &f->evidence[f->count];
-        if (row[RELATION] == 0.0)
-            break;
-        *e = (es_evidence){.relation = (es_relation)row[RELATION],
-                           .predicted = row[PREDICTED],
-                           .allowance = row[ALLOWANCE],
-                           .resolution = row[RESOLUTION],
-                           .measured = row[MEASURED],
-                           .se = row[SE],
-                           .tries = (int64_t)row[TRIES]};
-        unpack_text(row, e->label, sizeof e->label - 1);
-    }
-    for (size_t i = 0; i < LINES; i++)
-        unpack_text(cell + (ES_CLAIM_EVIDENCE + i) * COLUMNS, f->conclusion + i * LINE,
-                    CONCLUSION - 1 - i * LINE);
-    es_finding_decide(f);
-}
-
 /* ---- claims ---- */
 
+/* A cell is the evidence of a claim. What follows from it (verdict, words) is not stored. */
+static const es_cell_field evidence_fields[] = {ES_FIELD(es_evidence, relation),
+                                                ES_FIELD(es_evidence, piece),
+                                                ES_FIELD_LIST(es_evidence, shown),
+                                                ES_FIELD(es_evidence, predicted),
+                                                ES_FIELD(es_evidence, allowance),
+                                                ES_FIELD(es_evidence, resolution),
+                                                ES_FIELD(es_evidence, measured),
+                                                ES_FIELD(es_evidence, tries),
+                                                {0}};
+
+/* Checks one claim; `record` gets all ES_CLAIM_EVIDENCE pieces. */
 static es_status run_claim(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
-    double *out = record;
     const claims_params *p = job->params;
     const claims_state *s = job->state;
     const es_claim_opts opts = {.effort = (es_effort)p->effort, .seed = job->seed, .exec = exec};
     es_finding found;
     ES_TRY(es_claim_check(s->first + cell, &opts, &found, err));
-    pack(&found, out);
+    memcpy(record, found.evidence, sizeof found.evidence);
     return ES_OK;
 }
 
@@ -312,6 +234,7 @@ static es_status find_claim(const char *id, int64_t *index, es_error *err)
     return es_refuse(err, "claims.id", hint, "there is no claim %s", id);
 }
 
+/* Finds which claims are checked, and adds their stage. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const claims_params *p = job->params;
@@ -319,35 +242,39 @@ static es_status open_study(es_job *job, es_error *err)
     s->count = p->list ? 0 : p->only ? 1 : es_claims_count();
     if (p->only)
         ES_TRY(find_claim(p->only, &s->first, err));
+    /* Earlier versions wrote the stage "claim", with texts as numbers. */
     return es_job_stage(job,
-                        &(es_stage){"claim", .phase = "checking claims", .noun = "claims",
-                                    .cells = s->count, .rows = ROWS, .cols = COLUMNS,
-                                    .columns = cell_columns, .flops = 1.0, .weight = weight_of,
-                                    .run = run_claim},
+                        &(es_stage){"evidence", .phase = "checking claims", .noun = "claims",
+                                    .cells = s->count, .rows = ES_CLAIM_EVIDENCE,
+                                    ES_RECORD(es_evidence, evidence_fields), .flops = 1.0,
+                                    .weight = weight_of, .run = run_claim},
                         err);
 }
 
 /* ---- the answer ---- */
 
 /* Texts of claims and papers are constants, so rows may point to them. */
-static measured_cells measured_cells_of(const es_evidence *e)
+static measured_cells measured_cells_of(const es_finding *f, int i)
 {
-    /* what is computed, not sampled, has no error to show */
-    const bool sampled = e->se > 0.0;
+    const es_evidence *e = &f->evidence[i];
+    const es_judgement *j = &f->judged[i];
+    const es_measured m = e->measured;
+    const bool sampled = m.se > 0.0; /* a computed number has no error to show */
     const double half =
-        sampled && e->tries > 1 ? e->se * es_student_quantile((double)e->tries - 1.0, 0.025) : 0.0;
-    return (measured_cells){.relation = es_relation_name(e->relation),
+        sampled && e->tries > 1.0 ? m.se * es_student_quantile(e->tries - 1.0, 0.025) : 0.0;
+    return (measured_cells){.relation = es_relation_name((es_relation)e->relation),
                             .predicted = e->predicted,
                             .allowance = e->allowance,
-                            .measured = {e->measured, sampled ? e->se : (double)NAN},
-                            .low = e->measured - half,
-                            .high = e->measured + half,
-                            .slack = e->slack,
-                            .slack_se = e->slack_se,
-                            .line = sampled ? e->sigmas : (double)NAN,
-                            .tries = e->tries};
+                            .measured = {m.value, sampled ? m.se : (double)NAN},
+                            .low = m.value - half,
+                            .high = m.value + half,
+                            .slack = j->slack,
+                            .slack_se = j->slack_se,
+                            .line = sampled ? j->sigmas : (double)NAN,
+                            .tries = (int64_t)e->tries};
 }
 
+/* Adds the row of a claim and those of its evidence. */
 static es_status add_claim(es_answer *answer, const es_claim *claim, const es_finding *f,
                            es_error *err)
 {
@@ -360,7 +287,7 @@ static es_status add_claim(es_answer *answer, const es_claim *claim, const es_fi
                      .group = es_claim_group_name(claim->group),
                      .source = claim->source,
                      .statement = claim->statement,
-                     .with = measured_cells_of(&f->evidence[f->decisive]),
+                     .with = measured_cells_of(f, f->decisive),
                      .pieces = f->count,
                      .verdict = es_claim_verdict_name(claim->group, f->verdict),
                      .conclusion = es_table_format(claims, "%s", f->conclusion),
@@ -371,13 +298,14 @@ static es_status add_claim(es_answer *answer, const es_claim *claim, const es_fi
             return es_answer_status(answer, err);
         *piece =
             (evidence_row){.id = claim->id,
-                           .label = es_table_format(evidence, "%s", f->evidence[i].label),
-                           .with = measured_cells_of(&f->evidence[i]),
-                           .verdict = es_claim_verdict_name(claim->group, f->evidence[i].verdict)};
+                           .label = es_table_format(evidence, "%s", f->judged[i].label),
+                           .with = measured_cells_of(f, i),
+                           .verdict = es_claim_verdict_name(claim->group, f->judged[i].verdict)};
     }
     return ES_OK;
 }
 
+/* Adds the table of --list. */
 static es_status add_list(es_answer *answer, es_error *err)
 {
     es_table *t = es_answer_table(answer, &list_table);
@@ -392,6 +320,7 @@ static es_status add_list(es_answer *answer, es_error *err)
     return ES_OK;
 }
 
+/* Adds the table of papers. */
 static es_status add_papers(es_answer *answer, es_error *err)
 {
     int64_t count;
@@ -406,6 +335,7 @@ static es_status add_papers(es_answer *answer, es_error *err)
     return ES_OK;
 }
 
+/* Adds the table of groups. */
 static es_status add_groups(es_answer *answer, const es_claim_tally *tally, es_error *err)
 {
     es_table *t = es_answer_table(answer, &groups_table);
@@ -429,6 +359,7 @@ static void add_name(char *names, size_t room, const char *id)
     snprintf(names + length, room - length, "%s%s", length ? ", " : "", id);
 }
 
+/* Reports the tally, the names of claims that should hold and do not, and a caution. */
 static void add_findings(es_answer *a, const es_claim_tally *tally, const char *wrong)
 {
     const int64_t should_hold =
@@ -447,6 +378,7 @@ static void add_findings(es_answer *a, const es_claim_tally *tally, const char *
            "no paper's full text was available.");
 }
 
+/* Concludes every claim from its evidence and fills the tables. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const claims_params *p = job->params;
@@ -466,10 +398,10 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         es_table_show(evidence, NULL);
     for (int64_t i = 0; i < s->count; i++) {
         const es_claim *claim = es_claim_at(s->first + i);
-        unpack(es_job_numbers(job, 0, i), &found);
+        es_claim_conclude(s->first + i, es_job_cell(job, 0, i), &found);
         ES_TRY(add_claim(answer, claim, &found, err));
         tally.of[claim->group][found.verdict]++;
-        if (found.verdict == ES_VERDICT_FAILS && claim->group != ES_CLAIM_READING)
+        if (found.verdict == ES_VERDICT_FAILS && claim->group != ES_CLAIM_ASSUMPTION)
             add_name(wrong, sizeof wrong, claim->id);
     }
     es_answer_text(answer, "effort", efforts[p->effort]);
@@ -494,14 +426,15 @@ const es_study es_study_claims = {
     .summary = "whether the statements of the papers hold on this machine",
     .group = ES_GROUP_LAB,
     .usage = "[options]",
-    .about = "Runs a small experiment for every claim, in three groups. Statements of four papers "
-             "are consistent or contradicted. Results of this project are confirmed or not. "
-             "Readings and habits are what people conclude from the papers, or do, although no "
-             "available text of a paper states it; they are expected to fail.\n\n"
-             "The verdict follows from the standard errors alone; a claim is undecided where they "
-             "are too large at this effort. A true claim fails once in 500 seeds or less. Exit "
-             "code 1 if a statement of a paper is contradicted or a result is not confirmed; "
-             "readings do not count.",
+    .about =
+        "Runs a small experiment for every claim, in three groups. Statements of four papers "
+        "are consistent or contradicted. Results of this project are confirmed or not. "
+        "Common assumptions are what people conclude from the papers, or do by habit, although "
+        "no available text of a paper states it; they are expected to fail.\n\n"
+        "The verdict follows from the standard errors alone; a claim is undecided where they "
+        "are too large at this effort. A true claim fails once in 500 seeds or less. Exit "
+        "code 1 if a statement of a paper is contradicted or a result is not confirmed; "
+        "assumptions do not count.",
     .examples = examples,
     .params = params,
     .size = sizeof(claims_params),

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verdict.c : from evidence to a verdict, and from the verdict to words.
  *
- * A verdict follows from standard errors alone: nobody looks at a plot and finds it convincing. And
- * the words follow from the verdict: what a claim has to say about its numbers is kept for the
- * verdict it was written for. */
+ * A verdict follows from standard errors alone. The words follow from the verdict: the remark of a
+ * claim is shown only beside the verdict that it was written for. */
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "experiments/claims/claim_kit.h"
 #include "experiments/claims/claims.h"
@@ -20,13 +19,13 @@ static const struct {
 } groups[ES_CLAIM_GROUPS] = {
     [ES_CLAIM_PAPER] = {"statements of the papers", "consistent", "contradicted", ES_VERDICT_HOLDS},
     [ES_CLAIM_RESULT] = {"results of this project", "confirmed", "not confirmed", ES_VERDICT_HOLDS},
-    [ES_CLAIM_READING] = {"readings and habits", "holds as a reading", "fails as a reading",
-                          ES_VERDICT_FAILS},
+    [ES_CLAIM_ASSUMPTION] = {"common assumptions", "holds", "does not hold", ES_VERDICT_FAILS},
 };
 
+/* Returns whether there is such a group. */
 static bool is_group(es_claim_group group)
 {
-    return group >= ES_CLAIM_PAPER && group <= ES_CLAIM_READING;
+    return group >= ES_CLAIM_PAPER && group <= ES_CLAIM_ASSUMPTION;
 }
 
 const char *es_claim_group_name(es_claim_group group)
@@ -59,82 +58,69 @@ const char *es_relation_name(es_relation relation)
 
 /* ---- evidence ---- */
 
-static void add(es_finding *f, es_evidence e, const char *fmt, va_list args)
-{
-    if (f->count == ES_CLAIM_EVIDENCE)
-        return;
-    vsnprintf(e.label, sizeof e.label, fmt, args);
-    f->evidence[f->count++] = e;
-}
-
-void es_evidence_equal(es_finding *f, double predicted, double allowance, double resolution,
-                       es_measured m, int64_t tries, const char *fmt, ...)
+es_evidence es_evidence_equal(double predicted, double allowance, double resolution, es_measured m,
+                              int64_t tries)
 {
     const bool about = allowance > 1e-3 * fabs(predicted);
-    va_list args;
-    va_start(args, fmt);
-    add(f,
-        (es_evidence){.relation = about ? ES_RELATION_ABOUT : ES_RELATION_EQUAL,
-                      .predicted = predicted,
-                      .allowance = allowance,
-                      .resolution = resolution,
-                      .measured = m.value,
-                      .se = m.se,
-                      .tries = tries},
-        fmt, args);
-    va_end(args);
+    return (es_evidence){.relation = about ? ES_RELATION_ABOUT : ES_RELATION_EQUAL,
+                         .predicted = predicted,
+                         .allowance = allowance,
+                         .resolution = resolution,
+                         .measured = m,
+                         .tries = (double)tries};
 }
 
-void es_evidence_bound(es_finding *f, es_relation relation, double bound, es_measured m,
-                       int64_t tries, const char *fmt, ...)
+es_evidence es_evidence_bound(es_relation relation, double bound, es_measured m, int64_t tries)
 {
-    va_list args;
-    va_start(args, fmt);
-    add(f,
-        (es_evidence){.relation = relation,
-                      .predicted = bound,
-                      .measured = m.value,
-                      .se = m.se,
-                      .tries = tries},
-        fmt, args);
-    va_end(args);
+    return (es_evidence){
+        .relation = relation, .predicted = bound, .measured = m, .tries = (double)tries};
+}
+
+void es_evidence_add(es_finding *f, es_evidence e)
+{
+    if (f->count < ES_CLAIM_EVIDENCE)
+        f->evidence[f->count++] = e;
 }
 
 /* ---- one piece ---- */
 
+/* Returns the relation of a piece. */
+static es_relation relation_of(const es_evidence *e) { return (es_relation)e->relation; }
+
+/* Returns whether measured and predicted should be equal, exactly or about. */
 static bool is_equality(const es_evidence *e)
 {
-    return e->relation == ES_RELATION_EQUAL || e->relation == ES_RELATION_ABOUT;
+    return relation_of(e) == ES_RELATION_EQUAL || relation_of(e) == ES_RELATION_ABOUT;
 }
 
-/* How far the measurement is inside what is claimed; below 0: outside. */
+/* Returns how far the measurement is inside what is claimed; below 0: outside. */
 static double inside(const es_evidence *e)
 {
-    const double above = e->measured - e->predicted;
-    return is_equality(e)                        ? e->allowance - fabs(above)
-           : e->relation == ES_RELATION_AT_LEAST ? above
-                                                 : -above;
+    const double above = e->measured.value - e->predicted;
+    return is_equality(e)                           ? e->allowance - fabs(above)
+           : relation_of(e) == ES_RELATION_AT_LEAST ? above
+                                                    : -above;
 }
 
-/* A claim of many pieces has as many chances to be refused wrongly, so they share one level
- * (Bonferroni); and a standard error from few draws is itself uncertain, which Student's law knows.
- */
+/* Returns the standard errors by which piece i may be outside. A claim of many pieces has as many
+ * chances to fail wrongly, so they share one level (Bonferroni). A standard error from few draws is
+ * itself uncertain, hence Student's law. */
 static double line_of(const es_finding *f, int i)
 {
     const es_evidence *e = &f->evidence[i], *before = i ? e - 1 : NULL;
-    if (e->se == 0.0)
+    if (e->measured.se == 0.0)
         return 0.0;
-    if (before && before->se > 0.0 && before->tries == e->tries)
-        return before->sigmas; /* the same, and a quantile is slow to find */
-    return es_student_quantile((double)(e->tries - 1), 0.5 * ES_CLAIM_LEVEL / f->count);
+    if (before && before->measured.se > 0.0 && before->tries == e->tries)
+        return f->judged[i - 1].sigmas; /* the same, and a quantile is slow to find */
+    return es_student_quantile(e->tries - 1.0, 0.5 * ES_CLAIM_LEVEL / f->count);
 }
 
-/* A piece fails only where it is outside by more than its errors allow. It holds only if it could
- * have failed: with an error larger than the resolution anything would agree, and a bound that is
- * within the error may be on either side. */
-static es_verdict judge(const es_evidence *e)
+/* Returns the verdict of a piece. It fails only where it is outside by more than its errors allow.
+ * It holds only if it could have failed: with an error larger than the resolution anything would
+ * agree, and a bound that is within the error may be on either side. */
+static es_verdict judge(const es_evidence *e, double sigmas)
 {
-    const double margin = e->sigmas * e->se, room = inside(e);
+    const double margin = sigmas * e->measured.se, room = inside(e);
     if (!isfinite(room) || !isfinite(margin))
         return ES_VERDICT_UNDECIDED;
     if (room < -margin)
@@ -143,39 +129,43 @@ static es_verdict judge(const es_evidence *e)
                                                             : ES_VERDICT_HOLDS;
 }
 
+/* Fills what follows from piece i. */
 static void weigh(es_finding *f, int i)
 {
-    es_evidence *e = &f->evidence[i];
-    const double room = inside(e);
-    e->sigmas = line_of(f, i);
-    e->slack = fabs(e->predicted) > e->allowance ? room / fabs(e->predicted) : (double)NAN;
-    e->slack_se = e->se > 0.0 ? room / e->se : (double)NAN;
-    e->verdict = judge(e);
+    const es_evidence *e = &f->evidence[i];
+    es_judgement *j = &f->judged[i];
+    const double room = inside(e), size = fabs(e->predicted), se = e->measured.se;
+    j->sigmas = line_of(f, i);
+    j->slack = size > e->allowance ? room / size : (double)NAN;
+    j->slack_se = se > 0.0 ? room / se : (double)NAN;
+    j->verdict = judge(e, j->sigmas);
 }
 
 /* ---- all of them ---- */
 
-/* One failure outweighs everything, one open question outweighs agreement. */
-static int gravity(const es_evidence *e)
+/* Returns how much a verdict weighs: one failure outweighs everything, one open question outweighs
+ * agreement. */
+static int gravity(const es_judgement *j)
 {
-    return e->verdict == ES_VERDICT_FAILS ? 2 : e->verdict == ES_VERDICT_UNDECIDED ? 1 : 0;
+    return j->verdict == ES_VERDICT_FAILS ? 2 : j->verdict == ES_VERDICT_UNDECIDED ? 1 : 0;
 }
 
-/* In standard errors; what is computed has none, and is inside for sure or outside for sure. */
-static double room_of(const es_evidence *e)
+/* Returns how far piece i is inside, in standard errors; a computed number has none, and is
+ * infinitely far inside or outside. */
+static double room_of(const es_finding *f, int i)
 {
-    const double room = inside(e);
-    return e->se > 0.0 ? room / e->se : room < 0.0 ? -(double)INFINITY : (double)INFINITY;
+    const double room = inside(&f->evidence[i]), se = f->evidence[i].measured.se;
+    return se > 0.0 ? room / se : room < 0.0 ? -(double)INFINITY : (double)INFINITY;
 }
 
-/* Is `a` nearer to refuting the claim than `b`? */
-static bool graver(const es_evidence *a, const es_evidence *b)
+/* Returns whether piece a is nearer to refuting the claim than piece b. */
+static bool graver(const es_finding *f, int a, int b)
 {
-    if (gravity(a) != gravity(b))
-        return gravity(a) > gravity(b);
-    if (room_of(a) != room_of(b))
-        return room_of(a) < room_of(b);
-    return a->slack < b->slack;
+    if (gravity(&f->judged[a]) != gravity(&f->judged[b]))
+        return gravity(&f->judged[a]) > gravity(&f->judged[b]);
+    if (room_of(f, a) != room_of(f, b))
+        return room_of(f, a) < room_of(f, b);
+    return f->judged[a].slack < f->judged[b].slack;
 }
 
 void es_finding_decide(es_finding *f)
@@ -184,30 +174,76 @@ void es_finding_decide(es_finding *f)
     for (int i = 0; i < f->count; i++)
         weigh(f, i);
     for (int i = 1; i < f->count; i++)
-        if (graver(&f->evidence[i], &f->evidence[f->decisive]))
+        if (graver(f, i, f->decisive))
             f->decisive = i;
-    f->verdict = f->count ? f->evidence[f->decisive].verdict : ES_VERDICT_UNDECIDED;
+    f->verdict = f->count ? f->judged[f->decisive].verdict : ES_VERDICT_UNDECIDED;
 }
 
 /* ---- words ---- */
 
-void es_finding_remark(es_finding *f, const char *fmt, ...)
+/* Appends a text to out (room), of which *used bytes are taken. */
+static void append(char *out, size_t room, size_t *used, const char *text)
 {
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(f->remark, sizeof f->remark, fmt, args);
-    va_end(args);
+    const int wrote = snprintf(out + *used, room - *used, "%s", text);
+    *used += (size_t)wrote < room - *used ? (size_t)wrote : room - *used - 1;
 }
 
+/* Copies the label of a piece; each {key} becomes the next of its numbers. */
+static void write_label(const es_evidence *e, const char *from, char *out, size_t room)
+{
+    size_t used = 0;
+    int next = 0;
+    while (*from && used + 1 < room) {
+        if (*from != '{') {
+            out[used++] = *from++;
+            continue;
+        }
+        char number[32] = "";
+        if (next < ES_LABEL_NUMBERS)
+            snprintf(number, sizeof number, "%.6g", e->shown[next++]);
+        append(out, room, &used, number);
+        from = strchr(from, '}') + 1;
+    }
+    out[used] = '\0';
+}
+
+/* Returns the number that stands in a remark for piece e: m, p, s or x. */
+static double remark_number(const es_evidence *e, char which)
+{
+    return which == 'p'   ? e->predicted
+           : which == 's' ? e->measured.se
+           : which == 'x' ? exp(e->measured.value)
+                          : e->measured.value;
+}
+
+/* Copies a remark; {m3.2} becomes what evidence 3 measured, with 2 decimals. */
+static void write_remark(const es_finding *f, const char *from, char *out, size_t room)
+{
+    size_t used = 0;
+    while (*from && used + 1 < room) {
+        char which, close, number[32];
+        int piece, digits;
+        if (sscanf(from, "{%c%d.%d%c", &which, &piece, &digits, &close) != 4 || close != '}') {
+            out[used++] = *from++;
+            continue;
+        }
+        snprintf(number, sizeof number, "%.*f", digits, remark_number(&f->evidence[piece], which));
+        append(out, room, &used, number);
+        from = strchr(from, '}') + 1;
+    }
+    out[used] = '\0';
+}
+
+/* Returns how many pieces have a verdict. */
 static int count_of(const es_finding *f, es_verdict verdict)
 {
     int count = 0;
     for (int i = 0; i < f->count; i++)
-        count += f->evidence[i].verdict == verdict;
+        count += f->judged[i].verdict == verdict;
     return count;
 }
 
-/* "Contradicted in 2 of 9 comparisons; furthest off" */
+/* Writes "Contradicted in 2 of 9 comparisons; furthest off". */
 static void say_verdict(const es_finding *f, es_claim_group group, char *out, size_t room)
 {
     const char *which = f->verdict == ES_VERDICT_HOLDS   ? "closest to failing"
@@ -218,7 +254,7 @@ static void say_verdict(const es_finding *f, es_claim_group group, char *out, si
     out[0] = (char)toupper((unsigned char)out[0]);
 }
 
-/* "5.1", "248": two digits, and from ten on whole. */
+/* Writes "5.1" or "248": two digits, and from ten on whole. */
 static const char *say_distance(double se, char out[ES_SAY_ROOM])
 {
     if (se >= 9.95)
@@ -227,40 +263,46 @@ static const char *say_distance(double se, char out[ES_SAY_ROOM])
     return out;
 }
 
-/* "11 standard errors inside"; outside, also how many the verdict allows. */
-static void say_room(const es_evidence *e, char *out, size_t room)
+/* Writes "11 standard errors inside"; outside, also how many the verdict allows. */
+static void say_room(const es_evidence *e, const es_judgement *j, char *out, size_t room)
 {
     char by[ES_SAY_ROOM];
-    if (e->se == 0.0)
-        snprintf(out, room, e->tries ? "of %lld draws" : "computed, not sampled",
-                 (long long)e->tries);
-    else if (e->slack_se < 0.0)
+    if (e->measured.se == 0.0)
+        snprintf(out, room, e->tries > 0.0 ? "of %.0f draws" : "computed, not sampled", e->tries);
+    else if (j->slack_se < 0.0)
         snprintf(out, room, "%s standard errors outside, up to %.2g allowed",
-                 say_distance(-e->slack_se, by), e->sigmas);
+                 say_distance(-j->slack_se, by), j->sigmas);
     else
-        snprintf(out, room, "%s standard errors inside", say_distance(e->slack_se, by));
+        snprintf(out, room, "%s standard errors inside", say_distance(j->slack_se, by));
 }
 
-/* "rate of the mean, H = 1: 0.36 ± 0.01, expected >= 0.25 (11 standard errors inside)" */
-static void say_piece(const es_evidence *e, char *out, size_t room)
+/* Writes "rate of the mean, H = 1: 0.36 ± 0.01, expected >= 0.25 (11 standard errors inside)". */
+static void say_piece(const es_finding *f, int i, char *out, size_t room)
 {
+    const es_evidence *e = &f->evidence[i];
+    const es_measured m = e->measured;
     char measured[ES_SAY_ROOM], distance[160];
-    say_room(e, distance, sizeof distance);
-    snprintf(out, room, "%s: %s, expected %s %.4g (%s)", e->label,
-             es_say_number(e->measured, e->se > 0.0 ? e->se : (double)NAN, measured),
-             es_relation_name(e->relation), e->predicted, distance);
+    say_room(e, &f->judged[i], distance, sizeof distance);
+    snprintf(out, room, "%s: %s, expected %s %.4g (%s)", f->judged[i].label,
+             es_say_number(m.value, m.se > 0.0 ? m.se : (double)NAN, measured),
+             es_relation_name(relation_of(e)), e->predicted, distance);
 }
 
-void es_finding_conclude(es_finding *f, es_claim_group group)
+void es_finding_conclude(es_finding *f, const es_claim_entry *entry)
 {
-    char verdict[96], piece[256] = "there is no evidence";
+    const es_claim_group group = entry->claim.group;
+    char verdict[96], piece[256] = "there is no evidence", remark[352] = "";
     es_finding_decide(f);
+    for (int i = 0; i < f->count; i++)
+        write_label(&f->evidence[i], entry->pieces[(int)f->evidence[i].piece].label,
+                    f->judged[i].label, sizeof f->judged[i].label);
     say_verdict(f, group, verdict, sizeof verdict);
     if (f->count)
-        say_piece(&f->evidence[f->decisive], piece, sizeof piece);
-    const bool fits = f->verdict == es_claim_expected(group) && f->remark[0];
-    snprintf(f->conclusion, sizeof f->conclusion, "%s: %s.%s%s", verdict, piece, fits ? " " : "",
-             fits ? f->remark : "");
+        say_piece(f, f->decisive, piece, sizeof piece);
+    if (f->verdict == es_claim_expected(group) && entry->remark)
+        write_remark(f, entry->remark, remark, sizeof remark);
+    snprintf(f->conclusion, sizeof f->conclusion, "%s: %s.%s%s", verdict, piece, *remark ? " " : "",
+             remark);
 }
 
 /* ---- tallies ---- */
@@ -277,7 +319,7 @@ int64_t es_claim_tally_unexpected(const es_claim_tally *tally)
            tally->of[ES_CLAIM_RESULT][ES_VERDICT_FAILS];
 }
 
-/* " (2 undecided)", or nothing. */
+/* Writes " (2 undecided)", or nothing. */
 static const char *say_undecided(const es_claim_tally *tally, es_claim_group group,
                                  char out[ES_SAY_ROOM])
 {
@@ -296,14 +338,14 @@ void es_claim_headline(const es_claim_tally *tally, char *out, size_t room)
         snprintf(some, sizeof some, "%lld %s", contradicted, contradicted == 1 ? "is" : "are");
     snprintf(out, room,
              "Of %lld statements of four papers %s contradicted at the sizes tried%s; %lld of %lld "
-             "results of this project are confirmed%s; %lld of %lld readings and habits fail as "
-             "readings%s.",
+             "results of this project are confirmed%s; %lld of %lld common assumptions that no "
+             "paper states do not hold%s.",
              (long long)es_claim_tally_group(tally, ES_CLAIM_PAPER), some,
              say_undecided(tally, ES_CLAIM_PAPER, open[ES_CLAIM_PAPER]),
              (long long)tally->of[ES_CLAIM_RESULT][ES_VERDICT_HOLDS],
              (long long)es_claim_tally_group(tally, ES_CLAIM_RESULT),
              say_undecided(tally, ES_CLAIM_RESULT, open[ES_CLAIM_RESULT]),
-             (long long)tally->of[ES_CLAIM_READING][ES_VERDICT_FAILS],
-             (long long)es_claim_tally_group(tally, ES_CLAIM_READING),
-             say_undecided(tally, ES_CLAIM_READING, open[ES_CLAIM_READING]));
+             (long long)tally->of[ES_CLAIM_ASSUMPTION][ES_VERDICT_FAILS],
+             (long long)es_claim_tally_group(tally, ES_CLAIM_ASSUMPTION),
+             say_undecided(tally, ES_CLAIM_ASSUMPTION, open[ES_CLAIM_ASSUMPTION]));
 }

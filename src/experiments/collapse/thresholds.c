@@ -10,8 +10,8 @@
 /* A row of the table of thresholds: the gamma at which half of the weight is a token's own. */
 typedef struct threshold_row {
     int64_t n;
-    double rho, gamma_c, gamma_low, gamma_high, gamma_c_dim;
-    es_measured gamma_half_measured, rho_realised;
+    double rho, gamma_c, gamma_low, gamma_high, gamma_c_dim, window;
+    es_measured gamma_half_measured, window_measured, rho_realised;
     const char *note;
 } threshold_row;
 
@@ -28,11 +28,21 @@ static const es_column columns[] = {
            "`p = 0.5` for tokens of d dimensions", .standing = ES_STANDING_HEURISTIC),
     ES_COL(threshold_row, gamma_half_measured, ES_FORMAT_REAL, "measured", "gamma",
            "`p = 0.5` of the random model, interpolated between two score scales"),
+    ES_COL(threshold_row, window, ES_FORMAT_SHORT, "width", "gamma_c",
+           "`2 ln 9/ln n`: how far gamma is from `p = 0.1` to `p = 0.9`",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(threshold_row, window_measured, ES_FORMAT_REAL, "width measured", "gamma_c",
+           "the same of the random model, from the slope of `ln(p/(1-p))` between these score "
+           "scales, replicate by replicate"),
     ES_COL(threshold_row, rho_realised, ES_FORMAT_REAL, "rho^", "",
            "mean cosine of the random model, over replicates"),
     ES_COL(threshold_row, note, ES_FORMAT_TEXT, "", ""),
     {0}};
-static const es_table_spec thresholds_table = {"thresholds", columns, ES_VIEW("Thresholds"),
+static const es_table_spec thresholds_table = {"thresholds", columns,
+                                               ES_VIEW("Thresholds",
+                                                       "n rho gamma_c gamma_low gamma_high "
+                                                       "gamma_c_dim gamma_half_measured "
+                                                       "rho_realised note"),
                                                ES_ROW(threshold_row), .keys = "n rho"};
 
 /* Returns the gamma at which equiangular tokens have weight p on themselves: the closed form of
@@ -49,29 +59,65 @@ collapse_window collapse_window_at(int64_t n, double rho)
                              .high = gamma_at(n, rho, 0.9)};
 }
 
-/* Returns the gamma at which the measured p passes 1/2; NaN if it never does. ln(p/(1-p)) is linear
- * in gamma for equal angles, so a line between the two neighbouring score scales is enough: with
- * z0 < 0 <= z1 at gamma0, gamma1 it is gamma0 + (gamma1-gamma0) f, f = -z0/(z1-z0). Both ends come
- * from the same tokens, so their errors are added as if fully correlated. */
-static es_measured half_measured(const summary_ctx *m, int64_t pair, double rho)
+/* Returns ln(p/(1-p)), which is linear in gamma for equal angles. */
+static double log_odds(double p) { return log(p / (1.0 - p)); }
+
+/* Returns the number of the last score scale before the measured p passes 1/2; -1 if it never does.
+ */
+static int64_t scale_before_half(const summary_ctx *m, int64_t pair)
 {
     for (int64_t g = 0; pair < m->s->pairs && g + 1 < m->s->gammas; g++) {
-        double z[2], error[2];
-        for (int i = 0; i < 2; i++) {
-            const es_collapse_row *x = collapse_measured(m, pair, g + i);
-            const double p = x->mean.self_weight;
-            z[i] = log(p / (1.0 - p));
-            error[i] = x->se.self_weight / (p * (1.0 - p));
-        }
-        if (!(z[0] < 0.0 && z[1] >= 0.0) || !isfinite(z[0]) || !isfinite(z[1]))
-            continue;
-        const double low = collapse_gamma(m->p, rho, g), high = collapse_gamma(m->p, rho, g + 1);
-        const double wide = z[1] - z[0];
-        return (es_measured){.value = low + (high - low) * -z[0] / wide,
-                             .se = (high - low) * (z[1] * error[0] - z[0] * error[1]) /
-                                   (wide * wide)};
+        const double low = log_odds(collapse_measured(m, pair, g)->mean.self_weight),
+                     high = log_odds(collapse_measured(m, pair, g + 1)->mean.self_weight);
+        if (low < 0.0 && high >= 0.0 && isfinite(low) && isfinite(high))
+            return g;
     }
-    return (es_measured){(double)NAN, (double)NAN};
+    return -1;
+}
+
+/* Returns the gamma at which the measured p passes 1/2, by a line between score scales g and g+1:
+ * with z0 < 0 <= z1 at gamma0, gamma1 it is gamma0 + (gamma1-gamma0) f, f = -z0/(z1-z0). Both ends
+ * come from the same tokens, so their errors are added as if fully correlated. */
+static es_measured half_measured(const summary_ctx *m, int64_t pair, double rho, int64_t g)
+{
+    double z[2], error[2];
+    for (int i = 0; i < 2; i++) {
+        const es_collapse_row *x = collapse_measured(m, pair, g + i);
+        const double p = x->mean.self_weight;
+        z[i] = log_odds(p);
+        error[i] = x->se.self_weight / (p * (1.0 - p));
+    }
+    const double low = collapse_gamma(m->p, rho, g), high = collapse_gamma(m->p, rho, g + 1);
+    const double wide = z[1] - z[0];
+    return (es_measured){.value = low + (high - low) * -z[0] / wide,
+                         .se = (high - low) * (z[1] * error[0] - z[0] * error[1]) / (wide * wide)};
+}
+
+/* Returns by how much the log-odds of a replicate climb from one score scale to the next. */
+static double climb_of(const es_collapse_draw *at)
+{
+    return log_odds(at[1].self_weight) - log_odds(at[0].self_weight);
+}
+
+/* Returns the width of the window in units of gamma_c: log-odds climb by 2 ln 9 from p = 0.1 to
+ * 0.9 and by c between score scales g and g+1. The mean of c over replicates has a small error,
+ * because both ends are from the same tokens. */
+static es_measured window_measured(const summary_ctx *m, int64_t pair, double rho, int64_t g)
+{
+    const int64_t gammas = m->s->gammas, count = m->p->replicates;
+    const es_collapse_draw *draws = es_job_cell(m->job, 0, pair);
+    const double apart = collapse_gamma(m->p, rho, g + 1) - collapse_gamma(m->p, rho, g);
+    double sum = 0.0, squares = 0.0;
+    for (int64_t r = 0; r < count; r++)
+        sum += climb_of(draws + r * gammas + g);
+    const double climb = sum / (double)count;
+    for (int64_t r = 0; r < count; r++) {
+        const double off = climb_of(draws + r * gammas + g) - climb;
+        squares += off * off;
+    }
+    const double width = 2.0 * log(9.0) * apart * (1.0 - rho) / climb;
+    return (es_measured){width,
+                         width * sqrt(squares / ((double)count * (double)(count - 1))) / climb};
 }
 
 /* Fills one pair (n, rho); what the random model shows only if it was drawn. */
@@ -87,9 +133,13 @@ static void fill_row(const summary_ctx *m, int64_t pair, threshold_row *r)
     r->gamma_c_dim = es_collapse_threshold(r->n, r->rho, m->p->dim);
     if (isnan(r->gamma_c_dim))
         r->note = "d too small: tokens freeze onto neighbours before they see themselves alone";
+    r->window = 2.0 * log(9.0) / log((double)r->n);
     if (!measured)
         return;
-    r->gamma_half_measured = half_measured(m, pair, r->rho);
+    const int64_t g = scale_before_half(m, pair);
+    const es_measured none = {(double)NAN, (double)NAN};
+    r->gamma_half_measured = g < 0 ? none : half_measured(m, pair, r->rho, g);
+    r->window_measured = g < 0 ? none : window_measured(m, pair, r->rho, g);
     r->rho_realised = (es_measured){measured->mean.rho, measured->se.rho};
 }
 

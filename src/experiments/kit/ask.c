@@ -8,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <esscher/npy.h>
+
 #include "base/error.h"
+#include "base/memory.h"
 
 enum { GIVEN_ROOM = 512, VALUE_ROOM = 4200 };
 
@@ -57,6 +60,29 @@ const char *es_ask_value(const es_ask_spec *ask, const char *name, char out[ES_A
     return out;
 }
 
+/* ---- inputs ---- */
+
+es_status es_ask_write(const char *folder, const char *name, int rank, const int64_t *shape,
+                       const double *data, es_error *err)
+{
+    char path[VALUE_ROOM];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return es_npy_save(path, ES_F64, rank, shape, data, false, err);
+}
+
+es_status es_ask_write_rows(const char *folder, const char *name, es_ask_draw draw,
+                            const es_address *at, int64_t rows, int64_t cols, es_mem_limit *budget,
+                            es_error *err)
+{
+    double *x;
+    ES_TRY(ES_MEM_NEW_2D(budget, x, rows, cols, name, err));
+    es_status status = draw(at, rows, cols, x, err);
+    if (status == ES_OK)
+        status = es_ask_write(folder, name, 2, (int64_t[]){rows, cols}, x, err);
+    es_mem_free(budget, x);
+    return status;
+}
+
 /* ---- the run ---- */
 
 /* Passes a request to stop from the caller's progress function to the study. */
@@ -66,6 +92,7 @@ static bool ask_to_stop(void *user, const es_progress *now)
     return exec->progress && exec->progress(exec->progress_user, now->share, 1.0);
 }
 
+/* Runs the study with its parameters set. */
 static es_status run(const es_ask_spec *ask, const char *folder, es_answer **answer, es_error *err)
 {
     const es_study *study = es_study_find(ask->study);
@@ -87,7 +114,7 @@ static es_status run(const es_ask_spec *ask, const char *folder, es_answer **ans
 /* Removes the folder and the files that inputs may have written to it. */
 static void remove_folder(const char *folder)
 {
-    static const char *const names[] = {"a.npy", "b.npy", "a.csv", "a.txt", "b.txt"};
+    static const char *const names[] = {"a.npy", "b.npy", "c.npy", "a.csv", "a.txt", "b.txt"};
     char path[VALUE_ROOM];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 #include "linalg/linalg.h"
 #include "random/random.h"
 

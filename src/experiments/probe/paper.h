@@ -26,7 +26,7 @@
 #ifndef ES_EXPERIMENTS_PROBE_PAPER_H
 #define ES_EXPERIMENTS_PROBE_PAPER_H
 
-#include "experiments/probe/probe.h"
+#include "experiments/kit/probe.h"
 
 typedef struct es_probe_paper es_probe_paper;
 

@@ -16,7 +16,7 @@
 #ifndef ES_EXPERIMENTS_PROBE_QUESTION_H
 #define ES_EXPERIMENTS_PROBE_QUESTION_H
 
-#include "experiments/probe/probe.h"
+#include "experiments/kit/probe.h"
 
 #include "experiments/kit/pool_params.h"
 #include "experiments/kit/rate_columns.h"

@@ -227,6 +227,9 @@ static void average(const es_regimes_draw *draws, int64_t count, double *column,
         out->normality = fmax(out->normality, draws[r].normality);
     }
     out->tangential = es_average_column(column, count, 1);
+    for (int64_t r = 0; r < count; r++)
+        column[r] = draws[r].deficit - 0.5 * column[r];
+    out->radial = es_average_column(column, count, 1);
 }
 
 /* Returns the distance and p-value of a Kolmogorov-Smirnov test. */
@@ -330,6 +333,7 @@ static const es_cell_field row_fields[] = {FIELD("weight", top, true),
                                            ES_FIELD(es_regimes_row, entropy),
                                            ES_FIELD(es_regimes_row, deficit),
                                            ES_FIELD(es_regimes_row, tangential),
+                                           ES_FIELD(es_regimes_row, radial),
                                            ES_FIELD(es_regimes_row, bulk),
                                            ES_FIELD(es_regimes_row, normality),
                                            TEST("ks_1", law[0]),
@@ -410,9 +414,10 @@ es_status regimes_stage(es_job *job, es_error *err)
 {
     const regimes_params *p = job->params;
     const int64_t dims = p->law == REGIMES_FILE ? 1 : p->dim.count;
+    /* Earlier versions wrote the stage "setting", whose cells have no `radial`. */
     return es_job_stage(
         job,
-        &(es_stage){"setting", .phase = "drawing keys", .noun = "cells",
+        &(es_stage){"regime", .phase = "drawing keys", .noun = "cells",
                     .cells = dims * p->n.count * (p->beta.count ? p->beta.count : p->b.count),
                     .rows = 1, ES_RECORD(es_regimes_row, row_fields), .flops = cell_flops(job),
                     .run = run_cell},

@@ -94,7 +94,8 @@ typedef struct es_agreement {
 typedef struct es_regimes_row {
     es_measured top[ES_REGIMES_TOP];
     es_measured squares, entropy, deficit, tangential; /* tangential: mean square, as es_weights */
-    double bulk, normality;                            /* largest over the replicates */
+    es_measured radial;                /* of deficit - tangential^2/2, paired within a replicate */
+    double bulk, normality;            /* largest over the replicates */
     es_agreement law[ES_REGIMES_TOP];  /* of w_(k) with the critical limit, two samples */
     es_measured limit[ES_REGIMES_TOP]; /* mean of w_(k) in that limit; NaN without a limit */
     es_agreement normal[2];            /* of the output with the Gaussian of es_average_at(), its

@@ -31,6 +31,7 @@ typedef struct compared {
 typedef struct table_row {
     double dim, n, b, beta, alpha;
     compared top_weight, inverse_ess, entropy, deficit, tangential;
+    es_measured radial;
     double top_weight_limit, top_weight_asymptotic, inverse_ess_limit, inverse_ess_asymptotic;
     double ks, ks_p, deficit_average, deficit_limit, bias_series, tangential_limit;
     double radial_variance_average, tangential_variance_average;
@@ -95,6 +96,10 @@ static const es_column columns[] = {
              "mean square of the output's part orthogonal to the query", NULL),
     ES_COL(table_row, tangential_limit, ES_FORMAT_REAL, "tangential in the limit", "",
            "in the critical limit", .standing = ES_STANDING_PROVED),
+    ES_COL(
+        table_row, radial, ES_FORMAT_REAL, "radial identity", "",
+        "`beta (1 - <out,q> - |tangential|^2/2)`, mean over replicates; `(d-1)/2` at the critical "
+        "scale"),
     ES_COL(table_row, radial_variance_average, ES_FORMAT_REAL, "radial variance", "",
            "of the output along the query, subcritical", .standing = ES_STANDING_PROVED),
     ES_COL(table_row, tangential_variance_average, ES_FORMAT_REAL, "tangential variance", "",
@@ -176,7 +181,7 @@ static compared compare(es_measured mean, es_num law)
     return (compared){mean, law.val, law.err, (mean.value - law.val) / mean.se};
 }
 
-/* Fills the five means. The tangential part of turned keys is unknown, and so is its law. */
+/* Fills the means. The tangential part of turned keys is unknown, and so is its law. */
 static void fill_compared(const row_ctx *c, const es_weights *law)
 {
     const es_regimes_row *m = c->measured;
@@ -186,6 +191,7 @@ static void fill_compared(const row_ctx *c, const es_weights *law)
     c->r->deficit = compare(m->deficit, law->deficit);
     c->r->tangential =
         compare(m->tangential, isnan(m->tangential.value) ? unknown : law->tangential);
+    c->r->radial = (es_measured){c->cell.beta * m->radial.value, c->cell.beta * m->radial.se};
 }
 
 /* Fills the tests of ordered weights against the Poisson limit and of outputs against the normal

@@ -14,24 +14,6 @@
 #include "stats/error_bar.h"
 #include "stats/fit.h"
 
-static double *place_of(double *out, int figure, int64_t row)
-{
-    return out + ((int64_t)figure * ES_FIGURE_ROWS + row) * 3;
-}
-
-static void put(double *at, double value, double low, double high)
-{
-    at[0] = value;
-    at[1] = low;
-    at[2] = high;
-}
-
-static void say_nothing(double *out)
-{
-    for (int64_t i = 0; i < (int64_t)ES_FIGURES * ES_FIGURE_ROWS * 3; i++)
-        out[i] = (double)NAN;
-}
-
 /* ---- error bars ----
  * Keys are standard normal, and their own values: the output of infinitely many is the query times
  * the score scale (THEORY 1). Autocorrelation changes no law of a single key, and no limit. */
@@ -47,7 +29,9 @@ static void correlate(double *x, double memory)
             x[i * WIDTH + l] = memory * x[(i - 1) * WIDTH + l] + fresh * x[i * WIDTH + l];
 }
 
-static es_status bars(uint64_t seed, double memory, const es_exec *exec, double *out, es_error *err)
+/* Computes error bars of outputs over one context, autocorrelated by `memory`. */
+static es_status bars(uint64_t seed, double memory, const es_exec *exec, es_estimate *out,
+                      es_error *err)
 {
     static const double scale = 1.0;
     double queries[ASKING * WIDTH], output[ASKING * WIDTH], spread[ASKING * WIDTH];
@@ -68,19 +52,18 @@ static es_status bars(uint64_t seed, double memory, const es_exec *exec, double 
         status = es_attend(&q, &k, &k, &opts, &into, err);
     es_mem_free(exec->budget, keys);
     ES_TRY(status);
-    say_nothing(out);
     for (int64_t i = 0; i < ASKING * WIDTH; i++) {
         const es_error_bar bar =
             es_error_bar_of(powers + i / WIDTH * 3, CONTEXT, entropy[i / WIDTH]);
         const double half = bar.t * sqrt(bar.factor * spread[i]);
         if (bar.told)
-            put(place_of(out, 0, i), output[i] - scale * queries[i], -half, half);
+            out[i] = (es_estimate){output[i] - scale * queries[i], -half, half};
     }
     return ES_OK;
 }
 
 es_status es_direct_bars(const es_job *job, const es_setting *setting, int64_t trial, uint64_t seed,
-                         const es_exec *exec, double *out, es_error *err)
+                         const es_exec *exec, es_estimate *out, es_error *err)
 {
     (void)job;
     (void)trial;
@@ -117,24 +100,24 @@ void es_checked_layer_close(es_checked_layer *layer)
 }
 
 /* Errors of all replicates, (heads, errors, replicates, sizes), as rates with their intervals. */
-static es_status fit_heads(const double *errors, int64_t heads, int64_t replicates, double *out,
-                           es_error *err)
+static es_status fit_heads(const double *errors, int64_t heads, int64_t replicates,
+                           es_estimate *out, es_error *err)
 {
     double at[SIZES];
     for (int i = 0; i < SIZES; i++)
         at[i] = (double)sizes[i];
-    say_nothing(out);
     for (int64_t h = 0; h < heads && h < ES_FIGURE_ROWS; h++)
         for (int e = 0; e < ERRORS; e++) {
             es_rate rate;
             ES_TRY(es_fit_replicates(errors + (h * ERRORS + e) * replicates * SIZES, replicates,
                                      SIZES, at, NULL, NULL, NULL, &rate, err));
-            put(place_of(out, e, h), rate.mean.rate, rate.low - rate.mean.rate,
-                rate.high - rate.mean.rate);
+            out[e * ES_FIGURE_ROWS + h] = (es_estimate){rate.mean.rate, rate.low - rate.mean.rate,
+                                                        rate.high - rate.mean.rate};
         }
     return ES_OK;
 }
 
+/* Copies the errors of draw r into errors (heads, errors, replicates, sizes). */
 static void keep(const es_probe_cell *cells, int64_t heads, int64_t replicates, int64_t r,
                  double *errors)
 {
@@ -147,8 +130,9 @@ static void keep(const es_probe_cell *cells, int64_t heads, int64_t replicates, 
         }
 }
 
+/* Draws the replicates of a trial and fits the rates of all heads. */
 static es_status draw_all(const es_checked_layer *layer, int64_t trial, int64_t replicates,
-                          bool control, double *out, es_error *err)
+                          bool control, es_estimate *out, es_error *err)
 {
     es_mem_limit *budget = layer->exec.budget;
     const int64_t points = layer->heads * SIZES;
@@ -172,10 +156,10 @@ static es_status draw_all(const es_checked_layer *layer, int64_t trial, int64_t 
 }
 
 es_status es_direct_rates(const es_job *job, const es_setting *setting, int64_t trial,
-                          uint64_t seed, const es_exec *exec, double *out, es_error *err)
+                          uint64_t seed, const es_exec *exec, es_estimate *out, es_error *err)
 {
     const selfcheck_state *s = job->state;
-    (void)seed; /* draws are told apart by their number: queries must be the same */
+    (void)seed; /* draws differ by their number, because queries must be the same */
     (void)exec;
     return draw_all(&s->layer, trial, setting->replicates, setting->control, out, err);
 }

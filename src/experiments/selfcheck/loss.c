@@ -3,8 +3,6 @@
  * evenly from it? The loss of every block is computed once; a trial takes one of each of B equal
  * stretches of the text. An even grid has N/B offsets only, so that trials would repeat each other:
  * here every block has a random place in its stretch. */
-#include <math.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "experiments/selfcheck/question.h"
@@ -16,6 +14,7 @@
  * wide, because it is about a text without end. */
 enum { LENGTH = 256, MOST = 512, FEWEST = 64 };
 
+/* Reads the text in blocks; fails if there are few. */
 static es_status read_text(const es_job *job, const es_tokenizer *tokenizer, es_blocks *out,
                            es_error *err)
 {
@@ -90,7 +89,7 @@ es_status es_checked_text_read(es_job *job, es_checked_text *out, es_error *err)
 }
 
 es_status es_direct_losses(const es_job *job, const es_setting *setting, int64_t trial,
-                           uint64_t seed, const es_exec *exec, double *out, es_error *err)
+                           uint64_t seed, const es_exec *exec, es_estimate *out, es_error *err)
 {
     const es_checked_text *text = &((const selfcheck_state *)job->state)->text;
     const double stretch = (double)text->count / (double)setting->replicates;
@@ -104,10 +103,6 @@ es_status es_direct_losses(const es_job *job, const es_setting *setting, int64_t
         chosen[j] = text->blocks[(int64_t)(((double)j + es_uniform_at(&at)) * stretch)];
     }
     const es_block_mean m = es_block_mean_of(chosen, setting->replicates);
-    for (int64_t i = 0; i < (int64_t)ES_FIGURES * ES_FIGURE_ROWS * 3; i++)
-        out[i] = (double)NAN;
-    out[0] = m.value - text->mean;
-    out[1] = m.low - m.value;
-    out[2] = m.high - m.value;
+    out[0] = (es_estimate){m.value - text->mean, m.low - m.value, m.high - m.value};
     return ES_OK;
 }

@@ -29,56 +29,58 @@ static const es_param params[] = {
 
 /* ---- one setting at one seed ---- */
 
-enum { VALUE, LOW, HIGH, COLUMNS };
-static const char *const cell_columns[COLUMNS] = {"value", "low", "high"};
+static const es_cell_field estimate_fields[] = {
+    ES_FIELD(es_estimate, value), ES_FIELD(es_estimate, low), ES_FIELD(es_estimate, high), {0}};
+static const es_estimate no_answer = {(double)NAN, (double)NAN, (double)NAN};
 enum { ROWS = ES_FIGURES * ES_FIGURE_ROWS };
 
+/* Returns the seed of a trial. */
 static uint64_t seed_of(const es_job *job, int64_t trial)
 {
     return job->seed * 1000003u + (uint64_t)trial + 1u;
 }
 
 /* Interval of a row: as printed, or from its standard error. */
-static void take_row(const es_table *t, int64_t row, const es_figure *f, double *out)
+static void take_row(const es_table *t, int64_t row, const es_figure *f, es_estimate *out)
 {
     char key[ES_KEY_ROOM];
     const double value = es_table_get(t, row, f->key);
     const double exact = f->exact ? es_table_get(t, row, f->exact) : f->truth;
-    out[VALUE] =
+    out->value =
         f->kind == ES_FIGURE_INTERVAL || f->kind == ES_FIGURE_ERROR ? value - exact : value;
     if (f->kind == ES_FIGURE_INTERVAL) {
-        out[LOW] = es_table_get(t, row, f->low ? f->low : es_key(key, f->key, "_ci.0")) - value;
-        out[HIGH] = es_table_get(t, row, f->high ? f->high : es_key(key, f->key, "_ci.1")) - value;
+        out->low = es_table_get(t, row, f->low ? f->low : es_key(key, f->key, "_ci.0")) - value;
+        out->high = es_table_get(t, row, f->high ? f->high : es_key(key, f->key, "_ci.1")) - value;
     } else if (f->kind == ES_FIGURE_ERROR) {
         const double own = es_table_get(t, row, f->se ? f->se : es_key(key, f->key, "_se"));
         const double se = hypot(own, f->exact_se ? es_table_get(t, row, f->exact_se) : 0.0);
-        out[HIGH] = se * (f->freedom > 0.0 ? es_student_quantile(f->freedom, 0.025) : ES_SIGMAS_95);
-        out[LOW] = -out[HIGH];
+        out->high = se * (f->freedom > 0.0 ? es_student_quantile(f->freedom, 0.025) : ES_SIGMAS_95);
+        out->low = -out->high;
     } else if (f->kind == ES_FIGURE_VERDICT) {
         const char *text = es_table_get_text(t, row, f->key);
-        out[VALUE] = text && strcmp(text, f->wrong) == 0;
+        out->value = text && strcmp(text, f->wrong) == 0;
     }
 }
 
-static es_status take_figures(const es_setting *s, const es_answer *a, double *out, es_error *err)
+/* Reads the figures of a setting from an answer. */
+static es_status take_figures(const es_setting *s, const es_answer *a, es_estimate *out,
+                              es_error *err)
 {
-    for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++)
-        out[i] = (double)NAN;
     for (int f = 0; f < ES_FIGURES && s->figures[f].kind; f++) {
         const es_figure *figure = &s->figures[f];
         const es_table *t;
         ES_TRY(es_ask_table(a, figure->table, figure->key, &t, err));
-        double *to = out + (int64_t)f * ES_FIGURE_ROWS * COLUMNS;
+        es_estimate *to = out + (int64_t)f * ES_FIGURE_ROWS;
         const bool all = figure->kind == ES_FIGURE_VERDICT;
         for (int64_t row = 0; row < es_table_rows(t); row++) {
-            double numbers[COLUMNS] = {(double)NAN, (double)NAN, (double)NAN};
+            es_estimate found = no_answer;
             if (figure->row && row + 1 != figure->row)
                 continue;
-            take_row(t, row, figure, numbers);
+            take_row(t, row, figure, &found);
             if (all) /* one wrong word among all rows is a wrong answer */
-                to[VALUE] = fmax(isnan(to[VALUE]) ? 0.0 : to[VALUE], numbers[VALUE]);
+                to->value = fmax(isnan(to->value) ? 0.0 : to->value, found.value);
             else if (row < ES_FIGURE_ROWS)
-                memcpy(to + row * COLUMNS, numbers, sizeof numbers);
+                to[row] = found;
         }
     }
     return ES_OK;
@@ -86,7 +88,7 @@ static es_status take_figures(const es_setting *s, const es_answer *a, double *o
 
 /* Runs the study of a setting and reads its figures. */
 static es_status ask(const es_job *job, const es_setting *s, uint64_t seed, const es_exec *exec,
-                     double *out, es_error *err)
+                     es_estimate *out, es_error *err)
 {
     const selfcheck_params *p = job->params;
     const es_exec one = {.threads = 1, .isa = exec->isa};
@@ -105,13 +107,16 @@ static es_status ask(const es_job *job, const es_setting *s, uint64_t seed, cons
     return status;
 }
 
+/* Runs one setting with one seed. */
 static es_status run_trial(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
-    double *out = record;
+    es_estimate *out = record;
     const selfcheck_state *state = job->state;
     const es_setting *s = &es_settings[state->settings[cell / state->trials]];
     const uint64_t seed = seed_of(job, cell % state->trials);
+    for (int64_t i = 0; i < ROWS; i++)
+        out[i] = no_answer;
     return s->direct ? s->direct(job, s, cell % state->trials, seed, exec, out, err)
                      : ask(job, s, seed, exec, out, err);
 }
@@ -127,6 +132,7 @@ static bool wants(const selfcheck_state *s, es_setting_direct direct)
     return false;
 }
 
+/* Finds out whether the model is causal; false without a model. */
 static es_status is_decoder(const char *model, bool *out, es_error *err)
 {
     char path[4096];
@@ -140,6 +146,7 @@ static es_status is_decoder(const char *model, bool *out, es_error *err)
     return ES_OK;
 }
 
+/* Lists the settings that are checked, and opens the pool if one needs it. */
 static es_status open_study(es_job *job, es_error *err)
 {
     selfcheck_params *p = job->params;
@@ -160,6 +167,7 @@ static es_status open_study(es_job *job, es_error *err)
     return wants(s, es_direct_rates) ? es_pools_open(job, &p->pool, &s->layer.pools, err) : ES_OK;
 }
 
+/* Prepares layer and text where a setting needs them, and adds the stage of trials. */
 static es_status begin(es_job *job, es_error *err)
 {
     selfcheck_state *s = job->state;
@@ -168,9 +176,10 @@ static es_status begin(es_job *job, es_error *err)
     if (wants(s, es_direct_losses))
         ES_TRY(es_checked_text_read(job, &s->text, err));
     return es_job_stage(job,
-                        &(es_stage){"trial", .phase = "asking again and again", .noun = "trials",
-                                    .cells = s->count * s->trials, .rows = ROWS, .cols = COLUMNS,
-                                    .columns = cell_columns, .one_thread_per_cell = true,
+                        &(es_stage){"trial", .phase = "running trials", .noun = "trials",
+                                    .cells = s->count * s->trials, .rows = ROWS,
+                                    ES_RECORD(es_estimate, estimate_fields),
+                                    .one_thread_per_cell = true,
                                     .flops = 2e9, /* of some hundred milliseconds */
                                     .run = run_trial},
                         err);
@@ -238,19 +247,21 @@ typedef struct tally {
     bool off;
 } tally;
 
-static const double *numbers_of(const es_job *job, int64_t which, int figure, int64_t trial)
+/* Returns the rows of a figure in one trial. */
+static const es_estimate *rows_of(const es_job *job, int64_t which, int figure, int64_t trial)
 {
     const selfcheck_state *s = job->state;
-    return es_job_numbers(job, 0, which * s->trials + trial) +
-           (int64_t)figure * ES_FIGURE_ROWS * COLUMNS;
+    const es_estimate *cell = es_job_cell(job, 0, which * s->trials + trial);
+    return cell + (int64_t)figure * ES_FIGURE_ROWS;
 }
 
+/* Returns the mean over trials of a figure in one row. */
 static double mean_value(const es_job *job, int64_t which, int figure, int64_t row)
 {
     const selfcheck_state *s = job->state;
     double sum = 0.0, count = 0.0;
     for (int64_t t = 0; t < s->trials; t++) {
-        const double x = numbers_of(job, which, figure, t)[row * COLUMNS + VALUE];
+        const double x = rows_of(job, which, figure, t)[row].value;
         sum += isnan(x) ? 0.0 : x;
         count += !isnan(x);
     }
@@ -267,16 +278,16 @@ static int64_t truth_from(const es_job *job, int64_t which, const es_figure *f)
     return which;
 }
 
-double es_figure_outcome(const es_figure *figure, const double answer[3], double truth)
+double es_figure_outcome(const es_figure *figure, const es_estimate *answer, double truth)
 {
-    const double value = answer[VALUE];
+    const double value = answer->value;
     if (isnan(value))
         return (double)NAN;
     if (figure->kind == ES_FIGURE_P)
         return value < 0.05;
     if (figure->kind == ES_FIGURE_VERDICT)
         return value;
-    return value + answer[LOW] <= truth && truth <= value + answer[HIGH];
+    return value + answer->low <= truth && truth <= value + answer->high;
 }
 
 bool es_figure_off(es_figure_kind kind, double nominal, double found, double se)
@@ -285,18 +296,20 @@ bool es_figure_off(es_figure_kind kind, double nominal, double found, double se)
     return isnan(found) || (apart > 4.0 * se && apart > 0.02);
 }
 
+/* Returns the p-value that the p-values of a figure are uniform; NaN for fewer than 20. */
 static double uniformity(const es_job *job, int64_t which, int figure, double *room)
 {
     const selfcheck_state *s = job->state;
     int64_t count = 0;
     for (int64_t t = 0; t < s->trials; t++) {
-        const double p = numbers_of(job, which, figure, t)[VALUE];
+        const double p = rows_of(job, which, figure, t)->value;
         if (p > 0.0 && p < 1.0) /* as a normal deviate, which is what the test is of */
             room[count++] = (p < 0.5 ? 1.0 : -1.0) * es_normal_tail_quantile(log(fmin(p, 1.0 - p)));
     }
     return count >= 20 ? es_ks_normal(room, count).p : (double)NAN;
 }
 
+/* Counts over all trials how often a figure was right. */
 static void count(const es_job *job, int64_t which, int figure, double *room, tally *out)
 {
     const selfcheck_state *s = job->state;
@@ -306,10 +319,10 @@ static void count(const es_job *job, int64_t which, int figure, double *room, ta
     for (int64_t r = 0; pooled && r < ES_FIGURE_ROWS; r++)
         truths[r] = mean_value(job, truth_from(job, which, f), figure, r);
     for (int64_t t = 0; t < s->trials; t++) {
-        const double *n = numbers_of(job, which, figure, t);
+        const es_estimate *n = rows_of(job, which, figure, t);
         double right = 0.0, rows = 0.0;
         for (int64_t r = 0; r < ES_FIGURE_ROWS; r++) {
-            const double one = es_figure_outcome(f, n + r * COLUMNS, truths[r]);
+            const double one = es_figure_outcome(f, n + r, truths[r]);
             right += isnan(one) ? 0.0 : one;
             rows += !isnan(one);
         }
@@ -362,6 +375,7 @@ static void report_off(const es_table *t, es_answer *answer)
                 es_say_number(rows[i].found.value, rows[i].found.se, found), rows[i].nominal);
 }
 
+/* Adds the table of settings. */
 static es_status add_settings(const selfcheck_state *s, es_answer *answer, es_error *err)
 {
     es_table *t = es_answer_table(answer, &setting_table);
@@ -376,6 +390,7 @@ static es_status add_settings(const selfcheck_state *s, es_answer *answer, es_er
     return ES_OK;
 }
 
+/* Counts every figure of every setting and fills the tables. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const selfcheck_state *s = job->state;
@@ -412,6 +427,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     return ES_OK;
 }
 
+/* Closes layer and pool. */
 static void close_study(es_job *job)
 {
     selfcheck_state *s = job->state;

@@ -4,9 +4,9 @@
  *     selfcheck/settings.c  the list
  *     selfcheck/direct.c    those that no study's answer has row by row, or that need a model
  *     selfcheck/loss.c      likewise: the loss of a text
- *     selfcheck/question.c     runs them for many seeds and counts how often they are right
+ *     selfcheck/question.c  runs them for many seeds and counts how often they are right
  *
- * A *setting* is a study with parameters, run as anybody would run it, for many seeds. *Figures*
+ * A *setting* is a study with parameters, run as a user would run it, for many seeds. *Figures*
  * are columns of its answer for which the truth is known. */
 #ifndef ES_EXPERIMENTS_SELFCHECK_QUESTION_H
 #define ES_EXPERIMENTS_SELFCHECK_QUESTION_H
@@ -17,7 +17,7 @@
 #include "experiments/kit/ask.h"
 #include "experiments/kit/block_mean.h"
 #include "experiments/kit/pool_params.h"
-#include "experiments/probe/probe.h"
+#include "experiments/kit/probe.h"
 
 typedef struct selfcheck_params {
     int effort;
@@ -80,10 +80,16 @@ typedef struct es_figure {
     const char *wrong;
 } es_figure;
 
-/*! es_figure_outcome() : of an answer (value, low, high), value being counted from the truth that
- *  the answer itself has: 1 if the interval holds `truth`, if p is below .05, if the verdict is
+/* A value and its interval as one answer has them, the record of run files. The value is counted
+ * from the truth that the answer itself has, unless that is pooled; low and high are counted from
+ * the value. NaN: no answer. */
+typedef struct es_estimate {
+    double value, low, high;
+} es_estimate;
+
+/*! es_figure_outcome() : 1 if the interval holds `truth`, if p is below .05, if the verdict is
  *  wrong; 0 if not; NaN if nothing was said. */
-double es_figure_outcome(const es_figure *figure, const double answer[3], double truth);
+double es_figure_outcome(const es_figure *figure, const es_estimate *answer, double truth);
 
 /*! es_figure_off() : is a share that was found, with its standard error, off from what it should be
  *  by more than four of them and two points of a hundred? Verdicts may be wrong less often. Nothing
@@ -94,10 +100,10 @@ bool es_figure_off(es_figure_kind kind, double nominal, double found, double se)
 
 typedef struct es_setting es_setting;
 
-/* One answer without a study: for figure f and row r the three numbers value, low and high, counted
- * from the truth unless that is pooled, at out[(f ES_FIGURE_ROWS + r) 3]; NaN: nothing was said. */
+/* Computes one answer without a study: row r of figure f is out[f ES_FIGURE_ROWS + r], which holds
+ * NaN before. */
 typedef es_status (*es_setting_direct)(const es_job *job, const es_setting *setting, int64_t trial,
-                                       uint64_t seed, const es_exec *exec, double *out,
+                                       uint64_t seed, const es_exec *exec, es_estimate *out,
                                        es_error *err);
 
 struct es_setting {
@@ -127,15 +133,15 @@ void es_checked_layer_close(es_checked_layer *layer);
  *  es_direct_bars() : channels of outputs over one context of 4096 Gaussian keys, with the error
  *  bars of measure. */
 es_status es_direct_rates(const es_job *job, const es_setting *setting, int64_t trial,
-                          uint64_t seed, const es_exec *exec, double *out, es_error *err);
+                          uint64_t seed, const es_exec *exec, es_estimate *out, es_error *err);
 es_status es_direct_bars(const es_job *job, const es_setting *setting, int64_t trial, uint64_t seed,
-                         const es_exec *exec, double *out, es_error *err);
+                         const es_exec *exec, es_estimate *out, es_error *err);
 
 /*! es_checked_text_read() : the loss of every block of the text by the model that was given; memory
  *  is the job's. es_direct_losses() : the mean of some of them, taken evenly, against that of all.
  */
 es_status es_checked_text_read(es_job *job, es_checked_text *out, es_error *err);
 es_status es_direct_losses(const es_job *job, const es_setting *setting, int64_t trial,
-                           uint64_t seed, const es_exec *exec, double *out, es_error *err);
+                           uint64_t seed, const es_exec *exec, es_estimate *out, es_error *err);
 
 #endif

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/npy.h>
 #include <esscher/random.h>
 
 #include "base/error.h"
@@ -22,22 +21,12 @@ static es_address address_of(uint64_t seed, uint64_t which)
     return (es_address){.seed = seed, .experiment = ES_EXPERIMENT_SELFCHECK, .cell = which};
 }
 
-typedef es_status (*drawer)(const es_address *first, int64_t tokens, int64_t dim, double *out,
-                            es_error *err);
-
-static es_status write_rows(const char *folder, const char *name, drawer draw, uint64_t seed,
+/* Writes random rows of the file number `which` of a setting. */
+static es_status write_rows(const char *folder, const char *name, es_ask_draw draw, uint64_t seed,
                             uint64_t which, int64_t rows, int64_t cols, es_error *err)
 {
-    char path[4200];
     const es_address at = address_of(seed, which);
-    double *x;
-    ES_TRY(ES_MEM_NEW_2D(NULL, x, rows, cols, name, err));
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    es_status status = draw(&at, rows, cols, x, err);
-    if (status == ES_OK)
-        status = es_npy_save(path, ES_F64, 2, (int64_t[]){rows, cols}, x, false, err);
-    es_mem_free(NULL, x);
-    return status;
+    return es_ask_write_rows(folder, name, draw, &at, rows, cols, NULL, err);
 }
 
 /* Keys that are uniform on S^8: alpha = 4. Queries are others. */
@@ -48,6 +37,7 @@ static es_status keys_on_a_sphere(const void *job, const char *folder, uint64_t 
     return write_rows(folder, "b.npy", es_sphere_rows, seed, 1, 64, 9, err);
 }
 
+/* Writes Gaussian tokens. */
 static es_status gaussian_tokens(const void *job, const char *folder, uint64_t seed, es_error *err)
 {
     (void)job;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policies.c : which keys a head should keep when it may keep an eighth of them: the exact
+/* probe_policies.c : which keys a head should keep when it may keep an eighth of them: the exact
  * errors of the policies that `sparse` compares (THEORY 13). */
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c : how many keys lie near the direction of a query, and what that means for a head
+/* probe_local.c : how many keys lie near the direction of a query, and what that means for a head
  * (THEORY 6). */
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limit.c : a walk through a layer's pool: moments of its tokens, and what the queries see in
+/* probe_limit.c : a walk through a layer's pool: moments of its tokens, and what the queries see in
  * all of it and in either half. It is cut into parts that are folded in their order.
  *
  * Scores are taken twice, as they are and doubled: the weights of doubled scores are w^2 / sum w^2,
  * and with |v|^2 as one more value that is all that sum w^2 |v - output|^2 needs, the square of
  * what a drawn token changes (THEORY 9). */
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 #include <string.h>

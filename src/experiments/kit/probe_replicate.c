@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replicate.c : n tokens drawn from the pool, or a window of it, every head, every n, against
+/* probe_replicate.c : n tokens drawn from the pool, or a window of it, every head, every n, against
  * the limit; then the same with Gaussian tokens. */
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_rows.c : rows of a pool that keys, sections and windows of the text take, beside those of
+/* probe_rows.c : rows of a pool that keys, sections and windows of the text take, beside those of
  * kit/pool_layer.c. All are pure functions of (seed, layer, number) and of the pool's size, so that
  * a streamed pool can store them in advance. */
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sections.c : how much a head's numbers hang on the text that the pool happens to hold.
+/* probe_sections.c : how much a head's numbers hang on the text that the pool happens to hold.
  *
  * Draws from a pool say nothing about that: they all come from the same text. So the pool is cut
  * into sections of consecutive text, which are what another text of the same kind would have
  * differently, and every number is computed anew without each of them, its keys and its queries
  * alike (delete-a-group jackknife, es_jackknife()). One walk does: what the queries see in a
  * section is a partial state, and those of all sections but one are merged. */
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 

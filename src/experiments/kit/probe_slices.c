@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slices.c : the error that n tokens drawn independently from the pool give some queries of
+/* probe_slices.c : the error that n tokens drawn independently from the pool give some queries of
  * every head: the exact integral over the weights that a query gives the pool (THEORY 13).
  *
  * Weights on 10^5 tokens are not kept: a query's tokens are gathered on a grid of scores while the
  * pool goes by (risk/draw_atoms.h), those of either half of the pool apart. Grids of a few heads
  * at a time, a slice: more take more memory, fewer read the pool more often. */
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 

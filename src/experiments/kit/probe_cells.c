@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cells.c : a layer of a real model, ready for questions, and what that costs. */
-#include "experiments/probe/inside.h"
+/* probe_cells.c : a layer of a real model, ready for questions, and what that costs. */
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 #include <string.h>

@@ -28,8 +28,8 @@
  * (seed, layer, its number). Layers and heads count from 0. What a spec points to must outlive the
  * probes made with it; a probe may be used by several threads.
  */
-#ifndef ES_EXPERIMENTS_PROBE_PROBE_H
-#define ES_EXPERIMENTS_PROBE_PROBE_H
+#ifndef ES_EXPERIMENTS_KIT_PROBE_H
+#define ES_EXPERIMENTS_KIT_PROBE_H
 
 #include "experiments/kit/pool_layer.h"
 

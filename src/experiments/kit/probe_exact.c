@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exact.c : what the exact errors of some queries (probe/slices.c) say about all of them, and
- * about the n that a head needs. */
-#include "experiments/probe/inside.h"
+/* probe_exact.c : what the exact errors of some queries (kit/probe_slices.c) say about all of them,
+ * and about the n that a head needs. */
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 

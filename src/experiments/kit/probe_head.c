@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* head.c : what the covariance of the tokens and the weights say about a head: the scores
+/* probe_head.c : what the covariance of the tokens and the weights say about a head: the scores
  * that its queries would give Gaussian tokens, how wide they are and the error that follows exactly
  * (THEORY 4.2, 9); then its horizons, and how its attention looks in the text's own blocks. */
-#include "experiments/probe/inside.h"
+#include "experiments/kit/probe_inside.h"
 
 #include <math.h>
 #include <string.h>

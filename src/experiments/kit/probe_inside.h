@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h : the parts of the probe of real models. A layer's matrices and the rows of queries and
- * draws are in kit/pool_layer.h.
+/* probe_inside.h : the parts of the probe of real models. A layer's matrices and the rows of
+ * queries and draws are in kit/pool_layer.h.
  *
- *     probe/cells.c      cost; a layer that is ready
- *     probe/pool_rows.c  rows of the pool that are keys, windows, queries of sections
- *     probe/limit.c      the walk through the pool, in parts
- *     probe/local.c      how many keys lie near a query
- *     probe/slices.c     the error of n independent tokens, exactly, for some queries
- *     probe/exact.c      what that says about a head
- *     probe/policies.c   which keys a head should keep: exact errors of three policies
- *     probe/head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
- *     probe/replicate.c  n tokens against the limit; the same with Gaussian tokens
- *     probe/sections.c   a head's numbers without one section of the text after the other
- *     probe/paper.c      tokens that attend over each other: the protocol of a paper
+ *     kit/probe_cells.c      cost; a layer that is ready
+ *     kit/probe_rows.c       rows of the pool that are keys, windows, queries of sections
+ *     kit/probe_limit.c      the walk through the pool, in parts
+ *     kit/probe_local.c      how many keys lie near a query
+ *     kit/probe_slices.c     the error of n independent tokens, exactly, for some queries
+ *     kit/probe_exact.c      what that says about a head
+ *     kit/probe_policies.c   which keys a head should keep: exact errors of three policies
+ *     kit/probe_head.c       scores of Gaussian tokens: freezing, prediction; a head and its sinks
+ *     kit/probe_replicate.c  n tokens against the limit; the same with Gaussian tokens
+ *     kit/probe_sections.c   a head's numbers without one section of the text after the other
+ *     probe/paper.c          tokens that attend over each other: the protocol of a paper
  */
-#ifndef ES_EXPERIMENTS_PROBE_INSIDE_H
-#define ES_EXPERIMENTS_PROBE_INSIDE_H
+#ifndef ES_EXPERIMENTS_KIT_PROBE_INSIDE_H
+#define ES_EXPERIMENTS_KIT_PROBE_INSIDE_H
 
 #include "random/experiment.h"
 #include <esscher/random.h>
 
 #include "experiments/kit/cell_kit.h"
-#include "experiments/probe/probe.h"
+#include "experiments/kit/probe.h"
 
 /* Covariances of a head's keys Wk x and values Wv x, (k, k) each. */
 typedef struct es_probe_gram {
@@ -139,7 +139,7 @@ double es_probe_gathering(double tokens);
  *  each size and point of the grid, on exec->threads threads. */
 es_status es_probe_tables_fill(es_probe *probe, es_error *err);
 
-/* ---- probe/pool_rows.c: rows of a pool of `tokens` ---- */
+/* ---- kit/probe_rows.c: rows of a pool of `tokens` ---- */
 
 /*! es_probe_key_rows() : the first `n` keys among which neighbours are sought.
  *  es_probe_section_rows() : queries of all sections, (ES_PROBE_SECTIONS, each). */
