@@ -46,6 +46,23 @@ static const cli_option options[] = {
      "than 1 % of them; error: refuse the text; replace-all: use U+FFFD for any number of them",
      .field = offsetof(encode_options, invalid), .choices = invalid_names,
      .default_value = "replace"},
+    {"evict", 0, CLI_CHOICE, "MODE",
+     "keys that the cache drops for good; prompt: every key-value head keeps --keys of the first "
+     "--prompt keys; decode: it holds at most --keys keys between two tokens",
+     .field = offsetof(encode_options, evict), .choices = encode_evict_names},
+    {"policy", 0, CLI_STRING, "NAME:OPTION=VALUE",
+     "which keys go: stream, snapkv, observed, h2o, tova, knorm, keydiff, expected, random or "
+     "oracle; docs/CACHE.md lists their options",
+     .field = offsetof(encode_options, policy)},
+    {"keys", 0, CLI_WHOLE, "K", "keys that a key-value head keeps",
+     .field = offsetof(encode_options, keys), .min = 1, .max = 1e12},
+    {"prompt", 0, CLI_WHOLE, "P", "tokens of the prompt, of --evict prompt",
+     .field = offsetof(encode_options, prompt), .min = 1, .max = 1e12},
+    {"kv-type", 0, CLI_STRING, "K[,V]",
+     "what cached keys and values are rounded to, for instance q8_0 or q4_0+hadamard,q8_0",
+     .field = offsetof(encode_options, kv_type)},
+    {"kept", 0, ES_PARAM_OUTPUT, "FILE.json", "output file for the keys that were kept or evicted",
+     .field = offsetof(encode_options, kept)},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
      .field = offsetof(encode_options, force)},
     {"allow-nonfinite", 0, CLI_FLAG, NULL, "accept NaN and Inf among the weights (with a warning)",
@@ -113,7 +130,7 @@ static es_status check_together(const encode_options *o, es_error *err)
                               err);
     if (o->out && o->logits && strcmp(o->out, o->logits) == 0)
         return refuse_options("give two names", "--out and --logits name the same file", err);
-    return ES_OK;
+    return encode_cache_check(o, err);
 }
 
 /* ---- options ---- */
@@ -312,7 +329,8 @@ static es_status forward(encode_job *job, const es_model *model, es_error *err)
                                   .top_weight = job->stats[1],
                                   .sum_squares = job->stats[2],
                                   .logits = job->logits,
-                                  .token_logits = job->token_logits};
+                                  .token_logits = job->token_logits,
+                                  .cache = job->cache};
     es_status status = es_model_forward(model, &block, 1, &job->session->exec, err);
     if (status == ES_OK && job->logits)
         es_answer_reals(cli_result(job->session), "logits", job->logits, c->labels);
@@ -333,6 +351,8 @@ static es_status encode(encode_job *job, es_error *err)
         status = es_model_open(job->folder, &opts, &model, err);
     if (status == ES_OK)
         status = check_predicts(job, model, err);
+    if (status == ES_OK)
+        status = encode_cache_open(job, model, err);
     if (status == ES_OK) {
         put_question(job);
         status = forward(job, model, err);
@@ -343,6 +363,9 @@ static es_status encode(encode_job *job, es_error *err)
         put_labels(job);
         status = save(job, err);
     }
+    if (status == ES_OK)
+        status = encode_cache_report(job, err);
+    es_cache_free(job->cache);
     return status;
 }
 
@@ -374,6 +397,8 @@ static const char *const examples[] = {
     "esscher encode --model sentence-transformers/all-MiniLM-L6-v2 --text book.txt --block 3 "
     "--layer 6 --out last.npy",
     "esscher encode --model models/pebble --ids ids.npy --out H.npy --logits L.npy --precision f64",
+    "esscher encode --model models/pebble --ids ids.npy --logits L.npy --evict prompt --prompt 256 "
+    "--policy snapkv:sinks=4 --keys 64 --kv-type q8_0 --kept kept.json",
     NULL};
 
 const cli_command cli_encode = {
@@ -391,7 +416,11 @@ const cli_command cli_encode = {
         "hidden); those of a decoder are taken before its last norm. L.npy holds the logits of the "
         "next token, (n, vocabulary). The answer lists the token ids and, for every layer and "
         "head, entropy, largest weight and sum of squared weights, averaged over the queries of "
-        "the block. For a classifier it adds logits and probabilities of its labels.",
+        "the block. For a classifier it adds logits and probabilities of its labels.\n\nWith "
+        "--evict "
+        "or --kv-type a decoder runs as with a cache that drops or rounds keys, so that any "
+        "setting "
+        "can be compared with another program.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,

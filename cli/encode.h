@@ -3,18 +3,22 @@
  *
  *     encode.c      what is asked, running the model, the answer and its files
  *     encode_ids.c  the ids of the block: of a text, or from a file
+ *     encode_cache.c  the key-value cache that the block goes through
  */
 #ifndef CLI_ENCODE_H
 #define CLI_ENCODE_H
 
+#include <esscher/cache.h>
 #include <esscher/model.h>
 
 #include "command.h"
 
 typedef struct encode_options {
     const char *model, *text, *ids, *out, *logits, *layer;
-    int64_t block;
+    const char *policy, *kv_type, *kept;
+    int64_t block, prompt, keys;
     int invalid; /* as es_text_invalid */
+    int evict;   /* of encode_evict_names; -1: not given */
     bool force, allow_nonfinite, allow_trailing;
 } encode_options;
 
@@ -38,8 +42,18 @@ typedef struct encode_job {
     block_ids block;
     void *hidden, *token_logits;
     double *stats[3], *logits;
-    int64_t labels; /* of the classifier; 0: there is none */
+    int64_t labels;  /* of the classifier; 0: there is none */
+    es_cache *cache; /* NULL: none */
 } encode_job;
+
+extern const char *const encode_evict_names[];
+
+/* encode_cache_check() : options of the cache that do not fit together. encode_cache_open() :
+ * job->cache, for the block that was found. encode_cache_report() : what it did, into the answer
+ * and the file of --kept. */
+es_status encode_cache_check(const encode_options *o, es_error *err);
+es_status encode_cache_open(encode_job *job, const es_model *model, es_error *err);
+es_status encode_cache_report(const encode_job *job, es_error *err);
 
 /* encode_ids_most() : job->most, ids that the block may have, before anything is read. Needs
  * job->config. */

@@ -294,7 +294,7 @@ typedef struct es_model_visit {
     bool plain;      /* plain_q and plain_k */
 } es_model_visit;
 
-typedef struct es_cache es_cache; /* what becomes of keys and values; of the library alone */
+typedef struct es_cache es_cache; /* what becomes of keys and values: cache.h */
 
 /* One block of token ids and what is wanted of it; a NULL pointer means "not wanted". Statistics of
  * a sparse head are those of the weights that were used. Hidden states of a decoder are those

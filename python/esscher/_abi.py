@@ -38,6 +38,45 @@ ES_MOMENTS_STRIP = 8
 ES_F32 = 1
 ES_F64 = 2
 ES_ATTEND_BLOCK = 1024
+ES_EXPERIMENT_BENCH = 6
+ES_EXPERIMENT_BENCH_INPUTS = 7
+ES_EXPERIMENT_FREE = 32768
+ES_POLICY_SCORES = 1
+ES_POLICY_REACH = 2
+ES_POLICY_HISTORY = 4
+ES_POLICY_OBSERVED = 8
+ES_POLICY_CHANCE = 16
+ES_POLICY_FUTURE = 32
+ES_POLICY_MEASURED = 64
+ES_PART_WINDOW = 1
+ES_PART_SINKS = 2
+ES_PART_RANDOM = 4
+ES_PART_SPAN = 8
+ES_PART_CORRECTION = 16
+ES_PART_REPLACEMENT = 32
+ES_PART_POOL = 64
+ES_CORRECTION_OWN = 0
+ES_CORRECTION_NONE = 1
+ES_CORRECTION_INVERSE = 2
+ES_POLICY_UNSET = -1
+ES_POLICY_SPAN = 32
+ES_POLICY_MOST_DRAWS = 1000000
+ES_POLICY_MOST_POOL = 64
+ES_CHANCE_NONE = 0
+ES_CHANCE_WITH = 1
+ES_CHANCE_WITHOUT = 2
+ES_CHANCE_EACH = 3
+ES_TOKENIZER_SPECIALS = 8
+ES_TEXT_REPLACE = 0
+ES_TEXT_ERROR = 1
+ES_TEXT_REPLACE_ALL = 2
+ES_MODEL_LABELS = 16
+ES_MODEL_LAYERS = 1024
+ES_MODEL_KINDS = 8
+ES_ROTARY_FACTORS = 128
+ES_WEIGHTS_AUTO = 0
+ES_WEIGHTS_RESIDENT = 1
+ES_WEIGHTS_STREAMED = 2
 ES_FORMAT_TEXT = 0
 ES_FORMAT_COUNT = 1
 ES_FORMAT_REAL = 2
@@ -93,45 +132,6 @@ ES_GROUP_MODEL = 1
 ES_GROUP_ARRAYS = 2
 ES_GROUP_LAB = 3
 ES_GROUP_RESULTS = 4
-ES_EXPERIMENT_BENCH = 6
-ES_EXPERIMENT_BENCH_INPUTS = 7
-ES_EXPERIMENT_FREE = 32768
-ES_POLICY_SCORES = 1
-ES_POLICY_REACH = 2
-ES_POLICY_HISTORY = 4
-ES_POLICY_OBSERVED = 8
-ES_POLICY_CHANCE = 16
-ES_POLICY_FUTURE = 32
-ES_POLICY_MEASURED = 64
-ES_PART_WINDOW = 1
-ES_PART_SINKS = 2
-ES_PART_RANDOM = 4
-ES_PART_SPAN = 8
-ES_PART_CORRECTION = 16
-ES_PART_REPLACEMENT = 32
-ES_PART_POOL = 64
-ES_CORRECTION_OWN = 0
-ES_CORRECTION_NONE = 1
-ES_CORRECTION_INVERSE = 2
-ES_POLICY_UNSET = -1
-ES_POLICY_SPAN = 32
-ES_POLICY_MOST_DRAWS = 1000000
-ES_POLICY_MOST_POOL = 64
-ES_CHANCE_NONE = 0
-ES_CHANCE_WITH = 1
-ES_CHANCE_WITHOUT = 2
-ES_CHANCE_EACH = 3
-ES_TOKENIZER_SPECIALS = 8
-ES_TEXT_REPLACE = 0
-ES_TEXT_ERROR = 1
-ES_TEXT_REPLACE_ALL = 2
-ES_MODEL_LABELS = 16
-ES_MODEL_LAYERS = 1024
-ES_MODEL_KINDS = 8
-ES_ROTARY_FACTORS = 128
-ES_WEIGHTS_AUTO = 0
-ES_WEIGHTS_RESIDENT = 1
-ES_WEIGHTS_STREAMED = 2
 ES_ARRAY_RANK = 4
 ES_NPY_RAW_REFUSED = 0
 ES_NPY_RAW_BF16 = 1
@@ -227,6 +227,176 @@ class AttendPlan(c.Structure):
         ("isa", c.c_int), ("threads", c.c_int), ("block", c.c_int64), ("blocks", c.c_int64),
         ("tile", c.c_int64), ("cuts", c.c_int64), ("segments", c.c_int64), ("chunks", c.c_int64),
         ("few", c.c_bool), ("flops", c.c_double), ("bytes", c.c_size_t),
+    ]  # fmt: skip
+
+
+class Address(c.Structure):
+    _fields_ = [
+        ("seed", c.c_uint64), ("experiment", c.c_uint16), ("cell", c.c_uint64),
+        ("token", c.c_uint64), ("lane", c.c_uint32),
+    ]  # fmt: skip
+
+
+class PolicySpec(c.Structure):
+    _fields_ = [
+        ("policy", Pointer), ("keys", c.c_int64), ("window", c.c_int64), ("sinks", c.c_int64),
+        ("random", c.c_int64), ("span", c.c_int64), ("pool", c.c_int64), ("correction", c.c_int),
+        ("with_replacement", c.c_bool),
+    ]  # fmt: skip
+
+
+class PolicyQuery(c.Structure):
+    _fields_ = [
+        ("n", c.c_int64), ("position", c.c_int64), ("causal", c.c_bool), ("scores", Pointer),
+        ("reach", Pointer), ("history", Pointer), ("observed", Pointer),
+    ]  # fmt: skip
+
+
+class Choice(c.Structure):
+    _fields_ = [
+        ("budget", c.POINTER(MemLimit)), ("n", c.c_int64), ("sure_count", c.c_int64),
+        ("rest_count", c.c_int64), ("sure", Pointer), ("rest", Pointer), ("chance", c.c_int),
+        ("draws", c.c_int64), ("factor", c.c_double), ("kept", Pointer), ("factors", Pointer),
+        ("room", c.c_int64),
+    ]  # fmt: skip
+
+
+class Kept(c.Structure):
+    _fields_ = [
+        ("budget", c.POINTER(MemLimit)), ("count", c.c_int64), ("room", c.c_int64),
+        ("keys", Pointer), ("log_factor", Pointer),
+    ]  # fmt: skip
+
+
+class TokenizerInfo(c.Structure):
+    _fields_ = [
+        ("size", c.c_int64), ("own_size", c.c_int64), ("unknown", c.c_int32),
+        ("prefix_count", c.c_int), ("suffix_count", c.c_int), ("prefix", c.c_int32 * 8),
+        ("suffix", c.c_int32 * 8), ("begin", c.c_int32), ("max_chars", c.c_int64),
+        ("clean_text", c.c_bool), ("split_chinese", c.c_bool), ("strip_accents", c.c_bool),
+        ("lowercase", c.c_bool), ("model", Text),
+    ]  # fmt: skip
+
+
+class Token(c.Structure):
+    _fields_ = [
+        ("id", c.c_int32), ("begin", c.c_int64), ("end", c.c_int64),
+    ]  # fmt: skip
+
+
+class EncodeOpts(c.Structure):
+    _fields_ = [
+        ("no_specials", c.c_bool), ("invalid", c.c_int), ("vocab", c.c_int64),
+        ("budget", c.POINTER(MemLimit)),
+    ]  # fmt: skip
+
+
+class TokenList(c.Structure):
+    _fields_ = [
+        ("tokens", c.POINTER(Token)), ("count", c.c_int64), ("capacity", c.c_int64),
+        ("budget", c.POINTER(MemLimit)),
+    ]  # fmt: skip
+
+
+class Rotary(c.Structure):
+    _fields_ = [
+        ("width", c.c_int64), ("share", c.c_double), ("theta", c.c_double), ("type", c.c_char * 64),
+        ("factor", c.c_double), ("original", c.c_double), ("low", c.c_double), ("high", c.c_double),
+        ("fast", c.c_double), ("slow", c.c_double), ("attention", c.c_double),
+        ("mscale", c.c_double), ("mscale_all", c.c_double), ("rounded", c.c_bool),
+        ("pairs", c.c_bool), ("query_beta", c.c_double), ("short_count", c.c_int64),
+        ("long_count", c.c_int64), ("short_factor", c.c_double * 128),
+        ("long_factor", c.c_double * 128),
+    ]  # fmt: skip
+
+
+class LayerKind(c.Structure):
+    _fields_ = [
+        ("window", c.c_int64), ("rotary", c.c_int), ("experts", c.c_bool),
+    ]  # fmt: skip
+
+
+class ModelConfig(c.Structure):
+    _fields_ = [
+        ("hidden", c.c_int64), ("layers", c.c_int64), ("heads", c.c_int64), ("kv_heads", c.c_int64),
+        ("head_dim", c.c_int64), ("query_width", c.c_int64), ("kv_width", c.c_int64),
+        ("qkv_width", c.c_int64), ("intermediate", c.c_int64), ("vocab", c.c_int64),
+        ("positions", c.c_int64), ("position_rows", c.c_int64), ("first_position", c.c_int64),
+        ("types", c.c_int64), ("labels", c.c_int64), ("up_width", c.c_int64),
+        ("experts", c.c_int64), ("experts_used", c.c_int64), ("expert_width", c.c_int64),
+        ("expert_up", c.c_int64), ("kinds", c.c_int64), ("kind", LayerKind * 8),
+        ("layer_kind", c.c_uint8 * 1024), ("label", (c.c_char * 64) * 16), ("pooler", c.c_bool),
+        ("causal", c.c_bool), ("tied", c.c_bool), ("predicts", c.c_bool), ("weights", c.c_int),
+        ("parallel", c.c_bool), ("head_norms", c.c_bool), ("norm_from_one", c.c_bool),
+        ("attention_bias", c.c_bool), ("mlp_bias", c.c_bool), ("norm_bias", c.c_bool),
+        ("pooler_bias", c.c_bool), ("mean_pooled", c.c_bool), ("shares_sum", c.c_bool),
+        ("experts_fused", c.c_bool), ("experts_packed", c.c_bool), ("sinks", c.c_bool),
+        ("layer_norm_eps", c.c_double), ("score_divisor", c.c_double), ("score_cap", c.c_double),
+        ("embed_factor", c.c_double), ("branch_factor", c.c_double), ("logit_factor", c.c_double),
+        ("logit_cap", c.c_double), ("rotary", Rotary), ("rotary_local", Rotary),
+        ("activation", c.c_char * 64), ("architecture", c.c_char * 64),
+        ("model_type", c.c_char * 64),
+    ]  # fmt: skip
+
+
+class ModelOpts(c.Structure):
+    _fields_ = [
+        ("precision", c.c_int), ("allow_nonfinite", c.c_bool), ("allow_trailing", c.c_bool),
+        ("weights", c.c_int), ("threads", c.c_int), ("budget", c.POINTER(MemLimit)),
+    ]  # fmt: skip
+
+
+class ModelHead(c.Structure):
+    _fields_ = [
+        ("wq", View), ("wk", View), ("wv", View), ("bq", View), ("bk", View), ("bv", View),
+        ("wo", View),
+    ]  # fmt: skip
+
+
+class ModelSparse(c.Structure):
+    _fields_ = [
+        ("heads", c.POINTER(PolicySpec)), ("at", Address),
+    ]  # fmt: skip
+
+
+class ModelSeen(c.Structure):
+    _fields_ = [
+        ("block", c.c_int64), ("layer", c.c_int64), ("head", c.c_int64), ("window", c.c_int64),
+        ("scale", c.c_double), ("cap", c.c_double), ("sink", Pointer), ("q", View), ("k", View),
+        ("v", View), ("wo", View), ("plain_q", View), ("plain_k", View), ("output", Pointer),
+        ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
+    ]  # fmt: skip
+
+
+class ModelVisit(c.Structure):
+    _fields_ = [
+        ("head", Pointer), ("context", Pointer), ("statistics", c.c_bool), ("plain", c.c_bool),
+    ]  # fmt: skip
+
+
+class ModelBlock(c.Structure):
+    _fields_ = [
+        ("ids", Pointer), ("n", c.c_int64), ("states", c.c_int64), ("hidden", Pointer),
+        ("last", Pointer), ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
+        ("ess", Pointer), ("pooled", Pointer), ("logits", Pointer),
+        ("sparse", c.POINTER(ModelSparse)), ("kept", Pointer), ("empty", Pointer),
+        ("start", c.c_int64), ("input", Pointer), ("inputs", Pointer), ("nll", Pointer),
+        ("token_logits", Pointer), ("mask", c.POINTER(Mask)), ("score_factor", Pointer),
+        ("cache", Pointer), ("visit", c.POINTER(ModelVisit)),
+    ]  # fmt: skip
+
+
+class ModelCost(c.Structure):
+    _fields_ = [
+        ("products", c.c_double), ("attention", c.c_double), ("bytes", c.c_double),
+        ("weights", c.c_double),
+    ]  # fmt: skip
+
+
+class CacheOpts(c.Structure):
+    _fields_ = [
+        ("evict", Text), ("prompt", c.c_int64), ("policy", Text), ("keys", c.c_int64),
+        ("k_type", Text), ("v_type", Text),
     ]  # fmt: skip
 
 
@@ -432,169 +602,6 @@ class Build(c.Structure):
     ]  # fmt: skip
 
 
-class Address(c.Structure):
-    _fields_ = [
-        ("seed", c.c_uint64), ("experiment", c.c_uint16), ("cell", c.c_uint64),
-        ("token", c.c_uint64), ("lane", c.c_uint32),
-    ]  # fmt: skip
-
-
-class PolicySpec(c.Structure):
-    _fields_ = [
-        ("policy", Pointer), ("keys", c.c_int64), ("window", c.c_int64), ("sinks", c.c_int64),
-        ("random", c.c_int64), ("span", c.c_int64), ("pool", c.c_int64), ("correction", c.c_int),
-        ("with_replacement", c.c_bool),
-    ]  # fmt: skip
-
-
-class PolicyQuery(c.Structure):
-    _fields_ = [
-        ("n", c.c_int64), ("position", c.c_int64), ("causal", c.c_bool), ("scores", Pointer),
-        ("reach", Pointer), ("history", Pointer), ("observed", Pointer),
-    ]  # fmt: skip
-
-
-class Choice(c.Structure):
-    _fields_ = [
-        ("budget", c.POINTER(MemLimit)), ("n", c.c_int64), ("sure_count", c.c_int64),
-        ("rest_count", c.c_int64), ("sure", Pointer), ("rest", Pointer), ("chance", c.c_int),
-        ("draws", c.c_int64), ("factor", c.c_double), ("kept", Pointer), ("factors", Pointer),
-        ("room", c.c_int64),
-    ]  # fmt: skip
-
-
-class Kept(c.Structure):
-    _fields_ = [
-        ("budget", c.POINTER(MemLimit)), ("count", c.c_int64), ("room", c.c_int64),
-        ("keys", Pointer), ("log_factor", Pointer),
-    ]  # fmt: skip
-
-
-class TokenizerInfo(c.Structure):
-    _fields_ = [
-        ("size", c.c_int64), ("own_size", c.c_int64), ("unknown", c.c_int32),
-        ("prefix_count", c.c_int), ("suffix_count", c.c_int), ("prefix", c.c_int32 * 8),
-        ("suffix", c.c_int32 * 8), ("begin", c.c_int32), ("max_chars", c.c_int64),
-        ("clean_text", c.c_bool), ("split_chinese", c.c_bool), ("strip_accents", c.c_bool),
-        ("lowercase", c.c_bool), ("model", Text),
-    ]  # fmt: skip
-
-
-class Token(c.Structure):
-    _fields_ = [
-        ("id", c.c_int32), ("begin", c.c_int64), ("end", c.c_int64),
-    ]  # fmt: skip
-
-
-class EncodeOpts(c.Structure):
-    _fields_ = [
-        ("no_specials", c.c_bool), ("invalid", c.c_int), ("vocab", c.c_int64),
-        ("budget", c.POINTER(MemLimit)),
-    ]  # fmt: skip
-
-
-class TokenList(c.Structure):
-    _fields_ = [
-        ("tokens", c.POINTER(Token)), ("count", c.c_int64), ("capacity", c.c_int64),
-        ("budget", c.POINTER(MemLimit)),
-    ]  # fmt: skip
-
-
-class Rotary(c.Structure):
-    _fields_ = [
-        ("width", c.c_int64), ("share", c.c_double), ("theta", c.c_double), ("type", c.c_char * 64),
-        ("factor", c.c_double), ("original", c.c_double), ("low", c.c_double), ("high", c.c_double),
-        ("fast", c.c_double), ("slow", c.c_double), ("attention", c.c_double),
-        ("mscale", c.c_double), ("mscale_all", c.c_double), ("rounded", c.c_bool),
-        ("pairs", c.c_bool), ("query_beta", c.c_double), ("short_count", c.c_int64),
-        ("long_count", c.c_int64), ("short_factor", c.c_double * 128),
-        ("long_factor", c.c_double * 128),
-    ]  # fmt: skip
-
-
-class LayerKind(c.Structure):
-    _fields_ = [
-        ("window", c.c_int64), ("rotary", c.c_int), ("experts", c.c_bool),
-    ]  # fmt: skip
-
-
-class ModelConfig(c.Structure):
-    _fields_ = [
-        ("hidden", c.c_int64), ("layers", c.c_int64), ("heads", c.c_int64), ("kv_heads", c.c_int64),
-        ("head_dim", c.c_int64), ("query_width", c.c_int64), ("kv_width", c.c_int64),
-        ("qkv_width", c.c_int64), ("intermediate", c.c_int64), ("vocab", c.c_int64),
-        ("positions", c.c_int64), ("position_rows", c.c_int64), ("first_position", c.c_int64),
-        ("types", c.c_int64), ("labels", c.c_int64), ("up_width", c.c_int64),
-        ("experts", c.c_int64), ("experts_used", c.c_int64), ("expert_width", c.c_int64),
-        ("expert_up", c.c_int64), ("kinds", c.c_int64), ("kind", LayerKind * 8),
-        ("layer_kind", c.c_uint8 * 1024), ("label", (c.c_char * 64) * 16), ("pooler", c.c_bool),
-        ("causal", c.c_bool), ("tied", c.c_bool), ("predicts", c.c_bool), ("weights", c.c_int),
-        ("parallel", c.c_bool), ("head_norms", c.c_bool), ("norm_from_one", c.c_bool),
-        ("attention_bias", c.c_bool), ("mlp_bias", c.c_bool), ("norm_bias", c.c_bool),
-        ("pooler_bias", c.c_bool), ("mean_pooled", c.c_bool), ("shares_sum", c.c_bool),
-        ("experts_fused", c.c_bool), ("experts_packed", c.c_bool), ("sinks", c.c_bool),
-        ("layer_norm_eps", c.c_double), ("score_divisor", c.c_double), ("score_cap", c.c_double),
-        ("embed_factor", c.c_double), ("branch_factor", c.c_double), ("logit_factor", c.c_double),
-        ("logit_cap", c.c_double), ("rotary", Rotary), ("rotary_local", Rotary),
-        ("activation", c.c_char * 64), ("architecture", c.c_char * 64),
-        ("model_type", c.c_char * 64),
-    ]  # fmt: skip
-
-
-class ModelOpts(c.Structure):
-    _fields_ = [
-        ("precision", c.c_int), ("allow_nonfinite", c.c_bool), ("allow_trailing", c.c_bool),
-        ("weights", c.c_int), ("threads", c.c_int), ("budget", c.POINTER(MemLimit)),
-    ]  # fmt: skip
-
-
-class ModelHead(c.Structure):
-    _fields_ = [
-        ("wq", View), ("wk", View), ("wv", View), ("bq", View), ("bk", View), ("bv", View),
-        ("wo", View),
-    ]  # fmt: skip
-
-
-class ModelSparse(c.Structure):
-    _fields_ = [
-        ("heads", c.POINTER(PolicySpec)), ("at", Address),
-    ]  # fmt: skip
-
-
-class ModelSeen(c.Structure):
-    _fields_ = [
-        ("block", c.c_int64), ("layer", c.c_int64), ("head", c.c_int64), ("window", c.c_int64),
-        ("scale", c.c_double), ("cap", c.c_double), ("sink", Pointer), ("q", View), ("k", View),
-        ("v", View), ("wo", View), ("plain_q", View), ("plain_k", View), ("output", Pointer),
-        ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
-    ]  # fmt: skip
-
-
-class ModelVisit(c.Structure):
-    _fields_ = [
-        ("head", Pointer), ("context", Pointer), ("statistics", c.c_bool), ("plain", c.c_bool),
-    ]  # fmt: skip
-
-
-class ModelBlock(c.Structure):
-    _fields_ = [
-        ("ids", Pointer), ("n", c.c_int64), ("states", c.c_int64), ("hidden", Pointer),
-        ("last", Pointer), ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
-        ("ess", Pointer), ("pooled", Pointer), ("logits", Pointer),
-        ("sparse", c.POINTER(ModelSparse)), ("kept", Pointer), ("empty", Pointer),
-        ("start", c.c_int64), ("input", Pointer), ("inputs", Pointer), ("nll", Pointer),
-        ("token_logits", Pointer), ("mask", c.POINTER(Mask)), ("score_factor", Pointer),
-        ("cache", Pointer), ("visit", c.POINTER(ModelVisit)),
-    ]  # fmt: skip
-
-
-class ModelCost(c.Structure):
-    _fields_ = [
-        ("products", c.c_double), ("attention", c.c_double), ("bytes", c.c_double),
-        ("weights", c.c_double),
-    ]  # fmt: skip
-
-
 class Array(c.Structure):
     _fields_ = [
         ("dtype", c.c_int), ("rank", c.c_int), ("shape", c.c_int64 * 4), ("data", Pointer),
@@ -730,8 +737,8 @@ class RunTable(c.Structure):
 
 ProgressFn = c.CFUNCTYPE(c.c_bool, Pointer, c.c_double, c.c_double)
 LogFn = c.CFUNCTYPE(None, Pointer, c.c_int, Pointer)
-WriteFn = c.CFUNCTYPE(c.c_bool, Pointer, Pointer, c.c_size_t)
 TokenSink = c.CFUNCTYPE(c.c_int, Pointer, c.POINTER(Token), c.c_int64, c.POINTER(Error))
+WriteFn = c.CFUNCTYPE(c.c_bool, Pointer, Pointer, c.c_size_t)
 RunCellFn = c.CFUNCTYPE(c.c_int, Pointer, c.c_int64, Pointer, c.POINTER(Error))
 
 STRUCTS: Dict[str, Type[c.Structure]] = {
@@ -746,6 +753,26 @@ STRUCTS: Dict[str, Type[c.Structure]] = {
     "es_attend_opts": AttendOpts,
     "es_attend_out": AttendOut,
     "es_attend_plan": AttendPlan,
+    "es_address": Address,
+    "es_policy_spec": PolicySpec,
+    "es_policy_query": PolicyQuery,
+    "es_choice": Choice,
+    "es_kept": Kept,
+    "es_tokenizer_info": TokenizerInfo,
+    "es_token": Token,
+    "es_encode_opts": EncodeOpts,
+    "es_token_list": TokenList,
+    "es_rotary": Rotary,
+    "es_layer_kind": LayerKind,
+    "es_model_config": ModelConfig,
+    "es_model_opts": ModelOpts,
+    "es_model_head": ModelHead,
+    "es_model_sparse": ModelSparse,
+    "es_model_seen": ModelSeen,
+    "es_model_visit": ModelVisit,
+    "es_model_block": ModelBlock,
+    "es_model_cost": ModelCost,
+    "es_cache_opts": CacheOpts,
     "es_work": Work,
     "es_executor": Executor,
     "es_message": Message,
@@ -774,25 +801,6 @@ STRUCTS: Dict[str, Type[c.Structure]] = {
     "es_field": Field,
     "es_monitor_view": MonitorView,
     "es_build": Build,
-    "es_address": Address,
-    "es_policy_spec": PolicySpec,
-    "es_policy_query": PolicyQuery,
-    "es_choice": Choice,
-    "es_kept": Kept,
-    "es_tokenizer_info": TokenizerInfo,
-    "es_token": Token,
-    "es_encode_opts": EncodeOpts,
-    "es_token_list": TokenList,
-    "es_rotary": Rotary,
-    "es_layer_kind": LayerKind,
-    "es_model_config": ModelConfig,
-    "es_model_opts": ModelOpts,
-    "es_model_head": ModelHead,
-    "es_model_sparse": ModelSparse,
-    "es_model_seen": ModelSeen,
-    "es_model_visit": ModelVisit,
-    "es_model_block": ModelBlock,
-    "es_model_cost": ModelCost,
     "es_array": Array,
     "es_npy_info": NpyInfo,
     "es_plan_head": PlanHead,
@@ -863,6 +871,88 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         c.c_int64, c.c_int64, c.c_int64, c.c_int64, c.POINTER(AttendOpts), c.c_bool,
         c.POINTER(AttendPlan), c.POINTER(Error),
     ]),
+    "es_uniform_rows": (c.c_int, [
+        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
+    ]),
+    "es_normal_rows": (c.c_int, [
+        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
+    ]),
+    "es_normal_rows_f32": (c.c_int, [
+        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
+    ]),
+    "es_sphere_rows": (c.c_int, [
+        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
+    ]),
+    "es_policy_at": (Pointer, [c.c_int64]),
+    "es_policy_find": (Pointer, [Text]),
+    "es_policy_name": (Text, [Pointer]),
+    "es_policy_alias": (Text, [Pointer]),
+    "es_policy_about": (Text, [Pointer]),
+    "es_policy_inputs": (c.c_uint, [Pointer]),
+    "es_policy_parts": (c.c_uint, [Pointer]),
+    "es_policy_deployable": (c.c_bool, [Pointer]),
+    "es_policy_spec_init": (None, [c.POINTER(PolicySpec), Pointer]),
+    "es_policy_spec_check": (c.c_int, [c.POINTER(PolicySpec), c.c_bool, c.POINTER(Error)]),
+    "es_policy_choose": (c.c_int, [
+        c.POINTER(PolicySpec), c.POINTER(PolicyQuery), c.POINTER(MemLimit), c.POINTER(Choice),
+        c.POINTER(Error),
+    ]),
+    "es_choice_free": (None, [c.POINTER(Choice)]),
+    "es_choice_keys": (c.c_double, [c.POINTER(Choice)]),
+    "es_choice_draw": (c.c_int, [
+        c.POINTER(Choice), c.POINTER(Address), c.POINTER(Kept), c.POINTER(Error),
+    ]),
+    "es_kept_free": (None, [c.POINTER(Kept)]),
+    "es_tokenizer_open": (c.c_int, [
+        Text, c.POINTER(MemLimit), c.POINTER(Pointer), c.POINTER(Error),
+    ]),
+    "es_tokenizer_memory": (c.c_size_t, [Text]),
+    "es_tokenizer_free": (None, [Pointer]),
+    "es_tokenizer_frame": (TokenizerInfo, [Pointer]),
+    "es_tokenizer_token": (Text, [Pointer, c.c_int64]),
+    "es_tokenizer_encode": (c.c_int, [
+        Pointer, Text, c.c_size_t, c.POINTER(EncodeOpts), c.POINTER(TokenList), c.POINTER(Error),
+    ]),
+    "es_token_list_free": (None, [c.POINTER(TokenList)]),
+    "es_text_check": (c.c_int, [Pointer, c.c_size_t, Text, c.POINTER(Error)]),
+    "es_text_check_replaced": (c.c_int, [
+        c.c_int64, c.c_int64, c.c_int, Text, c.c_int64, c.POINTER(Error),
+    ]),
+    "es_token_stream_open": (c.c_int, [
+        Pointer, c.POINTER(EncodeOpts), TokenSink, Pointer, c.POINTER(Pointer), c.POINTER(Error),
+    ]),
+    "es_token_stream_write": (c.c_int, [Pointer, Pointer, c.c_size_t, c.POINTER(Error)]),
+    "es_token_stream_finish": (c.c_int, [Pointer, c.POINTER(Error)]),
+    "es_token_stream_replaced": (c.c_int64, [Pointer, Pointer, Pointer]),
+    "es_token_stream_close": (None, [Pointer]),
+    "es_model_config_load": (c.c_int, [Text, c.POINTER(ModelConfig), c.POINTER(Error)]),
+    "es_model_layer": (c.POINTER(LayerKind), [c.POINTER(ModelConfig), c.c_int64]),
+    "es_model_locate": (c.c_int, [Text, Text, c.c_size_t, c.POINTER(Error)]),
+    "es_model_open": (c.c_int, [Text, c.POINTER(ModelOpts), c.POINTER(Pointer), c.POINTER(Error)]),
+    "es_model_close": (None, [Pointer]),
+    "es_model_config_of": (c.POINTER(ModelConfig), [Pointer]),
+    "es_model_check_tokenizer": (c.c_int, [
+        c.POINTER(ModelConfig), Text, Pointer, c.POINTER(Error),
+    ]),
+    "es_model_forward": (c.c_int, [
+        Pointer, c.POINTER(ModelBlock), c.c_int64, c.POINTER(Exec), c.POINTER(Error),
+    ]),
+    "es_model_cost_of": (ModelCost, [
+        c.POINTER(ModelConfig), c.c_int, c.c_int64, c.c_int, c.c_bool,
+    ]),
+    "es_model_products": (c.c_int, [
+        Pointer, c.c_int64, c.c_int64, c.POINTER(Exec), c.POINTER(Error),
+    ]),
+    "es_cache_new": (c.c_int, [
+        c.POINTER(ModelConfig), c.POINTER(CacheOpts), c.c_int64, c.POINTER(MemLimit),
+        c.POINTER(Pointer), c.POINTER(Error),
+    ]),
+    "es_cache_free": (None, [Pointer]),
+    "es_cache_look_ahead": (c.c_int, [
+        Pointer, Pointer, Pointer, c.POINTER(Exec), c.POINTER(Error),
+    ]),
+    "es_cache_last": (Pointer, [Pointer]),
+    "es_cache_save": (c.c_int, [Pointer, Text, c.c_bool, c.POINTER(Error)]),
     "es_work_run": (c.c_int, [c.POINTER(Work), c.POINTER(Exec), c.POINTER(Error)]),
     "es_work_agree": (c.c_int, [c.POINTER(Exec), c.c_int, Text, c.POINTER(Error)]),
     "es_launcher_seen": (Launcher, []),
@@ -954,78 +1044,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_peak_measure": (c.c_int, [c.POINTER(Exec), c.c_int, c.c_double, Pointer, c.POINTER(Error)]),
     "es_bandwidth_measure": (c.c_int, [
         c.POINTER(Exec), Pointer, c.c_size_t, c.c_double, Pointer, c.POINTER(Error),
-    ]),
-    "es_uniform_rows": (c.c_int, [
-        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
-    ]),
-    "es_normal_rows": (c.c_int, [
-        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
-    ]),
-    "es_normal_rows_f32": (c.c_int, [
-        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
-    ]),
-    "es_sphere_rows": (c.c_int, [
-        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
-    ]),
-    "es_policy_at": (Pointer, [c.c_int64]),
-    "es_policy_find": (Pointer, [Text]),
-    "es_policy_name": (Text, [Pointer]),
-    "es_policy_alias": (Text, [Pointer]),
-    "es_policy_about": (Text, [Pointer]),
-    "es_policy_inputs": (c.c_uint, [Pointer]),
-    "es_policy_parts": (c.c_uint, [Pointer]),
-    "es_policy_deployable": (c.c_bool, [Pointer]),
-    "es_policy_spec_init": (None, [c.POINTER(PolicySpec), Pointer]),
-    "es_policy_spec_check": (c.c_int, [c.POINTER(PolicySpec), c.c_bool, c.POINTER(Error)]),
-    "es_policy_choose": (c.c_int, [
-        c.POINTER(PolicySpec), c.POINTER(PolicyQuery), c.POINTER(MemLimit), c.POINTER(Choice),
-        c.POINTER(Error),
-    ]),
-    "es_choice_free": (None, [c.POINTER(Choice)]),
-    "es_choice_keys": (c.c_double, [c.POINTER(Choice)]),
-    "es_choice_draw": (c.c_int, [
-        c.POINTER(Choice), c.POINTER(Address), c.POINTER(Kept), c.POINTER(Error),
-    ]),
-    "es_kept_free": (None, [c.POINTER(Kept)]),
-    "es_tokenizer_open": (c.c_int, [
-        Text, c.POINTER(MemLimit), c.POINTER(Pointer), c.POINTER(Error),
-    ]),
-    "es_tokenizer_memory": (c.c_size_t, [Text]),
-    "es_tokenizer_free": (None, [Pointer]),
-    "es_tokenizer_frame": (TokenizerInfo, [Pointer]),
-    "es_tokenizer_token": (Text, [Pointer, c.c_int64]),
-    "es_tokenizer_encode": (c.c_int, [
-        Pointer, Text, c.c_size_t, c.POINTER(EncodeOpts), c.POINTER(TokenList), c.POINTER(Error),
-    ]),
-    "es_token_list_free": (None, [c.POINTER(TokenList)]),
-    "es_text_check": (c.c_int, [Pointer, c.c_size_t, Text, c.POINTER(Error)]),
-    "es_text_check_replaced": (c.c_int, [
-        c.c_int64, c.c_int64, c.c_int, Text, c.c_int64, c.POINTER(Error),
-    ]),
-    "es_token_stream_open": (c.c_int, [
-        Pointer, c.POINTER(EncodeOpts), TokenSink, Pointer, c.POINTER(Pointer), c.POINTER(Error),
-    ]),
-    "es_token_stream_write": (c.c_int, [Pointer, Pointer, c.c_size_t, c.POINTER(Error)]),
-    "es_token_stream_finish": (c.c_int, [Pointer, c.POINTER(Error)]),
-    "es_token_stream_replaced": (c.c_int64, [Pointer, Pointer, Pointer]),
-    "es_token_stream_close": (None, [Pointer]),
-    "es_model_config_load": (c.c_int, [Text, c.POINTER(ModelConfig), c.POINTER(Error)]),
-    "es_model_layer": (c.POINTER(LayerKind), [c.POINTER(ModelConfig), c.c_int64]),
-    "es_model_locate": (c.c_int, [Text, Text, c.c_size_t, c.POINTER(Error)]),
-    "es_model_open": (c.c_int, [Text, c.POINTER(ModelOpts), c.POINTER(Pointer), c.POINTER(Error)]),
-    "es_model_close": (None, [Pointer]),
-    "es_model_config_of": (c.POINTER(ModelConfig), [Pointer]),
-    "es_model_check_tokenizer": (c.c_int, [
-        c.POINTER(ModelConfig), Text, Pointer, c.POINTER(Error),
-    ]),
-    "es_model_forward": (c.c_int, [
-        Pointer, c.POINTER(ModelBlock), c.c_int64, c.POINTER(Exec), c.POINTER(Error),
-    ]),
-    "es_model_cost_of": (ModelCost, [
-        c.POINTER(ModelConfig), c.c_int, c.c_int64, c.c_int, c.c_bool,
-    ]),
-    "es_model_products": (c.c_int, [
-        Pointer, c.c_int64, c.c_int64, c.POINTER(Exec), c.POINTER(Error),
     ]),
     "es_npy_inspect_as": (c.c_int, [Text, c.c_int, c.POINTER(NpyInfo), c.POINTER(Error)]),
     "es_npy_load": (c.c_int, [Text, c.POINTER(MemLimit), c.POINTER(Array), c.POINTER(Error)]),

@@ -29,4 +29,9 @@ struct es_cache {
                       wanted */
 };
 
+/*! es_cache_fill() : out (layers, kv_heads), all as `like`; a policy with beta gives each layer a
+ *  number of keys of its own (es_pyramid_keys()), of a prompt of `prompt` tokens. */
+void es_cache_fill(const es_cache_unit *like, int64_t prompt, int64_t layers, int64_t kv_heads,
+                   es_cache_unit *out);
+
 #endif

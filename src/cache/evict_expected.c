@@ -16,53 +16,59 @@
 #include "base/memory.h"
 #include "base/view.h"
 #include "cache/evict_row.h"
+#include "linalg/dense.h"
 #include "stats/weigh.h"
 
 /* What one head's expectation is computed in. */
 typedef struct room {
-    double *mean;  /* (d) mu, then mu' */
-    double *cov;   /* (d, d) C, then C' */
-    double *other; /* (d, d) its transpose while it turns */
-    double *row;   /* (d) */
-    double *t;     /* (P) */
-    double *e;     /* (P) */
+    double *mean;    /* (d) mu, then mu' */
+    double *cov;     /* (d, d) C, then C' */
+    double *other;   /* (d, d) its transpose while it turns */
+    double *row;     /* (d) */
+    double *columns; /* (d, P) queries less their mean, by channel */
+    double *keys;    /* (P, d) */
+    double *product; /* (P, d) keys times C' */
+    double *t, *e;   /* (P) */
     double *memory;
 } room;
 
 static es_status room_new(const es_evict_prompt *p, room *r, es_error *err)
 {
-    const int64_t d = p->k.cols;
-    ES_TRY(
-        ES_MEM_NEW(p->budget, r->memory, 2 * d * (d + 1) + 2 * p->prompt, "expected queries", err));
+    const int64_t d = p->k.cols, P = p->prompt;
+    ES_TRY(ES_MEM_NEW(p->budget, r->memory, 2 * d * (d + 1) + P * (3 * d + 2), "expected queries",
+                      err));
     r->mean = r->memory;
     r->cov = r->mean + d;
     r->other = r->cov + d * d;
     r->row = r->other + d * d;
-    r->t = r->row + d;
-    r->e = r->t + p->prompt;
+    r->columns = r->row + d;
+    r->keys = r->columns + P * d;
+    r->product = r->keys + P * d;
+    r->t = r->product + P * d;
+    r->e = r->t + P;
+    for (int64_t j = 0; j < P; j++)
+        es_view_read_row(&p->k, j, r->keys + j * d);
     return ES_OK;
 }
 
 /* Mean and covariance of a head's queries from place S on. */
 static void moments(const es_evict_prompt *p, const es_evict_head *h, int64_t S, const room *r)
 {
-    const int64_t d = p->k.cols;
-    const double count = (double)(p->prompt - S);
+    const int64_t d = p->k.cols, count = p->prompt - S;
+    const es_view columns = es_view_f64(r->columns, d, count);
     memset(r->mean, 0, (size_t)d * sizeof(double));
-    memset(r->cov, 0, (size_t)(d * d) * sizeof(double));
-    for (int64_t i = S; i < p->prompt; i++) {
-        es_view_read_row(&h->plain_q, i, r->row);
-        for (int64_t c = 0; c < d; c++)
-            r->mean[c] += r->row[c] / count;
+    for (int64_t i = 0; i < count; i++) {
+        es_view_read_row(&h->plain_q, S + i, r->row);
+        for (int64_t c = 0; c < d; c++) {
+            r->columns[c * count + i] = r->row[c];
+            r->mean[c] += r->row[c] / (double)count;
+        }
     }
-    for (int64_t i = S; i < p->prompt; i++) {
-        es_view_read_row(&h->plain_q, i, r->row);
-        for (int64_t c = 0; c < d; c++)
-            r->row[c] -= r->mean[c];
-        for (int64_t a = 0; a < d; a++)
-            for (int64_t b = 0; b < d; b++)
-                r->cov[a * d + b] += r->row[a] * r->row[b] / count;
-    }
+    for (int64_t i = 0; i < d * count; i++)
+        r->columns[i] -= r->mean[i / count];
+    es_gemm_views(&columns, &columns, r->cov, d);
+    for (int64_t i = 0; i < d * d; i++)
+        r->cov[i] /= (double)count;
 }
 
 /* out (d, d) = a'. */
@@ -88,20 +94,22 @@ static es_status turn_moments(const es_evict_spec *spec, const es_evict_prompt *
     return ES_OK;
 }
 
-/* Returns t_j. */
-static double log_mgf(const es_evict_spec *spec, const es_evict_prompt *p, int64_t j, const room *r)
+/* t (P) of all keys from S on. */
+static void log_mgf(const es_evict_spec *spec, const es_evict_prompt *p, int64_t S, const room *r)
 {
     const int64_t d = p->k.cols;
-    double linear = 0.0, quadratic = 0.0;
-    es_view_read_row(&p->k, j, r->row);
-    for (int64_t a = 0; a < d; a++) {
-        double sum = 0.0;
-        for (int64_t b = 0; b < d && spec->covariance; b++)
-            sum += r->cov[a * d + b] * r->row[b];
-        linear += r->row[a] * r->mean[a];
-        quadratic += r->row[a] * sum;
+    const es_view keys = es_view_f64(r->keys, p->prompt, d), cov = es_view_f64(r->cov, d, d);
+    if (spec->covariance)
+        es_gemm_views(&keys, &cov, r->product, d); /* C' is symmetric */
+    for (int64_t j = S; j < p->prompt; j++) {
+        const double *k = r->keys + j * d, *ck = r->product + j * d;
+        double linear = 0.0, quadratic = 0.0;
+        for (int64_t c = 0; c < d; c++) {
+            linear += k[c] * r->mean[c];
+            quadratic += spec->covariance ? k[c] * ck[c] : 0.0;
+        }
+        r->t[j] = p->scale * linear + 0.5 * p->scale * p->scale * quadratic;
     }
-    return p->scale * linear + 0.5 * p->scale * p->scale * quadratic;
 }
 
 static double value_norm(const es_evict_prompt *p, int64_t j, double *row)
@@ -120,8 +128,7 @@ static es_status add_heads(const es_evict_spec *spec, const es_evict_prompt *p, 
     for (int64_t h = 0; h < p->count; h++) {
         moments(p, &p->heads[p->first + h], S, r);
         ES_TRY(turn_moments(spec, p, r, err));
-        for (int64_t j = S; j < p->prompt; j++)
-            r->t[j] = log_mgf(spec, p, j, r);
+        log_mgf(spec, p, S, r);
         es_weigh(r->t + S, p->prompt - S, r->e + S);
         for (int64_t j = S; j < p->prompt; j++)
             score[j] += r->e[j] / (double)p->count;

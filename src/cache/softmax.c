@@ -24,16 +24,22 @@ static void add_sink(double sink, double top, double *w, int64_t count)
         w[j] /= 1.0 + rest;
 }
 
+/* Returns product j of a row. */
+static double product_at(es_dtype dtype, const void *products, int64_t j)
+{
+    return dtype == ES_F32 ? (double)((const float *)products)[j] : ((const double *)products)[j];
+}
+
+/* A key that is hidden stays so: a cap would make -inf finite. */
 void es_softmax_row(const es_softmax *s, es_dtype dtype, const void *products, int64_t count,
                     double *w)
 {
-    if (dtype == ES_F32)
-        for (int64_t j = 0; j < count; j++)
-            w[j] = s->scale * (double)((const float *)products)[j];
-    else
-        for (int64_t j = 0; j < count; j++)
-            w[j] = s->scale * ((const double *)products)[j];
+    for (int64_t j = 0; j < count; j++)
+        w[j] = s->scale * product_at(dtype, products, j);
     es_cap_scores(s->cap, count, w);
+    for (int64_t j = 0; s->cap > 0.0 && j < count; j++)
+        if (product_at(dtype, products, j) == -(double)INFINITY)
+            w[j] = -(double)INFINITY;
     const double top = largest(w, count);
     es_weigh(w, count, w);
     if (s->sink > -(double)INFINITY)

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode_cache.c : esscher encode through a key-value cache that drops and rounds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "draft.h"
+#include "encode.h"
+#include "talk.h"
+
+const char *const encode_evict_names[] = {"prompt", "decode", NULL};
+
+/* Fails because of options that do not fit together. */
+static es_status refuse(const char *hint, const char *message, es_error *err)
+{
+    return cli_fail(err, ES_E_ARGUMENT, NULL, "encode.options", hint, "%s", message);
+}
+
+es_status encode_cache_check(const encode_options *o, es_error *err)
+{
+    const bool evicts = o->evict >= 0, prompts = o->evict == 0;
+    if (!evicts && (o->policy || o->keys || o->prompt))
+        return refuse("add --evict prompt or --evict decode",
+                      "--policy, --keys and --prompt need --evict", err);
+    if (evicts && (!o->policy || !o->keys))
+        return refuse("for instance --policy snapkv --keys 128",
+                      "--evict needs --policy and --keys", err);
+    if (prompts != (o->prompt > 0))
+        return refuse(
+            prompts ? "for instance --prompt 512" : "remove it",
+            prompts ? "--evict prompt needs --prompt" : "only --evict prompt has a --prompt", err);
+    if (o->kept && !evicts)
+        return refuse("add --evict, or remove --kept", "--kept: no key is dropped", err);
+    return o->kept ? cli_target_check(o->kept, o->force, err) : ES_OK;
+}
+
+es_status encode_cache_open(encode_job *job, const es_model *model, es_error *err)
+{
+    const encode_options *o = job->o;
+    char k_type[128] = "";
+    if (o->evict < 0 && !o->kv_type)
+        return ES_OK;
+    const char *comma = o->kv_type ? strchr(o->kv_type, ',') : NULL;
+    if (o->kv_type)
+        snprintf(k_type, sizeof k_type, "%.*s", (int)(comma ? comma - o->kv_type : 127),
+                 o->kv_type);
+    const es_cache_opts opts = {.evict = o->evict < 0 ? NULL : encode_evict_names[o->evict],
+                                .prompt = o->prompt,
+                                .policy = o->policy,
+                                .keys = o->keys,
+                                .k_type = o->kv_type ? k_type : NULL,
+                                .v_type = comma        ? comma + 1
+                                          : o->kv_type ? k_type
+                                                       : NULL};
+    const es_status status = es_cache_new(es_model_config_of(model), &opts, job->block.n,
+                                          &job->session->budget, &job->cache, err);
+    if (status != ES_OK)
+        return status;
+    return es_cache_look_ahead(job->cache, model, job->block.ids, &job->session->exec, err);
+}
+
+es_status encode_cache_report(const encode_job *job, es_error *err)
+{
+    const encode_options *o = job->o;
+    es_answer *a = cli_result(job->session);
+    if (!job->cache)
+        return ES_OK;
+    es_answer_text(a, "evict", o->evict < 0 ? "none" : encode_evict_names[o->evict]);
+    if (o->evict >= 0) {
+        es_answer_text(a, "policy", o->policy);
+        es_answer_count(a, "keys", o->keys);
+    }
+    if (o->prompt)
+        es_answer_count(a, "prompt", o->prompt);
+    es_answer_text(a, "kv_type", o->kv_type ? o->kv_type : "as computed");
+    if (!o->kept)
+        return ES_OK;
+    es_answer_text(a, "kept_file", o->kept);
+    return es_cache_save(job->cache, o->kept, o->force, err);
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cache.c : decoders whose cache drops and rounds keys, against an independent f64 program
+ * (NumPy; tests/golden/cache), and what holds for every cache. */
+#include "golden.h"
+#include "numbers.h"
+
+#include <esscher/model.h>
+#include <esscher/npy.h>
+
+#include "cache/cache.h"
+#include "model/model.h"
+
+static const char *const names[] = {"llama", "qwen3", "neox-serial"};
+enum { NAMES = sizeof names / sizeof names[0] };
+
+/* A golden decoder, its block, and what is expected of it. */
+typedef struct decoder {
+    const char *name;
+    es_model *model;
+    const es_model_config *config;
+    json_t *expected;
+    int32_t *ids;
+    int64_t n, prompt, units; /* units: of all layers */
+    es_cache_unit *unit;      /* (units) */
+    double *late;             /* (units, prompt) */
+    int32_t *last;            /* (units, n) */
+} decoder;
+
+static es_array load(const decoder *d, const char *file)
+{
+    char rest[96];
+    es_array a;
+    snprintf(rest, sizeof rest, "cache/%s/%s.npy", d->name, file);
+    assert_ok(es_npy_load_as(golden_path(rest), ES_NPY_RAW_WHOLE, NULL, &a, &err));
+    assert_int_equal(a.dtype, ES_F64);
+    return a;
+}
+
+/* Runs the block by a cache; returns logits (n, vocab) in the model's precision. */
+static void *run(const decoder *d, const es_cache *cache, int threads)
+{
+    const size_t item = es_dtype_size(es_model_precision(d->model));
+    void *logits = malloc((size_t)(d->n * d->config->vocab) * item);
+    const es_model_block block = {.ids = d->ids, .n = d->n, .token_logits = logits, .cache = cache};
+    assert_ok(es_model_forward(d->model, &block, 1, &(es_exec){.threads = threads}, &err));
+    return logits;
+}
+
+static decoder open_decoder(const char *name, es_dtype precision)
+{
+    decoder d = {.name = name};
+    char rest[96];
+    snprintf(rest, sizeof rest, "decoders/%s", name);
+    assert_ok(
+        es_model_open(golden_path(rest), &(es_model_opts){.precision = precision}, &d.model, &err));
+    snprintf(rest, sizeof rest, "cache/%s/expected.json", name);
+    d.expected = golden_file(rest);
+    d.config = es_model_config_of(d.model);
+    d.n = (int64_t)golden_real(d.expected, "n");
+    d.prompt = (int64_t)golden_real(d.expected, "prompt");
+    d.units = d.config->layers * d.config->kv_heads;
+    d.unit = calloc((size_t)d.units, sizeof *d.unit);
+    d.late = calloc((size_t)(d.units * d.prompt), sizeof *d.late);
+    d.last = calloc((size_t)(d.units * d.n), sizeof *d.last);
+    d.ids = calloc((size_t)d.n, sizeof *d.ids);
+    es_array ids = load(&d, "ids");
+    assert_int_equal(ids.shape[0], d.n);
+    for (int64_t i = 0; i < d.n; i++)
+        d.ids[i] = (int32_t)((double *)ids.data)[i];
+    es_array_free(&ids);
+    const es_cache full = {.prompt = d.prompt, .units = d.unit, .late = d.late};
+    free(run(&d, &full, 1));
+    return d;
+}
+
+static void close_decoder(decoder *d)
+{
+    es_model_close(d->model);
+    json_decref(d->expected);
+    free(d->unit);
+    free(d->late);
+    free(d->last);
+    free(d->ids);
+}
+
+/* ---- cases ---- */
+
+/* A value of a number that may be one for all, one for each layer, or one for each unit. */
+static const json_t *for_unit(const decoder *d, const json_t *value, int64_t unit)
+{
+    const int64_t units = d->config->kv_heads;
+    if (!json_is_array(value))
+        return value;
+    const json_t *layer = json_array_get(value, (size_t)(unit / units));
+    return json_is_array(layer) ? json_array_get(layer, (size_t)(unit % units)) : layer;
+}
+
+/* Writes an option as es_evict_parse() reads it. */
+static void add_option(const char *key, const json_t *value, char *text, size_t size)
+{
+    const size_t used = strlen(text);
+    if (json_is_boolean(value))
+        snprintf(text + used, size - used, ":%s=%s", key, json_is_true(value) ? "yes" : "no");
+    else if (json_is_string(value))
+        snprintf(text + used, size - used, ":%s=%s", key, json_string_value(value));
+    else
+        snprintf(text + used, size - used, ":%s=%.15g", key, json_number_value(value));
+}
+
+/* Reads a type as the golden files write it, with the groups of KIVI. */
+static es_kv_format format_of(const decoder *d, const json_t *one, const char *side, int64_t unit)
+{
+    const json_t *value = for_unit(d, json_object_get(one, side), unit);
+    es_kv_format format = {0};
+    if (!value)
+        return format;
+    assert_ok(es_kv_format_parse(json_string_value(value), &format, &err));
+    if (es_kv_format_by_query(&format)) {
+        format.group = (int64_t)golden_real(one, "group");
+        format.residual = (int64_t)golden_real(one, "residual");
+    }
+    return format;
+}
+
+/* Sets the units as a case says. */
+static void set_units(const decoder *d, const json_t *one)
+{
+    const char *policy = json_string_value(json_object_get(one, "policy")), *key;
+    char text[200] = "";
+    json_t *value;
+    if (policy)
+        snprintf(text, sizeof text, "%s", policy);
+    json_object_foreach(json_object_get(one, "options"), key, value)
+        add_option(key, value, text, sizeof text);
+    for (int64_t u = 0; u < d->units; u++) {
+        es_evict_init(&d->unit[u].evict, NULL);
+        if (policy)
+            assert_ok(es_evict_parse(text, &d->unit[u].evict, &err));
+        d->unit[u].evict.keys = json_integer_value(for_unit(d, json_object_get(one, "keys"), u));
+        d->unit[u].k = format_of(d, one, "ktype", u);
+        d->unit[u].v = format_of(d, one, "vtype", u);
+    }
+}
+
+/* Largest difference of logits at places >= prompt, over the root mean square of the expected. */
+static double difference(const decoder *d, const void *logits, const double *want)
+{
+    const int64_t vocab = d->config->vocab, count = (d->n - d->prompt) * vocab;
+    const int64_t first = d->prompt * vocab;
+    double most = 0.0, square = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        const double got = es_model_precision(d->model) == ES_F32
+                               ? (double)((const float *)logits)[first + i]
+                               : ((const double *)logits)[first + i];
+        most = fmax(most, fabs(got - want[i]));
+        square += want[i] * want[i];
+    }
+    return most / sqrt(square / (double)count);
+}
+
+/* Every case of one kind. f64 has the same sums in another order: 1e-9 is the distance at which a
+ * golden gap of 7e-5 cannot turn a choice. In f32 a rounded number may fall on the other side of a
+ * step, so that types are compared in f64 alone, and sets where the gap is above 1e-4. */
+static void compare_cases(es_dtype precision, const char *cases, const char *file,
+                          es_evict_mode mode, void (*look)(const decoder *d, const json_t *one))
+{
+    const double tolerance = precision == ES_F32 ? 2e-5 : 1e-9;
+    for (int m = 0; m < NAMES; m++) {
+        decoder d = open_decoder(names[m], precision);
+        es_array want = load(&d, file);
+        const json_t *all = json_object_get(d.expected, cases);
+        const int64_t each = (d.n - d.prompt) * d.config->vocab;
+        assert_int_equal(json_array_size(all), want.shape[0]);
+        for (size_t i = 0; i < json_array_size(all); i++) {
+            const json_t *one = json_array_get(all, i), *gap = json_object_get(one, "gap");
+            const bool rounded = json_object_get(one, "ktype") != NULL;
+            if (precision == ES_F32 &&
+                (rounded || (json_is_number(gap) && json_number_value(gap) < 1e-4)))
+                continue;
+            set_units(&d, one);
+            const es_cache cache = {.mode = mode,
+                                    .prompt = d.prompt,
+                                    .units = d.unit,
+                                    .oracle = d.late,
+                                    .last = d.last};
+            void *logits = run(&d, &cache, 1 + (int)(i % 2));
+            if (look)
+                look(&d, one);
+            const double found =
+                difference(&d, logits, (const double *)want.data + i * (size_t)each);
+            if (found > tolerance)
+                print_message("%s, %s %zu (%s)\n", d.name, cases, i,
+                              json_string_value(json_object_get(one, "case")));
+            assert_below(found, tolerance);
+            free(logits);
+        }
+        es_array_free(&want);
+        close_decoder(&d);
+    }
+}
+
+/* Kept sets equal those of the case. */
+static void same_kept(const decoder *d, const json_t *one)
+{
+    for (int64_t u = 0; u < d->units; u++) {
+        const json_t *kept = for_unit(d, json_object_get(one, "kept"), u);
+        size_t at = 0;
+        for (int64_t j = 0; j < d->prompt; j++) {
+            if (d->last[u * d->n + j] == d->n - 1)
+                assert_int_equal(json_integer_value(json_array_get(kept, at++)), j);
+            else
+                assert_int_equal(d->last[u * d->n + j], d->prompt - 1);
+        }
+        assert_int_equal(at, json_array_size(kept));
+    }
+}
+
+/* Keys that go equal those of the case, step by step. */
+static void same_evicted(const decoder *d, const json_t *one)
+{
+    for (int64_t u = 0; u < d->units; u++) {
+        const json_t *evicted = for_unit(d, json_object_get(one, "evicted"), u);
+        for (int64_t t = 0; t < d->n - 1; t++) {
+            const int64_t key = json_integer_value(json_array_get(evicted, (size_t)t));
+            if (key >= 0)
+                assert_int_equal(d->last[u * d->n + key], t);
+        }
+    }
+}
+
+static void prompt_in_f64(void **state)
+{
+    (void)state;
+    compare_cases(ES_F64, "prompt_cases", "prompt", ES_EVICT_PROMPT, same_kept);
+}
+static void prompt_in_f32(void **state)
+{
+    (void)state;
+    compare_cases(ES_F32, "prompt_cases", "prompt", ES_EVICT_PROMPT, same_kept);
+}
+static void decode_in_f64(void **state)
+{
+    (void)state;
+    compare_cases(ES_F64, "stream_cases", "stream", ES_EVICT_DECODE, same_evicted);
+}
+static void decode_in_f32(void **state)
+{
+    (void)state;
+    compare_cases(ES_F32, "stream_cases", "stream", ES_EVICT_DECODE, same_evicted);
+}
+static void types_in_f64(void **state)
+{
+    (void)state;
+    compare_cases(ES_F64, "type_cases", "types", ES_EVICT_NOTHING, NULL);
+}
+
+/* ---- what holds for every cache ---- */
+
+/* Decoders with windows, sinks, caps, learned positions, experts. */
+static const char *const kinds[] = {
+    "decoders/mistral-window", "decoders/gpt2",    "decoders/neox", "decoders2/gpt_oss",
+    "decoders2/gemma2",        "decoders2/gemma3", "decoders2/phi3"};
+
+enum { TOKENS = 48 };
+
+/* Logits of a block of TOKENS tokens; the caller frees them. */
+static double *logits_of(const es_model *m, const es_mask *mask, const es_cache *cache, int threads)
+{
+    const es_model_config *c = es_model_config_of(m);
+    double *logits = malloc((size_t)(TOKENS * c->vocab) * sizeof *logits);
+    int32_t ids[TOKENS];
+    for (int i = 0; i < TOKENS; i++)
+        ids[i] = (int32_t)((7 * i + 3) % c->vocab);
+    const es_model_block block = {
+        .ids = ids, .n = TOKENS, .token_logits = logits, .mask = mask, .cache = cache};
+    assert_ok(es_model_forward(m, &block, 1, &(es_exec){.threads = threads}, &err));
+    return logits;
+}
+
+/* Largest difference of two arrays of logits over the largest number. */
+static double apart(const es_model *m, double *a, double *b)
+{
+    const int64_t count = TOKENS * es_model_config_of(m)->vocab;
+    double most = 0.0, largest = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        most = fmax(most, fabs(a[i] - b[i]));
+        largest = fmax(largest, fabs(b[i]));
+    }
+    free(a);
+    free(b);
+    return most / largest;
+}
+
+/* Units that all have the same policy; the caller frees them. */
+static es_cache_unit *same_units(const es_model *m, const char *policy, int64_t keys)
+{
+    const es_model_config *c = es_model_config_of(m);
+    es_cache_unit *units = calloc((size_t)(c->layers * c->kv_heads), sizeof *units);
+    for (int64_t u = 0; u < c->layers * c->kv_heads; u++) {
+        assert_ok(es_evict_parse(policy, &units[u].evict, &err));
+        units[u].evict.keys = keys;
+    }
+    return units;
+}
+
+/* A cache that has place for every key changes nothing but the order of sums: 1e-13 is a thousand
+ * roundings of f64. */
+static void room_for_all_changes_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        es_model *m;
+        assert_ok(
+            es_model_open(golden_path(kinds[i]), &(es_model_opts){.precision = ES_F64}, &m, &err));
+        es_cache_unit *units = same_units(m, "h2o", TOKENS);
+        for (int mode = ES_EVICT_NOTHING; mode <= ES_EVICT_DECODE; mode++) {
+            const es_cache cache = {.mode = (es_evict_mode)mode, .prompt = 20, .units = units};
+            const double found =
+                apart(m, logits_of(m, NULL, &cache, 1), logits_of(m, NULL, NULL, 1));
+            assert_below(found, 1e-13);
+        }
+        free(units);
+        es_model_close(m);
+    }
+}
+
+/* Decode mode by age alone, with k keys and no sinks, is a window of k + 1 keys. */
+static void oldest_first_is_a_window(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        es_model *m;
+        assert_ok(
+            es_model_open(golden_path(kinds[i]), &(es_model_opts){.precision = ES_F64}, &m, &err));
+        es_cache_unit *units = same_units(m, "stream:sinks=0", 10);
+        const es_cache cache = {.mode = ES_EVICT_DECODE, .units = units};
+        const es_mask mask = {.causal = true, .window = 11};
+        assert_below(apart(m, logits_of(m, NULL, &cache, 1), logits_of(m, &mask, NULL, 1)), 1e-13);
+        free(units);
+        es_model_close(m);
+    }
+}
+
+/* Bits do not depend on threads. */
+static void threads_give_the_same_bits(void **state)
+{
+    static const char *const policies[] = {"h2o", "tova", "stream"};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        es_model *m;
+        assert_ok(es_model_open(golden_path("decoders/llama"),
+                                &(es_model_opts){.precision = ES_F64}, &m, &err));
+        es_cache_unit *units = same_units(m, policies[i % 3], 9);
+        const es_cache cache = {
+            .mode = i < 3 ? ES_EVICT_PROMPT : ES_EVICT_DECODE, .prompt = 24, .units = units};
+        assert_true(apart(m, logits_of(m, NULL, &cache, 1), logits_of(m, NULL, &cache, 3)) == 0.0);
+        free(units);
+        es_model_close(m);
+    }
+}
+
+/* What cannot be run is refused by its rule. */
+static void refusals(void **state)
+{
+    static const struct {
+        const char *text, *rule;
+    } wrong[] = {{"snapkw", "evict.policy"},
+                 {"snapkv:window", "evict.option"},
+                 {"snapkv:recent=3", "evict.option"},
+                 {"snapkv:kernel=4", "evict.option"},
+                 {"snapkv:window=1.5", "evict.option"},
+                 {"h2o:recent=-1", "evict.option"},
+                 {"tova:scope=head", "evict.option"},
+                 {"h2o:alpha=2", "evict.option"},
+                 {"", "evict.policy"},
+                 {"h2o:", "evict.option"}};
+    es_evict_spec spec;
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(es_evict_parse(wrong[i].text, &spec, &err), ES_E_ARGUMENT);
+        assert_string_equal(err.rule, wrong[i].rule);
+    }
+    assert_ok(es_evict_parse("snapkv", &spec, &err));
+    assert_int_equal(es_evict_check(&spec, ES_EVICT_PROMPT, &err), ES_E_RANGE);
+    spec.keys = 4;
+    assert_ok(es_evict_check(&spec, ES_EVICT_PROMPT, &err));
+    assert_int_equal(es_evict_check(&spec, ES_EVICT_DECODE, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "evict.mode");
+}
+
+/* Text of a policy is read as what it was written from. */
+static void policies_as_text(void **state)
+{
+    static const char *const texts[] = {"stream",
+                                        "snapkv:sinks=4:window=8:kernel=7:pooling=max",
+                                        "tova:protect=0:scope=kv",
+                                        "expected:eps=0.02",
+                                        "random:seed=7",
+                                        "h2o:alpha=0.2:beta=20"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        es_evict_spec spec, again;
+        char text[200];
+        assert_ok(es_evict_parse(texts[i], &spec, &err));
+        es_evict_write(&spec, text, sizeof text);
+        assert_ok(es_evict_parse(text, &again, &err));
+        assert_true(es_evict_same(&spec, &again));
+    }
+    assert_ptr_equal(es_eviction_find("streamingllm"), es_eviction_find("stream"));
+}
+
+/* PyramidKV's numbers: by hand for 8 layers, 64 keys, beta 20, window 8, a prompt of 512: low 3.2
+ * is below the window, so that all layers keep 64; with beta 4: 112 to 16 in steps of 96/7. */
+static void pyramid_by_hand(void **state)
+{
+    static const int64_t want[] = {112, 98, 85, 71, 57, 43, 30, 16};
+    (void)state;
+    for (int64_t l = 0; l < 8; l++) {
+        assert_int_equal(es_pyramid_keys(64, 20.0, 8, 512, l, 8), 64);
+        assert_int_equal(es_pyramid_keys(64, 4.0, 8, 512, l, 8), want[l]);
+    }
+}
+
+/* docs/CACHE.md has a row for every policy, and names every type. */
+static void the_page_lists_everything(void **state)
+{
+    char path[4096], row[64];
+    static char text[1 << 16];
+    (void)state;
+    snprintf(path, sizeof path, "%s/../docs/CACHE.md", ES_TESTS_DIR);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (int64_t i = 0; es_eviction_at(i); i++) {
+        snprintf(row, sizeof row, "\n| %s |", es_eviction_name(es_eviction_at(i)));
+        if (!strstr(text, row))
+            fail_msg("docs/CACHE.md has no row of policy %s", es_eviction_name(es_eviction_at(i)));
+    }
+    for (int64_t i = 0; es_kv_type_at(i); i++)
+        if (!strstr(text, es_kv_type_at(i)->name))
+            fail_msg("docs/CACHE.md does not name %s", es_kv_type_at(i)->name);
+}
+
+TEST_FILE(cache)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prompt_in_f64),
+        cmocka_unit_test(prompt_in_f32),
+        cmocka_unit_test(decode_in_f64),
+        cmocka_unit_test(decode_in_f32),
+        cmocka_unit_test(types_in_f64),
+        cmocka_unit_test(room_for_all_changes_nothing),
+        cmocka_unit_test(oldest_first_is_a_window),
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(policies_as_text),
+        cmocka_unit_test(pyramid_by_hand),
+        cmocka_unit_test(the_page_lists_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
