@@ -139,8 +139,8 @@ static es_status read_types(const char *text, es_cache_setting *out, es_error *e
     char key[ES_CACHE_ROOM];
     const size_t length = strcspn(text, ",");
     snprintf(key, sizeof key, "%.*s", (int)(length < sizeof key ? length : sizeof key - 1), text);
-    ES_TRY(es_kv_format_parse(key, &out->k, err));
-    return es_kv_format_parse(text[length] ? text + length + 1 : key, &out->v, err);
+    ES_TRY(es_kv_format_parse(key, &out->unit.k, err));
+    return es_kv_format_parse(text[length] ? text + length + 1 : key, &out->unit.v, err);
 }
 
 /* ---- settings ---- */
@@ -176,9 +176,9 @@ static es_status add_evictions(const es_cache_params *asked, const es_policy_par
         for (int64_t k = 0; k < grid; k++) {
             es_cache_setting *new = &out->at[out->count++];
             *new = *types;
-            new->evict = list->at[i];
-            new->evict.keys = keys_at(asked, policy, decode ? n : out->prompt, k);
-            ES_TRY(es_evict_check(&new->evict, new->mode, err));
+            new->unit.evict = list->at[i];
+            new->unit.evict.keys = keys_at(asked, policy, decode ? n : out->prompt, k);
+            ES_TRY(es_evict_check(&new->unit.evict, new->mode, err));
         }
     return ES_OK;
 }
@@ -186,7 +186,7 @@ static es_status add_evictions(const es_cache_params *asked, const es_policy_par
 /* Fails for a setting that the forward pass does not define. */
 static es_status check_setting(const es_cache_setting *s, es_error *err)
 {
-    const bool aged = es_kv_format_by_query(&s->k) || es_kv_format_by_query(&s->v);
+    const bool aged = es_kv_format_by_query(&s->unit.k) || es_kv_format_by_query(&s->unit.v);
     if (!aged || s->mode == ES_EVICT_NOTHING)
         return ES_OK;
     return es_refuse(err, "cache.together", "use another type, or kivi without --evict",
@@ -223,30 +223,17 @@ es_status es_cache_settings_make(es_job *job, const es_cache_params *asked,
     return ES_OK;
 }
 
-/* ---- units ---- */
-
-void es_cache_units_fill(const es_cache_setting *setting, const es_model_config *config,
-                         es_cache_unit *units)
-{
-    const es_evict_spec spec = es_evict_resolve(&setting->evict, setting->mode);
-    const bool pyramid = spec.policy && spec.beta != ES_EVICT_UNSET;
-    const int64_t window = spec.window > 0 ? spec.window : 0;
-    for (int64_t i = 0; i < config->layers * config->kv_heads; i++) {
-        units[i] = (es_cache_unit){setting->evict, setting->k, setting->v};
-        if (pyramid)
-            units[i].evict.keys = es_pyramid_keys(spec.keys, spec.beta, window, setting->prompt,
-                                                  i / config->kv_heads, config->layers);
-    }
-}
+/* ---- memory ---- */
 
 /* Returns the memory that choosing the keys of a unit takes: scores of 64 queries at a time, votes,
  * the order of keys, and expected queries with the angles of future positions. */
 static double choice_bytes(const es_cache_setting *setting, const es_model_config *c, double item,
                            double n)
 {
-    const es_evict_spec spec = es_evict_resolve(&setting->evict, setting->mode);
+    const es_evict_spec spec = es_evict_resolve(&setting->unit.evict, setting->mode);
     const double d = (double)c->head_dim, future = spec.future > 0 ? (double)spec.future : 0.0;
-    const double expected = 8.0 * (2.0 * d * (d + 1.0) + 2.0 * n + 2.0 * (n + future + 1.0) * d);
+    const double expected =
+        8.0 * (2.0 * d * (d + 1.0) + n * (3.0 * d + 2.0) + 2.0 * (n + future + 1.0) * d);
     return n * (8.0 + 64.0 * item) + 32.0 * n + (future > 0.0 ? expected : 0.0);
 }
 
@@ -271,15 +258,15 @@ double es_cache_bytes(const es_cache_setting *setting, const es_model_config *c,
 
 const char *es_cache_policy(const es_cache_setting *setting, char out[ES_CACHE_ROOM])
 {
-    es_evict_write(&setting->evict, out, ES_CACHE_ROOM);
+    es_evict_write(&setting->unit.evict, out, ES_CACHE_ROOM);
     return out;
 }
 
 const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_ROOM])
 {
     char value[ES_KV_NAME];
-    es_kv_format_name(&setting->k, out, ES_KV_NAME);
-    es_kv_format_name(&setting->v, value, sizeof value);
+    es_kv_format_name(&setting->unit.k, out, ES_KV_NAME);
+    es_kv_format_name(&setting->unit.v, value, sizeof value);
     const size_t used = strlen(out);
     if (strcmp(out, value) != 0)
         snprintf(out + used, ES_CACHE_ROOM - used, ",%s", value);
@@ -291,13 +278,14 @@ const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_ROOM
     char types[ES_CACHE_ROOM];
     size_t used = 0;
     *out = '\0';
-    if (setting->evict.policy) {
+    if (setting->unit.evict.policy) {
         es_cache_policy(setting, out);
         used = strlen(out);
-        snprintf(out + used, ES_CACHE_ROOM - used, ", %lld keys", (long long)setting->evict.keys);
+        snprintf(out + used, ES_CACHE_ROOM - used, ", %lld keys",
+                 (long long)setting->unit.evict.keys);
         used = strlen(out);
     }
-    if (setting->k.type || setting->v.type)
+    if (setting->unit.k.type || setting->unit.v.type)
         snprintf(out + used, ES_CACHE_ROOM - used, "%s%.128s", used ? ", " : "",
                  es_cache_types(setting, types));
     else if (!used)

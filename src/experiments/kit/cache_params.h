@@ -9,7 +9,7 @@
  *     open():   ES_TRY(es_cache_params_check(job, &p->cache, &p->policy, err));
  *               if (es_cache_asked(&p->cache))
  *                   ES_TRY(es_cache_settings_make(job, &p->cache, &p->policy, n, &settings, err));
- *     a cell:   es_cache_units_fill(&settings.at[i], config, units);
+ *     a cell:   es_cache_fill(&settings.at[i].unit, prompt, layers, kv_heads, units);
  *
  * Three modes. Prompt and decode mode drop keys for good (cache/evict.h). Ideal mode is sparse
  * attention, --policy without --evict: keys are chosen anew for every query, no memory is saved. */
@@ -60,10 +60,9 @@ typedef struct es_cache_params {
 
 /* What a cache does to every key-value head of a model. */
 typedef struct es_cache_setting {
-    es_evict_mode mode;  /* ES_EVICT_NOTHING: it only rounds */
-    int64_t prompt;      /* tokens */
-    es_evict_spec evict; /* policy NULL: every key is kept */
-    es_kv_format k, v;
+    es_evict_mode mode; /* ES_EVICT_NOTHING: it only rounds */
+    int64_t prompt;     /* tokens */
+    es_cache_unit unit; /* every key-value head; evict.policy NULL: every key is kept */
 } es_cache_setting;
 
 /* The settings that the options ask for: types, then policies, then numbers of keys. */
@@ -87,11 +86,6 @@ es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
 es_status es_cache_settings_make(es_job *job, const es_cache_params *asked,
                                  const es_policy_params *policy, int64_t n, es_cache_settings *out,
                                  es_error *err);
-
-/*! es_cache_units_fill() : units (layers, kv_heads) of a model, all by the same setting; a policy
- *  with beta gives each layer its own number of keys (es_pyramid_keys()). */
-void es_cache_units_fill(const es_cache_setting *setting, const es_model_config *config,
-                         es_cache_unit *units);
 
 /*! es_cache_bytes() : memory of a block of n tokens with a cache, beyond what es_model_cost_of()
  *  reports, on `threads` threads. */

@@ -115,7 +115,7 @@ static es_status make_cache(work *w, const es_model_config *c, const es_cache_se
 {
     es_cache_unit *units;
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, units, c->layers, c->kv_heads, "a cache", err));
-    es_cache_units_fill(setting, c, units);
+    es_cache_fill(&setting->unit, setting->prompt, c->layers, c->kv_heads, units);
     w->cache = (es_cache){
         .mode = setting->mode, .prompt = setting->prompt, .units = units, .oracle = oracle};
     w->block.cache = &w->cache;
@@ -212,7 +212,7 @@ static es_status beside_new(beside *r, const es_loss_block *b, const es_loss_set
     }
     const es_model_config *c = es_model_config_of(models[1]);
     ES_TRY(ES_ARENA_NEW(&r->arena, r->entropy, c->layers, "entropies", err));
-    if (cache && es_eviction_full(cache->evict.policy))
+    if (cache && es_eviction_full(cache->unit.evict.policy))
         ES_TRY(ES_ARENA_NEW_2D(&r->arena, r->late, c->layers * c->kv_heads, cache->prompt,
                                "weights of late queries", err));
     return ES_OK;

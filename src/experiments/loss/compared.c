@@ -61,7 +61,7 @@ static bool same_size(const es_loss_setting *a, const es_loss_setting *b)
 {
     char x[ES_CACHE_ROOM], y[ES_CACHE_ROOM];
     return a->cache && b->cache && a->scale == b->scale && a->factor == b->factor &&
-           a->cache->evict.keys == b->cache->evict.keys &&
+           a->cache->unit.evict.keys == b->cache->unit.evict.keys &&
            strcmp(es_cache_types(a->cache, x), es_cache_types(b->cache, y)) == 0;
 }
 
@@ -95,10 +95,11 @@ static leaders find_leaders(const es_job *job, int64_t like)
 /* Writes "snapkv with 32 of 128 prompt keys in q4_0". */
 static void say_setting(const loss_state *s, const es_cache_setting *cache, char out[LOSS_ROOM])
 {
-    const bool prompt = cache->mode == ES_EVICT_PROMPT, typed = cache->k.type || cache->v.type;
+    const bool prompt = cache->mode == ES_EVICT_PROMPT,
+               typed = cache->unit.k.type || cache->unit.v.type;
     char policy[ES_CACHE_ROOM], types[ES_CACHE_ROOM];
     snprintf(out, LOSS_ROOM, "%.128s with %lld of %lld %s%s%.96s", es_cache_policy(cache, policy),
-             (long long)cache->evict.keys, (long long)(prompt ? cache->prompt : s->longest),
+             (long long)cache->unit.evict.keys, (long long)(prompt ? cache->prompt : s->longest),
              prompt ? "prompt keys" : "keys", typed ? " in " : "",
              typed ? es_cache_types(cache, types) : "");
 }
@@ -133,7 +134,7 @@ static void tell_types(const es_job *job, es_answer *a)
     for (int64_t k = 1; k < s->count; k++) {
         const es_loss_setting *x = &s->settings[k].lab;
         const size_t used = strlen(list);
-        if (!x->cache || x->cache->evict.policy || used + 300 > sizeof list)
+        if (!x->cache || x->cache->unit.evict.policy || used + 300 > sizeof list)
             continue;
         const es_block_mean m = loss_kl(job, k, -1, s->from, s->longest);
         snprintf(list + used, sizeof list - used, "%s%s %s", used ? ", " : "", s->settings[k].name,
@@ -171,11 +172,11 @@ static int64_t find_size(const loss_state *s, int sign)
     int64_t found = -1, least = 0;
     for (int64_t k = 1; k < s->count; k++) {
         const es_loss_setting *x = &s->settings[k].lab;
-        if (!x->cache || !x->cache->evict.policy || x->scale)
+        if (!x->cache || !x->cache->unit.evict.policy || x->scale)
             continue;
-        if (found < 0 || sign * x->cache->evict.keys < least) {
+        if (found < 0 || sign * x->cache->unit.evict.keys < least) {
             found = k;
-            least = sign * x->cache->evict.keys;
+            least = sign * x->cache->unit.evict.keys;
         }
     }
     return found;

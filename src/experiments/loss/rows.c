@@ -59,8 +59,10 @@ static const es_column setting_columns[] = {
            "the last keys that a query sees, its own included"),
     ES_COL(loss_setting_row, sinks, ES_FORMAT_COUNT, "sinks", "keys",
            "the first keys, which the query sees too"),
-    ES_COL(loss_setting_row, evict, ES_FORMAT_TEXT, "evict", "",
-           "when the cache drops keys for good: prompt, decode, or none"),
+    ES_COL(
+        loss_setting_row, evict, ES_FORMAT_TEXT, "evict", "",
+        "when the cache drops keys for good: prompt, decode, or none; ideal: queries choose from "
+        "all keys"),
     ES_COL(loss_setting_row, prompt, ES_FORMAT_COUNT, "prompt", "tokens",
            "tokens before the first one whose prediction is compared"),
     ES_COL(loss_setting_row, policy, ES_FORMAT_TEXT, "policy", "", "which keys a query keeps"),
@@ -139,13 +141,13 @@ static void fill_cache(const es_cache_setting *cache, es_table *t, loss_setting_
 {
     char word[ES_CACHE_ROOM];
     r->evict = es_cache_mode_name(cache->mode);
-    r->k_type = es_table_format(t, "%s", es_kv_format_name(&cache->k, word, sizeof word));
-    r->v_type = es_table_format(t, "%s", es_kv_format_name(&cache->v, word, sizeof word));
-    if (!cache->evict.policy)
+    r->k_type = es_table_format(t, "%s", es_kv_format_name(&cache->unit.k, word, sizeof word));
+    r->v_type = es_table_format(t, "%s", es_kv_format_name(&cache->unit.v, word, sizeof word));
+    if (!cache->unit.evict.policy)
         return;
     r->policy = es_table_format(t, "%s", es_cache_policy(cache, word));
-    r->keys_asked = cache->evict.keys;
-    r->keys = (double)cache->evict.keys;
+    r->keys_asked = cache->unit.evict.keys;
+    r->keys = (double)cache->unit.evict.keys;
 }
 
 /* Fills how far distributions are from those of the full model. */
@@ -204,6 +206,7 @@ static void fill_loss(const es_job *job, int64_t setting, loss_setting_row *r)
 /* Adds the row of one setting. */
 static void add_setting(const es_job *job, int64_t setting, es_table *t)
 {
+    const loss_params *p = job->params;
     const loss_state *s = job->state;
     const es_loss_setting *lab = &s->settings[setting].lab;
     loss_setting_row *r = es_rows_add(t, loss_setting_row);
@@ -211,6 +214,8 @@ static void add_setting(const es_job *job, int64_t setting, es_table *t)
         return;
     fill_asked(&s->settings[setting], t, r);
     r->keys = keys_of(job, setting);
+    if (lab->policy.policy && p->cache.evict == ES_CACHE_IDEAL)
+        r->evict = es_cache_modes[ES_CACHE_IDEAL];
     if (lab->cache)
         fill_cache(lab->cache, t, r);
     if (s->caches.count || s->other)
