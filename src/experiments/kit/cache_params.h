@@ -48,12 +48,12 @@ typedef struct es_cache_params {
      .field = offsetof(type, cache.prompt), .min = 1, .max = 1e12, .unit = "tokens",               \
      .default_note = "half of a block"},                                                           \
     {"ratio", 0, ES_PARAM_REALS, "GRID",                                                           \
-     "instead of --keys, with --evict: the share of keys that each key-value head keeps, of the "  \
-     "prompt in prompt mode, of a block in decode mode",                                           \
+     "with --evict, instead of --keys: the share of keys to keep; of the prompt in prompt mode, "  \
+     "of a block in decode mode",                                                                  \
      .field = offsetof(type, cache.ratio), .min = 1e-9, .max = 1.0, .increasing = true},           \
     {"kv-type", 0, ES_PARAM_TEXTS, "K[,V]",                                                        \
-     "number type of cached keys and values, one for both or two with a comma between them: f32, " \
-     "f16, bf16, fp8, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, kivi4, kivi2; q4_0+hadamard rotates "  \
+     "number types of cached keys and values: q8_0, or q4_0,q8_0; f32, f16, bf16, fp8, q8_0, "     \
+     "q5_1, q5_0, q4_1, q4_0, iq4_nl, kivi4 or kivi2, one for both or K,V; q4_0+hadamard rotates " \
      "rows first. Several settings: --kv-type q8_0 q4_0,q8_0",                                     \
      .field = offsetof(type, cache.kv_types), .several = true}
 /* clang-format on */

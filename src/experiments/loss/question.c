@@ -460,6 +460,9 @@ static const char *const examples[] = {
     "esscher loss --model models/pebble --text book.txt --policy top,heavy --keys 32,128 --blocks "
     "4",
     "esscher loss --model models/pebble --text book.txt --plan pebble.plan.json",
+    "esscher loss --model models/pebble --text book.txt --block 1024 --evict prompt --policy "
+    "h2o,snapkv,stream --ratio 1/8,1/4 --blocks 8",
+    "esscher loss --model models/pebble --text book.txt --kv-type q8_0 q4_0 q4_0,q8_0 --blocks 8",
     "esscher loss --model models/pebble --text book.txt --score-scale log,yarn",
     "esscher loss --model models/pebble --ids ids.npy --per-token nll.npy --json",
     NULL};
@@ -468,7 +471,9 @@ const es_study es_study_loss = {
     .name = "loss",
     .summary = "how much more context lowers a decoder's loss, by position and window",
     .group = ES_GROUP_MODEL,
-    .main_options = "model text ids block blocks window policy keys plan reference enough",
+    .main_options =
+        "model text ids block blocks window policy keys plan evict ratio kv-type against "
+        "reference enough",
     .usage = "--model MODEL (--text FILE ... | --ids I.npy) [options]",
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "
@@ -486,6 +491,13 @@ const es_study es_study_loss = {
         "`sparse`, or --plan, which sets the keys of every head. L(c) = A c^-beta + gamma is "
         "fitted [numerical], as in context-fit; if the losses do not determine it, the answer "
         "gives the reason."
+        "\n\n"
+        "--evict and --kv-type run the model with a key-value cache that drops keys for good and "
+        "rounds those it keeps (docs/CACHE.md). Each setting runs beside the full model on the "
+        "same blocks. Only predictions after the prompt are compared: loss, KL(full || setting) of "
+        "the next token, and the share of tokens whose most likely successor stays the same. "
+        "Memory does not grow with context times vocabulary. --against compares another "
+        "checkpoint, for example a quantised copy, in the same way."
         "\n\n"
         "--score-scale multiplies scores by a factor that may grow with the number of keys, and "
         "compares entropy and loss with those of the full model: does a scale like log n help?",
