@@ -107,7 +107,7 @@ def loss(
     with_replacement: bool | None = False,
     plan: PathLike | None = None,
     evict: Literal['prompt', 'decode', 'ideal'] | None = None,
-    prompt: int | None = None,
+    prompt: str | int | Sequence[int] | NDArray[Any] | None = None,
     ratio: str | float | Sequence[float] | NDArray[Any] | None = None,
     kv_type: str | Sequence[str] | None = None,
     kl: bool | None = False,

@@ -404,6 +404,24 @@ static void rows_say_what_was_asked(void **state)
     es_answer_free(a);
 }
 
+/* A policy that looks at later tokens is a bound: the finding is about one that a cache can run. */
+static void a_bound_is_no_winner(void **state)
+{
+    (void)state;
+    request r = {.count = 0};
+    add(&r, "model", pebble);
+    add(&r, "ids", in_folder("ids.npy"));
+    ADD(&r, "evict", "prompt", "policy", "oracle,random,knorm", "keys", "8,32");
+    es_answer *a = ask(&r);
+    const es_table *t = es_answer_find(a, "settings");
+    assert_true(es_table_get(t, 2, "kl") < es_table_get(t, 4, "kl")); /* oracle, random: 32 keys */
+    for (int64_t i = 0; i < 2; i++) {
+        assert_null(strstr(es_answer_finding(a, i), "oracle"));
+        assert_non_null(strstr(es_answer_finding(a, i), i ? "with 8 of 64" : "with 32 of 64"));
+    }
+    es_answer_free(a);
+}
+
 /* A divergence beside windows: the rows that were there are as they were. */
 static void kl_stands_beside_other_settings(void **state)
 {
@@ -466,6 +484,7 @@ static void what_cannot_be_is_refused(void **state)
     REFUSE("cache.together", "kivi", "evict", "prompt", "policy", "h2o", "keys", "8", "kv-type",
            "kivi2");
     REFUSE("cache.prompt", "128", "evict", "prompt", "policy", "h2o", "keys", "8", "prompt", "127");
+    REFUSE("cache.options", "2 numbers", "kv-type", "q8_0", "prompt", "8,16");
     REFUSE("kv_type.name", "q9_0", "kv-type", "q8_0,q9_0");
     REFUSE("loss.options", "--kl", "kl", "");
     REFUSE("loss.options", "--prompt", "prompt", "8");
@@ -497,6 +516,7 @@ TEST_FILE(loss_cache)
         cmocka_unit_test(runs_stay_within_their_bound),
         cmocka_unit_test(threads_and_stops_change_nothing),
         cmocka_unit_test(rows_say_what_was_asked),
+        cmocka_unit_test(a_bound_is_no_winner),
         cmocka_unit_test(kl_stands_beside_other_settings),
         cmocka_unit_test(what_cannot_be_is_refused),
     };

@@ -67,6 +67,9 @@ es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
                                 const es_policy_params *policy, es_error *err)
 {
     const bool evict = evicts(asked);
+    if (asked->prompt.count > 1)
+        return es_refuse(err, "cache.options", "one number, or several runs",
+                         "--prompt has %lld numbers", (long long)asked->prompt.count);
     if (!evict && asked->ratio.count)
         return es_refuse(err, "cache.options", "--evict prompt --ratio 0.25",
                          "--ratio needs --evict prompt or --evict decode");
@@ -148,7 +151,7 @@ static es_status read_types(const char *text, es_cache_setting *out, es_error *e
 /* Returns how many tokens the prompt has; fails if none of a block's n is after it. */
 static es_status find_prompt(const es_cache_params *asked, int64_t n, int64_t *out, es_error *err)
 {
-    *out = asked->prompt ? asked->prompt : n / 2;
+    *out = asked->prompt.count ? es_cache_prompt(asked) : n / 2;
     if (*out >= 1 && *out < n - 1)
         return ES_OK;
     return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer --block",

@@ -29,7 +29,8 @@ extern const char *const es_cache_modes[]; /* "prompt", "decode", "ideal" */
 /* The options that describe caches. Policies and numbers of keys are es_policy_params. */
 typedef struct es_cache_params {
     int evict;         /* index into es_cache_modes; -1: not given */
-    int64_t prompt;    /* 0: half of a block */
+    es_grid prompt;    /* one number, or none: half of a block. A grid, because run files that are
+                          older than the option have no text for a whole number that is not given */
     es_grid ratio;     /* instead of --keys */
     es_texts kv_types; /* each "K" or "K,V" */
 } es_cache_params;
@@ -43,7 +44,7 @@ typedef struct es_cache_params {
      "saves no memory. Options of a policy follow its name: --policy snapkv:window=16:sinks=4,h2o",\
      .field = offsetof(type, cache.evict), .choices = es_cache_modes,                              \
      .default_note = "ideal"},                                                                     \
-    {"prompt", 0, ES_PARAM_WHOLE, "P",                                                             \
+    {"prompt", 0, ES_PARAM_COUNTS, "P",                                                            \
      "tokens of the prompt; only what is predicted after them is compared",                        \
      .field = offsetof(type, cache.prompt), .min = 1, .max = 1e12, .unit = "tokens",               \
      .default_note = "half of a block"},                                                           \
@@ -74,6 +75,12 @@ typedef struct es_cache_settings {
 
 /*! es_cache_asked() : do the options ask for a cache that drops keys for good, or rounds? */
 bool es_cache_asked(const es_cache_params *asked);
+
+/*! es_cache_prompt() : returns the number of --prompt; 0: it is not given. */
+static inline int64_t es_cache_prompt(const es_cache_params *asked)
+{
+    return asked->prompt.count ? asked->prompt.counts[0] : 0;
+}
 
 /*! es_cache_params_check() : fails for options that exclude each other, before anything is read.
  *  @return : ES_OK; ES_E_ARGUMENT (cache.options), naming the option and what to do. */

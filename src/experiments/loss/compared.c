@@ -56,6 +56,12 @@ static void say_change(const es_job *job, int64_t setting, char out[LOSS_ROOM])
              100.0 * agree.value);
 }
 
+/* Returns whether no cache could choose keys like this setting: it looks at later tokens. */
+static bool is_bound(const es_loss_setting *lab)
+{
+    return es_eviction_full(lab->cache->unit.evict.policy);
+}
+
 /* Returns whether two settings differ in their policy alone. */
 static bool same_size(const es_loss_setting *a, const es_loss_setting *b)
 {
@@ -65,18 +71,22 @@ static bool same_size(const es_loss_setting *a, const es_loss_setting *b)
            strcmp(es_cache_types(a->cache, x), es_cache_types(b->cache, y)) == 0;
 }
 
-/* The two settings of lowest divergence among those like `like`; -1: there is none. */
+/* Two settings; -1: there is none. */
 typedef struct leaders {
     int64_t first, second;
 } leaders;
 
+/* Returns the two settings of lowest divergence among those of the size of `like`. A policy that
+ * looks at later tokens is a bound and no candidate, unless `like` is one. */
 static leaders find_leaders(const es_job *job, int64_t like)
 {
     const loss_state *s = job->state;
+    const es_loss_setting *size = &s->settings[like].lab;
     leaders out = {-1, -1};
     double least[2] = {INFINITY, INFINITY};
     for (int64_t k = 1; k < s->count; k++) {
-        if (!same_size(&s->settings[k].lab, &s->settings[like].lab))
+        const es_loss_setting *x = &s->settings[k].lab;
+        if (!same_size(x, size) || (is_bound(x) && !is_bound(size)))
             continue;
         const double kl = loss_kl(job, k, -1, s->from, s->longest).value;
         if (kl < least[0]) {
@@ -112,6 +122,8 @@ static void tell_winner(const es_job *job, int64_t like, es_answer *a)
     const leaders lead = find_leaders(job, like);
     char name[LOSS_ROOM], change[LOSS_ROOM], rest[2 * LOSS_ROOM] = "", more[ES_SAY_ROOM],
                                                       next[ES_CACHE_ROOM];
+    if (lead.first < 0)
+        return;
     say_setting(s, s->settings[lead.first].lab.cache, name);
     say_change(job, lead.first, change);
     if (lead.second >= 0) {
@@ -166,18 +178,24 @@ static void tell_other(const es_job *job, es_answer *a)
         }
 }
 
+/* Returns whether the first setting has fewer keys (sign 1) or more (sign -1) than the second.
+ * Policies that a cache could run come before bounds. */
+static bool comes_first(const es_loss_setting *x, const es_loss_setting *y, int sign)
+{
+    if (is_bound(x) != is_bound(y))
+        return is_bound(y);
+    return sign * x->cache->unit.evict.keys < sign * y->cache->unit.evict.keys;
+}
+
 /* Returns the setting with the fewest keys (sign 1) or the most (sign -1); -1: none drops keys. */
 static int64_t find_size(const loss_state *s, int sign)
 {
-    int64_t found = -1, least = 0;
+    int64_t found = -1;
     for (int64_t k = 1; k < s->count; k++) {
         const es_loss_setting *x = &s->settings[k].lab;
-        if (!x->cache || !x->cache->unit.evict.policy || x->scale)
-            continue;
-        if (found < 0 || sign * x->cache->unit.evict.keys < least) {
+        if (x->cache && x->cache->unit.evict.policy && !x->scale &&
+            (found < 0 || comes_first(x, &s->settings[found].lab, sign)))
             found = k;
-            least = sign * x->cache->unit.evict.keys;
-        }
     }
     return found;
 }

@@ -86,7 +86,7 @@ static es_status check_options(const es_job *job, const loss_params *p, es_error
         return es_refuse(err, "loss.options", "leave it out",
                          "--start is for text: ids are taken as they are");
     ES_TRY(es_cache_params_check(job, &p->cache, &p->policy, err));
-    if (p->cache.prompt && !es_cache_asked(&p->cache) && !p->kl && !p->against)
+    if (p->cache.prompt.count && !es_cache_asked(&p->cache) && !p->kl && !p->against)
         return es_refuse(err, "loss.options", "--evict prompt --prompt 512",
                          "--prompt needs --evict, --kv-type, --kl or --against");
     if (!p->policy.names && !p->plan && es_params_given(job->given, "keys"))

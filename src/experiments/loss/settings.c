@@ -225,7 +225,7 @@ static es_status make_caches(es_job *job, es_error *err)
     loss_params *p = job->params;
     loss_state *s = job->state;
     s->compares = p->kl || p->against || es_cache_asked(&p->cache);
-    s->from = p->cache.prompt;
+    s->from = es_cache_prompt(&p->cache);
     if (s->from >= s->longest - 1)
         return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer --block",
                          "--prompt %lld leaves nothing to predict in blocks of %lld",
