@@ -115,7 +115,7 @@ static double memory_of(const es_cost *c)
 static void add_known_memory(const es_job *job, es_cost *c)
 {
     const double used = job->exec.budget ? (double)job->exec.budget->used : 0.0;
-    const double inputs = job->model ? used : job->matrix_bytes;
+    const double inputs = job->n_models ? used : job->matrix_bytes;
     const int threads = job->exec.threads ? job->exec.threads : es_threads_available();
     c->input_bytes += inputs;
     c->work_bytes += fmax(used - inputs, 0.0) + (double)threads * c->thread_bytes;
@@ -372,8 +372,8 @@ static es_status open_study(es_driver *d, es_error *err)
         d->opts->admitted(d->opts->user, &d->cost);
     /* the limit holds for everything, also for memory that was not foreseen */
     ES_TRY(es_cost_admit(&d->cost, d->opts->max_memory, job->exec.budget, err));
-    if (job->model)
-        ES_TRY(es_model_load(job->model, err));
+    for (int i = 0; i < job->n_models; i++)
+        ES_TRY(es_model_load(job->models[i], err));
     return is_first(d) ? es_keep_open(d, err) : ES_OK;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 
-enum { ES_MOST_STAGES = 8 };
+enum { ES_MOST_STAGES = 8, ES_JOB_MODELS = 2 };
 
 struct es_job {
     const es_study *study;
@@ -31,7 +31,8 @@ struct es_job {
     es_stage stages[ES_MOST_STAGES];
     double *cells[ES_MOST_STAGES]; /* (cells, rows, cols) of each stage, once they are there */
     int n_stages;
-    es_model *model;     /* of es_job_model() */
+    es_model *models[ES_JOB_MODELS]; /* (n_models) of es_job_model() */
+    int n_models;
     double matrix_bytes; /* of all es_job_matrix() */
 
     void *driver; /* of the run that this job is part of */
@@ -46,11 +47,11 @@ struct es_job {
 es_status es_job_array(es_job *job, int64_t rows, int64_t cols, size_t element, void *out,
                        es_error *err);
 
-/*! es_job_model() : open the study's model, in open(). Its configuration and the headers of its
- *  weights are read now, and what the weights take counts as used in the job's budget. The driver
- *  reads the weights once the run is admitted, before begin(); a dry run never does. Close it with
- *  es_model_close(). @return : as es_model_open(); ES_E_LIMIT (memory.limit) if the weights alone
- * are above job->max_memory. */
+/*! es_job_model() : open a model of the study, in open(); ES_JOB_MODELS of them at most. Its
+ * configuration and the headers of its weights are read now, and what the weights take counts as
+ * used in the job's budget. The driver reads the weights once the run is admitted, before begin();
+ * a dry run never does. Close it with es_model_close(). @return : as es_model_open(); ES_E_LIMIT
+ * (memory.limit) if the weights alone are above job->max_memory. */
 es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts, es_model **out,
                        es_error *err);
 

@@ -25,7 +25,7 @@ es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts,
     es_model_opts own = *opts;
     own.threads = job->exec.threads;
     ES_TRY(es_model_open_headers(name, &own, out, err));
-    job->model = *out;
+    job->models[job->n_models++] = *out;
     const double used = opts->budget ? (double)opts->budget->used : 0.0, mib = 1048576.0;
     if (!job->dry_run && job->max_memory && used > (double)job->max_memory)
         return es_fail(err, ES_E_LIMIT, "memory.limit",

@@ -142,18 +142,18 @@ static void bins_double_from_64_on(void **state)
 {
     (void)state;
     loss_bin bins[LOSS_BINS];
-    assert_int_equal(loss_bins(2048, bins), 6);
+    assert_int_equal(loss_bins(2048, 0, bins), 6);
     assert_int_equal(bins[0].from, 1);
     assert_int_equal(bins[0].to, 64);
     assert_int_equal(bins[5].from, 1024);
     assert_int_equal(bins[5].to, 2048);
-    assert_int_equal(loss_bins(1000, bins), 5);
+    assert_int_equal(loss_bins(1000, 0, bins), 5);
     assert_int_equal(bins[4].from, 512);
     assert_int_equal(bins[4].to, 1000);
-    assert_int_equal(loss_bins(2, bins), 1);
+    assert_int_equal(loss_bins(2, 0, bins), 1);
     assert_int_equal(bins[0].to, 2);
-    assert_int_equal(loss_bins(65, bins), 2);
-    assert_int_equal(loss_bins(INT64_C(1) << 60, bins), 55);
+    assert_int_equal(loss_bins(65, 0, bins), 2);
+    assert_int_equal(loss_bins(INT64_C(1) << 60, 0, bins), 55);
 }
 
 /* ---- windows ---- */

@@ -214,7 +214,7 @@ typedef struct sizing_user {
 
 enum { LENGTH, BLOCKS, SIZES };
 
-/* Returns the operations of pools of so many blocks of such a length, and of the study on them. */
+/* Returns the operations of pools of values[BLOCKS] blocks of values[LENGTH] tokens, and of the study. */
 static double work_of(const void *user, const int64_t *values)
 {
     const sizing_user *u = user;

@@ -178,6 +178,8 @@ void loss_add_findings(const es_job *job, const loss_setting_row *settings,
                        const loss_position_row *positions, int64_t count, es_answer *answer)
 {
     const loss_state *s = job->state;
+    if (s->caches.count || s->other)
+        loss_add_cache_findings(job, answer);
     for (int64_t k = 1; k < s->count && may_tell(answer); k++)
         if (s->settings[k].lab.scale)
             tell_scale(job, k, answer);

@@ -3,11 +3,13 @@
  * differently, than in training (THEORY 16).
  *
  *     cells.c     one block of text through the model in one setting
+ *     divergence.c next-token distributions of two runs of a block, compared
  *     question.c  parameters, stages, cost
  *     settings.c  the list of settings that the parameters ask for
  *     sizes.c     default length and number of blocks
  *     text.c      text or ids as blocks
  *     means.c     means over tokens with errors over blocks
+ *     compared.c  means of what a cache or another model changes
  *     rows.c      tables of settings, positions, layers and the text
  *     windows.c   what the context beyond a window is worth
  *     fits.c      the power law of loss against context
@@ -24,6 +26,7 @@
 
 #include "driver/job.h"
 #include "experiments/kit/block_mean.h"
+#include "experiments/kit/cache_params.h"
 #include "experiments/kit/plan_params.h"
 #include "experiments/kit/policy_params.h"
 #include "experiments/kit/pool_params.h"
@@ -46,6 +49,8 @@ typedef struct es_loss_setting {
     int64_t sinks;         /* the first keys, beside a window */
     es_policy_spec policy; /* what every head keeps, instead of a window; policy NULL: all */
     const es_plan *plan;   /* what each head keeps, instead of both; NULL: none */
+    const es_cache_setting *cache; /* what the cache drops and rounds, instead of all of them */
+    const es_model *other;         /* --against: another model instead of this one */
     es_score_scale scale;
     double factor;    /* of ES_SCALE_FACTOR */
     double reference; /* context at which ES_SCALE_LOG is 1, and up to which the others are; > 1 */
@@ -75,6 +80,38 @@ es_status es_loss_run(const es_loss_block *block, const es_loss_setting *setting
                       const es_exec *exec, double *nll, double *entropy, double *keys,
                       es_error *err);
 
+/* What a setting changes in the distributions of the next token. */
+typedef struct es_loss_change {
+    int64_t from;       /* the first place that is compared */
+    double *kl, *agree; /* (n - from) of es_divergence_run() */
+} es_loss_change;
+
+/*! es_loss_run_beside() : es_loss_run(), and what the setting changes against the full model on the
+ *  same block. Takes a second pass of the full model, and O(strip vocab) + O(n hidden) memory. */
+es_status es_loss_run_beside(const es_loss_block *block, const es_loss_setting *setting,
+                             const es_exec *exec, double *nll, double *entropy, double *keys,
+                             const es_loss_change *change, es_error *err);
+
+/* ---- divergence.c ---- */
+
+/* The last hidden states of a block in two runs. */
+typedef struct es_divergence {
+    const es_model *model[2]; /* of one vocabulary */
+    const char *state[2];     /* (n, hidden) of each, in its precision */
+    int64_t from, n;          /* places from .. n - 1 are compared */
+} es_divergence;
+
+/*! es_divergence_run() : kl (n - from) gets KL(p || q) of the next token after each place, p of run
+ *  0 and q of run 1, in nats; agree (n - from) 1 where both have the same most likely token, 0
+ *  elsewhere. Logits are made strip by strip: memory is O(strip vocab). The same bits on any number
+ *  of threads. @return : as es_model_forward(). */
+es_status es_divergence_run(const es_divergence *pair, const es_exec *exec, double *kl,
+                            double *agree, es_error *err);
+
+/*! es_divergence_bytes() : memory that it takes on `threads` threads. */
+double es_divergence_bytes(const es_model_config *config, es_dtype precision, int64_t n,
+                           int threads);
+
 /* What a model reads that is given nothing but the last tokens, as a text of its own. */
 typedef struct es_fresh_text {
     int64_t window;       /* W: a token is predicted from W to 2 W - 1 tokens before it */
@@ -94,18 +131,19 @@ es_status es_loss_fresh(const es_loss_block *block, const es_fresh_text *fresh, 
 
 /* The options. */
 typedef struct loss_params {
-    const char *model, *ids, *start, *plan, *score_scale, *per_token;
+    const char *model, *against, *ids, *start, *plan, *score_scale, *per_token;
     es_texts texts;
     int64_t block, blocks, reference;
     int from; /* es_blocks_from */
     es_grid window, sinks;
     es_policy_params policy;
+    es_cache_params cache;
     double enough;
     int invalid; /* as es_text_invalid */
-    bool allow_trailing;
+    bool kl, allow_trailing;
 } loss_params;
 
-enum { LOSS_ROOM = 128 };
+enum { LOSS_ROOM = 320 };
 
 /* What is done to the model, and how people call it. */
 typedef struct loss_setting {
@@ -120,6 +158,10 @@ typedef struct loss_state {
     const es_model_config *config;
     es_tokenizer *tokenizer; /* NULL of ids, unless they are to be read as fresh texts */
     es_plan *plan;           /* NULL: none was given */
+    es_model *other;         /* of --against; NULL: none was given */
+    es_cache_settings caches;
+    bool compares; /* distributions of settings are compared with those of the full model, */
+    int64_t from;  /* from this place on */
     es_blocks text;
     int32_t start[ES_TOKENIZER_SPECIALS]; /* (n_start) what begins a block of text; of ids, all of
                                              them, if the model's files say so, else nothing */
@@ -181,6 +223,23 @@ double loss_keys(const es_job *job, int64_t setting, int64_t block);
  *  2 W - 1 tokens as a fresh text, W the window number `fresh`. */
 const double *loss_fresh(const es_job *job, int64_t fresh, int64_t block);
 
+/*! loss_change() : KL divergence (length - s->from) of a block's next tokens in a setting, from
+ *  place s->from on, if s->compares; loss_agreement() : 1 where the most likely token is the same,
+ *  0 elsewhere. */
+const double *loss_change(const es_job *job, int64_t setting, int64_t block);
+const double *loss_agreement(const es_job *job, int64_t setting, int64_t block);
+
+/* ---- compared.c ---- */
+
+/*! loss_kl() : of a setting, over places [from, to) of blocks, less that of setting `base` (-1:
+ *  nothing). loss_agree() : share of places with the same most likely token. */
+es_block_mean loss_kl(const es_job *job, int64_t setting, int64_t base, int64_t from, int64_t to);
+es_block_mean loss_agree(const es_job *job, int64_t setting, int64_t from, int64_t to);
+
+/*! loss_add_cache_findings() : what the best setting costs, which policy wins by how much more than
+ *  its error, and what number types cost. */
+void loss_add_cache_findings(const es_job *job, es_answer *answer);
+
 /* ---- means.c ---- */
 
 /*! loss_over() : of a setting, over tokens at places [from, to) of their blocks. loss_cost() : the
@@ -221,8 +280,9 @@ typedef struct loss_bin {
 
 enum { LOSS_BINS = 64, LOSS_FIRST_BIN = 64 };
 
-/*! loss_bins() : of blocks of `length` ids, bins (LOSS_BINS); how many. */
-int loss_bins(int64_t length, loss_bin *bins);
+/*! loss_bins() : of blocks of `length` ids, bins (LOSS_BINS); how many. A bin that holds place
+ *  `cut` is divided there; 0: none is. */
+int loss_bins(int64_t length, int64_t cut, loss_bin *bins);
 
 /* ---- rows.c ---- */
 
@@ -230,14 +290,18 @@ int loss_bins(int64_t length, loss_bin *bins);
 typedef struct loss_setting_row {
     const char *setting;
     int64_t window, sinks;
+    const char *evict;
+    int64_t prompt;
     const char *policy;
     int64_t keys_asked;
-    const char *scale;
+    const char *k_type, *v_type, *scale;
     es_measured nll;
     double nll_low, nll_high, bits_per_byte;
     es_measured cost;
     double cost_low, cost_high;
-    es_measured late;
+    es_measured loss, kl;
+    double kl_low, kl_high;
+    es_measured agreement, late;
     double keys;
     es_measured entropy;
 } loss_setting_row;
@@ -246,7 +310,7 @@ typedef struct loss_setting_row {
 typedef struct loss_position_row {
     const char *setting; /* a column of "positions" only */
     int64_t from, to, count;
-    es_measured nll, cost;
+    es_measured nll, cost, kl, agreement;
 } loss_position_row;
 
 es_status loss_summarise(es_job *job, es_answer *answer, es_error *err);

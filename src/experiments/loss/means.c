@@ -124,11 +124,16 @@ loss_neighbours loss_neighbours_of(const es_job *job, int64_t setting)
 
 /* ---- places ---- */
 
-int loss_bins(int64_t length, loss_bin *bins)
+int loss_bins(int64_t length, int64_t cut, loss_bin *bins)
 {
     int count = 0;
-    for (int64_t from = 1, to = LOSS_FIRST_BIN; from < length && count < LOSS_BINS;
-         from = to, to *= 2)
-        bins[count++] = (loss_bin){from, to < length ? to : length};
+    for (int64_t from = 1, to = LOSS_FIRST_BIN; from < length && count < LOSS_BINS - 1;
+         from = to, to *= 2) {
+        const int64_t end = to < length ? to : length;
+        const bool divided = from < cut && cut < end;
+        bins[count++] = (loss_bin){from, divided ? cut : end};
+        if (divided)
+            bins[count++] = (loss_bin){cut, end};
+    }
     return count;
 }

@@ -46,6 +46,15 @@ static const es_param params[] = {
     ES_POLICY_LIST_PARAMS(loss_params, policy, NULL, "what the parts below say, or an eighth"),
     ES_POLICY_PART_PARAMS(loss_params, policy),
     ES_PLAN_PARAM(loss_params, plan),
+    ES_CACHE_PARAMS(loss_params, cache),
+    {"kl", 0, ES_PARAM_FLAG, NULL,
+     "also measure KL(full || setting) of the next token and the share of tokens whose most likely "
+     "successor stays the same; always on with a cache and with --against. Takes a second pass per "
+     "block and setting",
+     FIELD(kl)},
+    {"against", 0, ES_PARAM_MODEL, "MODEL",
+     "another checkpoint with the same vocabulary, for example a quantised copy: what it costs",
+     FIELD(against)},
     {"score-scale", 0, ES_PARAM_TEXT, "LIST",
      "factors on the scores of the query at position i, counted from 1, separated by commas. none: "
      "1; log: ln i / ln R, softer before position R and sharper after it; logn: like log, but 1 up "
@@ -78,6 +87,10 @@ static es_status check_options(const es_job *job, const loss_params *p, es_error
     if (p->ids && p->start)
         return es_refuse(err, "loss.options", "leave it out",
                          "--start is for text: ids are taken as they are");
+    ES_TRY(es_cache_params_check(job, &p->cache, &p->policy, err));
+    if (p->cache.prompt.count && !es_cache_asked(&p->cache) && !p->kl && !p->against)
+        return es_refuse(err, "loss.options", "--evict prompt --prompt 512",
+                         "--prompt needs --evict, --kv-type, --kl or --against");
     if (!p->policy.names && !p->plan && es_params_given(job->given, "keys"))
         return es_refuse(err, "loss.options", "--policy top --keys 64, or --window 64",
                          "--keys is for --policy");
@@ -99,6 +112,8 @@ static es_status open_model(es_job *job, const loss_params *p, loss_state *s, es
                                 .allow_trailing = p->allow_trailing};
     ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
+    if (p->against)
+        ES_TRY(es_job_model(job, p->against, &opts, &s->other, err));
     if (!s->config->causal)
         return es_fail_file(err, ES_E_UNSUPPORTED, es_model_folder(s->model), -1, "loss.causal",
                             "use a decoder (llama, qwen3, gemma3, ...; docs/MODELS.md); for an "
@@ -113,6 +128,53 @@ static es_status open_model(es_job *job, const loss_params *p, loss_state *s, es
     return ES_OK;
 }
 
+/* Fails unless both tokenizers have the same token for every id. */
+static es_status check_tokens(const es_job *job, es_error *err)
+{
+    const loss_state *s = job->state;
+    const loss_params *p = job->params;
+    es_tokenizer *both[2] = {NULL, NULL};
+    es_mem_limit *budget = job->exec.budget;
+    es_status status = es_tokenizer_open(es_model_folder(s->model), budget, &both[0], err);
+    if (status == ES_OK)
+        status = es_tokenizer_open(es_model_folder(s->other), budget, &both[1], err);
+    for (int64_t id = 0; id < s->config->vocab && status == ES_OK; id++) {
+        const char *own = es_tokenizer_token(both[0], id), *its = es_tokenizer_token(both[1], id);
+        if (!own != !its || (own && strcmp(own, its) != 0))
+            status = es_refuse(err, "loss.against", "name a copy of the same model",
+                               "--against %s has another tokenizer: token %lld is \"%.40s\", not "
+                               "\"%.40s\"",
+                               p->against, (long long)id, its ? its : "", own ? own : "");
+    }
+    es_tokenizer_free(both[0]);
+    es_tokenizer_free(both[1]);
+    return status;
+}
+
+/* Fails unless the model of --against predicts the same tokens. Vocabularies are compared by their
+ * sizes and, if both models have a tokenizer, token by token. */
+static es_status check_other(const es_job *job, es_error *err)
+{
+    const loss_state *s = job->state;
+    const loss_params *p = job->params;
+    const es_model_config *c = es_model_config_of(s->other);
+    if (!c->predicts)
+        return es_fail_file(err, ES_E_UNSUPPORTED, es_model_folder(s->other), -1, "loss.head",
+                            "use a decoder with its lm_head", "--against predicts no token");
+    if (c->vocab != s->config->vocab)
+        return es_refuse(err, "loss.against", "name a copy of the same model",
+                         "--against %s has %lld tokens, --model %s has %lld", p->against,
+                         (long long)c->vocab, p->model, (long long)s->config->vocab);
+    if (c->positions < s->longest)
+        return es_refuse(err, "loss.against", "a smaller --block",
+                         "blocks of %lld ids; --against %s has %lld positions",
+                         (long long)s->longest, p->against, (long long)c->positions);
+    return es_tokenizer_memory(es_model_folder(s->other)) &&
+                   es_tokenizer_memory(es_model_folder(s->model))
+               ? check_tokens(job, err)
+               : ES_OK;
+}
+
 /* ---- cells ---- */
 
 int64_t loss_length(const loss_state *s, int64_t block)
@@ -122,9 +184,15 @@ int64_t loss_length(const loss_state *s, int64_t block)
 
 int64_t loss_late(const loss_state *s) { return s->longest / 2; }
 
+/* Returns the places of the longest block that are compared. */
+static int64_t compared(const loss_state *s) { return s->compares ? s->longest - s->from : 0; }
+
 /* Returns the rows of a cell: the losses of a block's tokens, padded with zeros to the longest
- * block; the entropies of the layers; the keys of a query. */
-static int64_t cell_rows(const loss_state *s) { return s->longest - 1 + s->config->layers + 1; }
+ * block; the entropies of the layers; the keys of a query; divergences and agreements. */
+static int64_t cell_rows(const loss_state *s)
+{
+    return s->longest - 1 + s->config->layers + 1 + 2 * compared(s);
+}
 
 const double *loss_tokens(const es_job *job, int64_t setting, int64_t block)
 {
@@ -144,6 +212,17 @@ double loss_keys(const es_job *job, int64_t setting, int64_t block)
     return loss_entropy(job, setting, block)[s->config->layers];
 }
 
+const double *loss_change(const es_job *job, int64_t setting, int64_t block)
+{
+    const loss_state *s = job->state;
+    return loss_entropy(job, setting, block) + s->config->layers + 1;
+}
+
+const double *loss_agreement(const es_job *job, int64_t setting, int64_t block)
+{
+    return loss_change(job, setting, block) + compared(job->state);
+}
+
 const double *loss_fresh(const es_job *job, int64_t fresh, int64_t block)
 {
     const loss_state *s = job->state;
@@ -161,6 +240,23 @@ static es_loss_block block_of(const es_job *job, int64_t block)
                            .seed = job->seed};
 }
 
+/* Runs a setting that is compared with the full model, which agrees with itself. */
+static es_status run_compared(const es_job *job, const es_loss_block *b, int64_t setting,
+                              const es_exec *exec, double *nll, es_error *err)
+{
+    const loss_state *s = job->state;
+    double *entropy = nll + s->longest - 1, *keys = entropy + s->config->layers;
+    const es_loss_change change = {
+        .from = s->from, .kl = keys + 1, .agree = keys + 1 + compared(s)};
+    const es_loss_setting *lab = &s->settings[setting].lab;
+    if (setting && b->n > s->from)
+        return es_loss_run_beside(b, lab, exec, nll, entropy, keys, &change, err);
+    for (int64_t i = s->from; i < b->n; i++)
+        change.agree[i - s->from] = 1.0;
+    const bool whole = lab->cache && lab->cache->mode == ES_EVICT_PROMPT; /* it drops nothing */
+    return es_loss_run(b, whole ? &s->settings[0].lab : lab, exec, nll, entropy, keys, err);
+}
+
 /* Runs one setting on one block: loss of each token, entropy by layer, keys. */
 static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
@@ -173,6 +269,8 @@ static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void 
     memset(out, 0, (size_t)cell_rows(s) * sizeof *out);
     if (b.n < 2)
         return ES_OK;
+    if (s->compares)
+        return run_compared(job, &b, cell / s->text.count, exec, out, err);
     return es_loss_run(&b, &s->settings[cell / s->text.count].lab, exec, out, entropy,
                        entropy + s->config->layers, err);
 }
@@ -206,7 +304,9 @@ static double block_flops(const loss_state *s, const es_loss_setting *lab, int64
     const double heads = (double)(s->config->layers * s->config->heads);
     const double policy =
         lab->policy.policy || lab->plan ? heads * (N * N / 2.0 * 1000.0 + N * 50000.0) : 0.0;
-    return ES_FORWARD_SLOWNESS * (cost.products + keys * cost.attention) + policy;
+    const bool decode = lab->cache && lab->cache->mode == ES_EVICT_DECODE;
+    const double passes = s->compares ? 2.0 : 1.0, attention = decode ? 3.0 : keys;
+    return ES_FORWARD_SLOWNESS * passes * (cost.products + attention * cost.attention) + policy;
 }
 
 /* Returns the operations of one setting over all blocks. */
@@ -253,6 +353,36 @@ static bool side_by_side(const loss_state *s)
     return s->count * s->text.count >= 16 && s->config->weights != ES_WEIGHTS_STREAMED;
 }
 
+/* Returns what a pass of the model of --against takes. */
+static double other_bytes(const es_job *job, int threads)
+{
+    const loss_state *s = job->state;
+    return s->other ? es_model_cost_of(es_model_config_of(s->other), job->precision, s->longest,
+                                       threads, true)
+                          .bytes
+                    : 0.0;
+}
+
+/* Returns the memory of a second pass: states of both, a strip of logits, the cache. */
+static double compared_bytes(const es_job *job)
+{
+    const loss_state *s = job->state;
+    const int threads = side_by_side(s) ? 1 : job->exec.threads;
+    const double item = (double)es_dtype_size(job->precision), n = (double)s->longest;
+    double cache = 0.0, states = (double)s->config->hidden, strips = 0.0;
+    if (!s->compares)
+        return 0.0;
+    for (int64_t i = 0; i < s->caches.count; i++)
+        cache = fmax(cache, es_cache_bytes(&s->caches.at[i], s->config, job->precision, s->longest,
+                                           threads));
+    states += (double)(s->other ? es_model_config_of(s->other) : s->config)->hidden;
+    strips = es_divergence_bytes(s->config, job->precision, s->longest - s->from, threads);
+    if (s->other)
+        strips = fmax(strips, es_divergence_bytes(es_model_config_of(s->other), job->precision,
+                                                  s->longest - s->from, threads));
+    return n * states * item + strips + cache + other_bytes(job, threads);
+}
+
 /* Returns the scratch memory. Threads that share a block need no more than one thread; a policy
  * adds scores, weights and choices of a head's queries. */
 static double work_bytes(const es_job *job)
@@ -265,7 +395,7 @@ static double work_bytes(const es_job *job)
         es_model_cost_of(s->config, job->precision, s->longest, job->exec.threads, true);
     const double policy =
         es_model_sparse_bytes(s->config, s->longest, es_plan_span(&p->policy, s->plan));
-    return fmax(all.bytes, sides * one.bytes) + sides * policy + 1e6;
+    return fmax(all.bytes, sides * one.bytes) + sides * (policy + compared_bytes(job)) + 1e6;
 }
 
 /* Returns the cost of all settings and of texts of their own. */
@@ -296,6 +426,8 @@ static es_status prepare(es_job *job, es_error *err)
     ES_TRY(loss_read_text(job, err));
     if (s->plan)
         ES_TRY(es_plan_fits(s->plan, p->plan, s->longest, err));
+    if (s->other)
+        ES_TRY(check_other(job, err));
     return loss_make_settings(job, err);
 }
 
@@ -340,6 +472,7 @@ static void close_study(es_job *job)
     es_blocks_free(&s->text);
     es_tokenizer_free(s->tokenizer);
     es_model_close(s->model);
+    es_model_close(s->other);
 }
 
 static const char *const examples[] = {
@@ -348,6 +481,9 @@ static const char *const examples[] = {
     "esscher loss --model models/pebble --text book.txt --policy top,heavy --keys 32,128 --blocks "
     "4",
     "esscher loss --model models/pebble --text book.txt --plan pebble.plan.json",
+    "esscher loss --model models/pebble --text book.txt --block 1024 --evict prompt --policy "
+    "h2o,snapkv,stream --ratio 1/8,1/4 --blocks 8",
+    "esscher loss --model models/pebble --text book.txt --kv-type q8_0 q4_0 q4_0,q8_0 --blocks 8",
     "esscher loss --model models/pebble --text book.txt --score-scale log,yarn",
     "esscher loss --model models/pebble --ids ids.npy --per-token nll.npy --json",
     NULL};
@@ -356,7 +492,9 @@ const es_study es_study_loss = {
     .name = "loss",
     .summary = "how much more context lowers a decoder's loss, by position and window",
     .group = ES_GROUP_MODEL,
-    .main_options = "model text ids block blocks window policy keys plan reference enough",
+    .main_options =
+        "model text ids block blocks window policy keys plan evict ratio kv-type against "
+        "reference enough",
     .usage = "--model MODEL (--text FILE ... | --ids I.npy) [options]",
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "
@@ -374,6 +512,13 @@ const es_study es_study_loss = {
         "`sparse`, or --plan, which sets the keys of every head. L(c) = A c^-beta + gamma is "
         "fitted [numerical], as in context-fit; if the losses do not determine it, the answer "
         "gives the reason."
+        "\n\n"
+        "--evict and --kv-type run the model with a key-value cache that drops keys for good and "
+        "rounds those it keeps (docs/CACHE.md). Each setting runs beside the full model on the "
+        "same blocks. Only predictions after the prompt are compared: loss, KL(full || setting) of "
+        "the next token, and the share of tokens whose most likely successor stays the same. "
+        "Memory does not grow with context times vocabulary. --against compares another "
+        "checkpoint, for example a quantised copy, in the same way."
         "\n\n"
         "--score-scale multiplies scores by a factor that may grow with the number of keys, and "
         "compares entropy and loss with those of the full model: does a scale like log n help?",

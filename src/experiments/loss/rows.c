@@ -59,9 +59,17 @@ static const es_column setting_columns[] = {
            "the last keys that a query sees, its own included"),
     ES_COL(loss_setting_row, sinks, ES_FORMAT_COUNT, "sinks", "keys",
            "the first keys, which the query sees too"),
+    ES_COL(
+        loss_setting_row, evict, ES_FORMAT_TEXT, "evict", "",
+        "when the cache drops keys for good: prompt, decode, or none; ideal: queries choose from "
+        "all keys"),
+    ES_COL(loss_setting_row, prompt, ES_FORMAT_COUNT, "prompt", "tokens",
+           "tokens before the first one whose prediction is compared"),
     ES_COL(loss_setting_row, policy, ES_FORMAT_TEXT, "policy", "", "which keys a query keeps"),
     ES_COL(loss_setting_row, keys_asked, ES_FORMAT_COUNT, "keys asked", "keys",
            "number that the policy was asked to keep"),
+    ES_COL(loss_setting_row, k_type, ES_FORMAT_TEXT, "K type", "", "number type of cached keys"),
+    ES_COL(loss_setting_row, v_type, ES_FORMAT_TEXT, "V type", "", "number type of cached values"),
     ES_COL(loss_setting_row, scale, ES_FORMAT_TEXT, "scale", "", "factor on scores"),
     ES_COL(loss_setting_row, nll, ES_FORMAT_REAL, "loss", "nats",
            "per token; mean, error over blocks"),
@@ -75,16 +83,28 @@ static const es_column setting_columns[] = {
     ES_COL_KEY(loss_setting_row, cost_low, "cost_ci.0", ES_FORMAT_REAL, "cost from", "nats",
                "95 % interval, Student's t over blocks"),
     ES_COL_KEY(loss_setting_row, cost_high, "cost_ci.1", ES_FORMAT_REAL, "cost to", "nats"),
+    ES_COL_KEY(loss_setting_row, loss, "loss", ES_FORMAT_REAL, "loss", "nats",
+               "per token that is predicted after the prompt; mean, error over blocks"),
+    ES_COL(loss_setting_row, kl, ES_FORMAT_REAL, "KL", "nats",
+           "KL(full ‖ setting) of the next token, mean over the places that are compared; error "
+           "over blocks"),
+    ES_COL_KEY(loss_setting_row, kl_low, "kl_ci.0", ES_FORMAT_REAL, "KL from", "nats",
+               "95 % interval, Student's t over blocks"),
+    ES_COL_KEY(loss_setting_row, kl_high, "kl_ci.1", ES_FORMAT_REAL, "KL to", "nats"),
+    ES_COL(loss_setting_row, agreement, ES_FORMAT_REAL, "agreement", "",
+           "share of places whose most likely next token is that of the full model"),
     ES_COL(loss_setting_row, late, ES_FORMAT_REAL, "late cost", "nats",
            "cost over the tokens in the second half of their block; every window up to half a "
            "block takes something from each of them"),
-    ES_COL(loss_setting_row, keys, ES_FORMAT_SHORT, "keys", "keys", "of a query, mean"),
+    ES_COL(loss_setting_row, keys, ES_FORMAT_SHORT, "keys", "keys",
+           "of a query, mean; with --evict the number that each key-value head keeps"),
     ES_COL(loss_setting_row, entropy, ES_FORMAT_REAL, "entropy", "nats",
            "of attention weights, mean over heads and queries; error over blocks"),
     {0}};
 static const es_table_view setting_views[] = {
-    {"Loss by setting", "setting nll cost late entropy bits_per_byte keys"},
-    {"Intervals", "setting nll nll_ci.0 nll_ci.1 cost cost_ci.0 cost_ci.1", .only_with_full = true},
+    {"Loss by setting", "setting nll loss cost late kl agreement entropy bits_per_byte keys"},
+    {"Intervals", "setting nll nll_ci.0 nll_ci.1 cost cost_ci.0 cost_ci.1 kl kl_ci.0 kl_ci.1",
+     .only_with_full = true},
     {0}};
 static const es_table_spec settings_table = {"settings", setting_columns, setting_views,
                                              ES_ROW(loss_setting_row), .keys = "setting"};
@@ -116,6 +136,47 @@ static void fill_asked(const loss_setting *setting, es_table *t, loss_setting_ro
         r->keys_asked = lab->policy.keys;
 }
 
+/* Fills what the cache does in a setting. */
+static void fill_cache(const es_cache_setting *cache, es_table *t, loss_setting_row *r)
+{
+    char word[ES_CACHE_ROOM];
+    r->evict = es_cache_mode_name(cache->mode);
+    r->k_type = es_table_format(t, "%s", es_kv_format_name(&cache->unit.k, word, sizeof word));
+    r->v_type = es_table_format(t, "%s", es_kv_format_name(&cache->unit.v, word, sizeof word));
+    if (!cache->unit.evict.policy)
+        return;
+    r->policy = es_table_format(t, "%s", es_cache_policy(cache, word));
+    r->keys_asked = cache->unit.evict.keys;
+    r->keys = (double)cache->unit.evict.keys;
+}
+
+/* Fills how far distributions are from those of the full model. */
+static void fill_change(const es_job *job, int64_t setting, loss_setting_row *r)
+{
+    const loss_state *s = job->state;
+    const es_block_mean kl = loss_kl(job, setting, -1, s->from, s->longest);
+    const es_block_mean agree = loss_agree(job, setting, s->from, s->longest);
+    r->kl = measured(&kl);
+    r->kl_low = kl.low;
+    r->kl_high = kl.high;
+    r->agreement = measured(&agree);
+}
+
+/* Fills a setting of a cache or another model: only what is predicted after the prompt counts. */
+static void fill_compared(const es_job *job, int64_t setting, loss_setting_row *r)
+{
+    const loss_state *s = job->state;
+    const es_block_mean m = loss_over(job, setting, s->from + 1, s->longest);
+    const es_block_mean cost = loss_cost(job, setting, s->from + 1, s->longest);
+    r->prompt = s->from;
+    r->loss = measured(&m);
+    if (!setting)
+        return;
+    r->cost = measured(&cost);
+    r->cost_low = cost.low;
+    r->cost_high = cost.high;
+}
+
 /* Fills what a setting costs against full attention, over all tokens and over late ones. */
 static void fill_cost(const es_job *job, int64_t setting, loss_setting_row *r)
 {
@@ -128,24 +189,43 @@ static void fill_cost(const es_job *job, int64_t setting, loss_setting_row *r)
     r->late = measured(&late);
 }
 
-/* Adds the row of one setting. */
-static void add_setting(const es_job *job, int64_t setting, es_table *t)
+/* Fills loss and cost of a setting over all tokens. */
+static void fill_loss(const es_job *job, int64_t setting, loss_setting_row *r)
 {
     const loss_state *s = job->state;
     const es_block_mean m = loss_over(job, setting, 1, s->longest);
-    loss_setting_row *r = es_rows_add(t, loss_setting_row);
-    if (!r)
-        return;
-    fill_asked(&s->settings[setting], t, r);
     r->nll = measured(&m);
     r->nll_low = m.low;
     r->nll_high = m.high;
     if (s->bytes)
         r->bits_per_byte = loss_bits_per_byte(s, &m);
-    r->keys = keys_of(job, setting);
-    r->entropy = entropy_of(job, setting, -1);
     if (setting)
         fill_cost(job, setting, r);
+}
+
+/* Adds the row of one setting. */
+static void add_setting(const es_job *job, int64_t setting, es_table *t)
+{
+    const loss_params *p = job->params;
+    const loss_state *s = job->state;
+    const es_loss_setting *lab = &s->settings[setting].lab;
+    loss_setting_row *r = es_rows_add(t, loss_setting_row);
+    if (!r)
+        return;
+    fill_asked(&s->settings[setting], t, r);
+    r->keys = keys_of(job, setting);
+    if (lab->policy.policy && p->cache.evict == ES_CACHE_IDEAL)
+        r->evict = es_cache_modes[ES_CACHE_IDEAL];
+    if (lab->cache)
+        fill_cache(lab->cache, t, r);
+    if (s->caches.count || s->other)
+        fill_compared(job, setting, r);
+    else
+        fill_loss(job, setting, r);
+    if (!lab->other || es_model_config_of(s->other)->layers == s->config->layers)
+        r->entropy = entropy_of(job, setting, -1);
+    if (setting && s->compares)
+        fill_change(job, setting, r);
 }
 
 /* ---- rows, positions ---- */
@@ -159,7 +239,11 @@ static void add_setting(const es_job *job, int64_t setting, es_table *t)
         ES_COL(loss_position_row, nll, ES_FORMAT_REAL, "loss", "nats",                             \
                "`-ln p` of the token; mean, error over blocks"),                                   \
         ES_COL(loss_position_row, cost, ES_FORMAT_REAL, "cost", "nats",                            \
-               "loss less that of the full model, on the same tokens")
+               "loss less that of the full model, on the same tokens"),                            \
+        ES_COL(loss_position_row, kl, ES_FORMAT_REAL, "KL", "nats",                                \
+               "KL(full ‖ setting) of the token, mean"),                                           \
+        ES_COL(loss_position_row, agreement, ES_FORMAT_REAL, "agreement", "",                      \
+               "share of tokens whose most likely value is that of the full model")
 
 static const es_column row_columns[] = {POSITION_COLUMNS, {0}};
 static const es_table_spec rows_table = {"rows", row_columns, ES_VIEW("Loss by position"),
@@ -177,7 +261,7 @@ static void add_positions(const es_job *job, int64_t setting, es_table *t)
 {
     const loss_state *s = job->state;
     loss_bin bins[LOSS_BINS];
-    const int count = loss_bins(s->longest, bins);
+    const int count = loss_bins(s->longest, s->from, bins);
     const char *name = es_table_format(t, "%s", s->settings[setting].name);
     for (int i = 0; i < count; i++) {
         const es_block_mean m = loss_over(job, setting, bins[i].from, bins[i].to);
@@ -192,6 +276,12 @@ static void add_positions(const es_job *job, int64_t setting, es_table *t)
         if (setting) {
             const es_block_mean cost = loss_cost(job, setting, bins[i].from, bins[i].to);
             r->cost = measured(&cost);
+        }
+        if (setting && s->compares && bins[i].to - 1 > s->from) {
+            const es_block_mean kl = loss_kl(job, setting, -1, bins[i].from - 1, bins[i].to - 1);
+            const es_block_mean agree = loss_agree(job, setting, bins[i].from - 1, bins[i].to - 1);
+            r->kl = measured(&kl);
+            r->agreement = measured(&agree);
         }
     }
 }
@@ -293,6 +383,12 @@ static void put_scalars(const es_job *job, es_answer *a)
     es_answer_real(a, "nll_se", m.se);
     if (s->bytes)
         es_answer_real(a, "bits_per_byte", loss_bits_per_byte(s, &m));
+    if (!s->compares || !s->asked)
+        return;
+    const es_block_mean kl = loss_kl(job, s->asked, -1, s->from, s->longest);
+    es_answer_real(a, "kl", kl.value);
+    es_answer_real(a, "kl_se", kl.se);
+    es_answer_real(a, "agreement", loss_agree(job, s->asked, s->from, s->longest).value);
 }
 
 /* ---- the loss of every token ---- */

@@ -84,8 +84,12 @@ static es_status read_scales(const es_job *job, scales *out, es_error *err)
 /* Writes "window 256 + 4 sinks", "top, 64 keys", "plan p.json", "full". */
 static void name_keys(const es_loss_setting *lab, const char *plan, char out[LOSS_ROOM])
 {
-    char word[ES_POLICY_ROOM];
-    if (lab->plan)
+    char word[ES_POLICY_ROOM], cache[ES_CACHE_ROOM];
+    if (lab->cache)
+        snprintf(out, LOSS_ROOM, "%s", es_cache_say(lab->cache, cache));
+    else if (lab->other)
+        snprintf(out, LOSS_ROOM, "against %.200s", es_model_folder(lab->other));
+    else if (lab->plan)
         snprintf(out, LOSS_ROOM, "%s", es_plan_word(plan, word));
     else if (lab->policy.policy)
         snprintf(out, LOSS_ROOM, "%s", es_policy_say(&lab->policy, word));
@@ -98,6 +102,12 @@ static void name_keys(const es_loss_setting *lab, const char *plan, char out[LOS
         snprintf(out, LOSS_ROOM, "full");
 }
 
+/* Returns whether a setting leaves all keys as they are. */
+static bool is_full(const es_loss_setting *lab)
+{
+    return !lab->window && !lab->policy.policy && !lab->plan && !lab->cache && !lab->other;
+}
+
 /* Adds the settings of `keys` at each scale, except a second full model. */
 static void add_settings(es_job *job, const es_loss_setting *keys, const scales *list)
 {
@@ -106,7 +116,7 @@ static void add_settings(es_job *job, const es_loss_setting *keys, const scales 
     for (int64_t i = 0; i < list->count; i++) {
         loss_setting *new = &s->settings[s->count];
         const es_loss_setting *scale = &list->at[i];
-        if (!keys->window && !keys->policy.policy && !keys->plan && !scale->scale && s->count)
+        if (is_full(keys) && !scale->scale && s->count)
             continue;
         new->lab = *keys;
         new->lab.scale = scale->scale;
@@ -209,6 +219,25 @@ static es_status add_policies(es_job *job, const es_policies *policies, const sc
     return ES_OK;
 }
 
+/* Makes the caches that are asked for, and says from which place on settings are compared. */
+static es_status make_caches(es_job *job, es_error *err)
+{
+    loss_params *p = job->params;
+    loss_state *s = job->state;
+    s->compares = p->kl || p->against || es_cache_asked(&p->cache);
+    s->from = es_cache_prompt(&p->cache);
+    if (s->from >= s->longest - 1)
+        return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer --block",
+                         "--prompt %lld leaves nothing to predict in blocks of %lld",
+                         (long long)s->from, (long long)s->longest);
+    if (!es_cache_asked(&p->cache))
+        return ES_OK;
+    p->policy.sinks = p->sinks.count ? p->sinks.counts[0] : 0;
+    ES_TRY(es_cache_settings_make(job, &p->cache, &p->policy, s->longest, &s->caches, err));
+    s->from = s->caches.prompt;
+    return ES_OK;
+}
+
 es_status loss_make_settings(es_job *job, es_error *err)
 {
     loss_params *p = job->params;
@@ -219,7 +248,7 @@ es_status loss_make_settings(es_job *job, es_error *err)
     scales *asked;
     ES_TRY(ES_JOB_NEW(job, asked, 1, err));
     ES_TRY(read_scales(job, asked, err));
-    if (p->policy.names) {
+    if (p->policy.names && !es_cache_asked(&p->cache)) {
         p->policy.window = p->window.count ? p->window.counts[0] : 0;
         p->policy.sinks = p->sinks.count ? p->sinks.counts[0] : 0;
         ES_TRY(es_policies_make(job, &p->policy, true, s->longest, &policies, err));
@@ -227,16 +256,26 @@ es_status loss_make_settings(es_job *job, es_error *err)
     int64_t *sinks;
     ES_TRY(ES_JOB_NEW(job, sinks, p->sinks.count + 2, err));
     const int64_t n_sinks = list_sinks(p, s, sinks), windows = p->window.count * n_sinks;
-    ES_TRY(ES_JOB_NEW_2D(job, s->settings, 2 + windows + policies.count, asked->count, err));
+    ES_TRY(make_caches(job, err));
+    ES_TRY(ES_JOB_NEW_2D(job, s->settings, 3 + windows + policies.count + s->caches.count,
+                         asked->count, err));
     add_settings(job, &full, &none);
-    if (s->plan)
+    if (s->other)
+        add_settings(job, &(es_loss_setting){.other = s->other}, asked);
+    if (s->caches.count)
+        for (int64_t i = 0; i < s->caches.count; i++)
+            add_settings(job, &(es_loss_setting){.cache = &s->caches.at[i]}, asked);
+    else if (s->plan)
         add_settings(job, &(es_loss_setting){.plan = s->plan}, asked);
     else if (p->policy.names)
         ES_TRY(add_policies(job, &policies, asked, err));
     else if (p->window.count)
         ES_TRY(add_windows(job, sinks, n_sinks, asked, err));
-    else
+    else if (!s->other)
         add_settings(job, &full, asked);
     s->asked = find_asked(p, s, asked->count);
+    if (s->compares && s->count == 1)
+        return es_refuse(err, "loss.options", "--evict, --kv-type, --window, --policy or --against",
+                         "--kl compares settings with the full model, and there is none");
     return ES_OK;
 }

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cache_params.c : options about key-value caches become settings of a cache. */
+#include "experiments/kit/cache_params.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+const char *const es_cache_modes[] = {"prompt", "decode", "ideal", NULL};
+
+enum { MOST_POLICIES = 64 };
+
+bool es_cache_asked(const es_cache_params *asked)
+{
+    return asked->evict == ES_CACHE_PROMPT || asked->evict == ES_CACHE_DECODE ||
+           asked->kv_types.count > 0;
+}
+
+/* Returns whether keys are dropped for good. */
+static bool evicts(const es_cache_params *asked)
+{
+    return asked->evict == ES_CACHE_PROMPT || asked->evict == ES_CACHE_DECODE;
+}
+
+const char *es_cache_mode_name(es_evict_mode mode)
+{
+    return mode == ES_EVICT_PROMPT ? "prompt" : mode == ES_EVICT_DECODE ? "decode" : "none";
+}
+
+/* ---- options that exclude each other ---- */
+
+/* Fails for an option of sparse attention that a cache has no use for. */
+static es_status check_parts(const es_job *job, es_error *err)
+{
+    static const char *const others[] = {"window",     "random",           "span",
+                                         "correction", "with-replacement", "plan"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (es_params_given(job->given, others[i]))
+            return es_refuse(err, "cache.options",
+                             "write options of a policy after its name, as in snapkv:window=16, or "
+                             "use --evict ideal",
+                             "--%s and a cache (--evict prompt, --evict decode, --kv-type) exclude "
+                             "each other",
+                             others[i]);
+    return ES_OK;
+}
+
+/* Fails for a name in --policy that needs a mode. Without one, policies are those of sparse
+ * attention. */
+static es_status check_ideal(const es_policy_params *policy, es_error *err)
+{
+    char name[ES_POLICY_ROOM];
+    for (const char *at = policy->names; at && *at;) {
+        const size_t length = strcspn(at, ","), word = strcspn(at, ":,+");
+        snprintf(name, sizeof name, "%.*s", (int)(word < sizeof name ? word : 0), at);
+        if (es_eviction_find(name) && (word < length || !es_policy_find(name)))
+            return es_refuse(err, "cache.options", "--evict prompt, or --evict decode",
+                             "policy %.*s needs a mode: --evict", (int)length, at);
+        at += length + (at[length] == ',');
+    }
+    return ES_OK;
+}
+
+es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
+                                const es_policy_params *policy, es_error *err)
+{
+    const bool evict = evicts(asked);
+    if (asked->prompt.count > 1)
+        return es_refuse(err, "cache.options", "one number, or several runs",
+                         "--prompt has %lld numbers", (long long)asked->prompt.count);
+    if (!evict && asked->ratio.count)
+        return es_refuse(err, "cache.options", "--evict prompt --ratio 0.25",
+                         "--ratio needs --evict prompt or --evict decode");
+    if (asked->evict == ES_CACHE_IDEAL && asked->kv_types.count)
+        return es_refuse(err, "cache.options", "--evict prompt, --evict decode, or no --policy",
+                         "--kv-type and --evict ideal exclude each other");
+    if (!evict && asked->kv_types.count && policy->names)
+        return es_refuse(err, "cache.options", "--evict prompt, --evict decode, or no --policy",
+                         "--kv-type with --policy needs a mode: --evict");
+    if (evict && !policy->names)
+        return es_refuse(err, "cache.options", "--policy h2o --ratio 0.25",
+                         "--evict %s needs --policy", es_cache_modes[asked->evict]);
+    if (evict && !policy->keys.count == !asked->ratio.count)
+        return es_refuse(err, "cache.options", "--keys 128, or --ratio 0.25",
+                         asked->ratio.count ? "--keys and --ratio exclude each other"
+                                            : "say how many keys to keep: --keys or --ratio");
+    if (!evict && policy->names)
+        ES_TRY(check_ideal(policy, err));
+    return es_cache_asked(asked) ? check_parts(job, err) : ES_OK;
+}
+
+/* ---- policies ---- */
+
+/* The policies of --policy. */
+typedef struct policies {
+    es_evict_spec at[MOST_POLICIES];
+    int64_t count;
+} policies;
+
+/* Reads one policy; --sinks is for policies that do not name their own number. */
+static es_status read_policy(const es_job *job, const es_policy_params *policy, const char *text,
+                             size_t length, policies *out, es_error *err)
+{
+    char word[ES_CACHE_ROOM];
+    es_evict_spec *new = &out->at[out->count];
+    if (out->count == MOST_POLICIES || length >= sizeof word)
+        return es_refuse(err, "cache.repeated", "use fewer or shorter ones",
+                         "too many policies, or one is too long");
+    snprintf(word, sizeof word, "%.*s", (int)length, text);
+    ES_TRY(es_evict_parse(word, new, err));
+    if (new->sinks == ES_EVICT_UNSET && es_params_given(job->given, "sinks"))
+        new->sinks = policy->sinks;
+    for (int64_t i = 0; i < out->count; i++)
+        if (es_evict_same(&out->at[i], new))
+            return es_refuse(err, "cache.repeated", "name each once", "policy %s is there twice",
+                             word);
+    out->count++;
+    return ES_OK;
+}
+
+/* Reads the list of --policy. */
+static es_status read_policies(const es_job *job, const es_policy_params *policy, policies *out,
+                               es_error *err)
+{
+    out->count = 0;
+    for (const char *at = policy->names; *at;) {
+        const size_t length = strcspn(at, ",");
+        ES_TRY(read_policy(job, policy, at, length, out, err));
+        at += length + (at[length] == ',');
+    }
+    return out->count ? ES_OK
+                      : es_refuse(err, "cache.options", "--policy h2o", "--policy is empty");
+}
+
+/* ---- types ---- */
+
+/* Reads "K" or "K,V" into a setting. */
+static es_status read_types(const char *text, es_cache_setting *out, es_error *err)
+{
+    char key[ES_CACHE_ROOM];
+    const size_t length = strcspn(text, ",");
+    snprintf(key, sizeof key, "%.*s", (int)(length < sizeof key ? length : sizeof key - 1), text);
+    ES_TRY(es_kv_format_parse(key, &out->unit.k, err));
+    return es_kv_format_parse(text[length] ? text + length + 1 : key, &out->unit.v, err);
+}
+
+/* ---- settings ---- */
+
+/* Returns how many tokens the prompt has; fails if none of a block's n is after it. */
+static es_status find_prompt(const es_cache_params *asked, int64_t n, int64_t *out, es_error *err)
+{
+    *out = asked->prompt.count ? es_cache_prompt(asked) : n / 2;
+    if (*out >= 1 && *out < n - 1)
+        return ES_OK;
+    return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer --block",
+                     "a prompt of %lld tokens leaves nothing to predict in blocks of %lld",
+                     (long long)*out, (long long)n);
+}
+
+/* Returns number i of the numbers of keys, of `all`. */
+static int64_t keys_at(const es_cache_params *asked, const es_policy_params *policy, int64_t all,
+                       int64_t i)
+{
+    if (policy->keys.count)
+        return policy->keys.counts[i];
+    return (int64_t)fmax(1.0, rint(asked->ratio.reals[i] * (double)all));
+}
+
+/* Adds a setting for each policy and number of keys to what `types` rounds. */
+static es_status add_evictions(const es_cache_params *asked, const es_policy_params *policy,
+                               const policies *list, const es_cache_setting *types, int64_t n,
+                               es_cache_settings *out, es_error *err)
+{
+    const int64_t grid = policy->keys.count ? policy->keys.count : asked->ratio.count;
+    const bool decode = types->mode == ES_EVICT_DECODE;
+    for (int64_t i = 0; i < list->count; i++)
+        for (int64_t k = 0; k < grid; k++) {
+            es_cache_setting *new = &out->at[out->count++];
+            *new = *types;
+            new->unit.evict = list->at[i];
+            new->unit.evict.keys = keys_at(asked, policy, decode ? n : out->prompt, k);
+            ES_TRY(es_evict_check(&new->unit.evict, new->mode, err));
+        }
+    return ES_OK;
+}
+
+/* Fails for a setting that the forward pass does not define. */
+static es_status check_setting(const es_cache_setting *s, es_error *err)
+{
+    const bool aged = es_kv_format_by_query(&s->unit.k) || es_kv_format_by_query(&s->unit.v);
+    if (!aged || s->mode == ES_EVICT_NOTHING)
+        return ES_OK;
+    return es_refuse(err, "cache.together", "use another type, or kivi without --evict",
+                     "kivi types and --evict %s at the same time are not defined",
+                     es_cache_mode_name(s->mode));
+}
+
+es_status es_cache_settings_make(es_job *job, const es_cache_params *asked,
+                                 const es_policy_params *policy, int64_t n, es_cache_settings *out,
+                                 es_error *err)
+{
+    const int64_t types = asked->kv_types.count ? asked->kv_types.count : 1;
+    const int64_t grid = policy->keys.count ? policy->keys.count : asked->ratio.count;
+    policies *list;
+    *out = (es_cache_settings){0};
+    ES_TRY(find_prompt(asked, n, &out->prompt, err));
+    ES_TRY(ES_JOB_NEW(job, list, 1, err));
+    if (evicts(asked))
+        ES_TRY(read_policies(job, policy, list, err));
+    ES_TRY(ES_JOB_NEW_2D(job, out->at, types, evicts(asked) ? list->count * grid : 1, err));
+    for (int64_t t = 0; t < types; t++) {
+        es_cache_setting base = {.mode = asked->evict == ES_CACHE_PROMPT   ? ES_EVICT_PROMPT
+                                         : asked->evict == ES_CACHE_DECODE ? ES_EVICT_DECODE
+                                                                           : ES_EVICT_NOTHING,
+                                 .prompt = out->prompt};
+        if (asked->kv_types.count)
+            ES_TRY(read_types(asked->kv_types.at[t], &base, err));
+        ES_TRY(check_setting(&base, err));
+        if (evicts(asked))
+            ES_TRY(add_evictions(asked, policy, list, &base, n, out, err));
+        else
+            out->at[out->count++] = base;
+    }
+    return ES_OK;
+}
+
+/* ---- memory ---- */
+
+/* Returns the memory that choosing the keys of a unit takes: scores of 64 queries at a time, votes,
+ * the order of keys, and expected queries with the angles of future positions. */
+static double choice_bytes(const es_cache_setting *setting, const es_model_config *c, double item,
+                           double n)
+{
+    const es_evict_spec spec = es_evict_resolve(&setting->unit.evict, setting->mode);
+    const double d = (double)c->head_dim, future = spec.future > 0 ? (double)spec.future : 0.0;
+    const double expected =
+        8.0 * (2.0 * d * (d + 1.0) + n * (3.0 * d + 2.0) + 2.0 * (n + future + 1.0) * d);
+    return n * (8.0 + 64.0 * item) + 32.0 * n + (future > 0.0 ? expected : 0.0);
+}
+
+double es_cache_bytes(const es_cache_setting *setting, const es_model_config *c, es_dtype precision,
+                      int64_t n, int threads)
+{
+    const double N = (double)n, item = (double)es_dtype_size(precision), d = (double)c->head_dim;
+    const double units = (double)c->kv_heads, each = (double)c->heads / units;
+    const double all = (double)c->layers * units, T = (double)threads;
+    const double block = N * (16.0 + units * 29.0 + 2.0 * (double)c->kv_width * item) +
+                         (double)c->heads * (double)sizeof(es_evict_head) +
+                         N * (double)(c->query_width + c->kv_width) * item;
+    const double chosen = all * (double)(sizeof(es_cache_unit) + 8 * sizeof(double)) +
+                          all * 8.0 * (double)setting->prompt;
+    const double aged = N * (8.0 + 64.0 * 3.0 * item) + 128.0 * d * item;
+    const double held = units * N * (32.0 + (2.0 * d + 2.0 * each) * item);
+    return block + chosen + T * fmax(choice_bytes(setting, c, item, N), aged) +
+           (setting->mode == ES_EVICT_DECODE ? held : 0.0);
+}
+
+/* ---- saying it ---- */
+
+const char *es_cache_policy(const es_cache_setting *setting, char out[ES_CACHE_ROOM])
+{
+    es_evict_write(&setting->unit.evict, out, ES_CACHE_ROOM);
+    return out;
+}
+
+const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_ROOM])
+{
+    char value[ES_KV_NAME];
+    es_kv_format_name(&setting->unit.k, out, ES_KV_NAME);
+    es_kv_format_name(&setting->unit.v, value, sizeof value);
+    const size_t used = strlen(out);
+    if (strcmp(out, value) != 0)
+        snprintf(out + used, ES_CACHE_ROOM - used, ",%s", value);
+    return out;
+}
+
+const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_ROOM])
+{
+    char types[ES_CACHE_ROOM];
+    size_t used = 0;
+    *out = '\0';
+    if (setting->unit.evict.policy) {
+        es_cache_policy(setting, out);
+        used = strlen(out);
+        snprintf(out + used, ES_CACHE_ROOM - used, ", %lld keys",
+                 (long long)setting->unit.evict.keys);
+        used = strlen(out);
+    }
+    if (setting->unit.k.type || setting->unit.v.type)
+        snprintf(out + used, ES_CACHE_ROOM - used, "%s%.128s", used ? ", " : "",
+                 es_cache_types(setting, types));
+    else if (!used)
+        snprintf(out, ES_CACHE_ROOM, "full");
+    return out;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cache_params.h : what a key-value cache drops and rounds (cache/cache.h) as parameters; the same
+ * in every study that runs a decoder with a cache.
+ *
+ *     typedef struct my_params { es_policy_params policy; es_cache_params cache; ... } my_params;
+ *     static const es_param params[] = {ES_POLICY_PARAMS(my_params, policy, NULL),
+ *                                       ES_CACHE_PARAMS(my_params, cache), ..., {0}};
+ *
+ *     open():   ES_TRY(es_cache_params_check(job, &p->cache, &p->policy, err));
+ *               if (es_cache_asked(&p->cache))
+ *                   ES_TRY(es_cache_settings_make(job, &p->cache, &p->policy, n, &settings, err));
+ *     a cell:   es_cache_fill(&settings.at[i].unit, prompt, layers, kv_heads, units);
+ *
+ * Three modes. Prompt and decode mode drop keys for good (cache/evict.h). Ideal mode is sparse
+ * attention, --policy without --evict: keys are chosen anew for every query, no memory is saved. */
+#ifndef ES_EXPERIMENTS_KIT_CACHE_PARAMS_H
+#define ES_EXPERIMENTS_KIT_CACHE_PARAMS_H
+
+#include <esscher/model.h>
+
+#include "cache/cache.h"
+#include "driver/job.h"
+#include "experiments/kit/policy_params.h"
+
+/* Words of --evict, in this order. */
+enum { ES_CACHE_PROMPT = 0, ES_CACHE_DECODE = 1, ES_CACHE_IDEAL = 2 };
+extern const char *const es_cache_modes[]; /* "prompt", "decode", "ideal" */
+
+/* The options that describe caches. Policies and numbers of keys are es_policy_params. */
+typedef struct es_cache_params {
+    int evict;         /* index into es_cache_modes; -1: not given */
+    es_grid prompt;    /* one number, or none: half of a block. A grid, because run files that are
+                          older than the option have no text for a whole number that is not given */
+    es_grid ratio;     /* instead of --keys */
+    es_texts kv_types; /* each "K" or "K,V" */
+} es_cache_params;
+
+/* clang-format off */
+#define ES_CACHE_PARAMS(type, cache)                                                               \
+    {"evict", 0, ES_PARAM_CHOICE, "MODE",                                                          \
+     "when the cache drops keys for good. prompt: once, at the end of a prompt (--policy stream, " \
+     "snapkv, observed, h2o, tova, knorm, keydiff, expected, random, oracle); decode: one key "    \
+     "after each token (stream, h2o, tova); ideal: never, each query chooses from all keys, which "\
+     "saves no memory. Options of a policy follow its name: --policy snapkv:window=16:sinks=4,h2o",\
+     .field = offsetof(type, cache.evict), .choices = es_cache_modes,                              \
+     .default_note = "ideal"},                                                                     \
+    {"prompt", 0, ES_PARAM_COUNTS, "P",                                                            \
+     "tokens of the prompt; only what is predicted after them is compared",                        \
+     .field = offsetof(type, cache.prompt), .min = 1, .max = 1e12, .unit = "tokens",               \
+     .default_note = "half of a block"},                                                           \
+    {"ratio", 0, ES_PARAM_REALS, "GRID",                                                           \
+     "with --evict, instead of --keys: the share of keys to keep; of the prompt in prompt mode, "  \
+     "of a block in decode mode",                                                                  \
+     .field = offsetof(type, cache.ratio), .min = 1e-9, .max = 1.0, .increasing = true},           \
+    {"kv-type", 0, ES_PARAM_TEXTS, "K[,V]",                                                        \
+     "number types of cached keys and values: q8_0, or q4_0,q8_0; f32, f16, bf16, fp8, q8_0, "     \
+     "q5_1, q5_0, q4_1, q4_0, iq4_nl, kivi4 or kivi2, one for both or K,V; q4_0+hadamard rotates " \
+     "rows first. Several settings: --kv-type q8_0 q4_0,q8_0",                                     \
+     .field = offsetof(type, cache.kv_types), .several = true}
+/* clang-format on */
+
+/* What a cache does to every key-value head of a model. */
+typedef struct es_cache_setting {
+    es_evict_mode mode; /* ES_EVICT_NOTHING: it only rounds */
+    int64_t prompt;     /* tokens */
+    es_cache_unit unit; /* every key-value head; evict.policy NULL: every key is kept */
+} es_cache_setting;
+
+/* The settings that the options ask for: types, then policies, then numbers of keys. */
+typedef struct es_cache_settings {
+    es_cache_setting *at; /* (count) */
+    int64_t count;
+    int64_t prompt; /* tokens */
+} es_cache_settings;
+
+/*! es_cache_asked() : do the options ask for a cache that drops keys for good, or rounds? */
+bool es_cache_asked(const es_cache_params *asked);
+
+/*! es_cache_prompt() : returns the number of --prompt; 0: it is not given. */
+static inline int64_t es_cache_prompt(const es_cache_params *asked)
+{
+    return asked->prompt.count ? asked->prompt.counts[0] : 0;
+}
+
+/*! es_cache_params_check() : fails for options that exclude each other, before anything is read.
+ *  @return : ES_OK; ES_E_ARGUMENT (cache.options), naming the option and what to do. */
+es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
+                                const es_policy_params *policy, es_error *err);
+
+/*! es_cache_settings_make() : every setting for blocks of n tokens; memory is the job's.
+ *  @return : ES_OK; ES_E_ARGUMENT: cache.prompt (no token after the prompt), cache.keys,
+ *  cache.repeated, cache.together; as es_evict_parse(), es_evict_check(), es_kv_format_parse(). */
+es_status es_cache_settings_make(es_job *job, const es_cache_params *asked,
+                                 const es_policy_params *policy, int64_t n, es_cache_settings *out,
+                                 es_error *err);
+
+/*! es_cache_bytes() : memory of a block of n tokens with a cache, beyond what es_model_cost_of()
+ *  reports, on `threads` threads. */
+double es_cache_bytes(const es_cache_setting *setting, const es_model_config *config,
+                      es_dtype precision, int64_t n, int threads);
+
+/*! es_cache_say() : "snapkv:window=16, 128 keys, q4_0,q8_0", for names of settings; "full" if it
+ *  changes nothing. es_cache_policy() : "snapkv:window=16". es_cache_types() : "q4_0", or
+ *  "q4_0,q8_0". Return out. */
+enum { ES_CACHE_ROOM = 256 };
+const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_ROOM]);
+const char *es_cache_policy(const es_cache_setting *setting, char out[ES_CACHE_ROOM]);
+const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_ROOM]);
+
+/*! es_cache_mode_name() : "prompt", "decode", or "none" of a cache that only rounds. */
+const char *es_cache_mode_name(es_evict_mode mode);
+
+#endif
