@@ -214,7 +214,8 @@ typedef struct sizing_user {
 
 enum { LENGTH, BLOCKS, SIZES };
 
-/* Returns the operations of pools of values[BLOCKS] blocks of values[LENGTH] tokens, and of the study. */
+/* Returns the operations of pools of values[BLOCKS] blocks of values[LENGTH] tokens, and of the
+ * study. */
 static double work_of(const void *user, const int64_t *values)
 {
     const sizing_user *u = user;
