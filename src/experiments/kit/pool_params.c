@@ -214,7 +214,8 @@ typedef struct sizing_user {
 
 enum { LENGTH, BLOCKS, SIZES };
 
-/* Returns the operations of pools of so many blocks of such a length, and of the study on them. */
+/* Returns the operations of pools of such blocks, by length and number, and of the study on them.
+ */
 static double work_of(const void *user, const int64_t *values)
 {
     const sizing_user *u = user;

@@ -19,7 +19,7 @@
 
 struct es_pools;
 
-/* Returns the operations of a study beside making the pools, if each domain has so many tokens, in
+/* Returns the operations of a study beside making the pools, if each domain has `tokens` tokens, in
  * blocks of `block`; pools has model and domains. */
 typedef double (*es_pool_work)(const es_job *job, const struct es_pools *pools, int64_t tokens,
                                int64_t block);

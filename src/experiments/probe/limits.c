@@ -120,7 +120,7 @@ static double places_flops(const probe_params *p, const es_probe_cost *cost, dou
             draws_of(p) * cost->replicate_flops + (double)p->control * cost->control_flops);
 }
 
-/* Returns the operations of a pool of so many tokens, by its largest default size of draws. */
+/* Returns the operations of a pool of `tokens` tokens, by its largest default size of draws. */
 static double work_of(const es_job *job, const es_pools *pools, int64_t tokens, int64_t block)
 {
     const probe_params *p = job->params;

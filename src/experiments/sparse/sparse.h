@@ -290,9 +290,9 @@ es_status sparse_head_of(const es_job *job, int64_t place, int64_t context, es_a
 double sparse_head_bytes(const sparse_state *s);
 double sparse_head_flops(const sparse_state *s, int64_t n);
 
-/*! sparse_group() : queries of a cell, of so many in a context. Cells have more where policies use
- *  past attention, which every cell computes anew. sparse_context_work() : operations of one head
- * in a context of n tokens under all policies. s->specs must be known. */
+/*! sparse_group() : queries of a cell, if a context has `queries`. Cells have more where policies
+ * use past attention, which every cell computes anew. sparse_context_work() : operations of one
+ * head in a context of n tokens under all policies. s->specs must be known. */
 int64_t sparse_group(const sparse_state *s, int64_t queries);
 double sparse_context_work(const sparse_state *s, int64_t n, int64_t queries);
 
