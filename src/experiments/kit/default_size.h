@@ -21,7 +21,7 @@
 
 #include <esscher/table.h>
 
-#include "text/blocks.h"
+#include "model/pool.h"
 
 /* The most operations of a default run: five minutes at a nominal speed, that of two cores which do
  * 117 GFLOP/s each (256-bit multiply-adds at 3.65 GHz), at the 75 % of it that costs assume. It is
