@@ -228,11 +228,7 @@ static es_mask mask_of(const pass *p)
 /* Returns the logit of a head's sink; -inf: it has none. */
 static double sink_of(const pass *p, int64_t head)
 {
-    const void *sinks = p->l->sinks.w;
-    if (!sinks)
-        return -(double)INFINITY;
-    return p->f->model->precision == ES_F32 ? (double)((const float *)sinks)[head]
-                                            : ((const double *)sinks)[head];
+    return es_layer_sink(p->l, p->f->model->precision, head);
 }
 
 /* Computes a head over all keys that its mask lets it see. A model with non-finite weights

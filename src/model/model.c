@@ -244,6 +244,11 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
     return ES_OK;
 }
 
+double es_model_sink(const es_model *model, int64_t layer, int64_t head)
+{
+    return es_layer_sink(&model->layers[layer], model->precision, head);
+}
+
 /* ---- where it lies ----
  *
  * A folder, a GGUF file, or a name in the cache of the Hugging Face hub:

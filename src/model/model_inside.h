@@ -6,6 +6,7 @@
 #ifndef ES_MODEL_MODEL_INSIDE_H
 #define ES_MODEL_MODEL_INSIDE_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include <esscher/model.h>
@@ -35,6 +36,16 @@ typedef struct es_layer {
     es_linear experts_up;     /* (E, 2F, H) */
     es_linear experts_down;   /* (E, H, F) */
 } es_layer;
+
+/*! es_layer_sink() : returns the logit of a head's sink; -inf: it has none. */
+static inline double es_layer_sink(const es_layer *l, es_dtype precision, int64_t head)
+{
+    const void *sinks = l->sinks.w;
+    if (!sinks)
+        return -(double)INFINITY;
+    return precision == ES_F32 ? (double)((const float *)sinks)[head]
+                               : ((const double *)sinks)[head];
+}
 
 struct es_model {
     const es_arch *arch;
