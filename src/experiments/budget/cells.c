@@ -84,7 +84,8 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
                                  .n_policies = s->P,
                                  .keys = s->keys,
                                  .n_keys = s->K,
-                                 .queries = p->queries < late ? p->queries : late};
+                                 .queries = p->queries < late ? p->queries : late,
+                                 .by_layer = true};
     const es_curves to = budget_curves_at(s, out);
     return es_curves_block(&spec, &block, exec, &to, err);
 }

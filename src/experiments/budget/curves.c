@@ -59,9 +59,12 @@ typedef struct work {
     es_wo_sum layer;
     es_group group;
     es_choice choice;
-    es_risk_query *query; /* (size) of the present position */
-    int64_t first;        /* head of all, the first of the group */
-    es_past past;         /* keys that queries of its layer see */
+    es_risk_query *query;           /* (size) of the present position */
+    int64_t first;                  /* head of all, the first of the group */
+    es_past past;                   /* keys that queries of its layer see */
+    double *sinks;                  /* (size) logits of the heads' sinks; -inf: none */
+    const es_policy_spec *policies; /* (n_policies) of its layer */
+    const int64_t *keys;            /* (n_keys) likewise */
     es_status status;
 } work;
 
@@ -94,6 +97,7 @@ static es_status work_new(work *w, es_error *err)
     w->span = span_of(w->spec, n);
     w->size = w->c->heads / w->c->kv_heads;
     ES_TRY(ES_ARENA_NEW(&w->arena, w->query, w->size, "queries", err));
+    ES_TRY(ES_ARENA_NEW(&w->arena, w->sinks, w->size, "sinks", err));
     ES_TRY(ES_ARENA_NEW(&w->arena, w->chosen, w->spec->queries, "heads by keys", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->q, w->size * n, dk, "heads by keys", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->k, n, dk, "heads by keys", err));
@@ -184,14 +188,17 @@ static double *scores_of(const work *w, int64_t g, int64_t into)
 
 /* ---- one query ---- */
 
-/* Returns the number of keys that hold a share of the weight. */
-static double keys_of_mass(work *w, const double *weights, int64_t n)
+/* Returns the number of keys that hold a share of the weight, a sink's apart. */
+static double keys_of_mass(work *w, const es_risk_query *query)
 {
+    const int64_t n = query->n - query->sink;
+    const double *weights = query->weights, rest = query->sink ? weights[n] : 0.0;
+    const double most = ES_BUDGET_MASS * (1.0 - rest);
     double sum = 0.0;
     int64_t count = 0;
     memcpy(w->sorted, weights, (size_t)n * sizeof(double));
     es_sort_reals(w->sorted, n);
-    while (count < n && sum < ES_BUDGET_MASS)
+    while (count < n && sum < most)
         sum += w->sorted[n - ++count];
     return (double)count;
 }
@@ -205,11 +212,11 @@ static void add_facts(work *w, int64_t g, int64_t begin)
     double squares = 0.0, sinks = 0.0;
     for (int64_t j = 0; j < query->n; j++)
         squares += query->weights[j] * query->weights[j];
-    for (int64_t j = 0; begin + j < ES_BUDGET_SINKS && j < query->n; j++)
+    for (int64_t j = 0; begin + j < ES_BUDGET_SINKS && j < query->n - query->sink; j++)
         sinks += query->weights[j];
     facts[ES_FACT_ESS] += share / squares;
     facts[ES_FACT_SINKS] += share * sinks;
-    facts[ES_FACT_KEYS_95] += share * keys_of_mass(w, query->weights, query->n);
+    facts[ES_FACT_KEYS_95] += share * keys_of_mass(w, query);
     facts[ES_FACT_SPREAD] += share * query->spread2;
 }
 
@@ -288,8 +295,8 @@ static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy
                            es_error *err)
 {
     const double share = 1.0 / (double)w->spec->queries;
-    es_policy_spec own = w->spec->policies[policy];
-    own.keys = w->spec->keys[m];
+    es_policy_spec own = w->policies[policy];
+    own.keys = w->keys[m];
     es_policy_spec_fit(&own, w->c->causal);
     const bool known = is_asked(w->spec, policy, m);
     const bool some = known && (own.keys < asked->n || own.with_replacement);
@@ -332,7 +339,7 @@ static es_status add_limits(work *w, const es_policy_query *asked, int64_t m, es
     es_policy_spec best;
     double value, sum = 0.0, all = 0.0;
     es_policy_spec_init(&best, es_policy_find("limit"));
-    best.keys = w->spec->keys[m];
+    best.keys = w->keys[m];
     if (best.keys >= asked->n)
         return ES_OK;
     double *to = w->out->limit + w->first * w->spec->n_keys + m;
@@ -390,8 +397,8 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
     observe(w, i);
     for (int64_t g = 0; g < w->size && status == ES_OK; g++) {
         const es_view values = es_view_f64(w->v + (g * w->block->n + begin) * dk, n, dk);
-        status = es_risk_query_new(scores_of(w, g, into) + begin, n, &values, w->budget,
-                                   &w->query[g], err);
+        status = es_risk_query_with_sink(scores_of(w, g, into) + begin, n, &values, w->sinks[g],
+                                         w->budget, &w->query[g], err);
         if (status == ES_OK)
             add_facts(w, g, begin);
     }
@@ -406,12 +413,12 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
 
 /* ---- all queries of a group ---- */
 
-/* Adds the weights of query i of a head to row (n). */
-static void add_weights(const work *w, int64_t i, const double *scores, double *row)
+/* Adds the weights of query i of head g to row (n). */
+static void add_weights(const work *w, int64_t i, int64_t g, const double *scores, double *row)
 {
     const int64_t begin = es_past_begin(w->past, i);
     const int64_t end = es_past_end(w->past, i, w->block->n);
-    es_weigh(scores + begin, end - begin, w->sorted + begin);
+    es_weigh_beside(w->sinks[g], scores + begin, end - begin, w->sorted + begin);
     for (int64_t j = begin; j < end; j++)
         row[j] += w->sorted[j];
 }
@@ -424,7 +431,7 @@ static void remember(work *w, int64_t i, int64_t into)
     double *row = w->recent + i % w->span * n;
     memset(row, 0, (size_t)n * sizeof(double));
     for (int64_t g = 0; g < w->size; g++)
-        add_weights(w, i, scores_of(w, g, into), row);
+        add_weights(w, i, g, scores_of(w, g, into), row);
     for (int64_t j = 0; j < n; j++)
         w->history[j] += row[j];
 }
@@ -492,12 +499,16 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
         w->out->spread2[seen->layer] = es_wo_sum_spread2(&w->layer);
     memcpy(w->group.wo + g * w->c->hidden * w->c->head_dim, w->layer.wo,
            (size_t)(w->c->hidden * w->c->head_dim) * sizeof(double));
+    w->sinks[g] = *seen->sink;
     ES_TRY(weigh_head(w, g, err));
     read_head(w, seen, g);
     if (g < w->size - 1)
         return ES_OK;
     w->first = at - g;
     w->past = es_past_of(w->c, seen->layer);
+    const int64_t row = w->spec->by_layer ? seen->layer : 0;
+    w->policies = w->spec->policies + row * w->spec->n_policies;
+    w->keys = w->spec->keys + row * w->spec->n_keys;
     return walk_queries(w, err);
 }
 
