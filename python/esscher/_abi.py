@@ -565,8 +565,9 @@ class ModelSeen(c.Structure):
     _fields_ = [
         ("block", c.c_int64), ("layer", c.c_int64), ("head", c.c_int64), ("window", c.c_int64),
         ("scale", c.c_double), ("cap", c.c_double), ("sink", Pointer), ("q", View), ("k", View),
-        ("v", View), ("wo", View), ("plain_q", View), ("plain_k", View), ("output", Pointer),
-        ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
+        ("v", View), ("wo", View), ("bo", View), ("plain_q", View), ("plain_k", View),
+        ("output", Pointer), ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer),
+        ("sum_squares", Pointer),
     ]  # fmt: skip
 
 

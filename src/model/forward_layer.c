@@ -343,6 +343,14 @@ static es_view wo_of(const pass *p, int64_t head)
                      .col_stride = item};
 }
 
+/* Returns the bias of Wo (1, H). */
+static es_view bo_of(const pass *p)
+{
+    const es_model *m = p->f->model;
+    const int64_t item = (int64_t)es_dtype_size(m->precision);
+    return (es_view){p->l->out.b, m->precision, 1, m->config.hidden, m->config.hidden * item, item};
+}
+
 /* Calls the visitor with everything that is known about a head. The log-sum-exp of a sparse
  * head would be that of the kept keys only, so it is not shown. */
 static es_status show(const pass *p, int64_t head, const es_view qkv[3], const es_attend_out *out,
@@ -363,6 +371,7 @@ static es_status show(const pass *p, int64_t head, const es_view qkv[3], const e
                           .k = qkv[1],
                           .v = qkv[2],
                           .wo = wo_of(p, head),
+                          .bo = bo_of(p),
                           .output = out->output,
                           .lse = sparse ? NULL : out->lse,
                           .entropy = out->entropy,

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "checkpoint/safetensors_inside.h"
 #include "model/gguf_model.h"
 #include "model/model.h"
@@ -242,6 +243,19 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
     }
     out->wo = part(model, l->out.w, head * k, H, k, Q);
     return ES_OK;
+}
+
+bool es_model_branch(const es_model *model, int64_t layer, double *scale, double *factor)
+{
+    const es_linear *after = &model->layers[layer].after1;
+    const int64_t H = model->config.hidden;
+    if (factor)
+        *factor = model->config.branch_factor;
+    if (after->w && scale) {
+        const es_view row = part(model, after->w, 0, 1, H, H);
+        es_view_read_row(&row, 0, scale);
+    }
+    return after->w != NULL;
 }
 
 double es_model_sink(const es_model *model, int64_t layer, int64_t head)

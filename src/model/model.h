@@ -27,6 +27,10 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
 es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head, const es_view *x,
                              es_mem_limit *budget, double *q, double *k, double *v, es_error *err);
 
+/*! es_model_branch() : how attention of a layer is added to the state: *factor times what Wo gives,
+ *  normed by its root mean square with scale (H) if it returns true. Either may be NULL. */
+bool es_model_branch(const es_model *model, int64_t layer, double *scale, double *factor);
+
 /*! es_model_sink() : returns the logit of the learned sink of a head; -inf: it has none. */
 double es_model_sink(const es_model *model, int64_t layer, int64_t head);
 

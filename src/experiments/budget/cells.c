@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "experiments/budget/inside.h"
 #include "experiments/budget/question.h"
 
 /* ---- layout of cells ---- */
@@ -330,11 +331,25 @@ static work work_of(const es_job *job)
         query += es_policy_inputs(s->policies[i].policy) & ES_POLICY_CHANCE
                      ? 0.5 * (double)s->K * n * k * 60.0 * 40.0
                      : (double)s->K * n * (k * 40.0 + 1000.0);
-    return (work){.curves = pass_flops(s, s->n) + heads * (Q * query + n * n * (4.0 * k + 200.0)),
+    const double passes = es_branch_norms(s->model) ? 2.0 : 1.0;
+    return (work){.curves = passes * pass_flops(s, s->n) +
+                            heads * (Q * query + n * n * (4.0 * k + 200.0)),
                   .gains = (0.5 * (double)s->config->layers + 2.0) * pass_flops(s, s->n) +
                            heads * thin_flops(s, s->n),
                   .trial = trial_flops(s, s->verify.length),
                   .rehearsal = trial_flops(s, s->n)};
+}
+
+/* Returns the memory of the norms after Wo: outputs of all layers at the queries, and Wo twice. */
+static double branch_bytes(const es_job *job)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const es_model_config *c = s->config;
+    const double size = (double)(c->heads / c->kv_heads), k = (double)c->head_dim;
+    return es_branch_norms(s->model)
+               ? 8.0 * (double)c->hidden * ((double)(c->layers * p->queries) + (size + 1.0) * k)
+               : 0.0;
 }
 
 es_status budget_cost(es_job *job, es_cost *out, es_error *err)
@@ -345,7 +360,7 @@ es_status budget_cost(es_job *job, es_cost *out, es_error *err)
     const double trials = (double)(s->n_settings * s->verify.count),
                  folds = blocks * (double)(s->steps + 1);
     const int64_t longest = s->verify.length > s->n ? s->verify.length : s->n;
-    const double curves = es_curves_bytes(s->config, s->n) +
+    const double curves = es_curves_bytes(s->config, s->n) + branch_bytes(job) +
                           es_model_cost_of(s->config, job->precision, s->n, 1, false).bytes;
     const double means = 16.0 * (double)(s->units * (s->P + 2) * (s->K + s->n_options));
     const double folds_means = 20.0 * blocks * (double)(s->units * (s->P + 2) * s->K);

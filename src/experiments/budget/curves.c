@@ -59,10 +59,13 @@ typedef struct work {
     es_wo_sum layer;
     es_group group;
     es_choice choice;
-    es_risk_query *query;           /* (size) of the present position */
-    int64_t first;                  /* head of all, the first of the group */
-    es_past past;                   /* keys that queries of its layer see */
-    double *sinks;                  /* (size) logits of the heads' sinks; -inf: none */
+    es_risk_query *query; /* (size) of the present position */
+    int64_t first;        /* head of all, the first of the group */
+    es_past past;         /* keys that queries of its layer see */
+    int64_t asking;       /* number of the present query among those chosen */
+    double *outputs;      /* (L, queries, H) of attention, after Wo; NULL: no norm follows it */
+    double *wo, *turned;  /* (size, H, dk) of the heads, (dk, H) J Wo of one; likewise NULL */
+    double *sinks;        /* (size) logits of the heads' sinks; -inf: none */
     const es_policy_spec *policies; /* (n_policies) of its layer */
     const int64_t *keys;            /* (n_keys) likewise */
     es_status status;
@@ -90,6 +93,17 @@ static int64_t span_of(const es_curves_spec *spec, int64_t n)
     return span < n ? span : n;
 }
 
+/* Allocates what a norm after Wo takes: outputs of all layers at the chosen queries, and Wo as it
+ * is. */
+static es_status outputs_new(work *w, es_error *err)
+{
+    const int64_t H = w->c->hidden, dk = w->c->head_dim;
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->outputs, w->c->layers * w->spec->queries, H,
+                           "outputs of layers", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->wo, w->size * H, dk, "Wo", err));
+    return ES_ARENA_NEW_2D(&w->arena, w->turned, dk, H, "Wo", err);
+}
+
 /* Allocates the memory for one key-value head and its queries. */
 static es_status work_new(work *w, es_error *err)
 {
@@ -113,6 +127,8 @@ static es_status work_new(work *w, es_error *err)
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->gram, dk, dk, "heads by keys", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->root, dk, dk, "heads by keys", err));
     ES_TRY(es_group_new(w->c, &w->arena, &w->group, err));
+    if (es_branch_norms(w->block->model))
+        ES_TRY(outputs_new(w, err));
     return es_wo_sum_new(w->block->model, n, &w->arena, &w->layer, err);
 }
 
@@ -161,12 +177,42 @@ static es_status weigh_head(work *w, int64_t g, es_error *err)
     return es_sym_sqrt(&gram, 0.0, w->budget, w->root, NULL, err);
 }
 
+/* Multiplies `count` values from `first` on by the root of head g. */
+static void weigh_values(work *w, int64_t g, int64_t first, int64_t count)
+{
+    const int64_t dk = w->c->head_dim;
+    double *v = w->v + (g * w->block->n + first) * dk;
+    memset(v, 0, (size_t)(count * dk) * sizeof(double));
+    es_blas_enter();
+    es_gemm_add(ES_F64, count, dk, dk, w->raw + first * dk, w->root, v); /* it is symmetric */
+    es_blas_leave();
+}
+
+/* Weighs head g by J Wo, where a norm follows Wo: J depends on the query's output (branch.c). */
+static es_status weigh_branch(work *w, int64_t g, es_error *err)
+{
+    const int64_t dk = w->c->head_dim, H = w->c->hidden;
+    const int64_t layer = w->first / w->c->heads;
+    const double *a = w->outputs + (layer * w->spec->queries + w->asking) * H;
+    const es_view gram = es_view_f64(w->gram, dk, dk);
+    double *wo = w->group.wo + g * H * dk;
+    es_branch_slope(&w->layer.branch, a, w->wo + g * H * dk, dk, wo);
+    for (int64_t r = 0; r < H; r++)
+        for (int64_t d = 0; d < dk; d++)
+            w->turned[d * H + r] = wo[r * dk + d];
+    memset(w->gram, 0, (size_t)(dk * dk) * sizeof(double));
+    es_blas_enter();
+    es_gemm_add(ES_F64, dk, dk, H, w->turned, w->turned, w->gram);
+    es_blas_leave();
+    return es_sym_sqrt(&gram, 0.0, w->budget, w->root, NULL, err);
+}
+
 /* Copies the matrices of head g of its group; all heads of a group have the same keys and values.
  */
 static void read_head(work *w, const es_model_seen *seen, int64_t g)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
-    double *q = w->q + g * n * dk, *v = w->v + g * n * dk;
+    double *q = w->q + g * n * dk;
     for (int64_t i = 0; i < n; i++) {
         es_view_read_row(&seen->q, i, q + i * dk);
         es_view_read_row(&seen->k, i, w->k + i * dk);
@@ -174,10 +220,8 @@ static void read_head(work *w, const es_model_seen *seen, int64_t g)
     }
     for (int64_t i = 0; i < n * dk; i++)
         q[i] *= seen->scale;
-    memset(v, 0, (size_t)(n * dk) * sizeof(double));
-    es_blas_enter();
-    es_gemm_add(ES_F64, n, dk, dk, w->raw, w->root, v); /* the root is symmetric */
-    es_blas_leave();
+    if (!w->outputs)
+        weigh_values(w, g, 0, n);
 }
 
 /* Returns the scores of head g, `into` numbers into its strip. */
@@ -396,6 +440,12 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
     es_status status = ES_OK;
     observe(w, i);
     for (int64_t g = 0; g < w->size && status == ES_OK; g++) {
+        if (w->outputs) {
+            status = weigh_branch(w, g, err);
+            weigh_values(w, g, begin, n);
+        }
+        if (status != ES_OK)
+            break;
         const es_view values = es_view_f64(w->v + (g * w->block->n + begin) * dk, n, dk);
         status = es_risk_query_with_sink(scores_of(w, g, into) + begin, n, &values, w->sinks[g],
                                          w->budget, &w->query[g], err);
@@ -465,8 +515,10 @@ static es_status walk_queries(work *w, es_error *err)
             continue;
         score_strip(w, first, count, keys);
         for (int64_t i = first; i < first + count && next < Q; i++) {
-            for (; next < Q && w->chosen[next] == i; next++)
+            for (; next < Q && w->chosen[next] == i; next++) {
+                w->asking = next;
                 ES_TRY(ask_query(w, i, (i - first) * keys, err));
+            }
             if (past)
                 remember(w, i, (i - first) * keys);
         }
@@ -487,6 +539,16 @@ static void clear(const work *w, int64_t head)
     memset(w->out->group + head / w->size * risks, 0, (size_t)risks * sizeof(double));
 }
 
+/* Stores the head's part of Wo, times the branch's factor; before a norm as it is. */
+static void read_wo(work *w, int64_t g)
+{
+    const int64_t numbers = w->c->hidden * w->c->head_dim;
+    double *to = (w->outputs ? w->wo : w->group.wo) + g * numbers;
+    memcpy(to, w->layer.wo, (size_t)numbers * sizeof(double));
+    for (int64_t i = 0; i < numbers && !w->outputs && w->layer.branch.factor != 1.0; i++)
+        to[i] *= w->layer.branch.factor;
+}
+
 /* Receives a head of the forward pass; when the last head of a group is there, its curves are
  * computed. */
 static es_status see_head(void *context, const es_model_seen *seen, es_error *err)
@@ -497,10 +559,10 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
     es_wo_sum_add(&w->layer, seen);
     if (seen->head == w->c->heads - 1)
         w->out->spread2[seen->layer] = es_wo_sum_spread2(&w->layer);
-    memcpy(w->group.wo + g * w->c->hidden * w->c->head_dim, w->layer.wo,
-           (size_t)(w->c->hidden * w->c->head_dim) * sizeof(double));
+    read_wo(w, g);
     w->sinks[g] = *seen->sink;
-    ES_TRY(weigh_head(w, g, err));
+    if (!w->outputs)
+        ES_TRY(weigh_head(w, g, err));
     read_head(w, seen, g);
     if (g < w->size - 1)
         return ES_OK;
@@ -512,6 +574,33 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
     return walk_queries(w, err);
 }
 
+/* Receives a head of the first pass: stores outputs of its layer at the chosen queries. */
+static es_status see_output(void *context, const es_model_seen *seen, es_error *err)
+{
+    work *w = context;
+    const int64_t Q = w->spec->queries, H = w->c->hidden;
+    (void)err;
+    es_wo_sum_add(&w->layer, seen);
+    for (int64_t i = 0; i < Q && seen->head == w->c->heads - 1; i++)
+        memcpy(w->outputs + (seen->layer * Q + i) * H,
+               w->layer.rows + (w->chosen[i] - w->layer.from) * H, (size_t)H * sizeof(double));
+    return ES_OK;
+}
+
+/* Runs the block: once for the outputs that a norm after Wo is of, and once for the curves. */
+static es_status run_passes(work *w, const es_exec *exec, es_error *err)
+{
+    es_model_visit visit = {.head = see_output, .context = w};
+    const es_model_block b = {.ids = w->block->ids, .n = w->block->n, .visit = &visit};
+    if (w->outputs) {
+        w->layer.plain = true;
+        ES_TRY(es_model_forward(w->block->model, &b, 1, exec, err));
+        w->layer.plain = false;
+    }
+    visit.head = see_head;
+    return es_model_forward(w->block->model, &b, 1, exec, err);
+}
+
 es_status es_curves_block(const es_curves_spec *spec, const es_token_block *block,
                           const es_exec *exec, const es_curves *out, es_error *err)
 {
@@ -521,13 +610,11 @@ es_status es_curves_block(const es_curves_spec *spec, const es_token_block *bloc
               .out = out,
               .budget = exec ? exec->budget : NULL,
               .arena = {.budget = exec ? exec->budget : NULL}};
-    const es_model_visit visit = {.head = see_head, .context = &w};
-    const es_model_block b = {.ids = block->ids, .n = block->n, .visit = &visit};
     es_status status = work_new(&w, err);
     if (status == ES_OK)
         status = choose_queries(&w, err);
     if (status == ES_OK)
-        status = es_model_forward(block->model, &b, 1, exec, err);
+        status = run_passes(&w, exec, err);
     es_choice_free(&w.choice);
     es_arena_free(&w.arena);
     return status;
