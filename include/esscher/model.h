@@ -280,6 +280,7 @@ typedef struct es_model_seen {
     const double *sink;       /* logit of its sink (attend.h); NULL or -inf: it has none */
     es_view q, k, v;          /* (n, k) as they meet: after norms, rotary positions, factors */
     es_view wo;               /* (H, k) what the head adds to the layer is wo times its output */
+    es_view bo;               /* (1, H) what Wo adds to the sum over heads */
     es_view plain_q, plain_k; /* (n, k) before rotary positions; without data unless asked for */
     const double *output;     /* (n, k) before Wo */
     const double *lse, *entropy, *top_weight, *sum_squares; /* (n); NULL unless asked for */

@@ -56,13 +56,15 @@ typedef struct es_plan {
     char model_type[64];
     int64_t layers, heads, kv_heads, head_dim; /* of the model, as in es_model_config */
     int64_t hidden, vocab;
-    int64_t window;  /* keys that a causal query of the model sees; 0: all of them */
+    int64_t window;  /* the widest window of a layer: keys that a causal query sees, or keys to
+                        each side; 0: some layer has none */
     int64_t context; /* tokens that the plan was made for */
     bool causal;
     double keys_kept, keys_all; /* sums over layers and key-value heads at `context`:
                                    es_plan_count() */
     char text[ES_PLAN_TEXT];    /* what it was calibrated on, for people; UTF-8 */
     char note[ES_PLAN_NOTE];    /* what to know before running it, for people; UTF-8 */
+    int64_t *windows;           /* (layers) window of each layer, 0: none */
     es_plan_head *head;         /* (layers, heads) */
     es_mem_limit *budget;
 } es_plan;

@@ -21,6 +21,8 @@
 #ifndef ESSCHER_POLICY_RISK_H
 #define ESSCHER_POLICY_RISK_H
 
+#include <stdbool.h>
+
 #include <esscher/view.h>
 #include <esscher/policy.h>
 
@@ -45,6 +47,8 @@ typedef struct es_policy_risk {
 /* One query with everything that the integrals need. */
 typedef struct es_risk_query {
     int64_t n, dv;
+    bool sink;       /* the last of the n keys is a learned sink: value 0, no position. Choices are
+                        of the n - 1 others; every outcome keeps it, and no count of keys has it */
     double *weights; /* (n) of sum 1 */
     double *logs;    /* (n) their logarithms, of those as well that are too small for a number */
     double *values;  /* (n, dv) of the keys: as given */

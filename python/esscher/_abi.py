@@ -363,8 +363,9 @@ class ModelSeen(c.Structure):
     _fields_ = [
         ("block", c.c_int64), ("layer", c.c_int64), ("head", c.c_int64), ("window", c.c_int64),
         ("scale", c.c_double), ("cap", c.c_double), ("sink", Pointer), ("q", View), ("k", View),
-        ("v", View), ("wo", View), ("plain_q", View), ("plain_k", View), ("output", Pointer),
-        ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer), ("sum_squares", Pointer),
+        ("v", View), ("wo", View), ("bo", View), ("plain_q", View), ("plain_k", View),
+        ("output", Pointer), ("lse", Pointer), ("entropy", Pointer), ("top_weight", Pointer),
+        ("sum_squares", Pointer),
     ]  # fmt: skip
 
 
@@ -629,7 +630,8 @@ class Plan(c.Structure):
         ("kv_heads", c.c_int64), ("head_dim", c.c_int64), ("hidden", c.c_int64),
         ("vocab", c.c_int64), ("window", c.c_int64), ("context", c.c_int64), ("causal", c.c_bool),
         ("keys_kept", c.c_double), ("keys_all", c.c_double), ("text", c.c_char * 256),
-        ("note", c.c_char * 512), ("head", c.POINTER(PlanHead)), ("budget", c.POINTER(MemLimit)),
+        ("note", c.c_char * 512), ("windows", Pointer), ("head", c.POINTER(PlanHead)),
+        ("budget", c.POINTER(MemLimit)),
     ]  # fmt: skip
 
 
@@ -642,9 +644,9 @@ class PolicyRisk(c.Structure):
 
 class RiskQuery(c.Structure):
     _fields_ = [
-        ("n", c.c_int64), ("dv", c.c_int64), ("weights", Pointer), ("logs", Pointer),
-        ("values", Pointer), ("output", Pointer), ("off", Pointer), ("reach", Pointer),
-        ("spread2", c.c_double),
+        ("n", c.c_int64), ("dv", c.c_int64), ("sink", c.c_bool), ("weights", Pointer),
+        ("logs", Pointer), ("values", Pointer), ("output", Pointer), ("off", Pointer),
+        ("reach", Pointer), ("spread2", c.c_double),
     ]  # fmt: skip
 
 

@@ -218,11 +218,7 @@ static es_mask mask_of(const es_layer_pass *p)
 
 double es_pass_sink(const es_layer_pass *p, int64_t head)
 {
-    const void *sinks = p->l->sinks.w;
-    if (!sinks)
-        return -(double)INFINITY;
-    return p->f->model->precision == ES_F32 ? (double)((const float *)sinks)[head]
-                                            : ((const double *)sinks)[head];
+    return es_layer_sink(p->l, p->f->model->precision, head);
 }
 
 /* Computes a head over all keys that its mask lets it see. A model with non-finite weights
@@ -342,6 +338,14 @@ static es_view wo_of(const es_layer_pass *p, int64_t head)
                      .col_stride = item};
 }
 
+/* Returns the bias of Wo (1, H). */
+static es_view bo_of(const es_layer_pass *p)
+{
+    const es_model *m = p->f->model;
+    const int64_t item = (int64_t)es_dtype_size(m->precision);
+    return (es_view){p->l->out.b, m->precision, 1, m->config.hidden, m->config.hidden * item, item};
+}
+
 /* Calls the visitor with everything that is known about a head. The log-sum-exp of a sparse
  * head would be that of the kept keys only, so it is not shown. */
 static es_status show(const es_layer_pass *p, int64_t head, const es_view qkv[3],
@@ -362,6 +366,7 @@ static es_status show(const es_layer_pass *p, int64_t head, const es_view qkv[3]
                           .k = qkv[1],
                           .v = qkv[2],
                           .wo = wo_of(p, head),
+                          .bo = bo_of(p),
                           .output = out->output,
                           .lse = sparse ? NULL : out->lse,
                           .entropy = out->entropy,

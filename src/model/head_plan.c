@@ -47,6 +47,16 @@ static void copy_shape(es_plan *plan, const es_model_config *c)
     plan->causal = c->causal;
 }
 
+/* Allocates the arrays of layers and heads and copies the windows of the model's layers. */
+static es_status make_layers(es_plan *plan, const es_model_config *c, es_error *err)
+{
+    ES_TRY(ES_MEM_NEW(plan->budget, plan->windows, plan->layers, "layers of a plan", err));
+    for (int64_t l = 0; l < plan->layers; l++)
+        plan->windows[l] = es_model_layer(c, l)->window;
+    return ES_MEM_NEW_2D(plan->budget, plan->head, plan->layers, plan->heads, "heads of a plan",
+                         err);
+}
+
 es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_limit *budget,
                       es_plan **out, es_error *err)
 {
@@ -60,8 +70,7 @@ es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_lim
     plan->budget = budget;
     plan->context = context;
     copy_shape(plan, config);
-    const es_status status =
-        ES_MEM_NEW_2D(budget, plan->head, plan->layers, plan->heads, "heads of a plan", err);
+    const es_status status = make_layers(plan, config, err);
     if (status != ES_OK) {
         es_plan_free(plan);
         return status;
@@ -80,6 +89,7 @@ void es_plan_free(es_plan *plan)
     if (!plan)
         return;
     es_mem_free(plan->budget, plan->head);
+    es_mem_free(plan->budget, plan->windows);
     es_mem_free(plan->budget, plan);
 }
 
@@ -91,27 +101,27 @@ static bool is_full(const es_policy_spec *spec)
     return !spec->policy || spec->policy == es_policy_at(0);
 }
 
-int64_t es_plan_sees(const es_plan *plan, int64_t n)
+int64_t es_plan_sees(const es_plan *plan, int64_t layer, int64_t n)
 {
-    return es_past_last((es_past){plan->causal, plan->window}, n);
+    return es_past_most((es_past){plan->causal, plan->windows[layer]}, n);
 }
 
 int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n)
 {
     const es_policy_spec *spec = &plan->head[layer * plan->heads + head].spec;
-    const int64_t sees = es_plan_sees(plan, n);
+    const int64_t sees = es_plan_sees(plan, layer, n);
     return is_full(spec) || spec->keys > sees ? sees : spec->keys;
 }
 
 void es_plan_count(es_plan *plan)
 {
     const int64_t group = plan->heads / plan->kv_heads;
-    plan->keys_kept = 0.0;
-    for (int64_t l = 0; l < plan->layers; l++)
+    plan->keys_kept = plan->keys_all = 0.0;
+    for (int64_t l = 0; l < plan->layers; l++) {
+        plan->keys_all += (double)plan->kv_heads * (double)es_plan_sees(plan, l, plan->context);
         for (int64_t h = 0; h < plan->heads; h += group)
             plan->keys_kept += (double)es_plan_keys(plan, l, h, plan->context);
-    plan->keys_all =
-        (double)plan->layers * (double)plan->kv_heads * (double)es_plan_sees(plan, plan->context);
+    }
 }
 
 /* ---- what a plan must obey ---- */
@@ -139,10 +149,10 @@ static es_status fail_head(const es_plan *plan, es_plan_origin origin, int64_t i
 /* Returns how many keys a query keeps at the end of the context, or in its middle if it sees
  * both sides. The policy itself is asked, since only it knows what its parts mean. It gets no
  * weights: keeping a number of keys means that the number does not depend on them. */
-static es_status ask_policy(const es_plan *plan, const es_policy_spec *spec, const double *zeros,
+static es_status ask_policy(const es_plan *plan, int64_t head, const double *zeros,
                             es_choice *choice, double *kept, es_error *err)
 {
-    const int64_t n = es_plan_sees(plan, plan->context);
+    const int64_t n = es_plan_sees(plan, head / plan->heads, plan->context);
     const es_policy_query query = {.n = n,
                                    .position = plan->causal ? n - 1 : n / 2,
                                    .causal = plan->causal,
@@ -150,7 +160,7 @@ static es_status ask_policy(const es_plan *plan, const es_policy_spec *spec, con
                                    .reach = zeros,
                                    .history = zeros,
                                    .observed = zeros};
-    es_policy_spec run = *spec;
+    es_policy_spec run = plan->head[head].spec;
     es_policy_spec_fit(&run, plan->causal);
     ES_TRY(es_policy_choose(&run, &query, plan->budget, choice, err));
     *kept = floor(es_choice_keys(choice) + 0.5); /* a mean, where each key has its chance */
@@ -180,24 +190,33 @@ static bool parts_hold(const es_plan *plan, const es_policy_spec *spec, double k
     return kept <= keys && (kept >= keys - slack || in_blocks);
 }
 
+/* Returns whether two heads have the same policy and see as many keys, so that one of them needs to
+ * be asked. */
+static bool are_alike(const es_plan *plan, int64_t a, int64_t b)
+{
+    return es_policy_spec_same(&plan->head[a].spec, &plan->head[b].spec) &&
+           plan->windows[a / plan->heads] == plan->windows[b / plan->heads];
+}
+
 /* Parts of heads that have some. Neighbours are often alike, and asked once. */
 static es_status check_parts(const es_plan *plan, es_plan_origin origin, const double *zeros,
                              es_choice *choice, es_error *err)
 {
-    const es_policy_spec *last = NULL;
+    int64_t last = -1;
     for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
         const es_policy_spec *spec = &plan->head[i].spec;
         double kept;
-        if (is_full(spec) || !has_parts(spec) || (last && es_policy_spec_same(spec, last)))
+        if (is_full(spec) || !has_parts(spec) || (last >= 0 && are_alike(plan, i, last)))
             continue;
-        ES_TRY(ask_policy(plan, spec, zeros, choice, &kept, err));
+        ES_TRY(ask_policy(plan, i, zeros, choice, &kept, err));
         if (!parts_hold(plan, spec, kept))
             return fail_head(plan, origin, i, ES_E_FORMAT, "plan.parts",
                              "remove the parts, or make them add up to keys", err,
                              "%s with these parts keeps %g of %lld keys, but keys is %lld",
                              es_policy_name(spec->policy), kept,
-                             (long long)es_plan_sees(plan, plan->context), (long long)spec->keys);
-        last = spec;
+                             (long long)es_plan_sees(plan, i / plan->heads, plan->context),
+                             (long long)spec->keys);
+        last = i;
     }
     return ES_OK;
 }
@@ -206,7 +225,7 @@ static es_status check_parts(const es_plan *plan, es_plan_origin origin, const d
 static es_status check_keys(const es_plan *plan, es_plan_origin origin, int64_t i, es_error *err)
 {
     const es_policy_spec *spec = &plan->head[i].spec;
-    const int64_t sees = es_plan_sees(plan, plan->context);
+    const int64_t sees = es_plan_sees(plan, i / plan->heads, plan->context);
     es_error why;
     const es_status status = es_policy_spec_check(spec, plan->causal, &why);
     if (status != ES_OK)
@@ -253,8 +272,7 @@ es_status es_plan_obey(const es_plan *plan, es_plan_origin origin, es_error *err
     }
     if (!any)
         return ES_OK;
-    es_status status =
-        ES_MEM_NEW(plan->budget, zeros, es_plan_sees(plan, plan->context), "weights", err);
+    es_status status = ES_MEM_NEW(plan->budget, zeros, plan->context, "weights", err);
     if (status == ES_OK)
         status = check_parts(plan, origin, zeros, &choice, err);
     es_choice_free(&choice);
@@ -293,6 +311,23 @@ static es_status check_numbers(const es_plan *plan, const es_model_config *c, es
     return ES_OK;
 }
 
+/* Fails unless queries of every layer see as many keys at the plan's context as in the model: a
+ * window that is wider than the context does not count. */
+static es_status check_windows(const es_plan *plan, const es_model_config *c, es_error *err)
+{
+    for (int64_t l = 0; l < plan->layers; l++) {
+        const int64_t planned = es_plan_sees(plan, l, plan->context);
+        const int64_t is = es_past_most(es_past_of(c, l), plan->context);
+        if (planned != is)
+            return es_fail(err, ES_E_SHAPE, "plan.model",
+                           "make a plan for this model: esscher budget",
+                           "the plan is for a model whose layer %lld sees %lld keys; this one's "
+                           "sees %lld",
+                           (long long)l, (long long)planned, (long long)is);
+    }
+    return ES_OK;
+}
+
 es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_error *err)
 {
     if (!plan || !config)
@@ -307,6 +342,7 @@ es_status es_plan_check(const es_plan *plan, const es_model_config *config, es_e
         return es_fail(err, ES_E_SHAPE, "plan.model", "make a plan for this model: esscher budget",
                        "the plan is for a model that is %scausal; this one is%s",
                        plan->causal ? "" : "not ", config->causal ? "" : " not");
+    ES_TRY(check_windows(plan, config, err));
     if (plan->context > config->positions)
         return es_fail(err, ES_E_SHAPE, "plan.context",
                        "make a plan for this model: esscher budget",
@@ -324,8 +360,8 @@ static int64_t fewest_keys(const es_plan *plan)
     int64_t fewest = 0;
     for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
         const es_policy_spec *spec = &plan->head[i].spec;
-        const bool drops = !is_full(spec) && (spec->keys < es_plan_sees(plan, plan->context) ||
-                                              spec->with_replacement);
+        const int64_t sees = es_plan_sees(plan, i / plan->heads, plan->context);
+        const bool drops = !is_full(spec) && (spec->keys < sees || spec->with_replacement);
         if (drops && (fewest == 0 || spec->keys < fewest))
             fewest = spec->keys;
     }
@@ -353,11 +389,12 @@ void es_plan_specs(const es_plan *plan, int64_t n, es_policy_spec *out)
 {
     for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
         const es_policy_spec *spec = &plan->head[i].spec;
+        const int64_t sees = es_plan_sees(plan, i / plan->heads, n);
         out[i] = *spec;
-        if (is_full(spec) || (spec->keys >= n && !spec->with_replacement))
+        if (is_full(spec) || (spec->keys >= sees && !spec->with_replacement))
             es_policy_spec_init(&out[i], NULL);
-        else if (spec->keys > n)
-            out[i].keys = n;
+        else if (spec->keys > sees)
+            out[i].keys = sees;
         es_policy_spec_fit(&out[i], plan->causal);
     }
 }

@@ -17,7 +17,7 @@
 #include "policy/policy.h"
 #include "store/file.h"
 
-enum { WORD_MOST = 64, FIELDS_MOST = 16 };
+enum { WORD_MOST = 64, FIELDS_MOST = 16, NONE = -1 };
 
 #define FIRST_SCHEMA "esscher-plan/1" /* parts of policies may be left out */
 static const char HINT[] = "plan files are described in docs/FILES.md";
@@ -64,7 +64,8 @@ struct reading {
     int64_t *at, *group; /* (count) where they stand, which group they say */
     int64_t room_at, room_group;
     int64_t layers, in_layer; /* layers so far; heads of the present one */
-    int64_t layer;            /* the number it says */
+    int64_t layer, window;    /* the numbers it says; window NONE: it says none */
+    int64_t room_windows;
 };
 
 static es_status fail_at(reading *r, int64_t at, const char *rule, const char *hint,
@@ -315,6 +316,7 @@ static es_status take_heads(reading *r)
 
 static const field layer_fields[] = {
     {"layer", WHOLE, offsetof(reading, layer), 0, ES_PLAN_UNITS, "plan.layers", false, NULL},
+    {"window", WHOLE, offsetof(reading, window), 0, 1 << 30, NULL, true, NULL},
     {"heads", OBJECT, 0, 0, 0, NULL, false, take_heads},
     {0}};
 
@@ -324,6 +326,7 @@ static es_status take_layer(reading *r)
     const int64_t before = r->count;
     const size_t at = (es_json_kind(&r->j), r->j.at);
     r->in_layer = -1;
+    r->window = NONE;
     ES_TRY(take_object(r, layer_fields, r));
     r->in_layer = -1;
     if (r->layer != r->layers)
@@ -335,7 +338,9 @@ static es_status take_layer(reading *r)
         return fail_at(r, (int64_t)at, "plan.heads", "list every head once, in order",
                        "layer %lld has %lld heads, layer 0 %lld", (long long)r->layer,
                        (long long)(r->count - before), (long long)first);
-    r->layers++;
+    ES_TRY(ES_MEM_GROW(r->plan->budget, r->plan->windows, &r->room_windows, r->layers + 1,
+                       "layers of a plan", r->j.err));
+    r->plan->windows[r->layers++] = r->window;
     return ES_OK;
 }
 
@@ -415,14 +420,23 @@ static es_status check_counts(reading *r)
     return ES_OK;
 }
 
+/* Gives layers that state no window the model's. */
+static void complete_windows(es_plan *p)
+{
+    for (int64_t l = 0; l < p->layers; l++)
+        if (p->windows[l] == NONE)
+            p->windows[l] = p->window;
+}
+
 /* Checks what each head states about its group, and the number of keys where it keeps all. */
 static es_status check_heads(reading *r)
 {
     es_plan *p = r->plan;
-    const int64_t size = p->heads / p->kv_heads, sees = es_plan_sees(p, p->context);
+    const int64_t size = p->heads / p->kv_heads;
     for (int64_t i = 0; i < r->count; i++) {
         es_policy_spec *spec = &p->head[i].spec;
         const long long l = i / p->heads, h = i % p->heads;
+        const int64_t sees = es_plan_sees(p, l, p->context);
         if (r->group[i] != h / size)
             return fail_at(r, r->at[i], "plan.group", "a group is head / (heads / kv_heads)",
                            "layer %lld, head %lld: group is %lld and should be %lld", l, h,
@@ -490,6 +504,7 @@ static es_status take_plan(reading *r)
     ES_TRY(take_object(r, plan_fields, r->plan));
     ES_TRY(es_json_end(&r->j));
     ES_TRY(check_counts(r));
+    complete_windows(r->plan);
     ES_TRY(check_heads(r));
     ES_TRY(es_plan_obey(r->plan, (es_plan_origin){r->j.file, r->at}, r->j.err));
     ES_TRY(complete_heads(r));

@@ -128,7 +128,10 @@ static void put_plan(writing *w, const es_plan *p)
     put(w, ",\n  \"keys_kept\": %.0f,\n  \"keys_all\": %.0f,\n  \"layers\": [\n", counted.keys_kept,
         counted.keys_all);
     for (int64_t l = 0; l < p->layers; l++) {
-        put(w, "    {\"layer\": %lld, \"heads\": [\n", (long long)l);
+        put(w, "    {\"layer\": %lld, ", (long long)l);
+        if (p->windows[l] != p->window)
+            put(w, "\"window\": %lld, ", (long long)p->windows[l]);
+        put(w, "\"heads\": [\n");
         for (int64_t h = 0; h < p->heads; h++) {
             put_head(w, p, l, h);
             put(w, h + 1 < p->heads ? ",\n" : "\n");

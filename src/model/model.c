@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/view.h"
 #include "checkpoint/safetensors_inside.h"
 #include "model/gguf_model.h"
 #include "model/model.h"
@@ -247,6 +248,33 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
     }
     out->wo = part(model, l->out.w, head * k, H, k, Q);
     return ES_OK;
+}
+
+/* Returns whether layers have a norm after Wo; known before weights are read. */
+static bool has_norm_after_wo(const es_model *model)
+{
+    for (const es_arch_part *p = model->arch->parts; p->name; p++)
+        if (es_part_in_layer(p) && p->at == ES_IN_LAYER(after1))
+            return true;
+    return false;
+}
+
+bool es_model_branch(const es_model *model, int64_t layer, double *scale, double *factor)
+{
+    const int64_t H = model->config.hidden;
+    const bool has_norm = has_norm_after_wo(model);
+    if (factor)
+        *factor = model->config.branch_factor;
+    if (has_norm && scale) {
+        const es_view row = part(model, model->layers[layer].after1.w, 0, 1, H, H);
+        es_view_read_row(&row, 0, scale);
+    }
+    return has_norm;
+}
+
+double es_model_sink(const es_model *model, int64_t layer, int64_t head)
+{
+    return es_layer_sink(&model->layers[layer], model->precision, head);
 }
 
 /* ---- where it lies ----

@@ -32,6 +32,14 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
 es_status es_model_head_rows(const es_model *model, int64_t layer, int64_t head, const es_view *x,
                              es_mem_limit *budget, double *q, double *k, double *v, es_error *err);
 
+/*! es_model_branch() : how attention of a layer is added to the state: *factor times what Wo gives,
+ *  normed by its root mean square with scale (H) if it returns true. Either may be NULL; without
+ *  scale it needs no weights (es_model_open_headers()). */
+bool es_model_branch(const es_model *model, int64_t layer, double *scale, double *factor);
+
+/*! es_model_sink() : returns the logit of the learned sink of a head; -inf: it has none. */
+double es_model_sink(const es_model *model, int64_t layer, int64_t head);
+
 /*! es_late_begin() : returns the first position of a block of n tokens over which experiments
  *  average errors: n / 2 in a causal model, whose early queries see fewer keys than policies keep;
  * 0 otherwise. */

@@ -6,6 +6,7 @@
 #ifndef ES_MODEL_MODEL_INSIDE_H
 #define ES_MODEL_MODEL_INSIDE_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include <esscher/model.h>
@@ -35,6 +36,16 @@ typedef struct es_layer {
     es_linear experts_up;     /* (E, 2F, H) */
     es_linear experts_down;   /* (E, H, F) */
 } es_layer;
+
+/*! es_layer_sink() : returns the logit of a head's sink; -inf: it has none. */
+static inline double es_layer_sink(const es_layer *l, es_dtype precision, int64_t head)
+{
+    const void *sinks = l->sinks.w;
+    if (!sinks)
+        return -(double)INFINITY;
+    return precision == ES_F32 ? (double)((const float *)sinks)[head]
+                               : ((const double *)sinks)[head];
+}
 
 struct es_model {
     const es_arch *arch;
@@ -69,9 +80,10 @@ static inline es_linear *es_model_place(const es_model *m, const es_arch_part *p
 /*! es_model_open_headers() : as es_model_open(), without reading weights: the configuration and the
  *  headers of the weights are checked, and what the weights will take is charged to the budget. The
  *  model answers es_model_config_of(), es_model_folder(), es_model_precision(),
- *  es_model_check_tokenizer() and es_model_sparse_cells(); for everything else es_model_load() it
- * first. es_model_load() : reads the weights into the memory that was charged; O(weights). After a
- * failure the model is fit for es_model_close() only. @return : as es_model_open(). */
+ *  es_model_check_tokenizer(), es_model_sparse_cells(), and es_model_branch() without scale; for
+ *  everything else es_model_load() it first. es_model_load() : reads the weights into the memory
+ *  that was charged; O(weights). After a failure the model is fit for es_model_close() only.
+ *  @return : as es_model_open(). */
 es_status es_model_open_headers(const char *name, const es_model_opts *opts, es_model **out,
                                 es_error *err);
 es_status es_model_load(es_model *model, es_error *err);

@@ -5,8 +5,9 @@
 
 #include <esscher/plan.h>
 
-/*! es_plan_sees() : keys that the last query of `n` tokens sees in the model: n, or its window. */
-int64_t es_plan_sees(const es_plan *plan, int64_t n);
+/*! es_plan_sees() : most keys that a query of `n` tokens sees in a layer: n, or what its window
+ *  holds. */
+int64_t es_plan_sees(const es_plan *plan, int64_t layer, int64_t n);
 
 /*! es_plan_keys() : keys that head `head` of `layer` keeps of `n` tokens, at most what it sees. */
 int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n);
@@ -22,8 +23,9 @@ void es_plan_count(es_plan *plan);
 es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err);
 
 /*! es_plan_specs() : what the heads keep of blocks of n tokens, out (layers, heads), for
- *  es_model_sparse. Numbers of keys stay as they are; a head that would keep n or more keeps
- *  everything, as one of policy NULL. Parts that are unset are made to fit (es_policy_spec_fit()).
+ *  es_model_sparse. Numbers of keys stay as they are; a head that would keep all keys that
+ *  its layer sees, or more, keeps everything, as one of policy NULL. Parts that are unset are made
+ * to fit (es_policy_spec_fit()).
  */
 void es_plan_specs(const es_plan *plan, int64_t n, es_policy_spec *out);
 

@@ -145,29 +145,6 @@ static const double *row_of(const es_sparse_room *room, const asked *a, int64_t 
     return a->scores + g * room->longest * CHUNK;
 }
 
-/* Returns the weight of a sink beside weights w (n) of keys that sum to 1: e^(sink - lse), which is
- * e^(sink - s_j) w_j for any key j. The largest score is safe; a sink so far above it that e^x
- * overflows has all of the weight either way. */
-static double weight_of_sink(double sink, const double *scores, int64_t n, const double *w)
-{
-    int64_t top = 0;
-    if (sink == -(double)INFINITY)
-        return 0.0;
-    for (int64_t j = 1; j < n; j++)
-        top = scores[j] > scores[top] ? j : top;
-    return exp(fmin(sink - scores[top], 700.0)) * w[top];
-}
-
-/* Computes w (n), the weights of keys by their scores, which sum to 1 less the weight of the sink.
- */
-static void weigh(double sink, const double *scores, int64_t n, double *w)
-{
-    es_weigh(scores, n, w);
-    const double rest = weight_of_sink(sink, scores, n, w);
-    for (int64_t j = 0; j < n && rest > 0.0; j++)
-        w[j] /= 1.0 + rest;
-}
-
 /* ---- what policies may look at ---- */
 
 /* Allocates the past of queries: the weights, over all keys, that earlier queries gave, as in
@@ -211,10 +188,10 @@ static void remember(es_sparse_room *room, const asked *a, int64_t i, keys_seen 
     const int64_t n = a->n, end = seen.begin + seen.n;
     double *row = room->recent + i % room->span * n, *present = room->recent + room->span * n;
     memset(row, 0, (size_t)n * sizeof(double));
-    weigh(room->heads[0].sink, a->scores + seen.begin, seen.n, row + seen.begin);
+    es_weigh_beside(room->heads[0].sink, a->scores + seen.begin, seen.n, row + seen.begin);
     for (int64_t g = 1; g < a->count; g++) {
-        weigh(room->heads[g].sink, row_of(room, a, g) + seen.begin, seen.n,
-              room->weights + seen.begin);
+        es_weigh_beside(room->heads[g].sink, row_of(room, a, g) + seen.begin, seen.n,
+                        room->weights + seen.begin);
         for (int64_t j = seen.begin; j < end; j++)
             row[j] += room->weights[j];
     }
@@ -239,7 +216,7 @@ static void measure_reach(es_sparse_room *room, double sink, const double *score
                           int64_t dk, double *reach)
 {
     const int64_t end = seen.begin + seen.n;
-    weigh(sink, scores + seen.begin, seen.n, room->weights + seen.begin);
+    es_weigh_beside(sink, scores + seen.begin, seen.n, room->weights + seen.begin);
     memset(room->mean, 0, (size_t)dk * sizeof(double));
     for (int64_t j = seen.begin; j < end; j++)
         for (int64_t c = 0; c < dk; c++)
@@ -266,7 +243,8 @@ static void join_scores(es_sparse_room *room, const asked *a, keys_seen seen)
         if (reach) /* makes the weights, too */
             measure_reach(room, room->heads[g].sink, scores, seen, a->dk, room->each);
         else
-            weigh(room->heads[g].sink, scores + seen.begin, seen.n, room->weights + seen.begin);
+            es_weigh_beside(room->heads[g].sink, scores + seen.begin, seen.n,
+                            room->weights + seen.begin);
         for (int64_t j = seen.begin; j < end; j++) {
             const double cost = reach ? room->weights[j] * room->each[j] : 0.0;
             room->joint[j] += room->weights[j];
@@ -413,8 +391,7 @@ static es_status attend_mixtures(es_sparse_room *room, const asked *a, const es_
             for (int64_t i = 0; i < count; i++) {
                 const double *scores = scores_of(room, g) + i * rows;
                 es_weigh(scores, rows, room->weights);
-                const double sink =
-                    weight_of_sink(room->heads[g].sink, scores, rows, room->weights);
+                const double sink = es_weigh_sink(room->heads[g].sink, scores, rows, room->weights);
                 mix_values(room, first + i, rows, dk, sink, &room->heads[g].out);
             }
     }

@@ -75,10 +75,12 @@ static inline int64_t es_past_end(es_past past, int64_t i, int64_t n)
     return past.window && i + past.window + 1 < n ? i + past.window + 1 : n;
 }
 
-/*! es_past_last() : how many keys the last query of n sees, which a cache has to hold. */
-static inline int64_t es_past_last(es_past past, int64_t n)
+/*! es_past_most() : most keys that a query of n sees; in a causal model the last one, whose keys a
+ *  cache has to hold. */
+static inline int64_t es_past_most(es_past past, int64_t n)
 {
-    return n - es_past_begin(past, n - 1);
+    const int64_t i = past.causal ? n - 1 : n / 2;
+    return es_past_end(past, i, n) - es_past_begin(past, i);
 }
 
 /*! es_past_keys() : how many keys a query of n sees, mean over queries. */

@@ -58,10 +58,11 @@ static es_status check_chance(const es_choice *choice, es_error *err)
 /* Fails unless the choice is for a query of this length and lists its keys in increasing order. */
 static es_status check_choice(const es_risk_query *query, const es_choice *choice, es_error *err)
 {
-    if (choice->n != query->n)
+    const int64_t n = query->n - query->sink;
+    if (choice->n != n)
         return es_fail(err, ES_E_SHAPE, "risk.choice", "a choice for this query",
                        "a choice of %lld keys for a query of %lld", (long long)choice->n,
-                       (long long)query->n);
+                       (long long)n);
     ES_TRY(check_keys(choice->sure, choice->sure_count, choice->n, err));
     if (choice->chance == ES_CHANCE_NONE)
         return ES_OK;
@@ -71,6 +72,26 @@ static es_status check_choice(const es_risk_query *query, const es_choice *choic
 
 /* ---- what is sure ---- */
 
+/* Returns the number of sure keys, a sink among them; key i of them is sure_key(). */
+static int64_t sure_count(const es_risk_query *query, const es_choice *choice)
+{
+    return choice->sure_count + query->sink;
+}
+
+/* Returns sure key i: the sink, which is the last of all keys, comes last. */
+static int64_t sure_key(const es_risk_query *query, const es_choice *choice, int64_t i)
+{
+    return i < choice->sure_count ? choice->sure[i] : query->n - 1;
+}
+
+/* Returns whether key j is sure; *next counts those that were met, in increasing order. */
+static bool is_sure(const es_risk_query *query, const es_choice *choice, int64_t j, int64_t *next)
+{
+    const bool sure = *next < sure_count(query, choice) && sure_key(query, choice, *next) == j;
+    *next += sure;
+    return sure;
+}
+
 /* n_F = N_F/Z_F, in units of r->unit. All w u sum to zero, so N_F is minus the sum over the other
  * keys, which is nearer where those have less weight: *apart is that weight over Z_F, or 1. */
 static void gather_sure(const es_risk_query *query, const es_choice *choice, es_risk_terms *r,
@@ -79,16 +100,13 @@ static void gather_sure(const es_risk_query *query, const es_choice *choice, es_
     double kept = 0.0, left = 0.0;
     int64_t next = 0;
     for (int64_t j = 0; j < query->n; j++) {
-        const bool sure = next < choice->sure_count && choice->sure[next] == j;
-        next += sure;
-        *(sure ? &kept : &left) += query->weights[j];
+        *(is_sure(query, choice, j, &next) ? &kept : &left) += query->weights[j];
     }
     const bool others = left < kept;
     next = 0;
     for (int64_t j = 0; j < query->n && kept > 0.0; j++) {
-        const bool sure = next < choice->sure_count && choice->sure[next] == j;
+        const bool sure = is_sure(query, choice, j, &next);
         const double w = query->weights[j] / kept, *u = query->off + j * r->width;
-        next += sure;
         for (int64_t l = 0; l < r->width && sure != others; l++)
             r->sure[l] += (others ? -w : w) * (u[l] / r->unit);
     }
@@ -101,17 +119,19 @@ static void gather_sure(const es_risk_query *query, const es_choice *choice, es_
 /* The same where Z_F is too small for a number: keys count by their weights among each other. */
 static void gather_light(const es_risk_query *query, const es_choice *choice, es_risk_terms *r)
 {
+    const int64_t count = sure_count(query, choice);
     double top = -(double)INFINITY, total = 0.0;
-    for (int64_t i = 0; i < choice->sure_count; i++)
-        top = fmax(top, query->logs[choice->sure[i]]);
+    for (int64_t i = 0; i < count; i++)
+        top = fmax(top, query->logs[sure_key(query, choice, i)]);
     if (!(top > -(double)INFINITY))
         return;
-    for (int64_t i = 0; i < choice->sure_count; i++)
-        total += exp(query->logs[choice->sure[i]] - top);
-    for (int64_t i = 0; i < choice->sure_count; i++) {
-        const double w = exp(query->logs[choice->sure[i]] - top) / total;
+    for (int64_t i = 0; i < count; i++)
+        total += exp(query->logs[sure_key(query, choice, i)] - top);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t j = sure_key(query, choice, i);
+        const double w = exp(query->logs[j] - top) / total;
         for (int64_t l = 0; l < r->width; l++)
-            r->sure[l] += w * (query->off[choice->sure[i] * r->width + l] / r->unit);
+            r->sure[l] += w * (query->off[j * r->width + l] / r->unit);
     }
     for (int64_t l = 0; l < r->width; l++)
         r->sure2 += r->sure[l] * r->sure[l];
@@ -454,8 +474,8 @@ static double kept_mass(const es_risk_query *query, const es_choice *choice)
 {
     const double count = (double)choice->rest_count, draws = (double)choice->draws;
     double mass = 0.0;
-    for (int64_t i = 0; i < choice->sure_count; i++)
-        mass += query->weights[choice->sure[i]];
+    for (int64_t i = 0; i < sure_count(query, choice); i++)
+        mass += query->weights[sure_key(query, choice, i)];
     for (int64_t i = 0; i < choice->rest_count && choice->chance != ES_CHANCE_NONE; i++)
         mass += query->weights[choice->rest[i]] *
                 (choice->chance == ES_CHANCE_EACH   ? choice->kept[i]

@@ -5,6 +5,13 @@
 
 #include <esscher/policy_risk.h>
 
+/*! es_risk_query_with_sink() : as es_risk_query_new(), with a learned sink of logit `sink` in the
+ *  denominator of the softmax (THEORY 13): out->n is n + 1. -inf: there is none, and out->n is n.
+ *  @return : as es_risk_query_new(); ES_E_NONFINITE (risk.score) for a sink that is NaN or +inf. */
+es_status es_risk_query_with_sink(const double *scores, int64_t n, const es_view *values,
+                                  double sink, es_mem_limit *budget, es_risk_query *out,
+                                  es_error *err);
+
 /*! es_policy_risk_near() : the same within `tolerance` of the risk, from 1e-10 to 0.01; out->square
  *  says what was kept of it. 1e-4 takes a third of the nodes. Without chance there is nothing to
  *  save. @return : as es_policy_risk_of(); ES_E_RANGE (risk.tolerance). */

@@ -3,6 +3,7 @@
 #include <esscher/policy_risk.h>
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -15,6 +16,15 @@
 static const double MOST_VALUE = 1e150; /* squares must fit a number */
 
 /* ---- a query ---- */
+
+/* Fails for a score that is NaN or +inf. */
+static es_status check_score(double score, int64_t at, const char *what, es_error *err)
+{
+    if (!isnan(score) && score != (double)INFINITY)
+        return ES_OK;
+    return es_fail_at(err, ES_E_NONFINITE, 0, at, "risk.score",
+                      "use numbers, or -inf for a weight of zero", "a %s is %g", what, score);
+}
 
 /* Fails for shapes that do not fit and values that are not finite or too large. */
 static es_status check_input(const double *scores, int64_t n, const es_view *values, es_error *err)
@@ -34,10 +44,7 @@ static es_status check_input(const double *scores, int64_t n, const es_view *val
                        "use values up to 1e150: their squares must be finite",
                        "a value of magnitude %g", scan.max_abs);
     for (int64_t j = 0; j < n; j++)
-        if (isnan(scores[j]) || scores[j] == (double)INFINITY)
-            return es_fail_at(err, ES_E_NONFINITE, 0, j, "risk.score",
-                              "use numbers, or -inf for a weight of zero", "a score is %g",
-                              scores[j]);
+        ES_TRY(check_score(scores[j], j, "score", err));
     return ES_OK;
 }
 
@@ -63,20 +70,22 @@ static es_status make_arrays(es_risk_query *q, es_mem_limit *budget, es_error *e
     return ES_OK;
 }
 
-/* The key of largest weight, or -1 where none has any. */
-static int64_t weigh(const double *scores, es_risk_query *q)
+/* Computes weights and their logarithms from the scores in q->logs (n). Returns the key of largest
+ * weight, or -1 where none has any. */
+static int64_t weigh(es_risk_query *q)
 {
     int64_t top = 0;
     double total = 0.0;
     for (int64_t j = 1; j < q->n; j++)
-        top = scores[j] > scores[top] ? j : top;
-    if (!(scores[top] > -(double)INFINITY))
+        top = q->logs[j] > q->logs[top] ? j : top;
+    const double most = q->logs[top];
+    if (!(most > -(double)INFINITY))
         return -1;
     for (int64_t j = 0; j < q->n; j++)
-        total += q->weights[j] = exp(scores[j] - scores[top]);
+        total += q->weights[j] = exp(q->logs[j] - most);
     for (int64_t j = 0; j < q->n; j++) {
         q->weights[j] /= total;
-        q->logs[j] = scores[j] - scores[top] - log(total);
+        q->logs[j] = q->logs[j] - most - log(total);
     }
     return top;
 }
@@ -112,20 +121,26 @@ static void measure(int64_t top, es_risk_query *q)
         q->output[l] += from[l];
 }
 
-es_status es_risk_query_new(const double *scores, int64_t n, const es_view *values,
-                            es_mem_limit *budget, es_risk_query *out, es_error *err)
+es_status es_risk_query_with_sink(const double *scores, int64_t n, const es_view *values,
+                                  double sink, es_mem_limit *budget, es_risk_query *out,
+                                  es_error *err)
 {
     if (!out)
         return es_fail(err, ES_E_ARGUMENT, "risk.null", "pass an object for the result",
                        "an argument is missing");
     *out = (es_risk_query){0};
     ES_TRY(check_input(scores, n, values, err));
-    es_risk_query q = {.n = n, .dv = values->cols};
+    ES_TRY(check_score(sink, n, "sink", err));
+    const bool has_sink = sink > -(double)INFINITY;
+    es_risk_query q = {.n = n + has_sink, .dv = values->cols, .sink = has_sink};
     es_status status = make_arrays(&q, budget, err);
     if (status == ES_OK) {
         for (int64_t j = 0; j < n; j++)
-            es_view_read_row(values, j, q.values + j * q.dv);
-        const int64_t top = weigh(scores, &q);
+            es_view_read_row(values, j, q.values + j * q.dv); /* the sink's row stays 0 */
+        memcpy(q.logs, scores, (size_t)n * sizeof *scores);
+        if (has_sink)
+            q.logs[n] = sink;
+        const int64_t top = weigh(&q);
         if (top >= 0)
             measure(top, &q);
         else
@@ -137,6 +152,12 @@ es_status es_risk_query_new(const double *scores, int64_t n, const es_view *valu
     else
         es_risk_query_free(&q, budget);
     return status;
+}
+
+es_status es_risk_query_new(const double *scores, int64_t n, const es_view *values,
+                            es_mem_limit *budget, es_risk_query *out, es_error *err)
+{
+    return es_risk_query_with_sink(scores, n, values, -(double)INFINITY, budget, out, err);
 }
 
 void es_risk_query_free(es_risk_query *query, es_mem_limit *budget)
@@ -154,11 +175,12 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
     if (!query || !kept || !out)
         return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query, an outcome and out",
                        "an argument is missing");
-    double top = -(double)INFINITY, total = 0.0;
+    const int64_t n = query->n - query->sink;
+    double top = query->sink ? query->logs[n] : -(double)INFINITY, total = 0.0;
     for (int64_t i = 0; i < kept->count; i++) {
-        if (kept->keys[i] < 0 || kept->keys[i] >= query->n)
+        if (kept->keys[i] < 0 || kept->keys[i] >= n)
             return es_fail(err, ES_E_ARGUMENT, "risk.choice", "keys of this query",
-                           "key %lld of %lld", (long long)kept->keys[i], (long long)query->n);
+                           "key %lld of %lld", (long long)kept->keys[i], (long long)n);
         top = fmax(top, log(query->weights[kept->keys[i]]) + kept->log_factor[i]);
     }
     if (!(top > -(double)INFINITY))
@@ -166,9 +188,10 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
                        "no key that was kept has weight");
     for (int64_t l = 0; l < query->dv; l++)
         out[l] = 0.0;
-    for (int64_t i = 0; i < kept->count; i++) {
-        const int64_t j = kept->keys[i];
-        const double w = exp(log(query->weights[j]) + kept->log_factor[i] - top);
+    for (int64_t i = 0; i < kept->count + query->sink; i++) {
+        const int64_t j = i < kept->count ? kept->keys[i] : n;
+        const double factor = i < kept->count ? kept->log_factor[i] : 0.0;
+        const double w = exp(log(query->weights[j]) + factor - top);
         total += w;
         for (int64_t l = 0; l < query->dv; l++)
             out[l] += w * query->off[j * query->dv + l];
@@ -181,7 +204,7 @@ es_status es_kept_output(const es_risk_query *query, const es_kept *kept, double
 /* ---- the limit ---- */
 
 /* Computes the limit of independent retention (THEORY 13): with a_j = w_j |u_j| and q keys kept
- * surely, (sum_{p<1} a_j)^2/(m - q) - sum_{p<1} a_j^2. */
+ * surely, (sum_{p<1} a_j)^2/(m - q) - sum_{p<1} a_j^2. A sink is kept anyway and is no term. */
 es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *budget, double *out,
                           int64_t *sure, es_error *err)
 {
@@ -190,7 +213,7 @@ es_status es_policy_limit(const es_risk_query *query, double m, es_mem_limit *bu
                        "an argument is missing");
     if (!(m > 0.0))
         return es_fail(err, ES_E_RANGE, "risk.keys", "keep more than 0 keys", "%g keys", m);
-    const int64_t n = query->n;
+    const int64_t n = query->n - query->sink;
     const int64_t most = m < (double)n ? (int64_t)floor(m) : n;
     int64_t *falling, kept = n;
     double *a, beyond = 0.0, rest = 0.0, squares = 0.0;

@@ -23,8 +23,8 @@ done
 for name in xlm-roberta modernbert-classes big_bird-classes; do
     esscher downstream --model $name --tasks tasks --policy full --json --quiet >a.json && get_json a.json texts
 done
-esscher sparse --model modernbert --text long --context 10 --quiet
+esscher sparse --model modernbert --text long --preset paper --context 10 --quiet
 echo "rc=$?"
-esscher sparse --model modernbert --text long --context 9 --layer 1 --head 0 --policy top --keys 3 --csv --quiet | wc -l
+esscher sparse --model modernbert --text long --context 64 --layer 1 --head 0 --policy top --keys 3 --csv --quiet | wc -l
 esscher probe --model big_bird-classes --text long --n 10 --block 60 --replicates 2 --query-count 8 --quiet
 echo "rc=$?"

@@ -16,7 +16,9 @@ enum { BLOCKS = 7, LAYERS = 3, HEADS = 4, KV = 2, POLICIES = 2, KEYS = 3, UNITS 
 static const es_model_config config = {
     .layers = LAYERS, .heads = HEADS, .kv_heads = KV, .causal = true};
 static int64_t keys[] = {2, 8, 32}, options[] = {2, 4, 8, 16, 32};
-static es_policy_spec policies[POLICIES];
+static budget_grid grids[LAYERS] = {
+    {32, keys, options, 5}, {32, keys, options, 5}, {32, keys, options, 5}};
+static es_policy_spec policies[LAYERS * POLICIES];
 
 /* A job whose cells are there: stages that budget reads, of numbers between 1 and 2. */
 typedef struct made_up {
@@ -41,13 +43,12 @@ static es_job *make_job(made_up *m)
     m->state = (budget_state){.config = &config,
                               .text.count = BLOCKS,
                               .n = 32,
-                              .sees = 32,
+                              .grids = grids,
                               .policies = policies,
                               .P = POLICIES,
                               .keys = keys,
                               .K = KEYS,
                               .units = UNITS,
-                              .options = options,
                               .n_options = 5,
                               .steps = BUDGET_STEPS,
                               .lock = PTHREAD_MUTEX_INITIALIZER};

@@ -157,6 +157,15 @@ static void experts_have_them_too(void **state)
     check_model(golden_path("decoders2/mixtral"), 60);
 }
 
+/* Norms after Wo, whose outputs all threads of a block read, and learned sinks. Both models have
+ * windows in some layers only. */
+static void norms_and_sinks_have_them_too(void **state)
+{
+    (void)state;
+    check_model(golden_path("decoders2/gemma2"), 60);
+    check_model(golden_path("decoders2/gpt_oss"), 60);
+}
+
 /* Threads have a block each unless they can share a decoded layer. */
 static void threads_share_long_blocks_of_streamed_models(void **state)
 {
@@ -173,6 +182,7 @@ TEST_FILE(streamed_labs)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_have_the_bits_of_resident_weights),
         cmocka_unit_test(experts_have_them_too),
+        cmocka_unit_test(norms_and_sinks_have_them_too),
         cmocka_unit_test(threads_share_long_blocks_of_streamed_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

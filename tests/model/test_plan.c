@@ -592,6 +592,44 @@ static void windows_of_the_model_bound_what_is_kept(void **state)
     es_plan_free(p);
 }
 
+/* Layers of different windows: each keeps at most what it sees, the file says where a window is not
+ * the model's, and a model whose layers see other numbers of keys is another. */
+static void layers_have_windows_of_their_own(void **state)
+{
+    (void)state;
+    es_plan *p, *q;
+    es_model_config c = small;
+    c.kinds = 2;
+    c.kind[0].window = 16;
+    c.layer_kind[1] = 1;
+    assert_ok(es_plan_new(&c, 64, NULL, &p, &err));
+    assert_equals(p->window, 0);
+    assert_equals(es_plan_sees(p, 0, 64), 16);
+    assert_equals(es_plan_sees(p, 1, 64), 64);
+    assert_near(p->keys_all, 2 * 16 + 2 * 64, 0.0);
+    for (int i = 0; i < 8; i++) {
+        es_policy_spec_init(&p->head[i].spec, es_policy_find("window"));
+        p->head[i].spec.keys = i < 4 ? 10 : 20;
+        es_policy_spec_fit(&p->head[i].spec, true);
+    }
+    es_plan_count(p);
+    assert_near(p->keys_kept, 2 * 10 + 2 * 20, 0.0);
+    assert_ok(es_plan_save(p, in_folder("w.json"), false, &err));
+    assert_ok(es_plan_load(in_folder("w.json"), NULL, &q, &err));
+    assert_same_plan(p, q);
+    assert_equals(q->windows[0], 16);
+    assert_equals(q->windows[1], 0);
+    assert_ok(es_plan_check(q, &c, &err));
+    c.kind[0].window = 15;
+    assert_int_equal(es_plan_check(q, &c, &err), ES_E_SHAPE);
+    assert_string_equal(err.rule, "plan.model");
+    es_plan_free(q);
+    p->head[0].spec.keys = p->head[1].spec.keys = 17; /* of the 16 that layer 0 sees */
+    assert_int_equal(es_plan_save(p, in_folder("v.json"), false, &err), ES_E_FORMAT);
+    assert_string_equal(err.rule, "plan.keys");
+    es_plan_free(p);
+}
+
 /* Every policy there is, with keys alone and with parts of its own, is accepted at every number of
  * keys: what is refused is nonsense, not arithmetic at the edges. */
 static void every_policy_can_be_planned(void **state)
@@ -647,6 +685,8 @@ TEST_FILE(plan)
         cmocka_unit_test(contexts_are_remarked_or_refused),
         cmocka_unit_test(specs_are_those_of_a_block),
         cmocka_unit_test(windows_of_the_model_bound_what_is_kept),
+        cmocka_unit_test_setup_teardown(layers_have_windows_of_their_own, make_folder,
+                                        remove_folder),
         cmocka_unit_test(every_policy_can_be_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,7 +132,7 @@ static es_status add_rows(es_job *job, const budget_context *k, double ratio, es
 
 bool budget_is_reachable(const budget_state *s, double ratio)
 {
-    return ratio * (double)s->sees >= (double)s->options[0];
+    return ratio * budget_all_keys(s) >= budget_least_keys(s);
 }
 
 es_status budget_put_allocations(es_job *job, const budget_context *k, es_answer *a, es_error *err)

@@ -36,13 +36,15 @@ typedef struct es_curves_spec {
     const int64_t *keys; /* (n_keys) increasing; the last are all that a query sees */
     int64_t n_keys;
     int64_t queries; /* per block: one at a random position in each of that many equal parts */
+    bool by_layer;   /* policies (L, n_policies) and keys (L, n_keys), which may repeat their last
+                        number: layers see different numbers of keys */
 } es_curves_spec;
 
 /* Facts about a head beside its risks: means over the queries. */
 enum {
-    ES_FACT_ESS,     /* effective number of keys, 1 / sum w^2 */
+    ES_FACT_ESS,     /* effective number of keys, 1 / sum w^2, a learned sink's included */
     ES_FACT_SINKS,   /* weight of the first four keys; none where a window leaves them out */
-    ES_FACT_KEYS_95, /* keys that hold 95 % of the weight */
+    ES_FACT_KEYS_95, /* keys that hold 95 % of the weight of all keys */
     ES_FACT_SPREAD,  /* sum w |u|^2, u through Wo: mean square error of one random key */
     ES_FACTS
 };

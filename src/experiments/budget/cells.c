@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "experiments/budget/inside.h"
 #include "experiments/budget/question.h"
 
 /* ---- layout of cells ---- */
@@ -85,7 +86,8 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
                                  .n_policies = s->P,
                                  .keys = s->keys,
                                  .n_keys = s->K,
-                                 .queries = p->queries < late ? p->queries : late};
+                                 .queries = p->queries < late ? p->queries : late,
+                                 .by_layer = true};
     const es_curves to = budget_curves_at(s, out);
     return es_curves_block(&spec, &block, exec, &to, err);
 }
@@ -332,8 +334,9 @@ static work work_at(const es_job *job, int64_t context, int64_t verified)
         query += es_policy_inputs(s->policies[i].policy) & ES_POLICY_CHANCE
                      ? 0.5 * K * n * k * 60.0 * 40.0
                      : K * n * (k * 40.0 + 1000.0);
-    return (work){.curves =
-                      pass_flops(s, context) + heads * (Q * query + n * n * (4.0 * k + 200.0)),
+    const double passes = es_branch_norms(s->model) ? 2.0 : 1.0;
+    return (work){.curves = passes * pass_flops(s, context) +
+                            heads * (Q * query + n * n * (4.0 * k + 200.0)),
                   .gains = (0.5 * (double)s->config->layers + 2.0) * pass_flops(s, context) +
                            heads * thin_flops(s, context),
                   .trial = trial_flops(s, verified),
@@ -374,12 +377,26 @@ static bool shares_block(const budget_state *s)
     return es_model_shares_block(s->config, longest(s));
 }
 
+/* Returns the memory of the norms after Wo on `threads` threads: outputs of all layers at the
+ * queries, and for each thread Wo of a group and of a head. */
+static double branch_bytes(const es_job *job, int threads)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const es_model_config *c = s->config;
+    const double size = (double)(c->heads / c->kv_heads), k = (double)c->head_dim;
+    const double each = fmin(threads, (double)c->kv_heads) * (size + 1.0) * k;
+    return es_branch_norms(s->model)
+               ? 8.0 * (double)c->hidden * ((double)(c->layers * p->queries) + each)
+               : 0.0;
+}
+
 /* Returns the memory of a cell. */
 static double cell_bytes(const es_job *job)
 {
     const budget_state *s = job->state;
     const int threads = shares_block(s) ? es_parallel_threads(&job->exec, INT64_MAX) : 1;
-    const double curves = es_curves_bytes(s->config, s->n, threads) +
+    const double curves = es_curves_bytes(s->config, s->n, threads) + branch_bytes(job, threads) +
                           es_model_cost_of(s->config, job->precision, s->n, threads, false).bytes;
     return fmax(curves, es_plan_trial_bytes(s->model, longest(s), threads));
 }

@@ -58,9 +58,16 @@ typedef struct work {
     int64_t span;
     es_group group;
     es_choice choice;
-    es_risk_query *query; /* (size) of the present position */
-    int64_t first;        /* head of all, the first of the group */
-    es_past past;         /* keys that queries of its layer see */
+    es_risk_query *query;  /* (size) of the present position */
+    int64_t first;         /* head of all, the first of the group */
+    es_past past;          /* keys that queries of its layer see */
+    int64_t asking;        /* number of the present query among those chosen */
+    es_branch branch;      /* of its layer */
+    double *wo, *turned;   /* (size, H, dk) of the heads, (dk, H) J Wo of one; NULL: as outputs */
+    const double *sinks;   /* (size) logits of the heads' sinks; -inf: none */
+    const double *outputs; /* (L, queries, H) of the block; NULL: no norm follows Wo */
+    const es_policy_spec *policies; /* (n_policies) of its layer */
+    const int64_t *keys;            /* (n_keys) likewise */
 } work;
 
 /* A block: the layer that was shown last, and a group of its heads for each thread. */
@@ -69,6 +76,8 @@ typedef struct block_work {
     es_exec exec; /* threads that have a group each */
     es_arena arena;
     es_model_seen *seen; /* (heads) of the layer */
+    double *sinks;       /* (heads) likewise, logits of their sinks; -inf: none */
+    double *outputs;     /* (L, queries, H) of attention, after Wo; NULL: no norm follows it */
     es_wo_sum layer;
     work *works; /* (threads) */
 } block_work;
@@ -95,6 +104,14 @@ static int64_t span_of(const es_curves_spec *spec, int64_t n)
     return span < n ? span : n;
 }
 
+/* Allocates what a norm after Wo takes: Wo as it is, and J Wo of a head. */
+static es_status wo_new(work *w, es_arena *arena, es_error *err)
+{
+    const int64_t H = w->c->hidden, dk = w->c->head_dim;
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->wo, w->size * H, dk, "Wo", err));
+    return ES_ARENA_NEW_2D(arena, w->turned, dk, H, "Wo", err);
+}
+
 /* Allocates the memory for one key-value head and its queries. */
 static es_status work_new(work *w, es_arena *arena, es_error *err)
 {
@@ -116,7 +133,10 @@ static es_status work_new(work *w, es_arena *arena, es_error *err)
     ES_TRY(ES_ARENA_NEW(arena, w->sorted, n, "heads by keys", err));
     ES_TRY(ES_ARENA_NEW_2D(arena, w->gram, dk, dk, "heads by keys", err));
     ES_TRY(ES_ARENA_NEW_2D(arena, w->root, dk, dk, "heads by keys", err));
-    return es_group_new(w->c, arena, &w->group, err);
+    ES_TRY(es_group_new(w->c, arena, &w->group, err));
+    if (w->outputs)
+        ES_TRY(wo_new(w, arena, err));
+    return es_branch_new(w->block->model, arena, &w->branch, err);
 }
 
 double es_curves_bytes(const es_model_config *c, int64_t n, int threads)
@@ -166,12 +186,42 @@ static es_status weigh_head(work *w, int64_t g, es_error *err)
     return es_sym_sqrt(&gram, 0.0, w->budget, w->root, NULL, err);
 }
 
+/* Multiplies `count` values from `first` on by the root of head g. */
+static void weigh_values(work *w, int64_t g, int64_t first, int64_t count)
+{
+    const int64_t dk = w->c->head_dim;
+    double *v = w->v + (g * w->block->n + first) * dk;
+    memset(v, 0, (size_t)(count * dk) * sizeof(double));
+    es_blas_enter();
+    es_gemm_add(ES_F64, count, dk, dk, w->raw + first * dk, w->root, v); /* it is symmetric */
+    es_blas_leave();
+}
+
+/* Weighs head g by J Wo, where a norm follows Wo: J depends on the query's output (branch.c). */
+static es_status weigh_branch(work *w, int64_t g, es_error *err)
+{
+    const int64_t dk = w->c->head_dim, H = w->c->hidden;
+    const int64_t layer = w->first / w->c->heads;
+    const double *a = w->outputs + (layer * w->spec->queries + w->asking) * H;
+    const es_view gram = es_view_f64(w->gram, dk, dk);
+    double *wo = w->group.wo + g * H * dk;
+    es_branch_slope(&w->branch, a, w->wo + g * H * dk, dk, wo);
+    for (int64_t r = 0; r < H; r++)
+        for (int64_t d = 0; d < dk; d++)
+            w->turned[d * H + r] = wo[r * dk + d];
+    memset(w->gram, 0, (size_t)(dk * dk) * sizeof(double));
+    es_blas_enter();
+    es_gemm_add(ES_F64, dk, dk, H, w->turned, w->turned, w->gram);
+    es_blas_leave();
+    return es_sym_sqrt(&gram, 0.0, w->budget, w->root, NULL, err);
+}
+
 /* Copies the matrices of head g of its group; all heads of a group have the same keys and values.
  */
 static void read_head(work *w, const es_model_seen *seen, int64_t g)
 {
     const int64_t n = w->block->n, dk = w->c->head_dim;
-    double *q = w->q + g * n * dk, *v = w->v + g * n * dk;
+    double *q = w->q + g * n * dk;
     for (int64_t i = 0; i < n; i++) {
         es_view_read_row(&seen->q, i, q + i * dk);
         es_view_read_row(&seen->k, i, w->k + i * dk);
@@ -179,10 +229,8 @@ static void read_head(work *w, const es_model_seen *seen, int64_t g)
     }
     for (int64_t i = 0; i < n * dk; i++)
         q[i] *= seen->scale;
-    memset(v, 0, (size_t)(n * dk) * sizeof(double));
-    es_blas_enter();
-    es_gemm_add(ES_F64, n, dk, dk, w->raw, w->root, v); /* the root is symmetric */
-    es_blas_leave();
+    if (!w->outputs)
+        weigh_values(w, g, 0, n);
 }
 
 /* Returns the scores of head g, `into` numbers into its strip. */
@@ -193,14 +241,17 @@ static double *scores_of(const work *w, int64_t g, int64_t into)
 
 /* ---- one query ---- */
 
-/* Returns the number of keys that hold a share of the weight. */
-static double keys_of_mass(work *w, const double *weights, int64_t n)
+/* Returns the number of keys that hold a share of the weight, a sink's apart. */
+static double keys_of_mass(work *w, const es_risk_query *query)
 {
+    const int64_t n = query->n - query->sink;
+    const double *weights = query->weights, rest = query->sink ? weights[n] : 0.0;
+    const double most = ES_BUDGET_MASS * (1.0 - rest);
     double sum = 0.0;
     int64_t count = 0;
     memcpy(w->sorted, weights, (size_t)n * sizeof(double));
     es_sort_reals(w->sorted, n);
-    while (count < n && sum < ES_BUDGET_MASS)
+    while (count < n && sum < most)
         sum += w->sorted[n - ++count];
     return (double)count;
 }
@@ -214,11 +265,11 @@ static void add_facts(work *w, int64_t g, int64_t begin)
     double squares = 0.0, sinks = 0.0;
     for (int64_t j = 0; j < query->n; j++)
         squares += query->weights[j] * query->weights[j];
-    for (int64_t j = 0; begin + j < ES_BUDGET_SINKS && j < query->n; j++)
+    for (int64_t j = 0; begin + j < ES_BUDGET_SINKS && j < query->n - query->sink; j++)
         sinks += query->weights[j];
     facts[ES_FACT_ESS] += share / squares;
     facts[ES_FACT_SINKS] += share * sinks;
-    facts[ES_FACT_KEYS_95] += share * keys_of_mass(w, query->weights, query->n);
+    facts[ES_FACT_KEYS_95] += share * keys_of_mass(w, query);
     facts[ES_FACT_SPREAD] += share * query->spread2;
 }
 
@@ -297,8 +348,8 @@ static es_status add_risks(work *w, const es_policy_query *asked, int64_t policy
                            es_error *err)
 {
     const double share = 1.0 / (double)w->spec->queries;
-    es_policy_spec own = w->spec->policies[policy];
-    own.keys = w->spec->keys[m];
+    es_policy_spec own = w->policies[policy];
+    own.keys = w->keys[m];
     es_policy_spec_fit(&own, w->c->causal);
     const bool known = is_asked(w->spec, policy, m);
     const bool some = known && (own.keys < asked->n || own.with_replacement);
@@ -341,7 +392,7 @@ static es_status add_limits(work *w, const es_policy_query *asked, int64_t m, es
     es_policy_spec best;
     double value, sum = 0.0, all = 0.0;
     es_policy_spec_init(&best, es_policy_find("limit"));
-    best.keys = w->spec->keys[m];
+    best.keys = w->keys[m];
     if (best.keys >= asked->n)
         return ES_OK;
     double *to = w->out->limit + w->first * w->spec->n_keys + m;
@@ -398,9 +449,15 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
     es_status status = ES_OK;
     observe(w, i);
     for (int64_t g = 0; g < w->size && status == ES_OK; g++) {
+        if (w->outputs) {
+            status = weigh_branch(w, g, err);
+            weigh_values(w, g, begin, n);
+        }
+        if (status != ES_OK)
+            break;
         const es_view values = es_view_f64(w->v + (g * w->block->n + begin) * dk, n, dk);
-        status = es_risk_query_new(scores_of(w, g, into) + begin, n, &values, w->budget,
-                                   &w->query[g], err);
+        status = es_risk_query_with_sink(scores_of(w, g, into) + begin, n, &values, w->sinks[g],
+                                         w->budget, &w->query[g], err);
         if (status == ES_OK)
             add_facts(w, g, begin);
     }
@@ -415,12 +472,12 @@ static es_status ask_query(work *w, int64_t i, int64_t into, es_error *err)
 
 /* ---- all queries of a group ---- */
 
-/* Adds the weights of query i of a head to row (n). */
-static void add_weights(const work *w, int64_t i, const double *scores, double *row)
+/* Adds the weights of query i of head g to row (n). */
+static void add_weights(const work *w, int64_t i, int64_t g, const double *scores, double *row)
 {
     const int64_t begin = es_past_begin(w->past, i);
     const int64_t end = es_past_end(w->past, i, w->block->n);
-    es_weigh(scores + begin, end - begin, w->sorted + begin);
+    es_weigh_beside(w->sinks[g], scores + begin, end - begin, w->sorted + begin);
     for (int64_t j = begin; j < end; j++)
         row[j] += w->sorted[j];
 }
@@ -433,7 +490,7 @@ static void remember(work *w, int64_t i, int64_t into)
     double *row = w->recent + i % w->span * n;
     memset(row, 0, (size_t)n * sizeof(double));
     for (int64_t g = 0; g < w->size; g++)
-        add_weights(w, i, scores_of(w, g, into), row);
+        add_weights(w, i, g, scores_of(w, g, into), row);
     for (int64_t j = 0; j < n; j++)
         w->history[j] += row[j];
 }
@@ -467,8 +524,10 @@ static es_status walk_queries(work *w, es_error *err)
             continue;
         score_strip(w, first, count, keys);
         for (int64_t i = first; i < first + count && next < Q; i++) {
-            for (; next < Q && w->chosen[next] == i; next++)
+            for (; next < Q && w->chosen[next] == i; next++) {
+                w->asking = next;
                 ES_TRY(ask_query(w, i, (i - first) * keys, err));
+            }
             if (past)
                 remember(w, i, (i - first) * keys);
         }
@@ -489,20 +548,41 @@ static void clear(const work *w, int64_t head)
     memset(w->out->group + head / w->size * risks, 0, (size_t)risks * sizeof(double));
 }
 
+/* Stores Wo of head g, times the branch's factor; before a norm as it is. */
+static void read_wo(work *w, const es_model_seen *seen, int64_t g)
+{
+    const int64_t H = w->c->hidden, dk = w->c->head_dim;
+    double *to = (w->outputs ? w->wo : w->group.wo) + g * H * dk;
+    for (int64_t r = 0; r < H; r++)
+        es_view_read_row(&seen->wo, r, to + r * dk);
+    for (int64_t i = 0; i < H * dk && !w->outputs && w->branch.factor != 1.0; i++)
+        to[i] *= w->branch.factor;
+}
+
+/* Sets what all heads of the group have in common; `seen` is the first of them. */
+static void begin_group(const block_work *all, work *w, const es_model_seen *seen)
+{
+    const int64_t row = w->spec->by_layer ? seen->layer : 0;
+    w->first = seen->layer * w->c->heads + seen->head;
+    w->past = es_past_of(w->c, seen->layer);
+    w->sinks = all->sinks + seen->head;
+    w->policies = w->spec->policies + row * w->spec->n_policies;
+    w->keys = w->spec->keys + row * w->spec->n_keys;
+    es_branch_at(&w->branch, seen->layer);
+}
+
 /* Computes the curves of group `unit` of the layer. */
 static es_status run_group(void *block, int64_t unit, int thread, es_error *err)
 {
     const block_work *all = block;
     work *w = &all->works[thread];
     const es_model_seen *seen = all->seen + unit * w->size;
-    const int64_t H = w->c->hidden, dk = w->c->head_dim;
-    w->first = seen->layer * w->c->heads + seen->head;
-    w->past = es_past_of(w->c, seen->layer);
+    begin_group(all, w, seen);
     for (int64_t g = 0; g < w->size; g++) {
         clear(w, w->first + g);
-        for (int64_t r = 0; r < H; r++)
-            es_view_read_row(&seen[g].wo, r, w->group.wo + (g * H + r) * dk);
-        ES_TRY(weigh_head(w, g, err));
+        read_wo(w, &seen[g], g);
+        if (!w->outputs)
+            ES_TRY(weigh_head(w, g, err));
         read_head(w, &seen[g], g);
     }
     return walk_queries(w, err);
@@ -516,25 +596,62 @@ static es_status see_head(void *context, const es_model_seen *seen, es_error *er
     const es_model_config *c = all->works[0].c;
     es_wo_sum_add(&all->layer, seen);
     all->seen[seen->head] = *seen;
+    all->sinks[seen->head] = *seen->sink; /* which is not valid after the call */
     if (seen->head < c->heads - 1)
         return ES_OK;
     all->out->spread2[seen->layer] = es_wo_sum_spread2(&all->layer);
     return es_parallel_run(&all->exec, c->kv_heads, run_group, all, err);
 }
 
-/* Allocates the works of all threads, with the same queries. */
+/* Allocates the works of all threads, with the same queries, and what they share. */
 static es_status block_new(block_work *all, const work *first, es_error *err)
 {
     const int threads = all->exec.threads;
+    const es_model *model = first->block->model;
+    const int64_t outputs = first->c->layers * first->spec->queries;
     ES_TRY(ES_ARENA_NEW(&all->arena, all->works, threads, "threads", err));
     ES_TRY(ES_ARENA_NEW(&all->arena, all->seen, first->c->heads, "heads", err));
-    ES_TRY(es_wo_sum_new(first->block->model, first->block->n, &all->arena, &all->layer, err));
+    ES_TRY(ES_ARENA_NEW(&all->arena, all->sinks, first->c->heads, "sinks", err));
+    ES_TRY(es_wo_sum_new(model, first->block->n, &all->arena, &all->layer, err));
+    if (es_branch_norms(model))
+        ES_TRY(ES_ARENA_NEW_2D(&all->arena, all->outputs, outputs, first->c->hidden,
+                               "outputs of layers", err));
     for (int t = 0; t < threads; t++) {
         all->works[t] = *first;
+        all->works[t].outputs = all->outputs;
         ES_TRY(work_new(&all->works[t], &all->arena, err));
         ES_TRY(choose_queries(&all->works[t], err));
     }
     return ES_OK;
+}
+
+/* Receives a head of the first pass: stores outputs of its layer at the chosen queries. */
+static es_status see_output(void *context, const es_model_seen *seen, es_error *err)
+{
+    block_work *all = context;
+    const work *w = &all->works[0];
+    const int64_t Q = w->spec->queries, H = w->c->hidden;
+    (void)err;
+    es_wo_sum_add(&all->layer, seen);
+    for (int64_t i = 0; i < Q && seen->head == w->c->heads - 1; i++)
+        memcpy(all->outputs + (seen->layer * Q + i) * H,
+               all->layer.rows + (w->chosen[i] - all->layer.from) * H, (size_t)H * sizeof(double));
+    return ES_OK;
+}
+
+/* Runs the block: once for the outputs that a norm after Wo is of, and once for the curves. */
+static es_status run_passes(block_work *all, const es_exec *exec, es_error *err)
+{
+    const es_token_block *block = all->works[0].block;
+    es_model_visit visit = {.head = see_output, .context = all};
+    const es_model_block b = {.ids = block->ids, .n = block->n, .visit = &visit};
+    if (all->outputs) {
+        all->layer.plain = true;
+        ES_TRY(es_model_forward(block->model, &b, 1, exec, err));
+        all->layer.plain = false;
+    }
+    visit.head = see_head;
+    return es_model_forward(block->model, &b, 1, exec, err);
 }
 
 es_status es_curves_block(const es_curves_spec *spec, const es_token_block *block,
@@ -546,11 +663,9 @@ es_status es_curves_block(const es_curves_spec *spec, const es_token_block *bloc
     block_work all = {.out = out,
                       .exec = {.threads = es_parallel_threads(exec, c->kv_heads), .budget = budget},
                       .arena = {.budget = budget}};
-    const es_model_visit visit = {.head = see_head, .context = &all};
-    const es_model_block b = {.ids = block->ids, .n = block->n, .visit = &visit};
     es_status status = block_new(&all, &first, err);
     if (status == ES_OK)
-        status = es_model_forward(block->model, &b, 1, exec, err);
+        status = run_passes(&all, exec, err);
     for (int t = 0; all.works && t < all.exec.threads; t++)
         es_choice_free(&all.works[t].choice);
     es_arena_free(&all.arena);

@@ -97,19 +97,20 @@ static void add_other_context(const es_job *job, const budget_context *k, es_ans
 {
     const budget_state *s = job->state;
     const int64_t n = s->verify.length;
-    const int64_t sees = es_past_last(es_past_of(s->config, 0), n);
-    double kept = 0.0;
+    double kept = 0.0, all = 0.0;
     char measured[ES_SAY_ROOM];
     if (!s->n_settings || is_verified(s))
         return;
-    for (int64_t u = 0; u < s->units; u++)
+    for (int64_t u = 0; u < s->units; u++) {
+        const int64_t sees = es_past_most(es_past_of(s->config, u / s->config->kv_heads), n);
         kept += (double)(k->plan[u].policy < 0 || k->plan[u].keys > sees ? sees : k->plan[u].keys);
+        all += (double)sees;
+    }
     es_answer_add_finding(
         a,
         "At %s%lld tokens the plan, made for %lld, keeps %.0f of %.0f keys and changes the last "
         "hidden state by %s (%s).",
-        s->verify.tasks.labels ? "up to " : "", (long long)n, (long long)s->n, kept,
-        (double)(s->units * sees),
+        s->verify.tasks.labels ? "up to " : "", (long long)n, (long long)s->n, kept, all,
         say_percent(budget_state_error(job, budget_verify_runs(s, 0), s->config->layers), measured),
         say_text(job));
 }
@@ -187,6 +188,30 @@ void budget_add_findings(const es_job *job, const budget_context *k, es_answer *
 
 /* ---- cautions ---- */
 
+/* Adds what windows of the model's layers leave of a context that is longer. */
+static void add_windows(const budget_state *s, es_answer *a)
+{
+    const int64_t L = s->config->layers;
+    int64_t cut = 0, least = s->n;
+    for (int64_t l = 0; l < L; l++) {
+        cut += s->grids[l].sees < s->n;
+        least = s->grids[l].sees < least ? s->grids[l].sees : least;
+    }
+    if (cut == L && least == budget_most_seen(s))
+        es_answer_add_finding(
+            a,
+            "The model attends to the last %lld keys only. The cache holds no others, and policies "
+            "keep no sinks, because the first keys are not among them.",
+            (long long)least);
+    else if (cut)
+        es_answer_add_finding(
+            a,
+            "%lld of %lld layers attend to a window of %lld keys or more. Their keys are counted "
+            "within it, and policies keep no sinks there, because the first keys are not among "
+            "them.",
+            (long long)cut, (long long)L, (long long)least);
+}
+
 /* Writes the plan's policies that choose from past queries, in a decoder: such a choice may bring a
  * dropped key back, which a cache that evicts cannot. "" if there is none. Returns out. */
 static const char *say_recalling(const es_job *job, const budget_context *k, char out[ES_SAY_ROOM])
@@ -226,12 +251,7 @@ void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *
             "Caution: %s choose%s keys by each query's own scores and must read all keys first, so "
             "that the cache does not shrink. --no-query-scores leaves such policies out.",
             names, verb_ending(names));
-    if (s->sees < s->n)
-        es_answer_add_finding(
-            a,
-            "The model attends to the last %lld keys only. The cache holds no others, and policies "
-            "keep no sinks, because the first keys are not among them.",
-            (long long)s->sees);
+    add_windows(s, a);
     if (is_same_text(job->params))
         es_answer_add_finding(a, "Caution: --verify names a file that the plan was made from. The "
                                  "result does not hold for other text.");

@@ -90,7 +90,7 @@ void es_group_begin(es_group *group, const double *values, const es_risk_query *
     group->query = query;
     memset(group->mean, 0, (size_t)(group->size * dk) * sizeof(double));
     for (int64_t g = 0; g < group->size; g++)
-        for (int64_t j = 0; j < group->query[g].n; j++)
+        for (int64_t j = 0; j < group->query[g].n - group->query[g].sink; j++)
             for (int64_t d = 0; d < dk; d++)
                 group->mean[g * dk + d] += group->query[g].weights[j] * values[j * dk + d];
 }
@@ -109,13 +109,25 @@ static double factor_of(const es_choice *choice, int64_t i)
     return choice->chance == ES_CHANCE_EACH ? choice->factors[i] : choice->factor;
 }
 
+/* Adds a sink, which every outcome keeps, to N (dk), and returns its weight: its value is 0, so
+ * that it is off by -y (THEORY 13). */
+static double add_sink(const es_group *group, int64_t g, double *n)
+{
+    const es_risk_query *query = &group->query[g];
+    const double w = query->sink ? query->weights[query->n - 1] : 0.0;
+    for (int64_t d = 0; d < group->dk && query->sink; d++)
+        n[d] -= w * group->mean[g * group->dk + d];
+    return w;
+}
+
 /* Sets bias (dk) to mean of N over mean of Z, and returns the mean of Z (THEORY 13). */
 static double find_bias(es_group *group, const es_choice *choice, int64_t g)
 {
     const int64_t dk = group->dk;
     const double *weights = group->query[g].weights;
-    double *bias = group->bias + g * dk, *x = group->x + g * ES_GROUP_CHUNK * dk, mass = 0.0;
+    double *bias = group->bias + g * dk, *x = group->x + g * ES_GROUP_CHUNK * dk;
     memset(bias, 0, (size_t)dk * sizeof(double));
+    double mass = add_sink(group, g, bias);
     for (int64_t i = 0; i < choice->sure_count + choice->rest_count; i++) {
         const int64_t r = i - choice->sure_count, j = r < 0 ? choice->sure[i] : choice->rest[r];
         const double times = r < 0 ? 1.0 : kept_of(choice, r) * factor_of(choice, r);

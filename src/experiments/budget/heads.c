@@ -67,19 +67,19 @@ static head_means means_of(const es_job *job, const budget_context *k, int64_t h
     const budget_state *s = job->state;
     const int64_t size = s->config->heads / s->config->kv_heads, B = s->text.count;
     const budget_choice *choice = &k->plan[head / size];
+    const int64_t layer = head / s->config->heads;
+    const double keys = (double)choice->keys;
     double *risk = s->scratch, *ess = risk + B;
     head_means m = {0};
     for (int64_t b = 0; b < B; b++) {
         const es_curves c = budget_curves_at(s, es_job_numbers(job, BUDGET_CURVES, b));
-        /* means of this block for one unit that consists of this head */
-        const budget_means one = {.risk = c.risk + head * s->P * s->K,
-                                  .limit = c.limit + head * s->K};
         for (int i = 0; i < ES_FACTS; i++)
             m.facts[i] += c.facts[head * ES_FACTS + i] / (double)B;
-        m.limit += budget_limit(s, &one, 0, (double)choice->keys) / (double)B;
-        risk[b] = choice->policy < 0
-                      ? 0.0
-                      : budget_risk(s, &one, 0, choice->policy, (double)choice->keys);
+        m.limit += budget_curve_at(s, layer, c.limit + head * s->K, keys) / (double)B;
+        risk[b] =
+            choice->policy < 0
+                ? 0.0
+                : budget_curve_at(s, layer, c.risk + (head * s->P + choice->policy) * s->K, keys);
         ess[b] = c.facts[head * ES_FACTS + ES_FACT_ESS];
     }
     m.risk = es_measured_mean(risk, B);
@@ -104,14 +104,15 @@ static const char *concentration_of(const es_measured *ess, int64_t blocks, int6
 /* Sets the members that describe what the head keeps. */
 static void set_policy(const budget_state *s, const budget_choice *choice, es_table *t, head_row *r)
 {
+    const budget_grid *grid = &s->grids[r->layer];
     char word[ES_POLICY_ROOM];
     r->correction = "none";
     if (choice->policy < 0) {
         r->policy = "full";
-        r->keys = s->sees;
+        r->keys = grid->sees;
         return;
     }
-    const es_policy_spec *spec = &s->policies[choice->policy];
+    const es_policy_spec *spec = &s->policies[r->layer * s->P + choice->policy];
     r->policy = es_table_format(t, "%s", es_policy_word(spec, word));
     r->keys = choice->keys;
     if (es_policy_inputs(spec->policy) & ES_POLICY_CHANCE && es_policy_corrects(spec))
@@ -138,7 +139,7 @@ es_status budget_put_heads(const es_job *job, const budget_context *k, es_answer
         r->ess = m.facts[ES_FACT_ESS];
         r->need = m.facts[ES_FACT_KEYS_95];
         r->sinks = m.facts[ES_FACT_SINKS];
-        r->why = concentration_of(&m.ess, s->text.count, s->sees);
+        r->why = concentration_of(&m.ess, s->text.count, s->grids[r->layer].sees);
     }
     return ES_OK;
 }

@@ -18,17 +18,47 @@ enum {
     ES_BUDGET_OWN = ES_EXPERIMENT_BUDGET + 3    /* likewise, each layer alone */
 };
 
-/* Output of a layer at late positions: a = sum over heads of Wo_h y_h. */
+/* ---- budget/branch.c ---- */
+
+/* How a layer's attention is added to the state: `factor` times the norm of it, if there is one. */
+typedef struct es_branch {
+    const es_model *model;
+    int64_t hidden;
+    bool has_norm;
+    double *scale; /* (2, H) of the norm; scratch */
+    double *along; /* (k) scratch */
+    double factor, eps;
+} es_branch;
+
+/*! es_branch_new() : allocates it in the arena. es_branch_at() : reads that of a layer.
+ *  es_branch_norms() : returns whether a layer has such a norm. es_branch_add_bias() : adds the
+ * bias (1, H) of Wo to outputs (n, H) if they are normed. es_branch_apply() : turns outputs into
+ * what is added to the state. es_branch_slope() : out (H, dk) = J wo at the output a (H), which is
+ * not read without a norm; out may be wo. */
+es_status es_branch_new(const es_model *model, es_arena *arena, es_branch *out, es_error *err);
+void es_branch_at(es_branch *branch, int64_t layer);
+bool es_branch_norms(const es_model *model);
+void es_branch_add_bias(const es_branch *branch, const es_view *bias, int64_t n, double *rows);
+void es_branch_apply(const es_branch *branch, int64_t n, double *rows);
+void es_branch_slope(const es_branch *branch, const double *a, const double *wo, int64_t dk,
+                     double *out);
+
+/* ---- outputs of layers (budget/trial.c) ---- */
+
+/* What a layer's attention adds to the state at late positions: the branch of a = sum over heads of
+ * Wo_h y_h. */
 typedef struct es_wo_sum {
     const es_model *model;
     int64_t n, from;
-    double *wo;   /* (H, k) of the head that was added last */
-    double *rows; /* (n - from, H) */
+    double *wo;       /* (H, k) of the head that was added last */
+    double *rows;     /* (n - from, H) */
+    es_branch branch; /* of the layer that is summed */
+    bool plain;       /* wanted: a itself */
 } es_wo_sum;
 
 /*! es_wo_sum_new() : allocates sums for blocks of n in the arena. es_wo_sum_add() : adds a head of
- * a layer; head 0 starts a new sum. es_wo_sum_spread2() : mean |a - mean a|^2. es_wo_sum_apart2() :
- * mean |a - b|^2. es_wo_sum_bytes() : memory. */
+ * a layer; head 0 starts a new sum, and the last head completes it. es_wo_sum_spread2() : mean |a -
+ * mean a|^2. es_wo_sum_apart2() : mean |a - b|^2. es_wo_sum_bytes() : memory. */
 es_status es_wo_sum_new(const es_model *model, int64_t n, es_arena *arena, es_wo_sum *out,
                         es_error *err);
 void es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen);

@@ -25,6 +25,12 @@ const char *const budget_allocation_names[BUDGET_ALLOCATIONS] = {"ours", "unifor
 /* Returns the layer of a unit, a key-value head. */
 static int64_t layer_of(const budget_state *s, int64_t unit) { return unit / s->config->kv_heads; }
 
+/* Returns the numbers of keys that a unit may have. */
+static const budget_grid *grid_of(const budget_state *s, int64_t unit)
+{
+    return &s->grids[layer_of(s, unit)];
+}
+
 /* ---- means over blocks ---- */
 
 /* Allocates means over blocks. */
@@ -116,12 +122,11 @@ static double between(double x0, double y0, double x1, double y1, double x)
     return y0 * exp(log(y1 / y0) * log(x / x0) / log(x1 / x0));
 }
 
-/* Returns the value of a curve (K) at m keys; skips points that are NaN. */
-static double read_curve(const budget_state *s, const double *curve, double m)
+double budget_curve_at(const budget_state *s, int64_t layer, const double *curve, double m)
 {
     double x0 = NAN, y0 = NAN;
     for (int64_t k = 0; k < s->K; k++) {
-        const double x = (double)s->keys[k], y = curve[k];
+        const double x = (double)s->grids[layer].keys[k], y = curve[k];
         if (isnan(y))
             continue;
         if (x >= m)
@@ -135,19 +140,19 @@ static double read_curve(const budget_state *s, const double *curve, double m)
 double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,
                    double m)
 {
-    return read_curve(s, a->risk + (unit * s->P + policy) * s->K, m);
+    return budget_curve_at(s, layer_of(s, unit), a->risk + (unit * s->P + policy) * s->K, m);
 }
 
 double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, double m)
 {
-    return read_curve(s, a->limit + unit * s->K, m);
+    return budget_curve_at(s, layer_of(s, unit), a->limit + unit * s->K, m);
 }
 
 budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
                           const bool *only)
 {
     budget_choice best = {.policy = -1, .keys = m};
-    if (m >= s->sees)
+    if (m >= grid_of(s, unit)->sees)
         return best;
     for (int64_t p = 0; p < s->P; p++) {
         const double risk = budget_risk(s, a, unit, p, (double)m);
@@ -179,14 +184,15 @@ typedef struct offer {
  * layers. */
 static es_status offer_new(const budget_state *s, es_arena *arena, offer *o, es_error *err)
 {
-    ES_TRY(take(arena, s->n_options, 1, &o->keys, err));
+    ES_TRY(take(arena, s->config->layers, s->n_options, &o->keys, err));
     ES_TRY(take(arena, s->units, s->n_options, &o->risk, err));
     ES_TRY(take(arena, s->units, 1, &o->share, err));
     ES_TRY(ES_ARENA_NEW_2D(arena, o->layer, s->units, 2, "units", err));
     o->chosen = o->layer + s->units;
     ES_TRY(ES_ARENA_NEW(arena, o->curves, s->units, "units", err));
-    for (int64_t i = 0; i < s->n_options; i++)
-        o->keys[i] = (double)s->options[i];
+    for (int64_t l = 0; l < s->config->layers; l++)
+        for (int64_t i = 0; i < s->grids[l].n_options; i++)
+            o->keys[l * s->n_options + i] = (double)s->grids[l].options[i];
     return ES_OK;
 }
 
@@ -195,15 +201,24 @@ static es_status offer_new(const budget_state *s, es_arena *arena, offer *o, es_
 static void fill_offer(const budget_state *s, const budget_means *a, const bool *only, offer *o)
 {
     for (int64_t u = 0; u < s->units; u++) {
+        const budget_grid *grid = grid_of(s, u);
         double *risk = o->risk + u * s->n_options;
-        for (int64_t i = 0; i < s->n_options; i++)
-            risk[i] = budget_best(s, a, u, s->options[i], only).risk;
+        for (int64_t i = 0; i < grid->n_options; i++)
+            risk[i] = budget_best(s, a, u, grid->options[i], only).risk;
         o->layer[u] = layer_of(s, u);
-        o->curves[u] = (es_curve){s->n_options, o->keys, risk, budget_weight(s, a, o->layer[u])};
+        o->curves[u] = (es_curve){grid->n_options, o->keys + o->layer[u] * s->n_options, risk,
+                                  budget_weight(s, a, o->layer[u])};
     }
 }
 
-/* Divides equal parts of the layers among their units in proportion to the keys they need. */
+/* Returns the keys that a query of the unit's layer sees, over the most of any layer: a fair share
+ * of a layer with a window. */
+static double fair_share(const budget_state *s, int64_t unit)
+{
+    return (double)grid_of(s, unit)->sees / (double)budget_most_seen(s);
+}
+
+/* Divides the layers' fair parts among their units in proportion to the keys they need. */
 static void share_by_mass(const budget_state *s, const budget_means *a, double *share)
 {
     const int64_t groups = s->config->kv_heads;
@@ -212,7 +227,7 @@ static void share_by_mass(const budget_state *s, const budget_means *a, double *
         for (int64_t u = first; u < first + groups; u++)
             sum += a->need[u];
         for (int64_t u = first; u < first + groups; u++)
-            share[u] = a->need[u] / sum;
+            share[u] = fair_share(s, u) * (a->need[u] / sum);
     }
 }
 
@@ -221,8 +236,10 @@ static es_status allocate(const budget_state *s, const budget_means *a,
                           budget_allocation allocation, double total, offer *o, es_error *err)
 {
     switch (allocation) {
-    case BUDGET_UNIFORM:
-        return es_allocate_uniform(o->curves, s->units, total, o->chosen, NULL, NULL, err);
+    case BUDGET_UNIFORM: /* the same share of what each sees */
+        for (int64_t u = 0; u < s->units; u++)
+            o->share[u] = fair_share(s, u);
+        return es_allocate_mass(o->curves, s->units, total, o->share, o->chosen, NULL, NULL, err);
     case BUDGET_PYRAMID:
         return es_allocate_pyramid(o->curves, s->units, total, o->layer, s->config->layers,
                                    PYRAMID_LAST, o->chosen, NULL, NULL, err);
@@ -239,7 +256,7 @@ static void take_chosen(const budget_state *s, const budget_means *a, const bool
                         const offer *o, budget_choice *choices)
 {
     for (int64_t u = 0; u < s->units; u++)
-        choices[u] = budget_best(s, a, u, s->options[o->chosen[u]], only);
+        choices[u] = budget_best(s, a, u, grid_of(s, u)->options[o->chosen[u]], only);
 }
 
 es_status budget_allocate(const budget_state *s, const budget_means *a,
@@ -261,8 +278,8 @@ es_status budget_allocate_limit(const budget_state *s, const budget_means *a, do
     ES_TRY(offer_new(s, arena, &o, err));
     fill_offer(s, a, NULL, &o);
     for (int64_t u = 0; u < s->units; u++)
-        for (int64_t i = 0; i < s->n_options; i++)
-            o.risk[u * s->n_options + i] = budget_limit(s, a, u, o.keys[i]);
+        for (int64_t i = 0; i < grid_of(s, u)->n_options; i++)
+            o.risk[u * s->n_options + i] = budget_limit(s, a, u, o.curves[u].keys[i]);
     ES_TRY(es_allocate_keys(o.curves, s->units, total, o.chosen, NULL, NULL, err));
     memset(own2, 0, (size_t)s->config->layers * sizeof *own2);
     for (int64_t u = 0; u < s->units; u++)
@@ -303,7 +320,7 @@ es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a,
                                    es_arena *arena, double *total, es_error *err)
 {
     const double all = budget_all_keys(s);
-    double low = (double)(s->units * s->options[0]), high = all;
+    double low = budget_least_keys(s), high = all;
     budget_choice *choices;
     ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
     ES_TRY(budget_allocate(s, a, BUDGET_OURS, low, NULL, arena, choices, err));
@@ -326,7 +343,29 @@ double budget_total(const budget_state *s, const budget_choice *choices)
     return sum;
 }
 
-double budget_all_keys(const budget_state *s) { return (double)(s->units * s->sees); }
+double budget_all_keys(const budget_state *s)
+{
+    double sum = 0.0;
+    for (int64_t l = 0; l < s->config->layers; l++)
+        sum += (double)(s->config->kv_heads * s->grids[l].sees);
+    return sum;
+}
+
+int64_t budget_most_seen(const budget_state *s)
+{
+    int64_t most = 0;
+    for (int64_t l = 0; l < s->config->layers; l++)
+        most = s->grids[l].sees > most ? s->grids[l].sees : most;
+    return most;
+}
+
+double budget_least_keys(const budget_state *s)
+{
+    double sum = 0.0;
+    for (int64_t l = 0; l < s->config->layers; l++)
+        sum += (double)(s->config->kv_heads * s->grids[l].options[0]);
+    return sum;
+}
 
 void budget_specs(const budget_state *s, const budget_choice *choices, es_policy_spec *out)
 {
@@ -336,7 +375,7 @@ void budget_specs(const budget_state *s, const budget_choice *choices, es_policy
         es_policy_spec_init(&out[h], NULL);
         if (choice->policy < 0)
             continue;
-        out[h] = s->policies[choice->policy];
+        out[h] = s->policies[h / s->config->heads * s->P + choice->policy];
         out[h].keys = choice->keys;
         es_policy_spec_fit(&out[h], s->config->causal);
     }

@@ -9,6 +9,7 @@
 #include "store/file.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/pool_params.h"
+#include "model/sparse_head.h"
 
 /* ---- parameters ---- */
 
@@ -126,11 +127,6 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
                                 .allow_trailing = p->allow_trailing};
     ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
-    if (s->config->sinks)
-        return es_fail(err, ES_E_UNSUPPORTED, "budget.sinks",
-                       "esscher loss and encode run policies through such a model",
-                       "heads of %s have learned sinks: the risk of a policy is not known for them",
-                       s->config->model_type);
     if (p->tasks && s->config->labels < 2)
         return es_refuse(err, "budget.classifier", "--verify FILE",
                          "--verify-tasks: the model has no classifier to label texts with");
@@ -175,45 +171,86 @@ static es_status read_policies(es_job *job, const budget_params *p, budget_state
  * a risk. A unit may have one of five times as many numbers. */
 enum { BETWEEN = 5, LEAST = 64 };
 
-/* Makes the numbers of keys: a geometric grid at which risks are computed, and finer options
- * between them, where risks are interpolated. */
-static es_status make_grid(es_job *job, budget_state *s, es_error *err)
+/* Lists the numbers of keys at which risks of a layer are computed, a geometric grid: out
+ * (BUDGET_POINTS + 1), all that is left of it `sees`. Returns how many differ. */
+static int64_t list_keys(int64_t sees, int64_t *out)
 {
-    const double n = (double)s->sees, low = fmax(1.0, n / LEAST);
+    const double n = (double)sees, low = fmax(1.0, n / LEAST);
     const double step = pow(0.66 * n / low, 1.0 / (BUDGET_POINTS - 1));
-    ES_TRY(ES_JOB_NEW(job, s->keys, BUDGET_POINTS + 1, err));
-    ES_TRY(ES_JOB_NEW(job, s->options, BUDGET_POINTS * BETWEEN + 2, err));
+    int64_t count = 0;
     for (int i = 0; i < BUDGET_POINTS; i++) {
         const int64_t keys = (int64_t)floor(low * pow(step, i) + 0.5);
-        if (!s->K || keys > s->keys[s->K - 1])
-            s->keys[s->K++] = keys;
+        if (!count || keys > out[count - 1])
+            out[count++] = keys;
     }
-    if (s->keys[s->K - 1] < s->sees)
-        s->keys[s->K++] = s->sees;
+    const int64_t different = count + (out[count - 1] < sees);
+    while (count < BUDGET_POINTS + 1)
+        out[count++] = sees;
+    return different;
+}
+
+/* Lists the numbers of keys that a unit may have, between which risks are interpolated: out
+ * (BUDGET_POINTS BETWEEN + 2). Returns how many they are. */
+static int64_t list_options(int64_t sees, int64_t *out)
+{
+    const double n = (double)sees, low = fmax(1.0, n / LEAST);
+    int64_t count = 0;
     for (int i = 0; i < BUDGET_POINTS * BETWEEN; i++) {
         const int64_t keys =
             (int64_t)floor(low * pow(n / low, (double)i / (BUDGET_POINTS * BETWEEN)) + 0.5);
-        if (!s->n_options || keys > s->options[s->n_options - 1])
-            s->options[s->n_options++] = keys;
+        if (!count || keys > out[count - 1])
+            out[count++] = keys;
     }
-    if (s->options[s->n_options - 1] < s->sees)
-        s->options[s->n_options++] = s->sees;
+    if (out[count - 1] < sees)
+        out[count++] = sees;
+    return count;
+}
+
+/* Makes the numbers of keys of all layers. Layers that see fewer keys than others may have fewer
+ * numbers, and repeat the last. */
+static es_status make_grids(es_job *job, budget_state *s, es_error *err)
+{
+    const int64_t L = s->config->layers;
+    int64_t *keys, *options;
+    ES_TRY(ES_JOB_NEW(job, s->grids, L, err));
+    ES_TRY(ES_JOB_NEW_2D(job, keys, L, BUDGET_POINTS + 1, err));
+    ES_TRY(ES_JOB_NEW_2D(job, options, L, BUDGET_POINTS * BETWEEN + 2, err));
+    for (int64_t l = 0; l < L; l++) {
+        budget_grid *grid = &s->grids[l];
+        grid->sees = es_past_most(es_past_of(s->config, l), s->n);
+        grid->options = options + l * (BUDGET_POINTS * BETWEEN + 2);
+        grid->n_options = list_options(grid->sees, grid->options);
+        const int64_t K = list_keys(grid->sees, keys + l * (BUDGET_POINTS + 1));
+        s->K = K > s->K ? K : s->K;
+        s->n_options = grid->n_options > s->n_options ? grid->n_options : s->n_options;
+    }
+    ES_TRY(ES_JOB_NEW_2D(job, s->keys, L, s->K, err));
+    for (int64_t l = 0; l < L; l++) {
+        memcpy(s->keys + l * s->K, keys + l * (BUDGET_POINTS + 1), (size_t)s->K * sizeof *keys);
+        s->grids[l].keys = s->keys + l * s->K;
+    }
     return ES_OK;
 }
 
-/* Removes sinks from all policies if the context is longer than the model's window: late queries do
- * not see the first keys, and the oldest keys of the window are no sinks. */
-static void remove_sinks(budget_state *s)
+/* Gives every layer its policies. In one whose window is shorter than the context they have no
+ * sinks: late queries do not see the first keys, and the oldest keys of the window are no sinks. */
+static es_status make_layer_policies(es_job *job, budget_state *s, es_error *err)
 {
-    for (int64_t i = 0; i < s->P && s->sees < s->n; i++)
-        if (es_policy_parts(s->policies[i].policy) & ES_PART_SINKS)
+    const es_policy_spec *asked = s->policies;
+    ES_TRY(ES_JOB_NEW_2D(job, s->policies, s->config->layers, s->P, err));
+    for (int64_t i = 0; i < s->config->layers * s->P; i++) {
+        s->policies[i] = asked[i % s->P];
+        if (s->grids[i / s->P].sees < s->n &&
+            es_policy_parts(s->policies[i].policy) & ES_PART_SINKS)
             s->policies[i].sinks = 0;
+    }
+    return ES_OK;
 }
 
 /* Fails if --ratio or --keys is outside what units can keep. */
 static es_status check_amount(const budget_params *p, const budget_state *s, es_error *err)
 {
-    const double all = budget_all_keys(s), least = (double)(s->units * s->options[0]);
+    const double all = budget_all_keys(s), least = budget_least_keys(s);
     const double total = p->keys ? (double)p->keys : p->ratio * all;
     if (isnan(total) || (total >= least && total <= all))
         return ES_OK;
@@ -221,7 +258,7 @@ static es_status check_amount(const budget_params *p, const budget_state *s, es_
         err, "budget.amount", "a share of the keys from 1/64 to 1",
         "%.15g keys in all: a plan keeps %.0f to %.0f (%lld key-value heads, up to %lld "
         "keys each)",
-        total, least, all, (long long)s->units, (long long)s->sees);
+        total, least, all, (long long)s->units, (long long)budget_most_seen(s));
 }
 
 /* Adds one allocation at one ratio to what is verified (0: the plan's own). */
@@ -244,8 +281,7 @@ static es_status make_settings(es_job *job, const budget_params *p, budget_state
         add_setting(s, (budget_allocation)w, 0.0);
     for (int64_t i = 0; i < p->frontier.count && p->everywhere; i++)
         for (int w = 0; w < ways; w++)
-            if (p->frontier.reals[i] != p->ratio &&
-                p->frontier.reals[i] * (double)s->sees >= (double)s->options[0])
+            if (p->frontier.reals[i] != p->ratio && budget_is_reachable(s, p->frontier.reals[i]))
                 add_setting(s, (budget_allocation)w, p->frontier.reals[i]);
     return ES_OK;
 }
@@ -263,8 +299,8 @@ static es_status open_study(es_job *job, es_error *err)
     s->units = s->config->layers * s->config->kv_heads;
     ES_TRY(read_policies(job, p, s, err));
     ES_TRY(budget_read_texts(job, err));
-    remove_sinks(s);
-    ES_TRY(make_grid(job, s, err));
+    ES_TRY(make_grids(job, s, err));
+    ES_TRY(make_layer_policies(job, s, err));
     ES_TRY(check_amount(p, s, err));
     ES_TRY(make_settings(job, p, s, err));
     return budget_stages(job, err);

@@ -78,6 +78,15 @@ typedef struct budget_target {
     const double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
 } budget_target;
 
+/* Numbers of keys in one layer. */
+typedef struct budget_grid {
+    int64_t sees; /* most keys that a query sees: n, or what the layer's window holds */
+    const int64_t
+        *keys;        /* (K) where risks are computed, increasing up to `sees`, which may repeat */
+    int64_t *options; /* (n_options) that a unit may have, increasing, the last is `sees` */
+    int64_t n_options;
+} budget_grid;
+
 /* What the options make, and what cells share. */
 typedef struct budget_state {
     es_model *model;
@@ -86,14 +95,13 @@ typedef struct budget_state {
     es_tasks tasks;
     budget_text text, verify, others;
     int64_t n;                /* context of the plan */
-    int64_t sees;             /* keys that its last query sees: n, or the model's window */
-    es_policy_spec *policies; /* (P) candidates */
+    budget_grid *grids;       /* (L) numbers of keys of a layer */
+    es_policy_spec *policies; /* (L, P) candidates; those of layers differ in their sinks only */
     int64_t P;
-    int64_t *keys; /* (K) where risks are computed, the last is `sees` */
+    int64_t *keys; /* (L, K) where risks are computed; see budget_grid */
     int64_t K;
     int64_t units; /* key-value heads of all layers: layer unit / kv_heads, group unit % kv_heads */
-    int64_t *options; /* (n_options) numbers of keys that a unit may have, the last is `sees` */
-    int64_t n_options;
+    int64_t n_options;        /* of a unit, at most */
     budget_setting *settings; /* (n_settings); the first is the plan */
     int64_t n_settings;
     int steps;       /* trials that a tolerance takes: BUDGET_STEPS, or 0 */
@@ -193,6 +201,7 @@ double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, i
 budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
                           const bool *only);
 double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, double m);
+double budget_curve_at(const budget_state *s, int64_t layer, const double *curve, double m);
 
 /*! budget_weight() : how much own2 of a layer counts: its transfer to the last hidden state. */
 double budget_weight(const budget_state *s, const budget_means *a, int64_t layer);
@@ -218,9 +227,12 @@ double budget_loss(const budget_state *s, const budget_means *a, const budget_ch
 es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
                                    es_arena *arena, double *total, es_error *err);
 
-/*! budget_total() : number of keys of choices. budget_all_keys() : number of keys of all units. */
+/*! budget_total() : number of keys of choices. budget_all_keys(), budget_least_keys() : most and
+ *  fewest keys of all units. budget_most_seen() : most keys that a query of any layer sees. */
 double budget_total(const budget_state *s, const budget_choice *choices);
 double budget_all_keys(const budget_state *s);
+double budget_least_keys(const budget_state *s);
+int64_t budget_most_seen(const budget_state *s);
 
 /*! budget_specs() : writes the policies of all heads under choices, out (L, h). */
 void budget_specs(const budget_state *s, const budget_choice *choices, es_policy_spec *out);

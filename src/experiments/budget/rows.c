@@ -199,7 +199,7 @@ static es_status put_layers(const es_job *job, const budget_context *k, es_answe
         r->keys = 0.0;
         for (int64_t u = l * groups; u < (l + 1) * groups; u++)
             r->keys += (double)k->plan[u].keys;
-        r->ratio = r->keys / (double)(groups * s->sees);
+        r->ratio = r->keys / (double)(groups * s->grids[l].sees);
         r->predicted = (es_measured){k->forecast.own[l], k->forecast_se.own[l]};
         r->limit = limit_of_layer(s, k, l);
         r->state_predicted = (es_measured){k->forecast.state[l + 1], k->forecast_se.state[l + 1]};

@@ -5,7 +5,6 @@
 #include "experiments/budget/question.h"
 #include "experiments/kit/default_size.h"
 #include "model/model.h"
-#include "model/sparse_head.h"
 #include "text/text_even.h"
 
 /* Chooses full blocks, spaced evenly over the text, because its beginning may differ from the rest.
@@ -88,12 +87,6 @@ static es_status read_tasks(es_job *job, budget_text *t, es_error *err)
 /* Fails for a context that is too short to plan for, or longer than the model's positions. */
 static es_status check_length(const budget_state *s, const char *option, int64_t n, es_error *err)
 {
-    const int64_t narrow = es_model_narrowest(s->config);
-    if (narrow && narrow < n && narrow != es_model_widest(s->config))
-        return es_refuse(err, "budget.context", "a context no longer than the narrowest window",
-                         "--%s %lld: layers of this model see different numbers of keys, the "
-                         "narrowest %lld",
-                         option, (long long)n, (long long)narrow);
     if (n >= 16 && n <= s->config->positions)
         return ES_OK;
     return es_refuse(err, "budget.context",
@@ -166,7 +159,6 @@ es_status budget_read_texts(es_job *job, es_error *err)
     ES_TRY(es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err));
     ES_TRY(choose_sizes(job, err));
     s->n = p->context ? p->context : s->config->positions;
-    s->sees = es_past_last(es_past_of(s->config, 0), s->n);
     const int64_t then = p->verify_context ? p->verify_context : s->n;
     ES_TRY(check_length(s, "context", s->n, err));
     ES_TRY(check_length(s, "verify-context", then, err));

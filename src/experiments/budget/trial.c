@@ -19,6 +19,7 @@ es_status es_wo_sum_new(const es_model *model, int64_t n, es_arena *arena, es_wo
 {
     const es_model_config *c = es_model_config_of(model);
     *out = (es_wo_sum){.model = model, .n = n, .from = es_late_begin(c, n)};
+    ES_TRY(es_branch_new(model, arena, &out->branch, err));
     ES_TRY(ES_ARENA_NEW_2D(arena, out->wo, c->hidden, c->head_dim, "Wo", err));
     ES_TRY(ES_ARENA_NEW_2D(arena, out->rows, n - out->from, c->hidden, "a layer's output", err));
     return ES_OK;
@@ -35,11 +36,18 @@ void es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen)
     const int64_t H = c->hidden, k = c->head_dim, rows = sum->n - sum->from;
     for (int64_t r = 0; r < H; r++)
         es_view_read_row(&seen->wo, r, sum->wo + r * k);
-    if (seen->head == 0)
+    if (seen->head == 0) {
         memset(sum->rows, 0, (size_t)(rows * H) * sizeof(double));
+        es_branch_at(&sum->branch, seen->layer);
+    }
     es_blas_enter();
     es_gemm_add(ES_F64, rows, H, k, seen->output + sum->from * k, sum->wo, sum->rows);
     es_blas_leave();
+    if (seen->head < c->heads - 1)
+        return;
+    es_branch_add_bias(&sum->branch, &seen->bo, rows, sum->rows);
+    if (!sum->plain)
+        es_branch_apply(&sum->branch, rows, sum->rows);
 }
 
 /* Returns the mean over rows of |x - mean x|^2. */

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "experiments/downstream/downstream.h"
 #include "experiments/kit/answer_kit.h"
+#include "experiments/kit/pool_params.h"
 #include "model/model.h"
 
 /* ---- tables ---- */
@@ -232,6 +233,8 @@ es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
         ES_TRY(downstream_put_strata(job, answer, err));
     if (p->ablate)
         ES_TRY(downstream_put_heads(job, answer, err));
+    if (p->strata || p->ablate)
+        es_caution_scores(s->config, "horizons of heads are", answer);
     tell_texts(job, answer);
     add_texts(job, answer);
     es_answer_text(answer, "model", es_model_folder(s->model));

@@ -135,7 +135,7 @@ es_status es_probe_check_question(const es_probe_spec *spec, int64_t tokens, es_
             "neither horizon nor limit without positions",
             es_model_config_of(spec->model)->model_type);
     if (es_model_config_of(spec->model)->score_cap > 0.0)
-        return es_fail(err, ES_E_UNSUPPORTED, "probe.norms",
+        return es_fail(err, ES_E_UNSUPPORTED, "probe.cap",
                        "esscher probe --look positions measures heads as they are",
                        "scores of %s are capped: they are no x'A'y, and have neither horizon nor "
                        "limit without positions",
@@ -143,8 +143,8 @@ es_status es_probe_check_question(const es_probe_spec *spec, int64_t tokens, es_
     if (es_model_config_of(spec->model)->sinks)
         return es_fail(err, ES_E_UNSUPPORTED, "probe.sinks",
                        "esscher probe --look positions measures heads as they are",
-                       "heads of %s have learned sinks: weights of keys do not sum to 1, and have "
-                       "no limit here",
+                       "heads of %s have learned sinks: infinitely many keys leave a sink no "
+                       "weight, so that the limit is that of a head without it",
                        es_model_config_of(spec->model)->model_type);
     if (spec->queries < 0 || spec->exact < 0)
         return es_fail(err, ES_E_RANGE, "probe.queries",

@@ -533,6 +533,25 @@ void es_pools_caution(const es_pools *pools, es_answer *answer)
         caution_domain(pools, &pools->domains[d], answer);
 }
 
+void es_caution_scores(const es_model_config *config, const char *what, es_answer *answer)
+{
+    const bool turned = !config->causal && config->rotary.width;
+    char more[128] = "";
+    if (turned)
+        snprintf(more, sizeof more, "rotary positions%s",
+                 es_model_narrowest(config) ? " and windows" : "");
+    if (config->head_norms)
+        snprintf(more + strlen(more), sizeof more - strlen(more), "%snorms of queries and keys",
+                 *more ? ", " : "");
+    if (config->score_cap > 0.0)
+        snprintf(more + strlen(more), sizeof more - strlen(more), "%sa cap", *more ? ", " : "");
+    if (*more)
+        es_answer_add_finding(answer,
+                              "Caution: %s of scores x'A'y, content alone. Scores of the model "
+                              "also have %s.",
+                              what, more);
+}
+
 /* Ctrl-C ends it. */
 static es_status pause_job(const es_job *job, double seconds)
 {

@@ -167,6 +167,10 @@ const char *es_pools_domain(const es_pools *pools, int64_t domain, es_table *tab
 void es_pools_unreadable(const es_pools *pools, es_answer *answer);
 void es_pools_caution(const es_pools *pools, es_answer *answer);
 
+/*! es_caution_scores() : a finding that `what` is of scores x'A'y, where scores of the model have
+ *  more: rotary positions of an encoder, norms of queries and keys, a cap; none otherwise. */
+void es_caution_scores(const es_model_config *config, const char *what, es_answer *answer);
+
 /*! es_pools_close() : close everything; pools of a temporary folder are gone then. */
 void es_pools_close(es_pools *pools);
 

@@ -44,7 +44,7 @@ static const es_column columns[] = {
     ES_COL(attention_row, top_mass, ES_FORMAT_REAL, "top", "mass",
            "mass of the k largest weights, mean over queries"),
     ES_COL(attention_row, lse, ES_FORMAT_REAL, "lse", "nats",
-           "ln sum exp(b q.k), mean over queries"),
+           "ln sum exp(b q.k), a learned sink included, mean over queries"),
     ES_COL(attention_row, output_mean_norm, ES_FORMAT_REAL, "|mean output|", "",
            "norm of the mean output over queries"),
     ES_COL(attention_row, output_cov_trace, ES_FORMAT_REAL, "tr cov", "",

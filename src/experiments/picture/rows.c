@@ -321,7 +321,9 @@ es_status picture_summarise(es_job *job, es_answer *answer, es_error *err)
     report_convergence(job, answer, rows);
     report_plane(job, answer);
     report_limit(job, answer, rows);
-    if (!s->spec.law)
+    if (!s->spec.law) {
+        es_caution_scores(s->pools.config, "outputs and their limits are", answer);
         es_pools_caution(&s->pools, answer);
+    }
     return ES_OK;
 }

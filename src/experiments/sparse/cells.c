@@ -76,14 +76,14 @@ static es_status choose(bench *b, const es_policy_spec *plan, int64_t at, const 
 {
     const es_sparse_query *q = &b->query;
     const es_sparse_past *past = &b->past;
+    const int64_t first = at * past->n + q->begin;
     const es_policy_query query = {.n = q->n,
-                                   .position = q->position,
+                                   .position = q->position < 0 ? -1 : q->position - q->begin,
                                    .causal = b->head->causal,
                                    .scores = q->scores,
                                    .reach = reach,
-                                   .history = past->history ? past->history + at * past->n : NULL,
-                                   .observed =
-                                       past->observed ? past->observed + at * past->n : NULL};
+                                   .history = past->history ? past->history + first : NULL,
+                                   .observed = past->observed ? past->observed + first : NULL};
     return es_policy_choose(plan, &query, b->budget, &b->choice, err);
 }
 
@@ -186,8 +186,9 @@ static es_status look_at(bench *b, int64_t row, es_error *err)
     es_risk_query_free(&b->risk, b->budget);
     b->risk = (es_risk_query){0};
     ES_TRY(es_sparse_query_see(&b->query, row, err));
-    const es_view values = es_view_rows(&b->head->values, 0, b->query.n);
-    return es_risk_query_new(b->query.scores, b->query.n, &values, b->budget, &b->risk, err);
+    const es_sparse_query *q = &b->query;
+    const es_view values = es_view_rows(&b->head->values, q->begin, q->n);
+    return es_risk_query_with_sink(q->scores, q->n, &values, q->sink, b->budget, &b->risk, err);
 }
 
 /* Computes the numbers of one policy on one query: exact risks where they exist, and errors over

@@ -2,6 +2,7 @@
 /* inputs.c : which heads and queries of a source `sparse` asks about. */
 #include "base/error.h"
 #include "experiments/sparse/sparse.h"
+#include "model/sparse_head.h"
 #include "random/experiment.h"
 #include "random/random.h"
 
@@ -31,23 +32,39 @@ static es_status find_places(es_job *job, es_error *err)
     for (int64_t i = 0; i < s->n_places; i++) {
         const int64_t l = i / H, h = i % H;
         s->places[i] = (sparse_place){p->layers.count ? p->layers.counts[l] : l,
-                                      p->heads.count ? p->heads.counts[h] : h};
+                                      p->heads.count ? p->heads.counts[h] : h, 0};
+        if (s->pools.config)
+            s->places[i].window = es_model_layer(s->pools.config, s->places[i].layer)->window;
     }
     return ES_OK;
 }
 
-/* Notes how many keys the chosen queries see. */
-static void count_seen(sparse_state *s)
+/* Adds how many keys the chosen queries see in one head; `share` of the mean over all heads. */
+static void count_seen_in(sparse_state *s, int64_t window, double share)
 {
+    const es_past past = {s->causal, window};
     const int64_t count = s->contexts * s->queries;
-    s->seen[0] = s->n;
+    double mean = 0.0;
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = s->which[i], at = s->positions ? s->positions[row] : row;
-        const int64_t seen = s->causal ? at + 1 : s->n;
+        const int64_t seen = es_past_end(past, at, s->n) - es_past_begin(past, at);
         s->seen[0] = seen < s->seen[0] ? seen : s->seen[0];
         s->seen[1] = seen > s->seen[1] ? seen : s->seen[1];
-        s->mean_seen += (double)seen / (double)count;
+        mean += (double)seen / (double)count;
     }
+    s->mean_seen += share * mean;
+}
+
+/* Notes how many keys the chosen queries see: once if all heads see the same. */
+static void count_seen(sparse_state *s)
+{
+    bool same = true;
+    for (int64_t i = 1; i < s->n_places; i++)
+        same = same && s->places[i].window == s->places[0].window;
+    const int64_t heads = same ? 1 : s->n_places;
+    s->seen[0] = s->n;
+    for (int64_t i = 0; i < heads; i++)
+        count_seen_in(s, s->places[i].window, 1.0 / (double)heads);
 }
 
 /* Draws one query from each of s->queries equal stretches of those that may be asked about. */

@@ -35,11 +35,12 @@ es_status es_sparse_project(es_sparse_query *q, const es_sparse_spec *spec, int6
                             int64_t draw, es_arena *scratch, es_error *err)
 {
     const int64_t d = q->head->keys.cols, dv = q->head->values.cols;
-    double *keys, *values, top = -INFINITY, sum = 0.0;
+    double *keys, *values, top = q->sink;
     ES_TRY(mix(q, spec, rows, draw, scratch, &keys, &values, err));
     memset(q->kept, 0, (size_t)dv * sizeof *q->kept);
     for (int64_t i = 0; i < rows; i++)
         top = fmax(top, score_of(q, keys + i * d));
+    double sum = exp(q->sink - top);
     for (int64_t i = 0; i < rows; i++) {
         const double w = exp(score_of(q, keys + i * d) - top);
         sum += w;

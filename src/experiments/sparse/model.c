@@ -24,6 +24,19 @@ static int64_t usual_context(const es_model_config *config)
     return has_places(config) && config->positions > most ? most : config->positions;
 }
 
+/* Fails if windows of the model's layers cut the context of --preset paper, whose keys are one set
+ * for all queries: a window to both sides leaves out a key more than `narrow` away. */
+static es_status check_windows(const sparse_state *s, const es_model_config *config, es_error *err)
+{
+    const int64_t narrow = es_model_narrowest(config);
+    if (!narrow || s->n <= narrow + 1)
+        return ES_OK;
+    return es_refuse(err, "sparse.context", "use a context no longer than the window",
+                     "--context %lld: windows of the model's layers cut contexts of more than "
+                     "%lld tokens, and --preset paper keeps one set of keys for all queries",
+                     (long long)s->n, (long long)narrow + 1);
+}
+
 /* Fails if a model whose queries and keys have positions cannot take the context as one block. */
 static es_status check_context(const es_job *job, const es_model_config *config, es_error *err)
 {
@@ -37,16 +50,7 @@ static es_status check_context(const es_job *job, const es_model_config *config,
         return es_refuse(err, "sparse.context", "use a shorter context",
                          "--context %lld: the model has %lld positions", (long long)s->n,
                          (long long)config->positions);
-    /* a window to both sides leaves out a key where they are more than `narrow` apart */
-    const int64_t narrow = es_model_narrowest(config);
-    const int64_t window = narrow && !config->causal ? narrow + 1 : narrow;
-    if (window && s->n > window)
-        return es_refuse(err, "sparse.context", "use a context no longer than the window",
-                         config->causal ? "--context %lld: the model's own tokens see %lld only"
-                                        : "--context %lld: windows of the model's layers cut "
-                                          "contexts of more than %lld tokens",
-                         (long long)s->n, (long long)window);
-    return ES_OK;
+    return s->question->refuses_causal ? check_windows(s, config, err) : ES_OK;
 }
 
 /* ---- default sizes ---- */
@@ -117,11 +121,6 @@ static es_status open_model(es_job *job, es_error *err)
         return es_refuse(err, "sparse.options", "--text FILE", "missing --text: --model needs one");
     ES_TRY(es_model_locate(p->pool.model, path, sizeof path, err));
     ES_TRY(es_model_config_load(path, &config, err));
-    if (config.sinks)
-        return es_fail(err, ES_E_UNSUPPORTED, "sparse.sinks",
-                       "esscher loss and encode run policies through such a model",
-                       "heads of %s have learned sinks: the risk of a policy is not known for them",
-                       config.model_type);
     s->causal = config.causal;
     s->n = s->m = p->context             ? p->context
                   : s->question->context ? s->question->context
@@ -167,8 +166,15 @@ static es_status project_head(const es_job *job, int64_t place, int64_t context,
     const sparse_state *s = job->state;
     const int64_t H = s->hidden, layer = s->places[place].layer;
     es_view *const to[3] = {&out->queries, &out->keys, &out->values};
-    double *qkv[3];
+    double *qkv[3], *sink;
     float *hidden;
+    if (s->pools.config->sinks) {
+        ES_TRY(ES_ARENA_NEW(arena, sink, 1, "a sink", err));
+        *sink = es_model_sink(s->pools.model, layer, s->places[place].head);
+        out->sink = sink;
+    }
+    /* --preset paper has contexts that no window cuts */
+    out->window = s->question->refuses_causal ? 0 : s->places[place].window;
     for (int i = 0; i < 3; i++) {
         ES_TRY(ES_ARENA_NEW_2D(arena, qkv[i], s->n, s->d, "queries, keys and values", err));
         *to[i] = es_view_f64(qkv[i], s->n, s->d);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/view.h"
+#include "model/sparse_head.h"
 #include "stats/weigh.h"
 
 /* Returns the position of a query row: given by --positions, or its number. */
@@ -29,7 +30,7 @@ es_status es_sparse_query_new(const es_sparse_head *head, es_arena *arena, es_sp
                               es_error *err)
 {
     const int64_t dv = head->values.cols, d = head->keys.cols;
-    *out = (es_sparse_query){.head = head};
+    *out = (es_sparse_query){.head = head, .sink = head->sink ? *head->sink : -(double)INFINITY};
     ES_TRY(room(arena, head->keys.rows, &out->scores, err));
     ES_TRY(room(arena, dv, &out->output, err));
     ES_TRY(room(arena, dv, &out->kept, err));
@@ -53,23 +54,34 @@ static es_status look(es_sparse_query *q, int64_t row, es_error *err)
                        "a position is the number of a key, from 0",
                        "query %lld stands at %lld among %lld keys", (long long)row,
                        (long long)q->position, (long long)keys);
-    q->n = h->causal ? q->position + 1 : keys;
+    const es_past past = {h->causal, h->window};
+    q->begin = es_past_begin(past, q->position);
+    q->n = es_past_end(past, q->position, keys) - q->begin;
     es_view_read_row(&h->queries, row, q->query);
     for (int64_t j = 0; j < q->n; j++) {
-        es_view_read_row(&h->keys, j, q->key);
+        es_view_read_row(&h->keys, q->begin + j, q->key);
         q->scores[j] = h->scale * es_lab_dot(q->query, q->key, h->keys.cols);
     }
     es_cap_scores(h->cap, q->n, q->scores);
     return ES_OK;
 }
 
-/* `value` is key j's: out += weight v_j. */
+/* Adds the value of key j of those that are seen: out += weight v_j. */
 static void add_value(es_sparse_query *q, int64_t j, double weight, double *out)
 {
     const int64_t dv = q->head->values.cols;
-    es_view_read_row(&q->head->values, j, q->value);
+    es_view_read_row(&q->head->values, q->begin + j, q->value);
     for (int64_t c = 0; c < dv; c++)
         out[c] += weight * q->value[c];
+}
+
+/* Returns the largest of the scores, the sink's included. */
+static double top_score(const es_sparse_query *q)
+{
+    double top = q->sink;
+    for (int64_t j = 0; j < q->n; j++)
+        top = fmax(top, q->scores[j]);
+    return top;
 }
 
 /* Divides an output by its sum of weights. */
@@ -83,9 +95,8 @@ es_status es_sparse_query_see(es_sparse_query *q, int64_t row, es_error *err)
 {
     const int64_t dv = q->head->values.cols;
     ES_TRY(look(q, row, err));
-    double top = -INFINITY, sum = 0.0, squares = 0.0;
-    for (int64_t j = 0; j < q->n; j++)
-        top = fmax(top, q->scores[j]);
+    const double top = top_score(q), rest = exp(q->sink - top);
+    double sum = rest, squares = rest * rest;
     memset(q->output, 0, (size_t)dv * sizeof *q->output);
     for (int64_t j = 0; j < q->n; j++) {
         const double w = exp(q->scores[j] - top);
@@ -104,12 +115,13 @@ es_status es_sparse_query_see(es_sparse_query *q, int64_t row, es_error *err)
 bool es_sparse_kept_output(es_sparse_query *q, const es_kept *kept)
 {
     const int64_t dv = q->head->values.cols;
-    double top = -INFINITY, sum = 0.0;
-    bool weighty = false;
+    double top = q->sink;
+    bool weighty = exp(q->sink - q->top) > 0.0;
     for (int64_t i = 0; i < kept->count; i++) {
         top = fmax(top, q->scores[kept->keys[i]] + kept->log_factor[i]);
         weighty = weighty || exp(q->scores[kept->keys[i]] - q->top) > 0.0;
     }
+    double sum = exp(q->sink - top);
     memset(q->kept, 0, (size_t)dv * sizeof *q->kept);
     for (int64_t i = 0; i < kept->count; i++) {
         const int64_t j = kept->keys[i];
@@ -166,17 +178,17 @@ static int64_t rank_of(const placed *order, int64_t m, int64_t row)
 /* The weights of q into the past of query `of`. */
 static void remember(const es_sparse_query *q, es_sparse_past *past, int64_t of, bool observed)
 {
-    double top = -INFINITY, sum = 0.0;
-    for (int64_t j = 0; j < q->n; j++)
-        top = fmax(top, q->scores[j]);
+    const double top = top_score(q);
+    double sum = exp(q->sink - top);
     for (int64_t j = 0; j < q->n; j++)
         sum += exp(q->scores[j] - top);
     for (int64_t j = 0; j < q->n; j++) {
+        const int64_t at = of * past->n + q->begin + j;
         const double w = exp(q->scores[j] - top) / sum;
         if (past->history)
-            past->history[of * past->n + j] += w;
+            past->history[at] += w;
         if (past->observed && observed)
-            past->observed[of * past->n + j] += w;
+            past->observed[at] += w;
     }
 }
 

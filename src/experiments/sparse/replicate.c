@@ -37,9 +37,9 @@ static es_status check(const es_sparse_head *h, const int64_t *which, int64_t co
                        "queries (%lld, %lld), keys (%lld, %lld), %lld values", (long long)q->rows,
                        (long long)q->cols, (long long)k->rows, (long long)k->cols,
                        (long long)v->rows);
-    if (h->causal || h->positions)
+    if (h->causal || h->positions || h->window || h->sink)
         return es_fail(err, ES_E_UNSUPPORTED, "sparse.shared",
-                       "queries that see every key, query i at i",
+                       "queries that see every key, query i at i, and no learned sink",
                        "one set of keys for all queries is for tokens that see both sides");
     for (int64_t i = 0; i < count; i++)
         if (which[i] < 0 || which[i] >= q->rows)

@@ -30,13 +30,16 @@
 
 /* One head over one context. Scores are scale q.k, or cap tanh(scale q.k / cap); query i stands at
  * positions[i] among the keys, and sees those up to it if the head is causal, all of them
- * otherwise. */
+ * otherwise; with a window, es_past_begin() to es_past_end() of them (sparse_head.h). */
 typedef struct es_sparse_head {
     es_view queries;          /* (m, d): all of them, because some policies use what earlier
                                  queries attended to */
     es_view keys, values;     /* (n, d), (n, dv) */
     const int64_t *positions; /* (m), -1: it has none; NULL: query i stands at i */
     double scale, cap;        /* cap 0: none */
+    const double *sink;       /* logit of its learned sink: one more key of value 0, which every
+                                 policy keeps and no count of keys has; NULL: it has none */
+    int64_t window;           /* 0: none */
     bool causal;
 } es_sparse_head;
 
@@ -57,7 +60,7 @@ typedef struct es_sparse_cell {
     double variance;    /* the rest */
     double first_order; /* the large-m form of `exact` */
     double limit;       /* what no independent unbiased policy of as many keys falls below */
-    double mass;        /* of the weights that are kept, expected */
+    double mass;        /* of the weights that are kept, expected; a sink's is always kept */
     double kept;        /* keys that are kept, expected */
     double empty;       /* probability that nothing is kept */
     double corrected;   /* 1: weights of keys kept by chance are multiplied; 0: they are not */
@@ -119,13 +122,14 @@ enum {
 typedef struct es_sparse_query {
     const es_sparse_head *head;
     int64_t row, position;
-    int64_t n;                   /* keys that it sees */
+    int64_t begin, n;            /* keys that it sees: n of the head's, from `begin` on */
     double *scores;              /* (n) */
     double *output;              /* (dv) over all of them */
     double *kept;                /* (dv) over the keys that are kept */
     double *key, *value, *query; /* a row of each */
-    double top;                  /* the largest score */
-    double sum_squares;          /* sum w^2 */
+    double sink;                 /* logit; -inf: the head has none */
+    double top;                  /* the largest score, the sink's included */
+    double sum_squares;          /* sum w^2, the sink's included */
 } es_sparse_query;
 
 /*! es_sparse_query_new() : allocates the arrays. es_sparse_query_see() : computes scores, output
@@ -210,6 +214,7 @@ typedef struct sparse_plan {
 /* A head that is looked at. */
 typedef struct sparse_place {
     int64_t layer, head;
+    int64_t window; /* of its layer; 0: none */
 } sparse_place;
 
 /* Where queries, keys and values come from. */

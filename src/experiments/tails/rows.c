@@ -386,6 +386,8 @@ es_status tails_summarise(es_job *job, es_answer *answer, es_error *err)
         return es_answer_status(answer, err);
     es_pools_unreadable(&m.s->pools, answer);
     put_findings(&m, answer);
+    if (m.s->pools.config)
+        es_caution_scores(m.s->pools.config, "directions of heads (key, score) are", answer);
     es_pools_caution(&m.s->pools, answer);
     return ES_OK;
 }
