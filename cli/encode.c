@@ -397,8 +397,8 @@ static const char *const examples[] = {
     "esscher encode --model sentence-transformers/all-MiniLM-L6-v2 --text book.txt --block 3 "
     "--layer 6 --out last.npy",
     "esscher encode --model models/pebble --ids ids.npy --out H.npy --logits L.npy --precision f64",
-    "esscher encode --model models/pebble --ids ids.npy --logits L.npy --evict prompt --prompt 256 "
-    "--policy snapkv:sinks=4 --keys 64 --kv-type q8_0 --kept kept.json",
+    "esscher encode --model models/pebble --ids ids.npy --logits L.npy --evict prompt --prompt 32 "
+    "--policy snapkv:window=8:sinks=4 --keys 16 --kv-type q8_0 --kept kept.json",
     NULL};
 
 const cli_command cli_encode = {

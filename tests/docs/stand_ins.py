@@ -200,7 +200,8 @@ def link(target, name):
 def furnish(tools, folder):
     """All stand-ins into a folder that is empty, but for the arrays of dress()."""
     root, shared = tools.root, tools.shared
-    link(root / "models/pebble", folder / "models/pebble")
+    for name in ("pebble", "full", "quantised"):
+        link(root / "models/pebble", folder / "models" / name)
     for names, target in (
         (ENCODERS, "encoder"),
         (TEXTS, "text"),
