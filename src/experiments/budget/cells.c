@@ -319,6 +319,18 @@ static double trial_flops(const budget_state *s, int64_t n)
     return n ? 3.0 * pass_flops(s, n) + 2.0 * heads * thin_flops(s, n) : 0.0;
 }
 
+/* Returns the operations of the errors of one query in heads that share their keys: values go
+ * through Wo in f64, for every key once and again for each of K numbers of keys of a policy with
+ * random keys (`random` of them; about 0.4 K, since every other number is computed), and one row
+ * for each policy and number. Measured: three times the operations, one row counting as 16. */
+static double shared_flops(const budget_state *s, double n, double K, double random)
+{
+    const es_model_config *c = s->config;
+    const double keys = c->causal ? 0.75 * n : n; /* of late queries */
+    const double rows = keys * (1.0 + 0.4 * K * random) + 16.0 * K * (double)s->P;
+    return c->heads == c->kv_heads ? 0.0 : 3.0 * 2.0 * (double)(c->hidden * c->head_dim) * rows;
+}
+
 /* Returns the operations of a cell of each stage, for a context to calibrate on and one to verify
  * on. Constants stand for the exact risk of a policy
  * with random keys (an integral per number of keys) and without. */
@@ -329,11 +341,13 @@ static work work_at(const es_job *job, int64_t context, int64_t verified)
     const double heads = (double)(s->config->layers * s->config->heads), n = (double)context;
     const double k = (double)s->config->head_dim, Q = (double)p->queries;
     const double K = s->K ? (double)s->K : BUDGET_POINTS + 1;
-    double query = 0.0;
-    for (int64_t i = 0; i < s->P; i++)
-        query += es_policy_inputs(s->policies[i].policy) & ES_POLICY_CHANCE
-                     ? 0.5 * K * n * k * 60.0 * 40.0
-                     : K * n * (k * 40.0 + 1000.0);
+    double query = 0.0, random = 0.0;
+    for (int64_t i = 0; i < s->P; i++) {
+        const bool chance = es_policy_inputs(s->policies[i].policy) & ES_POLICY_CHANCE;
+        query += chance ? 0.5 * K * n * k * 60.0 * 40.0 : K * n * (k * 40.0 + 1000.0);
+        random += chance;
+    }
+    query += shared_flops(s, n, K, random);
     const double passes = es_branch_norms(s->model) ? 2.0 : 1.0;
     return (work){.curves = passes * pass_flops(s, context) +
                             heads * (Q * query + n * n * (4.0 * k + 200.0)),
