@@ -120,7 +120,7 @@ static void run_kind(const kind *k, const es_model *m, int64_t n, int threads, l
     for (int64_t i = 0; i < n; i++)
         ids[i] = (int32_t)((uint64_t)i * 2654435761u % (uint64_t)x->c->vocab);
     k->run(x, &exec);
-    assert_below(call.peak, k->bytes(m, n, threads));
+    assert_below((double)call.peak, k->bytes(m, n, threads));
     assert_int_equal(call.used, 0);
 }
 
