@@ -238,7 +238,7 @@ static void a_streamed_model_takes_the_memory_that_is_stated(void **state)
         results r = run_blocks(streamed, threads, &call);
         const es_model_cost cost =
             es_model_cost_of(es_model_config_of(streamed), ES_F32, MOST, threads, true);
-        assert_below(call.peak, cost.bytes);
+        assert_below((double)call.peak, cost.bytes);
         assert_int_equal(call.used, 0);
         assert_above(
             es_model_cost_of(es_model_config_of(resident), ES_F32, MOST, threads, true).weights,
@@ -266,11 +266,11 @@ static void streamed_experts_take_the_memory_that_is_stated(void **state)
         for (int threads = 1; threads <= 3; threads++) {
             es_mem_limit call = {0};
             results r = run_blocks(m, threads, &call);
-            assert_below(call.peak, es_model_cost_of(c, ES_F32, most, threads, true).bytes);
+            assert_below((double)call.peak, es_model_cost_of(c, ES_F32, most, threads, true).bytes);
             assert_int_equal(call.used, 0);
             free(r.data);
         }
-        assert_below(m->source->small, es_model_cost_of(c, ES_F32, most, 1, true).weights);
+        assert_below((double)m->source->small, es_model_cost_of(c, ES_F32, most, 1, true).weights);
         es_model_close(m);
         assert_int_equal(held.used, 0);
     }
