@@ -169,7 +169,7 @@ void es_evict_write(const es_evict_spec *spec, char *out, size_t size)
             continue;
         const int more =
             o->word[0] ? snprintf(out + used, size - used, ":%s=%s", o->name, o->word[value > 0.0])
-                       : snprintf(out + used, size - used, ":%s=%.15g", o->name, value);
+                       : snprintf(out + used, size - used, ":%s=%.17g", o->name, value);
         used += (size_t)more;
     }
 }
