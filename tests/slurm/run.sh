@@ -49,10 +49,10 @@ trap 'finish 1' INT TERM HUP
 
 # ---- what the study is, and what one process says
 
-STUDY="converge --dim 8 --n 500..3000*3 --replicates 90 --scales 1,3 --quiet"
+STUDY="converge --dim 8 --n 500..3000*3 --replicates 150 --scales 1,3 --quiet"
 RUNS=$work
 export STUDY RUNS
-cells=90
+cells=150
 # The jobs' program stands still before it begins, until there is a file named go; a fast machine would be done with it
 # before we have found it.
 ESSCHER=$work/esscher
