@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c : a cache from texts, for one block (cache.h). */
+/* block_cache.c : a cache from texts, for one block (cache.h). */
 #include <esscher/cache.h>
 
 #include <stdio.h>
