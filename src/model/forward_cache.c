@@ -4,7 +4,7 @@
  * Prompt mode: queries of the prompt see all keys before them, so that what a unit keeps follows
  * from what its layer made of the prompt. Later queries see what is kept and all later keys, which
  * is one list of keys for all of them; where the layer has a window, keys that were dropped get the
- * weight e^-DROPPED. Decode mode is cache/decode.c, unit by unit. */
+ * weight e^DROPPED. Decode mode is cache/decode.c, unit by unit. */
 #include "model/forward_cache.h"
 
 #include <math.h>
@@ -19,17 +19,39 @@
 
 /* ---- memory ---- */
 
-double es_cache_room_bytes(const es_model_config *c, int64_t n)
+/* Returns the memory that choosing the keys of a unit takes: scores of 64 queries at a time, votes,
+ * the order of keys, and expected queries with the angles of future positions. */
+static double choice_bytes(const es_evict_spec *spec, const es_model_config *c, double item,
+                           double n)
 {
-    const double units = (double)c->kv_heads, N = (double)n;
-    return N * (8.0 * 2.0 + units * (1.0 + 8.0 + 4.0)) +
-           (double)(c->heads * (int64_t)sizeof(es_evict_head)) + 64.0;
+    const double d = (double)c->head_dim, future = spec->future > 0 ? (double)spec->future : 0.0;
+    const double expected =
+        8.0 * (2.0 * d * (d + 1.0) + n * (3.0 * d + 2.0) + 2.0 * (n + future + 1.0) * d);
+    return n * (8.0 + 64.0 * item) + 32.0 * n + (future > 0.0 ? expected : 0.0);
+}
+
+double es_model_cache_bytes(const es_cache_unit *like, es_evict_mode mode, int64_t prompt,
+                            const es_model_config *c, es_dtype precision, int64_t n, int threads)
+{
+    const es_evict_spec spec = es_evict_resolve(&like->evict, mode);
+    const double N = (double)n, item = (double)es_dtype_size(precision), d = (double)c->head_dim;
+    const double units = (double)c->kv_heads, each = (double)c->heads / units;
+    const double all = (double)c->layers * units, T = (double)threads;
+    const double block = N * (16.0 + units * 29.0 + 2.0 * (double)c->kv_width * item) +
+                         (double)c->heads * (double)sizeof(es_evict_head) +
+                         N * (double)(c->query_width + c->kv_width) * item;
+    const double chosen = all * (double)(sizeof(es_cache_unit) + 8 * sizeof(double)) +
+                          all * (8.0 * (double)prompt + 4.0 * N);
+    const double aged = N * (8.0 + 64.0 * 3.0 * item) + 128.0 * d * item;
+    const double held = units * N * (32.0 + (2.0 * d + 2.0 * each) * item);
+    return block + chosen + T * fmax(choice_bytes(&spec, c, item, N), aged) +
+           (mode == ES_EVICT_DECODE ? held : 0.0);
 }
 
 es_status es_cache_room_new(const es_model_config *c, int64_t n, es_mem_limit *budget,
                             es_cache_room *room, es_error *err)
 {
-    *room = (es_cache_room){.budget = budget};
+    *room = (es_cache_room){.budget = budget, .longest = n};
     ES_TRY(ES_MEM_NEW(budget, room->heads, c->heads, "heads of a cache", err));
     ES_TRY(ES_MEM_NEW(budget, room->positions, 2 * n, "places of queries", err));
     ES_TRY(ES_MEM_NEW_2D(budget, room->score, c->kv_heads, n, "scores of keys", err));
@@ -196,8 +218,8 @@ static es_status copy_fine(const es_layer_pass *p, es_error *err)
     const int64_t item = (int64_t)es_dtype_size(p->f->model->precision), n = p->b->n;
     es_cache_room *room = &p->room->cache;
     if (!room->fine)
-        ES_TRY(es_mem_array(room->budget, n, 2 * c->kv_width, (size_t)item, "new keys and values",
-                            &room->fine, err));
+        ES_TRY(es_mem_array(room->budget, room->longest, 2 * c->kv_width, (size_t)item,
+                            "new keys and values", &room->fine, err));
     for (int64_t i = 0; i < n; i++)
         memcpy(room->fine + i * 2 * c->kv_width * item,
                p->room->qkv + (i * c->qkv_width + c->query_width) * item,

@@ -6,9 +6,14 @@
 #include "cache/cache.h"
 #include "model/forward_inside.h"
 
-/*! es_cache_room_bytes() : bytes that a block of n tokens takes for its cache.
- *  es_cache_room_new() : allocates them; release with es_cache_room_free(). */
-double es_cache_room_bytes(const es_model_config *config, int64_t n);
+/*! es_model_cache_bytes() : memory of a block of n tokens with a cache whose units are all as
+ *  `like`, beyond what es_model_cost_of() reports, on `threads` threads; a bound. */
+double es_model_cache_bytes(const es_cache_unit *like, es_evict_mode mode, int64_t prompt,
+                            const es_model_config *config, es_dtype precision, int64_t n,
+                            int threads);
+
+/*! es_cache_room_new() : memory for the cache of blocks of up to n tokens; release with
+ *  es_cache_room_free(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_cache_room_new(const es_model_config *config, int64_t n, es_mem_limit *budget,
                             es_cache_room *room, es_error *err);
 void es_cache_room_free(es_cache_room *room);

@@ -48,6 +48,7 @@ typedef struct es_strip_room {
 /* What a block needs while its keys go through a cache (forward_cache.c). */
 typedef struct es_cache_room {
     es_mem_limit *budget;
+    int64_t longest;      /* tokens that every array has place for */
     es_evict_head *heads; /* (heads) of the layer */
     int64_t *positions;   /* (n) of late queries */
     int64_t *listed;      /* (n) keys that late queries of a head may see */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/forward_cache.h"
 
 const char *const es_cache_modes[] = {"prompt", "decode", "ideal", NULL};
 
@@ -228,33 +229,11 @@ es_status es_cache_settings_make(es_job *job, const es_cache_params *asked,
 
 /* ---- memory ---- */
 
-/* Returns the memory that choosing the keys of a unit takes: scores of 64 queries at a time, votes,
- * the order of keys, and expected queries with the angles of future positions. */
-static double choice_bytes(const es_cache_setting *setting, const es_model_config *c, double item,
-                           double n)
-{
-    const es_evict_spec spec = es_evict_resolve(&setting->unit.evict, setting->mode);
-    const double d = (double)c->head_dim, future = spec.future > 0 ? (double)spec.future : 0.0;
-    const double expected =
-        8.0 * (2.0 * d * (d + 1.0) + n * (3.0 * d + 2.0) + 2.0 * (n + future + 1.0) * d);
-    return n * (8.0 + 64.0 * item) + 32.0 * n + (future > 0.0 ? expected : 0.0);
-}
-
 double es_cache_bytes(const es_cache_setting *setting, const es_model_config *c, es_dtype precision,
                       int64_t n, int threads)
 {
-    const double N = (double)n, item = (double)es_dtype_size(precision), d = (double)c->head_dim;
-    const double units = (double)c->kv_heads, each = (double)c->heads / units;
-    const double all = (double)c->layers * units, T = (double)threads;
-    const double block = N * (16.0 + units * 29.0 + 2.0 * (double)c->kv_width * item) +
-                         (double)c->heads * (double)sizeof(es_evict_head) +
-                         N * (double)(c->query_width + c->kv_width) * item;
-    const double chosen = all * (double)(sizeof(es_cache_unit) + 8 * sizeof(double)) +
-                          all * 8.0 * (double)setting->prompt;
-    const double aged = N * (8.0 + 64.0 * 3.0 * item) + 128.0 * d * item;
-    const double held = units * N * (32.0 + (2.0 * d + 2.0 * each) * item);
-    return block + chosen + T * fmax(choice_bytes(setting, c, item, N), aged) +
-           (setting->mode == ES_EVICT_DECODE ? held : 0.0);
+    return es_model_cache_bytes(&setting->unit, setting->mode, setting->prompt, c, precision, n,
+                                threads);
 }
 
 /* ---- saying it ---- */
