@@ -3,24 +3,18 @@
 #include "theory/gap_count.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-/* Orders numbers from the largest to the smallest. */
-static int larger_first(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
+#include "stats/average.h"
 
 /* Between two gaps N(g) is constant and ln N(g)/g falls, so the supremum is attained at a gap, and
  * of equal gaps at the last, which counts them all. */
 es_gap_count es_gap_count_of(double *scores, int64_t n, int64_t m)
 {
     es_gap_count best = {.critical = (double)NAN, .gap = (double)NAN, .count = 0, .least = m};
-    qsort(scores, (size_t)n, sizeof *scores, larger_first);
+    es_sort_reals(scores, n);
     for (int64_t j = m; j <= n; j++) {
-        const double gap = scores[0] - scores[j - 1];
-        if (j < n && scores[j] == scores[j - 1])
+        const double gap = scores[n - 1] - scores[n - j];
+        if (j < n && scores[n - j - 1] == scores[n - j])
             continue;
         const double slope = gap > 0.0 ? log((double)j) / gap : INFINITY; /* gap may be -0 */
         if (!(slope <= best.critical)) {

@@ -28,7 +28,7 @@ typedef struct es_gap_count {
     int64_t least;   /* m */
 } es_gap_count;
 
-/*! es_gap_count_of() : counts the gaps of scores (n), which are sorted in place, largest first.
+/*! es_gap_count_of() : counts the gaps of finite scores (n), which are sorted in place.
  *  m >= 2. O(n log n) time. Pure function. */
 es_gap_count es_gap_count_of(double *scores, int64_t n, int64_t m);
 
