@@ -408,6 +408,10 @@ static es_status estimate(measure_state *s, es_error *err)
             8.0 * ((double)s->n * (double)(s->d + s->dv + 3 * s->opts.exec->threads) +
                    16.0 * (double)s->m + 64.0 * (double)s->heads * (double)s->dv);
     s->horizon_flops = measure_horizon_plan(s, plan.flops * heads) / heads;
+    if (measure_counts_gaps(s)) {
+        s->cost.flops += heads * measure_gap_flops(s);
+        s->cost.work_bytes += measure_gap_bytes(s);
+    }
     return ES_OK;
 }
 

@@ -10,6 +10,7 @@
  *     measure/accuracy.c  the same queries in higher precision: check and table
  *     measure/bars.c      error bars of outputs from one context: medians and table
  *     measure/horizon.c   horizons of the heads, and what they cost
+ *     measure/gaps.c      critical inverse temperatures of rows of scores
  *     measure/heads.c     tables of heads and layers
  *     measure/rows.c      table of attention, findings
  *     measure/oracle.h    all of --compare
@@ -61,7 +62,7 @@ enum { MEASURE_BARS = sizeof(measure_bar) / sizeof(double) };
 extern const char *const measure_bar_names[MEASURE_BARS];
 
 enum { MEASURE_Q, MEASURE_K, MEASURE_V, MEASURE_Y, MEASURE_FILES };
-enum { MEASURE_ATTENTION, MEASURE_HORIZONS }; /* stages; a cell of either is a head */
+enum { MEASURE_ATTENTION, MEASURE_HORIZONS, MEASURE_GAPS }; /* stages; a cell is a head */
 
 /* With --compare: another program's output of a head against ours. Counts and rows are whole
  * numbers. */
@@ -102,6 +103,16 @@ typedef struct measure_horizon {
     double one_sided; /* |S^1/2 Wk' Wq|, of tokens only */
 } measure_horizon;
 enum { MEASURE_HORIZON_NUMBERS = sizeof(measure_horizon) / sizeof(double) };
+
+/* Critical inverse temperatures of rows of a head, at the first scale and the longest prefix: a
+ * record of the third stage (gaps.c). */
+typedef struct measure_gaps {
+    double queries, keys;        /* rows, and their mean number of keys */
+    double median, lower, upper; /* of L_8 over queries */
+    double without_sinks;        /* median without the first keys */
+    es_measured growth;          /* power of ln n, mean over queries */
+} measure_gaps;
+extern const es_cell_field measure_gap_fields[];
 
 enum { MEASURE_REASON = sizeof(((es_error *)0)->message) };
 
@@ -260,6 +271,16 @@ double measure_horizon_plan(measure_state *s, double attention);
 es_status measure_horizon_tokens(es_job *job);
 es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
                              measure_horizon *out, char reason[MEASURE_REASON]);
+
+/*! measure_counts_gaps() : are there rows to count: enough keys, no window, no --compare?
+ *  measure_count_gaps() : counts those of a head. measure_gap_flops(), measure_gap_bytes() :
+ *  what a head takes. measure_add_gaps() : the table. */
+bool measure_counts_gaps(const measure_state *s);
+es_status measure_count_gaps(es_job *job, int64_t head, const es_exec *exec, void *record,
+                             es_error *err);
+double measure_gap_flops(const measure_state *s);
+double measure_gap_bytes(const measure_state *s);
+es_status measure_add_gaps(const es_job *job, es_answer *answer, es_error *err);
 
 /*! Files: whether they may be written, memory they take, making it, the results of a head, writing.
  *  Heads that a run file already had are computed again by the last: it holds no outputs. */

@@ -251,7 +251,7 @@ static es_status run_horizon(es_job *job, int64_t head, const es_exec *exec, voi
     return measure_horizon_of(job->state, head, exec, out, reason);
 }
 
-/* Adds both stages; a cell of either is a head. */
+/* Adds the stages; a cell of each is a head. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const measure_state *s = job->state;
@@ -263,11 +263,17 @@ static es_status add_stages(es_job *job, es_error *err)
                                     .columns = names, .reports_progress = true,
                                     .flops = s->attention_flops, .run = measure_head},
                         err));
-    return es_job_stage(job,
+    ES_TRY(es_job_stage(job,
                         &(es_stage){"horizons", .phase = "covariances", .noun = "heads",
                                     .cells = s->horizon_reason[0] ? 0 : s->heads, .rows = 1,
                                     ES_RECORD(measure_horizon, horizon_fields),
                                     .flops = s->horizon_flops, .run = run_horizon},
+                        err));
+    return es_job_stage(job,
+                        &(es_stage){"gaps", .phase = "gaps of scores", .noun = "heads",
+                                    .cells = measure_counts_gaps(s) ? s->heads : 0, .rows = 1,
+                                    ES_RECORD(measure_gaps, measure_gap_fields),
+                                    .flops = measure_gap_flops(s), .run = measure_count_gaps},
                         err);
 }
 

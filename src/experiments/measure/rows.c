@@ -219,6 +219,8 @@ es_status measure_summarise(es_job *job, es_answer *answer, es_error *err)
     if (s->p->block)
         ES_TRY(measure_add_bars(job, answer, err));
     ES_TRY(measure_add_heads(job, answer, err));
+    if (measure_counts_gaps(s))
+        ES_TRY(measure_add_gaps(job, answer, err));
     ES_TRY(measure_add_accuracy(job, answer, err));
     es_answer_provenance_real(answer, "seconds", seconds);
     es_log(ES_LOG_INFO, "%.3g s, %.3g GF/s", seconds,
