@@ -117,7 +117,7 @@ ES_API es_status es_plan_new(const es_model_config *config, int64_t context, es_
 
 /*! es_plan_new_cache() : a plan of another mode, in which every key-value head keeps everything as
  *  f16. `prompt` is 1 to context - 1 in prompt mode, else 0. Release with es_plan_free().
- *  @return : as es_plan_new(); ES_E_RANGE (plan.prompt); ES_E_ARGUMENT (plan.mode) for ideal mode;
+ *  @return : as es_plan_new(); ES_E_FORMAT (plan.prompt); ES_E_ARGUMENT (plan.mode) for ideal mode;
  *  ES_E_UNSUPPORTED (plan.causal) for an encoder, which has no cache. */
 ES_API es_status es_plan_new_cache(const es_model_config *config, es_plan_mode mode, int64_t prompt,
                                    int64_t context, es_mem_limit *budget, es_plan **out,
