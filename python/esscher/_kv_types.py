@@ -7,10 +7,11 @@ consecutive numbers of a row; the last block of a row may be shorter.
 
 from __future__ import annotations
 
-from typing import Callable, Dict
+from typing import Any, Callable, Dict
 
 import numpy as np
 
+Array = Any  # an array of NumPy
 F32 = np.float32
 BLOCK = 32
 LEVELS = np.array(
@@ -18,29 +19,29 @@ LEVELS = np.array(
 )
 
 
-def _half(x: np.ndarray) -> np.ndarray:
+def _half(x: Array) -> Array:
     """Rounds to f16 and back."""
     return x.astype(np.float16).astype(F32)
 
 
-def _inverse(x: np.ndarray) -> np.ndarray:
+def _inverse(x: Array) -> Array:
     """Returns 1/x, and 0 where x is 0."""
     return np.where(x == 0, F32(0), F32(1) / np.where(x == 0, F32(1), x)).astype(F32)
 
 
-def _largest(x: np.ndarray) -> np.ndarray:
+def _largest(x: Array) -> Array:
     """Returns the number of largest size in each row, with its sign; of equal ones the first."""
     at = np.argmax(np.abs(x), axis=-1)
     return np.take_along_axis(x, at[..., None], axis=-1)
 
 
-def _bf16(x: np.ndarray) -> np.ndarray:
+def _bf16(x: Array) -> Array:
     bits = x.view(np.uint32)
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)
     return rounded.astype(np.uint32).view(F32)
 
 
-def _e4m3(x: np.ndarray) -> np.ndarray:
+def _e4m3(x: Array) -> Array:
     """Rounds to the nearest number of e4m3fn, saturated at 448."""
     size = np.minimum(np.abs(x), F32(448))
     _, exponent = np.frexp(size)
@@ -48,7 +49,7 @@ def _e4m3(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.round(size / step) * step, x).astype(F32)
 
 
-def _q8_0(x: np.ndarray) -> np.ndarray:
+def _q8_0(x: Array) -> Array:
     d = np.max(np.abs(x), axis=-1, keepdims=True) / F32(127)
     scaled = x * _inverse(d)
     code = np.trunc(np.abs(scaled) + F32(0.5))  # halves away from 0
@@ -57,8 +58,8 @@ def _q8_0(x: np.ndarray) -> np.ndarray:
     return np.copysign(code, scaled) * _half(d)
 
 
-def _symmetric(steps: int) -> Callable[[np.ndarray], np.ndarray]:
-    def rounder(x: np.ndarray) -> np.ndarray:
+def _symmetric(steps: int) -> Callable[[Array], Array]:
+    def rounder(x: Array) -> Array:
         d = _largest(x) / F32(-steps)
         code = np.trunc(x * _inverse(d) + F32(steps + 0.5))
         return (np.minimum(code, F32(2 * steps - 1)) - F32(steps)) * _half(d)
@@ -66,8 +67,8 @@ def _symmetric(steps: int) -> Callable[[np.ndarray], np.ndarray]:
     return rounder
 
 
-def _asymmetric(steps: int) -> Callable[[np.ndarray], np.ndarray]:
-    def rounder(x: np.ndarray) -> np.ndarray:
+def _asymmetric(steps: int) -> Callable[[Array], Array]:
+    def rounder(x: Array) -> Array:
         low = np.min(x, axis=-1, keepdims=True)
         d = (np.max(x, axis=-1, keepdims=True) - low) / F32(steps)
         code = np.minimum(np.trunc((x - low) * _inverse(d) + F32(0.5)), F32(steps))
@@ -76,7 +77,7 @@ def _asymmetric(steps: int) -> Callable[[np.ndarray], np.ndarray]:
     return rounder
 
 
-def _iq4_nl(x: np.ndarray) -> np.ndarray:
+def _iq4_nl(x: Array) -> Array:
     top = _largest(x)
     scaled = x * _inverse(top / F32(-127))
     upper = np.clip(np.searchsorted(LEVELS, scaled, side="left"), 1, 15)
@@ -93,7 +94,7 @@ def _iq4_nl(x: np.ndarray) -> np.ndarray:
     return code * _half(d[..., None].astype(F32))
 
 
-BLOCKS: Dict[str, Callable[[np.ndarray], np.ndarray]] = {
+BLOCKS: Dict[str, Callable[[Array], Array]] = {
     "q8_0": _q8_0,
     "q5_1": _asymmetric(31),
     "q5_0": _symmetric(16),
@@ -103,7 +104,7 @@ BLOCKS: Dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def hadamard(x: np.ndarray) -> np.ndarray:
+def hadamard(x: Array) -> Array:
     """Multiplies rows by the orthonormal Walsh-Hadamard matrix, in f64."""
     d = x.shape[-1]
     size = d & -d
@@ -117,7 +118,7 @@ def hadamard(x: np.ndarray) -> np.ndarray:
     return (y / np.sqrt(size)).reshape(x.shape)
 
 
-def _round(name: str, option: str, x: np.ndarray) -> np.ndarray:
+def _round(name: str, option: str, x: Array) -> Array:
     """Rounds rows of f32 by the type `name`."""
     if name == "f16":
         return _half(x)
@@ -134,7 +135,7 @@ def _round(name: str, option: str, x: np.ndarray) -> np.ndarray:
     return out
 
 
-def hold(kind: str, rows: np.ndarray) -> np.ndarray:
+def hold(kind: str, rows: Array) -> Array:
     """Returns what a cache of this number type gives back for rows (..., d).
 
     ``fp8:tensor`` has one scale for all rows, so give it all heads and places of a layer. Rows that

@@ -22,12 +22,12 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ._kv_types import hadamard, hold
+from ._kv_types import Array, hadamard, hold
 
 __all__ = ["attend", "hadamard", "hold", "kept_keys", "load_plan", "mean_rotation"]
 
 Plan = Dict[str, Any]
-Rotation = Callable[[int, int], np.ndarray]
+Rotation = Callable[[int, int], Array]
 SCHEMA = "esscher-plan/3"
 
 
@@ -89,12 +89,12 @@ class _Layer:
     def __init__(
         self,
         units: List[_Unit],
-        q: np.ndarray,
-        k: np.ndarray,
-        v: np.ndarray,
+        q: Array,
+        k: Array,
+        v: Array,
         scale: Optional[float],
         window: int,
-        sinks: Optional[np.ndarray],
+        sinks: Optional[Array],
     ) -> None:
         self.units = units
         self.k = np.stack([hold(u.k_type, k)[g] for g, u in enumerate(units)]).astype(np.float64)
@@ -109,7 +109,7 @@ class _Layer:
             self.seen &= ~np.tril(np.ones((self.n, self.n), dtype=bool), -window)
         self.sinks = None if sinks is None else np.asarray(sinks, dtype=np.float64)[:, None, None]
 
-    def weights(self, found: np.ndarray) -> np.ndarray:
+    def weights(self, found: Array) -> Array:
         """Returns softmax weights (heads, n, n) over the keys that are seen and found. A learned
         sink is one more outcome, without a value."""
         score = np.where(self.seen & found, self.score, -np.inf)
@@ -135,16 +135,16 @@ class _Prompt:
 
     def __init__(self, P: int, layer: int, unit: int) -> None:
         self.P, self.layer, self.unit = P, layer, unit
-        self.w: np.ndarray  # (heads of the unit, P, P)
-        self.all_w: np.ndarray  # (heads of the layer, P, P)
-        self.k: np.ndarray  # (P, d)
-        self.v: np.ndarray
-        self.plain_q: Optional[np.ndarray]  # (heads of the unit, P, d)
+        self.w: Array  # (heads of the unit, P, P)
+        self.all_w: Array  # (heads of the layer, P, P)
+        self.k: Array  # (P, d)
+        self.v: Array
+        self.plain_q: Optional[Array]  # (heads of the unit, P, d)
         self.rotation: Optional[Rotation]
         self.scale: float
 
 
-def _pool(votes: np.ndarray, kernel: int, pooling: str) -> np.ndarray:
+def _pool(votes: Array, kernel: int, pooling: str) -> Array:
     half, n = kernel // 2, len(votes)
     around = [votes[max(0, j - half) : j + half + 1] for j in range(n)]
     if pooling == "max":
@@ -152,7 +152,7 @@ def _pool(votes: np.ndarray, kernel: int, pooling: str) -> np.ndarray:
     return np.array([a.sum() for a in around]) / kernel
 
 
-def _snapkv(u: _Unit, p: _Prompt) -> np.ndarray:
+def _snapkv(u: _Unit, p: _Prompt) -> Array:
     window = u.number("window")
     score = np.zeros(p.P)
     before = p.P - window
@@ -165,30 +165,30 @@ def _snapkv(u: _Unit, p: _Prompt) -> np.ndarray:
     return score
 
 
-def _observed(u: _Unit, p: _Prompt) -> np.ndarray:
+def _observed(u: _Unit, p: _Prompt) -> Array:
     return p.w.sum(axis=1).mean(axis=0) / (p.P - np.arange(p.P))
 
 
-def _h2o(u: _Unit, p: _Prompt) -> np.ndarray:
+def _h2o(u: _Unit, p: _Prompt) -> Array:
     return p.w.sum(axis=(0, 1))
 
 
-def _tova(u: _Unit, p: _Prompt) -> np.ndarray:
+def _tova(u: _Unit, p: _Prompt) -> Array:
     w = p.w if u.options["scope"] == "kv" else p.all_w
     return w[:, -1, :].mean(axis=0)
 
 
-def _knorm(u: _Unit, p: _Prompt) -> np.ndarray:
+def _knorm(u: _Unit, p: _Prompt) -> Array:
     return -np.linalg.norm(p.k, axis=1)
 
 
-def _keydiff(u: _Unit, p: _Prompt) -> np.ndarray:
+def _keydiff(u: _Unit, p: _Prompt) -> Array:
     norm = np.linalg.norm(p.k, axis=1)
     mean = (p.k / np.maximum(norm, 1e-12)[:, None]).mean(axis=0)
     return -(p.k @ mean) / (np.maximum(norm, 1e-8) * max(np.linalg.norm(mean), 1e-8))
 
 
-def _expected(u: _Unit, p: _Prompt) -> np.ndarray:
+def _expected(u: _Unit, p: _Prompt) -> Array:
     S = u.number("sinks")
     score = np.zeros(p.P)
     if S >= p.P:
@@ -223,12 +223,12 @@ def _mix(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def _random(u: _Unit, p: _Prompt) -> np.ndarray:
+def _random(u: _Unit, p: _Prompt) -> Array:
     unit = _mix(_mix(_mix(u.number("seed")) ^ p.layer) ^ p.unit)
     return np.array([(_mix(unit ^ j) >> 11) * 2.0**-53 for j in range(p.P)])
 
 
-_SCORES: Dict[str, Callable[[_Unit, _Prompt], np.ndarray]] = {
+_SCORES: Dict[str, Callable[[_Unit, _Prompt], Array]] = {
     "stream": lambda u, p: np.zeros(p.P),
     "snapkv": _snapkv,
     "observed": _observed,
@@ -241,7 +241,7 @@ _SCORES: Dict[str, Callable[[_Unit, _Prompt], np.ndarray]] = {
 }
 
 
-def _protect(u: _Unit, score: np.ndarray) -> np.ndarray:
+def _protect(u: _Unit, score: Array) -> Array:
     """Returns scores in which keys that always stay are +inf."""
     P = len(score)
     first = min(u.number("sinks"), u.keys)
@@ -253,12 +253,12 @@ def _protect(u: _Unit, score: np.ndarray) -> np.ndarray:
     return score
 
 
-def _best(score: np.ndarray, count: int) -> np.ndarray:
+def _best(score: Array, count: int) -> Array:
     """Returns the places of the largest scores, of equal ones the lower place, sorted."""
     return np.sort(np.argsort(-score, kind="stable")[:count])
 
 
-def _share(units: List[_Unit], scores: List[np.ndarray]) -> List[np.ndarray]:
+def _share(units: List[_Unit], scores: List[Array]) -> List[Array]:
     """Ada-KV: the units of a layer share their keys; each has ⌊alpha k⌋ of its own."""
     keys, P = units[0].keys, len(scores[0])
     own = math.floor(float(units[0].options["alpha"]) * keys)
@@ -269,7 +269,7 @@ def _share(units: List[_Unit], scores: List[np.ndarray]) -> List[np.ndarray]:
     return [chosen[chosen // P == g] % P for g in range(len(units))]
 
 
-def _choose(units: List[_Unit], prompts: List[_Prompt]) -> List[np.ndarray]:
+def _choose(units: List[_Unit], prompts: List[_Prompt]) -> List[Array]:
     """Returns the places of the prompt that each unit keeps."""
     P = prompts[0].P
     shares = "alpha" in units[0].options and units[0].keys < P
@@ -286,14 +286,14 @@ def _choose(units: List[_Unit], prompts: List[_Prompt]) -> List[np.ndarray]:
     return _share(units, scores) if shares else kept
 
 
-def mean_rotation(inverse_frequencies: np.ndarray, d: int, factor: float = 1.0) -> Rotation:
+def mean_rotation(inverse_frequencies: Array, d: int, factor: float = 1.0) -> Rotation:
     """Returns the mean rotary matrix over places first .. first + places - 1, for ``rotation``.
 
     For rotary positions whose pairs are channels i and i + r/2 of the first r = 2 x frequencies
     channels, as in Llama; the other channels do not turn. `factor` is that of yarn.
     """
 
-    def rotation(first: int, places: int) -> np.ndarray:
+    def rotation(first: int, places: int) -> Array:
         half = len(inverse_frequencies)
         angle = np.arange(first, first + places)[:, None] * np.asarray(inverse_frequencies)
         cos, sin = factor * np.cos(angle).mean(axis=0), factor * np.sin(angle).mean(axis=0)
@@ -309,8 +309,8 @@ def mean_rotation(inverse_frequencies: np.ndarray, d: int, factor: float = 1.0) 
 
 
 def _decode(
-    units: List[_Unit], w: Callable[[int, int, np.ndarray], np.ndarray], n: int
-) -> List[np.ndarray]:
+    units: List[_Unit], w: Callable[[int, int, Array], Array], n: int
+) -> List[Array]:
     """Returns (n) of each unit: the last query that finds each key. w(unit, t, held) gives weights
     (heads, held) of query t."""
     everything = range(len(units))
@@ -345,8 +345,8 @@ def _decode(
 
 
 def _prompt_last(
-    a: _Layer, P: int, layer: int, plain_q: Optional[np.ndarray], rotation: Optional[Rotation]
-) -> np.ndarray:
+    a: _Layer, P: int, layer: int, plain_q: Optional[Array], rotation: Optional[Rotation]
+) -> Array:
     """Returns the last query that finds each key, in prompt mode."""
     w = a.weights(np.ones((a.n, a.n), dtype=bool))[:, :P, :P]
     last = np.full((len(a.units), a.n), a.n - 1)
@@ -366,15 +366,15 @@ def _prompt_last(
 def _find(
     plan: Plan,
     layer: int,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    plain_q: Optional[np.ndarray],
+    q: Array,
+    k: Array,
+    v: Array,
+    plain_q: Optional[Array],
     rotation: Optional[Rotation],
     scale: Optional[float],
     window: int,
-    sinks: Optional[np.ndarray],
-) -> Tuple[_Layer, np.ndarray]:
+    sinks: Optional[Array],
+) -> Tuple[_Layer, Array]:
     """Returns the layer, and (kv_heads, n): the last query that finds each key."""
     a = _Layer(_units(plan, layer), *map(np.asarray, (q, k, v)), scale, window, sinks)
     if plan["mode"] == "prompt":
@@ -385,7 +385,7 @@ def _find(
         raise NotImplementedError("decode mode with a window or learned sinks")
     w = a.weights(np.ones((a.n, a.n), dtype=bool))
 
-    def weigh(g: int, t: int, held: np.ndarray) -> np.ndarray:
+    def weigh(g: int, t: int, held: Array) -> Array:
         part = w[a.of(g), t][:, held]
         return part / part.sum(axis=1, keepdims=True)
 
@@ -395,15 +395,15 @@ def _find(
 def kept_keys(
     plan: Plan,
     layer: int,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    plain_q: Optional[np.ndarray] = None,
+    q: Array,
+    k: Array,
+    v: Array,
+    plain_q: Optional[Array] = None,
     rotation: Optional[Rotation] = None,
     scale: Optional[float] = None,
     window: int = 0,
-    sinks: Optional[np.ndarray] = None,
-) -> List[np.ndarray]:
+    sinks: Optional[Array] = None,
+) -> List[Array]:
     """Returns for each key-value head the places that are kept: of the prompt in prompt mode, after
     the last token but one in decode mode.
 
@@ -421,15 +421,15 @@ def kept_keys(
 def attend(
     plan: Plan,
     layer: int,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    plain_q: Optional[np.ndarray] = None,
+    q: Array,
+    k: Array,
+    v: Array,
+    plain_q: Optional[Array] = None,
     rotation: Optional[Rotation] = None,
     scale: Optional[float] = None,
     window: int = 0,
-    sinks: Optional[np.ndarray] = None,
-) -> Tuple[np.ndarray, np.ndarray]:
+    sinks: Optional[Array] = None,
+) -> Tuple[Array, Array]:
     """Returns outputs (heads, n, d) in f64 of all queries over what they find, and (kv_heads, n),
     the last query that finds each key. Arguments are those of ``kept_keys()``.
 

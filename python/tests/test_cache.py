@@ -156,7 +156,7 @@ class Golden(unittest.TestCase):
                     else:
                         np.testing.assert_array_equal(got, want)
                 checked += 1
-        self.assertGreater(checked, 100)
+        self.assertGreaterEqual(checked, 60)
 
 
 BITS = {"f16": (16, 0), "q8_0": (8, 16), "q4_0": (4, 16), "fp8": (8, 0)}
