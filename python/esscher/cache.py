@@ -40,7 +40,7 @@ def load_plan(path: str) -> Plan:
     ``esscher plan show FILE`` checks everything.
     """
     with open(path, encoding="utf-8") as file:
-        plan = json.load(file)
+        plan: Plan = json.load(file)
     if plan.get("schema") != SCHEMA:
         raise ValueError(f"{path}: the schema is {plan.get('schema')!r}, this reads {SCHEMA!r}")
     if plan["mode"] not in ("prompt", "decode", "none"):
@@ -185,7 +185,7 @@ def _knorm(u: _Unit, p: _Prompt) -> Array:
 def _keydiff(u: _Unit, p: _Prompt) -> Array:
     norm = np.linalg.norm(p.k, axis=1)
     mean = (p.k / np.maximum(norm, 1e-12)[:, None]).mean(axis=0)
-    return -(p.k @ mean) / (np.maximum(norm, 1e-8) * max(np.linalg.norm(mean), 1e-8))
+    return -(p.k @ mean) / (np.maximum(norm, 1e-8) * max(float(np.linalg.norm(mean)), 1e-8))
 
 
 def _expected(u: _Unit, p: _Prompt) -> Array:
@@ -376,7 +376,8 @@ def _find(
     sinks: Optional[Array],
 ) -> Tuple[_Layer, Array]:
     """Returns the layer, and (kv_heads, n): the last query that finds each key."""
-    a = _Layer(_units(plan, layer), *map(np.asarray, (q, k, v)), scale, window, sinks)
+    q, k, v = np.asarray(q), np.asarray(k), np.asarray(v)
+    a = _Layer(_units(plan, layer), q, k, v, scale, window, sinks)
     if plan["mode"] == "prompt":
         return a, _prompt_last(a, plan["prompt"], layer, plain_q, rotation)
     if plan["mode"] == "none":
