@@ -61,6 +61,10 @@ static const cli_option options[] = {
     {"kv-type", 0, CLI_STRING, "K[,V]",
      "what cached keys and values are rounded to, for instance q8_0 or q4_0+hadamard,q8_0",
      .field = offsetof(encode_options, kv_type)},
+    {"plan", 0, ES_PARAM_FILE, "P.json",
+     "instead of --evict, --policy, --keys, --prompt and --kv-type: a plan of a cache, which says "
+     "for every key-value head what it keeps (docs/FILES.md)",
+     .field = offsetof(encode_options, plan)},
     {"kept", 0, ES_PARAM_OUTPUT, "FILE.json", "output file for the keys that were kept or evicted",
      .field = offsetof(encode_options, kept)},
     {"force", 0, CLI_FLAG, NULL, "overwrite an existing file",
@@ -399,6 +403,7 @@ static const char *const examples[] = {
     "esscher encode --model models/pebble --ids ids.npy --out H.npy --logits L.npy --precision f64",
     "esscher encode --model models/pebble --ids ids.npy --logits L.npy --evict prompt --prompt 32 "
     "--policy snapkv:window=8:sinks=4 --keys 16 --kv-type q8_0 --kept kept.json",
+    "esscher encode --model models/pebble --text page.txt --logits L.npy --plan pebble.plan.json",
     NULL};
 
 const cli_command cli_encode = {
@@ -417,10 +422,8 @@ const cli_command cli_encode = {
         "next token, (n, vocabulary). The answer lists the token ids and, for every layer and "
         "head, entropy, largest weight and sum of squared weights, averaged over the queries of "
         "the block. For a classifier it adds logits and probabilities of its labels.\n\nWith "
-        "--evict "
-        "or --kv-type a decoder runs as with a cache that drops or rounds keys, so that any "
-        "setting "
-        "can be compared with another program.",
+        "--evict, --kv-type or --plan a decoder runs as with a cache that drops or rounds keys, so "
+        "that any setting can be compared with another program.",
     .examples = examples,
     .options = options,
     .common = CLI_TAKES_FORMAT | CLI_TAKES_COMPUTE,

@@ -15,7 +15,7 @@
 
 typedef struct encode_options {
     const char *model, *text, *ids, *out, *logits, *layer;
-    const char *policy, *kv_type, *kept;
+    const char *policy, *kv_type, *kept, *plan;
     int64_t block, prompt, keys;
     int invalid; /* as es_text_invalid */
     int evict;   /* of encode_evict_names; -1: not given */

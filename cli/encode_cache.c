@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <esscher/plan.h>
+
 #include "draft.h"
 #include "encode.h"
 #include "talk.h"
@@ -18,6 +20,11 @@ static es_status refuse(const char *hint, const char *message, es_error *err)
 es_status encode_cache_check(const encode_options *o, es_error *err)
 {
     const bool evicts = o->evict >= 0, prompts = o->evict == 0;
+    if (o->plan && (evicts || o->policy || o->keys || o->prompt || o->kv_type))
+        return refuse("remove them, or --plan",
+                      "--plan says what the cache does, and --evict, --policy, --keys, --prompt or "
+                      "--kv-type would say it again",
+                      err);
     if (!evicts && (o->policy || o->keys || o->prompt))
         return refuse("add --evict prompt or --evict decode",
                       "--policy, --keys and --prompt need --evict", err);
@@ -28,15 +35,30 @@ es_status encode_cache_check(const encode_options *o, es_error *err)
         return refuse(
             prompts ? "for instance --prompt 512" : "remove it",
             prompts ? "--evict prompt needs --prompt" : "only --evict prompt has a --prompt", err);
-    if (o->kept && !evicts)
+    if (o->kept && !evicts && !o->plan)
         return refuse("add --evict, or remove --kept", "--kept: no key is dropped", err);
     return o->kept ? cli_target_check(o->kept, o->force, err) : ES_OK;
+}
+
+/* Makes the cache that a plan describes. */
+static es_status open_plan(encode_job *job, const es_model *model, es_error *err)
+{
+    es_plan *plan;
+    es_status status = es_plan_load(job->o->plan, &job->session->budget, &plan, err);
+    if (status == ES_OK)
+        status = es_plan_cache(plan, model, job->block.n, &job->session->exec, &job->cache, err);
+    if (status != ES_OK && !err->file[0])
+        snprintf(err->file, sizeof err->file, "%s", job->o->plan);
+    es_plan_free(plan);
+    return status;
 }
 
 es_status encode_cache_open(encode_job *job, const es_model *model, es_error *err)
 {
     const encode_options *o = job->o;
     char k_type[128] = "";
+    if (o->plan)
+        return open_plan(job, model, err);
     if (o->evict < 0 && !o->kv_type)
         return ES_OK;
     const char *comma = o->kv_type ? strchr(o->kv_type, ',') : NULL;
@@ -64,14 +86,18 @@ es_status encode_cache_report(const encode_job *job, es_error *err)
     es_answer *a = cli_result(job->session);
     if (!job->cache)
         return ES_OK;
-    es_answer_text(a, "evict", o->evict < 0 ? "none" : encode_evict_names[o->evict]);
+    if (o->plan)
+        es_answer_text(a, "plan", o->plan);
+    else
+        es_answer_text(a, "evict", o->evict < 0 ? "none" : encode_evict_names[o->evict]);
     if (o->evict >= 0) {
         es_answer_text(a, "policy", o->policy);
         es_answer_count(a, "keys", o->keys);
     }
     if (o->prompt)
         es_answer_count(a, "prompt", o->prompt);
-    es_answer_text(a, "kv_type", o->kv_type ? o->kv_type : "as computed");
+    if (!o->plan)
+        es_answer_text(a, "kv_type", o->kv_type ? o->kv_type : "as computed");
     if (!o->kept)
         return ES_OK;
     es_answer_text(a, "kept_file", o->kept);

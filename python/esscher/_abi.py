@@ -140,6 +140,12 @@ ES_PLAN_CONTEXT = 4194304
 ES_PLAN_UNITS = 65536
 ES_PLAN_TEXT = 256
 ES_PLAN_NOTE = 512
+ES_PLAN_POLICY = 256
+ES_PLAN_TYPE = 96
+ES_PLAN_IDEAL = 0
+ES_PLAN_PROMPT = 1
+ES_PLAN_DECODE = 2
+ES_PLAN_NONE = 3
 ES_REPORT_RUNS = 256
 ES_RUN_SCHEMA = 2
 ES_RUN_BATCH_SECONDS = 1
@@ -618,6 +624,13 @@ class NpyInfo(c.Structure):
     ]  # fmt: skip
 
 
+class PlanUnit(c.Structure):
+    _fields_ = [
+        ("policy", c.c_char * 256), ("keys", c.c_int64), ("k_type", c.c_char * 96),
+        ("v_type", c.c_char * 96), ("risk", c.c_double),
+    ]  # fmt: skip
+
+
 class PlanHead(c.Structure):
     _fields_ = [
         ("spec", PolicySpec), ("risk", c.c_double),
@@ -628,10 +641,12 @@ class Plan(c.Structure):
     _fields_ = [
         ("model_type", c.c_char * 64), ("layers", c.c_int64), ("heads", c.c_int64),
         ("kv_heads", c.c_int64), ("head_dim", c.c_int64), ("hidden", c.c_int64),
-        ("vocab", c.c_int64), ("window", c.c_int64), ("context", c.c_int64), ("causal", c.c_bool),
-        ("keys_kept", c.c_double), ("keys_all", c.c_double), ("text", c.c_char * 256),
+        ("vocab", c.c_int64), ("window", c.c_int64), ("context", c.c_int64), ("prompt", c.c_int64),
+        ("mode", c.c_int), ("causal", c.c_bool), ("fingerprint", c.c_uint64),
+        ("keys_kept", c.c_double), ("keys_all", c.c_double), ("bytes_before", c.c_double),
+        ("bytes_after", c.c_double), ("cache", c.c_char * 96), ("text", c.c_char * 256),
         ("note", c.c_char * 512), ("windows", Pointer), ("head", c.POINTER(PlanHead)),
-        ("budget", c.POINTER(MemLimit)),
+        ("unit", c.POINTER(PlanUnit)), ("budget", c.POINTER(MemLimit)),
     ]  # fmt: skip
 
 
@@ -806,6 +821,7 @@ STRUCTS: Dict[str, Type[c.Structure]] = {
     "es_build": Build,
     "es_array": Array,
     "es_npy_info": NpyInfo,
+    "es_plan_unit": PlanUnit,
     "es_plan_head": PlanHead,
     "es_plan": Plan,
     "es_policy_risk": PolicyRisk,
@@ -1062,10 +1078,17 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         c.POINTER(ModelConfig), c.c_int64, c.POINTER(MemLimit), c.POINTER(Pointer),
         c.POINTER(Error),
     ]),
+    "es_plan_new_cache": (c.c_int, [
+        c.POINTER(ModelConfig), c.c_int, c.c_int64, c.c_int64, c.POINTER(MemLimit),
+        c.POINTER(Pointer), c.POINTER(Error),
+    ]),
     "es_plan_free": (None, [c.POINTER(Plan)]),
     "es_plan_load": (c.c_int, [Text, c.POINTER(MemLimit), c.POINTER(Pointer), c.POINTER(Error)]),
     "es_plan_save": (c.c_int, [c.POINTER(Plan), Text, c.c_bool, c.POINTER(Error)]),
     "es_plan_check": (c.c_int, [c.POINTER(Plan), c.POINTER(ModelConfig), c.POINTER(Error)]),
+    "es_plan_cache": (c.c_int, [
+        c.POINTER(Plan), Pointer, c.c_int64, c.POINTER(Exec), c.POINTER(Pointer), c.POINTER(Error),
+    ]),
     "es_risk_query_new": (c.c_int, [
         Pointer, c.c_int64, c.POINTER(View), c.POINTER(MemLimit), c.POINTER(RiskQuery),
         c.POINTER(Error),

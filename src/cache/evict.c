@@ -176,6 +176,18 @@ void es_evict_write(const es_evict_spec *spec, char *out, size_t size)
 
 /* ---- defaults ---- */
 
+/* Returns whether an option may stay unset: then it does nothing. */
+static bool may_stay_unset(const option *o) { return o->at == AT(alpha) || o->at == AT(beta); }
+
+const char *es_evict_missing(const es_evict_spec *spec)
+{
+    for (int i = 0; i < OPTIONS && spec->policy; i++)
+        if (takes(spec->policy, &options[i]) && !may_stay_unset(&options[i]) &&
+            value_of(spec, &options[i]) == ES_EVICT_UNSET)
+            return options[i].name;
+    return NULL;
+}
+
 es_evict_spec es_evict_resolve(const es_evict_spec *spec, es_evict_mode mode)
 {
     es_evict_spec out = *spec;
@@ -184,8 +196,7 @@ es_evict_spec es_evict_resolve(const es_evict_spec *spec, es_evict_mode mode)
     if (spec->policy->resolve)
         spec->policy->resolve(&out, mode);
     for (int i = 0; i < OPTIONS; i++)
-        if (options[i].at != AT(alpha) && options[i].at != AT(beta) &&
-            value_of(&out, &options[i]) == ES_EVICT_UNSET)
+        if (!may_stay_unset(&options[i]) && value_of(&out, &options[i]) == ES_EVICT_UNSET)
             set_value(&out, &options[i], value_of(&spec->policy->own, &options[i]));
     return out;
 }

@@ -91,6 +91,10 @@ void es_evict_write(const es_evict_spec *spec, char *out, size_t size);
 es_evict_spec es_evict_resolve(const es_evict_spec *spec, es_evict_mode mode);
 es_status es_evict_check(const es_evict_spec *spec, es_evict_mode mode, es_error *err);
 
+/*! es_evict_missing() : returns the name of the first option of the policy that is unset; NULL:
+ *  every option is set. Alpha and beta may stay unset. */
+const char *es_evict_missing(const es_evict_spec *spec);
+
 /*! es_evict_one_set() : do all units of a layer hold the same places? The spec is resolved. */
 bool es_evict_one_set(const es_evict_spec *spec);
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cache/cache.h"
+#include "model/plan.h"
 #include "store/file.h"
 
 /* A cache with the memory that it owns. */
@@ -18,7 +19,21 @@ typedef struct owned {
     es_cache_unit *units;
     double *late; /* (units, prompt), of a policy that looks ahead; else NULL */
     int64_t layers, kv_heads, n;
+    bool planned; /* units are those of a plan */
 } owned;
+
+/* Allocates the units of a block of n tokens, and where their keys are noted. */
+static es_status make_units(const es_model_config *c, int64_t n, owned *out, es_error *err)
+{
+    const int64_t units = c->layers * c->kv_heads;
+    ES_TRY(ES_ARENA_NEW(&out->arena, out->units, units, "units of a cache", err));
+    ES_TRY(ES_ARENA_NEW_2D(&out->arena, out->cache.last, units, n, "keys of a cache", err));
+    out->cache.units = out->units;
+    out->layers = c->layers;
+    out->kv_heads = c->kv_heads;
+    out->n = n;
+    return ES_OK;
+}
 
 /* Reads mode and policy. */
 static es_status read_policy(const es_cache_opts *o, int64_t n, es_cache *cache,
@@ -52,7 +67,6 @@ static es_status read_policy(const es_cache_opts *o, int64_t n, es_cache *cache,
 static es_status fill(const es_model_config *c, const es_cache_opts *o, int64_t n, owned *out,
                       es_error *err)
 {
-    const int64_t units = c->layers * c->kv_heads;
     es_cache *cache = &out->cache;
     es_cache_unit like = {0};
     ES_TRY(read_policy(o, n, cache, &like.evict, err));
@@ -60,15 +74,11 @@ static es_status fill(const es_model_config *c, const es_cache_opts *o, int64_t 
         ES_TRY(es_kv_format_parse(o->k_type, &like.k, err));
     if (o->v_type)
         ES_TRY(es_kv_format_parse(o->v_type, &like.v, err));
-    ES_TRY(ES_ARENA_NEW(&out->arena, out->units, units, "units of a cache", err));
-    ES_TRY(ES_ARENA_NEW_2D(&out->arena, cache->last, units, n, "keys of a cache", err));
+    ES_TRY(make_units(c, n, out, err));
     if (es_eviction_full(like.evict.policy))
-        ES_TRY(ES_ARENA_NEW_2D(&out->arena, out->late, units, cache->prompt, "later weights", err));
+        ES_TRY(ES_ARENA_NEW_2D(&out->arena, out->late, c->layers * c->kv_heads, cache->prompt,
+                               "later weights", err));
     es_cache_fill(&like, cache->prompt, c->layers, c->kv_heads, out->units);
-    cache->units = out->units;
-    out->layers = c->layers;
-    out->kv_heads = c->kv_heads;
-    out->n = n;
     return ES_OK;
 }
 
@@ -80,6 +90,41 @@ es_status es_cache_new(const es_model_config *config, const es_cache_opts *opts,
     ES_TRY(ES_MEM_NEW(budget, cache, 1, "a cache", err));
     cache->arena.budget = budget;
     const es_status status = fill(config, opts, n, cache, err);
+    if (status == ES_OK)
+        *out = &cache->cache;
+    else
+        es_cache_free(&cache->cache);
+    return status;
+}
+
+/* Fails unless the plan is one of a cache, of this model and for blocks of n tokens. */
+static es_status check_plan(const es_plan *plan, const es_model *model, int64_t n,
+                            const es_exec *exec, es_error *err)
+{
+    ES_TRY(es_plan_check(plan, es_model_config_of(model), err));
+    if (plan->mode == ES_PLAN_IDEAL)
+        return es_fail(err, ES_E_SHAPE, "plan.mode", "use a plan of mode prompt, decode or none",
+                       "the plan has mode ideal: each query chooses from all keys, which is not "
+                       "what a cache does");
+    ES_TRY(es_plan_check_context(plan, n, err));
+    return es_plan_check_weights(plan, model, exec, err);
+}
+
+es_status es_plan_cache(const es_plan *plan, const es_model *model, int64_t n, const es_exec *exec,
+                        es_cache **out, es_error *err)
+{
+    es_mem_limit *budget = exec ? exec->budget : NULL;
+    owned *cache;
+    *out = NULL;
+    ES_TRY(check_plan(plan, model, n, exec, err));
+    ES_TRY(ES_MEM_NEW(budget, cache, 1, "a cache", err));
+    cache->arena.budget = budget;
+    cache->planned = true;
+    cache->cache.mode = es_plan_evicts(plan->mode);
+    cache->cache.prompt = plan->prompt;
+    es_status status = make_units(es_model_config_of(model), n, cache, err);
+    if (status == ES_OK)
+        status = es_plan_units(plan, cache->units, err);
     if (status == ES_OK)
         *out = &cache->cache;
     else
@@ -147,8 +192,9 @@ static void write_evicted(const owned *o, const int32_t *last, FILE *out)
 static void write_units(const owned *o, FILE *out)
 {
     const bool decodes = o->cache.mode == ES_EVICT_DECODE;
-    char policy[256];
-    es_evict_write(&o->units[0].evict, policy, sizeof policy);
+    char policy[256] = "plan";
+    if (!o->planned)
+        es_evict_write(&o->units[0].evict, policy, sizeof policy);
     fprintf(out, "{\"evict\":\"%s\",\"prompt\":%lld,\"policy\":\"%s\",\"%s\":[",
             decodes                            ? "decode"
             : o->cache.mode == ES_EVICT_PROMPT ? "prompt"

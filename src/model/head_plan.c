@@ -47,18 +47,37 @@ static void copy_shape(es_plan *plan, const es_model_config *c)
     plan->causal = c->causal;
 }
 
-/* Allocates the arrays of layers and heads and copies the windows of the model's layers. */
+/* Allocates the arrays of layers and heads, or key-value heads, and copies the windows of the
+ * model's layers. */
 static es_status make_layers(es_plan *plan, const es_model_config *c, es_error *err)
 {
     ES_TRY(ES_MEM_NEW(plan->budget, plan->windows, plan->layers, "layers of a plan", err));
     for (int64_t l = 0; l < plan->layers; l++)
         plan->windows[l] = es_model_layer(c, l)->window;
+    if (plan->mode != ES_PLAN_IDEAL)
+        return ES_MEM_NEW_2D(plan->budget, plan->unit, plan->layers, plan->kv_heads,
+                             "heads of a plan", err);
     return ES_MEM_NEW_2D(plan->budget, plan->head, plan->layers, plan->heads, "heads of a plan",
                          err);
 }
 
-es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_limit *budget,
-                      es_plan **out, es_error *err)
+/* Gives every head all keys. */
+static void keep_everything(es_plan *plan)
+{
+    es_cache_unit full = {.k = {.type = es_kv_type_find(ES_PLAN_CACHE_TYPE)},
+                          .v = {.type = es_kv_type_find(ES_PLAN_CACHE_TYPE)}};
+    es_evict_init(&full.evict, NULL);
+    for (int64_t i = 0; plan->head && i < plan->layers * plan->heads; i++) {
+        es_policy_spec_init(&plan->head[i].spec, NULL);
+        plan->head[i].risk = NAN;
+    }
+    for (int64_t i = 0; plan->unit && i < plan->layers * plan->kv_heads; i++)
+        es_plan_set_unit(plan, i / plan->kv_heads, i % plan->kv_heads, &full, (double)NAN);
+}
+
+/* Allocates a plan in which every head keeps everything. */
+static es_status make(const es_model_config *config, es_plan_mode mode, int64_t prompt,
+                      int64_t context, es_mem_limit *budget, es_plan **out, es_error *err)
 {
     *out = NULL;
     if (!config)
@@ -69,19 +88,38 @@ es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_lim
     ES_TRY(ES_MEM_NEW(budget, plan, 1, "a plan", err));
     plan->budget = budget;
     plan->context = context;
+    plan->prompt = prompt;
+    plan->mode = mode;
+    snprintf(plan->cache, sizeof plan->cache, "%s",
+             mode == ES_PLAN_IDEAL ? "" : ES_PLAN_CACHE_TYPE);
     copy_shape(plan, config);
-    const es_status status = make_layers(plan, config, err);
-    if (status != ES_OK) {
+    es_status status = make_layers(plan, config, err);
+    if (status == ES_OK) {
+        keep_everything(plan);
+        es_plan_count(plan);
+        status = es_plan_obey(plan, (es_plan_origin){0}, err);
+    }
+    if (status == ES_OK)
+        *out = plan;
+    else
         es_plan_free(plan);
-        return status;
-    }
-    for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
-        es_policy_spec_init(&plan->head[i].spec, NULL);
-        plan->head[i].risk = NAN;
-    }
-    es_plan_count(plan);
-    *out = plan;
-    return ES_OK;
+    return status;
+}
+
+es_status es_plan_new(const es_model_config *config, int64_t context, es_mem_limit *budget,
+                      es_plan **out, es_error *err)
+{
+    return make(config, ES_PLAN_IDEAL, 0, context, budget, out, err);
+}
+
+es_status es_plan_new_cache(const es_model_config *config, es_plan_mode mode, int64_t prompt,
+                            int64_t context, es_mem_limit *budget, es_plan **out, es_error *err)
+{
+    *out = NULL;
+    if (mode < ES_PLAN_PROMPT || mode > ES_PLAN_NONE)
+        return es_fail(err, ES_E_ARGUMENT, "plan.mode", "es_plan_new() makes plans of ideal mode",
+                       "a cache of mode %d", (int)mode);
+    return make(config, mode, prompt, context, budget, out, err);
 }
 
 void es_plan_free(es_plan *plan)
@@ -89,6 +127,7 @@ void es_plan_free(es_plan *plan)
     if (!plan)
         return;
     es_mem_free(plan->budget, plan->head);
+    es_mem_free(plan->budget, plan->unit);
     es_mem_free(plan->budget, plan->windows);
     es_mem_free(plan->budget, plan);
 }
@@ -116,6 +155,10 @@ int64_t es_plan_keys(const es_plan *plan, int64_t layer, int64_t head, int64_t n
 void es_plan_count(es_plan *plan)
 {
     const int64_t group = plan->heads / plan->kv_heads;
+    if (plan->mode != ES_PLAN_IDEAL) {
+        es_plan_count_cache(plan);
+        return;
+    }
     plan->keys_kept = plan->keys_all = 0.0;
     for (int64_t l = 0; l < plan->layers; l++) {
         plan->keys_all += (double)plan->kv_heads * (double)es_plan_sees(plan, l, plan->context);
@@ -265,6 +308,8 @@ es_status es_plan_obey(const es_plan *plan, es_plan_origin origin, es_error *err
     es_choice choice = {0};
     double *zeros = NULL;
     bool any = false;
+    if (plan->mode != ES_PLAN_IDEAL)
+        return es_plan_obey_cache(plan, origin, err);
     for (int64_t i = 0; i < plan->layers * plan->heads; i++) {
         ES_TRY(check_keys(plan, origin, i, err));
         ES_TRY(check_group(plan, origin, i, err));
@@ -370,7 +415,9 @@ static int64_t fewest_keys(const es_plan *plan)
 
 es_status es_plan_check_context(const es_plan *plan, int64_t n, es_error *err)
 {
-    const int64_t fewest = fewest_keys(plan);
+    const int64_t fewest = plan->mode == ES_PLAN_IDEAL ? fewest_keys(plan) : 0;
+    if (plan->mode != ES_PLAN_IDEAL)
+        ES_TRY(es_plan_check_cache_context(plan, n, err));
     if (fewest > 0 && n <= fewest)
         return es_fail(err, ES_E_SHAPE, "plan.context",
                        "use longer blocks, or a plan that was made for short ones",

@@ -18,11 +18,21 @@ es_status es_plan_parse(const void *text, size_t size, const char *file, es_mem_
 /* Where a plan's heads stand in its file, for messages. Zero: nowhere. */
 typedef struct es_plan_origin {
     const char *file;
-    const int64_t *at; /* (layers, heads) bytes */
+    const int64_t *at; /* (layers, heads or kv_heads) bytes */
 } es_plan_origin;
 
 /*! es_plan_obey() : the rules of es_plan_load() that are about heads: specs, keys, parts, groups.
- *  Totals are the caller's. */
+ *  Totals are the caller's. Of a file (origin.file) policies of units must have all options. */
 es_status es_plan_obey(const es_plan *plan, es_plan_origin origin, es_error *err);
+
+/* ---- of plans of caches (cache_plan.c) ---- */
+
+#define ES_PLAN_CACHE_TYPE "f16" /* of the cache that a plan replaces, unless it states another */
+
+/*! es_plan_obey_cache(), es_plan_count_cache(), es_plan_check_cache_context() : as the functions
+ *  without `cache`, which call them. */
+es_status es_plan_obey_cache(const es_plan *plan, es_plan_origin origin, es_error *err);
+void es_plan_count_cache(es_plan *plan);
+es_status es_plan_check_cache_context(const es_plan *plan, int64_t n, es_error *err);
 
 #endif

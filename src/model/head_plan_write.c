@@ -73,6 +73,15 @@ static void put_part(writing *w, const char *key, int64_t value)
         put(w, ", \"%s\": %lld", key, (long long)value);
 }
 
+/* Ends a head with its risk. */
+static void put_risk(writing *w, double risk)
+{
+    if (isnan(risk))
+        put(w, ", \"risk\": null}");
+    else
+        put(w, ", \"risk\": %.15g}", risk);
+}
+
 /* Writes one head with all parts of its policy, so that the file does not depend on defaults of
  * a later version. */
 static void put_head(writing *w, const es_plan *plan, int64_t layer, int64_t head)
@@ -93,10 +102,23 @@ static void put_head(writing *w, const es_plan *plan, int64_t layer, int64_t hea
         spec->correction == ES_CORRECTION_INVERSE ? "inverse" : "none");
     if (es_policy_parts(spec->policy) & ES_PART_REPLACEMENT)
         put(w, ", \"with_replacement\": %s", spec->with_replacement ? "true" : "false");
-    if (isnan(one->risk))
-        put(w, ", \"risk\": null}");
-    else
-        put(w, ", \"risk\": %.15g}", one->risk);
+    put_risk(w, one->risk);
+}
+
+/* Writes one key-value head with all options of its policy. */
+static void put_unit(writing *w, const es_plan *plan, int64_t layer, int64_t kv_head)
+{
+    const es_plan_unit *one = &plan->unit[layer * plan->kv_heads + kv_head];
+    es_cache_unit unit;
+    const char *missing;
+    char policy[ES_PLAN_POLICY] = "full";
+    if (es_plan_unit_parse(one, plan->mode, &unit, &missing, w->err) == ES_OK)
+        es_evict_write(&unit.evict, policy, sizeof policy);
+    put(w,
+        "      {\"kv_head\": %lld, \"policy\": \"%s\", \"keys\": %lld, \"k_type\": \"%s\", "
+        "\"v_type\": \"%s\"",
+        (long long)kv_head, policy, (long long)one->keys, one->k_type, one->v_type);
+    put_risk(w, one->risk);
 }
 
 /* Writes the shape of the model that the plan was made for. */
@@ -112,13 +134,44 @@ static void put_model(writing *w, const es_plan *p)
         p->causal ? "true" : "false");
 }
 
-/* Writes the plan as JSON, one head per line, which diffs well. */
+/* Writes what a plan of a cache has beyond other plans. */
+static void put_cache(writing *w, const es_plan *p)
+{
+    put(w, "  \"mode\": \"%s\",\n", es_plan_mode_name(p->mode));
+    if (p->prompt)
+        put(w, "  \"prompt\": %lld,\n", (long long)p->prompt);
+    if (p->fingerprint)
+        put(w, "  \"fingerprint\": \"%016llx\",\n", (unsigned long long)p->fingerprint);
+    put(w, "  \"cache\": \"%s\",\n  \"bytes_before\": %.15g,\n  \"bytes_after\": %.15g,\n",
+        p->cache, p->bytes_before, p->bytes_after);
+}
+
+/* Writes one layer, a head per line, which diffs well. */
+static void put_layer(writing *w, const es_plan *p, int64_t layer)
+{
+    const bool units = p->mode != ES_PLAN_IDEAL;
+    const int64_t heads = units ? p->kv_heads : p->heads;
+    put(w, "    {\"layer\": %lld, ", (long long)layer);
+    if (p->windows[layer] != p->window)
+        put(w, "\"window\": %lld, ", (long long)p->windows[layer]);
+    put(w, units ? "\"kv_heads\": [\n" : "\"heads\": [\n");
+    for (int64_t h = 0; h < heads; h++) {
+        (units ? put_unit : put_head)(w, p, layer, h);
+        put(w, h + 1 < heads ? ",\n" : "\n");
+    }
+    put(w, layer + 1 < p->layers ? "    ]},\n" : "    ]}\n");
+}
+
+/* Writes the plan as JSON. */
 static void put_plan(writing *w, const es_plan *p)
 {
     es_plan counted = *p;
     es_plan_count(&counted);
-    put(w, "{\n  \"schema\": \"%s\",\n", ES_PLAN_SCHEMA);
+    put(w, "{\n  \"schema\": \"%s\",\n",
+        p->mode == ES_PLAN_IDEAL ? ES_PLAN_SCHEMA : ES_PLAN_CACHE_SCHEMA);
     put_model(w, p);
+    if (p->mode != ES_PLAN_IDEAL)
+        put_cache(w, &counted);
     put(w, "  \"context\": %lld,\n  \"text\": ", (long long)p->context);
     put_text(w, p->text);
     if (p->note[0]) {
@@ -127,17 +180,8 @@ static void put_plan(writing *w, const es_plan *p)
     }
     put(w, ",\n  \"keys_kept\": %.0f,\n  \"keys_all\": %.0f,\n  \"layers\": [\n", counted.keys_kept,
         counted.keys_all);
-    for (int64_t l = 0; l < p->layers; l++) {
-        put(w, "    {\"layer\": %lld, ", (long long)l);
-        if (p->windows[l] != p->window)
-            put(w, "\"window\": %lld, ", (long long)p->windows[l]);
-        put(w, "\"heads\": [\n");
-        for (int64_t h = 0; h < p->heads; h++) {
-            put_head(w, p, l, h);
-            put(w, h + 1 < p->heads ? ",\n" : "\n");
-        }
-        put(w, l + 1 < p->layers ? "    ]},\n" : "    ]}\n");
-    }
+    for (int64_t l = 0; l < p->layers; l++)
+        put_layer(w, p, l);
     put(w, "  ]\n}\n");
     flush(w);
 }

@@ -22,7 +22,7 @@ try 's/"layers": 4/"layers": 5/'
 try 's/"hidden": 192/"hidden": 384/'
 try 's/"vocab": 4096/"vocab": 4097/'
 try 's/"context": 2048/"context": 1024/'
-try 's/esscher-plan\/2/esscher-plan\/3/'
+try 's/esscher-plan\/2/esscher-plan\/9/'
 try 's/"window": 128, //'
 # PL02
 try 's/"keys": 64/"keys": 0/'

@@ -22,6 +22,26 @@ def plan(heads, kept, causal=True, kv_heads=1, window=0, context=16, version=1):
             "layers": [{"layer": 0, "heads": heads}]}
 
 
+def unit(number, policy="full", keys=8, k_type="q8_0", v_type="q4_0"):
+    return {"kv_head": number, "policy": policy, "keys": keys, "k_type": k_type, "v_type": v_type, "risk": 0.5}
+
+
+BYTES = {"f16": 8, "q8_0": 6, "q4_0": 4, "bf16+hadamard": 8, "fp8:0.5": 4}  # of a row of 4 numbers
+
+
+def cache(units, mode="prompt", **more):
+    """A plan of a cache of one layer, with a prompt of 8 of 16 tokens."""
+    sees = 8 if mode == "prompt" else 16
+    new = {"schema": "esscher-plan/3", "mode": mode,
+           "model": {"model_type": "llama", "layers": 1, "heads": 2 * len(units), "kv_heads": len(units), "head_dim": 4,
+                     "hidden": 8, "vocab": 30, "window": 0, "causal": True},
+           "context": 16, "cache": "f16", "text": "t", "keys_kept": sum(u["keys"] for u in units),
+           "keys_all": sees * len(units), "bytes_before": 16 * sees * len(units),
+           "bytes_after": sum(u["keys"] * (BYTES.get(u["k_type"], 0) + BYTES.get(u["v_type"], 0)) for u in units),
+           "layers": [{"layer": 0, "kv_heads": units}]}
+    return dict(new, **({"prompt": 8} if mode == "prompt" else {}), **more)
+
+
 GOOD = plan([head(0, 0), head(1, 0)], 8)
 
 
@@ -66,6 +86,22 @@ SEEDS = {
     "bad_context": edited(["context"], 1 << 40),
     "bad_future": plan([head(0, 0, "linformer")], 8),
     "bad_array": [],
+    "good_cache_prompt": cache([unit(0), unit(1, "snapkv:sinks=1:window=2:kernel=3:pooling=max", 4),
+                                unit(2, "tova:sinks=0:protect=1:scope=layer", 3, "f16", "fp8:0.5"),
+                                unit(3, "expected:sinks=1:recent=1:future=64:covariance=yes:vnorm=no:eps=0.02", 5)],
+                               fingerprint="0123456789abcdef", note="n"),
+    "good_cache_shared": cache([unit(0, "knorm:sinks=1:alpha=0.25", 3), unit(1, "knorm:sinks=1:alpha=0.25", 3)]),
+    "good_cache_decode": cache([unit(0, "h2o:sinks=1:recent=2", 4), unit(1, "stream:sinks=4", 6)], "decode"),
+    "good_cache_none": cache([unit(0, keys=16, k_type="bf16+hadamard"), unit(1, keys=16)], "none"),
+    "bad_cache_mode": cache([unit(0)], "ideal"),
+    "bad_cache_option": cache([unit(0, "h2o:sinks=1", 4)]),
+    "bad_cache_oracle": cache([unit(0, "oracle:sinks=1", 4)]),
+    "bad_cache_type": cache([unit(0, k_type="q9_0")]),
+    "bad_cache_kivi": cache([unit(0, "stream:sinks=1", 4, "kivi2", "kivi2")]),
+    "bad_cache_keys": cache([unit(0, "stream:sinks=1", 9)]),
+    "bad_cache_prompt": cache([unit(0, keys=16)], "none", prompt=8),
+    "bad_cache_bytes": dict(cache([unit(0)]), bytes_after=1),
+    "bad_cache_fingerprint": cache([unit(0)], fingerprint="0"),
 }
 
 folder = os.path.join(HERE, "corpus_plan")

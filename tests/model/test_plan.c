@@ -368,7 +368,7 @@ static void PL01_layers_and_heads_that_are_not_there(void **state)
     refuse(with("\"kv_heads\":2", "\"kv_heads\":1", 0), bad, "plan.group", "group is 1");
     refuse(with("\"context\":64", "\"context\":0", 0), bad, "plan.context", "context is 0");
     refuse(with("\"context\":64", "\"context\":1e9", 0), bad, "plan.context", "too large");
-    refuse(with("esscher-plan/1", "esscher-plan/3", 0), bad, "plan.schema", "esscher-plan/3");
+    refuse(with("esscher-plan/1", "esscher-plan/9", 0), bad, "plan.schema", "esscher-plan/9");
 }
 
 /* ---- PL02: keys and policies ---- */

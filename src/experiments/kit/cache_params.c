@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "model/forward_cache.h"
+#include "model/plan.h"
 
 const char *const es_cache_modes[] = {"prompt", "decode", "ideal", NULL};
 
@@ -150,9 +151,9 @@ static es_status read_types(const char *text, es_cache_setting *out, es_error *e
 /* ---- settings ---- */
 
 /* Returns how many tokens the prompt has; fails if none of a block's n is after it. */
-static es_status find_prompt(const es_cache_params *asked, int64_t n, int64_t *out, es_error *err)
+static es_status find_prompt(int64_t asked, int64_t n, int64_t *out, es_error *err)
 {
-    *out = asked->prompt.count ? es_cache_prompt(asked) : n / 2;
+    *out = asked ? asked : n / 2;
     if (*out >= 1 && *out < n - 1)
         return ES_OK;
     return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer --block",
@@ -206,7 +207,7 @@ es_status es_cache_settings_make(es_job *job, const es_cache_params *asked,
     const int64_t grid = policy->keys.count ? policy->keys.count : asked->ratio.count;
     policies *list;
     *out = (es_cache_settings){0};
-    ES_TRY(find_prompt(asked, n, &out->prompt, err));
+    ES_TRY(find_prompt(es_cache_prompt(asked), n, &out->prompt, err));
     ES_TRY(ES_JOB_NEW(job, list, 1, err));
     if (evicts(asked))
         ES_TRY(read_policies(job, policy, list, err));
@@ -227,13 +228,48 @@ es_status es_cache_settings_make(es_job *job, const es_cache_params *asked,
     return ES_OK;
 }
 
+es_status es_cache_plan_setting(es_job *job, const es_cache_params *asked, const es_plan *plan,
+                                int64_t n, es_cache_settings *out, es_error *err)
+{
+    es_cache_unit *units;
+    *out = (es_cache_settings){.count = 1};
+    if (asked->evict >= 0 || (plan->prompt && asked->prompt.count))
+        return es_refuse(err, "plan.options", "leave it out",
+                         "--plan says when keys are dropped, and --%s would say it again",
+                         asked->evict >= 0 ? "evict" : "prompt");
+    ES_TRY(find_prompt(plan->prompt ? plan->prompt : es_cache_prompt(asked), n, &out->prompt, err));
+    ES_TRY(ES_JOB_NEW(job, out->at, 1, err));
+    ES_TRY(ES_JOB_NEW_2D(job, units, plan->layers, plan->kv_heads, err));
+    ES_TRY(es_plan_units(plan, units, err));
+    *out->at =
+        (es_cache_setting){.mode = es_plan_evicts(plan->mode),
+                           .prompt = out->prompt,
+                           .unit = units[0],
+                           .units = units,
+                           .keys = plan->keys_kept / (double)(plan->layers * plan->kv_heads)};
+    return ES_OK;
+}
+
+void es_cache_setting_units(const es_cache_setting *setting, const es_model_config *c,
+                            es_cache_unit *out)
+{
+    if (setting->units)
+        memcpy(out, setting->units, (size_t)(c->layers * c->kv_heads) * sizeof *out);
+    else
+        es_cache_fill(&setting->unit, setting->prompt, c->layers, c->kv_heads, out);
+}
+
 /* ---- memory ---- */
 
 double es_cache_bytes(const es_cache_setting *setting, const es_model_config *c, es_dtype precision,
                       int64_t n, int threads)
 {
-    return es_model_cache_bytes(&setting->unit, setting->mode, setting->prompt, c, precision, n,
-                                threads);
+    double most = 0.0;
+    for (int64_t u = 0; u < (setting->units ? c->layers * c->kv_heads : 1); u++)
+        most = fmax(most,
+                    es_model_cache_bytes(setting->units ? &setting->units[u] : &setting->unit,
+                                         setting->mode, setting->prompt, c, precision, n, threads));
+    return most;
 }
 
 /* ---- saying it ---- */

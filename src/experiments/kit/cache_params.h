@@ -9,7 +9,7 @@
  *     open():   ES_TRY(es_cache_params_check(job, &p->cache, &p->policy, err));
  *               if (es_cache_asked(&p->cache))
  *                   ES_TRY(es_cache_settings_make(job, &p->cache, &p->policy, n, &settings, err));
- *     a cell:   es_cache_fill(&settings.at[i].unit, prompt, layers, kv_heads, units);
+ *     a cell:   es_cache_setting_units(&settings.at[i], config, units);
  *
  * Three modes. Prompt and decode mode drop keys for good (cache/evict.h). Ideal mode is sparse
  * attention, --policy without --evict: keys are chosen anew for every query, no memory is saved. */
@@ -17,6 +17,7 @@
 #define ES_EXPERIMENTS_KIT_CACHE_PARAMS_H
 
 #include <esscher/model.h>
+#include <esscher/plan.h>
 
 #include "cache/cache.h"
 #include "driver/job.h"
@@ -61,9 +62,11 @@ typedef struct es_cache_params {
 
 /* What a cache does to every key-value head of a model. */
 typedef struct es_cache_setting {
-    es_evict_mode mode; /* ES_EVICT_NOTHING: it only rounds */
-    int64_t prompt;     /* tokens */
-    es_cache_unit unit; /* every key-value head; evict.policy NULL: every key is kept */
+    es_evict_mode mode;         /* ES_EVICT_NOTHING: it only rounds */
+    int64_t prompt;             /* tokens */
+    es_cache_unit unit;         /* every key-value head; evict.policy NULL: every key is kept */
+    const es_cache_unit *units; /* (layers, kv_heads) of a plan, instead of `unit`; NULL: none */
+    double keys;                /* of a plan: mean over key-value heads */
 } es_cache_setting;
 
 /* The settings that the options ask for: types, then policies, then numbers of keys. */
@@ -93,6 +96,17 @@ es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
 es_status es_cache_settings_make(es_job *job, const es_cache_params *asked,
                                  const es_policy_params *policy, int64_t n, es_cache_settings *out,
                                  es_error *err);
+
+/*! es_cache_plan_setting() : the setting of a plan of a cache for blocks of n tokens, of a model of
+ *  this configuration; memory is the job's. Predictions are compared after the plan's prompt, or
+ *  after that of --prompt where the plan has none. @return : ES_OK; ES_E_ARGUMENT: plan.options,
+ *  cache.prompt; as es_plan_units(). */
+es_status es_cache_plan_setting(es_job *job, const es_cache_params *asked, const es_plan *plan,
+                                int64_t n, es_cache_settings *out, es_error *err);
+
+/*! es_cache_setting_units() : out (layers, kv_heads), what the cache does to every unit. */
+void es_cache_setting_units(const es_cache_setting *setting, const es_model_config *config,
+                            es_cache_unit *out);
 
 /*! es_cache_bytes() : memory of a block of n tokens with a cache, beyond what es_model_cost_of()
  *  reports, on `threads` threads. */

@@ -115,7 +115,7 @@ static es_status make_cache(work *w, const es_model_config *c, const es_cache_se
 {
     es_cache_unit *units;
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, units, c->layers, c->kv_heads, "a cache", err));
-    es_cache_fill(&setting->unit, setting->prompt, c->layers, c->kv_heads, units);
+    es_cache_setting_units(setting, c, units);
     w->cache = (es_cache){
         .mode = setting->mode, .prompt = setting->prompt, .units = units, .oracle = oracle};
     w->block.cache = &w->cache;

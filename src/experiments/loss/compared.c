@@ -136,6 +136,20 @@ static void tell_winner(const es_job *job, int64_t like, es_answer *a)
     es_answer_add_finding(a, "%s costs %s.%s", name, change, rest);
 }
 
+/* Says what a plan of a cache costs. */
+static void tell_plan(const es_job *job, es_answer *a)
+{
+    const loss_state *s = job->state;
+    const loss_params *p = job->params;
+    char change[LOSS_ROOM], plan[ES_PLAN_ROOM];
+    for (int64_t k = 1; k < s->count; k++)
+        if (s->settings[k].lab.cache && !s->settings[k].lab.scale) {
+            say_change(job, k, change);
+            es_answer_add_finding(a, "Plan %s, costs %s.", es_plan_say(s->plan, p->plan, plan),
+                                  change);
+        }
+}
+
 /* Says what number types cost: the list of all that drop no key. */
 static void tell_types(const es_job *job, es_answer *a)
 {
@@ -203,8 +217,12 @@ static int64_t find_size(const loss_state *s, int sign)
 void loss_add_cache_findings(const es_job *job, es_answer *answer)
 {
     const loss_state *s = job->state;
-    const int64_t few = find_size(s, 1), many = find_size(s, -1);
     tell_other(job, answer);
+    if (s->plan && s->caches.count) {
+        tell_plan(job, answer);
+        return;
+    }
+    const int64_t few = find_size(s, 1), many = find_size(s, -1);
     tell_types(job, answer);
     if (many >= 0)
         tell_winner(job, many, answer);

@@ -11,6 +11,7 @@
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/pool_params.h"
 #include "model/model.h"
+#include "model/plan.h"
 #include "store/file.h"
 
 /* ---- parameters ---- */
@@ -88,9 +89,6 @@ static es_status check_options(const es_job *job, const loss_params *p, es_error
         return es_refuse(err, "loss.options", "leave it out",
                          "--start is for text: ids are taken as they are");
     ES_TRY(es_cache_params_check(job, &p->cache, &p->policy, err));
-    if (p->cache.prompt.count && !es_cache_asked(&p->cache) && !p->kl && !p->against)
-        return es_refuse(err, "loss.options", "--evict prompt --prompt 512",
-                         "--prompt needs --evict, --kv-type, --kl or --against");
     if (!p->policy.names && !p->plan && es_params_given(job->given, "keys"))
         return es_refuse(err, "loss.options", "--policy top --keys 64, or --window 64",
                          "--keys is for --policy");
@@ -440,7 +438,7 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(check_options(job, p, err));
     ES_TRY(open_model(job, p, s, err));
     if (p->plan)
-        ES_TRY(es_plan_open(job, p->plan, s->config, &s->plan, err));
+        ES_TRY(es_plan_open_any(job, p->plan, s->config, &s->plan, err));
     ES_TRY(prepare(job, err));
     if (loss_choose_sizes(job))
         ES_TRY(prepare(job, err));
@@ -462,6 +460,16 @@ static es_status open_study(es_job *job, es_error *err)
                     .cols = 1, .columns = cell_columns, .one_thread_per_cell = side_by_side(s),
                     .flops = s->n_fresh ? fresh_flops(s, 0, s->longest) : 0.0, .run = run_fresh},
         err);
+}
+
+/* Checks that the weights, which are read by now, are those that the plan was made for. */
+static es_status begin_study(es_job *job, es_error *err)
+{
+    const loss_state *s = job->state;
+    const loss_params *p = job->params;
+    return s->plan ? es_blame_file(es_plan_check_weights(s->plan, s->model, &job->exec, err),
+                                   p->plan, err)
+                   : ES_OK;
 }
 
 /* Frees plan, text, tokenizer and model. */
@@ -530,5 +538,6 @@ const es_study es_study_loss = {
     .state = sizeof(loss_state),
     .open = open_study,
     .cost = cost_of,
+    .begin = begin_study,
     .summarise = loss_summarise,
     .close = close_study};

@@ -141,6 +141,11 @@ static void fill_cache(const es_cache_setting *cache, es_table *t, loss_setting_
 {
     char word[ES_CACHE_ROOM];
     r->evict = es_cache_mode_name(cache->mode);
+    if (cache->units) { /* which differ by head */
+        r->policy = "plan";
+        r->keys = cache->keys;
+        return;
+    }
     r->k_type = es_table_format(t, "%s", es_kv_format_name(&cache->unit.k, word, sizeof word));
     r->v_type = es_table_format(t, "%s", es_kv_format_name(&cache->unit.v, word, sizeof word));
     if (!cache->unit.evict.policy)

@@ -85,11 +85,11 @@ static es_status read_scales(const es_job *job, scales *out, es_error *err)
 static void name_keys(const es_loss_setting *lab, const char *plan, char out[LOSS_ROOM])
 {
     char word[ES_POLICY_ROOM], cache[ES_CACHE_ROOM];
-    if (lab->cache)
+    if (lab->cache && !lab->cache->units)
         snprintf(out, LOSS_ROOM, "%s", es_cache_say(lab->cache, cache));
     else if (lab->other)
         snprintf(out, LOSS_ROOM, "against %.200s", es_model_folder(lab->other));
-    else if (lab->plan)
+    else if (lab->plan || lab->cache)
         snprintf(out, LOSS_ROOM, "%s", es_plan_word(plan, word));
     else if (lab->policy.policy)
         snprintf(out, LOSS_ROOM, "%s", es_policy_say(&lab->policy, word));
@@ -224,12 +224,20 @@ static es_status make_caches(es_job *job, es_error *err)
 {
     loss_params *p = job->params;
     loss_state *s = job->state;
-    s->compares = p->kl || p->against || es_cache_asked(&p->cache);
+    const bool planned = s->plan && s->plan->mode != ES_PLAN_IDEAL;
+    s->compares = p->kl || p->against || es_cache_asked(&p->cache) || planned;
     s->from = es_cache_prompt(&p->cache);
+    if (s->from && !s->compares)
+        return es_refuse(err, "loss.options", "--evict prompt --prompt 512",
+                         "--prompt needs --evict, --kv-type, --kl, --against or a plan of a cache");
     if (s->from >= s->longest - 1)
         return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer --block",
                          "--prompt %lld leaves nothing to predict in blocks of %lld",
                          (long long)s->from, (long long)s->longest);
+    if (planned) {
+        ES_TRY(es_cache_plan_setting(job, &p->cache, s->plan, s->longest, &s->caches, err));
+        s->from = s->caches.prompt;
+    }
     if (!es_cache_asked(&p->cache))
         return ES_OK;
     p->policy.sinks = p->sinks.count ? p->sinks.counts[0] : 0;
