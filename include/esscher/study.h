@@ -195,6 +195,8 @@ typedef struct es_stage {
                                     work on one cell */
     bool reports_progress;       /* a cell reports its own progress from 0 to the end once */
     bool shared;                 /* cells of later stages read these: all ranks have them */
+    bool on_disk;                /* cells are large: they are in a temporary file, es_job_read();
+                                    with run_part only */
     double flops;                /* of a cell */
     /* Work of a cell relative to the others, where it differs much: for progress, and to divide
      * cells among shards, which must all compute the same. Not with one_thread_per_cell. */

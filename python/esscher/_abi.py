@@ -559,9 +559,10 @@ class Stage(c.Structure):
         ("name", Text), ("phase", Text), ("noun", Text), ("cells", c.c_int64), ("rows", c.c_int64),
         ("record", c.c_size_t), ("fields", c.POINTER(CellField)), ("cols", c.c_int64),
         ("columns", c.POINTER(Text)), ("one_thread_per_cell", c.c_bool),
-        ("reports_progress", c.c_bool), ("shared", c.c_bool), ("flops", c.c_double),
-        ("weight", Pointer), ("run", Pointer), ("group", c.c_int64), ("parts", c.c_int64),
-        ("part_numbers", c.c_int64), ("run_part", Pointer), ("fold", Pointer), ("finish", Pointer),
+        ("reports_progress", c.c_bool), ("shared", c.c_bool), ("on_disk", c.c_bool),
+        ("flops", c.c_double), ("weight", Pointer), ("run", Pointer), ("group", c.c_int64),
+        ("parts", c.c_int64), ("part_numbers", c.c_int64), ("run_part", Pointer), ("fold", Pointer),
+        ("finish", Pointer),
     ]  # fmt: skip
 
 

@@ -121,7 +121,8 @@ static void add_known_memory(const es_job *job, es_cost *c)
     c->work_bytes += fmax(used - inputs, 0.0) + (double)threads * c->thread_bytes;
     for (int i = 0; i < job->n_stages; i++) {
         const es_stage *s = &job->stages[i];
-        c->work_bytes += 8.0 * (double)s->cells * ((double)s->rows * (double)s->cols + 1.0);
+        const double numbers = s->on_disk ? 0.0 : (double)s->rows * (double)s->cols;
+        c->work_bytes += 8.0 * (double)s->cells * (numbers + 1.0);
     }
 }
 
@@ -221,9 +222,7 @@ static es_status cell_done(void *driver, int64_t cell, const double *values, es_
 {
     es_driver *d = driver;
     const es_stage *s = &d->job.stages[d->stage];
-    double *room = destination_of(d, cell);
-    if (values != room) /* from somewhere else */
-        memcpy(room, values, (size_t)(s->rows * s->cols) * sizeof *room);
+    ES_TRY(es_cells_put(d, d->stage, cell, values, err));
     ES_TRY(es_keep_cell(d, d->stage, cell, values, err));
     d->done++;
     if (s->one_thread_per_cell)
@@ -283,15 +282,13 @@ static es_status run_missing(es_driver *d, int64_t *missing, es_error *err)
 static es_status run_stage(es_driver *d, int s, es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];
-    const int64_t numbers = stage->cells * stage->rows * stage->cols;
     int64_t *missing;
     d->stage = s;
     if (stage->cells)
         es_driver_phase(d, stage->phase, (double)es_share_cells(d, s) * stage->flops);
     ES_TRY(check_stop(d, err));
     if (is_first(d) || stage->shared)
-        ES_TRY(
-            ES_JOB_NEW_2D(&d->job, d->job.cells[s], stage->cells, stage->rows * stage->cols, err));
+        ES_TRY(es_cells_new(d, s, err));
     if (!stage->cells)
         return ES_OK;
     ES_TRY(ES_MEM_NEW(NULL, missing, stage->cells, "cells", err));
@@ -299,8 +296,7 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
         stage->run_part ? es_fold_stage(d, missing, err) : run_missing(d, missing, err);
     es_mem_free(NULL, missing);
     if (status == ES_OK && stage->shared)
-        status =
-            es_work_share(&d->job.exec, d->job.cells[s], (size_t)numbers * sizeof(double), err);
+        status = es_cells_share(d, s, err);
     return status;
 }
 
@@ -483,6 +479,7 @@ es_status es_study_run(const es_study *study, es_params *params, const es_study_
     if (opened && study->close)
         study->close(&d->job);
     es_share_end(d);
+    es_cells_close(d);
     if (d->run) {
         const es_status closed = es_run_close(d->run, &closing);
         if (status == ES_OK && closed != ES_OK) {

@@ -7,6 +7,7 @@
  *     jobs.c          functions that a study may call: files, models, memory
  *     outputs.c       checks that no output overwrites an input
  *     keep.c          the run file: cells that exist, tables that are finished
+ *     cells.c         cells of a stage, in memory or in a temporary file
  *     fold.c          stages whose cells are made of parts that are folded in order
  *     shards.c        runs a share of the cells while other processes run theirs
  *     driver.c        the run, from parameters to the answer
@@ -32,6 +33,7 @@ typedef struct es_driver {
     es_cost cost;
     es_run *run; /* NULL: nothing is kept */
     int64_t stage_ids[ES_MOST_STAGES];
+    int files[ES_MOST_STAGES];      /* of stages whose cells are on disk; 0: none */
     int stage;                      /* under way; -1: none yet */
     int64_t done;                   /* cells of it that are there */
     int64_t cell;                   /* under way, where one comes after the other */
@@ -57,6 +59,25 @@ bool es_driver_report(es_driver *d, double done, double total);
 
 /*! es_driver_resumed() : d->weight_done of d->weight_all of a stage was there before it began. */
 void es_driver_resumed(es_driver *d);
+
+/* ---- cells.c ---- */
+
+/*! es_cells_new() : makes a place for the cells of stage s, zeros in memory or a temporary file.
+ *  es_cells_close() : closes the files; fine in any case. @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY;
+ *  ES_E_IO. */
+es_status es_cells_new(es_driver *d, int s, es_error *err);
+void es_cells_close(es_driver *d);
+
+/*! es_cells_put() : stores a cell. es_cells_get() : copies `count` numbers of one, from `first` on.
+ *  @return : ES_OK; ES_E_IO for a stage on disk. */
+es_status es_cells_put(es_driver *d, int s, int64_t cell, const double *values, es_error *err);
+es_status es_cells_get(const es_driver *d, int s, int64_t cell, int64_t first, int64_t count,
+                       double *out, es_error *err);
+
+/*! es_cells_load() : reads a cell from the run file, which has it. es_cells_share() : gives all
+ *  ranks the cells of rank 0; every rank calls it. */
+es_status es_cells_load(es_driver *d, int s, int64_t cell, es_error *err);
+es_status es_cells_share(es_driver *d, int s, es_error *err);
 
 /* ---- fold.c ---- */
 

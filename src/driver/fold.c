@@ -167,19 +167,34 @@ static es_status compute(void *user, int64_t piece, const es_exec *exec, double 
     return f->stage->run_part(&f->d->job, piece / f->parts, piece % f->parts, exec, out, err);
 }
 
-/* All parts are folded: cells, kept like any others. */
-static es_status finish(fold *f, int64_t group, es_error *err)
+/* Makes the cells of a group, `out`, and keeps them like any others. */
+static es_status finish_cells(const fold *f, int64_t group, double *out, es_error *err)
 {
     es_driver *d = f->d;
     const int64_t numbers = f->stage->rows * f->stage->cols, first = group * f->group;
     const int64_t cells = cells_of(f, group);
-    double *out = d->job.cells[f->s] + first * numbers;
     if (f->stage->finish)
         ES_TRY(f->stage->finish(&d->job, group, f->of[group].state, out, err));
     else
         memcpy(out, f->of[group].state, (size_t)(cells * numbers) * sizeof *out);
-    for (int64_t i = 0; i < cells; i++)
+    for (int64_t i = 0; i < cells; i++) {
+        ES_TRY(es_cells_put(d, f->s, first + i, out + i * numbers, err));
         ES_TRY(es_keep_cell(d, f->s, first + i, out + i * numbers, err));
+    }
+    return ES_OK;
+}
+
+/* Finishes a group, all parts of which are folded. Cells on disk are in memory meanwhile. */
+static es_status finish(fold *f, int64_t group, es_error *err)
+{
+    const int64_t numbers = f->stage->rows * f->stage->cols, cells = cells_of(f, group);
+    double *out = NULL;
+    if (f->stage->on_disk)
+        ES_TRY(ES_MEM_NEW_2D(budget_of(f), out, cells, numbers, "cells of a group", err));
+    const es_status status =
+        finish_cells(f, group, out ? out : f->d->job.cells[f->s] + group * f->group * numbers, err);
+    es_mem_free(budget_of(f), out);
+    ES_TRY(status);
     es_mem_free(budget_of(f), f->of[group].state);
     f->of[group].state = NULL;
     f->made += cells;

@@ -29,7 +29,8 @@ struct es_job {
     es_arena arena;  /* freed after close() */
 
     es_stage stages[ES_MOST_STAGES];
-    double *cells[ES_MOST_STAGES]; /* (cells, rows, cols) of each stage, once they are there */
+    double *cells[ES_MOST_STAGES]; /* (cells, rows, cols) of each stage, once they are there; NULL
+                                      of one that is on disk */
     int n_stages;
     es_model *models[ES_JOB_MODELS]; /* (n_models) of es_job_model() */
     int n_models;
@@ -70,6 +71,12 @@ const double *es_job_numbers(const es_job *job, int stage, int64_t cell);
  *  @return : ES_OK; what computing or storing it returns. */
 es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec, void *out,
                        es_error *err);
+
+/*! es_job_read() : copies `count` numbers of a finished cell, from number `first` on, to out. The
+ *  only way to cells of a stage that is on disk; otherwise as es_job_fetch(), also in summarise().
+ *  @return : as es_job_fetch(); ES_E_IO. */
+es_status es_job_read(const es_job *job, int stage, int64_t cell, int64_t first, int64_t count,
+                      const es_exec *exec, double *out, es_error *err);
 
 /*! es_job_window() : returns how many parts of a stage may be computed ahead of the next one to be
  *  folded: the number of states that rank 0 has to hold at most. */

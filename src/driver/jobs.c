@@ -76,6 +76,9 @@ es_status es_job_stage(es_job *job, const es_stage *stage, es_error *err)
 {
     if (job->n_stages == ES_MOST_STAGES)
         return es_fail(err, ES_E_LIMIT, "study.stages", "", "more stages than a study may have");
+    if (stage->on_disk && !stage->run_part)
+        return es_fail(err, ES_E_ARGUMENT, "study.disk", "give it run_part()",
+                       "stage %s: cells on disk are made in parts", stage->name);
     job->stages[job->n_stages] = *stage;
     if (stage->record)
         ES_TRY(name_record(job, &job->stages[job->n_stages], err));

@@ -63,8 +63,7 @@ es_status es_keep_find(es_driver *d, int s, int64_t *missing, int64_t *count, es
         if (d->run)
             ES_TRY(es_run_has_cell(d->run, d->stage_ids[s], i, &done, err));
         if (done)
-            ES_TRY(es_run_get_cell(d->run, d->stage_ids[s], i,
-                                   d->job.cells[s] + i * stage->rows * stage->cols, err));
+            ES_TRY(es_cells_load(d, s, i, err));
         else
             missing[(*count)++] = i;
         if (d->shared_out)

@@ -179,13 +179,12 @@ static es_status compute_needed(es_driver *d, int s, int64_t cell, const es_exec
     return es_keep_cell(d, s, cell, room, err);
 }
 
-es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec, void *out,
-                       es_error *err)
+/* Makes sure that a cell of an earlier stage is there. */
+static es_status require(const es_job *job, int stage, int64_t cell, const es_exec *exec,
+                         es_error *err)
 {
     es_driver *d = job->driver;
     es_status status = ES_OK;
-    const void *found = es_job_cell(job, stage, cell);
-    memcpy(out, &found, sizeof found); /* `out` is a pointer to a pointer of any type */
     if (!d->shared_out)
         return ES_OK;
     pthread_mutex_lock(&d->needing);
@@ -193,6 +192,21 @@ es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec
         status = compute_needed(d, stage, cell, exec, err);
     pthread_mutex_unlock(&d->needing);
     return status;
+}
+
+es_status es_job_fetch(const es_job *job, int stage, int64_t cell, const es_exec *exec, void *out,
+                       es_error *err)
+{
+    const void *found = es_job_cell(job, stage, cell);
+    memcpy(out, &found, sizeof found); /* `out` is a pointer to a pointer of any type */
+    return require(job, stage, cell, exec, err);
+}
+
+es_status es_job_read(const es_job *job, int stage, int64_t cell, int64_t first, int64_t count,
+                      const es_exec *exec, double *out, es_error *err)
+{
+    ES_TRY(require(job, stage, cell, exec, err));
+    return es_cells_get(job->driver, stage, cell, first, count, out, err);
 }
 
 /* ---- the answer ---- */

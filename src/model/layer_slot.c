@@ -10,20 +10,26 @@
 
 static bool is_streamed(const es_model *m) { return m->config.weights == ES_WEIGHTS_STREAMED; }
 
-es_status es_slot_new(const es_model *model, const es_exec *exec, es_layer_slot *out, es_error *err)
+/* Allocates a slot of `numbers` numbers for a streamed model, an empty one for a resident model. */
+static es_status new_slot(const es_model *model, const es_exec *exec, int64_t numbers,
+                          es_layer_slot *out, es_error *err)
 {
     static const es_exec defaults = {0};
     const es_exec *e = exec ? exec : &defaults;
     *out = (es_layer_slot){.model = model};
     if (!is_streamed(model))
         return ES_OK;
-    const es_weight_source *from = model->source;
-    ES_TRY(es_read_room_new(e, from->turned, model->precision, &out->room, err));
-    const es_status status = es_mem_array(e->budget, from->slot, 1, es_dtype_size(model->precision),
+    ES_TRY(es_read_room_new(e, model->source->turned, model->precision, &out->room, err));
+    const es_status status = es_mem_array(e->budget, numbers, 1, es_dtype_size(model->precision),
                                           "a layer of weights", &out->memory, err);
     if (status != ES_OK)
         es_slot_free(out);
     return status;
+}
+
+es_status es_slot_new(const es_model *model, const es_exec *exec, es_layer_slot *out, es_error *err)
+{
+    return new_slot(model, exec, is_streamed(model) ? model->source->slot : 0, out, err);
 }
 
 void es_slot_free(es_layer_slot *slot)
@@ -41,16 +47,34 @@ static int64_t rest_numbers(const es_model_config *c, int64_t layer)
     return c->hidden * (c->experts + c->expert_up + c->expert_width);
 }
 
+/* Returns the numbers of the matrices of attention. */
+static int64_t attention_numbers(const es_model_config *c)
+{
+    return c->hidden * (c->qkv_width + c->query_width);
+}
+
+/* Returns the bytes of a slot of `numbers` numbers and of the chunks that threads read. A chunk has
+ * 2^16 numbers, or a row of a transposed matrix. */
+static double with_chunks(const es_model_config *c, int64_t numbers, es_dtype precision,
+                          int threads)
+{
+    const int64_t chunk = threads * ((1 << 16) + c->up_width + c->expert_up + c->qkv_width);
+    return (double)(numbers + chunk) * (double)es_dtype_size(precision);
+}
+
 double es_slot_bytes(const es_model_config *c, es_dtype precision, int threads)
 {
     int64_t rest = 0;
     for (int64_t l = 0; l < c->layers; l++)
         rest = rest_numbers(c, l) > rest ? rest_numbers(c, l) : rest;
-    const int64_t layer = c->hidden * (c->qkv_width + c->query_width) + rest;
+    const int64_t layer = attention_numbers(c) + rest;
     const int64_t panel = c->hidden * (c->vocab < ES_PANEL ? c->vocab : ES_PANEL);
-    /* a chunk has 2^16 numbers, or a row of a transposed matrix */
-    const int64_t chunk = threads * ((1 << 16) + c->up_width + c->expert_up + c->qkv_width);
-    return (double)((layer > panel ? layer : panel) + chunk) * (double)es_dtype_size(precision);
+    return with_chunks(c, layer > panel ? layer : panel, precision, threads);
+}
+
+double es_slot_attention_bytes(const es_model_config *c, es_dtype precision, int threads)
+{
+    return with_chunks(c, attention_numbers(c), precision, threads);
 }
 
 /* ---- a layer ---- */
@@ -100,6 +124,29 @@ es_status es_slot_layer(es_layer_slot *slot, int64_t layer, const es_layer **out
         if (es_part_is_streamed(s.part) && !es_part_is_expert(s.part))
             ES_TRY(read_stack(slot, &s, layer, 0, &slot->rest, err));
     return ES_OK;
+}
+
+/* Reads the matrices of attention of a layer into an empty slot. */
+static es_status read_attention(es_layer_slot *slot, int64_t layer, es_error *err)
+{
+    const es_model *m = slot->model;
+    char *at = slot->memory;
+    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, layer, &s);)
+        if (es_part_is_streamed(s.part) && !es_part_is_expert(s.part) &&
+            (s.part->at == ES_IN_LAYER(qkv) || s.part->at == ES_IN_LAYER(out)))
+            ES_TRY(read_stack(slot, &s, layer, 0, &at, err));
+    return ES_OK;
+}
+
+es_status es_slot_attention(const es_model *model, int64_t layer, const es_exec *exec,
+                            es_layer_slot *out, es_error *err)
+{
+    ES_TRY(new_slot(model, exec, attention_numbers(&model->config), out, err));
+    out->layer = model->layers[layer];
+    const es_status status = is_streamed(model) ? read_attention(out, layer, err) : ES_OK;
+    if (status != ES_OK)
+        es_slot_free(out);
+    return status;
 }
 
 es_status es_slot_expert(es_layer_slot *slot, int64_t layer, int64_t expert, es_error *err)

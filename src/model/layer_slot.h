@@ -29,13 +29,21 @@ es_status es_slot_new(const es_model *model, const es_exec *exec, es_layer_slot 
                       es_error *err);
 void es_slot_free(es_layer_slot *slot);
 
-/*! es_slot_bytes() : returns a bound for the memory of a slot of a streamed model. */
+/*! es_slot_bytes() : returns a bound for the memory of a slot of a streamed model.
+ *  es_slot_attention_bytes() : the same of es_slot_attention(). */
 double es_slot_bytes(const es_model_config *config, es_dtype precision, int threads);
+double es_slot_attention_bytes(const es_model_config *config, es_dtype precision, int threads);
 
 /*! es_slot_layer() : the weights of layer 0 <= layer < L, valid until the slot is asked for another
  *  layer or a panel. Experts of a streamed model are not among them. @return : ES_OK; as
  *  es_st_read(). */
 es_status es_slot_layer(es_layer_slot *slot, int64_t layer, const es_layer **out, es_error *err);
+
+/*! es_slot_attention() : allocates a slot for the matrices qkv and out of one layer alone, and
+ * reads them: out->layer has them, of a resident model, too. Release with es_slot_free().
+ *  @return : as es_slot_new() and es_slot_layer(). */
+es_status es_slot_attention(const es_model *model, int64_t layer, const es_exec *exec,
+                            es_layer_slot *out, es_error *err);
 
 /*! es_slot_expert() : reads an expert of the layer that the slot has: w of experts_up and
  *  experts_down of a streamed layer are its matrices afterwards (es_linear_expert()). Resident

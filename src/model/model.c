@@ -223,12 +223,28 @@ static es_view part(const es_model *m, const void *matrix, int64_t first, int64_
                      .col_stride = item};
 }
 
-es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, es_model_head *out,
-                           es_error *err)
+es_model_head es_layer_head(const es_model *model, const es_layer *l, int64_t head)
 {
     const es_model_config *c = &model->config;
     const int64_t H = c->hidden, k = c->head_dim, Q = c->query_width;
     const int64_t group = head / (c->heads / c->kv_heads);
+    es_model_head out;
+    es_view *const weights[] = {&out.wq, &out.wk, &out.wv};
+    es_view *const biases[] = {&out.bq, &out.bk, &out.bv};
+    const int64_t first[] = {head * k, Q + group * k, Q + c->kv_width + group * k};
+    for (int i = 0; i < 3; i++) {
+        const int64_t row = first[i];
+        *weights[i] = part(model, l->qkv.w, row * H, k, H, H);
+        *biases[i] = part(model, l->qkv.b, row, 1, k, k);
+    }
+    out.wo = part(model, l->out.w, head * k, H, k, Q);
+    return out;
+}
+
+es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, es_model_head *out,
+                           es_error *err)
+{
+    const es_model_config *c = &model->config;
     if (layer < 0 || layer >= c->layers || head < 0 || head >= c->heads)
         return es_fail(err, ES_E_RANGE, "model.head", "count from 0",
                        "head %lld of layer %lld in a model of %lld layers with %lld heads",
@@ -237,16 +253,7 @@ es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, e
     if (model->config.weights == ES_WEIGHTS_STREAMED)
         return es_fail(err, ES_E_ARGUMENT, "model.streamed", "open it with ES_WEIGHTS_RESIDENT",
                        "weights of a head require a model whose weights are in memory");
-    const es_layer *l = &model->layers[layer];
-    es_view *const weights[] = {&out->wq, &out->wk, &out->wv};
-    es_view *const biases[] = {&out->bq, &out->bk, &out->bv};
-    const int64_t first[] = {head * k, Q + group * k, Q + c->kv_width + group * k};
-    for (int i = 0; i < 3; i++) {
-        const int64_t row = first[i];
-        *weights[i] = part(model, l->qkv.w, row * H, k, H, H);
-        *biases[i] = part(model, l->qkv.b, row, 1, k, k);
-    }
-    out->wo = part(model, l->out.w, head * k, H, k, Q);
+    *out = es_layer_head(model, &model->layers[layer], head);
     return ES_OK;
 }
 

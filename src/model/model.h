@@ -27,7 +27,8 @@ es_weights_mode es_model_weights_mode(const es_model_config *config, es_dtype pr
 bool es_model_shares_block(const es_model_config *config, int64_t n);
 
 /*! es_model_head_of() : head 0 <= head < h of layer 0 <= layer < L, whose input is hidden state
- *  `layer`. Valid until es_model_close(). @return : ES_OK; ES_E_RANGE. */
+ *  `layer`. Valid until es_model_close(). layer_heads.h does the same for streamed models, too.
+ *  @return : ES_OK; ES_E_RANGE; ES_E_ARGUMENT (model.streamed). */
 es_status es_model_head_of(const es_model *model, int64_t layer, int64_t head, es_model_head *out,
                            es_error *err);
 

@@ -37,6 +37,10 @@ typedef struct es_layer {
     es_linear experts_down;   /* (E, H, F) */
 } es_layer;
 
+/*! es_layer_head() : returns views of the matrices of head 0 <= head < h of a layer of the model,
+ * in the model's memory or in a slot. */
+es_model_head es_layer_head(const es_model *model, const es_layer *layer, int64_t head);
+
 /*! es_layer_sink() : returns the logit of a head's sink; -inf: it has none. */
 static inline double es_layer_sink(const es_layer *l, es_dtype precision, int64_t head)
 {

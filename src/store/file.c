@@ -111,6 +111,28 @@ es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t s
     return ES_OK;
 }
 
+es_status es_file_move(int fd, const char *path, uint64_t at, void *data, size_t size, bool writing,
+                       es_error *err)
+{
+    char *bytes = data;
+    while (size > 0) {
+        const ssize_t moved =
+            writing ? pwrite(fd, bytes, size, (off_t)at) : pread(fd, bytes, size, (off_t)at);
+        if (moved < 0 && errno == EINTR)
+            continue;
+        if (moved <= 0)
+            return moved < 0 ? es_file_fail(err, path, writing ? "file.write" : "file.read",
+                                            writing ? "is the disk full?" : "",
+                                            writing ? "write" : "read", errno)
+                             : es_fail_file(err, ES_E_IO, path, (int64_t)at, "file.changed", "",
+                                            "the file has become shorter");
+        bytes += moved;
+        at += (uint64_t)moved;
+        size -= (size_t)moved;
+    }
+    return ES_OK;
+}
+
 void es_file_close(es_file *file)
 {
     if (file->fd >= 0)

@@ -40,6 +40,12 @@ es_status es_file_read(const es_file *file, uint64_t offset, void *out, size_t s
 
 void es_file_close(es_file *file);
 
+/*! es_file_move() : reads `size` bytes at `at` of an open file into data, or writes them, all of
+ *  them, whatever pieces the system moves them in; `path` is for messages.
+ *  @return : ES_OK; ES_E_IO (file.read, file.write, file.changed). */
+es_status es_file_move(int fd, const char *path, uint64_t at, void *data, size_t size, bool writing,
+                       es_error *err);
+
 /*! es_file_load() : a whole file of at most `most` bytes as new memory of `budget`, followed by a
  *  NUL that does not count; release with es_mem_free(). @return : ES_OK; as es_file_open() and
  *  es_file_read(); ES_E_LIMIT (file.size) if it is larger; ES_E_MEMORY. */

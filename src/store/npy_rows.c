@@ -140,29 +140,6 @@ static es_status check_range(const es_npy_rows *file, int64_t first, int64_t cou
     return ES_OK;
 }
 
-/* All bytes, whatever pieces the system moves them in. */
-static es_status move(const es_npy_rows *file, uint64_t at, void *data, size_t size, bool writing,
-                      es_error *err)
-{
-    char *bytes = data;
-    while (size > 0) {
-        const ssize_t moved = writing ? pwrite(file->fd, bytes, size, (off_t)at)
-                                      : pread(file->fd, bytes, size, (off_t)at);
-        if (moved < 0 && errno == EINTR)
-            continue;
-        if (moved <= 0)
-            return moved < 0 ? es_file_fail(err, file->path, writing ? "file.write" : "file.read",
-                                            writing ? "is the disk full?" : "",
-                                            writing ? "write" : "read", errno)
-                             : es_fail_file(err, ES_E_IO, file->path, (int64_t)at, "file.changed",
-                                            "", "the file has become shorter");
-        bytes += moved;
-        at += (uint64_t)moved;
-        size -= (size_t)moved;
-    }
-    return ES_OK;
-}
-
 enum { PIECE = 8192 }; /* numbers converted at a time */
 
 /* Reads or writes rows in pieces, converting to and from half precision. */
@@ -174,12 +151,14 @@ static es_status transfer(const es_npy_rows *file, int64_t first, int64_t count,
     const int64_t total = count * file->cols; /* fits: the file has more */
     uint64_t at = file->offset + (uint64_t)(first * file->cols) * item_of(file);
     if (!file->half)
-        return move(file, at, rows, (size_t)total * sizeof(float), writing, err);
+        return es_file_move(file->fd, file->path, at, rows, (size_t)total * sizeof(float), writing,
+                            err);
     for (int64_t done = 0; done < total; done += PIECE) {
         const int64_t n = total - done < PIECE ? total - done : PIECE;
         for (int64_t i = 0; writing && i < n; i++)
             halves[i] = es_half_from_float(rows[done + i]);
-        ES_TRY(move(file, at, halves, (size_t)n * sizeof halves[0], writing, err));
+        ES_TRY(es_file_move(file->fd, file->path, at, halves, (size_t)n * sizeof halves[0], writing,
+                            err));
         for (int64_t i = 0; !writing && i < n; i++)
             rows[done + i] = es_half_to_float(halves[i]);
         at += (uint64_t)n * sizeof halves[0];

@@ -86,10 +86,11 @@ static es_status run_whole(es_job *job, int64_t group, int64_t part, const es_ex
 
 static const char *const columns[] = {"number"};
 
+/* Cells are in a file; those of the stages after it are in memory. */
 static const es_stage parts_stage = {
-    "parts",           .phase = "folding",   .noun = "cells", .cells = CELLS,  .rows = 1,
-    .cols = 1,         .columns = columns,   .flops = 1.0,    .group = GROUP,  .parts = PARTS,
-    .part_numbers = 2, .run_part = run_part, .fold = fold,    .finish = finish};
+    "parts",           .phase = "folding",   .noun = "cells", .cells = CELLS,   .rows = 1,
+    .cols = 1,         .columns = columns,   .flops = 1.0,    .group = GROUP,   .parts = PARTS,
+    .part_numbers = 2, .run_part = run_part, .fold = fold,    .finish = finish, .on_disk = true};
 
 static es_status open_parts(es_job *job, es_error *e)
 {
@@ -107,11 +108,14 @@ static const es_table_spec table = {"rows", table_columns, views};
 
 static es_status summarise(es_job *job, es_answer *a, es_error *e)
 {
-    (void)e;
     es_table *t = es_answer_table(a, &table);
     for (int64_t i = 0; i < CELLS; i++) {
         const int64_t row = es_table_row(t);
-        es_table_real(t, row, "a", es_job_numbers(job, 0, i)[0]);
+        double number;
+        const es_status status = es_job_read(job, 0, i, 0, 1, &job->exec, &number, e);
+        if (status != ES_OK)
+            return status;
+        es_table_real(t, row, "a", number);
         es_table_real(t, row, "b", es_job_numbers(job, 1, i)[0]);
     }
     return ES_OK;
@@ -381,12 +385,7 @@ static void shares_are_cut_between_groups(void **state)
 static es_status run_after(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *e)
 {
-    double *out = record;
-    const double *number;
-    const es_status status = es_job_fetch(job, 0, (cell + 1) % CELLS, exec, &number, e);
-    if (status == ES_OK)
-        out[0] = number[0];
-    return status;
+    return es_job_read(job, 0, (cell + 1) % CELLS, 0, 1, exec, record, e);
 }
 
 static es_status open_after(es_job *job, es_error *e)
@@ -428,6 +427,53 @@ static void a_group_that_is_needed_goes_on_where_it_was(void **state)
         assert_equals(es_table_get(t, i, "b"), expected((i + 1) % CELLS));
     es_answer_free(a);
     es_params_free(p);
+}
+
+/* ---- cells on disk ---- */
+
+static es_status open_without_parts(es_job *job, es_error *e)
+{
+    const es_stage stage = {.name = "stage",
+                            .phase = "failing",
+                            .noun = "cells",
+                            .cells = CELLS,
+                            .rows = 1,
+                            .cols = 1,
+                            .columns = columns,
+                            .on_disk = true,
+                            .run = run_after};
+    return es_job_stage(job, &stage, e);
+}
+
+static void cells_on_disk_are_made_in_parts(void **state)
+{
+    (void)state;
+    es_answer *a;
+    es_params *p;
+    const es_study plain = {.name = "plain",
+                            .params = params,
+                            .size = 1,
+                            .open = open_without_parts,
+                            .summarise = summarise};
+    const es_study_opts asked = {0};
+    assert_ok(es_params_new(params, 1, &p, &err));
+    assert_int_equal(es_study_run(&plain, p, &asked, &a, &err), ES_E_ARGUMENT);
+    assert_string_equal(err.rule, "study.disk");
+    es_params_free(p);
+}
+
+static void a_missing_temporary_folder_is_an_error(void **state)
+{
+    (void)state;
+    es_answer *a;
+    const char *was = getenv("TMPDIR");
+    char kept[512];
+    snprintf(kept, sizeof kept, "%s", was ? was : "");
+    assert_int_equal(setenv("TMPDIR", in_folder("missing"), 1), 0);
+    const es_status status = run_with((es_study_opts){0}, &a);
+    was ? setenv("TMPDIR", kept, 1) : unsetenv("TMPDIR");
+    assert_int_equal(status, ES_E_IO);
+    assert_string_equal(err.rule, "file.create");
 }
 
 /* ---- states that travel ---- */
@@ -548,6 +594,8 @@ TEST_FILE(fold)
         cmocka_unit_test(a_shard_that_was_stopped_is_joined_in_part),
         cmocka_unit_test(shares_are_cut_between_groups),
         cmocka_unit_test(a_group_that_is_needed_goes_on_where_it_was),
+        cmocka_unit_test(cells_on_disk_are_made_in_parts),
+        cmocka_unit_test(a_missing_temporary_folder_is_an_error),
         cmocka_unit_test(states_come_back_bit_for_bit),
         cmocka_unit_test(moments_come_back_bit_for_bit),
     };

@@ -75,11 +75,15 @@ static void slices_together_are_slices_alone(void **state)
     assert_at_least(per * size, of_layer);
     double *numbers[LAYERS], *together = malloc((size_t)(all * size) * sizeof *together);
     double *alone = malloc((size_t)of_layer * sizeof *alone);
+    int64_t each;
+    const int64_t from = es_probe_centers(&spec, &each);
+    double *centers = malloc((size_t)(LAYERS * each) * sizeof *centers);
     for (int64_t l = 0; l < LAYERS; l++) {
         numbers[l] = new_numbers(&spec);
         assert_ok(es_probe_measure(&spec, l, numbers[l], &err));
+        memcpy(centers + l * each, numbers[l] + from, (size_t)each * sizeof *centers);
     }
-    assert_ok(es_probe_exact_slices(&spec, 0, all, (const double *const *)numbers, together, &err));
+    assert_ok(es_probe_exact_slices(&spec, 0, all, centers, together, &err));
     for (int64_t l = 0; l < LAYERS; l++) {
         assert_ok(es_probe_exact(&spec, l, numbers[l], alone, &err));
         assert_memory_equal(alone, together + l * per * size, (size_t)of_layer * sizeof *alone);
@@ -88,6 +92,7 @@ static void slices_together_are_slices_alone(void **state)
     assert_int_equal(es_probe_exact_slices(&spec, 1, all, NULL, together, &err), ES_E_RANGE);
     free(alone);
     free(together);
+    free(centers);
 }
 
 /* ---- some rows ---- */

@@ -8,7 +8,7 @@
 
 #include <esscher/model.h>
 
-#include "model/model.h"
+#include "model/layer_heads.h"
 #include "model/weights_inside.h"
 
 /* ---- results of a model ---- */
@@ -89,6 +89,42 @@ static es_model *open_as(const char *path, es_dtype precision, es_weights_mode w
     return m;
 }
 
+/* Compares two matrices number by number. */
+static void check_view(const es_view *got, const es_view *want)
+{
+    assert_int_equal(got->rows, want->rows);
+    assert_int_equal(got->cols, want->cols);
+    for (int64_t i = 0; i < want->rows; i++)
+        for (int64_t j = 0; j < want->cols; j++)
+            assert_near(es_view_get(got, i, j), es_view_get(want, i, j), 0.0);
+}
+
+/* Compares the matrices of all heads, and holds their memory to what is stated. */
+static void check_heads(const es_model *resident, const es_model *streamed, int threads)
+{
+    const es_model_config *c = es_model_config_of(streamed);
+    for (int64_t l = 0; l < c->layers; l++) {
+        es_mem_limit call = {0};
+        const es_exec exec = {.threads = threads, .budget = &call};
+        es_layer_heads *heads;
+        assert_ok(es_layer_heads_open(streamed, l, &exec, &heads, &err));
+        for (int64_t h = 0; h < c->heads; h++) {
+            const es_model_head got = es_layer_heads_at(heads, h);
+            es_model_head want;
+            assert_ok(es_model_head_of(resident, l, h, &want, &err));
+            const es_view *const a[] = {&got.wq, &got.wk, &got.wv, &got.wo,
+                                        &got.bq, &got.bk, &got.bv};
+            const es_view *const b[] = {&want.wq, &want.wk, &want.wv, &want.wo,
+                                        &want.bq, &want.bk, &want.bv};
+            for (int i = 0; i < 7; i++)
+                check_view(a[i], b[i]);
+        }
+        es_layer_heads_close(heads);
+        assert_int_equal(call.used, 0);
+        assert_below((double)call.peak, 1.0 + es_layer_heads_bytes(c, streamed->precision, &exec));
+    }
+}
+
 /* Compares the two ways to hold the weights of a model, in f32 and f64, on 1, 2 and 3 threads. */
 static void check_bits(const char *path)
 {
@@ -107,6 +143,7 @@ static void check_bits(const char *path)
             free(got.data);
         }
         free(want.data);
+        check_heads(resident, streamed, 2);
         uint64_t a, b;
         assert_ok(es_pool_hash_model(resident, NULL, &a, &err));
         assert_ok(es_pool_hash_model(streamed, NULL, &b, &err));
@@ -346,7 +383,7 @@ static void nonfinite_weights_are_found_when_a_streamed_model_is_opened(void **s
     tiny_free(&t);
 }
 
-static void heads_of_a_streamed_model_are_refused(void **state)
+static void single_heads_of_a_streamed_model_are_refused(void **state)
 {
     (void)state;
     es_model_head head;
@@ -354,6 +391,10 @@ static void heads_of_a_streamed_model_are_refused(void **state)
     es_model *m = open_as(folder, ES_F32, ES_WEIGHTS_STREAMED, NULL);
     assert_int_equal(es_model_head_of(m, 0, 0, &head, &err), ES_E_ARGUMENT);
     assert_string_equal(err.rule, "model.streamed");
+    es_layer_heads *heads;
+    assert_int_equal(es_layer_heads_open(m, -1, NULL, &heads, &err), ES_E_RANGE);
+    assert_int_equal(es_layer_heads_open(m, 2, NULL, &heads, &err), ES_E_RANGE);
+    assert_null(heads);
     es_model_close(m);
 }
 
@@ -371,7 +412,7 @@ TEST_FILE(streamed)
         cmocka_unit_test(large_models_are_streamed),
         cmocka_unit_test(a_file_that_shrinks_is_an_error),
         cmocka_unit_test(nonfinite_weights_are_found_when_a_streamed_model_is_opened),
-        cmocka_unit_test(heads_of_a_streamed_model_are_refused),
+        cmocka_unit_test(single_heads_of_a_streamed_model_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -10,7 +10,7 @@
 #include "base/threads.h"
 #include "base/view.h"
 #include "experiments/kit/cell_kit.h"
-#include "model/model.h"
+#include "model/layer_heads.h"
 #include "model/plan.h"
 #include "random/experiment.h"
 #include "stats/moments.h"
@@ -248,26 +248,24 @@ static es_status walk_texts(walk *w, const es_exec *exec, es_error *err)
 }
 
 /* Computes the horizons of all heads of one layer, |S^1/2 A S^1/2| with S of its input. */
-static es_status layer_horizons(void *user, int64_t layer, int thread, es_error *err)
+static es_status layer_horizons(const walk *w, int64_t layer, const es_exec *exec, es_error *err)
 {
-    const walk *w = user;
     const es_model_config *c = es_model_config_of(w->d->model);
     double *cov;
-    (void)thread;
     ES_TRY(ES_MEM_NEW_2D(w->arena.budget, cov, c->hidden, c->hidden, "a covariance", err));
     const es_view S = es_view_f64(cov, c->hidden, c->hidden);
     es_moments_covariance(&w->layers[layer], 0, cov);
-    es_status status = ES_OK;
+    es_layer_heads *heads = NULL;
+    es_status status = es_layer_heads_open(w->d->model, layer, exec, &heads, err);
     for (int64_t h = 0; h < c->heads && status == ES_OK; h++) {
-        es_model_head head;
+        const es_model_head head = es_layer_heads_at(heads, h);
         es_horizons found;
-        status = es_model_head_of(w->d->model, layer, h, &head, err);
-        if (status == ES_OK)
-            status = es_horizons_of(&S, 0.0, &(es_head){.Wq = &head.wq, .Wk = &head.wk},
-                                    w->arena.budget, &found, err);
+        status = es_horizons_of(&S, 0.0, &(es_head){.Wq = &head.wq, .Wk = &head.wk},
+                                w->arena.budget, &found, err);
         if (status == ES_OK)
             w->out[layer * c->heads + h] = found.horizon.val;
     }
+    es_layer_heads_close(heads);
     es_mem_free(w->arena.budget, cov);
     return status;
 }
@@ -281,7 +279,7 @@ es_status es_downstream_horizons(const es_downstream *d, const es_exec *exec, do
     if (status == ES_OK)
         status = walk_texts(&w, exec, err);
     for (int64_t l = 0; l < L && status == ES_OK; l++)
-        status = layer_horizons(&w, l, 0, err);
+        status = layer_horizons(&w, l, exec, err);
     for (int64_t l = 0; w.layers && l < L; l++)
         es_moments_free(&w.layers[l]);
     es_arena_free(&w.arena);

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "model/model.h"
+#include "model/layer_heads.h"
 
 /* ---- parameters ---- */
 
@@ -82,7 +82,6 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
 {
     const es_model_opts opts = {.precision = job->precision,
                                 .budget = job->exec.budget,
-                                .weights = ES_WEIGHTS_RESIDENT, /* heads' own matrices are used */
                                 .allow_trailing = p->allow_trailing};
     ES_TRY(es_job_model(job, p->model, &opts, &s->model, err));
     s->config = es_model_config_of(s->model);
@@ -356,7 +355,7 @@ static double draw_bytes(const downstream_state *s)
 }
 
 /* Returns the scratch memory of one slice. Horizons add the states of a few texts and a covariance
- * per layer, one of which is held twice at a time. */
+ * per layer, one of which is held twice at a time, with the matrices of the layer's heads. */
 static double slice_bytes(const es_job *job, bool horizons)
 {
     const downstream_params *p = job->params;
@@ -371,8 +370,10 @@ static double slice_bytes(const es_job *job, bool horizons)
         es_model_cost_of(c, job->precision, s->texts.longest, job->exec.threads, false);
     const double texts = slice * ((double)s->heads * 64.0 + 512.0 + 16.0 * (double)s->outputs) +
                          (s->lab.embed ? slice * n * H * item : 0.0);
-    const double walk =
-        horizons ? 8.0 * n * L * H * item + L * 8.0 * H * (H + 16.0) + 8.0 * 8.0 * H * H : 0.0;
+    const double walk = horizons ? 8.0 * n * L * H * item + L * 8.0 * H * (H + 16.0) +
+                                       8.0 * 8.0 * H * H +
+                                       es_layer_heads_bytes(c, job->precision, &job->exec)
+                                 : 0.0;
     return texts + walk + (sparse + draw_bytes(s)) * threads + cost.bytes;
 }
 

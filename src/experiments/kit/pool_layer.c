@@ -10,7 +10,7 @@
 #include "base/threads.h"
 #include "experiments/kit/cell_kit.h"
 #include "linalg/dense.h"
-#include "model/model.h"
+#include "model/layer_heads.h"
 #include "random/random.h"
 
 /* ---- matrices of all heads ---- */
@@ -38,9 +38,10 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
     /* scores here are q.k / sqrt(k): another divisor of the model's becomes a factor of queries */
     const double factor = sqrt((double)k) / c->score_divisor;
     float *wo = out->bq + Q; /* transposed: row j is what channel j of the heads adds */
+    es_layer_heads *heads;
+    ES_TRY(es_layer_heads_open(spec->model, layer, spec->exec, &heads, err));
     for (int64_t h = 0; h < c->heads; h++) {
-        es_model_head head;
-        ES_TRY(es_model_head_of(spec->model, layer, h, &head, err));
+        const es_model_head head = es_layer_heads_at(heads, h);
         copy_rows(&head.wq, factor, out->wq + h * k * H, H);
         copy_rows(&head.wk, 1.0, out->wk + h * k * H, H);
         copy_rows(&head.wv, 1.0, out->wv + h * k * H, H);
@@ -50,6 +51,7 @@ es_status es_probe_weights_new(const es_probe_spec *spec, int64_t layer, es_prob
             for (int64_t j = 0; j < k; j++)
                 wo[(h * k + j) * H + i] = (float)es_view_get(&head.wo, i, j);
     }
+    es_layer_heads_close(heads);
     return es_probe_project(spec->exec, wo, Q, wo, NULL, Q, H, out->gram, err);
 }
 

@@ -286,7 +286,7 @@ static es_status size_blocks(es_pool_params *asked, const es_model_config *confi
 es_status es_pools_open(es_job *job, es_pool_params *asked, es_pools *pools, es_error *err)
 {
     const es_model_opts opts = {.budget = job->exec.budget,
-                                .weights = asked->no_heads ? ES_WEIGHTS_AUTO : ES_WEIGHTS_RESIDENT,
+                                .weights = asked->streams ? ES_WEIGHTS_AUTO : ES_WEIGHTS_RESIDENT,
                                 .allow_trailing = asked->allow_trailing};
     *pools = (es_pools){.asked = asked, .seed = job->seed, .scratch = {.fd = -1}};
     if (!asked->model)

@@ -35,8 +35,8 @@ typedef struct es_pool_params {
     bool repeat, allow_trailing;
     bool stream;       /* of studies that can: they call es_pools_keep() */
     int64_t skip;      /* es_pool_spec.skip of a causal model; no parameter: the study says it */
-    bool no_heads;     /* matrices of heads are not used, so that a large model may be streamed; no
-                          parameter */
+    bool streams;      /* matrices of heads are not used, or read layer by layer (layer_heads.h):
+                          a large model may be streamed; no parameter */
     es_pool_work work; /* for defaults that suit the model (default_size.h); NULL: making the pools
                           is nearly all; no parameter */
 } es_pool_params;

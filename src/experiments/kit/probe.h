@@ -205,12 +205,16 @@ enum { ES_PROBE_SLICE = 4 };
 int64_t es_probe_slices(const es_probe_spec *spec);
 int64_t es_probe_slice_numbers(const es_probe_spec *spec);
 
+/*! es_probe_centers() : what slices of a layer need of its numbers: *count of them from the
+ * returned one on, the outputs of the limit for the exact queries. */
+int64_t es_probe_centers(const es_probe_spec *spec, int64_t *count);
+
 /*! es_probe_exact_slices() : slices [first, first + count) in one walk through their layers, into
- *  out (count, es_probe_slice_numbers()). `numbers` (layers of the model) are the layers'; of
- *  layers that have none of the slices they are not read. Memory as above for each slice.
+ *  out (count, es_probe_slice_numbers()). `centers` are those of each of these layers, one after
+ *  the other: (layers, count of es_probe_centers()). Memory as above for each slice.
  *  @return : as es_probe_exact(); ES_E_RANGE (probe.slices). */
 es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_t count,
-                                const double *const *numbers, double *out, es_error *err);
+                                const double *centers, double *out, es_error *err);
 
 /* The map error at one n for tokens drawn independently. */
 typedef struct es_probe_point {

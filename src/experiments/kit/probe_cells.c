@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "model/model.h"
+#include "model/layer_heads.h"
 
 es_probe_layout es_probe_layout_of(const es_probe_spec *spec)
 {
@@ -74,7 +74,8 @@ es_status es_probe_cost_of(const es_probe_spec *spec, int64_t tokens, es_probe_c
      * queries */
     out->state_bytes =
         3.0 * 8.0 * (2.0 * heads * m * (2.0 * (k + 8.0) + 2.0) + H * H) + 4.0 * H * (5.0 * H + m);
-    out->bytes += (size_t)fmax(out->slice_bytes, out->state_bytes);
+    out->bytes += (size_t)(fmax(out->slice_bytes, out->state_bytes) +
+                           es_layer_heads_bytes(c, ES_F32, spec->exec));
     return ES_OK;
 }
 

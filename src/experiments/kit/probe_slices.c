@@ -38,6 +38,12 @@ int64_t es_probe_slice_numbers(const es_probe_spec *spec)
     return GROUP * few_of(spec) * SETS * es_probe_exact_sizes(spec);
 }
 
+int64_t es_probe_centers(const es_probe_spec *spec, int64_t *count)
+{
+    *count = few_of(spec) * es_model_config_of(spec->model)->query_width;
+    return es_probe_layout_of(spec).limit;
+}
+
 /* ---- the walk ---- */
 
 /* A layer of a walk. */
@@ -79,14 +85,13 @@ static int threads_of(const exact_walk *w)
     return es_parallel_threads(&quiet, GROUP * w->few);
 }
 
-/* Outputs of the limit are what values are measured from. */
-static es_status open_slice(const exact_walk *w, int64_t number, const double *numbers, double *out,
+/* Outputs of the limit, `limit` (few, Q), are what values are measured from. */
+static es_status open_slice(const exact_walk *w, int64_t number, const double *limit, double *out,
                             exact_slice *slice, es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
     const int64_t per = es_probe_slices(w->spec), heads = es_model_config_of(w->spec->model)->heads;
     const int64_t k = w->width, first = number % per * GROUP;
-    const double *limit = numbers + es_probe_layout_of(w->spec).limit;
     *slice = (exact_slice){.layer = number / per - w->layer,
                            .first = first,
                            .heads = heads - first < GROUP ? heads - first : GROUP,
@@ -124,11 +129,11 @@ static es_status make_buffers(exact_walk *w, es_error *err)
 }
 
 /* Prepares weights, queries and centres of all slices. */
-static es_status prepare(exact_walk *w, int64_t first, const double *const *numbers, double *out,
+static es_status prepare(exact_walk *w, int64_t first, const double *centers, double *out,
                          es_error *err)
 {
     es_mem_limit *budget = es_probe_budget(w->spec);
-    const int64_t queries = es_probe_queries_of(w->spec);
+    const int64_t queries = es_probe_queries_of(w->spec), per = es_probe_slices(w->spec);
     ES_TRY(make_buffers(w, err));
     for (int64_t l = 0; l < w->layers; l++) {
         exact_layer *of = &w->of[l];
@@ -137,7 +142,7 @@ static es_status prepare(exact_walk *w, int64_t first, const double *const *numb
         ES_TRY(es_probe_queries(w->spec, w->layer + l, &of->weights, of->q, err));
     }
     for (int64_t i = 0; i < w->count; i++)
-        ES_TRY(open_slice(w, first + i, numbers[(first + i) / es_probe_slices(w->spec)],
+        ES_TRY(open_slice(w, first + i, centers + ((first + i) / per - w->layer) * w->few * w->all,
                           out + i * es_probe_slice_numbers(w->spec), &w->slices[i], err));
     return ES_OK;
 }
@@ -296,7 +301,7 @@ static es_status walk_slices(exact_walk *w, es_error *err)
 }
 
 es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_t count,
-                                const double *const *numbers, double *out, es_error *err)
+                                const double *centers, double *out, es_error *err)
 {
     ES_TRY(es_probe_check(spec, 0, err));
     const es_model_config *c = es_model_config_of(spec->model);
@@ -314,7 +319,7 @@ es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_
                     .width = c->head_dim,
                     .hidden = c->hidden,
                     .all = c->query_width};
-    es_status status = prepare(&w, first, numbers, out, err);
+    es_status status = prepare(&w, first, centers, out, err);
     if (status == ES_OK)
         status = walk_slices(&w, err);
     release_exact(&w);
@@ -322,9 +327,8 @@ es_status es_probe_exact_slices(const es_probe_spec *spec, int64_t first, int64_
 }
 
 /* One slice after the other; the last may have heads that there are not. */
-static es_status exact_layer_of(const es_probe_spec *spec, int64_t layer,
-                                const double *const *numbers, double *scratch, double *exact,
-                                es_error *err)
+static es_status exact_layer_of(const es_probe_spec *spec, int64_t layer, const double *centers,
+                                double *scratch, double *exact, es_error *err)
 {
     const int64_t per = es_probe_slices(spec), size = es_probe_slice_numbers(spec);
     const int64_t all = es_probe_exact_numbers(spec);
@@ -333,7 +337,7 @@ static es_status exact_layer_of(const es_probe_spec *spec, int64_t layer,
         const es_exec exec = es_lab_exec_of(&share);
         es_probe_spec of_slice = *spec;
         of_slice.exec = &exec;
-        ES_TRY(es_probe_exact_slices(&of_slice, layer * per + i, 1, numbers, scratch, err));
+        ES_TRY(es_probe_exact_slices(&of_slice, layer * per + i, 1, centers, scratch, err));
         const int64_t left = all - i * size;
         memcpy(exact + i * size, scratch, (size_t)(left < size ? left : size) * sizeof *scratch);
     }
@@ -345,14 +349,11 @@ es_status es_probe_exact(const es_probe_spec *spec, int64_t layer, const double 
 {
     ES_TRY(es_probe_check(spec, layer, err));
     es_mem_limit *budget = es_probe_budget(spec);
-    const double **of;
-    double *scratch = NULL;
-    ES_TRY(ES_MEM_NEW(budget, of, es_model_config_of(spec->model)->layers, "layers", err));
-    of[layer] = numbers;
-    es_status status = ES_MEM_NEW(budget, scratch, es_probe_slice_numbers(spec), "errors", err);
-    if (status == ES_OK)
-        status = exact_layer_of(spec, layer, of, scratch, exact, err);
+    int64_t count;
+    double *scratch;
+    ES_TRY(ES_MEM_NEW(budget, scratch, es_probe_slice_numbers(spec), "errors", err));
+    const es_status status =
+        exact_layer_of(spec, layer, numbers + es_probe_centers(spec, &count), scratch, exact, err);
     es_mem_free(budget, scratch);
-    es_mem_free(budget, (void *)of);
     return status;
 }

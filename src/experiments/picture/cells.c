@@ -13,6 +13,7 @@
 #include "experiments/kit/cell_kit.h"
 #include "experiments/kit/pool_layer.h"
 #include "limit/limit.h"
+#include "model/layer_heads.h"
 #include "tokens/tokens.h"
 
 enum { TILE = 8192 }; /* tokens that are held at a time */
@@ -318,11 +319,13 @@ es_picture_cost es_picture_cost_of(const es_picture_spec *spec, int64_t n)
     const double m = (double)spec->queries, c = (double)es_picture_channels(spec), N = (double)n;
     const double tile = fmin(N, TILE);
     if (!spec->law) {
-        const double H = (double)es_model_config_of(spec->model)->hidden;
+        const es_model_config *model = es_model_config_of(spec->model);
+        const double H = (double)model->hidden;
         return (es_picture_cost){.flops = N * (4.0 * H * c + m * (4.0 * c + 40.0)),
                                  .bytes = 4.0 * H * (5.0 * H + 2.0 * m + 1.0) +
                                           4.0 * tile * (2.0 * H + 2.0 * c) + 8.0 * N +
-                                          64.0 * m * (c + 8.0) + 64e6};
+                                          64.0 * m * (c + 8.0) + 64e6 +
+                                          es_layer_heads_bytes(model, ES_F32, spec->exec)};
     }
     const double d = (double)spec->law->dim,
                  k = (double)es_head_key_dim(spec->head, spec->law->dim);

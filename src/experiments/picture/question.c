@@ -107,6 +107,7 @@ static es_status open_model(es_job *job, picture_params *p, picture_state *s, es
 {
     int64_t number = 0;
     char text[64];
+    p->pool.streams = true;
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     if (s->pools.n_domains > 1)
         return es_refuse(err, "picture.domain", "one --domain, --text, or a mixture with --mix",

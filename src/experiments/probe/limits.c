@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/probe/question.h"
 #include "table/table.h"
@@ -98,18 +99,25 @@ static double draws_of(const probe_params *p)
 
 int64_t probe_places(const probe_state *s) { return s->pools.n_domains * s->layers; }
 
-/* Memory of the cells: stages are added in begin(), so that the driver does not know them. The cell
- * of a limit is a covariance and the outputs of all queries. */
+/* Returns the size of the cell of a limit, which is on disk: a covariance and the outputs of all
+ * queries. */
+static double limit_bytes(const probe_state *s)
+{
+    const es_model_config *c = s->pools.config;
+    const double H = (double)c->hidden, Q = (double)c->query_width, heads = (double)c->heads;
+    return 8.0 * (H * (1.0 + H) + (double)s->spec.queries * (Q + heads) + 16.0 * heads);
+}
+
+/* Returns the memory of the other cells: stages are added in begin(), so that the driver does not
+ * know them. */
 static double cell_bytes(const es_job *job)
 {
     const probe_params *p = job->params;
     const probe_state *s = job->state;
-    const double hidden = (double)s->pools.config->hidden, sizes = (double)s->spec.n_sizes;
-    const double points = (double)s->heads * sizes;
-    const double limit = 8.0 * (hidden * (1.0 + hidden + (double)s->spec.queries) + 16.0 * points);
+    const double sizes = (double)s->spec.n_sizes, points = (double)s->heads * sizes;
     const double draws = draws_of(p) * (double)sizeof(es_probe_cell) * (points + sizes);
     const double control = (double)p->control * (double)sizeof(probe_control_cell) * points;
-    return (double)probe_places(s) * (limit + draws + control + 8.0 * s->cost.exact_numbers);
+    return (double)probe_places(s) * (draws + control + 8.0 * s->cost.exact_numbers);
 }
 
 /* Returns the operations at all places with one text, sections and the paper's protocol apart. */
@@ -158,7 +166,7 @@ static void price_limits(const es_job *job, es_cost *out)
     *out = (es_cost){
         .flops = pools->flops + walks.flops + again + places_flops(p, &s->cost, places) +
                  places * (sections.flops + paper.flops),
-        .disk_bytes = pools->disk_bytes,
+        .disk_bytes = pools->disk_bytes + places * limit_bytes(s),
         .output_bytes = 512.0 * places * points,
         .work_bytes = pools->held_bytes + fmax(stages, (double)pools->bytes) + cell_bytes(job)};
 }
@@ -185,9 +193,14 @@ es_status probe_open_layer(const es_job *job, int64_t place, bool draws_only, co
     s->place = place;
     s->spec.draws_only = draws_only;
     const es_probe_spec spec = probe_spec_at(s, place, &s->exec);
-    const double *limit;
-    ES_TRY(es_job_fetch(job, PROBE_LIMIT, place, exec, &limit, err));
-    return es_probe_open(&spec, place % s->layers, limit, &s->probe, err);
+    const int64_t numbers = es_probe_numbers(&spec);
+    double *limit;
+    ES_TRY(ES_MEM_NEW(exec->budget, limit, numbers, "the limit of a layer", err));
+    es_status status = es_job_read(job, PROBE_LIMIT, place, 0, numbers, exec, limit, err);
+    if (status == ES_OK)
+        status = es_probe_open(&spec, place % s->layers, limit, &s->probe, err);
+    es_mem_free(exec->budget, limit);
+    return status;
 }
 
 /* ---- stages ---- */

@@ -109,8 +109,8 @@ static es_status open_study(es_job *job, es_error *err)
         return es_refuse(err, "probe.control", "0, or 2 and more",
                          "one draw of Gaussian tokens has no standard error");
     p->pool.skip = p->look == LOOK_LIMITS ? ES_POSITIONS_SINKS : 0;
-    p->pool.no_heads = asks_positions(p);
-    p->pool.work = p->pool.no_heads ? probe_positions_question.work : probe_limits_question.work;
+    p->pool.streams = true;
+    p->pool.work = asks_positions(p) ? probe_positions_question.work : probe_limits_question.work;
     if (p->draw == PROBE_CONTIGUOUS && !es_params_given(job->given, "blocks-from"))
         p->pool.from = ES_BLOCKS_START; /* a window may be longer than a block */
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));

@@ -68,7 +68,6 @@ typedef struct probe_state {
     es_exec exec;          /* of the layer that is open */
     es_probe *probe;       /* the layer that is open; NULL: none */
     int64_t place;         /* of that layer */
-    const double **limits; /* (layers) of a domain, as far as they have been fetched */
     es_probe_wants wants;  /* of a pool that is streamed */
     es_probe_cell *cells;  /* (heads, sizes) scratch for a draw of Gaussian tokens */
     es_probe_joint *joint; /* (sizes) */

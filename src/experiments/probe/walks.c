@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/executor.h"
+#include "base/memory.h"
 #include "experiments/probe/question.h"
 
 /* ---- grouping ---- */
@@ -193,6 +194,7 @@ es_status probe_add_limit(es_job *job, es_error *err)
                             .columns = number,
                             .reports_progress = true,
                             .shared = true,
+                            .on_disk = true,
                             .flops = with_forwards(s, s->cost.limit_flops, 1, group),
                             .group = group,
                             .parts = parts,
@@ -207,30 +209,40 @@ es_status probe_add_limit(es_job *job, es_error *err)
 
 int64_t probe_exact_cell(const probe_state *s, int64_t place) { return place * slices_of(s); }
 
-/* Fetches the limits of the layers that slices [at, at + count) of a domain are of, into numbers
- * (layers). */
-static es_status fetch_limits(const es_job *job, int64_t at, int64_t count, const es_exec *exec,
-                              const double **numbers, es_error *err)
+/* Computes slices [at, at + count) of a domain; what they need of the limits of their layers is
+ * read from earlier cells. */
+static es_status run_stretch(const es_job *job, const es_probe_spec *spec, int64_t at,
+                             int64_t count, double *out, es_error *err)
 {
     const probe_state *s = job->state;
-    for (int64_t place = at / slices_of(s); place <= (at + count - 1) / slices_of(s); place++)
-        ES_TRY(es_job_fetch(job, PROBE_LIMIT, place, exec, &numbers[place % s->layers], err));
-    return ES_OK;
+    const int64_t per = slices_of(s), place = at / per;
+    const int64_t layers = (at + count - 1) / per + 1 - place;
+    int64_t each;
+    const int64_t from = es_probe_centers(spec, &each);
+    double *centers;
+    ES_TRY(ES_MEM_NEW_2D(spec->exec->budget, centers, layers, each, "outputs of limits", err));
+    es_status status = ES_OK;
+    for (int64_t l = 0; l < layers && status == ES_OK; l++)
+        status = es_job_read(job, PROBE_LIMIT, place + l, from, each, spec->exec,
+                             centers + l * each, err);
+    if (status == ES_OK)
+        status = es_probe_exact_slices(spec, at % (s->layers * per), count, centers, out, err);
+    es_mem_free(spec->exec->budget, centers);
+    return status;
 }
 
-/* Computes a group of slices; limits of their layers are read from earlier cells. */
+/* Computes a group of slices. */
 static es_status run_slices(es_job *job, int64_t group, int64_t part, const es_exec *exec,
                             double *out, es_error *err)
 {
     const probe_state *s = job->state;
-    const int64_t per = slices_of(s), of_domain = s->layers * per;
-    stretch r = stretch_of(&job->stages[PROBE_EXACT], group, of_domain);
+    const int64_t per = slices_of(s);
+    stretch r = stretch_of(&job->stages[PROBE_EXACT], group, s->layers * per);
     (void)part;
     for (int64_t count; r.at < r.end; r.at += count) {
         const es_probe_spec spec = probe_spec_at(s, r.at / per, exec);
         count = step(&r);
-        ES_TRY(fetch_limits(job, r.at, count, exec, s->limits, err));
-        ES_TRY(es_probe_exact_slices(&spec, r.at % of_domain, count, s->limits, out, err));
+        ES_TRY(run_stretch(job, &spec, r.at, count, out, err));
         out += count * es_probe_slice_numbers(&spec);
     }
     return ES_OK;
@@ -238,7 +250,7 @@ static es_status run_slices(es_job *job, int64_t group, int64_t part, const es_e
 
 es_status probe_add_exact(es_job *job, es_error *err)
 {
-    probe_state *s = job->state;
+    const probe_state *s = job->state;
     const es_probe_spec spec = probe_spec_at(s, 0, &job->exec);
     const int64_t group = exact_group(job, s), per = slices_of(s);
     const es_stage stage = {"exact-slices",
@@ -253,6 +265,5 @@ es_status probe_add_exact(es_job *job, es_error *err)
                             .group = group,
                             .part_numbers = group * es_probe_slice_numbers(&spec),
                             .run_part = run_slices};
-    ES_TRY(ES_JOB_NEW(job, s->limits, s->layers, err));
     return es_job_stage(job, &stage, err);
 }

@@ -15,7 +15,7 @@
 #include "experiments/kit/cell_kit.h"
 #include "linalg/dense.h"
 #include "linalg/linalg.h"
-#include "model/model.h"
+#include "model/layer_heads.h"
 #include "random/random.h"
 #include "stats/moments.h"
 
@@ -136,8 +136,11 @@ static double fixed_bytes(const tails_job *job)
     const double rows = (double)(panels(job->rows) * ES_TAILS_PANEL);
     /* of each thread: a strip, as floats, too, and a panel of its projections; a sample twice,
      * drawn or projected; vectors of a control; what BLAS packs. Moments, vectors, root and
-     * directions of all. */
-    return threads * 16e6 +
+     * directions of all; matrices of the heads of a layer. */
+    const es_model *model = job->spec.model;
+    const double heads =
+        model ? es_layer_heads_bytes(es_model_config_of(model), ES_F32, &job->exec) : 0.0;
+    return heads + threads * 16e6 +
            8.0 * (threads * (STRIP * (1.5 * d + ES_TAILS_PANEL) + 2.0 * n + 64.0 * d) +
                   12.0 * d * d + rows * d);
 }
@@ -393,15 +396,19 @@ static es_status head_directions(tails_job *job, const es_view *L, const float *
                                  double *keys, double *scores, es_error *err)
 {
     const int64_t d = job->dim, m = job->spec.queries;
-    for (int64_t h = 0; h < job->heads; h++) {
-        es_model_head head;
-        ES_TRY(es_model_head_of(job->spec.model, job->layer, h, &head, err));
-        ES_TRY(key_direction(job, &head, L, keys + h * d, err));
-        for (int64_t i = 0; i < m; i++)
+    es_status status = ES_OK;
+    es_layer_heads *heads;
+    ES_TRY(es_layer_heads_open(job->spec.model, job->layer, &job->exec, &heads, err));
+    for (int64_t h = 0; h < job->heads && status == ES_OK; h++) {
+        const es_model_head head = es_layer_heads_at(heads, h);
+        status = key_direction(job, &head, L, keys + h * d, err);
+        for (int64_t i = 0; i < m && status == ES_OK; i++)
             score_direction(job, &head, x + i * d, q, scores + (h * m + i) * d);
-        ES_TRY(report(job, (double)(h + 1), (double)job->heads, err));
+        if (status == ES_OK)
+            status = report(job, (double)(h + 1), (double)job->heads, err);
     }
-    return ES_OK;
+    es_layer_heads_close(heads);
+    return status;
 }
 
 /* ---- all of them ---- */

@@ -92,6 +92,7 @@ static es_status open_pools(es_job *job, tails_params *p, tails_state *s, es_err
         return es_refuse(err, "tails.options", "--model MODEL --text FILE, or --tokens FILE",
                          "missing --model or --tokens");
     p->pool.work = directions_work;
+    p->pool.streams = true;
     ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
     s->spec.model = s->pools.model;
     s->layers = s->pools.config->layers;
