@@ -13,7 +13,7 @@ static bool has_press(const es_evict_spec *spec)
     return strcmp(name, "tova") != 0 || spec->scope == 0;
 }
 
-static void fit_plan(es_fit *fit)
+static void fit_plan(es_engine_fit *fit)
 {
     static const char *const policies[] = {"stream", "snapkv",  "observed", "h2o", "tova",
                                            "knorm",  "keydiff", "expected", NULL};
@@ -39,7 +39,7 @@ static void fit_plan(es_fit *fit)
                 (long long)typed);
 }
 
-static void write_module(const es_fit *fit, FILE *out)
+static void write_module(const es_engine_fit *fit, FILE *out)
 {
     es_fit_tables(fit, out);
     fprintf(out, "\n%s", es_engine_kvpress_py);

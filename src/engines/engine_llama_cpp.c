@@ -8,7 +8,7 @@ static const char *const types[] = {"q4_0", "iq4_nl", "q4_1", "q5_0", "q5_1",
 
 /* Returns the type of one side for all units. Heads whose width is no multiple of 32 have no blocks
  * in llama.cpp. */
-static const es_kv_type *type_of(es_fit *fit, es_kv_side side)
+static const es_kv_type *type_of(es_engine_fit *fit, es_kv_side side)
 {
     const es_plan *p = fit->plan;
     const double finest = es_type_finest(fit, side, 0, p->layers * p->kv_heads);
@@ -16,7 +16,7 @@ static const es_kv_type *type_of(es_fit *fit, es_kv_side side)
     return type && type->scale_bits && p->head_dim % ES_KV_BLOCK ? es_kv_type_find("f16") : type;
 }
 
-static void fit_plan(es_fit *fit)
+static void fit_plan(es_engine_fit *fit)
 {
     static const char *const none[] = {NULL};
     const es_kv_type *k = type_of(fit, ES_KV_KEYS), *v = type_of(fit, ES_KV_VALUES);
@@ -30,7 +30,7 @@ static void fit_plan(es_fit *fit)
                         "where 64 divides the width of a head\n");
 }
 
-static void write_arguments(const es_fit *fit, FILE *out)
+static void write_arguments(const es_engine_fit *fit, FILE *out)
 {
     const es_cache_unit *unit = &fit->runs[0];
     const bool typed = unit->v.type && unit->v.type->scale_bits;

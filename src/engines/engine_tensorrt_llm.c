@@ -5,7 +5,7 @@
 #include "engines/engine.h"
 
 /* Returns whether fp8 is fine enough for every unit. */
-static bool takes_fp8(const es_fit *fit)
+static bool takes_fp8(const es_engine_fit *fit)
 {
     static const char *const fp8[] = {"fp8", NULL};
     const es_plan *p = fit->plan;
@@ -15,7 +15,7 @@ static bool takes_fp8(const es_fit *fit)
 }
 
 /* Returns the most sinks of a unit: there is one number for all layers. */
-static int64_t most_sinks(const es_fit *fit)
+static int64_t most_sinks(const es_engine_fit *fit)
 {
     int64_t most = 0;
     for (int64_t u = 0; u < fit->plan->layers * fit->plan->kv_heads; u++)
@@ -25,7 +25,7 @@ static int64_t most_sinks(const es_fit *fit)
 }
 
 /* Gives all heads of a layer the keys of the one that keeps most. */
-static void share_layer(es_fit *fit, int64_t layer)
+static void share_layer(es_engine_fit *fit, int64_t layer)
 {
     const es_plan *p = fit->plan;
     const int64_t first = layer * p->kv_heads;
@@ -40,7 +40,7 @@ static void share_layer(es_fit *fit, int64_t layer)
     }
 }
 
-static void fit_plan(es_fit *fit)
+static void fit_plan(es_engine_fit *fit)
 {
     static const char *const stream[] = {"stream", NULL};
     const es_plan *p = fit->plan;
@@ -63,7 +63,7 @@ static void fit_plan(es_fit *fit)
 
 /* Returns the window of a layer. A query of decode mode sees one key more than is held between two
  * tokens. Layers that keep everything have the whole context. */
-static int64_t window_of(const es_fit *fit, int64_t layer)
+static int64_t window_of(const es_engine_fit *fit, int64_t layer)
 {
     const es_plan *p = fit->plan;
     const int64_t first = layer * p->kv_heads, sinks = most_sinks(fit);
@@ -75,7 +75,7 @@ static int64_t window_of(const es_fit *fit, int64_t layer)
     return window < p->context ? window : p->context;
 }
 
-static void write_options(const es_fit *fit, FILE *out)
+static void write_options(const es_engine_fit *fit, FILE *out)
 {
     const es_plan *p = fit->plan;
     const int64_t sinks = most_sinks(fit);

@@ -13,7 +13,7 @@ static bool knows(const es_kv_format *format)
     return known && !format->hadamard && !format->scale_of_tensor;
 }
 
-static void fit_plan(es_fit *fit)
+static void fit_plan(es_engine_fit *fit)
 {
     static const char *const policies[] = {"stream", "snapkv",  "observed", "h2o", "tova",
                                            "knorm",  "keydiff", "random",   NULL};
@@ -41,7 +41,7 @@ static void fit_plan(es_fit *fit)
                 (long long)unknown, (long long)(2 * units));
 }
 
-static void write_module(const es_fit *fit, FILE *out)
+static void write_module(const es_engine_fit *fit, FILE *out)
 {
     es_fit_tables(fit, out);
     fprintf(out, "\n%s", es_engine_transformers_py);

@@ -3,7 +3,7 @@
 #include "engines/engine.h"
 
 /* Returns whether fp8 is fine enough for every unit of a layer. */
-static bool takes_fp8(const es_fit *fit, int64_t layer)
+static bool takes_fp8(const es_engine_fit *fit, int64_t layer)
 {
     static const char *const fp8[] = {"fp8", NULL};
     const es_plan *p = fit->plan;
@@ -12,7 +12,7 @@ static bool takes_fp8(const es_fit *fit, int64_t layer)
            es_type_for(fp8, es_type_finest(fit, ES_KV_VALUES, first, p->kv_heads), p->head_dim);
 }
 
-static void fit_plan(es_fit *fit)
+static void fit_plan(es_engine_fit *fit)
 {
     static const char *const none[] = {NULL};
     const es_plan *p = fit->plan;
@@ -31,7 +31,7 @@ static void fit_plan(es_fit *fit)
             (long long)skipped, (long long)p->layers);
 }
 
-static void write_arguments(const es_fit *fit, FILE *out)
+static void write_arguments(const es_engine_fit *fit, FILE *out)
 {
     const es_plan *p = fit->plan;
     const es_kv_type *fp8 = es_kv_type_find("fp8");

@@ -83,7 +83,7 @@ static double bits_of(const es_plan *plan, const es_kv_format *format, es_kv_sid
 }
 
 /* Counts what the engine runs. */
-static account count_units(const es_fit *fit)
+static account count_units(const es_engine_fit *fit)
 {
     const es_plan *p = fit->plan;
     account a = {.units = p->layers * p->kv_heads};
@@ -150,7 +150,7 @@ static void write_name(const char *name, FILE *out)
 }
 
 /* Writes what the plan is, what of it the engine cannot do, and what that costs. */
-static void write_comment(const es_engine *engine, const es_fit *fit, const char *name,
+static void write_comment(const es_engine *engine, const es_engine_fit *fit, const char *name,
                           const char *notes, FILE *out)
 {
     const es_plan *p = fit->plan;
@@ -176,7 +176,7 @@ static void write_comment(const es_engine *engine, const es_fit *fit, const char
 /* Memory of one export. */
 typedef struct work {
     es_arena arena;
-    es_fit fit;
+    es_engine_fit fit;
     char *notes, *text;
     size_t notes_size, size;
 } work;

@@ -9,19 +9,19 @@
 
 /* ---- units ---- */
 
-void es_fit_full(es_fit *fit, int64_t unit)
+void es_fit_full(es_engine_fit *fit, int64_t unit)
 {
     es_evict_init(&fit->runs[unit].evict, NULL);
     fit->keys[unit] = es_plan_sees_all(fit->plan, unit / fit->plan->kv_heads);
 }
 
-void es_fit_types(es_fit *fit, int64_t unit, const es_kv_type *k, const es_kv_type *v)
+void es_fit_types(es_engine_fit *fit, int64_t unit, const es_kv_type *k, const es_kv_type *v)
 {
     fit->runs[unit].k = (es_kv_format){.type = k, .scale = 1.0};
     fit->runs[unit].v = (es_kv_format){.type = v, .scale = 1.0};
 }
 
-int64_t es_fit_drop_policies(es_fit *fit, const char *const *names, const char *engine)
+int64_t es_fit_drop_policies(es_engine_fit *fit, const char *const *names, const char *engine)
 {
     const int64_t units = fit->plan->layers * fit->plan->kv_heads;
     char list[160] = "";
@@ -82,7 +82,7 @@ double es_type_error(const es_kv_format *format, es_kv_side side, int64_t head_d
     return sqrt(errors / squares);
 }
 
-double es_type_finest(const es_fit *fit, es_kv_side side, int64_t first, int64_t count)
+double es_type_finest(const es_engine_fit *fit, es_kv_side side, int64_t first, int64_t count)
 {
     double finest = (double)INFINITY;
     for (int64_t u = first; u < first + count; u++) {
@@ -106,7 +106,7 @@ const es_kv_type *es_type_for(const char *const *names, double error, int64_t he
 /* ---- tables ---- */
 
 /* Writes one unit as a dictionary. */
-static void write_unit(const es_fit *fit, int64_t unit, FILE *out)
+static void write_unit(const es_engine_fit *fit, int64_t unit, FILE *out)
 {
     const es_cache_unit *u = &fit->runs[unit];
     char policy[ES_PLAN_POLICY], k[ES_KV_NAME], v[ES_KV_NAME];
@@ -116,7 +116,7 @@ static void write_unit(const es_fit *fit, int64_t unit, FILE *out)
             es_kv_format_name(&u->v, v, sizeof v));
 }
 
-void es_fit_tables(const es_fit *fit, FILE *out)
+void es_fit_tables(const es_engine_fit *fit, FILE *out)
 {
     const es_plan *p = fit->plan;
     fprintf(out,

@@ -142,7 +142,8 @@ static void what_is_saved_is_loaded(void **state)
         p->fingerprint = 7;
         strcpy(p->cache, "bf16");
         strcpy(p->unit[1].k_type, "fp8:0.5");
-        strcpy(p->unit[1].v_type, mode == ES_PLAN_NONE ? "kivi2:group=96:residual=96" : "q4_0+hadamard");
+        strcpy(p->unit[1].v_type,
+               mode == ES_PLAN_NONE ? "kivi2:group=96:residual=96" : "q4_0+hadamard");
         if (mode != ES_PLAN_NONE) {
             strcpy(p->unit[2].policy, "h2o");
             p->unit[2].keys = 30;
