@@ -202,9 +202,9 @@ static es_status run(cli_session *session, void *given, es_error *err)
 }
 
 static const char *const examples[] = {
-    "esscher plan show pebble.plan.json",
-    "esscher plan export pebble.plan.json --to transformers --out plan_attention.py",
-    "esscher plan export pebble.plan.json --to llama.cpp", NULL};
+    "esscher plan show cache.plan.json",
+    "esscher plan export cache.plan.json --to transformers --out plan_attention.py",
+    "esscher plan export cache.plan.json --to llama.cpp", NULL};
 
 const cli_command cli_plan = {
     .name = "plan",
