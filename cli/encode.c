@@ -403,7 +403,7 @@ static const char *const examples[] = {
     "esscher encode --model models/pebble --ids ids.npy --out H.npy --logits L.npy --precision f64",
     "esscher encode --model models/pebble --ids ids.npy --logits L.npy --evict prompt --prompt 32 "
     "--policy snapkv:window=8:sinks=4 --keys 16 --kv-type q8_0 --kept kept.json",
-    "esscher encode --model models/pebble --text page.txt --logits L.npy --plan pebble.plan.json",
+    "esscher encode --model models/pebble --text page.txt --logits L.npy --plan cache.plan.json",
     NULL};
 
 const cli_command cli_encode = {

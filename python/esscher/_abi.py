@@ -1090,6 +1090,15 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_plan_cache": (c.c_int, [
         c.POINTER(Plan), Pointer, c.c_int64, c.POINTER(Exec), c.POINTER(Pointer), c.POINTER(Error),
     ]),
+    "es_plan_engine": (Text, [c.c_int64]),
+    "es_plan_engine_about": (Text, [c.c_int64]),
+    "es_plan_export": (c.c_int, [
+        c.POINTER(Plan), Text, Text, c.POINTER(Text), Pointer, c.POINTER(Error),
+    ]),
+    "es_plan_export_free": (None, [Text]),
+    "es_plan_export_file": (c.c_int, [
+        c.POINTER(Plan), Text, Text, Text, c.c_bool, c.POINTER(Error),
+    ]),
     "es_risk_query_new": (c.c_int, [
         Pointer, c.c_int64, c.POINTER(View), c.POINTER(MemLimit), c.POINTER(RiskQuery),
         c.POINTER(Error),

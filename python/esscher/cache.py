@@ -5,7 +5,7 @@ A plan file (docs/FILES.md) says for every layer and key-value head which keys a
 which policy, and in which number types (docs/CACHE.md). An engine that runs plans can be compared
 with this module, layer by layer::
 
-    plan = cache.load_plan("pebble.plan.json")
+    plan = cache.load_plan("cache.plan.json")
     kept = cache.kept_keys(plan, layer, q, k, v)       # one array of places per key-value head
     y, kept = cache.attend(plan, layer, q, k, v)       # outputs of all queries, too
 

@@ -106,8 +106,8 @@ static es_status check_plan(const es_plan *plan, const es_model *model, int64_t 
         return es_fail(err, ES_E_SHAPE, "plan.mode", "use a plan of mode prompt, decode or none",
                        "the plan has mode ideal: each query chooses from all keys, which is not "
                        "what a cache does");
-    ES_TRY(es_plan_check_context(plan, n, err));
-    return es_plan_check_weights(plan, model, exec, err);
+    ES_TRY(es_plan_check_weights(plan, model, exec, err));
+    return es_plan_check_context(plan, n, err);
 }
 
 es_status es_plan_cache(const es_plan *plan, const es_model *model, int64_t n, const es_exec *exec,

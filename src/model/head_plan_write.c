@@ -34,7 +34,7 @@ static void put(writing *w, const char *fmt, ...) ES_PRINTF(2, 3);
 /* Appends formatted text, which is short: a name or a number. */
 static void put(writing *w, const char *fmt, ...)
 {
-    enum { PIECE = 512 };
+    enum { PIECE = 1024 }; /* of a key-value head: policy, two types and numbers */
     va_list args;
     if (sizeof w->buffer - w->used < PIECE)
         flush(w);
@@ -134,14 +134,24 @@ static void put_model(writing *w, const es_plan *p)
         p->causal ? "true" : "false");
 }
 
-/* Writes what a plan of a cache has beyond other plans. */
-static void put_cache(writing *w, const es_plan *p)
+/* Writes mode and model. */
+static void put_mode(writing *w, const es_plan *p)
 {
-    put(w, "  \"mode\": \"%s\",\n", es_plan_mode_name(p->mode));
+    if (p->mode != ES_PLAN_IDEAL)
+        put(w, "  \"mode\": \"%s\",\n", es_plan_mode_name(p->mode));
+    put_model(w, p);
+    if (p->mode != ES_PLAN_IDEAL && p->fingerprint)
+        put(w, "  \"fingerprint\": \"%016llx\",\n", (unsigned long long)p->fingerprint);
+    put(w, "  \"context\": %lld,\n", (long long)p->context);
     if (p->prompt)
         put(w, "  \"prompt\": %lld,\n", (long long)p->prompt);
-    if (p->fingerprint)
-        put(w, "  \"fingerprint\": \"%016llx\",\n", (unsigned long long)p->fingerprint);
+}
+
+/* Writes what the cache takes, before and after. */
+static void put_bytes(writing *w, const es_plan *p)
+{
+    if (p->mode == ES_PLAN_IDEAL)
+        return;
     put(w, "  \"cache\": \"%s\",\n  \"bytes_before\": %.15g,\n  \"bytes_after\": %.15g,\n",
         p->cache, p->bytes_before, p->bytes_after);
 }
@@ -169,17 +179,17 @@ static void put_plan(writing *w, const es_plan *p)
     es_plan_count(&counted);
     put(w, "{\n  \"schema\": \"%s\",\n",
         p->mode == ES_PLAN_IDEAL ? ES_PLAN_SCHEMA : ES_PLAN_CACHE_SCHEMA);
-    put_model(w, p);
-    if (p->mode != ES_PLAN_IDEAL)
-        put_cache(w, &counted);
-    put(w, "  \"context\": %lld,\n  \"text\": ", (long long)p->context);
+    put_mode(w, p);
+    put(w, "  \"text\": ");
     put_text(w, p->text);
     if (p->note[0]) {
         put(w, ",\n  \"note\": ");
         put_text(w, p->note);
     }
-    put(w, ",\n  \"keys_kept\": %.0f,\n  \"keys_all\": %.0f,\n  \"layers\": [\n", counted.keys_kept,
+    put(w, ",\n  \"keys_kept\": %.0f,\n  \"keys_all\": %.0f,\n", counted.keys_kept,
         counted.keys_all);
+    put_bytes(w, &counted);
+    put(w, "  \"layers\": [\n");
     for (int64_t l = 0; l < p->layers; l++)
         put_layer(w, p, l);
     put(w, "  ]\n}\n");

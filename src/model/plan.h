@@ -56,7 +56,7 @@ es_status es_plan_unit_parse(const es_plan_unit *unit, es_plan_mode mode, es_cac
                              const char **missing, es_error *err);
 
 /*! es_plan_units() : the units of a cache, out (layers, kv_heads), of blocks of any length. A unit
- *  that keeps all keys has no policy. @return : ES_OK; as es_plan_load(). */
+ *  of policy "full" has none. @return : ES_OK; as es_plan_load(). */
 es_status es_plan_units(const es_plan *plan, es_cache_unit *out, es_error *err);
 
 /*! es_plan_check_weights() : is the model the checkpoint that the plan was made for? A plan without

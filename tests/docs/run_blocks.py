@@ -59,6 +59,8 @@ CALLS = [
     ("report*--force*", "run", "", "0"),
     ("report*", "run", "--force", "0"),
     ("merge*", "run", "--force", "0"),
+    ("plan export*--out*", "run", "--force", "0"),
+    ("plan*", "run", "", "0"),
     ("info*", "run", "", "0"),
     ("help*", "run", "", "0"),
     ("measure*--compare*", "run", "--force", "0 1"),
@@ -142,6 +144,7 @@ PARSED = re.compile(
 
 # Python: document, a word of the block, how.
 PYTHON = [
+    ("docs/CACHE.md", "", "run with the package"),
     ("docs/FILES.md", "", "run by files_python"),
     ("docs/MODELS.md", "from transformers import", "compiled"),  # no package of Debian
     ("docs/MODELS.md", "from safetensors.torch import", "compiled"),  # the same

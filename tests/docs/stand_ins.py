@@ -221,7 +221,8 @@ def furnish(tools, folder):
     (folder / "eval.csv").write_text(
         "ctx,nll,stderr\n" + "".join(f"{row},0.01\n" for row in LOSSES.split()[1:])
     )
-    shutil.copy(root / "examples/plan/pebble.plan.json", folder / "pebble.plan.json")
+    for name in ("pebble.plan.json", "cache.plan.json"):
+        shutil.copy(root / "examples/plan/pebble.plan.json", folder / name)
     write_npy(
         folder / "S.npy",
         "<f8",

@@ -142,7 +142,8 @@ static void what_is_saved_is_loaded(void **state)
         p->fingerprint = 7;
         strcpy(p->cache, "bf16");
         strcpy(p->unit[1].k_type, "fp8:0.5");
-        strcpy(p->unit[1].v_type, mode == ES_PLAN_NONE ? "kivi2:group=96:residual=96" : "q4_0+hadamard");
+        strcpy(p->unit[1].v_type,
+               mode == ES_PLAN_NONE ? "kivi2:group=96:residual=96" : "q4_0+hadamard");
         if (mode != ES_PLAN_NONE) {
             strcpy(p->unit[2].policy, "h2o");
             p->unit[2].keys = 30;
@@ -404,6 +405,33 @@ static void KV01_another_checkpoint_is_refused(void **state)
     close_decoder(&other);
 }
 
+/* Fingerprints are the same however weights are held, and differ between all decoders. */
+static void fingerprints_do_not_depend_on_how_weights_are_held(void **state)
+{
+    static const char *const folders[] = {
+        "decoders/llama",    "decoders/qwen3",   "decoders/gpt2",     "decoders/neox",
+        "decoders2/gpt_oss", "decoders2/gemma3", "decoders2/mixtral", "decoders2/phi3"};
+    enum { COUNT = sizeof folders / sizeof *folders };
+    uint64_t found[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        for (int way = 0; way < 3; way++) {
+            const es_model_opts opts = {.precision = way ? ES_F32 : ES_F64,
+                                        .weights =
+                                            way == 2 ? ES_WEIGHTS_STREAMED : ES_WEIGHTS_RESIDENT};
+            es_model *m;
+            uint64_t one;
+            assert_ok(es_model_open(golden_path(folders[i]), &opts, &m, &err));
+            assert_ok(es_model_fingerprint(m, &(es_exec){.threads = 1 + way}, &one, &err));
+            assert_true(way == 0 || one == found[i]);
+            found[i] = one;
+            es_model_close(m);
+        }
+        for (int j = 0; j < i; j++)
+            assert_true(found[i] != found[j]);
+    }
+}
+
 TEST_FILE(cache_plan)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +443,7 @@ TEST_FILE(cache_plan)
         cmocka_unit_test(PL03_any_flip_is_refused_or_holds_together),
         cmocka_unit_test(KV01_contexts_are_remarked_or_refused),
         cmocka_unit_test_setup_teardown(golden_cases_through_files, make_folder, remove_folder),
+        cmocka_unit_test(fingerprints_do_not_depend_on_how_weights_are_held),
         cmocka_unit_test_setup_teardown(KV01_another_checkpoint_is_refused, make_folder,
                                         remove_folder),
     };

@@ -41,8 +41,10 @@ static es_status check_parts(const es_job *job, es_error *err)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (es_params_given(job->given, others[i]))
             return es_refuse(err, "cache.options",
-                             "write options of a policy after its name, as in snapkv:window=16, or "
-                             "use --evict ideal",
+                             strcmp(others[i], "plan") == 0
+                                 ? "leave one of them out"
+                                 : "write options of a policy after its name, as in "
+                                   "snapkv:window=16, or use --evict ideal",
                              "--%s and a cache (--evict prompt, --evict decode, --kv-type) exclude "
                              "each other",
                              others[i]);
