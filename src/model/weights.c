@@ -604,11 +604,12 @@ static void find_experts(const loader *l)
     es_model_config *c = &l->model->config;
     for (const es_arch_part *p = l->model->arch->parts; p->name; p++) {
         char blocks[ES_TENSOR_NAME];
-        const char *const own = strrchr(p->name, '*');
-        const char *const plain[] = {own + 1, NULL}, *const packed[] = {blocks, NULL};
         if (p->kind != ES_PART_FUSED)
             continue;
-        snprintf(blocks, sizeof blocks, "%s_blocks", own + 1);
+        const char *const end = strrchr(p->name, '*') + 1;
+        const char *const plain[] = {end, p->instead ? strrchr(p->instead, '*') + 1 : NULL, NULL};
+        const char *const packed[] = {blocks, NULL};
+        snprintf(blocks, sizeof blocks, "%s_blocks", end);
         for (int64_t i = 0; i < es_st_count(l->from->st); i++) {
             const char *name = es_st_at(l->from->st, i)->name;
             c->experts_fused = c->experts_fused || ends_with_any(name, plain);

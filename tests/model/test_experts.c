@@ -166,6 +166,66 @@ static void damaged_weights_are_refused(void **state)
     damaged("gpt_oss-mxfp4", "down_proj_scales", "down_proj_scale_", "model.unknown");
 }
 
+/* Writes the weights of a golden model with every `from` of their header replaced by `to`. */
+static void copy_renamed(const char *name, const char *from, const char *to)
+{
+    char rest[128], header[1 << 16];
+    void *bytes;
+    size_t size, used = 0;
+    uint64_t length;
+    snprintf(rest, sizeof rest, "decoders2/%s/model.safetensors", name);
+    assert_ok(es_file_load(golden_path(rest), 1 << 24, NULL, &bytes, &size, &err));
+    memcpy(&length, bytes, sizeof length);
+    const char *at = (const char *)bytes + sizeof length, *const end = at + length;
+    while (at < end && used + strlen(to) + 1 < sizeof header) {
+        const bool here = strncmp(at, from, strlen(from)) == 0;
+        header[used] = *at;
+        if (here)
+            memcpy(header + used, to, strlen(to));
+        used += here ? strlen(to) : 1;
+        at += here ? strlen(from) : 1;
+    }
+    assert_true(at == end);
+    snprintf(path_of_file, sizeof path_of_file, "%s/model.safetensors", folder);
+    FILE *f = fopen(path_of_file, "wb");
+    assert_non_null(f);
+    const uint64_t now = used;
+    assert_int_equal(fwrite(&now, sizeof now, 1, f), 1);
+    assert_int_equal(fwrite(header, 1, used, f), used);
+    const size_t data = size - sizeof length - length;
+    assert_int_equal(fwrite(end, 1, data, f), data);
+    fclose(f);
+    es_mem_free(NULL, bytes);
+}
+
+/* Computes logits (n, vocab) of the first n words. */
+static void logits_of(const es_model *m, int32_t n, float *out)
+{
+    int32_t ids[16];
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = i;
+    es_model_block block = {.ids = ids, .n = n, .token_logits = out};
+    assert_ok(es_model_forward(m, &block, 1, NULL, &err));
+}
+
+/* Fused experts may keep the name that Mixtral has for its experts in files. */
+static void fused_experts_may_have_either_name(void **state)
+{
+    (void)state;
+    enum { N = 16, VOCAB = 97 };
+    static float want[N * VOCAB], got[N * VOCAB];
+    es_model *plain = open_golden("mixtral-fused", ES_F32), *renamed;
+    copy_patched("mixtral-fused", "config.json", NULL, NULL);
+    copy_renamed("mixtral-fused", ".mlp.", ".block_sparse_moe.");
+    assert_ok(es_model_open(folder, NULL, &renamed, &err));
+    assert_int_equal(es_model_config_of(plain)->vocab, VOCAB);
+    logits_of(plain, N, want);
+    logits_of(renamed, N, got);
+    assert_memory_equal(got, want, sizeof want);
+    es_model_close(plain);
+    es_model_close(renamed);
+}
+
 /* ---- configurations ---- */
 
 static es_status parse(const char *name, const char *key, const char *value, es_model_config *c)
@@ -318,6 +378,8 @@ TEST_FILE(experts)
         cmocka_unit_test(costs_count_the_experts_in_use),
         cmocka_unit_test(numbers_of_four_bits_are_as_published),
         cmocka_unit_test_setup_teardown(damaged_weights_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(fused_experts_may_have_either_name, make_folder,
+                                        remove_folder),
         cmocka_unit_test(layers_have_experts_as_stated),
         cmocka_unit_test(what_is_not_built_is_refused),
         cmocka_unit_test(policies_keep_the_sink),

@@ -133,21 +133,23 @@ es_status es_probe_check_question(const es_probe_spec *spec, int64_t tokens, es_
         return es_fail(
             err, ES_E_UNSUPPORTED, "probe.norms",
             "esscher probe --look positions has horizons of queries and keys as they are",
-            "heads of %s norm their queries and keys: scores are no x'A'y, and have "
-            "neither horizon nor limit without positions",
+            "heads of %s norm their queries and keys: limits and horizons here are computed for "
+            "scores of the form x'A'y, which these are not",
             es_model_config_of(spec->model)->model_type);
     if (es_model_config_of(spec->model)->score_cap > 0.0)
-        return es_fail(err, ES_E_UNSUPPORTED, "probe.cap",
-                       "esscher probe --look positions measures heads as they are",
-                       "scores of %s are capped: they are no x'A'y, and have neither horizon nor "
-                       "limit without positions",
-                       es_model_config_of(spec->model)->model_type);
+        return es_fail(
+            err, ES_E_UNSUPPORTED, "probe.cap",
+            "esscher probe --look positions measures heads as they are",
+            "scores of %s are capped: limits and horizons here are computed for scores of the "
+            "form x'A'y, which these are not",
+            es_model_config_of(spec->model)->model_type);
     if (es_model_config_of(spec->model)->sinks)
-        return es_fail(err, ES_E_UNSUPPORTED, "probe.sinks",
-                       "esscher probe --look positions measures heads as they are",
-                       "heads of %s have learned sinks: infinitely many keys leave a sink no "
-                       "weight, so that the limit is that of a head without it",
-                       es_model_config_of(spec->model)->model_type);
+        return es_fail(
+            err, ES_E_UNSUPPORTED, "probe.sinks",
+            "esscher probe --look positions measures heads as they are",
+            "heads of %s have learned sinks: the sink's weight falls to 0 as the number of keys "
+            "grows, so that the limit is that of a head without it",
+            es_model_config_of(spec->model)->model_type);
     if (spec->queries < 0 || spec->exact < 0)
         return es_fail(err, ES_E_RANGE, "probe.queries",
                        "1 or more; 0 for 1024, of which 64 exactly", "%lld queries, %lld exactly",
