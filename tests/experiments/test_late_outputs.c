@@ -346,7 +346,7 @@ static void first_order_by_hand(void **state)
             const es_late_types *held = &b.types[t];
             const es_late_rounding *r = &b.units[u].rounding[t * QUERIES * b.each + row];
             double w[TOKENS], y[64] = {0}, q2 = 0.0, noise = 0.0, shift = 0.0, risk = 0.0,
-                              values = 0.0;
+                              spread2 = 0.0, squares = 0.0, sink = 1.0, values = 0.0;
             hold(&b, &plain, ES_KV_KEYS, u, &k[0]);
             hold(&b, &plain, ES_KV_VALUES, u, &v[0]);
             hold(&b, &held->k, ES_KV_KEYS, u, &k[1]);
@@ -367,12 +367,19 @@ static void first_order_by_hand(void **state)
                 shift += w[j] * ds;
                 risk += away;
                 values += w[j] * w[j] * dv;
+                spread2 += w[j] * apart2(v[0].coarse[j], y, b.d);
+                squares += w[j] * w[j];
+                sink -= w[j];
             }
+            spread2 += sink * dot(y, y, b.d); /* without a sink, 1e-16 of it */
+            squares += sink * sink;
             /* differences of scores near 1 lose 16 - 3 of 16 digits at a noise of 1e-3 */
             assert_below(fabs(r->first_order - q2), 1e-9 * q2 + 1e-28);
             assert_below(fabs(r->noise2 - noise), 1e-9 * noise + 1e-28);
             assert_below(fabs(r->shift - shift), 1e-9 * sqrt(noise) + 1e-14);
             assert_below(fabs(r->keys - risk), 1e-10 * risk);
+            assert_below(fabs(r->spread2 - spread2), 1e-10 * spread2);
+            assert_below(fabs(r->squares - squares), 1e-10 * squares);
             assert_below(fabs(r->values - values), 1e-9 * values + 1e-28);
             assert_below(fabs(b.units[u].full_lse[row] - lse), 1e-11);
             assert_below(apart2(b.units[u].full + row * b.d, y, b.d), 1e-20 * dot(y, y, b.d));

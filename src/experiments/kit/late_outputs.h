@@ -62,6 +62,8 @@ typedef struct es_late_rounding {
     double shift;       /* sum w ds: a common shift of scores changes nothing */
     double keys;        /* sum w^2 |v - y|^2: risk of dropping keys over the odds 1/p - 1 */
     double values;      /* sum w^2 |dv|^2 */
+    double spread2;     /* sum w |v - y|^2, a sink's value 0 included: the unit of errors */
+    double squares;     /* sum w^2, a sink's included: 1/ESS */
 } es_late_rounding;
 
 /* What is found for a unit; heads are those that read it, d their width. `mass`, `full_lse` and

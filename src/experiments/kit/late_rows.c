@@ -193,6 +193,7 @@ static es_late_rounding round_row(const es_late_work *w, int64_t r, const double
     const int64_t i = es_late_place(w, r), split = coarse_of(v, ES_KV_VALUES, i);
     const double *weight = w->full_weights + r * w->keys;
     es_late_rounding out = {.square = apart2(y, z, w->d)};
+    double sink = 1.0, length2 = 0.0;
     for (int64_t j = 0; j <= i; j++) {
         if (weight[j] == 0.0)
             continue;
@@ -205,6 +206,15 @@ static es_late_rounding round_row(const es_late_work *w, int64_t r, const double
         out.shift += weight[j] * ds;
         out.keys += square * away;
         out.values += square * dv;
+        out.spread2 += weight[j] * away;
+        out.squares += square;
+        sink -= weight[j];
+    }
+    for (int64_t c = 0; c < w->d; c++)
+        length2 += y[c] * y[c];
+    if (es_late_row_sink(w, r) > -(double)INFINITY) {
+        out.spread2 += sink * length2;
+        out.squares += sink * sink;
     }
     return out;
 }
