@@ -27,6 +27,23 @@ double sparse_cache_ratio(const es_job *job, int64_t place, int64_t row, size_t 
     return sums[0] / sums[1];
 }
 
+es_measured sparse_cache_mean(const es_job *job, int64_t place, int64_t row, size_t above,
+                              size_t below)
+{
+    const sparse_state *s = job->state;
+    const double ratio = sparse_cache_ratio(job, place, row, above, below, -1);
+    double scatter = 0.0, sum = 0.0;
+    for (int64_t c = 0; c < s->contexts; c++) {
+        const char *cell = (const char *)sparse_cache_cell_of(job, place, c, row);
+        const double b = below == SIZE_MAX ? 1.0 : *(const double *)(const void *)(cell + below);
+        const double off = *(const double *)(const void *)(cell + above) - ratio * b;
+        scatter += off * off;
+        sum += b;
+    }
+    return (es_measured){ratio, s->contexts > 1 ? es_block_se(scatter, sum, s->contexts)
+                                                : es_unset_real()};
+}
+
 es_measured sparse_jackknife(const es_job *job, sparse_statistic *of, const void *user)
 {
     const sparse_state *s = job->state;
@@ -49,24 +66,18 @@ double sparse_quantile(const double *sorted, int64_t count, double share)
     return sorted[low] + (at - (double)low) * (sorted[high] - sorted[low]);
 }
 
-/* A head and a row of it. */
+/* A row of all heads. */
 typedef struct subject {
-    int64_t place, row;
+    int64_t row;
     double *scratch; /* (places) */
 } subject;
 
 #define MEMBER(member) offsetof(sparse_cache_cell, member)
 
-/* Statistics of one head: mean square error, and error in spreads. */
-static double square_of(const es_job *job, const void *user, int64_t left_out)
+/* Returns the error of a head in spreads. */
+static double error_of(const es_job *job, int64_t place, int64_t row, int64_t left_out)
 {
-    const subject *x = user;
-    return sparse_cache_ratio(job, x->place, x->row, MEMBER(mse), SIZE_MAX, left_out);
-}
-static double error_of(const es_job *job, const void *user, int64_t left_out)
-{
-    const subject *x = user;
-    return sqrt(sparse_cache_ratio(job, x->place, x->row, MEMBER(mse), MEMBER(spread2), left_out));
+    return sqrt(sparse_cache_ratio(job, place, row, MEMBER(mse), MEMBER(spread2), left_out));
 }
 
 /* Returns the error of the median head in spreads. */
@@ -75,7 +86,7 @@ static double median_error(const es_job *job, const void *user, int64_t left_out
     const sparse_state *s = job->state;
     const subject *x = user;
     for (int64_t i = 0; i < s->n_places; i++)
-        x->scratch[i] = error_of(job, &(subject){i, x->row, NULL}, left_out);
+        x->scratch[i] = error_of(job, i, x->row, left_out);
     es_sort_reals(x->scratch, s->n_places);
     return es_median_of(x->scratch, s->n_places);
 }
@@ -169,7 +180,7 @@ static void name_row(const sparse_state *s, int64_t row, es_table *t, setting_na
 static void add_setting(const es_job *job, int64_t row, double *scratch, es_table *t)
 {
     const sparse_state *s = job->state;
-    const subject x = {0, row, scratch};
+    const subject x = {row, scratch};
     setting_row *r = es_rows_add(t, setting_row);
     if (!r)
         return;
@@ -184,15 +195,16 @@ static void add_setting(const es_job *job, int64_t row, double *scratch, es_tabl
 static void add_row(const es_job *job, int64_t place, int64_t row, es_table *t)
 {
     const sparse_state *s = job->state;
-    const subject x = {place, row, NULL};
     cache_row *r = es_rows_add(t, cache_row);
     if (!r)
         return;
     r->layer = s->places[place].layer;
     r->head = s->places[place].head;
     name_row(s, row, t, &r->name);
-    r->relative_error = sparse_jackknife(job, error_of, &x);
-    r->mse = sparse_jackknife(job, square_of, &x);
+    const es_measured square = sparse_cache_mean(job, place, row, MEMBER(mse), MEMBER(spread2));
+    r->relative_error.value = sqrt(square.value);
+    r->relative_error.se = square.value > 0.0 ? 0.5 * square.se / r->relative_error.value : 0.0;
+    r->mse = sparse_cache_mean(job, place, row, MEMBER(mse), SIZE_MAX);
     r->mass = sparse_cache_ratio(job, place, row, MEMBER(mass), SIZE_MAX, -1);
     r->spread2 = sparse_cache_ratio(job, place, row, MEMBER(spread2), SIZE_MAX, -1);
     r->ess = sparse_cache_ratio(job, place, row, MEMBER(ess), SIZE_MAX, -1);
@@ -200,49 +212,57 @@ static void add_row(const es_job *job, int64_t place, int64_t row, es_table *t)
 
 /* ---- findings ---- */
 
-/* Reports the best policy at one number of keys and types, with the next one for comparison. */
+/* A policy and its error at the number of keys that findings are about. */
+typedef struct ranked {
+    int64_t policy; /* -1: none */
+    es_measured error;
+} ranked;
+
+/* Finds the two best policies that a cache can run, with the first types. */
+static void rank_policies(const es_job *job, int64_t keys, double *scratch, ranked best[2])
+{
+    const sparse_state *s = job->state;
+    const sparse_cache *c = &s->cache;
+    best[0].policy = best[1].policy = -1;
+    for (int64_t p = 0; p < c->n_policies; p++) {
+        const subject x = {p * c->n_keys + keys, scratch};
+        const ranked found = {p, sparse_jackknife(job, median_error, &x)};
+        if (es_eviction_full(c->policies[p].policy)) /* looks ahead: a bound */
+            continue;
+        if (best[0].policy < 0 || found.error.value < best[0].error.value) {
+            best[1] = best[0];
+            best[0] = found;
+        } else if (best[1].policy < 0 || found.error.value < best[1].error.value)
+            best[1] = found;
+    }
+}
+
+/* Reports the best policy at the middle number of keys, and the next best. */
 static void report_best(const es_job *job, double *scratch, es_answer *answer)
 {
     const sparse_state *s = job->state;
     const sparse_cache *c = &s->cache;
     const int64_t at = c->n_keys / 2;
-    int64_t best = -1, next = -1;
-    char policy[ES_CACHE_ROOM], other[ES_CACHE_ROOM], error[ES_SAY_ROOM], off[ES_SAY_ROOM];
-    es_measured least = {0}, second = {0};
-    for (int64_t p = 0; p < c->n_policies; p++) {
-        const subject x = {0, p * c->n_keys + at, scratch};
-        const es_measured found = sparse_jackknife(job, median_error, &x);
-        if (best < 0 || found.value < least.value) {
-            next = best;
-            second = least;
-            best = p;
-            least = found;
-        } else if (next < 0 || found.value < second.value) {
-            next = p;
-            second = found;
-        }
+    char kept[ES_SAY_ROOM], policy[ES_CACHE_ROOM], error[ES_SAY_ROOM], next[3 * ES_SAY_ROOM] = "";
+    ranked best[2];
+    rank_policies(job, at, scratch, best);
+    if (best[0].policy < 0)
+        return;
+    if (best[1].policy >= 0) {
+        es_evict_write(&c->policies[best[1].policy], policy, ES_SAY_ROOM);
+        snprintf(next, sizeof next, ", by %s under %s",
+                 es_say_number(best[1].error.value, best[1].error.se, error), policy);
     }
-    es_evict_write(&c->policies[best], policy, sizeof policy);
-    if (next >= 0)
-        es_evict_write(&c->policies[next], other, sizeof other);
-    es_say_number(least.value, least.se, error);
+    es_evict_write(&c->policies[best[0].policy], policy, sizeof policy);
     if (c->mode == ES_EVICT_PROMPT)
-        es_answer_add_finding(
-            answer,
-            "With %lld of the %lld keys of a prompt, %s's output is off by %s of the spread of its "
-            "values under %s%s%s%s.",
-            (long long)c->keys[at], (long long)c->prompt,
-            s->n_places > 1 ? "the median head" : "the head", error, policy, next >= 0 ? "; " : "",
-            next >= 0 ? es_say_number(second.value, second.se, off) : "",
-            next >= 0 ? " under the next best policy" : "");
+        snprintf(kept, sizeof kept, "With %lld of the %lld keys of a prompt",
+                 (long long)c->keys[at], (long long)c->prompt);
     else
-        es_answer_add_finding(
-            answer,
-            "With at most %lld keys at any time, %s's output is off by %s of the spread of its "
-            "values under %s%s%s%s.",
-            (long long)c->keys[at], s->n_places > 1 ? "the median head" : "the head", error, policy,
-            next >= 0 ? "; " : "", next >= 0 ? es_say_number(second.value, second.se, off) : "",
-            next >= 0 ? " under the next best policy" : "");
+        snprintf(kept, sizeof kept, "With at most %lld keys at any time", (long long)c->keys[at]);
+    es_answer_add_finding(
+        answer, "%s, %s output is off by %s of the spread of its values under %s%s.", kept,
+        s->n_places > 1 ? "the median head's" : "the head's",
+        es_say_number(best[0].error.value, best[0].error.se, error), policy, next);
 }
 
 es_status sparse_put_caches(es_job *job, es_answer *answer, es_error *err)

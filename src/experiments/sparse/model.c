@@ -134,6 +134,7 @@ static es_status open_model(es_job *job, es_error *err)
     if (s->source == &sparse_blocks)
         ES_TRY(s->question->plan(job, err)); /* the prompt of contexts of this length */
     p->pool.tokens = s->n * s->contexts;
+    p->pool.no_heads = s->source == &sparse_blocks;
     if (has_places(&config))
         p->pool.block = s->n;
     else if (s->n > config.positions)
@@ -192,7 +193,14 @@ static es_status project_head(const es_job *job, int64_t place, int64_t context,
 static es_status read_blocks(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
-    return es_pools_blocks(&s->pools, 0, job->exec.budget, &s->text, err);
+    ES_TRY(es_pools_blocks(&s->pools, 0, job->exec.budget, &s->text, err));
+    for (int64_t c = 0; c < s->contexts; c++)
+        if (c >= s->text.count || s->text.start[c + 1] - s->text.start[c] != s->n)
+            return es_fail_file(err, ES_E_EMPTY, s->p->pool.texts.at[0], -1, "sparse.context",
+                                "give more text, or a smaller --context",
+                                "the text has no %lld blocks of %lld tokens",
+                                (long long)s->contexts, (long long)s->n);
+    return ES_OK;
 }
 
 const sparse_source sparse_blocks = {"model", .queries = 24, .open = open_model,

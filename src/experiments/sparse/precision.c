@@ -7,9 +7,10 @@
  *
  *     E|dy|^2 = sum w^2 (ds^2 |v - y|^2 + |dv|^2)                                           (Q2)
  *
- * and prices keys as (Q3): score noise s costs as much as dropping 1 - 1/(1 + s^2) of the keys at
- * random. The exact price is the share of keys whose random loss, each key on its own with weights
- * over their probability, has the same mean square error by the integral of THEORY 13. */
+ * and prices keys likewise: keeping each with probability p, weights over p, has the risk
+ * (1/p - 1) sum w^2 |v - y|^2. For keys that are rounded alone that is dropping 1 - 1/(1 + s^2) of
+ * them, s their score noise (Q3). The exact price is the share of keys whose random loss has the
+ * mean square error that was measured, by the integral of THEORY 13. */
 #include <math.h>
 #include <stdio.h>
 
@@ -62,7 +63,15 @@ static double noise_of(const es_job *job, const void *user, int64_t left_out)
 {
     return sqrt(mean_of(job, user, MEMBER(noise2), left_out));
 }
+/* Returns the share of keys whose random loss has the risk (Q2), both to first order. */
 static double first_order_share(const es_job *job, const void *user, int64_t left_out)
+{
+    const double odds = mean_of(job, user, MEMBER(first_order), left_out) /
+                        mean_of(job, user, MEMBER(key_risk), left_out);
+    return 1.0 - 1.0 / (1.0 + odds);
+}
+/* Returns the same for keys that are rounded alone, by their noise (Q3). */
+static double noise_share(const es_job *job, const void *user, int64_t left_out)
 {
     const double noise = noise_of(job, user, left_out);
     return 1.0 - 1.0 / (1.0 + noise * noise);
@@ -115,7 +124,8 @@ typedef struct kv_type_row {
     es_measured relative_error, ratio;
     double ratio_low, ratio_high, noise;
     int64_t unreliable;
-    es_measured dropped_first_order, dropped;
+    es_measured dropped, dropped_first_order;
+    double dropped_by_noise;
 } kv_type_row;
 
 static const es_column type_columns[] = {
@@ -137,12 +147,18 @@ static const es_column type_columns[] = {
            "share of keys whose random loss costs as much, by the exact risk; median over heads",
            .standing = ES_STANDING_PROVED),
     ES_COL(kv_type_row, dropped_first_order, ES_FORMAT_REAL, "by first order", "",
-           "the same by (Q3), `1 - 1/(1 + s^2)`; median over heads",
+           "the same where both risks are first order; median over heads",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(kv_type_row, dropped_by_noise, ES_FORMAT_SHORT, "keys alone", "",
+           "the same for rounding K alone, by (Q3): `1 - 1/(1 + s^2)`; median over heads",
            .standing = ES_STANDING_HEURISTIC),
     {0}};
-static const es_table_spec types_table = {"types", type_columns,
-                                          ES_VIEW("What rounding costs the median head"),
-                                          ES_ROW(kv_type_row), .keys = "kv_type"};
+static const es_table_spec types_table = {
+    "types", type_columns,
+    ES_VIEW("What rounding costs the median head",
+            "kv_type bits relative_error dropped dropped_first_order ratio ratio_low ratio_high "
+            "noise unreliable"),
+    ES_ROW(kv_type_row), .keys = "kv_type"};
 
 typedef struct precision_row {
     int64_t layer, head;
@@ -153,7 +169,7 @@ typedef struct precision_row {
     double noise;
     const char *flag;
     es_measured dropped;
-    double dropped_first_order;
+    double dropped_first_order, dropped_by_noise;
 } precision_row;
 
 static const es_column precision_columns[] = {
@@ -173,7 +189,10 @@ static const es_column precision_columns[] = {
            "share of keys whose random loss costs as much, by the exact risk; unset above one half",
            .standing = ES_STANDING_PROVED),
     ES_COL(precision_row, dropped_first_order, ES_FORMAT_SHORT, "by first order", "",
-           "(Q3): `1 - 1/(1 + s^2)`", .standing = ES_STANDING_HEURISTIC),
+           "the same where both risks are first order", .standing = ES_STANDING_HEURISTIC),
+    ES_COL(precision_row, dropped_by_noise, ES_FORMAT_SHORT, "keys alone", "",
+           "the same for rounding K alone, by (Q3): `1 - 1/(1 + s^2)`",
+           .standing = ES_STANDING_HEURISTIC),
     {0}};
 static const es_table_spec precision_table = {
     "precision", precision_columns, ES_VIEW("Rounding, head by head", .only_with_full = true),
@@ -218,6 +237,8 @@ static const kv_type_row *add_type(const es_job *job, int64_t type, double *scra
         r->unreliable += scratch[i] > LARGE_NOISE;
     x.of = first_order_share;
     r->dropped_first_order = measured(job, median_of, &x);
+    x.of = noise_share;
+    r->dropped_by_noise = median_of(job, &x, -1);
     x.of = exact_share;
     r->dropped = measured(job, median_of, &x);
     x.of = found_over_predicted;
@@ -240,13 +261,16 @@ static void add_head(const es_job *job, int64_t place, int64_t type, es_table *t
     r->layer = s->places[place].layer;
     r->head = s->places[place].head;
     r->types = types_of(s, type, t);
-    r->mse = sparse_jackknife(job, square_of, &x);
+    r->mse = sparse_cache_mean(job, place, type_row(s, type), MEMBER(mse), SIZE_MAX);
     r->first_order = mean_of(job, &x, MEMBER(first_order), -1);
-    r->ratio = measured(job, found_over_predicted, &x);
+    if (r->first_order > 0.0)
+        r->ratio =
+            sparse_cache_mean(job, place, type_row(s, type), MEMBER(mse), MEMBER(first_order));
     r->noise = noise_of(job, &x, -1);
     r->flag = r->noise > LARGE_NOISE ? "unreliable" : NULL;
     r->dropped = measured(job, exact_share, &x);
     r->dropped_first_order = first_order_share(job, &x, -1);
+    r->dropped_by_noise = noise_share(job, &x, -1);
 }
 
 /* Reports the price of a type in keys: the exact one, then first order's. */

@@ -223,6 +223,9 @@ static const char *const examples[] = {
     "esscher sparse --model MODEL --text FILE --keys 64 --policy top,random,bigbird+inverse",
     "esscher sparse --model MODEL --text FILE --plan model.plan.json",
     "esscher sparse --model MODEL --text FILE --context 4096 --layer 0 --head 0,5 --json",
+    "esscher sparse --model MODEL --text FILE --evict prompt --policy h2o,snapkv,stream --ratio "
+    "1/8,1/4",
+    "esscher sparse --model MODEL --text FILE --kv-type q8_0 q4_0 q4_0,q8_0",
     "esscher sparse --preset paper",
     NULL};
 
@@ -230,7 +233,8 @@ const es_study es_study_sparse = {
     "sparse",
     .summary = "which keys can be dropped: the exact error of every eviction policy",
     .group = ES_GROUP_MODEL,
-    .main_options = "q k v causal model text context layer head policy keys plan",
+    .main_options =
+        "q k v causal model text context layer head policy keys plan evict ratio kv-type",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --model MODEL --text FILE) [options]",
     .about =
         "Keeps some of the keys of every head, as each policy does, and reports the error of its "
@@ -245,9 +249,16 @@ const es_study es_study_sparse = {
         "consecutive tokens, each head's own matrices. Queries of a decoder are those of the "
         "second half of each context: early ones see fewer keys than policies keep. Uncertainty "
         "is over contexts, or over the queries of a single one. docs/SPARSE.md is the guide.\n\n"
-        "Keys are chosen anew for every query. A cache can hold windows, first keys and blocks; "
-        "all other policies are ideals here, because dropped keys come back. The error of one "
-        "head's output is not the error of the model: depth, loss and downstream measure that.\n\n"
+        "Without --evict keys are chosen anew for every query (--evict ideal). A cache can hold "
+        "windows, first keys and blocks; for all other policies this is a bound, because dropped "
+        "keys come back. --evict prompt and --evict decode drop keys for good, as caches do "
+        "(docs/CACHE.md): one kept set serves all queries after the prompt, and errors are "
+        "measured at these. The error of one head's output is not the error of the model: depth, "
+        "loss and downstream measure that.\n\n"
+        "--kv-type rounds cached keys and values: the measured error, beside its first-order risk "
+        "[heuristic], and its price in keys, the share of keys whose random loss has the same "
+        "exact risk [proved]. First order is called unreliable where rounding changes scores by "
+        "more than 0.3, root mean square by weight.\n\n"
         "Policies that keep heavy keys (heavy, observe) use what the queries before this one "
         "attended to: those of the same context or file, by position.",
     .examples = examples,

@@ -389,6 +389,11 @@ es_cache_setting sparse_cache_setting(const sparse_state *s, int64_t at);
 double sparse_cache_ratio(const es_job *job, int64_t place, int64_t row, size_t above, size_t below,
                           int64_t left_out);
 
+/*! sparse_cache_mean() : the same of all contexts, with its standard error from the residuals of
+ *  contexts; unset of a single one. */
+es_measured sparse_cache_mean(const es_job *job, int64_t place, int64_t row, size_t above,
+                              size_t below);
+
 /*! sparse_jackknife() : a statistic over all contexts, and its standard error from the values
  *  without one of them; unset of a single context. */
 typedef double sparse_statistic(const es_job *job, const void *user, int64_t left_out);
