@@ -56,7 +56,7 @@ static es_status check_ideal(const es_policy_params *policy, es_error *err)
     for (const char *at = policy->names; at && *at;) {
         const size_t length = strcspn(at, ","), word = strcspn(at, ":,+");
         snprintf(name, sizeof name, "%.*s", (int)(word < sizeof name ? word : 0), at);
-        if (es_eviction_find(name) && (word < length || !es_policy_find(name)))
+        if (es_eviction_find(name) && (at[word] == ':' || !es_policy_find(name)))
             return es_refuse(err, "cache.options", "--evict prompt, or --evict decode",
                              "policy %.*s needs a mode: --evict", (int)length, at);
         at += length + (at[length] == ',');
