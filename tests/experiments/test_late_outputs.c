@@ -345,8 +345,8 @@ static void first_order_by_hand(void **state)
             const int64_t row = s % QUERIES * b.each + h % b.each;
             const es_late_types *held = &b.types[t];
             const es_late_rounding *r = &b.units[u].rounding[t * QUERIES * b.each + row];
-            double w[TOKENS], y[64] = {0}, q2 = 0.0, noise = 0.0, shift = 0.0, risk = 0.0,
-                              spread2 = 0.0, squares = 0.0, sink = 1.0, values = 0.0;
+            double w[TOKENS], y[64] = {0}, sum[64] = {0}, q2 = 0.0, noise = 0.0, shift = 0.0,
+                              risk = 0.0, spread2 = 0.0, squares = 0.0, sink = 1.0, values = 0.0;
             hold(&b, &plain, ES_KV_KEYS, u, &k[0]);
             hold(&b, &plain, ES_KV_VALUES, u, &v[0]);
             hold(&b, &held->k, ES_KV_KEYS, u, &k[1]);
@@ -359,9 +359,12 @@ static void first_order_by_hand(void **state)
                 const double *q = b.q + (h * TOKENS + i) * b.d;
                 const double ds = score(&b, q, found(&k[1], &held->k, ES_KV_KEYS, i, j)) -
                                   score(&b, q, k[0].coarse[j]);
-                const double dv =
-                    apart2(v[0].coarse[j], found(&v[1], &held->v, ES_KV_VALUES, i, j), b.d);
+                const double *held_v = found(&v[1], &held->v, ES_KV_VALUES, i, j);
+                const double dv = apart2(v[0].coarse[j], held_v, b.d);
                 const double away = w[j] * w[j] * apart2(v[0].coarse[j], y, b.d);
+                for (int64_t c = 0; c < b.d; c++)
+                    sum[c] +=
+                        w[j] * ((v[0].coarse[j][c] - y[c]) * ds + held_v[c] - v[0].coarse[j][c]);
                 q2 += away * ds * ds + w[j] * w[j] * dv;
                 noise += w[j] * ds * ds;
                 shift += w[j] * ds;
@@ -375,6 +378,7 @@ static void first_order_by_hand(void **state)
             squares += sink * sink;
             /* differences of scores near 1 lose 16 - 3 of 16 digits at a noise of 1e-3 */
             assert_below(fabs(r->first_order - q2), 1e-9 * q2 + 1e-28);
+            assert_below(fabs(r->linear - dot(sum, sum, b.d)), 1e-9 * q2 + 1e-26);
             assert_below(fabs(r->noise2 - noise), 1e-9 * noise + 1e-28);
             assert_below(fabs(r->shift - shift), 1e-9 * sqrt(noise) + 1e-14);
             assert_below(fabs(r->keys - risk), 1e-10 * risk);

@@ -155,7 +155,7 @@ static es_status find_prompt(const es_cache_params *asked, int64_t n, int64_t *o
     *out = asked->prompt.count ? es_cache_prompt(asked) : n / 2;
     if (*out >= 1 && *out < n - 1)
         return ES_OK;
-    return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer --block",
+    return es_refuse(err, "cache.prompt", "a shorter --prompt, or longer blocks",
                      "a prompt of %lld tokens leaves nothing to predict in blocks of %lld",
                      (long long)*out, (long long)n);
 }

@@ -57,8 +57,7 @@ static es_status check_policy(const es_late_spec *spec, int64_t policy, es_error
     ES_TRY(es_evict_check(&one, spec->mode, err));
     if (one.alpha == ES_EVICT_UNSET && one.beta == ES_EVICT_UNSET)
         return ES_OK;
-    return es_fail(err, ES_E_UNSUPPORTED, "late.together",
-                   "leave the option out; budget shares keys among heads and layers",
+    return es_fail(err, ES_E_UNSUPPORTED, "late.together", "leave the option out; loss runs it",
                    "policy %s with option %s has a number of keys for several heads together",
                    es_eviction_name(one.policy), one.alpha == ES_EVICT_UNSET ? "beta" : "alpha");
 }

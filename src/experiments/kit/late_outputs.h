@@ -58,6 +58,7 @@ typedef struct es_late_spec {
 typedef struct es_late_rounding {
     double square;      /* |y_rounded - y|^2 */
     double first_order; /* sum w^2 (ds^2 |v - y|^2 + |dv|^2)      (Q2) */
+    double linear;      /* |sum w ((v - y) ds + dv)|^2: first order as it is    (Q1) */
     double noise2;      /* sum w ds^2: mean square score noise by weight */
     double shift;       /* sum w ds: a common shift of scores changes nothing */
     double keys;        /* sum w^2 |v - y|^2: risk of dropping keys over the odds 1/p - 1 */

@@ -193,14 +193,18 @@ static es_late_rounding round_row(const es_late_work *w, int64_t r, const double
     const int64_t i = es_late_place(w, r), split = coarse_of(v, ES_KV_VALUES, i);
     const double *weight = w->full_weights + r * w->keys;
     es_late_rounding out = {.square = apart2(y, z, w->d)};
-    double sink = 1.0, length2 = 0.0;
+    double sink = 1.0, length2 = 0.0, *sum = w->partial;
+    memset(sum, 0, (size_t)w->d * sizeof *sum);
     for (int64_t j = 0; j <= i; j++) {
         if (weight[j] == 0.0)
             continue;
         const double ds = w->scores[r * w->keys + j] - w->full_scores[r * w->keys + j];
         const double *value = w->v + j * w->d;
+        const double *held = (j < split ? v->rows : v->fine) + j * w->d;
         const double away = apart2(value, y, w->d), square = weight[j] * weight[j];
-        const double dv = apart2(value, (j < split ? v->rows : v->fine) + j * w->d, w->d);
+        const double dv = apart2(value, held, w->d);
+        for (int64_t c = 0; c < w->d; c++)
+            sum[c] += weight[j] * ((value[c] - y[c]) * ds + held[c] - value[c]);
         out.first_order += square * (ds * ds * away + dv);
         out.noise2 += weight[j] * ds * ds;
         out.shift += weight[j] * ds;
@@ -210,8 +214,10 @@ static es_late_rounding round_row(const es_late_work *w, int64_t r, const double
         out.squares += square;
         sink -= weight[j];
     }
-    for (int64_t c = 0; c < w->d; c++)
+    for (int64_t c = 0; c < w->d; c++) {
         length2 += y[c] * y[c];
+        out.linear += sum[c] * sum[c];
+    }
     if (es_late_row_sink(w, r) > -(double)INFINITY) {
         out.spread2 += sink * length2;
         out.squares += sink * sink;

@@ -70,7 +70,7 @@ static sparse_cache_cell begin_row(const unit_work *u, int64_t head)
 {
     const int64_t Q = u->w->spec.n_queries;
     const double none = (double)NAN;
-    sparse_cache_cell out = {none, none, 0.0, 0.0, none, none, none};
+    sparse_cache_cell out = {none, none, 0.0, 0.0, none, none, none, none};
     for (int64_t i = 0; i < Q; i++) {
         const es_late_rounding *r = &u->found.rounding[i * u->each + head];
         out.spread2 += r->spread2 / (double)Q;
@@ -102,13 +102,14 @@ static void fill_types(const unit_work *u, int64_t head, sparse_cache_cell *rows
     for (int64_t t = 0; t < spec->n_types; t++) {
         sparse_cache_cell *row = &rows[t];
         *row = begin_row(u, head);
-        row->mse = row->first_order = row->noise2 = row->key_risk = 0.0;
+        row->mse = row->first_order = row->linear = row->noise2 = row->key_risk = 0.0;
         row->mass = 1.0;
         for (int64_t i = 0; i < spec->n_queries; i++) {
             const es_late_rounding *r =
                 &u->found.rounding[(t * spec->n_queries + i) * u->each + head];
             row->mse += r->square * share;
             row->first_order += r->first_order * share;
+            row->linear += r->linear * share;
             row->noise2 += r->noise2 * share;
             row->key_risk += r->keys * share;
         }

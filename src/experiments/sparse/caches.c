@@ -33,7 +33,7 @@ es_status sparse_caches_check(es_job *job, es_error *err)
                          "--preset paper and a cache (--evict, --kv-type) exclude each other");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (es_params_given(job->given, others[i]))
-            return es_refuse(err, "sparse.options", "use --model and --text, or --evict ideal",
+            return es_refuse(err, "sparse.options", "leave it out, or use --evict ideal",
                              "--%s and a cache (--evict, --kv-type) exclude each other", others[i]);
     if (!p->pool.model)
         return es_refuse(err, "sparse.options", "--model MODEL --text FILE",
@@ -142,11 +142,15 @@ static double head_work(const sparse_state *s, int64_t n, int64_t queries)
     return choice + decode + sums + risks;
 }
 
-static const es_cell_field cell_fields[] = {
-    ES_FIELD(sparse_cache_cell, mse),         ES_FIELD(sparse_cache_cell, mass),
-    ES_FIELD(sparse_cache_cell, spread2),     ES_FIELD(sparse_cache_cell, ess),
-    ES_FIELD(sparse_cache_cell, first_order), ES_FIELD(sparse_cache_cell, noise2),
-    ES_FIELD(sparse_cache_cell, key_risk),    {0}};
+static const es_cell_field cell_fields[] = {ES_FIELD(sparse_cache_cell, mse),
+                                            ES_FIELD(sparse_cache_cell, mass),
+                                            ES_FIELD(sparse_cache_cell, spread2),
+                                            ES_FIELD(sparse_cache_cell, ess),
+                                            ES_FIELD(sparse_cache_cell, first_order),
+                                            ES_FIELD(sparse_cache_cell, linear),
+                                            ES_FIELD(sparse_cache_cell, noise2),
+                                            ES_FIELD(sparse_cache_cell, key_risk),
+                                            {0}};
 
 /* Adds the stage whose cell is a context through the full model. */
 static es_status add_stage(es_job *job, es_error *err)

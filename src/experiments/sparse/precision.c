@@ -59,6 +59,11 @@ static double found_over_predicted(const es_job *job, const void *user, int64_t 
 {
     return square_of(job, user, left_out) / mean_of(job, user, MEMBER(first_order), left_out);
 }
+static double correlation_of(const es_job *job, const void *user, int64_t left_out)
+{
+    return mean_of(job, user, MEMBER(linear), left_out) /
+           mean_of(job, user, MEMBER(first_order), left_out);
+}
 static double noise_of(const es_job *job, const void *user, int64_t left_out)
 {
     return sqrt(mean_of(job, user, MEMBER(noise2), left_out));
@@ -122,7 +127,7 @@ typedef struct kv_type_row {
     const char *types;
     double bits;
     es_measured relative_error, ratio;
-    double ratio_low, ratio_high, noise;
+    double ratio_low, ratio_high, correlation, noise;
     int64_t unreliable;
     es_measured dropped, dropped_first_order;
     double dropped_by_noise;
@@ -139,6 +144,10 @@ static const es_column type_columns[] = {
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(kv_type_row, ratio_low, ES_FORMAT_SHORT, "lower quartile", "", "over heads"),
     ES_COL(kv_type_row, ratio_high, ES_FORMAT_SHORT, "upper quartile", "", "over heads"),
+    ES_COL(kv_type_row, correlation, ES_FORMAT_SHORT, "(Q1) / (Q2)", "",
+           "first order with the correlations of rounding errors, over that without; median over "
+           "heads. Far from 1: keys round alike, and (Q2) fails",
+           .standing = ES_STANDING_PROVED),
     ES_COL(kv_type_row, noise, ES_FORMAT_SHORT, "score noise", "nats",
            "root mean square change of scores by weight, median over heads"),
     ES_COL(kv_type_row, unreliable, ES_FORMAT_COUNT, "unreliable", "heads",
@@ -157,7 +166,7 @@ static const es_table_spec types_table = {
     "types", type_columns,
     ES_VIEW("What rounding costs the median head",
             "kv_type bits relative_error dropped dropped_first_order ratio ratio_low ratio_high "
-            "noise unreliable"),
+            "correlation noise unreliable"),
     ES_ROW(kv_type_row), .keys = "kv_type"};
 
 typedef struct precision_row {
@@ -166,7 +175,7 @@ typedef struct precision_row {
     es_measured mse;
     double first_order;
     es_measured ratio;
-    double noise;
+    double correlation, noise;
     const char *flag;
     es_measured dropped;
     double dropped_first_order, dropped_by_noise;
@@ -181,6 +190,10 @@ static const es_column precision_columns[] = {
     ES_COL(precision_row, first_order, ES_FORMAT_REAL, "first order", "",
            "(Q2): `sum w^2 (ds^2 |v - y|^2 + |dv|^2)`", .standing = ES_STANDING_HEURISTIC),
     ES_COL(precision_row, ratio, ES_FORMAT_REAL, "found / first order", ""),
+    ES_COL(precision_row, correlation, ES_FORMAT_SHORT, "(Q1) / (Q2)", "",
+           "`|sum w ((v - y) ds + dv)|^2` over (Q2): first order with the correlations of rounding "
+           "errors over that without",
+           .standing = ES_STANDING_PROVED),
     ES_COL(precision_row, noise, ES_FORMAT_SHORT, "score noise", "nats",
            "s: root mean square change of scores by weight"),
     ES_COL(precision_row, flag, ES_FORMAT_TEXT, "first order is", "",
@@ -230,6 +243,9 @@ static const kv_type_row *add_type(const es_job *job, int64_t type, double *scra
     r->bits = 0.5 * (es_kv_format_bits(&pair->k, ES_KV_KEYS, s->d) +
                      es_kv_format_bits(&pair->v, ES_KV_VALUES, s->d));
     r->relative_error = measured(job, median_of, &x);
+    x.of = correlation_of;
+    if (r->relative_error.value > 0.0)
+        r->correlation = median_of(job, &x, -1);
     x.of = noise_of;
     r->noise = median_of(job, &x, -1);
     r->unreliable = 0;
@@ -266,6 +282,8 @@ static void add_head(const es_job *job, int64_t place, int64_t type, es_table *t
     if (r->first_order > 0.0)
         r->ratio =
             sparse_cache_mean(job, place, type_row(s, type), MEMBER(mse), MEMBER(first_order));
+    if (r->first_order > 0.0)
+        r->correlation = correlation_of(job, &x, -1);
     r->noise = noise_of(job, &x, -1);
     r->flag = r->noise > LARGE_NOISE ? "unreliable" : NULL;
     r->dropped = measured(job, exact_share, &x);

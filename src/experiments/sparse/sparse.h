@@ -362,6 +362,7 @@ typedef struct sparse_cache_cell {
     double spread2;     /* sum w |v - y|^2 */
     double ess;         /* 1/sum w^2 */
     double first_order; /* of types: (Q2) */
+    double linear;      /* of types: (Q1) */
     double noise2;      /* of types: sum w ds^2 */
     double key_risk;    /* of types: sum w^2 |v - y|^2 */
 } sparse_cache_cell;
