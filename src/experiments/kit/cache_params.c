@@ -59,7 +59,7 @@ static es_status check_ideal(const es_policy_params *policy, es_error *err)
     for (const char *at = policy->names; at && *at;) {
         const size_t length = strcspn(at, ","), word = strcspn(at, ":,+");
         snprintf(name, sizeof name, "%.*s", (int)(word < sizeof name ? word : 0), at);
-        if (es_eviction_find(name) && (word < length || !es_policy_find(name)))
+        if (es_eviction_find(name) && (at[word] == ':' || !es_policy_find(name)))
             return es_refuse(err, "cache.options", "--evict prompt, or --evict decode",
                              "policy %.*s needs a mode: --evict", (int)length, at);
         at += length + (at[length] == ',');
@@ -158,7 +158,7 @@ static es_status find_prompt(int64_t asked, int64_t n, int64_t *out, es_error *e
     *out = asked ? asked : n / 2;
     if (*out >= 1 && *out < n - 1)
         return ES_OK;
-    return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer --block",
+    return es_refuse(err, "cache.prompt", "a shorter --prompt, or longer blocks",
                      "a prompt of %lld tokens leaves nothing to predict in blocks of %lld",
                      (long long)*out, (long long)n);
 }

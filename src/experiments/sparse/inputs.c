@@ -96,7 +96,7 @@ static const sparse_source *find_source(const sparse_state *s)
 {
     const sparse_params *p = s->p;
     return p->paths[0] || p->paths[1] || p->paths[2] ? &sparse_arrays
-           : p->pool.model                           ? &sparse_model
+           : p->pool.model                           ? s->question->of_model
                                                      : s->question->without_input;
 }
 

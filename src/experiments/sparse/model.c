@@ -18,9 +18,9 @@ static bool has_places(const es_model_config *config)
 
 /* Returns the default context: all positions, where a context is a block at most 2048 to bound the
  * time. */
-static int64_t usual_context(const es_model_config *config)
+static int64_t usual_context(const sparse_question *question, const es_model_config *config)
 {
-    const int64_t most = 2048;
+    const int64_t most = question->longest ? question->longest : 2048;
     return has_places(config) && config->positions > most ? most : config->positions;
 }
 
@@ -74,7 +74,7 @@ static double work_of(const void *user, const int64_t *values)
     const es_model_cost pass = es_model_cost_of(u->config, ES_F32, n, 1, false);
     return (double)values[CONTEXTS] *
            (es_model_work(&pass) +
-            (double)(layers * heads) * sparse_context_work(u->s, n, values[QUERIES]));
+            (double)(layers * heads) * u->s->question->work(u->s, n, values[QUERIES]));
 }
 
 /* Chooses contexts and queries, unless given, so that the run takes no longer than a default run
@@ -93,7 +93,7 @@ static es_status choose_sizes(es_job *job, const es_model_config *config, es_err
         [QUERIES] = {"query-count", .usual = queries, .fixed = p->queries, .averaged = true}};
     const sizing_user user = {s, config};
     const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, &user};
-    ES_TRY(sparse_plans_read(job, err));
+    ES_TRY(s->question->plan(job, err));
     if (es_sizes_fit(&sizing)) {
         es_sizes_tell(&sizing, job->answer);
         p->context = sizes[CONTEXT].value;
@@ -124,14 +124,17 @@ static es_status open_model(es_job *job, es_error *err)
     s->causal = config.causal;
     s->n = s->m = p->context             ? p->context
                   : s->question->context ? s->question->context
-                                         : usual_context(&config);
+                                         : usual_context(s->question, &config);
     s->contexts = p->contexts;
     s->hidden = config.hidden;
     s->d = s->dv = config.head_dim;
-    if (s->question == &sparse_policies && !p->plan)
+    if (s->question->work && !p->plan)
         ES_TRY(choose_sizes(job, &config, err));
     ES_TRY(check_context(job, &config, err));
+    if (s->source == &sparse_blocks)
+        ES_TRY(s->question->plan(job, err)); /* the prompt of contexts of this length */
     p->pool.tokens = s->n * s->contexts;
+    p->pool.no_heads = s->source == &sparse_blocks;
     if (has_places(&config))
         p->pool.block = s->n;
     else if (s->n > config.positions)
@@ -140,7 +143,7 @@ static es_status open_model(es_job *job, es_error *err)
     s->layers = s->pools.config->layers;
     s->heads = s->pools.config->heads;
     /* early queries of a decoder see fewer keys than policies keep: ask late ones */
-    s->first = es_late_begin(s->pools.config, s->m);
+    s->first = s->source == &sparse_blocks ? s->cache.prompt : es_late_begin(s->pools.config, s->m);
     s->scale = 1.0 / config.score_divisor;
     s->cap = config.score_cap;
     if (s->n > config.positions)
@@ -185,6 +188,23 @@ static es_status project_head(const es_job *job, int64_t place, int64_t context,
     return es_model_head_rows(s->pools.model, layer, s->places[place].head, &x, arena->budget,
                               qkv[0], qkv[1], qkv[2], err);
 }
+
+/* Cuts the text into the blocks that a pool would be made of. */
+static es_status read_blocks(es_job *job, es_error *err)
+{
+    sparse_state *s = job->state;
+    ES_TRY(es_pools_blocks(&s->pools, 0, job->exec.budget, &s->text, err));
+    for (int64_t c = 0; c < s->contexts; c++)
+        if (c >= s->text.count || s->text.start[c + 1] - s->text.start[c] != s->n)
+            return es_fail_file(err, ES_E_EMPTY, s->p->pool.texts.at[0], -1, "sparse.context",
+                                "give more text, or a smaller --context",
+                                "the text has no %lld blocks of %lld tokens",
+                                (long long)s->contexts, (long long)s->n);
+    return ES_OK;
+}
+
+const sparse_source sparse_blocks = {"model", .queries = 24, .open = open_model,
+                                     .begin = read_blocks};
 
 const sparse_source sparse_model = {"model", .queries = 24, .open = open_model,
                                     .begin = build_pools, .head = project_head};

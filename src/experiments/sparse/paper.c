@@ -353,6 +353,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 }
 
 const sparse_question sparse_paper = {.without_input = &sparse_drawn,
+                                      .of_model = &sparse_model,
                                       .context = 4096,
                                       .every_query = true,
                                       .refuses_causal = true,

@@ -233,5 +233,8 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
     return ES_OK;
 }
 
-const sparse_question sparse_policies = {
-    .plan = read_plans, .add_stage = add_stage, .summarise = summarise};
+const sparse_question sparse_policies = {.of_model = &sparse_model,
+                                         .plan = read_plans,
+                                         .add_stage = add_stage,
+                                         .work = sparse_context_work,
+                                         .summarise = summarise};

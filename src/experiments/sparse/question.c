@@ -76,6 +76,7 @@ static const es_param params[] = {
         "random,stream,bigbird,bigbird+inverse,top,top-random,heavy,observe,limit",
         "1/32, 1/16, 1/8, 1/4 and 1/2 of the context; none for policies whose "
         "parts say how many"),
+    ES_CACHE_PARAMS(sparse_params, cache),
     ES_PLAN_PARAM(sparse_params, plan),
     {"simulations", 0, ES_PARAM_WHOLE, "R",
      "simulations of each query for policies with random keys; 64 give a standard error of about "
@@ -123,6 +124,12 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double cell = es_policy_query_bytes(s->n, s->d, s->dv, s->group) + sparse_head_bytes(s) +
                         8.0 * (double)s->p->draws + draw_bytes(s);
     const double more = s->question->more_bytes ? s->question->more_bytes(job) : 0.0;
+    if (s->question->all_bytes) { /* it makes no pool */
+        *out = (es_cost){.flops = out->flops - s->pools.cost.flops,
+                         .output_bytes = 4096.0 * (double)s->n_places,
+                         .work_bytes = s->question->all_bytes(job)};
+        return ES_OK;
+    }
     out->output_bytes = 1024.0 * rows + per_query;
     out->work_bytes = s->pools.cost.held_bytes + (double)s->pools.cost.bytes + 512.0 * rows + 2e6;
     out->thread_bytes = cell + more;
@@ -168,7 +175,10 @@ static es_status open_study(es_job *job, es_error *err)
 {
     sparse_state *s = job->state;
     s->p = job->params;
-    s->question = s->p->preset ? &sparse_paper : &sparse_policies;
+    s->question = s->p->preset                   ? &sparse_paper
+                  : es_cache_asked(&s->p->cache) ? &sparse_caches
+                                                 : &sparse_policies;
+    ES_TRY(sparse_caches_check(job, err));
     ES_TRY(sparse_inputs_open(job, err));
     ES_TRY(s->question->plan(job, err));
     group_queries(s);
@@ -188,7 +198,8 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const sparse_state *s = job->state;
     ES_TRY(s->question->summarise(job, answer, err));
-    es_pools_caution(&s->pools, answer);
+    if (s->source != &sparse_blocks) /* which makes no pool, whose facts these are */
+        es_pools_caution(&s->pools, answer);
     return es_answer_status(answer, err);
 }
 
@@ -200,6 +211,7 @@ static void close_study(es_job *job)
     for (int i = 0; i < 3; i++)
         es_array_free(&s->arrays[i]);
     es_head_data_free(&s->drawn);
+    es_blocks_free(&s->text);
     es_pools_close(&s->pools);
 }
 
@@ -211,6 +223,9 @@ static const char *const examples[] = {
     "esscher sparse --model MODEL --text FILE --keys 64 --policy top,random,bigbird+inverse",
     "esscher sparse --model MODEL --text FILE --plan model.plan.json",
     "esscher sparse --model MODEL --text FILE --context 4096 --layer 0 --head 0,5 --json",
+    "esscher sparse --model MODEL --text FILE --evict prompt --policy h2o,snapkv,stream --ratio "
+    "1/8,1/4",
+    "esscher sparse --model MODEL --text FILE --kv-type q8_0 q4_0 q4_0,q8_0",
     "esscher sparse --preset paper",
     NULL};
 
@@ -218,7 +233,8 @@ const es_study es_study_sparse = {
     "sparse",
     .summary = "which keys can be dropped: the exact error of every eviction policy",
     .group = ES_GROUP_MODEL,
-    .main_options = "q k v causal model text context layer head policy keys plan",
+    .main_options =
+        "q k v causal model text context layer head policy keys plan evict ratio kv-type",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --model MODEL --text FILE) [options]",
     .about =
         "Keeps some of the keys of every head, as each policy does, and reports the error of its "
@@ -233,9 +249,16 @@ const es_study es_study_sparse = {
         "consecutive tokens, each head's own matrices. Queries of a decoder are those of the "
         "second half of each context: early ones see fewer keys than policies keep. Uncertainty "
         "is over contexts, or over the queries of a single one. docs/SPARSE.md is the guide.\n\n"
-        "Keys are chosen anew for every query. A cache can hold windows, first keys and blocks; "
-        "all other policies are ideals here, because dropped keys come back. The error of one "
-        "head's output is not the error of the model: depth, loss and downstream measure that.\n\n"
+        "Without --evict keys are chosen anew for every query (--evict ideal). A cache can hold "
+        "windows, first keys and blocks; for all other policies this is a bound, because dropped "
+        "keys come back. --evict prompt and --evict decode drop keys for good, as caches do "
+        "(docs/CACHE.md): one kept set serves all queries after the prompt, and errors are "
+        "measured at these. The error of one head's output is not the error of the model: depth, "
+        "loss and downstream measure that.\n\n"
+        "--kv-type rounds cached keys and values: the measured error, beside its first-order risk "
+        "[heuristic], and its price in keys, the share of keys whose random loss has the same "
+        "exact risk [proved]. First order is called unreliable where rounding changes scores by "
+        "more than 0.3, root mean square by weight.\n\n"
         "Policies that keep heavy keys (heavy, observe) use what the queries before this one "
         "attended to: those of the same context or file, by position.",
     .examples = examples,

@@ -21,7 +21,9 @@
 #include "base/memory.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/kit/array_layout.h"
+#include "experiments/kit/cache_params.h"
 #include "experiments/kit/cell_kit.h"
+#include "experiments/kit/late_outputs.h"
 #include "experiments/kit/plan_params.h"
 #include "experiments/kit/policy_params.h"
 #include "experiments/kit/pool_params.h"
@@ -174,9 +176,11 @@ es_status es_sparse_project(es_sparse_query *q, const es_sparse_spec *spec, int6
  * A run combines a question with a source, both chosen once in open():
  *
  *     questions  policies.c  errors of eviction policies: rows.c, agreement.c, heads.c
+ *                caches.c    --evict, --kv-type: errors of caches: cache_cells.c, cache_rows.c,
+ *                            precision.c
  *                paper.c     --preset paper: the protocol of Token Sample Complexity
  *     sources    arrays.c    --q, --k, --v
- *                model.c     --model, --text
+ *                model.c     --model, --text: hidden states, or blocks that the model runs
  *                drawn.c     normal tokens and a random head, for the papers' protocol
  *
  * question.c has parameters, help and cost; plans.c turns policies and numbers of keys into plans;
@@ -196,6 +200,7 @@ typedef struct sparse_params {
     int64_t context, contexts, queries; /* 0: not given */
     es_grid layers, heads;
     es_policy_params policy;
+    es_cache_params cache;
     const char *plan;
     int64_t draws;
     bool per_query;
@@ -229,24 +234,44 @@ typedef struct sparse_source {
                       es_sparse_head *out, es_error *err);
 } sparse_source;
 
-extern const sparse_source sparse_arrays, sparse_model, sparse_drawn;
+extern const sparse_source sparse_arrays, sparse_model, sparse_blocks, sparse_drawn;
+
+struct sparse_state;
+typedef struct sparse_state sparse_state;
 
 /* What is asked of them. */
 typedef struct sparse_question {
     const sparse_source *without_input; /* the source if none is given; NULL: one must be */
+    const sparse_source *of_model;      /* the source if a model is given */
     int64_t context;                    /* tokens of a context unless given; 0: the source's */
+    int64_t longest;                    /* the same, at most; 0: the source's */
     bool every_query;                   /* default: all queries of a context */
     bool refuses_causal;
     es_status (*plan)(es_job *job, es_error *err);      /* s->specs, s->plans */
     es_status (*add_stage)(es_job *job, es_error *err); /* adds the one stage of cells */
-    double (*more_bytes)(const es_job *job);            /* of a cell; NULL: none */
+    /* Operations of one head in a context of n tokens, for default sizes; NULL: they are fixed. */
+    double (*work)(const sparse_state *s, int64_t n, int64_t queries);
+    double (*more_bytes)(const es_job *job); /* of a cell; NULL: none */
+    double (*all_bytes)(const es_job *job);  /* of all threads together, instead of what cells of
+                                                policies take; NULL: these */
     es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
 } sparse_question;
 
-extern const sparse_question sparse_policies, sparse_paper;
+extern const sparse_question sparse_policies, sparse_caches, sparse_paper;
+
+/* Settings of caches: types, then policies, then numbers of keys. */
+typedef struct sparse_cache {
+    es_evict_mode mode;
+    int64_t prompt; /* tokens; queries after them are looked at */
+    es_late_types *types;
+    es_evict_spec *policies;
+    int64_t *keys;
+    int64_t n_types, n_policies, n_keys; /* n_policies 0: caches only round */
+    bool rounds;                         /* --kv-type is given */
+} sparse_cache;
 
 /* What the options make: source of heads, policies and groups of queries. */
-typedef struct sparse_state {
+struct sparse_state {
     const sparse_params *p;
     const sparse_source *source;
     const sparse_question *question;
@@ -280,7 +305,9 @@ typedef struct sparse_state {
     int64_t n_plans, n_words;
     int64_t *grid, n_grid; /* numbers of keys that plans share */
     int64_t group, groups; /* queries of a cell; cells of a (head, context) */
-} sparse_state;
+    sparse_cache cache;
+    es_blocks text; /* blocks of tokens, where the model runs */
+};
 
 /* ---- inputs.c ---- */
 
@@ -316,6 +343,71 @@ int64_t sparse_keys(const sparse_state *s, int64_t place, int64_t plan);
 
 /*! sparse_looks_back() : does a policy use what earlier queries attended to? */
 bool sparse_looks_back(const sparse_state *s);
+
+/* ---- caches.c, cache_cells.c ---- */
+
+/*! sparse_caches_check() : fails for options of caches that exclude each other or others.
+ *  @return : ES_OK; as es_cache_params_check(); ES_E_ARGUMENT (sparse.options). */
+es_status sparse_caches_check(es_job *job, es_error *err);
+
+/* Shares of keys that are dropped at random, at which the exact risk of a head is known. */
+enum { SPARSE_SHARES = 8 };
+extern const double sparse_shares[SPARSE_SHARES];
+
+/* What is found in one context for a head: means over queries. Rows of a head are settings of
+ * eviction, then types with every key kept, then SPARSE_SHARES risks if caches round. */
+typedef struct sparse_cache_cell {
+    double mse;         /* |y_S - y|^2; of a share: the exact risk */
+    double mass;        /* the full model's weight of what is kept */
+    double spread2;     /* sum w |v - y|^2 */
+    double ess;         /* 1/sum w^2 */
+    double first_order; /* of types: (Q2) */
+    double linear;      /* of types: (Q1) */
+    double noise2;      /* of types: sum w ds^2 */
+    double key_risk;    /* of types: sum w^2 |v - y|^2 */
+} sparse_cache_cell;
+
+/*! sparse_cache_rows() : rows of a head. sparse_cache_cell_of() : what was found for one of them.
+ */
+int64_t sparse_cache_rows(const sparse_state *s);
+const sparse_cache_cell *sparse_cache_cell_of(const es_job *job, int64_t place, int64_t context,
+                                              int64_t row);
+
+/*! sparse_cache_run() : one context through the full model, all settings; es_stage.run.
+ *  sparse_cache_bytes() : its memory. */
+es_status sparse_cache_run(es_job *job, int64_t context, const es_exec *exec, void *record,
+                           es_error *err);
+double sparse_cache_bytes(const es_job *job);
+
+/*! sparse_cache_setting() : setting `at` of eviction, or of rounding alone: "h2o", "q4_0". */
+es_cache_setting sparse_cache_setting(const sparse_state *s, int64_t at);
+
+/* ---- cache_rows.c, precision.c ---- */
+
+/*! sparse_cache_ratio() : the sum over contexts of a member of sparse_cache_cell, given by its
+ *  offset, over that of another, or over the number of contexts if `below` is SIZE_MAX; without the
+ *  context `left_out`, -1: with all. */
+double sparse_cache_ratio(const es_job *job, int64_t place, int64_t row, size_t above, size_t below,
+                          int64_t left_out);
+
+/*! sparse_cache_mean() : the same of all contexts, with its standard error from the residuals of
+ *  contexts; unset of a single one. */
+es_measured sparse_cache_mean(const es_job *job, int64_t place, int64_t row, size_t above,
+                              size_t below);
+
+/*! sparse_jackknife() : a statistic over all contexts, and its standard error from the values
+ *  without one of them; unset of a single context. */
+typedef double sparse_statistic(const es_job *job, const void *user, int64_t left_out);
+es_measured sparse_jackknife(const es_job *job, sparse_statistic *of, const void *user);
+
+/*! sparse_quantile() : the value that a share of sorted values (count) is below, linear between
+ *  neighbours; count > 0. */
+double sparse_quantile(const double *sorted, int64_t count, double share);
+
+/*! sparse_put_caches() : the tables `rows` and `settings`. sparse_put_precision() : the tables
+ *  `types` and `precision`. Both add findings. */
+es_status sparse_put_caches(es_job *job, es_answer *answer, es_error *err);
+es_status sparse_put_precision(es_job *job, es_answer *answer, es_error *err);
 
 /* ---- rows.c ---- */
 
