@@ -45,6 +45,13 @@ typedef struct es_strip_room {
     char *logits;           /* (rows of logits at a time, vocab), if the next token is predicted */
 } es_strip_room;
 
+/* The rotary positions of a layer, for policies that expect queries. */
+typedef struct es_cache_turn {
+    const es_model_config *config;
+    int64_t layer;
+    es_mem_limit *budget;
+} es_cache_turn;
+
 /* What a block needs while its keys go through a cache (forward_cache.c). */
 typedef struct es_cache_room {
     es_mem_limit *budget;
@@ -56,6 +63,7 @@ typedef struct es_cache_room {
     int32_t *last;        /* (kv_heads, n) the last query that finds each key */
     uint8_t *kept;        /* (kv_heads, n) 1: of the prompt it is kept, or it is later */
     char *fine;           /* (n, 2 K) rows as new places find them; NULL: no unit differs by age */
+    es_cache_turn turn;   /* of the layer */
 } es_cache_room;
 
 /* What a block needs as a whole. */
