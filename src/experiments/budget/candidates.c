@@ -243,7 +243,7 @@ static es_status check_mode(const es_job *job, const budget_params *p, const bud
 
 es_status budget_read_candidates(es_job *job, es_error *err)
 {
-    const budget_params *p = job->params;
+    budget_params *p = job->params;
     budget_state *s = job->state;
     const double bits = (double)budget_dtype_bits(p->cache);
     s->mode = p->evict >= 0         ? (budget_mode)p->evict
@@ -251,6 +251,8 @@ es_status budget_read_candidates(es_job *job, es_error *err)
                                     : BUDGET_IDEAL;
     s->granularity = (budget_granularity)p->granularity;
     s->round = p->round;
+    if (!p->queries) /* one costs little where nothing is random */
+        p->queries = s->mode == BUDGET_IDEAL ? 8 : 32;
     s->full.bytes = 2.0 * (double)s->config->head_dim * bits / 8.0;
     s->full.cost = p->keys ? 1.0 : s->full.bytes;
     ES_TRY(check_mode(job, p, s, err));

@@ -80,7 +80,7 @@ static const es_param params[] = {
      "take more than five minutes on two cores",
      FIELD(blocks), .min = 1, .max = 100000, .default_value = "8"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "queries per block whose risks are computed",
-     FIELD(queries), .min = 1, .max = 100000, .default_value = "8"},
+     FIELD(queries), .min = 1, .max = 100000, .default_note = "32; 8 with --evict ideal"},
     {"other-text", 0, ES_PARAM_FILES, "FILE",
      "another kind of text: compare its plan with the plan of --text, on both texts",
      FIELD(others)},
