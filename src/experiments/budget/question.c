@@ -170,12 +170,13 @@ static es_status check_amount(const budget_params *p, const budget_state *s, es_
     const budget_strategy any = {.round = s->round};
     const double all = budget_all_cost(s), least = budget_least_cost(s, &any),
                  total = budget_asked(p, s);
-    const bool types = s->mode == BUDGET_NONE || s->mode == BUDGET_PROMPT;
+    const bool types = s->mode != BUDGET_IDEAL && !p->keys;
     if (isnan(total) || (total >= least && total <= all))
         return ES_OK;
     return es_refuse(err, "budget.amount",
-                     total < least && types ? "keep more, or give smaller types: --kv-type q4_0"
-                                            : "keep more, or less, as the message says",
+                     total > all ? "keep at most all"
+                     : types     ? "keep more, or give smaller types, as in --kv-type q8_0,q4_0"
+                                 : "keep more",
                      "%.15g %s in all: a plan keeps %.0f to %.0f, or %.3g to 1 of them (%lld "
                      "key-value heads, up to %lld keys each)",
                      total, p->keys ? "keys" : "bytes", least, all, least / all,
@@ -323,7 +324,7 @@ const es_study es_study_budget = {
     .params = params,
     .size = sizeof(budget_params),
     .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION | ES_TAKES_HEADS,
-    .csv = "heads",
+    .csv = "heads kv_heads",
     .state = sizeof(budget_state),
     .open = open_study,
     .cost = budget_cost,

@@ -343,8 +343,8 @@ static double extra_loss(const work *w, int64_t from, int64_t to)
 /* Returns the extra loss of late tokens, the divergence of labels for a classifier, or NaN. */
 static double loss_of(const work *w)
 {
-    if (w->nll[0])
-        return extra_loss(w, w->from, w->block->n);
+    if (w->nll[0]) /* of a cache: tokens that queries after the prompt predict */
+        return extra_loss(w, w->from + (w->keys->heads ? 0 : 1), w->block->n);
     if (w->logits[0])
         return es_logits_kl(w->logits[0], w->logits[1], w->c->labels);
     return (double)NAN;
