@@ -136,7 +136,7 @@ static es_status add_ratio(es_job *job, const budget_context *k, double ratio, b
     const int64_t policies = s->P / s->types;
     const bool ideal = s->mode == BUDGET_IDEAL;
     char word[BUDGET_ROOM];
-    ES_TRY(add_policies(job, k, ideal ? "all policies" : "all", NULL, ratio, t, err));
+    ES_TRY(add_policies(job, k, "all policies", NULL, ratio, t, err));
     if (ideal)
         ES_TRY(add_deployable(job, k, ratio, only, t, err));
     for (int64_t i = 0; i < policies && policies > 1; i++)
