@@ -276,50 +276,52 @@ static void close_study(es_job *job)
 static const char *const examples[] = {
     "esscher budget --model models/pebble --text a.txt --ratio 0.25 --out-plan pebble.plan.json",
     "esscher budget --model models/pebble --text a.txt --ratio 0.25 --verify b.txt --rivals",
-    "esscher budget --model models/pebble --text a.txt --error 0.2 --no-query-scores --verify "
-    "b.txt",
+    "esscher budget --model models/pebble --text a.txt --ratio 0.3 --evict none --verify b.txt",
+    "esscher budget --model models/pebble --text a.txt --ratio 0.25 --granularity layer --round 16",
     "esscher budget --model models/pebble --text a.txt --loss 0.02 --context 1024",
+    "esscher budget --model models/pebble --text a.txt --ratio 0.25 --evict ideal --verify b.txt",
     "esscher budget --model minilm-sst2 --text a.txt --ratio 0.25 --verify-tasks sst2.tsv "
     "--concat 16",
     NULL};
 
 const es_study es_study_budget = {
     .name = "budget",
-    .summary = "how many cached keys each head needs: a KV-cache plan, tested on the model",
+    .summary = "what each head's KV cache must keep, in keys and bits: a plan, tested on the model",
     .group = ES_GROUP_MODEL,
-    .main_options = "model text context ratio keys error loss policy verify rivals out-plan",
-    .usage = "--model MODEL --text FILE (--ratio R | --keys K | --error E | --loss D) [options]",
+    .main_options = "model text context evict prompt ratio bytes keys error loss policy kv-type "
+                    "verify rivals out-plan",
+    .usage = "--model MODEL --text FILE (--ratio R | --bytes B | --keys K | --error E | --loss D) "
+             "[options]",
     .about =
-        "Computes for every head of a model, on a text, the exact risk of keeping m keys under "
-        "each "
-        "policy, in the units of the layer's output. Measures how later layers pass on the error "
-        "of each layer. Then divides a number of keys among heads and layers so that the error of "
-        "the last hidden state is least (THEORY 13 to 15); errors of heads and layers are assumed "
-        "to be small and independent [heuristic]. Heads that share keys and values get one policy "
-        "and keep one set of keys, chosen by the sum of their weights. The answer is a plan: "
-        "policy and keys of each head, the predicted cost, and the bytes of the cache before and "
-        "after."
+        "Divides the bytes of a KV cache among the key-value heads of a decoder: each gets an "
+        "eviction policy, a number of keys, and number types of keys and values. The error of "
+        "every head is measured on a text under each of them, in the mode that will run (--evict): "
+        "keys that are dropped when a prompt ends stay dropped, and later queries find rounded "
+        "numbers. Measures how later layers pass on the error of each layer. Then gives bytes to "
+        "the heads where they lower the error of the last hidden state most (THEORY 14, 15, 18, "
+        "19); errors of heads and layers are assumed to be small and independent [heuristic]. The "
+        "answer is a plan, the predicted cost, and the bytes before and after."
         "\n\n"
         "The plan is rehearsed first: each block of the text runs through the model under the plan "
         "made from the other blocks. What sums of risks miss becomes a factor of the predictions. "
         "--error and --loss are met in the same way: two trial plans run through the model before "
         "the final one."
         "\n\n"
-        "--verify runs the plan through the model on held-out text. It measures the error of each "
-        "layer's attention and of each hidden state, extra loss, KL and agreement of the next "
-        "token, beside the predictions. If the result exceeds --error or --loss beyond its 95 % "
-        "interval, the exit code is 1. --rivals tests the same number of keys divided evenly, "
-        "falling with depth (PyramidKV), and by mass (Ada-KV)."
+        "--verify runs the plan, and the best single setting of all heads, through the model on "
+        "held-out text. It measures KL and agreement of the next token, extra loss, and the error "
+        "of each layer's attention and of each hidden state, beside the predictions. If the result "
+        "exceeds --error or --loss beyond its 95 % interval, the exit code is 1. --rivals tests "
+        "other ways to spend as many bytes."
         "\n\n"
-        "Averages over a block of a causal model are over its second half, where the cache is at "
-        "least half full; those of an encoder are over all positions. Errors are shares of the "
-        "spread, the root mean square distance from the mean over tokens. A plan is valid for one "
-        "context and for texts like the one it was made from. Its numbers are about the next "
-        "token, not about retrieval."
+        "--evict ideal lets each query choose from all keys, with policies of `sparse` and exact "
+        "risks (THEORY 13). No cache can do that: it is a bound, and the only mode of encoders and "
+        "classifiers."
         "\n\n"
-        "Eviction is not simulated: heavy and observe choose keys anew for each query, so that a "
-        "dropped key may come back. For prompt compression, a plan for such a rolling cache was "
-        "worse than uniform. docs/BUDGET.md has the numbers and further limits.",
+        "Averages over a block are over what follows the prompt; in ideal mode over its second "
+        "half, those of an encoder over all positions. Errors are shares of the spread, the root "
+        "mean square distance from the mean over tokens. A plan is valid for one prompt, context "
+        "and mode, and for texts like the one it was made from. Its numbers are about the next "
+        "token, not about retrieval. docs/BUDGET.md has measurements and limits.",
     .examples = examples,
     .params = params,
     .size = sizeof(budget_params),
