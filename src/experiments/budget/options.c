@@ -72,15 +72,17 @@ static int64_t list_options(const budget_state *s, const budget_means *a,
     return count;
 }
 
-/* Fills a group's curve from its options; of equal costs the first is the best. */
-static void fill_curve(budget_offer *o, int64_t group, double weight, option *list, int64_t count)
+/* Fills a group's curve from its options; of equal costs the first is the best. Those of a cache
+ * are many, and most cost more than another without a smaller risk: they are left out. */
+static void fill_curve(budget_offer *o, int64_t group, double weight, bool cache, option *list,
+                       int64_t count)
 {
     double *cost = o->cost + group * o->most, *risk = o->risk + group * o->most;
     budget_choice *options = o->options + group * o->most;
     int64_t used = 0;
     qsort(list, (size_t)count, sizeof *list, compare_options);
     for (int64_t i = 0; i < count; i++) {
-        if (used && list[i].cost == cost[used - 1])
+        if (used && (list[i].cost == cost[used - 1] || (cache && list[i].risk >= risk[used - 1])))
             continue;
         cost[used] = list[i].cost;
         risk[used] = list[i].risk;
@@ -105,7 +107,8 @@ es_status budget_offer_new(const budget_state *s, const budget_means *a, const b
     ES_TRY(ES_ARENA_NEW_2D(arena, o->options, o->groups, o->most, "options", err));
     for (int64_t g = 0; g < o->groups; g++) {
         const int64_t count = list_options(s, a, how, o, g, list);
-        fill_curve(o, g, weight ? weight[g * o->size / kv] : 1.0, list, count);
+        fill_curve(o, g, weight ? weight[g * o->size / kv] : 1.0, s->mode != BUDGET_IDEAL, list,
+                   count);
     }
     return ES_OK;
 }
