@@ -79,6 +79,21 @@ static void print_anyway(cli_session *s, es_answer_form form, es_answer_opts opt
     (void)es_answer_write(s->result, form, &opts, to_stdout, NULL, err);
 }
 
+/* Writes the name of the study's main table: the first word of es_study.csv that the answer has.
+ * Returns out, or NULL if it has none. */
+static const char *main_table(cli_session *s, char *out, size_t size)
+{
+    const char *at = s->command->study ? s->command->study->csv : NULL;
+    while (at && *at) {
+        const size_t length = strcspn(at, " ");
+        snprintf(out, size, "%.*s", (int)length, at);
+        if (es_answer_find(cli_result(s), out))
+            return out;
+        at += length + (at[length] == ' ');
+    }
+    return NULL;
+}
+
 void cli_print(cli_session *s)
 {
     const es_answer_form form = s->common.json       ? ES_ANSWER_JSON
@@ -86,7 +101,7 @@ void cli_print(cli_session *s)
                                 : s->common.markdown ? ES_ANSWER_MARKDOWN
                                 : s->common.latex    ? ES_ANSWER_LATEX
                                                      : ES_ANSWER_TEXT;
-    const char *csv = s->command->study ? s->command->study->csv : NULL;
+    char table[64];
     const es_grid *layers = &s->common.layers, *heads = &s->common.heads;
     es_row_pick picks[3] = {0};
     int count = 0;
@@ -94,7 +109,7 @@ void cli_print(cli_session *s)
         picks[count++] = (es_row_pick){"layer", layers->counts, layers->count};
     if (heads->count)
         picks[count] = (es_row_pick){"head", heads->counts, heads->count};
-    const es_answer_opts opts = {.table = csv && es_answer_find(cli_result(s), csv) ? csv : NULL,
+    const es_answer_opts opts = {.table = main_table(s, table, sizeof table),
                                  .colour = to_terminal() && !getenv("NO_COLOR"),
                                  .full = s->common.full,
                                  .width = cli_paper_width(),

@@ -244,7 +244,7 @@ typedef struct es_study {
     size_t size;         /* of the struct they go to */
     unsigned takes;      /* ES_TAKES_... */
     const char *operand; /* the parameter that a word without dashes is for; NULL: none */
-    const char *csv;     /* the table that is the CSV; NULL: the first */
+    const char *csv;     /* tables, by blanks: the first that is there is the CSV; NULL: any */
     bool keeps_nothing;  /* too quick for a run file: `out` is refused */
     size_t state;        /* bytes of the study's own, zeroed, in job->state */
     es_status (*open)(es_job *job, es_error *err);

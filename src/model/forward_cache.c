@@ -120,9 +120,11 @@ es_status es_cache_check(const es_model *model, const es_model_block *b, es_erro
     if (!c->causal)
         return es_fail(err, ES_E_UNSUPPORTED, "cache.causal", "use a decoder",
                        "an encoder has no cache of keys and values");
-    if (b->sparse || b->mask || (b->visit && b->cache->mode == ES_EVICT_DECODE))
+    if (b->sparse || b->mask ||
+        (b->visit && b->visit->statistics && b->cache->mode == ES_EVICT_DECODE))
         return es_fail(err, ES_E_UNSUPPORTED, "cache.visit", "run one after the other",
-                       "a cache with policies, a mask or a visitor at the same time");
+                       "a cache with policies, a mask, or statistics of heads token by token at "
+                       "the same time");
     if (b->cache->mode == ES_EVICT_PROMPT && b->cache->prompt < 1)
         return es_fail(err, ES_E_RANGE, "cache.prompt", "give the tokens of the prompt",
                        "a prompt of %lld tokens", (long long)b->cache->prompt);

@@ -415,6 +415,23 @@ static es_status report(const es_layer_pass *p, int64_t head, es_error *err)
 
 /* ---- a layer ---- */
 
+/* All heads of a layer whose cache drops keys token by token; then the visitor is shown each. */
+static es_status run_decode(const es_layer_pass *p, es_error *err)
+{
+    const es_model_config *c = &p->f->model->config;
+    ES_TRY(es_cache_decode(p, err));
+    for (int64_t head = 0; p->b->visit && p->b->visit->head && head < c->heads; head++) {
+        const es_view rows = es_pass_band(p, p->room->heads, head * c->head_dim, c->query_width);
+        es_attend_out out = {.output = results_of(p, head).output};
+        es_view qkv[3];
+        views_of(p, head, qkv);
+        for (int64_t i = 0; i < p->b->n; i++)
+            es_view_read_row(&rows, i, out.output + i * c->head_dim);
+        ES_TRY(show(p, head, qkv, &out, err));
+    }
+    return ES_OK;
+}
+
 es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
                        const es_layer *weights, es_error *err)
 {
@@ -430,7 +447,7 @@ es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, 
         ES_TRY(run_head(&p, head, err));
     }
     if (decodes)
-        ES_TRY(es_cache_decode(&p, err));
+        ES_TRY(run_decode(&p, err));
     return es_parallel_run(&f->inner, strips,
                            es_streams_experts(m, layer) ? es_strip_route : es_strip_transform, &p,
                            err);

@@ -49,7 +49,7 @@ awk 'BEGIN { for (i = 0; i < 20; i++) { for (w = 0; w < 4 + i % 7; w++) printf "
 "$esscher" probe --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --block 256 \
     --pool 1024 --quiet --out decoder.run >/dev/null
 "$esscher" budget --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --context 64 --blocks 2 \
-    --query-count 2 --ratio 0.25 --no-query-scores --frontier 0.125,0.5 --verify "$here/../../models/pebble/alice.txt" \
+    --query-count 2 --evict ideal --ratio 0.25 --no-query-scores --frontier 0.125,0.5 --verify "$here/../../models/pebble/alice.txt" \
     --verify-blocks 2 --verify-frontier --rivals --quiet --out budget.run >/dev/null
 page() {
     out=$1

@@ -3,7 +3,7 @@
 # codes; the same bytes for any number of threads; run files.
 model=$(dirname "$0")/../../models/pebble
 text=$(dirname "$0")/../golden/pebble/alice-line.txt
-ask() { esscher budget --model "$model" --text "$text" --context 64 --blocks 3 --query-count 4 --seed 3 --quiet "$@"; }
+ask() { esscher budget --evict ideal --model "$model" --text "$text" --context 64 --blocks 3 --query-count 4 --seed 3 --quiet "$@"; }
 ask --ratio 0.25 --out-plan p.json --json >answer
 get_json answer command plan.context plan.keys_all plan.layers.0.layer plan.layers.3.heads.5.head plan.layers.3.heads.5.group
 get_json answer plan.layers.0.heads.0.policy plan.layers.0.heads.0.keys plan.layers.0.heads.0.correction plan.layers.0.heads.0.risk keys_kept bytes_after \
@@ -14,7 +14,7 @@ ask --ratio 0.25 --out-plan p.json >/dev/null 2>&1
 echo "again rc=$?"
 ask --ratio 0.5 | head -1 | cut -d' ' -f1-7
 # one query that sees fewer keys than some plans keep: its risk is 0 there, and was once below it by a rounding
-esscher budget --model "$model" --text "$text" --context 64 --blocks 1 --query-count 1 --ratio 0.25 --quiet | head -1 | cut -d' ' -f1-7
+esscher budget --evict ideal --model "$model" --text "$text" --context 64 --blocks 1 --query-count 1 --ratio 0.25 --quiet | head -1 | cut -d' ' -f1-7
 # verified on other text, and beside other ways of sharing out
 ask --ratio 0.25 --policy stream,top --verify "$text" --verify-blocks 2 --rivals --json >answer
 get_json answer verified.blocks verified.context rehearsal.blocks
@@ -26,7 +26,7 @@ ask --error 0.1 --policy top --verify "$text" --verify-blocks 1 --verify-context
 echo "rc=$?" && grep -c "check failed" log
 # the same two blocks with every late query: what is found is what was computed, but for heads whose errors are not independent,
 # which two blocks cannot tell from what was asked for
-esscher budget --model "$model" --text "$text" --context 64 --blocks 2 --query-count 32 --error 0.9 --policy top --verify "$text" --verify-blocks 2 \
+esscher budget --evict ideal --model "$model" --text "$text" --context 64 --blocks 2 --query-count 32 --error 0.9 --policy top --verify "$text" --verify-blocks 2 \
   --quiet >out && grep -c "The tolerance is not shown to be broken" out
 ask --error 0.1 --policy top --verify "$text" --verify-blocks 1 --verify-context 16 >out && grep -c "The tolerance holds" out
 # threads, run files

@@ -2,7 +2,7 @@
 # budget: what contradicts itself, or cannot be.
 model=$(dirname "$0")/../../models/pebble
 text=$(dirname "$0")/../golden/pebble/alice-line.txt
-no() { esscher budget --model "$model" --text "$text" --context 64 --quiet "$@"; echo "rc=$?"; }
+no() { esscher budget --evict ideal --model "$model" --text "$text" --context 64 --quiet "$@"; echo "rc=$?"; }
 no
 no --ratio 0.5 --loss 0.1
 no --ratio 0.001

@@ -50,12 +50,12 @@ static es_status ask_opts(const es_study_opts *opts, const char *const *given, e
 }
 
 #define GIVEN(...)                                                                                 \
-    ((const char *const[]){"model", pebble, "text", text, "context", "64", "blocks", "3",          \
-                           "query-count", "4", __VA_ARGS__, NULL, NULL})
+    ((const char *const[]){"model", pebble, "evict", "ideal", "text", text, "context", "64",       \
+                           "blocks", "3", "query-count", "4", __VA_ARGS__, NULL, NULL})
 
 #define ONE_BLOCK(...)                                                                             \
-    ((const char *const[]){"model", pebble, "text", text, "context", "64", "blocks", "1",          \
-                           __VA_ARGS__, NULL, NULL})
+    ((const char *const[]){"model", pebble, "evict", "ideal", "text", text, "context", "64",       \
+                           "blocks", "1", __VA_ARGS__, NULL, NULL})
 
 static es_answer *ask(int threads, const char *const *given)
 {
@@ -143,8 +143,8 @@ static const char *windowed_pebble(void)
 }
 
 #define WINDOWED(...)                                                                              \
-    ((const char *const[]){"model", windowed_pebble(), "text", text, "context", "128", "blocks",   \
-                           "1", __VA_ARGS__, NULL, NULL})
+    ((const char *const[]){"model", windowed_pebble(), "evict", "ideal", "text", text, "context",  \
+                           "128", "blocks", "1", __VA_ARGS__, NULL, NULL})
 
 /* A cache of such a model holds the window, whatever the context: that is what there is to share
  * out, and no head can have more. */
@@ -597,10 +597,11 @@ static void keys_that_come_back_are_said(void **state)
     snprintf(file, sizeof file, "%s", in_folder("noted.json"));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         es_plan *plan;
-        es_answer *a =
-            ask(2, ((const char *const[]){"model", pebble, "text", text, "context", "64", "blocks",
-                                          "4", "query-count", "2", "ratio", "0.25", "policy",
-                                          cases[i].policy, "out-plan", file, NULL, NULL}));
+        es_answer *a = ask(
+            2, ((const char *const[]){
+                   "model",  pebble,          "evict",    "ideal",       "text", text,    "context",
+                   "64",     "blocks",        "4",        "query-count", "2",    "ratio", "0.25",
+                   "policy", cases[i].policy, "out-plan", file,          NULL,   NULL}));
         assert_null(finding_with(a, cases[i].denies));
         if (cases[i].says)
             assert_non_null(finding_with(a, cases[i].says));

@@ -80,7 +80,7 @@ static void measure(const golden_model *g, const es_policy_spec *policy, int64_t
                               .out2 = out2,
                               .kept = kept,
                               .ends = ends};
-    assert_ok(es_plan_trial_block(&block, heads, NULL, &to, &err));
+    assert_ok(es_plan_trial_block(&block, &(es_kept_keys){.heads = heads}, NULL, &to, &err));
 }
 
 /* Compares risks with what the model does, group by group. */

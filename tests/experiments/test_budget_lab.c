@@ -270,7 +270,7 @@ static void make_gains(const es_policy_spec *heads)
     const es_token_block block = block_of(0);
     for (int l = 0; l < L; l++)
         gains[l].error2 = errors2[l];
-    assert_ok(es_gains_block(&block, heads, NULL, gains, states2, &err));
+    assert_ok(es_gains_block(&block, &(es_kept_keys){.heads = heads}, NULL, gains, states2, &err));
 }
 
 /* Nothing is dropped: nothing changes. The first layer alone: what later states lose is what a
@@ -282,7 +282,7 @@ static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
     es_policy_spec heads[L * HEADS] = {{0}};
     double error2[L + 1], spreads[L + 1], own2[L], out2[L], kept[L * HEADS], ends[ES_ENDS];
     const es_plan_trial out = {error2, spreads, own2, out2, kept, ends, NULL};
-    assert_ok(es_plan_trial_block(&block, heads, NULL, &out, &err));
+    assert_ok(es_plan_trial_block(&block, &(es_kept_keys){.heads = heads}, NULL, &out, &err));
     for (int l = 0; l <= L; l++) {
         assert_equals(error2[l], 0.0);
         assert_above(spreads[l], 0.0);
@@ -295,7 +295,7 @@ static void one_layer_thinned_is_a_trial_of_that_layer(void **state)
         heads[h].keys = 8;
     }
     make_gains(heads);
-    assert_ok(es_plan_trial_block(&block, heads, NULL, &out, &err));
+    assert_ok(es_plan_trial_block(&block, &(es_kept_keys){.heads = heads}, NULL, &out, &err));
     assert_near(gains[0].own2, own2[0], 1e-12 * own2[0]);
     assert_near(gains[0].loss, ends[ES_END_KL], 1e-12);
     assert_equals(own2[1], 0.0);

@@ -19,6 +19,7 @@ static int64_t keys[] = {2, 8, 32}, options[] = {2, 4, 8, 16, 32};
 static budget_grid grids[LAYERS] = {
     {32, keys, options, 5}, {32, keys, options, 5}, {32, keys, options, 5}};
 static es_policy_spec policies[LAYERS * POLICIES];
+static budget_candidate candidates[POLICIES] = {{.cost = 1.0}, {.cost = 1.0}};
 
 /* A job whose cells are there: stages that budget reads, of numbers between 1 and 2. */
 typedef struct made_up {
@@ -39,12 +40,15 @@ static void fill_stage(es_job *job, int stage, int64_t rows)
 static es_job *make_job(made_up *m)
 {
     es_job *job = &m->driver.job;
-    *m = (made_up){.params = {.ratio = NAN, .loss = NAN, .error = 0.1}};
+    *m = (made_up){.params = {.ratio = NAN, .bytes = NAN, .loss = NAN, .error = 0.1}};
     m->state = (budget_state){.config = &config,
                               .text.count = BLOCKS,
                               .n = 32,
                               .grids = grids,
+                              .mode = BUDGET_IDEAL,
                               .policies = policies,
+                              .candidates = candidates,
+                              .full.cost = 1.0,
                               .P = POLICIES,
                               .keys = keys,
                               .K = KEYS,

@@ -61,10 +61,11 @@ static void run_plan(lab *x, const es_exec *exec)
                                  .out2 = take(x, L),
                                  .kept = take(x, heads),
                                  .ends = take(x, ES_ENDS)};
-    assert_ok(es_plan_trial_block(&x->block, specs, exec, &trial, &err));
+    const es_kept_keys keys = {.heads = specs};
+    assert_ok(es_plan_trial_block(&x->block, &keys, exec, &trial, &err));
     for (int64_t l = 0; l < L; l++)
         gains[l].error2 = take(x, L + 1);
-    assert_ok(es_gains_block(&x->block, specs, exec, gains, take(x, L + 1), &err));
+    assert_ok(es_gains_block(&x->block, &keys, exec, gains, take(x, L + 1), &err));
     for (int64_t l = 0; l < L; l++) {
         *take(x, 1) = gains[l].own2;
         *take(x, 1) = gains[l].loss;
@@ -99,13 +100,18 @@ static double curves_bytes(const es_model *m, int64_t n, int threads)
            es_model_cost_of(c, es_model_precision(m), n, threads, false).bytes;
 }
 
+static double plan_bytes(const es_model *m, int64_t n, int threads)
+{
+    return es_plan_trial_bytes(m, n, es_late_begin(es_model_config_of(m), n), threads);
+}
+
 static double depth_bytes(const es_model *m, int64_t n, int threads)
 {
     return es_depth_bytes(m, n, 0, threads);
 }
 
 static const kind kinds[] = {
-    {run_curves, curves_bytes}, {run_plan, es_plan_trial_bytes}, {run_depth, depth_bytes}};
+    {run_curves, curves_bytes}, {run_plan, plan_bytes}, {run_depth, depth_bytes}};
 
 static void run_kind(const kind *k, const es_model *m, int64_t n, int threads, lab *x)
 {

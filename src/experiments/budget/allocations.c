@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allocations.c : table "allocations": the plan beside other ways to divide the same number of keys
- * among heads and layers.
+/* allocations.c : table "allocations": the plan beside other ways to spend as much on heads and
+ * layers.
  *
  * Predictions here are sums of risks, and of errors through transfers, times optimism (THEORY 15).
  * They leave out the rehearsal's factors, which belong to the plan that was rehearsed: on other
@@ -13,9 +13,9 @@
 #include "experiments/budget/question.h"
 #include "experiments/kit/answer_kit.h"
 
-/* One allocation at one number of keys. */
+/* One allocation at one cost. */
 typedef struct allocation_row {
-    const char *allocation;
+    const char *allocation, *setting;
     double asked, ratio, state_predicted;
     es_measured state;
     double kl_predicted, loss_predicted;
@@ -25,11 +25,15 @@ typedef struct allocation_row {
 
 static const es_column columns[] = {
     ES_COL(allocation_row, allocation, ES_FORMAT_TEXT, "allocation", "",
-           "ours: by marginal risk; uniform: the same for all; pyramid: falling with depth; mass: "
-           "within a layer by the keys that hold 95 % of the weight. All use the best policy of "
-           "each head"),
-    ES_COL(allocation_row, asked, ES_FORMAT_REAL, "asked", "", "share of the keys to keep"),
-    ES_COL(allocation_row, ratio, ES_FORMAT_REAL, "ratio", "", "share of the keys kept"),
+           "ours: by marginal risk. A cache: uniform: the best single setting of all heads; "
+           "pyramid, ada: the same, divided as PyramidKV and Ada-KV do; lu-kv: least sum of the "
+           "heads' risks, whatever later layers make of it; one type: ours with one pair of types. "
+           "Ideal mode, each head under its best policy: uniform: the same for all; pyramid: "
+           "falling with depth; mass: within a layer by the keys that hold 95 % of the weight"),
+    ES_COL(allocation_row, setting, ES_FORMAT_TEXT, "setting", "",
+           "of a cache whose heads all have the same: policy, keys, types of K and V"),
+    ES_COL(allocation_row, asked, ES_FORMAT_REAL, "asked", "", "share to keep, as of --ratio"),
+    ES_COL(allocation_row, ratio, ES_FORMAT_REAL, "ratio", "", "share kept"),
     ES_COL(allocation_row, state_predicted, ES_FORMAT_REAL, "predicted state", "",
            "error of the last hidden state, from sums of risks and optimism: not rehearsed",
            .standing = ES_STANDING_HEURISTIC),
@@ -54,8 +58,9 @@ static const es_column columns[] = {
     {0}};
 static const es_table_spec allocations_table = {
     "allocations", columns,
-    ES_VIEW("Ways to divide the keys",
-            "allocation asked ratio state_predicted state kl_predicted kl loss_predicted loss more "
+    ES_VIEW("Ways to divide the budget",
+            "allocation setting asked ratio state_predicted state kl_predicted kl loss_predicted "
+            "loss more "
             "agreement accuracy",
             .only_with_full = true),
     ES_ROW(allocation_row), .keys = "asked allocation"};
@@ -79,7 +84,9 @@ static double loss_on_block(const es_job *job, int64_t setting, int64_t block)
 static void set_measured(const es_job *job, int64_t setting, allocation_row *r)
 {
     const budget_state *s = job->state;
-    const int64_t ours = setting - (int64_t)s->settings[setting].allocation;
+    int64_t ours = setting;
+    while (s->settings[ours].allocation != BUDGET_OURS)
+        ours--;
     r->state = budget_state_error(job, budget_verify_runs(s, setting), s->config->layers);
     budget_set_outcome(job, budget_verify_runs(s, setting), &r->outcome);
     budget_set_accuracy(job, setting, BUDGET_SPARSE_MODEL, &r->accuracy);
@@ -92,47 +99,71 @@ static void set_measured(const es_job *job, int64_t setting, allocation_row *r)
         r->more = more;
 }
 
-/* Adds a row for each allocation of `ratio` of the keys; 0: as many as the plan keeps. */
-static es_status add_rows(es_job *job, const budget_context *k, double ratio, es_table *t,
-                          es_error *err)
+/* Returns "h2o:sinks=4, 128 keys, q8_0,q4_0" if all units of a cache have the same; else NULL. */
+static const char *say_single(const budget_state *s, const budget_choice *choices, es_table *t)
+{
+    char policy[BUDGET_ROOM], types[BUDGET_ROOM];
+    for (int64_t u = 0; u < s->units; u++)
+        if (choices[u].candidate < 0 || choices[u].candidate != choices[0].candidate ||
+            choices[u].keys != choices[0].keys || s->mode == BUDGET_IDEAL)
+            return NULL;
+    budget_candidate_policy(s, choices[0].candidate, policy);
+    budget_candidate_types(s, choices[0].candidate, types);
+    return es_table_format(t, "%s, %lld keys, %s", policy, (long long)choices[0].keys, types);
+}
+
+/* Adds the row of one allocation. Ada-KV decides on the text how many keys a head has, so that
+ * nothing is predicted for it. */
+static es_status add_row(es_job *job, const budget_context *k, const budget_strategy *how,
+                         double ratio, es_table *t, es_error *err)
 {
     const budget_state *s = job->state;
-    const double all = budget_all_keys(s);
-    const double total = ratio > 0.0 ? ratio * all : budget_total(s, k->plan);
+    const double all = budget_all_cost(s);
+    const int64_t setting = budget_setting_of(s, how->allocation, ratio);
+    const bool predicts = how->allocation != BUDGET_ADA;
     budget_forecast f;
     budget_choice *choices;
     budget_factors own = {0};
     ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
     ES_TRY(ES_JOB_NEW(job, choices, s->units, err));
-    for (int w = 0; w < BUDGET_ALLOCATIONS; w++) {
-        ES_TRY(
-            budget_allocate(s, &k->all, (budget_allocation)w, total, NULL, k->arena, choices, err));
-        const bool is_plan = w == BUDGET_OURS && ratio == 0.0;
-        if (is_plan)
-            memcpy(choices, k->plan, (size_t)s->units * sizeof *choices);
-        const budget_strategy strategy = {is_plan, (budget_allocation)w, total, NULL};
-        ES_TRY(budget_optimism(job, k, &strategy, own.optimism, err));
-        budget_predict(s, &k->all, choices, NULL, &own, &f);
-        const int64_t setting = budget_setting_of(s, (budget_allocation)w, ratio);
-        allocation_row *r = es_rows_add(t, allocation_row);
-        if (!r)
-            return es_answer_status(job->answer, err);
-        r->allocation = budget_allocation_names[w];
-        r->asked = total / all;
-        r->ratio = budget_total(s, choices) / all;
+    ES_TRY(budget_apply(job, k, how, &k->all, k->arena, choices, err));
+    ES_TRY(budget_optimism(job, k, how, own.optimism, err));
+    budget_predict(s, &k->all, choices, NULL, &own, &f);
+    allocation_row *r = es_rows_add(t, allocation_row);
+    if (!r)
+        return es_answer_status(job->answer, err);
+    r->allocation = budget_allocation_names[how->allocation];
+    r->setting = say_single(s, choices, t);
+    r->asked = how->total / all;
+    r->ratio = budget_total(s, choices) / all;
+    if (predicts)
         r->state_predicted = f.state[s->config->layers];
-        if (!isnan(f.loss))
-            *(budget_predicts_kl(job) ? &r->kl_predicted : &r->loss_predicted) = f.loss;
-        if (setting >= 0)
-            set_measured(job, setting, r);
+    if (predicts && !isnan(f.loss))
+        *(budget_predicts_kl(job) ? &r->kl_predicted : &r->loss_predicted) = f.loss;
+    if (setting >= 0)
+        set_measured(job, setting, r);
+    return ES_OK;
+}
+
+/* Adds a row for each allocation of `ratio` of all; 0: as much as the plan costs. */
+static es_status add_rows(es_job *job, const budget_context *k, double ratio, es_table *t,
+                          es_error *err)
+{
+    const budget_state *s = job->state;
+    const double total = ratio > 0.0 ? ratio * budget_all_cost(s) : budget_total(s, k->plan);
+    for (int64_t w = 0; w < s->n_ways; w++) {
+        budget_strategy how = budget_strategy_of(s, s->ways[w], total);
+        how.asked = how.allocation == BUDGET_OURS && ratio == 0.0;
+        ES_TRY(add_row(job, k, &how, ratio, t, err));
     }
     return ES_OK;
 }
 
 bool budget_is_reachable(const budget_state *s, double ratio)
 {
-    return ratio * budget_all_keys(s) >= budget_least_keys(s);
+    return ratio * budget_all_cost(s) >=
+           budget_least_cost(s, &(budget_strategy){.round = s->round});
 }
 
 es_status budget_put_allocations(es_job *job, const budget_context *k, es_answer *a, es_error *err)

@@ -3,19 +3,23 @@
  * heads keep fewer keys (THEORY 13 to 15).
  *
  *   curves   runs a block through the full model; computes, for some queries of every head, the
- *            exact risk of each policy at each number of keys, through the head's part of Wo
+ *            exact risk of each policy at each number of keys, through the head's part of Wo; of a
+ *            cache the errors of what it holds
  *   gains    lets one layer at a time keep fewer keys; measures its error, and the resulting errors
  *            of later hidden states and of the model's answer
  *   trial    runs all layers under a plan
  *
- * Averages over a block are over its *late* positions, from es_late_begin() on: in a causal model
- * the second half, where the cache holds more than half of the context; in an encoder all
- * positions. All functions are thread-safe; random draws are a function of seed and block. */
+ * Averages over a block are over its *late* positions, from es_block_late() on: in a causal model
+ * what follows the prompt, or the second half, where the cache holds more than half of the context;
+ * in an encoder all positions. All functions are thread-safe; random draws are a function of seed
+ * and block. */
 #ifndef ES_EXPERIMENTS_BUDGET_BUDGET_H
 #define ES_EXPERIMENTS_BUDGET_BUDGET_H
 
 #include <stdbool.h>
 
+#include "cache/cache.h"
+#include "experiments/kit/late_outputs.h"
 #include "model/model.h"
 
 /* One block of token ids. */
@@ -25,7 +29,20 @@ typedef struct es_token_block {
     int64_t n;
     int64_t number; /* of the block: its draws */
     uint64_t seed;
+    int64_t late; /* the first late position; 0: es_late_begin() */
 } es_token_block;
+
+/*! es_block_late() : returns the first late position of a block. */
+int64_t es_block_late(const es_token_block *block);
+
+/* What heads of a model keep: keys that are chosen anew for each query (ideal mode), or what a
+ * cache holds. */
+typedef struct es_kept_keys {
+    const es_policy_spec *heads; /* (L, h) of ideal mode; NULL: `units` say it */
+    const es_cache_unit *units;  /* (L, kv) */
+    es_evict_mode mode;          /* of the units */
+    int64_t prompt;              /* tokens, of ES_EVICT_PROMPT */
+} es_kept_keys;
 
 /* ---- curves ---- */
 
@@ -77,6 +94,30 @@ es_status es_curves_block(const es_curves_spec *spec, const es_token_block *bloc
 /*! es_curves_bytes() : returns the memory it needs on `threads` threads beside the forward pass. */
 double es_curves_bytes(const es_model_config *config, int64_t n, int threads);
 
+/*! es_curves_queries() : writes the places of `count` queries of a block, one at a random position
+ *  in each of that many equal parts of its late positions. @return : ES_OK; ES_E_RANGE
+ *  (budget.queries). */
+es_status es_curves_queries(const es_token_block *block, int64_t count, int64_t *out,
+                            es_error *err);
+
+/* Caches whose risks are computed: every policy with every pair of types. */
+typedef struct es_cache_curves_spec {
+    es_late_spec late;   /* mode, prompt, types, policies; the rest is set here */
+    const int64_t *keys; /* (L, n_keys) increasing; the last are all, and may repeat */
+    int64_t n_keys;
+    int64_t queries; /* per block, as in es_curves_spec */
+} es_cache_curves_spec;
+
+/*! es_cache_curves_block() : computes the risks of units under caches, out->group (L, kv, policies,
+ *  types, n_keys), and out->spread2. Without policies as with one. Other results are not written.
+ *  Takes a forward pass and es_late_run() for each unit. @return : as es_model_forward() and
+ *  es_late_run(); ES_E_RANGE (budget.queries). es_cache_curves_bytes() : its memory on `threads`
+ *  threads beside the forward pass; late positions begin at `from`. */
+es_status es_cache_curves_block(const es_cache_curves_spec *spec, const es_token_block *block,
+                                const es_exec *exec, const es_curves *out, es_error *err);
+double es_cache_curves_bytes(const es_cache_curves_spec *spec, const es_model *model, int64_t n,
+                             int64_t from, int threads);
+
 /* ---- running a plan ---- */
 
 /* Changes of the model's answer: means over late positions of a decoder unless noted, or the one
@@ -100,10 +141,10 @@ typedef struct es_gain {
     double *error2; /* (L + 1) |x_S - x|^2 of every hidden state */
 } es_gain;
 
-/*! es_gains_block() : runs each layer alone under the policies heads (L, h): out (L); spread2 (L +
- * 1) of the hidden states. Takes as long as L / 2 forward passes with one sparse layer each. */
-es_status es_gains_block(const es_token_block *block, const es_policy_spec *heads,
-                         const es_exec *exec, es_gain *out, double *spread2, es_error *err);
+/*! es_gains_block() : runs each layer alone with fewer keys: out (L); spread2 (L + 1) of the hidden
+ * states. Takes as long as L / 2 forward passes with one sparse layer each. */
+es_status es_gains_block(const es_token_block *block, const es_kept_keys *keys, const es_exec *exec,
+                         es_gain *out, double *spread2, es_error *err);
 
 /* Results of a run in which all layers keep fewer keys. */
 typedef struct es_plan_trial {
@@ -115,15 +156,15 @@ typedef struct es_plan_trial {
     double *logits;      /* (2, labels) full and sparse, of a classifier; NULL: not wanted */
 } es_plan_trial;
 
-/*! es_plan_trial_block() : runs a block under the policies heads (L, h). Compares the distributions
+/*! es_plan_trial_block() : runs a block with fewer keys in all layers. Compares the distributions
  *  of next tokens if the logits of both runs take at most ES_TRIAL_BYTES, of which a quarter is in
  *  memory; otherwise ES_END_KL and ES_END_AGREE are NaN. */
 #define ES_TRIAL_BYTES 1e9
-es_status es_plan_trial_block(const es_token_block *block, const es_policy_spec *heads,
+es_status es_plan_trial_block(const es_token_block *block, const es_kept_keys *keys,
                               const es_exec *exec, const es_plan_trial *out, es_error *err);
 
 /*! es_plan_trial_bytes() : returns the memory of a trial or of gains on `threads` threads, with the
- *  forward passes. */
-double es_plan_trial_bytes(const es_model *model, int64_t n, int threads);
+ *  forward passes but without a cache; late positions begin at `from`. */
+double es_plan_trial_bytes(const es_model *model, int64_t n, int64_t from, int threads);
 
 #endif

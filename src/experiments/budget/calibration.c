@@ -9,22 +9,22 @@
 
 /* ---- two plans ---- */
 
-/* The difference of two plans: share of the keys that are in other heads, and share of the units
+/* The difference of two plans: share of the budget that is in other heads, and share of the units
  * with another policy. */
 typedef struct plan_difference {
     double moved, policies;
 } plan_difference;
 
-/* Returns how far two plans differ: the share of keys that one gives to other units, and the share
- * of units with another policy. */
+/* Returns how far two plans differ: the share of the budget that one gives to other units,
+ * and the share of units with another candidate. */
 static plan_difference difference_of(const budget_state *s, const budget_choice *a,
                                      const budget_choice *b)
 {
     const double total = budget_total(s, b);
     plan_difference d = {0};
     for (int64_t u = 0; u < s->units; u++) {
-        d.moved += 0.5 * fabs((double)(a[u].keys - b[u].keys)) / total;
-        d.policies += (a[u].policy != b[u].policy) / (double)s->units;
+        d.moved += 0.5 * fabs(budget_choice_cost(s, &a[u]) - budget_choice_cost(s, &b[u])) / total;
+        d.policies += (a[u].candidate != b[u].candidate) / (double)s->units;
     }
     return d;
 }
@@ -63,9 +63,9 @@ static const es_column calibration_columns[] = {
     ES_COL(calibration_row, plans, ES_FORMAT_COUNT, "plans", "",
            "plans made from different blocks; the other columns are means over them"),
     ES_COL(calibration_row, moved, ES_FORMAT_REAL, "moved", "",
-           "share of the keys that such a plan gives to other heads than the full plan"),
+           "share of the budget that such a plan gives to other heads than the full plan"),
     ES_COL(calibration_row, policies, ES_FORMAT_REAL, "other policy", "",
-           "share of the key-value heads with another policy"),
+           "share of the key-value heads with another policy or other number types"),
     ES_COL(calibration_row, state, ES_FORMAT_REAL, "state error", "",
            "of the last hidden state on the other blocks, from risks alone",
            .standing = ES_STANDING_HEURISTIC),
@@ -164,9 +164,9 @@ static const es_column domain_columns[] = {
     ES_COL(domain_row, worse, ES_FORMAT_REAL, "worse by", "",
            "relative increase from own to foreign plan"),
     ES_COL(domain_row, moved, ES_FORMAT_REAL, "moved", "",
-           "share of the keys that the two plans give to different heads"),
+           "share of the budget that the two plans give to different heads"),
     ES_COL(domain_row, policies, ES_FORMAT_REAL, "other policy", "",
-           "share of the key-value heads with another policy"),
+           "share of the key-value heads with another policy or other number types"),
     {0}};
 static const es_table_spec domains_table = {"domains", domain_columns,
                                             ES_VIEW("Plans of two texts", .only_with_full = true),

@@ -9,20 +9,24 @@
 #include "base/threads.h"
 #include "experiments/budget/inside.h"
 #include "experiments/budget/question.h"
+#include "model/forward_cache.h"
 
 /* ---- layout of cells ---- */
 
 int64_t budget_curves_rows(const budget_state *s)
 {
     const es_model_config *c = s->config;
-    return s->units * s->P * s->K + c->layers * c->heads * (s->P * s->K + s->K + ES_FACTS) +
-           c->layers;
+    const int64_t heads =
+        s->mode == BUDGET_IDEAL ? c->layers * c->heads * (s->P * s->K + s->K + ES_FACTS) : 0;
+    return s->units * s->P * s->K + heads + c->layers;
 }
 
 es_curves budget_curves_at(const budget_state *s, const double *cell)
 {
     const int64_t heads = s->config->layers * s->config->heads;
     double *at = (double *)(uintptr_t)cell;
+    if (s->mode != BUDGET_IDEAL) /* risks of single heads are not known */
+        return (es_curves){.group = at, .spread2 = at + s->units * s->P * s->K};
     es_curves c = {.group = at, .risk = at + s->units * s->P * s->K};
     c.limit = c.risk + heads * s->P * s->K;
     c.facts = c.limit + heads * s->K;
@@ -81,7 +85,11 @@ static es_status curves_cell(es_job *job, const budget_text *text, int64_t cell,
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     const es_token_block block = budget_block(job, text, cell);
-    const int64_t late = s->n - es_late_begin(s->config, s->n);
+    const int64_t late = s->n - es_block_late(&block);
+    if (s->mode != BUDGET_IDEAL)
+        return es_cache_curves_block(
+            &s->cache_curves, &block, exec,
+            &(es_curves){.group = out, .spread2 = budget_curves_at(s, out).spread2}, err);
     const es_curves_spec spec = {.policies = s->policies,
                                  .n_policies = s->P,
                                  .keys = s->keys,
@@ -110,31 +118,21 @@ static es_status run_others(es_job *job, int64_t cell, const es_exec *exec, void
 
 /* ---- gains ---- */
 
-/* Makes the policies of all heads (L, h) from choices: *out, allocated in the arena. */
-static es_status specs_of(const budget_state *s, const budget_choice *choices, es_arena *arena,
-                          es_policy_spec **out, es_error *err)
+/* Makes the choices under which gains are measured: a uniform allocation of what is asked for, of a
+ * quarter of all for a tolerance, and of half of it at most. */
+static es_status gain_choices(const es_job *job, const es_exec *exec, es_arena *arena,
+                              budget_choice **out, es_error *err)
 {
-    ES_TRY(ES_ARENA_NEW_2D(arena, *out, s->config->layers, s->config->heads, "specs", err));
-    budget_specs(s, choices, *out);
-    return ES_OK;
-}
-
-/* Makes the policies under which gains are measured: a uniform allocation of the keys asked for, of
- * a quarter of all keys for a tolerance, and of half of them at most. */
-static es_status gain_specs(const es_job *job, const es_exec *exec, es_arena *arena,
-                            es_policy_spec **out, es_error *err)
-{
-    const budget_params *p = job->params;
     const budget_state *s = job->state;
-    const double all = budget_all_keys(s);
-    const double asked = p->keys ? (double)p->keys : isnan(p->ratio) ? all / 4.0 : p->ratio * all;
-    const double total = fmin(asked, all / 2.0);
+    const double all = budget_all_cost(s), asked = budget_asked(job->params, s);
+    budget_strategy how = budget_strategy_of(s, BUDGET_UNIFORM, NAN);
+    how.total = fmax(fmin(isnan(asked) ? all / 4.0 : asked, all / 2.0), budget_least_cost(s, &how));
     budget_means means;
-    budget_choice *choices;
-    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
+    ES_TRY(ES_ARENA_NEW(arena, *out, s->units, "choices", err));
     ES_TRY(budget_average_risks(job, BUDGET_CURVES, budget_all(s), exec, arena, &means, err));
-    ES_TRY(budget_allocate(s, &means, BUDGET_UNIFORM, total, NULL, arena, choices, err));
-    return specs_of(s, choices, arena, out, err);
+    for (int64_t l = 0; l < s->config->layers; l++) /* transfers are not known yet */
+        means.transfer[l * (s->config->layers + 1) + s->config->layers] = 1.0;
+    return budget_allocate(s, &means, &how, arena, *out, err);
 }
 
 /* Measures on one block how an error of each layer changes the last hidden state and the loss. */
@@ -144,13 +142,15 @@ static es_status gain_cell(es_job *job, int64_t cell, const es_exec *exec, es_ar
     const budget_state *s = job->state;
     const es_token_block block = budget_block(job, &s->text, cell);
     const int64_t L = s->config->layers;
-    es_policy_spec *specs;
+    budget_choice *choices;
+    es_kept_keys keys;
     es_gain *gains;
-    ES_TRY(gain_specs(job, exec, arena, &specs, err));
+    ES_TRY(gain_choices(job, exec, arena, &choices, err));
+    ES_TRY(budget_kept(s, choices, BUDGET_UNIFORM, arena, &keys, err));
     ES_TRY(ES_ARENA_NEW(arena, gains, L, "gains", err));
     for (int64_t l = 0; l < L; l++)
         gains[l] = budget_gain_at(s, out, l);
-    ES_TRY(es_gains_block(&block, specs, exec, gains, out, err)); /* spread2 comes first */
+    ES_TRY(es_gains_block(&block, &keys, exec, gains, out, err)); /* spread2 comes first */
     for (int64_t l = 0; l < L; l++)
         store_gain(s, &gains[l]);
     return ES_OK;
@@ -171,17 +171,18 @@ static es_status run_gains(es_job *job, int64_t cell, const es_exec *exec, void 
 /* Runs the model on a block with the chosen keys and writes how states and loss change. Errors of
  * single layers cost one more pass each and are optional. */
 static es_status try_choices(const es_job *job, const es_token_block *block,
-                             const budget_choice *choices, bool layers, const es_exec *exec,
-                             es_arena *arena, double *out, es_error *err)
+                             const budget_choice *choices, budget_allocation allocation,
+                             bool layers, const es_exec *exec, es_arena *arena, double *out,
+                             es_error *err)
 {
     const budget_state *s = job->state;
     es_plan_trial to = budget_trial_at(s, out);
-    es_policy_spec *specs;
-    ES_TRY(specs_of(s, choices, arena, &specs, err));
+    es_kept_keys keys;
+    ES_TRY(budget_kept(s, choices, allocation, arena, &keys, err));
     memset(out, 0, (size_t)budget_trial_rows(s) * sizeof *out);
     if (!layers)
         to.own2 = NULL;
-    return es_plan_trial_block(block, specs, exec, &to, err);
+    return es_plan_trial_block(block, &keys, exec, &to, err);
 }
 
 /* Runs block b of the calibration text after `steps` steps of the search. Its random draws differ
@@ -199,7 +200,7 @@ static es_status try_fold(es_job *job, int steps, bool layers, int64_t b, const 
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &all, err));
     ES_TRY(budget_target_after(job, steps, &all, exec, arena, &target, err));
     ES_TRY(budget_plan_without(job, b, &target, exec, arena, choices, err));
-    return try_choices(job, &block, choices, layers, exec, arena, out, err);
+    return try_choices(job, &block, choices, BUDGET_OURS, layers, exec, arena, out, err);
 }
 
 /* Tests on block b the plan made from all other blocks, with memory that is freed at its end. */
@@ -251,7 +252,7 @@ static es_status setting_choices(const es_job *job, const budget_setting *settin
     budget_means means;
     budget_target target;
     ES_TRY(budget_average(job, budget_all(s), exec, arena, &means, err));
-    double total = setting->ratio * budget_all_keys(s);
+    double total = setting->ratio * budget_all_cost(s);
     if (setting->ratio == 0.0) {
         ES_TRY(budget_target_after(job, s->steps, &means, exec, arena, &target, err));
         ES_TRY(budget_plan_for(s, &means, &target, arena, choices, err));
@@ -259,7 +260,8 @@ static es_status setting_choices(const es_job *job, const budget_setting *settin
         if (setting->allocation == BUDGET_OURS)
             return ES_OK;
     }
-    return budget_allocate(s, &means, setting->allocation, total, NULL, arena, choices, err);
+    const budget_strategy how = budget_strategy_of(s, setting->allocation, total);
+    return budget_allocate(s, &means, &how, arena, choices, err);
 }
 
 /* Runs one allocation on one held-out block. */
@@ -273,8 +275,8 @@ static es_status trial_cell(es_job *job, int64_t cell, const es_exec *exec, es_a
     ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
     ES_TRY(setting_choices(job, setting, exec, arena, choices, err));
     /* errors of single layers are predicted, hence measured, for our allocation only */
-    return try_choices(job, &block, choices, setting->allocation == BUDGET_OURS, exec, arena, out,
-                       err);
+    return try_choices(job, &block, choices, setting->allocation,
+                       setting->allocation == BUDGET_OURS, exec, arena, out, err);
 }
 
 /* Runs a cell of the verification, with memory that is freed at its end. */
@@ -316,7 +318,10 @@ static double thin_flops(const budget_state *s, int64_t n)
 static double trial_flops(const budget_state *s, int64_t n)
 {
     const double heads = (double)(s->config->layers * s->config->heads);
-    return n ? 3.0 * pass_flops(s, n) + 2.0 * heads * thin_flops(s, n) : 0.0;
+    const double sparse = s->mode == BUDGET_IDEAL    ? 2.0 * heads * thin_flops(s, n)
+                          : s->mode == BUDGET_DECODE ? 4.0 * pass_flops(s, n)
+                                                     : 0.5 * pass_flops(s, n);
+    return n ? 3.0 * pass_flops(s, n) + sparse : 0.0;
 }
 
 /* Returns the operations of the errors of one query in heads that share their keys: values go
@@ -331,11 +336,43 @@ static double shared_flops(const budget_state *s, double n, double K, double ran
     return c->heads == c->kv_heads ? 0.0 : 3.0 * 2.0 * (double)(c->hidden * c->head_dim) * rows;
 }
 
+/* Returns the operations of the risks of a block under caches: scores of policies for each K type,
+ * outputs of late queries, and their way through Wo. In decode mode every number of keys is run. */
+static double cache_flops(const es_job *job, double n)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const es_model_config *c = s->config;
+    const double d = (double)c->head_dim, T = (double)s->types, Q = (double)p->queries;
+    const double K = s->K ? (double)s->K : BUDGET_POINTS + 1;
+    const double policies = (double)s->P / T, units = (double)(c->layers * c->kv_heads);
+    const double heads = (double)(c->layers * c->heads), row = d * heads / units;
+    const double scores = sqrt(T) * policies * 0.25 * n * n * (2.0 * d + 40.0);
+    const double outputs = T * (policies + 1.0) * Q * n * (20.0 * d);
+    const double decode = s->mode == BUDGET_DECODE ? T * policies * 3.0 * n * n * 8.0 * d : 0.0;
+    return heads * (scores + outputs + decode) +
+           units * Q * T * policies * K * 4.0 * row * (double)c->hidden;
+}
+
+/* Returns the operations of a cell of each stage of a cache. */
+static work cache_work(const es_job *job, int64_t context, int64_t verified)
+{
+    const budget_state *s = job->state;
+    const double passes = s->mode == BUDGET_DECODE ? 4.0 : 1.2;
+    return (work){.curves = pass_flops(s, context) + cache_flops(job, (double)context),
+                  .gains =
+                      passes * (0.5 * (double)s->config->layers + 2.0) * pass_flops(s, context),
+                  .trial = trial_flops(s, verified),
+                  .rehearsal = trial_flops(s, context)};
+}
+
 /* Returns the operations of a cell of each stage, for a context to calibrate on and one to verify
- * on. Constants stand for the exact risk of a policy
- * with random keys (an integral per number of keys) and without. */
+ * on. Constants stand for the exact risk of a policy with random keys (an integral per number of
+ * keys) and without. */
 static work work_at(const es_job *job, int64_t context, int64_t verified)
 {
+    if (((const budget_state *)job->state)->mode != BUDGET_IDEAL)
+        return cache_work(job, context, verified);
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     const double heads = (double)(s->config->layers * s->config->heads), n = (double)context;
@@ -367,12 +404,13 @@ static work work_of(const es_job *job)
 double budget_work(const es_job *job, int64_t context, int64_t blocks, int64_t verify_blocks)
 {
     const budget_params *p = job->params;
+    const budget_state *s = job->state;
     const work w = work_at(job, context, p->verify_context ? p->verify_context : context);
     const bool searches = !isnan(p->error) || !isnan(p->loss);
     const double texts = p->others.count ? 2.0 : 1.0;
     const double block =
         texts * w.curves + w.gains + (searches ? BUDGET_STEPS + 1 : 1) * w.rehearsal;
-    const int64_t plans = p->rivals ? BUDGET_ALLOCATIONS : 1;
+    const int64_t plans = budget_ways(p, s);
     const int64_t ratios = 1 + (p->everywhere ? p->frontier.count : 0);
     const bool verifies = p->verify.count || p->tasks;
     return (double)blocks * block +
@@ -410,9 +448,18 @@ static double cell_bytes(const es_job *job)
 {
     const budget_state *s = job->state;
     const int threads = shares_block(s) ? es_parallel_threads(&job->exec, INT64_MAX) : 1;
-    const double curves = es_curves_bytes(s->config, s->n, threads) + branch_bytes(job, threads) +
-                          es_model_cost_of(s->config, job->precision, s->n, threads, false).bytes;
-    return fmax(curves, es_plan_trial_bytes(s->model, longest(s), threads));
+    const bool ideal = s->mode == BUDGET_IDEAL;
+    const int64_t from = ideal ? es_late_begin(s->config, s->n) : s->prompt;
+    const double curves =
+        ideal ? es_curves_bytes(s->config, s->n, threads) + branch_bytes(job, threads)
+              : es_cache_curves_bytes(&s->cache_curves, s->model, s->n, from, threads);
+    double cache = 0.0;
+    for (int64_t p = 0; p < s->P && !ideal; p++)
+        cache = fmax(cache,
+                     es_model_cache_bytes(&s->candidates[p].unit, budget_evict_mode(s), s->prompt,
+                                          s->config, job->precision, longest(s), threads));
+    return fmax(curves + es_model_cost_of(s->config, job->precision, s->n, threads, false).bytes,
+                es_plan_trial_bytes(s->model, longest(s), from, threads) + cache);
 }
 
 es_status budget_cost(es_job *job, es_cost *out, es_error *err)

@@ -146,26 +146,25 @@ double es_curves_bytes(const es_model_config *c, int64_t n, int threads)
     const double group =
         8.0 * N * (4.0 * k + size * (4.0 * k + STRIP + 8.0) + 8.0 * ES_POLICY_SPAN + 64.0) +
         es_group_bytes(c) + 32.0 * k * k + 1e6;
-    return fmin(threads, (double)c->kv_heads) * group + es_wo_sum_bytes(c, n);
+    return fmin(threads, (double)c->kv_heads) * group + es_wo_sum_bytes(c, n - es_late_begin(c, n));
 }
 
 /* ---- which queries ---- */
 
-/* Chooses a random position in each of the equal parts, the same for all heads. */
-static es_status choose_queries(work *w, es_error *err)
+es_status es_curves_queries(const es_token_block *block, int64_t Q, int64_t *out, es_error *err)
 {
-    const int64_t n = w->block->n, Q = w->spec->queries, from = es_late_begin(w->c, n);
+    const int64_t n = block->n, from = es_block_late(block);
     if (Q < 1 || Q > n - from)
         return es_fail(err, ES_E_RANGE, "budget.queries", "fewer queries, or longer blocks",
                        "%lld queries among %lld late positions", (long long)Q,
                        (long long)(n - from));
     for (int64_t i = 0; i < Q; i++) {
-        const es_address at = {.seed = w->block->seed,
+        const es_address at = {.seed = block->seed,
                                .experiment = ES_BUDGET_QUERIES,
-                               .cell = (uint64_t)w->block->number,
+                               .cell = (uint64_t)block->number,
                                .token = (uint64_t)i};
         const int64_t low = from + (n - from) * i / Q, high = from + (n - from) * (i + 1) / Q;
-        w->chosen[i] = low + (int64_t)(es_uniform_at(&at) * (double)(high - low));
+        out[i] = low + (int64_t)(es_uniform_at(&at) * (double)(high - low));
     }
     return ES_OK;
 }
@@ -612,7 +611,7 @@ static es_status block_new(block_work *all, const work *first, es_error *err)
     ES_TRY(ES_ARENA_NEW(&all->arena, all->works, threads, "threads", err));
     ES_TRY(ES_ARENA_NEW(&all->arena, all->seen, first->c->heads, "heads", err));
     ES_TRY(ES_ARENA_NEW(&all->arena, all->sinks, first->c->heads, "sinks", err));
-    ES_TRY(es_wo_sum_new(model, first->block->n, &all->arena, &all->layer, err));
+    ES_TRY(es_wo_sum_new(first->block, &all->arena, &all->layer, err));
     if (es_branch_norms(model))
         ES_TRY(ES_ARENA_NEW_2D(&all->arena, all->outputs, outputs, first->c->hidden,
                                "outputs of layers", err));
@@ -620,7 +619,7 @@ static es_status block_new(block_work *all, const work *first, es_error *err)
         all->works[t] = *first;
         all->works[t].outputs = all->outputs;
         ES_TRY(work_new(&all->works[t], &all->arena, err));
-        ES_TRY(choose_queries(&all->works[t], err));
+        ES_TRY(es_curves_queries(first->block, first->spec->queries, all->works[t].chosen, err));
     }
     return ES_OK;
 }

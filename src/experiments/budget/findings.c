@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "experiments/budget/question.h"
 #include "experiments/kit/answer_kit.h"
 #include "model/sparse_head.h"
@@ -47,11 +48,11 @@ static const char *say_policies(const budget_state *s, const budget_context *k, 
                                 char out[ES_SAY_ROOM])
 {
     out[0] = '\0';
-    for (int64_t p = 0; p < s->P; p++) {
+    for (int64_t p = 0; p < s->P && s->mode == BUDGET_IDEAL; p++) {
         const size_t used = strlen(out);
         bool in_plan = false;
         for (int64_t u = 0; u < s->units; u++)
-            in_plan = in_plan || k->plan[u].policy == p;
+            in_plan = in_plan || k->plan[u].candidate == p;
         if (in_plan && es_policy_inputs(s->policies[p].policy) & inputs)
             snprintf(out + used, ES_SAY_ROOM - used, "%s%s", used ? " and " : "",
                      es_policy_name(s->policies[p].policy));
@@ -71,14 +72,14 @@ static void add_state(const es_job *job, const budget_context *k, es_answer *a)
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
-    const double all = budget_all_keys(s), kept = budget_total(s, k->plan);
+    const double all = budget_all_keys(s), kept = budget_keys(s, k->plan);
     char share[4 * ES_SAY_ROOM], measured[ES_SAY_ROOM], predicted[ES_SAY_ROOM], names[ES_SAY_ROOM];
     if (s->config->causal && *say_policies(s, k, ES_POLICY_SCORES, names))
         snprintf(share, sizeof share, "Attending to %.3g %% of the keys,", 100.0 * kept / all);
     else
         snprintf(share, sizeof share, "With %.3g %% of %s (%.3g of %.3g MB in %s),",
                  100.0 * kept / all, s->config->causal ? "the KV cache" : "all keys and values",
-                 budget_bytes(job, kept) / 1e6, budget_bytes(job, all) / 1e6,
+                 budget_bytes(s, k->plan) / 1e6, all * s->full.bytes / 1e6,
                  budget_dtypes[p->cache]);
     say_percent((es_measured){k->forecast.state[L], k->forecast_se.state[L]}, predicted);
     if (is_verified(s))
@@ -103,7 +104,8 @@ static void add_other_context(const es_job *job, const budget_context *k, es_ans
         return;
     for (int64_t u = 0; u < s->units; u++) {
         const int64_t sees = es_past_most(es_past_of(s->config, u / s->config->kv_heads), n);
-        kept += (double)(k->plan[u].policy < 0 || k->plan[u].keys > sees ? sees : k->plan[u].keys);
+        kept +=
+            (double)(k->plan[u].candidate < 0 || k->plan[u].keys > sees ? sees : k->plan[u].keys);
         all += (double)sees;
     }
     es_answer_add_finding(
@@ -160,20 +162,21 @@ static void add_rivals(const es_job *job, es_answer *a)
 {
     const budget_state *s = job->state;
     char list[512] = "", value[ES_SAY_ROOM];
-    for (int w = 1; w < BUDGET_ALLOCATIONS; w++) {
-        const int64_t setting = budget_setting_of(s, (budget_allocation)w, 0.0);
+    for (int64_t w = 1; w < s->n_ways; w++) {
+        const int64_t setting = budget_setting_of(s, s->ways[w], 0.0);
         const size_t used = strlen(list);
         if (setting < 0)
             return;
         const es_measured m =
             budget_state_error(job, budget_verify_runs(s, setting), s->config->layers);
         snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "",
-                 say_percent(m, value), budget_allocation_names[w]);
+                 say_percent(m, value), budget_allocation_names[s->ways[w]]);
     }
     es_answer_add_finding(a, "Same budget, other allocations: the state changes by %s.", list);
 }
 
-void budget_add_findings(const es_job *job, const budget_context *k, es_answer *a)
+/* Adds the findings of ideal mode: the state, the answer, the rivals. */
+static void add_ideal(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
@@ -186,6 +189,143 @@ void budget_add_findings(const es_job *job, const budget_context *k, es_answer *
         add_rivals(job, a);
 }
 
+/* ---- caches ---- */
+
+/* Writes the share of keys and values in each number type: "f16 12 %, q8_0 70 %, q4_0 18 %".
+ * Returns out. */
+static const char *say_types(const budget_state *s, const budget_context *k,
+                             char out[4 * ES_SAY_ROOM])
+{
+    char name[ES_KV_NAME], other[ES_KV_NAME];
+    const double all = 2.0 * budget_keys(s, k->plan);
+    out[0] = '\0';
+    for (int64_t t = 0; t * t < s->types; t++) {
+        const size_t used = strlen(out);
+        double count = 0.0;
+        es_kv_format_name(&s->candidates[t].unit.v, name, sizeof name);
+        for (int64_t u = 0; u < s->units; u++) {
+            const es_cache_unit *unit = &s->candidates[k->plan[u].candidate].unit;
+            es_kv_format_name(&unit->k, other, sizeof other);
+            count += strcmp(name, other) == 0 ? (double)k->plan[u].keys : 0.0;
+            es_kv_format_name(&unit->v, other, sizeof other);
+            count += strcmp(name, other) == 0 ? (double)k->plan[u].keys : 0.0;
+        }
+        if (count > 0.0)
+            snprintf(out + used, 4 * ES_SAY_ROOM - used, "%s%s %.3g %%", used ? ", " : "", name,
+                     100.0 * count / all);
+    }
+    return out;
+}
+
+/* Adds what is kept: keys, types, bytes. */
+static void add_kept(const es_job *job, const budget_context *k, es_answer *a)
+{
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const double all = budget_all_keys(s), before = all * s->full.bytes,
+                 after = budget_bytes(s, k->plan);
+    char types[4 * ES_SAY_ROOM];
+    es_answer_add_finding(
+        a,
+        "The plan keeps %.3g %% of the keys of a %s of %lld tokens (%s): %.3g of %.3g MB (%s), "
+        "or %.3g %% of the bytes.",
+        100.0 * budget_keys(s, k->plan) / all, s->mode == BUDGET_PROMPT ? "prompt" : "context",
+        (long long)(s->mode == BUDGET_PROMPT ? s->prompt : s->n), say_types(s, k, types),
+        after / 1e6, before / 1e6, budget_dtypes[p->cache], 100.0 * after / before);
+}
+
+/* Returns the name of what is predicted of the answer: KL, or the extra loss where distributions do
+ * not fit into memory. */
+static const char *say_answer(const es_job *job)
+{
+    return budget_predicts_kl(job) ? "KL of the next token" : "the extra loss";
+}
+
+/* Returns what was measured of it. */
+static es_measured measured_answer(const es_job *job, int64_t setting)
+{
+    return budget_answer_change(job, budget_verify_runs(job->state, setting),
+                                budget_predicts_kl(job) ? ES_END_KL : ES_END_LOSS);
+}
+
+/* Adds what the plan costs. */
+static void add_price(const es_job *job, const budget_context *k, es_answer *a)
+{
+    const budget_state *s = job->state;
+    char predicted[ES_SAY_ROOM], found[ES_SAY_ROOM], loss[ES_SAY_ROOM];
+    es_say_number(k->forecast.loss, k->forecast_se.loss, predicted);
+    if (!s->n_settings) {
+        es_answer_add_finding(
+            a,
+            "It is predicted to cost %s nats per token after the prompt (%s); --verify FILE "
+            "tests that on held-out text.",
+            predicted, say_answer(job));
+        return;
+    }
+    const es_measured m = measured_answer(job, 0),
+                      extra = budget_answer_change(job, budget_verify_runs(s, 0), ES_END_LOSS);
+    es_say_number(m.value, m.se, found);
+    es_answer_add_finding(a,
+                          "It costs %s nats per token after the prompt (%s, %s%s; %s%s), and %s "
+                          "nats of loss.",
+                          found, say_answer(job), say_text(job),
+                          is_verified(s) ? "" : " of another context", predicted,
+                          is_verified(s) ? " was predicted" : " was predicted for its own",
+                          es_say_number(extra.value, extra.se, loss));
+}
+
+/* Adds what the best single setting of all heads would cost. */
+static es_status add_single(es_job *job, const budget_context *k, es_answer *a, es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t setting = budget_setting_of(s, BUDGET_UNIFORM, 0.0);
+    const budget_strategy how = budget_strategy_of(s, BUDGET_UNIFORM, budget_total(s, k->plan));
+    char policy[BUDGET_ROOM], types[BUDGET_ROOM], number[ES_SAY_ROOM], more[ES_SAY_ROOM];
+    budget_choice *choices;
+    budget_forecast f;
+    ES_TRY(ES_JOB_NEW(job, choices, s->units, err));
+    ES_TRY(budget_forecast_new(s, k->arena, &f, err));
+    ES_TRY(budget_apply(job, k, &how, &k->all, k->arena, choices, err));
+    budget_predict(s, &k->all, choices, NULL, &k->factors, &f);
+    budget_candidate_policy(s, choices[0].candidate, policy);
+    budget_candidate_types(s, choices[0].candidate, types);
+    if (setting < 0) {
+        es_answer_add_finding(
+            a,
+            "The best single setting of all heads on as many bytes (%s, %.3g %% of the keys, "
+            "%s) is predicted to cost %s.",
+            policy, 100.0 * budget_keys(s, choices) / budget_all_keys(s), types,
+            es_say_number(f.loss, (double)NAN, number));
+        return ES_OK;
+    }
+    const es_measured m = measured_answer(job, setting);
+    for (int64_t b = 0; b < s->verify.count; b++) {
+        const int end = budget_predicts_kl(job) ? ES_END_KL : ES_END_LOSS;
+        s->scratch[b] = budget_trial_of(job, budget_verify_runs(s, setting), b).ends[end] -
+                        budget_trial_of(job, budget_verify_runs(s, 0), b).ends[end];
+    }
+    const es_measured difference = es_measured_mean(s->scratch, s->verify.count);
+    es_answer_add_finding(
+        a,
+        "The best single setting of all heads on as many bytes (%s, %.3g %% of the keys, %s) "
+        "costs %s, %s more than the plan on the same blocks.",
+        policy, 100.0 * budget_keys(s, choices) / budget_all_keys(s), types,
+        es_say_number(m.value, m.se, number), es_say_number(difference.value, difference.se, more));
+    return ES_OK;
+}
+
+es_status budget_add_findings(es_job *job, const budget_context *k, es_answer *a, es_error *err)
+{
+    const budget_state *s = job->state;
+    if (s->mode == BUDGET_IDEAL) {
+        add_ideal(job, k, a);
+        return ES_OK;
+    }
+    add_kept(job, k, a);
+    add_price(job, k, a);
+    return add_single(job, k, a, err);
+}
+
 /* ---- cautions ---- */
 
 /* Adds what windows of the model's layers leave of a context that is longer. */
@@ -193,6 +333,8 @@ static void add_windows(const budget_state *s, es_answer *a)
 {
     const int64_t L = s->config->layers;
     int64_t cut = 0, least = s->n;
+    if (s->mode != BUDGET_IDEAL)
+        return;
     for (int64_t l = 0; l < L; l++) {
         cut += s->grids[l].sees < s->n;
         least = s->grids[l].sees < least ? s->grids[l].sees : least;

@@ -54,8 +54,7 @@ es_status budget_apply(const es_job *job, const budget_context *k, const budget_
                        es_error *err)
 {
     return r->asked ? budget_plan_for(job->state, means, &k->target, arena, choices, err)
-                    : budget_allocate(job->state, means, r->allocation, r->total, r->only, arena,
-                                      choices, err);
+                    : budget_allocate(job->state, means, r, arena, choices, err);
 }
 
 /* Computes the means without each block, and of each block alone. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frontier.c : table "frontier": predicted error against the number of keys, for the plan's
- * allocation with all policies, with some of them, and for the limit of independent choices. The
+/* frontier.c : table "frontier": predicted error against what is kept, for the plan's
+ * allocation with all candidates, with some of them, and for the limit of independent choices. The
  * predictions leave out the rehearsal's factors, as in allocations.c. */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "experiments/budget/question.h"
 #include "experiments/kit/answer_kit.h"
 
-/* One set of policies at one number of keys. */
+/* One set of candidates at one share. */
 typedef struct frontier_row {
     const char *by;
     double asked, ratio, state, error, kl, loss;
@@ -17,10 +17,11 @@ typedef struct frontier_row {
 
 static const es_column columns[] = {
     ES_COL(frontier_row, by, ES_FORMAT_TEXT, "by", "",
-           "our allocation with all policies, with those that need no scores of the query, or with "
-           "one policy; limit: no rule that keeps keys independently does better"),
-    ES_COL(frontier_row, asked, ES_FORMAT_REAL, "asked", "", "share of the keys to keep"),
-    ES_COL(frontier_row, ratio, ES_FORMAT_REAL, "ratio", "", "share of the keys kept"),
+           "our allocation with all policies and types, with one policy, or with one pair of types "
+           "(K,V). Ideal mode: also policies that need no scores of the query; limit: no rule that "
+           "keeps keys independently does better"),
+    ES_COL(frontier_row, asked, ES_FORMAT_REAL, "asked", "", "share to keep, as of --ratio"),
+    ES_COL(frontier_row, ratio, ES_FORMAT_REAL, "ratio", "", "share kept"),
     ES_COL(frontier_row, state, ES_FORMAT_REAL, "state error", "",
            "predicted error of the last hidden state, over its spread",
            .standing = ES_STANDING_HEURISTIC),
@@ -35,7 +36,8 @@ static const es_column columns[] = {
            .standing = ES_STANDING_HEURISTIC),
     {0}};
 static const es_table_spec frontier_table = {
-    "frontier", columns, ES_VIEW("Frontier: predicted error against keys", .only_with_full = true),
+    "frontier", columns,
+    ES_VIEW("Frontier: predicted error against what is kept", .only_with_full = true),
     ES_ROW(frontier_row), .keys = "by asked"};
 
 /* Adds a row of the frontier: error of the worst layer, root mean square over layers, and error of
@@ -61,16 +63,17 @@ static es_status add_row(const es_job *job, const char *by, double asked, double
     return ES_OK;
 }
 
-/* Adds our allocation with the policies of only (P); NULL: all. */
+/* Adds our allocation with the candidates of only (P); NULL: all. */
 static es_status add_policies(es_job *job, const budget_context *k, const char *by,
                               const bool *only, double ratio, es_table *t, es_error *err)
 {
     const budget_state *s = job->state;
-    const double all = budget_all_keys(s);
+    const double all = budget_all_cost(s);
     budget_forecast f;
     budget_choice *choices;
     budget_factors own = {0};
-    const budget_strategy r = {.allocation = BUDGET_OURS, .total = ratio * all, .only = only};
+    budget_strategy r = budget_strategy_of(s, BUDGET_OURS, ratio * all);
+    r.only = only;
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
     ES_TRY(ES_JOB_NEW(job, choices, s->units, err));
     ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
@@ -90,31 +93,59 @@ static es_status add_limit(es_job *job, const budget_context *k, double ratio, e
     double *own2;
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
     ES_TRY(ES_JOB_NEW(job, own2, s->config->layers, err));
-    ES_TRY(budget_allocate_limit(s, &k->all, ratio * budget_all_keys(s), k->arena, own2, err));
+    ES_TRY(budget_allocate_limit(s, &k->all, ratio * budget_all_cost(s), k->arena, own2, err));
     budget_predict(s, &k->all, NULL, own2, NULL, &f);
     return add_row(job, "limit", ratio, ratio, &f, t, err);
 }
 
-/* Adds all rows at one share of the keys; only (P) is scratch memory. */
-static es_status add_ratio(es_job *job, const budget_context *k, double ratio, bool *only,
-                           es_table *t, es_error *err)
+/* Adds the candidates whose number over `step`, modulo `count`, is `at`, if they are affordable:
+ * one policy, or one pair of types. */
+static es_status add_class(es_job *job, const budget_context *k, const char *by, int64_t step,
+                           int64_t count, int64_t at, double ratio, bool *only, es_table *t,
+                           es_error *err)
 {
     const budget_state *s = job->state;
-    int64_t deployable = 0; /* policies that need no scores of the query */
-    char word[ES_POLICY_ROOM];
-    ES_TRY(add_policies(job, k, "all policies", NULL, ratio, t, err));
+    for (int64_t p = 0; p < s->P; p++)
+        only[p] = p / step % count == at;
+    const budget_strategy how = {.only = only, .round = s->round};
+    return ratio * budget_all_cost(s) >= budget_least_cost(s, &how)
+               ? add_policies(job, k, by, only, ratio, t, err)
+               : ES_OK;
+}
+
+/* Adds ideal mode's policies that need no scores of the query. */
+static es_status add_deployable(es_job *job, const budget_context *k, double ratio, bool *only,
+                                es_table *t, es_error *err)
+{
+    const budget_state *s = job->state;
+    int64_t deployable = 0;
     for (int64_t i = 0; i < s->P; i++) {
         only[i] = es_policy_deployable(s->policies[i].policy);
         deployable += only[i];
     }
-    if (deployable && deployable < s->P)
-        ES_TRY(add_policies(job, k, "no query scores", only, ratio, t, err));
-    for (int64_t i = 0; i < s->P && s->P > 1; i++) {
-        memset(only, 0, (size_t)s->P * sizeof *only);
-        only[i] = true;
-        ES_TRY(add_policies(job, k, es_policy_word(&s->policies[i], word), only, ratio, t, err));
-    }
-    return add_limit(job, k, ratio, t, err);
+    return deployable && deployable < s->P
+               ? add_policies(job, k, "no query scores", only, ratio, t, err)
+               : ES_OK;
+}
+
+/* Adds all rows at one share; only (P) is scratch memory. */
+static es_status add_ratio(es_job *job, const budget_context *k, double ratio, bool *only,
+                           es_table *t, es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t policies = s->P / s->types;
+    const bool ideal = s->mode == BUDGET_IDEAL;
+    char word[BUDGET_ROOM];
+    ES_TRY(add_policies(job, k, "all policies", NULL, ratio, t, err));
+    if (ideal)
+        ES_TRY(add_deployable(job, k, ratio, only, t, err));
+    for (int64_t i = 0; i < policies && policies > 1; i++)
+        ES_TRY(add_class(job, k, budget_candidate_policy(s, i * s->types, word), s->types, policies,
+                         i, ratio, only, t, err));
+    for (int64_t i = 0; i < s->types && s->types > 1; i++)
+        ES_TRY(add_class(job, k, budget_candidate_types(s, i, word), 1, s->types, i, ratio, only, t,
+                         err));
+    return ideal ? add_limit(job, k, ratio, t, err) : ES_OK;
 }
 
 es_status budget_put_frontier(es_job *job, const budget_context *k, es_answer *a, es_error *err)

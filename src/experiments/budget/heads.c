@@ -76,10 +76,10 @@ static head_means means_of(const es_job *job, const budget_context *k, int64_t h
         for (int i = 0; i < ES_FACTS; i++)
             m.facts[i] += c.facts[head * ES_FACTS + i] / (double)B;
         m.limit += budget_curve_at(s, layer, c.limit + head * s->K, keys) / (double)B;
-        risk[b] =
-            choice->policy < 0
-                ? 0.0
-                : budget_curve_at(s, layer, c.risk + (head * s->P + choice->policy) * s->K, keys);
+        risk[b] = choice->candidate < 0
+                      ? 0.0
+                      : budget_curve_at(s, layer, c.risk + (head * s->P + choice->candidate) * s->K,
+                                        keys);
         ess[b] = c.facts[head * ES_FACTS + ES_FACT_ESS];
     }
     m.risk = es_measured_mean(risk, B);
@@ -107,12 +107,12 @@ static void set_policy(const budget_state *s, const budget_choice *choice, es_ta
     const budget_grid *grid = &s->grids[r->layer];
     char word[ES_POLICY_ROOM];
     r->correction = "none";
-    if (choice->policy < 0) {
+    if (choice->candidate < 0) {
         r->policy = "full";
         r->keys = grid->sees;
         return;
     }
-    const es_policy_spec *spec = &s->policies[r->layer * s->P + choice->policy];
+    const es_policy_spec *spec = &s->policies[r->layer * s->P + choice->candidate];
     r->policy = es_table_format(t, "%s", es_policy_word(spec, word));
     r->keys = choice->keys;
     if (es_policy_inputs(spec->policy) & ES_POLICY_CHANCE && es_policy_corrects(spec))

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c : makes a plan from risks by number of keys, and predicts its errors.
- *
- * A unit is a group of heads that share their keys (one head where none do). Its risk is that of
- * the sum of their errors, under one policy and one number of keys; between the computed numbers of
- * keys it is interpolated linearly in logarithms. own2 of a layer is the sum over its units, since
- * errors of heads are nearly independent (THEORY 14). Errors of hidden states and the loss are
- * proportional to own2 (THEORY 15): measured with one sparse layer at a time, and added up. */
+/* plan.c : divides a cost among units and predicts the errors of the result (THEORY 14). */
 #include <math.h>
 #include <string.h>
 
@@ -15,327 +9,55 @@
 #include "experiments/budget/question.h"
 #include "policy/policy.h"
 
-const char *const budget_allocation_names[BUDGET_ALLOCATIONS] = {"ours", "uniform", "pyramid",
-                                                                 "mass"};
+const char *const budget_allocation_names[BUDGET_ALLOCATIONS] = {
+    "ours", "uniform", "pyramid", "mass", "ada", "lu-kv", "one type"};
 
-#define PYRAMID_LAST                                                                               \
-    0.25 /* keys of the last layer, in means: PyramidKV's slope is of that size                    \
-          */
+/* Ideal mode: keys of the last layer, in means; PyramidKV's slope is of that size. Caches: options
+ * of PyramidKV and Ada-KV as published in kvpress. */
+#define PYRAMID_LAST 0.25
+#define PYRAMID_BETA 20.0
+#define ADA_ALPHA    0.2
 
 /* Returns the layer of a unit, a key-value head. */
 static int64_t layer_of(const budget_state *s, int64_t unit) { return unit / s->config->kv_heads; }
 
-/* Returns the numbers of keys that a unit may have. */
-static const budget_grid *grid_of(const budget_state *s, int64_t unit)
+budget_strategy budget_strategy_of(const budget_state *s, budget_allocation allocation,
+                                   double total)
 {
-    return &s->grids[layer_of(s, unit)];
+    return (budget_strategy){
+        .allocation = allocation, .total = total, .granularity = s->granularity, .round = s->round};
 }
 
-/* ---- means over blocks ---- */
+/* ---- cost ---- */
 
-/* Allocates means over blocks. */
-static es_status take(es_arena *arena, int64_t a, int64_t b, double **out, es_error *err)
+/* Returns the candidate of a choice. */
+static const budget_candidate *candidate_of(const budget_state *s, const budget_choice *choice)
 {
-    return ES_ARENA_NEW_2D(arena, *out, a, b, "means over blocks", err);
+    return choice->candidate < 0 ? &s->full : &s->candidates[choice->candidate];
 }
 
-/* Allocates means; risk, limit, need and out2 are one array in this order. */
-static es_status means_new(const budget_state *s, es_arena *arena, budget_means *out, es_error *err)
+double budget_choice_cost(const budget_state *s, const budget_choice *choice)
 {
-    const int64_t L = s->config->layers;
-    ES_TRY(take(arena, budget_sum_numbers(s, BUDGET_CURVES), 1, &out->risk, err));
-    out->limit = out->risk + s->units * s->P * s->K;
-    out->need = out->limit + s->units * s->K;
-    out->out2 = out->need + s->units;
-    ES_TRY(take(arena, L, L + 1, &out->transfer, err));
-    ES_TRY(take(arena, L + 1, 1, &out->spread2, err));
-    return take(arena, L, 1, &out->loss, err);
-}
-
-/* Returns 1 / number of blocks in the subset. */
-static double share_of(budget_subset of, int64_t blocks)
-{
-    const int64_t inside = of.to - of.from;
-    return 1.0 / (double)(of.others ? blocks - inside : inside);
-}
-
-/* Computes ratios of sums over blocks: error2 and loss over own2 of the sparse layer, as measured.
- */
-static es_status average_gains(const es_job *job, budget_subset of, const es_exec *exec,
-                               es_arena *arena, budget_means *out, es_error *err)
-{
-    const budget_state *s = job->state;
-    const int64_t L = s->config->layers;
-    const double share = share_of(of, s->text.count);
-    double *sum;
-    ES_TRY(take(arena, budget_sum_numbers(s, BUDGET_GAINS), 1, &sum, err));
-    ES_TRY(budget_sum(job, BUDGET_GAINS, of, exec, sum, err));
-    const double *own2 = sum + L + 1, *loss = own2 + L, *error2 = loss + L;
-    for (int64_t j = 0; j <= L; j++)
-        out->spread2[j] = share * sum[j];
-    for (int64_t l = 0; l < L; l++) {
-        out->loss[l] = own2[l] > 0.0 ? loss[l] / own2[l] : 0.0;
-        for (int64_t j = l * (L + 1); j < (l + 1) * (L + 1); j++)
-            out->transfer[j] = own2[l] > 0.0 ? error2[j] / own2[l] : share * error2[j];
-    }
-    return ES_OK;
-}
-
-budget_subset budget_all(const budget_state *s) { return (budget_subset){.to = s->text.count}; }
-
-es_status budget_average_risks(const es_job *job, int stage, budget_subset of, const es_exec *exec,
-                               es_arena *arena, budget_means *out, es_error *err)
-{
-    const budget_state *s = job->state;
-    const int64_t blocks = stage == BUDGET_OTHERS ? s->others.count : s->text.count;
-    ES_TRY(means_new(s, arena, out, err));
-    ES_TRY(budget_sum(job, stage, of, exec, out->risk, err));
-    for (int64_t i = 0; i < budget_sum_numbers(s, stage); i++)
-        out->risk[i] *= share_of(of, blocks);
-    return ES_OK;
-}
-
-es_status budget_average(const es_job *job, budget_subset of, const es_exec *exec, es_arena *arena,
-                         budget_means *out, es_error *err)
-{
-    ES_TRY(budget_average_risks(job, BUDGET_CURVES, of, exec, arena, out, err));
-    return average_gains(job, of, exec, arena, out, err);
-}
-
-void budget_copy_gains(const budget_means *from, budget_means *to)
-{
-    to->transfer = from->transfer;
-    to->spread2 = from->spread2;
-    to->loss = from->loss;
-}
-
-/* ---- risks at any number of keys ---- */
-
-/* Interpolates between (x0, y0) and (x1, y1): linear in ln x and ln y, or in x and y if y is not
- * positive. */
-static double between(double x0, double y0, double x1, double y1, double x)
-{
-    if (!(x1 > x0))
-        return y0;
-    if (!(y0 > 0.0 && y1 > 0.0))
-        return y0 + (y1 - y0) * ((x - x0) / (x1 - x0)); /* the share first: 1 at x1, so y1 there */
-    return y0 * exp(log(y1 / y0) * log(x / x0) / log(x1 / x0));
-}
-
-double budget_curve_at(const budget_state *s, int64_t layer, const double *curve, double m)
-{
-    double x0 = NAN, y0 = NAN;
-    for (int64_t k = 0; k < s->K; k++) {
-        const double x = (double)s->grids[layer].keys[k], y = curve[k];
-        if (isnan(y))
-            continue;
-        if (x >= m)
-            return isnan(x0) ? y : between(x0, y0, x, y, m);
-        x0 = x;
-        y0 = y;
-    }
-    return y0;
-}
-
-double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,
-                   double m)
-{
-    return budget_curve_at(s, layer_of(s, unit), a->risk + (unit * s->P + policy) * s->K, m);
-}
-
-double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, double m)
-{
-    return budget_curve_at(s, layer_of(s, unit), a->limit + unit * s->K, m);
-}
-
-budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
-                          const bool *only)
-{
-    budget_choice best = {.policy = -1, .keys = m};
-    if (m >= grid_of(s, unit)->sees)
-        return best;
-    for (int64_t p = 0; p < s->P; p++) {
-        const double risk = budget_risk(s, a, unit, p, (double)m);
-        if ((only && !only[p]) || (best.policy >= 0 && !(risk < best.risk)))
-            continue;
-        best.policy = p;
-        best.risk = risk;
-    }
-    return best;
-}
-
-double budget_weight(const budget_state *s, const budget_means *a, int64_t layer)
-{
-    const int64_t L = s->config->layers;
-    return a->transfer[layer * (L + 1) + L];
-}
-
-/* ---- allocation ---- */
-
-/* The options of all units, as es_allocate_...() takes them. */
-typedef struct offer {
-    es_curve *curves;
-    double *keys, *risk;
-    int64_t *layer, *chosen;
-    double *share;
-} offer;
-
-/* Allocates what an allocator chooses from: numbers of keys, risks of each unit, weights of
- * layers. */
-static es_status offer_new(const budget_state *s, es_arena *arena, offer *o, es_error *err)
-{
-    ES_TRY(take(arena, s->config->layers, s->n_options, &o->keys, err));
-    ES_TRY(take(arena, s->units, s->n_options, &o->risk, err));
-    ES_TRY(take(arena, s->units, 1, &o->share, err));
-    ES_TRY(ES_ARENA_NEW_2D(arena, o->layer, s->units, 2, "units", err));
-    o->chosen = o->layer + s->units;
-    ES_TRY(ES_ARENA_NEW(arena, o->curves, s->units, "units", err));
-    for (int64_t l = 0; l < s->config->layers; l++)
-        for (int64_t i = 0; i < s->grids[l].n_options; i++)
-            o->keys[l * s->n_options + i] = (double)s->grids[l].options[i];
-    return ES_OK;
-}
-
-/* Fills the risk of every unit at every number of keys with that of its best policy (of those in
- * `only`), weighted by how much its layer matters. */
-static void fill_offer(const budget_state *s, const budget_means *a, const bool *only, offer *o)
-{
-    for (int64_t u = 0; u < s->units; u++) {
-        const budget_grid *grid = grid_of(s, u);
-        double *risk = o->risk + u * s->n_options;
-        for (int64_t i = 0; i < grid->n_options; i++)
-            risk[i] = budget_best(s, a, u, grid->options[i], only).risk;
-        o->layer[u] = layer_of(s, u);
-        o->curves[u] = (es_curve){grid->n_options, o->keys + o->layer[u] * s->n_options, risk,
-                                  budget_weight(s, a, o->layer[u])};
-    }
-}
-
-/* Returns the keys that a query of the unit's layer sees, over the most of any layer: a fair share
- * of a layer with a window. */
-static double fair_share(const budget_state *s, int64_t unit)
-{
-    return (double)grid_of(s, unit)->sees / (double)budget_most_seen(s);
-}
-
-/* Divides the layers' fair parts among their units in proportion to the keys they need. */
-static void share_by_mass(const budget_state *s, const budget_means *a, double *share)
-{
-    const int64_t groups = s->config->kv_heads;
-    for (int64_t first = 0; first < s->units; first += groups) {
-        double sum = 0.0;
-        for (int64_t u = first; u < first + groups; u++)
-            sum += a->need[u];
-        for (int64_t u = first; u < first + groups; u++)
-            share[u] = fair_share(s, u) * (a->need[u] / sum);
-    }
-}
-
-/* Allocates keys by the named rule; the default minimises the sum of weighted risks. */
-static es_status allocate(const budget_state *s, const budget_means *a,
-                          budget_allocation allocation, double total, offer *o, es_error *err)
-{
-    switch (allocation) {
-    case BUDGET_UNIFORM: /* the same share of what each sees */
-        for (int64_t u = 0; u < s->units; u++)
-            o->share[u] = fair_share(s, u);
-        return es_allocate_mass(o->curves, s->units, total, o->share, o->chosen, NULL, NULL, err);
-    case BUDGET_PYRAMID:
-        return es_allocate_pyramid(o->curves, s->units, total, o->layer, s->config->layers,
-                                   PYRAMID_LAST, o->chosen, NULL, NULL, err);
-    case BUDGET_MASS:
-        share_by_mass(s, a, o->share);
-        return es_allocate_mass(o->curves, s->units, total, o->share, o->chosen, NULL, NULL, err);
-    default:
-        return es_allocate_keys(o->curves, s->units, total, o->chosen, NULL, NULL, err);
-    }
-}
-
-/* Reads an allocation back as policy and number of keys of each unit. */
-static void take_chosen(const budget_state *s, const budget_means *a, const bool *only,
-                        const offer *o, budget_choice *choices)
-{
-    for (int64_t u = 0; u < s->units; u++)
-        choices[u] = budget_best(s, a, u, grid_of(s, u)->options[o->chosen[u]], only);
-}
-
-es_status budget_allocate(const budget_state *s, const budget_means *a,
-                          budget_allocation allocation, double total, const bool *only,
-                          es_arena *arena, budget_choice *choices, es_error *err)
-{
-    offer o;
-    ES_TRY(offer_new(s, arena, &o, err));
-    fill_offer(s, a, only, &o);
-    ES_TRY(allocate(s, a, allocation, total, &o, err));
-    take_chosen(s, a, only, &o, choices);
-    return ES_OK;
-}
-
-es_status budget_allocate_limit(const budget_state *s, const budget_means *a, double total,
-                                es_arena *arena, double *own2, es_error *err)
-{
-    offer o;
-    ES_TRY(offer_new(s, arena, &o, err));
-    fill_offer(s, a, NULL, &o);
-    for (int64_t u = 0; u < s->units; u++)
-        for (int64_t i = 0; i < grid_of(s, u)->n_options; i++)
-            o.risk[u * s->n_options + i] = budget_limit(s, a, u, o.curves[u].keys[i]);
-    ES_TRY(es_allocate_keys(o.curves, s->units, total, o.chosen, NULL, NULL, err));
-    memset(own2, 0, (size_t)s->config->layers * sizeof *own2);
-    for (int64_t u = 0; u < s->units; u++)
-        own2[layer_of(s, u)] += o.risk[u * s->n_options + o.chosen[u]];
-    return ES_OK;
-}
-
-/* ---- tolerances ---- */
-
-es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
-                                    const double *tolerance, es_arena *arena,
-                                    budget_choice *choices, es_error *err)
-{
-    const int64_t groups = s->config->kv_heads;
-    offer o;
-    ES_TRY(offer_new(s, arena, &o, err));
-    fill_offer(s, a, NULL, &o);
-    for (int64_t l = 0; l < s->config->layers; l++) {
-        es_curve *own = o.curves + l * groups;
-        const double most = tolerance[l] * tolerance[l] * a->out2[l];
-        for (int64_t g = 0; g < groups; g++)
-            own[g].weight = 1.0;
-        ES_TRY(es_allocate_risk(own, groups, most, o.chosen + l * groups, NULL, NULL, err));
-    }
-    take_chosen(s, a, NULL, &o, choices);
-    return ES_OK;
-}
-
-double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *choices)
-{
-    double loss = 0.0;
-    for (int64_t u = 0; u < s->units; u++)
-        loss += a->loss[layer_of(s, u)] * choices[u].risk;
-    return loss;
-}
-
-es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
-                                   es_arena *arena, double *total, es_error *err)
-{
-    const double all = budget_all_keys(s);
-    double low = budget_least_keys(s), high = all;
-    budget_choice *choices;
-    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
-    ES_TRY(budget_allocate(s, a, BUDGET_OURS, low, NULL, arena, choices, err));
-    if (budget_loss(s, a, choices) <= loss)
-        high = low;
-    while (high - low > 0.005 * all) {
-        const double middle = 0.5 * (low + high);
-        ES_TRY(budget_allocate(s, a, BUDGET_OURS, middle, NULL, arena, choices, err));
-        *(budget_loss(s, a, choices) <= loss ? &high : &low) = middle;
-    }
-    *total = high;
-    return ES_OK;
+    return (double)choice->keys * candidate_of(s, choice)->cost;
 }
 
 double budget_total(const budget_state *s, const budget_choice *choices)
+{
+    double sum = 0.0;
+    for (int64_t u = 0; u < s->units; u++)
+        sum += budget_choice_cost(s, &choices[u]);
+    return sum;
+}
+
+double budget_bytes(const budget_state *s, const budget_choice *choices)
+{
+    double sum = 0.0;
+    for (int64_t u = 0; u < s->units; u++)
+        sum += (double)choices[u].keys * candidate_of(s, &choices[u])->bytes;
+    return sum;
+}
+
+double budget_keys(const budget_state *s, const budget_choice *choices)
 {
     double sum = 0.0;
     for (int64_t u = 0; u < s->units; u++)
@@ -351,6 +73,20 @@ double budget_all_keys(const budget_state *s)
     return sum;
 }
 
+double budget_all_cost(const budget_state *s) { return budget_all_keys(s) * s->full.cost; }
+
+double budget_least_cost(const budget_state *s, const budget_strategy *how)
+{
+    double least = INFINITY, keys = 0.0;
+    for (int64_t p = 0; p < s->P; p++)
+        if (!how->only || how->only[p])
+            least = fmin(least, s->candidates[p].cost);
+    for (int64_t l = 0; l < s->config->layers; l++)
+        keys += (double)(s->config->kv_heads *
+                         budget_fit_keys(s, l, how->round, (double)s->grids[l].options[0]));
+    return keys * least;
+}
+
 int64_t budget_most_seen(const budget_state *s)
 {
     int64_t most = 0;
@@ -359,13 +95,255 @@ int64_t budget_most_seen(const budget_state *s)
     return most;
 }
 
-double budget_least_keys(const budget_state *s)
+/* ---- rules in use ---- */
+
+/* Returns the keys that a query of the unit's layer sees, over the most of any layer: a fair share
+ * of a layer with a window. */
+static double fair_share(const budget_state *s, int64_t unit)
+{
+    return (double)s->grids[layer_of(s, unit)].sees / (double)budget_most_seen(s);
+}
+
+/* Divides the layers' fair parts among their units in proportion to the keys they need. */
+static void share_by_mass(const budget_state *s, const budget_means *a, double *share)
+{
+    const int64_t groups = s->config->kv_heads;
+    for (int64_t first = 0; first < s->units; first += groups) {
+        double sum = 0.0;
+        for (int64_t u = first; u < first + groups; u++)
+            sum += a->need[u];
+        for (int64_t u = first; u < first + groups; u++)
+            share[u] = fair_share(s, u) * (a->need[u] / sum);
+    }
+}
+
+/* Divides keys of ideal mode by a rule in use, each unit under its best policy. */
+static es_status allocate_ideal(const budget_state *s, const budget_means *a,
+                                const budget_strategy *how, es_arena *arena, budget_offer *o,
+                                es_error *err)
+{
+    double *share;
+    int64_t *layer;
+    ES_TRY(ES_ARENA_NEW(arena, share, s->units, "units", err));
+    ES_TRY(ES_ARENA_NEW(arena, layer, s->units, "units", err));
+    for (int64_t u = 0; u < s->units; u++) {
+        layer[u] = layer_of(s, u);
+        share[u] = fair_share(s, u);
+    }
+    if (how->allocation == BUDGET_PYRAMID)
+        return es_allocate_pyramid(o->curves, s->units, how->total, layer, s->config->layers,
+                                   PYRAMID_LAST, o->chosen, NULL, NULL, err);
+    if (how->allocation == BUDGET_MASS)
+        share_by_mass(s, a, share);
+    return es_allocate_mass(o->curves, s->units, how->total, share, o->chosen, NULL, NULL, err);
+}
+
+/* Gives all units one candidate, and the same share of the keys that they see. Returns the sum of
+ * weighted risks, or -1 if the total does not suffice for it. */
+static double try_single(const budget_state *s, const budget_means *a, const budget_strategy *how,
+                         const double *weight, int64_t candidate, budget_choice *choices)
+{
+    const double cost = s->candidates[candidate].cost,
+                 share = how->total / (cost * budget_all_keys(s));
+    double risk = 0.0, used = 0.0;
+    for (int64_t u = 0; u < s->units; u++) {
+        const budget_grid *grid = &s->grids[layer_of(s, u)];
+        const int64_t keys = grid->n_options == 1
+                                 ? grid->sees
+                                 : budget_fit_keys(s, layer_of(s, u), how->round,
+                                                   share * (double)grid->sees * (1.0 + 1e-12));
+        choices[u] =
+            (budget_choice){candidate, keys, budget_risk(s, a, u, candidate, (double)keys)};
+        used += (double)keys * cost;
+        risk += weight[layer_of(s, u)] * choices[u].risk;
+    }
+    return used <= how->total * (1.0 + 1e-9) ? risk : -1.0;
+}
+
+/* Finds the best single setting of a cache: one candidate for all units. */
+static es_status allocate_single(const budget_state *s, const budget_means *a,
+                                 const budget_strategy *how, const double *weight, es_arena *arena,
+                                 budget_choice *choices, es_error *err)
+{
+    double best = -1.0;
+    budget_choice *trial;
+    ES_TRY(ES_ARENA_NEW(arena, trial, s->units, "choices", err));
+    for (int64_t p = 0; p < s->P; p++) {
+        const double risk =
+            how->only && !how->only[p] ? -1.0 : try_single(s, a, how, weight, p, trial);
+        if (risk < 0.0 || (best >= 0.0 && risk >= best))
+            continue;
+        best = risk;
+        memcpy(choices, trial, (size_t)s->units * sizeof *choices);
+    }
+    if (best >= 0.0)
+        return ES_OK;
+    return es_fail(err, ES_E_RANGE, "allocate.keys", "a larger --ratio, or smaller types",
+                   "no single setting of all key-value heads costs as little as %.15g", how->total);
+}
+
+/* Changes the keys of a single setting to PyramidKV's: fewer with depth. */
+static void make_pyramid(const budget_state *s, const budget_means *a, const budget_strategy *how,
+                         budget_choice *choices)
+{
+    const es_evict_spec spec =
+        es_evict_resolve(&s->candidates[choices[0].candidate].unit.evict, budget_evict_mode(s));
+    const int64_t window = spec.window > 0 ? spec.window : 0;
+    for (int64_t u = 0; u < s->units; u++) {
+        const int64_t l = layer_of(s, u), sees = s->grids[l].sees;
+        const int64_t keys =
+            es_pyramid_keys(choices[u].keys, PYRAMID_BETA, window, sees, l, s->config->layers);
+        choices[u].keys = budget_fit_keys(s, l, how->round, (double)keys);
+        choices[u].risk = budget_risk(s, a, u, choices[u].candidate, (double)choices[u].keys);
+    }
+}
+
+/* ---- allocation ---- */
+
+/* Returns the sum of weighted risks of choices. */
+static double weighted_risk(const budget_state *s, const double *weight,
+                            const budget_choice *choices)
 {
     double sum = 0.0;
-    for (int64_t l = 0; l < s->config->layers; l++)
-        sum += (double)(s->config->kv_heads * s->grids[l].options[0]);
+    for (int64_t u = 0; u < s->units; u++)
+        sum += weight[layer_of(s, u)] * choices[u].risk;
     return sum;
 }
+
+/* Divides the total so that the sum of weighted risks is least. */
+static es_status allocate_best(const budget_state *s, const budget_means *a,
+                               const budget_strategy *how, const double *weight, es_arena *arena,
+                               budget_choice *choices, es_error *err)
+{
+    budget_offer o;
+    if (how->granularity == BUDGET_BY_MODEL && s->mode != BUDGET_IDEAL)
+        return allocate_single(s, a, how, weight, arena, choices, err);
+    ES_TRY(budget_offer_new(s, a, how, weight, arena, &o, err));
+    ES_TRY(es_allocate_keys(o.curves, o.groups, how->total, o.chosen, NULL, NULL, err));
+    budget_offer_take(s, a, &o, choices);
+    return ES_OK;
+}
+
+/* Divides the total with one pair of types for all units: the pair of least risk. */
+static es_status allocate_one_type(const budget_state *s, const budget_means *a,
+                                   const budget_strategy *how, const double *weight,
+                                   es_arena *arena, budget_choice *choices, es_error *err)
+{
+    budget_strategy one = *how;
+    budget_choice *trial;
+    bool *only, found = false;
+    es_error none;
+    ES_TRY(ES_ARENA_NEW(arena, trial, s->units, "choices", err));
+    ES_TRY(ES_ARENA_NEW(arena, only, s->P, "candidates", err));
+    one.only = only;
+    for (int64_t type = 0; type < s->types; type++) {
+        for (int64_t p = 0; p < s->P; p++)
+            only[p] = p % s->types == type && (!how->only || how->only[p]);
+        if (allocate_best(s, a, &one, weight, arena, trial, &none) != ES_OK)
+            continue; /* this type is too large for the total */
+        if (!found || weighted_risk(s, weight, trial) < weighted_risk(s, weight, choices))
+            memcpy(choices, trial, (size_t)s->units * sizeof *choices);
+        found = true;
+    }
+    return found ? ES_OK
+                 : es_fail(err, ES_E_RANGE, "allocate.keys", "a larger --ratio",
+                           "no type is small enough for a cost of %.15g", how->total);
+}
+
+/* Divides the cost of a cache by a rule in use. */
+static es_status allocate_cache(const budget_state *s, const budget_means *a,
+                                const budget_strategy *how, const double *weight, es_arena *arena,
+                                budget_choice *choices, es_error *err)
+{
+    if (how->allocation == BUDGET_ONE_TYPE)
+        return allocate_one_type(s, a, how, weight, arena, choices, err);
+    ES_TRY(allocate_single(s, a, how, weight, arena, choices, err));
+    if (how->allocation == BUDGET_PYRAMID)
+        make_pyramid(s, a, how, choices);
+    return ES_OK;
+}
+
+es_status budget_allocate(const budget_state *s, const budget_means *a, const budget_strategy *how,
+                          es_arena *arena, budget_choice *choices, es_error *err)
+{
+    double *weight;
+    budget_offer o;
+    ES_TRY(ES_ARENA_NEW(arena, weight, s->config->layers, "layers", err));
+    for (int64_t l = 0; l < s->config->layers; l++)
+        weight[l] = how->allocation == BUDGET_LUKV ? 1.0 : budget_weight(s, a, l);
+    if (how->allocation == BUDGET_OURS || how->allocation == BUDGET_LUKV)
+        return allocate_best(s, a, how, weight, arena, choices, err);
+    if (s->mode != BUDGET_IDEAL)
+        return allocate_cache(s, a, how, weight, arena, choices, err);
+    ES_TRY(budget_offer_new(s, a, how, weight, arena, &o, err));
+    ES_TRY(allocate_ideal(s, a, how, arena, &o, err));
+    budget_offer_take(s, a, &o, choices);
+    return ES_OK;
+}
+
+es_status budget_allocate_limit(const budget_state *s, const budget_means *a, double total,
+                                es_arena *arena, double *own2, es_error *err)
+{
+    const budget_strategy how = {.allocation = BUDGET_OURS, .total = total};
+    budget_offer o;
+    ES_TRY(budget_offer_new(s, a, &how, NULL, arena, &o, err));
+    for (int64_t u = 0; u < s->units; u++) {
+        double *risk = o.risk + u * o.most;
+        for (int64_t i = 0; i < o.curves[u].count; i++)
+            risk[i] = budget_limit(s, a, u, (double)o.options[u * o.most + i].keys);
+        o.curves[u].weight = budget_weight(s, a, layer_of(s, u));
+    }
+    ES_TRY(es_allocate_keys(o.curves, s->units, total, o.chosen, NULL, NULL, err));
+    memset(own2, 0, (size_t)s->config->layers * sizeof *own2);
+    for (int64_t u = 0; u < s->units; u++)
+        own2[layer_of(s, u)] += o.risk[u * o.most + o.chosen[u]];
+    return ES_OK;
+}
+
+/* ---- tolerances ---- */
+
+es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
+                                    const double *tolerance, es_arena *arena,
+                                    budget_choice *choices, es_error *err)
+{
+    const budget_strategy how = budget_strategy_of(s, BUDGET_OURS, NAN);
+    budget_offer o;
+    ES_TRY(budget_offer_new(s, a, &how, NULL, arena, &o, err));
+    const int64_t groups = o.groups / s->config->layers; /* of a layer */
+    for (int64_t l = 0; l < s->config->layers; l++)
+        ES_TRY(es_allocate_risk(o.curves + l * groups, groups,
+                                tolerance[l] * tolerance[l] * a->out2[l], o.chosen + l * groups,
+                                NULL, NULL, err));
+    budget_offer_take(s, a, &o, choices);
+    return ES_OK;
+}
+
+double budget_loss(const budget_state *s, const budget_means *a, const budget_choice *choices)
+{
+    return weighted_risk(s, a->loss, choices);
+}
+
+es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
+                                   es_arena *arena, double *total, es_error *err)
+{
+    const double all = budget_all_cost(s);
+    budget_strategy how = budget_strategy_of(s, BUDGET_OURS, NAN);
+    double low = how.total = budget_least_cost(s, &how), high = all;
+    budget_choice *choices;
+    ES_TRY(ES_ARENA_NEW(arena, choices, s->units, "choices", err));
+    ES_TRY(budget_allocate(s, a, &how, arena, choices, err));
+    if (budget_loss(s, a, choices) <= loss)
+        high = low;
+    while (high - low > 0.005 * all) {
+        how.total = 0.5 * (low + high);
+        ES_TRY(budget_allocate(s, a, &how, arena, choices, err));
+        *(budget_loss(s, a, choices) <= loss ? &high : &low) = how.total;
+    }
+    *total = high;
+    return ES_OK;
+}
+
+/* ---- what trials run ---- */
 
 void budget_specs(const budget_state *s, const budget_choice *choices, es_policy_spec *out)
 {
@@ -373,12 +351,44 @@ void budget_specs(const budget_state *s, const budget_choice *choices, es_policy
     for (int64_t h = 0; h < s->config->layers * s->config->heads; h++) {
         const budget_choice *choice = &choices[h / size];
         es_policy_spec_init(&out[h], NULL);
-        if (choice->policy < 0)
+        if (choice->candidate < 0)
             continue;
-        out[h] = s->policies[h / s->config->heads * s->P + choice->policy];
+        out[h] = s->policies[h / s->config->heads * s->P + choice->candidate];
         out[h].keys = choice->keys;
         es_policy_spec_fit(&out[h], s->config->causal);
     }
+}
+
+void budget_units(const budget_state *s, const budget_choice *choices, es_cache_unit *out)
+{
+    for (int64_t u = 0; u < s->units; u++) {
+        out[u] = s->candidates[choices[u].candidate].unit;
+        out[u].evict.keys = choices[u].keys;
+        if (choices[u].keys >= s->grids[layer_of(s, u)].sees)
+            es_evict_init(&out[u].evict, NULL);
+    }
+}
+
+es_status budget_kept(const budget_state *s, const budget_choice *choices,
+                      budget_allocation allocation, es_arena *arena, es_kept_keys *out,
+                      es_error *err)
+{
+    const es_model_config *c = s->config;
+    es_policy_spec *specs;
+    es_cache_unit *units;
+    *out = (es_kept_keys){.mode = budget_evict_mode(s), .prompt = s->prompt};
+    if (s->mode == BUDGET_IDEAL) {
+        ES_TRY(ES_ARENA_NEW_2D(arena, specs, c->layers, c->heads, "specs", err));
+        budget_specs(s, choices, specs);
+        out->heads = specs;
+        return ES_OK;
+    }
+    ES_TRY(ES_ARENA_NEW(arena, units, s->units, "units", err));
+    budget_units(s, choices, units);
+    for (int64_t u = 0; u < s->units && allocation == BUDGET_ADA; u++)
+        units[u].evict.alpha = ADA_ALPHA;
+    out->units = units;
+    return ES_OK;
 }
 
 /* ---- prediction ---- */
@@ -395,8 +405,8 @@ double budget_own2(const budget_state *s, const budget_means *a, const budget_ch
     const int64_t groups = s->config->kv_heads;
     double sum = 0.0;
     for (int64_t u = layer * groups; u < (layer + 1) * groups; u++)
-        if (choices[u].policy >= 0)
-            sum += budget_risk(s, a, u, choices[u].policy, (double)choices[u].keys);
+        if (choices[u].candidate >= 0)
+            sum += budget_risk(s, a, u, choices[u].candidate, (double)choices[u].keys);
     return sum;
 }
 

@@ -13,14 +13,6 @@
 
 /* ---- parameters ---- */
 
-const char *const budget_dtypes[] = {"f16", "bf16", "f32", "f64", "int8", "int4", NULL};
-
-int64_t budget_dtype_bits(int dtype)
-{
-    static const int64_t bits[] = {16, 16, 32, 64, 8, 4};
-    return bits[dtype];
-}
-
 #define FIELD(member) .field = offsetof(budget_params, member)
 static const es_param params[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
@@ -33,32 +25,62 @@ static const es_param params[] = {
      FIELD(context), .min = 16, .max = 1e9, .unit = "tokens",
      .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text; "
                      "fewer if 8 blocks take more than five minutes on two cores"},
-    {"ratio", 0, ES_PARAM_NUMBER, "R", "share of all keys to keep: 0.25, 1/4 or 25%", FIELD(ratio),
-     .min = 1e-6, .max = 1.0},
+    {"evict", 0, ES_PARAM_CHOICE, "MODE",
+     "when the cache drops keys. prompt: once, for good, when a prompt has been read; decode: one "
+     "key after each token, for good; none: never, numbers are only rounded; ideal: never, each "
+     "query chooses from all keys, which saves no memory and is a bound",
+     FIELD(evict), .choices = budget_modes,
+     .default_note = "prompt; ideal for models that predict no tokens"},
+    {"prompt", 0, ES_PARAM_COUNTS, "P",
+     "tokens of the prompt. Its cache is what is shared out, and errors are means over what "
+     "follows it",
+     FIELD(prompt), .min = 1, .max = 1e12, .unit = "tokens", .default_note = "half of the context"},
+    {"ratio", 0, ES_PARAM_NUMBER, "R",
+     "share of the bytes of the prompt's cache in --cache-dtype to keep (decode, ideal: of the "
+     "context's): 0.25, 1/4 or 25%",
+     FIELD(ratio), .min = 1e-6, .max = 1.0},
+    {"bytes", 0, ES_PARAM_NUMBER, "B", "keep this many bytes", FIELD(bytes), .min = 1.0,
+     .max = 1e18, .unit = "bytes"},
     {"keys", 0, ES_PARAM_WHOLE, "K",
-     "keep this many keys in all, summed over layers and key-value heads", FIELD(keys), .min = 1,
-     .max = 1e15, .unit = "keys"},
+     "keep this many keys in all, summed over layers and key-value heads, whatever their types",
+     FIELD(keys), .min = 1, .max = 1e15, .unit = "keys"},
     {"error", 0, ES_PARAM_NUMBER, "E",
-     "keep as few keys as possible while each layer's attention output changes by at most E, as a "
+     "keep as little as possible while each layer's attention output changes by at most E, as a "
      "share of its spread over tokens",
      FIELD(error), .min = 1e-9, .max = 100.0},
     {"loss", 0, ES_PARAM_NUMBER, "D",
-     "keep as few keys as possible while the loss on the text grows by at most D nats per token (a "
+     "keep as little as possible while the loss on the text grows by at most D nats per token (a "
      "classifier: KL of its labels)",
      FIELD(loss), .min = 1e-9, .max = 100.0, .unit = "nats"},
     {"policy", 0, ES_PARAM_TEXT, "LIST",
-     "policies to choose from, separated by commas, as in `sparse`", FIELD(policy),
-     .default_value = "stream,heavy,observe,random,top"},
+     "policies to choose from, separated by commas, with options after their names: "
+     "h2o,snapkv:window=16. They keep the first 4 tokens unless option sinks says otherwise. "
+     "--evict ideal: policies of `sparse`",
+     FIELD(policy),
+     .default_note = "prompt: stream,snapkv,observed,h2o,tova:scope=kv; decode: "
+                     "stream,h2o,tova:scope=kv; ideal: stream,heavy,observe,random,top"},
+    {"kv-type", 0, ES_PARAM_TEXT, "LIST",
+     "number types to choose from, separated by commas, for keys and for values of each head: f32, "
+     "f16, bf16, fp8, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, with +hadamard; kivi4 and kivi2 with "
+     "--evict none",
+     FIELD(kv_type), .default_note = "f16,q8_0,q4_0"},
+    {"granularity", 0, ES_PARAM_CHOICE, "UNIT",
+     "what has a setting of its own: each key-value head, each layer, or the model",
+     FIELD(granularity), .choices = budget_granularities, .default_value = "head"},
+    {"round", 0, ES_PARAM_WHOLE, "M",
+     "numbers of keys are multiples of M, as engines with pages of M tokens need", FIELD(round),
+     .min = 1, .max = 65536, .default_value = "1", .unit = "keys"},
     {"no-query-scores", 0, ES_PARAM_FLAG, NULL,
-     "use only policies that choose without the scores of the current query, which are known only "
-     "after every key was read",
+     "ideal: use only policies that choose without the scores of the current query, which are "
+     "known "
+     "only after every key was read",
      FIELD(no_query_scores), .renamed_from = "deployable"},
     {"blocks", 0, ES_PARAM_WHOLE, "B",
      "blocks of the text to calibrate on, spaced evenly over the text; by default fewer if they "
      "take more than five minutes on two cores",
      FIELD(blocks), .min = 1, .max = 100000, .default_value = "8"},
     {"query-count", 0, ES_PARAM_WHOLE, "M", "queries per block whose risks are computed",
-     FIELD(queries), .min = 1, .max = 100000, .default_value = "8"},
+     FIELD(queries), .min = 1, .max = 100000, .default_note = "32; 8 with --evict ideal"},
     {"other-text", 0, ES_PARAM_FILES, "FILE",
      "another kind of text: compare its plan with the plan of --text, on both texts",
      FIELD(others)},
@@ -76,15 +98,17 @@ static const es_param params[] = {
      "blocks of the held-out text, or labelled texts, at most; by default fewer as for --blocks",
      FIELD(verify_blocks), .min = 1, .max = BUDGET_MOST_BLOCKS, .default_value = "8"},
     {"rivals", 0, ES_PARAM_FLAG, NULL,
-     "also test other allocations of as many keys: uniform, falling with depth, and by mass",
+     "also test other ways to spend as much: the best single setting, PyramidKV, Ada-KV, LU-KV, "
+     "one type for all; ideal: uniform, falling with depth, and by mass",
      FIELD(rivals)},
-    {"frontier", 0, ES_PARAM_REALS, "GRID", "shares of the keys to predict errors for",
+    {"frontier", 0, ES_PARAM_REALS, "GRID", "shares, as of --ratio, to predict errors for",
      FIELD(frontier), .min = 1e-6, .max = 1.0, .default_value = "0.0625,0.125,0.25,0.5",
      .increasing = true},
     {"verify-frontier", 0, ES_PARAM_FLAG, NULL,
      "test the plans of --frontier on the held-out text too", FIELD(everywhere)},
-    {"cache-dtype", 0, ES_PARAM_CHOICE, "DTYPE", "number format of the cache, to count its bytes",
-     FIELD(cache), .choices = budget_dtypes, .default_value = "f16"},
+    {"cache-dtype", 0, ES_PARAM_CHOICE, "DTYPE",
+     "number format of the cache that the plan replaces, to count its bytes", FIELD(cache),
+     .choices = budget_dtypes, .default_value = "f16"},
     {"out-plan", 0, ES_PARAM_OUTPUT, "P.json",
      "write the plan to a file, for `loss`, `downstream`, `sparse` and other programs",
      FIELD(out_plan)},
@@ -96,18 +120,20 @@ static const es_param params[] = {
 
 /* ---- checks ---- */
 
-/* Fails for missing options and options that exclude each other. Exactly one of --ratio, --keys,
- * --error and --loss says how much to keep. */
+/* Fails for missing options and options that exclude each other. Exactly one of --ratio, --bytes,
+ * --keys, --error and --loss says how much to keep. */
 static es_status check_options(const es_job *job, const budget_params *p, es_error *err)
 {
-    const int asked = !isnan(p->ratio) + (p->keys > 0) + !isnan(p->error) + !isnan(p->loss);
+    const int asked =
+        !isnan(p->ratio) + !isnan(p->bytes) + (p->keys > 0) + !isnan(p->error) + !isnan(p->loss);
     if (!p->model || !p->texts.count)
         return es_refuse(err, "budget.options", "--model MODEL --text FILE", "missing --%s",
                          p->model ? "text" : "model");
     if (asked != 1)
-        return es_refuse(err, "budget.options", "--ratio 0.25, or --keys, --error or --loss",
-                         asked ? "--ratio, --keys, --error and --loss exclude each other"
-                               : "say how much to keep: --ratio, --keys, --error or --loss");
+        return es_refuse(
+            err, "budget.options", "--ratio 0.25, or --bytes, --keys, --error or --loss",
+            asked ? "--ratio, --bytes, --keys, --error and --loss exclude each other"
+                  : "say how much to keep: --ratio, --bytes, --keys, --error or --loss");
     if (p->verify.count && p->tasks)
         return es_refuse(err, "budget.options", "leave one out",
                          "--verify and --verify-tasks exclude each other");
@@ -136,159 +162,85 @@ static es_status open_model(es_job *job, const budget_params *p, budget_state *s
     return ES_OK;
 }
 
-/* ---- candidates ---- */
+/* ---- settings ---- */
 
-/* Reads --policy and drops what cannot be planned: policies without exact risk, and full
- * attention. */
-static es_status read_policies(es_job *job, const budget_params *p, budget_state *s, es_error *err)
-{
-    const es_policy_params asked = {.names = p->policy, .correction = -1};
-    es_policy_asked *words;
-    int64_t count;
-    ES_TRY(es_policies_read(job, &asked, &words, &count, err));
-    ES_TRY(ES_JOB_NEW(job, s->policies, count, err));
-    for (int64_t i = 0; i < count; i++) {
-        es_policy_spec spec = words[i].spec;
-        if (p->no_query_scores && !es_policy_deployable(spec.policy))
-            continue;
-        if (es_policy_inputs(spec.policy) & ES_POLICY_MEASURED ||
-            spec.policy == es_policy_find("full"))
-            return es_fail(err, ES_E_UNSUPPORTED, "policy.measured", "leave it out",
-                           "policy %s has no number of keys to choose",
-                           es_policy_name(spec.policy));
-        spec.keys = 1;
-        ES_TRY(es_policy_spec_check(&spec, s->config->causal, err));
-        s->policies[s->P++] = spec;
-    }
-    if (!s->P)
-        return es_refuse(err, "budget.policy", "--policy stream,heavy,observe,random",
-                         "--no-query-scores leaves none of the policies");
-    return ES_OK;
-}
-
-/* Risks are computed at BUDGET_POINTS numbers of keys, from 1/64 of the keys that a query sees,
- * each about 1.5 times the previous one, and at all keys, where drawing with replacement still has
- * a risk. A unit may have one of five times as many numbers. */
-enum { BETWEEN = 5, LEAST = 64 };
-
-/* Lists the numbers of keys at which risks of a layer are computed, a geometric grid: out
- * (BUDGET_POINTS + 1), all that is left of it `sees`. Returns how many differ. */
-static int64_t list_keys(int64_t sees, int64_t *out)
-{
-    const double n = (double)sees, low = fmax(1.0, n / LEAST);
-    const double step = pow(0.66 * n / low, 1.0 / (BUDGET_POINTS - 1));
-    int64_t count = 0;
-    for (int i = 0; i < BUDGET_POINTS; i++) {
-        const int64_t keys = (int64_t)floor(low * pow(step, i) + 0.5);
-        if (!count || keys > out[count - 1])
-            out[count++] = keys;
-    }
-    const int64_t different = count + (out[count - 1] < sees);
-    while (count < BUDGET_POINTS + 1)
-        out[count++] = sees;
-    return different;
-}
-
-/* Lists the numbers of keys that a unit may have, between which risks are interpolated: out
- * (BUDGET_POINTS BETWEEN + 2). Returns how many they are. */
-static int64_t list_options(int64_t sees, int64_t *out)
-{
-    const double n = (double)sees, low = fmax(1.0, n / LEAST);
-    int64_t count = 0;
-    for (int i = 0; i < BUDGET_POINTS * BETWEEN; i++) {
-        const int64_t keys =
-            (int64_t)floor(low * pow(n / low, (double)i / (BUDGET_POINTS * BETWEEN)) + 0.5);
-        if (!count || keys > out[count - 1])
-            out[count++] = keys;
-    }
-    if (out[count - 1] < sees)
-        out[count++] = sees;
-    return count;
-}
-
-/* Makes the numbers of keys of all layers. Layers that see fewer keys than others may have fewer
- * numbers, and repeat the last. */
-static es_status make_grids(es_job *job, budget_state *s, es_error *err)
-{
-    const int64_t L = s->config->layers;
-    int64_t *keys, *options;
-    ES_TRY(ES_JOB_NEW(job, s->grids, L, err));
-    ES_TRY(ES_JOB_NEW_2D(job, keys, L, BUDGET_POINTS + 1, err));
-    ES_TRY(ES_JOB_NEW_2D(job, options, L, BUDGET_POINTS * BETWEEN + 2, err));
-    for (int64_t l = 0; l < L; l++) {
-        budget_grid *grid = &s->grids[l];
-        grid->sees = es_past_most(es_past_of(s->config, l), s->n);
-        grid->options = options + l * (BUDGET_POINTS * BETWEEN + 2);
-        grid->n_options = list_options(grid->sees, grid->options);
-        const int64_t K = list_keys(grid->sees, keys + l * (BUDGET_POINTS + 1));
-        s->K = K > s->K ? K : s->K;
-        s->n_options = grid->n_options > s->n_options ? grid->n_options : s->n_options;
-    }
-    ES_TRY(ES_JOB_NEW_2D(job, s->keys, L, s->K, err));
-    for (int64_t l = 0; l < L; l++) {
-        memcpy(s->keys + l * s->K, keys + l * (BUDGET_POINTS + 1), (size_t)s->K * sizeof *keys);
-        s->grids[l].keys = s->keys + l * s->K;
-    }
-    return ES_OK;
-}
-
-/* Gives every layer its policies. In one whose window is shorter than the context they have no
- * sinks: late queries do not see the first keys, and the oldest keys of the window are no sinks. */
-static es_status make_layer_policies(es_job *job, budget_state *s, es_error *err)
-{
-    const es_policy_spec *asked = s->policies;
-    ES_TRY(ES_JOB_NEW_2D(job, s->policies, s->config->layers, s->P, err));
-    for (int64_t i = 0; i < s->config->layers * s->P; i++) {
-        s->policies[i] = asked[i % s->P];
-        if (s->grids[i / s->P].sees < s->n &&
-            es_policy_parts(s->policies[i].policy) & ES_PART_SINKS)
-            s->policies[i].sinks = 0;
-    }
-    return ES_OK;
-}
-
-/* Fails if --ratio or --keys is outside what units can keep. */
+/* Fails if what is asked for is outside what units can keep. */
 static es_status check_amount(const budget_params *p, const budget_state *s, es_error *err)
 {
-    const double all = budget_all_keys(s), least = budget_least_keys(s);
-    const double total = p->keys ? (double)p->keys : p->ratio * all;
+    const budget_strategy any = {.round = s->round};
+    const double all = budget_all_cost(s), least = budget_least_cost(s, &any),
+                 total = budget_asked(p, s);
+    const bool types = s->mode != BUDGET_IDEAL && !p->keys;
     if (isnan(total) || (total >= least && total <= all))
         return ES_OK;
-    return es_refuse(
-        err, "budget.amount", "a share of the keys from 1/64 to 1",
-        "%.15g keys in all: a plan keeps %.0f to %.0f (%lld key-value heads, up to %lld "
-        "keys each)",
-        total, least, all, (long long)s->units, (long long)budget_most_seen(s));
+    return es_refuse(err, "budget.amount",
+                     total > all ? "keep at most all"
+                     : types     ? "keep more, or give smaller types, as in --kv-type q8_0,q4_0"
+                                 : "keep more",
+                     "%.15g %s in all: a plan keeps %.0f to %.0f, or %.3g to 1 of them (%lld "
+                     "key-value heads, up to %lld keys each)",
+                     total, p->keys ? "keys" : "bytes", least, all, least / all,
+                     (long long)s->units, (long long)budget_most_seen(s));
 }
 
-/* Adds one allocation at one ratio to what is verified (0: the plan's own). */
-static void add_setting(budget_state *s, budget_allocation allocation, double ratio)
+/* Lists the allocations that a mode compares. */
+static void list_ways(budget_state *s)
 {
-    s->settings[s->n_settings++] = (budget_setting){allocation, ratio};
+    static const struct {
+        budget_allocation way;
+        bool ideal, prompt, decode, none;
+    } ways[] = {
+        {BUDGET_OURS, true, true, true, true},      {BUDGET_UNIFORM, true, true, true, true},
+        {BUDGET_PYRAMID, true, true, false, false}, {BUDGET_MASS, true, false, false, false},
+        {BUDGET_ADA, false, true, false, false},    {BUDGET_LUKV, false, true, true, true},
+        {BUDGET_ONE_TYPE, false, true, true, false}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const bool applies = s->mode == BUDGET_IDEAL    ? ways[i].ideal
+                             : s->mode == BUDGET_PROMPT ? ways[i].prompt
+                             : s->mode == BUDGET_DECODE ? ways[i].decode
+                                                        : ways[i].none;
+        if (applies && (ways[i].way != BUDGET_ONE_TYPE || s->types > 1))
+            s->ways[s->n_ways++] = ways[i].way;
+    }
 }
 
-/* Lists what is verified: the plan, its rivals, and the same at each ratio of --frontier. */
+/* Adds the first `count` allocations at one ratio to what is verified (0: the plan's own). */
+static void add_settings(budget_state *s, int64_t count, double ratio)
+{
+    for (int64_t w = 0; w < count; w++)
+        s->settings[s->n_settings++] = (budget_setting){s->ways[w], ratio};
+}
+
+/* Lists what is verified: the plan, its rivals, and the same at each ratio of --frontier. A cache's
+ * best single setting is always beside the plan. */
 static es_status make_settings(es_job *job, const budget_params *p, budget_state *s, es_error *err)
 {
-    const int64_t ways = p->rivals ? BUDGET_ALLOCATIONS : 1;
     const int64_t most = s->verify.count > s->text.count ? s->verify.count : s->text.count;
     ES_TRY(ES_JOB_NEW_2D(job, s->scratch, 2, most, err));
     s->steps = isnan(p->error) && isnan(p->loss) ? 0 : BUDGET_STEPS;
     if (!p->verify.count && !p->tasks)
         return ES_OK;
-    ES_TRY(ES_JOB_NEW_2D(job, s->settings, ways, 1 + p->frontier.count, err));
-    for (int w = 0; w < ways; w++)
-        add_setting(s, (budget_allocation)w, 0.0);
+    ES_TRY(ES_JOB_NEW_2D(job, s->settings, BUDGET_ALLOCATIONS, 1 + p->frontier.count, err));
+    add_settings(s, budget_ways(p, s), 0.0);
     for (int64_t i = 0; i < p->frontier.count && p->everywhere; i++)
-        for (int w = 0; w < ways; w++)
-            if (p->frontier.reals[i] != p->ratio && budget_is_reachable(s, p->frontier.reals[i]))
-                add_setting(s, (budget_allocation)w, p->frontier.reals[i]);
+        if (p->frontier.reals[i] != p->ratio && budget_is_reachable(s, p->frontier.reals[i]))
+            add_settings(s, p->rivals ? s->n_ways : 1, p->frontier.reals[i]);
     return ES_OK;
+}
+
+int64_t budget_ways(const budget_params *p, const budget_state *s)
+{
+    return p->rivals ? s->n_ways : s->mode == BUDGET_IDEAL ? 1 : 2;
+}
+
+double budget_asked(const budget_params *p, const budget_state *s)
+{
+    return p->keys ? (double)p->keys : isnan(p->bytes) ? p->ratio * budget_all_cost(s) : p->bytes;
 }
 
 /* ---- study ---- */
 
-/* Opens the study: options, model, policies, texts, grid, settings, then the stages. */
+/* Opens the study: options, model, candidates, texts, grids, settings, then the stages. */
 static es_status open_study(es_job *job, es_error *err)
 {
     const budget_params *p = job->params;
@@ -297,10 +249,10 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(check_options(job, p, err));
     ES_TRY(open_model(job, p, s, err));
     s->units = s->config->layers * s->config->kv_heads;
-    ES_TRY(read_policies(job, p, s, err));
+    ES_TRY(budget_read_candidates(job, err));
+    list_ways(s);
     ES_TRY(budget_read_texts(job, err));
-    ES_TRY(make_grids(job, s, err));
-    ES_TRY(make_layer_policies(job, s, err));
+    ES_TRY(budget_make_grids(job, err));
     ES_TRY(check_amount(p, s, err));
     ES_TRY(make_settings(job, p, s, err));
     return budget_stages(job, err);
@@ -324,55 +276,57 @@ static void close_study(es_job *job)
 static const char *const examples[] = {
     "esscher budget --model models/pebble --text a.txt --ratio 0.25 --out-plan pebble.plan.json",
     "esscher budget --model models/pebble --text a.txt --ratio 0.25 --verify b.txt --rivals",
-    "esscher budget --model models/pebble --text a.txt --error 0.2 --no-query-scores --verify "
-    "b.txt",
+    "esscher budget --model models/pebble --text a.txt --ratio 0.3 --evict none --verify b.txt",
+    "esscher budget --model models/pebble --text a.txt --ratio 0.25 --granularity layer --round 16",
     "esscher budget --model models/pebble --text a.txt --loss 0.02 --context 1024",
+    "esscher budget --model models/pebble --text a.txt --ratio 0.25 --evict ideal --verify b.txt",
     "esscher budget --model minilm-sst2 --text a.txt --ratio 0.25 --verify-tasks sst2.tsv "
     "--concat 16",
     NULL};
 
 const es_study es_study_budget = {
     .name = "budget",
-    .summary = "how many cached keys each head needs: a KV-cache plan, tested on the model",
+    .summary = "what each head's KV cache must keep, in keys and bits: a plan, tested on the model",
     .group = ES_GROUP_MODEL,
-    .main_options = "model text context ratio keys error loss policy verify rivals out-plan",
-    .usage = "--model MODEL --text FILE (--ratio R | --keys K | --error E | --loss D) [options]",
+    .main_options = "model text context evict prompt ratio bytes keys error loss policy kv-type "
+                    "verify rivals out-plan",
+    .usage = "--model MODEL --text FILE (--ratio R | --bytes B | --keys K | --error E | --loss D) "
+             "[options]",
     .about =
-        "Computes for every head of a model, on a text, the exact risk of keeping m keys under "
-        "each "
-        "policy, in the units of the layer's output. Measures how later layers pass on the error "
-        "of each layer. Then divides a number of keys among heads and layers so that the error of "
-        "the last hidden state is least (THEORY 13 to 15); errors of heads and layers are assumed "
-        "to be small and independent [heuristic]. Heads that share keys and values get one policy "
-        "and keep one set of keys, chosen by the sum of their weights. The answer is a plan: "
-        "policy and keys of each head, the predicted cost, and the bytes of the cache before and "
-        "after."
+        "Divides the bytes of a KV cache among the key-value heads of a decoder: each gets an "
+        "eviction policy, a number of keys, and number types of keys and values. The error of "
+        "every head is measured on a text under each of them, in the mode that will run (--evict): "
+        "keys that are dropped when a prompt ends stay dropped, and later queries find rounded "
+        "numbers. Measures how later layers pass on the error of each layer. Then gives bytes to "
+        "the heads where they lower the error of the last hidden state most (THEORY 14, 15, 18, "
+        "19); errors of heads and layers are assumed to be small and independent [heuristic]. The "
+        "answer is a plan, the predicted cost, and the bytes before and after."
         "\n\n"
         "The plan is rehearsed first: each block of the text runs through the model under the plan "
         "made from the other blocks. What sums of risks miss becomes a factor of the predictions. "
         "--error and --loss are met in the same way: two trial plans run through the model before "
         "the final one."
         "\n\n"
-        "--verify runs the plan through the model on held-out text. It measures the error of each "
-        "layer's attention and of each hidden state, extra loss, KL and agreement of the next "
-        "token, beside the predictions. If the result exceeds --error or --loss beyond its 95 % "
-        "interval, the exit code is 1. --rivals tests the same number of keys divided evenly, "
-        "falling with depth (PyramidKV), and by mass (Ada-KV)."
+        "--verify runs the plan, and the best single setting of all heads, through the model on "
+        "held-out text. It measures KL and agreement of the next token, extra loss, and the error "
+        "of each layer's attention and of each hidden state, beside the predictions. If the result "
+        "exceeds --error or --loss beyond its 95 % interval, the exit code is 1. --rivals tests "
+        "other ways to spend as many bytes."
         "\n\n"
-        "Averages over a block of a causal model are over its second half, where the cache is at "
-        "least half full; those of an encoder are over all positions. Errors are shares of the "
-        "spread, the root mean square distance from the mean over tokens. A plan is valid for one "
-        "context and for texts like the one it was made from. Its numbers are about the next "
-        "token, not about retrieval."
+        "--evict ideal lets each query choose from all keys, with policies of `sparse` and exact "
+        "risks (THEORY 13). No cache can do that: it is a bound, and the only mode of encoders and "
+        "classifiers."
         "\n\n"
-        "Eviction is not simulated: heavy and observe choose keys anew for each query, so that a "
-        "dropped key may come back. For prompt compression, a plan for such a rolling cache was "
-        "worse than uniform. docs/BUDGET.md has the numbers and further limits.",
+        "Averages over a block are over what follows the prompt; in ideal mode over its second "
+        "half, those of an encoder over all positions. Errors are shares of the spread, the root "
+        "mean square distance from the mean over tokens. A plan is valid for one prompt, context "
+        "and mode, and for texts like the one it was made from. Its numbers are about the next "
+        "token, not about retrieval. docs/BUDGET.md has measurements and limits.",
     .examples = examples,
     .params = params,
     .size = sizeof(budget_params),
     .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION | ES_TAKES_HEADS,
-    .csv = "heads",
+    .csv = "heads kv_heads",
     .state = sizeof(budget_state),
     .open = open_study,
     .cost = budget_cost,

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* question.h : the study `budget`. question.c asks (parameters, help, study); texts.c reads texts;
- * cells.c computes cells, sums.c their sums over blocks; plan.c divides keys, search.c meets a
- * tolerance, forecast.c predicts; outcomes.c reads trials; rows.c, heads.c, allocations.c,
- * frontier.c, calibration.c and verified.c fill tables; findings.c adds sentences.
+ * candidates.c lists what a unit may keep; cells.c computes cells, sums.c their sums over blocks,
+ * means.c their means; options.c lists what a unit may choose from, plan.c chooses, search.c meets
+ * a tolerance, forecast.c predicts; outcomes.c reads trials; rows.c, heads.c, units.c,
+ * allocations.c, frontier.c, calibration.c and verified.c fill tables; findings.c adds sentences.
+ *
+ * A *unit* is a key-value head of a layer. It keeps m keys under a *candidate*: a policy and, in a
+ * cache, number types of keys and values. A candidate costs bytes for each key and has a risk at
+ * each m. That is all that allocation, rehearsal and verification know of a mode.
  *
  * A cell belongs to a block of text. There are three kinds: risks of all heads (curves); how later
  * layers pass on one layer's error (gains); the model under an allocation (trials: to meet a
@@ -12,6 +17,7 @@
 
 #include <pthread.h>
 
+#include <esscher/allocate.h>
 #include <esscher/plan.h>
 #include <esscher/tokenizer.h>
 
@@ -25,13 +31,32 @@
 /* Blocks of a text, at most. */
 #define BUDGET_MOST_BLOCKS 1000000
 
+/* When keys are dropped: words of --evict, in this order. */
+typedef enum budget_mode {
+    BUDGET_PROMPT, /* once, when the prompt has been read */
+    BUDGET_DECODE, /* one key after each token */
+    BUDGET_IDEAL,  /* never: each query chooses from all keys */
+    BUDGET_NONE    /* never: numbers are rounded */
+} budget_mode;
+
+/* Units that share one candidate and number of keys: words of --granularity, in this order. */
+typedef enum budget_granularity {
+    BUDGET_BY_HEAD,
+    BUDGET_BY_LAYER,
+    BUDGET_BY_MODEL
+} budget_granularity;
+extern const char *const budget_granularities[];
+
 /* The options. */
 typedef struct budget_params {
-    const char *model, *policy, *tasks, *out_plan;
+    const char *model, *policy, *kv_type, *tasks, *out_plan;
     es_texts texts, verify, others;
     int64_t context, verify_context, blocks, verify_blocks, queries, keys, concat;
-    double ratio, error, loss;
-    es_grid frontier;
+    double ratio, bytes, error, loss;
+    es_grid frontier, prompt; /* prompt: one number, or none */
+    int evict;                /* a budget_mode; -1: not given */
+    int granularity;          /* a budget_granularity */
+    int64_t round;
     int cache;   /* index into budget_dtypes */
     int invalid; /* as es_text_invalid */
     bool no_query_scores, rivals, everywhere, allow_trailing;
@@ -51,9 +76,14 @@ enum {
 /* How keys are divided among units. */
 typedef enum budget_allocation {
     BUDGET_OURS,    /* by marginal risk */
-    BUDGET_UNIFORM, /* the same for all */
-    BUDGET_PYRAMID, /* falling with depth */
-    BUDGET_MASS,    /* within a layer by the keys that hold the weight */
+    BUDGET_UNIFORM, /* ideal mode: the same share for all, each under its best policy; a cache: the
+                       best single candidate and share */
+    BUDGET_PYRAMID, /* falling with depth; a cache: as PyramidKV, under the best single candidate */
+    BUDGET_MASS,    /* ideal mode: within a layer by the keys that hold the weight */
+    BUDGET_ADA,     /* prompt mode: heads of a layer share their keys as Ada-KV, under the same */
+    BUDGET_LUKV,    /* by marginal risk of a unit's output, as LU-KV (2602.08585): what later layers
+                       make of it does not count */
+    BUDGET_ONE_TYPE, /* by marginal risk, with one pair of number types for all units */
     BUDGET_ALLOCATIONS
 } budget_allocation;
 extern const char *const budget_allocation_names[BUDGET_ALLOCATIONS];
@@ -61,8 +91,15 @@ extern const char *const budget_allocation_names[BUDGET_ALLOCATIONS];
 /* An allocation at a number of keys, to run on held-out text. */
 typedef struct budget_setting {
     budget_allocation allocation;
-    double ratio; /* of all keys; 0: as many as the plan has */
+    double ratio; /* of the cost of all keys; 0: as much as the plan costs */
 } budget_setting;
+
+/* What a unit may keep, apart from the number of keys. */
+typedef struct budget_candidate {
+    es_cache_unit unit; /* of a cache; evict.keys is not set */
+    double bytes;       /* of one key and its value */
+    double cost;        /* of one key: bytes, or 1 where --keys counts keys */
+} budget_candidate;
 
 /* The chosen blocks of a text. */
 typedef struct budget_text {
@@ -74,7 +111,7 @@ typedef struct budget_text {
 
 /* The target of a plan. */
 typedef struct budget_target {
-    double total;            /* keys; NaN: as many as the tolerances need */
+    double total;            /* cost; NaN: as much as the tolerances need */
     const double *tolerance; /* (L) of the computed error of attention outputs, in spreads */
 } budget_target;
 
@@ -94,10 +131,20 @@ typedef struct budget_state {
     es_tokenizer *tokenizer;
     es_tasks tasks;
     budget_text text, verify, others;
-    int64_t n;                /* context of the plan */
-    budget_grid *grids;       /* (L) numbers of keys of a layer */
-    es_policy_spec *policies; /* (L, P) candidates; those of layers differ in their sinks only */
+    int64_t n; /* context of the plan */
+    budget_mode mode;
+    int64_t prompt; /* tokens of the prompt; late positions follow it. 0: ideal mode */
+    budget_granularity granularity;
+    int64_t round;                     /* numbers of keys are multiples of it, or all keys */
+    budget_grid *grids;                /* (L) numbers of keys of a layer */
+    budget_candidate *candidates;      /* (P): policies, each with every pair of types */
+    budget_candidate full;             /* all keys as they are, in --cache-dtype */
+    es_cache_curves_spec cache_curves; /* the same candidates, of a cache */
+    es_policy_spec *policies; /* (L, P) of ideal mode; those of layers differ in their sinks only */
     int64_t P;
+    int64_t types; /* pairs of number types: candidate p has pair p % types */
+    budget_allocation ways[BUDGET_ALLOCATIONS]; /* (n_ways) that this mode compares, ours first */
+    int64_t n_ways;
     int64_t *keys; /* (L, K) where risks are computed; see budget_grid */
     int64_t K;
     int64_t units; /* key-value heads of all layers: layer unit / kv_heads, group unit % kv_heads */
@@ -117,12 +164,34 @@ typedef struct budget_state {
     bool target_known[BUDGET_STEPS + 1];
 } budget_state;
 
+/*! budget_asked() : cost that --ratio, --bytes or --keys ask for; NaN: none of them does.
+ *  budget_ways() : allocations that run on held-out text at the plan's own cost. */
+double budget_asked(const budget_params *p, const budget_state *s);
+int64_t budget_ways(const budget_params *p, const budget_state *s);
+
 /*! budget_block() : block `at` of a text, as budget.h takes it. */
 es_token_block budget_block(const es_job *job, const budget_text *text, int64_t at);
 
 /* ---- budget/texts.c ---- */
 
 es_status budget_read_texts(es_job *job, es_error *err);
+
+/* ---- budget/candidates.c ---- */
+
+extern const char *const budget_modes[];
+
+/*! budget_read_candidates() : what units may keep, from --evict, --policy and --kv-type.
+ *  budget_make_grids() : numbers of keys of all layers, once the context is known.
+ *  budget_candidate_policy(), budget_candidate_types() : "h2o:sinks=4", "q8_0,q4_0"; return out. */
+enum { BUDGET_ROOM = 256 };
+es_status budget_read_candidates(es_job *job, es_error *err);
+es_status budget_make_grids(es_job *job, es_error *err);
+const char *budget_candidate_policy(const budget_state *s, int64_t candidate,
+                                    char out[BUDGET_ROOM]);
+const char *budget_candidate_types(const budget_state *s, int64_t candidate, char out[BUDGET_ROOM]);
+
+/*! budget_evict_mode() : the mode as the forward pass knows it. */
+es_evict_mode budget_evict_mode(const budget_state *s);
 
 /* ---- budget/cells.c ---- */
 
@@ -162,12 +231,13 @@ es_status budget_sum(const es_job *job, int stage, budget_subset of, const es_ex
                      double *out, es_error *err);
 double budget_sums_bytes(const budget_state *s);
 
-/* ---- budget/plan.c ---- */
+/* ---- budget/means.c ---- */
 
 /* Means over the calibration's blocks. */
 typedef struct budget_means {
     double *risk;     /* (units, P, K) of the sum over a group's heads; NaN: not looked at */
-    double *limit;    /* (units, K); this and the next two follow on each other in memory */
+    double *limit;    /* (units, K); this and the next two follow on each other in memory. 0 in a
+                         cache, and so is need */
     double *need;     /* (units) keys that hold most of the weight, mean over heads */
     double *out2;     /* (L) spread2 of attention outputs */
     double *transfer; /* (L, L + 1) error2 of a state over own2 of the layer */
@@ -186,39 +256,73 @@ es_status budget_average_risks(const es_job *job, int stage, budget_subset of, c
                                es_arena *arena, budget_means *out, es_error *err);
 void budget_copy_gains(const budget_means *from, budget_means *to);
 
-/* The policy and the keys of a unit. */
+/* The candidate and the keys of a unit. */
 typedef struct budget_choice {
-    int64_t policy; /* -1: everything */
+    int64_t candidate; /* -1: every key, as it is */
     int64_t keys;
     double risk;
 } budget_choice;
 
-/*! budget_risk() : of a unit and policy at m keys, between the points of the grid on a line of
- *  logarithms. budget_best() : under the policy that is best there; only (P) says which may be
- * used, NULL: all. budget_limit() : the least risk of independent choices. */
-double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t policy,
+/*! budget_risk() : of a unit and candidate at m keys, between the points of the grid on a line of
+ *  logarithms. budget_limit() : the least risk of independent choices. */
+double budget_risk(const budget_state *s, const budget_means *a, int64_t unit, int64_t candidate,
                    double m);
-budget_choice budget_best(const budget_state *s, const budget_means *a, int64_t unit, int64_t m,
-                          const bool *only);
 double budget_limit(const budget_state *s, const budget_means *a, int64_t unit, double m);
 double budget_curve_at(const budget_state *s, int64_t layer, const double *curve, double m);
 
 /*! budget_weight() : how much own2 of a layer counts: its transfer to the last hidden state. */
 double budget_weight(const budget_state *s, const budget_means *a, int64_t layer);
 
-/*! budget_allocate() : `total` keys over the units by an allocation: choices (units). */
-es_status budget_allocate(const budget_state *s, const budget_means *a,
-                          budget_allocation allocation, double total, const bool *only,
+/* ---- budget/options.c ---- */
+
+/* How a plan is made. */
+typedef struct budget_strategy {
+    bool asked; /* as the target of the run says; the rest is not read */
+    budget_allocation allocation;
+    double total;     /* cost that it may have */
+    const bool *only; /* (P) candidates that may be used; NULL: all */
+    budget_granularity granularity;
+    int64_t round;
+} budget_strategy;
+
+/* What units may choose from, as es_allocate_...() takes it: a unit alone, or all units of a layer
+ * together. */
+typedef struct budget_offer {
+    int64_t groups, size;   /* units of a group; group g has units g size ... */
+    int64_t most;           /* options of a group, at most */
+    es_curve *curves;       /* (groups) their `keys` are costs */
+    double *cost, *risk;    /* (groups, most) of all units of a group together */
+    budget_choice *options; /* (groups, most) for each of its units */
+    int64_t *chosen;        /* (groups) out: numbers of options */
+} budget_offer;
+
+/*! budget_offer_new() : allocates and fills an offer for a strategy: every candidate at every
+ * number of keys, by cost; of options of equal cost the one of least risk. Risks count by weight
+ * (L); NULL: 1. budget_offer_take() : choices (units) from what was chosen. budget_fit_keys() : the
+ *  number of keys that a unit of a layer may have, m or less: 1 or `round` at least. */
+es_status budget_offer_new(const budget_state *s, const budget_means *a, const budget_strategy *how,
+                           const double *weight, es_arena *arena, budget_offer *out, es_error *err);
+void budget_offer_take(const budget_state *s, const budget_means *a, const budget_offer *offer,
+                       budget_choice *choices);
+int64_t budget_fit_keys(const budget_state *s, int64_t layer, int64_t round, double m);
+
+/* ---- budget/plan.c ---- */
+
+/*! budget_strategy_of() : an allocation of a total as the options ask for it. budget_allocate() :
+ *  divides by a strategy: choices (units). */
+budget_strategy budget_strategy_of(const budget_state *s, budget_allocation allocation,
+                                   double total);
+es_status budget_allocate(const budget_state *s, const budget_means *a, const budget_strategy *how,
                           es_arena *arena, budget_choice *choices, es_error *err);
 
-/*! budget_allocate_limit() : the least weighted risk that the limits allow for `total` keys. own2
- * (L) gets each layer's. */
+/*! budget_allocate_limit() : the least weighted risk that the limits allow for a total. own2 (L)
+ * gets each layer's. */
 es_status budget_allocate_limit(const budget_state *s, const budget_means *a, double total,
                                 es_arena *arena, double *own2, es_error *err);
 
-/*! budget_min_keys_for_error() : the fewest keys that leave the risk of each layer within tolerance
+/*! budget_min_keys_for_error() : the least cost that leaves the risk of each layer within tolerance
  * (L), in spreads of its attention output. budget_loss() : of choices, as means predict it.
- *  budget_min_keys_for_loss() : the fewest keys, to half a per cent of all, whose predicted loss is
+ *  budget_min_keys_for_loss() : the least cost, to half a per cent of all, whose predicted loss is
  * within a tolerance: *total. */
 es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a,
                                     const double *tolerance, es_arena *arena,
@@ -227,15 +331,27 @@ double budget_loss(const budget_state *s, const budget_means *a, const budget_ch
 es_status budget_min_keys_for_loss(const budget_state *s, const budget_means *a, double loss,
                                    es_arena *arena, double *total, es_error *err);
 
-/*! budget_total() : number of keys of choices. budget_all_keys(), budget_least_keys() : most and
- *  fewest keys of all units. budget_most_seen() : most keys that a query of any layer sees. */
+/*! budget_choice_cost() : cost of a choice. budget_total() : of all. budget_keys(), budget_bytes()
+ * : their keys, and bytes. budget_all_keys() : keys of all units. budget_all_cost(),
+ * budget_least_cost() : cost of all keys as they are, and of the smallest plan of a strategy.
+ * budget_most_seen() : most keys of a unit of any layer. */
+double budget_choice_cost(const budget_state *s, const budget_choice *choice);
 double budget_total(const budget_state *s, const budget_choice *choices);
+double budget_keys(const budget_state *s, const budget_choice *choices);
+double budget_bytes(const budget_state *s, const budget_choice *choices);
 double budget_all_keys(const budget_state *s);
-double budget_least_keys(const budget_state *s);
+double budget_all_cost(const budget_state *s);
+double budget_least_cost(const budget_state *s, const budget_strategy *how);
 int64_t budget_most_seen(const budget_state *s);
 
-/*! budget_specs() : writes the policies of all heads under choices, out (L, h). */
+/*! budget_specs() : writes the policies of all heads under choices, out (L, h), in ideal mode.
+ *  budget_units() : writes what all units of a cache keep, out (units). budget_kept() : either, as
+ *  trials take it; memory is the arena's. */
 void budget_specs(const budget_state *s, const budget_choice *choices, es_policy_spec *out);
+void budget_units(const budget_state *s, const budget_choice *choices, es_cache_unit *out);
+es_status budget_kept(const budget_state *s, const budget_choice *choices,
+                      budget_allocation allocation, es_arena *arena, es_kept_keys *out,
+                      es_error *err);
 
 /* Predicted errors of choices. */
 typedef struct budget_forecast {
@@ -299,14 +415,6 @@ typedef struct budget_context {
     double *computed, *computed_se;        /* (L) own, without what the rehearsal says */
 } budget_context;
 
-/* How a plan is made: the one asked for, or an allocation of a total with some of the policies. */
-typedef struct budget_strategy {
-    bool asked;
-    budget_allocation allocation;
-    double total;
-    const bool *only;
-} budget_strategy;
-
 /*! budget_fill_context() : everything but the arena. budget_apply() : the plan of a recipe from
  * means. budget_optimism() : of its plans, out (L). */
 es_status budget_fill_context(es_job *job, budget_context *k, es_error *err);
@@ -364,6 +472,8 @@ void budget_set_accuracy(const es_job *job, int64_t setting, budget_model_kind w
  *  and positions in verified.c, which also adds the verdict on --error and --loss, domains in
  *  calibration.c. */
 es_status budget_put_heads(const es_job *job, const budget_context *k, es_answer *a, es_error *err);
+es_status budget_put_units(const es_job *job, const budget_context *k, es_answer *a, es_error *err);
+es_status budget_put_granularity(es_job *job, const budget_context *k, es_answer *a, es_error *err);
 es_status budget_put_rehearsal(const es_job *job, es_answer *a, es_error *err);
 es_status budget_put_allocations(es_job *job, const budget_context *k, es_answer *a, es_error *err);
 es_status budget_put_frontier(es_job *job, const budget_context *k, es_answer *a, es_error *err);
@@ -373,13 +483,13 @@ es_status budget_put_verified(es_job *job, es_answer *answer, es_error *err);
 es_status budget_summarise(es_job *job, es_answer *answer, es_error *err);
 
 /*! budget_setting_of() : number of the setting with that allocation and ratio; -1: none.
- *  budget_is_reachable() : false if a share of the keys is below the fewest that a plan may keep.
- *  budget_head_risk() : a head's risk under the plan, mean over blocks. budget_bytes() : bytes of
- *  a cache of that many keys. */
+ *  budget_is_reachable() : false if a share of the cost is below that of the smallest plan.
+ *  budget_head_risk() : a head's risk under the plan, mean over blocks. budget_unit_risk() : a
+ *  unit's, with its error over blocks. */
 int64_t budget_setting_of(const budget_state *s, budget_allocation allocation, double ratio);
 bool budget_is_reachable(const budget_state *s, double ratio);
 double budget_head_risk(const es_job *job, const budget_context *k, int64_t head);
-double budget_bytes(const es_job *job, double keys);
+es_measured budget_unit_risk(const es_job *job, const budget_context *k, int64_t unit);
 
 /*! budget_broken() : returns the layer whose error exceeds `most` by most, counting the lower ends
  *  of the 95 % intervals over blocks of all `count` layers together; -1 if none does. */
@@ -387,7 +497,7 @@ int64_t budget_broken(const es_measured *layers, int64_t count, int64_t blocks, 
 
 /* ---- budget/findings.c ---- */
 
-void budget_add_findings(const es_job *job, const budget_context *k, es_answer *a);
+es_status budget_add_findings(es_job *job, const budget_context *k, es_answer *a, es_error *err);
 void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *a);
 
 /*! budget_eviction_note() : the note of the plan file on policies that bring dropped keys back; ""

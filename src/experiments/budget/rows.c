@@ -15,18 +15,24 @@
 
 /* The row of the plan: keys and bytes of the cache before and after. */
 typedef struct plan_row {
+    const char *evict;
     int64_t context;
-    double keys_kept, keys_all, ratio, bytes_before, bytes_after;
+    double prompt, keys_kept, keys_all, ratio, bytes_before, bytes_after;
 } plan_row;
 
 static const es_column plan_columns[] = {
+    ES_COL(plan_row, evict, ES_FORMAT_TEXT, "evict", "",
+           "when keys are dropped: prompt, decode, ideal or none"),
     ES_COL(plan_row, context, ES_FORMAT_COUNT, "context", "tokens", "context the plan is for"),
+    ES_COL(plan_row, prompt, ES_FORMAT_COUNT, "prompt", "tokens",
+           "tokens of the prompt; errors are over what follows it"),
     ES_COL(plan_row, keys_kept, ES_FORMAT_COUNT, "keys kept", "keys",
            "summed over layers and key-value heads"),
     ES_COL(plan_row, keys_all, ES_FORMAT_COUNT, "of", "keys"),
-    ES_COL(plan_row, ratio, ES_FORMAT_REAL, "ratio", ""),
+    ES_COL(plan_row, ratio, ES_FORMAT_REAL, "ratio", "", "of the bytes"),
     ES_COL(plan_row, bytes_before, ES_FORMAT_COUNT, "bytes before", "bytes",
-           "cache of one sequence with all keys"),
+           "cache with all keys of one sequence: of the prompt, or in decode and ideal mode of the "
+           "context"),
     ES_COL(plan_row, bytes_after, ES_FORMAT_COUNT, "bytes after", "bytes"),
     {0}};
 static const es_table_spec plan_table = {
@@ -36,27 +42,23 @@ static const es_table_spec plan_table = {
                     "`esscher loss --plan` measures it on other text."),
     ES_ROW(plan_row), .record = true};
 
-double budget_bytes(const es_job *job, double keys)
-{
-    const budget_params *p = job->params;
-    const budget_state *s = job->state;
-    return keys * 2.0 * (double)s->config->head_dim * (double)budget_dtype_bits(p->cache) / 8.0;
-}
-
 /* Fills the table of the plan: keys and bytes before and after. */
 static es_status put_plan(const es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
-    const double kept = budget_total(s, k->plan), all = budget_all_keys(s);
+    const double kept = budget_keys(s, k->plan), all = budget_all_keys(s);
     plan_row *r = es_rows_add(es_answer_table(a, &plan_table), plan_row);
     if (!r)
         return es_answer_status(a, err);
     *r = (plan_row){.context = s->n,
                     .keys_kept = kept,
                     .keys_all = all,
-                    .ratio = kept / all,
-                    .bytes_before = budget_bytes(job, all),
-                    .bytes_after = budget_bytes(job, kept)};
+                    .bytes_before = all * s->full.bytes,
+                    .bytes_after = budget_bytes(s, k->plan)};
+    r->ratio = r->bytes_after / r->bytes_before;
+    r->evict = budget_modes[s->mode];
+    if (s->mode != BUDGET_IDEAL)
+        r->prompt = (double)s->prompt;
     es_answer_text(a, "model", es_model_folder(s->model));
     es_answer_count(a, "keys_kept", (int64_t)kept);
     es_answer_count(a, "bytes_before", (int64_t)r->bytes_before);
@@ -201,7 +203,8 @@ static es_status put_layers(const es_job *job, const budget_context *k, es_answe
             r->keys += (double)k->plan[u].keys;
         r->ratio = r->keys / (double)(groups * s->grids[l].sees);
         r->predicted = (es_measured){k->forecast.own[l], k->forecast_se.own[l]};
-        r->limit = limit_of_layer(s, k, l);
+        if (s->mode == BUDGET_IDEAL)
+            r->limit = limit_of_layer(s, k, l);
         r->state_predicted = (es_measured){k->forecast.state[l + 1], k->forecast_se.state[l + 1]};
         r->computed = (es_measured){k->computed[l], k->computed_se[l]};
         r->weight = budget_weight(s, &k->all, l);
@@ -218,28 +221,63 @@ static es_status put_layers(const es_job *job, const budget_context *k, es_answe
 
 /* ---- plan file ---- */
 
-/* Writes the plan to --save, with the predicted risk of each head. */
+/* Makes the plan of ideal mode, with the predicted risk of each head. */
+static es_status make_ideal_plan(const es_job *job, const budget_context *k, es_plan **out,
+                                 es_error *err)
+{
+    const budget_state *s = job->state;
+    const int64_t heads = s->config->layers * s->config->heads;
+    es_policy_spec *specs;
+    ES_TRY(ES_ARENA_NEW(k->arena, specs, heads, "specs", err));
+    ES_TRY(es_plan_new(s->config, s->n, job->exec.budget, out, err));
+    budget_specs(s, k->plan, specs);
+    for (int64_t h = 0; h < heads; h++) {
+        (*out)->head[h].spec = specs[h];
+        (*out)->head[h].risk = budget_head_risk(job, k, h);
+    }
+    budget_eviction_note(job, k, (*out)->note);
+    return ES_OK;
+}
+
+/* Makes the plan of a cache, with the measured risk of each unit and the model's fingerprint. */
+static es_status make_cache_plan(const es_job *job, const budget_context *k, es_plan **out,
+                                 es_error *err)
+{
+    static const es_plan_mode modes[] = {[BUDGET_PROMPT] = ES_PLAN_PROMPT,
+                                         [BUDGET_DECODE] = ES_PLAN_DECODE,
+                                         [BUDGET_NONE] = ES_PLAN_NONE};
+    const budget_params *p = job->params;
+    const budget_state *s = job->state;
+    const int64_t kv = s->config->kv_heads, prompt = s->mode == BUDGET_PROMPT ? s->prompt : 0;
+    es_cache_unit *units;
+    uint64_t fingerprint;
+    ES_TRY(ES_ARENA_NEW(k->arena, units, s->units, "units", err));
+    ES_TRY(es_model_fingerprint(s->model, &job->exec, &fingerprint, err));
+    ES_TRY(es_plan_new_cache(s->config, modes[s->mode], prompt, s->n, job->exec.budget, out, err));
+    budget_units(s, k->plan, units);
+    for (int64_t u = 0; u < s->units; u++)
+        es_plan_set_unit(*out, u / kv, u % kv, &units[u], budget_unit_risk(job, k, u).value);
+    (*out)->fingerprint = fingerprint;
+    snprintf((*out)->cache, sizeof(*out)->cache, "%s", budget_dtypes[p->cache]);
+    return ES_OK;
+}
+
+/* Writes the plan to --out-plan. */
 static es_status save_plan(const es_job *job, const budget_context *k, es_error *err)
 {
     const budget_params *p = job->params;
     const budget_state *s = job->state;
-    const int64_t heads = s->config->layers * s->config->heads;
-    es_plan *plan;
-    es_policy_spec *specs;
-    ES_TRY(ES_ARENA_NEW(k->arena, specs, heads, "specs", err));
-    ES_TRY(es_plan_new(s->config, s->n, job->exec.budget, &plan, err));
-    budget_specs(s, k->plan, specs);
-    for (int64_t h = 0; h < heads; h++) {
-        plan->head[h].spec = specs[h];
-        plan->head[h].risk = budget_head_risk(job, k, h);
+    es_plan *plan = NULL;
+    es_status status = s->mode == BUDGET_IDEAL ? make_ideal_plan(job, k, &plan, err)
+                                               : make_cache_plan(job, k, &plan, err);
+    if (status == ES_OK) {
+        const char *slash = strrchr(p->texts.at[0], '/');
+        snprintf(plan->text, sizeof plan->text, "%lld block%s of %lld tokens of %.160s",
+                 (long long)s->text.count, s->text.count == 1 ? "" : "s", (long long)s->n,
+                 slash ? slash + 1 : p->texts.at[0]);
+        es_plan_count(plan);
+        status = es_plan_save(plan, p->out_plan, job->force, err);
     }
-    const char *slash = strrchr(p->texts.at[0], '/');
-    snprintf(plan->text, sizeof plan->text, "%lld block%s of %lld tokens of %.160s",
-             (long long)s->text.count, s->text.count == 1 ? "" : "s", (long long)s->n,
-             slash ? slash + 1 : p->texts.at[0]);
-    budget_eviction_note(job, k, plan->note);
-    es_plan_count(plan);
-    const es_status status = es_plan_save(plan, p->out_plan, job->force, err);
     es_plan_free(plan);
     return status;
 }
@@ -252,11 +290,13 @@ static es_status put_all(es_job *job, budget_context *k, es_answer *a, es_error 
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     ES_TRY(budget_fill_context(job, k, err));
-    budget_add_findings(job, k, a);
+    ES_TRY(budget_add_findings(job, k, a, err));
     ES_TRY(put_plan(job, k, a, err));
     ES_TRY(put_predicted(job, k, a, err));
     ES_TRY(put_layers(job, k, a, err));
-    ES_TRY(budget_put_heads(job, k, a, err));
+    ES_TRY(s->mode == BUDGET_IDEAL ? budget_put_heads(job, k, a, err)
+                                   : budget_put_units(job, k, a, err));
+    ES_TRY(budget_put_granularity(job, k, a, err));
     ES_TRY(budget_put_rehearsal(job, a, err));
     ES_TRY(budget_put_allocations(job, k, a, err));
     ES_TRY(budget_put_frontier(job, k, a, err));

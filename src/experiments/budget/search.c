@@ -2,12 +2,12 @@
 /* search.c : finds the target of a plan for which the model itself, not only the sum of risks,
  * stays within --error or --loss.
  *
- * A given number of keys is the target. A tolerance is met by trial: plans run through the model on
+ * A given amount is the target. A tolerance is met by trial: plans run through the model on
  * the calibration blocks, each block under the plan made from the other blocks, so that the result
  * holds for new text. The ratio of asked to measured corrects the next target:
  *
  *   error   of each layer: the allowed computed error is multiplied by asked / measured
- *   loss    the number of keys whose computed loss is asked / measured times the previous one
+ *   loss    the cost at which the computed loss is asked / measured times the previous one
  *
  * Both are fixed-point steps along a curve of known shape: measured / computed changes little from
  * one plan to the next. The measured loss is KL, which has a fraction of the noise of token losses;
@@ -23,9 +23,10 @@
 es_status budget_plan_for(const budget_state *s, const budget_means *a, const budget_target *target,
                           es_arena *arena, budget_choice *choices, es_error *err)
 {
+    const budget_strategy how = budget_strategy_of(s, BUDGET_OURS, target->total);
     return target->tolerance
                ? budget_min_keys_for_error(s, a, target->tolerance, arena, choices, err)
-               : budget_allocate(s, a, BUDGET_OURS, target->total, NULL, arena, choices, err);
+               : budget_allocate(s, a, &how, arena, choices, err);
 }
 
 es_status budget_plan_without(const es_job *job, int64_t block, const budget_target *target,
@@ -47,7 +48,7 @@ static es_status new_tolerance(const budget_state *s, es_arena *arena, double **
     return ES_ARENA_NEW(arena, *out, s->config->layers, "tolerances", err);
 }
 
-/* Returns the first target: the number of keys given, or the smallest that should meet --error or
+/* Returns the first target: the amount given, or the smallest that should meet --error or
  * --loss by prediction. */
 static es_status first_target(const es_job *job, const budget_means *all, es_arena *arena,
                               budget_target *out, es_error *err)
@@ -55,7 +56,7 @@ static es_status first_target(const es_job *job, const budget_means *all, es_are
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     double *tolerance;
-    *out = (budget_target){.total = p->keys ? (double)p->keys : p->ratio * budget_all_keys(s)};
+    *out = (budget_target){.total = budget_asked(p, s)};
     if (!isnan(p->loss))
         return budget_min_keys_for_loss(s, all, p->loss, arena, &out->total, err);
     if (isnan(p->error))
@@ -123,8 +124,8 @@ static es_status correct_errors(const es_job *job, int step, const es_exec *exec
     return ES_OK;
 }
 
-/* Corrects the predicted loss by the ratio of measured to predicted, and solves for the number of
- * keys again. */
+/* Corrects the predicted loss by the ratio of measured to predicted, and solves for the cost again.
+ */
 static es_status correct_loss(const es_job *job, int step, const budget_means *all,
                               const es_exec *exec, es_arena *arena, budget_target *target,
                               es_error *err)

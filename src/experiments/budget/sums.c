@@ -34,7 +34,7 @@ static void add_curves(const budget_state *s, const double *cell, double *to)
     const es_curves at = budget_curves_at(s, cell);
     double *limit = to + risks, *need = limit + s->units * s->K;
     add_all(to, at.group, risks);
-    for (int64_t h = 0; h < c->layers * c->heads; h++) {
+    for (int64_t h = 0; h < c->layers * c->heads && at.risk; h++) {
         add_all(limit + h / size * s->K, at.limit + h * s->K, s->K);
         need[h / size] += at.facts[h * ES_FACTS + ES_FACT_KEYS_95] / (double)size;
     }

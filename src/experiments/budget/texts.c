@@ -151,6 +151,20 @@ static es_status choose_sizes(es_job *job, es_error *err)
     return ES_OK;
 }
 
+/* Sets the tokens of the prompt; fails if the shortest block has nothing to predict after it. */
+static es_status set_prompt(const budget_params *p, budget_state *s, int64_t shortest,
+                            es_error *err)
+{
+    if (s->mode == BUDGET_IDEAL)
+        return ES_OK;
+    s->prompt = p->prompt.count ? p->prompt.counts[0] : s->n / 2;
+    if (s->prompt < shortest - 1)
+        return ES_OK;
+    return es_refuse(err, "cache.prompt", "a shorter --prompt, or a longer context",
+                     "a prompt of %lld tokens leaves nothing to predict in blocks of %lld",
+                     (long long)s->prompt, (long long)shortest);
+}
+
 es_status budget_read_texts(es_job *job, es_error *err)
 {
     const budget_params *p = job->params;
@@ -162,6 +176,7 @@ es_status budget_read_texts(es_job *job, es_error *err)
     const int64_t then = p->verify_context ? p->verify_context : s->n;
     ES_TRY(check_length(s, "context", s->n, err));
     ES_TRY(check_length(s, "verify-context", then, err));
+    ES_TRY(set_prompt(p, s, then < s->n ? then : s->n, err));
     ES_TRY(read_text(job, &p->texts, s->n, p->blocks, &s->text, err));
     if (p->others.count)
         ES_TRY(read_text(job, &p->others, s->n, p->blocks, &s->others, err));
@@ -180,5 +195,6 @@ es_token_block budget_block(const es_job *job, const budget_text *t, int64_t at)
                             .ids = b->ids + from,
                             .n = b->start[t->chosen[at] + 1] - from,
                             .number = at,
-                            .seed = job->seed};
+                            .seed = job->seed,
+                            .late = s->prompt};
 }

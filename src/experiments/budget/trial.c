@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trial.c : runs a block through the full model and through the sparse one, whose heads keep some
- * of their keys in one layer or in all, and compares the two. */
+/* trial.c : runs a block through the full model and through one whose heads keep some of their
+ * keys, in one layer or in all, and compares the two. */
 #include <math.h>
 #include <string.h>
 
@@ -14,20 +14,24 @@
 
 /* ---- attention outputs ---- */
 
-es_status es_wo_sum_new(const es_model *model, int64_t n, es_arena *arena, es_wo_sum *out,
-                        es_error *err)
+int64_t es_block_late(const es_token_block *block)
 {
-    const es_model_config *c = es_model_config_of(model);
-    *out = (es_wo_sum){.model = model, .n = n, .from = es_late_begin(c, n)};
-    ES_TRY(es_branch_new(model, arena, &out->branch, err));
-    ES_TRY(ES_ARENA_NEW_2D(arena, out->wo, c->hidden, c->head_dim, "Wo", err));
-    ES_TRY(ES_ARENA_NEW_2D(arena, out->rows, n - out->from, c->hidden, "a layer's output", err));
-    return ES_OK;
+    return block->late ? block->late : es_late_begin(es_model_config_of(block->model), block->n);
 }
 
-double es_wo_sum_bytes(const es_model_config *c, int64_t n)
+es_status es_wo_sum_new(const es_token_block *block, es_arena *arena, es_wo_sum *out, es_error *err)
 {
-    return 8.0 * (double)c->hidden * ((double)c->head_dim + (double)(n - es_late_begin(c, n)));
+    const es_model_config *c = es_model_config_of(block->model);
+    *out = (es_wo_sum){.model = block->model, .n = block->n, .from = es_block_late(block)};
+    const int64_t late = out->n - out->from;
+    ES_TRY(es_branch_new(block->model, arena, &out->branch, err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, out->wo, c->hidden, c->head_dim, "Wo", err));
+    return ES_ARENA_NEW_2D(arena, out->rows, late, c->hidden, "a layer's output", err);
+}
+
+double es_wo_sum_bytes(const es_model_config *c, int64_t late)
+{
+    return 8.0 * (double)c->hidden * (double)(c->head_dim + late);
 }
 
 void es_wo_sum_add(es_wo_sum *sum, const es_model_seen *seen)
@@ -88,17 +92,19 @@ typedef struct work {
     const es_model_config *c;
     const es_exec *exec;
     es_arena arena;
-    int64_t from, late;    /* first late position, number of late positions */
-    size_t state;          /* bytes of a hidden state */
-    char *full;            /* (L + 1, n, H) of the full model, in its precision */
-    double *x;             /* (late, H) of a state of the full model */
-    double *row;           /* (2, H) of a state of either */
-    double *nll[2];        /* (n - 1) full, thin */
-    char *tokens;          /* (late, vocab) logits of the full model; NULL: too many */
-    double *kl, *agree;    /* (late) of the next token, and whether the most likely is the same */
-    double *logits[2];     /* (labels) */
-    es_wo_sum sum[2];      /* attention output of the layer that is looked at, full and thin */
-    es_policy_spec *heads; /* (L, h) of the run */
+    int64_t from, late; /* first late position, number of late positions */
+    size_t state;       /* bytes of a hidden state */
+    char *full;         /* (L + 1, n, H) of the full model, in its precision */
+    double *x;          /* (late, H) of a state of the full model */
+    double *row;        /* (2, H) of a state of either */
+    double *nll[2];     /* (n - 1) full, thin */
+    char *tokens;       /* (late, vocab) logits of the full model; NULL: too many */
+    double *kl, *agree; /* (late) of the next token, and whether the most likely is the same */
+    double *logits[2];  /* (labels) */
+    es_wo_sum sum[2];   /* attention output of the layer that is looked at, full and thin */
+    const es_kept_keys *keys; /* of all layers */
+    es_policy_spec *heads;    /* (L, h) of the run, in ideal mode */
+    es_cache_unit *units;     /* (L, kv) likewise, of a cache */
 } work;
 
 /* Returns true for a classifier: its outputs are labels, not next tokens. */
@@ -129,15 +135,16 @@ static es_status work_new(work *w, es_error *err)
     const es_model_config *c = w->c;
     const int64_t n = w->block->n, states = c->layers + 1;
     const size_t item = es_dtype_size(es_model_precision(w->block->model));
-    w->from = es_late_begin(c, n);
+    w->from = es_block_late(w->block);
     w->late = n - w->from;
     w->state = (size_t)(n * c->hidden) * item;
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->full, states, (int64_t)w->state, "a block, twice", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->x, w->late, c->hidden, "a block, twice", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->row, 2, c->hidden, "a block, twice", err));
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->heads, c->layers, c->heads, "a block, twice", err));
+    ES_TRY(ES_ARENA_NEW_2D(&w->arena, w->units, c->layers, c->kv_heads, "a block, twice", err));
     for (int i = 0; i < 2; i++) {
-        ES_TRY(es_wo_sum_new(w->block->model, n, &w->arena, &w->sum[i], err));
+        ES_TRY(es_wo_sum_new(w->block, &w->arena, &w->sum[i], err));
         if (c->predicts)
             ES_TRY(ES_ARENA_NEW(&w->arena, w->nll[i], n, "a block, twice", err));
         if (has_labels(c))
@@ -146,19 +153,18 @@ static es_status work_new(work *w, es_error *err)
     return new_tokens(w, err);
 }
 
-double es_plan_trial_bytes(const es_model *model, int64_t n, int threads)
+double es_plan_trial_bytes(const es_model *model, int64_t n, int64_t from, int threads)
 {
     const es_model_config *c = es_model_config_of(model);
     const es_dtype precision = es_model_precision(model);
-    const double H = (double)c->hidden, V = (double)c->vocab,
-                 late = (double)(n - es_late_begin(c, n));
+    const double H = (double)c->hidden, V = (double)c->vocab, late = (double)(n - from);
     const double item = (double)es_dtype_size(precision);
     const double tokens =
         compares_tokens(model, n) ? late * (V * item + 16.0) + 16.0 * V * threads : 0.0;
     return (double)(c->layers + 1) * (double)n * H * item + 8.0 * (late + 2.0) * H + tokens +
-           2.0 * es_wo_sum_bytes(c, n) + es_model_sparse_bytes(c, n, 0) +
+           2.0 * es_wo_sum_bytes(c, n - from) + es_model_sparse_bytes(c, n, 0) +
            es_model_cost_of(c, precision, n, threads, c->predicts).bytes +
-           128.0 * (double)(c->layers * c->heads) + 1e6;
+           512.0 * (double)(c->layers * c->heads) + 1e6;
 }
 
 /* Returns a view of rows of `cols` numbers in the model's precision. */
@@ -275,7 +281,8 @@ static es_status compare_logits(void *context, int64_t block, int64_t first, int
     return ES_OK;
 }
 
-/* Runs the model on the block, sparse if `draws` names the purpose of its random numbers. */
+/* Runs the model on the block, with fewer keys if `draws` names the purpose of its random numbers.
+ */
 static es_status run(const work *w, es_model_block *b, uint16_t draws, es_error *err)
 {
     const es_address at = {
@@ -283,9 +290,11 @@ static es_status run(const work *w, es_model_block *b, uint16_t draws, es_error 
         .experiment = draws,
         .cell = (uint64_t)(w->block->number * es_model_sparse_cells(w->block->model))};
     const es_model_sparse sparse = {.heads = w->heads, .at = at};
+    const es_cache cache = {.mode = w->keys->mode, .prompt = w->keys->prompt, .units = w->units};
     b->ids = w->block->ids;
     b->n = w->block->n;
-    b->sparse = draws ? &sparse : NULL;
+    b->sparse = draws && w->keys->heads ? &sparse : NULL;
+    b->cache = draws && !w->keys->heads ? &cache : NULL;
     return es_model_forward(w->block->model, b, 1, w->exec, err);
 }
 
@@ -334,8 +343,8 @@ static double extra_loss(const work *w, int64_t from, int64_t to)
 /* Returns the extra loss of late tokens, the divergence of labels for a classifier, or NaN. */
 static double loss_of(const work *w)
 {
-    if (w->nll[0])
-        return extra_loss(w, w->from, w->block->n);
+    if (w->nll[0]) /* of a cache: tokens that queries after the prompt predict */
+        return extra_loss(w, w->from + (w->keys->heads ? 0 : 1), w->block->n);
     if (w->logits[0])
         return es_logits_kl(w->logits[0], w->logits[1], w->c->labels);
     return (double)NAN;
@@ -377,17 +386,30 @@ static void compare_ends(const work *w, double *ends)
 
 /* ---- gains ---- */
 
+/* Lets layers from .. to - 1 keep fewer keys, and all others all of them. */
+static void take_layers(work *w, int64_t from, int64_t to)
+{
+    const int64_t L = w->c->layers, h = w->c->heads, kv = w->c->kv_heads;
+    const es_kept_keys *keys = w->keys;
+    memset(w->heads, 0, (size_t)(L * h) * sizeof *w->heads);
+    memset(w->units, 0, (size_t)(L * kv) * sizeof *w->units);
+    if (keys->heads)
+        memcpy(w->heads + from * h, keys->heads + from * h,
+               (size_t)((to - from) * h) * sizeof *w->heads);
+    else
+        memcpy(w->units + from * kv, keys->units + from * kv,
+               (size_t)((to - from) * kv) * sizeof *w->units);
+}
+
 /* Runs the model from `layer` on with only this layer sparse: the gain is what its error becomes at
  * the end. */
-static es_status thin_layer(work *w, const es_policy_spec *heads, int64_t layer, es_gain *out,
-                            es_error *err)
+static es_status thin_layer(work *w, int64_t layer, es_gain *out, es_error *err)
 {
-    const int64_t h = w->c->heads, L = w->c->layers;
+    const int64_t L = w->c->layers;
     listener l = {.w = w, .sum = &w->sum[1], .layer = layer, .error2 = out->error2};
     es_model_visit visit = {.head = hear_head, .state = hear_state, .context = &l};
     es_model_block b = {.input = full_state(w, layer), .start = layer, .visit = &visit};
-    memset(w->heads, 0, (size_t)(L * h) * sizeof *w->heads);
-    memcpy(w->heads + layer * h, heads + layer * h, (size_t)h * sizeof *heads);
+    take_layers(w, layer, layer + 1);
     memset(out->error2, 0, (size_t)(L + 1) * sizeof *out->error2); /* of states before the layer */
     ES_TRY(run_layer(w, layer, 0, err));
     want_ends(w, 1, &b, &visit);
@@ -397,10 +419,11 @@ static es_status thin_layer(work *w, const es_policy_spec *heads, int64_t layer,
     return ES_OK;
 }
 
-es_status es_gains_block(const es_token_block *block, const es_policy_spec *heads,
-                         const es_exec *exec, es_gain *out, double *spread2, es_error *err)
+es_status es_gains_block(const es_token_block *block, const es_kept_keys *keys, const es_exec *exec,
+                         es_gain *out, double *spread2, es_error *err)
 {
     work w = {.block = block,
+              .keys = keys,
               .c = es_model_config_of(block->model),
               .exec = exec,
               .arena = {.budget = exec ? exec->budget : NULL}};
@@ -410,7 +433,7 @@ es_status es_gains_block(const es_token_block *block, const es_policy_spec *head
     if (status == ES_OK)
         read_spreads(&w, spread2);
     for (int64_t l = 0; l < w.c->layers && status == ES_OK; l++)
-        status = thin_layer(&w, heads, l, &out[l], err);
+        status = thin_layer(&w, l, &out[l], err);
     es_arena_free(&w.arena);
     return status;
 }
@@ -418,8 +441,7 @@ es_status es_gains_block(const es_token_block *block, const es_policy_spec *head
 /* ---- trials ---- */
 
 /* Runs the block full and sparse and writes the errors of all states and ends. */
-static es_status try_all(work *w, const es_policy_spec *heads, const es_plan_trial *out,
-                         es_error *err)
+static es_status try_all(work *w, const es_plan_trial *out, es_error *err)
 {
     const int64_t L = w->c->layers;
     listener listening = {.w = w, .error2 = out->error2};
@@ -427,7 +449,7 @@ static es_status try_all(work *w, const es_policy_spec *heads, const es_plan_tri
     es_model_block b = {.kept = out->kept, .visit = &visit};
     ES_TRY(run_full(w, err));
     read_spreads(w, out->spread2);
-    memcpy(w->heads, heads, (size_t)(L * w->c->heads) * sizeof *heads);
+    take_layers(w, 0, L);
     want_ends(w, 1, &b, &visit);
     ES_TRY(run(w, &b, ES_BUDGET_TRIAL, err));
     compare_ends(w, out->ends);
@@ -443,16 +465,17 @@ static es_status try_all(work *w, const es_policy_spec *heads, const es_plan_tri
     return ES_OK;
 }
 
-es_status es_plan_trial_block(const es_token_block *block, const es_policy_spec *heads,
+es_status es_plan_trial_block(const es_token_block *block, const es_kept_keys *keys,
                               const es_exec *exec, const es_plan_trial *out, es_error *err)
 {
     work w = {.block = block,
+              .keys = keys,
               .c = es_model_config_of(block->model),
               .exec = exec,
               .arena = {.budget = exec ? exec->budget : NULL}};
     es_status status = work_new(&w, err);
     if (status == ES_OK)
-        status = try_all(&w, heads, out, err);
+        status = try_all(&w, out, err);
     es_arena_free(&w.arena);
     return status;
 }

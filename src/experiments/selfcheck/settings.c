@@ -240,9 +240,9 @@ const es_setting es_settings[] = {
      .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars},
     {"bars.dependent", "the same, keys autocorrelated over some ten tokens", "measure",
      .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars, .dependent = true},
-    {"budget", "errors of a plan from 8 pieces of a text, as found on 24 others", "budget",
+    {"budget", "errors of an ideal plan from 8 pieces of a text, as found on 24 others", "budget",
      "model=% text=@/a.txt verify=@/b.txt context=128 blocks=8 verify-blocks=24 ratio=0.25 "
-     "policy=stream,heavy,observe",
+     "evict=ideal policy=stream,heavy,observe",
      pieces_of_text,
      .figures = {ERROR_OF("layers", "predicted", .exact = "verified", .exact_se = "verified_se",
                           .freedom = TO_PLAN - 1),
@@ -267,5 +267,15 @@ const es_setting es_settings[] = {
      .needs_model = true, .replicates = 4},
     {"probe.control.16", "the same, 16 draws", "probe", .figures = HEADS("probe.control.16"),
      .direct = es_direct_rates, .control = true, .needs_model = true, .replicates = 16},
+    {"budget.prompt", "errors of a cache's plan from 8 pieces of a text, as found on 24 others",
+     "budget",
+     "model=% text=@/a.txt verify=@/b.txt context=128 blocks=8 verify-blocks=24 ratio=0.25 "
+     "evict=prompt policy=stream,h2o,snapkv kv-type=f16,q8_0,q4_0",
+     pieces_of_text,
+     .figures = {ERROR_OF("layers", "predicted", .exact = "verified", .exact_se = "verified_se",
+                          .freedom = TO_PLAN - 1),
+                 ERROR_OF("layers", "state_predicted", .exact = "state_verified",
+                          .exact_se = "state_verified_se", .freedom = TO_PLAN - 1)},
+     .needs_model = true, .needs_decoder = true},
 };
 const int64_t es_settings_count = sizeof es_settings / sizeof es_settings[0];
