@@ -5,23 +5,11 @@
 #include "base/error.h"
 #include "experiments/depth/depth.h"
 
-/* Returns the options of policies. The default list is for sparse attention alone, so that a cache
- * needs --policy as in `loss`. */
-static es_policy_params policies_asked(const es_job *job)
-{
-    const depth_params *p = job->params;
-    es_policy_params asked = p->policy;
-    const bool cache = es_cache_asked(&p->cache);
-    if (cache && !es_params_given(job->given, "policy"))
-        asked.names = NULL;
-    return asked;
-}
-
 es_status depth_check_settings(const es_job *job, es_error *err)
 {
     const depth_params *p = job->params;
     const depth_state *s = job->state;
-    const es_policy_params asked = policies_asked(job);
+    const es_policy_params asked = es_cache_policies(job, &p->cache, &p->policy);
     ES_TRY(es_cache_check_model(job, &p->cache, es_model_config_of(s->model), err));
     return es_cache_params_check(job, &p->cache, &asked, err);
 }
@@ -40,7 +28,7 @@ es_status depth_make_settings(es_job *job, int64_t n, es_error *err)
 {
     const depth_params *p = job->params;
     depth_state *s = job->state;
-    const es_policy_params asked = policies_asked(job);
+    const es_policy_params asked = es_cache_policies(job, &p->cache, &p->policy);
     es_policies policies = {0};
     es_cache_settings caches = {0};
     ES_TRY(check_prompt(&p->cache, n, err));

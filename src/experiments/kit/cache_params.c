@@ -64,6 +64,15 @@ static es_status check_ideal(const es_policy_params *policy, es_error *err)
     return ES_OK;
 }
 
+es_policy_params es_cache_policies(const es_job *job, const es_cache_params *asked,
+                                   const es_policy_params *policy)
+{
+    es_policy_params out = *policy;
+    if (es_cache_asked(asked) && !es_params_given(job->given, "policy"))
+        out.names = NULL;
+    return out;
+}
+
 es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
                                 const es_policy_params *policy, es_error *err)
 {

@@ -83,6 +83,11 @@ static inline int64_t es_cache_prompt(const es_cache_params *asked)
     return asked->prompt.count ? asked->prompt.counts[0] : 0;
 }
 
+/*! es_cache_policies() : returns the options of policies without a default list where a cache is
+ *  asked for: such lists are for sparse attention. */
+es_policy_params es_cache_policies(const es_job *job, const es_cache_params *asked,
+                                   const es_policy_params *policy);
+
 /*! es_cache_params_check() : fails for options that exclude each other, before anything is read.
  *  @return : ES_OK; ES_E_ARGUMENT (cache.options), naming the option and what to do. */
 es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
