@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""GGUF files of Llamas for bench/prompt.py. NumPy alone; quantising takes llama.cpp's own library.
+"""GGUF files of Llamas for bench/prompt.py and bench/cache_types.py. NumPy alone; quantising takes llama.cpp's own library.
 
     llama_gguf.py FOLDER OUT.gguf           F32 copy of a checkpoint in safetensors (one file, F32, F16 or BF16)
     llama_gguf.py tinyllama OUT.gguf        random weights, shape of TinyLlama (1.1 B)

@@ -553,10 +553,10 @@ static void findings_are_those_of_the_rows(void **state)
         assert_non_null(strstr(es_answer_finding(a, 0), name[k]));
     }
     assert_above(failing, 0); /* or the test has not seen what it is for */
-    snprintf(
-        want, sizeof want,
-        "off by more than 10 %% in %d of %d pairs of a layer and a policy, first in layer %d (%s, ",
-        (int)failing, (int)all, (int)(first % LAYERS), es_table_get_text(t, first, "policy"));
+    snprintf(want, sizeof want,
+             "off by more than 10 %% in %d of %d pairs of a layer and a setting, first in layer %d "
+             "(%s, ",
+             (int)failing, (int)all, (int)(first % LAYERS), es_table_get_text(t, first, "policy"));
     assert_non_null(strstr(es_answer_finding(a, 1), want));
     es_answer_free(a);
 }

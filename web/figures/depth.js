@@ -3,7 +3,8 @@
 import { isNumber, show } from "../tables.js";
 import { curves } from "./curves.js";
 
-const policyOf = (r) => `${r.policy}${isNumber(r.keys) ? `, ${show(r.keys)} keys` : ""}`;
+// Run files that are older than the column have no setting.
+const settingOf = (r) => r.setting ?? `${r.policy}${isNumber(r.keys) ? `, ${show(r.keys)} keys` : ""}`;
 
 function errors(rows) {
   return curves({
@@ -15,7 +16,7 @@ function errors(rows) {
       "is the linear prediction e² = gain² e² + own², from each layer's gain for small noise and its own error.",
     x: { key: "layer", title: "layer", whole: true },
     y: { title: "error, spreads", log: true },
-    name: policyOf,
+    name: settingOf,
     measured: "error",
     law: "predicted",
   });
@@ -33,7 +34,7 @@ function gains(rows) {
         "the measured error.",
       x,
       y: { title: "gain" },
-      name: policyOf,
+      name: settingOf,
       measured: "gain",
     }),
     ...curves({
@@ -43,7 +44,7 @@ function gains(rows) {
       caption: "The same for the measured error itself: as noise, while errors are small and tokens do not share them.",
       x,
       y: { title: "gain" },
-      name: policyOf,
+      name: settingOf,
       measured: "gain_far",
     }),
   ];

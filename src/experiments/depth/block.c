@@ -40,7 +40,8 @@ typedef struct work {
     es_dtype precision;
     const es_exec *exec;
     int64_t n, block, directions;
-    int64_t from; /* the first token that counts (es_late_begin()) */
+    int64_t from;    /* the first token that counts */
+    int64_t changed; /* the first token whose states may differ: before it there is no noise */
     double size;
     size_t state;        /* bytes of a hidden state */
     char *full, *sparse; /* (2, n, H) a layer's input and output, in the model's precision */
@@ -51,6 +52,7 @@ typedef struct work {
     double *noise;       /* (n, H) */
     double *normals;     /* (CHUNK, n) */
     es_policy_spec *heads;
+    es_cache cache; /* of the sparse layers, instead of heads */
     double *kept;
     int64_t *empty;
     es_arena arena;
@@ -150,7 +152,8 @@ static double spread_of(const work *w, const double *x)
 
 /* ---- runs of the model ---- */
 
-/* Runs the model on the block, sparse if `draws` names the purpose of its random numbers. */
+/* Runs the model on the block, sparse if `draws` names the purpose of its random numbers. A cache
+ * has none: it makes the same choice every time. */
 static es_status run(work *w, es_model_block *b, uint16_t draws, es_error *err)
 {
     const es_address at = {.seed = w->spec->seed,
@@ -158,7 +161,8 @@ static es_status run(work *w, es_model_block *b, uint16_t draws, es_error *err)
                            .cell = (uint64_t)(w->block * es_model_sparse_cells(w->spec->model))};
     const es_model_sparse sparse = {.heads = w->heads, .at = at};
     b->n = w->n;
-    b->sparse = draws ? &sparse : NULL;
+    b->sparse = draws && !w->spec->cache ? &sparse : NULL;
+    b->cache = draws && w->spec->cache ? &w->cache : NULL;
     return es_model_forward(w->spec->model, b, 1, w->exec, err);
 }
 
@@ -179,11 +183,14 @@ static bool is_sparse(const work *w, int64_t layer)
     return w->spec->layer < 0 || w->spec->layer == layer;
 }
 
-/* Makes the first state of both models, which is the same, and the policies of all heads. */
+/* Makes the first state of both models, which is the same, and what is done to all heads. */
 static es_status begin_both(work *w, const int32_t *ids, es_error *err)
 {
     es_model_block b = {.ids = ids, .states = 1, .hidden = w->full};
-    for (int64_t i = 0; i < w->c->layers * w->c->heads; i++)
+    if (w->spec->cache)
+        ES_TRY(es_cache_build(w->spec->cache, w->spec->model, w->spec->layer, ids, w->n, w->exec,
+                              &w->arena, &w->cache, err));
+    for (int64_t i = 0; i < w->c->layers * w->c->heads && !w->spec->cache; i++)
         w->heads[i] = is_sparse(w, i / w->c->heads) ? *w->spec->policy : (es_policy_spec){0};
     ES_TRY(run(w, &b, 0, err));
     memcpy(w->sparse, w->full, w->state);
@@ -221,7 +228,8 @@ static void move_on(work *w)
 /* ---- gains ---- */
 
 /* Noise = G error, G (n, n - from) normals: rows are independent, and have, up to a factor, the
- * second moments that the errors have over the tokens that count. */
+ * second moments that the errors have over the tokens that count. Tokens before w->changed have no
+ * error, and get no noise: they are keys of later ones. */
 static es_status make_noise(work *w, int64_t layer, int64_t direction, es_error *err)
 {
     const int64_t n = w->n, late = n - w->from, H = w->c->hidden;
@@ -231,7 +239,7 @@ static es_status make_noise(work *w, int64_t layer, int64_t direction, es_error 
                          (uint64_t)((w->block * w->c->layers + layer) * w->directions + direction)};
     memset(w->noise, 0, (size_t)(n * H) * sizeof(double));
     ES_TRY(es_blas_room(err));
-    for (int64_t first = 0; first < n; first += CHUNK) {
+    for (int64_t first = w->changed; first < n; first += CHUNK) {
         const int64_t count = n - first < CHUNK ? n - first : CHUNK;
         at.token = (uint64_t)first;
         ES_TRY(es_normal_rows(&at, count, late, w->normals, err));
@@ -270,7 +278,7 @@ static es_status measure_gains(work *w, int64_t layer, const es_depth_state *in,
     const double small = w->size * sqrt(in->spread2);
     out->gain2 = out->along2 = out->far2 = (double)NAN;
     memcpy(w->noise, w->y, (size_t)(w->n * w->c->hidden) * sizeof(double));
-    if (!(in->error2 > 0.0) || !(small > 0.0))
+    if (!(in->error2 > 0.0) || !(small > 0.0) || w->changed >= w->n)
         return ES_OK;
     double sum = 0.0;
     turn_error(w);
@@ -311,10 +319,25 @@ static es_status measure_layer(work *w, int64_t layer, es_depth_state *states, e
 
 /* ---- all of it ---- */
 
+/* Returns the first token whose states a cache may change: it rounds them all; what it drops is
+ * missing after the prompt, or once it is full. */
+static int64_t first_changed(const es_cache_setting *cache)
+{
+    if (!cache || cache->unit.k.type || cache->unit.v.type)
+        return 0;
+    return cache->mode == ES_EVICT_PROMPT   ? cache->prompt
+           : cache->mode == ES_EVICT_DECODE ? cache->unit.evict.keys + 1
+                                            : 0;
+}
+
 /* Fails for a layer or a number of directions that makes no sense. */
 static es_status check_spec(const es_depth_spec *spec, es_error *err)
 {
-    const int64_t layers = es_model_config_of(spec->model)->layers;
+    const es_model_config *c = es_model_config_of(spec->model);
+    const int64_t layers = c->layers;
+    if (spec->cache && !c->causal)
+        return es_fail(err, ES_E_UNSUPPORTED, "cache.causal", "use a decoder",
+                       "an encoder has no cache of keys and values");
     if (spec->layer < -1 || spec->layer >= layers)
         return es_fail(err, ES_E_RANGE, "depth.layer", "layers count from 0; -1: all",
                        "layer %lld of %lld", (long long)spec->layer, (long long)layers);
@@ -334,6 +357,10 @@ es_status es_depth_block(const es_depth_spec *spec, const int32_t *ids, int64_t 
         return es_fail(err, ES_E_RANGE, "forward.length", "cut the text into blocks",
                        "a block of %lld tokens; the model has %lld positions", (long long)n,
                        (long long)c->positions);
+    if (spec->from < 0 || spec->from >= n)
+        return es_fail(err, ES_E_RANGE, "depth.from", "a token of the block",
+                       "tokens count from %lld on; the block has %lld", (long long)spec->from,
+                       (long long)n);
     es_exec inner = exec ? *exec : (es_exec){0};
     inner.progress = NULL; /* of the model's blocks, which are many of ours */
     work w = {.spec = spec,
@@ -341,7 +368,8 @@ es_status es_depth_block(const es_depth_spec *spec, const int32_t *ids, int64_t 
               .precision = precision,
               .exec = &inner,
               .n = n,
-              .from = es_late_begin(c, n),
+              .from = spec->from ? spec->from : es_late_begin(c, n),
+              .changed = first_changed(spec->cache),
               .block = block,
               .directions = spec->directions ? spec->directions : DIRECTIONS,
               .size = spec->size > 0.0 ? spec->size : SIZE,

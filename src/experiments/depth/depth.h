@@ -28,6 +28,7 @@
 #include <esscher/tokenizer.h>
 
 #include "driver/job.h"
+#include "experiments/kit/cache_params.h"
 #include "experiments/kit/policy_params.h"
 #include "model/pool.h"
 
@@ -36,17 +37,19 @@
 /* Which policy is applied to which layers, and how gains are measured. */
 typedef struct es_depth_spec {
     const es_model *model;
-    const es_policy_spec *policy; /* of every head of a sparse layer */
-    int64_t layer;                /* the sparse layer; -1: all of them */
-    int64_t directions;           /* of noise, for gains; 0: 4 */
-    double size;                  /* of the noise, in spreads of the state; 0: 0.01 */
+    const es_policy_spec *policy;  /* of every head of a sparse layer */
+    const es_cache_setting *cache; /* instead: its cache, in a decoder; NULL: none */
+    int64_t from;                  /* the first token that counts; 0: es_late_begin() */
+    int64_t layer;                 /* the sparse layer; -1: all of them */
+    int64_t directions;            /* of noise, for gains; 0: 4 */
+    double size;                   /* of the noise, in spreads of the state; 0: 0.01 */
     uint64_t seed;
 } es_depth_spec;
 
 /* One hidden state of one block, means over its tokens: of a causal model over its second half, i
- * >= n/2, where a query sees more than half of the context. x is the full model's state, x^S that
- * of the sparse one. Fields about a layer belong to the state that the layer makes; state 0, the
- * embedding, has 0 there. */
+ * >= n/2, where a query sees more than half of the context, or after the prompt of a cache. x is
+ * the full model's state, x^S that of the sparse one. Fields about a layer belong to the state that
+ * the layer makes; state 0, the embedding, has 0 there. */
 typedef struct es_depth_state {
     double spread2; /* |x - mean of x|^2 */
     double error2;  /* |x^S - x|^2 */
@@ -55,7 +58,8 @@ typedef struct es_depth_state {
     /* |F(x + d) - F(x)|^2 / |d|^2 of the layer F as it is, x its input; NaN where the error of that
      * is 0 */
     double gain2;  /* d: noise, for each token another, with the second moments of x^S - x over the
-                      tokens, of the given size; mean over directions */
+                      tokens, of the given size; mean over directions. Tokens that no cache can
+                      change, those of a prompt, get none */
     double along2; /* d: x^S - x itself, made that small */
     double far2;   /* d: x^S - x as it is */
     double fresh2; /* |F^S(x^S) - F(x^S)|^2: what the sparse layer adds where it really stands. With
@@ -72,7 +76,7 @@ es_status es_depth_block(const es_depth_spec *spec, const int32_t *ids, int64_t 
                          const es_exec *exec, es_depth_state *out, es_error *err);
 
 /*! es_depth_flops() : operations of it. es_depth_bytes() : its memory on `threads` threads,
- *  model and ids not counted; span as es_model_sparse_bytes() has it. */
+ *  model, ids and cache (es_cache_bytes()) not counted; span as es_model_sparse_bytes() has it. */
 double es_depth_flops(const es_model *model, int64_t n, int64_t directions);
 double es_depth_bytes(const es_model *model, int64_t n, int64_t span, int threads);
 
@@ -151,6 +155,7 @@ typedef struct depth_params {
     int64_t length, blocks;
     int invalid; /* as es_text_invalid */
     es_policy_params policy;
+    es_cache_params cache;
     int64_t layer, directions;
     /* a stack */
     bool synthetic, fresh;
@@ -179,6 +184,12 @@ typedef struct depth_question {
 
 extern const depth_question depth_model, depth_synthetic;
 
+/* What is done to a model. */
+typedef struct depth_setting {
+    es_policy_spec policy;
+    const es_cache_setting *cache; /* instead of the policy; NULL: none */
+} depth_setting;
+
 /* What the options make, for a model or for stacks. */
 typedef struct depth_state {
     const depth_question *question;
@@ -188,10 +199,23 @@ typedef struct depth_state {
     es_blocks text;
     int64_t *chosen; /* (blocks) numbers of the blocks that are read */
     int64_t blocks;
-    es_policies policies;
+    depth_setting *settings; /* (count) */
+    int64_t count;
+    int64_t from; /* the first token that counts; 0: es_late_begin() */
     /* stacks */
     depth_stack *stacks;
     int64_t n_stacks;
 } depth_state;
+
+/* ---- settings.c ---- */
+
+/*! depth_check_settings() : fails for options of policies and caches that do not fit together or do
+ *  not fit the model. depth_make_settings() : makes all settings for blocks of n tokens. @return :
+ *  as es_cache_params_check(), es_cache_settings_make(), es_policies_make(). */
+es_status depth_check_settings(const es_job *job, es_error *err);
+es_status depth_make_settings(es_job *job, int64_t n, es_error *err);
+
+/*! depth_say() : "h2o, 128 keys, q4_0", for findings. Returns out. */
+const char *depth_say(const depth_setting *setting, char out[ES_CACHE_ROOM]);
 
 #endif

@@ -46,16 +46,19 @@ static const es_cell_field cell_fields[] = {
     ES_FIELD(es_depth_state, fresh2),  ES_FIELD(es_depth_state, kept),
     ES_FIELD(es_depth_state, empty),   {0}};
 
-/* Runs one policy on one block of text. */
+/* Runs one setting on one block of text. */
 static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
                           es_error *err)
 {
     const depth_params *p = job->params;
     const depth_state *s = job->state;
-    const int64_t number = cell / s->policies.count, block = s->chosen[number];
+    const int64_t number = cell / s->count, block = s->chosen[number];
     const int64_t first = s->text.start[block], n = s->text.start[block + 1] - first;
+    const depth_setting *setting = &s->settings[cell % s->count];
     const es_depth_spec spec = {.model = s->model,
-                                .policy = &s->policies.specs[cell % s->policies.count],
+                                .policy = &setting->policy,
+                                .cache = setting->cache,
+                                .from = s->from,
                                 .layer = p->layer,
                                 .directions = p->directions,
                                 .seed = job->seed};
@@ -90,7 +93,7 @@ static double work_of(const void *user, const int64_t *values)
     const es_job *job = user;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
-    return (double)(values[BLOCKS] * s->policies.count) *
+    return (double)(values[BLOCKS] * s->count) *
            es_depth_flops(s->model, values[LENGTH], p->directions);
 }
 
@@ -116,7 +119,7 @@ static es_status choose_sizes(es_job *job, const es_blocks_spec *spec, es_error 
                                         .fixed = es_params_given(job->given, "blocks"),
                                         .averaged = true}};
     const es_sizing sizing = {sizes, SIZES, steps, sizeof steps / sizeof *steps, work_of, job};
-    ES_TRY(es_policies_make(job, &p->policy, false, usual, &s->policies, err));
+    ES_TRY(depth_make_settings(job, usual, err));
     es_sizes_fit(&sizing);
     es_sizes_tell(&sizing, job->answer);
     p->length = sizes[LENGTH].value;
@@ -166,8 +169,9 @@ static es_status open_model(es_job *job, es_error *err)
     if (p->layer >= c->layers)
         return es_refuse(err, "depth.layer", "layers count from 0", "layer %lld of %lld",
                          (long long)p->layer, (long long)c->layers);
+    ES_TRY(depth_check_settings(job, err));
     ES_TRY(read_text(job, err));
-    ES_TRY(es_policies_make(job, &p->policy, false, p->length, &s->policies, err));
+    ES_TRY(depth_make_settings(job, p->length, err));
     es_answer_text(job->answer, "model", es_model_folder(s->model));
     es_answer_count(job->answer, "blocks", s->blocks);
     es_answer_count(job->answer, "length", p->length);
@@ -176,8 +180,8 @@ static es_status open_model(es_job *job, es_error *err)
     return es_job_stage(job,
                         &(es_stage){.name = "block",
                                     .phase = "running the model",
-                                    .noun = "blocks and policies",
-                                    .cells = s->blocks * s->policies.count,
+                                    .noun = "blocks and settings",
+                                    .cells = s->blocks * s->count,
                                     .rows = c->layers + 1,
                                     ES_RECORD(es_depth_state, cell_fields),
                                     .one_thread_per_cell = !es_model_shares_block(c, p->length),
@@ -186,20 +190,30 @@ static es_status open_model(es_job *job, es_error *err)
                         err);
 }
 
+/* Returns the memory of a setting beyond es_depth_bytes(): random draws, or a cache. */
+static double setting_bytes(const es_job *job, const depth_setting *setting, int threads)
+{
+    const depth_params *p = job->params;
+    const depth_state *s = job->state;
+    return setting->cache ? es_cache_bytes(setting->cache, es_model_config_of(s->model),
+                                           job->precision, p->length, threads)
+                          : es_policy_draw_bytes(&setting->policy);
+}
+
 /* Model, tokenizer and ids are in memory already, and counted. */
 static es_status cost(es_job *job, es_cost *out, es_error *err)
 {
     (void)err;
     const depth_params *p = job->params;
     const depth_state *s = job->state;
-    const double rows = (double)(job->stages[0].rows * s->policies.count);
+    const double rows = (double)(job->stages[0].rows * s->count);
     const double cells = (double)job->stages[0].cells, blocks = (double)s->blocks;
     const bool alone = job->stages[0].one_thread_per_cell;
     const int threads = alone ? 1 : es_parallel_threads(&job->exec, INT64_MAX);
     const double block = es_depth_bytes(s->model, p->length, p->policy.span, threads);
     double drawn = 0.0;
-    for (int64_t i = 0; i < s->policies.count; i++)
-        drawn = fmax(drawn, es_policy_draw_bytes(&s->policies.specs[i]));
+    for (int64_t i = 0; i < s->count; i++)
+        drawn = fmax(drawn, setting_bytes(job, &s->settings[i], threads));
     *out = (es_cost){.flops = cells * job->stages[0].flops,
                      .output_bytes = 1024.0 * rows,
                      .work_bytes = 8.0 * rows * blocks * NUMBERS + 8.0 * blocks * 4.0 + 65536.0 +
@@ -215,7 +229,7 @@ static const es_depth_state *state_of(const es_job *job, int64_t block, int64_t 
                                       int64_t layer)
 {
     const depth_state *s = job->state;
-    const es_depth_state *cell = es_job_cell(job, 0, block * s->policies.count + policy);
+    const es_depth_state *cell = es_job_cell(job, 0, block * s->count + policy);
     return cell + layer;
 }
 
@@ -332,8 +346,10 @@ static es_measured over_blocks(const averages *w, int64_t layer, size_t member)
 /* A row of the table of layers: error after the layer, and the recursion error^2 = gain^2 error^2 +
  * own^2 that predicts it. */
 typedef struct layer_row {
+    const char *setting;
     int64_t layer;
     es_policy_cells policy;
+    es_cache_cells cache;
     es_measured error, predicted, ratio, gain, own, gain_along, gain_far, fresh, correlation;
     double step;
     es_measured absolute;
@@ -342,12 +358,16 @@ typedef struct layer_row {
 } layer_row;
 
 static const es_column row_columns[] = {
+    ES_COL(layer_row, setting, ES_FORMAT_TEXT, "setting", "",
+           "policy, number of keys and number types of the cache"),
     ES_COL(layer_row, layer, ES_FORMAT_COUNT, "layer", "",
            "from 0 on; errors are those of its output"),
     ES_POLICY_CELL_COLUMNS(layer_row, policy),
+    ES_CACHE_CELL_COLUMNS(layer_row, cache),
     ES_COL(layer_row, error, ES_FORMAT_REAL, "error", "spreads",
            "root mean square distance of hidden states from the full model's, over that of the "
-           "full model's from their mean in the block; of a decoder over the block's second half"),
+           "full model's from their mean in the block; of a decoder after the prompt, or over the "
+           "block's second half"),
     ES_COL(layer_row, predicted, ES_FORMAT_REAL, "predicted", "spreads",
            "by the recursion `error^2 = gain^2 error^2 + own^2` from the first layer on",
            .standing = ES_STANDING_HEURISTIC),
@@ -380,25 +400,49 @@ static const es_column row_columns[] = {
            "themselves"),
     {0}};
 static const es_table_view row_views[] = {
-    {"Error by layer", "policy keys layer error predicted ratio gain own",
+    {"Error by layer", "evict setting layer error predicted ratio gain own",
      "Errors are in spreads: 1 is the distance of another token's state from the mean."},
     {"Where linearity ends",
-     "policy keys layer error gain gain_along gain_far own fresh correlation step absolute spread "
+     "evict setting layer error gain gain_along gain_far own fresh correlation "
+     "step absolute spread "
      "kept empty",
      .only_with_full = true},
     {0}};
 static const es_table_spec rows_table = {"rows", row_columns, row_views, ES_ROW(layer_row),
-                                         .keys = "policy keys correction layer"};
+                                         .keys =
+                                             "evict policy keys correction k_type v_type layer"};
+
+/* Fills what is done to the model: a policy, and in a decoder what the cache does. */
+static void fill_setting(const es_job *job, const depth_setting *setting, es_table *t, layer_row *r)
+{
+    const depth_params *p = job->params;
+    const depth_state *s = job->state;
+    const es_model_config *c = es_model_config_of(s->model);
+    const es_cache_setting *cache = setting->cache;
+    char word[ES_CACHE_ROOM];
+    r->setting = es_table_format(t, "%s", depth_say(setting, word));
+    if (!cache)
+        es_policy_cells_fill(&r->policy, &setting->policy, t);
+    if (c->causal) {
+        es_cache_cells_fill(&r->cache, cache, t);
+        r->cache.prompt = s->from ? s->from : es_late_begin(c, p->length);
+    }
+    if (cache && cache->unit.evict.policy) {
+        r->policy.policy = es_table_format(t, "%s", es_cache_policy(cache, word));
+        r->policy.keys = cache->unit.evict.keys;
+    }
+}
 
 /* Adds the row of a layer: its error, the prediction by gains, and their ratio. */
-static void add_layer(const es_policy_spec *spec, const averages *w, int64_t layer, es_table *t)
+static void add_layer(const es_job *job, const depth_setting *setting, const averages *w,
+                      int64_t layer, es_table *t)
 {
     const layer_numbers *all = &w->all[layer];
     layer_row *r = es_rows_add(t, layer_row);
     if (!r)
         return;
     r->layer = layer;
-    es_policy_cells_fill(&r->policy, spec, t);
+    fill_setting(job, setting, t, r);
     r->error = over_blocks(w, layer, MEMBER(error));
     r->predicted = over_blocks(w, layer, MEMBER(predicted));
     r->ratio = over_blocks(w, layer, MEMBER(ratio));
@@ -429,13 +473,12 @@ static bool fails(const layer_row *r)
 }
 
 /* Reports the error of the last state: of up to three policies each, of more the best and worst. */
-static void report_errors(const es_policies *policies, const layer_row *rows, int64_t layers,
-                          es_answer *a)
+static void report_errors(const depth_state *s, const layer_row *rows, int64_t layers, es_answer *a)
 {
     enum { ALL = 3 };
     const layer_row *last = rows + layers - 1;
-    int64_t shown[ALL] = {0, 1, 2}, count = policies->count;
-    char text[ALL * (ES_SAY_ROOM + ES_POLICY_ROOM + 16)] = "";
+    int64_t shown[ALL] = {0, 1, 2}, count = s->count;
+    char text[ALL * (ES_SAY_ROOM + ES_CACHE_ROOM + 16)] = "";
     if (count > ALL) {
         shown[0] = shown[1] = 0;
         for (int64_t i = 1; i < count; i++) {
@@ -448,24 +491,24 @@ static void report_errors(const es_policies *policies, const layer_row *rows, in
     for (int64_t k = 0; k < (count > ALL ? 2 : count); k++) {
         const layer_row *r = &last[shown[k] * layers];
         const size_t used = strlen(text);
-        char name[ES_POLICY_ROOM], error[ES_SAY_ROOM];
+        char name[ES_CACHE_ROOM], error[ES_SAY_ROOM];
         snprintf(text + used, sizeof text - used, "%s%s%s (%s)",
                  k == 0        ? ""
                  : count > ALL ? " to "
                                : ", ",
                  es_say_number(r->error.value, r->error.se, error), k == 0 ? " of its spread" : "",
-                 es_policy_say(&policies->specs[shown[k]], name));
+                 depth_say(&s->settings[shown[k]], name));
     }
     es_answer_add_finding(a, "The last hidden state is off by %s.", text);
 }
 
 /* Reports how often the recursion fails, and where first. */
-static void report_prediction(const es_policies *policies, const layer_row *rows, int64_t layers,
+static void report_prediction(const depth_state *s, const layer_row *rows, int64_t layers,
                               es_answer *a)
 {
-    const int64_t all = policies->count * layers;
+    const int64_t all = s->count * layers;
     int64_t failing = 0, first = -1;
-    char name[ES_POLICY_ROOM];
+    char name[ES_CACHE_ROOM];
     for (int64_t i = 0; i < all; i++)
         if (fails(&rows[i])) {
             failing++;
@@ -475,9 +518,9 @@ static void report_prediction(const es_policies *policies, const layer_row *rows
         es_answer_add_finding(
             a,
             "The prediction from the layers' gains and own errors is off by more than %.0f %% in "
-            "%lld of %lld pairs of a layer and a policy, first in layer %lld (%s).",
+            "%lld of %lld pairs of a layer and a setting, first in layer %lld (%s).",
             100.0 * FAILS, (long long)failing, (long long)all, (long long)(first % layers),
-            es_policy_say(&policies->specs[first / layers], name));
+            depth_say(&s->settings[first / layers], name));
     else
         es_answer_add_finding(
             a,
@@ -486,43 +529,59 @@ static void report_prediction(const es_policies *policies, const layer_row *rows
             100.0 * FAILS);
 }
 
+/* Returns what the settings do to keys of a model, for a finding. */
+static const char *say_mode(const es_job *job)
+{
+    const depth_params *p = job->params;
+    const depth_state *s = job->state;
+    bool ideal = false;
+    for (int64_t i = 0; i < s->count && !s->settings[i].cache; i++)
+        ideal = ideal || !es_policy_rolls(&s->settings[i].policy);
+    if (ideal)
+        return " Ideal: keys are chosen anew for every query, which saves no memory: a bound.";
+    return p->cache.evict == ES_CACHE_PROMPT   ? " Keys are dropped once, when the prompt ends."
+           : p->cache.evict == ES_CACHE_DECODE ? " A key that is dropped never returns."
+                                               : "";
+}
+
 /* Reports where keys are dropped, and what the errors do not tell. */
 static void report_setting(const es_job *job, es_answer *a)
 {
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const bool causal = es_model_config_of(s->model)->causal;
-    char where[ES_SAY_ROOM] = "all layers";
-    bool ideal = false;
+    char where[ES_SAY_ROOM] = "all layers", late[ES_SAY_ROOM] = "";
     if (p->layer >= 0)
         snprintf(where, sizeof where, "layer %lld alone", (long long)p->layer);
-    for (int64_t i = 0; i < s->policies.count; i++)
-        ideal = ideal || !es_policy_rolls(&s->policies.specs[i]);
+    if (s->from)
+        snprintf(late, sizeof late, ", errors over tokens after the first %lld of each",
+                 (long long)s->from);
+    else if (causal)
+        snprintf(late, sizeof late, ", errors over the second half of each, as in budget");
     es_answer_add_finding(
         a,
-        "Keys are dropped in %s; %lld blocks of %lld tokens%s.%s What the model then "
-        "answers: see loss and downstream.",
-        where, (long long)s->blocks, (long long)p->length,
-        causal ? ", errors over the second half of each, as in budget" : "",
-        ideal ? " Ideal: keys are chosen anew for every query." : "");
+        "Keys are %s in %s; %lld blocks of %lld tokens%s.%s What the model then answers: see loss "
+        "and downstream.",
+        p->cache.evict < 0 && p->cache.kv_types.count ? "rounded" : "dropped", where,
+        (long long)s->blocks, (long long)p->length, late, say_mode(job));
 }
 
-/* Fills the table of layers for each policy and adds the findings. */
+/* Fills the table of layers for each setting and adds the findings. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const depth_state *s = job->state;
     es_table *t = es_answer_table(answer, &rows_table);
     averages w;
     ES_TRY(averages_new(job, &w, err));
-    for (int64_t i = 0; i < s->policies.count; i++) {
+    for (int64_t i = 0; i < s->count; i++) {
         average_policy(job, i, &w);
         for (int64_t l = 0; l < w.layers; l++)
-            add_layer(&s->policies.specs[i], &w, l, t);
+            add_layer(job, &s->settings[i], &w, l, t);
     }
     ES_TRY(es_answer_status(answer, err));
     const layer_row *rows = es_rows(t, layer_row);
-    report_errors(&s->policies, rows, w.layers, answer);
-    report_prediction(&s->policies, rows, w.layers, answer);
+    report_errors(s, rows, w.layers, answer);
+    report_prediction(s, rows, w.layers, answer);
     report_setting(job, answer);
     return ES_OK;
 }

@@ -26,6 +26,7 @@ static const es_param params[] = {
      .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text; "
                      "fewer if these take more than five minutes on two cores"},
     ES_POLICY_PARAMS(depth_params, policy, "random,bigbird,top"),
+    ES_CACHE_PARAMS(depth_params, cache),
     {"layer", 0, ES_PARAM_WHOLE, "L", "drop keys in this layer only", FIELD(layer), .min = 0,
      .max = 4096, .default_note = "in all layers"},
     {"directions", 0, ES_PARAM_WHOLE, "K",
@@ -66,9 +67,9 @@ static const es_param params[] = {
 static es_status refuse_others(const es_job *job, es_error *err)
 {
     static const char *const models[] = {
-        "model", "text",       "blocks",     "length",           "policy",
-        "keys",  "window",     "sinks",      "random",           "span",
-        "layer", "correction", "directions", "with-replacement", NULL};
+        "model", "text",   "blocks", "length",  "policy",     "keys",       "window",
+        "sinks", "random", "span",   "layer",   "correction", "directions", "with-replacement",
+        "evict", "prompt", "ratio",  "kv-type", NULL};
     static const char *const stacks[] = {"dim",        "n",         "depth", "horizon",
                                          "value",      "norm",      "head",  "fresh",
                                          "replicates", "reference", NULL};
@@ -131,6 +132,8 @@ static const char *const examples[] = {
     "esscher depth --model all-MiniLM-L6-v2 --text alice.txt --policy random --with-replacement "
     "--keys 16..512*6 --out depth.run",
     "esscher depth --model all-MiniLM-L6-v2 --text alice.txt --policy top --keys 64 --layer 0",
+    "esscher depth --model models/pebble --text book.txt --length 1024 --evict prompt --policy "
+    "h2o,stream --ratio 1/8,1/4",
     "esscher depth --synthetic",
     "esscher depth --synthetic --depth 12 --norm layer --dim 16",
     NULL};
@@ -139,7 +142,8 @@ const es_study es_study_depth = {
     .name = "depth",
     .summary = "how an attention error grows or shrinks on its way through the layers",
     .group = ES_GROUP_MODEL,
-    .main_options = "model text policy keys layer synthetic dim n depth horizon",
+    .main_options =
+        "model text policy keys evict ratio kv-type layer synthetic dim n depth horizon",
     .usage = "--model MODEL --text FILE [options] | --synthetic [options]",
     .about =
         "Drops keys by a policy in all layers of a model, or in one (--layer), and measures how "
@@ -151,9 +155,12 @@ const es_study es_study_depth = {
         "linearity ends.\n\n"
         "Errors are in spreads, the root mean square distance of a block's hidden states from "
         "their mean; standard errors are over blocks. Means over a block of a decoder are over its "
-        "second half, as in budget: early queries see fewer keys than policies keep. Only windows, "
-        "first keys and blocks can be held in a cache; other policies choose keys anew for every "
-        "query, which saves no memory.\n\n"
+        "second half, as in budget: early queries see fewer keys than policies keep.\n\n"
+        "--evict prompt, --evict decode and --kv-type run a decoder with a key-value cache that "
+        "drops keys for good and rounds those it keeps, as in loss (docs/CACHE.md). Errors are "
+        "then over the tokens after the prompt. Without them policies are ideal: each query "
+        "chooses from all keys, which saves no memory and bounds what a cache can do. An encoder "
+        "has no cache.\n\n"
         "--synthetic follows Gaussian tokens through layers x + V Gamma(x) of n tokens, without "
         "and with a norm. Without, the covariance after each layer is known, S' = (I + V S A) S (I "
         "+ V S A)' [proved], and with it the horizon H = |S^1/2 A S^1/2|, which decides how fast n "

@@ -28,6 +28,17 @@ int64_t es_thinning_keys(const es_thinning *thinning, int64_t n)
     return keys < 1 ? 1 : keys > n ? n : keys;
 }
 
+es_cache_setting es_thinning_cache(const es_thinning *t, int64_t n)
+{
+    es_cache_setting out = *t->cache;
+    if (t->half)
+        out.prompt = n / 2;
+    const int64_t all = out.mode == ES_EVICT_DECODE ? n : out.prompt;
+    if (t->share > 0.0 && out.unit.evict.policy)
+        out.unit.evict.keys = (int64_t)fmax(1.0, rint(t->share * (double)all));
+    return out;
+}
+
 int64_t es_downstream_outputs(const es_downstream *d)
 {
     const es_model_config *c = es_model_config_of(d->model);
@@ -42,6 +53,7 @@ typedef struct slice {
     es_arena arena;
     es_model_block *blocks;  /* (count) */
     es_model_sparse *sparse; /* (count) */
+    es_cache *caches;        /* (count) */
     es_policy_spec *specs;   /* (count, heads) */
     double *kept;            /* (count, heads) */
     double *logits;          /* (count, labels) */
@@ -57,11 +69,23 @@ static es_status slice_new(slice *s, es_error *err)
     const char *what = "a slice of the texts";
     ES_TRY(ES_ARENA_NEW(&s->arena, s->blocks, s->count, what, err));
     ES_TRY(ES_ARENA_NEW(&s->arena, s->sparse, s->count, what, err));
+    ES_TRY(ES_ARENA_NEW(&s->arena, s->caches, s->count, what, err));
     ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->specs, s->thinning ? s->count : 0, s->heads, what, err));
     ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->kept, s->thinning ? s->count : 0, s->heads, what, err));
     ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->logits, s->count, c->labels, what, err));
     ES_TRY(ES_ARENA_NEW_2D(&s->arena, s->last, s->d->embed ? n : 0, c->hidden * item, what, err));
     return ES_OK;
+}
+
+/* Makes the cache of text i. */
+static es_status give_cache(slice *s, int64_t i, const es_exec *exec, es_error *err)
+{
+    es_model_block *b = &s->blocks[i];
+    const es_cache_setting setting = es_thinning_cache(s->thinning, b->n);
+    b->cache = &s->caches[i];
+    b->kept = s->kept + i * s->heads;
+    return es_cache_build(&setting, s->d->model, s->thinning->layer, b->ids, b->n, exec, &s->arena,
+                          &s->caches[i], err);
 }
 
 /* What the heads of text i keep: a share of a text is another number of keys in each. */
@@ -88,7 +112,7 @@ static void thin_text(const slice *s, int64_t i, int64_t n)
 }
 
 /* Points each block to its tokens and outputs. A text's number of keys follows from its length. */
-static void lay_out(const slice *s)
+static es_status lay_out(slice *s, const es_exec *exec, es_error *err)
 {
     const es_model_config *c = es_model_config_of(s->d->model);
     const es_blocks *texts = s->d->texts;
@@ -100,9 +124,12 @@ static void lay_out(const slice *s)
             s->blocks[i].last = s->last + (size_t)(from - texts->start[s->first]) * row;
         else
             s->blocks[i].logits = s->logits + i * c->labels;
-        if (s->thinning)
+        if (s->thinning && s->thinning->cache)
+            ES_TRY(give_cache(s, i, exec, err));
+        else if (s->thinning)
             thin_text(s, i, n);
     }
+    return ES_OK;
 }
 
 /* The mean of a text's tokens, specials included, as sentence embeddings are made. */
@@ -120,12 +147,23 @@ static void pool_text(const es_model *model, const es_model_block *b, double *ro
     }
 }
 
+/* Returns the keys that a query sees in the full model, mean over layers and a text of n tokens. */
+static double keys_seen(const es_model_config *c, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t l = 0; l < c->layers && c->causal; l++) {
+        const int64_t own = es_model_layer(c, l)->window, w = own && own < n ? own : n;
+        sum += ((double)w * (double)(w + 1) / 2.0 + (double)(n - w) * (double)w) / (double)n;
+    }
+    return c->causal ? sum / (double)c->layers : (double)n;
+}
+
 /* Returns the keys that a text kept, mean over the thinned heads. */
 static double keys_of(const slice *s, int64_t i)
 {
     double sum = 0.0, count = 0.0;
     if (!s->thinning)
-        return (double)s->blocks[i].n;
+        return keys_seen(es_model_config_of(s->d->model), s->blocks[i].n);
     for (int64_t h = 0; h < s->heads; h++)
         if (!s->thinning->heads || s->thinning->heads[h]) {
             sum += s->kept[i * s->heads + h];
@@ -141,7 +179,7 @@ static es_status run_slice(slice *s, const es_exec *exec, double *out, es_error 
     double *row;
     ES_TRY(slice_new(s, err));
     ES_TRY(ES_ARENA_NEW(&s->arena, row, outputs, "an answer", err));
-    lay_out(s);
+    ES_TRY(lay_out(s, exec, err));
     ES_TRY(es_model_forward(s->d->model, s->blocks, s->count, exec, err));
     for (int64_t i = 0; i < s->count; i++) {
         double *to = out + i * (outputs + 1);

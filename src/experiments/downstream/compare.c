@@ -156,7 +156,7 @@ void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
 {
     const downstream_state *s = job->state;
     const int64_t row = s->settings[setting].row;
-    char word[ES_POLICY_ROOM];
+    char word[DOWNSTREAM_ROOM], name[ES_CACHE_ROOM];
     out->keys = downstream_keys(job, setting);
     if (row < 0) {
         out->policy = "full";
@@ -164,7 +164,14 @@ void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
         return;
     }
     const es_thinning *t = &s->rows[row];
-    out->policy = es_table_format(table, "%s", downstream_word(s, row, word));
+    if (s->config->causal)
+        es_cache_cells_fill(&out->cache, t->cache, table);
+    if (t->cache && t->cache->mode == ES_EVICT_PROMPT && !t->half)
+        out->cache.prompt = t->cache->prompt;
+    if (!t->cache)
+        out->policy = es_table_format(table, "%s", downstream_word(s, row, word));
+    else if (t->cache->unit.evict.policy)
+        out->policy = es_table_format(table, "%s", es_cache_policy(t->cache, name));
     if (t->share > 0.0)
         out->keep = t->share;
     else if (t->spec.keys != ES_POLICY_UNSET)
@@ -186,25 +193,39 @@ es_status downstream_correct(es_job *job, double *const *p, int64_t count, es_er
 
 /* ---- words ---- */
 
-const char *downstream_word(const downstream_state *s, int64_t row, char out[ES_POLICY_ROOM])
+/* Writes "h2o", "q4_0", or "h2o in q4_0". */
+static const char *cache_word(const es_cache_setting *cache, char out[DOWNSTREAM_ROOM])
 {
-    return s->rows[row].plan ? es_plan_word(s->plan_path, out)
-                             : es_policy_word(&s->rows[row].spec, out);
+    const bool evicts = cache->unit.evict.policy, rounds = cache->unit.k.type || cache->unit.v.type;
+    char policy[ES_CACHE_ROOM], types[ES_CACHE_ROOM];
+    snprintf(out, DOWNSTREAM_ROOM, "%.64s%s%.48s", evicts ? es_cache_policy(cache, policy) : "",
+             evicts && rounds ? " in " : "", rounds ? es_cache_types(cache, types) : "");
+    return out;
+}
+
+const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM])
+{
+    const es_thinning *t = &s->rows[row];
+    return t->cache  ? cache_word(t->cache, out)
+           : t->plan ? es_plan_word(s->plan_path, out)
+                     : es_policy_word(&t->spec, out);
 }
 
 /* Writes "1/8 of the keys" if the share is one over a whole number, else the share itself. */
 const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM])
 {
     const double one_by = t->share > 0.0 ? 1.0 / t->share : 0.0;
+    const char *keys =
+        t->cache && t->cache->mode == ES_EVICT_PROMPT ? "the prompt's keys" : "the keys";
     if (t->plan)
         snprintf(out, DOWNSTREAM_ROOM, "%.3g %% of the keys of %lld tokens",
                  100.0 * t->plan->keys_kept / t->plan->keys_all, (long long)t->plan->context);
-    else if (one_by == 1.0)
-        snprintf(out, DOWNSTREAM_ROOM, "all of the keys");
+    else if (one_by == 1.0 || downstream_only_rounds(t))
+        snprintf(out, DOWNSTREAM_ROOM, "all of %s", keys);
     else if (t->share > 0.0 && fabs(one_by - floor(one_by + 0.5)) < 1e-9)
-        snprintf(out, DOWNSTREAM_ROOM, "1/%.0f of the keys", one_by);
+        snprintf(out, DOWNSTREAM_ROOM, "1/%.0f of %s", one_by, keys);
     else if (t->share > 0.0)
-        snprintf(out, DOWNSTREAM_ROOM, "%.3g of the keys", t->share);
+        snprintf(out, DOWNSTREAM_ROOM, "%.3g of %s", t->share, keys);
     else if (t->spec.keys != ES_POLICY_UNSET)
         snprintf(out, DOWNSTREAM_ROOM, "%lld keys", (long long)t->spec.keys);
     else
@@ -214,7 +235,7 @@ const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM])
 
 const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM])
 {
-    char word[ES_POLICY_ROOM], keep[DOWNSTREAM_ROOM];
+    char word[DOWNSTREAM_ROOM], keep[DOWNSTREAM_ROOM];
     snprintf(out, DOWNSTREAM_ROOM, "%.40s at %.60s", downstream_word(s, row, word),
              downstream_say_keep(&s->rows[row], keep));
     return out;

@@ -17,6 +17,7 @@
 #include <esscher/plan.h>
 
 #include "driver/job.h"
+#include "experiments/kit/cache_params.h"
 #include "experiments/kit/plan_params.h"
 #include "experiments/kit/policy_params.h"
 #include "model/logits.h"
@@ -35,9 +36,13 @@ typedef struct es_downstream {
 
 /* What is taken from the model: heads that keep some of their keys. */
 typedef struct es_thinning {
-    es_policy_spec spec;        /* keys: of every text, unless `share` says otherwise */
-    double share;               /* of each text's own number of tokens; 0: not by share */
-    const es_plan *plan;        /* what each head keeps, instead of both; NULL: none */
+    es_policy_spec spec;           /* keys: of every text, unless `share` says otherwise */
+    double share;                  /* of each text's own number of tokens; 0: not by share */
+    const es_plan *plan;           /* what each head keeps, instead of both; NULL: none */
+    const es_cache_setting *cache; /* of a decoder, instead of spec; NULL: none. With `share`, keys
+                                      are that share of the prompt, in decode mode of the text */
+    bool half;                  /* the prompt is the first half of each text, not cache->prompt */
+    int64_t layer;              /* the only one with the cache; -1: all have it */
     const unsigned char *heads; /* (L, h) not 0: thinned; NULL: all are */
 } es_thinning;
 
@@ -46,12 +51,15 @@ typedef struct es_thinning {
  *  say. */
 int64_t es_thinning_keys(const es_thinning *thinning, int64_t n);
 
+/*! es_thinning_cache() : returns what the cache does to a text of n tokens: its prompt and keys. */
+es_cache_setting es_thinning_cache(const es_thinning *thinning, int64_t n);
+
 /*! es_downstream_outputs() : numbers of one text's answer: labels, or H. */
 int64_t es_downstream_outputs(const es_downstream *d);
 
 /*! es_downstream_run() : texts first .. first + count - 1, one by thread. out (count, outputs + 1):
- *  the answer, and keys that a query of a thinned head kept, mean over these heads; tokens of the
- *  text with `thinning` NULL, the model as it is. Text t has the cells from t
+ *  the answer, and keys that a query of a thinned head kept, mean over these heads; all that it
+ *  sees with `thinning` NULL, the model as it is. Text t has the cells from t
  *  es_model_sparse_cells() on of ES_EXPERIMENT_DOWNSTREAM whatever is thinned: two thinnings are
  *  compared on equal chance. @return : as es_model_forward(). */
 es_status es_downstream_run(const es_downstream *d, const es_thinning *thinning, int64_t first,
@@ -81,6 +89,7 @@ es_status es_nearest_rows(const double *const *rows, const double *const *among,
 typedef struct downstream_params {
     const char *model, *tasks, *text, *plan;
     es_policy_params policy;
+    es_cache_params cache;
     es_grid keep;
     int64_t concat, most, least, layer;
     bool strata, ablate, allow_trailing;
@@ -139,6 +148,7 @@ void downstream_stratum(const downstream_state *s, const double *horizons, int *
 
 /* Columns that every table begins with: what was asked for. */
 typedef struct downstream_asked {
+    es_cache_cells cache;
     const char *policy;
     double keep;
     int64_t keys_asked;
@@ -180,21 +190,28 @@ void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
 es_status downstream_correct(es_job *job, double *const *p, int64_t count, es_error *err);
 
 /*! downstream_say_row() : "top at 1/8 of the keys", for findings; downstream_say_keep() : its
- * second half. downstream_word() : "bigbird+inverse", "plan p.json", as in parameters. Return out.
- */
+ * second half. downstream_word() : "bigbird+inverse", "plan p.json", "h2o in q4_0", as in
+ * parameters. Return out. */
 enum { DOWNSTREAM_ROOM = 128 };
 const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM]);
 const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM]);
-const char *downstream_word(const downstream_state *s, int64_t row, char out[ES_POLICY_ROOM]);
+const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM]);
+
+/*! downstream_only_rounds() : does it round keys and values and drop none? */
+static inline bool downstream_only_rounds(const es_thinning *t)
+{
+    return t->cache && !t->cache->unit.evict.policy;
+}
 
 /* Columns of rows that have members `asked` and `cost`. */
 #define DOWNSTREAM_ASKED_COLUMNS(row)                                                              \
-    ES_COL_KEY(row, asked.policy, "policy", ES_FORMAT_TEXT, "policy", "",                          \
-               "which keys a query keeps; +inverse, +none: factor on the weights of randomly "     \
-               "kept keys, if not the published one"),                                             \
+    ES_CACHE_CELL_COLUMNS(row, asked.cache),                                                       \
+        ES_COL_KEY(row, asked.policy, "policy", ES_FORMAT_TEXT, "policy", "",                      \
+                   "which keys a query keeps; +inverse, +none: factor on the weights of randomly " \
+                   "kept keys, if not the published one"),                                         \
         ES_COL_KEY(row, asked.keep, "keep", ES_FORMAT_SHORT, "keep", "share",                      \
-                   "keys of a query as a share of its text's tokens, as asked: rounded, at least " \
-                   "1 key"),                                                                       \
+                   "keys of a query as a share of its text's tokens, with --evict prompt of the "  \
+                   "prompt's, as asked: rounded, at least 1 key"),                                 \
         ES_COL_KEY(row, asked.keys_asked, "keys_asked", ES_FORMAT_COUNT, "keys asked", "keys",     \
                    "if a number was asked for"),                                                   \
         ES_COL_KEY(row, asked.keys, "keys", ES_FORMAT_SHORT, "keys", "keys",                       \

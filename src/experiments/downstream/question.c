@@ -37,6 +37,7 @@ static const es_param params[] = {
     ES_POLICY_PARAMS_WITH(downstream_params, policy, "random,window,stream,bigbird,top",
                           "what --keep or the parts below say"),
     ES_PLAN_PARAM(downstream_params, plan),
+    ES_CACHE_PARAMS(downstream_params, cache),
     {"keep", 0, ES_PARAM_REALS, "GRID",
      "keys that a query keeps, as shares of its text's tokens, specials included; at least 1 key",
      FIELD(keep), .min = 1e-9, .max = 1.0,
@@ -73,7 +74,14 @@ static es_status check_options(const es_job *job, const downstream_params *p, es
         return refuse("leave it out", "--concat is for --tasks: it needs labels", err);
     if (p->tasks && es_params_given(job->given, "least"))
         return refuse("leave it out", "--least is for paragraphs of --text", err);
-    return ES_OK;
+    if (es_cache_asked(&p->cache) && p->keep.count)
+        return refuse("--ratio 0.25", "--keep is for ideal policies; a cache takes --ratio", err);
+    if (es_cache_asked(&p->cache) && (p->strata || p->ablate))
+        return refuse(
+            "leave --evict and --kv-type out",
+            "--strata and --ablate thin single heads; a cache belongs to a key-value head", err);
+    const es_policy_params asked = es_cache_policies(job, &p->cache, &p->policy);
+    return es_cache_params_check(job, &p->cache, &asked, err);
 }
 
 /* Opens the model; --tasks needs a classifier with at least two labels. */
@@ -189,6 +197,27 @@ static es_status make_rows(es_job *job, downstream_params *p, downstream_state *
         es_policy_spec trial = s->rows[i].spec;
         trial.keys = s->rows[i].share > 0.0 ? 1 : trial.keys;
         ES_TRY(es_policy_spec_check(&trial, false, err));
+    }
+    return ES_OK;
+}
+
+/* Makes the rows of all caches. Prompt and number of keys of each text follow from its length. */
+static es_status cache_rows(es_job *job, const downstream_params *p, downstream_state *s,
+                            es_error *err)
+{
+    const es_policy_params asked = es_cache_policies(job, &p->cache, &p->policy);
+    es_cache_settings caches;
+    ES_TRY(es_cache_settings_make(job, &p->cache, &asked, s->texts.longest, &caches, err));
+    ES_TRY(ES_JOB_NEW(job, s->rows, caches.count, err));
+    for (int64_t i = 0; i < caches.count; i++) {
+        es_thinning *row = &s->rows[s->n_rows++];
+        *row =
+            (es_thinning){.cache = &caches.at[i], .half = !p->cache.prompt.count, .layer = s->only};
+        es_policy_spec_init(&row->spec, NULL);
+        if (p->cache.ratio.count)
+            row->share = p->cache.ratio.reals[i % p->cache.ratio.count];
+        else if (caches.at[i].unit.evict.policy)
+            row->spec.keys = caches.at[i].unit.evict.keys;
     }
     return ES_OK;
 }
@@ -317,10 +346,10 @@ static downstream_work work_of(const downstream_state *s)
     return w;
 }
 
-/* Returns how many heads a setting thins. */
+/* Returns how many heads a setting thins query by query; a cache takes no longer than a pass. */
 static double heads_of(const downstream_state *s, const downstream_setting *setting)
 {
-    if (setting->row < 0)
+    if (setting->row < 0 || s->rows[setting->row].cache)
         return 0.0;
     const double all = (double)s->in_scope;
     return setting->head >= 0 ? 1.0 : setting->stratum >= 0 ? all / DOWNSTREAM_STRATA : all;
@@ -354,6 +383,19 @@ static double draw_bytes(const downstream_state *s)
     return most;
 }
 
+/* Returns the memory of the caches of a slice: each text's units, and weights of late queries. */
+static double cache_bytes(const es_job *job)
+{
+    const downstream_state *s = job->state;
+    const double units = (double)(s->config->layers * s->config->kv_heads);
+    const double text = units * (2.0 * sizeof(es_cache_unit) + 8.0 * (double)s->texts.longest);
+    double most = 0.0;
+    for (int64_t i = 0; i < s->n_rows && s->rows[i].cache; i++)
+        most = fmax(
+            most, es_cache_bytes(s->rows[i].cache, s->config, job->precision, s->texts.longest, 1));
+    return most > 0.0 ? most * (double)job->exec.threads + text * (double)s->slice : 0.0;
+}
+
 /* Returns the scratch memory of one slice. Horizons add the states of a few texts and a covariance
  * per layer, one of which is held twice at a time, with the matrices of the layer's heads. */
 static double slice_bytes(const es_job *job, bool horizons)
@@ -374,7 +416,7 @@ static double slice_bytes(const es_job *job, bool horizons)
                                        8.0 * 8.0 * H * H +
                                        es_layer_heads_bytes(c, job->precision, &job->exec)
                                  : 0.0;
-    return texts + walk + (sparse + draw_bytes(s)) * threads + cost.bytes;
+    return texts + walk + (sparse + draw_bytes(s)) * threads + cost.bytes + cache_bytes(job);
 }
 
 /* Returns the work of finding nearest neighbours among all texts: once for the full model and twice
@@ -438,12 +480,17 @@ static es_status open_study(es_job *job, es_error *err)
     downstream_state *s = job->state;
     ES_TRY(check_options(job, p, err));
     ES_TRY(open_model(job, p, s, err));
+    ES_TRY(es_cache_check_model(job, &p->cache, s->config, err));
     s->only = es_params_given(job->given, "layer") ? p->layer : -1;
     s->heads = s->config->layers * s->config->heads;
     s->in_scope = s->only < 0 ? s->heads : s->config->heads;
-    ES_TRY(p->plan ? plan_row(job, p->plan, s, err) : make_rows(job, p, s, err));
-    ES_TRY(make_settings(job, p, s, err));
+    const bool cache = es_cache_asked(&p->cache);
+    if (!cache)
+        ES_TRY(p->plan ? plan_row(job, p->plan, s, err) : make_rows(job, p, s, err));
     ES_TRY(open_texts(job, p, s, err));
+    if (cache)
+        ES_TRY(cache_rows(job, p, s, err));
+    ES_TRY(make_settings(job, p, s, err));
     if (s->plan)
         ES_TRY(es_plan_fits(s->plan, p->plan, s->texts.longest, err));
     s->lab = (es_downstream){
@@ -475,13 +522,15 @@ static const char *const examples[] = {
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --policy top --keep 0.125 --strata",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --plan sst2.plan.json",
     "esscher downstream --model minilm --text wiki.txt --keep 0.5,0.125",
+    "esscher downstream --model models/pebble --text book.txt --evict prompt --policy h2o,stream "
+    "--ratio 1/4",
     NULL};
 
 const es_study es_study_downstream = {
     .name = "downstream",
     .summary = "what dropping keys costs in accuracy, agreement and KL divergence",
     .group = ES_GROUP_MODEL,
-    .main_options = "model tasks text policy keys plan keep layer ablate",
+    .main_options = "model tasks text policy keys plan keep evict ratio kv-type layer ablate",
     .usage = "--model MODEL (--tasks T.tsv | --text FILE) [options]",
     .about =
         "Runs a classifier on labelled texts while its heads keep some of their keys, chosen by a "
@@ -497,7 +546,13 @@ const es_study es_study_downstream = {
         "\n\n"
         "A model without a classifier embeds the paragraphs of a text (--text): the answer has "
         "their cosine with the full model's embeddings, and how often a paragraph keeps its "
-        "nearest neighbour.",
+        "nearest neighbour."
+        "\n\n"
+        "--evict prompt, --evict decode and --kv-type run a decoder with a key-value cache that "
+        "drops keys for good and rounds those it keeps, as in loss (docs/CACHE.md). The prompt is "
+        "the first half of each text unless --prompt gives its tokens. Without them policies are "
+        "ideal: each query chooses from all keys, which saves no memory and is a bound. An encoder "
+        "has no cache.",
     .examples = examples,
     .params = params,
     .size = sizeof(downstream_params),

@@ -26,12 +26,13 @@ static const es_column row_columns[] = {
     ES_COL(policy_row, texts, ES_FORMAT_COUNT, "texts", "",
            "texts, or documents of several texts, each counted once"),
     {0}};
-static const es_table_spec rows_table = {
-    "rows", row_columns,
-    ES_VIEW("What keeping some of the keys costs",
-            "policy keep keys_asked keys accuracy lost lost_p agreement kl cosine recall "
-            "recall_query"),
-    ES_ROW(policy_row), .keys = "policy keep keys_asked"};
+static const es_table_spec rows_table = {"rows", row_columns,
+                                         ES_VIEW("What keeping some of the keys costs",
+                                                 "evict policy keep keys_asked k_type v_type keys "
+                                                 "accuracy lost lost_p agreement kl cosine recall "
+                                                 "recall_query"),
+                                         ES_ROW(policy_row),
+                                         .keys = "evict policy keep keys_asked k_type v_type"};
 
 /* The row about the texts. */
 typedef struct text_row {
@@ -111,7 +112,7 @@ static void tell_full(const es_job *job, const policy_row *full, es_answer *a)
 static void say_cost(const downstream_state *s, int64_t row, const downstream_cost *c, char *out,
                      size_t size)
 {
-    char word[ES_POLICY_ROOM], number[ES_SAY_ROOM], more[ES_SAY_ROOM];
+    char word[DOWNSTREAM_ROOM], number[ES_SAY_ROOM], more[ES_SAY_ROOM];
     const size_t used = strlen(out);
     const char *before = used ? ", " : "";
     downstream_word(s, row, word);
@@ -139,9 +140,9 @@ static void tell_amount(const es_job *job, int64_t like, const policy_row *rows,
     for (int64_t r = 0; r < s->n_rows; r++)
         if (same_amount(&s->rows[r], &s->rows[like]))
             say_cost(s, r, &rows[r].cost, list, sizeof list);
-    es_answer_add_finding(
-        a, "With %s, %s by policy: %s.", downstream_say_keep(&s->rows[like], keep),
-        s->lab.embed ? "cosine with the full model's embedding" : "accuracy", list);
+    es_answer_add_finding(a, "With %s, %s by %s: %s.", downstream_say_keep(&s->rows[like], keep),
+                          s->lab.embed ? "cosine with the full model's embedding" : "accuracy",
+                          s->rows[like].cache ? "setting" : "policy", list);
 }
 
 int64_t downstream_middle(const downstream_state *s)
@@ -157,13 +158,20 @@ int64_t downstream_middle(const downstream_state *s)
 /* Tolerated loss of accuracy, in percentage points. */
 #define ENOUGH 2.0
 
+/* Returns whether two rows differ in their number of keys alone. */
+static bool same_word(const downstream_state *s, int64_t a, int64_t b)
+{
+    char x[DOWNSTREAM_ROOM], y[DOWNSTREAM_ROOM];
+    return strcmp(downstream_word(s, a, x), downstream_word(s, b, y)) == 0;
+}
+
 /* Returns whether this row, and all rows of its policy with more keys, lose less than ENOUGH with
  * 95 % confidence. Keeping all keys does not count. */
 static bool is_enough(const downstream_state *s, const policy_row *rows, int64_t row)
 {
     for (int64_t r = 0; r < s->n_rows; r++)
-        if (es_policy_same(&s->rows[r].spec, &s->rows[row].spec) &&
-            rows[r].asked.keys >= rows[row].asked.keys && 100.0 * rows[r].cost.lost_high > ENOUGH)
+        if (same_word(s, r, row) && rows[r].asked.keys >= rows[row].asked.keys &&
+            100.0 * rows[r].cost.lost_high > ENOUGH)
             return false;
     return s->rows[row].share < 1.0;
 }
@@ -172,16 +180,18 @@ static bool is_enough(const downstream_state *s, const policy_row *rows, int64_t
 static void tell_enough(const es_job *job, const policy_row *rows, es_answer *a)
 {
     const downstream_state *s = job->state;
-    char list[1024] = "", word[ES_POLICY_ROOM], keep[DOWNSTREAM_ROOM];
+    char list[1024] = "", word[DOWNSTREAM_ROOM], keep[DOWNSTREAM_ROOM];
     for (int64_t r = 0; r < s->n_rows; r++) {
         const size_t used = strlen(list);
         bool least = is_enough(s, rows, r);
         for (int64_t q = 0; q < s->n_rows && least; q++)
-            least = !es_policy_same(&s->rows[q].spec, &s->rows[r].spec) ||
-                    rows[q].asked.keys >= rows[r].asked.keys || !is_enough(s, rows, q);
+            least = !same_word(s, q, r) || rows[q].asked.keys >= rows[r].asked.keys ||
+                    !is_enough(s, rows, q);
         if (least)
-            snprintf(list + used, sizeof list - used, "%s%s down to %s", used ? ", " : "",
-                     downstream_word(s, r, word), downstream_say_keep(&s->rows[r], keep));
+            snprintf(
+                list + used, sizeof list - used, "%s%s%s%s", used ? ", " : "",
+                downstream_word(s, r, word), downstream_only_rounds(&s->rows[r]) ? "" : " down to ",
+                downstream_only_rounds(&s->rows[r]) ? "" : downstream_say_keep(&s->rows[r], keep));
     }
     if (*list)
         es_answer_add_finding(
@@ -192,6 +202,29 @@ static void tell_enough(const es_job *job, const policy_row *rows, es_answer *a)
                               "No policy is shown to lose less than %.0f points of accuracy (95 %% "
                               "confidence).",
                               ENOUGH);
+}
+
+/* Says when a decoder's keys are dropped, and that other policies are a bound. */
+static void tell_mode(const es_job *job, es_answer *a)
+{
+    const downstream_params *p = job->params;
+    const downstream_state *s = job->state;
+    char prompt[ES_SAY_ROOM] = "half";
+    if (!s->config->causal || !s->n_rows || s->plan)
+        return;
+    if (es_cache_prompt(&p->cache))
+        snprintf(prompt, sizeof prompt, "the first %lld tokens",
+                 (long long)es_cache_prompt(&p->cache));
+    if (p->cache.evict == ES_CACHE_PROMPT)
+        es_answer_add_finding(a,
+                              "Keys are dropped once, after %s of each text; only later tokens "
+                              "change.",
+                              prompt);
+    else if (!es_cache_asked(&p->cache))
+        es_answer_add_finding(
+            a,
+            "Ideal: keys are chosen anew for every query, which saves no memory: a bound. --evict "
+            "drops keys as caches do.");
 }
 
 /* Adds cautions about texts that were cut or are short. */
@@ -229,6 +262,7 @@ es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
         tell_amount(job, downstream_middle(s), rows + 1, answer);
     if (s->n_rows && !s->lab.embed && !p->strata && !p->ablate)
         tell_enough(job, rows + 1, answer);
+    tell_mode(job, answer);
     if (p->strata)
         ES_TRY(downstream_put_strata(job, answer, err));
     if (p->ablate)

@@ -67,6 +67,15 @@ static es_status check_ideal(const es_policy_params *policy, es_error *err)
     return ES_OK;
 }
 
+es_policy_params es_cache_policies(const es_job *job, const es_cache_params *asked,
+                                   const es_policy_params *policy)
+{
+    es_policy_params out = *policy;
+    if (es_cache_asked(asked) && !es_params_given(job->given, "policy"))
+        out.names = NULL;
+    return out;
+}
+
 es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
                                 const es_policy_params *policy, es_error *err)
 {
@@ -261,6 +270,61 @@ void es_cache_setting_units(const es_cache_setting *setting, const es_model_conf
         es_cache_fill(&setting->unit, setting->prompt, c->layers, c->kv_heads, out);
 }
 
+/* ---- a block ---- */
+
+es_status es_cache_check_model(const es_job *job, const es_cache_params *asked,
+                               const es_model_config *config, es_error *err)
+{
+    const char *option = asked->kv_types.count ? "--kv-type"
+                         : evicts(asked)       ? "--evict"
+                                               : "--prompt";
+    if (config->causal || (!es_cache_asked(asked) && !es_params_given(job->given, "prompt")))
+        return ES_OK;
+    return es_refuse(err, "cache.causal", "use a decoder, or --policy and --keys without --evict",
+                     "%s: this model is an encoder, which has no key-value cache", option);
+}
+
+/* Notes the weights that late queries of the full model give to the keys of the prompt. */
+static es_status look_ahead(const es_model *model, const int32_t *ids, int64_t n,
+                            const es_exec *exec, es_arena *arena, es_cache *cache, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(model);
+    es_cache_unit *units;
+    double *late;
+    ES_TRY(ES_ARENA_NEW_2D(arena, units, c->layers, c->kv_heads, "units of a cache", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, late, c->layers * c->kv_heads, cache->prompt,
+                           "weights of late queries", err));
+    const es_cache full = {.prompt = cache->prompt, .units = units, .late = late};
+    const es_model_block block = {.ids = ids, .n = n, .cache = &full};
+    cache->oracle = late;
+    return es_model_forward(model, &block, 1, exec, err);
+}
+
+es_status es_cache_build(const es_cache_setting *setting, const es_model *model, int64_t layer,
+                         const int32_t *ids, int64_t n, const es_exec *exec, es_arena *arena,
+                         es_cache *out, es_error *err)
+{
+    const es_model_config *c = es_model_config_of(model);
+    const bool whole =
+        setting->mode == ES_EVICT_PROMPT && (setting->prompt < 1 || setting->prompt >= n);
+    es_cache_setting used = *setting;
+    es_cache_unit *units;
+    if (whole) {
+        used.mode = ES_EVICT_NOTHING;
+        used.units = NULL;
+        es_evict_init(&used.unit.evict, NULL);
+    }
+    ES_TRY(ES_ARENA_NEW_2D(arena, units, c->layers, c->kv_heads, "units of a cache", err));
+    es_cache_setting_units(&used, c, units);
+    for (int64_t u = 0; u < c->layers * c->kv_heads; u++)
+        if (layer >= 0 && u / c->kv_heads != layer)
+            units[u] = (es_cache_unit){0};
+    *out = (es_cache){.mode = used.mode, .prompt = used.prompt, .units = units};
+    return es_eviction_full(used.unit.evict.policy)
+               ? look_ahead(model, ids, n, exec, arena, out, err)
+               : ES_OK;
+}
+
 /* ---- memory ---- */
 
 double es_cache_bytes(const es_cache_setting *setting, const es_model_config *c, es_dtype precision,
@@ -311,4 +375,16 @@ const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_ROOM
     else if (!used)
         snprintf(out, ES_CACHE_ROOM, "full");
     return out;
+}
+
+void es_cache_cells_fill(es_cache_cells *cells, const es_cache_setting *setting, es_table *table)
+{
+    char word[ES_KV_NAME];
+    cells->evict = setting ? es_cache_mode_name(setting->mode) : "ideal";
+    if (!setting)
+        return;
+    cells->k_type =
+        es_table_format(table, "%s", es_kv_format_name(&setting->unit.k, word, sizeof word));
+    cells->v_type =
+        es_table_format(table, "%s", es_kv_format_name(&setting->unit.v, word, sizeof word));
 }

@@ -19,6 +19,7 @@
 #include <esscher/model.h>
 #include <esscher/plan.h>
 
+#include "base/memory.h"
 #include "cache/cache.h"
 #include "driver/job.h"
 #include "experiments/kit/policy_params.h"
@@ -85,6 +86,11 @@ static inline int64_t es_cache_prompt(const es_cache_params *asked)
     return asked->prompt.count ? asked->prompt.counts[0] : 0;
 }
 
+/*! es_cache_policies() : returns the options of policies without a default list where a cache is
+ *  asked for: such lists are for sparse attention. */
+es_policy_params es_cache_policies(const es_job *job, const es_cache_params *asked,
+                                   const es_policy_params *policy);
+
 /*! es_cache_params_check() : fails for options that exclude each other, before anything is read.
  *  @return : ES_OK; ES_E_ARGUMENT (cache.options), naming the option and what to do. */
 es_status es_cache_params_check(const es_job *job, const es_cache_params *asked,
@@ -123,5 +129,44 @@ const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_RO
 
 /*! es_cache_mode_name() : "prompt", "decode", or "none" of a cache that only rounds. */
 const char *es_cache_mode_name(es_evict_mode mode);
+
+/*! es_cache_check_model() : fails where options ask for the cache of an encoder, which has none.
+ *  @return : ES_OK; ES_E_ARGUMENT (cache.causal). */
+es_status es_cache_check_model(const es_job *job, const es_cache_params *asked,
+                               const es_model_config *config, es_error *err);
+
+/*! es_cache_build() : a cache for one block of n tokens, in memory of the arena: units of layer
+ *  `layer` (-1: of all) as the setting says, the others drop and round nothing. A prompt that
+ *  leaves no token of the block drops nothing, either. A policy that looks ahead takes one pass of
+ *  the full model over ids. @return : ES_OK; as es_model_forward(). */
+es_status es_cache_build(const es_cache_setting *setting, const es_model *model, int64_t layer,
+                         const int32_t *ids, int64_t n, const es_exec *exec, es_arena *arena,
+                         es_cache *out, es_error *err);
+
+/* ---- what a typed row is about ---- */
+
+/* Columns that describe a cache; policy and number of keys are columns of their own. */
+typedef struct es_cache_cells {
+    const char *evict;
+    int64_t prompt;
+    const char *k_type, *v_type;
+} es_cache_cells;
+
+/* Columns evict, prompt, k_type and v_type of the member `member` of a row. */
+#define ES_CACHE_CELL_COLUMNS(row, member)                                                         \
+    ES_COL_KEY(                                                                                    \
+        row, member.evict, "evict", ES_FORMAT_TEXT, "evict", "",                                   \
+        "when the cache drops keys for good: prompt, decode, or none; ideal: never, queries "      \
+        "choose from all keys, which is a bound"),                                                 \
+        ES_COL_KEY(row, member.prompt, "prompt", ES_FORMAT_COUNT, "prompt", "tokens",              \
+                   "tokens of the prompt"),                                                        \
+        ES_COL_KEY(row, member.k_type, "k_type", ES_FORMAT_TEXT, "K type", "",                     \
+                   "number type of cached keys"),                                                  \
+        ES_COL_KEY(row, member.v_type, "v_type", ES_FORMAT_TEXT, "V type", "",                     \
+                   "number type of cached values")
+
+/*! es_cache_cells_fill() : fills mode and types of a cache; setting NULL: of sparse attention,
+ * which is ideal. `prompt` stays unset. `table` is that of the row. */
+void es_cache_cells_fill(es_cache_cells *cells, const es_cache_setting *setting, es_table *table);
 
 #endif
