@@ -169,7 +169,7 @@ static es_status turn_rows(const void *pass, int64_t first, int64_t places, int6
 {
     const es_layer_pass *p = pass;
     const es_model_config *c = &p->f->model->config;
-    const es_rotary *rotary = es_model_rotary(c, es_model_layer(c, p->layer));
+    const es_rotary *rotary = es_pass_rotary(p);
     const int64_t half = rotary->width / 2, n = first + places;
     double *angles;
     ES_TRY(ES_MEM_NEW_2D(p->f->inner.budget, angles, 2 * n + 2, half, "angles", err));
@@ -307,7 +307,7 @@ static es_evict_prompt unit_prompt(const es_layer_pass *p, int64_t g)
         .cap = c->score_cap,
         .window = kind->window,
         .given = oracle ? oracle + (p->layer * c->kv_heads + g) * p->b->cache->prompt : NULL,
-        .turn = es_model_rotary(c, kind) ? turn_rows : NULL,
+        .turn = es_pass_rotary(p) ? turn_rows : NULL,
         .context = p,
         .budget = p->f->inner.budget};
 }
