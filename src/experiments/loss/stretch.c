@@ -227,15 +227,21 @@ static void tell_best(const loss_state *s, const comparison *c, const stretch_ro
             places, loss, blocks, blocks == 1 ? "" : "s", rivals);
 }
 
-/* Says what the best setting costs within the trained context. */
-static void tell_within(const comparison *c, const stretch_row *rows, es_answer *a)
+/* Says what the best setting does within the trained context. A stretching that helps there, too,
+ * shows that the model was trained on shorter texts than was stated. */
+static void tell_within(const es_job *job, const comparison *c, const stretch_row *rows,
+                        es_answer *a)
 {
     const stretch_row *best = &rows[c->best];
     char cost[ES_SAY_ROOM];
-    if (c->best && c->from > 1)
-        es_answer_add_finding(a, "Within %lld tokens %s costs %s nats per token.",
-                              (long long)c->from, best->setting,
-                              es_say_number(best->within_cost.value, best->within_cost.se, cost));
+    if (!c->best || c->from < 2)
+        return;
+    const es_block_mean m = loss_cost(job, c->best, 1, c->from);
+    es_answer_add_finding(a, "Within %lld tokens %s %s the loss by %s nats per token%s.",
+                          (long long)c->from, best->setting, m.value < 0.0 ? "lowers" : "raises",
+                          es_say_number(fabs(m.value), m.se, cost),
+                          m.high < 0.0 ? ": the model was trained on less than that (--reference)"
+                                       : "");
 }
 
 /* Returns the setting with the keys and stretching of `like`: the one of lowest loss among those
@@ -266,11 +272,11 @@ static void tell_scale(const es_job *job, const comparison *c, const stretch_row
         return;
     const es_block_mean m = loss_without(job, -1, with, without, c->from, c->to);
     const double p = c->p[pair_of(with, without)];
-    es_answer_add_finding(
-        a, "Of the score scales, %s is best with %s: it %s the loss %s by %s nats per token%s.",
-        s->settings[with].scale, s->settings[with].rope ? rows[with].rope : "no stretching",
-        m.value > 0.0 ? "raises" : "lowers", say_places(c, places),
-        es_say_number(fabs(m.value), m.se, change), p > 0.05 ? ", which may be chance" : "");
+    es_answer_add_finding(a, "With %s, score scale %s %s the loss %s by %s nats per token%s.",
+                          s->settings[with].rope ? s->settings[with].rope : "no stretching",
+                          s->settings[with].scale, m.value > 0.0 ? "raises" : "lowers",
+                          say_places(c, places), es_say_number(fabs(m.value), m.se, change),
+                          p > 0.05 ? ", which may be chance" : "");
 }
 
 /* ---- all together ---- */
@@ -294,7 +300,7 @@ es_status loss_put_stretch(es_job *job, es_answer *answer, es_error *err)
     if (s->count < 2)
         return ES_OK;
     tell_best(s, &c, rows, answer);
-    tell_within(&c, rows, answer);
+    tell_within(job, &c, rows, answer);
     tell_scale(job, &c, rows, answer);
     return ES_OK;
 }
