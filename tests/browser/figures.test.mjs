@@ -146,7 +146,7 @@ test("loss: a point for every stretching and range of places, and the end of the
   const figure = page.locator("figure.figure", { hasText: "Loss by position per stretching" }).first();
   assert.equal(positions.shown, 3 * 3);
   assert.equal(await marksOf(figure), positions.shown);
-  await figure.getByText("trained context, 64").first().waitFor();
+  await figure.getByText("The dashed line is the end of the trained context, 64 tokens.").first().waitFor();
   assert.deepEqual(trouble, []);
   await close();
 });

@@ -11,8 +11,9 @@ const barsOf = (rows, value, se) =>
     .filter((r) => isNumber(r[se]))
     .map((r) => ({ ...r.at, lo: r[value] - Z * r[se], hi: r[value] + Z * r[se] }));
 
-// Each setting a line; places are the geometric centres of their bins. `layers` are drawn below.
-function positionFigure(groups, title, layers = []) {
+// Each setting a line; places are the geometric centres of their bins. With `trained`, a line where the trained context
+// ends.
+function positionFigure(groups, title, trained) {
   const each = groups.flatMap(([series, of]) =>
     of.map((r) => ({ ...r, at: { series, x: Math.sqrt(r.from * (r.to - 1)) } })),
   );
@@ -20,13 +21,14 @@ function positionFigure(groups, title, layers = []) {
     title,
     caption:
       "Mean of −ln p over tokens at these places of their blocks, at the geometric centre of each bin, with two " +
-      "standard errors over blocks.",
+      "standard errors over blocks." +
+      (trained ? ` The dashed line is the end of the trained context, ${show(trained)} tokens.` : ""),
     table: groups.length === 1 ? "rows" : "positions",
     x: { title: "place in the block", log: true },
     y: { title: "loss, nats per token" },
     series: groups.map(([name], i) => ({ name, colour: i })),
     layers: [
-      ...layers,
+      ...(trained ? [trainedLine(each, trained)] : []),
       { kind: "line", aside: true, rows: each.map((r) => ({ ...r.at, y: r.nll })) },
       { kind: "bars", name: "two standard errors", rows: barsOf(each, "nll", "nll_se") },
       {
@@ -76,7 +78,7 @@ function trainedLine(rows, trained) {
     dash: [3, 3],
     aside: true,
     name: `trained context, ${show(trained)}`,
-    rows: [lowest(ends), highest(ends)].map((y, k) => ({ series: "full", x: trained, y, k })),
+    rows: [lowest(ends), highest(ends)].map((y, k) => ({ series: rows[0].at.series, x: trained, y, k })),
   };
 }
 
@@ -88,8 +90,7 @@ function byStretch(stretch, positions, trained) {
     const names = new Set(["full", ...of.map((r) => r.setting)]);
     const groups = settings.filter(([name]) => names.has(name));
     const title = "Loss by position per stretching" + (scale === "none" ? "" : `, scores × ${scale}`);
-    const rows = groups.flatMap(([, all]) => all);
-    return positionFigure(groups, title, rows.some((r) => r.to > trained) ? [trainedLine(rows, trained)] : []);
+    return positionFigure(groups, title, positions.some((r) => r.to > trained) && trained);
   };
   if (scales.length === 1) return [figureOf(scales[0])];
   return [
