@@ -312,7 +312,7 @@ typedef struct es_cache es_cache; /* what becomes of keys and values: cache.h */
 typedef struct es_model_block {
     const int32_t *ids;  /* (n), [CLS] and [SEP] included where they belong; not read with input,
                             unless nll is wanted */
-    int64_t n;           /* 1 .. positions */
+    int64_t n;           /* 1 .. positions; see rotary */
     int64_t states;      /* hidden states, counted from state 0: the last that is computed is
                             states - 1. The layers after it are not run, and have no statistics.
                             0: all L + 1 */
@@ -345,6 +345,10 @@ typedef struct es_model_block {
                             them see; NULL: all of them. Heads with a policy do not look at it */
     const double *score_factor; /* (n) scores of query i are multiplied by it */
     const es_cache *cache;      /* NULL: keys and values stay as they are */
+    const es_rotary *rotary;    /* (2) instead of config.rotary and config.rotary_local, of their
+                                   widths; the block may then be longer than the model's positions,
+                                   unless it has sparse heads. query_beta stays the model's. NULL:
+                                   its own */
     const es_model_visit *visit;
 } es_model_block;
 
@@ -358,7 +362,8 @@ typedef struct es_model_block {
  *  the place in it), or more states than there are, or none from `start` on (forward.states), or
  *  cells beyond the last (as es_address_check()); ES_E_ARGUMENT if pooled or logits are wanted of a
  *  model without them, or with the last state not reached, or `start` without input
- *  (forward.start), or sparse without heads (forward.sparse), or nll or token_logits of a model
+ *  (forward.start), or sparse without heads (forward.sparse), or rotary of other widths than the
+ *  model's or of a model without (forward.rotary), or nll or token_logits of a model
  *  that does not predict (forward.predict); as es_policy_spec_check() and, for the mask,
  *  es_attend();
  *  ES_E_NONFINITE or ES_E_RANGE if hidden states overflow; ES_E_IO (file.changed) if a file of a

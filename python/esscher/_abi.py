@@ -390,7 +390,7 @@ class ModelBlock(c.Structure):
         ("sparse", c.POINTER(ModelSparse)), ("kept", Pointer), ("empty", Pointer),
         ("start", c.c_int64), ("input", Pointer), ("inputs", Pointer), ("nll", Pointer),
         ("token_logits", Pointer), ("mask", c.POINTER(Mask)), ("score_factor", Pointer),
-        ("cache", Pointer), ("visit", c.POINTER(ModelVisit)),
+        ("cache", Pointer), ("rotary", c.POINTER(Rotary)), ("visit", c.POINTER(ModelVisit)),
     ]  # fmt: skip
 
 

@@ -288,7 +288,8 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
                              const es_model_block *b, size_t state, es_error *err)
 {
     const es_model *m = f->model;
-    const es_rotary *const rotary[] = {&m->config.rotary, &m->config.rotary_local};
+    const es_rotary *const rotary[] = {b->rotary ? &b->rotary[0] : &m->config.rotary,
+                                       b->rotary ? &b->rotary[1] : &m->config.rotary_local};
     for (int i = 0; i < 2; i++)
         if (rotary[i]->width)
             es_rotary_angles(rotary[i], b->n, room->cosines[i], room->sines[i]);
@@ -523,7 +524,12 @@ static es_status check_block(const es_model *m, const es_model_block *b, int64_t
                           "block %lld has %lld tokens; beyond %lld attention of this model is "
                           "block_sparse, which is not supported",
                           (long long)index, (long long)b->n, (long long)c->positions);
-    if (b->n > c->positions)
+    if (b->rotary && (!c->rotary.width || !es_rotary_fits(&c->rotary, &b->rotary[0]) ||
+                      !es_rotary_fits(&c->rotary_local, &b->rotary[1])))
+        return es_fail_at(err, ES_E_ARGUMENT, index, -1, "forward.rotary",
+                          "change a copy of the model's own rotary and rotary_local",
+                          "rotary positions of block %lld do not fit the model", (long long)index);
+    if (b->n > c->positions && (!b->rotary || b->sparse))
         return es_fail_at(err, ES_E_RANGE, index, -1, "forward.length", "cut the text into blocks",
                           "block %lld has %lld tokens; the model has %lld positions",
                           (long long)index, (long long)b->n, (long long)c->positions);

@@ -155,7 +155,7 @@ static void look_at_heads(const es_layer_pass *p)
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t both = c->query_width + c->kv_width;
-    p->room->cache.turn = (es_cache_turn){c, p->layer, p->f->inner.budget};
+    p->room->cache.turn = (es_cache_turn){es_pass_rotary(p), c->head_dim, p->f->inner.budget};
     for (int64_t h = 0; h < c->heads; h++) {
         es_evict_head *head = &p->room->cache.heads[h];
         head->q = es_pass_band(p, p->room->qkv, h * c->head_dim, c->qkv_width);
@@ -170,8 +170,8 @@ es_status es_cache_turn_rows(const void *turn, int64_t first, int64_t places, in
                              double *rows, es_error *err)
 {
     const es_cache_turn *t = turn;
-    const es_model_config *c = t->config;
-    const es_rotary *rotary = es_model_rotary(c, es_model_layer(c, t->layer));
+    const es_rotary *rotary = t->rotary;
+    const int64_t d = t->head_dim;
     const int64_t half = rotary->width / 2, n = first + places;
     double *angles;
     ES_TRY(ES_MEM_NEW_2D(t->budget, angles, 2 * n + 2, half, "angles", err));
@@ -182,16 +182,11 @@ es_status es_cache_turn_rows(const void *turn, int64_t first, int64_t places, in
         mean[half + i % half] += sines[i] / (double)places;
     }
     for (int64_t i = 0; i < count; i++) {
-        const es_head_rows row = {rows + i * c->head_dim, 1, c->head_dim, 1, c->head_dim};
+        const es_head_rows row = {rows + i * d, 1, d, 1, d};
         es_row_kernels_f64.turn(&row, rotary, mean, mean + half);
     }
     es_mem_free(t->budget, angles);
     return ES_OK;
-}
-
-bool es_cache_turns(const es_model_config *config, int64_t layer)
-{
-    return es_model_rotary(config, es_model_layer(config, layer)) != NULL;
 }
 
 /* ---- rounding ---- */
@@ -314,7 +309,7 @@ static es_evict_prompt unit_prompt(const es_layer_pass *p, int64_t g)
         .cap = c->score_cap,
         .window = kind->window,
         .given = oracle ? oracle + (p->layer * c->kv_heads + g) * p->b->cache->prompt : NULL,
-        .turn = es_cache_turns(c, p->layer) ? es_cache_turn_rows : NULL,
+        .turn = es_pass_rotary(p) ? es_cache_turn_rows : NULL,
         .context = &p->room->cache.turn,
         .budget = p->f->inner.budget};
 }

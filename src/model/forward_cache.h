@@ -12,11 +12,10 @@ double es_model_cache_bytes(const es_cache_unit *like, es_evict_mode mode, int64
                             const es_model_config *config, es_dtype precision, int64_t n,
                             int threads);
 
-/*! es_cache_turn_rows() : es_evict_prompt.turn of a layer, whose context is an es_cache_turn.
- *  es_cache_turns() : has the layer rotary positions? */
+/*! es_cache_turn_rows() : es_evict_prompt.turn of a layer that turns, whose context is an
+ *  es_cache_turn. */
 es_status es_cache_turn_rows(const void *turn, int64_t first, int64_t places, int64_t count,
                              double *rows, es_error *err);
-bool es_cache_turns(const es_model_config *config, int64_t layer);
 
 /*! es_cache_room_new() : memory for the cache of blocks of up to n tokens; release with
  *  es_cache_room_free(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */

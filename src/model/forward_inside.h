@@ -47,8 +47,8 @@ typedef struct es_strip_room {
 
 /* The rotary positions of a layer, for policies that expect queries. */
 typedef struct es_cache_turn {
-    const es_model_config *config;
-    int64_t layer;
+    const es_rotary *rotary; /* NULL: the layer does not turn */
+    int64_t head_dim;
     es_mem_limit *budget;
 } es_cache_turn;
 
@@ -114,6 +114,16 @@ typedef struct es_layer_pass {
     const es_layer *l;
     int64_t block, layer;
 } es_layer_pass;
+
+/*! es_pass_rotary() : returns the rotation of the pass' layer, the block's own where it has one;
+ *  NULL: the layer does not turn. */
+static inline const es_rotary *es_pass_rotary(const es_layer_pass *p)
+{
+    const es_layer_kind *kind = es_model_layer(&p->f->model->config, p->layer);
+    if (kind->rotary >= 0 && p->b->rotary)
+        return &p->b->rotary[kind->rotary];
+    return es_model_rotary(&p->f->model->config, kind);
+}
 
 /*! es_pass_band() : a head's columns of rows that are `width` numbers long, without copying.
  *  es_pass_sink() : logit of a head's learned sink; -inf: it has none. */

@@ -56,7 +56,7 @@ static void place_rows(const es_layer_pass *p, es_strip s, char *qkv)
     const es_model_config *c = &f->model->config;
     const es_block_room *room = p->room;
     const es_layer_kind *kind = es_model_layer(c, p->layer);
-    const es_rotary *rotary = es_model_rotary(c, kind);
+    const es_rotary *rotary = es_pass_rotary(p);
     const int64_t item = (int64_t)es_dtype_size(f->model->precision);
     const es_head_rows q = {qkv, s.n, c->qkv_width, c->heads, c->head_dim};
     const es_head_rows k = {qkv + c->query_width * item, s.n, c->qkv_width, c->kv_heads,

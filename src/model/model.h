@@ -67,6 +67,32 @@ static inline double es_model_work(const es_model_cost *cost)
     return ES_FORWARD_SLOWNESS * (cost->products + cost->attention);
 }
 
+/* How rotary positions are stretched to longer texts than the model was trained on: THEORY 16.2
+ * (R2), (R4), (R8), (R9). */
+typedef enum es_stretch_kind {
+    ES_STRETCH_NONE,   /* as the checkpoint has them */
+    ES_STRETCH_LINEAR, /* positions over `by` */
+    ES_STRETCH_NTK,    /* theta times by^(w / (w - 2)) */
+    ES_STRETCH_YARN,   /* YaRN by the factor `by`, from `trained` positions on, with its attention
+                          factor */
+    ES_STRETCH_BASE    /* theta is `by` */
+} es_stretch_kind;
+
+typedef struct es_stretch {
+    es_stretch_kind kind;
+    double by;      /* 1 to 1e6; of ES_STRETCH_BASE 1.0001 to 1e15 */
+    double trained; /* of ES_STRETCH_YARN, at least 1 */
+} es_stretch;
+
+/*! es_model_stretch() : the rotations of a model, stretched, for es_model_block.rotary.
+ * config.rotary is; config.rotary_local, of layers with a window, within which no distance is new,
+ * is not.
+ *  @return : ES_OK; ES_E_UNSUPPORTED: rope.none (a model without rotary positions), rope.twice
+ * (linear or yarn where the checkpoint itself stretches otherwise), rope.width (ntk of two
+ * channels); ES_E_RANGE (rope.range). */
+es_status es_model_stretch(const es_model_config *config, const es_stretch *stretch,
+                           es_rotary out[2], es_error *err);
+
 /*! es_model_widest(), es_model_narrowest() : return the widest and the narrowest window of a layer;
  *  0: some layer has none, and no layer has one. */
 static inline int64_t es_model_widest(const es_model_config *config)

@@ -115,6 +115,10 @@ static inline const es_rotary *es_model_rotary(const es_model_config *config,
     return kind->rotary < 0 ? NULL : kind->rotary ? &config->rotary_local : &config->rotary;
 }
 
+/*! es_rotary_fits() : can `other` stand in for the rotation `own` of a model? Both have the same
+ *  width, and the numbers of `other` are in the ranges of config.json. */
+bool es_rotary_fits(const es_rotary *own, const es_rotary *other);
+
 /*! es_rotary_angles() : cosines and sines, (n, width/2) each, of places 0 .. n-1 of a block of n
  *  tokens, times what YaRN and longrope multiply queries and keys with. O(n width). */
 void es_rotary_angles(const es_rotary *rotary, int64_t n, double *cosines, double *sines);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/model.h"
 #include "model/model_inside.h"
 
 #define TWO_PI 6.28318530717958647693
@@ -237,6 +238,91 @@ es_status es_rotary_complete(es_model_config *c, const char *file, es_error *err
 {
     ES_TRY(complete(c, &c->rotary, file, err));
     return complete(c, &c->rotary_local, file, err);
+}
+
+/* ---- stretching by choice ---- */
+
+/* Fails unless the number of a stretching is one that config.json could state. */
+static es_status check_stretch(const es_stretch *s, es_error *err)
+{
+    const bool base = s->kind == ES_STRETCH_BASE;
+    if ((base ? s->by >= 1.0001 && s->by <= 1e15 : s->by >= 1.0 && s->by <= 1e6) &&
+        (s->kind != ES_STRETCH_YARN || s->trained >= 1.0))
+        return ES_OK;
+    return es_fail(err, ES_E_RANGE, "rope.range",
+                   base ? "a base is 1.0001 to 1e15" : "a factor is 1 to 1e6",
+                   "rotary positions cannot be stretched by %g", s->by);
+}
+
+/* Fails for a stretching that would replace the checkpoint's own. */
+static es_status check_own(const es_rotary *r, const es_stretch *s, es_error *err)
+{
+    const bool plain = strcmp(r->type, "default") == 0,
+               again = s->kind == ES_STRETCH_LINEAR && strcmp(r->type, "linear") == 0;
+    if (plain || again || s->kind == ES_STRETCH_NTK || s->kind == ES_STRETCH_BASE)
+        return ES_OK;
+    return es_fail(
+        err, ES_E_UNSUPPORTED, "rope.twice",
+        "ntk:F and base:X, which change theta alone, go with it",
+        "the checkpoint stretches its rotary positions itself, by '%s': %s would replace "
+        "that",
+        r->type, s->kind == ES_STRETCH_LINEAR ? "linear" : "yarn");
+}
+
+/* Changes a rotation to YaRN's, with the numbers that config.json leaves to the rule. */
+static void make_yarn(const es_stretch *s, es_rotary *r)
+{
+    memcpy(r->type, "yarn", sizeof "yarn");
+    r->factor = s->by;
+    r->original = s->trained;
+    r->fast = 32.0;
+    r->slow = 1.0;
+    r->rounded = true;
+    r->attention = sharpness(s->by, 1.0);
+}
+
+es_status es_model_stretch(const es_model_config *c, const es_stretch *s, es_rotary out[2],
+                           es_error *err)
+{
+    es_rotary *r = &out[0];
+    out[0] = c->rotary;
+    out[1] = c->rotary_local;
+    if (!r->width)
+        return es_fail(err, ES_E_UNSUPPORTED, "rope.none",
+                       "use a decoder with rotary positions (llama, qwen3, ...; docs/MODELS.md)",
+                       "a %s model without rotary positions cannot be stretched", c->model_type);
+    if (s->kind == ES_STRETCH_NONE)
+        return ES_OK;
+    ES_TRY(check_stretch(s, err));
+    ES_TRY(check_own(r, s, err));
+    const double width = (double)r->width;
+    if (s->kind == ES_STRETCH_NTK && r->width == 2)
+        return es_fail(err, ES_E_UNSUPPORTED, "rope.width", "use linear:F",
+                       "ntk changes no frequency of heads with two rotary channels");
+    if (s->kind == ES_STRETCH_LINEAR) {
+        r->factor = s->by * (strcmp(r->type, "linear") == 0 ? r->factor : 1.0);
+        memcpy(r->type, "linear", sizeof "linear");
+    } else if (s->kind == ES_STRETCH_YARN) {
+        make_yarn(s, r);
+    } else {
+        r->theta =
+            s->kind == ES_STRETCH_BASE ? s->by : r->theta * pow(s->by, width / (width - 2.0));
+    }
+    return ES_OK;
+}
+
+/* The numbers that kinds divide by or take logarithms of are positive. */
+bool es_rotary_fits(const es_rotary *own, const es_rotary *r)
+{
+    const int kind = r->width ? kind_of(r) : 0;
+    if (r->width != own->width || kind < 0)
+        return false;
+    const bool factor = !kinds[kind].stretched || (r->factor >= 1.0 && isfinite(r->factor));
+    const bool waves = !kinds[kind].waves || (r->high > r->low && r->low > 0.0);
+    const bool original = kind < 2 || r->original >= 1.0;
+    const bool longrope = kinds[kind].stretch != stretch_long || r->width / 2 <= ES_ROTARY_FACTORS;
+    return !r->width || (factor && waves && original && longrope && r->theta > 1.0 &&
+                         isfinite(r->theta) && r->attention > 0.0 && isfinite(r->attention));
 }
 
 /* ---- the angles ---- */

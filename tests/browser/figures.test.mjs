@@ -140,6 +140,17 @@ test("budget: every verified point is on the frontier, and every head on the map
   await close();
 });
 
+test("loss: a point for every stretching and range of places, and the end of the trained context", async () => {
+  const { page, trouble, close } = await open("loss");
+  const { positions } = await tablesOf(page, "loss");
+  const figure = page.locator("figure.figure", { hasText: "Loss by position per stretching" }).first();
+  assert.equal(positions.shown, 3 * 3);
+  assert.equal(await marksOf(figure), positions.shown);
+  await figure.getByText("The dashed line is the end of the trained context, 64 tokens.").first().waitFor();
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
 test("downstream: a point for every policy, every third of the heads and every head", async () => {
   const { page, trouble, close } = await open("downstream");
   const { rows, strata, heads } = await tablesOf(page, "downstream");

@@ -51,6 +51,8 @@ awk 'BEGIN { for (i = 0; i < 20; i++) { for (w = 0; w < 4 + i % 7; w++) printf "
 "$esscher" budget --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --context 64 --blocks 2 \
     --query-count 2 --evict ideal --ratio 0.25 --no-query-scores --frontier 0.125,0.5 --verify "$here/../../models/pebble/alice.txt" \
     --verify-blocks 2 --verify-frontier --rivals --quiet --out budget.run >/dev/null
+"$esscher" loss --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --rope none,ntk:2,linear:2 \
+    --reference 64 --context 32,64,128 --blocks 2 --quiet --out loss.run >/dev/null
 page() {
     out=$1
     shift
@@ -60,6 +62,7 @@ page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run h
 page sparse sparse.run
 page budget budget.run
 page downstream downstream.run
+page loss loss.run
 page decoder decoder.run
 page twice probe.run probe.run
 "$esscher" converge --scales 0.5,1,3 --n 100..800*4 --replicates 8 --seed 1 --quiet --out seed1.run >/dev/null

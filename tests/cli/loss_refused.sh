@@ -26,3 +26,11 @@ make_npy bad.npy f64 2x2x2 index && try --model "$model" --ids bad.npy
 : >empty && try --model "$model" --text empty
 try --model "$model" --ids ids.npy --per-token ids.npy
 try --model "$model" --ids ids.npy --max-memory 1M
+try --model "$model" --ids ids.npy --rope ntk:2
+try --model "$model" --ids ids.npy --block 8 --rope ntk
+try --model "$model" --ids ids.npy --block 8 --rope ntk:0.5
+try --model "$model" --ids ids.npy --block 8 --rope ntk:2 --policy top --keys 4
+try --model "$model" --ids ids.npy --context 4,8
+try --model "$(dirname "$0")/../golden/decoders/gpt2" --ids ids.npy --block 8 --rope ntk:2
+try --model "$(dirname "$0")/../golden/decoders/llama-yarn" --ids ids.npy --block 8 --rope linear:2
+try --model "$model" --ids ids.npy --score-scale llama4:beta

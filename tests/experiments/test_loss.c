@@ -162,7 +162,22 @@ static void every_token_has_the_loss_of_plain_loops(void **state)
         TOKENS_OF("full, scores times log", both[i], "score-scale", "log", "reference", "96");
         TOKENS_OF("full, scores times yarn", both[i], "score-scale", "yarn");
         TOKENS_OF("full, scores times 1.5", both[i], "score-scale", "1.5");
+        TOKENS_OF("full, scores times logn", both[i], "score-scale", "logn", "reference", "32");
+        TOKENS_OF("full, scores times llama4:beta=0.5:n0=16", both[i], "score-scale",
+                  "llama4:beta=0.5:n0=16");
     }
+}
+
+/* 96 tokens are within the positions of the model; yarn stretches from --reference. */
+static void every_token_has_the_loss_of_plain_loops_stretched(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"linear:3", "ntk:2", "base:1e6", "yarn:4"};
+    for (int i = 0; i < 4; i++)
+        TOKENS_OF(names[i], ES_F64, "rope", names[i], "block", "96", "reference", "32");
+    TOKENS_OF("ntk:2, scores times logn", ES_F64, "rope", "ntk:2", "score-scale", "logn", "block",
+              "96", "reference", "32");
+    TOKENS_OF("yarn:4", ES_F32, "rope", "yarn:4", "block", "96", "reference", "32");
 }
 
 /* ---- tables ---- */
@@ -619,6 +634,7 @@ TEST_FILE(loss)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_token_has_the_loss_of_plain_loops),
+        cmocka_unit_test(every_token_has_the_loss_of_plain_loops_stretched),
         cmocka_unit_test(settings_and_positions_are_means_of_tokens),
         cmocka_unit_test(a_window_is_the_policy_of_that_name),
         cmocka_unit_test(text_begins_with_id_0_and_has_bytes),

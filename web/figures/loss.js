@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// loss.js : a decoder's loss by position and by window, with and without the first keys; what scaling scores does.
-import { groupBy, isNumber, show } from "../tables.js";
+// loss.js : a decoder's loss by position and by window, with and without the first keys; what scaling scores does; loss
+// by position per stretching of rotary positions.
+import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 
 const Z = 2; // standard errors to either side
 
@@ -10,8 +11,9 @@ const barsOf = (rows, value, se) =>
     .filter((r) => isNumber(r[se]))
     .map((r) => ({ ...r.at, lo: r[value] - Z * r[se], hi: r[value] + Z * r[se] }));
 
-// Each setting a line; places are the geometric centres of their bins.
-function positionFigure(groups, title) {
+// Each setting a line; places are the geometric centres of their bins. With `trained`, a line where the trained context
+// ends.
+function positionFigure(groups, title, trained) {
   const each = groups.flatMap(([series, of]) =>
     of.map((r) => ({ ...r, at: { series, x: Math.sqrt(r.from * (r.to - 1)) } })),
   );
@@ -19,12 +21,14 @@ function positionFigure(groups, title) {
     title,
     caption:
       "Mean of −ln p over tokens at these places of their blocks, at the geometric centre of each bin, with two " +
-      "standard errors over blocks.",
+      "standard errors over blocks." +
+      (trained ? ` The dashed line is the end of the trained context, ${show(trained)} tokens.` : ""),
     table: groups.length === 1 ? "rows" : "positions",
     x: { title: "place in the block", log: true },
     y: { title: "loss, nats per token" },
     series: groups.map(([name], i) => ({ name, colour: i })),
     layers: [
+      ...(trained ? [trainedLine(each, trained)] : []),
       { kind: "line", aside: true, rows: each.map((r) => ({ ...r.at, y: r.nll })) },
       { kind: "bars", name: "two standard errors", rows: barsOf(each, "nll", "nll_se") },
       {
@@ -61,6 +65,38 @@ function byPosition(rows) {
         name: one[0],
         figure: () => positionFigure([full, one], `Loss by position, ${one[0]}`),
       })),
+    },
+  ];
+}
+
+// A line where the trained context ends.
+function trainedLine(rows, trained) {
+  const ends = rows.map((r) => r.nll).filter(isNumber);
+  return {
+    kind: "line",
+    plain: true,
+    dash: [3, 3],
+    aside: true,
+    name: `trained context, ${show(trained)}`,
+    rows: [lowest(ends), highest(ends)].map((y, k) => ({ series: rows[0].at.series, x: trained, y, k })),
+  };
+}
+
+// Stretchings of one score scale are a figure, each with the model as it is.
+function byStretch(stretch, positions, trained) {
+  const settings = groupBy(positions, "setting");
+  const scales = groupBy(stretch, "scale");
+  const figureOf = ([scale, of]) => {
+    const names = new Set(["full", ...of.map((r) => r.setting)]);
+    const groups = settings.filter(([name]) => names.has(name));
+    const title = "Loss by position per stretching" + (scale === "none" ? "" : `, scores × ${scale}`);
+    return positionFigure(groups, title, positions.some((r) => r.to > trained) && trained);
+  };
+  if (scales.length === 1) return [figureOf(scales[0])];
+  return [
+    {
+      label: "Loss by position per stretching, scores times",
+      options: scales.map((one) => ({ name: one[0], figure: () => figureOf(one) })),
     },
   ];
 }
@@ -172,11 +208,13 @@ function byKeys(settings, pick, x, title, caption) {
   ];
 }
 
-export function loss({ tables: { rows, settings, positions, windows } }) {
+export function loss({ answer, tables: { rows, settings, positions, windows, stretch } }) {
+  const stretched = stretch?.length > 1 && positions?.length;
   return [
+    ...(stretched ? byStretch(stretch, positions, Number(answer.trained)) : []),
     ...byContext(windows),
     ...bySinks(settings),
-    ...byPosition(positions ?? rows),
+    ...(stretched ? [] : byPosition(positions ?? rows)),
     ...byKeys(
       settings,
       (r) => r.policy,

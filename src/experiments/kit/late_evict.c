@@ -36,30 +36,31 @@ es_status es_late_prompt_new(es_late_work *w, es_late_prompt *p, es_error *err)
         ES_TRY(ES_ARENA_NEW(&w->arena, p->state[i].mass, rows, "outputs", err));
     }
     ES_TRY(ES_ARENA_NEW(&w->arena, p->given, P, "scores of keys", err));
-    p->turn = (es_cache_turn){w->layer->config, w->layer->layer, w->budget};
+    const es_model_config *c = w->layer->config;
+    p->turn = (es_cache_turn){es_model_rotary(c, es_model_layer(c, w->layer->layer)), c->head_dim,
+                              w->budget};
     return ES_OK;
 }
 
 /* Returns what policies may look at of the unit. */
 static es_evict_prompt look_at(const es_late_work *w, const es_late_prompt *p)
 {
-    return (es_evict_prompt){
-        .prompt = w->spec->prompt,
-        .layer = w->layer->layer,
-        .unit = w->unit,
-        .heads = w->heads,
-        .first = w->unit * w->each,
-        .count = w->each,
-        .all = w->layer->config->heads,
-        .k = w->views[ES_KV_KEYS][w->unit],
-        .v = w->views[ES_KV_VALUES][w->unit],
-        .scale = w->layer->scale,
-        .cap = w->layer->cap,
-        .window = w->layer->window,
-        .given = p->given,
-        .turn = es_cache_turns(w->layer->config, w->layer->layer) ? es_cache_turn_rows : NULL,
-        .context = &p->turn,
-        .budget = w->budget};
+    return (es_evict_prompt){.prompt = w->spec->prompt,
+                             .layer = w->layer->layer,
+                             .unit = w->unit,
+                             .heads = w->heads,
+                             .first = w->unit * w->each,
+                             .count = w->each,
+                             .all = w->layer->config->heads,
+                             .k = w->views[ES_KV_KEYS][w->unit],
+                             .v = w->views[ES_KV_VALUES][w->unit],
+                             .scale = w->layer->scale,
+                             .cap = w->layer->cap,
+                             .window = w->layer->window,
+                             .given = p->given,
+                             .turn = p->turn.rotary ? es_cache_turn_rows : NULL,
+                             .context = &p->turn,
+                             .budget = w->budget};
 }
 
 /* Computes the weights that later queries of the full model give, once, for policies that look at

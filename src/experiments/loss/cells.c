@@ -28,6 +28,8 @@ double es_score_factor(const es_loss_setting *setting, int64_t i, int64_t n)
         return es_scaling_yarn((double)n, setting->reference, 0.1);
     case ES_SCALE_FACTOR:
         return setting->factor;
+    case ES_SCALE_LLAMA4:
+        return 1.0 + setting->factor * log(1.0 + floor((double)i / setting->reference));
     default:
         return 1.0;
     }
@@ -166,7 +168,11 @@ static es_status run_pass(const es_loss_block *b, const es_loss_setting *setting
 {
     const es_model_config *c = es_model_config_of(b->model);
     work w = {.arena = {.budget = exec ? exec->budget : NULL},
-              .block = {.ids = b->ids, .n = b->n, .nll = out->nll, .last = out->last}};
+              .block = {.ids = b->ids,
+                        .n = b->n,
+                        .nll = out->nll,
+                        .last = out->last,
+                        .rotary = setting->rotary ? setting->rotary : b->rotary}};
     es_status status = prepare(&w, b, setting, out->oracle, err);
     if (status == ES_OK)
         status = es_model_forward(b->model, &w.block, 1, exec, err);
@@ -223,7 +229,7 @@ static es_status run_full(beside *r, const es_loss_block *b, const es_loss_setti
                           const es_exec *exec, es_error *err)
 {
     const es_model_config *c = es_model_config_of(b->model);
-    es_model_block block = {.ids = b->ids, .n = b->n, .last = r->state[0]};
+    es_model_block block = {.ids = b->ids, .n = b->n, .last = r->state[0], .rotary = b->rotary};
     es_cache_unit *units;
     es_cache cache = {.late = r->late};
     if (r->late) {
@@ -253,7 +259,8 @@ static es_status run_both(beside *r, const es_loss_block *b, const es_loss_setti
     const es_divergence pair = {.model = {b->model, r->other.model},
                                 .state = {r->state[0], r->state[1]},
                                 .from = change->from,
-                                .n = b->n};
+                                .n = b->n,
+                                .rotary = b->rotary};
     return es_divergence_run(&pair, exec, change->kl, change->agree, err);
 }
 
@@ -281,7 +288,8 @@ static es_status run_piece(const es_loss_block *b, const es_fresh_text *f, int64
     for (int64_t i = 0; i < before; i++)
         ids[i] = f->start[i];
     memcpy(ids + before, b->ids + first, (size_t)(end - first) * sizeof *ids);
-    const es_model_block piece = {.ids = ids, .n = before + end - first, .nll = losses};
+    const es_model_block piece = {
+        .ids = ids, .n = before + end - first, .nll = losses, .rotary = b->rotary};
     ES_TRY(es_model_forward(b->model, &piece, 1, exec, err));
     memcpy(nll, losses + before + at - first - 1, (size_t)(end - at) * sizeof *nll);
     return ES_OK;

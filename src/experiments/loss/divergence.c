@@ -56,6 +56,7 @@ static es_status run_strip(strip *s, const es_exec *exec, es_error *err)
         const int64_t item = (int64_t)es_dtype_size(es_model_precision(model));
         const es_model_block block = {.n = s->rows,
                                       .start = c->layers,
+                                      .rotary = s->pair->rotary,
                                       .input = s->pair->state[m] + s->first * c->hidden * item,
                                       .token_logits = s->logits[m].data};
         ES_TRY(es_model_forward(model, &block, 1, exec, err));

@@ -71,6 +71,9 @@ static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOS
     else if (x->lab.scale == ES_SCALE_LOGN)
         snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g from position i = %.6g on (%s; sharper there)",
                  R, R, name);
+    else if (x->lab.scale == ES_SCALE_LLAMA4)
+        snprintf(out, 2 * LOSS_ROOM, "1 + %.6g ln(1 + floor((i - 1)/%.6g)) at position i (%s)",
+                 x->lab.factor, R, name);
     else
         snprintf(out, 2 * LOSS_ROOM, "%.4g (%s; %s everywhere)", factor, name,
                  factor > 1.0   ? "sharper"
@@ -177,10 +180,11 @@ static bool may_tell(const es_answer *a) { return !es_answer_finding(a, 2); }
 void loss_add_findings(const es_job *job, const loss_setting_row *settings,
                        const loss_position_row *positions, int64_t count, es_answer *answer)
 {
+    const loss_params *p = job->params;
     const loss_state *s = job->state;
     if (s->caches.count || s->other)
         loss_add_cache_findings(job, answer);
-    for (int64_t k = 1; k < s->count && may_tell(answer); k++)
+    for (int64_t k = 1; k < s->count && may_tell(answer) && !p->rope; k++)
         if (s->settings[k].lab.scale)
             tell_scale(job, k, answer);
         else if (s->settings[k].lab.plan)

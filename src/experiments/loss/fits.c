@@ -215,7 +215,7 @@ es_status loss_put_fits(es_job *job, es_answer *answer, es_error *err)
     if (s->longest > 2 * FIRST_PLACE)
         ES_TRY(add_law(job, NULL, x, answer, err));
     for (int64_t k = 1; k < s->count; k++)
-        if (loss_find_group(s, k, g) && g->count > 1)
+        if (loss_find_group(s, k, g) && g->count > 1 && !g->like->rope)
             ES_TRY(add_law(job, g, x, answer, err));
     return ES_OK;
 }

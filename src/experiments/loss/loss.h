@@ -6,12 +6,14 @@
  *     divergence.c next-token distributions of two runs of a block, compared
  *     question.c  parameters, stages, cost
  *     settings.c  the list of settings that the parameters ask for
+ *     ropes.c     the stretchings of rotary positions that the parameters ask for
  *     sizes.c     default length and number of blocks
  *     text.c      text or ids as blocks
  *     means.c     means over tokens with errors over blocks
  *     compared.c  means of what a cache or another model changes
  *     rows.c      tables of settings, positions, layers and the text
  *     windows.c   what the context beyond a window is worth
+ *     stretch.c   which stretching is best beyond the trained context
  *     fits.c      the power law of loss against context
  *     findings.c  sentences about settings and positions
  *
@@ -30,17 +32,19 @@
 #include "experiments/kit/plan_params.h"
 #include "experiments/kit/policy_params.h"
 #include "experiments/kit/pool_params.h"
+#include "model/model.h"
 #include "model/pool.h"
 
 /* ---- cells.c ---- */
 
 /* Factors on the scores of the query at place i, counted from 0, which sees i + 1 keys. */
 typedef enum es_score_scale {
-    ES_SCALE_NONE = 0,  /* 1 */
-    ES_SCALE_LOG = 1,   /* ln(i + 1) / ln(reference): THEORY 16 (S1) */
-    ES_SCALE_LOGN = 2,  /* the same, and 1 up to the reference: es_scaling_logn() */
-    ES_SCALE_YARN = 3,  /* (1 + 0.1 ln max(1, n / reference))^2, n the block: THEORY 16 (S2) */
-    ES_SCALE_FACTOR = 4 /* the same number for all */
+    ES_SCALE_NONE = 0,   /* 1 */
+    ES_SCALE_LOG = 1,    /* ln(i + 1) / ln(reference): THEORY 16 (S1) */
+    ES_SCALE_LOGN = 2,   /* the same, and 1 up to the reference: es_scaling_logn() */
+    ES_SCALE_YARN = 3,   /* (1 + 0.1 ln max(1, n / reference))^2, n the block: THEORY 16 (S2) */
+    ES_SCALE_FACTOR = 4, /* the same number for all */
+    ES_SCALE_LLAMA4 = 5  /* 1 + beta ln(1 + floor(i / n0)): THEORY 16 (S3) */
 } es_score_scale;
 
 /* What is done to the model. Zeros: nothing. */
@@ -51,9 +55,11 @@ typedef struct es_loss_setting {
     const es_plan *plan;   /* what each head keeps, instead of both; NULL: none */
     const es_cache_setting *cache; /* what the cache drops and rounds, instead of all of them */
     const es_model *other;         /* --against: another model instead of this one */
+    const es_rotary *rotary;       /* (2) stretched: es_model_block.rotary; NULL: the block's */
     es_score_scale scale;
-    double factor;    /* of ES_SCALE_FACTOR */
-    double reference; /* context at which ES_SCALE_LOG is 1, and up to which the others are; > 1 */
+    double factor;    /* of ES_SCALE_FACTOR; beta of ES_SCALE_LLAMA4 */
+    double reference; /* context at which ES_SCALE_LOG is 1, and up to which the others are; > 1; n0
+                         of ES_SCALE_LLAMA4 */
 } es_loss_setting;
 
 /*! es_score_factor() : of place i in a block of n. */
@@ -70,6 +76,8 @@ typedef struct es_loss_block {
     int64_t number; /* of the block: keys that are kept by chance have its cells, the same in every
                        setting, of ES_EXPERIMENT_LOSS */
     uint64_t seed;
+    const es_rotary *rotary; /* (2) the model's own, of blocks that may be longer than its
+                                positions; NULL: they are not */
 } es_loss_block;
 
 /*! es_loss_run() : nll (n - 1) gets -ln p(ids[i + 1] | ids[0 .. i]) in nats; entropy (L) that of
@@ -99,6 +107,7 @@ typedef struct es_divergence {
     const es_model *model[2]; /* of one vocabulary */
     const char *state[2];     /* (n, hidden) of each, in its precision */
     int64_t from, n;          /* places from .. n - 1 are compared */
+    const es_rotary *rotary;  /* es_loss_block.rotary, of both */
 } es_divergence;
 
 /*! es_divergence_run() : kl (n - from) gets KL(p || q) of the next token after each place, p of run
@@ -131,11 +140,11 @@ es_status es_loss_fresh(const es_loss_block *block, const es_fresh_text *fresh, 
 
 /* The options. */
 typedef struct loss_params {
-    const char *model, *against, *ids, *start, *plan, *score_scale, *per_token;
+    const char *model, *against, *ids, *start, *plan, *rope, *score_scale, *per_token;
     es_texts texts;
     int64_t block, blocks, reference;
     int from; /* es_blocks_from */
-    es_grid window, sinks;
+    es_grid window, sinks, context;
     es_policy_params policy;
     es_cache_params cache;
     double enough;
@@ -150,7 +159,17 @@ typedef struct loss_setting {
     es_loss_setting lab;
     char name[LOSS_ROOM];  /* of all of it: "window 256 + 4 sinks, scores times log" */
     char scale[LOSS_ROOM]; /* "none", "log", "yarn", "1.5" */
+    const char *rope;      /* "ntk:4"; NULL: rotary positions are as the checkpoint has them */
 } loss_setting;
+
+enum { LOSS_ROPE_NAME = 32 };
+
+/* A stretching of rotary positions. */
+typedef struct loss_rope {
+    char name[LOSS_ROPE_NAME]; /* "ntk:4" */
+    es_stretch stretch;
+    es_rotary rotary[2];
+} loss_rope;
 
 /* What the options make: model, text, settings. */
 typedef struct loss_state {
@@ -160,8 +179,11 @@ typedef struct loss_state {
     es_plan *plan;           /* NULL: none was given */
     es_model *other;         /* of --against; NULL: none was given */
     es_cache_settings caches;
-    bool compares; /* distributions of settings are compared with those of the full model, */
-    int64_t from;  /* from this place on */
+    double trained;   /* context that the model was trained on, or --reference */
+    loss_rope *ropes; /* (1 + n_ropes) as the checkpoint has it, then those of --rope */
+    int64_t n_ropes;  /* 1 without --rope, which is "none" */
+    bool compares;    /* distributions of settings are compared with those of the full model, */
+    int64_t from;     /* from this place on */
     es_blocks text;
     int32_t start[ES_TOKENIZER_SPECIALS]; /* (n_start) what begins a block of text; of ids, all of
                                              them, if the model's files say so, else nothing */
@@ -188,6 +210,16 @@ es_status loss_read_text(es_job *job, es_error *err);
 /*! loss_make_settings() : the settings that the parameters ask for and the windows of fresh texts,
  *  into the state; completes p->policy. The text must have been read. */
 es_status loss_make_settings(es_job *job, es_error *err);
+
+/* ---- ropes.c ---- */
+
+/*! loss_read_ropes() : the trained context and the stretchings of --rope, into the state. @return :
+ *  ES_OK; ES_E_ARGUMENT (loss.rope); as es_model_stretch(). */
+es_status loss_read_ropes(es_job *job, es_error *err);
+
+/*! loss_rope_parse() : reads "none", "linear:F", "ntk:F", "yarn:F" or "base:X"; out->trained is not
+ *  set. @return : ES_OK; ES_E_ARGUMENT (loss.rope). */
+es_status loss_rope_parse(const char *word, es_stretch *out, es_error *err);
 
 /* ---- sizes.c ---- */
 
@@ -324,6 +356,12 @@ double loss_bits_per_byte(const loss_state *s, const es_block_mean *m);
  *  of the setting that was asked for. */
 void loss_add_findings(const es_job *job, const loss_setting_row *settings,
                        const loss_position_row *positions, int64_t count, es_answer *answer);
+
+/* ---- stretch.c ---- */
+
+/*! loss_put_stretch() : if --rope was given: which setting is best beyond the trained context, and
+ *  how sure that is. */
+es_status loss_put_stretch(es_job *job, es_answer *answer, es_error *err);
 
 /* ---- windows.c, fits.c ---- */
 

@@ -29,6 +29,9 @@ static const es_param params[] = {
     {"block", 0, ES_PARAM_WHOLE, "N", "ids of a block, with the one that begins it", FIELD(block),
      .min = 2, .max = 1e9, .unit = "tokens",
      .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text"},
+    {"context", 0, ES_PARAM_COUNTS, "GRID",
+     "with --rope: positions at which tables of loss by position are divided; the last is --block",
+     FIELD(context), .min = 2, .max = 1e9, .unit = "tokens", .increasing = true},
     {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks of the text, taken evenly from all of it",
      FIELD(blocks), .min = 1, .max = 1e9,
      .default_note = "all there are, or what takes about five minutes on two cores"},
@@ -56,14 +59,25 @@ static const es_param params[] = {
     {"against", 0, ES_PARAM_MODEL, "MODEL",
      "another checkpoint with the same vocabulary, for example a quantised copy: what it costs",
      FIELD(against)},
+    {"rope", 0, ES_PARAM_TEXT, "LIST",
+     "stretch rotary positions, which allows blocks longer than the model's positions; separated "
+     "by "
+     "commas, each with each of --score-scale. none: as the checkpoint has them, always run; "
+     "linear:F: positions divided by F; ntk:F: base theta times F^(w/(w-2)), w channels that turn; "
+     "yarn:F: YaRN by the factor F; base:X: theta is X",
+     FIELD(rope)},
     {"score-scale", 0, ES_PARAM_TEXT, "LIST",
      "factors on the scores of the query at position i, counted from 1, separated by commas. none: "
      "1; log: ln i / ln R, softer before position R and sharper after it; logn: like log, but 1 up "
-     "to R; yarn: (1 + 0.1 ln(N/R))^2 in a block of N; or a number",
+     "to R; yarn: (1 + 0.1 ln(N/R))^2 in a block of N; llama4: 1 + B ln(1 + floor((i-1)/M)), B 0.1 "
+     "and M 8192 unless given by llama4:beta=B:n0=M; or a number",
      FIELD(score_scale), .default_note = "none"},
-    {"reference", 0, ES_PARAM_WHOLE, "R", "context R of --score-scale", FIELD(reference), .min = 2,
-     .max = 1e12, .unit = "tokens",
-     .default_note = "the training context for log, an eighth of the block for logn and yarn"},
+    {"reference", 0, ES_PARAM_WHOLE, "R",
+     "context R that the model was trained on, of --score-scale and --rope", FIELD(reference),
+     .min = 2, .max = 1e12, .unit = "tokens",
+     .default_note =
+         "what the checkpoint states; for logn and yarn an eighth of the block, if that "
+         "is not longer"},
     {"enough", 0, ES_PARAM_NUMBER, "NATS",
      "a window is enough if it costs less than this, in nats per token", FIELD(enough), .min = 1e-9,
      .max = 100.0, .default_value = "0.01"},
@@ -76,6 +90,30 @@ static const es_param params[] = {
     {0}};
 
 /* ---- model ---- */
+
+/* Fails for options that do not go with --rope, and for --context without it. */
+static es_status check_rope(const loss_params *p, es_error *err)
+{
+    const char *other = p->policy.names             ? "--policy"
+                        : p->plan                   ? "--plan"
+                        : es_cache_asked(&p->cache) ? "a cache"
+                        : p->against                ? "--against"
+                                                    : NULL;
+    if (p->context.count && (!p->rope || p->block))
+        return es_refuse(err, "loss.context", "--rope ntk:4 --context 2048,8192",
+                         p->block ? "--context and --block exclude each other"
+                                  : "--context needs --rope");
+    if (p->context.count >= LOSS_BINS)
+        return es_refuse(err, "loss.context", "use fewer", "--context has %lld numbers, above %d",
+                         (long long)p->context.count, LOSS_BINS - 1);
+    if (p->rope && other)
+        return es_refuse(err, "loss.rope", "--rope goes with --window, --score-scale and --kl",
+                         "--rope and %s exclude each other", other);
+    if (p->rope && !p->context.count && !p->block)
+        return es_refuse(err, "loss.rope", "--context 2048,8192, or --block 8192",
+                         "--rope needs --context or --block: how far to stretch");
+    return ES_OK;
+}
 
 /* Fails for missing options and options that exclude each other. */
 static es_status check_options(const es_job *job, const loss_params *p, es_error *err)
@@ -98,6 +136,7 @@ static es_status check_options(const es_job *job, const loss_params *p, es_error
     if (p->policy.names && (p->window.count > 1 || p->sinks.count > 1))
         return es_refuse(err, "loss.options", "one number, or no --policy",
                          "with --policy, --window and --sinks are parts of it, one number each");
+    ES_TRY(check_rope(p, err));
     return p->per_token ? es_file_may_create(p->per_token, job->force, err) : ES_OK;
 }
 
@@ -235,7 +274,8 @@ static es_loss_block block_of(const es_job *job, int64_t block)
                            .ids = s->text.ids + s->text.start[block],
                            .n = loss_length(s, block),
                            .number = block,
-                           .seed = job->seed};
+                           .seed = job->seed,
+                           .rotary = s->settings[0].lab.rotary};
 }
 
 /* Runs a setting that is compared with the full model, which agrees with itself. */
@@ -436,7 +476,10 @@ static es_status open_study(es_job *job, es_error *err)
     loss_params *p = job->params;
     loss_state *s = job->state;
     ES_TRY(check_options(job, p, err));
+    if (p->context.count)
+        p->block = p->context.counts[p->context.count - 1];
     ES_TRY(open_model(job, p, s, err));
+    ES_TRY(loss_read_ropes(job, err));
     if (p->plan)
         ES_TRY(es_plan_open_any(job, p->plan, s->config, &s->plan, err));
     ES_TRY(prepare(job, err));
@@ -493,6 +536,9 @@ static const char *const examples[] = {
     "h2o,snapkv,stream --ratio 1/8,1/4 --blocks 8",
     "esscher loss --model models/pebble --text book.txt --kv-type q8_0 q4_0 q4_0,q8_0 --blocks 8",
     "esscher loss --model models/pebble --text book.txt --score-scale log,yarn",
+    "esscher loss --model models/pebble --text book.txt --rope none,linear:4,ntk:4,yarn:4 "
+    "--context "
+    "2048,8192 --blocks 8",
     "esscher loss --model models/pebble --ids ids.npy --per-token nll.npy --json",
     NULL};
 
@@ -502,7 +548,7 @@ const es_study es_study_loss = {
     .group = ES_GROUP_MODEL,
     .main_options =
         "model text ids block blocks window policy keys plan evict ratio kv-type against "
-        "reference enough",
+        "rope context reference enough",
     .usage = "--model MODEL (--text FILE ... | --ids I.npy) [options]",
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "
@@ -529,7 +575,12 @@ const es_study es_study_loss = {
         "checkpoint, for example a quantised copy, in the same way."
         "\n\n"
         "--score-scale multiplies scores by a factor that may grow with the number of keys, and "
-        "compares entropy and loss with those of the full model: does a scale like log n help?",
+        "compares entropy and loss with those of the full model: does a scale like log n help?"
+        "\n\n"
+        "--rope stretches rotary positions to contexts that the model was not trained on: which "
+        "stretching predicts best beyond the trained context, by how much, and how sure is that? "
+        "Blocks may then be longer than the model's positions. Differences are taken block by "
+        "block; p-values hold for all pairs of settings together (Holm).",
     .examples = examples,
     .params = params,
     .size = sizeof(loss_params),

@@ -261,12 +261,34 @@ static const es_table_spec positions_table = {
     ES_VIEW("Loss by position in every setting", .only_with_full = true), ES_ROW(loss_position_row),
     .keys = "setting from"};
 
+static const es_table_spec stretched_table = {"positions", position_columns,
+                                              ES_VIEW("Loss by position in every setting"),
+                                              ES_ROW(loss_position_row), .keys = "setting from"};
+
+/* Divides the places of a block: by --context, or in octaves with a cut where places begin to be
+ * compared or the trained context ends. Returns the number of bins. */
+static int make_bins(const es_job *job, loss_bin bins[LOSS_BINS])
+{
+    const loss_params *p = job->params;
+    const loss_state *s = job->state;
+    const double trained = s->trained < (double)s->longest ? s->trained : 0.0;
+    int count = 0;
+    if (!p->context.count)
+        return loss_bins(s->longest, s->from || !p->rope ? s->from : (int64_t)trained, bins);
+    for (int64_t i = 0, from = 1; i < p->context.count && from < s->longest; i++) {
+        const int64_t to = p->context.counts[i];
+        bins[count++] = (loss_bin){from, to < s->longest ? to : s->longest};
+        from = to;
+    }
+    return count;
+}
+
 /* Adds a row for each bin of places in a setting. */
 static void add_positions(const es_job *job, int64_t setting, es_table *t)
 {
     const loss_state *s = job->state;
     loss_bin bins[LOSS_BINS];
-    const int count = loss_bins(s->longest, s->from, bins);
+    const int count = make_bins(job, bins);
     const char *name = es_table_format(t, "%s", s->settings[setting].name);
     for (int i = 0; i < count; i++) {
         const es_block_mean m = loss_over(job, setting, bins[i].from, bins[i].to);
@@ -423,13 +445,16 @@ es_status loss_summarise(es_job *job, es_answer *answer, es_error *err)
     const loss_params *p = job->params;
     const loss_state *s = job->state;
     put_scalars(job, answer);
+    ES_TRY(loss_put_stretch(job, answer, err));
     ES_TRY(loss_put_windows(job, answer, err));
     es_table *settings = s->count > 1 ? es_answer_table(answer, &settings_table) : NULL;
     for (int64_t k = 0; settings && k < s->count; k++)
         add_setting(job, k, settings);
     es_table *rows = es_answer_table(answer, &rows_table);
     add_positions(job, s->asked, rows);
-    es_table *positions = s->count > 1 ? es_answer_table(answer, &positions_table) : NULL;
+    es_table *positions =
+        s->count > 1 ? es_answer_table(answer, p->rope ? &stretched_table : &positions_table)
+                     : NULL;
     for (int64_t k = 0; positions && k < s->count; k++)
         add_positions(job, k, positions);
     ES_TRY(loss_put_fits(job, answer, err));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "driver/numbers.h"
 #include "experiments/loss/loss.h"
 #include "model/model.h"
 
@@ -21,12 +22,27 @@ typedef struct scales {
     int64_t count;
 } scales;
 
-/* Returns the positions that the model was trained on, before rotary positions were stretched. */
-static double trained_context(const es_model_config *c)
+/* Reads the parts of "llama4:beta=B:n0=M" after the word; returns whether they are as they should
+ * be. */
+static bool read_llama4(const char *at, es_loss_setting *out)
 {
-    const es_rotary *r = &c->rotary;
-    const bool stretched = r->width && *r->type && strcmp(r->type, "default") != 0;
-    return stretched && r->original > 1.0 ? r->original : (double)c->positions;
+    *out = (es_loss_setting){.scale = ES_SCALE_LLAMA4, .factor = 0.1, .reference = 8192.0};
+    while (*at) {
+        char text[LOSS_ROPE_NAME];
+        const bool beta = strncmp(at, ":beta=", 6) == 0, n0 = strncmp(at, ":n0=", 4) == 0;
+        double *to = beta ? &out->factor : &out->reference;
+        if (!beta && !n0)
+            return false;
+        at += beta ? 6 : 4;
+        const size_t length = strcspn(at, ":");
+        if (length >= sizeof text)
+            return false;
+        snprintf(text, sizeof text, "%.*s", (int)length, at);
+        if (es_number_real(text, to) || !(*to <= (beta ? 1e3 : 1e12)) || !(*to >= !beta))
+            return false;
+        at += length;
+    }
+    return true;
 }
 
 /* Reads one score scale: none, log, or a number; its reference is the context that the model was
@@ -38,8 +54,7 @@ static es_status read_scale(const es_job *job, const char *word, es_loss_setting
     const loss_state *s = job->state;
     const double n = (double)s->longest;
     char *end;
-    *out = (es_loss_setting){.reference =
-                                 p->reference ? (double)p->reference : trained_context(s->config)};
+    *out = (es_loss_setting){.reference = s->trained};
     if (strcmp(word, "none") == 0)
         return ES_OK;
     if (strcmp(word, "log") == 0) {
@@ -48,14 +63,17 @@ static es_status read_scale(const es_job *job, const char *word, es_loss_setting
     }
     if (strcmp(word, "yarn") == 0 || strcmp(word, "logn") == 0) {
         out->scale = *word == 'y' ? ES_SCALE_YARN : ES_SCALE_LOGN;
-        if (!p->reference)
+        if (!p->reference && n <= s->trained)
             out->reference = fmax(2.0, n / 8.0);
         return ES_OK;
     }
+    if (strncmp(word, "llama4", 6) == 0 && read_llama4(word + 6, out))
+        return ES_OK;
     out->scale = ES_SCALE_FACTOR;
     out->factor = strtod(word, &end);
     if (*end || end == word || !(out->factor > 0.0 && out->factor <= 1e6))
-        return es_refuse(err, "loss.scale", "none, log, logn, yarn, or a factor above 0",
+        return es_refuse(err, "loss.scale",
+                         "none, log, logn, yarn, llama4[:beta=B][:n0=M], or a factor above 0",
                          "unknown score scale \"%s\"", word);
     return ES_OK;
 }
@@ -108,28 +126,39 @@ static bool is_full(const es_loss_setting *lab)
     return !lab->window && !lab->policy.policy && !lab->plan && !lab->cache && !lab->other;
 }
 
-/* Adds the settings of `keys` at each scale, except a second full model. */
-static void add_settings(es_job *job, const es_loss_setting *keys, const scales *list)
+/* Adds a setting of `keys` with a stretching and a score scale. */
+static void add_setting(es_job *job, const es_loss_setting *keys, const loss_rope *rope,
+                        const scales *list, int64_t i)
 {
     const loss_params *p = job->params;
     loss_state *s = job->state;
-    for (int64_t i = 0; i < list->count; i++) {
-        loss_setting *new = &s->settings[s->count];
-        const es_loss_setting *scale = &list->at[i];
-        if (is_full(keys) && !scale->scale && s->count)
-            continue;
-        new->lab = *keys;
-        new->lab.scale = scale->scale;
-        new->lab.factor = scale->factor;
-        new->lab.reference = scale->reference;
+    loss_setting *new = &s->settings[s->count++];
+    const es_loss_setting *scale = &list->at[i];
+    new->lab = *keys;
+    new->lab.rotary = p->rope ? rope->rotary : NULL;
+    new->lab.scale = scale->scale;
+    new->lab.factor = scale->factor;
+    new->lab.reference = scale->reference;
+    new->rope = rope->stretch.kind ? rope->name : NULL;
+    snprintf(new->scale, LOSS_ROOM, "%s", list->names[i]);
+    if (!is_full(keys) || !rope->stretch.kind)
         name_keys(&new->lab, p->plan, new->name);
-        snprintf(new->scale, LOSS_ROOM, "%s", list->names[i]);
-        if (scale->scale) {
-            const size_t used = strlen(new->name);
-            snprintf(new->name + used, LOSS_ROOM - used, ", scores times %.60s", list->names[i]);
-        }
-        s->count++;
-    }
+    size_t used = strlen(new->name);
+    if (rope->stretch.kind)
+        snprintf(new->name + used, LOSS_ROOM - used, "%s%s", used ? ", " : "", rope->name);
+    used = strlen(new->name);
+    if (scale->scale)
+        snprintf(new->name + used, LOSS_ROOM - used, ", scores times %.60s", list->names[i]);
+}
+
+/* Adds the settings of `keys` with each stretching and scale, except a second full model. */
+static void add_settings(es_job *job, const es_loss_setting *keys, const scales *list)
+{
+    const loss_state *s = job->state;
+    for (const loss_rope *r = s->ropes + 1; r <= s->ropes + s->n_ropes; r++)
+        for (int64_t i = 0; i < list->count; i++)
+            if (!is_full(keys) || list->at[i].scale || r->stretch.kind)
+                add_setting(job, keys, r, list, i);
 }
 
 enum { USUAL_SINKS = 4 };
@@ -266,8 +295,8 @@ es_status loss_make_settings(es_job *job, es_error *err)
     const int64_t n_sinks = list_sinks(p, s, sinks), windows = p->window.count * n_sinks;
     ES_TRY(make_caches(job, err));
     ES_TRY(ES_JOB_NEW_2D(job, s->settings, 3 + windows + policies.count + s->caches.count,
-                         asked->count, err));
-    add_settings(job, &full, &none);
+                         s->n_ropes * asked->count, err));
+    add_setting(job, &full, s->ropes, &none, 0);
     if (s->other)
         add_settings(job, &(es_loss_setting){.other = s->other}, asked);
     if (s->caches.count)
@@ -281,7 +310,7 @@ es_status loss_make_settings(es_job *job, es_error *err)
         ES_TRY(add_windows(job, sinks, n_sinks, asked, err));
     else if (!s->other)
         add_settings(job, &full, asked);
-    s->asked = find_asked(p, s, asked->count);
+    s->asked = find_asked(p, s, s->n_ropes * asked->count);
     if (s->compares && s->count == 1)
         return es_refuse(err, "loss.options", "--evict, --kv-type, --window, --policy or --against",
                          "--kl compares settings with the full model, and there is none");

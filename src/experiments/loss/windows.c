@@ -7,7 +7,8 @@
  * cost without them is that of the lost sinks. Costs are means over late tokens, in the second half
  * of their block: a window of W takes nothing from a token with fewer than W tokens before it.
  *
- * Windows with scaled scores are left out: their cost includes that of the scale. */
+ * Windows with scaled scores or stretched positions are left out: their cost includes that of the
+ * change. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +105,8 @@ bool loss_find_group(const loss_state *s, int64_t first, loss_group *out)
         return false;
     for (int64_t k = 1; k < s->count; k++) {
         const loss_setting *x = &s->settings[k];
-        if (!x->lab.window || x->lab.sinks != like->lab.sinks || strcmp(x->scale, like->scale) != 0)
+        if (!x->lab.window || x->lab.sinks != like->lab.sinks ||
+            strcmp(x->scale, like->scale) != 0 || x->rope != like->rope)
             continue;
         if (k < first)
             return false;
@@ -125,7 +127,7 @@ static int64_t without_sinks(const loss_state *s, const loss_setting *like)
     for (int64_t k = 1; k < s->count; k++) {
         const loss_setting *x = &s->settings[k];
         if (x->lab.window == like->lab.window && !x->lab.sinks &&
-            strcmp(x->scale, like->scale) == 0)
+            strcmp(x->scale, like->scale) == 0 && x->rope == like->rope)
             return k;
     }
     return -1;
@@ -413,7 +415,8 @@ static es_status add_group(const es_job *job, const loss_group *g, es_block_mean
     if (g->count > 1)
         add_enough(job, g, costs, es_answer_table(a, &enough_table));
     ES_TRY(es_answer_status(a, err));
-    if (sinks != most)
+    const loss_params *p = job->params;
+    if (sinks != most || p->rope)
         return ES_OK;
     const window_row *rows = es_rows(t, window_row) + es_table_rows(t) - g->count;
     tell_worth(rows, g->count, a);
@@ -431,7 +434,7 @@ es_status loss_put_windows(es_job *job, es_answer *answer, es_error *err)
     ES_TRY(ES_JOB_NEW(job, g, 1, err));
     ES_TRY(ES_JOB_NEW(job, costs, LOSS_WINDOWS, err));
     for (int64_t k = 1; k < s->count; k++)
-        if (loss_find_group(s, k, g) && !g->like->lab.scale)
+        if (loss_find_group(s, k, g) && !g->like->lab.scale && !g->like->rope)
             ES_TRY(add_group(job, g, costs, answer, err));
     return ES_OK;
 }

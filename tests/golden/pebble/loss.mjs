@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// loss.mjs : loss of models/pebble with windows, sinks and scaled scores, in f64, by plain loops that share no code with
-// the library. Run once, to make loss.json:
+// loss.mjs : loss of models/pebble with windows, sinks, scaled scores and stretched rotary positions, in f64, by plain
+// loops that share no code with the library. Run once, to make loss.json:
 //
 //     node loss.mjs MODEL IDS [BLOCKS] > loss.json
 //
@@ -59,16 +59,28 @@ function norm(x, n, weight) {
   }
   return y;
 }
-// Hugging Face's halves: (x_j, x_{j + k/2}) turn by i theta^(-2j/k).
-function turn(x, n, heads) {
+// Hugging Face's halves: (x_j, x_{j + k/2}) turn by i theta^(-2j/k), or by i rate(j), and grow by `growth`.
+function turn(x, n, heads, { rate = (j) => c.rope_theta ** ((-2 * j) / k), growth = 1 }) {
   for (let i = 0; i < n; i++)
     for (let a = 0; a < heads; a++)
       for (let j = 0; j < k / 2; j++) {
-        const angle = i * c.rope_theta ** ((-2 * j) / k), at = (i * heads + a) * k + j;
-        const p = x[at], q = x[at + k / 2];
+        const angle = i * rate(j), at = (i * heads + a) * k + j;
+        const p = x[at] * growth, q = x[at + k / 2] * growth;
         x[at] = p * Math.cos(angle) - q * Math.sin(angle);
         x[at + k / 2] = q * Math.cos(angle) + p * Math.sin(angle);
       }
+}
+const power = (theta) => (j) => theta ** ((-2 * j) / k);
+// YaRN (arXiv 2309.00071, as transformers has it): channels that turn more than 32 times in R positions stay, those that
+// turn less than once are divided by s, others are in between.
+function yarn(s, R) {
+  const channel = (turns) => (k * Math.log(R / (turns * 2 * Math.PI))) / (2 * Math.log(c.rope_theta));
+  const low = Math.max(Math.floor(channel(32)), 0), high = Math.min(Math.ceil(channel(1)), k - 1);
+  const slow = (j) => Math.min(Math.max((j - low) / (high === low ? 0.001 : high - low), 0), 1);
+  return {
+    rate: (j) => power(c.rope_theta)(j) * (slow(j) / s + 1 - slow(j)),
+    growth: 1 + 0.1 * Math.log(s),
+  };
 }
 // setting: {window, sinks, factor(i, n)}; returns the heads' outputs and the mean entropy.
 function attend(q, K, V, n, { window = Infinity, sinks = 0, factor = () => 1 }) {
@@ -107,8 +119,8 @@ function loss(ids, setting) {
   for (const L of layers) {
     const a = norm(x, n, L.n1);
     const q = product(a, n, L.q, h * k, H), K = product(a, n, L.k, g * k, H), V = product(a, n, L.v, g * k, H);
-    turn(q, n, h);
-    turn(K, n, g);
+    turn(q, n, h, setting);
+    turn(K, n, g, setting);
     const [heads, e] = attend(q, K, V, n, setting);
     entropy += e / layers.length;
     add(product(heads, n, L.o, H, h * k));
@@ -137,6 +149,16 @@ const settings = {
   "full, scores times log": { factor: (i, n) => Math.log(i + 1) / Math.log(n) },
   "full, scores times yarn": { factor: () => (1 + 0.1 * Math.log(8)) ** 2 },
   "full, scores times 1.5": { factor: () => 1.5 },
+  "full, scores times logn": { factor: (i) => Math.max(1, Math.log(i + 1) / Math.log(32)) },
+  "full, scores times llama4:beta=0.5:n0=16": { factor: (i) => 1 + 0.5 * Math.log(1 + Math.floor(i / 16)) },
+  "linear:3": { rate: (j) => power(c.rope_theta)(j) / 3 },
+  "ntk:2": { rate: power(c.rope_theta * 2 ** (k / (k - 2))) },
+  "base:1e6": { rate: power(1e6) },
+  "yarn:4": yarn(4, 32),
+  "ntk:2, scores times logn": {
+    rate: power(c.rope_theta * 2 ** (k / (k - 2))),
+    factor: (i) => Math.max(1, Math.log(i + 1) / Math.log(32)),
+  },
 };
 const answer = { ids: blocks.slice(0, most ?? blocks.length), settings: {} };
 for (const [name, setting] of Object.entries(settings)) {
