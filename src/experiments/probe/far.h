@@ -34,7 +34,8 @@ typedef enum es_far_stat {
 } es_far_stat;
 
 enum {
-    ES_FAR_DRAWS = 4,    /* far fields that are drawn for each query */
+    ES_FAR_DRAWS = 2,    /* far fields that are drawn for each query */
+    ES_FAR_PARTS = 4,    /* of a pool: groups of blocks, each drawn from equally often */
     ES_FAR_BLOCKS = 64,  /* of a pool, at most */
     ES_FAR_MOST = 16,    /* sizes and forecasts, at most */
     ES_FAR_BACKTESTS = 2 /* forecasts of the length from half and a quarter of it */
@@ -62,12 +63,11 @@ static inline int64_t es_far_fewest(const es_far_spec *spec)
 /* One head at one n: means over queries. A forecast has `drawn` alone. NaN: not measured. */
 typedef struct es_far_cell {
     double real[ES_FAR_STATS]; /* keys as they are */
-    /* far keys drawn from other blocks, and from another text: each draw from its part of a pool */
-    double drawn[ES_FAR_DRAWS * ES_FAR_STATS], other[ES_FAR_DRAWS * ES_FAR_STATS];
+    /* far keys drawn from other blocks, and from another text: by the part of the
+     * pool that they come from */
+    double drawn[ES_FAR_PARTS * ES_FAR_STATS], other[ES_FAR_PARTS * ES_FAR_STATS];
     double exact, exact_bias, sampling; /* E|y - y_lim|^2 and |E y - y_lim|^2 by (F2), and the
                                            first-order form of the former */
-    double measured; /* |y - y_lim|^2, the limit by (F1) from drawn keys: the product of differences
-                        from two independent estimates of it */
     double apart, apart_other; /* |y - E y'|^2, y' outputs of drawn far fields; of independent keys
                                   exact - exact_bias */
     double spread;             /* |y - mean y|^2 over places n/2 to n */

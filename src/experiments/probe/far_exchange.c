@@ -97,13 +97,13 @@ static const double *draws_of(const es_far_cell *c, int source)
 /* Standard error of the mean over the parts of the pool that draws come from. */
 static double part_se(const probe_far_head *h, int64_t size, int source, es_far_stat stat)
 {
-    double part[ES_FAR_DRAWS] = {0};
-    for (int d = 0; d < ES_FAR_DRAWS; d++)
+    double part[ES_FAR_PARTS] = {0};
+    for (int d = 0; d < ES_FAR_PARTS; d++)
         for (int64_t b = 0; b < h->blocks; b++) {
             const double *all = draws_of(probe_far_cell(h, b, size), source);
             part[d] += all[d * ES_FAR_STATS + (int)stat] / (double)h->blocks;
         }
-    return es_average_column(part, ES_FAR_DRAWS, 1).se;
+    return es_average_column(part, ES_FAR_PARTS, 1).se;
 }
 
 /* One difference with its error and the probability of a larger one. */
@@ -121,7 +121,7 @@ static difference difference_of(const probe_far_head *h, int64_t size, int sourc
     const es_measured x = es_average_column(h->scratch, h->blocks, 1);
     const double pool = part_se(h, size, source, stat);
     const es_grouped blocks = {x.value, x.se, (double)h->blocks - 1.0};
-    const es_grouped parts = {0.0, pool, ES_FAR_DRAWS - 1.0};
+    const es_grouped parts = {0.0, pool, ES_FAR_PARTS - 1.0};
     return (difference){{x.value, sqrt(x.se * x.se + pool * pool)}, es_welch(blocks, parts).p};
 }
 

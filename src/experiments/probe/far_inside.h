@@ -33,8 +33,7 @@ typedef struct far_work {
     const float **value_of;     /* (longest + 1) their values; NULL: 0 */
     double *uniform;            /* (2 longest) */
     double *y;                  /* (1 + ES_FAR_DRAWS, dv) outputs: real, drawn */
-    double lse[1 + ES_FAR_DRAWS];
-    double *row; /* (k or dv) */
+    double *row;                /* (k or dv) */
 } far_work;
 
 /* A query, and the context in which it is asked. */
@@ -55,15 +54,14 @@ far_query far_query_begin(far_work *w, int64_t i, int64_t at, int64_t base, int6
                           uint64_t token);
 
 /*! far_real() : the far keys of the block itself; q->at is q->i. far_draw() : far keys drawn from a
- *  pool; number `draw` of the query,
- *  from part draw % ES_FAR_DRAWS of the pool's blocks. */
+ *  pool, from part `part` of its blocks. */
 void far_real(far_work *w, const far_query *q);
-es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int draw,
+es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int part,
                    es_error *err);
 
-/*! far_weigh() : adds the statistics of the weights to stats (ES_FAR_STATS), writes the output to
- *  y (dv), and returns ln Z. */
-double far_weigh(far_work *w, const far_query *q, double *stats, double *y);
+/*! far_weigh() : adds the statistics of the weights to stats (ES_FAR_STATS) and writes the output
+ *  to y (dv). */
+void far_weigh(far_work *w, const far_query *q, double *stats, double *y);
 
 /*! far_exact() : adds exact, exact_bias and sampling of (F2) to the cell. */
 es_status far_exact(far_work *w, const far_query *q, es_far_cell *cell, es_error *err);

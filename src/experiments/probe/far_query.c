@@ -14,7 +14,7 @@
 
 enum { LANES = 8, MOST_STRATA = 64 };
 
-/* Accuracy of the integral: far below what 4 draws of a query can show. */
+/* Accuracy of the integral: far below what a few draws can show. */
 #define TOLERANCE 1e-4
 
 /* ---- scores ---- */
@@ -152,7 +152,7 @@ static sources sources_of(const far_work *w, const es_far_pool *pool, int part)
 {
     sources s = {.pool = pool};
     for (int64_t b = 0; b < pool->blocks; b++)
-        if (pool->source[b] != w->text->number && (part < 0 || b % ES_FAR_DRAWS == part))
+        if (pool->source[b] != w->text->number && (part < 0 || b % ES_FAR_PARTS == part))
             s.block[s.count++] = b;
     return s.count || part < 0 ? s : sources_of(w, pool, -1);
 }
@@ -182,13 +182,14 @@ static es_status draw_uniforms(far_work *w, const far_query *q, int which, int64
     return es_uniform_rows(&at, 1, 2 * count, w->uniform, err);
 }
 
-es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int draw,
+es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int part,
                    es_error *err)
 {
-    const sources from = sources_of(w, pool, draw % ES_FAR_DRAWS);
+    const sources from = sources_of(w, pool, part);
+    const int which = part + (pool == w->text->other ? ES_FAR_PARTS : 0);
     if (q->far == 0)
         return ES_OK;
-    ES_TRY(draw_uniforms(w, q, draw, q->far, err));
+    ES_TRY(draw_uniforms(w, q, which, q->far, err));
     for (int64_t f = 0; f < q->far; f++) {
         const int64_t distance = q->from + f;
         const int64_t row = row_of(w, q, &from, q->at - distance, w->uniform + 2 * f);
@@ -201,7 +202,7 @@ es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int
 
 /* ---- weights ---- */
 
-double far_weigh(far_work *w, const far_query *q, double *stats, double *y)
+void far_weigh(far_work *w, const far_query *q, double *stats, double *y)
 {
     const int64_t count = q->sure + q->far;
     double top = -(double)INFINITY, z = 0.0, squares = 0.0, mean = 0.0, sink = 0.0, near = 0.0;
@@ -232,7 +233,6 @@ double far_weigh(far_work *w, const far_query *q, double *stats, double *y)
     stats[ES_FAR_SINK] += sink / z;
     stats[ES_FAR_NEAR] += near / z;
     stats[ES_FAR_TOP] += 1.0 / z;
-    return top + log(z);
 }
 
 /* ---- the exact error ---- */
@@ -276,7 +276,7 @@ static es_status sample(far_work *w, const far_query *q, strata *s, double *scor
     const int64_t atoms = w->spec->atoms;
     const sources from = sources_of(w, w->text->pool, -1);
     for (int64_t d = 0; d < s->count; d++) {
-        ES_TRY(draw_uniforms(w, q, 2 * ES_FAR_DRAWS + (int)d, atoms, err));
+        ES_TRY(draw_uniforms(w, q, 2 * ES_FAR_PARTS + (int)d, atoms, err));
         for (int64_t a = 0; a < atoms; a++) {
             const double part = ((double)a + 0.5) / (double)atoms;
             const int64_t distance = s->from[d] + (int64_t)(part * s->of[d].draws),

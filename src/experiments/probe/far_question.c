@@ -11,7 +11,7 @@
 
 /* Queries of each n in a block, and keys of a stratum of (F2): a block takes about as long as by
  * positions. */
-enum { QUERIES = 4, ATOMS = 48 };
+enum { QUERIES = 8, ATOMS = 48 };
 
 /* Keys of a pool: several times as many as a far field has; fewer if they take more than this. */
 enum { POOL_KEYS = 8192, POOL_BLOCKS = 32 };
@@ -224,21 +224,14 @@ void probe_far_price(const es_job *job, es_cost *out)
 
 /* ---- stages ---- */
 
-static const es_cell_field fields[] = {ES_FIELD_LIST(es_far_cell, real),
-                                       ES_FIELD_LIST(es_far_cell, drawn),
-                                       ES_FIELD_LIST(es_far_cell, other),
-                                       ES_FIELD(es_far_cell, exact),
-                                       ES_FIELD(es_far_cell, exact_bias),
-                                       ES_FIELD(es_far_cell, sampling),
-                                       ES_FIELD(es_far_cell, measured),
-                                       ES_FIELD(es_far_cell, apart),
-                                       ES_FIELD(es_far_cell, apart_other),
-                                       ES_FIELD(es_far_cell, spread),
-                                       ES_FIELD(es_far_cell, q_norm),
-                                       ES_FIELD(es_far_cell, k_norm),
-                                       ES_FIELD(es_far_cell, q_cos),
-                                       ES_FIELD(es_far_cell, k_cos),
-                                       {0}};
+static const es_cell_field fields[] = {
+    ES_FIELD_LIST(es_far_cell, real),  ES_FIELD_LIST(es_far_cell, drawn),
+    ES_FIELD_LIST(es_far_cell, other), ES_FIELD(es_far_cell, exact),
+    ES_FIELD(es_far_cell, exact_bias), ES_FIELD(es_far_cell, sampling),
+    ES_FIELD(es_far_cell, apart),      ES_FIELD(es_far_cell, apart_other),
+    ES_FIELD(es_far_cell, spread),     ES_FIELD(es_far_cell, q_norm),
+    ES_FIELD(es_far_cell, k_norm),     ES_FIELD(es_far_cell, q_cos),
+    ES_FIELD(es_far_cell, k_cos),      {0}};
 
 /* Builds one pool from blocks taken evenly; number -1 stands for all blocks of another text. */
 static es_status build_pool(es_job *job, const es_blocks *text, int64_t first, int64_t count,
@@ -353,9 +346,9 @@ const es_far_cell *probe_far_cell(const probe_far_head *h, int64_t b, int64_t ro
 double probe_far_mean_draw(const double *draws, es_far_stat stat)
 {
     double sum = 0.0;
-    for (int d = 0; d < ES_FAR_DRAWS; d++)
+    for (int d = 0; d < ES_FAR_PARTS; d++)
         sum += draws[d * ES_FAR_STATS + (int)stat];
-    return sum / ES_FAR_DRAWS;
+    return sum / ES_FAR_PARTS;
 }
 
 es_measured probe_far_real(const probe_far_head *h, int64_t row, es_far_stat stat)

@@ -58,7 +58,7 @@ const es_far_cell *probe_far_cell(const probe_far_head *h, int64_t b, int64_t ro
 es_measured probe_far_real(const probe_far_head *h, int64_t row, es_far_stat stat);
 es_measured probe_far_drawn(const probe_far_head *h, int64_t row, es_far_stat stat);
 
-/*! probe_far_mean_draw() : mean over draws of a statistic in `draws` (ES_FAR_DRAWS, ES_FAR_STATS).
+/*! probe_far_mean_draw() : mean over parts of a statistic in `draws` (ES_FAR_PARTS, ES_FAR_STATS).
  */
 double probe_far_mean_draw(const double *draws, es_far_stat stat);
 

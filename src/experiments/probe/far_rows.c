@@ -30,8 +30,8 @@ static const es_column row_columns[] = {
     ES_COL(row, error_exact, ES_FORMAT_REAL, "exact error", "",
            EXACT "; standard error by the jackknife over blocks", .standing = ES_STANDING_PROVED),
     ES_COL(row, error_measured, ES_FORMAT_REAL, "measured", "",
-           "the same distance of real outputs from the limit, of which two independent estimates "
-           "by drawn far keys are used, so that their errors cancel on average"),
+           "the same of real outputs: their mean square distance from the mean over drawn far "
+           "fields, and the exact square of the latter's distance from the limit"),
     ES_COL(row, ratio, ES_FORMAT_REAL, "measured/exact", "",
            "ratio of the two mean squares: 1 if real far keys behave like independent ones"),
     ES_COL(row, error_sampling, ES_FORMAT_SHORT, "first order", "",
@@ -108,7 +108,7 @@ static sums sums_of(const probe_far_head *h, int64_t size, int64_t without)
         if (b == without)
             continue;
         s.exact += c->exact;
-        s.measured += c->measured;
+        s.measured += c->apart + c->exact_bias;
         s.sampling += c->sampling;
         s.spread += c->spread;
     }

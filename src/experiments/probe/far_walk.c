@@ -28,86 +28,62 @@ static int64_t place_of(const far_work *w, int64_t n, int64_t m, uint64_t token)
     return n - 1 - (int64_t)(((double)m + es_uniform_at(&at)) * part);
 }
 
-/* Weighs ES_FAR_DRAWS drawn far fields into stats (ES_FAR_DRAWS, ES_FAR_STATS), and their outputs
- * into w->y from 1 on. */
-static es_status weigh_draws(far_work *w, const far_query *q, const es_far_pool *pool, int first,
+/* Weighs the two far fields that are drawn for query m into stats (ES_FAR_PARTS, ES_FAR_STATS), and
+ * their outputs into w->y from 1 on. They come from different parts of the pool, and all parts are
+ * used equally often. */
+static es_status weigh_draws(far_work *w, const far_query *q, int64_t m, const es_far_pool *pool,
                              double *stats, es_error *err)
 {
+    const int parts[ES_FAR_DRAWS] = {(int)(m % 2), 2 + (int)(m / 2 % 2)};
     for (int d = 0; d < ES_FAR_DRAWS; d++) {
-        ES_TRY(far_draw(w, q, pool, first + d, err));
-        w->lse[1 + d] = far_weigh(w, q, stats + d * ES_FAR_STATS, w->y + (1 + d) * w->dv);
+        ES_TRY(far_draw(w, q, pool, parts[d], err));
+        far_weigh(w, q, stats + parts[d] * ES_FAR_STATS, w->y + (1 + d) * w->dv);
     }
     return ES_OK;
 }
 
-/* Returns |y - E y'|^2, y' the outputs of drawn far fields, as the product of differences from the
- * means of half of the draws each. */
+/* Returns |y - E y'|^2, y' the outputs of drawn far fields, as the product of the differences from
+ * two of them: they come from different blocks, so that their errors cancel on average. */
 static double apart_of(const far_work *w)
 {
-    const int half = ES_FAR_DRAWS / 2;
     double sum = 0.0;
-    for (int64_t c = 0; c < w->dv; c++) {
-        double mean[2] = {0};
-        for (int d = 0; d < ES_FAR_DRAWS; d++)
-            mean[d / half] += w->y[(1 + d) * w->dv + c] / half;
-        sum += (w->y[c] - mean[0]) * (w->y[c] - mean[1]);
-    }
+    for (int64_t c = 0; c < w->dv; c++)
+        sum += (w->y[c] - w->y[w->dv + c]) * (w->y[c] - w->y[2 * w->dv + c]);
     return sum;
 }
 
-/* Returns |y - y_lim|^2 as the product of differences from two estimates of (F1), by half of the
- * draws each: these come from different blocks, so that their errors cancel on average. Sums over
- * several draws are means of outputs with weights Z. */
-static double measured_of(const far_work *w)
-{
-    const int half = ES_FAR_DRAWS / 2;
-    double top = -(double)INFINITY, sum = 0.0, z[2] = {0};
-    for (int d = 1; d <= ES_FAR_DRAWS; d++)
-        top = fmax(top, w->lse[d]);
-    for (int d = 1; d <= ES_FAR_DRAWS; d++)
-        z[(d - 1) / half] += exp(w->lse[d] - top);
-    for (int64_t c = 0; c < w->dv; c++) {
-        double limit[2] = {0};
-        for (int d = 1; d <= ES_FAR_DRAWS; d++)
-            limit[(d - 1) / half] += exp(w->lse[d] - top) * w->y[d * w->dv + c];
-        sum += (w->y[c] - limit[0] / z[0]) * (w->y[c] - limit[1] / z[1]);
-    }
-    return sum;
-}
-
-/* One query that ran: real and drawn far fields, limit and exact error. */
-static es_status add_query(far_work *w, const far_query *q, es_far_cell *cell, es_error *err)
+/* Query m that ran: real and drawn far fields; every other one also has its exact error. */
+static es_status add_query(far_work *w, const far_query *q, int64_t m, es_far_cell *cell,
+                           es_error *err)
 {
     far_real(w, q);
-    w->lse[0] = far_weigh(w, q, cell->real, w->y);
+    far_weigh(w, q, cell->real, w->y);
     if (w->spec->real_only)
         return ES_OK;
-    ES_TRY(weigh_draws(w, q, w->text->pool, 0, cell->drawn, err));
+    ES_TRY(weigh_draws(w, q, m, w->text->pool, cell->drawn, err));
     cell->apart += apart_of(w);
-    cell->measured += measured_of(w);
     if (w->text->other) {
-        ES_TRY(weigh_draws(w, q, w->text->other, ES_FAR_DRAWS, cell->other, err));
+        ES_TRY(weigh_draws(w, q, m, w->text->other, cell->other, err));
         cell->apart_other += apart_of(w);
     }
-    return far_exact(w, q, cell, err);
+    return m % 2 ? ES_OK : far_exact(w, q, cell, err);
 }
 
-/* Divides the sums of a cell by the number of queries. */
+/* Divides the sums of a cell by the numbers of queries. */
 static void divide(const far_work *w, es_far_cell *cell)
 {
     const double count = (double)w->spec->queries;
-    double *const sums[] = {&cell->exact,    &cell->exact_bias, &cell->sampling,
-                            &cell->measured, &cell->apart,      &cell->apart_other};
     for (int s = 0; s < ES_FAR_STATS; s++)
         cell->real[s] /= count;
-    for (int s = 0; s < ES_FAR_DRAWS * ES_FAR_STATS; s++) {
-        cell->drawn[s] /= count;
-        cell->other[s] = w->text->other ? cell->other[s] / count : (double)NAN;
+    for (int s = 0; s < ES_FAR_PARTS * ES_FAR_STATS; s++) {
+        cell->drawn[s] /= 0.5 * count;
+        cell->other[s] = w->text->other ? cell->other[s] / (0.5 * count) : (double)NAN;
     }
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
-        *sums[i] /= count;
-    if (!w->text->other)
-        cell->apart_other = (double)NAN;
+    cell->exact /= 0.5 * count;
+    cell->exact_bias /= 0.5 * count;
+    cell->sampling /= 0.5 * count;
+    cell->apart /= count;
+    cell->apart_other = w->text->other ? cell->apart_other / count : (double)NAN;
 }
 
 /* Queries of n keys as they ran. */
@@ -117,7 +93,7 @@ static es_status add_size(far_work *w, int64_t n, uint64_t token, es_far_cell *c
     for (int64_t m = 0; m < w->spec->queries; m++, token += TOKENS) {
         const int64_t i = place_of(w, n, m, token);
         const far_query q = far_query_begin(w, i, i, w->spec->length, 0, token);
-        ES_TRY(add_query(w, &q, cell, err));
+        ES_TRY(add_query(w, &q, m, cell, err));
     }
     divide(w, cell);
     return ES_OK;
@@ -135,7 +111,7 @@ static void clear(es_far_cell *cell)
 static es_status forecast(far_work *w, int64_t base, int64_t n, int64_t table, uint64_t token,
                           es_far_cell *cell, es_error *err)
 {
-    double sums[ES_FAR_DRAWS * ES_FAR_STATS] = {0};
+    double sums[ES_FAR_PARTS * ES_FAR_STATS] = {0};
     clear(cell);
     if (base < es_far_fewest(w->spec))
         return ES_OK;
@@ -143,10 +119,10 @@ static es_status forecast(far_work *w, int64_t base, int64_t n, int64_t table, u
         const int64_t i = place_of(w, base, m, token);
         const int64_t at = (int64_t)((double)(i + 1) * (double)n / (double)base) - 1;
         const far_query q = far_query_begin(w, i, at, base, table, token);
-        ES_TRY(weigh_draws(w, &q, w->text->pool, 0, sums, err));
+        ES_TRY(weigh_draws(w, &q, m, w->text->pool, sums, err));
     }
-    for (int s = 0; s < ES_FAR_DRAWS * ES_FAR_STATS; s++)
-        cell->drawn[s] = sums[s] / (double)w->spec->queries;
+    for (int s = 0; s < ES_FAR_PARTS * ES_FAR_STATS; s++)
+        cell->drawn[s] = sums[s] / (0.5 * (double)w->spec->queries);
     return ES_OK;
 }
 
@@ -362,8 +338,9 @@ es_far_cost es_far_cost_of(const es_far_spec *spec, bool other)
     for (int64_t t = 0; t < spec->targets; t++)
         keys += (double)spec->target[t] * (1.0 + draws);
     keys += (double)(spec->length * ES_FAR_BACKTESTS) * (1.0 + draws);
-    const double head = queries * (keys * (4.0 * k + BESIDE) + atoms * NODES * (2.0 * k + BESIDE)) +
-                        12.0 * (double)(spec->sizes * spec->length) * k;
+    const double head =
+        queries * (keys * (4.0 * k + BESIDE) + 0.5 * atoms * NODES * (2.0 * k + BESIDE)) +
+        12.0 * (double)(spec->sizes * spec->length) * k;
     const es_model_cost forward =
         es_model_cost_of(c, es_model_precision(spec->model), spec->length, 1, false);
     return (es_far_cost){.flops = (double)(c->layers * c->heads) * head + es_model_work(&forward),
