@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_far.c : far fields of tiny decoders of every positional scheme: recomputed weights against
  * those of the forward pass; texts of one token, whose far keys are all alike, so that draws and
- * forecasts are what running the model gives; and real far keys drawn from the same law. */
+ * forecasts are what running the model gives; and the exact error of queries, keys and values of
+ * models/pebble against simulation. */
 #include "golden.h"
 
+#include "base/view.h"
 #include "experiments/probe/far.h"
+#include "model/model_inside.h"
+#include "numbers.h"
+#include "risk/far_risk.h"
 
 enum { LENGTH = 64, TWICE = 128, SINKS = 4, NEAR = 8, QUERIES = 8, MOST_HEADS = 64 };
 
@@ -174,12 +179,13 @@ static void one_token_is_what_it_is_at_any_place(void **state)
                 continue; /* positions of longer blocks are not those of shorter ones */
             assert_near(c->exact, 0.0, 1e-9); /* all values are alike */
             assert_near(c->apart, 0.0, 1e-9);
-            const double *forecast = c[1].drawn, *half = c[2].drawn;
+            const double *forecast = c[1].drawn, *half = c[2].drawn, *quarter = c[3].drawn;
             bounds(twice.entropy[h], TWICE - TWICE / 8 - 2, TWICE, &low, &high);
             assert_between(forecast[ES_FAR_ENTROPY], low - 1e-4, high + 1e-4);
             bounds(once.entropy[h], LENGTH - LENGTH / 8 - 2, LENGTH, &low, &high);
             assert_between(half[ES_FAR_ENTROPY], low - 1e-4, high + 1e-4);
-            assert_nan(c[3].drawn[ES_FAR_ENTROPY]); /* 16 keys have no far field */
+            bounds(once.entropy[h], LENGTH - LENGTH / 8 - 4, LENGTH, &low, &high);
+            assert_between(quarter[ES_FAR_ENTROPY], low - 1e-4, high + 1e-4);
             assert_nan(c[1].real[ES_FAR_ENTROPY]);
         }
         free(cells);
@@ -188,11 +194,117 @@ static void one_token_is_what_it_is_at_any_place(void **state)
     }
 }
 
+/* ---- the exact error of real queries, keys and values ---- */
+
+enum { REAL = 256, REAL_NEAR = 32, POOL = 48, DRAWS = 1000, HEADS = 20, WIDTH = 32 };
+enum { FAR = REAL - SINKS - REAL_NEAR };
+
+/* Scores and values of one query over a pool at every far distance. */
+typedef struct field {
+    double sure[SINKS + REAL_NEAR], sure_values[(SINKS + REAL_NEAR) * WIDTH];
+    double scores[FAR * POOL], values[POOL * WIDTH];
+    int64_t done;
+} field;
+
+static double score(const es_model_seen *s, const double *cosines, const double *sines, int64_t j,
+                    int64_t distance)
+{
+    double q[WIDTH], k[WIDTH], sum = 0.0;
+    es_view_read_row(&s->plain_q, REAL - 1, q);
+    es_view_read_row(&s->plain_k, j, k);
+    for (int64_t c = 0; c < WIDTH / 2; c++) {
+        const double x = q[c], y = q[c + WIDTH / 2];
+        const double co = cosines[distance * (WIDTH / 2) + c],
+                     si = sines[distance * (WIDTH / 2) + c];
+        sum += (x * co - y * si) * k[c] + (y * co + x * si) * k[c + WIDTH / 2];
+    }
+    return s->scale * sum;
+}
+
+/* |y - limit|^2 of a far field that is drawn: one key of the pool at each distance. */
+static double drawn_error(const field *f, const double *limit)
+{
+    double n[WIDTH] = {0}, z = 0.0, square = 0.0;
+    for (int64_t j = 0; j < SINKS + REAL_NEAR + FAR; j++) {
+        const int64_t d = j - SINKS - REAL_NEAR, pick = between(0, POOL - 1);
+        const double w = exp(d < 0 ? f->sure[j] : f->scores[d * POOL + pick]);
+        const double *v = d < 0 ? f->sure_values + j * WIDTH : f->values + pick * WIDTH;
+        z += w;
+        for (int64_t c = 0; c < WIDTH; c++)
+            n[c] += w * v[c];
+    }
+    for (int64_t c = 0; c < WIDTH; c++)
+        square += pow(n[c] / z - limit[c], 2.0);
+    return square;
+}
+
+/* (F2) with a stratum for each distance, and DRAWS draws: they agree within 4 standard errors. */
+static void check_field(const field *f)
+{
+    static es_far_stratum strata[FAR];
+    double limit[WIDTH], sum = 0.0, squares = 0.0;
+    es_far_risk risk;
+    for (int64_t d = 0; d < FAR; d++)
+        strata[d] = (es_far_stratum){1.0, {POOL, f->scores + d * POOL, f->values}};
+    const es_far_query q = {WIDTH, {SINKS + REAL_NEAR, f->sure, f->sure_values}, strata, FAR};
+    assert_ok(es_far_risk_of(&q, 1e-4, NULL, limit, &risk, &err));
+    for (int i = 0; i < DRAWS; i++) {
+        const double e = drawn_error(f, limit);
+        sum += e, squares += e * e;
+    }
+    const double mean = sum / DRAWS, se = sqrt((squares / DRAWS - mean * mean) / DRAWS);
+    assert_near(risk.square.val, mean, 4.0 * se);
+}
+
+/* Keys and values of the block are the pool; the query is the last. */
+static es_status meet(void *user, const es_model_seen *s, es_error *e)
+{
+    field *f = user;
+    static double cosines[REAL * WIDTH / 2], sines[REAL * WIDTH / 2];
+    (void)e;
+    if (f->done++ >= HEADS)
+        return ES_OK;
+    es_rotary_angles(&config->rotary, REAL, cosines, sines);
+    for (int64_t i = 0; i < SINKS + REAL_NEAR; i++) {
+        const int64_t j = i < SINKS ? i : REAL - 1 - (i - SINKS);
+        f->sure[i] = score(s, cosines, sines, j, REAL - 1 - j);
+        es_view_read_row(&s->v, j, f->sure_values + i * WIDTH);
+    }
+    for (int64_t p = 0; p < POOL; p++) {
+        const int64_t j = SINKS + 5 * p;
+        es_view_read_row(&s->v, j, f->values + p * WIDTH);
+        for (int64_t d = 0; d < FAR; d++)
+            f->scores[d * POOL + p] = score(s, cosines, sines, j, REAL_NEAR + d);
+    }
+    check_field(f);
+    return ES_OK;
+}
+
+static void drawn_far_fields_of_pebble_have_the_exact_error(void **state)
+{
+    (void)state;
+    int32_t ids[REAL];
+    field *f = calloc(1, sizeof *f);
+    const es_model_visit visit = {.head = meet, .context = f, .plain = true};
+    const es_model_block block = {.ids = ids, .n = REAL, .visit = &visit};
+    state_of_rng = 21;
+    assert_ok(es_model_open(ES_TESTS_DIR "/../models/pebble", NULL, &model, &err));
+    config = es_model_config_of(model);
+    assert_int_equal(config->head_dim, WIDTH);
+    for (int64_t i = 0; i < REAL; i++) /* tokens as frequent as words are: the first most often */
+        ids[i] = (int32_t)exp(log(4095.0) * uniform());
+    assert_ok(es_model_forward(model, &block, 1, &(es_exec){.threads = 1}, &err));
+    assert_at_least(f->done, HEADS);
+    es_model_close(model);
+    free(f);
+}
+
 TEST_FILE(far)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_of_real_keys_are_those_of_the_model),
         cmocka_unit_test(one_token_is_what_it_is_at_any_place),
+        cmocka_unit_test(drawn_far_fields_of_pebble_have_the_exact_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

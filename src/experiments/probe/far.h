@@ -60,6 +60,13 @@ static inline int64_t es_far_fewest(const es_far_spec *spec)
     return 2 * (spec->sinks + spec->near);
 }
 
+/*! es_far_forecasts() : returns whether forecasts can be made from contexts of `base` keys: all
+ *  queries of these have their sinks and near keys, and there are far keys. */
+static inline bool es_far_forecasts(const es_far_spec *spec, int64_t base)
+{
+    return base - base / 8 > spec->sinks + spec->near;
+}
+
 /* One head at one n: means over queries. A forecast has `drawn` alone. NaN: not measured. */
 typedef struct es_far_cell {
     double real[ES_FAR_STATS]; /* keys as they are */

@@ -9,8 +9,8 @@
 #include "experiments/probe/question.h"
 
 #define ERRORS                                                                                     \
-    "; its error contains that of forecasting the longest blocks from half of their length, or a " \
-    "quarter for more than twice the length (root mean square over the heads of the layer)"
+    "; its error contains that of forecasting the longest blocks from half of their length, for "  \
+    "more than twice the length from a quarter (root mean square over the heads of the layer)"
 
 /* A head at a context that was not run. */
 typedef struct row {
@@ -120,7 +120,7 @@ static double backtest(const probe_far_head *h, int number, es_far_stat stat)
            probe_far_real(h, h->far->spec.sizes - 1, stat).value;
 }
 
-/* Root mean square error of backtests over the heads of the head's layer. */
+/* Root mean square error of a backtest over the heads of the head's layer. */
 static double layer_error(const probe_far_summary *m, const probe_far_head *h, int number,
                           es_far_stat stat)
 {
@@ -131,6 +131,25 @@ static double layer_error(const probe_far_summary *m, const probe_far_head *h, i
             count += 1.0;
         }
     return sqrt(squares / count);
+}
+
+/* Returns which backtest stands for a forecast: 0, or 1 beyond twice the length, if it could be
+ * made. */
+static int backtest_for(const probe_far *far, int64_t target)
+{
+    const es_far_spec *spec = &far->spec;
+    return spec->target[target] > 2 * spec->length && es_far_forecasts(spec, spec->length / 4);
+}
+
+/* The error that a forecast is expected to have: that of its backtest, or twice that over one
+ * octave for two. */
+static double expected_error(const probe_far_summary *m, const probe_far_head *h, int64_t target,
+                             es_far_stat stat)
+{
+    const es_far_spec *spec = &m->far->spec;
+    const int number = backtest_for(m->far, target);
+    const bool twice = spec->target[target] > 2 * spec->length && number == 0;
+    return (twice ? 2.0 : 1.0) * layer_error(m, h, number, stat);
 }
 
 /* What was measured where a forecast was run. */
@@ -158,12 +177,6 @@ static es_measured forecast_of(const probe_far_head *h, int64_t target, es_far_s
 {
     const es_measured x = probe_far_drawn(h, h->far->spec.sizes + target, stat);
     return (es_measured){x.value, sqrt(x.se * x.se + error * error)};
-}
-
-/* Returns which backtest stands for a forecast. */
-static int backtest_for(const probe_far *far, int64_t target)
-{
-    return far->spec.target[target] > 2 * far->spec.length ? 1 : 0;
 }
 
 /* ---- forecast ---- */
@@ -204,7 +217,7 @@ static es_status add_rows(probe_far_summary *m, es_table *table, double *layer_e
         for (int64_t t = 0; t < m->far->spec.targets; t++) {
             double *errors = layer_errors + (i * m->far->spec.targets + t) * KINDS;
             for (int s = 0; s < KINDS; s++)
-                errors[s] = layer_error(m, &m->heads[i], backtest_for(m->far, t), stats[s]);
+                errors[s] = expected_error(m, &m->heads[i], t, stats[s]);
             ES_TRY(add_row(m, table, &m->heads[i], t, errors, err));
         }
     return ES_OK;
@@ -227,7 +240,7 @@ static es_status add_backtests(probe_far_summary *m, es_table *table, es_error *
 {
     const es_far_spec *spec = &m->far->spec;
     for (int b = ES_FAR_BACKTESTS - 1; b >= 0; b--)
-        for (int s = 0; s < KINDS && spec->length >> (1 + b) >= es_far_fewest(spec); s++) {
+        for (int s = 0; s < KINDS && es_far_forecasts(spec, spec->length >> (1 + b)); s++) {
             for (int64_t i = 0; i < m->count; i++)
                 m->values[i] = backtest(&m->heads[i], b, stats[s]);
             ES_TRY(add_error(m, table, spec->length >> (1 + b), spec->length, s, (double)NAN, err));
@@ -242,7 +255,7 @@ static es_status add_verified(probe_far_summary *m, es_table *table, const doubl
     const es_far_spec *spec = &m->far->spec;
     for (int64_t t = 0; t < spec->targets && m->far->n_verify; t++)
         for (int s = 0; s < KINDS; s++) {
-            double within = 0.0;
+            double within = es_far_forecasts(spec, spec->length / 2) ? 0.0 : (double)NAN;
             for (int64_t i = 0; i < m->count; i++) {
                 const double error = layer_errors[(i * spec->targets + t) * KINDS + s];
                 const es_measured x = forecast_of(&m->heads[i], t, stats[s], error);
@@ -315,11 +328,11 @@ static es_status add_drift(probe_far_summary *m, es_table *table, int64_t first,
 
 /* ---- sentences ---- */
 
-/* Adds the findings about forecasts: how wrong they are, and how far they may be trusted. */
-static void tell(probe_far_summary *m)
+/* Adds a finding about the farthest forecast and how wrong such forecasts were. */
+static void tell_farthest(probe_far_summary *m)
 {
     const es_far_spec *spec = &m->far->spec;
-    const int64_t last = spec->targets - 1, n = spec->target[last];
+    const int64_t last = spec->targets - 1;
     char mass[ES_SAY_ROOM], error[ES_SAY_ROOM];
     const int number = backtest_for(m->far, last);
     for (int64_t i = 0; i < m->count; i++)
@@ -332,18 +345,27 @@ static void tell(probe_far_summary *m)
         m->answer,
         "At n = %lld heads put %s of their weight on far keys (forecast, mean over heads); "
         "forecasting n = %lld from %lld was off by %s in a head (root mean square).",
-        (long long)n, es_say_number(mean, (double)NAN, mass), (long long)spec->length,
-        (long long)(spec->length >> (1 + number)), es_say_number(rms, (double)NAN, error));
-    if (n > 2 * spec->length)
+        (long long)spec->target[last], es_say_number(mean, (double)NAN, mass),
+        (long long)spec->length, (long long)(spec->length >> (1 + number)),
+        es_say_number(rms, (double)NAN, error));
+}
+
+/* Adds the findings about forecasts, and how far they may be trusted. */
+static void tell(probe_far_summary *m)
+{
+    const es_far_spec *spec = &m->far->spec;
+    if (es_far_forecasts(spec, spec->length / 2))
+        tell_farthest(m);
+    else
+        es_answer_add_finding(m->answer,
+                              "Caution: blocks of %lld tokens are too short to try a forecast on: "
+                              "its error is unknown. Take longer blocks (--block).",
+                              (long long)spec->length);
+    if (spec->target[spec->targets - 1] > 2 * spec->length)
         es_answer_add_finding(m->answer,
                               "Caution: a forecast of more than twice the longest blocks (%lld "
                               "tokens) rests on queries that may have changed by then; see table "
                               "drift.",
-                              (long long)spec->length);
-    if (spec->length >> (1 + number) < es_far_fewest(spec))
-        es_answer_add_finding(m->answer,
-                              "Caution: blocks of %lld tokens are too short to try a forecast on: "
-                              "its error is unknown. Take longer blocks (--block).",
                               (long long)spec->length);
 }
 

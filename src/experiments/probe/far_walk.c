@@ -113,7 +113,7 @@ static es_status forecast(far_work *w, int64_t base, int64_t n, int64_t table, u
 {
     double sums[ES_FAR_PARTS * ES_FAR_STATS] = {0};
     clear(cell);
-    if (base < es_far_fewest(w->spec))
+    if (!es_far_forecasts(w->spec, base))
         return ES_OK;
     for (int64_t m = 0; m < w->spec->queries; m++, token += TOKENS) {
         const int64_t i = place_of(w, base, m, token);
