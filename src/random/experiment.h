@@ -38,6 +38,8 @@ typedef enum es_experiment {
     ES_EXPERIMENT_PICTURE = 160, /* to 164 */
     ES_EXPERIMENT_LOSS = 170,    /* keys kept by chance; cell: block, layer, head, query */
     ES_EXPERIMENT_BUDGET = 180,  /* to 189 */
+    ES_EXPERIMENT_FAR = 190,     /* places of pools */
+    ES_EXPERIMENT_FAR_KEYS = 191,   /* far keys; cell: block, layer, head */
     ES_EXPERIMENT_PREDICT = 0x7468, /* queries of es_predict_general() */
     ES_EXPERIMENT_CROWD = 0x7469,   /* more of them, one by one */
 } es_experiment;

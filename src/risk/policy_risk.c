@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* policy_risk.c : E|y_S - y|^2 of a choice of keys: a number, or one integral (THEORY 13).
  *
- * policy_terms.h says what is integrated over t = ln l, by the trapezoid rule of damping.h. The
- * integrand is a mean of positive numbers, so that nothing cancels. Its ends:
- *
- *   right   |N/Z| <= max|u| leaves at most max|u|^2 E (1 + lZ) e^{-lZ} beyond t, outcomes without
- *           weight apart: of those that have some, there are no more than keys with weight;
- *   left    e^{-lZ} is 1 but for lZ, so that the nodes below t add up to E|N|^2 times a geometric
- *           series, which is added, within E|N|^2 max Z times the next. */
+ * policy_terms.h says what is integrated; integral.h takes the integral. */
 #include <esscher/policy_risk.h>
 
 #include <math.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "risk/damping.h"
+#include "risk/integral.h"
 #include "risk/policy_risk.h"
 #include "risk/policy_terms.h"
 
-static const double ENDS = 1e-12;                    /* that each end may leave */
-static const double FINEST = 1e-10, COARSEST = 1e-2; /* tolerances */
-static const double ROUNDING = 5e-11;                /* sums over keys; powers */
-static const double UNIT = 2.3e-16;                  /* of a double */
+static const double ROUNDING = 5e-11; /* sums over keys; powers */
+static const double UNIT = 2.3e-16;   /* of a double */
 
 /* ---- checks ---- */
 
@@ -222,16 +214,13 @@ static es_status gather_rest(const es_risk_query *query, const es_choice *choice
 
 /* ---- moments of N and Z, which are closed forms: in units of e^{log_unit} ---- */
 
-/* Moments of N and Z, which give the integral left of its first node. */
+/* What is known of N and Z beside the moments that the integral needs. */
 typedef struct moments {
-    double log_unit;  /* the largest of ln Z_F and ln(c w) */
-    double *w;        /* (count) c w */
-    double *mean;     /* (width) E N */
-    double *room;     /* (width) */
-    double z, most_z; /* E Z, and what Z never exceeds */
-    double square;    /* E|N|^2 */
-    double spread;    /* E|N - (EN/EZ) Z|^2 less the square of its mean, which is 0 */
-    double log_empty; /* ln P(nothing with weight is kept) */
+    es_risk_moments of; /* in units of the largest of Z_F and c w */
+    double *w;          /* (count) c w */
+    double *room;       /* (width) */
+    double spread;      /* E|N - (EN/EZ) Z|^2 less the square of its mean, which is 0 */
+    double log_empty;   /* ln P(nothing with weight is kept) */
 } moments;
 
 /* Probability that key i of R is among those kept; of draws, how often on average. */
@@ -253,23 +242,23 @@ static double unit_of(const es_risk_terms *r)
  * the ends of the integral and give the first-order risk (THEORY 13). */
 static void means_of(const es_risk_terms *r, moments *m)
 {
-    const double sure = exp(r->log_sure - m->log_unit);
+    const double sure = exp(r->log_sure - m->of.log_unit);
     double all = 0.0, largest = 0.0;
-    m->z = sure;
+    m->of.z = sure;
     for (int64_t l = 0; l < r->width; l++)
-        m->mean[l] = sure * r->sure[l];
+        m->of.mean[l] = sure * r->sure[l];
     for (int64_t i = 0; i < r->count; i++) {
-        const double w = m->w[i] = exp(r->s[i] - m->log_unit), share = share_of(r, i);
+        const double w = m->w[i] = exp(r->s[i] - m->of.log_unit), share = share_of(r, i);
         all += w;
         largest = fmax(largest, w);
-        m->z += share * w;
+        m->of.z += share * w;
         for (int64_t l = 0; l < r->width; l++)
-            m->mean[l] += share * w * r->u[i * r->width + l];
+            m->of.mean[l] += share * w * r->u[i * r->width + l];
     }
     const double drawn = r->draws * largest;
-    m->most_z = sure + (r->chance == ES_CHANCE_WITH   ? drawn
-                        : r->chance == ES_CHANCE_EACH ? all
-                                                      : fmin(drawn, all));
+    m->of.most_z = sure + (r->chance == ES_CHANCE_WITH   ? drawn
+                           : r->chance == ES_CHANCE_EACH ? all
+                                                         : fmin(drawn, all));
 }
 
 /* |u - b|^2, in lanes: a single sum waits for itself. */
@@ -339,124 +328,17 @@ static double log_empty_of(const es_risk_terms *r)
 static void moments_of(const es_risk_terms *r, double *b, moments *m)
 {
     double norm2 = 0.0;
-    m->log_unit = unit_of(r);
+    m->of.log_unit = unit_of(r);
     m->log_empty = log_empty_of(r);
-    if (!(m->log_unit > -(double)INFINITY))
+    if (!(m->of.log_unit > -(double)INFINITY))
         return;
     means_of(r, m);
     for (int64_t l = 0; l < r->width; l++) {
-        norm2 += m->mean[l] * m->mean[l];
-        b[l] = m->mean[l] / m->z;
+        norm2 += m->of.mean[l] * m->of.mean[l];
+        b[l] = m->of.mean[l] / m->of.z;
     }
-    m->square = norm2 + variance_of(r, m, NULL);
+    m->of.square = norm2 + variance_of(r, m, NULL);
     m->spread = variance_of(r, m, b);
-}
-
-/* ---- the integral ---- */
-
-/* Step and error of the trapezoid rule. */
-typedef struct accuracy {
-    double step; /* of the trapezoid rule, in t */
-    double rule; /* what it may be off by, as a share of the risk */
-    double ends; /* what each end may leave */
-} accuracy;
-
-/* Half of a tolerance for the rule, an eighth for each end. */
-static accuracy accuracy_of(double tolerance)
-{
-    accuracy a = {.step = ES_DAMPING_STEP, .rule = ES_DAMPING_RULE, .ends = ENDS};
-    if (!(tolerance > FINEST))
-        return a;
-    while (es_damping_rule(a.step + 1.0 / 64.0) <= 0.5 * tolerance)
-        a.step += 1.0 / 64.0;
-    a.rule = es_damping_rule(a.step);
-    a.ends = 0.125 * tolerance;
-    return a;
-}
-
-/* The integral over l of one choice (THEORY 13). */
-typedef struct integral {
-    es_risk_terms *terms;
-    moments m;
-    accuracy a;
-    es_risk_node node[ES_RISK_NODES]; /* of places first, first + 1, ... */
-    int64_t first, count;
-    double square, *bias; /* sums over nodes; (width) */
-    double end;           /* what is left of the square to the right, at most */
-} integral;
-
-/* Node k, of those that are made together, which begin or end with it. */
-static const es_risk_node *node_at(integral *in, int64_t k, bool rightwards)
-{
-    if (in->count == 0 || k < in->first || k >= in->first + in->count) {
-        in->count = es_risk_nodes_of(in->terms);
-        in->first = rightwards ? k : k - in->count + 1;
-        es_risk_nodes_at(in->terms, in->a.step * (double)in->first, in->a.step, in->node);
-    }
-    return &in->node[k - in->first];
-}
-
-/* Adds node k of the integral: e^(-l Z_F) prod D_j times the square and the mean of N (THEORY
- * 13). `end` bounds what is left beyond this node. */
-static void add_node(integral *in, int64_t k, bool rightwards)
-{
-    const double sure = exp(in->a.step * (double)k + in->terms->log_sure);
-    const es_risk_node *n = node_at(in, k, rightwards);
-    const double times = exp(n->log_mean - sure);
-    in->end = 0.0;
-    if (!(times > 0.0))
-        return;
-    in->square += times * n->square;
-    for (int64_t l = 0; l < in->terms->width; l++)
-        in->bias[l] += times * n->mean[l];
-    const double some = sure > 0.0 ? 1.0 + sure : n->some;
-    in->end = in->terms->reach * in->terms->reach * times * (some + n->once);
-}
-
-/* Sums over all nodes below k, were e^{-lZ} 1: of l^2 and of l, in the moments' unit. */
-static double below2(const integral *in, int64_t k)
-{
-    return exp(2.0 * (in->a.step * (double)k + in->m.log_unit)) / expm1(2.0 * in->a.step);
-}
-
-/* Returns the part of the integral left of its first node, a geometric series. */
-static double below1(const integral *in, int64_t k)
-{
-    return exp(in->a.step * (double)k + in->m.log_unit) / expm1(in->a.step);
-}
-
-/* Returns whether the nodes left of k still matter. What is left of them is at most E|N|^2
- * times a geometric series, and for the mean E|N| times one. */
-static bool more_on_the_left(const integral *in, int64_t k)
-{
-    const moments *m = &in->m;
-    const double l = exp(in->a.step * (double)k + m->log_unit), two = below2(in, k);
-    const double rest = fmin(1.0, l * m->most_z), square = in->square;
-    return m->square * two * rest > in->a.ends * square ||
-           in->a.step * two * sqrt(m->square * m->most_z * m->z) >
-               10.0 * in->a.ends * sqrt(in->a.step * square);
-}
-
-/* From where l E Z = 1 to the right, then to the left. Both ends come: doubly exponentially on the
- * right, where x_F or the smallest sum of m x's passes 745 and a node is zero, like e^{3t} on the
- * left. */
-static void integrate(integral *in)
-{
-    const moments *m = &in->m;
-    const int64_t middle = (int64_t)floor(-(m->log_unit + log(m->z)) / in->a.step);
-    int64_t k = middle;
-    if (in->terms->chance == ES_CHANCE_WITHOUT)
-        es_risk_without_begin(in->terms);
-    do
-        add_node(in, k, true);
-    while (k++, in->end > in->a.ends * in->a.step * in->square);
-    if (in->terms->chance == ES_CHANCE_WITHOUT)
-        es_risk_without_begin(in->terms); /* the last circle is far away */
-    for (k = middle; more_on_the_left(in, k);)
-        add_node(in, --k, false);
-    in->square += m->square * below2(in, k);
-    for (int64_t l = 0; l < in->terms->width; l++)
-        in->bias[l] += m->mean[l] * below1(in, k);
 }
 
 /* ---- answers ---- */
@@ -499,10 +381,9 @@ static void answer_sure(const es_risk_query *query, const es_risk_terms *r, doub
 /* Writes the risk from the finished integral, divided by the probability that anything with
  * weight is kept: mean square error, squared bias, their difference, and the first-order value
  * (|EN|^2 + Var)/(EZ)^2 (THEORY 13). */
-static void answer_chance(const integral *in, es_policy_risk *out)
+static void answer_chance(const es_risk_integral *in, const es_risk_terms *r, const moments *m,
+                          es_policy_risk *out)
 {
-    const es_risk_terms *r = in->terms;
-    const moments *m = &in->m;
     const double given = -expm1(m->log_empty), unit2 = r->unit * r->unit;
     const double relative =
         in->a.rule + 2.0 * in->a.ends + ROUNDING + 4.0 * UNIT * (double)r->count;
@@ -510,13 +391,13 @@ static void answer_chance(const integral *in, es_policy_risk *out)
     for (int64_t l = 0; l < r->width; l++) {
         const double bias = in->a.step * in->bias[l] / given;
         bias2 += bias * bias;
-        mean2 += m->mean[l] * m->mean[l];
+        mean2 += m->of.mean[l] * m->of.mean[l];
     }
     out->square =
         with_error(in->a.step * in->square / given, relative, 8.0 * UNIT * r->reach, r->unit);
     out->bias2 = fmin(bias2 * unit2, out->square.val);
     out->variance = out->square.val - out->bias2;
-    out->first_order = (mean2 + m->spread) / (m->z * m->z) * unit2;
+    out->first_order = (mean2 + m->spread) / (m->of.z * m->of.z) * unit2;
     out->empty = exp(m->log_empty);
 }
 
@@ -527,26 +408,47 @@ static es_status empty(es_error *err)
                    "no key that may be kept has weight");
 }
 
+/* Nodes of the choice, for the integral. */
+static void nodes_at(void *user, double t, double step, es_risk_node *out)
+{
+    es_risk_nodes_at(user, t, step, out);
+}
+
+/* Prepares draws without replacement for nodes far from the last ones. */
+static void begin_nodes(void *user)
+{
+    es_risk_terms *r = user;
+    if (r->chance == ES_CHANCE_WITHOUT)
+        es_risk_without_begin(r);
+}
+
 /* Computes the exact risk of a choice with random keys by one integral (THEORY 13). */
 static es_status by_chance(const es_risk_query *query, const es_choice *choice, es_arena *arena,
                            double tolerance, es_risk_terms *r, es_policy_risk *out, es_error *err)
 {
-    integral in = {.terms = r, .a = accuracy_of(tolerance)};
+    es_risk_integral in = {.user = r, .begin = begin_nodes, .nodes_at = nodes_at};
+    moments m = {0};
     double *room;
     ES_TRY(gather_rest(query, choice, arena, r, err));
     ES_TRY(ES_ARENA_NEW_2D(arena, room, 4 + ES_RISK_NODES, r->width, "sums", err));
-    ES_TRY(ES_ARENA_NEW(arena, in.m.w, r->count, "weights", err));
-    in.m.mean = room;
-    in.m.room = room + r->width;
+    ES_TRY(ES_ARENA_NEW(arena, m.w, r->count, "weights", err));
+    m.of.mean = room;
+    m.room = room + r->width;
     in.bias = room + 2 * r->width;
     for (int64_t i = 0; i < ES_RISK_NODES; i++)
         in.node[i].mean = room + (4 + i) * r->width;
-    moments_of(r, room + 3 * r->width, &in.m);
-    if (!(in.m.log_unit > -(double)INFINITY))
+    moments_of(r, room + 3 * r->width, &m);
+    if (!(m.of.log_unit > -(double)INFINITY))
         return empty(err);
+    in.a = es_risk_accuracy_of(tolerance);
+    in.m = m.of;
+    in.together = es_risk_nodes_of(r);
+    in.width = r->width;
+    in.log_sure = r->log_sure;
+    in.reach = r->reach;
     if (r->reach > 0.0)
-        integrate(&in);
-    answer_chance(&in, out);
+        es_risk_integrate(&in);
+    answer_chance(&in, r, &m, out);
     return ES_OK;
 }
 
@@ -567,7 +469,7 @@ es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choic
     if (!query || !choice || !out)
         return es_fail(err, ES_E_ARGUMENT, "risk.null", "a query, a choice and out",
                        "an argument is missing");
-    if (!(tolerance >= FINEST && tolerance <= COARSEST))
+    if (!(tolerance >= ES_RISK_FINEST && tolerance <= ES_RISK_COARSEST))
         return es_fail(err, ES_E_RANGE, "risk.tolerance", "from 1e-10 to 0.01", "a tolerance of %g",
                        tolerance);
     ES_TRY(check_choice(query, choice, err));
@@ -597,5 +499,5 @@ es_status es_policy_risk_near(const es_risk_query *query, const es_choice *choic
 es_status es_policy_risk_of(const es_risk_query *query, const es_choice *choice,
                             es_mem_limit *budget, es_policy_risk *out, es_error *err)
 {
-    return es_policy_risk_near(query, choice, FINEST, budget, out, err);
+    return es_policy_risk_near(query, choice, ES_RISK_FINEST, budget, out, err);
 }

@@ -3,6 +3,7 @@
 import { groupBy, highest, isNumber, lowest, show } from "../tables.js";
 import { contextFigures } from "./contexts.js";
 import { domainFigures } from "./domains.js";
+import { farFigures } from "./far.js";
 import { headCurves } from "./head-curves.js";
 import { columnsOf, headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
@@ -246,10 +247,12 @@ function sinkFigure(heads, several) {
 export function probe({ tables }) {
   const { heads: given = [], rows = [], windows = [], differences = [] } = tables;
   const heads = given.map((r) => ({ ...r, sink: sinkMass(r), tenth: tenth(r) }));
-  const several = new Set([...heads, ...(tables.position_heads ?? [])].map((r) => r.domain)).size > 1;
+  const all = [...heads, ...(tables.position_heads ?? []), ...(tables.far_heads ?? [])];
+  const several = new Set(all.map((r) => r.domain)).size > 1;
   const curves = headCurves(heads, rows, windows, several);
   return [
     ...positionFigures(tables, several),
+    ...farFigures(tables, several),
     ...headMaps(heads, several, curves.length > 0),
     ...curves,
     ...contextFigures(tables, several),

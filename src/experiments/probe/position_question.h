@@ -31,6 +31,11 @@ typedef struct probe_positions {
     double *scratch;   /* (blocks) */
 } probe_positions;
 
+/*! probe_count_full() : number of blocks of this length. probe_block_ids() : the ids of one of
+ *  them; NULL: there are fewer. */
+int64_t probe_count_full(const es_blocks *b, int64_t length);
+const int32_t *probe_block_ids(const es_blocks *b, int64_t length, int64_t wanted);
+
 /* ---- one head ---- */
 
 /* Numbers of one head of one domain in all blocks: those of block b are `stride` after those of

@@ -29,8 +29,7 @@ static int64_t longest_of(const es_blocks *b)
     return most;
 }
 
-/* The first id of full block number `wanted`; NULL: there are fewer. */
-static const int32_t *ids_of(const es_blocks *b, int64_t length, int64_t wanted)
+const int32_t *probe_block_ids(const es_blocks *b, int64_t length, int64_t wanted)
 {
     for (int64_t i = 0; i < b->count; i++)
         if (length_of(b, i) == length && wanted-- == 0)
@@ -38,8 +37,7 @@ static const int32_t *ids_of(const es_blocks *b, int64_t length, int64_t wanted)
     return NULL;
 }
 
-/* Number of blocks of this length. */
-static int64_t count_full(const es_blocks *b, int64_t length)
+int64_t probe_count_full(const es_blocks *b, int64_t length)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < b->count; i++)
@@ -57,7 +55,7 @@ static es_status measure_blocks(const es_pools *pools, probe_positions *p, es_er
     }
     p->blocks = INT64_MAX;
     for (int64_t d = 0; d < p->n_domains; d++) {
-        const int64_t full = count_full(&p->texts[d], length);
+        const int64_t full = probe_count_full(&p->texts[d], length);
         p->blocks = full < p->blocks ? full : p->blocks;
     }
     if (length < 2 || p->blocks < 1)
@@ -136,8 +134,8 @@ static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void 
 {
     const probe_positions *p = &((const probe_state *)job->state)->positions;
     const es_blocks *text = &p->texts[cell / p->blocks];
-    return es_positions_block(&p->spec, ids_of(text, p->spec.length, cell % p->blocks), exec, out,
-                              err);
+    return es_positions_block(&p->spec, probe_block_ids(text, p->spec.length, cell % p->blocks),
+                              exec, out, err);
 }
 
 /* Adds the stage whose cell runs the model on one block and measures all heads. */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.c : every head of a model on real text: parameters, help, and the choice between the two
- * questions, limits and positions. */
+/* question.c : every head of a model on real text: parameters, help, and the choice between the
+ * questions: limits, positions and far fields. */
 #include "experiments/probe/question.h"
 
 #include "base/error.h"
 
 const char *const probe_draws[] = {"with", "without", "contiguous", NULL};
 const char *const probe_protocols[] = {"default", "paper", NULL};
-static const char *const look_choices[] = {"positions", "limit", NULL};
-enum { LOOK_POSITIONS, LOOK_LIMITS };
+static const char *const look_choices[] = {"positions", "limit", "far", NULL};
+enum { LOOK_POSITIONS, LOOK_LIMITS, LOOK_FAR, LOOKS };
+static const probe_question *const questions[LOOKS] = {&probe_positions_question,
+                                                       &probe_limits_question, &probe_far_question};
 
 #define FIELD(member) .field = offsetof(probe_params, member)
 static const es_param params[] = {
@@ -43,30 +45,73 @@ static const es_param params[] = {
      FIELD(paper), .choices = probe_protocols, .default_value = "default"},
     {"look", 0, ES_PARAM_CHOICE, "WHAT",
      "positions: heads of a causal model as their context grows; limit: n tokens compared with the "
-     "limit of the pool; in a causal model without positions and the first 4 tokens of every block",
+     "limit of the pool; in a causal model without positions and the first 4 tokens of every "
+     "block; "
+     "far: distant keys of a causal model compared with independent draws, and with their limit",
      FIELD(look), .choices = look_choices,
      .default_note = "positions if the model is causal, else limit"},
     {"error", 0, ES_PARAM_NUMBER, "E",
      "relative error of outputs that defines the effective context", FIELD(error), .min = 1e-4,
      .max = 10, .default_value = "0.1"},
+    {"forecast", 0, ES_PARAM_COUNTS, "GRID",
+     "contexts that are not run, up to four times --block: what the heads of a causal model will "
+     "do "
+     "there, from far keys as independent draws",
+     FIELD(forecast), .min = 2, .max = 1e7, .increasing = true, .unit = "tokens"},
+    {"verify", 0, ES_PARAM_FLAG, NULL,
+     "with --forecast: run these contexts as well, and print them beside the forecast",
+     FIELD(verify)},
+    {"other-text", 0, ES_PARAM_FILE, "FILE",
+     "another text, from which far keys are drawn, too, for comparison", FIELD(other_text)},
+    {"sinks", 0, ES_PARAM_WHOLE, "N", "first keys of a block that are no part of the far field",
+     FIELD(sinks), .min = 0, .max = 1e6, .default_value = "4", .unit = "keys"},
+    {"near", 0, ES_PARAM_WHOLE, "N", "last keys that are no part of the far field", FIELD(near),
+     .min = 1, .max = 1e6, .default_value = "64", .unit = "keys"},
     {0}};
 
 /* ---- the question ---- */
 
-/* Refuses parameters of the other look, which would be silently ignored. */
-static es_status refuse_others(const es_job *job, bool by_position, es_error *err)
+enum { OF_POSITIONS = 1 << LOOK_POSITIONS, OF_LIMITS = 1 << LOOK_LIMITS, OF_FAR = 1 << LOOK_FAR };
+
+/* Parameters that not all looks have. */
+static const struct {
+    const char *name;
+    unsigned looks;
+} belongs[] = {{"n", OF_LIMITS | OF_FAR},
+               {"replicates", OF_LIMITS},
+               {"control", OF_LIMITS},
+               {"query-count", OF_LIMITS},
+               {"stream", OF_LIMITS},
+               {"draw", OF_LIMITS},
+               {"protocol", OF_LIMITS},
+               {"exact-queries", OF_LIMITS},
+               {"error", OF_POSITIONS},
+               {"forecast", OF_POSITIONS | OF_FAR},
+               {"verify", OF_POSITIONS | OF_FAR},
+               {"other-text", OF_FAR},
+               {"sinks", OF_POSITIONS | OF_FAR},
+               {"near", OF_POSITIONS | OF_FAR}};
+
+/* Refuses parameters of other looks, which would be silently ignored. */
+static es_status refuse_others(const es_job *job, const probe_params *p, es_error *err)
 {
-    static const char *const limits[] = {"n",           "replicates",    "control",
-                                         "query-count", "stream",        "draw",
-                                         "protocol",    "exact-queries", NULL};
-    static const char *const positions[] = {"error", NULL};
-    for (const char *const *other = by_position ? limits : positions; *other; other++)
-        if (es_params_given(job->given, *other))
-            return es_refuse(err, "probe.look",
-                             by_position ? "add --look limit, or leave it out"
-                                         : "add --look positions, or leave it out",
-                             "--%s has no effect with --look %s", *other,
-                             look_choices[by_position ? LOOK_POSITIONS : LOOK_LIMITS]);
+    static const char *const hints[LOOKS] = {"add --look positions, or leave it out",
+                                             "add --look limit, or leave it out",
+                                             "add --look far, or leave it out"};
+    for (size_t i = 0; i < sizeof belongs / sizeof *belongs; i++) {
+        int other = 0;
+        if (belongs[i].looks >> p->look & 1 || !es_params_given(job->given, belongs[i].name))
+            continue;
+        while (!(belongs[i].looks >> other & 1))
+            other++;
+        return es_refuse(err, "probe.look", hints[other], "--%s has no effect with --look %s",
+                         belongs[i].name, look_choices[p->look]);
+    }
+    static const char *const far[] = {"verify", "sinks", "near", NULL};
+    for (const char *const *name = far; *name && p->look == LOOK_POSITIONS; name++)
+        if (!p->forecast.count && es_params_given(job->given, *name))
+            return es_refuse(err, "probe.look", "add --forecast N, or --look far",
+                             "--%s has no effect without --forecast", *name);
     return ES_OK;
 }
 
@@ -75,25 +120,26 @@ static es_status refuse_others(const es_job *job, bool by_position, es_error *er
 static es_status choose(es_job *job, const probe_params *p, probe_state *s, es_error *err)
 {
     const bool causal = s->pools.config->causal;
-    if (p->look == LOOK_POSITIONS && !causal)
+    if ((p->look == LOOK_POSITIONS || p->look == LOOK_FAR) && !causal)
         return es_refuse(
             err, "probe.look", "--look limit",
             "tokens of this model see their whole block: it has no positions to compare");
     if (p->look < 0)
         ES_TRY(es_params_set(job->given, "look",
                              look_choices[causal ? LOOK_POSITIONS : LOOK_LIMITS], err));
-    s->question = p->look == LOOK_POSITIONS ? &probe_positions_question : &probe_limits_question;
+    s->question = questions[p->look];
+    s->also_far = p->look == LOOK_POSITIONS && p->forecast.count > 0;
     es_answer_text(job->answer, "look", look_choices[p->look]);
-    return refuse_others(job, p->look == LOOK_POSITIONS, err);
+    return refuse_others(job, p, err);
 }
 
-/* Returns whether the question is about positions: asked for, or the default of a decoder. */
+/* Returns whether the question is about blocks of a decoder: asked for, or by default. */
 static bool asks_positions(const probe_params *p)
 {
     char folder[4096];
     es_model_config config;
     if (p->look >= 0)
-        return p->look == LOOK_POSITIONS;
+        return p->look != LOOK_LIMITS;
     return p->pool.model && es_model_locate(p->pool.model, folder, sizeof folder, NULL) == ES_OK &&
            es_model_config_load(folder, &config, NULL) == ES_OK && config.causal;
 }
@@ -117,7 +163,8 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(choose(job, p, s, err));
     s->layers = s->pools.config->layers;
     s->heads = s->pools.config->heads;
-    return s->question->open(job, err);
+    ES_TRY(s->question->open(job, err));
+    return s->also_far ? probe_far_open(job, err) : ES_OK;
 }
 
 /* Returns the cost of the chosen question. */
@@ -126,25 +173,32 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     const probe_state *s = job->state;
     (void)err;
     s->question->cost(job, out);
+    if (s->also_far)
+        probe_far_price(job, out);
     return ES_OK;
 }
 
 /* Prepares the chosen question. */
 static es_status begin(es_job *job, es_error *err)
 {
-    return ((const probe_state *)job->state)->question->begin(job, err);
+    const probe_state *s = job->state;
+    ES_TRY(s->question->begin(job, err));
+    return s->also_far ? probe_far_begin(job, err) : ES_OK;
 }
 
 /* Summarises the chosen question. */
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
-    return ((const probe_state *)job->state)->question->summarise(job, answer, err);
+    const probe_state *s = job->state;
+    ES_TRY(s->question->summarise(job, answer, err));
+    return s->also_far ? probe_far_summarise(job, answer, err) : ES_OK;
 }
 
 /* Frees pools, the layer in use and what the questions allocated. */
 static void close_study(es_job *job)
 {
     probe_state *s = job->state;
+    probe_far_close(&s->far);
     probe_positions_close(&s->positions);
     es_probe_paper_close(s->paper);
     es_probe_close(s->probe);
@@ -163,6 +217,8 @@ static const char *const examples[] = {
     "esscher probe --model models/minilm --text wiki.txt --draw contiguous --n 64,256,1024,4096 "
     "--replicates 16",
     "esscher probe --model models/pebble --text wiki.txt --out pebble.run",
+    "esscher probe --model models/pebble --text wiki.txt --look far --block 512 --forecast 1024 "
+    "--verify",
     NULL};
 
 const es_study es_study_probe = {
@@ -196,6 +252,11 @@ const es_study es_study_probe = {
         "outputs within --error. --look limit asks the questions above about the content of a "
         "causal model: positions are removed, and so are the first 4 tokens of every block, which "
         "absorb attention wherever a block begins.\n\n"
+        "--look far treats the first 4 keys and the last 64 as they are and replaces all keys "
+        "between them by independent draws from other blocks, at the same distances. It tests "
+        "whether that changes a head, gives the exact error of a head against the limit of many "
+        "such keys [proved for independent keys], and, with --forecast, what heads do at longer "
+        "contexts.\n\n"
         "The pool is on disk. --pool-dir keeps it; building it can be killed and continued. "
         "--stream stores only the rows that are drawn and runs the model again for the rest, so "
         "that disk and memory hardly grow with the pool. Layers and heads count from 0.",

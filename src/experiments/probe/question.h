@@ -12,6 +12,7 @@
  *                         paper_rows              findings.c     sentences about heads
  *     positions  what the heads of a causal model do as their context grows
  *         (position_question.h)
+ *     far        far keys as independent draws: limits, exact errors, forecasts (far_question.h)
  */
 #ifndef ES_EXPERIMENTS_PROBE_QUESTION_H
 #define ES_EXPERIMENTS_PROBE_QUESTION_H
@@ -20,6 +21,7 @@
 
 #include "experiments/kit/pool_params.h"
 #include "experiments/kit/rate_columns.h"
+#include "experiments/probe/far_question.h"
 #include "experiments/probe/paper.h"
 #include "experiments/probe/position_question.h"
 #include "theory/key_weights.h"
@@ -31,9 +33,13 @@ typedef struct probe_params {
     es_grid sizes;
     int draw, paper, look;
     double error;
+    int64_t sinks, near;
+    es_grid forecast;
+    const char *other_text;
+    bool verify;
 } probe_params;
 
-/* One of the two questions: the phases of the study. */
+/* One of the questions: the phases of the study. */
 typedef struct probe_question {
     es_status (*open)(es_job *job, es_error *err);
     void (*cost)(const es_job *job, es_cost *out);
@@ -41,7 +47,7 @@ typedef struct probe_question {
     es_status (*summarise)(es_job *job, es_answer *answer, es_error *err);
     es_pool_work work; /* before open(): what pools of a size would take */
 } probe_question;
-extern const probe_question probe_limits_question, probe_positions_question;
+extern const probe_question probe_limits_question, probe_positions_question, probe_far_question;
 
 /* Stages of the question about limits: the limit of a layer; a draw of the text's tokens; one of
  * Gaussian tokens; exact errors of some queries of a layer; a layer without each section of the
@@ -61,7 +67,9 @@ typedef struct probe_state {
     es_pools pools;
     int64_t layers, heads;
     const probe_question *question;
-    probe_positions positions; /* of the question about positions; the rest is about limits */
+    bool also_far;             /* forecasts are asked for beside positions */
+    probe_positions positions; /* of the question about positions */
+    probe_far far;             /* of that about far fields; the rest is about limits */
     es_probe_spec spec;        /* of any layer; pool and exec are the layer's */
     es_probe_cost cost;
     int window_stage;      /* draws of windows; -1: none */

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* far_exchange.c : the tables exchangeability and exchangeability_summary: does a head change if
+ * its far keys are replaced by independent draws from other blocks, or from another text? */
+#include <math.h>
+
+#include "base/error.h"
+#include "experiments/kit/answer_kit.h"
+#include "experiments/probe/far_question.h"
+#include "experiments/probe/question.h"
+#include "stats/multiple.h"
+
+/* Statistics that are compared. */
+enum { ENTROPY, LOG_ESS, FAR_MASS, TOP_WEIGHT, OUTPUT, COMPARED };
+static const char *const names[COMPARED] = {"entropy", "ln ESS", "far mass", "top weight",
+                                            "output"};
+static const es_far_stat stats[OUTPUT] = {ES_FAR_ENTROPY, ES_FAR_LOG_ESS, ES_FAR_FAR, ES_FAR_TOP};
+
+/* Where far keys come from. */
+enum { OTHER_BLOCKS, OTHER_TEXT, SOURCES };
+static const char *const sources[SOURCES] = {"other blocks", "other text"};
+
+/* Level of the tests, after Holm's correction. */
+#define LEVEL 0.05
+
+/* A head and a source of far keys. */
+typedef struct row {
+    const char *domain;
+    int64_t layer, head;
+    const char *keys;
+    es_measured entropy, log_ess, far_mass, top_weight, output;
+    double p;
+    const char *differs;
+} row;
+
+static const es_column columns[] = {
+    ES_COL(row, domain, ES_FORMAT_TEXT, "domain", ""),
+    ES_COL(row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(row, head, ES_FORMAT_COUNT, "head", ""),
+    ES_COL(row, keys, ES_FORMAT_TEXT, "far keys from", ""),
+    ES_COL(row, entropy, ES_FORMAT_REAL, "entropy", "nats",
+           "with drawn far keys less as it is, at the longest n, paired over queries; standard "
+           "errors over blocks and over parts of the pool"),
+    ES_COL(row, log_ess, ES_FORMAT_REAL, "ln ESS", "", "the same"),
+    ES_COL(row, far_mass, ES_FORMAT_REAL, "far mass", "share", "the same"),
+    ES_COL(row, top_weight, ES_FORMAT_REAL, "top weight", "share", "the same"),
+    ES_COL(row, output, ES_FORMAT_REAL, "output", "",
+           "mean square distance of real outputs from the mean over drawn far fields, less what it "
+           "is for independent keys of other blocks, over that of outputs from their mean; "
+           "standard error over blocks"),
+    ES_COL(
+        row, p, ES_FORMAT_SHORT, "p", "",
+        "smallest of the five probabilities of a larger difference, by Holm's correction for all "
+        "heads and statistics"),
+    ES_COL(row, differs, ES_FORMAT_TEXT, "differs", "", "yes: p is 0.05 or less"),
+    {0}};
+static const es_table_spec table_spec = {
+    "exchangeability", columns,
+    ES_VIEW("Far keys replaced by independent draws",
+            "domain layer head keys entropy log_ess far_mass output p differs",
+            .only_with_full = true),
+    ES_ROW(row), .keys = "domain layer head keys"};
+
+/* A statistic over all heads. */
+typedef struct summary_row {
+    const char *keys, *statistic;
+    double mean, sd;
+    int64_t heads, different;
+} summary_row;
+
+static const es_column summary_columns[] = {
+    ES_COL(summary_row, keys, ES_FORMAT_TEXT, "far keys from", ""),
+    ES_COL(summary_row, statistic, ES_FORMAT_TEXT, "statistic", ""),
+    ES_COL(summary_row, mean, ES_FORMAT_SHORT, "mean change", "",
+           "with drawn far keys less as it is, mean over heads"),
+    ES_COL(summary_row, sd, ES_FORMAT_SHORT, "sd over heads", "", "its standard deviation"),
+    ES_COL(summary_row, heads, ES_FORMAT_COUNT, "heads", "", "that were compared"),
+    ES_COL(summary_row, different, ES_FORMAT_COUNT, "different", "",
+           "heads whose change is significant at 5 %, by Holm's correction for all heads and "
+           "statistics"),
+    {0}};
+const es_table_spec probe_exchange_summary_table = {
+    "exchangeability_summary", summary_columns,
+    ES_VIEW("Do far keys behave like independent draws?",
+            .note =
+                "at the longest n: all keys but the first and last ones are replaced by keys drawn "
+                "from other blocks, or another text, at the same distances"),
+    ES_ROW(summary_row), .keys = "keys statistic"};
+
+/* ---- one head ---- */
+
+/* Returns the drawn statistics of a cell. */
+static const double *draws_of(const es_far_cell *c, int source)
+{
+    return source == OTHER_TEXT ? c->other : c->drawn;
+}
+
+/* Standard error of the mean over the parts of the pool that draws come from. */
+static double part_se(const probe_far_head *h, int64_t size, int source, es_far_stat stat)
+{
+    double part[ES_FAR_PARTS] = {0};
+    for (int d = 0; d < ES_FAR_PARTS; d++)
+        for (int64_t b = 0; b < h->blocks; b++) {
+            const double *all = draws_of(probe_far_cell(h, b, size), source);
+            part[d] += all[d * ES_FAR_STATS + (int)stat] / (double)h->blocks;
+        }
+    return es_average_column(part, ES_FAR_PARTS, 1).se;
+}
+
+/* One difference with its error and the probability of a larger one. */
+typedef struct difference {
+    es_measured value;
+    double p;
+} difference;
+
+static difference difference_of(const probe_far_head *h, int64_t size, int source, es_far_stat stat)
+{
+    for (int64_t b = 0; b < h->blocks; b++) {
+        const es_far_cell *c = probe_far_cell(h, b, size);
+        h->scratch[b] = probe_far_mean_draw(draws_of(c, source), stat) - c->real[stat];
+    }
+    const es_measured x = es_average_column(h->scratch, h->blocks, 1);
+    const double pool = part_se(h, size, source, stat);
+    const es_grouped blocks = {x.value, x.se, (double)h->blocks - 1.0};
+    const es_grouped parts = {0.0, pool, ES_FAR_PARTS - 1.0};
+    return (difference){{x.value, sqrt(x.se * x.se + pool * pool)}, es_welch(blocks, parts).p};
+}
+
+/* Excess of outputs' distances, over their spread. */
+static difference output_of(const probe_far_head *h, int64_t size, int source)
+{
+    double spread = 0.0;
+    for (int64_t b = 0; b < h->blocks; b++)
+        spread += probe_far_cell(h, b, size)->spread / (double)h->blocks;
+    for (int64_t b = 0; b < h->blocks; b++) {
+        const es_far_cell *c = probe_far_cell(h, b, size);
+        const double apart = source == OTHER_TEXT ? c->apart_other : c->apart;
+        h->scratch[b] = (apart - (c->exact - c->exact_bias)) / spread;
+    }
+    const es_measured x = es_average_column(h->scratch, h->blocks, 1);
+    const es_grouped blocks = {x.value, x.se, (double)h->blocks - 1.0};
+    return (difference){x, es_welch(blocks, (es_grouped){0.0, 0.0, 1.0}).p};
+}
+
+/* All differences of a head. */
+static void differences(const probe_far_head *h, int source, difference out[COMPARED])
+{
+    const int64_t size = h->far->spec.sizes - 1;
+    for (int s = 0; s < OUTPUT; s++)
+        out[s] = difference_of(h, size, source, stats[s]);
+    out[OUTPUT] = output_of(h, size, source);
+}
+
+/* ---- all heads ---- */
+
+/* Adds the rows of one source: p (count, COMPARED) is corrected for all of them. */
+static es_status add_rows(probe_far_summary *m, es_table *table, int source, const difference *all,
+                          const double *p, es_error *err)
+{
+    for (int64_t i = 0; i < m->count; i++) {
+        const difference *d = all + i * COMPARED;
+        row *r = es_rows_add(table, row);
+        if (!r)
+            return es_answer_status(m->answer, err);
+        *r = (row){.domain = m->heads[i].name,
+                   .layer = m->heads[i].layer,
+                   .head = m->heads[i].head,
+                   .keys = sources[source],
+                   .entropy = d[ENTROPY].value,
+                   .log_ess = d[LOG_ESS].value,
+                   .far_mass = d[FAR_MASS].value,
+                   .top_weight = d[TOP_WEIGHT].value,
+                   .output = d[OUTPUT].value,
+                   .p = (double)NAN};
+        for (int s = 0; s < COMPARED; s++)
+            r->p = fmin(r->p, p[i * COMPARED + s]); /* the number, of a number and NaN */
+        r->differs = r->p <= LEVEL ? "yes" : "no";
+    }
+    return ES_OK;
+}
+
+/* Adds the rows of the summary, and returns how many heads differ in anything. */
+static es_status add_summary(probe_far_summary *m, es_table *table, int source,
+                             const difference *all, const double *p, es_error *err)
+{
+    for (int s = 0; s < COMPARED; s++) {
+        summary_row *r = es_rows_add(table, summary_row);
+        int64_t different = 0;
+        if (!r)
+            return es_answer_status(m->answer, err);
+        for (int64_t i = 0; i < m->count; i++) {
+            m->values[i] = all[i * COMPARED + s].value.value;
+            different += p[i * COMPARED + s] <= LEVEL;
+        }
+        const probe_over_heads over = probe_over(m->values, m->count);
+        *r = (summary_row){.keys = sources[source],
+                           .statistic = names[s],
+                           .mean = over.mean,
+                           .sd = over.sd,
+                           .heads = m->count,
+                           .different = different};
+    }
+    return ES_OK;
+}
+
+/* Adds the finding about one source. */
+static void tell(probe_far_summary *m, int source, const es_table *rows, const es_table *summary)
+{
+    const row *r = es_rows(rows, row);
+    const summary_row *s = es_rows(summary, summary_row) + es_table_rows(summary) - COMPARED;
+    int64_t different = 0;
+    for (int64_t i = es_table_rows(rows) - m->count; i < es_table_rows(rows); i++)
+        different += r[i].p <= LEVEL;
+    es_answer_count(m->answer, source == OTHER_TEXT ? "far_different_other" : "far_different",
+                    different);
+    es_answer_add_finding(
+        m->answer,
+        "Far keys differ from independent draws from %s in %lld of %lld %s; replacing them changes "
+        "entropy by %.3f and far mass by %.4f (means over heads; standard deviations %.3f and "
+        "%.4f).",
+        sources[source], (long long)different, (long long)m->count, probe_counted(m->job->state),
+        s[ENTROPY].mean, s[FAR_MASS].mean, s[ENTROPY].sd, s[FAR_MASS].sd);
+}
+
+/* Compares all heads with draws from one source. */
+static es_status compare(probe_far_summary *m, int source, es_table *rows, es_table *summary,
+                         es_error *err)
+{
+    difference *all;
+    double *p;
+    ES_TRY(ES_JOB_NEW_2D(m->job, all, m->count, COMPARED, err));
+    ES_TRY(ES_JOB_NEW_2D(m->job, p, m->count, COMPARED, err));
+    for (int64_t i = 0; i < m->count; i++) {
+        differences(&m->heads[i], source, all + i * COMPARED);
+        for (int s = 0; s < COMPARED; s++)
+            p[i * COMPARED + s] = all[i * COMPARED + s].p;
+    }
+    ES_TRY(es_holm(p, m->count * COMPARED, p, err));
+    ES_TRY(add_rows(m, rows, source, all, p, err));
+    ES_TRY(add_summary(m, summary, source, all, p, err));
+    tell(m, source, rows, summary);
+    return ES_OK;
+}
+
+es_status probe_far_put_exchange(probe_far_summary *m, es_error *err)
+{
+    es_table *summary = es_answer_table(m->answer, &probe_exchange_summary_table);
+    es_table *rows = es_answer_table(m->answer, &table_spec);
+    ES_TRY(compare(m, OTHER_BLOCKS, rows, summary, err));
+    return m->far->other_text.count ? compare(m, OTHER_TEXT, rows, summary, err) : ES_OK;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* far_inside.h : one head of one block while its far field is replaced: what far_walk.c (sizes,
+ * forecasts, drift) and far_query.c (one query, its keys and weights) share. */
+#ifndef ES_EXPERIMENTS_PROBE_FAR_INSIDE_H
+#define ES_EXPERIMENTS_PROBE_FAR_INSIDE_H
+
+#include "experiments/probe/far.h"
+
+#include "base/memory.h"
+
+/* Rotations by every distance, for blocks of n tokens. */
+typedef struct far_angles {
+    int64_t n;
+    double *cosines[2], *sines[2]; /* (n, width/2) of config.rotary and rotary_local */
+} far_angles;
+
+/* A head that is being measured. */
+typedef struct far_work {
+    const es_far_spec *spec;
+    const es_far_text *text;
+    const es_model_seen *seen;
+    const es_model_config *c;
+    const far_angles *angles;   /* (1 + targets) of the length and of every target */
+    const double *query_factor; /* (longest) of places; NULL: 1 */
+    const es_rotary *rotary;    /* of the layer; NULL: nothing turns */
+    bool by_place;              /* hidden states know their place: so do keys */
+    es_mem_limit *budget;
+    uint64_t cell; /* of random numbers */
+    int64_t n, k, dv, kv_head;
+    float *key, *value, *query; /* (n, k), (n, dv), (k) before rotation */
+    float *turned;              /* (longest, k) the query, turned by every distance */
+    double *score;              /* (longest + 1) of keys: sure ones first */
+    const float **value_of;     /* (longest + 1) their values; NULL: 0 */
+    double *uniform;            /* (2 longest) */
+    double *y;                  /* (1 + ES_FAR_DRAWS, dv) outputs: real, drawn */
+    double *row;                /* (k or dv) */
+} far_work;
+
+/* A query, and the context in which it is asked. */
+typedef struct far_query {
+    int64_t i;           /* its place in the block */
+    int64_t at;          /* the place it is asked at: i, or a later one in a forecast */
+    int64_t base;        /* far keys come from places below this of pools */
+    int64_t table;       /* of angles */
+    int64_t sinks, near; /* keys that it sees; a learned sink is beside them */
+    int64_t far, from;   /* far keys, at distances from, from + 1, ... */
+    int64_t sure;        /* sinks, near keys and a learned sink */
+    double scale;        /* of scores of turned queries */
+    uint64_t token;      /* of random numbers: token, token + 1, ... */
+} far_query;
+
+/*! far_query_begin() : reads the query at place i, turns it, and finds its sure keys. */
+far_query far_query_begin(far_work *w, int64_t i, int64_t at, int64_t base, int64_t table,
+                          uint64_t token);
+
+/*! far_real() : the far keys of the block itself; q->at is q->i. far_draw() : far keys drawn from a
+ *  pool, from part `part` of its blocks. */
+void far_real(far_work *w, const far_query *q);
+es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int part,
+                   es_error *err);
+
+/*! far_weigh() : adds the statistics of the weights to stats (ES_FAR_STATS) and writes the output
+ *  to y (dv). */
+void far_weigh(far_work *w, const far_query *q, double *stats, double *y);
+
+/*! far_exact() : adds exact, exact_bias and sampling of (F2) to the cell. */
+es_status far_exact(far_work *w, const far_query *q, es_far_cell *cell, es_error *err);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* far_rows.c : the tables far_heads and far_rows: how far each head is from the limit of many
+ * independent far keys, exactly and as measured (THEORY 20). */
+#include <math.h>
+
+#include "experiments/kit/answer_kit.h"
+#include "experiments/probe/far_question.h"
+#include "experiments/probe/question.h"
+#include "stats/multiple.h"
+
+#define EXACT                                                                                      \
+    "root mean square distance of the output from its limit if far keys are independent, over "    \
+    "the "                                                                                         \
+    "standard deviation of outputs"
+
+/* A head at one n. */
+typedef struct row {
+    const char *domain;
+    int64_t layer, head, n;
+    es_measured error_exact, error_measured, ratio;
+    double error_sampling;
+    es_measured entropy, ess, far_mass, sink_mass, local_mass, top_weight;
+} row;
+
+static const es_column row_columns[] = {
+    ES_COL(row, domain, ES_FORMAT_TEXT, "domain", ""),
+    ES_COL(row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(row, head, ES_FORMAT_COUNT, "head", ""),
+    ES_COL(row, n, ES_FORMAT_COUNT, "n", "keys", "queries see from 7/8 of this up to it"),
+    ES_COL(row, error_exact, ES_FORMAT_REAL, "exact error", "",
+           EXACT "; standard error by the jackknife over blocks", .standing = ES_STANDING_PROVED),
+    ES_COL(row, error_measured, ES_FORMAT_REAL, "measured", "",
+           "the same of real outputs: their mean square distance from the mean over drawn far "
+           "fields, and the exact square of the latter's distance from the limit"),
+    ES_COL(row, ratio, ES_FORMAT_REAL, "measured/exact", "",
+           "ratio of the two mean squares: 1 if real far keys behave like independent ones"),
+    ES_COL(row, error_sampling, ES_FORMAT_SHORT, "first order", "",
+           "the exact error to first order in the fluctuations of far sums",
+           .standing = ES_STANDING_HEURISTIC),
+    ES_COL(row, entropy, ES_FORMAT_REAL, "entropy", "nats", "of a query's weights, mean"),
+    ES_COL(row, ess, ES_FORMAT_REAL, "ESS", "keys",
+           "effective number of keys of the typical query: exp of the mean logarithm"),
+    ES_COL(row, far_mass, ES_FORMAT_REAL, "far mass", "share", "weight on the far field"),
+    ES_COL(row, sink_mass, ES_FORMAT_REAL, "sink mass", "share", "weight on the first keys"),
+    ES_COL(row, local_mass, ES_FORMAT_REAL, "local", "share", "weight on the last keys"),
+    ES_COL(row, top_weight, ES_FORMAT_REAL, "top weight", "share", "largest weight"),
+    {0}};
+static const es_table_spec rows_table = {
+    "far_rows", row_columns,
+    ES_VIEW("Heads and their far field as contexts grow",
+            "domain layer head n error_exact error_measured ratio far_mass sink_mass local_mass",
+            .only_with_full = true),
+    ES_ROW(row), .keys = "domain layer head n"};
+
+/* A head. */
+typedef struct head_row {
+    const char *domain;
+    int64_t layer, head;
+    const char *class;
+    es_measured error_exact, ratio, rate;
+    const char *tokens_for_tenth_sign;
+    double tokens_for_tenth;
+    es_measured far_mass, sink_mass, ess;
+} head_row;
+
+static const es_column head_columns[] = {
+    ES_COL(head_row, domain, ES_FORMAT_TEXT, "domain", ""),
+    ES_COL(head_row, layer, ES_FORMAT_COUNT, "layer", ""),
+    ES_COL(head_row, head, ES_FORMAT_COUNT, "head", ""),
+    ES_COL(head_row, class, ES_FORMAT_TEXT, "class", "",
+           "averaging: 95 % interval of ESS at or above 100 (two thirds of n, if that is less); "
+           "single-key: below 2; selective: between; undecided: it contains a cut-off"),
+    ES_COL(head_row, error_exact, ES_FORMAT_REAL, "exact error", "", EXACT "; at the longest n",
+           .standing = ES_STANDING_PROVED),
+    ES_COL(head_row, ratio, ES_FORMAT_REAL, "measured/exact", "",
+           "mean square of real outputs' distance over the exact one, at the longest n"),
+    ES_COL(head_row, rate, ES_FORMAT_REAL, "rate", "",
+           "the exact error falls like n^-rate: slope over all n; standard error by the jackknife "
+           "over blocks"),
+    ES_COL(head_row, tokens_for_tenth_sign, ES_FORMAT_TEXT, "", "",
+           "<: fewer than the shortest n; >: more than the longest"),
+    ES_COL(head_row, tokens_for_tenth, ES_FORMAT_SHORT, "tokens for 10 % error", "keys",
+           "n from which on the exact error is at most a tenth; a line between logarithms"),
+    ES_COL(head_row, far_mass, ES_FORMAT_REAL, "far mass", "share",
+           "weight on the far field at the longest n"),
+    ES_COL(head_row, sink_mass, ES_FORMAT_REAL, "sink mass", "share", "weight on the first keys"),
+    ES_COL(head_row, ess, ES_FORMAT_REAL, "ESS", "keys", "effective number of keys"),
+    {0}};
+static const es_table_spec heads_table = {
+    "far_heads", head_columns,
+    ES_VIEW("Heads and the limit of their far field",
+            "domain layer head class error_exact ratio rate tokens_for_tenth_sign "
+            "tokens_for_tenth far_mass sink_mass"),
+    ES_ROW(head_row), .keys = "domain layer head"};
+
+/* ---- numbers ---- */
+
+/* Sums of a row of cells over all blocks but one (-1: all). */
+typedef struct sums {
+    double exact, measured, sampling, spread;
+} sums;
+
+static sums sums_of(const probe_far_head *h, int64_t size, int64_t without)
+{
+    sums s = {0};
+    for (int64_t b = 0; b < h->blocks; b++) {
+        const es_far_cell *c = probe_far_cell(h, b, size);
+        if (b == without)
+            continue;
+        s.exact += c->exact;
+        s.measured += c->apart + c->exact_bias;
+        s.sampling += c->sampling;
+        s.spread += c->spread;
+    }
+    return s;
+}
+
+/* What is estimated from such sums. */
+enum { EXACT_ERROR, MEASURED_ERROR, RATIO };
+static double estimate(const probe_far_head *h, int64_t size, int what, int64_t without)
+{
+    const sums s = sums_of(h, size, without);
+    return what == RATIO            ? s.measured / s.exact
+           : what == MEASURED_ERROR ? sqrt(fmax(s.measured, 0.0) / s.spread)
+                                    : sqrt(s.exact / s.spread);
+}
+
+/* An estimate with its error, by the jackknife over blocks. */
+static es_measured knifed(const probe_far_head *h, int64_t size, int what)
+{
+    for (int64_t b = 0; b < h->blocks; b++)
+        h->more[b] = estimate(h, size, what, b);
+    const es_grouped x = es_jackknife(estimate(h, size, what, -1), h->more, h->blocks);
+    return (es_measured){x.value, x.se};
+}
+
+/* Slope of ln error on ln n, without one block. */
+static double slope(const probe_far_head *h, int64_t without)
+{
+    const es_far_spec *spec = &h->far->spec;
+    double x[ES_FAR_MOST], y[ES_FAR_MOST];
+    for (int64_t s = 0; s < spec->sizes; s++) {
+        x[s] = log((double)spec->size[s]);
+        y[s] = log(estimate(h, s, EXACT_ERROR, without));
+    }
+    return spec->sizes > 1 ? -es_measured_slope(x, y, spec->sizes).value : (double)NAN;
+}
+
+/* The rate of a head. */
+static es_measured rate_of(const probe_far_head *h)
+{
+    for (int64_t b = 0; b < h->blocks; b++)
+        h->more[b] = slope(h, b);
+    const es_grouped x = es_jackknife(slope(h, -1), h->more, h->blocks);
+    return (es_measured){x.value, x.se};
+}
+
+/* Where the exact error falls to a tenth for good. */
+static void put_tenth(const probe_far_head *h, head_row *r)
+{
+    const es_far_spec *spec = &h->far->spec;
+    const double tenth = 0.1;
+    int64_t s = spec->sizes - 1;
+    double above, below = estimate(h, s, EXACT_ERROR, -1);
+    r->tokens_for_tenth_sign = "";
+    if (below > tenth) {
+        r->tokens_for_tenth_sign = ">";
+        r->tokens_for_tenth = (double)spec->size[s];
+        return;
+    }
+    for (; s > 0; s--, below = above) {
+        above = estimate(h, s - 1, EXACT_ERROR, -1);
+        if (above <= tenth)
+            continue;
+        const double low = log((double)spec->size[s - 1]), high = log((double)spec->size[s]);
+        r->tokens_for_tenth = exp(low + (high - low) * log(above / tenth) / log(above / below));
+        return;
+    }
+    r->tokens_for_tenth_sign = "<";
+    r->tokens_for_tenth = (double)spec->size[0];
+}
+
+/* ---- rows ---- */
+
+/* Fills the row of a head at one size. */
+static void fill(const probe_far_head *h, int64_t s, row *r)
+{
+    const sums all = sums_of(h, s, -1);
+    r->domain = h->name;
+    r->layer = h->layer;
+    r->head = h->head;
+    r->n = h->far->spec.size[s];
+    r->error_exact = knifed(h, s, EXACT_ERROR);
+    r->error_measured = knifed(h, s, MEASURED_ERROR);
+    r->ratio = knifed(h, s, RATIO);
+    r->error_sampling = sqrt(all.sampling / all.spread);
+    r->entropy = probe_far_real(h, s, ES_FAR_ENTROPY);
+    r->ess = probe_exp(probe_far_real(h, s, ES_FAR_LOG_ESS));
+    r->far_mass = probe_far_real(h, s, ES_FAR_FAR);
+    r->sink_mass = probe_far_real(h, s, ES_FAR_SINK);
+    r->local_mass = probe_far_real(h, s, ES_FAR_NEAR);
+    r->top_weight = probe_far_real(h, s, ES_FAR_TOP);
+}
+
+/* Fills the row of a head from that of its longest n. */
+static void fill_head(const probe_far_head *h, const row *last, head_row *r)
+{
+    const es_measured log_ess = probe_far_real(h, h->far->spec.sizes - 1, ES_FAR_LOG_ESS);
+    r->domain = h->name;
+    r->layer = h->layer;
+    r->head = h->head;
+    r->class = es_regime_name(probe_concentration_of(log_ess, (double)last->n, h->blocks));
+    r->error_exact = last->error_exact;
+    r->ratio = last->ratio;
+    r->rate = rate_of(h);
+    put_tenth(h, r);
+    r->far_mass = last->far_mass;
+    r->sink_mass = last->sink_mass;
+    r->ess = last->ess;
+}
+
+/* ---- sentences ---- */
+
+/* Returns a quantile of the ratio over heads at the longest n; heads without a far field have none.
+ */
+static double ratio_quantile(probe_far_summary *m, const es_table *heads, double share)
+{
+    const head_row *rows = es_rows(heads, head_row);
+    int64_t count = 0;
+    for (int64_t i = 0; i < m->count; i++)
+        if (isfinite(rows[i].ratio.value))
+            m->values[count++] = rows[i].ratio.value;
+    es_sort_reals(m->values, count);
+    const double at = share * (double)(count - 1);
+    const int64_t low = (int64_t)at;
+    if (count < 1)
+        return (double)NAN;
+    return low + 1 < count
+               ? m->values[low] + (at - (double)low) * (m->values[low + 1] - m->values[low])
+               : m->values[low];
+}
+
+/* Adds the finding about exact and measured errors. */
+static void tell(probe_far_summary *m, const es_table *heads)
+{
+    const head_row *rows = es_rows(heads, head_row);
+    const int64_t n = m->far->spec.size[m->far->spec.sizes - 1];
+    int64_t within = 0;
+    for (int64_t i = 0; i < m->count; i++)
+        within += rows[i].error_exact.value <= 0.1;
+    const double median = ratio_quantile(m, heads, 0.5), low = ratio_quantile(m, heads, 0.25),
+                 high = ratio_quantile(m, heads, 0.75);
+    es_answer_real(m->answer, "far_ratio_median", median);
+    es_answer_real(m->answer, "far_ratio_low", low);
+    es_answer_real(m->answer, "far_ratio_high", high);
+    es_answer_add_finding(
+        m->answer,
+        "At n = %lld %lld of %lld %s are within 10 %% of the limit of many far "
+        "keys; the measured mean square distance is %.3g of the exact one (median "
+        "over heads, quartiles %.3g to %.3g).",
+        (long long)n, (long long)within, (long long)m->count, probe_counted(m->job->state), median,
+        low, high);
+}
+
+es_status probe_far_put_rows(probe_far_summary *m, es_error *err)
+{
+    es_table *heads = es_answer_table(m->answer, &heads_table);
+    es_table *table = es_answer_table(m->answer, &rows_table);
+    for (int64_t i = 0; i < m->count; i++) {
+        row *r = NULL;
+        for (int64_t s = 0; s < m->far->spec.sizes; s++) {
+            r = es_rows_add(table, row);
+            if (!r)
+                return es_answer_status(m->answer, err);
+            fill(&m->heads[i], s, r);
+        }
+        head_row *h = es_rows_add(heads, head_row);
+        if (!h)
+            return es_answer_status(m->answer, err);
+        fill_head(&m->heads[i], r, h);
+    }
+    tell(m, heads);
+    return ES_OK;
+}

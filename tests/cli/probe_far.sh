@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# probe --look far: tables and their keys, forecasts beside positions, the same numbers on any threads and after resume, what is refused.
+mkdir bert tmp && make_model bert
+export TMPDIR="$PWD/tmp" OMP_NUM_THREADS=1
+root=${0%/tests/cli/*}
+for name in llama gpt2; do
+    mkdir "$name" && cp "$root/tests/golden/decoders/$name/config.json" "$root/tests/golden/decoders/$name/model.safetensors" bert/vocab.txt "$name"
+done
+yes 'the cat sat on the mat, word20 word25 unaffable. word16 cat word30' | head -60 >text
+yes 'word16 word17 the word18, word19 cat word21 word22' | head -60 >other
+far() { esscher probe --look far --model llama --text text --block 64 --near 8 --quiet "$@"; }
+far --forecast 96,128 --verify --other-text other --json >a.json || exit 1
+get_json a.json look far_length exchangeability_summary.9.keys exchangeability_summary.4.statistic exchangeability_summary.0.heads
+for key in far_heads.4.error_exact far_heads.4.error_exact_se far_heads.4.ratio far_heads.4.rate_se far_heads.4.tokens_for_tenth far_rows.5.far_mass \
+    far_rows.5.error_measured_se exchangeability.3.entropy exchangeability.3.output_se exchangeability.3.p forecast.3.entropy forecast.3.entropy_se \
+    forecast.3.ess_se forecast.3.far_mass forecast.3.sink_mass_se forecast.3.local_mass forecast.3.top_weight forecast.3.entropy_measured \
+    forecast.3.far_mass_measured_se forecast_errors.0.bias forecast_errors.12.covered drift.1.q_norm drift.1.q_growth_se drift.1.k_cos far_ratio_median; do
+    get_json a.json $key | grep -q '^-*[0-9]' || echo "$key: $(get_json a.json $key)"
+done
+get_json a.json forecast.0.n forecast.1.n forecast_errors.0.from forecast_errors.0.n forecast_errors.6.from forecast_errors.12.from forecast_errors.12.n
+# weights of a query sum to 1
+for i in 0 7 20; do
+    echo "$(get_json a.json forecast.$i.far_mass) $(get_json a.json forecast.$i.sink_mass) $(get_json a.json forecast.$i.local_mass)" | awk '{ d = $1 + $2 + $3 - 1; print (d * d < 1e-12 ? "one" : d) }'
+done
+# forecasts beside positions; those of a model whose positions are added
+esscher probe --model llama --text text --block 64 --near 8 --forecast 96 --quiet --json >p.json && get_json p.json look forecast.0.n position_length
+esscher probe --look far --model gpt2 --text text --block 64 --near 8 --forecast 96 --verify --quiet --json >g.json && get_json g.json forecast.0.n far_blocks
+# any threads, a run that goes on, shards put together: the same numbers
+table() { esscher export "$1" --table far_rows --csv; }
+far --out one.run >/dev/null && table one.run >one && wc -l <one
+far --threads 3 --out three.run >/dev/null && table three.run | cmp one - && echo same
+far --out one.run --resume >/dev/null && table one.run | cmp one - && echo same
+far --shard 1/2 --out s1.run >/dev/null && far --shard 2/2 --out s2.run >/dev/null &&
+    esscher merge s1.run s2.run --out s.run --quiet >/dev/null && far --out s.run --resume >/dev/null && table s.run | cmp one - && echo same
+# FC01: forecasts that are too far, texts that are too short; and what else is refused
+try() { esscher probe --quiet --model llama --block 64 "$@" >/dev/null; echo "rc=$?"; }
+try --text text --look far --near 8 --forecast 257
+try --text text --look far --near 8 --forecast 64
+head -c 300 text >short
+head -c 60 text >shorter
+try --text short --look far --near 8
+try --text text --look far --near 8 --verify
+try --text text --near 9
+try --text text --look far --near 40
+try --text text --look far --near 8 --n 16,64
+try --text text --look far --error 0.2
+try --text text --look far --near 8 --other-text shorter
+try --text text --look far --replicates 4
+try --text text --look limit --forecast 96
+far --forecast 200 | grep -E '^Caution: a forecast' | cut -c 1-60
+ls tmp

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_far.c : far fields of tiny decoders of every positional scheme: recomputed weights against
+ * those of the forward pass; texts of one token, whose far keys are all alike, so that draws and
+ * forecasts are what running the model gives; and the exact error of queries, keys and values of
+ * models/pebble against simulation. */
+#include "golden.h"
+
+#include "base/view.h"
+#include "experiments/probe/far.h"
+#include "model/model_inside.h"
+#include "numbers.h"
+#include "risk/far_risk.h"
+
+enum { LENGTH = 64, TWICE = 128, SINKS = 4, NEAR = 8, QUERIES = 8, MOST_HEADS = 64 };
+
+static const char *const models[] = {
+    "decoders/llama",          "decoders/llama-yarn",  "decoders/llama-linear",
+    "decoders/llama3-rope",    "decoders/neox",        "decoders/gpt2",
+    "decoders/mistral-window", "decoders2/cohere",     "decoders2/gemma2",
+    "decoders2/gpt_oss",       "decoders2/ministral3", "decoders2/smollm3",
+    "decoders2/phi3-longrope"};
+enum { MODELS = sizeof models / sizeof *models };
+
+static es_model *model;
+static const es_model_config *config;
+
+static void open_model(const char *name)
+{
+    assert_ok(es_model_open(golden_path(name), NULL, &model, &err));
+    config = es_model_config_of(model);
+    assert_at_most(config->layers * config->heads, MOST_HEADS);
+}
+
+static es_far_spec spec_of(void)
+{
+    return (es_far_spec){.model = model,
+                         .length = LENGTH,
+                         .sinks = SINKS,
+                         .near = NEAR,
+                         .queries = QUERIES,
+                         .atoms = 8,
+                         .sizes = 1,
+                         .size = {LENGTH},
+                         .seed = 3};
+}
+
+/* ---- the forward pass ---- */
+
+/* Statistics of every query of every head. */
+typedef struct record {
+    double entropy[MOST_HEADS][TWICE], ess[MOST_HEADS][TWICE], top[MOST_HEADS][TWICE];
+    int64_t n;
+} record;
+
+static es_status keep(void *user, const es_model_seen *seen, es_error *e)
+{
+    record *r = user;
+    const int64_t head = seen->layer * config->heads + seen->head;
+    (void)e;
+    for (int64_t i = 0; i < r->n; i++) {
+        r->entropy[head][i] = seen->entropy[i];
+        r->ess[head][i] = 1.0 / seen->sum_squares[i];
+        r->top[head][i] = seen->top_weight[i];
+    }
+    return ES_OK;
+}
+
+static record run(const int32_t *ids, int64_t n)
+{
+    record r = {.n = n};
+    const es_model_visit visit = {.head = keep, .context = &r, .statistics = true};
+    const es_model_block block = {.ids = ids, .n = n, .visit = &visit};
+    assert_ok(es_model_forward(model, &block, 1, NULL, &err));
+    return r;
+}
+
+static es_far_pool pool_of(const int32_t *a, const int32_t *b)
+{
+    const int32_t *const ids[] = {a, b};
+    const int64_t source[] = {0, 1};
+    const es_far_build build = {.model = model,
+                                .ids = ids,
+                                .source = source,
+                                .blocks = 2,
+                                .rows = LENGTH - SINKS,
+                                .length = LENGTH,
+                                .sinks = SINKS};
+    es_far_pool pool;
+    assert_ok(es_far_pool_build(&build, NULL, &pool, &err));
+    return pool;
+}
+
+/* ---- weights ---- */
+
+/* Scores are sums of floats here and there: 1e-6 of |q||k|, which are below 100. */
+static void weights_of_real_keys_are_those_of_the_model(void **state)
+{
+    (void)state;
+    for (int m = 0; m < MODELS; m++) {
+        int32_t ids[LENGTH], other[LENGTH];
+        open_model(models[m]);
+        for (int64_t i = 0; i < LENGTH; i++) {
+            ids[i] = (int32_t)((7 * i * i + 3 * i + 5) % 96);
+            other[i] = (int32_t)((11 * i * i + i + 1) % 96);
+        }
+        const record truth = run(ids, LENGTH);
+        es_far_pool pool = pool_of(ids, other);
+        const es_far_spec spec = spec_of();
+        const es_far_text text = {.ids = ids, .number = 0, .pool = &pool};
+        es_far_cell *cells = calloc((size_t)(MOST_HEADS * es_far_rows(&spec)), sizeof *cells);
+        assert_ok(es_far_block(&spec, &text, NULL, cells, &err));
+        for (int64_t h = 0; h < config->layers * config->heads; h++) {
+            const es_far_cell *c = cells + h * es_far_rows(&spec);
+            double entropy = 0.0, ess = 0.0, top = 0.0; /* queries are the last eighth: 8 of them */
+            for (int64_t i = LENGTH - QUERIES; i < LENGTH; i++) {
+                entropy += truth.entropy[h][i] / QUERIES;
+                ess += truth.ess[h][i] / QUERIES;
+                top += truth.top[h][i] / QUERIES;
+            }
+            assert_near(c->real[ES_FAR_ENTROPY], entropy, 1e-4);
+            assert_near(c->real[ES_FAR_ESS], ess, 1e-4 * ess);
+            assert_near(c->real[ES_FAR_TOP], top, 1e-4);
+            const double sum = c->real[ES_FAR_FAR] + c->real[ES_FAR_SINK] + c->real[ES_FAR_NEAR];
+            if (config->sinks) /* a learned sink has the rest */
+                assert_at_most(sum, 1.0);
+            else
+                assert_near(sum, 1.0, 1e-12);
+            assert_at_least(c->exact, c->exact_bias);
+            assert_finite(c->apart);
+        }
+        free(cells);
+        es_far_pool_free(&pool);
+        es_model_close(model);
+    }
+}
+
+/* ---- texts of one token ---- */
+
+static void bounds(const double *x, int64_t from, int64_t to, double *low, double *high)
+{
+    *low = INFINITY, *high = -INFINITY;
+    for (int64_t i = from; i < to; i++) {
+        *low = fmin(*low, x[i]);
+        *high = fmax(*high, x[i]);
+    }
+}
+
+/* Keys of the first layer differ by their distance alone, so that far keys may be exchanged and
+ * queries moved. Where keys know their place, those of the same place are alike in all layers. */
+static void one_token_is_what_it_is_at_any_place(void **state)
+{
+    (void)state;
+    for (int m = 0; m < MODELS; m++) {
+        int32_t ids[TWICE];
+        open_model(models[m]);
+        for (int64_t i = 0; i < TWICE; i++)
+            ids[i] = 42;
+        const bool by_place = config->position_rows > 0;
+        const record once = run(ids, LENGTH), twice = run(ids, TWICE);
+        es_far_pool pool = pool_of(ids, ids);
+        es_far_spec spec = spec_of();
+        spec.targets = 1;
+        spec.target[0] = TWICE;
+        const es_far_text text = {.ids = ids, .number = 0, .pool = &pool};
+        es_far_cell *cells = calloc((size_t)(MOST_HEADS * es_far_rows(&spec)), sizeof *cells);
+        assert_ok(es_far_block(&spec, &text, NULL, cells, &err));
+        for (int64_t h = 0; h < (by_place ? config->layers : 1) * config->heads; h++) {
+            const es_far_cell *c = cells + h * es_far_rows(&spec);
+            double low, high;
+            for (int p = 0; p < ES_FAR_PARTS; p++) /* parts have other queries */
+                assert_between(c->drawn[p * ES_FAR_STATS + ES_FAR_TOP], 0.0, 1.0);
+            for (int s = 0; s < ES_FAR_STATS; s++) {
+                double mean = 0.0;
+                for (int p = 0; p < ES_FAR_PARTS; p++)
+                    mean += c->drawn[p * ES_FAR_STATS + s] / ES_FAR_PARTS;
+                assert_near(mean, c->real[s], 1e-5 * (1.0 + fabs(c->real[s])));
+            }
+            if (by_place)
+                continue; /* positions of longer blocks are not those of shorter ones */
+            assert_near(c->exact, 0.0, 1e-9); /* all values are alike */
+            assert_near(c->apart, 0.0, 1e-9);
+            const double *forecast = c[1].drawn, *half = c[2].drawn, *quarter = c[3].drawn;
+            bounds(twice.entropy[h], TWICE - TWICE / 8 - 2, TWICE, &low, &high);
+            assert_between(forecast[ES_FAR_ENTROPY], low - 1e-4, high + 1e-4);
+            bounds(once.entropy[h], LENGTH - LENGTH / 8 - 2, LENGTH, &low, &high);
+            assert_between(half[ES_FAR_ENTROPY], low - 1e-4, high + 1e-4);
+            bounds(once.entropy[h], LENGTH - LENGTH / 8 - 4, LENGTH, &low, &high);
+            assert_between(quarter[ES_FAR_ENTROPY], low - 1e-4, high + 1e-4);
+            assert_nan(c[1].real[ES_FAR_ENTROPY]);
+        }
+        free(cells);
+        es_far_pool_free(&pool);
+        es_model_close(model);
+    }
+}
+
+/* ---- the exact error of real queries, keys and values ---- */
+
+enum { REAL = 256, REAL_NEAR = 32, POOL = 48, DRAWS = 1000, HEADS = 20, WIDTH = 32 };
+enum { FAR = REAL - SINKS - REAL_NEAR };
+
+/* Scores and values of one query over a pool at every far distance. */
+typedef struct field {
+    double sure[SINKS + REAL_NEAR], sure_values[(SINKS + REAL_NEAR) * WIDTH];
+    double scores[FAR * POOL], values[POOL * WIDTH];
+    int64_t done;
+} field;
+
+static double score(const es_model_seen *s, const double *cosines, const double *sines, int64_t j,
+                    int64_t distance)
+{
+    double q[WIDTH], k[WIDTH], sum = 0.0;
+    es_view_read_row(&s->plain_q, REAL - 1, q);
+    es_view_read_row(&s->plain_k, j, k);
+    for (int64_t c = 0; c < WIDTH / 2; c++) {
+        const double x = q[c], y = q[c + WIDTH / 2];
+        const double co = cosines[distance * (WIDTH / 2) + c],
+                     si = sines[distance * (WIDTH / 2) + c];
+        sum += (x * co - y * si) * k[c] + (y * co + x * si) * k[c + WIDTH / 2];
+    }
+    return s->scale * sum;
+}
+
+/* |y - limit|^2 of a far field that is drawn: one key of the pool at each distance. */
+static double drawn_error(const field *f, const double *limit)
+{
+    double n[WIDTH] = {0}, z = 0.0, square = 0.0;
+    for (int64_t j = 0; j < SINKS + REAL_NEAR + FAR; j++) {
+        const int64_t d = j - SINKS - REAL_NEAR, pick = between(0, POOL - 1);
+        const double w = exp(d < 0 ? f->sure[j] : f->scores[d * POOL + pick]);
+        const double *v = d < 0 ? f->sure_values + j * WIDTH : f->values + pick * WIDTH;
+        z += w;
+        for (int64_t c = 0; c < WIDTH; c++)
+            n[c] += w * v[c];
+    }
+    for (int64_t c = 0; c < WIDTH; c++)
+        square += pow(n[c] / z - limit[c], 2.0);
+    return square;
+}
+
+/* (F2) with a stratum for each distance, and DRAWS draws: they agree within 4 standard errors. */
+static void check_field(const field *f)
+{
+    static es_far_stratum strata[FAR];
+    double limit[WIDTH], sum = 0.0, squares = 0.0;
+    es_far_risk risk;
+    for (int64_t d = 0; d < FAR; d++)
+        strata[d] = (es_far_stratum){1.0, {POOL, f->scores + d * POOL, f->values}};
+    const es_far_query q = {WIDTH, {SINKS + REAL_NEAR, f->sure, f->sure_values}, strata, FAR};
+    assert_ok(es_far_risk_of(&q, 1e-4, NULL, limit, &risk, &err));
+    for (int i = 0; i < DRAWS; i++) {
+        const double e = drawn_error(f, limit);
+        sum += e, squares += e * e;
+    }
+    const double mean = sum / DRAWS, se = sqrt((squares / DRAWS - mean * mean) / DRAWS);
+    assert_near(risk.square.val, mean, 4.0 * se);
+}
+
+/* Keys and values of the block are the pool; the query is the last. */
+static es_status meet(void *user, const es_model_seen *s, es_error *e)
+{
+    field *f = user;
+    static double cosines[REAL * WIDTH / 2], sines[REAL * WIDTH / 2];
+    (void)e;
+    if (f->done++ >= HEADS)
+        return ES_OK;
+    es_rotary_angles(&config->rotary, REAL, cosines, sines);
+    for (int64_t i = 0; i < SINKS + REAL_NEAR; i++) {
+        const int64_t j = i < SINKS ? i : REAL - 1 - (i - SINKS);
+        f->sure[i] = score(s, cosines, sines, j, REAL - 1 - j);
+        es_view_read_row(&s->v, j, f->sure_values + i * WIDTH);
+    }
+    for (int64_t p = 0; p < POOL; p++) {
+        const int64_t j = SINKS + 5 * p;
+        es_view_read_row(&s->v, j, f->values + p * WIDTH);
+        for (int64_t d = 0; d < FAR; d++)
+            f->scores[d * POOL + p] = score(s, cosines, sines, j, REAL_NEAR + d);
+    }
+    check_field(f);
+    return ES_OK;
+}
+
+static void drawn_far_fields_of_pebble_have_the_exact_error(void **state)
+{
+    (void)state;
+    int32_t ids[REAL];
+    field *f = calloc(1, sizeof *f);
+    const es_model_visit visit = {.head = meet, .context = f, .plain = true};
+    const es_model_block block = {.ids = ids, .n = REAL, .visit = &visit};
+    state_of_rng = 21;
+    assert_ok(es_model_open(ES_TESTS_DIR "/../models/pebble", NULL, &model, &err));
+    config = es_model_config_of(model);
+    assert_int_equal(config->head_dim, WIDTH);
+    for (int64_t i = 0; i < REAL; i++) /* tokens as frequent as words are: the first most often */
+        ids[i] = (int32_t)exp(log(4095.0) * uniform());
+    assert_ok(es_model_forward(model, &block, 1, &(es_exec){.threads = 1}, &err));
+    assert_at_least(f->done, HEADS);
+    es_model_close(model);
+    free(f);
+}
+
+TEST_FILE(far)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_of_real_keys_are_those_of_the_model),
+        cmocka_unit_test(one_token_is_what_it_is_at_any_place),
+        cmocka_unit_test(drawn_far_fields_of_pebble_have_the_exact_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// far.js : far keys of a causal model's heads: what replacing them by independent draws changes, and where the weight of
+// the head that is picked is as contexts grow, with the forecast.
+import { groupBy, isNumber, show } from "../tables.js";
+import { columnsOf, headName, headOf, pickOf } from "./heads.js";
+
+const Z = 2; // standard errors to either side
+
+// ---- exchangeability ----
+
+const changes = [
+  { key: "entropy", title: "change of entropy, nats" },
+  { key: "far_mass", title: "change of the weight on far keys" },
+  { key: "output", title: "excess of outputs' mean square distance" },
+];
+
+function changeFigure({ key, title }, rows, several) {
+  const sources = [...new Set(rows.map((r) => r.keys))];
+  const widest = Math.max(...rows.map((r) => r.head)) + 1;
+  const at = (r) => ({
+    series: r.keys,
+    x: r.layer + 0.7 * ((r.head + 0.4 * sources.indexOf(r.keys)) / widest - 0.5),
+    of: columnsOf(r, several),
+    y: r[key],
+    lo: r[key] - Z * r[`${key}_se`],
+    hi: r[key] + Z * r[`${key}_se`],
+    at: headOf(r),
+    pick: pickOf(r, several),
+    tip: [
+      ["head", headName(r, several)],
+      ["change", show(r[key], r[`${key}_se`])],
+      ["p", show(r.p)],
+    ],
+  });
+  return {
+    title: `Far keys replaced by independent draws: ${title}`,
+    caption:
+      "One dot for each head, side by side in its layer: with far keys drawn from other blocks, or another text, less as it is. Bars are two standard errors.",
+    table: "exchangeability",
+    x: { title: "layer", whole: true },
+    y: { title },
+    series: sources.map((name, colour) => ({ name, colour })),
+    layers: [
+      { kind: "bars", name: "two standard errors", rows: rows.filter((r) => isNumber(r[`${key}_se`])).map(at) },
+      { kind: "points", name: "heads", rows: rows.map(at) },
+    ],
+  };
+}
+
+// ---- where the weight is ----
+
+const shares = [
+  { key: "sink_mass", name: "first keys" },
+  { key: "local_mass", name: "last keys" },
+  { key: "far_mass", name: "far keys" },
+];
+
+// From the bottom up: a share lies on those before it.
+const floorOf = (r, i) => shares.slice(0, i).reduce((sum, s) => sum + r[s.key], 0);
+
+function shareFigure(name, rows, forecast) {
+  const top = (r, i) => ({
+    series: shares[i].name,
+    x: r.n,
+    y: floorOf(r, i + 1),
+    tip: [
+      ["n", show(r.n)],
+      [shares[i].name, show(r[shares[i].key], r[`${shares[i].key}_se`])],
+    ],
+  });
+  const band = (r, i) => ({ series: shares[i].name, x: r.n, lo: floorOf(r, i), hi: floorOf(r, i + 1) });
+  const later = forecast.length ? [rows[rows.length - 1], ...forecast] : [];
+  return {
+    title: `Where the weight of ${name} is`,
+    caption: "Shares of the weight, one on top of the other, as contexts grow; dashed: forecast.",
+    table: "far_rows",
+    x: { title: "n, keys that a query sees", log: true },
+    y: { title: "share of the weight", zero: true },
+    series: shares.map((s, colour) => ({ name: s.name, colour })),
+    layers: [
+      ...shares.map((s, i) => ({ kind: "band", name: s.name, aside: true, rows: rows.map((r) => band(r, i)) })),
+      ...shares.map((s, i) => ({ kind: "points", name: s.name, rows: [...rows, ...forecast].map((r) => top(r, i)) })),
+      ...shares.map((s, i) => ({ kind: "line", aside: true, dash: [4, 3], rows: later.map((r) => top(r, i)) })),
+    ],
+  };
+}
+
+function shareFigures(rows, forecast, several) {
+  const named = (all) => all.map((r) => ({ ...r, name: headName(r, several) }));
+  const later = new Map(groupBy(named(forecast), "name"));
+  const options = groupBy(named(rows), "name").map(([name, of]) => ({
+    name,
+    group: `${several ? `${of[0].domain}, ` : ""}layer ${of[0].layer}`,
+    pick: pickOf(of[0], several),
+    figure: () => shareFigure(name, of, later.get(name) ?? []),
+  }));
+  return options.length ? [{ open: true, picks: true, label: "Where its weight is, with the forecast, head:", options }] : [];
+}
+
+export function farFigures(tables, several) {
+  const { exchangeability = [], far_rows: rows = [], forecast = [] } = tables;
+  if (!exchangeability.length) return [];
+  return [...changes.map((c) => changeFigure(c, exchangeability, several)), ...shareFigures(rows, forecast, several)];
+}
