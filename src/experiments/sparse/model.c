@@ -134,7 +134,7 @@ static es_status open_model(es_job *job, es_error *err)
     if (s->source == &sparse_blocks)
         ES_TRY(s->question->plan(job, err)); /* the prompt of contexts of this length */
     p->pool.tokens = s->n * s->contexts;
-    p->pool.no_heads = s->source == &sparse_blocks;
+    p->pool.streams = s->source == &sparse_blocks;
     if (has_places(&config))
         p->pool.block = s->n;
     else if (s->n > config.positions)
