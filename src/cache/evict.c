@@ -223,6 +223,12 @@ bool es_evict_one_set(const es_evict_spec *spec)
     return spec->policy && (spec->policy->takes & ES_TAKES_SCOPE) && spec->scope == 0;
 }
 
+bool es_evict_together(const es_evict_spec *spec, es_evict_mode mode)
+{
+    return spec->policy &&
+           (spec->alpha != ES_EVICT_UNSET || (mode == ES_EVICT_DECODE && es_evict_one_set(spec)));
+}
+
 bool es_evict_same(const es_evict_spec *a, const es_evict_spec *b)
 {
     bool same = a->policy == b->policy && (!a->policy || a->keys == b->keys);

@@ -98,6 +98,10 @@ const char *es_evict_missing(const es_evict_spec *spec);
 /*! es_evict_one_set() : do all units of a layer hold the same places? The spec is resolved. */
 bool es_evict_one_set(const es_evict_spec *spec);
 
+/*! es_evict_together() : do units of a layer with this policy choose their keys together in `mode`,
+ *  so that all must have the same one? The spec is resolved. */
+bool es_evict_together(const es_evict_spec *spec, es_evict_mode mode);
+
 /*! es_evict_same() : do both keep the same keys, given the same scores? */
 bool es_evict_same(const es_evict_spec *a, const es_evict_spec *b);
 

@@ -195,11 +195,10 @@ static es_status check_types(const checking *c, const es_cache_unit *unit)
 static es_status check_layer(const checking *c, const es_cache_unit *first,
                              const es_cache_unit *unit)
 {
-    const es_evict_spec *spec = unit->evict.policy ? &unit->evict : &first->evict;
-    const bool together =
-        spec->policy && (spec->alpha != ES_EVICT_UNSET ||
-                         (c->plan->mode == ES_PLAN_DECODE && es_evict_one_set(spec)));
-    if (!together || es_evict_same(&first->evict, &unit->evict))
+    const es_evict_mode mode = es_plan_evicts(c->plan->mode);
+    const bool own = es_evict_together(&unit->evict, mode);
+    const es_evict_spec *spec = own ? &unit->evict : &first->evict;
+    if (!es_evict_together(spec, mode) || es_evict_same(&first->evict, &unit->evict))
         return ES_OK;
     return fail_unit(c, ES_E_FORMAT, "plan.group",
                      "give all key-value heads of the layer the same policy and number of keys",

@@ -78,12 +78,12 @@ static es_status check_layer(const es_model_config *c, const es_cache *cache, in
                              es_error *err)
 {
     const es_cache_unit *units = cache->units + layer * c->kv_heads;
+    const es_evict_spec first = es_evict_resolve(&units[0].evict, cache->mode);
     for (int64_t g = 0; g < c->kv_heads; g++) {
         const es_evict_spec spec = es_evict_resolve(&units[g].evict, cache->mode);
         ES_TRY(es_evict_check(&spec, cache->mode, err));
         const bool together =
-            spec.policy && (spec.alpha != ES_EVICT_UNSET ||
-                            (cache->mode == ES_EVICT_DECODE && es_evict_one_set(&spec)));
+            es_evict_together(&spec, cache->mode) || es_evict_together(&first, cache->mode);
         if (together && !es_evict_same(&units[g].evict, &units[0].evict))
             return es_fail(err, ES_E_ARGUMENT, "cache.together",
                            "give all heads of the layer the same policy and number of keys",

@@ -226,6 +226,7 @@ static void KV01_what_is_wrong_is_refused(void **state)
     refuse("h2o:sinks=0:recent=6", "oracle:sinks=0", never, "plan.policy", "no cache can");
     refuse("h2o:sinks=0:recent=6", "h2o:sinks=0:recent=6:alpha=0.2", bad, "plan.group",
            "choose their keys together");
+    refuse("pooling=avg", "pooling=avg:alpha=0.2", bad, "plan.group", "together by snapkv");
     /* types */
     refuse("\"k_type\":\"q8_0\"", "\"k_type\":\"q9_0\"", bad, "plan.types", "unknown cache type");
     refuse("\"v_type\":\"q8_0\"", "\"v_type\":\"kivi2\"", never, "plan.types", "not defined");
