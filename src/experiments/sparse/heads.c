@@ -344,7 +344,7 @@ static void report_error(const summary_ctx *m, es_answer *answer)
         es_say_number(best.value, best.se, error), s->n_words > 1 ? ", under the best policy" : "",
         !ideal      ? ""
         : s->causal ? " Ideal: keys are chosen anew for every query, which saves no "
-                      "memory."
+                      "memory: a bound for caches (--evict)."
                     : " Ideal: keys are chosen anew for every query.");
 }
 
