@@ -200,8 +200,8 @@ def link(target, name):
 def furnish(tools, folder):
     """All stand-ins into a folder that is empty, but for the arrays of dress()."""
     root, shared = tools.root, tools.shared
-    for name in ("pebble", "full", "quantised"):
-        link(root / "models/pebble", folder / "models" / name)
+    for name in ("models/pebble", "models/full", "models/quantised", "demo/minimind"):
+        link(root / "models/pebble", folder / name)
     for names, target in (
         (ENCODERS, "encoder"),
         (TEXTS, "text"),
