@@ -19,6 +19,9 @@ static const es_far_stat stats[OUTPUT] = {ES_FAR_ENTROPY, ES_FAR_LOG_ESS, ES_FAR
 enum { OTHER_BLOCKS, OTHER_TEXT, SOURCES };
 static const char *const sources[SOURCES] = {"other blocks", "other text"};
 
+/* With fewer blocks tests have little power: Student's t of few degrees of freedom. */
+enum { FEW_BLOCKS = 12 };
+
 /* Level of the tests, after Holm's correction. */
 #define LEVEL 0.05
 
@@ -246,5 +249,12 @@ es_status probe_far_put_exchange(probe_far_summary *m, es_error *err)
     es_table *summary = es_answer_table(m->answer, &probe_exchange_summary_table);
     es_table *rows = es_answer_table(m->answer, &table_spec);
     ES_TRY(compare(m, OTHER_BLOCKS, rows, summary, err));
-    return m->far->other_text.count ? compare(m, OTHER_TEXT, rows, summary, err) : ES_OK;
+    if (m->far->other_text.count)
+        ES_TRY(compare(m, OTHER_TEXT, rows, summary, err));
+    if (m->heads[0].blocks < FEW_BLOCKS)
+        es_answer_add_finding(m->answer,
+                              "Caution: %lld blocks of text: only large differences can be "
+                              "significant in a test of all heads. Take more text (--pool).",
+                              (long long)m->heads[0].blocks);
+    return ES_OK;
 }

@@ -41,7 +41,7 @@ static const es_column columns[] = {
     ES_COL(row, local_mass_measured, ES_FORMAT_REAL, "measured", "share", "likewise"),
     ES_COL(row, top_weight_measured, ES_FORMAT_REAL, "measured", "share", "likewise"),
     {0}};
-static const es_table_spec table_spec = {
+const es_table_spec probe_forecast_table = {
     "forecast", columns,
     ES_VIEW("Forecast of heads at longer contexts",
             "domain layer head n entropy entropy_measured ess ess_measured far_mass "
@@ -373,7 +373,7 @@ es_status probe_far_put_forecast(probe_far_summary *m, es_error *err)
 {
     const probe_state *s = m->job->state;
     double *errors;
-    es_table *forecast = es_answer_table(m->answer, &table_spec);
+    es_table *forecast = es_answer_table(m->answer, &probe_forecast_table);
     es_table *table = es_answer_table(m->answer, &errors_table);
     es_table *drift = es_answer_table(m->answer, &drift_table);
     ES_TRY(ES_JOB_NEW_2D(m->job, errors, m->count * (m->far->spec.targets + 1), KINDS, err));

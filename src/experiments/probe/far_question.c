@@ -405,12 +405,16 @@ es_status probe_far_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const probe_state *s = job->state;
     probe_far_summary m = {.job = job, .answer = answer, .far = &s->far};
-    ES_TRY(list_heads(&m, es_answer_table(answer, &probe_exchange_summary_table), err));
+    const es_table_spec *first =
+        s->also_far ? &probe_forecast_table : &probe_exchange_summary_table;
+    ES_TRY(list_heads(&m, es_answer_table(answer, first), err));
     es_answer_count(answer, "far_blocks", s->positions.blocks);
     es_answer_count(answer, "far_length", s->far.spec.length);
     es_answer_count(answer, "far_pool", s->far.pool_blocks * s->far.pool_rows);
-    ES_TRY(probe_far_put_exchange(&m, err));
-    ES_TRY(probe_far_put_rows(&m, err));
+    if (!s->also_far) {
+        ES_TRY(probe_far_put_exchange(&m, err));
+        ES_TRY(probe_far_put_rows(&m, err));
+    }
     return probe_far_put_forecast(&m, err);
 }
 

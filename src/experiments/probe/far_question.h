@@ -62,7 +62,7 @@ es_measured probe_far_drawn(const probe_far_head *h, int64_t row, es_far_stat st
  */
 double probe_far_mean_draw(const double *draws, es_far_stat stat);
 
-extern const es_table_spec probe_exchange_summary_table;
+extern const es_table_spec probe_exchange_summary_table, probe_forecast_table;
 
 /* The summary under way. */
 typedef struct probe_far_summary {
