@@ -32,8 +32,11 @@ static const es_column row_columns[] = {
     ES_COL(row, error_measured, ES_FORMAT_REAL, "measured", "",
            "the same of real outputs: their mean square distance from the mean over drawn far "
            "fields, and the exact square of the latter's distance from the limit"),
-    ES_COL(row, ratio, ES_FORMAT_REAL, "measured/exact", "",
-           "ratio of the two mean squares: 1 if real far keys behave like independent ones"),
+    ES_COL(
+        row, ratio, ES_FORMAT_REAL, "measured/exact", "",
+        "ratio of the two mean squares: 1 if real far keys behave like independent ones. The error "
+        "of the pool of keys is not in its standard error and grows with n: compare with "
+        "--shuffle word"),
     ES_COL(row, error_sampling, ES_FORMAT_SHORT, "first order", "",
            "the exact error to first order in the fluctuations of far sums",
            .standing = ES_STANDING_HEURISTIC),
