@@ -394,6 +394,10 @@ void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *
             "that the cache does not shrink. --no-query-scores leaves such policies out.",
             names, verb_ending(names));
     add_windows(s, a);
+    if (s->mode != BUDGET_IDEAL && budget_keys(s, k->plan) == budget_all_keys(s) &&
+        k->forecast.loss > ((const budget_params *)job->params)->loss)
+        es_answer_add_finding(a, "Caution: even with all keys the finest of the number types is "
+                                 "predicted to cost more than --loss allows; give finer types.");
     if (is_same_text(job->params))
         es_answer_add_finding(a, "Caution: --verify names a file that the plan was made from. The "
                                  "result does not hold for other text.");

@@ -310,10 +310,17 @@ es_status budget_min_keys_for_error(const budget_state *s, const budget_means *a
     budget_offer o;
     ES_TRY(budget_offer_new(s, a, &how, NULL, arena, &o, err));
     const int64_t groups = o.groups / s->config->layers; /* of a layer */
-    for (int64_t l = 0; l < s->config->layers; l++)
-        ES_TRY(es_allocate_risk(o.curves + l * groups, groups,
-                                tolerance[l] * tolerance[l] * a->out2[l], o.chosen + l * groups,
-                                NULL, NULL, err));
+    for (int64_t l = 0; l < s->config->layers; l++) {
+        const es_status status = es_allocate_risk(o.curves + l * groups, groups,
+                                                  tolerance[l] * tolerance[l] * a->out2[l],
+                                                  o.chosen + l * groups, NULL, NULL, err);
+        if (status == ES_E_RANGE && s->mode != BUDGET_IDEAL)
+            return es_fail(err, ES_E_RANGE, "budget.types",
+                           "allow a larger --error, or give finer types, as in --kv-type f16,q8_0",
+                           "rounding alone changes layer %lld by more than --error allows",
+                           (long long)l);
+        ES_TRY(status);
+    }
     budget_offer_take(s, a, &o, choices);
     return ES_OK;
 }
