@@ -547,11 +547,12 @@ static int sort_of(es_param_kind kind)
  * `exponent`, and how many a policy keeps. --context: a column of `context-fit`, a number of tokens
  * elsewhere. --reference: tokens that stand for a limit, or the word exact where there is one.
  * --per-query: a file of `measure`, more of the answer of `sparse`. --loss: a column of
- * `context-fit`, nats that a budget may cost. */
+ * `context-fit`, nats that a budget may cost. --verify: held-out text of `budget`; `probe` verifies
+ * forecasts on its own text. */
 static bool of_two_sorts(const es_param *a, const es_param *b)
 {
-    static const char *const known[] = {"head",      "keys",      "context",
-                                        "reference", "per-query", "loss"};
+    static const char *const known[] = {"head",      "keys", "context", "reference",
+                                        "per-query", "loss", "verify"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(a->name, known[i]) == 0)
             return false;

@@ -183,8 +183,8 @@ static const es_column gap_columns[] = {
     {0}};
 static const es_table_spec gaps_table = {
     "gaps", gap_columns,
-    ES_VIEW("Critical score scale of rows, as a multiple of the present one",
-            .only_with_full = true),
+    ES_VIEW("Critical score scales", "head queries keys median lower upper without_sinks growth",
+            "Scales are multiples of the present one.", .only_with_full = true),
     ES_ROW(gap_row), .keys = "head"};
 
 es_status measure_add_gaps(const es_job *job, es_answer *a, es_error *err)

@@ -223,9 +223,9 @@ static const char *const examples[] = {
     "esscher sparse --model MODEL --text FILE --keys 64 --policy top,random,bigbird+inverse",
     "esscher sparse --model MODEL --text FILE --plan model.plan.json",
     "esscher sparse --model MODEL --text FILE --context 4096 --layer 0 --head 0,5 --json",
-    "esscher sparse --model MODEL --text FILE --evict prompt --policy h2o,snapkv,stream --ratio "
-    "1/8,1/4",
-    "esscher sparse --model MODEL --text FILE --kv-type q8_0 q4_0 q4_0,q8_0",
+    "esscher sparse --model models/pebble --text FILE --evict prompt --policy h2o,snapkv,stream "
+    "--ratio 1/8,1/4",
+    "esscher sparse --model models/pebble --text FILE --kv-type q8_0 q4_0 q4_0,q8_0",
     "esscher sparse --preset paper",
     NULL};
 
