@@ -144,14 +144,20 @@ def budget(
     model: PathLike | None = None,
     text: PathLike | Sequence[PathLike] | None = None,
     context: int | None = None,
+    evict: Literal['prompt', 'decode', 'ideal', 'none'] | None = None,
+    prompt: str | int | Sequence[int] | NDArray[Any] | None = None,
     ratio: float | None = None,
+    bytes: float | None = None,
     keys: int | None = None,
     error: float | None = None,
     loss: float | None = None,
-    policy: str | Sequence[str] | None = 'stream,heavy,observe,random,top',
+    policy: str | Sequence[str] | None = None,
+    kv_type: str | Sequence[str] | None = None,
+    granularity: Literal['head', 'layer', 'model'] | None = 'head',
+    round: int | None = 1,
     no_query_scores: bool | None = False,
     blocks: int | None = 8,
-    query_count: int | None = 8,
+    query_count: int | None = None,
     other_text: PathLike | Sequence[PathLike] | None = None,
     verify: PathLike | Sequence[PathLike] | None = None,
     verify_tasks: PathLike | None = None,
@@ -177,7 +183,7 @@ def budget(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """How many cached keys each head needs: a KV-cache plan, tested on the model."""
+    """What each head's KV cache must keep, in keys and bits: a plan, tested on the model."""
 
 def sparse(
     *,
@@ -209,6 +215,10 @@ def sparse(
     span: int | None = None,
     correction: Literal['none', 'inverse'] | None = None,
     with_replacement: bool | None = False,
+    evict: Literal['prompt', 'decode', 'ideal'] | None = None,
+    prompt: str | int | Sequence[int] | NDArray[Any] | None = None,
+    ratio: str | float | Sequence[float] | NDArray[Any] | None = None,
+    kv_type: str | Sequence[str] | None = None,
     plan: PathLike | None = None,
     simulations: int | None = 64,
     per_query: bool | None = False,

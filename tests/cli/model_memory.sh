@@ -62,7 +62,7 @@ model() {
     [ "$1" = selfcheck ] && return
     (eval "$limit" && exec esscher "$@" --model big --dry-run --threads 1 --quiet --json >cost 2>err)
     echo "$1 --dry-run: $?, $(get_json cost cost.memory_bytes | awk '{
-        print ($NF > 4e9 && $NF < 8e9) ? "about 4 GB" : ($NF > 0.6e9 && $NF < 1.4e9) ? "about one layer" : $NF }')"
+        print ($NF > 4e9 && $NF < 8e9) ? "about 4 GB" : ($NF > 0.6e9 && $NF < 1.4e9) ? "about one layer" : ($NF > 1.4e9 && $NF < 2.4e9) ? "about two layers" : $NF }')"
 }
 model probe --text text --block 256
 model tails --text text --block 256

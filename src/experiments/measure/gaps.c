@@ -17,9 +17,10 @@
 #include "theory/gap_count.h"
 
 enum {
-    QUERIES = 64, /* of a head, spaced evenly */
-    SINKS = 4,    /* first keys, which are left out in a second count */
-    FEWEST = 64   /* keys of the shortest row that is counted */
+    QUERIES = 64,  /* of a head, spaced evenly */
+    SINKS = 4,     /* first keys, which are left out in a second count */
+    FEWEST = 64,   /* keys of the shortest row that is counted */
+    MOST = 1 << 18 /* and of the longest: a row is held and sorted */
 };
 
 const es_cell_field measure_gap_fields[] = {
@@ -73,7 +74,8 @@ static int64_t first_query(const measure_state *s)
 
 bool measure_counts_gaps(const measure_state *s)
 {
-    return !s->p->window && !s->p->compare && s->n >= FEWEST && first_query(s) < s->m;
+    return !s->p->window && !s->p->compare && s->n >= FEWEST && s->n <= MOST &&
+           first_query(s) < s->m;
 }
 
 /* A row is a product in f64, counted twice as in horizon.c, and three sorts. */

@@ -272,7 +272,8 @@ es_status measure_horizon_tokens(es_job *job);
 es_status measure_horizon_of(const measure_state *s, int64_t head, const es_exec *exec,
                              measure_horizon *out, char reason[MEASURE_REASON]);
 
-/*! measure_counts_gaps() : are there rows to count: enough keys, no window, no --compare?
+/*! measure_counts_gaps() : are there rows to count: enough keys and not too many, no window, no
+ *  --compare?
  *  measure_count_gaps() : counts those of a head. measure_gap_flops(), measure_gap_bytes() :
  *  what a head takes. measure_add_gaps() : the table. */
 bool measure_counts_gaps(const measure_state *s);
