@@ -9,8 +9,8 @@
 #include "experiments/probe/question.h"
 #include "model/model.h"
 
-/* Queries of each n in a block, and keys of a stratum of (F2): a block takes about as long as by
- * positions. */
+/* Queries of each n in a block, and keys of a stratum of (F2): with fewer first order is not enough
+ * for (F3) in heads with few effective keys. */
 enum { QUERIES = 8, ATOMS = 192 };
 
 /* Keys of a pool: several times as many as a far field has; fewer if they take more than this. */

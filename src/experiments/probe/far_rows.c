@@ -16,6 +16,9 @@
  * enough for (F3). */
 #define MOST_POOL_SHARE 0.5
 
+/* Blocks of a pool whose parts all have a block other than the query's. */
+enum { FEWEST_POOL_BLOCKS = 2 * ES_FAR_PARTS };
+
 /* A head at one n. */
 typedef struct row {
     const char *domain;
@@ -283,7 +286,7 @@ static double pool_share(probe_far_summary *m)
 {
     for (int64_t i = 0; i < m->count; i++) {
         const sums s = sums_of(&m->heads[i], m->far->spec.sizes - 1, -1, -1);
-        m->values[i] = s.pool / fmax(s.measured, 0.0);
+        m->values[i] = s.pool / fmax(s.measured, 1e-6 * s.pool); /* finite where it is 0 or less */
     }
     return median_over(m->values, m->count);
 }
@@ -306,7 +309,7 @@ static void tell(probe_far_summary *m, const es_table *heads)
                           "independent far keys.",
                           (long long)n, (long long)within, (long long)m->count,
                           probe_counted(m->job->state));
-    if (pool <= MOST_POOL_SHARE)
+    if (pool <= MOST_POOL_SHARE && m->far->pool_blocks >= FEWEST_POOL_BLOCKS)
         es_answer_add_finding(m->answer,
                               "The mean square distance of real outputs from that limit is %.2f ± "
                               "%.2f times that of independent keys (median over heads).",
