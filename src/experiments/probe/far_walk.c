@@ -348,11 +348,13 @@ es_far_cost es_far_cost_of(const es_far_spec *spec, bool other)
     const es_model_config *c = es_model_config_of(spec->model);
     const double k = (double)c->head_dim, longest = (double)longest_of(spec);
     const double queries = (double)spec->queries, draws = ES_FAR_DRAWS;
-    double keys = 0.0, atoms = 0.0;
+    double keys = 0.0, atoms = 0.0, most = 0.0; /* most: keys of the strata of one query */
     for (int64_t s = 0; s < spec->sizes; s++) {
         const double n = (double)spec->size[s];
         keys += n * (2.0 + draws * (other ? 2.0 : 1.0));
-        atoms += 2.0 * (double)spec->atoms * 2.0 * fmax(log2(n / (double)spec->near), 0.0);
+        const double strata = 2.0 * fmax(log2(n / (double)spec->near), 0.0);
+        atoms += 2.0 * (double)spec->atoms * strata;
+        most = fmax(most, (double)spec->atoms * strata);
     }
     for (int64_t t = 0; t < spec->targets; t++)
         keys += (double)spec->target[t] * (1.0 + draws);
@@ -362,6 +364,6 @@ es_far_cost es_far_cost_of(const es_far_spec *spec, bool other)
         es_model_cost_of(c, es_model_precision(spec->model), spec->length, 1, false);
     return (es_far_cost){.flops = (double)(c->layers * c->heads) * head + es_model_work(&forward),
                          .bytes = forward.bytes + longest * (8.0 * k + 64.0) +
-                                  16.0 * (double)spec->length * k +
+                                  16.0 * (double)spec->length * k + 16.0 * most * k +
                                   (double)(1 + spec->targets) * 16.0 * k * longest + 2e6};
 }
