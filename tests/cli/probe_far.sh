@@ -14,7 +14,8 @@ get_json a.json look far_length exchangeability_summary.9.keys exchangeability_s
 for key in far_heads.4.error_exact far_heads.4.error_exact_se far_heads.4.ratio far_heads.4.rate_se far_heads.4.tokens_for_tenth far_rows.5.far_mass \
     far_rows.5.error_measured_se exchangeability.3.entropy exchangeability.3.output_se exchangeability.3.p forecast.3.entropy forecast.3.entropy_se \
     forecast.3.ess_se forecast.3.far_mass forecast.3.sink_mass_se forecast.3.local_mass forecast.3.top_weight forecast.3.entropy_measured \
-    forecast.3.far_mass_measured_se forecast_errors.0.bias forecast_errors.12.covered drift.1.q_norm drift.1.q_growth_se drift.1.k_cos far_ratio_median; do
+    forecast.3.far_mass_measured_se forecast_errors.0.bias forecast_errors.12.covered drift.1.q_norm drift.1.q_growth_se drift.1.k_cos far_ratio_median far_ratio_median_se \
+    far_pool_share far_rows.5.pool_error far_rows.5.ratio_se; do
     get_json a.json $key | grep -q '^-*[0-9]' || echo "$key: $(get_json a.json $key)"
 done
 get_json a.json forecast.0.n forecast.1.n forecast_errors.0.from forecast_errors.0.n forecast_errors.6.from forecast_errors.12.from forecast_errors.12.n

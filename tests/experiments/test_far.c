@@ -10,6 +10,8 @@
 #include "model/model_inside.h"
 #include "numbers.h"
 #include "risk/far_risk.h"
+#include "stats/average.h"
+#include "stats/multiple.h"
 
 enum { LENGTH = 64, TWICE = 128, SINKS = 4, NEAR = 8, QUERIES = 8, MOST_HEADS = 64 };
 
@@ -126,7 +128,8 @@ static void weights_of_real_keys_are_those_of_the_model(void **state)
             else
                 assert_near(sum, 1.0, 1e-12);
             assert_at_least(c->exact, c->exact_bias);
-            assert_finite(c->apart);
+            for (int p = 0; p < ES_FAR_PAIRS; p++)
+                assert_finite(c->apart[p]);
         }
         free(cells);
         es_far_pool_free(&pool);
@@ -178,7 +181,9 @@ static void one_token_is_what_it_is_at_any_place(void **state)
             if (by_place)
                 continue; /* positions of longer blocks are not those of shorter ones */
             assert_near(c->exact, 0.0, 1e-9); /* all values are alike */
-            assert_near(c->apart, 0.0, 1e-9);
+            for (int p = 0; p < ES_FAR_PAIRS; p++)
+                assert_near(c->apart[p], 0.0, 1e-9);
+            assert_near(c->pool_error, 0.0, 1e-9);
             const double *forecast = c[1].drawn, *half = c[2].drawn, *quarter = c[3].drawn;
             bounds(twice.entropy[h], TWICE - TWICE / 8 - 2, TWICE, &low, &high);
             assert_between(forecast[ES_FAR_ENTROPY], low - 1e-4, high + 1e-4);
@@ -299,12 +304,120 @@ static void drawn_far_fields_of_pebble_have_the_exact_error(void **state)
     free(f);
 }
 
+/* ---- keys that are independent ---- */
+
+enum { TEXTS = 12, TEXT = 512, SIZES = 3, LAYER_HEADS = 6, ROWS = 256 };
+enum { FEW = 4, CELL_ROWS = SIZES + ES_FAR_BACKTESTS };
+
+/* Ratio of measured to exact mean squares of all heads of layer 0, over the spread of each, without
+ * one text (-1: of all). */
+static double ratio_of(const es_far_cell *cells, int64_t size, int64_t without, int pair)
+{
+    double measured = 0.0, exact = 0.0;
+    for (int64_t h = 0; h < LAYER_HEADS; h++) {
+        double m = 0.0, e = 0.0, spread = 0.0;
+        for (int64_t t = 0; t < TEXTS; t++) {
+            const es_far_cell *c =
+                cells + (t * config->layers * config->heads + h) * CELL_ROWS + size;
+            if (t == without)
+                continue;
+            for (int p = 0; p < ES_FAR_PAIRS; p++)
+                m += pair < 0 ? c->apart[p] / ES_FAR_PAIRS : p == pair ? c->apart[p] : 0.0;
+            m += c->exact_bias;
+            e += c->exact;
+            spread += c->spread;
+            assert_at_least(c->pool_error, 0.0);
+        }
+        measured += m / spread;
+        exact += e / spread;
+    }
+    return measured / exact;
+}
+
+/* Texts of random tokens, as frequent as words are, and a pool of them all. */
+static int32_t random_ids[TEXTS][TEXT];
+
+static es_far_pool random_pool(void)
+{
+    const int32_t *texts[TEXTS];
+    int64_t source[TEXTS];
+    es_far_pool pool;
+    for (int64_t t = 0; t < TEXTS; t++) {
+        for (int64_t i = 0; i < TEXT; i++)
+            random_ids[t][i] = (int32_t)exp(log(4095.0) * uniform());
+        texts[t] = random_ids[t];
+        source[t] = t;
+    }
+    const es_far_build build = {.model = model,
+                                .ids = texts,
+                                .source = source,
+                                .blocks = TEXTS,
+                                .rows = ROWS,
+                                .length = TEXT,
+                                .sinks = SINKS,
+                                .seed = 3};
+    assert_ok(es_far_pool_build(&build, NULL, &pool, &err));
+    return pool;
+}
+
+/* Cells of all texts, with few keys of a stratum: without (F3) they would not do. */
+static es_far_cell *random_cells(const es_far_pool *pool)
+{
+    es_far_spec spec = spec_of();
+    spec.length = TEXT;
+    spec.atoms = FEW;
+    spec.sizes = SIZES;
+    for (int64_t s = 0; s < SIZES; s++)
+        spec.size[s] = TEXT >> (SIZES - 1 - s);
+    const int64_t all = config->layers * config->heads * es_far_rows(&spec);
+    es_far_cell *cells = calloc((size_t)(TEXTS * all), sizeof *cells);
+    for (int64_t t = 0; t < TEXTS; t++) {
+        const es_far_text text = {.ids = random_ids[t], .number = t, .pool = pool};
+        assert_ok(es_far_block(&spec, &text, &(es_exec){.threads = 1}, cells + t * all, &err));
+    }
+    return cells;
+}
+
+/* Keys of layer 0 are functions of their token: those of random tokens are independent. So the
+ * ratio is 1 at every n, within 3 standard errors: over texts, and over pairs of parts of the pool.
+ */
+static void check_ratios(const es_far_cell *cells)
+{
+    for (int64_t s = 0; s < SIZES; s++) {
+        double without[TEXTS], pairs[ES_FAR_PAIRS];
+        for (int64_t t = 0; t < TEXTS; t++)
+            without[t] = ratio_of(cells, s, t, -1);
+        for (int p = 0; p < ES_FAR_PAIRS; p++)
+            pairs[p] = ratio_of(cells, s, -1, p);
+        const es_grouped ratio = es_jackknife(ratio_of(cells, s, -1, -1), without, TEXTS);
+        const double se = hypot(ratio.se, es_average_column(pairs, ES_FAR_PAIRS, 1).se);
+        assert_at_most(se, 0.2);
+        assert_near(ratio.value, 1.0, 3.0 * se);
+    }
+}
+
+static void independent_keys_have_the_exact_error(void **state)
+{
+    (void)state;
+    state_of_rng = 6;
+    assert_ok(es_model_open(ES_TESTS_DIR "/../models/pebble", NULL, &model, &err));
+    config = es_model_config_of(model);
+    assert_int_equal(config->heads, LAYER_HEADS);
+    es_far_pool pool = random_pool();
+    es_far_cell *cells = random_cells(&pool);
+    check_ratios(cells);
+    free(cells);
+    es_far_pool_free(&pool);
+    es_model_close(model);
+}
+
 TEST_FILE(far)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_of_real_keys_are_those_of_the_model),
         cmocka_unit_test(one_token_is_what_it_is_at_any_place),
         cmocka_unit_test(drawn_far_fields_of_pebble_have_the_exact_error),
+        cmocka_unit_test(independent_keys_have_the_exact_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

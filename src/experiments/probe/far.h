@@ -35,7 +35,8 @@ typedef enum es_far_stat {
 
 enum {
     ES_FAR_DRAWS = 2,    /* far fields that are drawn for each query */
-    ES_FAR_PARTS = 4,    /* of a pool: groups of blocks, each drawn from equally often */
+    ES_FAR_PARTS = 4,    /* of a pool: stretches of blocks, each drawn from equally often */
+    ES_FAR_PAIRS = 4,    /* of a part of the first half and one of the second */
     ES_FAR_BLOCKS = 64,  /* of a pool, at most */
     ES_FAR_MOST = 16,    /* sizes and forecasts, at most */
     ES_FAR_BACKTESTS = 2 /* forecasts of the length from half and a quarter of it */
@@ -46,7 +47,7 @@ typedef struct es_far_spec {
     const es_model *model; /* causal */
     int64_t length;        /* of blocks */
     int64_t sinks, near;
-    int64_t queries, atoms;               /* queries of each n; keys of a stratum of (F2) */
+    int64_t queries, atoms;               /* of each n; keys of a stratum of (F2), even */
     int64_t sizes, size[ES_FAR_MOST];     /* n, increasing, up to length; each has a far field */
     int64_t targets, target[ES_FAR_MOST]; /* forecasts: n, above length */
     bool real_only;                       /* nothing is drawn: text->pool is not looked at */
@@ -74,12 +75,14 @@ typedef struct es_far_cell {
      * pool that they come from */
     double drawn[ES_FAR_PARTS * ES_FAR_STATS], other[ES_FAR_PARTS * ES_FAR_STATS];
     double exact, exact_bias, sampling; /* E|y - y_lim|^2 and |E y - y_lim|^2 by (F2), and the
-                                           first-order form of the former */
-    double apart, apart_other; /* |y - E y'|^2, y' outputs of drawn far fields; of independent keys
-                                  exact - exact_bias */
-    double spread;             /* |y - mean y|^2 over places n/2 to n */
-    double q_norm, k_norm;     /* root mean square of |q|, |k| over these, before rotation */
-    double q_cos, k_cos;       /* cosine of their mean there and at places n/4 to n/2 */
+                                           first-order form of the former: by (F3) */
+    double pool_error;                  /* of y_lim, squared, by (F4): first query */
+    /* |y - E y'|^2, y' outputs of drawn far fields, by the pair of parts that these come from; of
+     * independent keys exact - exact_bias */
+    double apart[ES_FAR_PAIRS], apart_other[ES_FAR_PAIRS];
+    double spread;         /* |y - mean y|^2 over places n/2 to n */
+    double q_norm, k_norm; /* root mean square of |q|, |k| over these, before rotation */
+    double q_cos, k_cos;   /* cosine of their mean there and at places n/4 to n/2 */
 } es_far_cell;
 
 /*! es_far_rows() : records of a head: sizes, forecasts, backtests from length/2 and length/4. */

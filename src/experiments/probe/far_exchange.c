@@ -137,8 +137,8 @@ static difference output_of(const probe_far_head *h, int64_t size, int source)
         spread += probe_far_cell(h, b, size)->spread / (double)h->blocks;
     for (int64_t b = 0; b < h->blocks; b++) {
         const es_far_cell *c = probe_far_cell(h, b, size);
-        const double apart = source == OTHER_TEXT ? c->apart_other : c->apart;
-        h->scratch[b] = (apart - (c->exact - c->exact_bias)) / spread;
+        const double *apart = source == OTHER_TEXT ? c->apart_other : c->apart;
+        h->scratch[b] = (probe_far_apart(apart, -1) - (c->exact - c->exact_bias)) / spread;
     }
     return (difference){es_average_column(h->scratch, h->blocks, 1), (double)NAN};
 }

@@ -63,7 +63,9 @@ es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int
  *  to y (dv). */
 void far_weigh(far_work *w, const far_query *q, double *stats, double *y);
 
-/*! far_exact() : adds exact, exact_bias and sampling of (F2) to the cell. */
+/*! far_exact() : adds exact, exact_bias and sampling of (F3) to the cell. far_limit_error() : the
+ *  squared error of the limit (F4). */
 es_status far_exact(far_work *w, const far_query *q, es_far_cell *cell, es_error *err);
+es_status far_limit_error(far_work *w, const far_query *q, double *out, es_error *err);
 
 #endif

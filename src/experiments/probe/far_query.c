@@ -10,9 +10,13 @@
 #include "experiments/kit/cell_kit.h"
 #include "random/random.h"
 #include "risk/far_risk.h"
+#include "stats/average.h"
 #include "stats/weigh.h"
 
-enum { LANES = 8, MOST_STRATA = 64 };
+enum { LANES = 8, MOST_STRATA = 64, HALVES = 2 };
+
+/* Multiples of this are spread evenly, modulo 1. */
+#define GOLDEN 0.6180339887498949
 
 /* Accuracy of the integral: far below what a few draws can show. */
 #define TOLERANCE 1e-4
@@ -146,15 +150,15 @@ typedef struct sources {
     int64_t block[ES_FAR_BLOCKS], count;
 } sources;
 
-/* Lists the other blocks of part `part` of a pool, or all of them: part -1, or a part that has
+/* Lists the other blocks of part `part` of `parts` stretches of a pool, or all of them if it has
  * none. Draws of a query have a part each, so that they know nothing of each other. */
-static sources sources_of(const far_work *w, const es_far_pool *pool, int part)
+static sources sources_of(const far_work *w, const es_far_pool *pool, int part, int parts)
 {
     sources s = {.pool = pool};
     for (int64_t b = 0; b < pool->blocks; b++)
-        if (pool->source[b] != w->text->number && (part < 0 || b % ES_FAR_PARTS == part))
+        if (pool->source[b] != w->text->number && b * parts / pool->blocks == part)
             s.block[s.count++] = b;
-    return s.count || part < 0 ? s : sources_of(w, pool, -1);
+    return s.count || parts == 1 ? s : sources_of(w, pool, 0, 1);
 }
 
 /* Returns the row of a pool that two uniform numbers stand for: one of the blocks, and a place
@@ -185,7 +189,7 @@ static es_status draw_uniforms(far_work *w, const far_query *q, int which, int64
 es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int part,
                    es_error *err)
 {
-    const sources from = sources_of(w, pool, part);
+    const sources from = sources_of(w, pool, part, ES_FAR_PARTS);
     const int which = part + (pool == w->text->other ? ES_FAR_PARTS : 0);
     if (q->far == 0)
         return ES_OK;
@@ -269,47 +273,81 @@ static void put_atom(const far_work *w, const far_query *q, const sources *from,
         value[c] = (double)v[c];
 }
 
-/* Samples keys of all strata, at distances that are evenly spread over each. */
-static es_status sample(far_work *w, const far_query *q, strata *s, double *scores, double *values,
+/* Keys of all strata (strata, HALVES, atoms / HALVES): each half comes from one half of the pool.
+ */
+typedef struct sampled {
+    double *scores, *values, *sure;
+} sampled;
+
+/* Samples one half of the keys of stratum d, at distances that are evenly spread over it. */
+static void sample_half(const far_work *w, const far_query *q, const strata *s, int64_t d, int half,
+                        const sampled *out)
+{
+    const int64_t count = w->spec->atoms / HALVES, first = (d * HALVES + half) * count;
+    const sources from = sources_of(w, w->text->pool, half, HALVES);
+    for (int64_t a = 0; a < count; a++) {
+        const double part = ((double)a + 0.5) / (double)count;
+        const int64_t distance = s->from[d] + (int64_t)(part * s->of[d].draws), at = first + a;
+        put_atom(w, q, &from, distance, w->uniform + 2 * (half * count + a), &out->scores[at],
+                 out->values + at * w->dv);
+    }
+}
+
+/* Samples keys of all strata. */
+static es_status sample(far_work *w, const far_query *q, const strata *s, const sampled *out,
                         es_error *err)
 {
-    const int64_t atoms = w->spec->atoms;
-    const sources from = sources_of(w, w->text->pool, -1);
     for (int64_t d = 0; d < s->count; d++) {
-        ES_TRY(draw_uniforms(w, q, 2 * ES_FAR_PARTS + (int)d, atoms, err));
-        for (int64_t a = 0; a < atoms; a++) {
-            const double part = ((double)a + 0.5) / (double)atoms;
-            const int64_t distance = s->from[d] + (int64_t)(part * s->of[d].draws),
-                          at = d * atoms + a;
-            put_atom(w, q, &from, distance, w->uniform + 2 * a, &scores[at], values + at * w->dv);
-        }
-        s->of[d].keys = (es_far_keys){atoms, scores + d * atoms, values + d * atoms * w->dv};
+        ES_TRY(draw_uniforms(w, q, 2 * ES_FAR_PARTS + (int)d, w->spec->atoms, err));
+        for (int half = 0; half < HALVES; half++)
+            sample_half(w, q, s, d, half, out);
     }
     return ES_OK;
 }
 
-/* Computes (F2) with memory of the arena. */
+/* Computes (F2) with one half of the keys, or all of them: half -1. */
+static es_status risk_of(const far_work *w, const far_query *q, strata *s, const sampled *keys,
+                         int half, double *limit, es_far_risk *out, es_error *err)
+{
+    const int64_t atoms = w->spec->atoms, count = half < 0 ? atoms : atoms / HALVES;
+    for (int64_t d = 0; d < s->count; d++) {
+        const int64_t first = d * atoms + (half < 0 ? 0 : half * count);
+        s->of[d].keys = (es_far_keys){count, keys->scores + first, keys->values + first * w->dv};
+    }
+    const es_far_query query = {w->dv, {q->sure, w->score, keys->sure}, s->of, s->count};
+    return es_far_risk_of(&query, TOLERANCE, w->budget, limit, out, err);
+}
+
+/* Adds (F3): the risk by all keys, less what that by half of them has more. */
+static void add_risk(const es_far_risk *all, const es_far_risk half[HALVES], es_far_cell *cell)
+{
+    cell->exact += 2.0 * all->square.val - 0.5 * (half[0].square.val + half[1].square.val);
+    cell->exact_bias += 2.0 * all->bias2 - 0.5 * (half[0].bias2 + half[1].bias2);
+    cell->sampling += 2.0 * all->sampling - 0.5 * (half[0].sampling + half[1].sampling);
+}
+
+/* Computes (F2) and (F3) with memory of the arena. */
 static es_status solve(far_work *w, const far_query *q, es_arena *arena, es_far_cell *cell,
                        es_error *err)
 {
     strata s = {.count = 0};
-    double *scores, *values, *sure, *limit;
-    es_far_risk risk;
+    sampled keys;
+    double *limit;
+    es_far_risk all, half[HALVES];
     cut(q, &s);
     const int64_t atoms = s.count * w->spec->atoms;
-    ES_TRY(ES_ARENA_NEW(arena, scores, atoms, "scores", err));
-    ES_TRY(ES_ARENA_NEW_2D(arena, values, atoms, w->dv, "values", err));
-    ES_TRY(ES_ARENA_NEW_2D(arena, sure, q->sure, w->dv, "values", err));
+    ES_TRY(ES_ARENA_NEW(arena, keys.scores, atoms, "scores", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, keys.values, atoms, w->dv, "values", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, keys.sure, q->sure, w->dv, "values", err));
     ES_TRY(ES_ARENA_NEW(arena, limit, w->dv, "a limit", err));
     for (int64_t j = 0; j < q->sure; j++)
         for (int64_t c = 0; c < w->dv && w->value_of[j]; c++)
-            sure[j * w->dv + c] = (double)w->value_of[j][c];
-    ES_TRY(sample(w, q, &s, scores, values, err));
-    const es_far_query query = {w->dv, {q->sure, w->score, sure}, s.of, s.count};
-    ES_TRY(es_far_risk_of(&query, TOLERANCE, w->budget, limit, &risk, err));
-    cell->exact += risk.square.val;
-    cell->exact_bias += risk.bias2;
-    cell->sampling += risk.sampling;
+            keys.sure[j * w->dv + c] = (double)w->value_of[j][c];
+    ES_TRY(sample(w, q, &s, &keys, err));
+    ES_TRY(risk_of(w, q, &s, &keys, -1, limit, &all, err));
+    for (int h = 0; h < HALVES; h++)
+        ES_TRY(risk_of(w, q, &s, &keys, h, limit, &half[h], err));
+    add_risk(&all, half, cell);
     return ES_OK;
 }
 
@@ -319,4 +357,74 @@ es_status far_exact(far_work *w, const far_query *q, es_far_cell *cell, es_error
     const es_status status = solve(w, q, &arena, cell, err);
     es_arena_free(&arena);
     return status;
+}
+
+/* ---- the error of the limit ---- */
+
+/* A sum of e^score and of e^score v (dv), in units of e^top. */
+typedef struct weighted {
+    double top, z, *n;
+} weighted;
+
+/* Adds `times` a key; value NULL: 0. */
+static void add_key(weighted *sum, double score, double times, const float *value, int64_t dv)
+{
+    if (score > sum->top) {
+        const double less = exp(sum->top - score);
+        sum->z *= less;
+        for (int64_t c = 0; c < dv; c++)
+            sum->n[c] *= less;
+        sum->top = score;
+    }
+    const double e = times * exp(score - sum->top);
+    sum->z += e;
+    for (int64_t c = 0; c < dv && value; c++)
+        sum->n[c] += e * (double)value[c];
+}
+
+/* Adds all keys of a part of the pool to the sum over a stratum, each at one of its distances. */
+static void add_pool(const far_work *w, const far_query *q, const sources *from, double draws,
+                     int64_t first, weighted *sum)
+{
+    const es_far_pool *pool = from->pool;
+    const int64_t keys = from->count * pool->rows;
+    for (int64_t a = 0; a < keys; a++) {
+        const double turn = (double)a * GOLDEN;
+        const int64_t distance = first + (int64_t)((turn - floor(turn)) * draws);
+        const double u[2] = {((double)(a / pool->rows) + 0.5) / (double)from->count,
+                             ((double)(a % pool->rows) + 0.5) / (double)pool->rows};
+        const int64_t row = row_of(w, q, from, q->at - distance, u);
+        const float *key = es_far_pool_key(pool, w->c, w->seen->layer, w->kv_head, row);
+        add_key(sum, score_of(w, q, distance, key), draws / (double)keys,
+                es_far_pool_value(pool, w->c, w->seen->layer, w->kv_head, row), w->dv);
+    }
+}
+
+/* Finds the limit (F1) by the keys of one part of the pool: y (dv), zeros before. */
+static void find_limit(const far_work *w, const far_query *q, const strata *s, int part, double *y)
+{
+    const sources from = sources_of(w, w->text->pool, part, ES_FAR_PARTS);
+    weighted sum = {.top = -(double)INFINITY, .n = y};
+    for (int64_t j = 0; j < q->sure; j++)
+        add_key(&sum, w->score[j], 1.0, w->value_of[j], w->dv);
+    for (int64_t d = 0; d < s->count; d++)
+        add_pool(w, q, &from, s->of[d].draws, s->from[d], &sum);
+    for (int64_t c = 0; c < w->dv; c++)
+        y[c] /= sum.z;
+}
+
+es_status far_limit_error(far_work *w, const far_query *q, double *out, es_error *err)
+{
+    strata s = {.count = 0};
+    double *limits;
+    cut(q, &s);
+    ES_TRY(ES_MEM_NEW_2D(w->budget, limits, ES_FAR_PARTS, w->dv, "limits", err));
+    for (int p = 0; p < ES_FAR_PARTS; p++)
+        find_limit(w, q, &s, p, limits + p * w->dv);
+    *out = 0.0;
+    for (int64_t c = 0; c < w->dv; c++)
+        *out += es_spread_of(limits + c, ES_FAR_PARTS, w->dv).squares;
+    *out /= ES_FAR_PARTS * (ES_FAR_PARTS - 1);
+    es_mem_free(w->budget, limits);
+    return ES_OK;
 }

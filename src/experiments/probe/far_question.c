@@ -9,9 +9,9 @@
 #include "experiments/probe/question.h"
 #include "model/model.h"
 
-/* Queries of each n in a block, and keys of a stratum of (F2): a block takes about as long as by
- * positions. */
-enum { QUERIES = 8, ATOMS = 48 };
+/* Queries of each n in a block, and keys of a stratum of (F2): with fewer first order is not enough
+ * for (F3) in heads with few effective keys. */
+enum { QUERIES = 8, ATOMS = 192 };
 
 /* Keys of a pool: several times as many as a far field has; fewer if they take more than this. */
 enum { POOL_KEYS = 8192, POOL_BLOCKS = 32 };
@@ -224,14 +224,21 @@ void probe_far_price(const es_job *job, es_cost *out)
 
 /* ---- stages ---- */
 
-static const es_cell_field fields[] = {
-    ES_FIELD_LIST(es_far_cell, real),  ES_FIELD_LIST(es_far_cell, drawn),
-    ES_FIELD_LIST(es_far_cell, other), ES_FIELD(es_far_cell, exact),
-    ES_FIELD(es_far_cell, exact_bias), ES_FIELD(es_far_cell, sampling),
-    ES_FIELD(es_far_cell, apart),      ES_FIELD(es_far_cell, apart_other),
-    ES_FIELD(es_far_cell, spread),     ES_FIELD(es_far_cell, q_norm),
-    ES_FIELD(es_far_cell, k_norm),     ES_FIELD(es_far_cell, q_cos),
-    ES_FIELD(es_far_cell, k_cos),      {0}};
+static const es_cell_field fields[] = {ES_FIELD_LIST(es_far_cell, real),
+                                       ES_FIELD_LIST(es_far_cell, drawn),
+                                       ES_FIELD_LIST(es_far_cell, other),
+                                       ES_FIELD(es_far_cell, exact),
+                                       ES_FIELD(es_far_cell, exact_bias),
+                                       ES_FIELD(es_far_cell, sampling),
+                                       ES_FIELD(es_far_cell, pool_error),
+                                       ES_FIELD_LIST(es_far_cell, apart),
+                                       ES_FIELD_LIST(es_far_cell, apart_other),
+                                       ES_FIELD(es_far_cell, spread),
+                                       ES_FIELD(es_far_cell, q_norm),
+                                       ES_FIELD(es_far_cell, k_norm),
+                                       ES_FIELD(es_far_cell, q_cos),
+                                       ES_FIELD(es_far_cell, k_cos),
+                                       {0}};
 
 /* Builds one pool from blocks taken evenly; number -1 stands for all blocks of another text. */
 static es_status build_pool(es_job *job, const es_blocks *text, int64_t first, int64_t count,
@@ -341,6 +348,14 @@ const es_far_cell *probe_far_cell(const probe_far_head *h, int64_t b, int64_t ro
 {
     const es_far_cell *cells = es_job_cell(h->job, h->far->stage, h->first + b);
     return cells + h->at * es_far_rows(&h->far->spec) + row;
+}
+
+double probe_far_apart(const double *apart, int pair)
+{
+    double sum = 0.0;
+    for (int p = 0; p < ES_FAR_PAIRS && pair < 0; p++)
+        sum += apart[p];
+    return pair < 0 ? sum / ES_FAR_PAIRS : apart[pair];
 }
 
 double probe_far_mean_draw(const double *draws, es_far_stat stat)

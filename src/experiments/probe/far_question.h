@@ -62,6 +62,9 @@ es_measured probe_far_drawn(const probe_far_head *h, int64_t row, es_far_stat st
  */
 double probe_far_mean_draw(const double *draws, es_far_stat stat);
 
+/*! probe_far_apart() : one of `apart` (ES_FAR_PAIRS), or their mean: pair -1. */
+double probe_far_apart(const double *apart, int pair);
+
 extern const es_table_spec probe_exchange_summary_table, probe_forecast_table;
 
 /* The summary under way. */

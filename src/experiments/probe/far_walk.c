@@ -28,22 +28,33 @@ static int64_t place_of(const far_work *w, int64_t n, int64_t m, uint64_t token)
     return n - 1 - (int64_t)(((double)m + es_uniform_at(&at)) * part);
 }
 
+/* Parts of the pool that query m draws from: one of each half, all pairs equally often. */
+typedef struct parts {
+    int of[ES_FAR_DRAWS], pair;
+} parts;
+
+static parts parts_of(int64_t m)
+{
+    const int first = (int)(m % 2), second = (int)(m / 2 % 2);
+    return (parts){{first, 2 + second}, first + 2 * second};
+}
+
 /* Weighs the two far fields that are drawn for query m into stats (ES_FAR_PARTS, ES_FAR_STATS), and
- * their outputs into w->y from 1 on. They come from different parts of the pool, and all parts are
- * used equally often. */
+ * their outputs into w->y from 1 on. */
 static es_status weigh_draws(far_work *w, const far_query *q, int64_t m, const es_far_pool *pool,
                              double *stats, es_error *err)
 {
-    const int parts[ES_FAR_DRAWS] = {(int)(m % 2), 2 + (int)(m / 2 % 2)};
+    const parts p = parts_of(m);
     for (int d = 0; d < ES_FAR_DRAWS; d++) {
-        ES_TRY(far_draw(w, q, pool, parts[d], err));
-        far_weigh(w, q, stats + parts[d] * ES_FAR_STATS, w->y + (1 + d) * w->dv);
+        ES_TRY(far_draw(w, q, pool, p.of[d], err));
+        far_weigh(w, q, stats + p.of[d] * ES_FAR_STATS, w->y + (1 + d) * w->dv);
     }
     return ES_OK;
 }
 
 /* Returns |y - E y'|^2, y' the outputs of drawn far fields, as the product of the differences from
- * two of them: they come from different blocks, so that their errors cancel on average. */
+ * two of them: they come from different blocks, so that their errors, and those of the pool,
+ * cancel on average. */
 static double apart_of(const far_work *w)
 {
     double sum = 0.0;
@@ -52,7 +63,8 @@ static double apart_of(const far_work *w)
     return sum;
 }
 
-/* Query m that ran: real and drawn far fields; every other one also has its exact error. */
+/* Query m that ran: real and drawn far fields; every other one also has its exact error, and the
+ * first one that of the limit. */
 static es_status add_query(far_work *w, const far_query *q, int64_t m, es_far_cell *cell,
                            es_error *err)
 {
@@ -61,11 +73,13 @@ static es_status add_query(far_work *w, const far_query *q, int64_t m, es_far_ce
     if (w->spec->real_only)
         return ES_OK;
     ES_TRY(weigh_draws(w, q, m, w->text->pool, cell->drawn, err));
-    cell->apart += apart_of(w);
+    cell->apart[parts_of(m).pair] += apart_of(w);
     if (w->text->other) {
         ES_TRY(weigh_draws(w, q, m, w->text->other, cell->other, err));
-        cell->apart_other += apart_of(w);
+        cell->apart_other[parts_of(m).pair] += apart_of(w);
     }
+    if (m == 0)
+        ES_TRY(far_limit_error(w, q, &cell->pool_error, err));
     return m % 2 ? ES_OK : far_exact(w, q, cell, err);
 }
 
@@ -82,8 +96,11 @@ static void divide(const far_work *w, es_far_cell *cell)
     cell->exact /= 0.5 * count;
     cell->exact_bias /= 0.5 * count;
     cell->sampling /= 0.5 * count;
-    cell->apart /= count;
-    cell->apart_other = w->text->other ? cell->apart_other / count : (double)NAN;
+    for (int p = 0; p < ES_FAR_PAIRS; p++) {
+        const double queries = count / ES_FAR_PAIRS;
+        cell->apart[p] /= queries;
+        cell->apart_other[p] = w->text->other ? cell->apart_other[p] / queries : (double)NAN;
+    }
 }
 
 /* Queries of n keys as they ran. */
@@ -331,11 +348,13 @@ es_far_cost es_far_cost_of(const es_far_spec *spec, bool other)
     const es_model_config *c = es_model_config_of(spec->model);
     const double k = (double)c->head_dim, longest = (double)longest_of(spec);
     const double queries = (double)spec->queries, draws = ES_FAR_DRAWS;
-    double keys = 0.0, atoms = 0.0;
+    double keys = 0.0, atoms = 0.0, most = 0.0; /* most: keys of the strata of one query */
     for (int64_t s = 0; s < spec->sizes; s++) {
         const double n = (double)spec->size[s];
         keys += n * (2.0 + draws * (other ? 2.0 : 1.0));
-        atoms += (double)spec->atoms * 2.0 * fmax(log2(n / (double)spec->near), 0.0);
+        const double strata = 2.0 * fmax(log2(n / (double)spec->near), 0.0);
+        atoms += 2.0 * (double)spec->atoms * strata;
+        most = fmax(most, (double)spec->atoms * strata);
     }
     for (int64_t t = 0; t < spec->targets; t++)
         keys += (double)spec->target[t] * (1.0 + draws);
@@ -345,6 +364,6 @@ es_far_cost es_far_cost_of(const es_far_spec *spec, bool other)
         es_model_cost_of(c, es_model_precision(spec->model), spec->length, 1, false);
     return (es_far_cost){.flops = (double)(c->layers * c->heads) * head + es_model_work(&forward),
                          .bytes = forward.bytes + longest * (8.0 * k + 64.0) +
-                                  16.0 * (double)spec->length * k +
+                                  16.0 * (double)spec->length * k + 16.0 * most * k +
                                   (double)(1 + spec->targets) * 16.0 * k * longest + 2e6};
 }
