@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/head_plan.h"
-#include "model/model.h"
 #include "model/plan.h"
 
 const char *es_plan_mode_name(es_plan_mode mode)
@@ -259,23 +258,7 @@ es_status es_plan_obey_cache(const es_plan *plan, es_plan_origin origin, es_erro
     return ES_OK;
 }
 
-/* ---- is it of this model, and of these blocks? ---- */
-
-es_status es_plan_check_weights(const es_plan *plan, const es_model *model, const es_exec *exec,
-                                es_error *err)
-{
-    uint64_t is;
-    if (!plan->fingerprint)
-        return ES_OK;
-    ES_TRY(es_model_fingerprint(model, exec, &is, err));
-    if (is == plan->fingerprint)
-        return ES_OK;
-    return es_fail(err, ES_E_SHAPE, "plan.fingerprint",
-                   "make a plan for this model: esscher budget; or remove \"fingerprint\" from the "
-                   "file to try it on other weights",
-                   "the plan is for a checkpoint of fingerprint %016llx; this one has %016llx",
-                   (unsigned long long)plan->fingerprint, (unsigned long long)is);
-}
+/* ---- is it of these blocks? ---- */
 
 /* Returns the fewest keys of a unit that drops some; 0: none does. */
 static int64_t fewest_keys(const es_plan *plan)

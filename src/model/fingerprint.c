@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fingerprint.c : a number that tells one checkpoint from another, from a sample of its weights. */
+/* fingerprint.c : a number that tells one checkpoint from another, from a sample of its weights,
+ * and whether a plan was made for it. */
 #include "base/error.h"
 #include "model/layer_slot.h"
 #include "model/model.h"
+#include "model/plan.h"
 #include "model/pool_files.h"
 
 enum { SAMPLE = 4096 }; /* numbers of a part that count, at most */
@@ -75,4 +77,20 @@ es_status es_model_fingerprint(const es_model *m, const es_exec *exec, uint64_t 
     es_slot_free(&slot);
     *out += *out == 0;
     return status;
+}
+
+es_status es_plan_check_weights(const es_plan *plan, const es_model *model, const es_exec *exec,
+                                es_error *err)
+{
+    uint64_t is;
+    if (!plan->fingerprint)
+        return ES_OK;
+    ES_TRY(es_model_fingerprint(model, exec, &is, err));
+    if (is == plan->fingerprint)
+        return ES_OK;
+    return es_fail(err, ES_E_SHAPE, "plan.fingerprint",
+                   "make a plan for this model: esscher budget; or remove \"fingerprint\" from the "
+                   "file to try it on other weights",
+                   "the plan is for a checkpoint of fingerprint %016llx; this one has %016llx",
+                   (unsigned long long)plan->fingerprint, (unsigned long long)is);
 }
