@@ -4,15 +4,15 @@
  *     mpirun -n R ranks PIECES SECONDS NUMBERS [FILE.run]
  *
  * Pieces that take SECONDS, asleep, so that more ranks than processors can be tried, and make
- * NUMBERS numbers, which are kept in a run file if one is named. Rank 0 works, too. docs/SCALE.md
- * compares the times with its model. */
+ * NUMBERS numbers, which are kept in a run file if one is named. Rank 0 works, too.
+ * docs/dev/SCALE.md compares the times with its model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <esscher/executor.h>
-#include <esscher/run.h>
+#include "ranks/ranks_inside.h"
+#include "store/run.h"
 
 static es_error err;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* esscher bench : speed against the machine's own peak. */
+#include <math.h>
 #include "bench.h"
 
 #include <stdio.h>
@@ -27,6 +28,11 @@ static const cli_option options[] = {
     {"model", 'm', ES_PARAM_MODEL, "MODEL",
      "time the forward pass of this model instead, relative to its matrix products",
      .field = offsetof(bench_options, model)},
+    {"compare-time", 0, CLI_NUMBER, "SECONDS",
+     "time that your own kernel takes for --n queries and keys of one head of --dim: its speed "
+     "beside ours and the machine's peak",
+     .field = offsetof(bench_options, compare_time), .min = 1e-9, .max = 1e9,
+     .default_note = "none"},
     {0}};
 
 /* ---- random numbers ---- */
@@ -162,6 +168,11 @@ static void complete(bench_options *o, const cli_session *session, int64_t threa
 static es_status run_all(cli_session *session, const bench_options *o, es_error *err)
 {
     session->exec.threads = (int)o->threads.counts[o->threads.count - 1];
+    if (!isnan(o->compare_time) && (o->model || o->d.count != 1))
+        return cli_fail(err, ES_E_ARGUMENT, NULL, "bench.options",
+                        "--compare-time 0.5 --dim 64 --n 16384",
+                        o->model ? "--compare-time is for attention, not for --model"
+                                 : "--compare-time needs one --dim: that of your kernel's run");
     if (o->model && session->common.dry_run)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "bench.options", "esscher encode --dry-run",
                         "--dry-run is for attention, not for --model");
@@ -176,6 +187,8 @@ static es_status run_all(cli_session *session, const bench_options *o, es_error 
     session->progress.parts = calls;
     es_answer_name(cli_result(session), session->command->name, (int64_t)session->common.seed);
     status = run_shapes(session, o, err);
+    if (status == ES_OK && !isnan(o->compare_time))
+        bench_compare_time(session, o);
     if (status == ES_OK) {
         const shape many = shape_at(o, o->d.count);
         status = bench_decode(session, o, many.n, many.d, err);
@@ -204,9 +217,13 @@ static es_status run(cli_session *session, void *given, es_error *err)
     o->threads = given_threads;
     return status;
 }
-static const char *const examples[] = {"esscher bench --quick", "esscher bench --d 64 --threads 1",
-                                       "esscher bench --json > bench.json",
-                                       "esscher bench --model models/minilm", NULL};
+static const char *const examples[] = {
+    "esscher bench --quick",
+    "esscher bench --dim 64 --threads 1",
+    "esscher bench --json > bench.json",
+    "esscher bench --model models/minilm",
+    "esscher bench --dim 64 --n 16384 --threads 1 --compare-time 0.5",
+    NULL};
 
 const cli_command cli_bench = {
     .name = "bench",

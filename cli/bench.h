@@ -19,6 +19,7 @@ typedef struct bench_options {
     es_grid d, threads;
     int64_t n, repetitions;
     const char *model;
+    double compare_time; /* seconds of another kernel; NaN: none */
 } bench_options;
 
 /* The inputs of one shape and buffers for the results; f32, standard normal. */
@@ -46,6 +47,9 @@ bench_spread bench_spread_of(double *values, int64_t count);
 es_status bench_speed(cli_session *session, const bench_options *o, const bench_data *data,
                       int threads, es_dtype precision, es_error *err);
 extern const es_table_spec bench_speed_table;
+
+/* Adds the table with another kernel's time beside ours at the first shape, and beside the peak. */
+void bench_compare_time(cli_session *session, const bench_options *o);
 
 /* Few queries against many keys, each number of threads. */
 enum { BENCH_DECODE_SHAPES = 3 };

@@ -29,17 +29,17 @@ static const es_table_spec table = {"costs", columns, views};
 
 enum { D = 64, SETS = 12 };
 
-/* Room for every statistic a contender may ask for. */
-typedef struct room {
+/* Space for every statistic a contender may ask for. */
+typedef struct results {
     double *lse, *entropy, *top_weight, *sum_squares; /* (SETS m) */
     int64_t *top_index;
     es_moments moments[SETS];
     double scales[SETS];
     int64_t prefixes[SETS];
-} room;
+} results;
 
 /* One contender: seconds for its work, all of it. */
-typedef es_status (*contender)(cli_session *session, const bench_data *data, room *r,
+typedef es_status (*contender)(cli_session *session, const bench_data *data, results *r,
                                double *seconds, es_error *err);
 
 /* Returns the options of plain attention in f32. */
@@ -49,7 +49,7 @@ static es_attend_opts plain(cli_session *session)
 }
 
 /* Times attention that computes only the output: the reference. */
-static es_status output_alone(cli_session *session, const bench_data *data, room *r,
+static es_status output_alone(cli_session *session, const bench_data *data, results *r,
                               double *seconds, es_error *err)
 {
     (void)r;
@@ -59,7 +59,7 @@ static es_status output_alone(cli_session *session, const bench_data *data, room
 }
 
 /* Times attention with all statistics. */
-static es_status all_statistics(cli_session *session, const bench_data *data, room *r,
+static es_status all_statistics(cli_session *session, const bench_data *data, results *r,
                                 double *seconds, es_error *err)
 {
     const es_attend_opts opts = plain(session);
@@ -73,7 +73,7 @@ static es_status all_statistics(cli_session *session, const bench_data *data, ro
 }
 
 /* Times attention with moments of the output. */
-static es_status with_moments(cli_session *session, const bench_data *data, room *r,
+static es_status with_moments(cli_session *session, const bench_data *data, results *r,
                               double *seconds, es_error *err)
 {
     const es_attend_opts opts = plain(session);
@@ -85,7 +85,7 @@ static es_status with_moments(cli_session *session, const bench_data *data, room
 }
 
 /* Times several prefixes in one pass. */
-static es_status all_prefixes(cli_session *session, const bench_data *data, room *r,
+static es_status all_prefixes(cli_session *session, const bench_data *data, results *r,
                               double *seconds, es_error *err)
 {
     es_attend_opts opts = plain(session);
@@ -96,7 +96,7 @@ static es_status all_prefixes(cli_session *session, const bench_data *data, room
 }
 
 /* Times several score scales in one pass. */
-static es_status shared_scales(cli_session *session, const bench_data *data, room *r,
+static es_status shared_scales(cli_session *session, const bench_data *data, results *r,
                                double *seconds, es_error *err)
 {
     es_attend_opts opts = plain(session);
@@ -107,7 +107,7 @@ static es_status shared_scales(cli_session *session, const bench_data *data, roo
 }
 
 /* Times the same score scales one after the other. */
-static es_status separate_scales(cli_session *session, const bench_data *data, room *r,
+static es_status separate_scales(cli_session *session, const bench_data *data, results *r,
                                  double *seconds, es_error *err)
 {
     *seconds = 0.0;
@@ -139,18 +139,18 @@ static const struct {
 };
 
 /* Allocates the outputs of all contests. */
-static void start_room(room *r, int64_t n)
+static void start_results(results *r, int64_t n)
 {
-    *r = (room){.lse = cli_alloc_array((size_t)n, sizeof(double)),
-                .entropy = cli_alloc_array((size_t)n, sizeof(double)),
-                .top_weight = cli_alloc_array((size_t)n, sizeof(double)),
-                .sum_squares = cli_alloc_array((size_t)n, sizeof(double)),
-                .top_index = cli_alloc_array((size_t)n, sizeof(int64_t))};
+    *r = (results){.lse = cli_alloc_array((size_t)n, sizeof(double)),
+                   .entropy = cli_alloc_array((size_t)n, sizeof(double)),
+                   .top_weight = cli_alloc_array((size_t)n, sizeof(double)),
+                   .sum_squares = cli_alloc_array((size_t)n, sizeof(double)),
+                   .top_index = cli_alloc_array((size_t)n, sizeof(int64_t))};
 }
 
 /* Geometric prefixes from n/30 to n; scales around 1/sqrt(d), a factor 1.87 apart, so that none is
  * a power of two of another. */
-static void set_grids(room *r, int64_t n)
+static void set_grids(results *r, int64_t n)
 {
     for (int i = 0; i < SETS; i++) {
         r->prefixes[i] = (int64_t)((double)n * pow(30.0, (double)i / (SETS - 1) - 1.0) + 0.5);
@@ -159,7 +159,7 @@ static void set_grids(room *r, int64_t n)
 }
 
 /* Frees the outputs. */
-static void free_room(room *r)
+static void free_results(results *r)
 {
     free(r->lse);
     free(r->entropy);
@@ -187,8 +187,8 @@ static void put_cost(es_table *t, size_t contest, const bench_data *data, double
 }
 
 /* Times two settings in turn and compares them: alternating cancels drifts of the clock rate. */
-static es_status run_contest(cli_session *session, const bench_options *o, size_t contest, room *r,
-                             es_error *err)
+static es_status run_contest(cli_session *session, const bench_options *o, size_t contest,
+                             results *r, es_error *err)
 {
     const int64_t n = contests[contest].smaller ? o->n / 2 : o->n;
     bench_data data;
@@ -213,11 +213,11 @@ static es_status run_contest(cli_session *session, const bench_options *o, size_
 
 es_status bench_costs(cli_session *session, const bench_options *o, es_error *err)
 {
-    room r;
-    start_room(&r, o->n);
+    results r;
+    start_results(&r, o->n);
     es_status status = ES_OK;
     for (size_t c = 0; c < sizeof contests / sizeof contests[0] && status == ES_OK; c++)
         status = run_contest(session, o, c, &r, err);
-    free_room(&r);
+    free_results(&r);
     return status;
 }

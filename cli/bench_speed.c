@@ -186,3 +186,37 @@ es_status bench_speed(cli_session *session, const bench_options *o, const bench_
     free(peaks);
     return status;
 }
+
+/* ---- another kernel ---- */
+
+static const es_column theirs_columns[] = {
+    {"precision", "ours in", "", ES_FORMAT_TEXT},
+    {"threads", "threads", "", ES_FORMAT_COUNT},
+    {"seconds", "yours", "s", ES_FORMAT_SHORT, "as --compare-time says"},
+    {"gflops", "speed", "GF/s", ES_FORMAT_SHORT, "4 m n d operations per time"},
+    {"percent_of_peak", "of peak", "%", ES_FORMAT_SHORT,
+     "of the multiply-add peak of these threads in this precision"},
+    {"our_seconds", "ours", "s", ES_FORMAT_SHORT},
+    {"times_ours", "yours/ours", "", ES_FORMAT_SHORT, "time of yours over ours"},
+    {0}};
+static const es_table_view theirs_views[] = {{"Your kernel"}, {0}};
+static const es_table_spec theirs_table = {"yours", theirs_columns, theirs_views};
+
+void bench_compare_time(cli_session *session, const bench_options *o)
+{
+    const es_table *ours = es_answer_find(session->result, "rows");
+    es_table *t = es_answer_table(session->result, &theirs_table);
+    const double n = (double)o->n, d = (double)o->d.counts[0], time = o->compare_time;
+    const double gflops = 4e-9 * n * n * d / time;
+    for (int64_t i = 0; i < 2 * o->threads.count; i++) { /* both precisions of the first shape */
+        const int64_t at = es_table_row(t);
+        es_table_text(t, at, "precision", es_table_get_text(ours, i, "precision"));
+        es_table_count(t, at, "threads", (int64_t)es_table_get(ours, i, "threads"));
+        es_table_real(t, at, "seconds", time);
+        es_table_real(t, at, "gflops", gflops);
+        es_table_real(t, at, "percent_of_peak",
+                      100.0 * gflops / es_table_get(ours, i, "peak_gflops"));
+        es_table_real(t, at, "our_seconds", es_table_get(ours, i, "seconds"));
+        es_table_real(t, at, "times_ours", time / es_table_get(ours, i, "seconds"));
+    }
+}

@@ -150,7 +150,7 @@ es_answer *cli_result(cli_session *session);
  * last. */
 const cli_command *cli_command_at(int at);
 extern const cli_command cli_demo, cli_tokenize, cli_encode, cli_report, cli_export, cli_merge,
-    cli_plan, cli_info, cli_bench, cli_help;
+    cli_plan, cli_info, cli_bench, cli_paper, cli_help;
 
 const cli_command *cli_command_find(const char *name);
 

@@ -13,8 +13,8 @@ const cli_group cli_groups[] = {
     {ES_GROUP_MORE, "More"},        {0, NULL}};
 
 static const cli_command *const before[] = {&cli_demo, &cli_tokenize, &cli_encode, &cli_report};
-static const cli_command *const after[] = {&cli_bench, &cli_export, &cli_merge,
-                                           &cli_plan,  &cli_info,   &cli_help};
+static const cli_command *const after[] = {&cli_bench, &cli_paper, &cli_export, &cli_merge,
+                                           &cli_plan,  &cli_info,  &cli_help};
 enum { BEFORE = sizeof before / sizeof *before, AFTER = sizeof after / sizeof *after, MOST = 64 };
 
 /* Describes a study as a command: which common options it takes follows from what it declares. */

@@ -182,12 +182,12 @@ static es_status write_report(cli_session *session, const demo_options *o, const
 
 /* ---- the decoder in the box ---- */
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_SIZE = 4096 };
 
 /* Returns true if a directory holds a file of this name. */
 static bool is_file(const char *folder, const char *name)
 {
-    char path[PATH_ROOM + 32];
+    char path[PATH_SIZE + 32];
     struct stat st;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
@@ -196,10 +196,10 @@ static bool is_file(const char *folder, const char *name)
 /* Beside the program: in share/ of an installation, wherever that was moved to, or in the tree that
  * the program was built in. False where neither has it, or the system does not say which file the
  * program is. */
-static bool find_pebble(char folder[PATH_ROOM])
+static bool find_pebble(char folder[PATH_SIZE])
 {
     static const char *const places[] = {"../share/esscher/models/pebble", "../../models/pebble"};
-    char program[PATH_ROOM - 64];
+    char program[PATH_SIZE - 64];
     if (!es_program_path(program, sizeof program))
         return false;
     char *slash = strrchr(program, '/');
@@ -207,7 +207,7 @@ static bool find_pebble(char folder[PATH_ROOM])
         return false;
     *slash = '\0';
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(folder, PATH_ROOM, "%s/%s", program, places[i]);
+        snprintf(folder, PATH_SIZE, "%s/%s", program, places[i]);
         if (is_file(folder, "model.safetensors") && is_file(folder, "alice.txt"))
             return true;
     }
@@ -215,12 +215,12 @@ static bool find_pebble(char folder[PATH_ROOM])
 }
 
 /* The folder of the decoder, and a text for it. */
-static bool find_decoder(const cli_session *session, const demo_options *o, char folder[PATH_ROOM],
-                         char text[PATH_ROOM + 16])
+static bool find_decoder(const cli_session *session, const demo_options *o, char folder[PATH_SIZE],
+                         char text[PATH_SIZE + 16])
 {
-    const bool there = o->decoder ? snprintf(folder, PATH_ROOM, "%s", o->decoder) < PATH_ROOM
+    const bool there = o->decoder ? snprintf(folder, PATH_SIZE, "%s", o->decoder) < PATH_SIZE
                                   : find_pebble(folder);
-    snprintf(text, PATH_ROOM + 16, "%s/alice.txt", folder);
+    snprintf(text, PATH_SIZE + 16, "%s/alice.txt", folder);
     if (!there && !session->common.quiet)
         fprintf(stderr, "esscher demo: going on without a decoder: models/pebble is not beside the "
                         "program; --decoder names it\n");
@@ -255,7 +255,7 @@ static es_status check_options(const demo_options *o, es_error *err)
 /* Returns true if the model is a decoder, for which more steps apply. */
 static bool is_causal(const char *model)
 {
-    char folder[PATH_ROOM];
+    char folder[PATH_SIZE];
     es_model_config config;
     es_error ignored; /* the first step reports what is wrong with a model */
     return es_model_locate(model, folder, sizeof folder, &ignored) == ES_OK &&
@@ -277,8 +277,8 @@ static stop stop_at(const demo_options *o)
 }
 
 /* The models that there are. @return : how many stops. */
-static int plan_models(const cli_session *session, const demo_options *o, char folder[PATH_ROOM],
-                       char text[PATH_ROOM + 16], stop out[MODEL_STOPS])
+static int plan_models(const cli_session *session, const demo_options *o, char folder[PATH_SIZE],
+                       char text[PATH_SIZE + 16], stop out[MODEL_STOPS])
 {
     int count = 0;
     if (o->model)
@@ -301,7 +301,7 @@ static int plan_models(const cli_session *session, const demo_options *o, char f
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     const demo_options *o = given;
-    char folder[PATH_ROOM], text[PATH_ROOM + 16];
+    char folder[PATH_SIZE], text[PATH_SIZE + 16];
     stop models[MODEL_STOPS];
     tour t = {.session = session, .o = o};
     const char *paths[MOST_STOPS];

@@ -167,8 +167,8 @@ static es_status check_options(encode_job *job, es_error *err)
     return ES_OK;
 }
 
-/* Estimates time and memory of the forward pass. */
-static es_cost estimate(const encode_job *job)
+/* Estimates time and memory of the forward pass; `cache` is the memory of the cache. */
+static es_cost estimate(const encode_job *job, double cache)
 {
     const es_model_config *c = &job->config;
     const double n = (double)job->most, item = (double)es_dtype_size(job->precision);
@@ -181,7 +181,7 @@ static es_cost estimate(const encode_job *job)
         .input_bytes = run.weights * item +
                        (job->o->text ? (double)es_tokenizer_memory(job->folder) : 8.0 * n),
         .output_bytes = n * (states + logits) * item + 24.0 * (double)(c->layers * c->heads),
-        .work_bytes = run.bytes + 4.0 * (double)c->positions + 1e6};
+        .work_bytes = run.bytes + cache + 4.0 * (double)c->positions + 1e6};
 }
 
 /* ---- the answer ---- */
@@ -217,18 +217,18 @@ static void put_layers(const encode_job *job)
 }
 
 /* Returns the name of a label, or LABEL_i if config.json has none. */
-static const char *label_of(const encode_job *job, int64_t at, char room[64])
+static const char *label_of(const encode_job *job, int64_t at, char buffer[64])
 {
     if (at < ES_MODEL_LABELS && job->config.label[at][0])
         return job->config.label[at];
-    snprintf(room, 64, "LABEL_%lld", (long long)at);
-    return room;
+    snprintf(buffer, 64, "LABEL_%lld", (long long)at);
+    return buffer;
 }
 
 /* Adds logits and probabilities of a classifier's labels. */
 static void put_labels(const encode_job *job)
 {
-    char room[64];
+    char buffer[64];
     int64_t best = 0;
     double sum = 0.0;
     if (!job->logits)
@@ -239,7 +239,7 @@ static void put_labels(const encode_job *job)
         sum += exp(job->logits[i] - job->logits[best]);
     es_table *t = es_answer_table(cli_result(job->session), &labels_table);
     for (int64_t i = 0; i < job->labels; i++) {
-        es_table_text(t, es_table_row(t), "label", label_of(job, i, room));
+        es_table_text(t, es_table_row(t), "label", label_of(job, i, buffer));
         es_table_real(t, i, "logit", job->logits[i]);
         if (job->labels > 1)
             es_table_real(t, i, "probability", exp(job->logits[i] - job->logits[best]) / sum);
@@ -247,7 +247,7 @@ static void put_labels(const encode_job *job)
     if (job->labels > 1)
         es_answer_add_finding(cli_result(job->session),
                               "The classifier says %s, with probability %.4g.",
-                              label_of(job, best, room), 1.0 / sum);
+                              label_of(job, best, buffer), 1.0 / sum);
 }
 
 /* Adds model, text and token ids to the answer. */
@@ -263,7 +263,7 @@ static void put_question(const encode_job *job)
     if (job->o->text) {
         es_answer_text(a, "text", job->o->text);
         es_answer_count(a, "text_tokens", b->total);
-        es_answer_count(a, "blocks", (b->total + job->room - 1) / job->room);
+        es_answer_count(a, "blocks", (b->total + job->capacity - 1) / job->capacity);
         es_answer_count(a, "block", job->o->block);
     } else {
         es_answer_text(a, "ids_file", job->o->ids);
@@ -377,11 +377,14 @@ static es_status encode(encode_job *job, es_error *err)
 static es_status run(cli_session *session, void *given, es_error *err)
 {
     encode_job job = {.session = session, .o = given};
+    double cache = 0.0;
     es_status status = check_options(&job, err);
+    if (status == ES_OK)
+        status = encode_cache_memory(&job, &cache, err);
     if (status != ES_OK)
         return status;
     bool done;
-    const es_cost cost = estimate(&job);
+    const es_cost cost = estimate(&job, cache);
     status = cli_admit(session, &cost, &done, err);
     if (done)
         return status;

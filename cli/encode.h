@@ -36,9 +36,9 @@ typedef struct encode_job {
     char folder[4096];
     es_model_config config;
     es_dtype precision;
-    int64_t layer; /* -1: all */
-    int64_t most;  /* ids that the block may have */
-    int64_t room;  /* tokens of text in a block */
+    int64_t layer;    /* -1: all */
+    int64_t most;     /* ids that the block may have */
+    int64_t capacity; /* tokens of text in a block */
     block_ids block;
     void *hidden, *token_logits;
     double *stats[3], *logits;
@@ -48,10 +48,12 @@ typedef struct encode_job {
 
 extern const char *const encode_evict_names[];
 
-/* encode_cache_check() : options of the cache that do not fit together. encode_cache_open() :
- * job->cache, for the block that was found. encode_cache_report() : what it did, into the answer
- * and the file of --kept. */
+/* encode_cache_check() : options of the cache that do not fit together. encode_cache_memory() : a
+ * bound on the memory of the cache, 0 if there is none; needs job->config, most and precision.
+ * encode_cache_open() : job->cache, for the block that was found. encode_cache_report() : what it
+ * did, into the answer and the file of --kept. */
 es_status encode_cache_check(const encode_options *o, es_error *err);
+es_status encode_cache_memory(const encode_job *job, double *bytes, es_error *err);
 es_status encode_cache_open(encode_job *job, const es_model *model, es_error *err);
 es_status encode_cache_report(const encode_job *job, es_error *err);
 

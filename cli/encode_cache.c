@@ -53,26 +53,63 @@ static es_status open_plan(encode_job *job, const es_model *model, es_error *err
     return status;
 }
 
-es_status encode_cache_open(encode_job *job, const es_model *model, es_error *err)
+/* Returns whether the options, other than --plan, describe a cache. */
+static bool has_cache(const encode_options *o) { return o->evict >= 0 || o->kv_type; }
+
+enum { TYPE_SIZE = 128 };
+
+/* Returns the cache that the options describe; k_type holds the type of keys. */
+static es_cache_opts cache_opts(const encode_options *o, char k_type[TYPE_SIZE])
 {
-    const encode_options *o = job->o;
-    char k_type[128] = "";
-    if (o->plan)
-        return open_plan(job, model, err);
-    if (o->evict < 0 && !o->kv_type)
-        return ES_OK;
     const char *comma = o->kv_type ? strchr(o->kv_type, ',') : NULL;
     if (o->kv_type)
-        snprintf(k_type, sizeof k_type, "%.*s", (int)(comma ? comma - o->kv_type : 127),
+        snprintf(k_type, TYPE_SIZE, "%.*s", (int)(comma ? comma - o->kv_type : TYPE_SIZE - 1),
                  o->kv_type);
-    const es_cache_opts opts = {.evict = o->evict < 0 ? NULL : encode_evict_names[o->evict],
-                                .prompt = o->prompt,
-                                .policy = o->policy,
-                                .keys = o->keys,
-                                .k_type = o->kv_type ? k_type : NULL,
-                                .v_type = comma        ? comma + 1
-                                          : o->kv_type ? k_type
-                                                       : NULL};
+    return (es_cache_opts){.evict = o->evict < 0 ? NULL : encode_evict_names[o->evict],
+                           .prompt = o->prompt,
+                           .policy = o->policy,
+                           .keys = o->keys,
+                           .k_type = o->kv_type ? k_type : NULL,
+                           .v_type = comma        ? comma + 1
+                                     : o->kv_type ? k_type
+                                                  : NULL};
+}
+
+/* Finds the memory of a plan's cache. */
+static es_status plan_memory(const encode_job *job, double *bytes, es_error *err)
+{
+    es_plan *plan;
+    es_status status = es_plan_load(job->o->plan, &job->session->budget, &plan, err);
+    if (status == ES_OK)
+        status = es_plan_memory(plan, &job->config, job->most, job->precision,
+                                job->session->exec.threads, bytes, err);
+    if (status != ES_OK && !err->file[0])
+        snprintf(err->file, sizeof err->file, "%s", job->o->plan);
+    es_plan_free(plan);
+    return status;
+}
+
+es_status encode_cache_memory(const encode_job *job, double *bytes, es_error *err)
+{
+    char k_type[TYPE_SIZE];
+    *bytes = 0.0;
+    if (job->o->plan)
+        return plan_memory(job, bytes, err);
+    if (!has_cache(job->o))
+        return ES_OK;
+    const es_cache_opts opts = cache_opts(job->o, k_type);
+    return es_cache_memory(&job->config, &opts, job->most, job->precision,
+                           job->session->exec.threads, bytes, err);
+}
+
+es_status encode_cache_open(encode_job *job, const es_model *model, es_error *err)
+{
+    char k_type[TYPE_SIZE];
+    if (job->o->plan)
+        return open_plan(job, model, err);
+    if (!has_cache(job->o))
+        return ES_OK;
+    const es_cache_opts opts = cache_opts(job->o, k_type);
     const es_status status = es_cache_new(es_model_config_of(model), &opts, job->block.n,
                                           &job->session->budget, &job->cache, err);
     if (status != ES_OK)

@@ -94,14 +94,14 @@ static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_e
 {
     const es_tokenizer_info info = es_tokenizer_frame(tokenizer);
     block_ids *b = &job->block;
-    job->room = job->config.positions - info.prefix_count - info.suffix_count;
-    if (job->room < 1)
+    job->capacity = job->config.positions - info.prefix_count - info.suffix_count;
+    if (job->capacity < 1)
         return cli_fail(err, ES_E_FORMAT, job->folder, "encode.positions",
                         "is max_position_embeddings of config.json right?",
                         "the model has no position for a token of text");
     b->ids = cli_alloc_array((size_t)job->config.positions, sizeof *b->ids);
-    b->first = job->o->block * job->room;
-    b->last = b->first + job->room;
+    b->first = job->o->block * job->capacity;
+    b->last = b->first + job->capacity;
     for (int i = 0; i < info.prefix_count; i++)
         b->ids[b->n++] = info.prefix[i];
     const es_status status = tokenize(job, tokenizer, err);
@@ -113,7 +113,7 @@ static es_status find_block(encode_job *job, const es_tokenizer *tokenizer, es_e
         return cli_fail(err, ES_E_EMPTY, job->o->text, "text.empty", "give a text with words in it",
                         "there are no tokens: the text is empty, or holds only white space and "
                         "control characters");
-    const int64_t blocks = (b->total + job->room - 1) / job->room;
+    const int64_t blocks = (b->total + job->capacity - 1) / job->capacity;
     if (job->o->block >= blocks)
         return cli_fail(err, ES_E_ARGUMENT, job->o->text, "encode.block", "blocks count from 0",
                         "--block %lld: the text has %lld tokens, its last block is %lld",

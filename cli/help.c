@@ -148,7 +148,7 @@ void cli_help_program(FILE *out)
     fputs("\nHelp:\n"
           "  esscher COMMAND -h     what it does, its main options and two examples\n"
           "  esscher help COMMAND   everything about a command\n"
-          "  esscher help options   options that many commands share, numbers, exit codes\n"
+          "  esscher help options   options that many commands share, words, exit codes\n"
           "  esscher --version      version and build\n",
           out);
 }
@@ -163,6 +163,16 @@ static void print_exits(FILE *out)
     }
 }
 
+/* Prints a list of definitions under a title. */
+static void print_definitions(const char *title, const cli_definition *list, FILE *out)
+{
+    fprintf(out, "\n%s:\n", title);
+    for (const cli_definition *d = list; d->name; d++) {
+        fprintf(out, "  %-12s ", d->name);
+        print_wrapped(out, d->text, 15, 15);
+    }
+}
+
 void cli_help_options(FILE *out)
 {
     const cli_command every = {.common = CLI_TAKES_ALL};
@@ -174,21 +184,35 @@ void cli_help_options(FILE *out)
         print_option(list.at[i].option, -1, out);
     fprintf(out, "  -h%*sshort help\n", INDENT - 4, "");
     fprintf(out, "      --help%*severything about the command\n", INDENT - 12, "");
-    fputs("\nValues:\n", out);
-    for (const cli_value_form *v = cli_value_forms; v->name; v++) {
-        fprintf(out, "  %-12s ", v->name);
-        print_wrapped(out, v->text, 15, 15);
-    }
+    print_definitions("Values", cli_value_forms, out);
+    print_definitions("Words", cli_words, out);
     print_exits(out);
 }
 
-const cli_value_form cli_value_forms[] = {
+const cli_definition cli_value_forms[] = {
     {"number", "decimal with a point: 4096, 0.125, 1e6; a power 2^20; a fraction 1/4; or a "
                "percentage 25%"},
     {"whole", "whole number: 4096, 1e6 or 2^20"},
     {"size", "bytes with a suffix K, M, G or T (powers of 1024): 500M, 1.5G"},
     {"grid", "one number, a list 64,128,256, or LOW..HIGH*POINTS in geometric steps: 1e3..3e4*12"},
     {"file", "a name; - is standard input, for one option of a command"},
+    {NULL, NULL}};
+
+const cli_definition cli_words[] = {
+    {"[proved]", "a theoretical value that is derived; [heuristic]: derived with a gap; "
+                 "[numerical]: seen in numbers, not derived; [cited]: stated by a paper"},
+    {"ESS", "effective number of keys of a query, 1/sum w^2 of its weights: n if all are equal, 1 "
+            "if one key has all"},
+    {"averaging", "100 keys or more share the weight (two thirds of n if that is less); selective: "
+                  "2 or more do; single-key: fewer than 2"},
+    {"spread", "root mean square distance from the mean, the unit of most errors: at 0.1 a result "
+               "is off by a tenth of how much outputs, values or hidden states vary. Each table "
+               "says of what"},
+    {"sink", "a key that takes weight from every query, such as the first token"},
+    {"horizon H",
+     "how sharp a head's attention is: spectral norm of S^1/2 A S^1/2 with the tokens' "
+     "covariance S and A = Wk'Wq/sqrt(k). The larger, the slower outputs converge"},
+    {"limit", "attention over infinitely many tokens of the same kind"},
     {NULL, NULL}};
 
 /* ---- a command ---- */
@@ -240,20 +264,21 @@ static int first_sentences(const char *text)
     return length;
 }
 
-/* Prints as many of the command's own options as fit `room` lines: its main options or, if it names
- * none, the first ones. */
-static void print_main_options(const cli_command *command, const cli_option_list *list, int room,
-                               FILE *out)
+/* Prints as many of the command's own options as fit `capacity` lines: its main options or, if it
+ * names none, the first ones. */
+static void print_main_options(const cli_command *command, const cli_option_list *list,
+                               int capacity, FILE *out)
 {
     for (int i = 0, printed = 0; i < list->count && !list->at[i].common; i++) {
         const cli_option *o = list->at[i].option;
         const int length = first_part(o->help), lines = print_option(o, length, NULL);
-        if (lines > room || (command->main_options && !is_among(o->name, command->main_options)))
+        if (lines > capacity ||
+            (command->main_options && !is_among(o->name, command->main_options)))
             continue;
         if (printed++ == 0)
             fputs("\nMain options:\n", out);
         print_option(o, length, out);
-        room -= lines;
+        capacity -= lines;
     }
 }
 

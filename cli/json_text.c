@@ -13,9 +13,9 @@
 void cli_json_text(FILE *out, const char *text)
 {
     const size_t size = 6 * strlen(text) + 16;
-    char *room = cli_alloc(size);
-    fputs(es_json_quote(text, room, size), out);
-    free(room);
+    char *buffer = cli_alloc(size);
+    fputs(es_json_quote(text, buffer, size), out);
+    free(buffer);
 }
 
 void cli_json_key(FILE *out, const char *key, bool *first, int depth)

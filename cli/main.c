@@ -17,6 +17,7 @@
 #include "help.h"
 #include "launch.h"
 #include "options.h"
+#include "papers.h"
 #include "talk.h"
 
 /* Opens /dev/null for each closed standard descriptor. Otherwise the first file that the program
@@ -77,6 +78,7 @@ int main(int argc, char **argv)
     fill_closed_descriptors();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not kill a run that is being kept, */
     signal(SIGXFSZ, SIG_IGN); /* nor a file that may not grow: it is an error of writing */
+    char **expanded = cli_paper_expand(&argc, &argv);
     const char *name = argc > 1 ? argv[1] : "";
     int code = CLI_OK;
     const cli_command *command = cli_command_find(name);
@@ -100,5 +102,6 @@ int main(int argc, char **argv)
     }
     code = finish_stdout(command ? command->name : NULL, code);
     leave_if_memory_is_limited(code);
+    free((void *)expanded);
     return code;
 }

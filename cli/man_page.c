@@ -150,13 +150,13 @@ static const char *group_title(es_study_group group)
     return g->title ? g->title : "";
 }
 
-/* Prints the section about the forms of values, from the same table as `esscher help options`. */
-static void print_values(FILE *out)
+/* Prints a section of definitions, from the same list as `esscher help options`. */
+static void print_definitions(const char *title, const cli_definition *list, FILE *out)
 {
-    fputs(".SH VALUES\n", out);
-    for (const cli_value_form *v = cli_value_forms; v->name; v++) {
-        fprintf(out, ".TP\n.B %s\n", v->name);
-        print_roff(out, v->text);
+    fprintf(out, ".SH %s\n", title);
+    for (const cli_definition *d = list; d->name; d++) {
+        fprintf(out, ".TP\n.B %s\n", d->name);
+        print_roff(out, d->text);
     }
 }
 
@@ -181,7 +181,8 @@ static void print_program(FILE *out)
     cli_options_of(&every, &list);
     for (int i = 0; i < list.count; i++)
         print_option(list.at[i].option, out);
-    print_values(out);
+    print_definitions("VALUES", cli_value_forms, out);
+    print_definitions("WORDS", cli_words, out);
     fputs(program_end, out);
     print_exits(out);
 }

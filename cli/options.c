@@ -122,11 +122,11 @@ static const struct {
 void cli_options_of(const cli_command *command, cli_option_list *out)
 {
     *out = (cli_option_list){0};
-    const int room = (int)(sizeof out->at / sizeof out->at[0]);
-    for (const cli_option *o = command->options; o && o->name && out->count < room; o++)
+    const int capacity = (int)(sizeof out->at / sizeof out->at[0]);
+    for (const cli_option *o = command->options; o && o->name && out->count < capacity; o++)
         out->at[out->count++].option = o;
     for (size_t i = 0; i < sizeof common_options / sizeof common_options[0]; i++) {
-        if ((command->common & common_options[i].bit) && out->count < room) {
+        if ((command->common & common_options[i].bit) && out->count < capacity) {
             out->at[out->count].option = &common_options[i].option;
             out->at[out->count++].common = true;
         }

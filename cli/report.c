@@ -240,17 +240,18 @@ static es_status compare_runs(cli_session *session, const report_options *o, con
     return status;
 }
 
-/* The comparison becomes the first of three runs. `room` (MOST_PATH) holds its name. */
-static es_status take_comparison(cli_session *session, report_options *o, char *room, es_error *err)
+/* The comparison becomes the first of three runs. `buffer` (MOST_PATH) holds its name. */
+static es_status take_comparison(cli_session *session, report_options *o, char *buffer,
+                                 es_error *err)
 {
-    es_status status = name_comparison(o->out ? o->out : standard_page, room, MOST_PATH, err);
+    es_status status = name_comparison(o->out ? o->out : standard_page, buffer, MOST_PATH, err);
     if (status == ES_OK)
-        status = compare_runs(session, o, room, err);
+        status = compare_runs(session, o, buffer, err);
     if (status != ES_OK)
         return status;
     o->runs.at[2] = o->runs.at[1]; /* there are two: others were refused */
     o->runs.at[1] = o->runs.at[0];
-    o->runs.at[0] = room;
+    o->runs.at[0] = buffer;
     o->runs.count = 3;
     return ES_OK;
 }

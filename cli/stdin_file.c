@@ -95,7 +95,7 @@ static uint64_t hash_more(uint64_t h, const unsigned char *bytes, size_t count)
 }
 
 /* Copies standard input in blocks, hashes it, and puts the copy in its place. */
-static es_status copy_into(FILE *copy, char *facts, size_t room, es_error *err)
+static es_status copy_into(FILE *copy, char *facts, size_t capacity, es_error *err)
 {
     static unsigned char block[65536];
     uint64_t h = UINT64_C(0xcbf29ce484222325), size = 0;
@@ -112,7 +112,8 @@ static es_status copy_into(FILE *copy, char *facts, size_t room, es_error *err)
     if (fflush(copy) != 0 || lseek(fileno(copy), 0, SEEK_SET) != 0 ||
         dup2(fileno(copy), STDIN_FILENO) != STDIN_FILENO)
         return fail_copy(err);
-    snprintf(facts, room, "%llu bytes, %016llx", (unsigned long long)size, (unsigned long long)h);
+    snprintf(facts, capacity, "%llu bytes, %016llx", (unsigned long long)size,
+             (unsigned long long)h);
     return ES_OK;
 }
 

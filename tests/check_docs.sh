@@ -12,7 +12,7 @@ cd "${1:-$(dirname "$0")/..}"
 bad=$(mktemp)
 trap 'rm -f "$bad"' EXIT
 
-for page in *.md docs/*.md; do
+for page in *.md docs/*.md docs/dev/*.md; do
     folder=$(dirname "$page")
     grep -o '](\([^)#][^)]*\))' "$page" | sed 's/^](//; s/)$//; s/#.*//' | grep -v '^[a-z]*:' | sort -u |
         while IFS= read -r target; do
@@ -24,7 +24,7 @@ for picture in docs/gallery/*.svg; do
     grep -qF "(gallery/${picture##*/})" docs/GALLERY.md || echo "docs/GALLERY.md does not show $picture" >>"$bad"
 done
 
-grep -nE '^ {0,3}[>+] ' ./*.md docs/*.md | sed 's/$/ : a line must not begin so/' >>"$bad" || :
+grep -nE '^ {0,3}[>+] ' ./*.md docs/*.md docs/dev/*.md | sed 's/$/ : a line must not begin so/' >>"$bad" || :
 
 error() { sed -n "s/^#define ES_ATTEND_$1  *//p" include/esscher/attend.h; }
 accuracy="below $(error F32_ERROR) while scores stay within 10 nats, below $(error F32_ERROR_130) within 130 nats"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_hardening.sh [ROOT] : docs/HARDENING.md and the tests agree.
+# check_hardening.sh [ROOT] : docs/dev/HARDENING.md and the tests agree.
 #
 # The last column of its tables names the tests that keep a case, in backquotes: each must exist and mention the case (a
 # fuzzer need not). A column with other words in it is prose, and is believed. Every case that a test function is named
@@ -24,7 +24,7 @@ file_of() {
     esac
 }
 
-rows() { sed -n 's/^| \([A-Z][A-Z][0-9][0-9]\) | .* | \([^|]*\) |$/\1 \2/p' docs/HARDENING.md; }
+rows() { sed -n 's/^| \([A-Z][A-Z][0-9][0-9]\) | .* | \([^|]*\) |$/\1 \2/p' docs/dev/HARDENING.md; }
 
 rows | while read -r case kept; do
     # shellcheck disable=SC2016  # backquotes of Markdown

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_includes.sh [ROOT] : is the table of docs/ARCHITECTURE.md the graph of who includes whom, without a cycle?
+# check_includes.sh [ROOT] : is the table of docs/dev/ARCHITECTURE.md the graph of who includes whom, without a cycle?
 #
 # Every public header belongs to a directory: <esscher/policy.h> in src/risk, or in a header of risk, is an edge from
 # risk to policy like "policy/policy_row.h". Prints "FILE:LINE: ..." for each include that the table forbids, each edge
@@ -167,7 +167,7 @@ function check_line(    name) {
     includes++
 }
 BEGIN {
-    file = "docs/ARCHITECTURE.md"
+    file = "docs/dev/ARCHITECTURE.md"
     line = 1
     read_table(file)
     if (rows == 0)
@@ -208,7 +208,7 @@ BEGIN {
     close(file)
 }
 END {
-    file = "docs/ARCHITECTURE.md"
+    file = "docs/dev/ARCHITECTURE.md"
     for (key in allowed) {
         split(key, pair, SUBSEP)
         line = row[pair[1]]

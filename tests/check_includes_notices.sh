@@ -6,9 +6,9 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT INT TERM
-mkdir "$copy/docs" "$copy/cli"
+mkdir -p "$copy/docs/dev" "$copy/cli"
 cp -R "$here/../include" "$here/../src" "$copy"
-cp "$here/../docs/ARCHITECTURE.md" "$copy/docs"
+cp "$here/../docs/dev/ARCHITECTURE.md" "$copy/docs/dev"
 failures=0
 
 fail() {
@@ -68,14 +68,14 @@ plant cli/planted.c '#include <esscher/nothing.h>' 'a public header of no direct
 
 # A public header has the edges of its directory; here of risk.
 # shellcheck disable=SC2016  # backquotes of Markdown
-sed 's,`policy_risk` | `base`,`policy_risk` `planted` | `base`,' "$here/../docs/ARCHITECTURE.md" >"$copy/docs/ARCHITECTURE.md"
+sed 's,`policy_risk` | `base`,`policy_risk` `planted` | `base`,' "$here/../docs/dev/ARCHITECTURE.md" >"$copy/docs/dev/ARCHITECTURE.md"
 allow include/esscher/planted.h '#include <esscher/policy.h>'
 plant include/esscher/planted.h '#include <esscher/run.h>' 'src/risk may not include store'
 plant include/esscher/planted.h '#include "base/error.h"' 'in a public header'
 plant include/esscher/planted.h '#include <base/error.h>' 'an internal header'
 if said=$(sh "$here/check_includes.sh" "$copy"); then fail "a header that does not exist was accepted"; fi
 case $said in *"planted.h does not exist"*) ;; *) fail "a header that does not exist: $said" ;; esac
-cp "$here/../docs/ARCHITECTURE.md" "$copy/docs"
+cp "$here/../docs/dev/ARCHITECTURE.md" "$copy/docs/dev"
 echo >"$copy/include/esscher/planted.h"
 if said=$(sh "$here/check_includes.sh" "$copy"); then fail "a public header without a directory was accepted"; fi
 case $said in *"planted.h:1: a public header of no directory"*) ;; *) fail "a header without a directory: $said" ;; esac
@@ -83,7 +83,7 @@ rm "$copy/include/esscher/planted.h"
 
 # A cycle, made lawful by the table: the include itself is then fine, the table is not.
 # shellcheck disable=SC2016  # backquotes of Markdown
-sed '/^| `src\/limit`/s,`law` |,`law` `theory` |,' "$here/../docs/ARCHITECTURE.md" >"$copy/docs/ARCHITECTURE.md"
+sed '/^| `src\/limit`/s,`law` |,`law` `theory` |,' "$here/../docs/dev/ARCHITECTURE.md" >"$copy/docs/dev/ARCHITECTURE.md"
 printf '/* planted */\n#include "theory/theory.h"\n' >"$copy/src/limit/planted.c"
 if said=$(sh "$here/check_includes.sh" "$copy"); then fail "a cycle was accepted"; fi
 case $said in *"a cycle: "*"limit -> theory"* | *"a cycle: "*"theory -> limit"*) ;; *) fail "a cycle: $said" ;; esac
@@ -92,7 +92,7 @@ case $said in *planted.c*) fail "an include that the table allows was refused: $
 rm "$copy/src/limit/planted.c"
 said=$(sh "$here/check_includes.sh" "$copy") || true
 case $said in *"no file of src/limit includes theory"*) ;; *) fail "an unused edge: $said" ;; esac
-cp "$here/../docs/ARCHITECTURE.md" "$copy/docs"
+cp "$here/../docs/dev/ARCHITECTURE.md" "$copy/docs/dev"
 
 # A directory without a row, a row without a directory, no table at all.
 mkdir "$copy/src/cellar"
@@ -100,9 +100,9 @@ if said=$(sh "$here/check_includes.sh" "$copy"); then fail "a directory without 
 case $said in *"no row for src/cellar"*) ;; *) fail "a directory without a row: $said" ;; esac
 rmdir "$copy/src/cellar"
 # shellcheck disable=SC2016  # backquotes of Markdown
-sed 's,`src/stats`,`src/attic`,' "$here/../docs/ARCHITECTURE.md" >"$copy/docs/ARCHITECTURE.md"
+sed 's,`src/stats`,`src/attic`,' "$here/../docs/dev/ARCHITECTURE.md" >"$copy/docs/dev/ARCHITECTURE.md"
 if sh "$here/check_includes.sh" "$copy" >/dev/null; then fail "a row without a directory was accepted"; fi
-echo 'no table' >"$copy/docs/ARCHITECTURE.md"
+echo 'no table' >"$copy/docs/dev/ARCHITECTURE.md"
 if sh "$here/check_includes.sh" "$copy" >/dev/null; then fail "a missing table was accepted"; fi
 
 [ "$failures" -eq 0 ] && echo "every planted include was noticed"

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_promises.sh : every test that README.md names as the keeper of a promise exists.
+# check_promises.sh : every test that docs/TRUST.md names as the keeper of a promise exists.
 #
 # The second column of its table of promises reads `test`: case, case; `test`: ... A case is a function listed in
 # tests/*/test_NAME.c, or, like NP01, the beginning of several.
 set -eu
 cd "$(dirname "$0")/.."
-sed -n '/^| promise | test |/,/^$/p' README.md | sed 1,2d | grep '^|' >/dev/null || { echo "FAIL: no table" >&2; exit 1; }
+sed -n '/^| promise | test |/,/^$/p' docs/TRUST.md | sed 1,2d | grep '^|' >/dev/null || { echo "FAIL: no table" >&2; exit 1; }
 
-sed -n '/^| promise | test |/,/^$/p' README.md | sed 1,2d | awk -F'|' 'NF { print $3 }' | tr ';' '\n' |
+sed -n '/^| promise | test |/,/^$/p' docs/TRUST.md | sed 1,2d | awk -F'|' 'NF { print $3 }' | tr ';' '\n' |
     while IFS= read -r entry; do
         # shellcheck disable=SC2016  # backquotes of Markdown
         test=$(printf '%s' "$entry" | sed -n 's/[^`]*`\([a-z_]*\)`.*/\1/p')

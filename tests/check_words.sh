@@ -17,10 +17,10 @@ if [ "$found" != "$list" ]; then
     status=1
 fi
 
-metaphors='courier|workbench|clerk|desk|es_letter|goes home|signs? of life'
+metaphors='rooms?|[a-z_]+_rooms?|courier|workbench|clerk|desk|es_letter|goes home|signs? of life'
 people='nobody|somebody|everybody|whoever|(is|are|was|were) told|told (of|apart)|as .* tells|so many'
 if grep -rniwE "$metaphors|$people" src cli include --include='*.[ch]'; then
-    echo "say it in the words of the field: message, queue, rank, caller, reports, number of"
+    echo "say it in the words of the field: message, queue, rank, caller, reports, number of, scratch, capacity"
     status=1
 fi
 exit $status

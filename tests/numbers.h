@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.h : random numbers for tests, from a small generator of their own, so that a failure of
- * the random room cannot hide or cause one elsewhere. Set state_of_rng before use. */
+ * the module `random` cannot hide or cause one elsewhere. Set state_of_rng before use. */
 #ifndef ES_NUMBERS_H
 #define ES_NUMBERS_H
 

@@ -36,7 +36,7 @@ function figuresOf(run) {
   return known.flatMap((f) => (f.options ? f.options.map((o) => o.figure()) : [f]));
 }
 
-// RUN-FIGURE, of about 150 characters at most: file systems have room for 255. Names are never used twice.
+// RUN-FIGURE, of about 150 characters at most: file systems have space for 255. Names are never used twice.
 function namer() {
   const taken = new Set();
   return (run, title) => {

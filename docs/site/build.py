@@ -32,6 +32,7 @@ WRITTEN = [
     "CHANGELOG.md",
     "SECURITY.md",
     "docs/*.md",
+    "docs/dev/*.md",
     "models/pebble/README.md",
     "tests/golden/README.md",
 ]
@@ -125,7 +126,7 @@ def expand(settings, pages):
     for which there are none goes."""
     out = []
     for row in settings.split("\n"):
-        found = re.match(r"( *)- ([^:]*): (\w+)/\*$", row)
+        found = re.match(r"( *)- ([^:]*): ([\w/]+)/\*$", row)
         if not found:
             out.append(row)
             continue
@@ -166,7 +167,7 @@ def main(program, site):
         ROOT / "include/esscher",
         pages / "headers",
         index,
-        (ROOT / "docs/ARCHITECTURE.md").read_text(),
+        (ROOT / "docs/dev/ARCHITECTURE.md").read_text(),
     )
     manuals.make(program, pages / "man")
     notebooks.make(ROOT / "examples", pages / "examples")

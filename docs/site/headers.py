@@ -109,7 +109,7 @@ def end_of_declaration(lines, at):
 
 
 def directories(architecture):
-    """[(folder, [header])], from the table of docs/ARCHITECTURE.md."""
+    """[(folder, [header])], from the table of docs/dev/ARCHITECTURE.md."""
     found = []
     for folder, names in re.findall(r"^\| `(src/\w+)` \| ([^|]*) \|", architecture, re.M):
         headers = re.findall(r"`(\w+)`", names)
@@ -159,7 +159,7 @@ def contents(parsed, by_directory, index):
         "# Headers",
         "",
         "The C library, `libesscher`: what each public header is for, by "
-        "[the directory](../docs/ARCHITECTURE.md) that implements it.",
+        "[the directory](../docs/dev/ARCHITECTURE.md) that implements it.",
         "",
     ]
     for folder, names in by_directory:

@@ -10,7 +10,7 @@
  *
  * until the keys are spent. At every total that this passes through no other choice of options has
  * less risk: a smaller one would lie below a hull. Between two of them a step does not fit; what is
- * left is then spent on smaller ones, and es_allocate_bound() says how much there could be to gain.
+ * left is then spent on smaller ones.
  *
  *     es_curve curves[] = {{3, keys, risk_a, 1.0}, {3, keys, risk_b, 2.0}};
  *     int64_t chosen[2];
@@ -18,11 +18,8 @@
  *     es_allocate_keys(curves, 2, 128, chosen, &used, &risk, &err);
  *     keys[chosen[1]]                                                   what unit 1 gets
  *
- * Then the rules in common use: the same number for every unit, fewer with depth, in proportion to
- * a measured number of keys.
- *
- * All functions read curves and nothing else, are thread-safe and deterministic (of units that are
- * alike the first comes first), and take O(options) memory of their own. Errors of all of them:
+ * Both functions read curves and nothing else, are thread-safe and deterministic (of units that are
+ * alike the first comes first), and take O(options) memory of their own. Errors of both:
  * ES_E_ARGUMENT (allocate.null); ES_E_RANGE (allocate.curve: no option, keys that do not increase
  * or are negative, a risk or weight that is negative or no number; err->row is the unit);
  * ES_E_MEMORY.
@@ -60,37 +57,6 @@ ES_API es_status es_allocate_keys(const es_curve *curves, int64_t units, double 
  *  @return : ES_OK; ES_E_RANGE (allocate.risk) if all keys leave more than that. */
 ES_API es_status es_allocate_risk(const es_curve *curves, int64_t units, double most,
                                   int64_t *chosen, double *used, double *risk, es_error *err);
-
-/*! es_allocate_bound() : what no choice of options for `keys` keys can be below: hulls that may be
- *  stopped anywhere. es_allocate_keys() meets it at every corner, and is above it by one step at
- *  most. @return : as es_allocate_keys(). */
-ES_API es_status es_allocate_bound(const es_curve *curves, int64_t units, double keys, double *out,
-                                   es_error *err);
-
-/* ---- rivals ----
- * Gives units keys in proportion to their shares, between their first and last option; what those
- * limits take or leave goes to the others, in proportion. Each unit gets the largest option that is
- * not above its part. The rest goes, option by option, to the unit that is furthest below its part.
- * Risks are not used. */
-
-/*! es_allocate_mass() : in proportion to need (units), >= 0 and not all 0: how many keys hold a
- *  given mass, or, as in Ada-KV, how many of a unit's keys are among the heaviest of its layer (one
- *  layer at a time then, each with its own number of keys).
- *  @return : ES_OK; ES_E_RANGE: allocate.keys, allocate.need. */
-ES_API es_status es_allocate_mass(const es_curve *curves, int64_t units, double keys,
-                                  const double *need, int64_t *chosen, double *used, double *risk,
-                                  es_error *err);
-
-/*! es_allocate_uniform() : the same for all. */
-ES_API es_status es_allocate_uniform(const es_curve *curves, int64_t units, double keys,
-                                     int64_t *chosen, double *used, double *risk, es_error *err);
-
-/*! es_allocate_pyramid() : falling linearly with depth (PyramidKV): a unit of layer[i], 0 <= layer
- * < layers, has 2 - last times the mean in the first layer and `last` times it, in (0, 1], in the
- *  last. @return : also ES_E_RANGE (allocate.layer). */
-ES_API es_status es_allocate_pyramid(const es_curve *curves, int64_t units, double keys,
-                                     const int64_t *layer, int64_t layers, double last,
-                                     int64_t *chosen, double *used, double *risk, es_error *err);
 
 #ifdef __cplusplus
 }

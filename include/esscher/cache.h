@@ -48,6 +48,13 @@ ES_API es_status es_cache_new(const es_model_config *config, const es_cache_opts
                               es_mem_limit *budget, es_cache **out, es_error *err);
 ES_API void es_cache_free(es_cache *cache); /* NULL is fine */
 
+/*! es_cache_memory() : *bytes gets a bound on the memory of a cache and of a pass of a block of n
+ *  tokens with it, beyond what es_model_cost_of() counts, on `threads` threads.
+ *  @return : ES_OK; as es_cache_new(). */
+ES_API es_status es_cache_memory(const es_model_config *config, const es_cache_opts *opts,
+                                 int64_t n, es_dtype precision, int threads, double *bytes,
+                                 es_error *err);
+
 /*! es_cache_look_ahead() : for a policy that looks at later queries of the full model, runs it once
  *  on the block; for every other policy, does nothing. @return : as es_model_forward(). */
 ES_API es_status es_cache_look_ahead(es_cache *cache, const es_model *model, const int32_t *ids,

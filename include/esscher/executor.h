@@ -174,16 +174,6 @@ ES_API es_status es_fabric_load(const es_fabric_opts *opts, es_fabric **out, es_
 ES_API es_status es_ranks_new(const es_fabric *fabric, es_executor **out, es_error *err);
 ES_API void es_ranks_free(es_executor *executor); /* NULL is fine */
 
-/* Counts and times of rank 0, which show how many ranks it can serve. */
-typedef struct es_ranks_tally {
-    int64_t pieces;       /* done by other ranks */
-    int64_t own;          /* done by rank 0 */
-    double serve_seconds; /* time of rank 0 for messages and results of other ranks */
-    double wait_seconds;  /* sum of the times that other ranks waited for a piece */
-} es_ranks_tally;
-/*! es_ranks_tally_of() : returns the counts and times of an executor made by es_ranks_new(). */
-ES_API es_ranks_tally es_ranks_tally_of(const es_executor *executor);
-
 #ifdef __cplusplus
 }
 #endif

@@ -28,7 +28,7 @@ typedef struct es_measured {
     double value, se;
 } es_measured;
 
-enum { ES_FORMAT_ROOM = 64 }; /* bytes that hold any number, with its end */
+enum { ES_FORMAT_SIZE = 64 }; /* bytes that hold any number, with its end */
 
 /* How every number of one column is written, so that they can be compared at a glance. */
 typedef struct es_format_form {

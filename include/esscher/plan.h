@@ -164,6 +164,11 @@ ES_API es_status es_plan_check(const es_plan *plan, const es_model_config *confi
 ES_API es_status es_plan_cache(const es_plan *plan, const es_model *model, int64_t n,
                                const es_exec *exec, es_cache **out, es_error *err);
 
+/*! es_plan_memory() : as es_cache_memory(), of the cache that the plan describes.
+ *  @return : ES_OK; as es_plan_check(); ES_E_SHAPE (plan.mode: an ideal plan); ES_E_MEMORY. */
+ES_API es_status es_plan_memory(const es_plan *plan, const es_model_config *config, int64_t n,
+                                es_dtype precision, int threads, double *bytes, es_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -24,11 +24,6 @@ extern "C" {
 /* Names of all engines, for lists that are made when a program is compiled. */
 #define ES_PLAN_ENGINES "kvpress", "transformers", "tensorrt-llm", "vllm", "llama.cpp"
 
-/*! es_plan_engine() : the name of engine `at`, from 0 on; NULL beyond the last.
- *  es_plan_engine_about() : what is written for it, one line. */
-ES_API const char *es_plan_engine(int64_t at);
-ES_API const char *es_plan_engine_about(int64_t at);
-
 /*! es_plan_export() : the text for an engine; `name` is what the plan is called in it, usually its
  *  file. *text is NUL-ended and has *size bytes; release it with es_plan_export_free().
  * Thread-safe.

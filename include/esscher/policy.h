@@ -71,18 +71,11 @@ typedef struct es_policy es_policy;
 ES_API const es_policy *es_policy_at(int64_t at);
 ES_API const es_policy *es_policy_find(const char *name);
 
-/*! es_policy_name(), es_policy_about() : its name; one line for people. es_policy_alias() : its
- * name in the literature, NULL if that is the same. es_policy_inputs() : ES_POLICY_ flags.
- * es_policy_parts() : ES_PART_ flags. es_policy_deployable() : does it choose without future
- * queries and the present one's scores? That is no promise that a cache can run it: policies that
- * look at earlier weights see those of all keys, and may bring back a key that was dropped. NULL is
- * full. */
+/*! es_policy_name() : its name. es_policy_inputs() : ES_POLICY_ flags. es_policy_parts() : ES_PART_
+ *  flags. NULL is full. */
 ES_API const char *es_policy_name(const es_policy *policy);
-ES_API const char *es_policy_alias(const es_policy *policy);
-ES_API const char *es_policy_about(const es_policy *policy);
 ES_API unsigned es_policy_inputs(const es_policy *policy);
 ES_API unsigned es_policy_parts(const es_policy *policy);
-ES_API bool es_policy_deployable(const es_policy *policy);
 
 /* ---- what is asked of one ---- */
 
@@ -152,11 +145,11 @@ typedef struct es_choice {
     int64_t *sure; /* (sure_count) keys of F, increasing */
     int64_t *rest; /* (rest_count) keys of R, increasing, none of F; empty without chance */
     es_chance chance;
-    int64_t draws;   /* of WITH and WITHOUT */
-    double factor;   /* c of theirs */
-    double *kept;    /* (rest_count) of EACH: p_j in (0, 1] */
-    double *factors; /* (rest_count) of EACH: c_j */
-    int64_t room;    /* keys that the arrays have room for */
+    int64_t draws;    /* of WITH and WITHOUT */
+    double factor;    /* c of theirs */
+    double *kept;     /* (rest_count) of EACH: p_j in (0, 1] */
+    double *factors;  /* (rest_count) of EACH: c_j */
+    int64_t capacity; /* keys that the arrays have space for */
 } es_choice;
 
 /*! es_policy_choose() : what the spec's policy does for this query. *choice starts zeroed, or is an
@@ -177,7 +170,7 @@ ES_API double es_choice_keys(const es_choice *choice);
 /* One outcome of a choice: keys increasing (repeated where drawn twice), and log c of each. */
 typedef struct es_kept {
     es_mem_limit *budget;
-    int64_t count, room;
+    int64_t count, capacity;
     int64_t *keys;
     double *log_factor;
 } es_kept;

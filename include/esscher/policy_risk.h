@@ -53,7 +53,7 @@ typedef struct es_risk_query {
     double *logs;    /* (n) their logarithms, of those as well that are too small for a number */
     double *values;  /* (n, dv) of the keys: as given */
     double *output;  /* (dv) */
-    double *off;     /* (n, dv) u_j, and a few rows of room */
+    double *off;     /* (n, dv) u_j, and a few rows of scratch memory */
     double *reach;   /* (n) |u_j| */
     double spread2;  /* sum w |u|^2 */
 } es_risk_query;

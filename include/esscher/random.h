@@ -75,12 +75,6 @@ ES_API es_status es_normal_rows(const es_address *first, int64_t tokens, int64_t
 ES_API es_status es_normal_rows_f32(const es_address *first, int64_t tokens, int64_t dim,
                                     float *out, es_error *err);
 
-/*! es_sphere_rows() : each row uniform on the unit sphere S^{dim-1}: the normal row at the same
- * address divided by its norm, which is never 0. The norm is 1 within (2 + dim/16) 2^-53. For
- * dim = 1 the row is +1 or -1. A row is a whole: fewer elements are another point. */
-ES_API es_status es_sphere_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,
-                                es_error *err);
-
 /* ---- experiment numbers ---- */
 
 /* Experiment numbers for programs; the library's own are in src/random/experiment.h. Yours may

@@ -5,15 +5,17 @@
  * who computed it when and on what (provenance), every cell that is finished, and the final tables.
  * Report and export read nothing else.
  *
- *     const es_run_spec spec = {"converge", params, nparams, facts, nfacts};
- *     status = resume ? es_run_resume(path, &spec, &run, &err)
- *                     : es_run_create(path, &spec, false, &run, &err);
- *     es_run_add_stage(run, "error", 12, 2, columns, &stage, &err);        12 x 2 numbers per cell
- *     for (int64_t i = 0; i < replicates; i++) {
- *         es_run_has_cell(run, stage, i, &done, &err);
- *         if (!done) { compute(i, cell); es_run_put_cell(run, stage, i, cell, &err); }
- *     }
- *     es_run_put_table(run, &table, &err);            made from the cells, in order of their index
+ * es_study_run() writes them (es_study_opts.out) and resumes them (es_study_opts.resume).
+ *
+ *     es_run_open("converge.run", &run, &err);
+ *     es_run_answer(run, NULL, NULL, &answer, &err);       what the command answered (table.h)
+ *     es_run_close(run, &err);
+ *
+ * A program may store tables of its own:
+ *
+ *     const es_run_spec spec = {"mine", params, nparams, facts, nfacts};
+ *     es_run_create(path, &spec, false, &run, &err);
+ *     es_run_put_table(run, &table, &err);
  *     status = es_run_close(run, &err);
  *
  * Parameters are everything that determines the numbers, as canonical text: seed, law, dimensions,
@@ -21,8 +23,7 @@
  * parameters it was created with. Facts are recorded and never compared; each start adds its own.
  *
  * What a kill -9 or a power cut may take: the cells being computed, and those put within the last
- * second (ES_RUN_BATCH_SECONDS), because cells that come fast share a transaction. A cell put
- * later than that after the last transaction is on disk when es_run_put_cell() returns. The file is
+ * second (ES_RUN_BATCH_SECONDS), because cells that come fast share a transaction. The file is
  * never half written: it is an SQLite database with a rollback journal, synced in full.
  *
  * One writer: a lock beside the file, PATH.lock, held by the operating system, which also drops it
@@ -103,7 +104,10 @@ ES_API es_status es_run_create(const char *path, const es_run_spec *spec, bool o
 
 /*! es_run_open() : for reading only; works while another process writes. A transaction that a
  *  killed writer left behind is undone first where the folder is writable.
- *  @return : as es_run_resume(), without ES_E_ARGUMENT and run.locked. */
+ *  @return : ES_OK;
+ *   ES_E_IO: file.open, file.regular; run.busy; run.io;
+ *   ES_E_FORMAT: run.empty (no bytes), run.magic (something else), run.corrupt, run.checksum;
+ *   ES_E_UNSUPPORTED: run.schema, written by a newer Esscher. */
 ES_API es_status es_run_open(const char *path, es_run **out, es_error *err);
 
 /*! es_run_close() : flush, give up the lock, free. NULL is fine. Whatever it returns, the run is
@@ -125,25 +129,8 @@ typedef struct es_run_stage {
     bool scratch;
 } es_run_stage;
 
-/*! es_run_add_stage() : declare a stage, or find it again in a resumed run. `*id` counts from 0.
- *  @return : ES_OK; ES_E_ARGUMENT (run.stage) if the run has it with another shape or columns;
- *  ES_E_SHAPE unless rows, cols >= 1; ES_E_LIMIT; ES_E_IO. */
-ES_API es_status es_run_add_stage(es_run *run, const char *name, int64_t rows, int64_t cols,
-                                  const char *const *columns, int64_t *id, es_error *err);
-
 /*! es_run_get_stage() : stage `id` of [0, stages_count). ES_E_RANGE otherwise. */
 ES_API es_status es_run_get_stage(es_run *run, int64_t id, es_run_stage *out, es_error *err);
-
-/*! es_run_put_cell() : a finished cell, values (rows, cols); one that is there is replaced.
- *  @return : ES_OK; ES_E_RANGE for a stage that is none; ES_E_ARGUMENT (run.readonly) if opened for
- *  reading; ES_E_IO. After a failed write the run takes no more: the same error comes back from
- *  every put, and the file keeps what earlier transactions brought. */
-ES_API es_status es_run_put_cell(es_run *run, int64_t stage, int64_t index, const double *values,
-                                 es_error *err);
-
-/* Called with each cell; `values` (rows, cols) is valid during the call. Anything but ES_OK ends
- * the walk and is returned from it. Must not put into the run. */
-typedef es_status (*es_run_cell_fn)(void *user, int64_t index, const double *values, es_error *err);
 
 /* ---- shards ---- */
 
@@ -206,7 +193,9 @@ typedef struct es_run_table {
 /*! es_run_put_table() : write a table, or replace the one of that name, and flush. For readers
  *  without this library the file gets a view of that name with a column for each column: REAL,
  *  NULL for NaN, or TEXT.
- *  @return : ES_OK; ES_E_ARGUMENT (run.table); ES_E_LIMIT; and as es_run_put_cell(). */
+ *  @return : ES_OK; ES_E_ARGUMENT (run.table; run.readonly if opened for reading); ES_E_LIMIT;
+ *  ES_E_IO. After a failed write the run takes no more: the same error comes back from every put,
+ *  and the file keeps what earlier transactions brought. */
 ES_API es_status es_run_put_table(es_run *run, const es_run_table *table, es_error *err);
 
 /*! es_run_tables_count() : how many tables the run has. */

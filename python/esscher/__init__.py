@@ -45,6 +45,7 @@ from .errors import (
     StoppedError,
     UnsupportedError,
 )
+from .kernel_check import assert_attention
 from .results import ColumnInfo, Result
 from .runs import open, report
 from .studies import StudyFunction, studies
@@ -77,6 +78,7 @@ __all__ = [  # without open, which is Python's own where names are imported by a
     "UnsupportedError",
     "Watch",
     "Watched",
+    "assert_attention",
     "attend",
     "errors",
     "info",

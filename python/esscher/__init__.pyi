@@ -29,6 +29,7 @@ from .errors import ShapeError as ShapeError
 from .errors import SizeOverflowError as SizeOverflowError
 from .errors import StoppedError as StoppedError
 from .errors import UnsupportedError as UnsupportedError
+from .kernel_check import assert_attention as assert_attention
 from .results import ColumnInfo as ColumnInfo
 from .results import Result as Result
 from .runs import open as open
@@ -73,7 +74,7 @@ def probe(
     stream: bool | None = False,
     draw: Literal['with', 'without', 'contiguous'] | None = 'with',
     protocol: Literal['default', 'paper'] | None = 'default',
-    look: Literal['positions', 'limit', 'far'] | None = None,
+    look: Literal['positions', 'limit', 'far', 'content'] | None = None,
     error: float | None = 0.1,
     forecast: str | int | Sequence[int] | NDArray[Any] | None = None,
     verify: bool | None = False,
@@ -91,7 +92,7 @@ def probe(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """How many tokens each head needs for a stable output, and its convergence rate."""
+    """Which keys each head needs, recent or distant ones, and how many."""
 
 def loss(
     *,
@@ -137,7 +138,7 @@ def loss(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """How much more context lowers a decoder's loss, by position and window."""
+    """A decoder's loss with less context, evicted keys or a quantised KV cache."""
 
 def budget(
     *,
@@ -573,7 +574,7 @@ def collapse(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """Which tokens stay apart at nearly equal angles when beta = gamma log n."""
+    """At which score scale, growing like log n, tokens merge into one direction."""
 
 def heat(
     *,
@@ -696,7 +697,7 @@ def exponent(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """How close keys come to a query, and at which beta one key takes the weight."""
+    """How close keys come to a query, and at which score scale one takes the weight."""
 
 def rope(
     *,
@@ -734,7 +735,7 @@ def context_fit(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """What more context is worth: fits L(c) = (alpha/c)^beta + gamma to a table."""
+    """What more context is worth: fits L(c) = A c^-beta + gamma to a table."""
 
 def limit(
     *,
@@ -786,7 +787,7 @@ def theory(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """Which horizon, rate and error the theory predicts from your statistics."""
+    """Which convergence rate and error the theory predicts from your statistics."""
 
 def compare(
     runs: PathLike | Sequence[PathLike] | None = None,

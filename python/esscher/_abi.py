@@ -84,7 +84,7 @@ ES_FORMAT_SHORT = 3
 ES_FORMAT_BYTES = 4
 ES_FORMAT_DURATION = 5
 ES_FORMAT_FLAG = 6
-ES_FORMAT_ROOM = 64
+ES_FORMAT_SIZE = 64
 ES_STANDING_NONE = 0
 ES_STANDING_PROVED = 1
 ES_STANDING_HEURISTIC = 2
@@ -263,13 +263,13 @@ class Choice(c.Structure):
         ("budget", c.POINTER(MemLimit)), ("n", c.c_int64), ("sure_count", c.c_int64),
         ("rest_count", c.c_int64), ("sure", Pointer), ("rest", Pointer), ("chance", c.c_int),
         ("draws", c.c_int64), ("factor", c.c_double), ("kept", Pointer), ("factors", Pointer),
-        ("room", c.c_int64),
+        ("capacity", c.c_int64),
     ]  # fmt: skip
 
 
 class Kept(c.Structure):
     _fields_ = [
-        ("budget", c.POINTER(MemLimit)), ("count", c.c_int64), ("room", c.c_int64),
+        ("budget", c.POINTER(MemLimit)), ("count", c.c_int64), ("capacity", c.c_int64),
         ("keys", Pointer), ("log_factor", Pointer),
     ]  # fmt: skip
 
@@ -446,13 +446,6 @@ class Launcher(c.Structure):
 class FabricOpts(c.Structure):
     _fields_ = [
         ("timeout", c.c_double), ("expect", c.c_int),
-    ]  # fmt: skip
-
-
-class RanksTally(c.Structure):
-    _fields_ = [
-        ("pieces", c.c_int64), ("own", c.c_int64), ("serve_seconds", c.c_double),
-        ("wait_seconds", c.c_double),
     ]  # fmt: skip
 
 
@@ -758,7 +751,6 @@ ProgressFn = c.CFUNCTYPE(c.c_bool, Pointer, c.c_double, c.c_double)
 LogFn = c.CFUNCTYPE(None, Pointer, c.c_int, Pointer)
 TokenSink = c.CFUNCTYPE(c.c_int, Pointer, c.POINTER(Token), c.c_int64, c.POINTER(Error))
 WriteFn = c.CFUNCTYPE(c.c_bool, Pointer, Pointer, c.c_size_t)
-RunCellFn = c.CFUNCTYPE(c.c_int, Pointer, c.c_int64, Pointer, c.POINTER(Error))
 
 STRUCTS: Dict[str, Type[c.Structure]] = {
     "es_error": Error,
@@ -798,7 +790,6 @@ STRUCTS: Dict[str, Type[c.Structure]] = {
     "es_fabric": Fabric,
     "es_launcher": Launcher,
     "es_fabric_opts": FabricOpts,
-    "es_ranks_tally": RanksTally,
     "es_measured": Measured,
     "es_format_form": FormatForm,
     "es_numbers": Numbers,
@@ -852,20 +843,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_allocate_risk": (c.c_int, [
         c.POINTER(Curve), c.c_int64, c.c_double, Pointer, Pointer, Pointer, c.POINTER(Error),
     ]),
-    "es_allocate_bound": (c.c_int, [
-        c.POINTER(Curve), c.c_int64, c.c_double, Pointer, c.POINTER(Error),
-    ]),
-    "es_allocate_mass": (c.c_int, [
-        c.POINTER(Curve), c.c_int64, c.c_double, Pointer, Pointer, Pointer, Pointer,
-        c.POINTER(Error),
-    ]),
-    "es_allocate_uniform": (c.c_int, [
-        c.POINTER(Curve), c.c_int64, c.c_double, Pointer, Pointer, Pointer, c.POINTER(Error),
-    ]),
-    "es_allocate_pyramid": (c.c_int, [
-        c.POINTER(Curve), c.c_int64, c.c_double, Pointer, c.c_int64, c.c_double, Pointer, Pointer,
-        Pointer, c.POINTER(Error),
-    ]),
     "es_isa_name": (Text, [c.c_int]),
     "es_isa_parse": (c.c_bool, [Text, Pointer]),
     "es_isa_available": (c.c_bool, [c.c_int]),
@@ -900,17 +877,11 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_normal_rows_f32": (c.c_int, [
         c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
     ]),
-    "es_sphere_rows": (c.c_int, [
-        c.POINTER(Address), c.c_int64, c.c_int64, Pointer, c.POINTER(Error),
-    ]),
     "es_policy_at": (Pointer, [c.c_int64]),
     "es_policy_find": (Pointer, [Text]),
     "es_policy_name": (Text, [Pointer]),
-    "es_policy_alias": (Text, [Pointer]),
-    "es_policy_about": (Text, [Pointer]),
     "es_policy_inputs": (c.c_uint, [Pointer]),
     "es_policy_parts": (c.c_uint, [Pointer]),
-    "es_policy_deployable": (c.c_bool, [Pointer]),
     "es_policy_spec_init": (None, [c.POINTER(PolicySpec), Pointer]),
     "es_policy_spec_check": (c.c_int, [c.POINTER(PolicySpec), c.c_bool, c.POINTER(Error)]),
     "es_policy_choose": (c.c_int, [
@@ -968,6 +939,10 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         c.POINTER(Pointer), c.POINTER(Error),
     ]),
     "es_cache_free": (None, [Pointer]),
+    "es_cache_memory": (c.c_int, [
+        c.POINTER(ModelConfig), c.POINTER(CacheOpts), c.c_int64, c.c_int, c.c_int, Pointer,
+        c.POINTER(Error),
+    ]),
     "es_cache_look_ahead": (c.c_int, [
         Pointer, Pointer, Pointer, c.POINTER(Exec), c.POINTER(Error),
     ]),
@@ -979,7 +954,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_fabric_load": (c.c_int, [c.POINTER(FabricOpts), c.POINTER(Pointer), c.POINTER(Error)]),
     "es_ranks_new": (c.c_int, [c.POINTER(Fabric), c.POINTER(Pointer), c.POINTER(Error)]),
     "es_ranks_free": (None, [c.POINTER(Executor)]),
-    "es_ranks_tally_of": (RanksTally, [c.POINTER(Executor)]),
     "es_format_choose": (FormatForm, [c.c_int, Pointer, Pointer, c.c_int64]),
     "es_format_put": (Text, [FormatForm, c.c_double, c.c_double, Text, c.c_size_t]),
     "es_format_name": (Text, [c.c_int]),
@@ -1090,8 +1064,10 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_plan_cache": (c.c_int, [
         c.POINTER(Plan), Pointer, c.c_int64, c.POINTER(Exec), c.POINTER(Pointer), c.POINTER(Error),
     ]),
-    "es_plan_engine": (Text, [c.c_int64]),
-    "es_plan_engine_about": (Text, [c.c_int64]),
+    "es_plan_memory": (c.c_int, [
+        c.POINTER(Plan), c.POINTER(ModelConfig), c.c_int64, c.c_int, c.c_int, Pointer,
+        c.POINTER(Error),
+    ]),
     "es_plan_export": (c.c_int, [
         c.POINTER(Plan), Text, Text, c.POINTER(Text), Pointer, c.POINTER(Error),
     ]),
@@ -1122,11 +1098,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "es_run_open": (c.c_int, [Text, c.POINTER(Pointer), c.POINTER(Error)]),
     "es_run_close": (c.c_int, [Pointer, c.POINTER(Error)]),
     "es_run_info": (RunAbout, [Pointer]),
-    "es_run_add_stage": (c.c_int, [
-        Pointer, Text, c.c_int64, c.c_int64, c.POINTER(Text), Pointer, c.POINTER(Error),
-    ]),
     "es_run_get_stage": (c.c_int, [Pointer, c.c_int64, c.POINTER(RunStage), c.POINTER(Error)]),
-    "es_run_put_cell": (c.c_int, [Pointer, c.c_int64, c.c_int64, Pointer, c.POINTER(Error)]),
     "es_run_shard": (c.c_bool, [Pointer, Pointer, Pointer]),
     "es_run_join": (c.c_int, [
         c.POINTER(Text), c.c_int64, Text, c.POINTER(RunJoinOpts), c.POINTER(RunJoined),

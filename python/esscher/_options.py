@@ -377,7 +377,7 @@ class Request:
                 hint="leave one of them out",
             )
         tell = reporter("attend", progress)
-        results = self._room(out)
+        results = self._arrays(out)
         if self.heads.count and self.heads.m:
             try:
                 self._compute(results, tell)
@@ -393,7 +393,7 @@ class Request:
             results["output"] = _delivered(results["output"], out)
         return results
 
-    def _room(self, out: Optional[Any]) -> Dict[str, Any]:
+    def _arrays(self, out: Optional[Any]) -> Dict[str, Any]:
         heads = self.heads
         front = (*heads.lead, len(self.scales), len(self.prefixes))
         results: Dict[str, Any] = {}
@@ -508,8 +508,8 @@ def _take_moments(
         mean = ctypes.cast(one.mean, ctypes.POINTER(ctypes.c_double))
         results["mean"][index].reshape(-1, dim)[cell] = np.ctypeslib.as_array(mean, (dim,))
     if "covariance" in results:
-        room = results["covariance"][index].reshape(-1, dim, dim)[cell]
-        lib.es_moments_covariance(ctypes.byref(one), 0, room.ctypes.data)
+        matrix = results["covariance"][index].reshape(-1, dim, dim)[cell]
+        lib.es_moments_covariance(ctypes.byref(one), 0, matrix.ctypes.data)
     lib.es_moments_free(ctypes.byref(one))
 
 

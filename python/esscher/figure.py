@@ -21,7 +21,7 @@ _DASHES = ("", "6 3", "2 3")  # lines of one colour are told apart by these
 _MOST_LINES = len(_COLOURS) * len(_DASHES)
 _WIDTH, _HEIGHT = 360, 276  # of the axes
 _LEFT, _TOP, _BOTTOM = 70, 16, 48
-_LETTER, _LINE = 6.3, 16  # room of a letter on average, of a line of the legend
+_LETTER, _LINE = 6.3, 16  # width of a letter on average, of a line of the legend
 
 
 @dataclass(frozen=True)

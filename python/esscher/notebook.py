@@ -77,6 +77,6 @@ def _cells(array: "np.ndarray[Any, Any]", column: ColumnInfo) -> List[str]:
 
 
 def _number(form: _abi.FormatForm, value: float, error: float) -> str:
-    room = ctypes.create_string_buffer(_abi.ES_FORMAT_ROOM)
-    lib.es_format_put(form, value, error, room, _abi.ES_FORMAT_ROOM)
-    return room.value.decode("utf-8", "replace")
+    buffer = ctypes.create_string_buffer(_abi.ES_FORMAT_SIZE)
+    lib.es_format_put(form, value, error, buffer, _abi.ES_FORMAT_SIZE)
+    return buffer.value.decode("utf-8", "replace")

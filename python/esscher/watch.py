@@ -12,7 +12,7 @@ each, to a temporary folder; the study reads them there. No matrix of n x n weig
 The model does not notice: outputs and gradients have the same bits as without.
 
 What statistics would be wrong of is refused by name, and no table is given that leaves it out
-unless that is asked for. ``docs/WATCH.md`` says what is caught, and what is refused.
+unless that is asked for. ``docs/PYTHON.md`` says what is caught, and what is refused.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ ASKED = [
     ("limit", dict(law="gaussian", cov=np.eye(3), x=KEYS, moments=True)),
     ("theory", dict(cov=np.eye(3), A=np.eye(3), n=[100])),
     ("probe", OF_TEXT),
-    ("probe", dict(**OF_TEXT, look="limit", n=[20, 50], replicates=4, query_count=4)),
+    ("probe", dict(**OF_TEXT, look="content", n=[20, 50], replicates=4, query_count=4)),
     ("tails", OF_TEXT),
     ("picture", dict(n=[20, 50], dim=3, query_count=20, perplexity=9, steps=20)),
     ("depth", dict(synthetic=True, n=[20, 40], replicates=4, depth=2, reference=64)),

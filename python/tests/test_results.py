@@ -204,15 +204,15 @@ class Figures(unittest.TestCase):
         self.assertEqual([s.name for s in plot.series], names)
         self.assertIn("head 0 of 6 alone", plot.caption)
 
-    def test_the_legend_has_room(self):
+    def test_the_legend_fits(self):
         names = ["a policy with a very long name indeed", "b"]
         rows = [(g, n, 1.0 + n) for g in names for n in (10, 20)]
         table = np.array(rows, dtype=[("g", "U40"), ("n", "i8"), ("e", "f8")])
         keys = [self.column("g", tells_apart=True), self.column("n", tells_apart=True)]
         tree = ElementTree.fromstring(svg(plot_of(table, [*keys, self.column("e")])))
         label = next(t for t in tree.findall(".//text") if t.text.endswith("indeed"))
-        room = float(tree.get("width")) - float(label.get("x"))
-        self.assertGreater(room, 6 * len(label.text))
+        width = float(tree.get("width")) - float(label.get("x"))
+        self.assertGreater(width, 6 * len(label.text))
 
     def test_axes_of_any_numbers(self):
         extremes = ([5.0], [0.0], [-1.0, 1.0], [1e-300, 1e300], [-1e308, 1e308], [5e-324, 0.0])

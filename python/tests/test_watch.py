@@ -832,7 +832,7 @@ class Page(unittest.TestCase):
     def test_the_example_prints_what_the_page_says(self):
         root = Path(__file__).parent.parent.parent
         example = root / "examples" / "watch.py"
-        page = (root / "docs" / "WATCH.md").read_text("utf-8")
+        page = (root / "docs" / "PYTHON.md").read_text("utf-8").split("## Watch a running model")[1]
         pair = r"```python\n(.*?)```\n\n```text\n(.*?)```"
         (code, wanted), *_ = re.findall(pair, page, re.DOTALL)
         self.assertEqual(example.read_text("utf-8").split("\n\n", 1)[1], code)

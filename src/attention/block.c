@@ -351,6 +351,23 @@ static void score(es_block *b, int64_t panel, const es_tile_keys *keys, es_seen 
         mask_self(b, panel, keys);
 }
 
+/* Returns true if all weights of a tile are exact zeros at one scale: the largest score of every
+ * lane is so far below its offset that `tilt` would make zeros of all. They add nothing to any sum,
+ * so that leaving them out changes no bit. Where scores are far apart, as at large scales, few
+ * tiles have a weight. Lanes without a query do not count. */
+static bool weightless(const es_block *b, int64_t panel, int64_t scale, double relative_scale)
+{
+    const int64_t lanes = b->kernels->lanes, at = (scale * b->panels + panel) * lanes;
+    const int64_t rest = b->count - panel * lanes, count = rest < lanes ? rest : lanes;
+    const double lowest = b->kernels->dtype == ES_F32 ? -127.0 : -1023.0;
+    bool some = false;
+    for (int64_t lane = 0; lane < count; lane++)
+        some |= es_problem_rescale(b->p, relative_scale, b->tile_top[lane]) -
+                    b->sums[at + lane].offset >
+                lowest;
+    return !some;
+}
+
 /* Weights of one tile at one scale, and what they add, block of keys by block of keys. */
 static void weigh(es_block *b, int64_t panel, const es_tile_keys *keys, int64_t s, char *weights)
 {
@@ -360,11 +377,14 @@ static void weigh(es_block *b, int64_t panel, const es_tile_keys *keys, int64_t 
     const double relative_scale = es_problem_relative_scale(p, s);
     int64_t met_block = b->met_block[panel];
     move_offsets(b, panel, s, relative_scale);
+    const bool skip = weightless(b, panel, s, relative_scale);
     for (int64_t key = 0, some; key < keys->count; key += some) {
         some = keys_together(p, keys->row + key, keys->row + keys->count);
         if (p->block && met_block >= 0 && met_block != (keys->row + key) / p->block)
             close_keys(b, at);
         met_block = p->block ? (keys->row + key) / p->block : -1;
+        if (skip)
+            continue;
         char *w = real_at(b, weights, key * lanes);
         kernels->tilt(real_at(b, b->scores, key * lanes), some, relative_scale,
                       real_at(b, b->offsets, at), b->plain, w, b->tile_sums);
@@ -416,16 +436,16 @@ static void meet(es_block *b, int64_t panel, const es_tile_keys *keys, es_seen s
 
 /* ---- keys come ---- */
 
-/* The tile's rows of x, of `width` elements, *stride apart: as they lie, or a copy in `room`. */
+/* The tile's rows of x, of `width` elements, *stride apart: as they lie, or a copy in `buffer`. */
 static const void *take_rows(const es_block *b, const es_view *x, const es_tile_keys *keys,
-                             bool copy, int64_t width, char *room, int64_t *stride)
+                             bool copy, int64_t width, char *buffer, int64_t *stride)
 {
     const es_dtype dtype = b->kernels->dtype;
     if (!keys->numbers && !copy)
-        return es_pack_rows(x, keys->row, keys->count, width, dtype, room, stride);
-    es_copy_rows(x, keys->row, keys->numbers, keys->count, width, dtype, room);
+        return es_pack_rows(x, keys->row, keys->count, width, dtype, buffer, stride);
+    es_copy_rows(x, keys->row, keys->numbers, keys->count, width, dtype, buffer);
     *stride = width;
-    return room;
+    return buffer;
 }
 
 /* Of values four channels of all keys are read, then the next four: rows each in a page of its own

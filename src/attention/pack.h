@@ -18,7 +18,7 @@ void es_copy_rows(const es_view *v, int64_t first, const int64_t *numbers, int64
 
 /*! es_pack_rows() : rows [first, first+count) of v as a kernel of type `dtype` reads them, `width`
  * elements each, *stride elements apart: where they lie, if their type and layout allow it, or else
- * copied to `copy`, with room for (count, width); NULL if there is none. */
+ * copied to `copy`, with space for (count, width); NULL if there is none. */
 const void *es_pack_rows(const es_view *v, int64_t first, int64_t count, int64_t width,
                          es_dtype dtype, void *copy, int64_t *stride);
 

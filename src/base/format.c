@@ -167,7 +167,7 @@ static void with_error(es_format_form form, double value, double error, char *ou
 /* An error that is too small to cut the value is written on its own. */
 static void beside_error(es_format_form form, double value, double error, char *out, size_t size)
 {
-    char alone[ES_FORMAT_ROOM];
+    char alone[ES_FORMAT_SIZE];
     without_error(form, value, alone, sizeof alone);
     if (!takes_error(form.format) || !isfinite(error) || error < 0.0)
         snprintf(out, size, "%s", alone);

@@ -83,22 +83,22 @@ es_status es_mem_text(es_mem_limit *budget, const char *text, const char *what, 
     return ES_OK;
 }
 
-es_status es_mem_grow(es_mem_limit *budget, void *array, int64_t *room, int64_t needed,
+es_status es_mem_grow(es_mem_limit *budget, void *array, int64_t *capacity, int64_t needed,
                       size_t element, const char *what, es_error *err)
 {
-    int64_t larger = *room ? *room : 128;
+    int64_t larger = *capacity ? *capacity : 128;
     void *memory, *old;
-    if (needed <= *room)
+    if (needed <= *capacity)
         return ES_OK;
     while (larger < needed)
         larger = larger <= INT64_MAX / 2 ? 2 * larger : needed;
     ES_TRY(es_mem_array(budget, larger, 1, element, what, &memory, err));
     memcpy(&old, array, sizeof old);
-    if (*room)
-        memcpy(memory, old, (size_t)*room * element);
+    if (*capacity)
+        memcpy(memory, old, (size_t)*capacity * element);
     es_mem_free(budget, old);
     set_pointer(array, memory);
-    *room = larger;
+    *capacity = larger;
     return ES_OK;
 }
 
@@ -141,11 +141,11 @@ es_status es_arena_array(es_arena *arena, int64_t rows, int64_t cols, size_t ele
         es_arena_chunk *chunk;
         const size_t twice = arena->chunks ? 2 * arena->chunks->size : FIRST_CHUNK;
         const size_t next = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
-        const size_t room = size > next ? size : next;
-        ES_TRY(es_mem_new(arena->budget, HEADER + room, what, &chunk, err));
-        *chunk = (es_arena_chunk){.next = arena->chunks, .size = room};
+        const size_t capacity = size > next ? size : next;
+        ES_TRY(es_mem_new(arena->budget, HEADER + capacity, what, &chunk, err));
+        *chunk = (es_arena_chunk){.next = arena->chunks, .size = capacity};
         arena->chunks = chunk;
-        arena->left = room;
+        arena->left = capacity;
     }
     set_pointer(out, (char *)arena->chunks + HEADER + (arena->chunks->size - arena->left));
     arena->left -= size;

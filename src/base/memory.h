@@ -36,18 +36,18 @@ enum { ES_ALIGN = 64 }; /* one cache line, one AVX-512 register */
 es_status es_mem_text(es_mem_limit *budget, const char *text, const char *what, char **out,
                       es_error *err);
 
-/*! ES_MEM_GROW() : makes room for at least `needed` elements in the array `ptr`, which keeps its
- *  contents; does nothing if *room is large enough. Room doubles, so that appending n elements
- *  copies O(n) of them. Start with NULL and 0.
- *  @return : as ES_MEM_NEW(); after a failure `ptr` and *room are unchanged. */
-#define ES_MEM_GROW(budget, ptr, room, needed, what, err)                                          \
-    es_mem_grow((budget), &(ptr), (room), (needed), sizeof *(ptr), (what), (err))
+/*! ES_MEM_GROW() : reserves space for at least `needed` elements in the array `ptr`, which keeps
+ * its contents; does nothing if *capacity is large enough. The capacity doubles, so that appending
+ * n elements copies O(n) of them. Start with NULL and 0.
+ *  @return : as ES_MEM_NEW(); after a failure `ptr` and *capacity are unchanged. */
+#define ES_MEM_GROW(budget, ptr, capacity, needed, what, err)                                      \
+    es_mem_grow((budget), &(ptr), (capacity), (needed), sizeof *(ptr), (what), (err))
 
 /* The functions behind the macros. `out` and `array` point to a pointer of any type. */
 es_status es_mem_new(es_mem_limit *budget, size_t size, const char *what, void *out, es_error *err);
 es_status es_mem_array(es_mem_limit *budget, int64_t rows, int64_t cols, size_t element,
                        const char *what, void *out, es_error *err);
-es_status es_mem_grow(es_mem_limit *budget, void *array, int64_t *room, int64_t needed,
+es_status es_mem_grow(es_mem_limit *budget, void *array, int64_t *capacity, int64_t needed,
                       size_t element, const char *what, es_error *err);
 
 /*! es_mem_free() : frees what ES_MEM_NEW() or ES_MEM_GROW() allocated; NULL is fine. */

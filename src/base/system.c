@@ -91,8 +91,8 @@ char **es_system_environment(void) { return *_NSGetEnviron(); } /* a library has
 
 bool es_system_program(char *path, size_t size)
 {
-    uint32_t room = (uint32_t)size;
-    return _NSGetExecutablePath(path, &room) == 0;
+    uint32_t capacity = (uint32_t)size;
+    return _NSGetExecutablePath(path, &capacity) == 0;
 }
 
 void es_system_mark(const void *within, char *mark, size_t size)

@@ -243,7 +243,7 @@ bool es_char_boundary(int32_t c)
 
 /* Sorts marks between two starters by their class and keeps the order within a class. Long runs
  * are sorted by counting: a million marks are not text but an attempt to make the program slow. */
-static void order_marks(int32_t *marks, int64_t count, int32_t *room)
+static void order_marks(int32_t *marks, int64_t count, int32_t *scratch)
 {
     int64_t place[257] = {0};
     if (count <= 16) {
@@ -261,18 +261,18 @@ static void order_marks(int32_t *marks, int64_t count, int32_t *room)
     for (int class = 0; class < 256; class ++)
         place[class + 1] += place[class];
     for (int64_t i = 0; i < count; i++)
-        room[place[es_char_combining(marks[i]) & 0xff]++] = marks[i];
+        scratch[place[es_char_combining(marks[i]) & 0xff]++] = marks[i];
     for (int64_t i = 0; i < count; i++)
-        marks[i] = room[i];
+        marks[i] = scratch[i];
 }
 
-int64_t es_text_compose(int32_t *text, int64_t count, int32_t *room)
+int64_t es_text_compose(int32_t *text, int64_t count, int32_t *scratch)
 {
     for (int64_t at = 0; at < count;) {
         int64_t end = at;
         while (end < count && es_char_combining(text[end]))
             end++;
-        order_marks(text + at, end - at, room);
+        order_marks(text + at, end - at, scratch);
         at = end + 1;
     }
     const utf8proc_ssize_t composed =

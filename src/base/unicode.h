@@ -50,9 +50,9 @@ bool es_grapheme_apart(int32_t left, int32_t right);
 bool es_char_composed(int32_t c);
 bool es_char_boundary(int32_t c);
 
-/*! es_text_compose() : NFC of `count` characters that are fully decomposed, in place; `room` has as
- *  many places. Returns the new count. O(count), whatever the marks. */
-int64_t es_text_compose(int32_t *text, int64_t count, int32_t *room);
+/*! es_text_compose() : NFC of `count` characters that are fully decomposed, in place; `scratch` has
+ * as many places. Returns the new count. O(count), whatever the marks. */
+int64_t es_text_compose(int32_t *text, int64_t count, int32_t *scratch);
 
 /*! es_char_lower() : its full lower case without context; returns the count, 1 or 2. */
 int es_char_lower(int32_t c, int32_t out[ES_LOWER_MOST]);

@@ -16,13 +16,13 @@
 enum { CHUNK = 64 }; /* queries at most */
 
 /* What a chunk is computed in. */
-typedef struct room {
+typedef struct scratch {
     double *w;                        /* (n) of one query */
     char *products, *coarse, *fine;   /* (CHUNK, n) scores, then weights */
     char *from_coarse, *from_fine;    /* (CHUNK, d) parts of the output */
     int64_t first, rows, keys, split; /* queries; keys up to the last one's; keys that are coarse */
     int64_t item;
-} room;
+} scratch;
 
 /* Returns how many places query i finds coarse; of a format that is the same for all, all. */
 static int64_t coarse_of(const es_aged_side *side, es_kv_side which, int64_t i)
@@ -43,7 +43,7 @@ static es_view rows_of(const es_view *v, int64_t first, int64_t rows)
 }
 
 /* Begins the chunk at query r->first: it ends where the number of coarse keys changes. */
-static void begin_chunk(const es_aged *h, room *r)
+static void begin_chunk(const es_aged *h, scratch *r)
 {
     const int64_t n = h->q.rows;
     r->split = coarse_of(&h->k, ES_KV_KEYS, r->first);
@@ -57,7 +57,7 @@ static void begin_chunk(const es_aged *h, room *r)
 }
 
 /* Products of the chunk's queries with its keys, coarse ones first. */
-static void multiply_keys(const es_aged *h, const room *r)
+static void multiply_keys(const es_aged *h, const scratch *r)
 {
     const es_view q = rows_of(&h->q, r->first, r->rows);
     const es_view coarse = rows_of(&h->k.coarse, 0, r->split);
@@ -71,7 +71,7 @@ static void multiply_keys(const es_aged *h, const room *r)
 
 /* Writes w, the weights of keys begin .. end - 1, into a row of zeros for the coarse values and one
  * for the fine ones, which begin at `split`. */
-static void place_weights(const room *r, int64_t row, int64_t begin, int64_t end, int64_t split)
+static void place_weights(const scratch *r, int64_t row, int64_t begin, int64_t end, int64_t split)
 {
     for (int64_t j = begin; j < end; j++) {
         char *to = (j < split ? r->coarse : r->fine) + (row * r->keys + j) * r->item;
@@ -83,7 +83,7 @@ static void place_weights(const room *r, int64_t row, int64_t begin, int64_t end
 }
 
 /* Weights of the chunk's queries, and what they are like. */
-static void weigh_rows(const es_aged *h, const room *r, const es_attend_out *out)
+static void weigh_rows(const es_aged *h, const scratch *r, const es_attend_out *out)
 {
     const size_t bytes = (size_t)(r->rows * r->keys * r->item);
     memset(r->coarse, 0, bytes);
@@ -105,7 +105,7 @@ static void weigh_rows(const es_aged *h, const room *r, const es_attend_out *out
 }
 
 /* Outputs of the chunk's queries. */
-static void mix_values(const es_aged *h, const room *r, double *output)
+static void mix_values(const es_aged *h, const scratch *r, double *output)
 {
     const int64_t d = h->q.cols, first = r->first * d;
     const es_view coarse = rows_of(&h->v.coarse, 0, r->keys),
@@ -128,7 +128,7 @@ static void mix_values(const es_aged *h, const room *r, double *output)
 es_status es_aged_attend(const es_aged *h, const es_attend_out *out, es_error *err)
 {
     const int64_t n = h->q.rows, item = (int64_t)es_dtype_size(h->q.dtype);
-    room r = {.item = item};
+    scratch r = {.item = item};
     ES_TRY(ES_MEM_BYTES(h->budget, r.w, (size_t)(8 * n + CHUNK * (3 * n + 2 * h->q.cols) * item),
                         "weights of a rounded cache", err));
     r.products = (char *)(r.w + n);

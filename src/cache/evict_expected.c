@@ -20,7 +20,7 @@
 #include "stats/weigh.h"
 
 /* What one head's expectation is computed in. */
-typedef struct room {
+typedef struct scratch {
     double *mean;    /* (d) mu, then mu' */
     double *cov;     /* (d, d) C, then C' */
     double *other;   /* (d, d) its transpose while it turns */
@@ -30,9 +30,9 @@ typedef struct room {
     double *product; /* (P, d) keys times C' */
     double *t, *e;   /* (P) */
     double *memory;
-} room;
+} scratch;
 
-static es_status room_new(const es_evict_prompt *p, room *r, es_error *err)
+static es_status scratch_new(const es_evict_prompt *p, scratch *r, es_error *err)
 {
     const int64_t d = p->k.cols, P = p->prompt;
     ES_TRY(ES_MEM_NEW(p->budget, r->memory, 2 * d * (d + 1) + P * (3 * d + 2), "expected queries",
@@ -52,7 +52,7 @@ static es_status room_new(const es_evict_prompt *p, room *r, es_error *err)
 }
 
 /* Mean and covariance of a head's queries from place S on. */
-static void moments(const es_evict_prompt *p, const es_evict_head *h, int64_t S, const room *r)
+static void moments(const es_evict_prompt *p, const es_evict_head *h, int64_t S, const scratch *r)
 {
     const int64_t d = p->k.cols, count = p->prompt - S;
     const es_view columns = es_view_f64(r->columns, d, count);
@@ -80,7 +80,7 @@ static void transpose(const double *a, int64_t d, double *out)
 }
 
 /* mu becomes R mu, and C becomes R C R': rows turn, then columns. */
-static es_status turn_moments(const es_evict_spec *spec, const es_evict_prompt *p, const room *r,
+static es_status turn_moments(const es_evict_spec *spec, const es_evict_prompt *p, const scratch *r,
                               es_error *err)
 {
     const int64_t d = p->k.cols;
@@ -95,7 +95,8 @@ static es_status turn_moments(const es_evict_spec *spec, const es_evict_prompt *
 }
 
 /* t (P) of all keys from S on. */
-static void log_mgf(const es_evict_spec *spec, const es_evict_prompt *p, int64_t S, const room *r)
+static void log_mgf(const es_evict_spec *spec, const es_evict_prompt *p, int64_t S,
+                    const scratch *r)
 {
     const int64_t d = p->k.cols;
     const es_view keys = es_view_f64(r->keys, p->prompt, d), cov = es_view_f64(r->cov, d, d);
@@ -123,7 +124,7 @@ static double value_norm(const es_evict_prompt *p, int64_t j, double *row)
 
 /* Adds e of all heads of the unit to score (P). */
 static es_status add_heads(const es_evict_spec *spec, const es_evict_prompt *p, int64_t S,
-                           const room *r, double *score, es_error *err)
+                           const scratch *r, double *score, es_error *err)
 {
     for (int64_t h = 0; h < p->count; h++) {
         moments(p, &p->heads[p->first + h], S, r);
@@ -140,11 +141,11 @@ static es_status score(const es_evict_spec *spec, const es_evict_prompt *p, doub
                        es_error *err)
 {
     const int64_t S = spec->sinks;
-    room r;
+    scratch r;
     memset(score, 0, (size_t)p->prompt * sizeof *score);
     if (S >= p->prompt)
         return ES_OK;
-    ES_TRY(room_new(p, &r, err));
+    ES_TRY(scratch_new(p, &r, err));
     const es_status status = add_heads(spec, p, S, &r, score, err);
     for (int64_t j = S; j < p->prompt && status == ES_OK; j++)
         score[j] = (score[j] + spec->eps * (double)(spec->vnorm > 0)) *
@@ -158,7 +159,7 @@ static int64_t last(const es_evict_spec *spec) { return spec->recent; }
 const es_eviction es_eviction_row_expected = {
     .name = "expected",
     .about = "keys that queries to come are expected to look at",
-    .source = "Expected Attention (Devoto et al. 2025), as in kvpress",
+    .source = "Expected Attention (arXiv 2510.00636), as in kvpress",
     .takes =
         ES_TAKES_RECENT | ES_TAKES_FUTURE | ES_TAKES_COVARIANCE | ES_TAKES_VNORM | ES_TAKES_EPS,
     .own = {.sinks = 4, .future = 512, .covariance = 1, .vnorm = 1},

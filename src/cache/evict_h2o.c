@@ -26,7 +26,7 @@ const es_eviction es_eviction_row_h2o = {.name = "h2o",
                                          .alias = "heavy",
                                          .about =
                                              "the last keys and those of the largest summed weight",
-                                         .source = "H2O (Zhang et al. 2023)",
+                                         .source = "H2O (arXiv 2306.14048)",
                                          .takes = ES_TAKES_RECENT,
                                          .decode = ES_DECODE_BY_SUM,
                                          .score = score,

@@ -55,5 +55,5 @@ static es_status score(const es_evict_spec *spec, const es_evict_prompt *p, doub
 
 const es_eviction es_eviction_row_keydiff = {.name = "keydiff",
                                              .about = "keys that differ most from the others",
-                                             .source = "KeyDiff (Park et al. 2025), as in kvpress",
+                                             .source = "KeyDiff (arXiv 2504.15364), as in kvpress",
                                              .score = score};

@@ -30,5 +30,5 @@ static es_status score(const es_evict_spec *spec, const es_evict_prompt *p, doub
 
 const es_eviction es_eviction_row_knorm = {.name = "knorm",
                                            .about = "keys of the smallest norm",
-                                           .source = "Devoto et al. 2024, as in kvpress",
+                                           .source = "key norms (arXiv 2406.11430), as in kvpress",
                                            .score = score};

@@ -59,7 +59,7 @@ static int64_t last(const es_evict_spec *spec) { return spec->window; }
 const es_eviction es_eviction_row_snapkv = {
     .name = "snapkv",
     .about = "the last keys and those that the last queries of the prompt look at",
-    .source = "SnapKV (Li et al. 2024), as in kvpress",
+    .source = "SnapKV (arXiv 2404.14469), as in kvpress",
     .takes = ES_TAKES_WINDOW | ES_TAKES_KERNEL | ES_TAKES_POOLING,
     .own = {.window = 32, .kernel = 5},
     .score = score,

@@ -11,7 +11,7 @@ static int64_t last(const es_evict_spec *spec) { return spec->keys; }
 const es_eviction es_eviction_row_stream = {.name = "stream",
                                             .alias = "streamingllm",
                                             .about = "the first keys and the last ones",
-                                            .source = "StreamingLLM (Xiao et al. 2024)",
+                                            .source = "StreamingLLM (arXiv 2309.17453)",
                                             .own = {.sinks = 4},
                                             .decode = ES_DECODE_BY_PLACE,
                                             .last = last};

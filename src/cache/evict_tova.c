@@ -34,7 +34,7 @@ static int64_t last(const es_evict_spec *spec) { return spec->protect; }
 
 const es_eviction es_eviction_row_tova = {.name = "tova",
                                           .about = "keys that the present query looks at",
-                                          .source = "TOVA (Oren et al. 2024)",
+                                          .source = "TOVA (arXiv 2401.06104)",
                                           .takes = ES_TAKES_SCOPE | ES_TAKES_PROTECT,
                                           .decode = ES_DECODE_BY_WEIGHT,
                                           .score = score,

@@ -111,14 +111,14 @@ static inline void round_keys(const es_view *group, float most)
 ROUND_GROUPS(kivi4, 15.0f)
 ROUND_GROUPS(kivi2, 3.0f)
 
-const es_kv_type es_kv_row_kivi4 = {
-    .name = "kivi4",
-    .about = "KIVI, 4 bits: scales of keys per channel and :group=32 places; the newest "
-             ":residual=128 places in f16",
-    .bits = 4,
-    .scale_bits = 32,
-    .round = values_kivi4,
-    .round_keys = keys_kivi4};
+const es_kv_type es_kv_row_kivi4 = {.name = "kivi4",
+                                    .about = "KIVI (arXiv 2402.02750), 4 bits: scales of keys per "
+                                             "channel and :group=32 places; the newest "
+                                             ":residual=128 places in f16",
+                                    .bits = 4,
+                                    .scale_bits = 32,
+                                    .round = values_kivi4,
+                                    .round_keys = keys_kivi4};
 
 const es_kv_type es_kv_row_kivi2 = {.name = "kivi2",
                                     .about = "KIVI, 2 bits: as kivi4",

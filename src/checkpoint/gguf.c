@@ -34,12 +34,12 @@ static es_status read_header(es_gguf_part *part, const es_st_opts *opts, es_erro
     enum { FIRST = 1 << 16 };
     const uint64_t size = part->file.size;
     uint64_t have = 0, want = size < FIRST ? size : FIRST;
-    int64_t room = 0;
+    int64_t capacity = 0;
     while (want) {
         const uint64_t more = want > 2 * have ? want : 2 * have;
         const uint64_t next = more < size ? more : size;
-        ES_TRY(ES_MEM_GROW(opts->budget, part->bytes, &room, (int64_t)next, "the header of a GGUF",
-                           err));
+        ES_TRY(ES_MEM_GROW(opts->budget, part->bytes, &capacity, (int64_t)next,
+                           "the header of a GGUF", err));
         ES_TRY(es_file_read(&part->file, have, part->bytes + have, (size_t)(next - have), err));
         have = next;
         es_gguf_header_free(&part->header);

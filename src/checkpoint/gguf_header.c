@@ -271,12 +271,12 @@ static es_status take_counts(walk *w, uint64_t *tensors, uint64_t *values)
     ES_TRY(check_version(w, version));
     ES_TRY(take(w, 8, tensors));
     ES_TRY(take(w, 8, values));
-    const uint64_t room = w->size - w->at;
-    if (*tensors > room / TENSOR_LEAST)
+    const uint64_t capacity = w->size - w->at;
+    if (*tensors > capacity / TENSOR_LEAST)
         return es_fail_file(w->err, ES_E_FORMAT, w->file, 8, "gguf.counts", anew,
                             "%llu tensors do not fit a file of %llu bytes",
                             (unsigned long long)*tensors, (unsigned long long)w->size);
-    if (*values > room / VALUE_LEAST)
+    if (*values > capacity / VALUE_LEAST)
         return es_fail_file(w->err, ES_E_FORMAT, w->file, 16, "gguf.counts", anew,
                             "%llu values do not fit a file of %llu bytes",
                             (unsigned long long)*values, (unsigned long long)w->size);
@@ -386,19 +386,19 @@ static es_status find_data(es_gguf_header *h, uint64_t size, uint64_t *alignment
 static es_status check_range(const es_gguf_header *h, es_st_tensor *t, uint64_t alignment,
                              uint64_t size, es_error *err)
 {
-    const uint64_t room = size - h->data;
+    const uint64_t capacity = size - h->data;
     if (t->offset % alignment != 0)
         return es_fail_file(
             err, ES_E_FORMAT, h->file, (int64_t)h->data, "gguf.offset", anew,
             "tensor '%.100s' begins at byte %llu of the data, which is not a multiple of %llu",
             t->name, (unsigned long long)t->offset, (unsigned long long)alignment);
-    if (t->offset > room || t->bytes > room - t->offset)
+    if (t->offset > capacity || t->bytes > capacity - t->offset)
         return es_fail_file(err, ES_E_FORMAT, h->file, (int64_t)size, "gguf.range",
                             "the file was cut short: download it again",
                             "tensor '%.100s' has %llu bytes from byte %llu of the data, which has "
                             "%llu",
                             t->name, (unsigned long long)t->bytes, (unsigned long long)t->offset,
-                            (unsigned long long)room);
+                            (unsigned long long)capacity);
     t->offset += h->data;
     return ES_OK;
 }

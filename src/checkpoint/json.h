@@ -75,7 +75,7 @@ es_status es_json_skip(es_json *j); /* whatever it is, checked all the same */
 /*! es_json_end() : nothing but white space is left. */
 es_status es_json_end(es_json *j);
 
-/*! es_json_decode() : the string with its escapes replaced, into `out`, which has room for
+/*! es_json_decode() : the string with its escapes replaced, into `out`, which has space for
  *  text->size bytes; may be where the text stands. @return : bytes written, no terminator. */
 size_t es_json_decode(const es_json_text *text, char *out);
 

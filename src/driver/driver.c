@@ -305,7 +305,8 @@ static es_status run_stage(es_driver *d, int s, es_error *err)
 /* Fills the error of an interrupted run: how far it came, and how to continue. */
 static void say_interrupted(const es_driver *d, es_error *err)
 {
-    const char *hint = d->run ? "go on with --resume" : "with --out RUN it could go on later";
+    const char *hint = d->run ? "repeat the command with --resume to continue"
+                              : "nothing was stored; with --out RUN, --resume can continue";
     const es_stage *s = d->stage >= 0 ? &d->job.stages[d->stage] : NULL;
     const int64_t cells = s ? es_share_cells(d, d->stage) : 0;
     if (d->done < cells && !d->job.study->keeps_nothing)

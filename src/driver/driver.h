@@ -81,7 +81,7 @@ es_status es_cells_share(es_driver *d, int s, es_error *err);
 
 /* ---- fold.c ---- */
 
-/*! es_fold_stage() : the stage under way, computed in groups and parts; `missing` has room for all
+/*! es_fold_stage() : the stage under way, computed in groups and parts; `missing` has space for all
  *  its cells. */
 es_status es_fold_stage(es_driver *d, int64_t *missing, es_error *err);
 

@@ -109,15 +109,15 @@ static void add_file(list *l, const char *key, const char *path)
 static void add_files(list *l, const char *key, const es_texts *files, bool named)
 {
     char text[FILE_TEXT];
-    size_t room = 1, used = 0;
+    size_t capacity = 1, used = 0;
     for (int64_t i = 0; i < files->count; i++)
-        room += strlen(files->at[i]) + FILE_TEXT + 2;
-    char *all = calloc(1, room);
+        capacity += strlen(files->at[i]) + FILE_TEXT + 2;
+    char *all = calloc(1, capacity);
     l->full = l->full || !all;
     for (int64_t i = 0; all && i < files->count; i++) {
         const char *equals = named ? strchr(files->at[i], '=') : NULL;
         describe_file(equals ? equals + 1 : files->at[i], text);
-        used += (size_t)snprintf(all + used, room - used, "%s%.*s%s", i ? "; " : "",
+        used += (size_t)snprintf(all + used, capacity - used, "%s%.*s%s", i ? "; " : "",
                                  equals ? (int)(equals - files->at[i] + 1) : 0, files->at[i], text);
     }
     if (all)
@@ -150,14 +150,14 @@ static void add_model(list *l, const char *key, const char *name)
         add_file(l, key, folder); /* it is one */
         return;
     }
-    const size_t room = (size_t)(count > 0 ? count : 0) * (NAME + FILE_TEXT + 4) + 1;
-    char *all = calloc(1, room);
+    const size_t capacity = (size_t)(count > 0 ? count : 0) * (NAME + FILE_TEXT + 4) + 1;
+    char *all = calloc(1, capacity);
     l->full = l->full || !all;
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
         describe_file(path, text);
         if (all)
-            used += (size_t)snprintf(all + used, room - used, "%s%s %s", i ? "; " : "",
+            used += (size_t)snprintf(all + used, capacity - used, "%s%s %s", i ? "; " : "",
                                      entries[i]->d_name, text);
         free(entries[i]);
     }
@@ -289,16 +289,16 @@ es_status es_fingerprint_text(es_job *job, const char **out, es_error *err)
                                    {"kernels", es_isa_name(job->exec.isa)},
                                    {"precision", es_dtype_name(job->precision)}};
     enum { OWN = sizeof program / sizeof program[0] };
-    size_t room = 1, used = 0;
+    size_t capacity = 1, used = 0;
     char *text;
     for (int64_t i = 0; i < OWN + print.count; i++) {
         const es_run_pair *p = i < OWN ? &program[i] : &print.pairs[i - OWN];
-        room += strlen(p->key) + strlen(p->text) + 3;
+        capacity += strlen(p->key) + strlen(p->text) + 3;
     }
-    ES_TRY(ES_JOB_NEW(job, text, (int64_t)room, err));
+    ES_TRY(ES_JOB_NEW(job, text, (int64_t)capacity, err));
     for (int64_t i = 0; i < OWN + print.count; i++) {
         const es_run_pair *p = i < OWN ? &program[i] : &print.pairs[i - OWN];
-        used += (size_t)snprintf(text + used, room - used, "%s: %s\n", p->key, p->text);
+        used += (size_t)snprintf(text + used, capacity - used, "%s: %s\n", p->key, p->text);
     }
     *out = text;
     return ES_OK;

@@ -40,7 +40,7 @@ es_status es_job_model(es_job *job, const char *name, const es_model_opts *opts,
 /* Names number `at` of a field: NAME, NAME_se, or NAME_3, NAME_3_se of a list. */
 static const char *name_number(es_job *job, const es_cell_field *f, size_t at)
 {
-    char name[ES_KEY_ROOM];
+    char name[ES_KEY_SIZE];
     const size_t per = f->measured ? 2 : 1;
     const char *error = f->measured && at % 2 ? "_se" : "";
     if (f->size / sizeof(double) == per)
@@ -133,8 +133,9 @@ static es_status check_shape(const char *role, const char *path, const es_npy_in
     const int64_t has_rows = info->rank == 2 ? info->shape[0] : 1;
     char want_rows[32], want_cols[32];
     if (info->rank > 2)
-        return es_fail_file(err, ES_E_SHAPE, path, -1, "input.rank", "give one matrix",
-                            "--%s has %d dimensions", role, info->rank);
+        return es_fail_file(err, ES_E_SHAPE, path, -1, "input.rank",
+                            "give one matrix, such as one head", "--%s has %d dimensions", role,
+                            info->rank);
     if (has_rows < 1 || has_cols < 1)
         return es_fail_file(err, ES_E_EMPTY, path, -1, "input.empty", "check the file",
                             "--%s is empty", role);

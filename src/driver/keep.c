@@ -169,9 +169,9 @@ static bool has_missing(const es_table *t, const es_table_column *c)
 static void say_column(es_table *to, const es_table *t, const es_table_view *view,
                        const es_table_column *c, int64_t place, bool hidden)
 {
-    char room[ES_KEY_ROOM];
+    char buffer[ES_KEY_SIZE];
     const char *each = !c->spec->each ? ""
-                       : c->is_error  ? es_column_error_key(c->spec, room)
+                       : c->is_error  ? es_column_error_key(c->spec, buffer)
                                       : c->spec->key;
     const int64_t row = es_table_row(to);
     const char *const values[] = {es_table_about(t)->key,
@@ -200,7 +200,7 @@ static void say_column(es_table *to, const es_table *t, const es_table_view *vie
 /* Columns of a view stand in the order in which it names them. */
 static void say_view(es_table *to, const es_table *t, const es_table_view *view)
 {
-    char word[ES_KEY_ROOM];
+    char word[ES_KEY_SIZE];
     es_table_column c;
     for (const char *at = view->columns ? view->columns : ""; *at; at += strspn(at, " ")) {
         const size_t length = strcspn(at, " ");
@@ -286,7 +286,7 @@ static const es_table_spec about_table = {"_about", about_columns, NULL};
 /* A text that a pen writes, in memory. */
 typedef struct gathered {
     char *bytes;
-    int64_t used, room;
+    int64_t used, capacity;
 } gathered;
 
 /* Collects written bytes in memory; a writer of es_answer_write(). */
@@ -294,7 +294,7 @@ static bool gather(void *user, const char *bytes, size_t count)
 {
     gathered *g = user;
     const int64_t needed = g->used + (int64_t)count + 1;
-    if (ES_MEM_GROW(NULL, g->bytes, &g->room, needed, "a text", NULL) != ES_OK)
+    if (ES_MEM_GROW(NULL, g->bytes, &g->capacity, needed, "a text", NULL) != ES_OK)
         return false;
     memcpy(g->bytes + g->used, bytes, count);
     g->used += (int64_t)count;
@@ -324,12 +324,12 @@ static es_status say_json(es_table *to, int64_t row, const es_answer *answer, co
 /* Stores the single values of an answer, outside its tables. */
 static es_status say_lone(es_table *to, const es_answer *answer, es_error *err)
 {
-    char room[ES_FORMAT_ROOM];
+    char buffer[ES_FORMAT_SIZE];
     for (int64_t i = 0; i < answer->results.count; i++) {
         const lone *l = &answer->results.at[i];
         const int64_t row = es_table_row(to);
         es_table_text(to, row, "key", l->key);
-        es_table_text(to, row, "value", l->rank ? "" : es_lone_text(l, room, sizeof room));
+        es_table_text(to, row, "value", l->rank ? "" : es_lone_text(l, buffer, sizeof buffer));
         es_table_count(to, row, "after", l->after);
         ES_TRY(say_json(to, row, answer, l, err));
     }

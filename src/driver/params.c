@@ -159,8 +159,9 @@ static es_status store_grid(const es_param *p, const char *text, es_grid *out, e
     es_grid grid;
     if (!es_grid_parse(text, p->kind == ES_PARAM_COUNTS, &rule, &grid, why, (int)sizeof why))
         return es_fail(err, ES_E_ARGUMENT, "option.grid",
-                       "a grid is a number, a list 64,128,256 or LOW..HIGH*POINTS", "--%s: %s",
-                       p->name, why);
+                       p->max == 1.0 ? "a share is 0.25, 1/4 or 25%; several: 1/8,1/4"
+                                     : "a grid is a number, a list 64,128,256 or LOW..HIGH*POINTS",
+                       "--%s: %s", p->name, why);
     es_grid_free(out);
     *out = grid;
     return ES_OK;

@@ -169,14 +169,14 @@ static es_status compute_needed(es_driver *d, int s, int64_t cell, const es_exec
                                 es_error *err)
 {
     const es_stage *stage = &d->job.stages[s];
-    double *room = d->job.cells[s] + cell * stage->rows * stage->cols;
+    double *scratch = d->job.cells[s] + cell * stage->rows * stage->cols;
     es_exec quiet = *exec;
     quiet.progress = only_stop;
     quiet.progress_user = (void *)(uintptr_t)exec;
     if (stage->run_part)
         return es_fold_needed(d, s, cell, &quiet, err);
-    ES_TRY(stage->run(&d->job, cell, &quiet, room, err));
-    return es_keep_cell(d, s, cell, room, err);
+    ES_TRY(stage->run(&d->job, cell, &quiet, scratch, err));
+    return es_keep_cell(d, s, cell, scratch, err);
 }
 
 /* Makes sure that a cell of an earlier stage is there. */

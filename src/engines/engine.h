@@ -32,13 +32,15 @@ typedef struct es_engine_fit {
 typedef struct es_engine {
     const char *name;
     const char *title;   /* as its authors write it */
-    const char *about;   /* what is written, one line */
     const char *checked; /* what the export was checked against, and what not */
     unsigned modes;      /* 1 << es_plan_mode of plans that it can run a part of */
     bool masks;          /* keys that are dropped are masked: no memory is saved */
     void (*fit)(es_engine_fit *fit);
     void (*write)(const es_engine_fit *fit, FILE *out); /* what follows the comment */
 } es_engine;
+
+/*! es_engine_at() : the engines in a fixed order; NULL beyond the last. */
+const es_engine *es_engine_at(int64_t at);
 
 /*! es_fit_full() : the unit keeps every key. es_fit_types() : K and V of the unit get these types,
  *  NULL: as the model computes. */

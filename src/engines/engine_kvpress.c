@@ -48,7 +48,6 @@ static void write_module(const es_engine_fit *fit, FILE *out)
 const es_engine es_engine_row_kvpress = {
     .name = "kvpress",
     .title = "kvpress",
-    .about = "a Python file with a press, and budgets for LUKVPress and DuoAttentionPress",
     .checked =
         "Untested against kvpress (0.4): its presses score the keys, and their formulas were "
         "read, not run.",

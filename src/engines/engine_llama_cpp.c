@@ -41,7 +41,6 @@ static void write_arguments(const es_engine_fit *fit, FILE *out)
 const es_engine es_engine_row_llama_cpp = {
     .name = "llama.cpp",
     .title = "llama.cpp",
-    .about = "arguments -ctk and -ctv: one number type for K and one for V",
     .checked = "Not run here with llama.cpp: names of arguments are from its public documentation. "
                "Its types equal the library's bit for bit.",
     .modes = 1u << ES_PLAN_PROMPT | 1u << ES_PLAN_DECODE | 1u << ES_PLAN_NONE,

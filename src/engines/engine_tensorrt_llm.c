@@ -92,7 +92,6 @@ static void write_options(const es_engine_fit *fit, FILE *out)
 const es_engine es_engine_row_tensorrt_llm = {
     .name = "tensorrt-llm",
     .title = "TensorRT-LLM",
-    .about = "kv_cache_config in YAML: max_attention_window by layer, sink_token_length, dtype",
     .checked = "Untested against TensorRT-LLM: fields are those of KvCacheConfig in its "
                "documentation (1.3).",
     .modes = 1u << ES_PLAN_PROMPT | 1u << ES_PLAN_DECODE | 1u << ES_PLAN_NONE,

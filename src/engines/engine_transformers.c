@@ -50,7 +50,6 @@ static void write_module(const es_engine_fit *fit, FILE *out)
 const es_engine es_engine_row_transformers = {
     .name = "transformers",
     .title = "transformers",
-    .about = "a Python file with an attention function for AttentionInterface, by mask",
     .checked = "The function was run with torch 1.13 against the library's reference consumer; "
                "registering it is untested against transformers (4.57).",
     .modes = 1u << ES_PLAN_PROMPT | 1u << ES_PLAN_NONE,

@@ -50,7 +50,6 @@ static void write_arguments(const es_engine_fit *fit, FILE *out)
 const es_engine es_engine_row_vllm = {
     .name = "vllm",
     .title = "vLLM",
-    .about = "arguments --kv-cache-dtype and the layers that skip it",
     .checked = "Untested against vLLM: arguments are those of its documentation (0.25); scales are "
                "1 unless a checkpoint has its own.",
     .modes = 1u << ES_PLAN_PROMPT | 1u << ES_PLAN_DECODE | 1u << ES_PLAN_NONE,

@@ -24,12 +24,7 @@ ENGINES(DECLARE)
 static const es_engine *const table[] = {ENGINES(LIST)};
 static const int64_t count = sizeof table / sizeof *table;
 
-const char *es_plan_engine(int64_t at) { return at >= 0 && at < count ? table[at]->name : NULL; }
-
-const char *es_plan_engine_about(int64_t at)
-{
-    return at >= 0 && at < count ? table[at]->about : NULL;
-}
+const es_engine *es_engine_at(int64_t at) { return at >= 0 && at < count ? table[at] : NULL; }
 
 /* Finds an engine that can run a part of the plan. */
 static es_status find_engine(const es_plan *plan, const char *name, const es_engine **out,

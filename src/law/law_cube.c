@@ -14,7 +14,7 @@
 
 /* Draws rows with independent coordinates, uniform on [-size, size]. */
 static es_status cube_rows(const es_source *s, const es_address *first, int64_t count,
-                           const es_law_room *stage, double *z, es_error *err)
+                           const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     ES_TRY(es_uniform_rows(first, count, s->law.dim, z, err));
@@ -25,7 +25,7 @@ static es_status cube_rows(const es_source *s, const es_address *first, int64_t 
 
 /* Draws rows with independent coordinates, -size or size with probability 1/2 each. */
 static es_status sign_rows(const es_source *s, const es_address *first, int64_t count,
-                           const es_law_room *stage, double *z, es_error *err)
+                           const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     ES_TRY(es_uniform_rows(first, count, s->law.dim, z, err));

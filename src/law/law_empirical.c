@@ -51,7 +51,7 @@ static es_status shuffled(const es_source *s, const es_address *first, int64_t c
 
 /* Draws points by index, a chunk at a time, with replacement unless the law says otherwise. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *out, es_error *err)
+                      const es_law_scratch *stage, double *out, es_error *err)
 {
     (void)stage;
     int64_t index[CHUNK];

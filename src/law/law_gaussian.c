@@ -17,7 +17,7 @@
 
 /* Draws rows with independent N(0, size^2) coordinates. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *z, es_error *err)
+                      const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     ES_TRY(es_normal_rows(first, count, s->law.dim, z, err));

@@ -15,7 +15,7 @@
 
 /* u < 1/2 gives log(2u), else -log(2(1-u)). Both arguments are exact and below 1. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *z, es_error *err)
+                      const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     ES_TRY(es_uniform_rows(first, count, s->law.dim, z, err));

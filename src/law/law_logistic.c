@@ -19,7 +19,7 @@
 /* The logit of the smaller of u and 1 - u, which is exact, then the sign: a law that is symmetric
  * to the bit. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *z, es_error *err)
+                      const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     ES_TRY(es_uniform_rows(first, count, s->law.dim, z, err));

@@ -88,7 +88,7 @@ static int64_t part_of(const es_source *s, double u)
 
 /* The tokens of `part` among count <= CHUNK ones. */
 static es_status part_rows(const es_source *s, int64_t part, const int64_t *parts,
-                           const es_address *first, int64_t count, const es_law_room *stage,
+                           const es_address *first, int64_t count, const es_law_scratch *stage,
                            double *out, es_error *err)
 {
     const es_source *p = &s->parts[part];
@@ -108,7 +108,7 @@ static es_status part_rows(const es_source *s, int64_t part, const int64_t *part
 /* Draws the part of each token from its weight, then the tokens of each part together; each keeps
  * its own address. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *out, es_error *err)
+                      const es_law_scratch *stage, double *out, es_error *err)
 {
     double u[CHUNK];
     int64_t parts[CHUNK];

@@ -81,14 +81,14 @@ typedef struct es_source {
 es_status es_source_prepare(es_source *s, const es_law *law, es_mem_limit *budget, es_error *err);
 void es_source_release(es_source *s);
 
-/* Room for the rows that are being made, one per call. Members that a law does not need are NULL.
+/* Space for the rows that are being made, one per call. Members that a law does not need are NULL.
  */
-typedef struct es_law_room {
+typedef struct es_law_scratch {
     int64_t rows;   /* that fit */
     double *base;   /* (rows, dim) : z, before the image mean + B z */
     double *image;  /* (rows, dim) : after the affine map, if the caller needs f32 */
     double *gather; /* (rows, dim) : z of the tokens of one part of a mixture */
-} es_law_room;
+} es_law_scratch;
 
 /* The address of token first->token + row, `lane` lanes into what the token owns. */
 static inline es_address es_token_at(const es_address *first, int64_t row, uint32_t lane)
@@ -166,7 +166,7 @@ struct es_law_row {
     es_status (*prepare)(es_source *s, es_error *err);
     /* Tokens first->token.. of Z into z (count, dim), count <= stage->rows; addresses are fine. */
     es_status (*rows)(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *z, es_error *err);
+                      const es_law_scratch *stage, double *z, es_error *err);
     /* How many tokens there are in a cell; NULL: no end. */
     int64_t (*most)(const es_law *law);
 

@@ -13,7 +13,7 @@
 
 /* Draws rows uniformly on the sphere of radius `size`. */
 static es_status sphere_rows(const es_source *s, const es_address *first, int64_t count,
-                             const es_law_room *stage, double *z, es_error *err)
+                             const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     ES_TRY(es_sphere_rows(first, count, s->law.dim, z, err));
@@ -34,7 +34,7 @@ static es_status ball_radius(const es_law *law, const es_address *first, int64_t
 
 /* Draws rows uniformly in the ball: a direction times a radius. */
 static es_status ball_rows(const es_source *s, const es_address *first, int64_t count,
-                           const es_law_room *stage, double *z, es_error *err)
+                           const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     ES_TRY(es_sphere_rows(first, count, s->law.dim, z, err));

@@ -38,7 +38,7 @@ static es_status radius(const es_law *law, const es_address *first, int64_t coun
 
 /* Draws normal rows and divides each by its own chi variable. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *z, es_error *err)
+                      const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     ES_TRY(es_normal_rows(first, count, s->law.dim, z, err));

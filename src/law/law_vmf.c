@@ -172,7 +172,7 @@ static es_status two_points(const es_source *s, const es_address *first, int64_t
 
 /* Draws the cosine by rejection and a uniform direction in the orthogonal complement. */
 static es_status rows(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *z, es_error *err)
+                      const es_law_scratch *stage, double *z, es_error *err)
 {
     (void)stage;
     const int64_t dim = s->law.dim, rest = dim - 1;

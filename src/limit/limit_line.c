@@ -19,7 +19,7 @@
 
 enum { FIRST = 32, LAST = 1024 };
 
-/* Points of a law: x (count), w (count); room for `most` of them. */
+/* Points of a law: x (count), w (count); space for `most` of them. */
 typedef struct cloud {
     double *x, *w, *off;
     int64_t count;

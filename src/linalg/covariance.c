@@ -142,7 +142,7 @@ es_status es_cov_estimate(const es_view *x, bool unbiased, const es_exec *exec, 
     const int threads = es_parallel_threads(exec, units);
     es_mem_limit *budget = exec ? exec->budget : NULL;
     double *means = NULL, *scratch = NULL;
-    es_status status = es_blas_room_for(threads, err);
+    es_status status = es_blas_scratch_for(threads, err);
     if (status == ES_OK)
         status = es_dense_new(budget, 3, d, &means, err);
     if (status == ES_OK)

@@ -71,7 +71,7 @@ static es_status ask_for(size_t size, es_error *err)
         return ES_OK;
     void *at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
-        return es_fail(err, ES_E_MEMORY, "linalg.room",
+        return es_fail(err, ES_E_MEMORY, "linalg.memory",
                        "raise the limit (ulimit -v), or set OPENBLAS_NUM_THREADS=1 and take fewer "
                        "threads",
                        "BLAS needs addresses for %.0f MiB, which a limit of %.0f MiB refuses",
@@ -83,7 +83,7 @@ static es_status ask_for(size_t size, es_error *err)
 enum { MIB = 1 << 20, BUFFER = 130 * MIB };
 
 /* What a first call takes stays taken: once is enough. */
-es_status es_blas_room(es_error *err)
+es_status es_blas_scratch(es_error *err)
 {
     static char found;
     if (__atomic_load_n(&found, __ATOMIC_RELAXED))
@@ -96,9 +96,9 @@ es_status es_blas_room(es_error *err)
 
 /* Fails if buffers for all callers but the first, with stack and heap of each thread, do not fit.
  * How many buffers OpenBLAS has already depends on which calls overlapped, so none is counted. */
-es_status es_blas_room_for(int callers, es_error *err)
+es_status es_blas_scratch_for(int callers, es_error *err)
 {
-    ES_TRY(es_blas_room(err));
+    ES_TRY(es_blas_scratch(err));
     const size_t more = callers > 1 ? (size_t)(callers - 1) : 0;
     return more ? ask_for(more * (BUFFER + (size_t)72 * MIB), err) : ES_OK;
 }
@@ -122,7 +122,7 @@ es_status es_dense_check(const es_view *a, const char *name, es_scan *scan, es_e
 es_status es_dense_new(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                        es_error *err)
 {
-    es_status status = es_blas_room(err);
+    es_status status = es_blas_scratch(err);
     if (status == ES_OK)
         status = ES_MEM_NEW_2D(budget, *out, rows, cols, "linear algebra", err);
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dense.h : what the rooms of linalg share: a checked f64 copy of the input, BLAS on one thread,
+/* dense.h : what the files of linalg share: a checked f64 copy of the input, BLAS on one thread,
  * the product of a linear layer, and the road es_norm_spectral() takes for large matrices. */
 #ifndef ES_LINALG_DENSE_H
 #define ES_LINALG_DENSE_H
@@ -24,7 +24,7 @@ es_status es_dense_copy(const es_view *a, const char *name, es_mem_limit *budget
 es_status es_dense_symmetric(const es_view *a, const char *name, es_mem_limit *budget, double **out,
                              es_error *err);
 
-/*! es_dense_new() : `count` f64 of scratch, and es_blas_room(). */
+/*! es_dense_new() : `count` f64 of scratch, and es_blas_scratch(). */
 es_status es_dense_new(es_mem_limit *budget, int64_t rows, int64_t cols, double **out,
                        es_error *err);
 
@@ -35,13 +35,13 @@ double es_psd_rounding(const double *a, int64_t d, double tolerance);
 /*! es_psd_refuse() : the failure of a matrix that is indefinite beyond rounding. */
 es_status es_psd_refuse(double smallest, double largest, es_error *err);
 
-/*! es_blas_room() : checks that BLAS may be called; call it, or es_dense_new(), once before.
+/*! es_blas_scratch() : checks that BLAS may be called; call it, or es_dense_new(), once before.
  *  Thread-safe. @return : ES_OK; ES_E_MEMORY if a limit on the address space leaves too little,
  *  because BLAS would hang. */
-es_status es_blas_room(es_error *err);
+es_status es_blas_scratch(es_error *err);
 
-/*! es_blas_room_for() : the same, each time before `callers` threads of ours call it at once. */
-es_status es_blas_room_for(int callers, es_error *err);
+/*! es_blas_scratch_for() : the same, each time before `callers` threads of ours call it at once. */
+es_status es_blas_scratch_for(int callers, es_error *err);
 
 /*! es_blas_enter(), es_blas_leave() : between the two, BLAS uses one thread. How BLAS splits a sum
  *  over its threads changes the last bits of the result, and running on several threads is our own

@@ -54,7 +54,7 @@ static void start_vector(double *v, int k)
 }
 
 /* Largest eigenvalue of the tridiagonal matrix (alpha, beta) of j steps; y (j) is its vector. z has
- * room for j*j + 4*j numbers. @return : the eigenvalue, or -1 if LAPACK did not converge. */
+ * space for j*j + 4*j numbers. @return : the eigenvalue, or -1 if LAPACK did not converge. */
 static double ritz(const double *alpha, const double *beta, int j, double *z, double *y)
 {
     double *diagonal = z + j * j, *off = diagonal + j, *work = off + j;
@@ -67,7 +67,7 @@ static double ritz(const double *alpha, const double *beta, int j, double *z, do
 }
 
 /* Take out of w its components along the first j Lanczos vectors, twice, because once leaves
- * rounding that the iteration would magnify. c has room for j numbers. */
+ * rounding that the iteration would magnify. c has space for j numbers. */
 static void orthogonalise(const gram *m, int j, double *w, double *c)
 {
     for (int pass = 0; pass < 2; pass++) {
@@ -77,7 +77,7 @@ static void orthogonalise(const gram *m, int j, double *w, double *c)
 }
 
 /* Lanczos on g with full orthogonalisation, until the residual of the largest Ritz pair,
- * beta_j |y_j|, is rounding, or `steps`. small has room for steps*(steps + 8) + k numbers.
+ * beta_j |y_j|, is rounding, or `steps`. small has space for steps*(steps + 8) + k numbers.
  * u (k): the Ritz vector, normalised. */
 static void largest_ritz_vector(const gram *m, int steps, double *small, double *u)
 {
@@ -110,7 +110,7 @@ static void largest_ritz_vector(const gram *m, int steps, double *small, double 
     cblas_dscal(m->k, 1.0 / cblas_dnrm2(m->k, u, 1), u, 1);
 }
 
-/* |a u|, or |a'u| where g is a a'. product has room for the larger dimension. */
+/* |a u|, or |a'u| where g is a a'. product has space for the larger dimension. */
 static double image_norm(const gram *m, const double *u, double *product)
 {
     const bool tall = m->rows >= m->cols;

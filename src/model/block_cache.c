@@ -2,6 +2,7 @@
 /* block_cache.c : a cache from texts, for one block (cache.h). */
 #include <esscher/cache.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cache/cache.h"
+#include "model/forward_cache.h"
 #include "model/plan.h"
 #include "store/file.h"
 
@@ -63,17 +65,23 @@ static es_status read_policy(const es_cache_opts *o, int64_t n, es_cache *cache,
     return es_evict_check(spec, cache->mode, err);
 }
 
+/* Reads mode, policy and types. */
+static es_status read_opts(const es_cache_opts *o, int64_t n, es_cache *cache, es_cache_unit *like,
+                           es_error *err)
+{
+    ES_TRY(read_policy(o, n, cache, &like->evict, err));
+    if (o->k_type)
+        ES_TRY(es_kv_format_parse(o->k_type, &like->k, err));
+    return o->v_type ? es_kv_format_parse(o->v_type, &like->v, err) : ES_OK;
+}
+
 /* Reads everything, and allocates what a block of n tokens needs. */
 static es_status fill(const es_model_config *c, const es_cache_opts *o, int64_t n, owned *out,
                       es_error *err)
 {
     es_cache *cache = &out->cache;
     es_cache_unit like = {0};
-    ES_TRY(read_policy(o, n, cache, &like.evict, err));
-    if (o->k_type)
-        ES_TRY(es_kv_format_parse(o->k_type, &like.k, err));
-    if (o->v_type)
-        ES_TRY(es_kv_format_parse(o->v_type, &like.v, err));
+    ES_TRY(read_opts(o, n, cache, &like, err));
     ES_TRY(make_units(c, n, out, err));
     if (es_eviction_full(like.evict.policy))
         ES_TRY(ES_ARENA_NEW_2D(&out->arena, out->late, c->layers * c->kv_heads, cache->prompt,
@@ -97,15 +105,32 @@ es_status es_cache_new(const es_model_config *config, const es_cache_opts *opts,
     return status;
 }
 
+es_status es_cache_memory(const es_model_config *config, const es_cache_opts *opts, int64_t n,
+                          es_dtype precision, int threads, double *bytes, es_error *err)
+{
+    es_cache cache = {0};
+    es_cache_unit like = {0};
+    ES_TRY(read_opts(opts, n, &cache, &like, err));
+    *bytes = es_model_cache_bytes(&like, cache.mode, cache.prompt, config, precision, n, threads);
+    return ES_OK;
+}
+
+/* Fails unless the plan is one of a cache, and of a model of this shape. */
+static es_status check_shape(const es_plan *plan, const es_model_config *config, es_error *err)
+{
+    ES_TRY(es_plan_check(plan, config, err));
+    return plan->mode != ES_PLAN_IDEAL
+               ? ES_OK
+               : es_fail(err, ES_E_SHAPE, "plan.mode", "use a plan of mode prompt, decode or none",
+                         "the plan has mode ideal: each query chooses from all keys, which is not "
+                         "what a cache does");
+}
+
 /* Fails unless the plan is one of a cache, of this model and for blocks of n tokens. */
 static es_status check_plan(const es_plan *plan, const es_model *model, int64_t n,
                             const es_exec *exec, es_error *err)
 {
-    ES_TRY(es_plan_check(plan, es_model_config_of(model), err));
-    if (plan->mode == ES_PLAN_IDEAL)
-        return es_fail(err, ES_E_SHAPE, "plan.mode", "use a plan of mode prompt, decode or none",
-                       "the plan has mode ideal: each query chooses from all keys, which is not "
-                       "what a cache does");
+    ES_TRY(check_shape(plan, es_model_config_of(model), err));
     ES_TRY(es_plan_check_weights(plan, model, exec, err));
     return es_plan_check_context(plan, n, err);
 }
@@ -129,6 +154,22 @@ es_status es_plan_cache(const es_plan *plan, const es_model *model, int64_t n, c
         *out = &cache->cache;
     else
         es_cache_free(&cache->cache);
+    return status;
+}
+
+es_status es_plan_memory(const es_plan *plan, const es_model_config *c, int64_t n,
+                         es_dtype precision, int threads, double *bytes, es_error *err)
+{
+    const int64_t count = c->layers * c->kv_heads;
+    es_cache_unit *units;
+    *bytes = 0.0;
+    ES_TRY(check_shape(plan, c, err));
+    ES_TRY(ES_MEM_NEW(NULL, units, count, "units of a cache", err));
+    const es_status status = es_plan_units(plan, units, err);
+    for (int64_t u = 0; u < count && status == ES_OK; u++)
+        *bytes = fmax(*bytes, es_model_cache_bytes(&units[u], es_plan_evicts(plan->mode),
+                                                   plan->prompt, c, precision, n, threads));
+    es_mem_free(NULL, units);
     return status;
 }
 

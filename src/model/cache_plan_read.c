@@ -36,8 +36,8 @@ static es_status take_unit(es_plan_reading *r)
         return es_plan_fail(r, (int64_t)at, "plan.heads", "list every head once, in order",
                             "layer %lld: found key-value head %lld instead of %lld",
                             (long long)r->layers, (long long)s.kv_head, (long long)r->in_layer);
-    ES_TRY(ES_MEM_GROW(r->plan->budget, r->plan->unit, &r->room, r->count + 1, "heads of a plan",
-                       r->j.err));
+    ES_TRY(ES_MEM_GROW(r->plan->budget, r->plan->unit, &r->capacity, r->count + 1,
+                       "heads of a plan", r->j.err));
     r->plan->unit[r->count] = s.unit;
     return es_plan_place(r, at, s.kv_head);
 }

@@ -24,14 +24,14 @@
 
 /* ---- memory ---- */
 
-/* What is wanted of some block decides what rooms have. */
+/* What is wanted of some block decides what scratch have. */
 typedef struct wants {
     int64_t longest;
     bool sparse, plain, predict, cache;
     bool streamed; /* weights are */
 } wants;
 
-/* Heads whose results a room has place for: sparse ones of a group may be made at once. */
+/* Heads whose results one scratch memory holds: sparse ones of a group may be made at once. */
 static int64_t places(const es_model_config *c, const wants *w)
 {
     return w->sparse ? c->heads / c->kv_heads : 1;
@@ -39,7 +39,7 @@ static int64_t places(const es_model_config *c, const wants *w)
 
 /* Return the bytes of the working memory of a block and of a strip; es_model_cost_of() reports
  * the same numbers. */
-static double room_bytes(const es_model_config *c, es_dtype precision, const wants *w)
+static double scratch_bytes(const es_model_config *c, es_dtype precision, const wants *w)
 {
     const int64_t experts = w->streamed && c->experts ? 2 * (c->hidden + c->experts_used) : 0;
     const double row = (double)(c->hidden + c->qkv_width + c->query_width +
@@ -67,50 +67,50 @@ static double strip_bytes(const es_arch *arch, const es_model_config *c, es_dtyp
            (double)es_dtype_size(precision);
 }
 
-/* One piece of memory per room, taken before any work: a run that does not fit fails at once. The
+/* One piece of memory per thread, taken before any work: a run that does not fit fails at once. The
  * f64 part comes first, where the memory is aligned for it. */
-static es_status room_new(const es_model *m, const wants *w, es_mem_limit *budget,
-                          es_block_room *room, es_error *err)
+static es_status scratch_new(const es_model *m, const wants *w, es_mem_limit *budget,
+                             es_block_scratch *scratch, es_error *err)
 {
     const es_model_config *c = &m->config;
     const int64_t n = w->longest, item = (int64_t)es_dtype_size(m->precision);
     const int64_t half[] = {c->rotary.width / 2, c->rotary_local.width / 2};
     const int64_t rows = places(c, w) * n;
-    ES_TRY(ES_MEM_BYTES(budget, room->memory, (size_t)room_bytes(c, m->precision, w),
+    ES_TRY(ES_MEM_BYTES(budget, scratch->memory, (size_t)scratch_bytes(c, m->precision, w),
                         "a block of hidden states", err));
-    room->head = room->memory;
-    room->lse = room->head + rows * c->head_dim;
-    room->entropy = room->lse + rows;
-    room->top_weight = room->entropy + rows;
-    room->sum_squares = room->top_weight + rows;
-    double *angles = room->sum_squares + rows;
+    scratch->head = scratch->memory;
+    scratch->lse = scratch->head + rows * c->head_dim;
+    scratch->entropy = scratch->lse + rows;
+    scratch->top_weight = scratch->entropy + rows;
+    scratch->sum_squares = scratch->top_weight + rows;
+    double *angles = scratch->sum_squares + rows;
     for (int i = 0; i < 2; i++, angles += 2 * n * half[i - 1]) {
-        room->cosines[i] = angles;
-        room->sines[i] = angles + n * half[i];
+        scratch->cosines[i] = angles;
+        scratch->sines[i] = angles + n * half[i];
     }
-    room->query_factor = c->rotary.query_beta != 0.0 ? angles : NULL;
-    room->x = (char *)(angles + (room->query_factor ? n : 0));
-    room->qkv = room->x + n * c->hidden * item;
-    room->heads = room->qkv + n * c->qkv_width * item;
-    room->pooled = room->heads + n * c->query_width * item;
-    room->plain = w->plain ? room->pooled + (c->hidden + c->labels) * item : NULL;
+    scratch->query_factor = c->rotary.query_beta != 0.0 ? angles : NULL;
+    scratch->x = (char *)(angles + (scratch->query_factor ? n : 0));
+    scratch->qkv = scratch->x + n * c->hidden * item;
+    scratch->heads = scratch->qkv + n * c->qkv_width * item;
+    scratch->pooled = scratch->heads + n * c->query_width * item;
+    scratch->plain = w->plain ? scratch->pooled + (c->hidden + c->labels) * item : NULL;
     if (w->streamed && c->experts) {
-        room->normed = room->pooled + (c->hidden + c->labels) * item +
-                       (w->plain ? n * (c->query_width + c->kv_width) * item : 0);
-        room->branch = room->normed + n * c->hidden * item;
-        room->share = room->branch + n * c->hidden * item;
-        room->chosen = (int32_t *)(void *)(room->share + n * c->experts_used * item);
+        scratch->normed = scratch->pooled + (c->hidden + c->labels) * item +
+                          (w->plain ? n * (c->query_width + c->kv_width) * item : 0);
+        scratch->branch = scratch->normed + n * c->hidden * item;
+        scratch->share = scratch->branch + n * c->hidden * item;
+        scratch->chosen = (int32_t *)(void *)(scratch->share + n * c->experts_used * item);
     }
     if (w->cache)
-        ES_TRY(es_cache_room_new(c, n, budget, &room->cache, err));
-    return w->sparse ? es_sparse_room_new(n, c->head_dim, c->heads / c->kv_heads, budget,
-                                          &room->sparse, err)
+        ES_TRY(es_cache_scratch_new(c, n, budget, &scratch->cache, err));
+    return w->sparse ? es_sparse_scratch_new(n, c->head_dim, c->heads / c->kv_heads, budget,
+                                             &scratch->sparse, err)
                      : ES_OK;
 }
 
 /* Points the arrays of one thread's strip into its memory: normed rows, the inner layer (twice
  * as wide if gated) and logits. */
-static void place_strip(const es_model *m, const wants *w, char *memory, es_strip_room *strip)
+static void place_strip(const es_model *m, const wants *w, char *memory, es_strip_scratch *strip)
 {
     const es_model_config *c = &m->config;
     const int64_t item = (int64_t)es_dtype_size(m->precision);
@@ -220,7 +220,7 @@ static double call_bytes(const es_arch *arch, const es_model_config *c, es_dtype
     const double blocks = w->streamed ? (double)blocks_together(w, INT64_MAX, threads) : threads;
     const double logits = w->predict ? (double)(rows * c->vocab) : 0.0;
     const double weights = es_slot_bytes(c, precision, threads);
-    return blocks * room_bytes(c, precision, w) + strips +
+    return blocks * scratch_bytes(c, precision, w) + strips +
            (w->streamed ? weights + logits * (double)es_dtype_size(precision) : 0.0);
 }
 
@@ -284,7 +284,7 @@ static es_status overflow(const char *what, es_error *err)
 }
 
 /* The state that the layers begin with: made of the ids, or given. */
-static es_status begin_block(const es_forward *f, const es_block_room *room,
+static es_status begin_block(const es_forward *f, const es_block_scratch *scratch,
                              const es_model_block *b, size_t state, es_error *err)
 {
     const es_model *m = f->model;
@@ -292,19 +292,19 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
                                        b->rotary ? &b->rotary[1] : &m->config.rotary_local};
     for (int i = 0; i < 2; i++)
         if (rotary[i]->width)
-            es_rotary_angles(rotary[i], b->n, room->cosines[i], room->sines[i]);
-    if (room->query_factor)
-        es_rotary_query_factors(&m->config.rotary, b->n, room->query_factor);
+            es_rotary_angles(rotary[i], b->n, scratch->cosines[i], scratch->sines[i]);
+    if (scratch->query_factor)
+        es_rotary_query_factors(&m->config.rotary, b->n, scratch->query_factor);
     if (b->input) {
-        memcpy(room->x, b->input, state);
+        memcpy(scratch->x, b->input, state);
         return ES_OK;
     }
     if (!m->word.w)
-        ES_TRY(es_slot_words(f->slot, b->ids, b->n, room->x, err));
-    f->rows->embed(m, b->ids, b->n, room->x);
+        ES_TRY(es_slot_words(f->slot, b->ids, b->n, scratch->x, err));
+    f->rows->embed(m, b->ids, b->n, scratch->x);
     if (!m->norm0.w ||
         f->rows->norm[m->arch->norm](&m->norm0, m->config.layer_norm_eps, b->n, m->config.hidden,
-                                     room->x, room->x) ||
+                                     scratch->x, scratch->x) ||
         m->nonfinite)
         return ES_OK;
     return overflow("hidden state 0", err);
@@ -312,13 +312,13 @@ static es_status begin_block(const es_forward *f, const es_block_room *room,
 
 /* Norms the last state in place where an encoder has a norm for it: nothing else is made of the
  * state before. */
-static es_status finish_state(const es_forward *f, const es_block_room *room,
+static es_status finish_state(const es_forward *f, const es_block_scratch *scratch,
                               const es_model_block *b, es_error *err)
 {
     const es_model *m = f->model;
     if (m->config.causal || !m->norm_last.w ||
         f->rows->norm[m->arch->norm](&m->norm_last, m->config.layer_norm_eps, b->n,
-                                     m->config.hidden, room->x, room->x) ||
+                                     m->config.hidden, scratch->x, scratch->x) ||
         m->nonfinite)
         return ES_OK;
     return overflow("the last norm", err);
@@ -331,24 +331,24 @@ static size_t state_bytes(const es_forward *f, const es_model_block *b)
 }
 
 /* Copies hidden state `state` of a block out and shows it: the next layer overwrites x. */
-static es_status give_state(const es_forward *f, const es_block_room *room, int64_t block,
+static es_status give_state(const es_forward *f, const es_block_scratch *scratch, int64_t block,
                             int64_t state, es_error *err)
 {
     const es_model_block *b = &f->blocks[block];
     const size_t bytes = state_bytes(f, b);
     if (b->hidden)
-        memcpy((char *)b->hidden + (size_t)(state - b->start) * bytes, room->x, bytes);
+        memcpy((char *)b->hidden + (size_t)(state - b->start) * bytes, scratch->x, bytes);
     if (!b->visit || !b->visit->state)
         return ES_OK;
-    return b->visit->state(b->visit->context, block, state, room->x, err);
+    return b->visit->state(b->visit->context, block, state, scratch->x, err);
 }
 
 /* Runs a layer of a block. */
-static es_status step_block(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
-                            const es_layer *weights, es_error *err)
+static es_status step_block(const es_forward *f, es_block_scratch *scratch, int64_t block,
+                            int64_t layer, const es_layer *weights, es_error *err)
 {
-    ES_TRY(give_state(f, room, block, layer, err));
-    return es_layer_run(f, room, block, layer, weights, err);
+    ES_TRY(give_state(f, scratch, block, layer, err));
+    return es_layer_run(f, scratch, block, layer, weights, err);
 }
 
 /* Returns whether logits of the next token are wanted of a block. */
@@ -358,31 +358,32 @@ static bool wants_logits(const es_model_block *b)
 }
 
 /* Makes what is wanted of the last state of block `block`. */
-static es_status end_block(const es_forward *f, const es_block_room *room, int64_t block,
+static es_status end_block(const es_forward *f, const es_block_scratch *scratch, int64_t block,
                            es_error *err)
 {
     const es_model_block *b = &f->blocks[block];
-    ES_TRY(give_state(f, room, block, es_layers_end(f, b), err));
+    ES_TRY(give_state(f, scratch, block, es_layers_end(f, b), err));
     if (b->last || b->pooled || b->logits)
-        ES_TRY(finish_state(f, room, b, err));
+        ES_TRY(finish_state(f, scratch, b, err));
     if (b->last)
-        memcpy(b->last, room->x, state_bytes(f, b));
+        memcpy(b->last, scratch->x, state_bytes(f, b));
     if (b->pooled || b->logits)
-        es_block_classify(f, room, b);
-    return wants_logits(b) ? es_block_predict(f, room, block, err) : ES_OK;
+        es_block_classify(f, scratch, b);
+    return wants_logits(b) ? es_block_predict(f, scratch, block, err) : ES_OK;
 }
 
-/* Runs one block of a resident model on one thread, in the room and strip of that thread. */
+/* Runs one block of a resident model on one thread, in the scratch memory and strip of that thread.
+ */
 static es_status run_block(void *forward, int64_t unit, int thread, es_error *err)
 {
     const es_forward *f = forward;
     const es_model_block *b = &f->blocks[unit];
-    es_block_room *room = &f->rooms[thread];
-    room->strip = f->strips + thread;
-    ES_TRY(begin_block(f, room, b, state_bytes(f, b), err));
+    es_block_scratch *scratch = &f->scratch[thread];
+    scratch->strip = f->strips + thread;
+    ES_TRY(begin_block(f, scratch, b, state_bytes(f, b), err));
     for (int64_t layer = b->start; layer < es_layers_end(f, b); layer++)
-        ES_TRY(step_block(f, room, unit, layer, &f->model->layers[layer], err));
-    return end_block(f, room, unit, err);
+        ES_TRY(step_block(f, scratch, unit, layer, &f->model->layers[layer], err));
+    return end_block(f, scratch, unit, err);
 }
 
 /* A layer that blocks go through together. */
@@ -400,8 +401,8 @@ static es_status step_unit(void *job, int64_t unit, int thread, es_error *err)
     const es_model_block *b = &f->blocks[f->first + unit];
     if (j->layer < b->start || j->layer >= es_layers_end(f, b))
         return ES_OK;
-    f->rooms[unit].strip = f->strips + thread;
-    return step_block(f, &f->rooms[unit], f->first + unit, j->layer, j->weights, err);
+    f->scratch[unit].strip = f->strips + thread;
+    return step_block(f, &f->scratch[unit], f->first + unit, j->layer, j->weights, err);
 }
 
 /* Runs f->together blocks from f->first on, layer by layer. Layers that none of them has are not
@@ -413,7 +414,7 @@ static es_status run_together(const es_forward *f, es_error *err)
     for (int64_t i = 0; i < f->together; i++) {
         begin = b[i].start < begin ? b[i].start : begin;
         end = es_layers_end(f, &b[i]) > end ? es_layers_end(f, &b[i]) : end;
-        ES_TRY(begin_block(f, &f->rooms[i], &b[i], state_bytes(f, &b[i]), err));
+        ES_TRY(begin_block(f, &f->scratch[i], &b[i], state_bytes(f, &b[i]), err));
     }
     for (int64_t layer = begin; layer < end; layer++) {
         layer_job j = {.f = f, .layer = layer};
@@ -425,8 +426,8 @@ static es_status run_together(const es_forward *f, es_error *err)
             ES_TRY(es_forward_progress(f, f->team.progress, (double)(layer + 1), err));
     }
     for (int64_t i = 0; i < f->together; i++) {
-        f->rooms[i].strip = f->strips;
-        ES_TRY(end_block(f, &f->rooms[i], f->first + i, err));
+        f->scratch[i].strip = f->strips;
+        ES_TRY(end_block(f, &f->scratch[i], f->first + i, err));
     }
     return ES_OK;
 }
@@ -601,32 +602,32 @@ static es_status new_streamed(es_forward *f, const wants *w, es_error *err)
 
 /* Allocates memory for f->together blocks and `threads` strips, and runs all blocks: layer by layer
  * together, or each by a thread of its own. */
-static es_status run_rooms(es_forward *f, const wants *w, int threads, bool apart, es_error *err)
+static es_status run_threads(es_forward *f, const wants *w, int threads, bool apart, es_error *err)
 {
     es_mem_limit *budget = f->team.budget;
     const int64_t blocks = f->together;
     char *memory = NULL;
-    ES_TRY(ES_MEM_NEW(budget, f->rooms, blocks, "blocks", err));
+    ES_TRY(ES_MEM_NEW(budget, f->scratch, blocks, "blocks", err));
     es_status status = new_strips(f, w, threads, &memory, err);
     if (status == ES_OK)
         status = new_streamed(f, w, err);
     for (int64_t i = 0; i < blocks && status == ES_OK; i++)
-        status = room_new(f->model, w, budget, &f->rooms[i], err);
+        status = scratch_new(f->model, w, budget, &f->scratch[i], err);
     if (status == ES_OK) {
         es_blas_enter();
         status = apart ? es_parallel_run(&f->team, f->count, run_block, f, err) : run_all(f, err);
         es_blas_leave();
     }
     for (int64_t i = 0; i < blocks; i++) {
-        es_sparse_room_free(&f->rooms[i].sparse);
-        es_cache_room_free(&f->rooms[i].cache);
-        es_mem_free(budget, f->rooms[i].memory);
+        es_sparse_scratch_free(&f->scratch[i].sparse);
+        es_cache_scratch_free(&f->scratch[i].cache);
+        es_mem_free(budget, f->scratch[i].memory);
     }
     es_slot_free(f->slot);
     es_mem_free(budget, f->logits);
     es_mem_free(budget, memory);
     es_mem_free(budget, f->strips);
-    es_mem_free(budget, f->rooms);
+    es_mem_free(budget, f->scratch);
     return status;
 }
 
@@ -645,7 +646,7 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     team.threads = es_parallel_threads(&team, INT64_MAX);
     const bool shared = is_shared(&w, count, team.threads);
     const int threads = shared || w.streamed ? team.threads : es_parallel_threads(&team, count);
-    ES_TRY(es_blas_room_for(threads, err));
+    ES_TRY(es_blas_scratch_for(threads, err));
     es_forward f = {
         .model = model,
         .blocks = blocks,
@@ -661,7 +662,7 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     if (model->pooled)
         f.activate_pooled = narrow ? model->pooled->f32 : model->pooled->f64;
     es_gelu_prepare(&f.gelu);
-    return run_rooms(&f, &w, threads, !shared && !w.streamed, err);
+    return run_threads(&f, &w, threads, !shared && !w.streamed, err);
 }
 
 /* ---- its matrix products alone, as a measure of its speed ---- */

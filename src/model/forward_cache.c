@@ -48,27 +48,27 @@ double es_model_cache_bytes(const es_cache_unit *like, es_evict_mode mode, int64
            (mode == ES_EVICT_DECODE ? held : 0.0);
 }
 
-es_status es_cache_room_new(const es_model_config *c, int64_t n, es_mem_limit *budget,
-                            es_cache_room *room, es_error *err)
+es_status es_cache_scratch_new(const es_model_config *c, int64_t n, es_mem_limit *budget,
+                               es_cache_scratch *scratch, es_error *err)
 {
-    *room = (es_cache_room){.budget = budget, .longest = n};
-    ES_TRY(ES_MEM_NEW(budget, room->heads, c->heads, "heads of a cache", err));
-    ES_TRY(ES_MEM_NEW(budget, room->positions, 2 * n, "places of queries", err));
-    ES_TRY(ES_MEM_NEW_2D(budget, room->score, c->kv_heads, n, "scores of keys", err));
-    ES_TRY(ES_MEM_NEW_2D(budget, room->last, c->kv_heads, n, "keys of a cache", err));
-    room->listed = room->positions + n;
-    return ES_MEM_NEW_2D(budget, room->kept, c->kv_heads, n, "keys of a cache", err);
+    *scratch = (es_cache_scratch){.budget = budget, .longest = n};
+    ES_TRY(ES_MEM_NEW(budget, scratch->heads, c->heads, "heads of a cache", err));
+    ES_TRY(ES_MEM_NEW(budget, scratch->positions, 2 * n, "places of queries", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, scratch->score, c->kv_heads, n, "scores of keys", err));
+    ES_TRY(ES_MEM_NEW_2D(budget, scratch->last, c->kv_heads, n, "keys of a cache", err));
+    scratch->listed = scratch->positions + n;
+    return ES_MEM_NEW_2D(budget, scratch->kept, c->kv_heads, n, "keys of a cache", err);
 }
 
-void es_cache_room_free(es_cache_room *room)
+void es_cache_scratch_free(es_cache_scratch *scratch)
 {
-    es_mem_free(room->budget, room->heads);
-    es_mem_free(room->budget, room->positions);
-    es_mem_free(room->budget, room->score);
-    es_mem_free(room->budget, room->last);
-    es_mem_free(room->budget, room->kept);
-    es_mem_free(room->budget, room->fine);
-    *room = (es_cache_room){0};
+    es_mem_free(scratch->budget, scratch->heads);
+    es_mem_free(scratch->budget, scratch->positions);
+    es_mem_free(scratch->budget, scratch->score);
+    es_mem_free(scratch->budget, scratch->last);
+    es_mem_free(scratch->budget, scratch->kept);
+    es_mem_free(scratch->budget, scratch->fine);
+    *scratch = (es_cache_scratch){0};
 }
 
 /* ---- checks ---- */
@@ -147,7 +147,7 @@ static es_view rows_of(const es_layer_pass *p, int64_t g, bool values)
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t column = c->query_width + (values ? c->kv_width : 0) + g * c->head_dim;
-    return es_pass_band(p, p->room->qkv, column, c->qkv_width);
+    return es_pass_band(p, p->scratch->qkv, column, c->qkv_width);
 }
 
 /* Fills in queries, keys and sinks of all heads of the layer. */
@@ -155,14 +155,14 @@ static void look_at_heads(const es_layer_pass *p)
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t both = c->query_width + c->kv_width;
-    p->room->cache.turn = (es_cache_turn){es_pass_rotary(p), c->head_dim, p->f->inner.budget};
+    p->scratch->cache.turn = (es_cache_turn){es_pass_rotary(p), c->head_dim, p->f->inner.budget};
     for (int64_t h = 0; h < c->heads; h++) {
-        es_evict_head *head = &p->room->cache.heads[h];
-        head->q = es_pass_band(p, p->room->qkv, h * c->head_dim, c->qkv_width);
+        es_evict_head *head = &p->scratch->cache.heads[h];
+        head->q = es_pass_band(p, p->scratch->qkv, h * c->head_dim, c->qkv_width);
         head->k = rows_of(p, h / (c->heads / c->kv_heads), false);
         head->sink = es_pass_sink(p, h);
-        if (p->room->plain)
-            head->plain_q = es_pass_band(p, p->room->plain, h * c->head_dim, both);
+        if (p->scratch->plain)
+            head->plain_q = es_pass_band(p, p->scratch->plain, h * c->head_dim, both);
     }
 }
 
@@ -203,7 +203,7 @@ static es_view fine_of(const es_layer_pass *p, int64_t g, bool values)
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t column = (values ? c->kv_width : 0) + g * c->head_dim;
-    return es_pass_band(p, p->room->cache.fine, column, 2 * c->kv_width);
+    return es_pass_band(p, p->scratch->cache.fine, column, 2 * c->kv_width);
 }
 
 /* Is what a query finds in the unit different by the age of keys? */
@@ -218,13 +218,13 @@ static es_status copy_fine(const es_layer_pass *p, es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t item = (int64_t)es_dtype_size(p->f->model->precision), n = p->b->n;
-    es_cache_room *room = &p->room->cache;
-    if (!room->fine)
-        ES_TRY(es_mem_array(room->budget, room->longest, 2 * c->kv_width, (size_t)item,
-                            "new keys and values", &room->fine, err));
+    es_cache_scratch *scratch = &p->scratch->cache;
+    if (!scratch->fine)
+        ES_TRY(es_mem_array(scratch->budget, scratch->longest, 2 * c->kv_width, (size_t)item,
+                            "new keys and values", &scratch->fine, err));
     for (int64_t i = 0; i < n; i++)
-        memcpy(room->fine + i * 2 * c->kv_width * item,
-               p->room->qkv + (i * c->qkv_width + c->query_width) * item,
+        memcpy(scratch->fine + i * 2 * c->kv_width * item,
+               p->scratch->qkv + (i * c->qkv_width + c->query_width) * item,
                (size_t)(2 * c->kv_width * item));
     return ES_OK;
 }
@@ -270,7 +270,7 @@ static es_status attend_aged(const es_layer_pass *p, int64_t head, const es_atte
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t g = head / (c->heads / c->kv_heads);
-    const es_evict_head *h = &p->room->cache.heads[head];
+    const es_evict_head *h = &p->scratch->cache.heads[head];
     const es_aged aged = {.q = h->q,
                           .k = {format_of(p, g, false), rows_of(p, g, false), fine_of(p, g, false)},
                           .v = {format_of(p, g, true), rows_of(p, g, true), fine_of(p, g, true)},
@@ -299,7 +299,7 @@ static es_evict_prompt unit_prompt(const es_layer_pass *p, int64_t g)
         .prompt = P,
         .layer = p->layer,
         .unit = g,
-        .heads = p->room->cache.heads,
+        .heads = p->scratch->cache.heads,
         .first = g * each,
         .count = each,
         .all = c->heads,
@@ -310,7 +310,7 @@ static es_evict_prompt unit_prompt(const es_layer_pass *p, int64_t g)
         .window = kind->window,
         .given = oracle ? oracle + (p->layer * c->kv_heads + g) * p->b->cache->prompt : NULL,
         .turn = es_pass_rotary(p) ? es_cache_turn_rows : NULL,
-        .context = &p->room->cache.turn,
+        .context = &p->scratch->cache.turn,
         .budget = p->f->inner.budget};
 }
 
@@ -329,17 +329,17 @@ static es_status score_unit(void *pass, int64_t g, int thread, es_error *err)
 {
     const es_layer_pass *p = pass;
     const es_evict_spec spec = spec_of(p, g);
-    const es_cache_room *room = &p->room->cache;
+    const es_cache_scratch *scratch = &p->scratch->cache;
     const int64_t n = p->b->n, P = prompt_of(p);
     (void)thread;
     if (!spec.policy || spec.keys >= P)
         return ES_OK;
     const es_evict_prompt prompt = unit_prompt(p, g);
-    ES_TRY(es_evict_score(&spec, &prompt, room->score + g * P, err));
+    ES_TRY(es_evict_score(&spec, &prompt, scratch->score + g * P, err));
     if (spec.alpha != ES_EVICT_UNSET)
         return ES_OK;
-    return es_evict_keep(&spec, P, room->score + g * P, room->kept + g * n, p->f->inner.budget,
-                         err);
+    return es_evict_keep(&spec, P, scratch->score + g * P, scratch->kept + g * n,
+                         p->f->inner.budget, err);
 }
 
 /* Units of a layer share their keys (Ada-KV). */
@@ -353,9 +353,9 @@ static es_status share_keys(const es_layer_pass *p, es_error *err)
         return ES_OK;
     ES_TRY(ES_MEM_NEW_2D(budget, kept, units, P, "keys of a layer", err));
     const es_status status =
-        es_evict_share(&spec, units, P, p->room->cache.score, kept, budget, err);
+        es_evict_share(&spec, units, P, p->scratch->cache.score, kept, budget, err);
     for (int64_t g = 0; g < units && status == ES_OK; g++)
-        memcpy(p->room->cache.kept + g * n, kept + g * P, (size_t)P);
+        memcpy(p->scratch->cache.kept + g * n, kept + g * P, (size_t)P);
     es_mem_free(budget, kept);
     return status;
 }
@@ -364,9 +364,9 @@ static es_status share_keys(const es_layer_pass *p, es_error *err)
 static void note_last(const es_layer_pass *p)
 {
     const int64_t units = p->f->model->config.kv_heads, n = p->b->n, P = prompt_of(p);
-    const es_cache_room *room = &p->room->cache;
+    const es_cache_scratch *scratch = &p->scratch->cache;
     for (int64_t i = 0; i < units * n; i++)
-        room->last[i] = (int32_t)(room->kept[i] ? n - 1 : P - 1);
+        scratch->last[i] = (int32_t)(scratch->kept[i] ? n - 1 : P - 1);
 }
 
 /* Hands out what the cache did: the last query of each key, and keys of a query, mean. */
@@ -374,7 +374,7 @@ static void report_kept(const es_layer_pass *p)
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t units = c->kv_heads, n = p->b->n, each = c->heads / units;
-    const int32_t *last = p->room->cache.last;
+    const int32_t *last = p->scratch->cache.last;
     if (p->b->cache->last)
         memcpy(p->b->cache->last + p->layer * units * n, last, (size_t)(units * n) * sizeof *last);
     for (int64_t h = 0; p->b->kept && h < c->heads; h++) {
@@ -393,7 +393,7 @@ es_status es_cache_begin(const es_layer_pass *p, es_error *err)
     look_at_heads(p);
     if (p->b->cache->late)
         ES_TRY(es_parallel_run(&p->f->inner, units, score_late, &copy, err));
-    memset(p->room->cache.kept, 1, (size_t)(units * p->b->n));
+    memset(p->scratch->cache.kept, 1, (size_t)(units * p->b->n));
     if (p->b->cache->mode == ES_EVICT_PROMPT) {
         ES_TRY(es_parallel_run(&p->f->inner, units, score_unit, &copy, err));
         ES_TRY(share_keys(p, err));
@@ -427,7 +427,7 @@ static es_status attend_rows(const es_layer_pass *p, int64_t head, int64_t first
                              es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
-    const es_evict_head *h = &p->room->cache.heads[head];
+    const es_evict_head *h = &p->scratch->cache.heads[head];
     const es_view v = rows_of(p, head / (c->heads / c->kv_heads), true);
     const double scale = 1.0 / c->score_divisor;
     const es_attend_opts opts = {.precision = p->f->model->precision,
@@ -449,16 +449,16 @@ static es_status attend_late(const es_layer_pass *p, int64_t head, const es_atte
 {
     static const double factors[] = {DROPPED, 0.0};
     const es_model_config *c = &p->f->model->config;
-    const es_cache_room *room = &p->room->cache;
+    const es_cache_scratch *scratch = &p->scratch->cache;
     const int64_t n = p->b->n, P = prompt_of(p), window = es_model_layer(c, p->layer)->window;
-    const uint8_t *kept = room->kept + head / (c->heads / c->kv_heads) * n;
+    const uint8_t *kept = scratch->kept + head / (c->heads / c->kv_heads) * n;
     int64_t offsets[2] = {0, 0};
     for (int64_t j = 0; j < n; j++)
         if (kept[j])
-            room->listed[offsets[1]++] = j;
+            scratch->listed[offsets[1]++] = j;
     for (int64_t i = P; i < n; i++)
-        room->positions[i - P] = i;
-    es_mask mask = {.positions = room->positions, .causal = true};
+        scratch->positions[i - P] = i;
+    es_mask mask = {.positions = scratch->positions, .causal = true};
     if (window && window < n) {
         mask.window = window;
         mask.n_classes = 2;
@@ -467,7 +467,7 @@ static es_status attend_late(const es_layer_pass *p, int64_t head, const es_atte
     } else {
         mask.list_queries = n - P;
         mask.list_offsets = offsets;
-        mask.list_keys = room->listed;
+        mask.list_keys = scratch->listed;
     }
     return attend_rows(p, head, P, n - P, n, &mask, out, err);
 }
@@ -503,24 +503,24 @@ static es_status decode_units(const es_layer_pass *p, int64_t first, int64_t uni
         rows[u] = rows_of(p, first + u, false);
         rows[units + u] = rows_of(p, first + u, true);
     }
-    const es_decode decode = {.spec = &spec,
-                              .heads = p->room->cache.heads + first * each,
-                              .count = units * each,
-                              .units = units,
-                              .k = rows,
-                              .v = rows + units,
-                              .scale = 1.0 / c->score_divisor,
-                              .cap = c->score_cap,
-                              .window = es_model_layer(c, p->layer)->window,
-                              .out = es_row_at(p->f, p->room->heads, first * each * c->head_dim, 1),
-                              .out_stride =
-                                  c->query_width * (int64_t)es_dtype_size(p->f->model->precision),
-                              .entropy = b->entropy ? b->entropy + at : NULL,
-                              .top_weight = b->top_weight ? b->top_weight + at : NULL,
-                              .sum_squares = b->sum_squares ? b->sum_squares + at : NULL,
-                              .ess = b->ess ? b->ess + at : NULL,
-                              .last = p->room->cache.last + first * b->n,
-                              .budget = budget};
+    const es_decode decode = {
+        .spec = &spec,
+        .heads = p->scratch->cache.heads + first * each,
+        .count = units * each,
+        .units = units,
+        .k = rows,
+        .v = rows + units,
+        .scale = 1.0 / c->score_divisor,
+        .cap = c->score_cap,
+        .window = es_model_layer(c, p->layer)->window,
+        .out = es_row_at(p->f, p->scratch->heads, first * each * c->head_dim, 1),
+        .out_stride = c->query_width * (int64_t)es_dtype_size(p->f->model->precision),
+        .entropy = b->entropy ? b->entropy + at : NULL,
+        .top_weight = b->top_weight ? b->top_weight + at : NULL,
+        .sum_squares = b->sum_squares ? b->sum_squares + at : NULL,
+        .ess = b->ess ? b->ess + at : NULL,
+        .last = p->scratch->cache.last + first * b->n,
+        .budget = budget};
     const es_status status = es_decode_run(&decode, err);
     for (int64_t u = 1; u < units && status == ES_OK; u++)
         memcpy(decode.last + u * b->n, decode.last, (size_t)b->n * sizeof *decode.last);

@@ -17,11 +17,11 @@ double es_model_cache_bytes(const es_cache_unit *like, es_evict_mode mode, int64
 es_status es_cache_turn_rows(const void *turn, int64_t first, int64_t places, int64_t count,
                              double *rows, es_error *err);
 
-/*! es_cache_room_new() : memory for the cache of blocks of up to n tokens; release with
- *  es_cache_room_free(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_cache_room_new(const es_model_config *config, int64_t n, es_mem_limit *budget,
-                            es_cache_room *room, es_error *err);
-void es_cache_room_free(es_cache_room *room);
+/*! es_cache_scratch_new() : memory for the cache of blocks of up to n tokens; release with
+ *  es_cache_scratch_free(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
+es_status es_cache_scratch_new(const es_model_config *config, int64_t n, es_mem_limit *budget,
+                               es_cache_scratch *scratch, es_error *err);
+void es_cache_scratch_free(es_cache_scratch *scratch);
 
 /*! es_cache_check() : can a block of the model run by its cache? @return : ES_OK; ES_E_UNSUPPORTED
  *  (cache.causal, cache.visit), ES_E_RANGE (cache.prompt), ES_E_ARGUMENT (cache.together,

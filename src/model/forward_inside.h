@@ -26,7 +26,7 @@ enum {
 };
 
 /* What one thread works in while it runs the experts of a strip. */
-typedef struct es_expert_room {
+typedef struct es_expert_scratch {
     char *logits;    /* (ES_STRIP, experts) of the router */
     char *share;     /* (ES_STRIP, experts_used) of the experts that a token uses */
     char *factor;    /* (ES_STRIP) share of each token of one expert */
@@ -34,16 +34,16 @@ typedef struct es_expert_room {
     char *found;     /* (ES_STRIP, H) what the expert makes of them */
     int32_t *chosen; /* (ES_STRIP, experts_used) experts that a token uses */
     int32_t *which;  /* (ES_STRIP) tokens of one expert */
-} es_expert_room;
+} es_expert_scratch;
 
 /* What one thread works in while it runs a strip. */
-typedef struct es_strip_room {
+typedef struct es_strip_scratch {
     char *normed; /* (ES_STRIP, H) */
     char *middle; /* (ES_STRIP, I), or twice that for gates; I of whichever layer is widest */
     char *branch; /* (ES_STRIP, H) what is added to the state, if that is normed or scaled first */
-    es_expert_room experts; /* if the model has any */
-    char *logits;           /* (rows of logits at a time, vocab), if the next token is predicted */
-} es_strip_room;
+    es_expert_scratch experts; /* if the model has any */
+    char *logits; /* (rows of logits at a time, vocab), if the next token is predicted */
+} es_strip_scratch;
 
 /* The rotary positions of a layer, for policies that expect queries. */
 typedef struct es_cache_turn {
@@ -53,7 +53,7 @@ typedef struct es_cache_turn {
 } es_cache_turn;
 
 /* What a block needs while its keys go through a cache (forward_cache.c). */
-typedef struct es_cache_room {
+typedef struct es_cache_scratch {
     es_mem_limit *budget;
     int64_t longest;      /* tokens that every array has place for */
     es_evict_head *heads; /* (heads) of the layer */
@@ -64,10 +64,10 @@ typedef struct es_cache_room {
     uint8_t *kept;        /* (kv_heads, n) 1: of the prompt it is kept, or it is later */
     char *fine;           /* (n, 2 K) rows as new places find them; NULL: no unit differs by age */
     es_cache_turn turn;   /* of the layer */
-} es_cache_room;
+} es_cache_scratch;
 
 /* What a block needs as a whole. */
-typedef struct es_block_room {
+typedef struct es_block_scratch {
     char *x;      /* (n, H) hidden state */
     char *qkv;    /* (n, Q + 2K) */
     char *plain;  /* (n, Q + K) before they turn, if wanted */
@@ -78,14 +78,14 @@ typedef struct es_block_room {
     double *cosines[2], *sines[2]; /* (n, width/2) of rotary and of rotary_local */
     double *query_factor;          /* (n) of rotary.query_beta, if it is not 0 */
     /* of a model whose experts are streamed, what strips keep until all of them have run: */
-    char *normed, *branch; /* (n, H) as in es_strip_room */
+    char *normed, *branch; /* (n, H) as in es_strip_scratch */
     char *share;           /* (n, experts_used) */
     int32_t *chosen;       /* (n, experts_used) */
     void *memory;
-    es_sparse_room sparse;      /* of heads with a policy, if there are any */
-    es_cache_room cache;        /* of blocks with a cache */
-    const es_strip_room *strip; /* of each thread that may work on the block */
-} es_block_room;
+    es_sparse_scratch sparse;      /* of heads with a policy, if there are any */
+    es_cache_scratch cache;        /* of blocks with a cache */
+    const es_strip_scratch *strip; /* of each thread that may work on the block */
+} es_block_scratch;
 
 /* All blocks. */
 typedef struct es_forward {
@@ -99,17 +99,17 @@ typedef struct es_forward {
     es_exec outer; /* threads that have a block each, of those that run layer by layer */
     bool shared;   /* threads share a block, which then reports progress itself */
     int64_t count;
-    es_block_room *rooms;
-    es_strip_room *strips;   /* (threads) */
-    int64_t first, together; /* the first block of those that run layer by layer, and how many */
-    es_layer_slot *slot;     /* of a streamed model, the layer that is decoded; shared by blocks */
-    char *logits;            /* of a streamed model (es_logits_together(), vocab) */
+    es_block_scratch *scratch;
+    es_strip_scratch *strips; /* (threads) */
+    int64_t first, together;  /* the first block of those that run layer by layer, and how many */
+    es_layer_slot *slot;      /* of a streamed model, the layer that is decoded; shared by blocks */
+    char *logits;             /* of a streamed model (es_logits_together(), vocab) */
 } es_forward;
 
 /* A layer of a block while it runs. */
 typedef struct es_layer_pass {
     const es_forward *f;
-    es_block_room *room;
+    es_block_scratch *scratch;
     const es_model_block *b;
     const es_layer *l;
     int64_t block, layer;
@@ -152,11 +152,11 @@ es_status es_pass_norm(const es_layer_pass *pass, const es_linear *norm, int64_t
 es_status es_strip_transform(void *pass, int64_t unit, int thread, es_error *err);
 es_status es_strip_route(void *pass, int64_t unit, int thread, es_error *err);
 
-/*! es_layer_run() : layer `layer` of block `block`, with its weights, from room->x to room->x; up
- * to what its experts do if es_streams_experts(). es_layer_experts() : what experts do in that
- * layer, for the blocks that run together: one expert after the other is decoded, and used for all
- * of them. */
-es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
+/*! es_layer_run() : layer `layer` of block `block`, with its weights, from scratch->x to
+ * scratch->x; up to what its experts do if es_streams_experts(). es_layer_experts() : what experts
+ * do in that layer, for the blocks that run together: one expert after the other is decoded, and
+ * used for all of them. */
+es_status es_layer_run(const es_forward *f, es_block_scratch *scratch, int64_t block, int64_t layer,
                        const es_layer *weights, es_error *err);
 es_status es_layer_experts(const es_forward *f, int64_t layer, const es_layer *weights,
                            es_error *err);
@@ -174,10 +174,11 @@ static inline int64_t es_layers_end(const es_forward *f, const es_model_block *b
 }
 
 /*! es_block_classify() : pooled state and logits of a block, from its last state. */
-void es_block_classify(const es_forward *f, const es_block_room *room, const es_model_block *b);
+void es_block_classify(const es_forward *f, const es_block_scratch *scratch,
+                       const es_model_block *b);
 
 /*! es_block_predict() : nll and logits of the next token, from the last state of block `block`. */
-es_status es_block_predict(const es_forward *f, const es_block_room *room, int64_t block,
+es_status es_block_predict(const es_forward *f, const es_block_scratch *scratch, int64_t block,
                            es_error *err);
 
 /*! es_predict_rows() : how many rows of logits are made at a time: as many as make four million
@@ -197,11 +198,12 @@ void es_linear_apply(const es_forward *f, const es_linear *linear, const void *x
  * rows uses an expert. es_experts_add() : adds to y what an expert of `layer` makes of the rows of
  * x that use it. */
 int64_t es_experts_numbers(const es_model_config *config);
-void es_experts_place(const es_model *model, int64_t rows, char *memory, es_expert_room *room);
-void es_experts_route(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
+void es_experts_place(const es_model *model, int64_t rows, char *memory,
+                      es_expert_scratch *scratch);
+void es_experts_route(const es_forward *f, const es_layer *layer, const es_strip_scratch *strip,
                       int64_t n, const void *x, const void *residual, void *y);
-bool es_experts_use(const es_forward *f, const es_strip_room *strip, int64_t expert, int64_t n);
-void es_experts_add(const es_forward *f, const es_layer *layer, const es_strip_room *strip,
+bool es_experts_use(const es_forward *f, const es_strip_scratch *strip, int64_t expert, int64_t n);
+void es_experts_add(const es_forward *f, const es_layer *layer, const es_strip_scratch *strip,
                     int64_t expert, int64_t n, const void *x, void *y);
 
 /* Rows of a block that are a strip: where they begin and how many they are. */

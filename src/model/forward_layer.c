@@ -54,7 +54,7 @@ static void place_rows(const es_layer_pass *p, es_strip s, char *qkv)
 {
     const es_forward *f = p->f;
     const es_model_config *c = &f->model->config;
-    const es_block_room *room = p->room;
+    const es_block_scratch *scratch = p->scratch;
     const es_layer_kind *kind = es_model_layer(c, p->layer);
     const es_rotary *rotary = es_pass_rotary(p);
     const int64_t item = (int64_t)es_dtype_size(f->model->precision);
@@ -66,18 +66,18 @@ static void place_rows(const es_layer_pass *p, es_strip s, char *qkv)
     if (p->l->norm_k.w)
         f->rows->norm_heads(f->model->arch, &p->l->norm_k, c->layer_norm_eps, &k);
     const int64_t both = c->query_width + c->kv_width;
-    for (int64_t i = 0; room->plain && i < s.n; i++)
-        memcpy(es_row_at(f, room->plain, s.first + i, both), es_row_at(f, qkv, i, c->qkv_width),
+    for (int64_t i = 0; scratch->plain && i < s.n; i++)
+        memcpy(es_row_at(f, scratch->plain, s.first + i, both), es_row_at(f, qkv, i, c->qkv_width),
                (size_t)(both * item));
     if (rotary) {
         const int64_t first = s.first * (rotary->width / 2);
-        const double *cosines = room->cosines[kind->rotary] + first,
-                     *sines = room->sines[kind->rotary] + first;
+        const double *cosines = scratch->cosines[kind->rotary] + first,
+                     *sines = scratch->sines[kind->rotary] + first;
         f->rows->turn(&q, rotary, cosines, sines);
         f->rows->turn(&k, rotary, cosines, sines);
     }
-    if (room->query_factor)
-        f->rows->scale(&q, room->query_factor + s.first);
+    if (scratch->query_factor)
+        f->rows->scale(&q, scratch->query_factor + s.first);
     if (p->b->score_factor)
         f->rows->scale(&q, p->b->score_factor + s.first);
 }
@@ -91,11 +91,11 @@ static es_status project(void *pass_, int64_t unit, int thread, es_error *err)
     const es_model_config *c = &f->model->config;
     const es_strip s = es_strip_at(p->b->n, unit);
     const size_t bytes = (size_t)(s.n * c->hidden) * es_dtype_size(f->model->precision);
-    const char *x = es_row_at(f, p->room->x, s.first, c->hidden);
-    char *qkv = es_row_at(f, p->room->qkv, s.first, c->qkv_width);
+    const char *x = es_row_at(f, p->scratch->x, s.first, c->hidden);
+    char *qkv = es_row_at(f, p->scratch->qkv, s.first, c->qkv_width);
     if (f->model->arch->order != ES_ORDER_POST && p->l->norm1.w) {
-        ES_TRY(es_pass_norm(p, &p->l->norm1, s.n, x, p->room->strip[thread].normed, err));
-        x = p->room->strip[thread].normed;
+        ES_TRY(es_pass_norm(p, &p->l->norm1, s.n, x, p->scratch->strip[thread].normed, err));
+        x = p->scratch->strip[thread].normed;
     }
     if (p->b->inputs)
         memcpy(es_row_at(f, p->b->inputs, (p->layer - p->b->start) * p->b->n + s.first, c->hidden),
@@ -168,9 +168,9 @@ static void views_of(const es_layer_pass *p, int64_t head, es_view qkv[3])
 {
     const es_model_config *c = &p->f->model->config;
     const int64_t k = c->head_dim, group = head / (c->heads / c->kv_heads), Q = c->query_width;
-    qkv[0] = es_pass_band(p, p->room->qkv, head * k, c->qkv_width);
-    qkv[1] = es_pass_band(p, p->room->qkv, Q + group * k, c->qkv_width);
-    qkv[2] = es_pass_band(p, p->room->qkv, Q + c->kv_width + group * k, c->qkv_width);
+    qkv[0] = es_pass_band(p, p->scratch->qkv, head * k, c->qkv_width);
+    qkv[1] = es_pass_band(p, p->scratch->qkv, Q + group * k, c->qkv_width);
+    qkv[2] = es_pass_band(p, p->scratch->qkv, Q + c->kv_width + group * k, c->qkv_width);
 }
 
 /* Returns where the results of a head go: each head of a group has its own place, as all may
@@ -179,15 +179,15 @@ static es_attend_out results_of(const es_layer_pass *p, int64_t head)
 {
     const es_model_config *c = &p->f->model->config;
     const es_model_block *b = p->b;
-    const es_block_room *room = p->room;
+    const es_block_scratch *scratch = p->scratch;
     const int64_t at = b->sparse ? head % (c->heads / c->kv_heads) : 0, n = b->n;
     const bool all = b->visit && b->visit->statistics;
-    return (es_attend_out){.output = room->head + at * n * c->head_dim,
-                           .lse = all ? room->lse + at * n : NULL,
-                           .entropy = all || b->entropy ? room->entropy + at * n : NULL,
-                           .top_weight = all || b->top_weight ? room->top_weight + at * n : NULL,
-                           .sum_squares =
-                               all || b->sum_squares || b->ess ? room->sum_squares + at * n : NULL};
+    return (es_attend_out){
+        .output = scratch->head + at * n * c->head_dim,
+        .lse = all ? scratch->lse + at * n : NULL,
+        .entropy = all || b->entropy ? scratch->entropy + at * n : NULL,
+        .top_weight = all || b->top_weight ? scratch->top_weight + at * n : NULL,
+        .sum_squares = all || b->sum_squares || b->ess ? scratch->sum_squares + at * n : NULL};
 }
 
 /* Stores how many keys a head kept and how many queries kept none, if the caller asked for it. */
@@ -269,25 +269,25 @@ static es_status attend_sparsely(const es_layer_pass *p, int64_t leader, es_erro
     const int64_t size = c->heads / c->kv_heads, end = leader - leader % size + size;
     const int64_t at = p->layer * c->heads + leader;
     const es_address first = address_of(f->model, p->b->sparse, at);
-    es_sparse_room *room = &p->room->sparse;
+    es_sparse_scratch *scratch = &p->scratch->sparse;
     es_sparse_found found = {0};
     es_view qkv[3];
     int64_t count = 0;
-    room->divisor = c->score_divisor;
-    room->cap = c->score_cap;
+    scratch->divisor = c->score_divisor;
+    scratch->cap = c->score_cap;
     bool finite = true;
     for (int64_t head = leader; head < end; head++) {
         if (leader_of(p, head) != leader)
             continue;
         views_of(p, head, qkv);
         finite = finite && (!f->model->nonfinite || all_finite(qkv));
-        room->heads[count++] =
+        scratch->heads[count++] =
             (es_sharing_head){qkv[0], es_pass_sink(p, head), results_of(p, head)};
     }
     for (int64_t g = 0; g < count && !finite; g++)
-        spoil(&room->heads[g].out, p->b->n, c->head_dim);
+        spoil(&scratch->heads[g].out, p->b->n, c->head_dim);
     if (finite)
-        ES_TRY(es_sparse_attend(room, count, &p->b->sparse->heads[at], es_past_of(c, p->layer),
+        ES_TRY(es_sparse_attend(scratch, count, &p->b->sparse->heads[at], es_past_of(c, p->layer),
                                 &first, &qkv[1], &qkv[2], &found, err));
     for (int64_t head = leader; head < end; head++)
         if (leader_of(p, head) == leader)
@@ -372,9 +372,10 @@ static es_status show(const es_layer_pass *p, int64_t head, const es_view qkv[3]
                           .entropy = out->entropy,
                           .top_weight = out->top_weight,
                           .sum_squares = out->sum_squares};
-    if (p->room->plain) {
-        seen.plain_q = es_pass_band(p, p->room->plain, head * c->head_dim, both);
-        seen.plain_k = es_pass_band(p, p->room->plain, c->query_width + group * c->head_dim, both);
+    if (p->scratch->plain) {
+        seen.plain_q = es_pass_band(p, p->scratch->plain, head * c->head_dim, both);
+        seen.plain_k =
+            es_pass_band(p, p->scratch->plain, c->query_width + group * c->head_dim, both);
     }
     return p->b->visit->head(p->b->visit->context, &seen, err);
 }
@@ -389,7 +390,7 @@ static es_status run_head(const es_layer_pass *p, int64_t head, es_error *err)
     if (p->b->visit && p->b->visit->head)
         ES_TRY(show(p, head, qkv, &out, err));
     p->f->rows->place(out.output, p->b->n, c->head_dim, c->query_width,
-                      es_row_at(p->f, p->room->heads, head * c->head_dim, 1));
+                      es_row_at(p->f, p->scratch->heads, head * c->head_dim, 1));
     keep_statistics(p, p->layer * c->heads + head, &out);
     return ES_OK;
 }
@@ -421,7 +422,7 @@ static es_status run_decode(const es_layer_pass *p, es_error *err)
     const es_model_config *c = &p->f->model->config;
     ES_TRY(es_cache_decode(p, err));
     for (int64_t head = 0; p->b->visit && p->b->visit->head && head < c->heads; head++) {
-        const es_view rows = es_pass_band(p, p->room->heads, head * c->head_dim, c->query_width);
+        const es_view rows = es_pass_band(p, p->scratch->heads, head * c->head_dim, c->query_width);
         es_attend_out out = {.output = results_of(p, head).output};
         es_view qkv[3];
         views_of(p, head, qkv);
@@ -432,11 +433,11 @@ static es_status run_decode(const es_layer_pass *p, es_error *err)
     return ES_OK;
 }
 
-es_status es_layer_run(const es_forward *f, es_block_room *room, int64_t block, int64_t layer,
+es_status es_layer_run(const es_forward *f, es_block_scratch *scratch, int64_t block, int64_t layer,
                        const es_layer *weights, es_error *err)
 {
     const es_model *m = f->model;
-    es_layer_pass p = {f, room, &f->blocks[block], weights, block, layer};
+    es_layer_pass p = {f, scratch, &f->blocks[block], weights, block, layer};
     const int64_t strips = es_strips(p.b->n);
     ES_TRY(es_parallel_run(&f->inner, strips, project, &p, err));
     if (p.b->cache)

@@ -19,23 +19,24 @@ static void copy_out(const es_model *m, const void *row, int64_t count, double *
 }
 
 /* The pooler looks at the first token or at the mean of all, the classifier at the pooler. */
-void es_block_classify(const es_forward *f, const es_block_room *room, const es_model_block *b)
+void es_block_classify(const es_forward *f, const es_block_scratch *scratch,
+                       const es_model_block *b)
 {
     const es_model *m = f->model;
     const int64_t H = m->config.hidden;
-    char *logits = es_row_at(f, room->pooled, 1, H);
+    char *logits = es_row_at(f, scratch->pooled, 1, H);
     if (m->config.mean_pooled) /* a column's mean takes the place of its first number */
-        f->rows->mean(room->x, b->n, H, room->x);
-    es_linear_apply(f, &m->pooler, room->x, NULL, 1, H, H, room->pooled);
-    f->activate_pooled(&f->gelu, room->pooled, H);
+        f->rows->mean(scratch->x, b->n, H, scratch->x);
+    es_linear_apply(f, &m->pooler, scratch->x, NULL, 1, H, H, scratch->pooled);
+    f->activate_pooled(&f->gelu, scratch->pooled, H);
     if (m->norm_pooled.w)
-        f->rows->norm[m->arch->norm](&m->norm_pooled, m->config.layer_norm_eps, 1, H, room->pooled,
-                                     room->pooled);
+        f->rows->norm[m->arch->norm](&m->norm_pooled, m->config.layer_norm_eps, 1, H,
+                                     scratch->pooled, scratch->pooled);
     if (b->pooled)
-        copy_out(m, room->pooled, H, b->pooled);
+        copy_out(m, scratch->pooled, H, b->pooled);
     if (!b->logits)
         return;
-    es_linear_apply(f, &m->classifier, room->pooled, NULL, 1, H, m->config.labels, logits);
+    es_linear_apply(f, &m->classifier, scratch->pooled, NULL, 1, H, m->config.labels, logits);
     copy_out(m, logits, m->config.labels, b->logits);
 }
 
@@ -57,7 +58,7 @@ int64_t es_logits_together(int64_t vocab, int64_t n, int threads)
 /* Rows of a block whose logits are made, and the columns of the vocabulary that are next. */
 typedef struct prediction {
     const es_forward *f;
-    const es_block_room *room;
+    const es_block_scratch *scratch;
     const es_model_block *b;
     int64_t block;
     const es_exec *exec;
@@ -87,13 +88,13 @@ static es_status predict_rows(void *prediction_, int64_t unit, int thread, es_er
     const es_forward *f = p->f;
     const es_model *m = f->model;
     const es_model_block *b = p->b;
-    const es_strip_room *strip = &p->room->strip[thread];
+    const es_strip_scratch *strip = &p->scratch->strip[thread];
     const int64_t H = m->config.hidden, V = m->config.vocab, step = es_predict_rows(V);
     const int64_t first = p->first + unit * step, n = p->end - first < step ? p->end - first : step;
     const int64_t known = first + n < b->n ? n : n - 1;
     char *logits = p->logits ? es_row_at(f, p->logits, first - p->first, V) : strip->logits;
     if (!f->rows->norm[m->arch->norm](&m->norm_last, m->config.layer_norm_eps, n, H,
-                                      es_row_at(f, p->room->x, first, H), strip->normed) &&
+                                      es_row_at(f, p->scratch->x, first, H), strip->normed) &&
         !m->nonfinite)
         return es_fail(err, ES_E_NONFINITE, "forward.overflow",
                        "run the model in f64; if that fails too, its weights are damaged",
@@ -138,12 +139,12 @@ static es_status predict_streamed(prediction *p, es_error *err)
     return ES_OK;
 }
 
-es_status es_block_predict(const es_forward *f, const es_block_room *room, int64_t block,
+es_status es_block_predict(const es_forward *f, const es_block_scratch *scratch, int64_t block,
                            es_error *err)
 {
     const es_exec all = {.threads = f->team.threads, .budget = f->team.budget};
     const es_model_block *b = &f->blocks[block];
-    prediction p = {.f = f, .room = room, .b = b, .block = block, .exec = &all};
+    prediction p = {.f = f, .scratch = scratch, .b = b, .block = block, .exec = &all};
     if (f->model->config.weights == ES_WEIGHTS_STREAMED)
         return predict_streamed(&p, err);
     p.exec = &f->inner;

@@ -14,7 +14,7 @@ typedef struct f_rows {
 } f_rows;
 
 /* y (n, H) = residual + W2 f(x), x (n, H) what f is given. */
-static void transform_rows(const es_layer_pass *p, const es_strip_room *strip, int64_t n,
+static void transform_rows(const es_layer_pass *p, const es_strip_scratch *strip, int64_t n,
                            const f_rows *r)
 {
     const es_forward *f = p->f;
@@ -37,15 +37,15 @@ static void transform_rows(const es_layer_pass *p, const es_strip_room *strip, i
 /* Returns rows of the hidden state, and of what heads found. */
 static char *state_rows(const es_layer_pass *p, es_strip s)
 {
-    return es_row_at(p->f, p->room->x, s.first, p->f->model->config.hidden);
+    return es_row_at(p->f, p->scratch->x, s.first, p->f->model->config.hidden);
 }
 static char *found_rows(const es_layer_pass *p, es_strip s)
 {
-    return es_row_at(p->f, p->room->heads, s.first, p->f->model->config.query_width);
+    return es_row_at(p->f, p->scratch->heads, s.first, p->f->model->config.query_width);
 }
 
 /* Norms after the sums: what the second sum is added to is the first one's norm. */
-static es_status begin_post(const es_layer_pass *p, es_strip s, const es_strip_room *strip,
+static es_status begin_post(const es_layer_pass *p, es_strip s, const es_strip_scratch *strip,
                             es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
@@ -57,7 +57,7 @@ static es_status begin_post(const es_layer_pass *p, es_strip s, const es_strip_r
 
 /* Norms before: the state itself is only ever added to. In parallel, the second norm is of the
  * state that attention was given. */
-static es_status begin_pre(const es_layer_pass *p, es_strip s, const es_strip_room *strip,
+static es_status begin_pre(const es_layer_pass *p, es_strip s, const es_strip_scratch *strip,
                            es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
@@ -92,7 +92,7 @@ static const es_linear *branch_norm(const es_layer_pass *p)
 }
 
 /* What is added to the state is normed or scaled first, so that it is made apart from it. */
-static es_status begin_branches(const es_layer_pass *p, es_strip s, const es_strip_room *strip,
+static es_status begin_branches(const es_layer_pass *p, es_strip s, const es_strip_scratch *strip,
                                 es_error *err)
 {
     const es_model_config *c = &p->f->model->config;
@@ -107,7 +107,7 @@ static es_status begin_branches(const es_layer_pass *p, es_strip s, const es_str
 }
 
 /* Step 4 of a strip, up to what f is given. */
-static es_status begin_rows(const es_layer_pass *p, es_strip s, const es_strip_room *strip,
+static es_status begin_rows(const es_layer_pass *p, es_strip s, const es_strip_scratch *strip,
                             es_error *err)
 {
     const es_model *m = p->f->model;
@@ -118,7 +118,7 @@ static es_status begin_rows(const es_layer_pass *p, es_strip s, const es_strip_r
 }
 
 /* Returns where begin_rows() leaves what f is given, and where its results go. */
-static f_rows rows_of(const es_layer_pass *p, es_strip s, const es_strip_room *strip)
+static f_rows rows_of(const es_layer_pass *p, es_strip s, const es_strip_scratch *strip)
 {
     const es_model *m = p->f->model;
     char *x = state_rows(p, s);
@@ -128,7 +128,7 @@ static f_rows rows_of(const es_layer_pass *p, es_strip s, const es_strip_room *s
 }
 
 /* Makes the state of what f gave. */
-static es_status end_rows(const es_layer_pass *p, es_strip s, const es_strip_room *strip,
+static es_status end_rows(const es_layer_pass *p, es_strip s, const es_strip_scratch *strip,
                           es_error *err)
 {
     const es_model *m = p->f->model;
@@ -143,7 +143,7 @@ es_status es_strip_transform(void *pass_, int64_t unit, int thread, es_error *er
 {
     const es_layer_pass *p = pass_;
     const es_strip s = es_strip_at(p->b->n, unit);
-    const es_strip_room *strip = &p->room->strip[thread];
+    const es_strip_scratch *strip = &p->scratch->strip[thread];
     ES_TRY(begin_rows(p, s, strip, err));
     const f_rows r = rows_of(p, s, strip);
     transform_rows(p, strip, s.n, &r);
@@ -152,15 +152,17 @@ es_status es_strip_transform(void *pass_, int64_t unit, int thread, es_error *er
 
 /* ---- the same with experts that are decoded one by one ---- */
 
-/* Returns the room of a thread for a strip, with what strips keep until all experts have run. */
-static es_strip_room kept_strip(const es_layer_pass *p, es_strip s, const es_strip_room *of_thread)
+/* Returns the scratch memory of a thread for a strip, with what strips keep until all experts have
+ * run. */
+static es_strip_scratch kept_strip(const es_layer_pass *p, es_strip s,
+                                   const es_strip_scratch *of_thread)
 {
     const es_model_config *c = &p->f->model->config;
-    es_strip_room strip = *of_thread;
-    strip.normed = es_row_at(p->f, p->room->normed, s.first, c->hidden);
-    strip.branch = es_row_at(p->f, p->room->branch, s.first, c->hidden);
-    strip.experts.share = es_row_at(p->f, p->room->share, s.first, c->experts_used);
-    strip.experts.chosen = p->room->chosen + s.first * c->experts_used;
+    es_strip_scratch strip = *of_thread;
+    strip.normed = es_row_at(p->f, p->scratch->normed, s.first, c->hidden);
+    strip.branch = es_row_at(p->f, p->scratch->branch, s.first, c->hidden);
+    strip.experts.share = es_row_at(p->f, p->scratch->share, s.first, c->experts_used);
+    strip.experts.chosen = p->scratch->chosen + s.first * c->experts_used;
     return strip;
 }
 
@@ -169,7 +171,7 @@ es_status es_strip_route(void *pass_, int64_t unit, int thread, es_error *err)
 {
     const es_layer_pass *p = pass_;
     const es_strip s = es_strip_at(p->b->n, unit);
-    const es_strip_room strip = kept_strip(p, s, &p->room->strip[thread]);
+    const es_strip_scratch strip = kept_strip(p, s, &p->scratch->strip[thread]);
     ES_TRY(begin_rows(p, s, &strip, err));
     const f_rows r = rows_of(p, s, &strip);
     es_experts_route(p->f, p->l, &strip, s.n, r.x, r.residual, r.y);
@@ -191,7 +193,7 @@ static es_layer_pass pass_of(const expert_job *j, int64_t unit)
     const es_model_block *b = &f->blocks[block];
     const bool runs = j->layer >= b->start && j->layer < es_layers_end(f, b) &&
                       unit % j->strips < es_strips(b->n);
-    return (es_layer_pass){f, &f->rooms[at], runs ? b : NULL, j->weights, block, j->layer};
+    return (es_layer_pass){f, &f->scratch[at], runs ? b : NULL, j->weights, block, j->layer};
 }
 
 /* Adds what the expert does to the rows of a strip. */
@@ -203,7 +205,7 @@ static es_status add_expert(void *job, int64_t unit, int thread, es_error *err)
     if (!p.b)
         return ES_OK;
     const es_strip s = es_strip_at(p.b->n, unit % j->strips);
-    const es_strip_room strip = kept_strip(&p, s, &j->f->strips[thread]);
+    const es_strip_scratch strip = kept_strip(&p, s, &j->f->strips[thread]);
     const f_rows r = rows_of(&p, s, &strip);
     es_experts_add(j->f, j->weights, &strip, j->expert, s.n, r.x, r.y);
     return ES_OK;
@@ -217,7 +219,7 @@ static es_status end_strip(void *job, int64_t unit, int thread, es_error *err)
     if (!p.b)
         return ES_OK;
     const es_strip s = es_strip_at(p.b->n, unit % j->strips);
-    const es_strip_room strip = kept_strip(&p, s, &j->f->strips[thread]);
+    const es_strip_scratch strip = kept_strip(&p, s, &j->f->strips[thread]);
     return end_rows(&p, s, &strip, err);
 }
 
@@ -229,7 +231,7 @@ static bool is_used(const expert_job *j, int64_t units)
         if (!p.b)
             continue;
         const es_strip s = es_strip_at(p.b->n, unit % j->strips);
-        const es_strip_room strip = kept_strip(&p, s, j->f->strips);
+        const es_strip_scratch strip = kept_strip(&p, s, j->f->strips);
         if (es_experts_use(j->f, &strip, j->expert, s.n))
             return true;
     }

@@ -137,8 +137,8 @@ typedef struct adoption {
     const es_gguf_arch *arch;
     const es_model_config *config;
     adopted *all;
-    char *names; /* (room, ES_GGUF_KEY) */
-    int64_t count, room;
+    char *names; /* (capacity, ES_GGUF_KEY) */
+    int64_t count, capacity;
     es_error *err;
 } adoption;
 
@@ -351,10 +351,11 @@ es_status es_gguf_adopt(es_gguf *g, const es_model_config *config, es_error *err
     ES_TRY(es_gguf_arch_find(g, &a.arch, err));
     for (int64_t layer = 0; layer < config->layers; layer++)
         ES_TRY(check_layer(g, a.arch, config, layer, err));
-    a.room = count_adopted(g, a.arch);
-    es_status status = ES_MEM_NEW(g->budget, a.all, a.room, "a list of tensors", err);
+    a.capacity = count_adopted(g, a.arch);
+    es_status status = ES_MEM_NEW(g->budget, a.all, a.capacity, "a list of tensors", err);
     if (status == ES_OK)
-        status = ES_MEM_NEW_2D(g->budget, a.names, a.room, ES_GGUF_KEY, "names of tensors", err);
+        status =
+            ES_MEM_NEW_2D(g->budget, a.names, a.capacity, ES_GGUF_KEY, "names of tensors", err);
     for (int64_t i = 0; i < g->header.count && status == ES_OK; i++)
         status = adopt_tensor(&a, &g->header.tensors[i]);
     if (status == ES_OK)

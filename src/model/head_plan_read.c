@@ -101,8 +101,8 @@ static es_status take_head(es_plan_reading *r)
         return es_plan_fail(r, (int64_t)at, "plan.heads", "list every head once, in order",
                             "layer %lld: found head %lld instead of head %lld",
                             (long long)r->layers, (long long)s.head, (long long)r->in_layer);
-    ES_TRY(ES_MEM_GROW(r->plan->budget, r->plan->head, &r->room, r->count + 1, "heads of a plan",
-                       r->j.err));
+    ES_TRY(ES_MEM_GROW(r->plan->budget, r->plan->head, &r->capacity, r->count + 1,
+                       "heads of a plan", r->j.err));
     ES_TRY(understand_head(r, at, &s, &r->plan->head[r->count]));
     return es_plan_place(r, at, s.group);
 }

@@ -19,7 +19,7 @@ static es_status new_slot(const es_model *model, const es_exec *exec, int64_t nu
     *out = (es_layer_slot){.model = model};
     if (!is_streamed(model))
         return ES_OK;
-    ES_TRY(es_read_room_new(e, model->source->turned, model->precision, &out->room, err));
+    ES_TRY(es_read_scratch_new(e, model->source->turned, model->precision, &out->scratch, err));
     const es_status status = es_mem_array(e->budget, numbers, 1, es_dtype_size(model->precision),
                                           "a layer of weights", &out->memory, err);
     if (status != ES_OK)
@@ -34,8 +34,8 @@ es_status es_slot_new(const es_model *model, const es_exec *exec, es_layer_slot 
 
 void es_slot_free(es_layer_slot *slot)
 {
-    es_mem_free(slot->room.exec.budget, slot->memory);
-    es_read_room_free(&slot->room);
+    es_mem_free(slot->scratch.exec.budget, slot->memory);
+    es_read_scratch_free(&slot->scratch);
     *slot = (es_layer_slot){0};
 }
 
@@ -88,11 +88,11 @@ static es_status read_matrix(const es_layer_slot *slot, es_tensor_ref ref, char 
     int64_t numbers;
     if (es_weights_packed(m, ref, &packed, names)) {
         numbers = 2 * es_tensor_numbers(&m->config, ref, packed.blocks); /* a byte has two */
-        ES_TRY(es_packed_read(m, ref, &packed, &slot->room, *at, NULL, err));
+        ES_TRY(es_packed_read(m, ref, &packed, &slot->scratch, *at, NULL, err));
     } else {
         const es_st_tensor *t = es_weights_find(m->source, ref, names[0]);
         numbers = es_tensor_numbers(&m->config, ref, t);
-        ES_TRY(es_tensor_read(m, ref, t, &slot->room, *at, NULL, err));
+        ES_TRY(es_tensor_read(m, ref, t, &slot->scratch, *at, NULL, err));
     }
     *at += (size_t)numbers * es_dtype_size(m->precision);
     return ES_OK;
@@ -207,7 +207,7 @@ es_status es_slot_words(const es_layer_slot *slot, const int32_t *ids, int64_t n
 {
     const es_model *m = slot->model;
     row_job j = {.model = m, .tensor = vocabulary(m, false), .ids = ids, .n = n, .out = out};
-    return es_parallel_run(&slot->room.exec, (n + ROWS - 1) / ROWS, read_rows, &j, err);
+    return es_parallel_run(&slot->scratch.exec, (n + ROWS - 1) / ROWS, read_rows, &j, err);
 }
 
 es_status es_slot_panel(es_layer_slot *slot, bool head, int64_t first, int64_t rows,
@@ -221,5 +221,5 @@ es_status es_slot_panel(es_layer_slot *slot, bool head, int64_t first, int64_t r
         return ES_OK;
     }
     row_job j = {m, vocabulary(m, head), NULL, first, rows, slot->memory};
-    return es_parallel_run(&slot->room.exec, (rows + ROWS - 1) / ROWS, read_rows, &j, err);
+    return es_parallel_run(&slot->scratch.exec, (rows + ROWS - 1) / ROWS, read_rows, &j, err);
 }

@@ -20,7 +20,7 @@ typedef struct es_layer_slot {
     es_layer layer; /* matrices in `memory`, norms and biases in the model */
     char *memory;
     char *rest; /* of `memory`, behind the layer: an expert */
-    es_read_room room;
+    es_read_scratch scratch;
 } es_layer_slot;
 
 /*! es_slot_new() : allocates a slot that decodes with the threads of `exec` (NULL: all), counted

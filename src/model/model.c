@@ -448,7 +448,7 @@ es_status es_model_locate(const char *name, char *out, size_t size, es_error *er
             sizeof repository ||
         !is_folder(repository))
         return es_fail_file(err, ES_E_IO, name, -1, "model.locate",
-                            "download it first, e.g. with: hf download NAME",
+                            "check the path, or download the model: hf download NAME",
                             "no such folder, and the cache %.150s does not have it", cache);
     return find_snapshot(repository, &hub, out, size, err);
 }

@@ -17,8 +17,8 @@
 es_status es_plan_place(es_plan_reading *r, size_t at, int64_t group)
 {
     es_mem_limit *b = r->plan->budget;
-    ES_TRY(ES_MEM_GROW(b, r->at, &r->room_at, r->count + 1, "places", r->j.err));
-    ES_TRY(ES_MEM_GROW(b, r->group, &r->room_group, r->count + 1, "groups", r->j.err));
+    ES_TRY(ES_MEM_GROW(b, r->at, &r->scratch_at, r->count + 1, "places", r->j.err));
+    ES_TRY(ES_MEM_GROW(b, r->group, &r->scratch_group, r->count + 1, "groups", r->j.err));
     r->at[r->count] = (int64_t)at;
     r->group[r->count++] = group;
     return ES_OK;
@@ -54,7 +54,7 @@ static es_status take_layer(es_plan_reading *r, const es_plan_field *fields)
         return es_plan_fail(r, (int64_t)at, "plan.heads", "list every head once, in order",
                             "layer %lld has %lld heads, layer 0 %lld", (long long)r->layer,
                             (long long)(r->count - before), (long long)first);
-    ES_TRY(ES_MEM_GROW(r->plan->budget, r->plan->windows, &r->room_windows, r->layers + 1,
+    ES_TRY(ES_MEM_GROW(r->plan->budget, r->plan->windows, &r->scratch_windows, r->layers + 1,
                        "layers of a plan", r->j.err));
     r->plan->windows[r->layers++] = r->window;
     return ES_OK;
@@ -176,6 +176,10 @@ es_status es_plan_parse(const void *text, size_t size, const char *file, es_mem_
         .j = {.bytes = text, .end = size, .file = file, .rule = "plan", .err = err},
         .in_layer = -1};
     *out = NULL;
+    if (es_json_kind(&r.j) != '{')
+        return es_fail_file(err, ES_E_FORMAT, file, (int64_t)r.j.at, "plan.json",
+                            "name a file that esscher budget --out-plan wrote",
+                            "this is not a plan file");
     ES_TRY(find_version(&r));
     ES_TRY(ES_MEM_NEW(budget, r.plan, 1, "a plan", err));
     r.plan->budget = budget;

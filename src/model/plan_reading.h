@@ -47,12 +47,12 @@ struct es_plan_reading {
     es_json j;
     int version;
     es_plan *plan;
-    int64_t count, room; /* heads so far */
-    int64_t *at, *group; /* (count) where they stand, which group they state */
-    int64_t room_at, room_group;
+    int64_t count, capacity; /* heads so far */
+    int64_t *at, *group;     /* (count) where they stand, which group they state */
+    int64_t scratch_at, scratch_group;
     int64_t layers, in_layer; /* layers so far; heads of the present one, -1: outside of a layer */
     int64_t layer, window;    /* the numbers it states; window -1: it states none */
-    int64_t room_windows;
+    int64_t scratch_windows;
 };
 
 /*! es_plan_fail() : fails with a byte of the file; -1: with none. */

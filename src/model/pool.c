@@ -347,7 +347,7 @@ static es_status read_sums(es_run *run, es_pool *pool, es_error *err)
     sums_reading r = {.pool = pool};
     if (es_run_info(run).stages_count > ES_POOL_SUMS_ID)
         ES_TRY(es_run_get_stage(run, ES_POOL_SUMS_ID, &stage, err));
-    /* a batch of blocks that are as long as starts_at() lets them be fits its cell, and room is
+    /* a batch of blocks that are as long as starts_at() lets them be fits its cell, and space is
      * made only for what is there */
     if (stage.rows != (info->sparse ? 1 : ES_POOL_BATCH * info->length) ||
         stage.cols != info->layers)

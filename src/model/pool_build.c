@@ -277,7 +277,7 @@ static es_status open_files(build *b, es_error *err)
 }
 
 /* Allocates the hidden states and statistics of one batch and the list of layers' files. */
-static es_status make_room(build *b, es_error *err)
+static es_status allocate(build *b, es_error *err)
 {
     const es_model_config *c = b->config;
     es_arena *arena = &b->arena;
@@ -334,14 +334,14 @@ static es_status write_kept(build *b, int64_t layer, int64_t block, float *rows,
 static es_status write_layers(build *b, int64_t first, int64_t count, double *sums, es_error *err)
 {
     const es_model_config *c = b->config;
-    const int64_t room = c->layers * b->length * c->hidden;
+    const int64_t per_block = c->layers * b->length * c->hidden;
     const int64_t *start = b->text.blocks.start;
     for (int64_t l = 0; l < c->layers; l++) {
         uint64_t chain;
         memcpy(&chain, &sums[l], sizeof chain); /* of rows that are kept */
         for (int64_t i = 0; i < count; i++) {
             const int64_t block = first + b->before + i, n = start[block + 1] - start[block];
-            float *rows = b->inputs + i * room + (l * n + b->text.prefix) * c->hidden;
+            float *rows = b->inputs + i * per_block + (l * n + b->text.prefix) * c->hidden;
             ES_TRY(b->kept ? write_kept(b, l, block, rows, &chain, err)
                            : write_block(b, l, block, row_of(b, block) - row_of(b, first), rows,
                                          sums, err));
@@ -540,7 +540,7 @@ static es_status prepare(build *b, es_error *err)
     }
     b->seen = ES_POOL_BATCH * c->layers * c->heads * ES_POOL_SEEN;
     b->sums = (b->kept ? 1 : ES_POOL_BATCH * b->length) * c->layers;
-    ES_TRY(make_room(b, err));
+    ES_TRY(allocate(b, err));
     if (b->rank != 0)
         return ES_OK;
     ES_TRY(open_run(b, err));

@@ -83,8 +83,8 @@ static es_status add_rows(const walk *w, int64_t layer, int64_t first, int64_t c
     float *strip = w->strips + (layer - r->layer) * r->strip * H;
     const int64_t end = first + count < r->last ? first + count : r->last;
     while (*at < end) {
-        const int64_t room = r->strip - *filled, left = end - *at;
-        const int64_t take = left < room ? left : room;
+        const int64_t fits = r->strip - *filled, left = end - *at;
+        const int64_t take = left < fits ? left : fits;
         copy_rows(w, rows + (*at - first) * H, take, strip + *filled * H);
         *at += take;
         *filled += take;
@@ -101,7 +101,7 @@ static es_status add_rows(const walk *w, int64_t layer, int64_t first, int64_t c
 static es_status show_batch(walk *w, int64_t first, int64_t count, es_error *err)
 {
     const es_pool_text *text = &w->pool->text;
-    const int64_t H = w->pool->info.hidden, room = w->states * w->pool->info.length * H;
+    const int64_t H = w->pool->info.hidden, per_block = w->states * w->pool->info.length * H;
     int64_t at = w->at, filled = w->filled;
     for (int64_t l = 0; l < w->range->layers; l++) {
         at = w->at;
@@ -109,7 +109,7 @@ static es_status show_batch(walk *w, int64_t first, int64_t count, es_error *err
         for (int64_t i = 0; i < count; i++) {
             const int64_t n = text->blocks.start[first + i + 1] - text->blocks.start[first + i];
             const float *rows =
-                w->hidden + i * room + ((w->range->layer + l) * n + text->prefix) * H;
+                w->hidden + i * per_block + ((w->range->layer + l) * n + text->prefix) * H;
             ES_TRY(add_rows(w, w->range->layer + l, w->pool->starts[first + i],
                             n - text->prefix - text->suffix, rows, &at, &filled, err));
         }
@@ -141,7 +141,7 @@ static bool relay_progress(void *user, double done, double total)
 static es_status run_batch(walk *w, int64_t first, int64_t count, es_error *err)
 {
     const es_blocks *text = &w->pool->text.blocks;
-    const int64_t room = w->states * w->pool->info.length * w->pool->info.hidden;
+    const int64_t per_block = w->states * w->pool->info.length * w->pool->info.hidden;
     const int64_t end = w->pool->starts[first + count];
     const double last = (double)(end < w->range->last ? end : w->range->last);
     const bool normed = w->pool->model->arch->order != ES_ORDER_POST; /* norms come first */
@@ -155,7 +155,7 @@ static es_status run_batch(walk *w, int64_t first, int64_t count, es_error *err)
                                      .n = text->start[first + i + 1] - text->start[first + i]};
         /* inputs are those of layers that run; where they are hidden states, the last need not */
         blocks[i].states = w->states + (normed ? 1 : 0);
-        *(normed ? &blocks[i].inputs : &blocks[i].hidden) = w->hidden + i * room;
+        *(normed ? &blocks[i].inputs : &blocks[i].hidden) = w->hidden + i * per_block;
     }
     ES_TRY(es_model_forward(w->pool->model, blocks, count, &exec, err));
     ES_TRY(show_batch(w, first, count, err));

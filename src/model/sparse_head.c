@@ -30,40 +30,41 @@ enum { CHUNK = 64 }; /* queries whose scores are one product */
 
 /* ---- memory ---- */
 
-es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_mem_limit *budget,
-                             es_sparse_room *room, es_error *err)
+es_status es_sparse_scratch_new(int64_t n, int64_t dk, int64_t size, es_mem_limit *budget,
+                                es_sparse_scratch *scratch, es_error *err)
 {
-    *room = (es_sparse_room){.budget = budget, .size = size, .longest = n};
+    *scratch = (es_sparse_scratch){.budget = budget, .size = size, .longest = n};
     const int64_t numbers = n * ((size + 2) * dk + size * CHUNK + 6) + dk;
-    ES_TRY(ES_MEM_NEW(budget, room->heads, size, "heads that share keys", err));
-    ES_TRY(ES_MEM_NEW(budget, room->memory, numbers + n, "a sparse head", err));
-    room->q = room->memory;
-    room->k = room->q + size * n * dk;
-    room->v = room->k + n * dk;
-    room->scores = room->v + n * dk;
-    room->weights = room->scores + size * n * CHUNK;
-    room->joint = room->weights + n;
-    room->history = room->joint + n;
-    room->observed = room->history + n;
-    room->reach = room->observed + n;
-    room->each = room->reach + n;
-    room->mean = room->each + n;
-    room->keys = (int64_t *)(void *)(room->mean + dk);
+    ES_TRY(ES_MEM_NEW(budget, scratch->heads, size, "heads that share keys", err));
+    ES_TRY(ES_MEM_NEW(budget, scratch->memory, numbers + n, "a sparse head", err));
+    scratch->q = scratch->memory;
+    scratch->k = scratch->q + size * n * dk;
+    scratch->v = scratch->k + n * dk;
+    scratch->scores = scratch->v + n * dk;
+    scratch->weights = scratch->scores + size * n * CHUNK;
+    scratch->joint = scratch->weights + n;
+    scratch->history = scratch->joint + n;
+    scratch->observed = scratch->history + n;
+    scratch->reach = scratch->observed + n;
+    scratch->each = scratch->reach + n;
+    scratch->mean = scratch->each + n;
+    scratch->keys = (int64_t *)(void *)(scratch->mean + dk);
     return ES_OK;
 }
 
-void es_sparse_room_free(es_sparse_room *room)
+void es_sparse_scratch_free(es_sparse_scratch *scratch)
 {
-    es_choice_free(&room->choice);
-    es_kept_free(&room->kept);
-    es_mem_free(room->budget, room->memory);
-    es_mem_free(room->budget, room->heads);
-    *room = (es_sparse_room){0};
+    es_choice_free(&scratch->choice);
+    es_kept_free(&scratch->kept);
+    es_mem_free(scratch->budget, scratch->memory);
+    es_mem_free(scratch->budget, scratch->heads);
+    *scratch = (es_sparse_scratch){0};
 }
 
 /* ---- scores ---- */
 
-/* Keys that one query may see; members of the room that are of keys are of all of the block's. */
+/* Keys that one query may see; members of the scratch memory that are of keys are of all of the
+ * block's. */
 typedef struct keys_seen {
     int64_t begin, n;
 } keys_seen;
@@ -83,33 +84,33 @@ static void read_rows(const es_view *from, double *to)
 }
 
 /* Queries of a head, and scores of a chunk's, where they are. */
-static double *queries_of(const es_sparse_room *room, int64_t g, int64_t dk)
+static double *queries_of(const es_sparse_scratch *scratch, int64_t g, int64_t dk)
 {
-    return room->q + g * room->longest * dk;
+    return scratch->q + g * scratch->longest * dk;
 }
 
 /* Returns the scores of head g. */
-static double *scores_of(const es_sparse_room *room, int64_t g)
+static double *scores_of(const es_sparse_scratch *scratch, int64_t g)
 {
-    return room->scores + g * room->longest * CHUNK;
+    return scratch->scores + g * scratch->longest * CHUNK;
 }
 
 /* Reads keys and values of a group of heads once, scaled by 1/divisor, and checks that they are
  * finite. */
-static es_status read_heads(es_sparse_room *room, int64_t count, const es_view *k, const es_view *v,
-                            es_error *err)
+static es_status read_heads(es_sparse_scratch *scratch, int64_t count, const es_view *k,
+                            const es_view *v, es_error *err)
 {
     const int64_t n = k->rows, dk = k->cols;
-    const double scale = 1.0 / room->divisor;
+    const double scale = 1.0 / scratch->divisor;
     es_scan scan;
     ES_TRY(es_view_scan(k, "a sparse head", &scan, err));
     ES_TRY(es_view_scan(v, "a sparse head", &scan, err));
-    read_rows(k, room->k);
-    read_rows(v, room->v);
+    read_rows(k, scratch->k);
+    read_rows(v, scratch->v);
     for (int64_t g = 0; g < count; g++) {
-        double *q = queries_of(room, g, dk);
-        ES_TRY(es_view_scan(&room->heads[g].q, "a sparse head", &scan, err));
-        read_rows(&room->heads[g].q, q);
+        double *q = queries_of(scratch, g, dk);
+        ES_TRY(es_view_scan(&scratch->heads[g].q, "a sparse head", &scan, err));
+        read_rows(&scratch->heads[g].q, q);
         for (int64_t i = 0; i < n * dk; i++)
             q[i] *= scale;
     }
@@ -118,14 +119,14 @@ static es_status read_heads(es_sparse_room *room, int64_t count, const es_view *
 
 /* Computes the scores of `rows` queries from `first` on. Chunks start at multiples of CHUNK for
  * every caller, so that the product has the same shape, and the same bits, each time. */
-static void score_chunk(es_sparse_room *room, int64_t count, int64_t first, int64_t rows, int64_t n,
-                        int64_t dk)
+static void score_chunk(es_sparse_scratch *scratch, int64_t count, int64_t first, int64_t rows,
+                        int64_t n, int64_t dk)
 {
     for (int64_t g = 0; g < count; g++) {
-        memset(scores_of(room, g), 0, (size_t)(rows * n) * sizeof(double));
-        es_gemm_add(ES_F64, rows, n, dk, queries_of(room, g, dk) + first * dk, room->k,
-                    scores_of(room, g));
-        es_cap_scores(room->cap, rows * n, scores_of(room, g));
+        memset(scores_of(scratch, g), 0, (size_t)(rows * n) * sizeof(double));
+        es_gemm_add(ES_F64, rows, n, dk, queries_of(scratch, g, dk) + first * dk, scratch->k,
+                    scores_of(scratch, g));
+        es_cap_scores(scratch->cap, rows * n, scores_of(scratch, g));
     }
 }
 
@@ -140,9 +141,9 @@ typedef struct asked {
 } asked;
 
 /* Returns the scores of the present query of head g. */
-static const double *row_of(const es_sparse_room *room, const asked *a, int64_t g)
+static const double *row_of(const es_sparse_scratch *scratch, const asked *a, int64_t g)
 {
-    return a->scores + g * room->longest * CHUNK;
+    return a->scores + g * scratch->longest * CHUNK;
 }
 
 /* ---- what policies may look at ---- */
@@ -152,79 +153,80 @@ static const double *row_of(const es_sparse_room *room, const asked *a, int64_t 
  * what query i gave. When a block is full, each row becomes the sum of itself and those after it,
  * until the next block replaces it. So the last `span` queries are one such row plus the sum of
  * the present block (the row beyond): three additions instead of `span`. */
-static es_status begin_past(es_sparse_room *room, int64_t span, int64_t n, es_error *err)
+static es_status begin_past(es_sparse_scratch *scratch, int64_t span, int64_t n, es_error *err)
 {
-    room->span = span < n ? span : n;
-    memset(room->history, 0, (size_t)n * sizeof(double));
-    return ES_MEM_NEW_2D(room->budget, room->recent, room->span + 1, n,
+    scratch->span = span < n ? span : n;
+    memset(scratch->history, 0, (size_t)n * sizeof(double));
+    return ES_MEM_NEW_2D(scratch->budget, scratch->recent, scratch->span + 1, n,
                          "queries that were observed", err);
 }
 
 /* Computes the weight that the last queries before query i gave each key. */
-static void observe(es_sparse_room *room, int64_t i, int64_t n)
+static void observe(es_sparse_scratch *scratch, int64_t i, int64_t n)
 {
-    const double *before = room->recent + i % room->span * n;
-    const double *present = room->recent + room->span * n;
+    const double *before = scratch->recent + i % scratch->span * n;
+    const double *present = scratch->recent + scratch->span * n;
     for (int64_t j = 0; j < n; j++)
-        room->observed[j] = before[j] + present[j];
+        scratch->observed[j] = before[j] + present[j];
 }
 
 /* Turns the rows of a finished block of `span` queries into suffix sums and clears the sum of the
  * present block, so that a sum over the last `span` queries is one suffix and one prefix. */
-static void end_block(es_sparse_room *room, int64_t n)
+static void end_block(es_sparse_scratch *scratch, int64_t n)
 {
-    for (int64_t row = room->span - 2; row >= 0; row--) {
-        double *to = room->recent + row * n;
+    for (int64_t row = scratch->span - 2; row >= 0; row--) {
+        double *to = scratch->recent + row * n;
         const double *next = to + n;
         for (int64_t j = 0; j < n; j++)
             to[j] += next[j];
     }
-    memset(room->recent + room->span * n, 0, (size_t)n * sizeof(double));
+    memset(scratch->recent + scratch->span * n, 0, (size_t)n * sizeof(double));
 }
 
 /* Adds the weights that query i of all heads gave to the keys it saw. */
-static void remember(es_sparse_room *room, const asked *a, int64_t i, keys_seen seen)
+static void remember(es_sparse_scratch *scratch, const asked *a, int64_t i, keys_seen seen)
 {
     const int64_t n = a->n, end = seen.begin + seen.n;
-    double *row = room->recent + i % room->span * n, *present = room->recent + room->span * n;
+    double *row = scratch->recent + i % scratch->span * n,
+           *present = scratch->recent + scratch->span * n;
     memset(row, 0, (size_t)n * sizeof(double));
-    es_weigh_beside(room->heads[0].sink, a->scores + seen.begin, seen.n, row + seen.begin);
+    es_weigh_beside(scratch->heads[0].sink, a->scores + seen.begin, seen.n, row + seen.begin);
     for (int64_t g = 1; g < a->count; g++) {
-        es_weigh_beside(room->heads[g].sink, row_of(room, a, g) + seen.begin, seen.n,
-                        room->weights + seen.begin);
+        es_weigh_beside(scratch->heads[g].sink, row_of(scratch, a, g) + seen.begin, seen.n,
+                        scratch->weights + seen.begin);
         for (int64_t j = seen.begin; j < end; j++)
-            row[j] += room->weights[j];
+            row[j] += scratch->weights[j];
     }
     for (int64_t j = seen.begin; j < end; j++) {
-        room->history[j] += row[j];
+        scratch->history[j] += row[j];
         present[j] += row[j];
     }
-    if (i % room->span == room->span - 1)
-        end_block(room, n);
+    if (i % scratch->span == scratch->span - 1)
+        end_block(scratch, n);
 }
 
 /* Frees the past of queries. */
-static void end_past(es_sparse_room *room)
+static void end_past(es_sparse_scratch *scratch)
 {
-    es_mem_free(room->budget, room->recent);
-    room->recent = NULL;
+    es_mem_free(scratch->budget, scratch->recent);
+    scratch->recent = NULL;
 }
 
 /* Computes the distance of each visible value from the output over all of them, for these scores.
  */
-static void measure_reach(es_sparse_room *room, double sink, const double *scores, keys_seen seen,
-                          int64_t dk, double *reach)
+static void measure_reach(es_sparse_scratch *scratch, double sink, const double *scores,
+                          keys_seen seen, int64_t dk, double *reach)
 {
     const int64_t end = seen.begin + seen.n;
-    es_weigh_beside(sink, scores + seen.begin, seen.n, room->weights + seen.begin);
-    memset(room->mean, 0, (size_t)dk * sizeof(double));
+    es_weigh_beside(sink, scores + seen.begin, seen.n, scratch->weights + seen.begin);
+    memset(scratch->mean, 0, (size_t)dk * sizeof(double));
     for (int64_t j = seen.begin; j < end; j++)
         for (int64_t c = 0; c < dk; c++)
-            room->mean[c] += room->weights[j] * room->v[j * dk + c];
+            scratch->mean[c] += scratch->weights[j] * scratch->v[j * dk + c];
     for (int64_t j = seen.begin; j < end; j++) {
         double sum = 0.0;
         for (int64_t c = 0; c < dk; c++) {
-            const double off = room->v[j * dk + c] - room->mean[c];
+            const double off = scratch->v[j * dk + c] - scratch->mean[c];
             sum += off * off;
         }
         reach[j] = sqrt(sum);
@@ -232,36 +234,36 @@ static void measure_reach(es_sparse_room *room, double sink, const double *score
 }
 
 /* Combines several heads: joint is the logarithm of their mean weight, reach what belongs to it. */
-static void join_scores(es_sparse_room *room, const asked *a, keys_seen seen)
+static void join_scores(es_sparse_scratch *scratch, const asked *a, keys_seen seen)
 {
     const int64_t end = seen.begin + seen.n;
     const bool reach = a->needs & ES_POLICY_REACH;
     for (int64_t j = seen.begin; j < end; j++)
-        room->joint[j] = room->reach[j] = 0.0;
+        scratch->joint[j] = scratch->reach[j] = 0.0;
     for (int64_t g = 0; g < a->count; g++) {
-        const double *scores = row_of(room, a, g);
+        const double *scores = row_of(scratch, a, g);
         if (reach) /* makes the weights, too */
-            measure_reach(room, room->heads[g].sink, scores, seen, a->dk, room->each);
+            measure_reach(scratch, scratch->heads[g].sink, scores, seen, a->dk, scratch->each);
         else
-            es_weigh_beside(room->heads[g].sink, scores + seen.begin, seen.n,
-                            room->weights + seen.begin);
+            es_weigh_beside(scratch->heads[g].sink, scores + seen.begin, seen.n,
+                            scratch->weights + seen.begin);
         for (int64_t j = seen.begin; j < end; j++) {
-            const double cost = reach ? room->weights[j] * room->each[j] : 0.0;
-            room->joint[j] += room->weights[j];
-            room->reach[j] += cost * cost;
+            const double cost = reach ? scratch->weights[j] * scratch->each[j] : 0.0;
+            scratch->joint[j] += scratch->weights[j];
+            scratch->reach[j] += cost * cost;
         }
     }
     for (int64_t j = seen.begin; j < end; j++) {
-        const double mean = room->joint[j] / (double)a->count;
-        room->reach[j] = mean > 0.0 ? sqrt(room->reach[j]) / mean : 0.0;
-        room->joint[j] = log(mean);
+        const double mean = scratch->joint[j] / (double)a->count;
+        scratch->reach[j] = mean > 0.0 ? sqrt(scratch->reach[j]) / mean : 0.0;
+        scratch->joint[j] = log(mean);
     }
 }
 
 /* ---- one query ---- */
 
 /* Steps 1 and 2. A policy knows the keys that the query may see as 0, 1, ... */
-static es_status keep_keys(es_sparse_room *room, const asked *a, int64_t i, keys_seen seen,
+static es_status keep_keys(es_sparse_scratch *scratch, const asked *a, int64_t i, keys_seen seen,
                            es_error *err)
 {
     const int64_t first = seen.begin;
@@ -270,32 +272,32 @@ static es_status keep_keys(es_sparse_room *room, const asked *a, int64_t i, keys
     es_address at = *a->first;
     at.cell += (uint64_t)i;
     if (present && a->count > 1) {
-        join_scores(room, a, seen);
-        scores = room->joint;
+        join_scores(scratch, a, seen);
+        scores = scratch->joint;
     } else if (a->needs & ES_POLICY_REACH) {
-        measure_reach(room, room->heads[0].sink, scores, seen, a->dk, room->reach);
+        measure_reach(scratch, scratch->heads[0].sink, scores, seen, a->dk, scratch->reach);
     }
     const es_policy_query query = {
         .n = seen.n,
         .position = i - first,
         .causal = a->past.causal,
         .scores = scores + first,
-        .reach = a->needs & ES_POLICY_REACH ? room->reach + first : NULL,
-        .history = a->needs & ES_POLICY_HISTORY ? room->history + first : NULL,
-        .observed = a->needs & ES_POLICY_OBSERVED ? room->observed + first : NULL};
-    ES_TRY(es_policy_choose(a->spec, &query, room->budget, &room->choice, err));
-    ES_TRY(es_choice_draw(&room->choice, &at, &room->kept, err));
-    for (int64_t t = 0; t < room->kept.count; t++)
-        room->kept.keys[t] += first;
+        .reach = a->needs & ES_POLICY_REACH ? scratch->reach + first : NULL,
+        .history = a->needs & ES_POLICY_HISTORY ? scratch->history + first : NULL,
+        .observed = a->needs & ES_POLICY_OBSERVED ? scratch->observed + first : NULL};
+    ES_TRY(es_policy_choose(a->spec, &query, scratch->budget, &scratch->choice, err));
+    ES_TRY(es_choice_draw(&scratch->choice, &at, &scratch->kept, err));
+    for (int64_t t = 0; t < scratch->kept.count; t++)
+        scratch->kept.keys[t] += first;
     return ES_OK;
 }
 
-/* Computes unnormalised weights of the distinct keys that were kept, in room->keys and
- * room->weights; a key that was drawn twice has the weight of both draws. *sink is a logit and
+/* Computes unnormalised weights of the distinct keys that were kept, in scratch->keys and
+ * scratch->weights; a key that was drawn twice has the weight of both draws. *sink is a logit and
  * becomes its weight. Returns the number of distinct keys. */
-static int64_t weigh_kept(es_sparse_room *room, const double *scores, double *sink)
+static int64_t weigh_kept(es_sparse_scratch *scratch, const double *scores, double *sink)
 {
-    const es_kept *kept = &room->kept;
+    const es_kept *kept = &scratch->kept;
     double most = *sink;
     int64_t different = 0;
     for (int64_t t = 0; t < kept->count; t++)
@@ -303,11 +305,11 @@ static int64_t weigh_kept(es_sparse_room *room, const double *scores, double *si
     for (int64_t t = 0; t < kept->count; t++) {
         const int64_t key = kept->keys[t];
         const double w = exp(scores[key] + kept->log_factor[t] - most);
-        if (different && room->keys[different - 1] == key) {
-            room->weights[different - 1] += w;
+        if (different && scratch->keys[different - 1] == key) {
+            scratch->weights[different - 1] += w;
         } else {
-            room->keys[different] = key;
-            room->weights[different++] = w;
+            scratch->keys[different] = key;
+            scratch->weights[different++] = w;
         }
     }
     *sink = kept->count ? exp(*sink - most) : *sink;
@@ -316,17 +318,17 @@ static int64_t weigh_kept(es_sparse_room *room, const double *scores, double *si
 
 /* Computes the results of query i over `count` distinct keys and a sink of weight `sink` (step 3).
  */
-static void mix_values(const es_sparse_room *room, int64_t i, int64_t count, int64_t dk,
+static void mix_values(const es_sparse_scratch *scratch, int64_t i, int64_t count, int64_t dk,
                        double sink, const es_attend_out *out)
 {
     double *y = out->output + i * dk, sum = sink;
     for (int64_t t = 0; t < count; t++)
-        sum += room->weights[t];
+        sum += scratch->weights[t];
     const double rest = sink / sum; /* its weight; it counts in all but the output */
     double squares = rest * rest, entropy = rest > 0.0 ? -rest * log(rest) : 0.0, most = rest;
     memset(y, 0, (size_t)dk * sizeof(double));
     for (int64_t t = 0; t < count; t++) {
-        const double w = room->weights[t] / sum, *v = room->v + room->keys[t] * dk;
+        const double w = scratch->weights[t] / sum, *v = scratch->v + scratch->keys[t] * dk;
         for (int64_t c = 0; c < dk; c++)
             y[c] += w * v[c];
         squares += w * w;
@@ -342,22 +344,22 @@ static void mix_values(const es_sparse_room *room, int64_t i, int64_t count, int
 }
 
 /* Runs all three steps for a query; a query that keeps no key attends to itself. */
-static es_status attend_query(es_sparse_room *room, const asked *a, int64_t i,
+static es_status attend_query(es_sparse_scratch *scratch, const asked *a, int64_t i,
                               es_sparse_found *found, es_error *err)
 {
-    ES_TRY(keep_keys(room, a, i, seen_by(a->past, i, a->n), err));
-    found->kept += (double)room->kept.count / (double)a->n;
-    found->empty += !room->kept.count;
+    ES_TRY(keep_keys(scratch, a, i, seen_by(a->past, i, a->n), err));
+    found->kept += (double)scratch->kept.count / (double)a->n;
+    found->empty += !scratch->kept.count;
     for (int64_t g = 0; g < a->count; g++) {
-        double sink = room->heads[g].sink;
-        int64_t different = weigh_kept(room, row_of(room, a, g), &sink);
+        double sink = scratch->heads[g].sink;
+        int64_t different = weigh_kept(scratch, row_of(scratch, a, g), &sink);
         if (!different) {
-            const double score = row_of(room, a, g)[i], most = fmax(score, sink);
-            room->keys[different] = i;
-            room->weights[different++] = exp(score - most);
+            const double score = row_of(scratch, a, g)[i], most = fmax(score, sink);
+            scratch->keys[different] = i;
+            scratch->weights[different++] = exp(score - most);
             sink = exp(sink - most);
         }
-        mix_values(room, i, different, a->dk, sink, &room->heads[g].out);
+        mix_values(scratch, i, different, a->dk, sink, &scratch->heads[g].out);
     }
     return ES_OK;
 }
@@ -366,33 +368,34 @@ static es_status attend_query(es_sparse_room *room, const asked *a, int64_t i,
 
 /* Attends to Linformer's mixtures instead of the keys and values, one set for all queries of the
  * heads: as many as keys were to be kept, at most as many as there are. */
-static es_status attend_mixtures(es_sparse_room *room, const asked *a, const es_view *k_,
+static es_status attend_mixtures(es_sparse_scratch *scratch, const asked *a, const es_view *k_,
                                  const es_view *v_, es_sparse_found *found, es_error *err)
 {
     const int64_t n = a->n, dk = a->dk, rows = a->spec->keys < n ? a->spec->keys : n;
     double *memory;
-    ES_TRY(ES_MEM_NEW_2D(room->budget, memory, 2 * rows, dk, "mixtures", err));
+    ES_TRY(ES_MEM_NEW_2D(scratch->budget, memory, 2 * rows, dk, "mixtures", err));
     double *k = memory, *v = k + rows * dk;
-    es_status status = es_linformer_project(k_, rows, a->first, room->budget, k, err);
+    es_status status = es_linformer_project(k_, rows, a->first, scratch->budget, k, err);
     if (status == ES_OK)
-        status = es_linformer_project(v_, rows, a->first, room->budget, v, err);
+        status = es_linformer_project(v_, rows, a->first, scratch->budget, v, err);
     if (status == ES_OK) {
-        memcpy(room->k, k, (size_t)(rows * dk) * sizeof(double));
-        memcpy(room->v, v, (size_t)(rows * dk) * sizeof(double));
+        memcpy(scratch->k, k, (size_t)(rows * dk) * sizeof(double));
+        memcpy(scratch->v, v, (size_t)(rows * dk) * sizeof(double));
     }
-    es_mem_free(room->budget, memory);
+    es_mem_free(scratch->budget, memory);
     ES_TRY(status);
     for (int64_t j = 0; j < rows; j++)
-        room->keys[j] = j;
+        scratch->keys[j] = j;
     for (int64_t first = 0; first < n; first += CHUNK) {
         const int64_t count = n - first < CHUNK ? n - first : CHUNK;
-        score_chunk(room, a->count, first, count, rows, dk);
+        score_chunk(scratch, a->count, first, count, rows, dk);
         for (int64_t g = 0; g < a->count; g++)
             for (int64_t i = 0; i < count; i++) {
-                const double *scores = scores_of(room, g) + i * rows;
-                es_weigh(scores, rows, room->weights);
-                const double sink = es_weigh_sink(room->heads[g].sink, scores, rows, room->weights);
-                mix_values(room, first + i, rows, dk, sink, &room->heads[g].out);
+                const double *scores = scores_of(scratch, g) + i * rows;
+                es_weigh(scores, rows, scratch->weights);
+                const double sink =
+                    es_weigh_sink(scratch->heads[g].sink, scores, rows, scratch->weights);
+                mix_values(scratch, first + i, rows, dk, sink, &scratch->heads[g].out);
             }
     }
     found->kept = (double)rows;
@@ -403,27 +406,27 @@ static es_status attend_mixtures(es_sparse_room *room, const asked *a, const es_
 
 /* Computes all queries of a group in chunks: scores of a chunk by one product, then each
  * query's choice of keys and its output. */
-static es_status attend_queries(es_sparse_room *room, asked *a, es_sparse_found *found,
+static es_status attend_queries(es_sparse_scratch *scratch, asked *a, es_sparse_found *found,
                                 es_error *err)
 {
     const int64_t n = a->n;
     for (int64_t begin = 0; begin < n; begin += CHUNK) {
         const int64_t rows = n - begin < CHUNK ? n - begin : CHUNK;
         const int64_t keys = es_past_end(a->past, begin + rows - 1, n); /* that one of them sees */
-        score_chunk(room, a->count, begin, rows, keys, a->dk);
+        score_chunk(scratch, a->count, begin, rows, keys, a->dk);
         for (int64_t i = begin; i < begin + rows; i++) {
-            a->scores = room->scores + (i - begin) * keys;
+            a->scores = scratch->scores + (i - begin) * keys;
             if (a->needs & ES_POLICY_OBSERVED)
-                observe(room, i, n);
-            ES_TRY(attend_query(room, a, i, found, err));
-            if (room->recent)
-                remember(room, a, i, seen_by(a->past, i, n));
+                observe(scratch, i, n);
+            ES_TRY(attend_query(scratch, a, i, found, err));
+            if (scratch->recent)
+                remember(scratch, a, i, seen_by(a->past, i, n));
         }
     }
     return ES_OK;
 }
 
-es_status es_sparse_attend(es_sparse_room *room, int64_t count, const es_policy_spec *spec,
+es_status es_sparse_attend(es_sparse_scratch *scratch, int64_t count, const es_policy_spec *spec,
                            es_past past, const es_address *first, const es_view *k,
                            const es_view *v, es_sparse_found *found, es_error *err)
 {
@@ -436,12 +439,12 @@ es_status es_sparse_attend(es_sparse_room *room, int64_t count, const es_policy_
                .n = k->rows,
                .dk = k->cols};
     *found = (es_sparse_found){0};
-    ES_TRY(read_heads(room, count, k, v, err));
+    ES_TRY(read_heads(scratch, count, k, v, err));
     if (needs & ES_POLICY_MEASURED)
-        return attend_mixtures(room, &a, k, v, found, err);
+        return attend_mixtures(scratch, &a, k, v, found, err);
     if (needs & (ES_POLICY_HISTORY | ES_POLICY_OBSERVED))
-        ES_TRY(begin_past(room, spec->span > 0 ? spec->span : ES_POLICY_SPAN, a.n, err));
-    const es_status status = attend_queries(room, &a, found, err);
-    end_past(room);
+        ES_TRY(begin_past(scratch, spec->span > 0 ? spec->span : ES_POLICY_SPAN, a.n, err));
+    const es_status status = attend_queries(scratch, &a, found, err);
+    end_past(scratch);
     return status;
 }

@@ -16,7 +16,7 @@ typedef struct es_sharing_head {
 } es_sharing_head;
 
 /* What one thread works in; sized for the longest block. */
-typedef struct es_sparse_room {
+typedef struct es_sparse_scratch {
     es_mem_limit *budget;
     es_sharing_head *heads; /* (size) to be filled in by who asks */
     int64_t size;           /* heads that share keys and values, at most */
@@ -39,14 +39,15 @@ typedef struct es_sparse_room {
     es_choice choice;
     es_kept kept;
     double *memory;
-} es_sparse_room;
+} es_sparse_scratch;
 
-/*! es_sparse_room_new() : for blocks of up to n tokens and up to `size` heads of dimension dk that
- *  share keys. *room may be freed whatever is returned. O(size n dk) memory, and O(n span) while
- * the past is looked at: es_model_sparse_bytes(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_sparse_room_new(int64_t n, int64_t dk, int64_t size, es_mem_limit *budget,
-                             es_sparse_room *room, es_error *err);
-void es_sparse_room_free(es_sparse_room *room);
+/*! es_sparse_scratch_new() : for blocks of up to n tokens and up to `size` heads of dimension dk
+ * that share keys. *scratch may be freed whatever is returned. O(size n dk) memory, and O(n span)
+ * while the past is looked at: es_model_sparse_bytes(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY.
+ */
+es_status es_sparse_scratch_new(int64_t n, int64_t dk, int64_t size, es_mem_limit *budget,
+                                es_sparse_scratch *scratch, es_error *err);
+void es_sparse_scratch_free(es_sparse_scratch *scratch);
 
 /* What a query may see before any policy: every key of the block; or, causal, its own and those
  * before it, the last `window` of them where that is not 0. Not causal, `window` keys to each side
@@ -98,13 +99,13 @@ typedef struct es_sparse_found {
     int64_t empty; /* queries for which chance kept no key */
 } es_sparse_found;
 
-/*! es_sparse_attend() : every query of room->heads[0 .. count) over the keys k, v (n rows each)
+/*! es_sparse_attend() : every query of scratch->heads[0 .. count) over the keys k, v (n rows each)
  * that `spec` keeps of those it may see, chance at cells first->cell + query. What is kept for a
  *  position is one set for all of the heads, chosen by what they look at in common (model.h).
- *  Results as es_attend() with the scale 1/room->divisor and the cap, of the weights that were
+ *  Results as es_attend() with the scale 1/scratch->divisor and the cap, of the weights that were
  * used: output, entropy, top_weight and sum_squares alone. Between es_blas_enter() and
  * es_blas_leave(). @return : ES_OK; ES_E_NONFINITE; as es_policy_choose() and es_choice_draw(). */
-es_status es_sparse_attend(es_sparse_room *room, int64_t count, const es_policy_spec *spec,
+es_status es_sparse_attend(es_sparse_scratch *scratch, int64_t count, const es_policy_spec *spec,
                            es_past past, const es_address *first, const es_view *k,
                            const es_view *v, es_sparse_found *found, es_error *err);
 

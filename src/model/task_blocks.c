@@ -22,15 +22,15 @@ typedef struct maker {
     es_task_blocks *out;
     es_mem_limit *budget;
     es_arena arena;
-    int64_t room; /* ids of text in a block */
-    int32_t *ids; /* of all texts */
-    int64_t ids_room;
+    int64_t capacity; /* ids of text in a block */
+    int32_t *ids;     /* of all texts */
+    int64_t ids_capacity;
     int64_t *start;              /* (tasks + 1) where a text's ids begin */
-    int64_t *tokens;             /* (tasks) that it has, those beyond the room included */
+    int64_t *tokens;             /* (tasks) that it has, those that do not fit included */
     int64_t text;                /* which is being read */
     int64_t *chosen;             /* (n_chosen) texts in the order in which blocks take them */
     int64_t n_chosen, per;       /* texts of a block */
-    int64_t ids_out, starts_out; /* room of the blocks' arrays */
+    int64_t ids_out, starts_out; /* capacity of the blocks' arrays */
 } maker;
 
 /* ---- texts ---- */
@@ -42,9 +42,9 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
     maker *m = user;
     for (int64_t i = 0; i < count; i++) {
         int64_t *end = &m->start[m->text + 1];
-        if (m->tokens[m->text]++ >= m->room)
+        if (m->tokens[m->text]++ >= m->capacity)
             continue;
-        ES_TRY(ES_MEM_GROW(m->budget, m->ids, &m->ids_room, *end + 1, "token ids", err));
+        ES_TRY(ES_MEM_GROW(m->budget, m->ids, &m->ids_capacity, *end + 1, "token ids", err));
         m->ids[(*end)++] = tokens[i].id;
     }
     return ES_OK;
@@ -166,7 +166,7 @@ static es_status push(maker *m, int64_t at, const int32_t *ids, int64_t count, e
 static es_status make_block(maker *m, int64_t first, es_error *err)
 {
     es_blocks *b = &m->out->blocks;
-    int64_t at = b->start[b->count], left = m->room, tokens = 0;
+    int64_t at = b->start[b->count], left = m->capacity, tokens = 0;
     ES_TRY(push(m, at, m->info.prefix, m->info.prefix_count, err));
     at += m->info.prefix_count;
     for (int64_t i = first; i < first + m->per; i++) {
@@ -179,7 +179,7 @@ static es_status make_block(maker *m, int64_t first, es_error *err)
     }
     ES_TRY(push(m, at, m->info.suffix, m->info.suffix_count, err));
     at += m->info.suffix_count;
-    m->out->cut += tokens > m->room;
+    m->out->cut += tokens > m->capacity;
     const int64_t length = at - b->start[b->count];
     m->out->longest = length > m->out->longest ? length : m->out->longest;
     m->out->labels[b->count] = m->tasks->at[m->chosen[first]].label;
@@ -197,8 +197,9 @@ static es_status make_blocks(maker *m, es_error *err)
         count = m->spec->most;
     m->out->left_out = m->tasks->count - count * m->per;
     if (!count)
-        return es_fail(err, ES_E_EMPTY, "tasks.tokens", "use more text, or ask for fewer tokens",
-                       "none of the %lld texts fills a block", (long long)m->tasks->count);
+        return es_fail(err, ES_E_EMPTY, "tasks.tokens",
+                       "give longer texts, or a smaller --least or --concat",
+                       "0 of %lld texts have enough tokens", (long long)m->tasks->count);
     ES_TRY(ES_MEM_NEW(m->budget, b->start, count + 1, "blocks", err));
     ES_TRY(ES_MEM_NEW(m->budget, m->out->labels, count, "labels", err));
     for (int64_t i = 0; i < count; i++)
@@ -206,12 +207,12 @@ static es_status make_blocks(maker *m, es_error *err)
     return ES_OK;
 }
 
-/* Tokenizes, chooses and makes blocks. `room` is what is left of the positions after special
+/* Tokenizes, chooses and makes blocks. `capacity` is what is left of the positions after special
  * tokens. */
 static es_status make(maker *m, es_error *err)
 {
     const int64_t count = m->tasks->count;
-    if (m->room < 1)
+    if (m->capacity < 1)
         return es_fail(err, ES_E_RANGE, "tasks.positions",
                        "check max_position_embeddings in config.json",
                        "the model has no position for a token of text");
@@ -236,7 +237,7 @@ es_status es_tasks_encode(const es_tasks *tasks, const es_task_spec *spec, es_me
                .out = out,
                .budget = budget,
                .arena = {.budget = budget},
-               .room = spec->positions - info.prefix_count - info.suffix_count};
+               .capacity = spec->positions - info.prefix_count - info.suffix_count};
     *out = (es_task_blocks){.blocks = {.budget = budget}};
     const es_status status = make(&m, err);
     es_mem_free(budget, m.ids);

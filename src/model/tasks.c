@@ -136,7 +136,7 @@ static es_status refuse_label(const reader *r, span label, const es_model_config
 /* Appends a text with its label. */
 static es_status add(es_tasks *out, span text, int64_t label, int64_t line, es_error *err)
 {
-    ES_TRY(ES_MEM_GROW(out->budget, out->at, &out->room, out->count + 1, "texts", err));
+    ES_TRY(ES_MEM_GROW(out->budget, out->at, &out->capacity, out->count + 1, "texts", err));
     out->at[out->count++] = (es_task){
         .text = text.from, .bytes = (size_t)(text.to - text.from), .label = label, .line = line};
     return ES_OK;

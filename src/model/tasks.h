@@ -32,7 +32,7 @@ typedef struct es_task {
 typedef struct es_tasks {
     es_mem_limit *budget;
     void *file; /* bytes that the texts are in, if they are ours */
-    int64_t count, room;
+    int64_t count, capacity;
     es_task *at;
 } es_tasks;
 

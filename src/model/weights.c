@@ -17,11 +17,11 @@
 typedef struct loader {
     es_model *model;
     es_weight_source *from;
-    bool reading;      /* second visit */
-    int64_t used;      /* numbers read so far */
-    int64_t of_layer;  /* numbers of matrices of the present layer */
-    es_read_room room; /* of the second visit */
-    bool kv_scales;    /* there are scales for a cache in FP8 */
+    bool reading;            /* second visit */
+    int64_t used;            /* numbers read so far */
+    int64_t of_layer;        /* numbers of matrices of the present layer */
+    es_read_scratch scratch; /* of the second visit */
+    bool kv_scales;          /* there are scales for a cache in FP8 */
     es_error *err;
 } loader;
 
@@ -146,7 +146,7 @@ static es_status check(const loader *l, const es_st_tensor *t, const char *name,
 static es_status read(const loader *l, es_tensor_ref ref, const es_st_tensor *t, void *at)
 {
     es_st_seen seen;
-    ES_TRY(es_tensor_read(l->model, ref, t, &l->room, at, &seen, l->err));
+    ES_TRY(es_tensor_read(l->model, ref, t, &l->scratch, at, &seen, l->err));
     if (seen.subnormals)
         es_log(ES_LOG_DEBUG, "tensor %.100s: %lld subnormal %s numbers", t->name,
                (long long)seen.subnormals, t->dtype);
@@ -238,7 +238,7 @@ static es_status read_packed(const loader *l, es_tensor_ref ref, const es_packed
     const es_st_tensor *scales = t->scales;
     int64_t bad;
     unsigned char exponent;
-    ES_TRY(es_packed_read(l->model, ref, t, &l->room, at, &bad, l->err));
+    ES_TRY(es_packed_read(l->model, ref, t, &l->scratch, at, &bad, l->err));
     if (bad < 0)
         return ES_OK;
     ES_TRY(es_st_read_bytes(l->from->st, scales, bad, 1, &exponent, l->err));
@@ -780,13 +780,13 @@ static es_status read_weights(loader *l)
     const int64_t numbers = held_numbers(model, &chunk);
     ES_TRY(es_mem_array(model->budget, numbers, 1, es_dtype_size(model->precision), "the weights",
                         &model->weights, l->err));
-    ES_TRY(es_read_room_new(&exec, chunk, model->precision, &l->room, l->err));
+    ES_TRY(es_read_scratch_new(&exec, chunk, model->precision, &l->scratch, l->err));
     const es_status status = visit_all(l);
-    es_read_room_free(&l->room);
+    es_read_scratch_free(&l->scratch);
     return status;
 }
 
-/* The charge makes room for the memory itself. A streamed model keeps its files open. */
+/* The charge reserves space for the memory itself. A streamed model keeps its files open. */
 es_status es_weights_read(es_model *model, es_error *err)
 {
     es_weight_source *from = model->source;

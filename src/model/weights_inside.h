@@ -58,18 +58,19 @@ bool es_weights_packed(const es_model *model, es_tensor_ref ref, es_packed_tenso
 bool es_part_is_streamed(const es_arch_part *part);
 
 /* Threads that read tensors, and what each needs meanwhile. */
-typedef struct es_read_room {
+typedef struct es_read_scratch {
     es_exec exec;
     size_t each;      /* bytes of a thread's chunk */
     char *memory;     /* (threads, each) */
     es_st_seen *seen; /* (threads) */
-} es_read_room;
+} es_read_scratch;
 
-/*! es_read_room_new() : allocates memory for chunks of `numbers` numbers of `precision` for each
- *  thread of `exec`. Release with es_read_room_free(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_read_room_new(const es_exec *exec, int64_t numbers, es_dtype precision,
-                           es_read_room *out, es_error *err);
-void es_read_room_free(es_read_room *room);
+/*! es_read_scratch_new() : allocates memory for chunks of `numbers` numbers of `precision` for each
+ *  thread of `exec`. Release with es_read_scratch_free(). @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY.
+ */
+es_status es_read_scratch_new(const es_exec *exec, int64_t numbers, es_dtype precision,
+                              es_read_scratch *out, es_error *err);
+void es_read_scratch_free(es_read_scratch *scratch);
 
 /*! es_tensor_lies_otherwise() : returns whether rows of the tensor are in another order in the file
  *  than in memory. es_tensor_chunk() : returns the most numbers of one of its chunks. */
@@ -85,14 +86,14 @@ int64_t es_tensor_numbers(const es_model_config *config, es_tensor_ref ref,
  *  its numbers. *seen (may be NULL) says what is odd about them. O(bytes). @return : as
  *  es_st_read(). */
 es_status es_tensor_read(const es_model *model, es_tensor_ref ref, const es_st_tensor *tensor,
-                         const es_read_room *room, void *at, es_st_seen *seen, es_error *err);
+                         const es_read_scratch *scratch, void *at, es_st_seen *seen, es_error *err);
 
 enum { ES_PACKED_CHUNK = 1 << 15 }; /* numbers in blocks of MXFP4 that a thread reads at a time */
 
 /*! es_packed_read() : as es_tensor_read(), of a matrix in blocks of MXFP4. *bad (may be NULL) is
  * the first group that has numbers which are not finite; -1: none has. Looking takes chunks of
- *  ES_PACKED_CHUNK numbers of `room`. */
+ *  ES_PACKED_CHUNK numbers of `scratch`. */
 es_status es_packed_read(const es_model *model, es_tensor_ref ref, const es_packed_tensors *tensors,
-                         const es_read_room *room, void *at, int64_t *bad, es_error *err);
+                         const es_read_scratch *scratch, void *at, int64_t *bad, es_error *err);
 
 #endif

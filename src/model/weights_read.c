@@ -12,26 +12,26 @@ enum { CHUNK = 1 << 16 }; /* numbers that a thread reads at a time, unless a row
 
 /* ---- memory ---- */
 
-es_status es_read_room_new(const es_exec *exec, int64_t numbers, es_dtype precision,
-                           es_read_room *out, es_error *err)
+es_status es_read_scratch_new(const es_exec *exec, int64_t numbers, es_dtype precision,
+                              es_read_scratch *out, es_error *err)
 {
     const int threads = es_parallel_threads(exec, INT64_MAX);
     es_mem_limit *budget = exec->budget;
-    *out = (es_read_room){.exec = {.threads = threads, .budget = budget},
-                          .each = (size_t)numbers * es_dtype_size(precision)};
+    *out = (es_read_scratch){.exec = {.threads = threads, .budget = budget},
+                             .each = (size_t)numbers * es_dtype_size(precision)};
     ES_TRY(ES_MEM_NEW(NULL, out->seen, threads, "threads", err)); /* too small to be counted */
     const es_status status =
         ES_MEM_NEW_2D(budget, out->memory, threads, (int64_t)out->each, "chunks of weights", err);
     if (status != ES_OK)
-        es_read_room_free(out);
+        es_read_scratch_free(out);
     return status;
 }
 
-void es_read_room_free(es_read_room *room)
+void es_read_scratch_free(es_read_scratch *scratch)
 {
-    es_mem_free(room->exec.budget, room->memory);
-    es_mem_free(NULL, room->seen);
-    *room = (es_read_room){0};
+    es_mem_free(scratch->exec.budget, scratch->memory);
+    es_mem_free(NULL, scratch->seen);
+    *scratch = (es_read_scratch){0};
 }
 
 /* ---- rows that lie otherwise in the file ---- */
@@ -100,7 +100,7 @@ typedef struct reading {
     es_tensor_ref ref;
     const es_st_tensor *tensor;
     int64_t begin, rows; /* its first row that is read, and how many are */
-    const es_read_room *room;
+    const es_read_scratch *scratch;
     char *at;
     bool looks;   /* at what is odd about the numbers */
     bool through; /* the thread's own memory, and from there to their places, if they have any */
@@ -113,10 +113,10 @@ static es_status read_chunk(void *reading_, int64_t unit, int thread, es_error *
     const es_st_tensor *t = r->tensor;
     const int64_t cols = row_length(t), step = chunk_rows(t);
     const int64_t first = unit * step, rows = r->rows - first < step ? r->rows - first : step;
-    char *own = r->room->memory + (size_t)thread * r->room->each;
+    char *own = r->scratch->memory + (size_t)thread * r->scratch->each;
     char *to =
         r->through ? own : r->at + (size_t)(first * cols) * es_dtype_size(r->model->precision);
-    es_st_seen *seen = r->looks ? &r->room->seen[thread] : NULL;
+    es_st_seen *seen = r->looks ? &r->scratch->seen[thread] : NULL;
     if (t->rank == 1)
         ES_TRY(es_st_read(r->st, t, r->model->precision, to, seen, err));
     else
@@ -128,11 +128,11 @@ static es_status read_chunk(void *reading_, int64_t unit, int thread, es_error *
 }
 
 /* Adds up what threads have seen. */
-static es_st_seen sum_seen(const es_read_room *room)
+static es_st_seen sum_seen(const es_read_scratch *scratch)
 {
     es_st_seen sum = {.first = -1};
-    for (int i = 0; i < room->exec.threads; i++) {
-        const es_st_seen *one = &room->seen[i];
+    for (int i = 0; i < scratch->exec.threads; i++) {
+        const es_st_seen *one = &scratch->seen[i];
         sum.nans += one->nans;
         sum.infinities += one->infinities;
         sum.subnormals += one->subnormals;
@@ -143,14 +143,14 @@ static es_st_seen sum_seen(const es_read_room *room)
 }
 
 /* Forgets what threads have seen. */
-static void clear_seen(const es_read_room *room)
+static void clear_seen(const es_read_scratch *scratch)
 {
-    for (int i = 0; i < room->exec.threads; i++)
-        room->seen[i] = (es_st_seen){.first = -1};
+    for (int i = 0; i < scratch->exec.threads; i++)
+        scratch->seen[i] = (es_st_seen){.first = -1};
 }
 
 es_status es_tensor_read(const es_model *model, es_tensor_ref ref, const es_st_tensor *tensor,
-                         const es_read_room *room, void *at, es_st_seen *seen, es_error *err)
+                         const es_read_scratch *scratch, void *at, es_st_seen *seen, es_error *err)
 {
     const int64_t rows = es_tensor_numbers(&model->config, ref, tensor) / row_length(tensor);
     const int64_t step = chunk_rows(tensor);
@@ -160,14 +160,14 @@ es_status es_tensor_read(const es_model *model, es_tensor_ref ref, const es_st_t
                  tensor,
                  .begin = rows * row_length(tensor) < tensor->count ? ref.head * rows : 0,
                  .rows = rows,
-                 .room = room,
+                 .scratch = scratch,
                  .at = at,
                  .looks = seen != NULL,
                  .through = !at || es_tensor_lies_otherwise(model->source, ref)};
-    clear_seen(room);
-    ES_TRY(es_parallel_run(&room->exec, (rows + step - 1) / step, read_chunk, &r, err));
+    clear_seen(scratch);
+    ES_TRY(es_parallel_run(&scratch->exec, (rows + step - 1) / step, read_chunk, &r, err));
     if (seen)
-        *seen = sum_seen(room);
+        *seen = sum_seen(scratch);
     return ES_OK;
 }
 
@@ -178,7 +178,7 @@ typedef struct packed_reading {
     const es_model *model;
     const es_packed_tensors *tensors;
     int64_t begin, groups; /* the first group that is read, and how many are */
-    const es_read_room *room;
+    const es_read_scratch *scratch;
     char *at; /* NULL: only look */
 } packed_reading;
 
@@ -192,8 +192,8 @@ static es_status read_packed_chunk(void *reading_, int64_t unit, int thread, es_
     const int64_t groups = left < MOST ? left : MOST;
     const size_t item = es_dtype_size(r->model->precision);
     char *to = r->at ? r->at + (size_t)(skip * ES_PACKED_GROUP) * item
-                     : r->room->memory + (size_t)thread * r->room->each;
-    int64_t *bad = &r->room->seen[thread].first;
+                     : r->scratch->memory + (size_t)thread * r->scratch->each;
+    int64_t *bad = &r->scratch->seen[thread].first;
     unsigned char raw[MOST * BYTES], exponents[MOST];
     ES_TRY(es_st_read_bytes(st, r->tensors->blocks, first * BYTES, groups * BYTES, raw, err));
     ES_TRY(es_st_read_bytes(st, r->tensors->scales, first, groups, exponents, err));
@@ -204,14 +204,14 @@ static es_status read_packed_chunk(void *reading_, int64_t unit, int thread, es_
 }
 
 es_status es_packed_read(const es_model *model, es_tensor_ref ref, const es_packed_tensors *tensors,
-                         const es_read_room *room, void *at, int64_t *bad, es_error *err)
+                         const es_read_scratch *scratch, void *at, int64_t *bad, es_error *err)
 {
     const int64_t groups = es_tensor_numbers(&model->config, ref, tensors->scales);
     const int64_t step = ES_PACKED_CHUNK / ES_PACKED_GROUP;
-    packed_reading r = {model, tensors, ref.alone ? ref.head * groups : 0, groups, room, at};
-    clear_seen(room);
-    ES_TRY(es_parallel_run(&room->exec, (groups + step - 1) / step, read_packed_chunk, &r, err));
+    packed_reading r = {model, tensors, ref.alone ? ref.head * groups : 0, groups, scratch, at};
+    clear_seen(scratch);
+    ES_TRY(es_parallel_run(&scratch->exec, (groups + step - 1) / step, read_packed_chunk, &r, err));
     if (bad)
-        *bad = sum_seen(room).first;
+        *bad = sum_seen(scratch).first;
     return ES_OK;
 }

@@ -198,17 +198,17 @@ static es_status check_needs(const es_policy *policy, const es_policy_query *que
 
 /* ---- choices ---- */
 
-/* Makes room for n keys in a choice, which is reused from query to query, and empties it. */
-static es_status make_room(es_choice *choice, int64_t n, es_mem_limit *budget, es_error *err)
+/* Reserves space for n keys in a choice, which is reused from query to query, and empties it. */
+static es_status allocate(es_choice *choice, int64_t n, es_mem_limit *budget, es_error *err)
 {
-    if (choice->room < n) {
+    if (choice->capacity < n) {
         es_choice_free(choice);
         choice->budget = budget;
         ES_TRY(ES_MEM_NEW(budget, choice->sure, n, "keys", err));
         ES_TRY(ES_MEM_NEW(budget, choice->rest, n, "keys", err));
         ES_TRY(ES_MEM_NEW(budget, choice->kept, n, "probabilities", err));
         ES_TRY(ES_MEM_NEW(budget, choice->factors, n, "factors", err));
-        choice->room = n;
+        choice->capacity = n;
     }
     choice->n = n;
     choice->sure_count = choice->rest_count = choice->draws = 0;
@@ -231,7 +231,7 @@ es_status es_policy_choose(const es_policy_spec *spec, const es_policy_query *qu
                        "use es_linformer_project() instead", "policy %s keeps no set of keys",
                        policy->name);
     ES_TRY(check_needs(policy, query, err));
-    ES_TRY(make_room(choice, query->n, budget, err));
+    ES_TRY(allocate(choice, query->n, budget, err));
     if (spec->keys >= query->n && !spec->with_replacement) /* n draws are not all n keys */
         es_keep_range(choice, 0, query->n);
     else

@@ -5,6 +5,14 @@
 
 #include <esscher/policy.h>
 
+/*! es_policy_alias() : its name in the literature; NULL if that is the same. */
+const char *es_policy_alias(const es_policy *policy);
+
+/*! es_policy_deployable() : does it choose without future queries and the present one's scores?
+ * That is no promise that a cache can run it: policies that look at earlier weights see those of
+ * all keys, and may bring back a key that was dropped. */
+bool es_policy_deployable(const es_policy *policy);
+
 /*! es_policy_spec_fit() : writes into the spec every number that the policy would otherwise take
  *  from its defaults at spec.keys keys, and whether keys kept by chance are corrected. Parts that
  *  were given stay. The spec then asks for the same keys whatever the defaults are, and no query

@@ -38,13 +38,11 @@ static void fit(es_policy_spec *spec, bool causal)
     spec->window = window_of(spec, spec->sinks, causal);
 }
 
-const es_policy es_policy_row_bigbird = {
-    .name = "bigbird",
-    .about = "global tokens, the nearest keys, others at random (BigBird)",
-    .needs = ES_POLICY_CHANCE,
-    .parts =
-        ES_PART_WINDOW | ES_PART_SINKS | ES_PART_RANDOM | ES_PART_CORRECTION | ES_PART_REPLACEMENT,
-    .amount = ES_PART_WINDOW | ES_PART_RANDOM,
-    .deployable = true,
-    .fit = fit,
-    .choose = choose};
+const es_policy es_policy_row_bigbird = {.name = "bigbird",
+                                         .needs = ES_POLICY_CHANCE,
+                                         .parts = ES_PART_WINDOW | ES_PART_SINKS | ES_PART_RANDOM |
+                                                  ES_PART_CORRECTION | ES_PART_REPLACEMENT,
+                                         .amount = ES_PART_WINDOW | ES_PART_RANDOM,
+                                         .deployable = true,
+                                         .fit = fit,
+                                         .choose = choose};

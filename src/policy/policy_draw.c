@@ -10,17 +10,17 @@
 /* Uniforms of EACH: keys of one token, so that rows of them are made at a time. */
 enum { KEYS_OF_TOKEN = 256 };
 
-/* Makes room for `count` keys and their factors; a buffer that is large enough is reused. */
-static es_status make_room(es_kept *kept, int64_t count, es_mem_limit *budget, es_error *err)
+/* Reserves space for `count` keys and their factors; a buffer that is large enough is reused. */
+static es_status allocate(es_kept *kept, int64_t count, es_mem_limit *budget, es_error *err)
 {
     kept->count = 0;
-    if (count <= kept->room)
+    if (count <= kept->capacity)
         return ES_OK;
     es_kept_free(kept);
     kept->budget = budget;
     ES_TRY(ES_MEM_NEW(budget, kept->keys, count, "keys", err));
     ES_TRY(ES_MEM_NEW(budget, kept->log_factor, count, "factors", err));
-    kept->room = count;
+    kept->capacity = count;
     return ES_OK;
 }
 
@@ -109,8 +109,8 @@ es_status es_choice_draw(const es_choice *choice, const es_address *at, es_kept 
     const es_address first = {.seed = at->seed, .experiment = at->experiment, .cell = at->cell};
     const bool each = choice->chance == ES_CHANCE_EACH;
     ES_TRY(es_address_check(&first, err));
-    ES_TRY(make_room(kept, choice->sure_count + (each ? choice->rest_count : choice->draws),
-                     choice->budget, err));
+    ES_TRY(allocate(kept, choice->sure_count + (each ? choice->rest_count : choice->draws),
+                    choice->budget, err));
     if (each)
         ES_TRY(pick_each(choice, &first, kept, err));
     else if (choice->chance != ES_CHANCE_NONE)

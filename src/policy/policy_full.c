@@ -9,5 +9,4 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_range(choice, 0, query->n);
 }
 
-const es_policy es_policy_row_full = {
-    .name = "full", .about = "every key", .deployable = true, .choose = choose};
+const es_policy es_policy_row_full = {.name = "full", .deployable = true, .choose = choose};

@@ -18,12 +18,10 @@ static void fit(es_policy_spec *spec, bool causal)
     spec->window = es_part_window(spec, causal, spec->keys / 2);
 }
 
-const es_policy es_policy_row_heavy = {
-    .name = "heavy",
-    .alias = "h2o",
-    .about = "the nearest keys and those of largest accumulated weight (H2O)",
-    .needs = ES_POLICY_HISTORY,
-    .parts = ES_PART_WINDOW,
-    .deployable = true,
-    .fit = fit,
-    .choose = choose};
+const es_policy es_policy_row_heavy = {.name = "heavy",
+                                       .alias = "h2o",
+                                       .needs = ES_POLICY_HISTORY,
+                                       .parts = ES_PART_WINDOW,
+                                       .deployable = true,
+                                       .fit = fit,
+                                       .choose = choose};

@@ -77,9 +77,8 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
         es_keep_best(choice, query->scores, spec->keys - sure);
 }
 
-const es_policy es_policy_row_limit = {
-    .name = "limit",
-    .about = "the keys that matter, with the probabilities that cost least: the limit",
-    .needs = ES_POLICY_SCORES | ES_POLICY_REACH | ES_POLICY_CHANCE,
-    .corrects = true,
-    .choose = choose};
+const es_policy es_policy_row_limit = {.name = "limit",
+                                       .needs =
+                                           ES_POLICY_SCORES | ES_POLICY_REACH | ES_POLICY_CHANCE,
+                                       .corrects = true,
+                                       .choose = choose};

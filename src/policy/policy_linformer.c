@@ -13,10 +13,7 @@
 #include "random/random.h"
 
 const es_policy es_policy_row_linformer = {
-    .name = "linformer",
-    .about = "random mixtures of all keys and values: measured, never predicted (Linformer)",
-    .needs = ES_POLICY_FUTURE | ES_POLICY_MEASURED,
-    .deployable = true};
+    .name = "linformer", .needs = ES_POLICY_FUTURE | ES_POLICY_MEASURED, .deployable = true};
 
 /* Row j of x in all mixtures; E's column j is token j. */
 static es_status add_row(const es_address *at, const double *x, int64_t dim, int64_t rows,

@@ -21,7 +21,6 @@ static void fit(es_policy_spec *spec, bool causal)
 }
 
 const es_policy es_policy_row_local = {.name = "local",
-                                       .about = "the keys of the query's own block",
                                        .parts = ES_PART_SPAN,
                                        .amount = ES_PART_SPAN,
                                        .deployable = true,

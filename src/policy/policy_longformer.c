@@ -19,8 +19,6 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
 static void fit(es_policy_spec *spec, bool causal) { es_fit_window(spec, GLOBAL, causal); }
 
 const es_policy es_policy_row_longformer = {.name = "longformer",
-                                            .about =
-                                                "global tokens and the nearest keys (Longformer)",
                                             .parts = ES_PART_WINDOW | ES_PART_SINKS,
                                             .amount = ES_PART_WINDOW,
                                             .deployable = true,

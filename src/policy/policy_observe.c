@@ -50,12 +50,10 @@ static void fit(es_policy_spec *spec, bool causal)
         spec->window = es_part_or(spec->window, causal ? spec->keys : (spec->keys - 1) / 2);
 }
 
-const es_policy es_policy_row_observe = {
-    .name = "observe",
-    .alias = "snapkv",
-    .about = "the nearest keys and those that the last queries looked at (SnapKV)",
-    .needs = ES_POLICY_OBSERVED,
-    .parts = ES_PART_WINDOW | ES_PART_SPAN | ES_PART_POOL,
-    .deployable = true,
-    .fit = fit,
-    .choose = choose};
+const es_policy es_policy_row_observe = {.name = "observe",
+                                         .alias = "snapkv",
+                                         .needs = ES_POLICY_OBSERVED,
+                                         .parts = ES_PART_WINDOW | ES_PART_SPAN | ES_PART_POOL,
+                                         .deployable = true,
+                                         .fit = fit,
+                                         .choose = choose};

@@ -25,7 +25,6 @@ static void fit(es_policy_spec *spec, bool causal)
 }
 
 const es_policy es_policy_row_random = {.name = "random",
-                                        .about = "keys at random, each number of them alike",
                                         .needs = ES_POLICY_CHANCE,
                                         .parts = ES_PART_WINDOW | ES_PART_SINKS | ES_PART_RANDOM |
                                                  ES_PART_CORRECTION | ES_PART_REPLACEMENT,

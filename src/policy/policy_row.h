@@ -14,7 +14,7 @@
 #include <esscher/policy.h>
 
 struct es_policy {
-    const char *name, *about;
+    const char *name;
     const char *alias; /* its name in the literature, where that is another; NULL: none */
     unsigned needs;    /* ES_POLICY_ */
     unsigned parts;    /* ES_PART_: beside keys, which every policy has */
@@ -24,7 +24,7 @@ struct es_policy {
     /* Sets the parts that are unset, for es_policy_spec_fit(); NULL: it has none to set. Queries
      * of a model that is not causal see both sides. */
     void (*fit)(es_policy_spec *spec, bool causal);
-    /* *choice is empty, has room for query->n keys, and everything was checked: spec->keys is
+    /* *choice is empty, has space for query->n keys, and everything was checked: spec->keys is
      * below query->n. NULL: keeps no set of keys. */
     void (*choose)(const es_policy_spec *spec, const es_policy_query *query, es_choice *choice);
 };

@@ -19,7 +19,6 @@ static void fit(es_policy_spec *spec, bool causal) { es_fit_window(spec, SINKS, 
 
 const es_policy es_policy_row_stream = {.name = "stream",
                                         .alias = "streamingllm",
-                                        .about = "sinks and the nearest keys (StreamingLLM)",
                                         .parts = ES_PART_WINDOW | ES_PART_SINKS,
                                         .amount = ES_PART_WINDOW,
                                         .deployable = true,

@@ -24,8 +24,6 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
 }
 
 const es_policy es_policy_row_strided = {.name = "strided",
-                                         .about =
-                                             "the nearest keys and every s-th (Sparse Transformer)",
                                          .parts = ES_PART_WINDOW | ES_PART_SPAN,
                                          .amount = ES_PART_SPAN,
                                          .deployable = true,

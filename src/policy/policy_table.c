@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "policy/policy_row.h"
+#include "policy/policy.h"
 
 /* Every policy, once, in the order in which help lists them. */
 #define POLICIES(POLICY)                                                                           \
@@ -44,7 +45,6 @@ static const es_policy *or_full(const es_policy *policy) { return policy ? polic
 
 const char *es_policy_name(const es_policy *policy) { return or_full(policy)->name; }
 const char *es_policy_alias(const es_policy *policy) { return or_full(policy)->alias; }
-const char *es_policy_about(const es_policy *policy) { return or_full(policy)->about; }
 unsigned es_policy_inputs(const es_policy *policy) { return or_full(policy)->needs; }
 unsigned es_policy_parts(const es_policy *policy) { return or_full(policy)->parts; }
 bool es_policy_deployable(const es_policy *policy) { return or_full(policy)->deployable; }

@@ -9,7 +9,4 @@ static void choose(const es_policy_spec *spec, const es_policy_query *query, es_
     es_keep_best(choice, query->scores, spec->keys);
 }
 
-const es_policy es_policy_row_top = {.name = "top",
-                                     .about = "the keys of largest weight",
-                                     .needs = ES_POLICY_SCORES,
-                                     .choose = choose};
+const es_policy es_policy_row_top = {.name = "top", .needs = ES_POLICY_SCORES, .choose = choose};

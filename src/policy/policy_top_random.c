@@ -22,11 +22,10 @@ static void fit(es_policy_spec *spec, bool causal)
     spec->random = es_part_or(spec->random, spec->keys - spec->keys / 2);
 }
 
-const es_policy es_policy_row_top_random = {
-    .name = "top-random",
-    .about = "half of the keys of largest weight, half at random, corrected",
-    .needs = ES_POLICY_SCORES | ES_POLICY_CHANCE,
-    .parts = ES_PART_RANDOM | ES_PART_CORRECTION | ES_PART_REPLACEMENT,
-    .corrects = true,
-    .fit = fit,
-    .choose = choose};
+const es_policy es_policy_row_top_random = {.name = "top-random",
+                                            .needs = ES_POLICY_SCORES | ES_POLICY_CHANCE,
+                                            .parts = ES_PART_RANDOM | ES_PART_CORRECTION |
+                                                     ES_PART_REPLACEMENT,
+                                            .corrects = true,
+                                            .fit = fit,
+                                            .choose = choose};

@@ -15,7 +15,6 @@ static void fit(es_policy_spec *spec, bool causal)
 }
 
 const es_policy es_policy_row_window = {.name = "window",
-                                        .about = "the nearest keys",
                                         .parts = ES_PART_WINDOW,
                                         .amount = ES_PART_WINDOW,
                                         .deployable = true,

@@ -67,7 +67,7 @@ es_block_cursor es_blocks_begin(const es_address *first, int64_t lanes, int64_t 
 
 /*! es_blocks_list() : lists the addresses of the next `count` blocks, padded to a whole tile with
  *  addresses whose numbers are not used. @return : the padded count, for which `at` must have
- *  room. */
+ *  space. */
 int64_t es_blocks_list(es_block_cursor *cursor, int64_t count, uint64_t *at);
 
 /*! es_blocks_rows() : a (tokens, dim) matrix, row-major, whose element (i, j) is number j%2 of the

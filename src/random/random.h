@@ -12,6 +12,12 @@ es_status es_address_check(const es_address *address, es_error *err);
  * the address does not fit. Scalar code, some tens of nanoseconds; same bits as the rows. */
 double es_uniform_at(const es_address *address);
 
+/*! es_sphere_rows() : each row uniform on the unit sphere S^{dim-1}: the normal row at the same
+ * address divided by its norm, which is never 0. The norm is 1 within (2 + dim/16) 2^-53. For
+ * dim = 1 the row is +1 or -1. A row is a whole: fewer elements are another point. */
+es_status es_sphere_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,
+                         es_error *err);
+
 /*! es_exponential_rows() : exponential with mean 1, -log of the uniform at the same address.
  * Within 1 ulp of it; largest value 36.7. */
 es_status es_exponential_rows(const es_address *first, int64_t tokens, int64_t dim, double *out,

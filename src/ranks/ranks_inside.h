@@ -46,6 +46,14 @@ typedef struct es_rank_message {
     size_t size; /* of the body */
 } es_rank_message;
 
+/* Counts and times of rank 0, which show how many ranks it can serve. */
+typedef struct es_ranks_tally {
+    int64_t pieces;       /* done by other ranks */
+    int64_t own;          /* done by rank 0 */
+    double serve_seconds; /* time of rank 0 for messages and results of other ranks */
+    double wait_seconds;  /* sum of the times that other ranks waited for a piece */
+} es_ranks_tally;
+
 typedef struct es_ranks {
     es_executor executor;
     const es_fabric *fabric;
@@ -57,6 +65,9 @@ typedef struct es_ranks {
     es_error error;
     es_ranks_tally tally;
 } es_ranks;
+
+/*! es_ranks_tally_of() : returns the counts and times of an executor made by es_ranks_new(). */
+es_ranks_tally es_ranks_tally_of(const es_executor *executor);
 
 /* ---- rank_messages.c ---- */
 

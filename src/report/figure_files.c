@@ -98,8 +98,8 @@ typedef struct parcel_file {
 typedef struct parcel {
     char *bytes;
     size_t size;
-    parcel_file *files; /* (count), with memory for `room` */
-    int64_t count, room;
+    parcel_file *files; /* (count), with memory for `capacity` */
+    int64_t count, capacity;
 } parcel;
 
 /* Names come from titles, by our own script; still, none may leave the folder, hide in it or look
@@ -228,7 +228,7 @@ static es_status open_parcel(parcel *p, es_mem_limit *budget, es_error *err)
     for (size_t at = 0; at < p->size;) {
         if (!read_file(p, &at, &file))
             return fail_answer(err);
-        ES_TRY(ES_MEM_GROW(budget, p->files, &p->room, p->count + 1, "names of figures", err));
+        ES_TRY(ES_MEM_GROW(budget, p->files, &p->capacity, p->count + 1, "names of figures", err));
         p->files[p->count++] = file;
     }
     return has_twice(p) ? fail_answer(err) : ES_OK;
@@ -243,7 +243,7 @@ static es_status make_folder(const char *folder, es_error *err)
                         "create", errno);
 }
 
-/* check() saw that it has room. */
+/* check() saw that it fits. */
 static void path_of(const parcel_file *file, const char *folder, char path[PATH])
 {
     snprintf(path, PATH, "%s/%s.%s", folder, file->figure, file->kind);

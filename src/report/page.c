@@ -19,10 +19,10 @@
 /* Results that stand alone, beside the tables; lists are for programs. */
 static void put_answer(es_sink *s, const es_book *book, long long number)
 {
-    char room[ES_FORMAT_ROOM];
+    char buffer[ES_FORMAT_SIZE];
     const char *key, *text;
     int64_t count = 0;
-    while (es_answer_scalar(book->answer, count, &key, room, sizeof room, &text))
+    while (es_answer_scalar(book->answer, count, &key, buffer, sizeof buffer, &text))
         count++;
     if (count == 0)
         return;
@@ -32,7 +32,7 @@ static void put_answer(es_sink *s, const es_book *book, long long number)
                    "class=\"scroll\" tabindex=\"0\" role=\"group\" "
                    "aria-labelledby=\"run-%lld-answer\"><table class=\"pairs\">\n<tbody>\n",
                    number, (long long)count, number);
-    for (int64_t i = 0; es_answer_scalar(book->answer, i, &key, room, sizeof room, &text); i++)
+    for (int64_t i = 0; es_answer_scalar(book->answer, i, &key, buffer, sizeof buffer, &text); i++)
         es_page_table_pair(s, key, text);
     es_sink_put(s, "</tbody></table></div></details>\n");
 }
@@ -115,7 +115,7 @@ static es_status put_folds(es_sink *s, const es_book *book, long long number, es
 }
 
 /* Writes the section of one run. */
-static es_status put_run(es_sink *s, const es_book *book, int64_t at, es_page_room *room,
+static es_status put_run(es_sink *s, const es_book *book, int64_t at, es_page_scratch *scratch,
                          bool figures, bool alone, es_error *err)
 {
     const long long number = (long long)at + 1;
@@ -127,7 +127,7 @@ static es_status put_run(es_sink *s, const es_book *book, int64_t at, es_page_ro
         put_unfinished(s, book);
     ES_TRY(put_folds(s, book, number, err));
     if (figures)
-        ES_TRY(es_page_data(s, book, number, room, err));
+        ES_TRY(es_page_data(s, book, number, scratch, err));
     es_sink_put(s, "</section>\n");
     return ES_OK;
 }
@@ -191,11 +191,11 @@ static void sort_books(es_book *books, int64_t count)
 static es_status write_runs(es_sink *s, es_book *books, int64_t count, bool figures,
                             es_report_size *size, es_error *err)
 {
-    es_page_room room = {.values = ES_PAGE_VALUES};
+    es_page_scratch scratch = {.values = ES_PAGE_VALUES};
     for (int64_t i = 0; i < count; i++) {
         es_book *book = &books[i];
         ES_TRY(es_book_read(book, err));
-        const es_status status = put_run(s, book, i, &room, figures, count == 1, err);
+        const es_status status = put_run(s, book, i, &scratch, figures, count == 1, err);
         for (int64_t j = 0; j < book->count; j++) {
             const es_book_view *v = &book->views[j];
             size->tables += v->first;

@@ -20,7 +20,7 @@ bool es_page_claims_fit(const es_table *t)
 /* Writes a number with its error, or a dash if there is none. */
 static void put_measure(es_sink *s, const char *label, double value, double error)
 {
-    char text[ES_FORMAT_ROOM];
+    char text[ES_FORMAT_SIZE];
     es_sink_format(s, "<td class=\"n\" role=\"cell\" data-label=\"%s\">", label);
     if (isfinite(value))
         es_sink_put(s, es_format_number(isfinite(error) ? ES_FORMAT_REAL : ES_FORMAT_SHORT, value,
@@ -33,7 +33,7 @@ static void put_measure(es_sink *s, const char *label, double value, double erro
 /* "≥ 0.25" */
 static void put_relation(es_sink *s, const char *relation, double predicted)
 {
-    char text[ES_FORMAT_ROOM];
+    char text[ES_FORMAT_SIZE];
     const char *sign = strcmp(relation, ">=") == 0   ? "≥ "
                        : strcmp(relation, "<=") == 0 ? "≤ "
                        : strcmp(relation, "~") == 0  ? "≈ "

@@ -174,11 +174,11 @@ static void choose_series(const es_table *t, series *w, int64_t most, row_choice
 
 /* Chooses the rows that a page carries for figures: all of them, or whole series within half of
  * what is left. */
-static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *budget,
+static es_status choose(const es_table *t, es_page_scratch *scratch, es_mem_limit *budget,
                         row_choice *out, es_error *err)
 {
     const int64_t rows = es_table_rows(t), count = es_table_columns(t),
-                  cols = count > 0 ? count : 1, most = room->values / 2 / cols;
+                  cols = count > 0 ? count : 1, most = scratch->values / 2 / cols;
     *out = (row_choice){.count = rows};
     if (rows > most) {
         uint64_t *words;
@@ -196,7 +196,7 @@ static es_status choose(const es_table *t, es_page_room *room, es_mem_limit *bud
         es_mem_free(budget, words);
         ES_TRY(status);
     }
-    room->values -= cols * out->count;
+    scratch->values -= cols * out->count;
     return ES_OK;
 }
 
@@ -258,12 +258,12 @@ static void put_pair(es_sink *s, bool first, const char *key, const char *text)
 
 void es_page_facts(es_sink *s, const es_book *book)
 {
-    char room[ES_FORMAT_ROOM];
+    char buffer[ES_FORMAT_SIZE];
     const char *key, *text;
     es_sink_put(s, "\"command\":");
     es_sink_json_text(s, book->about.command);
     es_sink_put(s, ",\"answer\":{");
-    for (int64_t i = 0; es_answer_scalar(book->answer, i, &key, room, sizeof room, &text); i++)
+    for (int64_t i = 0; es_answer_scalar(book->answer, i, &key, buffer, sizeof buffer, &text); i++)
         put_pair(s, i == 0, key, text);
     es_sink_put(s, "},\n\"params\":{");
     for (int64_t i = 0; i < book->about.params_count; i++)
@@ -276,7 +276,7 @@ void es_page_table(es_sink *s, const es_table *t)
     put_table(s, t, "", &(row_choice){.count = es_table_rows(t)});
 }
 
-es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_room *room,
+es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_scratch *scratch,
                        es_error *err)
 {
     es_sink_format(s, "<script type=\"application/json\" id=\"run-%lld-data\">{", number);
@@ -288,7 +288,7 @@ es_status es_page_data(es_sink *s, const es_book *book, long long number, es_pag
         row_choice chosen;
         if (!book->views[i].first)
             continue;
-        ES_TRY(choose(book->views[i].table, room, book->budget, &chosen, err));
+        ES_TRY(choose(book->views[i].table, scratch, book->budget, &chosen, err));
         es_page_table_id(id, number, i);
         es_sink_put(s, between);
         put_table(s, book->views[i].table, id, &chosen);

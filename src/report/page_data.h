@@ -9,7 +9,7 @@
 /* A page carries every row and every column of its tables. Only where that is beyond reason rows
  * are left out, and this is the one rule by which:
  *
- *   A page has room for ES_PAGE_VALUES numbers and texts, ten bytes each. Tables take it in the
+ *   A page has space for ES_PAGE_VALUES numbers and texts, ten bytes each. Tables take it in the
  * order of the page, each at most half of what is left, so that none starves those after it. One
  * that needs more keeps whole series, the first ones, as many as fit: a curve with every second
  * point would be another curve, one that is missing is seen to be missing. A series are the rows
@@ -23,16 +23,16 @@ enum {
 };
 
 /* How many numbers a page may still carry for figures. */
-typedef struct es_page_room {
+typedef struct es_page_scratch {
     int64_t values; /* that a page may still carry */
-} es_page_room;
+} es_page_scratch;
 
 /*! es_page_data() : the run's tables as a <script> of JSON:
  *  {"command", "answer": {}, "params": {}, "tables": {"rows": {"id": "run-1-table-1", "rows": 15,
  *  "shown": 15, "left": "", "columns": {"n": [...], ...}}}}; a column whose rows are all alike has
  *  one element. "left" says what of the rows is not there, "" if nothing.
  *  @return : ES_OK; ES_E_LIMIT, ES_E_MEMORY. */
-es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_room *room,
+es_status es_page_data(es_sink *s, const es_book *book, long long number, es_page_scratch *scratch,
                        es_error *err);
 
 /* Parts of the same, for figures that are drawn without a page.

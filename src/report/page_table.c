@@ -246,7 +246,7 @@ static int64_t sorted(const es_table_column *c, int64_t rows, double *out)
 /* Writes a quantile, or a dash for a column without numbers. */
 static void put_quantile(es_sink *s, es_format format, double value, int64_t count)
 {
-    char text[ES_FORMAT_ROOM];
+    char text[ES_FORMAT_SIZE];
     es_sink_format(s, "<td class=\"n\">%s</td>",
                    count ? es_format_number(format, value, (double)NAN, text, sizeof text) : "–");
 }

@@ -64,7 +64,8 @@ void es_sink_bytes(es_sink *s, const void *bytes, size_t size)
     while (size > 0) {
         if (s->used == sizeof s->buffer)
             flush(s);
-        const size_t room = sizeof s->buffer - s->used, part = size < room ? size : room;
+        const size_t capacity = sizeof s->buffer - s->used,
+                     part = size < capacity ? size : capacity;
         memcpy(s->buffer + s->used, from, part);
         s->used += part;
         from += part;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* allocate.c : keys shared out where they are worth most (THEORY 14). */
-#include <esscher/allocate.h>
+#include "risk/allocate.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -237,14 +237,14 @@ es_status es_allocate_bound(const es_curve *curves, int64_t units, double keys, 
 static void give_back(const es_curve *curves, int64_t units, double most, int64_t *chosen)
 {
     for (;;) {
-        const double room = most - risk_of(curves, units, chosen);
+        const double left = most - risk_of(curves, units, chosen);
         step best = {0};
         for (int64_t u = 0; u < units; u++)
             for (int64_t i = 0; i < chosen[u]; i++) {
                 const es_curve *c = &curves[u];
                 const double keys = c->keys[chosen[u]] - c->keys[i];
                 const double cost = c->weight * (c->risk[i] - c->risk[chosen[u]]);
-                if (cost <= room && (keys > best.keys || (keys == best.keys && cost < best.drop)))
+                if (cost <= left && (keys > best.keys || (keys == best.keys && cost < best.drop)))
                     best = (step){.keys = keys, .drop = cost, .unit = u, .to = i};
             }
         if (!(best.keys > 0.0))
@@ -384,7 +384,7 @@ es_status es_allocate_mass(const es_curve *curves, int64_t units, double keys, c
     return share_out(curves, units, keys, need, chosen, used, risk, err);
 }
 
-/* With shares that are a line over the layers; layer NULL: the same for all. */
+/* Allocates by shares that are a line over the layers. */
 static es_status by_layer(const es_curve *curves, int64_t units, double keys, const int64_t *layer,
                           int64_t layers, double last, int64_t *chosen, double *used, double *risk,
                           es_error *err)
@@ -392,19 +392,12 @@ static es_status by_layer(const es_curve *curves, int64_t units, double keys, co
     double *share;
     ES_TRY(ES_MEM_NEW(NULL, share, units, "shares", err));
     for (int64_t u = 0; u < units; u++) {
-        const double depth = layer && layers > 1 ? (double)layer[u] / (double)(layers - 1) : 0.5;
+        const double depth = layers > 1 ? (double)layer[u] / (double)(layers - 1) : 0.5;
         share[u] = (2.0 - last) - 2.0 * (1.0 - last) * depth;
     }
     const es_status status = share_out(curves, units, keys, share, chosen, used, risk, err);
     es_mem_free(NULL, share);
     return status;
-}
-
-es_status es_allocate_uniform(const es_curve *curves, int64_t units, double keys, int64_t *chosen,
-                              double *used, double *risk, es_error *err)
-{
-    ES_TRY(check_curves(curves, units, chosen, err));
-    return by_layer(curves, units, keys, NULL, 1, 1.0, chosen, used, risk, err);
 }
 
 /* Allocates by depth: falling linearly from the first layer to `last` times the mean in the

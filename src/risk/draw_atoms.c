@@ -24,29 +24,29 @@ es_status es_draw_grid_init(es_draw_grid *grid, es_mem_limit *budget, int64_t wi
 void es_draw_grid_free(es_draw_grid *grid)
 {
     double **blocks = grid->blocks;
-    for (int64_t b = 0; b < grid->room; b++)
+    for (int64_t b = 0; b < grid->capacity; b++)
         es_mem_free(grid->budget, blocks[b]);
     es_mem_free(grid->budget, grid->blocks);
     es_mem_free(grid->budget, grid->off);
     *grid = (es_draw_grid){0};
 }
 
-/* Room for block `at`, and some beside it, as scores come in any order. */
+/* Space for block `at`, and some beside it, as scores come in any order. */
 static es_status widen(es_draw_grid *grid, int64_t at, es_error *err)
 {
     int64_t low = at - 8, high = at + 8;
     double **wider;
-    if (grid->room) {
-        low = at < grid->first ? at - grid->room / 2 - 1 : grid->first;
-        high = at < grid->first ? grid->first + grid->room : at + grid->room / 2 + 2;
+    if (grid->capacity) {
+        low = at < grid->first ? at - grid->capacity / 2 - 1 : grid->first;
+        high = at < grid->first ? grid->first + grid->capacity : at + grid->capacity / 2 + 2;
     }
     ES_TRY(ES_MEM_NEW(grid->budget, wider, high - low, "a grid of scores", err));
-    if (grid->room)
-        memcpy(wider + (grid->first - low), grid->blocks, (size_t)grid->room * sizeof *wider);
+    if (grid->capacity)
+        memcpy(wider + (grid->first - low), grid->blocks, (size_t)grid->capacity * sizeof *wider);
     es_mem_free(grid->budget, grid->blocks);
     grid->blocks = wider;
     grid->first = low;
-    grid->room = high - low;
+    grid->capacity = high - low;
     return ES_OK;
 }
 
@@ -54,7 +54,7 @@ static es_status widen(es_draw_grid *grid, int64_t at, es_error *err)
 static es_status point_row(es_draw_grid *grid, int64_t i, double **row, es_error *err)
 {
     const int64_t at = i >= 0 ? i / ES_DRAW_POINTS : -((ES_DRAW_POINTS - 1 - i) / ES_DRAW_POINTS);
-    if (!grid->room || at < grid->first || at >= grid->first + grid->room)
+    if (!grid->capacity || at < grid->first || at >= grid->first + grid->capacity)
         ES_TRY(widen(grid, at, err));
     double **block = (double **)grid->blocks + (at - grid->first);
     if (!*block)
@@ -128,16 +128,16 @@ es_status es_draw_grid_add(es_draw_grid *grid, const double *scores, const doubl
 
 /* ---- atoms ---- */
 
-/* Allocates `room` atoms, with their places on the grid if `points`. */
-static es_status make(es_draw_atoms *atoms, int64_t room, bool points, es_error *err)
+/* Allocates `capacity` atoms, with their places on the grid if `points`. */
+static es_status make(es_draw_atoms *atoms, int64_t capacity, bool points, es_error *err)
 {
     const int64_t width = atoms->width;
     es_mem_limit *budget = atoms->budget;
     ES_TRY(ES_MEM_NEW(budget, atoms->center, width, "an output", err));
-    ES_TRY(ES_MEM_NEW(budget, atoms->s, room, "scores", err));
+    ES_TRY(ES_MEM_NEW(budget, atoms->s, capacity, "scores", err));
     if (points)
-        ES_TRY(ES_MEM_NEW(budget, atoms->point, room, "scores", err));
-    return ES_MEM_NEW_2D(budget, atoms->rows, room, row_of(width), "keys of a query", err);
+        ES_TRY(ES_MEM_NEW(budget, atoms->point, capacity, "scores", err));
+    return ES_MEM_NEW_2D(budget, atoms->rows, capacity, row_of(width), "keys of a query", err);
 }
 
 void es_draw_atoms_free(es_draw_atoms *atoms)
@@ -152,7 +152,7 @@ void es_draw_atoms_free(es_draw_atoms *atoms)
 /* Returns a block of bins; NULL if no key fell into it. */
 static const double *block_at(const es_draw_grid *grid, int64_t at)
 {
-    const bool inside = at >= grid->first && at < grid->first + grid->room;
+    const bool inside = at >= grid->first && at < grid->first + grid->capacity;
     return inside ? ((double *const *)grid->blocks)[at - grid->first] : NULL;
 }
 
@@ -195,9 +195,10 @@ es_status es_draw_atoms_of(const es_draw_grid *const *grids, int64_t n, es_draw_
         out->zeros += (double)grid->zeros;
         out->top = fmax(out->top, grid->top);
         out->reach = fmax(out->reach, sqrt(grid->reach2));
-        low = grid->room && grid->first < low ? grid->first : low;
-        high = grid->room && grid->first + grid->room > high ? grid->first + grid->room : high;
-        for (int64_t b = 0; b < grid->room; b++)
+        low = grid->capacity && grid->first < low ? grid->first : low;
+        high = grid->capacity && grid->first + grid->capacity > high ? grid->first + grid->capacity
+                                                                     : high;
+        for (int64_t b = 0; b < grid->capacity; b++)
             blocks += ((double *const *)grid->blocks)[b] != NULL;
     }
     const es_status status = make(out, blocks * ES_DRAW_POINTS, true, err);

@@ -35,8 +35,8 @@ typedef struct es_draw_grid {
     double *off;          /* (width) a value less the center */
     int64_t keys, zeros;  /* added so far, and those of weight zero among them */
     double top, reach2;   /* largest score; largest |v - center|^2 */
-    int64_t first, room;  /* blocks[b]: points of [first + b, first + b + 1), NULL if none */
-    void *blocks;         /* double *(room) */
+    int64_t first, capacity; /* blocks[b]: points of [first + b, first + b + 1), NULL if none */
+    void *blocks;            /* double *(capacity) */
 } es_draw_grid;
 
 /*! es_draw_grid_init() : an empty grid; es_draw_grid_free() whatever comes. */

@@ -135,7 +135,7 @@ typedef struct integral {
     sum *sums; /* (n_sizes) */
     int64_t n_sizes;
     double left, mean, mean2; /* means of x^2 |u|^2, x and x^2 where the largest x is 1 */
-    double *room;
+    double *scratch;
 } integral;
 
 /* Adds node k to the sums of every size m: m d a^(m-1) + m (m-1) |b|^2 a^(m-2), and m b a^(m-1)
@@ -287,10 +287,10 @@ static es_status prepare(integral *in, const int64_t *sizes, es_error *err)
     const int64_t width = in->atoms->width;
     es_mem_limit *budget = in->atoms->budget;
     ES_TRY(ES_MEM_NEW(budget, in->sums, in->n_sizes, "sums", err));
-    ES_TRY(ES_MEM_NEW_2D(budget, in->room, in->n_sizes + 2, width, "sums", err));
-    in->node.b = in->room;
+    ES_TRY(ES_MEM_NEW_2D(budget, in->scratch, in->n_sizes + 2, width, "sums", err));
+    in->node.b = in->scratch;
     for (int64_t i = 0; i < in->n_sizes; i++)
-        in->sums[i] = (sum){.m = (double)sizes[i], .bias = in->room + (i + 2) * width};
+        in->sums[i] = (sum){.m = (double)sizes[i], .bias = in->scratch + (i + 2) * width};
     return in->atoms->point ? make_dampings(budget, &in->table, err) : ES_OK;
 }
 
@@ -318,7 +318,7 @@ es_status es_draw_solve(es_draw_atoms *atoms, const int64_t *sizes, int64_t n_si
     integral in = {.atoms = atoms, .n_sizes = n_sizes};
     const es_status status = prepare(&in, sizes, err);
     if (status == ES_OK) {
-        double *off = in.room + atoms->width, total = 0.0;
+        double *off = in.scratch + atoms->width, total = 0.0;
         for (int twice = 0; twice < 2; twice++) { /* what rounding left of the first time */
             total = output_of(atoms, off);
             move(atoms, off);
@@ -329,7 +329,7 @@ es_status es_draw_solve(es_draw_atoms *atoms, const int64_t *sizes, int64_t n_si
             finish(&in, &in.sums[i], &out[i]);
     }
     es_mem_free(atoms->budget, in.table.at);
-    es_mem_free(atoms->budget, in.room);
+    es_mem_free(atoms->budget, in.scratch);
     es_mem_free(atoms->budget, in.sums);
     return status;
 }

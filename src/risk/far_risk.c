@@ -37,11 +37,13 @@ static es_status scan(const es_far_keys *keys, double *top, es_error *err)
     return ES_OK;
 }
 
-/* Adds `times` e^(score - top) of each key to *z, and that times its value to n (width). */
-static void add_keys(const es_far_keys *keys, double times, double top, int64_t width, double *z,
-                     double *n)
+/* Adds e^(score - top) of each key to *z, and that times its value to n (width): of sure keys, or
+ * of a stratum what its draws have on average. */
+static void add_keys(const es_far_keys *keys, const es_far_stratum *stratum, double top,
+                     int64_t width, double *z, double *n)
 {
     for (int64_t j = 0; j < keys->count; j++) {
+        const double times = stratum ? stratum->draws * es_far_share(stratum, j) : 1.0;
         const double w = times * exp(keys->scores[j] - top), *v = keys->values + j * width;
         *z += w;
         for (int64_t c = 0; c < width; c++)
@@ -67,13 +69,11 @@ static es_status find_limit(field *f, double *limit, es_far_risk *out, es_error 
                        "no key has weight");
     for (int64_t c = 0; c < f->width; c++)
         limit[c] = 0.0;
-    add_keys(&q->sure, 1.0, top, f->width, &sure, limit);
+    add_keys(&q->sure, NULL, top, f->width, &sure, limit);
     for (int64_t c = 0; c < f->width; c++)
         f->sure[c] = sure > 0.0 ? limit[c] / sure : 0.0;
-    for (int64_t d = 0; d < q->n_strata; d++) {
-        const es_far_stratum *s = &q->strata[d];
-        add_keys(&s->keys, s->draws / (double)s->keys.count, top, f->width, &far, limit);
-    }
+    for (int64_t d = 0; d < q->n_strata; d++)
+        add_keys(&q->strata[d].keys, &q->strata[d], top, f->width, &far, limit);
     for (int64_t c = 0; c < f->width; c++) {
         limit[c] /= sure + far;
         f->sure[c] = sure > 0.0 ? f->sure[c] - limit[c] : 0.0;
@@ -93,7 +93,7 @@ static void gather(field *f, const double *limit)
         for (int64_t j = 0; j < keys->count; j++, at++) {
             double *u = f->u + at * f->width;
             f->s[at] = keys->scores[j] - f->log_z;
-            f->u2[at] = 0.0;
+            f->u2[at] = f->q->strata[d].scatter;
             for (int64_t c = 0; c < f->width; c++) {
                 u[c] = keys->values[j * f->width + c] - limit[c];
                 f->u2[at] += u[c] * u[c];
@@ -117,18 +117,19 @@ static void clear(int64_t width, es_risk_node *out)
 static bool add_stratum(const field *f, const es_far_stratum *stratum, int64_t first, double t,
                         es_risk_node *out)
 {
-    const double m = stratum->draws, count = (double)stratum->keys.count;
-    double a = 0.0, lost = 0.0, square = 0.0, once = 0.0, some = 0.0, norm2 = 0.0;
+    const double m = stratum->draws;
+    double a = 0.0, square = 0.0, once = 0.0, some = 0.0, norm2 = 0.0;
     for (int64_t c = 0; c < f->width; c++)
         f->once[c] = 0.0;
     for (int64_t j = first; j < first + stratum->keys.count; j++) {
-        const es_damping d = es_damping_at(t + f->s[j]);
-        const double x = d.x * d.kept, *u = f->u + j * f->width;
-        a += d.kept;
-        lost += d.lost;
-        some += d.x > 0.0 ? d.kept : 0.0;
+        const double share = es_far_share(stratum, j - first), *u = f->u + j * f->width;
+        if (!(share > 0.0) || t + f->s[j] > ES_DAMPING_LARGEST)
+            continue; /* e^{-lW} is 0 */
+        const double lw = exp(t + f->s[j]), kept = share * exp(-lw), x = lw * kept;
+        a += kept;
+        some += lw > 0.0 ? kept : 0.0;
         once += x;
-        square += x * d.x * f->u2[j];
+        square += x * lw * f->u2[j];
         for (int64_t c = 0; c < f->width && x > 0.0; c++)
             f->once[c] += x * u[c];
     }
@@ -139,7 +140,7 @@ static bool add_stratum(const field *f, const es_far_stratum *stratum, int64_t f
         norm2 += b * b;
         out->mean[c] += m * b;
     }
-    out->log_mean += m * (a < 0.5 * count ? log(a / count) : log1p(-lost / count));
+    out->log_mean += m * log(a); /* off by m roundings, nothing in an exponent */
     out->square += m * fmax(square / a - norm2, 0.0);
     out->some += m * some / a;
     out->once += m * once / a;
@@ -176,26 +177,26 @@ static void node_at(void *user, double t, double step, es_risk_node *out)
 static double add_moments(const field *f, const es_far_stratum *stratum, int64_t first,
                           es_risk_moments *m)
 {
-    const double draws = stratum->draws, count = (double)stratum->keys.count;
+    const double draws = stratum->draws;
     double squares = 0.0, sum = 0.0, most = 0.0, norm2 = 0.0;
     for (int64_t c = 0; c < f->width; c++)
         f->once[c] = 0.0;
     for (int64_t j = first; j < first + stratum->keys.count; j++) {
-        const double w = exp(f->s[j] - m->log_unit), *u = f->u + j * f->width;
-        sum += w;
+        const double share = es_far_share(stratum, j - first), *u = f->u + j * f->width;
+        const double w = share > 0.0 ? exp(f->s[j] - m->log_unit) : 0.0;
+        sum += share * w;
         most = fmax(most, w);
-        squares += w * w * f->u2[j];
+        squares += share * w * w * f->u2[j];
         for (int64_t c = 0; c < f->width; c++)
-            f->once[c] += w * u[c];
+            f->once[c] += share * w * u[c];
     }
     for (int64_t c = 0; c < f->width; c++) {
-        const double b = f->once[c] / count;
-        norm2 += b * b;
-        m->mean[c] += draws * b;
+        norm2 += f->once[c] * f->once[c];
+        m->mean[c] += draws * f->once[c];
     }
-    m->z += draws * sum / count;
+    m->z += draws * sum;
     m->most_z += draws * most;
-    return draws * fmax(squares / count - norm2, 0.0);
+    return draws * fmax(squares - norm2, 0.0);
 }
 
 /* Moments of N and Z in units of the heaviest key, and the variance of N in *spread. */
@@ -228,8 +229,8 @@ static double log_empty(const field *f)
         const es_far_stratum *s = &f->q->strata[d];
         double zeros = 0.0;
         for (int64_t j = first; j < first + s->keys.count; j++)
-            zeros += f->s[j] > -(double)INFINITY ? 0.0 : 1.0;
-        log_p += s->draws * log(zeros / (double)s->keys.count);
+            zeros += f->s[j] > -(double)INFINITY ? 0.0 : es_far_share(s, j - first);
+        log_p += s->draws * log(zeros);
         first += s->keys.count;
     }
     return log_p;
@@ -258,11 +259,11 @@ static es_status solve(field *f, double tolerance, es_arena *arena, es_far_risk 
                            .log_sure = f->log_sure,
                            .reach = reach_of(f),
                            .a = es_risk_accuracy_of(tolerance)};
-    double *room, spread;
-    ES_TRY(ES_ARENA_NEW_2D(arena, room, 3, f->width, "sums", err));
-    in.m.mean = room;
-    in.bias = room + f->width;
-    in.node[0].mean = room + 2 * f->width;
+    double *scratch, spread;
+    ES_TRY(ES_ARENA_NEW_2D(arena, scratch, 3, f->width, "sums", err));
+    in.m.mean = scratch;
+    in.bias = scratch + f->width;
+    in.node[0].mean = scratch + 2 * f->width;
     moments_of(f, &in.m, &spread);
     if (in.reach > 0.0)
         es_risk_integrate(&in);
@@ -278,7 +279,7 @@ static es_status solve(field *f, double tolerance, es_arena *arena, es_far_risk 
 }
 
 /* Allocates the arrays of a query. */
-static es_status make_room(field *f, es_arena *arena, es_error *err)
+static es_status allocate(field *f, es_arena *arena, es_error *err)
 {
     for (int64_t d = 0; d < f->q->n_strata; d++)
         f->count += f->q->strata[d].keys.count;
@@ -293,7 +294,7 @@ static es_status make_room(field *f, es_arena *arena, es_error *err)
 static es_status compute(field *f, double tolerance, es_arena *arena, double *limit,
                          es_far_risk *out, es_error *err)
 {
-    ES_TRY(make_room(f, arena, err));
+    ES_TRY(allocate(f, arena, err));
     ES_TRY(find_limit(f, limit, out, err));
     gather(f, limit);
     return f->q->n_strata ? solve(f, tolerance, arena, out, err) : ES_OK;

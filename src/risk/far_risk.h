@@ -15,7 +15,7 @@
  *                                                     + sum_D m (d_D/a_D - |b_D/a_D|^2)] dl, (F2)
  *
  * m = draws_D, a_D = E e^{-lW}, b_D = E[W u e^{-lW}], d_D = E[W^2 |u|^2 e^{-lW}], u = v - y_lim.
- * Expectations are means over the keys that the stratum lists.
+ * Expectations are means over the keys that the stratum lists, by their probabilities.
  *
  *     es_far_risk_of(&query, 1e-4, budget, limit, &risk, &err);
  */
@@ -36,7 +36,15 @@ typedef struct es_far_keys {
 typedef struct es_far_stratum {
     double draws; /* at least 1 */
     es_far_keys keys;
+    const double *shares; /* (keys.count) their probabilities, which add up to 1; NULL: equal */
+    double scatter;       /* variance of values around those listed, summed over channels */
 } es_far_stratum;
+
+/*! es_far_share() : returns the probability of key j of a stratum. */
+static inline double es_far_share(const es_far_stratum *s, int64_t j)
+{
+    return s->shares ? s->shares[j] : 1.0 / (double)s->keys.count;
+}
 
 /* One query. */
 typedef struct es_far_query {
@@ -61,5 +69,22 @@ typedef struct es_far_risk {
  *  that is NaN or +inf; ES_E_EMPTY (far.empty) if no key has weight; ES_E_LIMIT, ES_E_MEMORY. */
 es_status es_far_risk_of(const es_far_query *query, double tolerance, es_mem_limit *budget,
                          double *limit, es_far_risk *out, es_error *err);
+
+/* ---- Gaussian keys ---- */
+
+enum { ES_FAR_NODES = 192 }; /* keys that stand for a Gaussian law, at most */
+
+/* Memory of the keys that stand for one. */
+typedef struct es_far_nodes {
+    double *scores, *values, *shares; /* (ES_FAR_NODES), (ES_FAR_NODES, width), (ES_FAR_NODES) */
+    double *mean, *slope;             /* (width) scratch */
+} es_far_nodes;
+
+/*! es_far_gaussian() : returns the stratum whose scores and values are jointly Gaussian, with the
+ *  mean and covariance of those of `from`, as keys at evenly spaced scores: sums over them are
+ *  integrals over the Gaussian law within 1e-4 up to a standard deviation of 5 nats of the scores.
+ *  The result points into `nodes`. All scores of `from` that have a share are finite. */
+es_far_stratum es_far_gaussian(const es_far_stratum *from, int64_t width,
+                               const es_far_nodes *nodes);
 
 #endif

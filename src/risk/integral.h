@@ -47,7 +47,8 @@ typedef struct es_risk_integral {
     double reach;    /* at least the largest |u|, above 0 */
     es_risk_moments m;
     es_risk_accuracy a;
-    es_risk_node node[ES_RISK_NODES]; /* of places first, first + 1, ...; mean (width) is room */
+    es_risk_node
+        node[ES_RISK_NODES]; /* of places first, first + 1, ...; mean (width) is scratch memory */
     int64_t first, count;
     double square, *bias; /* sums over nodes; (width); times a.step: the integrals */
     double end;           /* what is left of the square to the right, at most */

@@ -218,7 +218,7 @@ static es_status gather_rest(const es_risk_query *query, const es_choice *choice
 typedef struct moments {
     es_risk_moments of; /* in units of the largest of Z_F and c w */
     double *w;          /* (count) c w */
-    double *room;       /* (width) */
+    double *scratch;    /* (width) */
     double spread;      /* E|N - (EN/EZ) Z|^2 less the square of its mean, which is 0 */
     double log_empty;   /* ln P(nothing with weight is kept) */
 } moments;
@@ -281,18 +281,18 @@ static double variance_of(const es_risk_terms *r, const moments *m, const double
     const double count = (double)r->count, draws = r->draws;
     double squares = 0.0, sum2 = 0.0;
     for (int64_t l = 0; l < r->width; l++)
-        m->room[l] = 0.0;
+        m->scratch[l] = 0.0;
     for (int64_t i = 0; i < r->count; i++) {
         const double w = m->w[i], *u = r->u + i * r->width;
         squares += w * w * (b ? apart2(u, b, r->width) : r->u2[i]) *
                    (each ? r->p[i] * (1.0 - r->p[i]) : 1.0);
         for (int64_t l = 0; l < r->width && !each; l++)
-            m->room[l] += w * (u[l] - (b ? b[l] : 0.0));
+            m->scratch[l] += w * (u[l] - (b ? b[l] : 0.0));
     }
     if (each)
         return squares;
     for (int64_t l = 0; l < r->width; l++)
-        sum2 += m->room[l] * m->room[l];
+        sum2 += m->scratch[l] * m->scratch[l];
     const double one = fmax(squares / count - sum2 / (count * count), 0.0);
     return r->chance == ES_CHANCE_WITH ? draws * one
                                        : draws * one * (count - draws) / fmax(count - 1.0, 1.0);
@@ -324,7 +324,7 @@ static double log_empty_of(const es_risk_terms *r)
     return log_empty;
 }
 
-/* b (width) of room is EN/EZ for a while. */
+/* b (width) of the scratch memory is EN/EZ for a while. */
 static void moments_of(const es_risk_terms *r, double *b, moments *m)
 {
     double norm2 = 0.0;
@@ -428,16 +428,16 @@ static es_status by_chance(const es_risk_query *query, const es_choice *choice, 
 {
     es_risk_integral in = {.user = r, .begin = begin_nodes, .nodes_at = nodes_at};
     moments m = {0};
-    double *room;
+    double *scratch;
     ES_TRY(gather_rest(query, choice, arena, r, err));
-    ES_TRY(ES_ARENA_NEW_2D(arena, room, 4 + ES_RISK_NODES, r->width, "sums", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, scratch, 4 + ES_RISK_NODES, r->width, "sums", err));
     ES_TRY(ES_ARENA_NEW(arena, m.w, r->count, "weights", err));
-    m.of.mean = room;
-    m.room = room + r->width;
-    in.bias = room + 2 * r->width;
+    m.of.mean = scratch;
+    m.scratch = scratch + r->width;
+    in.bias = scratch + 2 * r->width;
     for (int64_t i = 0; i < ES_RISK_NODES; i++)
-        in.node[i].mean = room + (4 + i) * r->width;
-    moments_of(r, room + 3 * r->width, &m);
+        in.node[i].mean = scratch + (4 + i) * r->width;
+    moments_of(r, scratch + 3 * r->width, &m);
     if (!(m.of.log_unit > -(double)INFINITY))
         return empty(err);
     in.a = es_risk_accuracy_of(tolerance);

@@ -247,14 +247,14 @@ static void go_round(circle *c, es_risk_node *out)
 /* Points the arrays of a circle into the scratch memory of the terms. */
 static circle circle_of(es_risk_terms *r)
 {
-    double *room = r->scratch;
+    double *scratch = r->scratch;
     const int64_t n = r->count;
     return (circle){.r = r,
-                    .x = room,
-                    .q = room + n,
-                    .p = room + 2 * n,
-                    .g2 = room + 3 * n,
-                    .sums = room + 4 * n};
+                    .x = scratch,
+                    .q = scratch + n,
+                    .p = scratch + 2 * n,
+                    .g2 = scratch + 3 * n,
+                    .sums = scratch + 4 * n};
 }
 
 void es_risk_without_at(es_risk_terms *r, double t, es_risk_node *out)

@@ -204,7 +204,7 @@ static es_status read_row(reader *r, const es_csv *out, double *row, es_error *e
 }
 
 /* Blank lines end the data; anything after them is a mistake. */
-static es_status read_rows(reader *r, es_csv *out, int64_t room, es_error *err)
+static es_status read_rows(reader *r, es_csv *out, int64_t capacity, es_error *err)
 {
     bool more = next_line(r), blank = false;
     while (more) {
@@ -215,7 +215,7 @@ static es_status read_rows(reader *r, es_csv *out, int64_t room, es_error *err)
             return refuse(r, ES_E_FORMAT, "csv.blank", "remove the blank line",
                           "data after a blank line", err);
         } else {
-            if (out->rows == room) /* cannot be: every row has its line */
+            if (out->rows == capacity) /* cannot be: every row has its line */
                 return refuse(r, ES_E_FORMAT, "csv.fields", "", "too many lines", err);
             ES_TRY(read_row(r, out, out->data + out->rows * out->cols, err));
             out->rows++;
@@ -243,12 +243,12 @@ es_status es_csv_parse(const char *text, size_t size, const char *file, es_mem_l
     *out = (es_csv){.budget = budget};
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         r.at += 3;
-    const int64_t room = count_lines(text, size);
+    const int64_t capacity = count_lines(text, size);
     es_status status = read_header(&r, out, err);
     if (status == ES_OK)
-        status = ES_MEM_NEW_2D(budget, out->data, room, out->cols, "table", err);
+        status = ES_MEM_NEW_2D(budget, out->data, capacity, out->cols, "table", err);
     if (status == ES_OK)
-        status = read_rows(&r, out, room, err);
+        status = read_rows(&r, out, capacity, err);
     if (status != ES_OK)
         es_csv_free(out);
     return status;

@@ -81,7 +81,7 @@ es_status es_npy_rows_open(const char *path, es_npy_rows *out, es_error *err)
     return ES_OK;
 }
 
-/* A new file: header, then nothing but room. */
+/* A new file: header, then nothing but space for the rows. */
 static es_status make(const char *path, int64_t rows, int64_t cols, bool half, es_error *err)
 {
     char header[ES_NPY_WRITTEN_MOST];

@@ -20,7 +20,7 @@ typedef struct es_npy_rows {
     char *path; /* for messages; owned */
 } es_npy_rows;
 
-/*! es_npy_rows_create() : open `path` for writing; make it, if it is not there, with room for all
+/*! es_npy_rows_create() : open `path` for writing; make it, if it is not there, with space for all
  *  rows. @return : ES_OK; ES_E_FORMAT (npy.rows) if it is there with another shape; ES_E_IO. */
 es_status es_npy_rows_create(const char *path, int64_t rows, int64_t cols, bool half,
                              es_npy_rows *out, es_error *err);

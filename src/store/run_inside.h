@@ -126,7 +126,7 @@ struct es_run {
     int64_t facts_count;
 
     es_run_stage **stages; /* each its own memory, so that names stay where they are */
-    int64_t stages_count, stages_room;
+    int64_t stages_count, stages_capacity;
 
     /* The transaction that collects cells: run_cells.c. */
     bool pending;

@@ -252,16 +252,16 @@ static es_status take_file(joint *j, es_run *run, const es_run_spec *spec, es_er
 /* Appends a range of missing cells to the text of the gaps. */
 static void add_range(es_run_joined *to, const char *name, int64_t from, int64_t last)
 {
-    enum { MORE = 5 }; /* room for ", ..." */
+    enum { MORE = 5 }; /* space for ", ..." */
     char text[ES_RUN_NAME + 64];
-    const size_t used = strlen(to->gaps), room = sizeof to->gaps;
+    const size_t used = strlen(to->gaps), capacity = sizeof to->gaps;
     if (used >= MORE && strcmp(to->gaps + used - 3, "...") == 0)
         return;
     int length = snprintf(text, sizeof text, from == last ? "%s%s %lld" : "%s%s %lld-%lld",
                           used ? ", " : "", name, (long long)from, (long long)last);
-    if (used + (size_t)length + MORE >= room)
+    if (used + (size_t)length + MORE >= capacity)
         snprintf(text, sizeof text, "%s...", used ? ", " : "");
-    snprintf(to->gaps + used, room - used, "%s", text);
+    snprintf(to->gaps + used, capacity - used, "%s", text);
 }
 
 /* Lists the cells that no file has. */

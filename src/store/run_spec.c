@@ -181,8 +181,8 @@ static es_status load_fact(es_run *run, sqlite3_stmt *s, es_error *err)
     return status;
 }
 
-/* Rows of `query` through `load`; there are no more than `room`. */
-static es_status load_rows(es_run *run, const char *query, int64_t room,
+/* Rows of `query` through `load`; there are no more than `capacity`. */
+static es_status load_rows(es_run *run, const char *query, int64_t capacity,
                            es_status (*load)(es_run *, sqlite3_stmt *, es_error *), es_error *err)
 {
     sqlite3_stmt *s;
@@ -190,8 +190,8 @@ static es_status load_rows(es_run *run, const char *query, int64_t room,
     ES_TRY(es_sql_prepare(&run->sql, err, &s, query, ""));
     es_status status = es_sql_step(&run->sql, s, &row, err);
     for (int64_t i = 0; status == ES_OK && row; i++) {
-        status = i < room ? load(run, s, err)
-                          : es_sql_corrupt(&run->sql, "run.corrupt", err, "its rows multiply");
+        status = i < capacity ? load(run, s, err)
+                              : es_sql_corrupt(&run->sql, "run.corrupt", err, "its rows multiply");
         if (status == ES_OK)
             status = es_sql_step(&run->sql, s, &row, err);
     }
@@ -243,7 +243,7 @@ static const char *text_of(const es_run_pair *pairs, int64_t count, const char *
     return NULL;
 }
 
-/* Text that grows at `out` while there is room; NULL room only counts. */
+/* Text that grows at `out` while there is space; NULL only counts. */
 typedef struct lines {
     char *out;
     size_t size, used;
@@ -262,25 +262,48 @@ static void add_line(lines *l, const char *key, const char *before, const char *
     l->count++;
     if (l->used + 1 >= l->size)
         return;
-    const size_t room = l->size - l->used;
-    const int wrote = snprintf(l->out + l->used, room, "%s: %s in the file, %s %s%s", key, was_,
+    const size_t capacity = l->size - l->used;
+    const int wrote = snprintf(l->out + l->used, capacity, "%s: %s in the file, %s %s%s", key, was_,
                                now_, l->now, l->end);
-    l->used += (size_t)wrote < room ? (size_t)wrote : room - 1;
+    l->used += (size_t)wrote < capacity ? (size_t)wrote : capacity - 1;
 }
 
-/* Do two values of a parameter mean the same? Files written before version 0.3 call the default
- * protocol and the default preset "house". */
-static bool same_value(const char *before, const char *now)
-{
-    return strcmp(before, now) == 0 ||
-           (strcmp(before, "house") == 0 && strcmp(now, "default") == 0);
-}
+/* Values of earlier versions that mean what another value means now. `before` NULL: the parameter
+ * did not exist. A new parameter whose value says what runs did before belongs here, or runs of
+ * earlier versions cannot be resumed. */
+static const struct {
+    const char *command; /* NULL: all */
+    const char *key, *before, *now;
+} equivalents[] = {{NULL, "protocol", "house", "default"},
+                   {NULL, "preset", "house", "default"},
+                   {"probe", "sinks", NULL, "4"},
+                   {"probe", "near", NULL, "64"},
+                   {"budget", "evict", NULL, "ideal"},
+                   {"budget", "policy", "stream,heavy,observe,random,top", ""},
+                   {"budget", "granularity", NULL, "head"},
+                   {"budget", "round", NULL, "1"}};
 
 /* Is this the value of a parameter that is not given? A file written before the parameter existed
  * does not have it, and means the same. */
 static bool is_unset(const char *text)
 {
     return *text == '\0' || strcmp(text, "nan") == 0 || strcmp(text, "no") == 0;
+}
+
+/* Are both texts the same, or both NULL? */
+static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
+/* Do two values of a parameter mean the same? NULL: the parameter is absent. */
+static bool same_value(const char *command, const char *key, const char *before, const char *now)
+{
+    if (same_text(before, now) || (!before && is_unset(now)) || (!now && is_unset(before)))
+        return true;
+    for (size_t i = 0; i < sizeof equivalents / sizeof *equivalents; i++)
+        if ((!equivalents[i].command || strcmp(equivalents[i].command, command) == 0) &&
+            strcmp(equivalents[i].key, key) == 0 && same_text(equivalents[i].before, before) &&
+            same_text(equivalents[i].now, now))
+            return true;
+    return false;
 }
 
 /* Lists the differences between a run and the parameters of its would-be continuation. */
@@ -291,12 +314,13 @@ static void diff(const es_run *run, const es_run_spec *spec, lines *l)
     for (int64_t i = 0; i < run->params_count; i++) {
         const es_run_pair *p = &run->params[i];
         const char *now = text_of(spec->params, spec->params_count, p->key);
-        if (now ? !same_value(p->text, now) : !is_unset(p->text))
+        if (!same_value(run->command, p->key, p->text, now))
             add_line(l, p->key, p->text, now);
     }
     for (int64_t i = 0; i < spec->params_count; i++) {
         const es_run_pair *p = &spec->params[i];
-        if (!text_of(run->params, run->params_count, p->key) && !is_unset(p->text))
+        if (!text_of(run->params, run->params_count, p->key) &&
+            !same_value(run->command, p->key, NULL, p->text))
             add_line(l, p->key, NULL, p->text);
     }
 }

@@ -88,7 +88,7 @@ static const char settings[] = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_ch
                                "PRAGMA cache_spill = OFF; PRAGMA synchronous = FULL;";
 
 /* SQLite says that it has no memory when it cannot parse what should be the text of a table. That
- * text takes a few pages: where there is room for a thousand, it is the text. */
+ * text takes a few pages: where there is space for a thousand, it is the text. */
 static bool memory_is_left(void)
 {
     char *memory;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "store/checksum.h"
+#include "store/run.h"
 
 /* Checks that a cell has numbers and is not too large for one row of the database. */
 static es_status check_shape(int64_t rows, int64_t cols, es_error *err)
@@ -48,7 +49,8 @@ static es_status new_stage(const char *names, size_t size, int64_t rows, int64_t
 /* Appends a stage to the list of the run. */
 static es_status keep_stage(es_run *run, es_run_stage *stage, es_error *err)
 {
-    ES_TRY(ES_MEM_GROW(NULL, run->stages, &run->stages_room, run->stages_count + 1, "stages", err));
+    ES_TRY(ES_MEM_GROW(NULL, run->stages, &run->stages_capacity, run->stages_count + 1, "stages",
+                       err));
     run->stages[run->stages_count++] = stage;
     return ES_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answer.h : what tables and answers are made of, for the files of this room. */
+/* answer.h : what tables and answers are made of, for the files of this directory. */
 #ifndef ES_TABLE_ANSWER_H
 #define ES_TABLE_ANSWER_H
 
@@ -25,11 +25,11 @@ struct es_table {
     es_answer *answer;
     const es_table_spec *spec;
     column *columns;
-    int64_t count, columns_room;
-    char *data;  /* (rows_room, row_size) */
+    int64_t count, columns_capacity;
+    char *data;  /* (rows_capacity, row_size) */
     char *blank; /* (row_size) a row in which everything is unset */
     size_t row_size;
-    int64_t rows, rows_room;
+    int64_t rows, rows_capacity;
     int64_t hint;    /* where the next key is looked for first */
     uint64_t hidden; /* views that are not shown this time, one bit each */
 };
@@ -48,9 +48,9 @@ bool es_column_used(const es_table *t, int64_t j);
 /*! es_column_gather() : the numbers of a column (rows), in `arena`. */
 es_status es_column_gather(const es_table_column *c, es_arena *arena, double **out, es_error *err);
 
-/*! es_column_error_key() : the key of a column's standard error, in `room` where it is made up;
+/*! es_column_error_key() : the key of a column's standard error, in `buffer` where it is made up;
  *  NULL: it has none. */
-const char *es_column_error_key(const es_column *c, char room[ES_KEY_ROOM]);
+const char *es_column_error_key(const es_column *c, char buffer[ES_KEY_SIZE]);
 
 /* A result that stands alone, or a fact. */
 typedef enum lone_kind { LONE_REAL, LONE_COUNT, LONE_FLAG, LONE_TEXT, LONE_TEXTS } lone_kind;
@@ -69,7 +69,7 @@ typedef struct lone {
 /* The results outside the tables, in the order of JSON. */
 typedef struct lone_list {
     lone *at;
-    int64_t count, room;
+    int64_t count, capacity;
 } lone_list;
 
 /* A file that was read. */
@@ -92,25 +92,25 @@ struct es_answer {
     int64_t seed;
     bool refuted;
     es_table **tables;
-    int64_t tables_count, tables_room;
+    int64_t tables_count, tables_capacity;
     lone_list results, facts;
     input *inputs;
-    int64_t inputs_count, inputs_room;
+    int64_t inputs_count, inputs_capacity;
     const char **findings;
-    int64_t findings_count, findings_room;
+    int64_t findings_count, findings_capacity;
     marked_text *marked;
-    int64_t marked_count, marked_room;
+    int64_t marked_count, marked_capacity;
     const char *qualifier; /* what findings begin with; NULL: nothing */
     es_table nowhere;      /* takes nothing: what a failure gives */
 };
 
-/*! es_answer_grow() : room for one more of `count` elements; false, with the failure kept, if there
- *  is none. What was there is copied; the old piece stays in the arena until the end. */
-bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *room, size_t element);
+/*! es_answer_grow() : space for one more of `count` elements; false, with the failure kept, if
+ * there is none. What was there is copied; the old piece stays in the arena until the end. */
+bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *buffer, size_t element);
 
-/*! es_lone_text() : a result of one value as text with all digits, which may be in `room` (size).
+/*! es_lone_text() : a result of one value as text with all digits, which may be in `buffer` (size).
  */
-const char *es_lone_text(const lone *l, char *room, size_t size);
+const char *es_lone_text(const lone *l, char *buffer, size_t size);
 
 /*! es_answer_keep() : a copy of a text; NULL, with the failure kept, if there is no memory. */
 const char *es_answer_keep(es_answer *a, const char *text);
@@ -154,9 +154,9 @@ es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, e
 es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
                              es_error *err);
 
-/*! es_sentence() : `text` with numbers as sentences have them, in out (room): what printf writes as
- *  1.5e+03 is 1500, 1e+12 is 1e12 and 2e-09 is 2e-9; anything else stays as it is. In
+/*! es_sentence() : `text` with numbers as sentences have them, in out (capacity): what printf
+ * writes as 1.5e+03 is 1500, 1e+12 is 1e12 and 2e-09 is 2e-9; anything else stays as it is. In
  *  sentence.c. */
-void es_sentence(const char *text, char *out, size_t room);
+void es_sentence(const char *text, char *out, size_t capacity);
 
 #endif

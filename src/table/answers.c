@@ -35,14 +35,14 @@ es_status es_answer_status(const es_answer *answer, es_error *err)
     return answer->status;
 }
 
-bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *room, size_t element)
+bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *capacity, size_t element)
 {
     if (a->status != ES_OK)
         return false;
-    if (count < *room)
+    if (count < *capacity)
         return true;
     void *memory, *old;
-    const int64_t more = *room ? 2 * *room : 8;
+    const int64_t more = *capacity ? 2 * *capacity : 8;
     a->status = es_arena_array(&a->arena, more, 1, element, "an answer", &memory, &a->err);
     if (a->status != ES_OK)
         return false;
@@ -50,7 +50,7 @@ bool es_answer_grow(es_answer *a, void *list, int64_t count, int64_t *room, size
     if (count)
         memcpy(memory, old, (size_t)count * element);
     memcpy(list, &memory, sizeof memory);
-    *room = more;
+    *capacity = more;
     return true;
 }
 
@@ -71,7 +71,7 @@ static lone *entry(es_answer *a, lone_list *list, const char *key)
     for (int64_t i = 0; i < list->count; i++)
         if (strcmp(list->at[i].key, key) == 0)
             return &list->at[i];
-    if (!es_answer_grow(a, &list->at, list->count, &list->room, sizeof(lone)))
+    if (!es_answer_grow(a, &list->at, list->count, &list->capacity, sizeof(lone)))
         return NULL;
     lone *l = &list->at[list->count++];
     *l = (lone){.key = es_answer_keep(a, key), .after = a->tables_count};
@@ -172,17 +172,17 @@ void es_answer_texts(es_answer *answer, const char *key, const char *const *text
     put_texts(answer, &answer->results, key, texts, n);
 }
 
-const char *es_lone_text(const lone *l, char *room, size_t size)
+const char *es_lone_text(const lone *l, char *buffer, size_t size)
 {
     if (l->kind == LONE_TEXT)
         return l->text;
     if (isnan(l->reals[0]))
         return "";
-    snprintf(room, size, "%.17g", l->reals[0]);
-    return room;
+    snprintf(buffer, size, "%.17g", l->reals[0]);
+    return buffer;
 }
 
-bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, char *room,
+bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, char *buffer,
                       size_t size, const char **text)
 {
     for (int64_t i = 0; i < answer->results.count; i++) {
@@ -190,7 +190,7 @@ bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, cha
         if (l->rank > 0 || at-- > 0)
             continue;
         *key = l->key;
-        *text = es_lone_text(l, room, size);
+        *text = es_lone_text(l, buffer, size);
         return true;
     }
     return false;
@@ -225,7 +225,7 @@ void es_answer_provenance_list(es_answer *answer, const char *key, const char *c
 void es_answer_input(es_answer *answer, const char *role, const char *path, int rank,
                      const int64_t *shape, const char *dtype)
 {
-    if (!es_answer_grow(answer, &answer->inputs, answer->inputs_count, &answer->inputs_room,
+    if (!es_answer_grow(answer, &answer->inputs, answer->inputs_count, &answer->inputs_capacity,
                         sizeof(input)))
         return;
     input *in = &answer->inputs[answer->inputs_count++];
@@ -246,16 +246,16 @@ static const char *write_sentence(es_answer *a, const char *fmt, va_list args)
     va_copy(again, args);
     const int size = vsnprintf(NULL, 0, fmt, again);
     va_end(again);
-    const int64_t room = (size < 0 ? 0 : size) + (int64_t)1;
+    const int64_t capacity = (size < 0 ? 0 : size) + (int64_t)1;
     if (a->status == ES_OK)
-        a->status = ES_ARENA_NEW(&a->arena, raw, room, "a sentence", &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, raw, capacity, "a sentence", &a->err);
     if (a->status == ES_OK)
-        a->status = ES_ARENA_NEW(&a->arena, tidy, 2 * room, "a sentence", &a->err);
+        a->status = ES_ARENA_NEW(&a->arena, tidy, 2 * capacity, "a sentence", &a->err);
     if (a->status != ES_OK)
         return NULL;
     *raw = '\0';
-    vsnprintf(raw, (size_t)room, fmt, args);
-    es_sentence(raw, tidy, 2 * (size_t)room);
+    vsnprintf(raw, (size_t)capacity, fmt, args);
+    es_sentence(raw, tidy, 2 * (size_t)capacity);
     return tidy;
 }
 
@@ -294,7 +294,7 @@ void es_answer_add_finding(es_answer *answer, const char *fmt, ...)
     if (finding && answer->qualifier)
         finding = qualify(answer, finding);
     if (finding && es_answer_grow(answer, &answer->findings, answer->findings_count,
-                                  &answer->findings_room, sizeof(char *)))
+                                  &answer->findings_capacity, sizeof(char *)))
         answer->findings[answer->findings_count++] = finding;
 }
 
@@ -319,7 +319,7 @@ const char *es_answer_plain(es_answer *answer, const char *text)
         return marked; /* a failure that is kept, or the marks stay */
     es_lines_unmarked(plain);
     if (strcmp(plain, marked) != 0 && es_answer_marked(answer, plain) == plain &&
-        es_answer_grow(answer, &answer->marked, answer->marked_count, &answer->marked_room,
+        es_answer_grow(answer, &answer->marked, answer->marked_count, &answer->marked_capacity,
                        sizeof(marked_text)))
         answer->marked[answer->marked_count++] = (marked_text){plain, marked};
     return plain;
@@ -355,7 +355,8 @@ void es_pen_flush(es_pen *pen)
 void es_pen_put(es_pen *pen, const char *text)
 {
     for (size_t left = strlen(text); left > 0;) {
-        const size_t room = sizeof pen->buffer - pen->used, part = left < room ? left : room;
+        const size_t capacity = sizeof pen->buffer - pen->used,
+                     part = left < capacity ? left : capacity;
         memcpy(pen->buffer + pen->used, text, part);
         pen->used += part;
         text += part;

@@ -268,14 +268,14 @@ static es_status make_columns(const es_run_reader *r, const found_list *list, es
 /* Keys with a space between them, as views name columns. */
 typedef struct key_list {
     char *text;
-    size_t used, room;
+    size_t used, capacity;
 } key_list;
 
 /* Allocates a list of keys with spaces between them. */
-static es_status make_words(const es_run_reader *r, size_t room, key_list *out, es_error *err)
+static es_status make_words(const es_run_reader *r, size_t capacity, key_list *out, es_error *err)
 {
-    *out = (key_list){.room = room + 1};
-    return ES_READER_NEW(r, out->text, (int64_t)room + 1, err);
+    *out = (key_list){.capacity = capacity + 1};
+    return ES_READER_NEW(r, out->text, (int64_t)capacity + 1, err);
 }
 
 /* Adds a key unless it is there. */
@@ -283,7 +283,7 @@ static void add_word(key_list *w, const char *key, size_t length)
 {
     char *end = w->text + w->used;
     const size_t space = w->used > 0;
-    if (w->used + space + length >= w->room)
+    if (w->used + space + length >= w->capacity)
         return;
     snprintf(end, length + space + 1, "%s%.*s", space ? " " : "", (int)length, key);
     char *added = end + space;
@@ -300,11 +300,11 @@ static void add_word(key_list *w, const char *key, size_t length)
 static es_status make_keys(const es_run_reader *r, const found_list *list, const char **out,
                            es_error *err)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     key_list w;
     for (int64_t j = 0; j < list->count; j++)
-        room += list->at[j].base + 1;
-    ES_TRY(make_words(r, room, &w, err));
+        capacity += list->at[j].base + 1;
+    ES_TRY(make_words(r, capacity, &w, err));
     for (int64_t j = 0; j < list->count; j++)
         if (is_word(r, SAID_ROLE, list->at[j].row, "key"))
             add_word(&w, list->at[j].key, list->at[j].base);
@@ -318,7 +318,7 @@ static es_status make_keys(const es_run_reader *r, const found_list *list, const
 static es_status view_columns(const es_run_reader *r, const char *table, const char *title,
                               const char **out, es_error *err)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     key_list w = {0};
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t i = 0; i < r->columns.rows; i++) {
@@ -327,12 +327,12 @@ static es_status view_columns(const es_run_reader *r, const char *table, const c
                 continue;
             const char *each = word(r, SAID_EACH, i), *key = *each ? each : word(r, SAID_KEY, i);
             if (pass == 0)
-                room += strlen(key) + 1;
+                capacity += strlen(key) + 1;
             else
                 add_word(&w, key, strlen(key));
         }
         if (pass == 0)
-            ES_TRY(make_words(r, room, &w, err));
+            ES_TRY(make_words(r, capacity, &w, err));
     }
     *out = w.text;
     return ES_OK;

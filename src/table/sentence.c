@@ -41,13 +41,13 @@ static size_t power_at(const char *text, int *power, int *decimals)
 
 /* Below 10^7 all digits are written; beyond, and far below 1, a power of ten without trailing
  * zeros. */
-static int write_power(const char *text, int power, int decimals, char *out, size_t room)
+static int write_power(const char *text, int power, int decimals, char *out, size_t capacity)
 {
     const int digits = (int)strcspn(text, "e");
     if (power > 0 && power < 7)
-        return snprintf(out, room, "%.*f", decimals > power ? decimals - power : 0,
+        return snprintf(out, capacity, "%.*f", decimals > power ? decimals - power : 0,
                         strtod(text, NULL));
-    return snprintf(out, room, "%.*se%d", digits, text, power);
+    return snprintf(out, capacity, "%.*se%d", digits, text, power);
 }
 
 /* May a number begin at text[at]? Not inside a name: "x1e+03", "lr-1e-05.npy". */
@@ -58,27 +58,27 @@ static bool may_begin(const char *text, size_t at)
 }
 
 /* A number with its power at `text`, or the power of one in brackets, "(1.2 ± 0.1)e+09". */
-static int rewrite(const char *text, size_t at, size_t *length, char *out, size_t room)
+static int rewrite(const char *text, size_t at, size_t *length, char *out, size_t capacity)
 {
     int power = 0, decimals = 0;
     *length = at && text[at - 1] == ')' ? end_at(text + at, &power) : 0;
     if (*length)
-        return snprintf(out, room, "e%d", power);
+        return snprintf(out, capacity, "e%d", power);
     *length = may_begin(text, at) ? power_at(text + at, &power, &decimals) : 0;
     const char *after = text + at + *length; /* "1e-05.npy" is a name, too */
     if (*length && (after[0] == '.' ? is_word(after[1]) : is_word(after[0])))
         *length = 0;
-    return *length ? write_power(text + at, power, decimals, out, room) : 0;
+    return *length ? write_power(text + at, power, decimals, out, capacity) : 0;
 }
 
-void es_sentence(const char *text, char *out, size_t room)
+void es_sentence(const char *text, char *out, size_t capacity)
 {
     size_t used = 0;
-    for (size_t at = 0; text[at] && used + 1 < room;) {
+    for (size_t at = 0; text[at] && used + 1 < capacity;) {
         size_t length = 0;
         char number[64];
         const int size = rewrite(text, at, &length, number, sizeof number);
-        if (length && size > 0 && (size_t)size < sizeof number && used + (size_t)size < room) {
+        if (length && size > 0 && (size_t)size < sizeof number && used + (size_t)size < capacity) {
             memcpy(out + used, number, (size_t)size);
             used += (size_t)size;
             at += length;

@@ -104,7 +104,7 @@ static void show_order(es_sheet *s)
     insert_column(s, keys, &by);
 }
 
-/* Texts that no view shows are too long for a line of a terminal; a page has room for them. */
+/* Texts that no view shows are too long for a line of a terminal; a page has space for them. */
 static void show_texts(es_sheet *s)
 {
     es_table_column c;
@@ -144,14 +144,14 @@ static es_status choose_columns(es_sheet *s, es_error *err)
 /* Returns a text as a cell: escaped, "-" for none. */
 static const char *text_cell(es_sheet *s, const char *text)
 {
-    char *room;
+    char *buffer;
     text = text ? text : s->markdown || s->page ? "" : "-";
     if (s->page)
         return text;
     const size_t size = 4 * strlen(text) + 5;
-    if (ES_ARENA_NEW(&s->arena, room, (int64_t)size, "a cell", NULL) != ES_OK)
+    if (ES_ARENA_NEW(&s->arena, buffer, (int64_t)size, "a cell", NULL) != ES_OK)
         return NULL;
-    return es_escape(text, room, size);
+    return es_escape(text, buffer, size);
 }
 
 /* Escapes what is said about the columns: a run file may hold anything. */
@@ -182,7 +182,7 @@ static const char *number_cell(const es_sheet *s, es_format_form form, double va
 static es_status make_column(es_sheet *s, int64_t j, es_error *err)
 {
     const es_table_column *c = &s->columns[j];
-    char number[ES_FORMAT_ROOM];
+    char number[ES_FORMAT_SIZE];
     es_table_column error = {0};
     const bool is_text = c->format == ES_FORMAT_TEXT;
     const bool has_error = !is_text && es_sheet_error(s->table, c, &error);
@@ -286,36 +286,36 @@ static void set_widths(es_sheet *s, const int *cells, bool narrow)
     }
 }
 
-/* Returns how many columns fit from the left; *room is the width that remains. */
-static int64_t count_fitting(const es_sheet *s, int *room)
+/* Returns how many columns fit from the left; *left is the width that remains. */
+static int64_t count_fitting(const es_sheet *s, int *left)
 {
     int64_t count = 0;
-    *room = s->opts->width;
-    while (count < s->count && s->widths[count] + (count ? GAP : 0) <= *room) {
-        *room -= s->widths[count] + (count ? GAP : 0);
+    *left = s->opts->width;
+    while (count < s->count && s->widths[count] + (count ? GAP : 0) <= *left) {
+        *left -= s->widths[count] + (count ? GAP : 0);
         count++;
     }
     return count;
 }
 
-/* Drop what does not fit from the right; texts go on below instead where there is room for a few
+/* Drop what does not fit from the right; texts go on below instead where there is space for a few
  * words. */
 static void fit_columns(es_sheet *s, const int *cells)
 {
-    int room;
+    int left;
     set_widths(s, cells, false);
     if (s->markdown || s->opts->full || s->opts->width <= 0 || s->table->spec->record)
         return;
-    int64_t count = count_fitting(s, &room);
+    int64_t count = count_fitting(s, &left);
     if (count == s->count)
         return;
     set_widths(s, cells, true);
-    count = count_fitting(s, &room);
-    room -= count ? GAP : 0;
+    count = count_fitting(s, &left);
+    left -= count ? GAP : 0;
     if (count < s->count && s->columns[count].format == ES_FORMAT_TEXT &&
-        (count == 0 || (room >= LEAST_TEXT && room >= longest_word(s->columns[count].title)))) {
+        (count == 0 || (left >= LEAST_TEXT && left >= longest_word(s->columns[count].title)))) {
         s->wrapped = true;
-        s->widths[count++] = room;
+        s->widths[count++] = left;
     }
     count = count ? count : 1; /* a number is not broken, whatever the width */
     s->columns_left = s->count - count;

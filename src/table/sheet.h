@@ -37,7 +37,7 @@ typedef struct es_sheet {
     const es_table_view *view;
     const es_answer_opts *opts;
     bool markdown;
-    bool page; /* for HTML: its writer escapes texts, and shows those that no view has room for */
+    bool page; /* for HTML: its writer escapes texts, and shows those that no view has space for */
     es_table_column *columns; /* (count) those that are shown, then (columns_left) those that are
                                  not */
     const char *title;  /* of the view, and (count + columns_left) units: what a run file says */

@@ -6,9 +6,9 @@
 #include <esscher/table.h>
 
 /*! es_answer_scalar() : number `at` of the results that stand alone, those with one value: its key,
- *  and its value as text with all digits: in *text, which may be `room` (size). Lists are passed
+ *  and its value as text with all digits: in *text, which may be `buffer` (size). Lists are passed
  *  over. @return : false beyond the last. */
-bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, char *room,
+bool es_answer_scalar(const es_answer *answer, int64_t at, const char **key, char *buffer,
                       size_t size, const char **text);
 
 /*! es_answer_matrix(), es_answer_texts() : a single result that is a matrix (rows, cols) or a list
@@ -53,7 +53,7 @@ void es_table_array(es_table *table, int64_t row, const char *key, const double 
                     int64_t rows, int64_t cols);
 
 /*! es_key() : `a` followed by `b`, in `out`: "mean_error", "_se". Returns out. */
-enum { ES_KEY_ROOM = 96 };
-const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b);
+enum { ES_KEY_SIZE = 96 };
+const char *es_key(char out[ES_KEY_SIZE], const char *a, const char *b);
 
 #endif

@@ -12,9 +12,9 @@
 #include "table/answer.h"
 #include "table/table.h"
 
-const char *es_key(char out[ES_KEY_ROOM], const char *a, const char *b)
+const char *es_key(char out[ES_KEY_SIZE], const char *a, const char *b)
 {
-    snprintf(out, ES_KEY_ROOM, "%s%s", a, b);
+    snprintf(out, ES_KEY_SIZE, "%s%s", a, b);
     return out;
 }
 
@@ -97,9 +97,9 @@ static bool is_measured(const es_column *c)
     return c->type == ES_TYPE_MEASURED || c->type == ES_TYPE_MEASUREDS;
 }
 
-const char *es_column_error_key(const es_column *c, char room[ES_KEY_ROOM])
+const char *es_column_error_key(const es_column *c, char buffer[ES_KEY_SIZE])
 {
-    return c->error || !is_measured(c) ? c->error : es_key(room, c->key, "_se");
+    return c->error || !is_measured(c) ? c->error : es_key(buffer, c->key, "_se");
 }
 
 /* The type of the cells of a column: elements of a list are of the list's element type. */
@@ -136,7 +136,7 @@ static void add_column(es_table *t, const es_column *spec, const char *key, cons
                        const char *title, int64_t index, bool is_error)
 {
     es_answer *a = t->answer;
-    if (!es_answer_grow(a, &t->columns, t->count, &t->columns_room, sizeof(column)))
+    if (!es_answer_grow(a, &t->columns, t->count, &t->columns_capacity, sizeof(column)))
         return;
     const es_type type = is_error ? ES_TYPE_REAL : cell_type(spec);
     column *c = &t->columns[t->count];
@@ -161,7 +161,7 @@ static void add_column(es_table *t, const es_column *spec, const char *key, cons
 /* Adds the column, and behind it its standard error unless the spec lists that by itself. */
 static void add_with_error(es_table *t, const es_column *c, const char *label, int64_t index)
 {
-    char error[ES_KEY_ROOM], key[ES_KEY_ROOM], name[ES_KEY_ROOM], title[ES_KEY_ROOM];
+    char error[ES_KEY_SIZE], key[ES_KEY_SIZE], name[ES_KEY_SIZE], title[ES_KEY_SIZE];
     const char *const keys[2] = {c->key, es_column_error_key(c, error)};
     for (int i = 0; i < 2 && keys[i]; i++) {
         const char *head = i ? "error of " : "";
@@ -205,7 +205,7 @@ static es_table *new_table(es_answer *a, const es_table_spec *spec)
     if (a->status == ES_OK)
         a->status = ES_ARENA_NEW(&a->arena, t, 1, "a table", &a->err);
     if (a->status != ES_OK ||
-        !es_answer_grow(a, &a->tables, a->tables_count, &a->tables_room, sizeof(es_table *)))
+        !es_answer_grow(a, &a->tables, a->tables_count, &a->tables_capacity, sizeof(es_table *)))
         return &a->nowhere;
     *t = (es_table){.answer = a, .spec = spec, .row_size = spec->row};
     a->tables[a->tables_count++] = t;
@@ -264,23 +264,23 @@ static void make_blank(es_table *t)
             write_unset(t->blank + t->columns[j].offset, t->columns[j].type);
 }
 
-/* Room for twice the rows; what is there is copied. */
+/* Space for twice the rows; what is there is copied. */
 static bool more_rows(es_table *t)
 {
     es_answer *a = t->answer;
     char *memory;
-    const int64_t room = t->rows_room ? 2 * t->rows_room : 16;
+    const int64_t capacity = t->rows_capacity ? 2 * t->rows_capacity : 16;
     if (!t->blank)
         make_blank(t);
     if (a->status == ES_OK)
-        a->status = ES_ARENA_NEW_2D(&a->arena, memory, room, (int64_t)t->row_size,
+        a->status = ES_ARENA_NEW_2D(&a->arena, memory, capacity, (int64_t)t->row_size,
                                     "rows of a table", &a->err);
     if (a->status != ES_OK)
         return false;
     if (t->rows)
         memcpy(memory, t->data, (size_t)t->rows * t->row_size);
     t->data = memory;
-    t->rows_room = room;
+    t->rows_capacity = capacity;
     return true;
 }
 
@@ -311,7 +311,7 @@ static void add_lists(es_table *t, char *row)
 /* A new row, everything unset; NULL after a failure. */
 static char *add_row(es_table *t)
 {
-    if (!t->spec || t->answer->status != ES_OK || (t->rows == t->rows_room && !more_rows(t)))
+    if (!t->spec || t->answer->status != ES_OK || (t->rows == t->rows_capacity && !more_rows(t)))
         return NULL;
     char *row = t->data + (size_t)t->rows * t->row_size;
     memcpy(row, t->blank, t->row_size);

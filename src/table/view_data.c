@@ -134,10 +134,10 @@ static void indent(es_pen *pen, int depth)
 static void json_text(es_pen *pen, const char *text)
 {
     const size_t size = 6 * strlen(text) + 16;
-    char small[512], *room = size <= sizeof small ? small : malloc(size);
-    es_pen_put(pen, room ? es_json_quote(text, room, size) : "\"\"");
-    if (room != small)
-        free(room);
+    char small[512], *buffer = size <= sizeof small ? small : malloc(size);
+    es_pen_put(pen, buffer ? es_json_quote(text, buffer, size) : "\"\"");
+    if (buffer != small)
+        free(buffer);
 }
 
 /* Writes all digits; a point or an exponent distinguishes a real number from a count. */
@@ -239,7 +239,7 @@ static void json_member(const branch *b, int64_t j, bool array, es_pen *pen, int
     const column *c = &b->table->columns[j];
     const char *word = c->about.key + b->from;
     const size_t length = word_length(word);
-    char name[ES_KEY_ROOM];
+    char name[ES_KEY_SIZE];
     if (word[length] == '\0' && !has_value(b->table, c, b->row))
         return;
     snprintf(name, sizeof name, "%.*s", (int)length, word);

@@ -41,8 +41,8 @@ static void put_text(const paper *p, const char *head, const char *text, int ind
 {
     char none[] = "(no memory to show it)";
     const size_t length = strlen(text);
-    char *room = malloc(5 * length + 8); /* the escaped text, then a line of it */
-    char *safe = room ? shown(text, room + 4 * length + 5, room) : none;
+    char *buffer = malloc(5 * length + 8); /* the escaped text, then a line of it */
+    char *safe = buffer ? shown(text, buffer + 4 * length + 5, buffer) : none;
     es_pen_put(p->pen, head);
     if (p->markdown) {
         (marked ? es_lines_marked : es_lines_markdown)(p->pen, safe);
@@ -51,7 +51,7 @@ static void put_text(const paper *p, const char *head, const char *text, int ind
         es_lines_put(p->pen, marked ? es_lines_unmarked(safe) : safe, p->width,
                      es_lines_width(head), indent);
     }
-    free(room);
+    free(buffer);
 }
 
 /* Writes a sentence, whose backquotes are text. */

@@ -280,8 +280,8 @@ static es_status find_word(es_cutting *work, const unsigned char *word, size_t b
     *id = -1;
     if (!t->bpe->ignore_merges || bytes > t->names.longest)
         return ES_OK;
-    ES_TRY(ES_MEM_GROW(work->budget, work->spelt, &work->spelt_room, ES_UTF8_MOST * (int64_t)bytes,
-                       "letters of a word", err));
+    ES_TRY(ES_MEM_GROW(work->budget, work->spelt, &work->spelt_capacity,
+                       ES_UTF8_MOST * (int64_t)bytes, "letters of a word", err));
     for (size_t i = 0; i < bytes; i++)
         if (t->bpe->byte_level)
             used += es_utf8_put(es_byte_letter(word[i]), work->spelt + used);
@@ -306,15 +306,15 @@ static es_status cut_word(es_cutting *work, const unsigned char *word, size_t by
         work->pieces_count = 1;
         return ES_OK;
     }
-    ES_TRY(ES_MEM_GROW(work->budget, work->symbols, &work->symbols_room, (int64_t)bytes,
+    ES_TRY(ES_MEM_GROW(work->budget, work->symbols, &work->symbols_capacity, (int64_t)bytes,
                        "symbols of a word", err));
-    ES_TRY(ES_MEM_GROW(work->budget, work->queue, &work->queue_room, 2 * (int64_t)bytes,
+    ES_TRY(ES_MEM_GROW(work->budget, work->queue, &work->queue_capacity, 2 * (int64_t)bytes,
                        "pairs of a word", err));
     work->symbols_count = work->queue_count = 0;
     bpe->byte_level ? add_bytes(work, word, bytes) : add_characters(work, word, bytes);
     work->symbols[work->symbols_count - 1].after = -1;
     merge_all(work);
-    ES_TRY(ES_MEM_GROW(work->budget, work->pieces, &work->pieces_room, work->symbols_count,
+    ES_TRY(ES_MEM_GROW(work->budget, work->pieces, &work->pieces_capacity, work->symbols_count,
                        "pieces of a word", err));
     work->pieces_count = 0;
     for (int32_t i = 0; i >= 0; i = work->symbols[i].after)
@@ -328,7 +328,7 @@ es_status es_cutting_run(es_cutting *work, const unsigned char *word, size_t byt
     if (bytes > INT32_MAX)
         return es_fail(err, ES_E_LIMIT, "text.word", "divide the text into lines",
                        "a word of %zu bytes is too long", bytes);
-    ES_TRY(ES_MEM_GROW(work->budget, work->pieces, &work->pieces_room, CACHE_PIECES,
+    ES_TRY(ES_MEM_GROW(work->budget, work->pieces, &work->pieces_capacity, CACHE_PIECES,
                        "pieces of a word", err));
     if (!work->cache && ++work->words > WORDS_BEFORE_CACHE) /* not for a text of a few words */
         ES_TRY(ES_MEM_NEW(work->budget, work->cache, 1, "words", err));

@@ -91,11 +91,11 @@ typedef struct es_merge {
     size_t left_bytes, right_bytes;
 } es_merge;
 
-/* Puts all merges: es_bpe_room() for as many, then es_bpe_put() for each; or fills bpe->ranks and
- * puts joints; or makes bpe->unigram. */
+/* Puts all merges: es_bpe_scratch() for as many, then es_bpe_put() for each; or fills bpe->ranks
+ * and puts joints; or makes bpe->unigram. */
 typedef es_status (*es_merge_source)(es_tokenizer *t, const void *from, es_error *err);
 
-es_status es_bpe_room(es_tokenizer *t, int64_t count, es_error *err);
+es_status es_bpe_scratch(es_tokenizer *t, int64_t count, es_error *err);
 
 /*! es_bpe_put_joints() : every two neighbouring characters of a text may be joined. Clears
  *  bpe->cuts if the text stands for something else, <0x0A> for a byte. */
@@ -141,8 +141,8 @@ typedef struct es_cutting {
     uint64_t *queue;            /* pairs that may be merged: rank, place of the left one; a heap */
     struct es_best_path *paths; /* of Unigram: the best path to each byte */
     es_piece *pieces;
-    int64_t spelt_room, symbols_count, symbols_room, queue_count, queue_room, pieces_count,
-        pieces_room, paths_room;
+    int64_t spelt_capacity, symbols_count, symbols_capacity, queue_count, queue_capacity,
+        pieces_count, pieces_capacity, paths_capacity;
     struct es_word_cache *cache; /* short words that were cut already, made when text is long */
     int64_t words;
 } es_cutting;

@@ -111,7 +111,7 @@ void es_bpe_put_joints(es_bpe *bpe, const char *text, size_t bytes)
     bpe->cuts = bpe->cuts && !is_byte_piece(text, bytes);
 }
 
-es_status es_bpe_room(es_tokenizer *t, int64_t count, es_error *err)
+es_status es_bpe_scratch(es_tokenizer *t, int64_t count, es_error *err)
 {
     return es_pair_table_open(&t->bpe->merges, count, t->budget, err);
 }
@@ -141,7 +141,7 @@ static es_status read_merges(es_tokenizer *t, const void *from, es_error *err)
     const size_t count = json_array_size(merges);
     if (!json_is_array(merges))
         return es_settings_fail(s, "model.merges", "a list", err);
-    ES_TRY(es_bpe_room(t, (int64_t)count, err));
+    ES_TRY(es_bpe_scratch(t, (int64_t)count, err));
     for (size_t i = 0; i < count; i++) {
         es_merge m;
         if (!read_merge(json_array_get(merges, i), &m))

@@ -23,10 +23,10 @@ typedef struct bpe_state {
     es_token_stream *stream;
     const es_bpe *bpe;
     unsigned char *raw;
-    size_t raw_used, raw_wait; /* with fewer bytes than raw_wait it is not worth while to look */
-    int64_t raw_room, raw_at;  /* place of raw[0] in the text */
-    int32_t previous;          /* the character before raw[0], -1: none */
-    bool fresh;                /* nothing of this section has been normalized */
+    size_t raw_used, raw_wait;    /* with fewer bytes than raw_wait it is not worth while to look */
+    int64_t raw_capacity, raw_at; /* place of raw[0] in the text */
+    int32_t previous;             /* the character before raw[0], -1: none */
+    bool fresh;                   /* nothing of this section has been normalized */
     es_aligned normal; /* text before the added tokens that are looked for in it are found */
     int32_t normal_previous;
     es_aligned section; /* text without added tokens */
@@ -36,7 +36,7 @@ typedef struct bpe_state {
     es_splitting splitting;
     es_cutting cutting;
     es_token *tokens; /* of a word */
-    int64_t tokens_room;
+    int64_t tokens_capacity;
 } bpe_state;
 
 /* ---- words ---- */
@@ -48,7 +48,7 @@ static es_status put_word(bpe_state *s, const es_aligned *text, size_t begin, si
     es_cutting *cut = &s->cutting;
     int64_t count = 0;
     ES_TRY(es_cutting_run(cut, text->bytes + begin, end - begin, err));
-    ES_TRY(ES_MEM_GROW(s->stream->budget, s->tokens, &s->tokens_room, cut->pieces_count,
+    ES_TRY(ES_MEM_GROW(s->stream->budget, s->tokens, &s->tokens_capacity, cut->pieces_count,
                        "tokens of a word", err));
     for (int64_t i = 0; i < cut->pieces_count; i++) {
         const es_piece *piece = &cut->pieces[i];
@@ -374,7 +374,7 @@ static void bpe_write(es_token_stream *stream, const unsigned char *p, size_t by
     es_error *err = &stream->failure;
     while (bytes && stream->status == ES_OK) {
         const size_t more = bytes < CHUNK ? bytes : CHUNK;
-        stream->status = ES_MEM_GROW(stream->budget, s->raw, &s->raw_room,
+        stream->status = ES_MEM_GROW(stream->budget, s->raw, &s->raw_capacity,
                                      (int64_t)(s->raw_used + more), "text that waits", err);
         if (stream->status != ES_OK)
             return;

@@ -151,19 +151,20 @@ bool es_gguf_pre_first(const es_gguf_pre *pre)
     return pre == pres || pre[-1].pattern != pre->pattern;
 }
 
-void es_gguf_pre_list(char *out, size_t room)
+void es_gguf_pre_list(char *out, size_t capacity)
 {
     size_t used = 0;
     int aliases = 0;
     out[0] = '\0';
-    for (int i = 0; i < PRES && used < room; i++) {
+    for (int i = 0; i < PRES && used < capacity; i++) {
         if (es_gguf_pre_first(&pres[i]))
-            used += (size_t)snprintf(out + used, room - used, "%s%s", i ? ", " : "", pres[i].name);
+            used +=
+                (size_t)snprintf(out + used, capacity - used, "%s%s", i ? ", " : "", pres[i].name);
         else
             aliases++;
     }
-    if (used < room)
-        snprintf(out + used, room - used, " and %d aliases", aliases);
+    if (used < capacity)
+        snprintf(out + used, capacity - used, " and %d aliases", aliases);
 }
 
 /* ---- rules ---- */

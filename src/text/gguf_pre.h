@@ -43,7 +43,7 @@ const es_gguf_pre *es_gguf_pre_find(const char *name, size_t bytes);
 bool es_gguf_pre_first(const es_gguf_pre *pre);
 
 /*! es_gguf_pre_list() : writes the names of all patterns, and how many aliases there are. */
-void es_gguf_pre_list(char *out, size_t room);
+void es_gguf_pre_list(char *out, size_t capacity);
 
 /*! es_gguf_pre_rules() : returns the parts of a tokenizer.json ("model" without a vocabulary,
  *  "normalizer", "pre_tokenizer") that a row stands for, NULL without memory. The caller releases

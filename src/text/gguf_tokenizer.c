@@ -184,7 +184,7 @@ static es_status put_listed(es_tokenizer *t, const void *from, es_error *err)
 {
     const es_gguf_source *s = from;
     size_t at = s->merges->at;
-    ES_TRY(es_bpe_room(t, s->merges->count, err));
+    ES_TRY(es_bpe_scratch(t, s->merges->count, err));
     for (int64_t rank = 0; rank < s->merges->count; rank++) {
         const size_t begin = at;
         const es_gguf_text text = es_gguf_next(s->h, &at);

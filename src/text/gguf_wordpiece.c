@@ -40,10 +40,10 @@ static size_t write_token(es_gguf_text text, int type, char *to)
     return text.size + put;
 }
 
-/* Lists the tokens, whose texts go to `room`; *cased: one of them has a capital letter. Tokens of
+/* Lists the tokens, whose texts go to `buffer`; *cased: one of them has a capital letter. Tokens of
  * control are looked for in the text as it stands. */
-static es_status list_tokens(const es_gguf_source *s, es_vocab_list *list, char *room, bool *cased,
-                             es_error *err)
+static es_status list_tokens(const es_gguf_source *s, es_vocab_list *list, char *buffer,
+                             bool *cased, es_error *err)
 {
     size_t at = s->tokens->at;
     *cased = false;
@@ -53,11 +53,11 @@ static es_status list_tokens(const es_gguf_source *s, es_vocab_list *list, char 
         const int type = es_gguf_source_type(s, id);
         ES_TRY(es_gguf_source_check(s, text, id, begin, err));
         *cased = *cased || (type == ES_GGUF_TOKEN_NORMAL && has_capital(text));
-        const es_vocab_entry entry = {.text = room,
-                                      .bytes = write_token(text, type, room),
+        const es_vocab_entry entry = {.text = buffer,
+                                      .bytes = write_token(text, type, buffer),
                                       .id = id,
                                       .added = type == ES_GGUF_TOKEN_CONTROL};
-        room += entry.bytes;
+        buffer += entry.bytes;
         ES_TRY(es_vocab_list_add(list, entry, err));
     }
     return ES_OK;
@@ -78,9 +78,9 @@ static es_status read_specials(const es_gguf_source *s, es_tokenizer_info *rules
                                   &rules->suffix_count, rules->suffix, err);
 }
 
-/* Builds the tokenizer with texts in `room`. */
-static es_status build(const es_gguf_source *s, es_vocab_list *list, char *room, es_tokenizer **out,
-                       es_error *err)
+/* Builds the tokenizer with texts in `buffer`. */
+static es_status build(const es_gguf_source *s, es_vocab_list *list, char *buffer,
+                       es_tokenizer **out, es_error *err)
 {
     bool cased;
     int64_t id;
@@ -90,7 +90,7 @@ static es_status build(const es_gguf_source *s, es_vocab_list *list, char *room,
     if (es_gguf_source_type(s, id) == ES_GGUF_TOKEN_NORMAL)
         return es_gguf_source_refuse(s, KEY("unknown_token_id"), es_gguf_source_token(s, id),
                                      "supported: a token of control", err);
-    ES_TRY(list_tokens(s, list, room, &cased, err));
+    ES_TRY(list_tokens(s, list, buffer, &cased, err));
     rules->lowercase = !cased;
     ES_TRY(es_gguf_flag(s->h, KEY("normalizer.lowercase"), &rules->lowercase, err));
     rules->clean_text = rules->split_chinese = true;
@@ -105,15 +105,15 @@ static es_status build(const es_gguf_source *s, es_vocab_list *list, char *room,
 es_status es_gguf_wordpiece(es_gguf_source *s, es_vocab_list *list, es_tokenizer **out,
                             es_error *err)
 {
-    char *room;
+    char *buffer;
     size_t bytes = 1;
     list->kind = &es_kind_wordpiece;
     ES_TRY(es_gguf_source_open(s, false, false, err));
     size_t at = s->tokens->at;
     for (int64_t id = 0; id < s->tokens->count; id++)
         bytes += es_gguf_next(s->h, &at).size + sizeof continuing;
-    ES_TRY(ES_MEM_BYTES(list->budget, room, bytes, "tokens", err));
-    const es_status status = build(s, list, room, out, err);
-    es_mem_free(list->budget, room);
+    ES_TRY(ES_MEM_BYTES(list->budget, buffer, bytes, "tokens", err));
+    const es_status status = build(s, list, buffer, out, err);
+    es_mem_free(list->budget, buffer);
     return status;
 }

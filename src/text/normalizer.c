@@ -10,14 +10,14 @@
 /* ---- text with places ---- */
 
 /* Makes space for `more` bytes. */
-static es_status make_room(es_aligned *a, size_t more, es_error *err)
+static es_status allocate(es_aligned *a, size_t more, es_error *err)
 {
     const int64_t needed = (int64_t)(a->used + more);
-    if (needed <= a->to_room) /* the last of the three to grow */
+    if (needed <= a->to_capacity) /* the last of the three to grow */
         return ES_OK;
-    ES_TRY(ES_MEM_GROW(a->budget, a->bytes, &a->bytes_room, needed, "text", err));
-    ES_TRY(ES_MEM_GROW(a->budget, a->from, &a->from_room, needed, "places of text", err));
-    return ES_MEM_GROW(a->budget, a->to, &a->to_room, needed, "places of text", err);
+    ES_TRY(ES_MEM_GROW(a->budget, a->bytes, &a->bytes_capacity, needed, "text", err));
+    ES_TRY(ES_MEM_GROW(a->budget, a->from, &a->from_capacity, needed, "places of text", err));
+    return ES_MEM_GROW(a->budget, a->to, &a->to_capacity, needed, "places of text", err);
 }
 
 es_status es_aligned_put(es_aligned *a, const void *bytes, size_t count, int64_t from, int64_t to,
@@ -25,7 +25,7 @@ es_status es_aligned_put(es_aligned *a, const void *bytes, size_t count, int64_t
 {
     if (count == 0)
         return ES_OK;
-    ES_TRY(make_room(a, count, err));
+    ES_TRY(allocate(a, count, err));
     memcpy(a->bytes + a->used, bytes, count);
     for (size_t i = a->used; i < a->used + count; i++)
         a->from[i] = from, a->to[i] = to;
@@ -38,7 +38,7 @@ es_status es_aligned_text(es_aligned *a, const unsigned char *bytes, size_t coun
 {
     if (count == 0)
         return ES_OK;
-    ES_TRY(make_room(a, count, err));
+    ES_TRY(allocate(a, count, err));
     memcpy(a->bytes + a->used, bytes, count);
     int64_t *from = a->from + a->used, *to = a->to + a->used;
     for (size_t i = 0; i < count; i++)
@@ -53,7 +53,7 @@ es_status es_aligned_copy(es_aligned *a, const es_aligned *b, size_t begin, size
     const size_t count = end - begin;
     if (count == 0)
         return ES_OK;
-    ES_TRY(make_room(a, count, err));
+    ES_TRY(allocate(a, count, err));
     memcpy(a->bytes + a->used, b->bytes + begin, count);
     memcpy(a->from + a->used, b->from + begin, count * sizeof *a->from);
     memcpy(a->to + a->used, b->to + begin, count * sizeof *a->to);
@@ -122,7 +122,7 @@ static es_status compose_run(es_normalizing *work, const es_aligned *in, size_t 
     for (size_t at = begin; at < end;) {
         int32_t c;
         at += es_utf8_next(in->bytes + at, end - at, &c);
-        ES_TRY(ES_MEM_GROW(work->budget, work->run, &work->run_room,
+        ES_TRY(ES_MEM_GROW(work->budget, work->run, &work->run_capacity,
                            2 * (count + ES_COMPATIBLE_MOST), "characters", err));
         count += compatible ? es_char_compatible(c, work->run + count)
                             : es_char_decompose(c, work->run + count);

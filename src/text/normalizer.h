@@ -20,7 +20,7 @@ typedef struct es_aligned {
     unsigned char *bytes;
     int64_t *from, *to;
     size_t used;
-    int64_t bytes_room, from_room, to_room;
+    int64_t bytes_capacity, from_capacity, to_capacity;
     es_mem_limit *budget;
 } es_aligned;
 
@@ -77,8 +77,8 @@ void es_normalizers_close(es_normalizers *n);
 typedef struct es_normalizing {
     es_matcher *matcher;
     es_aligned first, second; /* between steps */
-    int32_t *run;             /* characters that may compose, and as much room again */
-    int64_t run_room;
+    int32_t *run;             /* characters that may compose, and as much space again */
+    int64_t run_capacity;
     es_mem_limit *budget;
 } es_normalizing;
 

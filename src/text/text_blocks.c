@@ -16,7 +16,7 @@ typedef struct cutter {
     const es_blocks_spec *spec;
     es_tokenizer_info info;
     es_blocks *out;
-    int64_t ids_room, starts_room, bytes_room;
+    int64_t ids_capacity, starts_capacity, bytes_capacity;
     int64_t end;          /* bytes of the text that tokens have been taken from */
     bool open;            /* a block has been begun */
     bool full;            /* as many as were wanted */
@@ -45,13 +45,13 @@ static es_status push(cutter *c, int32_t id, es_error *err)
 {
     es_blocks *b = c->out;
     int64_t *end = &b->start[b->count + 1];
-    ES_TRY(ES_MEM_GROW(b->budget, b->ids, &c->ids_room, *end + 1, "token ids", err));
+    ES_TRY(ES_MEM_GROW(b->budget, b->ids, &c->ids_capacity, *end + 1, "token ids", err));
     b->ids[(*end)++] = id;
     return ES_OK;
 }
 
 /* Returns the most ids that a block which begins now may have. */
-static int64_t room_of_block(const cutter *c)
+static int64_t scratch_of_block(const cutter *c)
 {
     const int64_t left = c->spec->tokens - ids_count(c->out);
     return c->spec->tokens && left < c->spec->length ? left : c->spec->length;
@@ -62,13 +62,14 @@ static int64_t room_of_block(const cutter *c)
 static es_status begin_block(cutter *c, es_error *err)
 {
     es_blocks *b = c->out;
-    if (room_of_block(c) <= specials_of(&c->info) || (c->spec->most && b->count == c->spec->most)) {
+    if (scratch_of_block(c) <= specials_of(&c->info) ||
+        (c->spec->most && b->count == c->spec->most)) {
         c->full = true;
         return ES_OK;
     }
-    ES_TRY(ES_MEM_GROW(b->budget, b->start, &c->starts_room, b->count + 3, "blocks", err));
+    ES_TRY(ES_MEM_GROW(b->budget, b->start, &c->starts_capacity, b->count + 3, "blocks", err));
     if (c->spec->running)
-        ES_TRY(ES_MEM_GROW(b->budget, b->bytes, &c->bytes_room, b->count + 1, "blocks", err));
+        ES_TRY(ES_MEM_GROW(b->budget, b->bytes, &c->bytes_capacity, b->count + 1, "blocks", err));
     b->start[b->count + 1] = b->start[b->count];
     c->open = true;
     for (int i = 0; i < c->info.prefix_count; i++)
@@ -154,7 +155,7 @@ static es_status take(void *user, const es_token *tokens, int64_t count, es_erro
             ES_TRY(es_text_units_token(c->units, err));
         const es_blocks *b = c->out;
         const int64_t used = b->start[b->count + 1] - b->start[b->count];
-        if (used + c->info.suffix_count == room_of_block(c))
+        if (used + c->info.suffix_count == scratch_of_block(c))
             ES_TRY(end_block(c, err));
     }
     return ES_OK;
@@ -299,7 +300,8 @@ static es_status check_enough(const cutter *c, es_error *err)
     if (want && want - have > specials_of(&c->info))
         return es_fail_file(err, ES_E_EMPTY, c->spec->n_texts == 1 ? c->spec->texts[0] : NULL, -1,
                             "pool.short", "ask for fewer, give more text, or use --repeat",
-                            "the text has %lld tokens, special ones included; %lld were requested",
+                            "the text has %lld tokens, special ones included; %lld were requested "
+                            "in all",
                             (long long)have, (long long)want);
     return ES_OK;
 }
@@ -333,7 +335,7 @@ es_status es_blocks_read(const es_blocks_spec *spec, es_mem_limit *budget, es_bl
     if (spec->length <= specials_of(&c.info))
         return es_fail(err, ES_E_RANGE, "pool.length", "use longer blocks",
                        "blocks of %lld ids hold only special tokens", (long long)spec->length);
-    es_status status = ES_MEM_GROW(budget, out->start, &c.starts_room, 2, "blocks",
+    es_status status = ES_MEM_GROW(budget, out->start, &c.starts_capacity, 2, "blocks",
                                    err); /* start[0] is there: 0 */
     if (status == ES_OK)
         status = plan_even(&c, err);

@@ -13,9 +13,9 @@
 enum { MOST = 65536 };
 
 typedef struct sketch {
-    uint64_t *slots; /* (room) hashes; 0: free */
-    uint64_t *spare; /* (room / 2 + 1) */
-    int64_t room;    /* a power of two, at least twice of what it is to hold */
+    uint64_t *slots;  /* (capacity) hashes; 0: free */
+    uint64_t *spare;  /* (capacity / 2 + 1) */
+    int64_t capacity; /* a power of two, at least twice of what it is to hold */
     int64_t held;
     int bits;
 } sketch;
@@ -38,9 +38,9 @@ static bool is_chosen(const sketch *s, uint64_t hash)
  * decides, because the lower bits of the sample are alike. */
 static int64_t slot_of(const sketch *s, uint64_t hash)
 {
-    int64_t at = (int64_t)(hash >> 32) & (s->room - 1);
+    int64_t at = (int64_t)(hash >> 32) & (s->capacity - 1);
     while (s->slots[at] && s->slots[at] != hash)
-        at = (at + 1) & (s->room - 1);
+        at = (at + 1) & (s->capacity - 1);
     return at;
 }
 
@@ -50,7 +50,7 @@ static void forget_half(sketch *s)
 {
     int64_t kept = 0;
     s->bits++;
-    for (int64_t i = 0; i < s->room; i++) {
+    for (int64_t i = 0; i < s->capacity; i++) {
         if (s->slots[i] && is_chosen(s, s->slots[i]))
             s->spare[kept++] = s->slots[i];
         s->slots[i] = 0;
@@ -113,12 +113,13 @@ es_status es_blocks_facts(const es_blocks *blocks, const es_tokenizer *tokenizer
                           es_text_facts *out, es_error *err)
 {
     const es_tokenizer_info info = es_tokenizer_frame(tokenizer);
-    sketch s = {.room = 64};
+    sketch s = {.capacity = 64};
     *out = (es_text_facts){0};
-    while (s.room < 2 * MOST && s.room < 2 * blocks->start[blocks->count])
-        s.room *= 2;
-    ES_TRY(ES_MEM_NEW(blocks->budget, s.slots, s.room + s.room / 2 + 1, "stretches of text", err));
-    s.spare = s.slots + s.room;
+    while (s.capacity < 2 * MOST && s.capacity < 2 * blocks->start[blocks->count])
+        s.capacity *= 2;
+    ES_TRY(ES_MEM_NEW(blocks->budget, s.slots, s.capacity + s.capacity / 2 + 1, "stretches of text",
+                      err));
+    s.spare = s.slots + s.capacity;
     count(blocks, &info, &s, out);
     es_mem_free(blocks->budget, s.slots);
     const double stretches = (double)(out->tokens - ES_TEXT_STRETCH + 1);

@@ -16,7 +16,8 @@
 static es_status note_byte(es_text_units *u, int64_t at, char byte, es_error *err)
 {
     if (byte == '\n' && u->line_blank) {
-        ES_TRY(ES_MEM_GROW(u->budget, u->blank, &u->blank_room, u->blanks + 1, "blank lines", err));
+        ES_TRY(ES_MEM_GROW(u->budget, u->blank, &u->blank_capacity, u->blanks + 1, "blank lines",
+                           err));
         u->blank[u->blanks++] = at + 1;
     }
     if (byte == '\n')
@@ -89,7 +90,8 @@ void es_text_units_word(es_text_units *u, const es_token *tokens, int64_t count)
 es_status es_text_units_token(es_text_units *u, es_error *err)
 {
     if (u->begins) {
-        ES_TRY(ES_MEM_GROW(u->budget, u->start, &u->room, u->count + 1, "words of a text", err));
+        ES_TRY(
+            ES_MEM_GROW(u->budget, u->start, &u->capacity, u->count + 1, "words of a text", err));
         u->start[u->count++] = u->kept;
     }
     u->begins = false;

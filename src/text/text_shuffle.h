@@ -17,13 +17,13 @@ typedef struct es_text_units {
     es_mem_limit *budget;
 
     int64_t *start; /* (count) of units among the tokens kept, specials not counted */
-    int64_t count, room;
+    int64_t count, capacity;
     int64_t kept; /* tokens */
     bool begins;  /* the next token kept begins a unit */
 
     /* sentences: */
     int64_t *blank; /* (blanks) where blank lines of the text have ended, but for `passed` */
-    int64_t blanks, blank_room, passed;
+    int64_t blanks, blank_capacity, passed;
     bool line_blank; /* nothing but white space since the last line feed */
     bool ended;      /* the last word ends a sentence, if white space follows */
     int64_t end;     /* of the last word in the text */

@@ -199,7 +199,7 @@ static size_t memory_of_gguf(const char *path)
     es_gguf *file;
     if (es_gguf_open(path, &opts, &file, &ignored) != ES_OK)
         return 0;
-    /* the header is read into room that doubles, and its values are listed */
+    /* the header is read into memory that doubles, and its values are listed */
     const size_t header = (size_t)file->header.data;
     const size_t most = es_gguf_tokenizer_memory(&file->header);
     es_gguf_close(file);

@@ -28,7 +28,7 @@
 typedef struct es_trie {
     uint64_t *edges; /* node(28) byte(8) child(28); 0: empty */
     int32_t *ids;    /* (nodes) of the string that ends here, or -1 */
-    uint32_t slots, nodes, room;
+    uint32_t slots, nodes, capacity;
     es_mem_limit *budget;
 } es_trie;
 

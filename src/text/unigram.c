@@ -70,7 +70,7 @@ static int64_t put_unknown(es_cutting *work, const unsigned char *word, size_t b
     return first;
 }
 
-/* Follows the best path from its end; pieces are put at the end of their room and then moved. */
+/* Follows the best path from its end; pieces are put at the end of their memory and then moved. */
 static void put_path(es_cutting *work, const unsigned char *word, size_t bytes)
 {
     const int32_t unknown = work->tokenizer->info.unknown;
@@ -95,9 +95,9 @@ static void put_path(es_cutting *work, const unsigned char *word, size_t bytes)
 
 es_status es_unigram_cut(es_cutting *work, const unsigned char *word, size_t bytes, es_error *err)
 {
-    ES_TRY(ES_MEM_GROW(work->budget, work->paths, &work->paths_room, (int64_t)bytes + 1,
+    ES_TRY(ES_MEM_GROW(work->budget, work->paths, &work->paths_capacity, (int64_t)bytes + 1,
                        "paths of a word", err));
-    ES_TRY(ES_MEM_GROW(work->budget, work->pieces, &work->pieces_room, (int64_t)bytes,
+    ES_TRY(ES_MEM_GROW(work->budget, work->pieces, &work->pieces_capacity, (int64_t)bytes,
                        "pieces of a word", err));
     find_paths(work->tokenizer, work->paths, word, bytes);
     put_path(work, word, bytes);

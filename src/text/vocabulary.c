@@ -16,11 +16,13 @@ enum { FIRST_SLOTS = 1024, MOST_NODES = 1 << 27 };
 
 es_status es_trie_open(es_trie *trie, es_mem_limit *budget, es_error *err)
 {
-    *trie = (es_trie){
-        .slots = FIRST_SLOTS, .nodes = ES_TRIE_ROOT + 1, .room = FIRST_SLOTS / 2, .budget = budget};
+    *trie = (es_trie){.slots = FIRST_SLOTS,
+                      .nodes = ES_TRIE_ROOT + 1,
+                      .capacity = FIRST_SLOTS / 2,
+                      .budget = budget};
     ES_TRY(ES_MEM_NEW(budget, trie->edges, FIRST_SLOTS, "trie", err));
-    ES_TRY(ES_MEM_NEW(budget, trie->ids, trie->room, "trie", err));
-    memset(trie->ids, 0xff, trie->room * sizeof(int32_t));
+    ES_TRY(ES_MEM_NEW(budget, trie->ids, trie->capacity, "trie", err));
+    memset(trie->ids, 0xff, trie->capacity * sizeof(int32_t));
     return ES_OK;
 }
 
@@ -49,15 +51,15 @@ static es_status grow(es_trie *trie, es_error *err)
                        "the vocabulary has more than %d distinct prefixes", MOST_NODES);
     es_trie next = {.slots = trie->slots * 2,
                     .nodes = trie->nodes,
-                    .room = trie->slots,
+                    .capacity = trie->slots,
                     .budget = trie->budget};
     ES_TRY(ES_MEM_NEW(trie->budget, next.edges, next.slots, "trie", err));
-    const es_status status = ES_MEM_NEW(trie->budget, next.ids, next.room, "trie", err);
+    const es_status status = ES_MEM_NEW(trie->budget, next.ids, next.capacity, "trie", err);
     if (status != ES_OK) {
         es_trie_close(&next);
         return status;
     }
-    memset(next.ids, 0xff, next.room * sizeof(int32_t));
+    memset(next.ids, 0xff, next.capacity * sizeof(int32_t));
     memcpy(next.ids, trie->ids, trie->nodes * sizeof(int32_t));
     for (uint32_t i = 0; i < trie->slots; i++)
         if (trie->edges[i])
@@ -77,7 +79,7 @@ es_status es_trie_put(es_trie *trie, const char *text, size_t bytes, int32_t id,
         const unsigned char byte = (unsigned char)text[i];
         uint32_t next = es_trie_step(trie, node, byte);
         if (next == ES_TRIE_NOWHERE) {
-            if (trie->nodes == trie->room)
+            if (trie->nodes == trie->capacity)
                 ES_TRY(grow(trie, err));
             next = trie->nodes++;
             add_edge(trie, ((uint64_t)node << 8 | byte) << 28 | next);

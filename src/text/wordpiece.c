@@ -322,7 +322,8 @@ static void wordpiece_write(es_token_stream *stream, const unsigned char *p, siz
     wordpiece *s = stream->state;
     while (s->carried && bytes && stream->status == ES_OK) {
         /* Enough of the new bytes beside the carried ones that all of these can be taken. */
-        const size_t room = 2 * s->ahead - s->carried, more = bytes < room ? bytes : room;
+        const size_t capacity = 2 * s->ahead - s->carried,
+                     more = bytes < capacity ? bytes : capacity;
         memcpy(s->carry + s->carried, p, more);
         const size_t taken = take(s, s->carry, s->carried + more, false);
         if (taken >= s->carried) { /* go on where the bytes came from */

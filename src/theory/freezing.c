@@ -43,8 +43,8 @@ typedef struct crowd {
     double log_target; /* ln of the E sum w^2 that is looked for */
     es_mem_limit *budget;
     double beta; /* of a search for n */
-    node *nodes; /* (room) */
-    int64_t room;
+    node *nodes; /* (capacity) */
+    int64_t capacity;
     es_status status;
     es_error *err;
 } crowd;
@@ -73,7 +73,7 @@ static double panel_width(const crowd *c, double beta, double y)
     return fmin(fmin(1.0, 2.0 / sqrt(cap->A + cap->B + cap->kappa)), 4.0 / steep);
 }
 
-/* Panels over all keys that can have a weight, as nodes if there is room; how many nodes it takes.
+/* Panels over all keys that can have a weight, as nodes if they fit; how many nodes it takes.
  */
 static int64_t lay(const crowd *c, double beta, double nearest, node *nodes)
 {
@@ -104,12 +104,12 @@ static es_status lay_nodes(crowd *c, double beta, int64_t *count)
 {
     const double nearest = y_of(place_of(c, -REACH));
     *count = lay(c, beta, nearest, NULL);
-    if (*count > c->room) {
+    if (*count > c->capacity) {
         es_mem_free(c->budget, c->nodes);
         c->nodes = NULL;
-        c->room = 0;
+        c->capacity = 0;
         ES_TRY(ES_MEM_NEW(c->budget, c->nodes, *count, "quadrature", c->err));
-        c->room = *count;
+        c->capacity = *count;
     }
     lay(c, beta, nearest, c->nodes);
     return ES_OK;

@@ -38,4 +38,19 @@ es_gap_count es_gap_count_of(double *scores, int64_t n, int64_t m);
 double es_gap_top_least(const es_gap_count *row, double b);
 double es_gap_top_most(const es_gap_count *row, double b);
 
+/*! es_gap_power() : the power p with which a critical temperature grew, L ~ (ln n)^p, from `small`
+ *  at `few` keys to `large` at n keys. NaN if either is infinite or zero. */
+double es_gap_power(double small, double large, double few, double n);
+
+/*! es_gap_typical() : L_m of n independent scores at their typical places (G3): the j-th largest is
+ *  the score that a key exceeds with probability e^{-E_j}, with E_j = 1/j + ... + 1/n the mean of
+ *  the j-th largest of n exponential variables. `score` returns the score for E. O(n). */
+typedef double (*es_gap_score)(double exponential);
+double es_gap_typical(es_gap_score score, int64_t n, int64_t m);
+
+/*! es_gap_normal_score() : for es_gap_typical(): normal scores. es_gap_normal_power() : the power
+ *  of ln n by which their L_m grows from `few` keys to n. */
+double es_gap_normal_score(double exponential);
+double es_gap_normal_power(int64_t few, int64_t n, int64_t m);
+
 #endif

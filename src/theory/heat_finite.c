@@ -112,7 +112,7 @@ static double angle_of(const ladder *l, double x)
     return 2.0 * asin(sqrt(fmin(1.0, 0.5 * x / l->beta)));
 }
 
-/* Panels up to x, as far as there is room; in the angle, in which densities are smooth at 0. */
+/* Panels up to x, as far as they fit; in the angle, in which densities are smooth at 0. */
 static es_status reach(ladder *l, double x, es_error *err)
 {
     const double all = 2.0 * l->beta;
@@ -200,7 +200,7 @@ static es_status integrate(ladder *l, double n, double peak, sums *out, es_error
         const double lowest = k ? 1.0 : 1.0 / -expm1(-STEP); /* a geometric sum of what is below */
         if (none > -40.0)
             add(out, &here, n * STEP * lowest * exp(none));
-        if (none <= -40.0 || first == l->count) /* every key is nearer, or there is no more room */
+        if (none <= -40.0 || first == l->count) /* every key is nearer, or all panels are used */
             return ES_OK;
     }
 }

@@ -56,8 +56,8 @@ typedef struct question {
 
 /* The other keys, given the nearest: a rule in y. */
 typedef struct others {
-    int64_t count, room;
-    double *g, *shrink, *y, *r2; /* (room) probability, e^-y, y, r^2 */
+    int64_t count, capacity;
+    double *g, *shrink, *y, *r2; /* (capacity) probability, e^-y, y, r^2 */
     double *memory;
 } others;
 
@@ -108,7 +108,7 @@ static void add_panel(const question *q, others *o, es_cap_place first, double o
     static const double w[GAUSS / 2] = {0.24914704581340278500, 0.23349253653835480876,
                                         0.20316742672306592175, 0.16007832854334622633,
                                         0.10693932599531843096, 0.04717533638651182720};
-    for (int i = 0; i < GAUSS && o->count < o->room; i++) {
+    for (int i = 0; i < GAUSS && o->count < o->capacity; i++) {
         const double z = i % 2 ? x[i / 2] : -x[i / 2], in = 0.5 * width * (1.0 + z);
         const double t = first.t + offset + in;
         /* From the right end where that is near, so that 2 - t has all its digits. */
@@ -149,14 +149,14 @@ static void lay_panels(const question *q, es_cap_place first, others *o)
         rest = width == rest ? 0.0 : rest - width;
         add_panel(q, o, first, offset, width, rest, per);
         offset += width;
-        if (o->count + GAUSS > o->room)
+        if (o->count + GAUSS > o->capacity)
             break;
     }
 }
 
 /* Returns how many nodes the quadrature may take: even panels over the reach of the scores,
  * graded panels towards the ends, and the start for a density with an exponent below 1. */
-static int64_t room_for(const question *q)
+static int64_t capacity_for(const question *q)
 {
     const double alpha = q->cap ? q->cap->A : q->alpha;
     const double span = fmin(q->cap ? 2.0 : INFINITY, (REACH + 2.0 * alpha) / q->beta);
@@ -273,12 +273,12 @@ static es_num number(double sums[2][SUMS], int i, double scale)
 static es_status answer(const question *q, bool planted, es_mem_limit *budget, double sums[2][SUMS],
                         es_weights *out, es_error *err)
 {
-    others o = {.room = room_for(q)};
-    ES_TRY(ES_MEM_NEW_2D(budget, o.memory, o.room, 4, "quadrature", err));
+    others o = {.capacity = capacity_for(q)};
+    ES_TRY(ES_MEM_NEW_2D(budget, o.memory, o.capacity, 4, "quadrature", err));
     o.g = o.memory;
-    o.shrink = o.g + o.room;
-    o.y = o.shrink + o.room;
-    o.r2 = o.y + o.room;
+    o.shrink = o.g + o.capacity;
+    o.y = o.shrink + o.capacity;
+    o.r2 = o.y + o.capacity;
     outer(q, &o, planted, sums);
     es_mem_free(budget, o.memory);
     *out = (es_weights){.top = number(sums, TOP, 1.0),
@@ -471,7 +471,7 @@ es_regime es_regime_within(double n, double low, double high)
 
 void es_regime_of(double n, double top, double squares, es_regime_finding *out)
 {
-    char keys[ES_FORMAT_ROOM], all[ES_FORMAT_ROOM];
+    char keys[ES_FORMAT_SIZE], all[ES_FORMAT_SIZE];
     es_format_size(1.0 / squares, keys, sizeof keys);
     es_format_size(n, all, sizeof all);
     if (squares <= es_averages_squares(n)) {

@@ -251,11 +251,11 @@ static es_status rescale(const es_spectrum *s, es_covariance *c, es_error *err)
     return ES_OK;
 }
 
-/* factor = Q factor, matrix = factor factor'. `room` holds two matrices. */
-static es_status rotate_in(const es_spectrum *s, double *room, es_covariance *c, es_error *err)
+/* factor = Q factor, matrix = factor factor'. `scratch` holds two matrices. */
+static es_status rotate_in(const es_spectrum *s, double *scratch, es_covariance *c, es_error *err)
 {
     const int64_t d = s->dim;
-    double *q = room, *product = room + d * d;
+    double *q = scratch, *product = scratch + d * d;
     ES_TRY(es_normal_rows(s->rotation, d, d, product, err));
     ES_TRY(es_haar_make(product, d, c->budget, q, err));
     const es_view turn = es_view_f64(q, d, d), old = es_view_f64(c->factor, d, d);
@@ -273,12 +273,12 @@ static es_status rotate_in(const es_spectrum *s, double *room, es_covariance *c,
 /* Replaces Sigma by Q Sigma Q' with a random rotation Q, if one was asked for. */
 static es_status rotate(const es_spectrum *s, es_covariance *c, es_error *err)
 {
-    double *room;
+    double *scratch;
     if (!s->rotation)
         return ES_OK;
-    ES_TRY(ES_MEM_NEW_2D(c->budget, room, 2 * s->dim, s->dim, "a rotation", err));
-    const es_status status = rotate_in(s, room, c, err);
-    es_mem_free(c->budget, room);
+    ES_TRY(ES_MEM_NEW_2D(c->budget, scratch, 2 * s->dim, s->dim, "a rotation", err));
+    const es_status status = rotate_in(s, scratch, c, err);
+    es_mem_free(c->budget, scratch);
     return status;
 }
 

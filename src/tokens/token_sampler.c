@@ -57,7 +57,7 @@ static int64_t stage_rows(int64_t dim, int64_t count)
 }
 
 /* Frees the buffers of stage_new(). */
-static void stage_free(const es_source *s, es_law_room *stage)
+static void stage_free(const es_source *s, es_law_scratch *stage)
 {
     es_mem_free(s->budget, stage->base);
     es_mem_free(s->budget, stage->image);
@@ -65,10 +65,10 @@ static void stage_free(const es_source *s, es_law_room *stage)
 }
 
 /* Allocates the buffers that a law needs between base draws and finished rows. */
-static es_status stage_new(const es_source *s, int64_t count, bool image, es_law_room *stage,
+static es_status stage_new(const es_source *s, int64_t count, bool image, es_law_scratch *stage,
                            es_error *err)
 {
-    *stage = (es_law_room){.rows = stage_rows(s->law.dim, count)};
+    *stage = (es_law_scratch){.rows = stage_rows(s->law.dim, count)};
     const bool wanted[] = {s->law.factor != NULL, image, s->parts != NULL};
     double **const places[] = {&stage->base, &stage->image, &stage->gather};
     for (int i = 0; i < 3; i++) {
@@ -119,7 +119,7 @@ size_t es_tokens_bytes(const es_law *law, int threads)
 
 /* Draws `count` rows: the base law, then mean and factor. */
 static es_status draw(const es_source *s, const es_address *first, int64_t count,
-                      const es_law_room *stage, double *out, es_error *err)
+                      const es_law_scratch *stage, double *out, es_error *err)
 {
     double *z = stage->base ? stage->base : out;
     ES_TRY(s->row->rows(s, first, count, stage, z, err));
@@ -155,7 +155,7 @@ static es_status draw_all(const es_source *s, const es_address *first, int64_t c
                           float *out32, es_error *err)
 {
     const int64_t dim = s->law.dim;
-    es_law_room stage;
+    es_law_scratch stage;
     es_status status = stage_new(s, count, out32 != NULL, &stage, err);
     if (status != ES_OK)
         return status;

@@ -342,6 +342,43 @@ static void memory_stays_within_the_plan(void **state)
 
 /* ---- partial states ---- */
 
+/* Keys of the first tiles have score 0 and value 0, the 1024 that follow score -x and value 1, in
+ * powers of two: every output is 1024 2^-x / (512 + 1024 2^-x). Tiles of keys that are far below
+ * the others count until their weights are exact zeros. */
+static void tiles_far_below_count_until_they_are_zero(void **state)
+{
+    (void)state;
+    enum { M = 3000, HIGH = 512, LOW = 1024, N = HIGH + LOW }; /* queries enough for one segment */
+    static const struct {
+        es_dtype precision;
+        double below;
+        bool counts;
+    } cases[] = {{ES_F32, 10.0, true},  {ES_F32, 120.0, true},  {ES_F32, 200.0, false},
+                 {ES_F64, 120.0, true}, {ES_F64, 1000.0, true}, {ES_F64, 1e4, false},
+                 {ES_F64, 1e12, false}};
+    static double q[M], k[N], v[N], y[M];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int j = 0; j < M; j++)
+            q[j] = log(2.0);
+        for (int j = 0; j < N; j++) {
+            k[j] = j < HIGH ? 0.0 : -cases[i].below;
+            v[j] = j < HIGH ? 0.0 : 1.0;
+        }
+        const double scale = 1.0, low = LOW * exp2(-cases[i].below);
+        const es_view vq = es_view_f64(q, M, 1), vk = es_view_f64(k, N, 1),
+                      vv = es_view_f64(v, N, 1);
+        const es_attend_opts opts = {
+            .precision = cases[i].precision, .scales = &scale, .n_scales = 1};
+        const es_attend_out out = {.output = y};
+        assert_ok(es_attend(&vq, &vk, &vv, &opts, &out, &err));
+        for (int j = 0; j < M; j++)
+            if (cases[i].counts)
+                assert_close(y[j], low / (HIGH + low), 1e-4);
+            else
+                assert_equals(y[j], 0.0);
+    }
+}
+
 static void partial_states_merge_to_the_whole(void **state)
 {
     (void)state;
@@ -465,6 +502,7 @@ TEST_FILE(attend)
         cmocka_unit_test(a_spread_far_from_zero_is_seen),
         cmocka_unit_test(spreads_by_hand),
         cmocka_unit_test(memory_stays_within_the_plan),
+        cmocka_unit_test(tiles_far_below_count_until_they_are_zero),
         cmocka_unit_test(partial_states_merge_to_the_whole),
         cmocka_unit_test(f32_and_f64_keep_their_promises),
     };

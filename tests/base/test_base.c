@@ -285,27 +285,28 @@ static void log_respects_its_level(void **state)
     es_log(ES_LOG_ERROR, "into the void");
 }
 
-/* Contents stay, room doubles, and a refusal leaves everything as it was. */
+/* Contents stay, the capacity doubles, and a refusal leaves everything as it was. */
 static void memory_grows(void **state)
 {
     (void)state;
     es_mem_limit budget = {.limit = 100000};
     int32_t *x = NULL;
-    int64_t room = 0;
+    int64_t capacity = 0;
     for (int64_t i = 0; i < 5000; i++) {
-        assert_ok(es_mem_grow(&budget, (void **)&x, &room, i + 1, sizeof *x, "x", &err));
-        assert_above(room, i);
+        assert_ok(es_mem_grow(&budget, (void **)&x, &capacity, i + 1, sizeof *x, "x", &err));
+        assert_above(capacity, i);
         if (i != 0)
-            assert_at_most(room, 2 * i + 128);
+            assert_at_most(capacity, 2 * i + 128);
         x[i] = (int32_t)i;
     }
-    assert_ok(es_mem_grow(&budget, (void **)&x, &room, 3, sizeof *x, "x", &err)); /* it has them */
-    const int64_t before = room;
-    assert_int_equal(es_mem_grow(&budget, (void **)&x, &room, 100000, sizeof *x, "x", &err),
+    assert_ok(
+        es_mem_grow(&budget, (void **)&x, &capacity, 3, sizeof *x, "x", &err)); /* it has them */
+    const int64_t before = capacity;
+    assert_int_equal(es_mem_grow(&budget, (void **)&x, &capacity, 100000, sizeof *x, "x", &err),
                      ES_E_LIMIT);
-    assert_int_equal(es_mem_grow(&budget, (void **)&x, &room, INT64_MAX, sizeof *x, "x", &err),
+    assert_int_equal(es_mem_grow(&budget, (void **)&x, &capacity, INT64_MAX, sizeof *x, "x", &err),
                      ES_E_OVERFLOW);
-    assert_int_equal(room, before);
+    assert_int_equal(capacity, before);
     for (int i = 0; i < 5000; i++)
         assert_int_equal(x[i], i);
     es_mem_free(&budget, x);

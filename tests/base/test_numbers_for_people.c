@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "experiments/kit/answer_kit.h"
 
-static char out[ES_FORMAT_ROOM];
+static char out[ES_FORMAT_SIZE];
 
 static const char *form(es_format format, double value, double error)
 {
@@ -105,7 +105,7 @@ static void sizes_and_times_have_their_units(void **state)
     assert_string_equal(form(ES_FORMAT_DURATION, 86400.0, NAN), "24.0 h");
 }
 
-/* ES_FORMAT_ROOM holds any number: more room changes nothing. Powers of ten and digits that are
+/* ES_FORMAT_SIZE holds any number: more space changes nothing. Powers of ten and digits that are
  * all there, of both signs, under every format and error. */
 static void any_number_fits(void **state)
 {
@@ -148,7 +148,7 @@ static void names_come_back(void **state)
 static void findings_say_numbers_in_words(void **state)
 {
     (void)state;
-    char text[ES_SAY_ROOM];
+    char text[ES_SAY_SIZE];
     assert_string_equal(es_say_size(4096.0, text), "4096");
     assert_string_equal(es_say_size(1e9, text), "1e9");
     assert_string_equal(es_say_size(3.2e8, text), "3.2e8");
@@ -200,7 +200,7 @@ static void findings_have_no_padded_powers(void **state)
     assert_string_equal(told(""), "");
 }
 
-/* Longer than any room one would set aside, and every number of it grows. */
+/* Longer than any buffer one would set aside, and every number of it grows. */
 static void findings_are_never_cut(void **state)
 {
     (void)state;

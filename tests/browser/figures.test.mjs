@@ -58,13 +58,13 @@ test("one figure of a run is drawn at once, the others when they are asked for",
   for (const { open: shown, hidden } of runs) assert.ok(shown >= 1 && shown <= 2 && hidden === 0);
   assert.equal(runs.filter((r) => r.open === 2).length, 1); // probe: the map of heads, and the curves of one
   const converge = runs.findIndex((r) => r.first.startsWith("Mean error against the number"));
-  assert.equal(runs[converge].more, "More figures (3)"); // it has 4
+  assert.equal(runs[converge].more, "More figures (4)"); // it has 5
   const box = page.locator(".figures").nth(converge).locator(".more-figures");
   await box.locator("summary").click();
-  await page.waitForFunction(() => document.querySelectorAll(".more-figures svg.marks").length === 3);
+  await page.waitForFunction(() => document.querySelectorAll(".more-figures svg.marks").length === 4);
   await box.locator("summary").click(); // folded again, opened again: not made twice
   await box.locator("summary").click();
-  assert.equal(await box.locator("figure").count(), 3);
+  assert.equal(await box.locator("figure").count(), 4);
   assert.deepEqual(trouble, []);
   await close();
 });
@@ -136,6 +136,33 @@ test("budget: every verified point is on the frontier, and every head on the map
   assert.equal(await marksOf(figure("against what they need")), heads.shown);
   assert.equal(await marksOf(figure("Error of each layer")), layers.shown);
   assert.equal(await marksOf(figure("Extra loss by position")), positions.shown);
+  assert.deepEqual(trouble, []);
+  await close();
+});
+
+test("budget of a cache: a tile for every key-value head, with its keys, its bits and its bytes", async () => {
+  const { page, trouble, close } = await open("cache");
+  const { kv_heads } = await tablesOf(page, "budget");
+  const { ratio, bits, bytes, keys, k_type, v_type } = kv_heads.columns;
+  assert.equal(kv_heads.shown, 4 * 2); // layers, key-value heads
+  const width = { f16: 16, q8_0: 8.5, q4_0: 4.5 }; // bits per number, as ggml stores them
+  const kept = 32; // tokens of the prompt; heads have 32 channels
+  for (const i of keys.keys()) {
+    assert.ok(Math.abs(ratio[i] - keys[i] / kept) < 1e-6);
+    assert.equal(bits[i], (width[k_type[i]] + width[v_type[i]]) / 2);
+    assert.equal(bytes[i], (keys[i] * 2 * 32 * bits[i]) / 8);
+  }
+  const choice = page.locator(".choice", { hasText: "Map of" }).last();
+  for (const [option, title] of [
+    ["share of the keys", "Share of its keys"],
+    ["bits per number", "Bits per number"],
+    ["bytes", "Bytes of each"],
+  ]) {
+    await choice.locator("select").selectOption({ label: option });
+    const figure = page.locator("figure.figure", { hasText: title }).first();
+    await figure.locator("svg.marks").waitFor();
+    assert.equal(await marksOf(figure, "cells"), kv_heads.shown);
+  }
   assert.deepEqual(trouble, []);
   await close();
 });

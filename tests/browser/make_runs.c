@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include <esscher/npy.h>
-#include <esscher/run.h>
+
+#include "store/run.h"
 
 static es_error err;
 static const char *folder;

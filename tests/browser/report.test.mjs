@@ -63,7 +63,7 @@ test("RP07 every figure is drawn without a word on the console and without a req
     all.map((f) => [f.querySelector("h3").textContent, f.querySelectorAll(".plot svg path").length]),
   );
   // claims 1, converge 4, hardmax 2, ball 2, regimes 5, collapse 2, heat 6, exponent 2, rope 1, context-fit 2, probe 5, tails 3, selfcheck 1, measure 2, depth 2, picture 3
-  assert.equal(figures.length, 44);
+  assert.equal(figures.length, 45);
   for (const [title, paths] of figures) assert.ok(paths > 3, `${title} has ${paths} paths`);
   assert.deepEqual(trouble, []);
 });

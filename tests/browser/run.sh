@@ -51,6 +51,8 @@ awk 'BEGIN { for (i = 0; i < 20; i++) { for (w = 0; w < 4 + i % 7; w++) printf "
 "$esscher" budget --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --context 64 --blocks 2 \
     --query-count 2 --evict ideal --ratio 0.25 --no-query-scores --frontier 0.125,0.5 --verify "$here/../../models/pebble/alice.txt" \
     --verify-blocks 2 --verify-frontier --rivals --quiet --out budget.run >/dev/null
+"$esscher" budget --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --context 64 --blocks 2 \
+    --query-count 2 --ratio 0.25 --policy stream,h2o --quiet --out cache.run >/dev/null
 "$esscher" loss --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --rope none,ntk:2,linear:2 \
     --reference 64 --context 32,64,128 --blocks 2 --quiet --out loss.run >/dev/null
 page() {
@@ -61,6 +63,7 @@ page() {
 page all claims.run converge.run hardmax.run ball.run regimes.run collapse.run heat.run exponent.run sink.run rope.run context-fit.run probe.run tails.run selfcheck.run measure.run depth.run picture.run
 page sparse sparse.run
 page budget budget.run
+page cache cache.run
 page downstream downstream.run
 page loss loss.run
 page decoder decoder.run

@@ -74,7 +74,8 @@ static void bert_is_understood(void **state)
     assert_string_equal(c.label[0], "NEG");
     assert_string_equal(c.label[1], "POS");
     assert_int_equal(c.labels, 2);
-    /* names in any order; what has no place is counted: odd keys, numbers beyond the room, no text
+    /* names in any order; what has no place is counted: odd keys, numbers beyond the capacity, no
+     * text
      */
     assert_ok(parse(config_with("id2label", "{\"15\": \"last\", \"x\": \"a\", \"16\": \"b\", "
                                             "\"-1\": \"c\", \"\": \"d\", \"3\": 7, \"99999\": "

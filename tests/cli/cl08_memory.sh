@@ -2,7 +2,7 @@
 # CL08: a limit on the address space may refuse a run (5), but it neither crashes nor hangs.
 (ulimit -v 400000; esscher --version) >/dev/null 2>&1 ||
     { echo "skipped: this build does not start in 400 MB of addresses (sanitizers need terabytes)"; exit 77; }
-export OPENBLAS_NUM_THREADS=2 # it asks for room for each when it is loaded, before anything of ours runs
+export OPENBLAS_NUM_THREADS=2 # it asks for space for each when it is loaded, before anything of ours runs
 
 # survives SIZES COMMAND... : the command works; with SIZES KiB of addresses it does, too, or says that they do not suffice,
 # and at least once it says so. Whatever else happens is told, and is not in cl08_memory.out.
@@ -15,7 +15,7 @@ survives() {
         (ulimit -v "$size" && exec timeout -k 2 30 "$@" --quiet >/dev/null 2>err)
         code=$?
         case $code in
-        0 | 127) ;; # 127: not even the loader found room
+        0 | 127) ;; # 127: not even the loader found memory
         5) refused=$((refused + 1)) ;;
         124 | 137) echo "$size KiB: still at it after 30 s: $*" ;;
         *) echo "$size KiB: exit code $code: $*"; cat err ;;
@@ -37,7 +37,7 @@ for threads in 1 2; do
     OPENBLAS_NUM_THREADS=$threads
     survives '90000 250000 380000 420000 600000' esscher tails --tokens X.npy --control 4 --threads 8
 done
-# with a pool that is there, `probe` multiplies matrices before anything else has asked for room
+# with a pool that is there, `probe` multiplies matrices before anything else has asked for memory
 mkdir model && make_model model
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
 survives '90000 150000 400000' esscher probe --model model --text text --pool-dir pool --n 20,50 --replicates 2

@@ -6,4 +6,15 @@ esscher measure --q q.npy --k q.npy --v q.npy --dry-run --output y.npy
 esscher measure --q q.npy --k q.npy --v q.npy --dry-run --json | grep -E '"(flops|input_bytes)"'
 esscher measure --q q.npy --k q.npy --v q.npy --dry-run --csv | head -1
 esscher bench --dry-run --max-memory 1K --csv | head -1
+# a cache takes memory, too, and a run stays within what was announced; what cannot be run is refused at once
+model=$(cd "$(dirname "$0")/../golden/decoders/llama" && pwd)
+cache='--evict decode --policy h2o --keys 8'
+for options in '' "$cache"; do
+    esscher encode --model "$model" --ids "$model/ids.npy" $options --dry-run --json >cost || exit 1
+    get_json cost cost.memory_bytes >>bytes
+done
+awk 'NR == 1 { plain = $1 } NR == 2 { print ($1 > plain ? "more" : "no more") " with a cache" }' bytes
+esscher encode --model "$model" --ids "$model/ids.npy" $cache --max-memory "$(tail -1 bytes | cut -d. -f1)" --quiet >/dev/null && echo enough
+esscher encode --model "$model" --ids "$model/ids.npy" --evict decode --policy h3o --keys 8 --dry-run 2>&1 | grep -o 'evict.policy'
+rm cost bytes
 ls

@@ -28,7 +28,7 @@ make_npy flat.npy f64 2x2 constant 3
 esscher limit --law gaussian --cov flat.npy --x zero.npy
 esscher limit --law gaussian --dim 2 --moments --csv --quiet
 esscher limit --law gaussian --dim 2 --moments --quiet | head -1
-# Wq and Wk make A = Wk'Wq/sqrt(k): here 1. More channels than a table has room for are in the files.
+# Wq and Wk make A = Wk'Wq/sqrt(k): here 1. More channels than a table has space for are in the files.
 make_npy W.npy f64 1x1 constant 1 && limit --law rademacher --x one.npy --Wq W.npy --Wk W.npy --moments && get_json answer.json map >a
 limit --law rademacher --x one.npy --moments && get_json answer.json map | cmp a - && make_npy x9.npy f64 5x9 normal 3
 limit --law gaussian --x x9.npy --V x9.npy && get_json answer.json channels | sed 's/0,1,2,3,4/1.0,/'

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <esscher/run.h>
+#include "store/run.h"
 
 static es_error err;
 

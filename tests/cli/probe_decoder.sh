@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# probe of decoders: heads place by place, limits without positions, the keys of the JSON, resume, what is refused.
+# probe of decoders: heads place by place, content without positions, the keys of the JSON, resume, what is refused.
 mkdir bert tmp && make_model bert
 export TMPDIR="$PWD/tmp" OMP_NUM_THREADS=1
 root=${0%/tests/cli/*}
@@ -10,7 +10,7 @@ for name in llama mistral-window qwen3 gpt2; do decoder $name; done
 yes 'the cat sat on the mat, word20 word25 unaffable.' | head -120 >text
 yes 'word16 word17 the word18, word19 cat word21 word22' | head -120 >other
 positions() { esscher probe --model llama --text text --block 100 --quiet "$@"; } # what is looked at unless asked
-probe() { esscher probe --look limit --text text --n 20,50,100 --replicates 2 --query-count 16 --exact-queries 4 --block 100 --quiet "$@"; }
+probe() { esscher probe --look content --text text --n 20,50,100 --replicates 2 --query-count 16 --exact-queries 4 --block 100 --quiet "$@"; }
 # positions of a model with a window, and heads of a width of their own (48 channels, 6 heads of 16)
 esscher probe --model mistral-window --text text --block 100 --quiet | grep -E '^[A-Z]' | cut -c 1-60
 esscher probe --model mistral-window --text text --block 100 --quiet --json >a.json || exit 1
@@ -30,7 +30,7 @@ for i in $(seq 0 17); do get_json l.json position_heads.$i.place; done | sort | 
 for i in 0 1 2 3; do echo "$(get_json l.json position_classes.$i.heads) $(get_json l.json position_classes.$i.place)"; done | grep -v '^0' | sort -k 2 | cmp - places && echo counted
 get_json l.json position_heads.0.concentration | grep -cE 'averaging|selective|single-key|undecided'
 grep -cE '"(class|sure|frozen)"' l.json
-# the limit of a decoder: every sentence says what was removed, and there is no advice; the first 4 tokens of a block are no rows
+# the content of a decoder: every sentence says what was removed, and there is no advice; the first 4 tokens of a block are no rows
 probe --model mistral-window | grep -E '^[A-Z]' | cut -c 1-60
 probe --model mistral-window --json >b.json || exit 1
 for key in layers.2.heads.2.horizon layers.2.heads.2.rate_mean layers.2.heads.2.entropy layers.2.heads.2.top_mass layers.2.heads.2.ess; do
@@ -61,12 +61,13 @@ echo "$(get_json e1.json position_heads.3.effective_context.3) $(get_json e2.jso
 # heads that norm queries and keys: places, and why nothing else
 esscher probe --model qwen3 --text text --block 100 --quiet | grep -E '^Caution: heads|^Heads' | cut -c 1-80
 try() { esscher probe --quiet "$@" >/dev/null; echo "rc=$?"; }
-try --model qwen3 --text text --look limit
+try --model qwen3 --text text --look content
 try --model bert --text text --look positions
+try --model bert --text text --look content
 try --model llama --text text --block 1000
 try --model llama --text text --error 0
 try --model llama --text text --n 20,50,100
-try --model llama --text text --look limit --error 0.2
+try --model llama --text text --look content --error 0.2
 printf 'the cat sat' >short
 esscher probe --model llama --text short --quiet | grep -E '^Caution'
 ls tmp

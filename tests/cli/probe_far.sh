@@ -11,14 +11,17 @@ yes 'word16 word17 the word18, word19 cat word21 word22' | head -60 >other
 far() { esscher probe --look far --model llama --text text --block 64 --near 8 --quiet "$@"; }
 far --forecast 96,128 --verify --other-text other --json >a.json || exit 1
 get_json a.json look far_length exchangeability_summary.9.keys exchangeability_summary.4.statistic exchangeability_summary.0.heads
-for key in far_heads.4.error_exact far_heads.4.error_exact_se far_heads.4.ratio far_heads.4.rate_se far_heads.4.tokens_for_tenth far_rows.5.far_mass \
-    far_rows.5.error_measured_se exchangeability.3.entropy exchangeability.3.output_se exchangeability.3.p forecast.3.entropy forecast.3.entropy_se \
+for key in far_heads.4.relative_error_exact far_heads.4.relative_error_exact_se far_heads.4.ratio far_heads.4.rate_map_exact_se far_heads.4.tokens_for_tenth far_rows.5.far_mass \
+    far_rows.5.relative_error_se exchangeability.3.entropy exchangeability.3.output_se exchangeability.3.p forecast.3.entropy forecast.3.entropy_se \
     forecast.3.ess_se forecast.3.far_mass forecast.3.sink_mass_se forecast.3.local_mass forecast.3.top_weight forecast.3.entropy_measured \
-    forecast.3.far_mass_measured_se forecast_errors.0.bias forecast_errors.12.covered drift.1.q_norm drift.1.q_growth_se drift.1.k_cos far_ratio_median far_ratio_median_se \
-    far_pool_share far_rows.5.pool_error far_rows.5.ratio_se; do
+    forecast.3.far_mass_measured_se forecast_errors.0.bias forecast_errors.24.covered forecast_covered forecast.3.context forecast.3.context_measured forecast.3.limit_error \
+    forecast.3.limit_error_se forecast.3.limit_error_measured drift.1.q_norm drift.1.q_growth_se drift.1.k_cos far_ratio_median far_ratio_median_se \
+    far_pool_share far_heads.4.rate_map_predicted far_heads.4.effective_context_se far_heads.4.ess_n far_rows.5.relative_error_predicted_se far_ratios.0.ratio_se \
+    far_ratios.0.ratio_low far_ratios.0.ratio_high far_classes.0.heads far_rows.5.pool_error far_rows.5.ratio_se; do
     get_json a.json $key | grep -q '^-*[0-9]' || echo "$key: $(get_json a.json $key)"
 done
-get_json a.json forecast.0.n forecast.1.n forecast_errors.0.from forecast_errors.0.n forecast_errors.6.from forecast_errors.12.from forecast_errors.12.n
+get_json a.json forecast.0.n forecast.1.n forecast_errors.0.from forecast_errors.0.n forecast_errors.8.from forecast_errors.8.n forecast_errors.16.from \
+    forecast_errors.24.from forecast_errors.24.n
 # weights of a query sum to 1
 for i in 0 7 20; do
     echo "$(get_json a.json forecast.$i.far_mass) $(get_json a.json forecast.$i.sink_mass) $(get_json a.json forecast.$i.local_mass)" | awk '{ d = $1 + $2 + $3 - 1; print (d * d < 1e-12 ? "one" : d) }'
@@ -26,6 +29,19 @@ done
 # forecasts beside positions; those of a model whose positions are added
 esscher probe --model llama --text text --block 64 --near 8 --forecast 96 --quiet --json >p.json && get_json p.json look forecast.0.n position_length
 esscher probe --look far --model gpt2 --text text --block 64 --near 8 --forecast 96 --verify --quiet --json >g.json && get_json g.json forecast.0.n far_blocks
+# a smaller error takes a longer context, by the same draws
+esscher probe --model llama --text text --block 64 --near 8 --forecast 96 --error 0.02 --quiet --json >e.json
+echo "$(get_json p.json forecast.0.context) $(get_json e.json forecast.0.context)" | awk '{ print ($1 < $2 ? "longer" : $0) }'
+# (F5): the mean square of stated errors of all heads is that of the backtest from half of the length times the growth of errors, and that of blocks
+get_json p.json forecast_errors.4.rms forecast_errors.18.rms forecast_errors.18.from $(seq -f 'forecast.%g.local_mass_se' 0 17) | awk '
+    NR == 1 { early = $1 } NR == 2 { late = $1; growth = late > early ? late / early : 1 } NR == 3 { print $1 } NR > 3 { sum += $1 * $1 / 18 }
+    END { stated = growth * growth * late * late; print (sum >= stated * (1 - 1e-9) && sum < 1.1 * stated ? "F5" : sum " " stated) }'
+# the limit of a causal model: the same numbers, without the test and the forecasts
+esscher probe --look limit --model llama --text text --block 64 --near 8 --quiet --json >limit.json && get_json limit.json look far_classes.0.class far_ratios.0.n
+grep -cE '"(exchangeability|forecast|drift)' limit.json
+for key in relative_error_exact ratio_se rate_map_exact_se effective_context; do
+    [ "$(get_json a.json far_heads.4.$key)" = "$(get_json limit.json far_heads.4.$key)" ] || echo "$key differs"
+done
 # any threads, a run that goes on, shards put together: the same numbers
 table() { esscher export "$1" --table far_rows --csv; }
 far --out one.run >/dev/null && table one.run >one && wc -l <one
@@ -48,5 +64,7 @@ try --text text --look far --error 0.2
 try --text text --look far --near 8 --other-text shorter
 try --text text --look far --replicates 4
 try --text text --look limit --forecast 96
+try --text text --look limit --replicates 4
+try --text text --look content --near 8
 far --forecast 200 | grep -E '^Caution: a forecast' | cut -c 1-60
 ls tmp

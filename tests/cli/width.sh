@@ -20,7 +20,7 @@ awk 'BEGIN { for (c = 1; c <= 40000; c *= 2) print c "," (c == 1 ? 5.7047 : exp(
 check converge 'At scale 0.5 ' converge --dim 4 --n 100..800*4 --replicates 6 --scales 0.5,2
 check ball 'The error of ' ball --dim 2 --n 100,200,400 --radii 0.5,1 --replicates 4
 check hardmax 'At n = ' hardmax --n 10..1e4*4 --replicates 100
-check regimes 'Of 3 settings ' regimes --dim 3 --n 100 --replicates 20
+check regimes 'Of 3 settings, ' regimes --dim 3 --n 100 --replicates 20
 check heat 'With 1000 keys ' heat --beta 10,20 --n 1000 --query-count 20
 check collapse 'n = 100 ' collapse --n 100 --rho 0.3 --replicates 4
 check sink 'A sink whose ' sink --n 100 --spread 2 --offset 0 --replicates 20
@@ -28,7 +28,7 @@ check exponent 'The local ' exponent --keys K.npy --query q.npy --beta 50
 check context 'Doubling ' context-fit l.csv --at 65536
 check rope 'With base ' rope
 check limit 'Over infinitely ' limit --law gaussian --dim 4 --A A.npy --x q.npy
-check theory 'The horizon ' theory --dim 4 --A A.npy
+check theory 'The horizon, which ' theory --dim 4 --A A.npy
 check measure '' measure --q q.npy --k K.npy --v K.npy
 check claims 'Claims' claims --list
 check info '' info # on a CPU that OpenBLAS does not know a caution comes first

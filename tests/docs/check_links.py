@@ -97,7 +97,7 @@ def check_styles(site):
 
 
 def check_navigation(site, root, start):
-    wanted = [f"docs/{path.stem}.html" for path in root.glob("docs/*.md")]
+    wanted = [f"{path.relative_to(root).with_suffix('.html')}" for path in root.glob("docs/**/*.md")]
     wanted += [f"headers/{path.stem}.html" for path in root.glob("include/esscher/*.h")]
     for page in wanted:
         if page not in start.navigation:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """run_blocks.py ROOT ESSCHER MAKE_NPY MAKE_MODEL CC LIBRARY : every code block of the documents, run as far as it can be.
 
-Blocks of CONTRIBUTING.md and docs/*.md, and the examples of `esscher help`, are run in a scratch folder with
+Blocks of CONTRIBUTING.md and of docs/, and the examples of `esscher help`, are run in a scratch folder with
 stand-ins for what they name (stand_ins.py). Which way a block is run is decided by the tables below and summed up at the
 end. A block or command that no row covers is a failure. (README.md: run_readme.py.)
 
@@ -41,6 +41,8 @@ import stand_ins
 CALLS = [
     # what takes no time is run
     ("demo*", "told", "--help", "0"),
+    ("paper", "run", "", "0"),
+    ("paper*", "told", "--help", "0"),  # the test cli_paper runs them
     ("claims*--list*", "run", "", "0"),
     ("claims*", "reduced", "--list --force", "0"),
     ("selfcheck*--only*", "reduced", "--trials 4", "0 1"),
@@ -150,10 +152,9 @@ PYTHON = [
     ("docs/MODELS.md", "from safetensors.torch import", "compiled"),  # the same
     ("docs/MODELS.md", 'numpy.load("ours.npy")', "run"),
     ("docs/MODELS.md", "out = attention(", "compiled"),  # lines of a function above
+    ("docs/PYTHON.md", "esscher.watch(model)", "run by python_watch"),
     ("docs/PYTHON.md", "", "run by python_docs"),
-    ("docs/WATCH.md", "", "run by python_watch"),
     ("README.md", "esscher.attend(", "run with the package"),
-    ("README.md", "esscher.watch(model)", "compiled"),  # whose model? WATCH.md has a whole program
 ]
 
 # What types the commands of a transcript, and those that it types in a loop or by a key.
@@ -163,7 +164,7 @@ TYPED_OTHERWISE = re.compile(r"/debs/(program|python) |esscher con<TAB>")
 # Indented blocks that are no commands.
 FORMULAS = ["docs/THEORY.md", "docs/THEORY-GUIDE.md"]
 
-# The variables that the C block of the README takes for granted.
+# The variables that the C block of docs/PYTHON.md takes for granted.
 C_FRAME = """#include <stdio.h>
 #include <stdlib.h>
 %s
@@ -577,7 +578,7 @@ def equip(root, esscher, make_npy, make_model, cc, library, work):
 def main(root, esscher, make_npy, make_model, cc, library):
     with tempfile.TemporaryDirectory() as work:
         tools = equip(root, esscher, make_npy, make_model, cc, library, Path(work))
-        files = [root / "CONTRIBUTING.md", *sorted(root.glob("docs/*.md"))]
+        files = [root / "CONTRIBUTING.md", *sorted(root.glob("docs/**/*.md"))]
         documents = [
             (
                 str(path.relative_to(root)),

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include <esscher/run.h>
-#include <esscher/policy.h>
 #include <esscher/study.h>
 
 #include "base/executor.h"
 #include "driver/job.h"
 #include "folder.h"
+#include "policy/policy.h"
 
 /* ---- a study: cell i of `squares` is i^2 + seed, of `sums` the sum of the squares up to i ---- */
 
@@ -312,7 +312,7 @@ static void an_interrupted_run_goes_on(void **state)
             }
             assert_int_equal(status, ES_E_INTERRUPTED);
             assert_string_equal(err.rule, "run.interrupted");
-            assert_string_equal(err.hint, "go on with --resume");
+            assert_string_equal(err.hint, "repeat the command with --resume to continue");
             opts.progress = NULL;
             opts.force = false;
             opts.resume = true;

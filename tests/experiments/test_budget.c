@@ -557,7 +557,7 @@ static void like_stands_beside_like(void **state)
     };
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
         assert_near(number_after(a, said[i].words), said[i].value, said[i].tolerance);
-    assert_non_null(strstr(es_answer_finding(a, 0), "Attending to 25 % of the keys, "));
+    assert_non_null(strstr(es_answer_finding(a, 0), "If queries attend to 25 % of the keys, "));
     assert_non_null(strstr(es_answer_finding(a, 1), "The extra loss is "));
     assert_non_null(strstr(es_answer_finding(a, 2), "Same budget, other allocations: "));
     assert_non_null(finding_with(a, "so that the cache does not shrink"));

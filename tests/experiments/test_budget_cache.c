@@ -387,6 +387,25 @@ static void plans_do_what_is_predicted(void **state)
     es_answer_free(a);
 }
 
+/* Without held-out text the third finding predicts the best single setting. It is the number of the
+ * table of allocations, of which it prints three digits. */
+static void findings_predict_as_the_table_does(void **state)
+{
+    (void)state;
+    static const char said[] = "should cost ", text[] = ES_TESTS_DIR "/../models/pebble/alice.txt",
+                      pebble[] = ES_TESTS_DIR "/../models/pebble";
+    es_answer *a = ask((const char *const[]){
+        "model", pebble, "text", text, "context", "64", "blocks", "3", "query-count", "2", "policy",
+        "stream,h2o", "kv-type", "f16,q8_0", "ratio", "0.25", NULL, NULL});
+    const es_table *ways = es_answer_find(a, "allocations");
+    const double predicted = es_table_get(ways, 1, "kl_predicted");
+    const char *number = strstr(es_answer_finding(a, 2), said);
+    assert_string_equal(es_table_get_text(ways, 1, "allocation"), "uniform");
+    assert_non_null(number);
+    assert_near(strtod(number + strlen(said), NULL), predicted, 0.005 * predicted);
+    es_answer_free(a);
+}
+
 static int make_inputs(void **state)
 {
     return make_folder(state) == 0 ? read_candidates(state) : -1;
@@ -400,6 +419,7 @@ TEST_FILE(budget_cache)
         cmocka_unit_test(bytes_are_divided_as_well_as_can_be),
         cmocka_unit_test(single_settings_are_the_best_of_all),
         cmocka_unit_test(plans_do_what_is_predicted),
+        cmocka_unit_test(findings_predict_as_the_table_does),
     };
     return cmocka_run_group_tests(tests, make_inputs, remove_folder);
 }

@@ -112,14 +112,15 @@ static void figures_meet_their_partners(void **state)
 static void a_run_does_not_differ_from_itself(void **state)
 {
     (void)state;
-    static const double n[2] = {100, 200}, value[2] = {1.0, 2.0}, error[2] = {0.03, 0.1};
-    static const char *const laws[2] = {"a", "a"};
+    static const double n[3] = {100, 200, NAN}, value[3] = {1.0, 2.0, 3.0},
+                        error[3] = {0.03, 0.1, 0.1}; /* the last row has no n: NaN is a key, too */
+    static const char *const laws[3] = {"a", "a", "a"};
     es_answer *a;
-    make_run(0, "converge", "10", 2, n, laws, value, error);
+    make_run(0, "converge", "10", 3, n, laws, value, error);
     assert_ok(compare(paths[0], paths[0], &a));
     const es_table *t = es_answer_find(a, "differences");
-    assert_int_equal(es_table_rows(t), 2);
-    for (int64_t i = 0; i < 2; i++) {
+    assert_int_equal(es_table_rows(t), 3);
+    for (int64_t i = 0; i < 3; i++) {
         assert_equals(es_table_get(t, i, "t"), 0.0);
         assert_equals(es_table_get(t, i, "p"), 1.0);
     }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "golden.h"
 
-#include <esscher/random.h>
-
 #include "experiments/heat/heat.h"
 #include "law/bessel.h"
 #include "limit/limit.h"
+#include "random/random.h"
 #include "tokens/tokens.h"
 
 /* A mixture of two von Mises-Fisher laws, in any dimension up to 8. */
@@ -538,24 +537,24 @@ static void equal_angles_shrink_as_the_closed_form_says(void **state)
     json_decref(rows);
 }
 
-/* Particles that fill the circle are cars that park: Renyi's constant, 0.74759792 of the room. The
- * variance is 0.038156 per unit of length (Dvoretzky and Robbins); 40000 points leave gaps of
+/* Particles that fill the circle are cars that park: Renyi's constant, 0.74759792 of the places.
+ * The variance is 0.038156 per unit of length (Dvoretzky and Robbins); 40000 points leave gaps of
  * 1.6e-4 of the angle's 0.05, which costs some of the last cars: about 1 %. */
 static void a_full_circle_has_renyis_share_of_clusters(void **state)
 {
     (void)state;
     enum { N = 40000, R = 12 };
     static double x[N * 2];
-    const double angle = 0.05, room = 6.283185307179586 / angle;
+    const double angle = 0.05, places = 6.283185307179586 / angle;
     double mean = 0.0;
     for (int r = 0; r < R; r++) {
         const es_address at = {.seed = 77, .cell = (uint64_t)r};
         assert_ok(es_sphere_rows(&at, N, 2, x, &err));
         mean += (double)clusters_of(x, N, 2, angle, NULL) / R;
     }
-    print_message("a full circle: %.2f clusters, Renyi %.2f\n", mean, 0.74759792 * room);
-    assert_near(mean, 0.74759792 * room,
-                4.0 * sqrt(0.038156 * room / R) + 0.01 * 0.74759792 * room);
+    print_message("a full circle: %.2f clusters, Renyi %.2f\n", mean, 0.74759792 * places);
+    assert_near(mean, 0.74759792 * places,
+                4.0 * sqrt(0.038156 * places / R) + 0.01 * 0.74759792 * places);
 }
 
 /* I_l(beta)/I_0(beta) from its integral. */

@@ -72,8 +72,8 @@ static es_answer *ask(const es_study_opts *opts, const char *const *given)
 static double lone(const es_answer *a, const char *key)
 {
     const char *name, *text;
-    char room[64];
-    for (int64_t i = 0; es_answer_scalar(a, i, &name, room, sizeof room, &text); i++)
+    char buffer[64];
+    for (int64_t i = 0; es_answer_scalar(a, i, &name, buffer, sizeof buffer, &text); i++)
         if (strcmp(name, key) == 0)
             return atof(text);
     return (double)NAN;
@@ -422,7 +422,7 @@ static void context_is_told_of_scores_as_they_are(void **state)
     es_answer_free(b);
     a = ASK(ES_F64, "ids", ids_file, "window", "8,16", "score-scale", "1.5");
     assert_null(es_answer_find(a, "windows"));
-    assert_non_null(strstr(es_answer_finding(a, 0), "The loss is "));
+    assert_non_null(strstr(es_answer_finding(a, 0), "The full model's loss is "));
     es_answer_free(a);
 }
 
@@ -444,7 +444,7 @@ static void a_scale_is_compared_at_the_same_keys(void **state)
     assert_near(atof(strstr(said, before) + strlen(before)), less, 0.0005);
     es_answer_free(a);
     a = ASK(ES_F64, "ids", ids_file, "policy", "top", "keys", "4", "score-scale", "1.5");
-    assert_non_null(strstr(es_answer_finding(a, 0), "The loss with top, 4 keys, scores times 1.5"));
+    assert_non_null(strstr(es_answer_finding(a, 0), "With top, 4 keys, scores times 1.5"));
     es_answer_free(a);
 }
 

@@ -324,6 +324,70 @@ static void runs_stay_within_their_bound(void **state)
         }
 }
 
+/* ---- the full model's pass ---- */
+
+/* A pass is made once for a block. One that was changed shows that it was not made again, and one
+ * whose slot another block took is made again with the same bits. */
+static void a_full_pass_is_made_once(void **state)
+{
+    (void)state;
+    enum { N = 64, FROM = 32 };
+    int32_t ids[2][N];
+    es_model *m;
+    const es_loss_full *full;
+    loss_setting whole = {0};
+    loss_state s = {.from = FROM, .settings = &whole, .count = 1};
+    es_job job = {.study = es_study_find("loss"), .state = &s};
+    assert_ok(es_model_open(pebble, NULL, &m, &err));
+    for (int i = 0; i < 2 * N; i++)
+        ids[i / N][i % N] = (int32_t)(7 + i * 977 % 4000);
+    const es_loss_block blocks[] = {{.model = m, .ids = ids[0], .n = N, .number = 0},
+                                    {.model = m, .ids = ids[1], .n = N, .number = 1}};
+    assert_ok(loss_fulls_new(&job, 1, &err));
+    assert_ok(loss_full_borrow(s.fulls, &blocks[0], NULL, &full, &err));
+    const double nll = full->nll[0];
+    assert_non_null(full->logits);
+    assert_null(full->late);
+    full->nll[0] = -1.0;
+    loss_full_return(s.fulls, full);
+    assert_ok(loss_full_borrow(s.fulls, &blocks[0], NULL, &full, &err));
+    assert_near(full->nll[0], -1.0, 0.0);
+    loss_full_return(s.fulls, full);
+    assert_ok(loss_full_borrow(s.fulls, &blocks[1], NULL, &full, &err));
+    loss_full_return(s.fulls, full);
+    assert_ok(loss_full_borrow(s.fulls, &blocks[0], NULL, &full, &err));
+    assert_near(full->nll[0], nll, 0.0);
+    loss_full_return(s.fulls, full);
+    loss_fulls_free(s.fulls);
+    es_arena_free(&job.arena);
+    es_model_close(m);
+}
+
+/* A pass that fails leaves its slot free, for the next cell that needs it. */
+static void a_full_pass_that_fails_is_tried_again(void **state)
+{
+    (void)state;
+    int32_t ids[] = {7, 8, 1 << 20, 9};
+    es_model *m;
+    const es_loss_full *full;
+    loss_setting whole = {0};
+    loss_state s = {.from = 2, .settings = &whole, .count = 1};
+    es_job job = {.study = es_study_find("loss"), .state = &s};
+    assert_ok(es_model_open(pebble, NULL, &m, &err));
+    const es_loss_block block = {.model = m, .ids = ids, .n = 4};
+    assert_ok(loss_fulls_new(&job, 1, &err));
+    for (int i = 0; i < 2; i++) {
+        assert_true(loss_full_borrow(s.fulls, &block, NULL, &full, &err) != ES_OK);
+        assert_null(full);
+    }
+    ids[2] = 10;
+    assert_ok(loss_full_borrow(s.fulls, &block, NULL, &full, &err));
+    loss_full_return(s.fulls, full);
+    loss_fulls_free(s.fulls);
+    es_arena_free(&job.arena);
+    es_model_close(m);
+}
+
 /* ---- the same bits ---- */
 
 static bool into_memory(void *user, const char *bytes, size_t count)
@@ -363,8 +427,10 @@ static void threads_and_stops_change_nothing(void **state)
         "f32", "kv-type", "q4_0,q8_0");
     snprintf(run, sizeof run, "%s", in_folder("cache.run"));
     csv_of(&(es_study_opts){.exec.threads = 1}, &r, one);
-    csv_of(&(es_study_opts){.exec.threads = 2}, &r, other);
-    assert_string_equal(one, other);
+    for (int threads = 2; threads < 5; threads += 2) {
+        csv_of(&(es_study_opts){.exec.threads = threads}, &r, other);
+        assert_string_equal(one, other);
+    }
     const es_study_opts opts = {.exec.threads = 1, .progress = stop_early, .out = run};
     assert_int_equal(ask_status(&opts, &r, &a), ES_E_INTERRUPTED);
     csv_of(&(es_study_opts){.exec.threads = 2, .out = run, .resume = true}, &r, other);
@@ -399,8 +465,22 @@ static void rows_say_what_was_asked(void **state)
     /* places [1, 64), [64, 128): the first ones are not compared */
     assert_nan(es_table_get(p, 2, "kl"));
     assert_true(es_table_get(p, 3, "kl") > 0.0);
-    assert_non_null(
-        strstr(es_answer_finding(a, 0), "with 32 of 64 prompt keys in q4_0,q8_0 costs"));
+    assert_non_null(strstr(es_answer_finding(a, 0),
+                           "with 32 of 64 prompt keys in q4_0,q8_0 is best: it costs"));
+    es_answer_free(a);
+}
+
+/* A policy without --evict chooses from all keys for every query, and its row says so. */
+static void sparse_attention_is_ideal(void **state)
+{
+    (void)state;
+    request r = {.count = 0};
+    add(&r, "model", pebble);
+    add(&r, "ids", in_folder("ids.npy"));
+    ADD(&r, "policy", "heavy", "keys", "16");
+    es_answer *a = ask(&r);
+    const es_table *t = es_answer_find(a, "settings");
+    assert_string_equal(es_table_get_text(t, 1, "evict"), "ideal");
     es_answer_free(a);
 }
 
@@ -514,8 +594,11 @@ TEST_FILE(loss_cache)
         cmocka_unit_test(strips_are_the_whole),
         cmocka_unit_test(memory_is_that_of_a_strip),
         cmocka_unit_test(runs_stay_within_their_bound),
+        cmocka_unit_test(a_full_pass_is_made_once),
+        cmocka_unit_test(a_full_pass_that_fails_is_tried_again),
         cmocka_unit_test(threads_and_stops_change_nothing),
         cmocka_unit_test(rows_say_what_was_asked),
+        cmocka_unit_test(sparse_attention_is_ideal),
         cmocka_unit_test(a_bound_is_no_winner),
         cmocka_unit_test(kl_stands_beside_other_settings),
         cmocka_unit_test(what_cannot_be_is_refused),

@@ -14,7 +14,7 @@ enum { BLOCKS = 6, LENGTH = 128, LAYERS = 2, MOST = 16 };
 enum { ROWS = LENGTH - 1 + LAYERS + 1 };
 
 static int64_t starts[BLOCKS + 1];
-static double cells[MOST][BLOCKS][ROWS];
+static double cells[BLOCKS * MOST][ROWS];
 static double fresh_cells[MOST][BLOCKS][LENGTH / 2];
 static int64_t fresh_windows[MOST];
 static es_block_sum sums[BLOCKS];
@@ -23,6 +23,9 @@ static es_model_config config;
 static loss_params params;
 static loss_state state_of;
 static es_job job;
+
+/* Returns the losses of a block in setting k: those of a block follow each other. */
+static double *cell(int64_t k, int64_t block) { return cells[block * state_of.count + k]; }
 
 static double noise(int64_t a, int64_t b) /* in -1/2 .. 1/2, no law in particular */
 {
@@ -46,7 +49,7 @@ static void make_job(int windows, double (*loss)(int64_t window, int64_t place, 
                    .params = &params,
                    .state = &state_of,
                    .stages = {{.rows = ROWS, .cols = 1}, {.rows = LENGTH / 2, .cols = 1}},
-                   .cells = {&cells[0][0][0], &fresh_cells[0][0][0]}};
+                   .cells = {&cells[0][0], &fresh_cells[0][0][0]}};
     for (int64_t b = 0; b < BLOCKS; b++) /* the last is shorter, and has no late tokens */
         starts[b + 1] = starts[b] + (b == BLOCKS - 1 ? 50 : LENGTH);
     for (int64_t k = 0; k <= windows; k++) {
@@ -54,7 +57,7 @@ static void make_job(int windows, double (*loss)(int64_t window, int64_t place, 
         snprintf(settings[k].name, sizeof settings[k].name, k ? "window %d" : "full", 1 << k);
         for (int64_t b = 0; b < BLOCKS; b++)
             for (int64_t p = 1; p < loss_length(&state_of, b); p++)
-                cells[k][b][p - 1] = loss(settings[k].lab.window, p, b);
+                cell(k, b)[p - 1] = loss(settings[k].lab.window, p, b);
     }
 }
 
@@ -79,7 +82,7 @@ static void plain_mean(int64_t k, int64_t base, int64_t from, int64_t to, double
             const int64_t n = starts[b + 1] - starts[b];
             double own = 0.0, tokens = 0.0;
             for (int64_t p = from; p < to && p < n; p++, tokens += 1.0)
-                own += cells[k][b][p - 1] - (base >= 0 ? cells[base][b][p - 1] : 0.0);
+                own += cell(k, b)[p - 1] - (base >= 0 ? cell(base, b)[p - 1] : 0.0);
             if (!pass) {
                 sum += own;
                 count += tokens;
@@ -130,7 +133,7 @@ static void a_fall_is_paired_by_block(void **state)
     make_job(1, shifted);
     starts[BLOCKS] = starts[BLOCKS - 1] + LENGTH; /* all of a length: pairs are complete */
     for (int64_t p = 1; p < LENGTH; p++)
-        cells[0][BLOCKS - 1][p - 1] = shifted(0, p, BLOCKS - 1);
+        cell(0, BLOCKS - 1)[p - 1] = shifted(0, p, BLOCKS - 1);
     const es_block_mean m = loss_fall(&job, 0, 1, 64, 64, LENGTH);
     assert_near(m.value, 1.0, 1e-13);
     assert_near(m.se, 0.0, 1e-13);
@@ -238,14 +241,14 @@ static void what_sinks_are_worth_is_no_context(void **state)
         fresh_windows[k - 1] = windows[k];
         for (int64_t b = 0; b < BLOCKS; b++)
             for (int64_t p = 1; p < loss_length(&state_of, b); p++)
-                cells[k][b][p - 1] =
+                cell(k, b)[p - 1] =
                     with_sinks(windows[k], p, b) +
                     (k > 2 ? 0.0 : (windows[k] == 8 ? 7.0 : 5.0) + 0.001 * (double)b);
     }
     for (int64_t k = 0; k < 2; k++)
         for (int64_t b = 0; b < BLOCKS; b++)
             for (int64_t p = LENGTH / 2; p < loss_length(&state_of, b); p++)
-                fresh_cells[k][b][p - LENGTH / 2] = cells[0][b][p - 1] + 0.125 + 0.125 * (double)k;
+                fresh_cells[k][b][p - LENGTH / 2] = cell(0, b)[p - 1] + 0.125 + 0.125 * (double)k;
     assert_ok(es_answer_new(NULL, &a, &err));
     assert_ok(loss_put_windows(&job, a, &err));
     const es_table *t = es_answer_find(a, "windows");
@@ -289,7 +292,7 @@ static void make_pairs(double (*cost)(bool sinks, int window, int64_t block))
         settings[k].lab = (es_loss_setting){.window = windows[w], .sinks = k > PAIRS ? 4 : 0};
         for (int64_t b = 0; b < BLOCKS; b++)
             for (int64_t p = 1; p < loss_length(&state_of, b); p++)
-                cells[k][b][p - 1] = cells[0][b][p - 1] + cost(k > PAIRS, w, b);
+                cell(k, b)[p - 1] = cell(0, b)[p - 1] + cost(k > PAIRS, w, b);
     }
 }
 
@@ -379,7 +382,7 @@ static void where_the_first_keys_hurt_context_is_worth_less(void **state)
     assert_string_equal(
         es_answer_finding(a, 0),
         "With the first 4 tokens kept, context beyond 8 tokens is worth at most 0.2000 ± 0.0071 "
-        "nats per token to this model on this text, beyond 16 0.0500 ± 0.0071. At most: keeping "
+        "nats per token to this model on this text; beyond 16: 0.0500 ± 0.0071. At most: keeping "
         "the first tokens hurts at that window, so the number is its cost without them.");
     assert_near(es_table_get(es_answer_find(a, "windows"), 0, "cost"), 0.22, 1e-12);
     es_answer_free(a);

@@ -29,7 +29,9 @@ static void the_median_of_two_is_their_mean(void **state)
     (void)state;
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, NULL);
-    expect_said(a, 0, "In the median head a query uses 16.5 of 32 keys (ESS; 1 in head 1 to");
+    expect_said(
+        a, 0,
+        "In the median head a query uses 16.5 of 32 keys (effective number, ESS; 1 in head 1 to");
     expect_said(a, 0, "Its largest weight is 0.516 (0.0312 to 1).");
     es_answer_free(a);
     drop(&p);
@@ -41,9 +43,10 @@ static void words_have_the_number_that_is_used(void **state)
     (void)state;
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, NULL);
-    expect_said(a, 1,
-                "Of 2 heads 1 is averaging (21.3 keys or more, two thirds of those seen, share the "
-                "weight), 0 selective and 1 single-key (fewer than 2 share it).");
+    expect_said(
+        a, 1,
+        "By 1/(mean sum w^2), 1 of 2 heads is averaging (21.3 keys or more, two thirds of "
+        "those seen, share the weight), 0 selective and 1 single-key (fewer than 2 share it).");
     es_answer_free(a);
     drop(&p);
 }
@@ -54,7 +57,7 @@ static void the_scale_is_named(void **state)
     problem p = equal_and_single();
     es_answer *a = ask_of(&p, NULL, (const char *[]){"scales", "0.25,2", NULL});
     expect_said(a, 0, "In the median head a query, at scale 0.25, uses");
-    expect_said(a, 1, "Of 2 heads, at scale 0.25, 1 is averaging");
+    expect_said(a, 1, "By 1/(mean sum w^2), 1 of 2 heads, at scale 0.25, is averaging");
     es_answer_free(a);
     drop(&p);
 }
@@ -66,7 +69,8 @@ static void rounding_is_no_error(void **state)
     problem p = equal_and_single();
     p.heads = 1;
     es_answer *a = ask_of(&p, NULL, NULL);
-    expect_said(a, 0, "A query uses 32 of 32 keys (ESS); its largest weight is 0.03125.");
+    expect_said(
+        a, 0, "A query uses 32 of 32 keys (effective number, ESS); its largest weight is 0.03125.");
     es_answer_free(a);
     p.q[1 * D] = 4.0; /* another query */
     a = ask_of(&p, NULL, NULL);

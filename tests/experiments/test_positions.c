@@ -65,14 +65,16 @@ static void fill_query(dense *d, int64_t i)
     }
 }
 
-static double *room(int64_t count) { return calloc((size_t)count, sizeof(double)); }
+static double *new_numbers(int64_t count) { return calloc((size_t)count, sizeof(double)); }
 
 /* Weights and statistics of all queries, from what q and keys there are. */
 static void fill(dense *d)
 {
     const int64_t n = d->n;
-    d->score = room(n * n), d->plain = room(n * n), d->w = room(n * n), d->y = room(n * d->dv);
-    d->entropy = room(n), d->top = room(n), d->squares = room(n), d->lse = room(n);
+    d->score = new_numbers(n * n), d->plain = new_numbers(n * n), d->w = new_numbers(n * n),
+    d->y = new_numbers(n * d->dv);
+    d->entropy = new_numbers(n), d->top = new_numbers(n), d->squares = new_numbers(n),
+    d->lse = new_numbers(n);
     for (int64_t i = 0; i < n; i++)
         fill_query(d, i);
 }
@@ -213,10 +215,49 @@ static double expected_stat(const dense *d, int64_t i, es_positions_stat stat)
             sum += pow(d->y[i * d->dv + c] - mean, 2.0);
         }
         return sum;
+    case ES_POSITIONS_CRITICAL: /* of whole bins: expected_critical() */
+    case ES_POSITIONS_CRITICAL_REST:
     case ES_POSITIONS_STATS:
         break;
     }
     return (double)NAN;
+}
+
+/* Returns inf g/ln N(g) over gaps with N(g) >= 8 among the keys from `first` on that query i sees,
+ * counting anew for every gap. */
+static double critical_temperature(const dense *d, int64_t i, int64_t first)
+{
+    const double *s = d->score + i * d->n;
+    double best = -INFINITY, least = INFINITY;
+    for (int64_t j = first; j <= i; j++)
+        best = sees(d, i, j) ? fmax(best, s[j]) : best;
+    for (int64_t j = first; j <= i; j++) {
+        int64_t count = 0;
+        for (int64_t l = first; l <= i; l++)
+            count += sees(d, i, l) && best - s[l] <= best - s[j];
+        if (sees(d, i, j) && count >= 8)
+            least = fmin(least, (best - s[j]) / log((double)count));
+    }
+    return least;
+}
+
+static int increasing(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The bin's number of queries times the median over up to 16 of them, spaced evenly. */
+static double expected_critical(const dense *d, int64_t from, int64_t to, int64_t first)
+{
+    const int64_t places = to - from, count = places < 16 ? places : 16;
+    double x[16];
+    if (from + 1 < 16 || (d->window && d->window < 16))
+        return 0.0;
+    for (int64_t c = 0; c < count; c++)
+        x[c] = critical_temperature(d, from + c * places / count, first);
+    qsort(x, (size_t)count, sizeof *x, increasing);
+    return (double)places * 0.5 * (x[(count - 1) / 2] + x[count / 2]);
 }
 
 static int64_t first_of(const es_positions_grid *g, int64_t bin)
@@ -233,6 +274,9 @@ static void check_stats(const dense *d, const es_positions_grid *g, const double
             double sum = 0.0;
             for (int64_t i = first_of(g, b); i < g->to[b]; i++)
                 sum += expected_stat(d, i, (es_positions_stat)stat);
+            if (stat == ES_POSITIONS_CRITICAL || stat == ES_POSITIONS_CRITICAL_REST)
+                sum = expected_critical(d, first_of(g, b), g->to[b],
+                                        stat == ES_POSITIONS_CRITICAL ? 0 : 4);
             assert_near(x[es_positions_at(g, b, (es_positions_stat)stat)], sum,
                         within * fmax(sum, 1.0));
         }
@@ -329,7 +373,7 @@ static void check_head(int64_t n, int64_t window, const double *sink, bool singl
     es_positions_grid g;
     dense_new(&d, single);
     assert_ok(es_positions_grid_of(&spec, &g, &err));
-    double *x = room(g.numbers), *again = room(g.numbers);
+    double *x = new_numbers(g.numbers), *again = new_numbers(g.numbers);
     assert_ok(es_positions_head(&spec, &d.seen, &one, x, &err));
     check_stats(&d, &g, x, single ? 1e-5 : 1e-11);
     check_windows(&d, &g, x, single ? 1e-5 : 1e-11);
@@ -358,7 +402,7 @@ static es_array load(const char *name, const char *file)
 static double *head_rows(const char *name, const char *file, int64_t head, int64_t k)
 {
     es_array a = load(name, file);
-    double *rows = room(TOKENS * k);
+    double *rows = new_numbers(TOKENS * k);
     memcpy(rows, (double *)a.data + head * TOKENS * k, (size_t)(TOKENS * k) * sizeof *rows);
     es_array_free(&a);
     return rows;
@@ -372,7 +416,8 @@ static void golden_head(const char *name, const es_model_config *c, int64_t head
     d->scale = 1.0 / sqrt((double)k);
     d->q = head_rows(name, "q0", head, k);
     d->key = head_rows(name, "k0", head / (c->heads / c->kv_heads), k);
-    d->v = room(TOKENS * k), d->plain_q = room(TOKENS * k), d->plain_k = room(TOKENS * k);
+    d->v = new_numbers(TOKENS * k), d->plain_q = new_numbers(TOKENS * k),
+    d->plain_k = new_numbers(TOKENS * k);
     fill(d);
     free(d->y);
     d->y = head_rows(name, "out0", head, k);
@@ -421,7 +466,7 @@ static void check_decoder(const char *name)
     const es_positions_spec spec = {m, TOKENS, es_model_layer(c, 0)->window};
     es_positions_grid g;
     assert_ok(es_positions_grid_of(&spec, &g, &err));
-    double *x = room(c->layers * c->heads * g.numbers);
+    double *x = new_numbers(c->layers * c->heads * g.numbers);
     assert_ok(es_positions_block(&spec, ids, NULL, x, &err));
     for (int64_t h = 0; h < c->heads; h++) {
         const double *of_head = x + (LAYER * c->heads + h) * g.numbers;
@@ -496,7 +541,7 @@ static void one_key_is_counted_apart_from_the_first_four(void **state)
         }
     run_dense(&e, &d);
     assert_ok(es_positions_grid_of(&spec, &g, &err));
-    double *x = room(g.numbers);
+    double *x = new_numbers(g.numbers);
     assert_ok(es_positions_head(&spec, &e.seen, NULL, x, &err));
     const int64_t last = g.bins - 1; /* 46 to 64 keys: places 45 to 63, ten of which are odd */
     assert_equals(x[es_positions_at(&g, last, ES_POSITIONS_SINGLE)], 10.0);
@@ -529,7 +574,7 @@ static void a_head_on_a_sink_may_need_far_keys(void **state)
     }
     run_dense(&e, &d);
     assert_ok(es_positions_grid_of(&spec, &g, &err));
-    double *x = room(g.numbers);
+    double *x = new_numbers(g.numbers);
     assert_ok(es_positions_head(&spec, &e.seen, NULL, x, &err));
     const int64_t last = g.bins - 1, window = 11;
     assert_int_equal(g.window[window], 64);
@@ -576,7 +621,7 @@ static void what_rotates_nothing_has_one_kind_of_scores(void **state)
     dense_new(&d, false);
     d.seen.plain_q.data = d.seen.plain_k.data = NULL;
     assert_ok(es_positions_grid_of(&spec, &g, &err));
-    double *x = room(g.numbers);
+    double *x = new_numbers(g.numbers);
     assert_ok(es_positions_head(&spec, &d.seen, NULL, x, &err));
     for (int64_t c = 0; c <= g.windows + 1; c++)
         assert_equals(x[es_positions_score_at(&g, c, ES_POSITIONS_PLAIN)],

@@ -213,15 +213,18 @@ static void check_slowest(const double needs[4], const double thin[4], const cha
 static void the_slowest_may_be_one_with_a_bound(void **state)
 {
     (void)state;
-    check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.1, 1, 0.05},
-                  "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
-                  "of their spread. Slowest: layer 2, head 1, 9000 ± 70 tokens.");
+    check_slowest(
+        (double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.1, 1, 0.05},
+        "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
+        "of how much they vary between queries. Slowest: layer 2, head 1, 9000 ± 70 tokens.");
     check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0.2, 0.1, 1, 0.3},
                   "At least 2 of 4 heads need more than the pool's 4000 tokens for outputs within "
-                  "a tenth of their spread. Slowest known: layer 2, head 1, 9000 ± 70 tokens.");
+                  "a tenth of how much they vary between queries. Slowest known: layer 2, head 1, "
+                  "9000 ± 70 tokens.");
     check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.2, 0, 0},
                   "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
-                  "of their spread. Slowest known: layer 2, head 1, at least 9000 tokens.");
+                  "of how much they vary between queries. Slowest known: layer 2, head 1, at least "
+                  "9000 tokens.");
 }
 
 /* What export and LaTeX put over a column: a key is no title, and a number has its error. */

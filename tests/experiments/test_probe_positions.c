@@ -11,7 +11,7 @@ enum { LENGTH = 2048, BLOCKS = 5 };
 /* Numbers of one head in all blocks. */
 typedef struct head {
     es_positions_grid grid;
-    double *numbers, room[BLOCKS];
+    double *numbers, scratch[BLOCKS];
     probe_track track;
 } head;
 
@@ -31,7 +31,7 @@ static void new_head(head *h)
     const es_positions_grid *g = &h->grid;
     assert_ok(es_positions_grid_of(&(es_positions_spec){.length = LENGTH}, &h->grid, &err));
     h->numbers = calloc((size_t)(BLOCKS * g->numbers), sizeof *h->numbers);
-    h->track = (probe_track){&h->grid, h->numbers, g->numbers, BLOCKS, h->room};
+    h->track = (probe_track){&h->grid, h->numbers, g->numbers, BLOCKS, h->scratch};
     for (int64_t block = 0; block < BLOCKS; block++)
         for (int64_t bin = 0; bin < g->bins; bin++) {
             const double count = (double)(g->to[bin] - first_of(g, bin));
@@ -302,7 +302,7 @@ static void pebble_is_what_plain_python_says(void **state)
     json_t *all = golden_file("pebble/positions.json"), *heads = json_object_get(all, "heads");
     const int64_t n = (int64_t)json_array_size(json_object_get(all, "ids"));
     int32_t *ids = calloc((size_t)n, sizeof *ids);
-    double room;
+    double scratch;
     es_model *m;
     es_positions_grid g;
     for (int64_t i = 0; i < n; i++)
@@ -315,7 +315,7 @@ static void pebble_is_what_plain_python_says(void **state)
     double *x = calloc((size_t)g.numbers * json_array_size(heads), sizeof *x);
     assert_ok(es_positions_block(&spec, ids, NULL, x, &err));
     for (size_t h = 0; h < json_array_size(heads); h++) {
-        const probe_track track = {&g, x + (int64_t)h * g.numbers, g.numbers, 1, &room};
+        const probe_track track = {&g, x + (int64_t)h * g.numbers, g.numbers, 1, &scratch};
         check_head(&track, json_array_get(heads, h));
     }
     es_model_close(m);

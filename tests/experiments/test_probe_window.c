@@ -13,7 +13,7 @@ static es_probe bare(int64_t rows, int64_t block, const int64_t *n, uint64_t see
 }
 
 /* Around the circle of the pool's rows from one window's first to the next one's. */
-static void windows_are_apart_while_the_pool_has_room(void **state)
+static void windows_are_apart_while_the_pool_is_long_enough(void **state)
 {
     (void)state;
     enum { N = 10000, BLOCK = 40, WINDOWS = 16 };
@@ -219,7 +219,7 @@ static void design_effect_of_runs_is_their_length(void **state)
 TEST_FILE(probe_window)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_are_apart_while_the_pool_has_room),
+        cmocka_unit_test(windows_are_apart_while_the_pool_is_long_enough),
         cmocka_unit_test(every_row_is_as_likely_to_be_first),
         cmocka_unit_test(windows_that_are_none),
         cmocka_unit_test(errors_of_a_window_are_what_the_loops_say),

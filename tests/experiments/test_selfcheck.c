@@ -28,6 +28,27 @@ static void what_counts_as_right(void **state)
     assert_true(isnan(es_figure_outcome(&interval, &(es_estimate){NAN, 0.0, 0.0}, 0.0)));
 }
 
+/* A value of 0.3 whose 95 % interval is 0.2 wide on either side. With one degree of freedom
+ * Student's t is Cauchy's law: half of it is within 1, and 95 % within tan(0.475 pi) = 12.706. */
+static void what_counts_as_within(void **state)
+{
+    (void)state;
+    const es_figure error = {.kind = ES_FIGURE_ERROR, .freedom = 1.0},
+                    sure = {.kind = ES_FIGURE_ERROR}, p = {.kind = ES_FIGURE_P};
+    const es_estimate answer = {0.3, -0.2, 0.2};
+    const double se = 0.2 / 12.7062047;
+    assert_equals(es_figure_within(&error, &answer, 0.3 + 0.99 * se, 1.0), 1.0);
+    assert_equals(es_figure_within(&error, &answer, 0.3 - 1.01 * se, 1.0), 0.0);
+    assert_equals(es_figure_within(&error, &answer, 0.3 - 1.99 * se, 2.0), 1.0);
+    assert_equals(es_figure_within(&error, &answer, 0.3 + 2.01 * se, 2.0), 0.0);
+    assert_true(isnan(es_figure_within(&p, &answer, 0.3, 1.0)));
+    assert_true(isnan(es_figure_within(&error, &(es_estimate){NAN, NAN, NAN}, 0.3, 1.0)));
+    assert_near(es_figure_should(&error, 1.0), 0.5, 1e-12);
+    assert_near(es_figure_should(&sure, 1.0), 0.6826894921, 1e-9);
+    assert_near(es_figure_should(&sure, 2.0), 0.9544997361, 1e-9);
+    assert_true(isnan(es_figure_should(&p, 1.0)));
+}
+
 static void what_counts_as_off(void **state)
 {
     (void)state;
@@ -35,6 +56,8 @@ static void what_counts_as_off(void **state)
     assert_false(es_figure_off(ES_FIGURE_INTERVAL, 0.95, 0.92, 0.011));
     assert_false(es_figure_off(ES_FIGURE_INTERVAL, 0.95, 0.965, 0.002)); /* less than two points */
     assert_true(es_figure_off(ES_FIGURE_INTERVAL, 0.95, 1.0, 0.01));     /* too wide is off, too */
+    assert_true(es_figure_off(ES_FIGURE_BOUND, 0.95, 0.87, 0.011));
+    assert_false(es_figure_off(ES_FIGURE_BOUND, 0.95, 1.0, 0.01)); /* of a bound it is not */
     assert_true(es_figure_off(ES_FIGURE_P, 0.05, 0.0, 0.011));
     assert_false(es_figure_off(ES_FIGURE_VERDICT, 0.05, 0.0, 0.001)); /* less often wrong is fine */
     assert_true(es_figure_off(ES_FIGURE_VERDICT, 0.05, 0.16, 0.02));
@@ -88,25 +111,34 @@ static void write_text(const char *path)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Plans from some pieces, found on others: 4 seeds of 4 layers, of which at least half must hold
- * what was found. A standard error of no size would hold nothing. */
+/* Plans from some pieces, found on others: 4 seeds, each with a KL and 4 layers, of which at least
+ * half must hold what was found. A standard error of no size would hold nothing. */
+static void check_plans(const char *setting, const char *text, const int64_t *rows)
+{
+    es_answer *a =
+        run(2, (const char *const[]){"only", setting, "trials", "4", "model",
+                                     ES_TESTS_DIR "/../models/pebble", "text", text, NULL});
+    const es_table *t = es_answer_find(a, "checks"), *errors = es_answer_find(a, "errors");
+    assert_int_equal(es_table_rows(t), 3);
+    assert_int_equal(es_table_rows(errors), 3);
+    for (int64_t row = 0; row < 3; row++) {
+        assert_int_equal(es_table_get(t, row, "rows"), rows[row]);
+        assert_int_equal(es_table_get(t, row, "seeds"), 4);
+        assert_at_least(es_table_get(t, row, "found"), 0.5);
+        assert_at_least(es_table_get(errors, row, "two"), es_table_get(errors, row, "one"));
+        assert_at_least(es_table_get(t, row, "found"), es_table_get(errors, row, "two"));
+    }
+    es_answer_free(a);
+}
+
 static void plans_are_checked_on_pieces_of_a_text(void **state)
 {
     (void)state;
     char text[512];
     snprintf(text, sizeof text, "%s", in_folder("text"));
     write_text(text);
-    es_answer *a =
-        run(2, (const char *const[]){"only", "budget", "trials", "4", "model",
-                                     ES_TESTS_DIR "/../models/pebble", "text", text, NULL});
-    const es_table *t = es_answer_find(a, "checks");
-    assert_int_equal(es_table_rows(t), 5); /* three of an ideal plan, two of a cache's */
-    for (int64_t row = 0; row < 5; row++) {
-        assert_int_equal(es_table_get(t, row, "rows"), 4);
-        assert_int_equal(es_table_get(t, row, "seeds"), 4);
-        assert_at_least(es_table_get(t, row, "found"), 0.5);
-    }
-    es_answer_free(a);
+    check_plans("budget.ideal", text, (const int64_t[]){4, 4, 4});
+    check_plans("budget.prompt", text, (const int64_t[]){1, 4, 4});
 }
 
 /* The novel beside the model: intervals from 8 and 16 of its blocks, one of each equal part of the
@@ -161,6 +193,7 @@ TEST_FILE(selfcheck)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_counts_as_right),
+        cmocka_unit_test(what_counts_as_within),
         cmocka_unit_test(what_counts_as_off),
         cmocka_unit_test(a_run_is_the_same_for_any_number_of_threads),
         cmocka_unit_test(plans_are_checked_on_pieces_of_a_text),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_streamed_heads.c : `probe --look limit`, `picture`, `tails` and horizons of `downstream`
+/* test_streamed_heads.c : `probe --look content`, `picture`, `tails` and horizons of `downstream`
  * with a model whose weights stay in the file. Resident weights are the reference: numbers must
  * have their bits. */
 #include "tiny_pool.h"

@@ -16,8 +16,8 @@ static const es_field *find_field(const char *type, const char *name)
     return NULL;
 }
 
-/* Fields of a struct follow it, do not overlap, and leave no room for one that was forgotten: a gap
- * is padding, smaller than the largest alignment. */
+/* Fields of a struct follow it, do not overlap, and leave no space for one that was forgotten: a
+ * gap is padding, smaller than the largest alignment. */
 static void fields_fill_their_structs(void **state)
 {
     (void)state;

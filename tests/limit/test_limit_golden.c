@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_limit_golden.c : the room `limit` against golden values, made by other means (mpmath,
+/* test_limit_golden.c : the module `limit` against golden values, made by other means (mpmath,
  * SciPy).
  */
 #include "golden.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_allocate.c : keys shared out among units, against all choices there are. */
 #include "testing.h"
-#include "random/random.h"
 
 #include <stdbool.h>
 
-#include <esscher/allocate.h>
-#include <esscher/random.h>
+#include "random/random.h"
+#include "risk/allocate.h"
 
 enum { UNITS = 4, OPTIONS = 5 };
 
@@ -296,6 +295,15 @@ static void make_heads(es_curve curves[HEADS])
         curves[u] = (es_curve){GRID, grid, falling, 1.0};
 }
 
+/* Allocates the same number of keys to all units, as budget does: by equal needs. */
+static es_status allocate_evenly(const es_curve *curves, int64_t units, double keys,
+                                 int64_t *chosen, double *used, double *risk, es_error *e)
+{
+    static const double equal[HEADS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    assert_at_most(units, HEADS);
+    return es_allocate_mass(curves, units, keys, equal, chosen, used, risk, e);
+}
+
 static void uniform_is_the_same_for_all(void **state)
 {
     (void)state;
@@ -304,12 +312,12 @@ static void uniform_is_the_same_for_all(void **state)
     double used, risk;
     make_heads(curves);
     for (int i = 0; i < GRID; i++) {
-        assert_ok(es_allocate_uniform(curves, HEADS, HEADS * grid[i], chosen, &used, &risk, &err));
+        assert_ok(allocate_evenly(curves, HEADS, HEADS * grid[i], chosen, &used, &risk, &err));
         for (int u = 0; u < HEADS; u++)
             assert_int_equal(chosen[u], i);
         assert_near(used, HEADS * grid[i], 0.0);
     }
-    assert_ok(es_allocate_uniform(curves, HEADS, 6 * HEADS, chosen, &used, &risk, &err));
+    assert_ok(allocate_evenly(curves, HEADS, 6 * HEADS, chosen, &used, &risk, &err));
     assert_near(used, 6 * HEADS, 0.0); /* half of them have 4, half 8: nothing is wasted */
     assert_near(risk, 4 * 4 + 4 * 3, 0.0);
 }
@@ -390,7 +398,7 @@ static void rivals_stay_above_the_bound(void **state)
         limits(&p, &least, &most);
         for (double keys = least; keys <= most + 2.0; keys += 1.0) {
             assert_ok(es_allocate_bound(p.curves, UNITS, keys, &bound, &err));
-            assert_ok(es_allocate_uniform(p.curves, UNITS, keys, chosen, used, risk, &err));
+            assert_ok(allocate_evenly(p.curves, UNITS, keys, chosen, used, risk, &err));
             assert_ok(es_allocate_pyramid(p.curves, UNITS, keys, layer, 2, 0.5, chosen, used + 1,
                                           risk + 1, &err));
             assert_ok(
@@ -423,13 +431,13 @@ static void curves_that_are_none_are_refused(void **state)
         assert_int_equal(err.row, 1);
         assert_int_equal(es_allocate_risk(curves, 2, 9, chosen, NULL, NULL, &err), ES_E_RANGE);
         assert_int_equal(es_allocate_bound(curves, 2, 9, &x, &err), ES_E_RANGE);
-        assert_int_equal(es_allocate_uniform(curves, 2, 9, chosen, NULL, NULL, &err), ES_E_RANGE);
+        assert_int_equal(allocate_evenly(curves, 2, 9, chosen, NULL, NULL, &err), ES_E_RANGE);
     }
     const es_curve fine = {3, good, risk, 1.0};
     assert_int_equal(es_allocate_keys(&fine, 1, 0.5, chosen, NULL, NULL, &err), ES_E_RANGE);
     assert_string_equal(err.rule, "allocate.keys");
     assert_int_equal(es_allocate_keys(&fine, 1, NAN, chosen, NULL, NULL, &err), ES_E_RANGE);
-    assert_int_equal(es_allocate_uniform(&fine, 1, 0.5, chosen, NULL, NULL, &err), ES_E_RANGE);
+    assert_int_equal(allocate_evenly(&fine, 1, 0.5, chosen, NULL, NULL, &err), ES_E_RANGE);
     assert_int_equal(es_allocate_keys(NULL, 1, 3, chosen, NULL, NULL, &err), ES_E_ARGUMENT);
     assert_int_equal(es_allocate_keys(&fine, 1, 3, NULL, NULL, NULL, &err), ES_E_ARGUMENT);
 }

@@ -3,6 +3,8 @@
  * (NumPy; tests/golden/cache), and what holds for every cache. */
 #include "cache_cases.h"
 
+#include <esscher/cache.h>
+
 /* Largest difference of logits at places >= prompt, over the root mean square of the expected. */
 static double difference(const decoder *d, const void *logits, const double *want)
 {
@@ -137,7 +139,7 @@ static es_cache_unit *same_units(const es_model *m, const char *policy, int64_t 
 
 /* A cache that has place for every key changes nothing but the order of sums: 1e-13 is a thousand
  * roundings of f64. */
-static void room_for_all_changes_nothing(void **state)
+static void space_for_all_changes_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -189,6 +191,55 @@ static void threads_give_the_same_bits(void **state)
         free(units);
         es_model_close(m);
     }
+}
+
+/* Runs a block with a cache and returns the most memory that was allocated at a time. */
+static size_t peak_of(const es_model *m, const es_cache_opts *opts, const int32_t *ids, int64_t n,
+                      int threads)
+{
+    es_mem_limit budget = {0};
+    es_cache *cache;
+    const es_exec exec = {.threads = threads, .budget = &budget};
+    assert_ok(es_cache_new(es_model_config_of(m), opts, n, &budget, &cache, &err));
+    assert_ok(es_cache_look_ahead(cache, m, ids, &exec, &err));
+    assert_ok(
+        es_model_forward(m, &(es_model_block){.ids = ids, .n = n, .cache = cache}, 1, &exec, &err));
+    es_cache_free(cache);
+    return budget.peak;
+}
+
+/* No run allocates more than the bounds of model and cache together, and some allocate more than
+ * that of the model alone. */
+static void memory_stays_within_its_bound(void **state)
+{
+    static const es_cache_opts settings[] = {
+        {.evict = "prompt", .prompt = 256, .policy = "snapkv", .keys = 64},
+        {.evict = "prompt", .prompt = 256, .policy = "expected:future=2048", .keys = 64},
+        {.evict = "prompt", .prompt = 256, .policy = "oracle", .keys = 64, .k_type = "q4_0"},
+        {.evict = "prompt", .prompt = 256, .policy = "tova", .keys = 64},
+        {.evict = "decode", .policy = "h2o", .keys = 128, .v_type = "q8_0"},
+        {.evict = "decode", .policy = "tova", .keys = 500},
+        {.k_type = "kivi2", .v_type = "kivi2+hadamard"}};
+    enum { N = 512 };
+    int32_t ids[N];
+    int needed = 0;
+    es_model *m;
+    (void)state;
+    for (int i = 0; i < N; i++)
+        ids[i] = 7 + i * 977 % 4000;
+    assert_ok(es_model_open(ES_TESTS_DIR "/../models/pebble", NULL, &m, &err));
+    const es_model_config *c = es_model_config_of(m);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        for (int threads = 1; threads < 4; threads++) {
+            double cache;
+            const double plain = es_model_cost_of(c, ES_F32, N, threads, false).bytes;
+            assert_ok(es_cache_memory(c, &settings[i], N, ES_F32, threads, &cache, &err));
+            const double peak = (double)peak_of(m, &settings[i], ids, N, threads);
+            assert_below(peak, plain + cache);
+            needed += peak > plain;
+        }
+    assert_true(needed > 0);
+    es_model_close(m);
 }
 
 /* What cannot be run is refused by its rule. */
@@ -282,9 +333,10 @@ TEST_FILE(cache)
         cmocka_unit_test(decode_in_f64),
         cmocka_unit_test(decode_in_f32),
         cmocka_unit_test(types_in_f64),
-        cmocka_unit_test(room_for_all_changes_nothing),
+        cmocka_unit_test(space_for_all_changes_nothing),
         cmocka_unit_test(oldest_first_is_a_window),
         cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(memory_stays_within_its_bound),
         cmocka_unit_test(refusals),
         cmocka_unit_test(policies_as_text),
         cmocka_unit_test(pyramid_by_hand),

@@ -292,6 +292,28 @@ static void PL03_any_flip_is_refused_or_holds_together(void **state)
 
 /* ---- running by it ---- */
 
+/* A plan whose units are all the same takes the memory of that cache, and one unit that takes more
+ * is enough for more. */
+static void a_plan_takes_the_memory_of_its_units(void **state)
+{
+    static const char policy[] = "expected:sinks=4:recent=0:future=512";
+    const es_cache_opts plain = {.evict = "prompt", .prompt = 100, .policy = "stream", .keys = 8};
+    const es_cache_opts more = {.evict = "prompt", .prompt = 100, .policy = policy, .keys = 8};
+    es_plan *p;
+    double bytes, want;
+    (void)state;
+    assert_ok(es_plan_new_cache(&small, ES_PLAN_PROMPT, 100, 200, NULL, &p, &err));
+    assert_ok(es_cache_memory(&small, &plain, 200, ES_F32, 2, &want, &err));
+    assert_ok(es_plan_memory(p, &small, 200, ES_F32, 2, &bytes, &err));
+    assert_near(bytes, want, 0.0);
+    snprintf(p->unit[1].policy, sizeof p->unit[1].policy, "%s", policy);
+    p->unit[1].keys = 8;
+    assert_ok(es_cache_memory(&small, &more, 200, ES_F32, 2, &want, &err));
+    assert_ok(es_plan_memory(p, &small, 200, ES_F32, 2, &bytes, &err));
+    assert_near(bytes, want, 0.0);
+    es_plan_free(p);
+}
+
 static char remark[512];
 static void hear(void *user, es_log_level level, const char *text)
 {
@@ -441,6 +463,7 @@ TEST_FILE(cache_plan)
         cmocka_unit_test(plans_that_cannot_be_made),
         cmocka_unit_test(KV01_what_is_wrong_is_refused),
         cmocka_unit_test(modes_have_their_policies),
+        cmocka_unit_test(a_plan_takes_the_memory_of_its_units),
         cmocka_unit_test(PL03_any_flip_is_refused_or_holds_together),
         cmocka_unit_test(KV01_contexts_are_remarked_or_refused),
         cmocka_unit_test_setup_teardown(golden_cases_through_files, make_folder, remove_folder),

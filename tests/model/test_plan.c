@@ -401,7 +401,7 @@ static void PL03_what_is_no_plan(void **state)
     (void)state;
     const es_status bad = ES_E_FORMAT;
     refuse("", bad, "plan.json", "");
-    refuse("[]", bad, "plan.json", "object");
+    refuse("[]", bad, "plan.json", "not a plan file");
     refuse("{}", bad, "plan.missing", "missing schema");
     refuse(with("\"risk\":0.125", "\"risk\":NaN", 0), bad, "plan.range", "risk is no number");
     refuse(with("\"risk\":0.125", "\"risk\":\"0\"", 0), bad, "plan.range", "risk is text");

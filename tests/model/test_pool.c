@@ -4,10 +4,10 @@
 #include "testing.h"
 
 #include "base/half.h"
+#include "store/run.h"
 #include "tiny_pool.h"
 #include <esscher/exec.h>
 #include <esscher/npy.h>
-#include <esscher/run.h>
 
 enum { LENGTH = 40, INNER = LENGTH - 2 }; /* of the small model */
 
@@ -686,7 +686,7 @@ static void forge(const double *starts, int64_t blocks, double length)
     assert_ok(es_run_close(run, &err));
 }
 
-/* Readers make room for blocks of the length that is stated: it must be true. */
+/* Readers reserves space for blocks of the length that is stated: it must be true. */
 static void forged_blocks_are_refused(void **state)
 {
     (void)state;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ranks.sh ESSCHER MPI BUILD : the program under a real mpirun, that of Open MPI or of MPICH (MPI: openmpi, mpich).
 #
-# MP01 to MP09 of docs/HARDENING.md. BUILD has the plugins, and the library few_threads_MPI.so.
+# MP01 to MP09 of docs/dev/HARDENING.md. BUILD has the plugins, and the library few_threads_MPI.so.
 set -u
 esscher=$1
 mpi=$2

@@ -9,6 +9,7 @@
 
 #include "base/executor.h"
 #include "fork_fabric.h"
+#include "ranks/ranks_inside.h"
 
 /* What all ranks see, and the test after them. */
 typedef struct board {

@@ -92,7 +92,7 @@ static void unknown_commands_have_tables_parameters_and_the_command_to_repeat(vo
 }
 
 /* Two views of one table, under two titles, in the order in which they are described; one hides a
- * number, which stays hidden, and a long text, which a page has room for. */
+ * number, which stays hidden, and a long text, which a page has space for. */
 static void a_table_that_was_described_twice_is_shown_twice(void **state)
 {
     (void)state;
@@ -413,7 +413,7 @@ static int64_t carried(const char *column)
     return count;
 }
 
-/* 1728 rows of 144 heads are all there; of what is beyond the page's room, whole series: half of
+/* 1728 rows of 144 heads are all there; of what is beyond what a page holds, whole series: half of
  * ES_PAGE_VALUES are 31250 rows of 4 columns, 15 series of 2000 rows. */
 static void RP03_a_page_carries_every_row_or_whole_series(void **state)
 {

@@ -326,7 +326,7 @@ static void grids_give_what_keys_give(void **state)
 /* ---- draws ---- */
 
 /* Scores that fill every point of one block of the grid and touch no other: as many rows as there
- * is room for. The error of equal weights is nearly that of a mean, and the grid's that of the
+ * is space for. The error of equal weights is nearly that of a mean, and the grid's that of the
  * keys. */
 static void a_full_block_is_no_more_than_full(void **state)
 {

@@ -47,7 +47,7 @@ static void one_stratum_and_nothing_sure_are_draws(void **state)
     es_far_keys keys = keys_of(60, 2.0);
     for (int64_t m = 1; m <= 1000; m *= 10) {
         const es_view s = es_view_f64(keys.scores, 1, 60), v = es_view_f64(keys.values, 60, WIDTH);
-        const es_far_stratum stratum = {(double)m, keys};
+        const es_far_stratum stratum = {.draws = (double)m, .keys = keys};
         const es_far_risk r = risk_of(&(es_far_query){WIDTH, {0}, &stratum, 1});
         es_draw_risk expected;
         es_draw_query about;
@@ -75,7 +75,8 @@ static void one_stratum_is_a_policy_with_replacement(void **state)
         far[j] = keys.scores[j] + log((double)(N - SURE) / DRAWS);
         *(j < SURE ? &sure[j] : &rest[j - SURE]) = j;
     }
-    const es_far_stratum stratum = {DRAWS, {N - SURE, far + SURE, keys.values + SURE * WIDTH}};
+    const es_far_stratum stratum = {.draws = DRAWS,
+                                    .keys = {N - SURE, far + SURE, keys.values + SURE * WIDTH}};
     const es_far_risk r =
         risk_of(&(es_far_query){WIDTH, {SURE, keys.scores, keys.values}, &stratum, 1});
     const es_view values = es_view_f64(keys.values, N, WIDTH);
@@ -130,7 +131,7 @@ static void every_outcome_of_few_keys_is_counted(void **state)
     static const int64_t stratum_of[] = {0, 0, 1};
     state_of_rng = 13;
     es_far_keys sure = keys_of(2, 1.0), a = keys_of(4, 3.0), b = keys_of(3, 1.0);
-    const es_far_stratum strata[] = {{2.0, a}, {1.0, b}};
+    const es_far_stratum strata[] = {{.draws = 2.0, .keys = a}, {.draws = 1.0, .keys = b}};
     for (int64_t with = 0; with <= 2; with += 2) {
         sure.count = with;
         const es_far_query q = {WIDTH, sure, strata, 2};
@@ -158,7 +159,8 @@ static void simulated_far_fields_have_this_error(void **state)
         int64_t stratum_of[256], picked[256], count = 0;
         for (int64_t d = 0; d < STRATA; d++) { /* scores become narrower with distance */
             strata[d] = (es_far_stratum){
-                (double)(2 << d), keys_of(40, (0.5 + 0.4 * trial) / (1.0 + 0.3 * (double)d))};
+                .draws = (double)(2 << d),
+                .keys = keys_of(40, (0.5 + 0.4 * trial) / (1.0 + 0.3 * (double)d))};
             for (int64_t i = 0; i < 2 << d; i++)
                 stratum_of[count++] = d;
         }
@@ -184,6 +186,97 @@ static void simulated_far_fields_have_this_error(void **state)
     }
 }
 
+/* ---- probabilities, and Gaussian keys ---- */
+
+static void a_key_of_three_shares_is_three_keys(void **state)
+{
+    (void)state;
+    static const double shares[] = {0.25, 0.75, 0.0};
+    state_of_rng = 18;
+    es_far_keys sure = keys_of(3, 1.0), two = keys_of(3, 2.0), four = keys_of(4, 0.0);
+    for (int64_t j = 0; j < 4; j++) {
+        ((double *)four.scores)[j] = two.scores[j > 0];
+        for (int64_t c = 0; c < WIDTH; c++)
+            ((double *)four.values)[j * WIDTH + c] = two.values[(j > 0) * WIDTH + c];
+    }
+    const es_far_stratum by_shares = {.draws = 7.0, .keys = two, .shares = shares};
+    const es_far_stratum by_keys = {.draws = 7.0, .keys = four};
+    const es_far_risk a = risk_of(&(es_far_query){WIDTH, sure, &by_shares, 1});
+    const es_far_risk b = risk_of(&(es_far_query){WIDTH, sure, &by_keys, 1});
+    assert_close(a.square.val, b.square.val, 1e-9);
+    assert_close(a.bias2, b.bias2, 1e-8);
+    assert_close(a.sampling, b.sampling, 1e-12);
+    assert_close(a.far_mass, b.far_mass, 1e-12);
+    free_keys(&sure), free_keys(&two), free_keys(&four);
+}
+
+enum { GAUSSIAN_DRAWS = 20, FIELDS = 20000 };
+
+/* A Gaussian law of scores s and values a + b s + noise, stated by two keys at s = -sd and sd. */
+typedef struct gaussian {
+    double sd, noise, a[WIDTH], b[WIDTH], scores[2], values[2 * WIDTH];
+} gaussian;
+
+/* |y - limit|^2 of one field of GAUSSIAN_DRAWS such keys beside a sure one of score 0 and value 0.
+ */
+static double gaussian_error(const gaussian *g)
+{
+    double n[WIDTH] = {0}, z = 1.0, square = 0.0;
+    double *x = normals(GAUSSIAN_DRAWS * (WIDTH + 1));
+    for (int64_t j = 0; j < GAUSSIAN_DRAWS; j++) {
+        const double *e = x + j * (WIDTH + 1), s = g->sd * e[WIDTH], w = exp(s);
+        z += w;
+        for (int64_t c = 0; c < WIDTH; c++)
+            n[c] += w * (g->a[c] + g->b[c] * s + g->noise * e[c]);
+    }
+    for (int64_t c = 0; c < WIDTH; c++)
+        square += pow(n[c] / z - limit[c], 2.0);
+    free(x);
+    return square;
+}
+
+/* Limit of Gaussian keys: E e^s = e^(sd^2/2), under which E s = sd^2. */
+static void check_gaussian(const gaussian *g)
+{
+    double scores[ES_FAR_NODES], values[ES_FAR_NODES * WIDTH], shares[ES_FAR_NODES], mean[WIDTH];
+    double slope[WIDTH], zero[WIDTH] = {0}, none = 0.0, sum = 0.0, squares = 0.0;
+    const es_far_nodes nodes = {scores, values, shares, mean, slope};
+    const es_far_stratum keys = {.draws = GAUSSIAN_DRAWS,
+                                 .keys = {2, g->scores, g->values},
+                                 .scatter = WIDTH * g->noise * g->noise};
+    const es_far_stratum stratum = es_far_gaussian(&keys, WIDTH, &nodes);
+    const es_far_risk r = risk_of(&(es_far_query){WIDTH, {1, &none, zero}, &stratum, 1});
+    const double far = GAUSSIAN_DRAWS * exp(0.5 * g->sd * g->sd), mass = far / (1.0 + far);
+    assert_close(r.far_mass, mass, 1e-4);
+    for (int64_t c = 0; c < WIDTH; c++)
+        assert_near(limit[c], mass * (g->a[c] + g->b[c] * g->sd * g->sd), 1e-3);
+    for (int i = 0; i < FIELDS; i++) {
+        const double e = gaussian_error(g);
+        sum += e, squares += e * e;
+    }
+    const double average = sum / FIELDS;
+    assert_near(r.square.val, average, 4.0 * sqrt((squares / FIELDS - average * average) / FIELDS));
+}
+
+static void gaussian_keys_have_the_error_of_their_draws(void **state)
+{
+    (void)state;
+    state_of_rng = 19;
+    for (int trial = 0; trial < 4; trial++) {
+        gaussian g = {.sd = 0.3 + 0.9 * trial, .noise = 0.5};
+        for (int64_t c = 0; c < WIDTH; c++) {
+            g.a[c] = 2.0 * uniform() - 1.0;
+            g.b[c] = (2.0 * uniform() - 1.0) / (1.0 + trial);
+        }
+        for (int64_t j = 0; j < 2; j++) {
+            g.scores[j] = j ? g.sd : -g.sd;
+            for (int64_t c = 0; c < WIDTH; c++)
+                g.values[j * WIDTH + c] = g.a[c] + g.b[c] * g.scores[j];
+        }
+        check_gaussian(&g);
+    }
+}
+
 /* ---- ends ---- */
 
 static void without_a_far_field_the_output_is_the_limit(void **state)
@@ -205,7 +298,7 @@ static void scores_of_any_size_are_fine(void **state)
     (void)state;
     state_of_rng = 16;
     es_far_keys sure = keys_of(3, 1.0), far = keys_of(20, 2.0);
-    const es_far_stratum stratum = {30.0, far};
+    const es_far_stratum stratum = {.draws = 30.0, .keys = far};
     const es_far_query q = {WIDTH, sure, &stratum, 1};
     const double before = risk_of(&q).square.val;
     for (int64_t j = 0; j < 3; j++)
@@ -221,7 +314,7 @@ static void nonsense_is_refused(void **state)
     (void)state;
     state_of_rng = 17;
     es_far_keys keys = keys_of(4, 1.0);
-    es_far_stratum stratum = {0.5, keys};
+    es_far_stratum stratum = {.draws = 0.5, .keys = keys};
     es_far_query q = {WIDTH, keys, &stratum, 1};
     es_far_risk out;
     assert_int_equal(es_far_risk_of(&q, 1e-4, NULL, limit, &out, &err), ES_E_RANGE);
@@ -244,6 +337,8 @@ TEST_FILE(far_risk)
         cmocka_unit_test(one_stratum_is_a_policy_with_replacement),
         cmocka_unit_test(every_outcome_of_few_keys_is_counted),
         cmocka_unit_test(simulated_far_fields_have_this_error),
+        cmocka_unit_test(a_key_of_three_shares_is_three_keys),
+        cmocka_unit_test(gaussian_keys_have_the_error_of_their_draws),
         cmocka_unit_test(without_a_far_field_the_output_is_the_limit),
         cmocka_unit_test(scores_of_any_size_are_fine),
         cmocka_unit_test(nonsense_is_refused),

@@ -12,7 +12,7 @@ enum { MOST = 300, WIDTH = 5, PADDED = MOST + ES_RISK_LANES };
 
 /* ---- one node ---- */
 
-static double s[PADDED], u[PADDED * WIDTH], u2[PADDED], p[PADDED], room[2 * ES_RISK_NODES * WIDTH];
+static double s[PADDED], u[PADDED * WIDTH], u2[PADDED], p[PADDED], means[2 * ES_RISK_NODES * WIDTH];
 
 /* Scores over a range of `span`, as they come; every seventh key surely, every ninth weightless. */
 static es_risk_terms terms_of(int64_t count, double span)
@@ -35,7 +35,7 @@ static es_risk_terms terms_of(int64_t count, double span)
     return r;
 }
 
-static void make_room(es_risk_node *nodes, double *at)
+static void place_means(es_risk_node *nodes, double *at)
 {
     for (int64_t i = 0; i < ES_RISK_NODES * WIDTH; i++)
         at[i] = 0.0;
@@ -77,7 +77,7 @@ static void a_node_is_a_sum_over_keys(void **state)
         for (int64_t count = 1; count <= MOST; count += count < 20 ? 1 : 93) {
             const es_risk_terms r = terms_of(count, spans[i]);
             for (double t = -6.0; t < spans[i]; t += 0.21 * spans[i] + 0.9) {
-                make_room(nodes, room);
+                place_means(nodes, means);
                 es_risk_each_portable(&r, t, 0.4, nodes);
                 for (int k = 0; k < ES_RISK_NODES; k++) {
                     const plain n = plainly(&r, t + 0.4 * k);
@@ -105,18 +105,18 @@ static void instruction_sets_give_the_same_bits(void **state)
     es_risk_each_fn *const others[] = {es_risk_each_avx2, es_risk_each_avx512};
     static const es_isa isas[] = {ES_ISA_AVX2, ES_ISA_AVX512};
     es_risk_node a[ES_RISK_NODES], b[ES_RISK_NODES];
-    double *second = room + ES_RISK_NODES * WIDTH;
+    double *second = means + ES_RISK_NODES * WIDTH;
     int compared = 0;
     state_of_rng = 22;
     for (int i = 0; i < 2; i++) {
         for (int64_t count = 1; count <= MOST && es_isa_available(isas[i]); count += 13) {
             const es_risk_terms r = terms_of(count, 12.0);
             for (double t = -8.0; t < 20.0; t += 0.7) {
-                make_room(a, room);
-                make_room(b, second);
+                place_means(a, means);
+                place_means(b, second);
                 es_risk_each_portable(&r, t, 0.3125, a);
                 others[i](&r, t, 0.3125, b);
-                assert_memory_equal(room, second, ES_RISK_NODES * WIDTH * sizeof *room);
+                assert_memory_equal(means, second, ES_RISK_NODES * WIDTH * sizeof *means);
                 for (int k = 0; k < ES_RISK_NODES; k++) {
                     assert_equals(a[k].log_mean, b[k].log_mean);
                     assert_equals(a[k].square, b[k].square);

@@ -150,6 +150,44 @@ static void CL05_resume_with_other_parameters_is_refused_with_a_diff(void **stat
     assert_ok(es_run_close(run, &err));
 }
 
+/* Parameters as version 0.2.0 wrote them, and what must be asked now to mean the same: a row each
+ * of command, key, text then, text now and whether they are the same. NULL: absent. */
+static void runs_of_earlier_versions_are_resumed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command, *key, *before, *now;
+        bool same;
+    } rows[] = {{"probe", "protocol", "house", "default", true},
+                {"probe", "protocol", "house", "paper", false},
+                {"probe", "sinks", NULL, "4", true},
+                {"probe", "sinks", NULL, "5", false},
+                {"probe", "sinks", "4", "5", false},
+                {"probe", "near", NULL, "64", true},
+                {"sparse", "near", NULL, "64", false},
+                {"budget", "evict", NULL, "ideal", true},
+                {"budget", "evict", NULL, "prompt", false}, /* it dropped no key for good */
+                {"budget", "policy", "stream,heavy,observe,random,top", "", true},
+                {"budget", "policy", "stream", "", false},
+                {"budget", "granularity", NULL, "head", true},
+                {"budget", "round", NULL, "1", true},
+                {"budget", "round", NULL, "16", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        es_run *run;
+        start();
+        const es_run_pair then[] = {{"seed", "7"}, {rows[i].key, rows[i].before}};
+        const es_run_pair now[] = {{"seed", "7"}, {rows[i].key, rows[i].now}};
+        const es_run_spec old = {rows[i].command, then, rows[i].before ? 2 : 1, NULL, 0};
+        const es_run_spec new = {rows[i].command, now, 2, NULL, 0};
+        assert_ok(es_run_create(path, &old, false, &run, &err));
+        assert_ok(es_run_close(run, &err));
+        assert_int_equal(es_run_resume(path, &new, &run, &err),
+                         rows[i].same ? ES_OK : ES_E_ARGUMENT);
+        if (rows[i].same)
+            assert_ok(es_run_close(run, &err));
+    }
+}
+
 static void specs_stages_and_tables_are_checked(void **state)
 {
     (void)state;
@@ -302,6 +340,7 @@ TEST_FILE(run)
         cmocka_unit_test(a_run_knows_what_it_is),
         cmocka_unit_test(CL05_a_run_that_exists_is_left_alone),
         cmocka_unit_test(CL05_resume_with_other_parameters_is_refused_with_a_diff),
+        cmocka_unit_test(runs_of_earlier_versions_are_resumed),
         cmocka_unit_test(specs_stages_and_tables_are_checked),
         cmocka_unit_test(tables_hold_numbers_and_texts),
         cmocka_unit_test(resume_goes_on_where_it_stopped),

@@ -221,8 +221,8 @@ static void nothing_is_left_of_half_a_join(void **state)
     /* a disk that is full after so many bytes: while the file is made, or its cells are written */
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &before);
-    for (rlim_t room = 8192; room <= 65536; room *= 2) {
-        tiny = (struct rlimit){room, before.rlim_max};
+    for (rlim_t capacity = 8192; capacity <= 65536; capacity *= 2) {
+        tiny = (struct rlimit){capacity, before.rlim_max};
         setrlimit(RLIMIT_FSIZE, &tiny);
         const es_status status = join(2, &(es_run_join_opts){0}, NULL);
         setrlimit(RLIMIT_FSIZE, &before);

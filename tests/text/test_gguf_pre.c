@@ -178,11 +178,11 @@ static void documents_list_the_names_of_the_table(void **state)
 {
     (void)state;
     char path[4200], *text = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     snprintf(path, sizeof path, "%s/../docs/MODELS.md", ES_TESTS_DIR);
     FILE *doc = fopen(path, "rb");
     assert_non_null(doc);
-    const ssize_t length = getdelim(&text, &room, '\0', doc);
+    const ssize_t length = getdelim(&text, &capacity, '\0', doc);
     assert_above(length, 0);
     fclose(doc);
     for (int i = 0; es_gguf_pre_at(i); i++) {

@@ -401,9 +401,9 @@ static void TX04_files_that_are_no_text(void **state)
 static int64_t compare_lines(FILE *file, const es_tokenizer *t, es_tokenizer *const by_options[8])
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int64_t count = 0, wrong = 0;
-    while (getline(&line, &room, file) > 0) {
+    while (getline(&line, &capacity, file) > 0) {
         json_t *row = json_loads(line, JSON_ALLOW_NUL, NULL);
         assert_non_null(row);
         const json_t *text = json_object_get(row, "text"), *ids = json_object_get(row, "ids");

@@ -108,12 +108,85 @@ static void two_keys_by_hand(void **state)
     assert_close(top_weight(scores, 2, 2.0 * log(2.0)), 0.8, 1e-15);
 }
 
+static double exponential_score(double e) { return e; }
+static double uniform_score(double e) { return -exp(-e); }
+
+/* Returns the mean over rows of the power of ln n by which L_8 grows from n/16 to n scores of a
+ * law: 0 normal, 1 exponential, 2 uniform; its standard error in *se. */
+static double mean_power(int law, int64_t n, int rows, double *se)
+{
+    double scores[MOST], part[MOST], sum = 0.0, squares = 0.0;
+    for (int row = 0; row < rows; row++) {
+        draw(law, n, (es_address){.seed = 23, .cell = (uint64_t)row}, scores);
+        memcpy(part, scores, sizeof part);
+        const double small = es_gap_count_of(part, n / 16, ES_GAP_GROUP).critical;
+        const double large = es_gap_count_of(scores, n, ES_GAP_GROUP).critical;
+        const double power = es_gap_power(small, large, (double)(n / 16), (double)n);
+        sum += power;
+        squares += power * power;
+    }
+    *se = sqrt((squares / rows - sum / rows * sum / rows) / rows);
+    return sum / rows;
+}
+
+/* (G3) ignores that the largest score varies. For uniform scores it is exact: ln L grows by H_n -
+ * H_{n/16}. For the others ln L scatters by 0.36, so that its mean may be off by half its variance,
+ * 0.065, at either n. */
+static void typical_scores_predict_the_growth(void **state)
+{
+    (void)state;
+    const int64_t n = MOST;
+    const double unit = log(log((double)n) / log((double)n / 16.0));
+    const struct {
+        int law;
+        es_gap_score score;
+        double allowed;
+    } laws[] = {{0, es_gap_normal_score, 0.065 / unit},
+                {1, exponential_score, 0.065 / unit},
+                {2, uniform_score, 0.0}};
+    for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
+        double se;
+        const double measured = mean_power(laws[i].law, n, 4000, &se);
+        const double predicted = es_gap_power(es_gap_typical(laws[i].score, n / 16, ES_GAP_GROUP),
+                                              es_gap_typical(laws[i].score, n, ES_GAP_GROUP),
+                                              (double)n / 16.0, (double)n);
+        assert_near(measured, predicted, laws[i].allowed + 4.0 * se);
+    }
+    double harmonic = 0.0;
+    for (int64_t j = n / 16 + 1; j <= n; j++)
+        harmonic += 1.0 / (double)j;
+    assert_close(es_gap_power(es_gap_typical(uniform_score, n / 16, ES_GAP_GROUP),
+                              es_gap_typical(uniform_score, n, ES_GAP_GROUP), (double)n / 16.0,
+                              (double)n),
+                 harmonic / unit, 1e-12);
+}
+
+/* Eight exponential scores: the eighth gap is H_7 = 363/140, the only one that counts. */
+static void typical_exponential_scores_by_hand(void **state)
+{
+    (void)state;
+    assert_close(es_gap_typical(exponential_score, 8, 8), log(8.0) * 140.0 / 363.0, 1e-14);
+}
+
+/* The score that a normal variable exceeds with probability e^{-e}, in both tails and the middle.
+ */
+static void normal_scores_are_quantiles(void **state)
+{
+    (void)state;
+    static const double at[] = {-6.0, -1.0, 0.0, 0.5, 3.0, 8.0};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+        assert_near(es_gap_normal_score(-log(0.5 * erfc(at[i] / sqrt(2.0)))), at[i], 1e-6);
+}
+
 TEST_FILE(gap_count)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(critical_temperature_is_the_largest_slope),
         cmocka_unit_test(no_row_breaks_the_bounds),
         cmocka_unit_test(two_keys_by_hand),
+        cmocka_unit_test(typical_scores_predict_the_growth),
+        cmocka_unit_test(typical_exponential_scores_by_hand),
+        cmocka_unit_test(normal_scores_are_quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,15 +94,15 @@ static void uniform_keys_agree_with_theory_json(void **state)
         const int64_t d = (int64_t)golden_real(row, "d");
         if (d > 64)
             continue;
-        double *room = calloc((size_t)(d * (d + 2)), sizeof *room);
-        es_output_law law = {.limit = room, .mean = room + d, .cov = room + 2 * d};
+        double *scratch = calloc((size_t)(d * (d + 2)), sizeof *scratch);
+        es_output_law law = {.limit = scratch, .mean = scratch + d, .cov = scratch + 2 * d};
         assert_ok(es_average_of(&(es_keys){.dim = d}, 1e6, golden_real(row, "beta"), NULL, NULL,
                                 &law, &err));
         assert_close(law.spread, golden_real(row, "D"), 1e-10);
         assert_close(law.cov[0], golden_real(row, "radial"), 1e-9);
         assert_close(law.cov[d + 1], golden_real(row, "tang"), 1e-9);
         assert_near(law.cov[1], 0.0, 1e-12 * law.spread);
-        free(room);
+        free(scratch);
         seen++;
     }
     assert_above(seen, 3);
@@ -151,8 +151,8 @@ static void drawn_outputs_fluctuate_as_predicted(void **state)
     const double v[] = {1.0, -2.0, 0.5, 0.0, 3.0, 1.0, 0.0, -1.0}, beta = 2.5;
     const double directions[] = {1.0, 0.0, 0.0, 1.0, 0.6, 0.8};
     const es_view V = es_view_f64(v, 2, 4);
-    double room[2 + 2 + 4];
-    es_output_law law = {.limit = room, .mean = room + 2, .cov = room + 4};
+    double scratch[2 + 2 + 4];
+    es_output_law law = {.limit = scratch, .mean = scratch + 2, .cov = scratch + 4};
     es_output_row row, again;
     assert_ok(es_average_of(&keys, N, beta, &V, NULL, &law, &err));
     es_exec two = {.threads = 2};
@@ -183,11 +183,11 @@ static void drawn_outputs_fluctuate_as_predicted(void **state)
 static void bad_questions(void **state)
 {
     (void)state;
-    double room[8 + 16] = {0}, directions[12] = {0};
-    es_output_law law = {.limit = room, .mean = room + 4, .cov = room + 8};
+    double scratch[8 + 16] = {0}, directions[12] = {0};
+    es_output_law law = {.limit = scratch, .mean = scratch + 4, .cov = scratch + 8};
     es_output_row row;
     const es_keys keys = {.dim = 4};
-    const es_view wide = es_view_f64(room, 2, 5);
+    const es_view wide = es_view_f64(scratch, 2, 5);
     assert_int_equal(
         es_average_of(&(es_keys){.dim = 4, .planted = true}, 9.0, 1.0, NULL, NULL, &law, &err),
         ES_E_UNSUPPORTED);

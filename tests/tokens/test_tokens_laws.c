@@ -2,6 +2,7 @@
 /* test_tokens_laws.c : do the samplers have the laws they claim? Whole distribution functions, by
  * Kolmogorov and Smirnov. */
 #include "token_sample.h"
+#include "random/random.h"
 
 static const double least_p = 1e-4;
 enum { MOST = 768 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// budget.js : frontiers, errors against the share of keys that is kept, by way of sharing out and by policy, with the
-// limit; maps of what each head keeps and of what it looks at; keys against what a head needs; errors by layer, losses by
-// position, and how much text the plan wants.
+// budget.js : frontiers, errors against the share that is kept, by way of sharing out and by policy, with the limit; maps
+// of what each head keeps and of what it looks at, and of keys and bits of a cache's key-value heads; keys against what a
+// head needs; errors by layer, losses by position, and how much text the plan wants.
 import { groupBy, isNumber, show } from "../tables.js";
 import { curves } from "./curves.js";
 import { headName, headOf, pickOf } from "./heads.js";
@@ -56,7 +56,7 @@ const byShare = (rows, key) =>
 function wayLayers(rows, { measured, predicted, axis }, bytes) {
   const tip = (r) => [
     ["shared out", r.allocation],
-    ["share of the keys", show(r.ratio)],
+    ["share kept", show(r.ratio)],
     ...(isNumber(bytes) ? [["cache, MB", show((r.ratio * bytes) / 1e6)]] : []),
     [`${axis}, predicted`, show(r[predicted])],
     ...(isNumber(r[measured]) ? [[`${axis}, verified`, show(r[measured], r[`${measured}_se`])]] : []),
@@ -93,10 +93,12 @@ function frontierOf(kind, ways, points, bytes) {
     title: `Frontier: ${kind.name}`,
     caption:
       `${kind.words} ${tried ? "Points with two standard errors: verified on text that the plan was not made from. " : ""}` +
-      "Full lines: predicted, each head with its best policy. Dashed in colours: ours, with one policy for all heads. Grey: " +
-      "the limit of rules that keep their keys independently, to first order; biased rules may lie below it.",
+      "Full lines: predicted, each head with its best policy. Dashed in colours: ours, with one policy for all heads." +
+      (names.includes(LIMIT)
+        ? " Grey: the limit of rules that keep their keys independently, to first order; biased rules may lie below it."
+        : ""),
     table: "allocations",
-    x: { title: "share of the keys", log: true },
+    x: { title: "share kept", log: true },
     y: { title: kind.axis, log: true },
     series: [
       ...groupBy(ways, "allocation").map(([name], i) => ({ name, colour: i })),
@@ -127,7 +129,7 @@ function losses(rows) {
     caption:
       "Nats per token over late positions of a block, on text that the plan was not made from; of a classifier, KL of its " +
       "labels. It is not predicted: KL is, and has a figure of its own.",
-    x: { key: "asked", title: "share of the keys", log: true },
+    x: { key: "asked", title: "share kept", log: true },
     y: { title: "extra loss, nats" },
     name: (r) => r.allocation,
     measured: "loss",
@@ -250,6 +252,69 @@ function needs(rows) {
   ];
 }
 
+// ---- key-value heads of a cache ----
+
+const unitFacts = [
+  { key: "policy", title: "policy" },
+  { key: "keys", title: "keys" },
+  { key: "ratio", title: "share of its keys" },
+  { key: "k_type", title: "type of keys" },
+  { key: "v_type", title: "type of values" },
+  { key: "bits", title: "bits per number" },
+  { key: "bytes", title: "bytes" },
+];
+
+// Policies share first letters: two tell them apart.
+const twoLetters = (policy) => (policy ?? "").slice(0, 2);
+const WIDE = 8; // key-value heads of a layer, at most, whose cells have space for number types
+
+const unitMaps = [
+  {
+    name: "share of the keys",
+    key: "ratio",
+    title: "Share of its keys that each key-value head keeps",
+    words: (rows) =>
+      `In the cell: its policy (${groupBy(rows, "policy").map(([p]) => `${twoLetters(p)}: ${p}`).join(", ")}).`,
+    domain: [0, 1],
+    letter: "short",
+  },
+  {
+    name: "bits per number",
+    key: "bits",
+    title: "Bits per number of each key-value head",
+    words: (rows) =>
+      `Mean of keys and values, scales included.${rows[0]?.types ? " In the cell: the number types, keys before values." : ""}`,
+    letter: "types",
+  },
+  {
+    name: "bytes",
+    key: "bytes",
+    title: "Bytes of each key-value head",
+    words: () => "Of the keys and values that it keeps.",
+  },
+];
+
+// Tiles of what each key-value head keeps: keys, bits, and their product.
+function units(rows) {
+  const wide = (rows ?? []).some((r) => r.kv_head >= WIDE);
+  const types = (r) => (r.k_type === r.v_type ? r.k_type : `${r.k_type}/${r.v_type}`);
+  const all = (rows ?? []).map((r) => ({ ...r, short: twoLetters(r.policy), types: wide ? "" : types(r) }));
+  const mapOf = (m) =>
+    heatMap({
+      rows: all,
+      table: "kv_heads",
+      title: m.title,
+      caption: m.words(all),
+      x: { key: "kv_head", title: "key-value head" },
+      y: { key: "layer", title: "layer" },
+      value: { key: m.key, title: m.name, letter: m.letter },
+      domain: m.domain,
+      more: unitFacts.filter(({ key }) => key !== m.key),
+    });
+  const options = unitMaps.filter((m) => mapOf(m).length).map((m) => ({ name: m.name, figure: () => mapOf(m)[0] }));
+  return options.length ? [{ open: true, label: "Map of", options }] : [];
+}
+
 // ---- layers ----
 
 // Attention of each layer, with the limit at as many keys.
@@ -258,7 +323,7 @@ function layers(rows) {
     rows,
     table: "layers",
     title: "Error of each layer's attention",
-    caption: "Of its output, given the full model's state, over its spread. Grey: the limit at as many keys.",
+    caption: "Of its output, given the full model's state, over its spread.",
     x: { key: "layer", title: "layer", whole: true },
     y: { title: "error over spread", zero: true },
     name: () => "the plan",
@@ -271,6 +336,7 @@ function layers(rows) {
   return [
     {
       ...figure,
+      caption: figure.caption + (low.length ? " Grey: the limit at as many keys." : ""),
       series: [...figure.series, ...(low.length ? [limit] : [])],
       layers: [
         ...(low.length ? [{ kind: "line", name: LIMIT, dash: limit.dash, width: 2.2, rows: low }] : []),
@@ -335,6 +401,7 @@ export function budget({ tables: t }) {
   return [
     ...frontiers(t.allocations, t.frontier, t.plan),
     ...heads(t.heads),
+    ...units(t.kv_heads),
     ...layers(t.layers),
     ...states(t.layers),
     ...losses(t.allocations),

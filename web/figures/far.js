@@ -99,6 +99,6 @@ function shareFigures(rows, forecast, several) {
 
 export function farFigures(tables, several) {
   const { exchangeability = [], far_rows: rows = [], forecast = [] } = tables;
-  if (!exchangeability.length) return [];
-  return [...changes.map((c) => changeFigure(c, exchangeability, several)), ...shareFigures(rows, forecast, several)];
+  const changed = exchangeability.length ? changes.map((c) => changeFigure(c, exchangeability, several)) : [];
+  return rows.length ? [...changed, ...shareFigures(rows, forecast, several)] : [];
 }

@@ -5,7 +5,7 @@ import { isNumber, lowest, show } from "../tables.js";
 const NOMINAL = 0.95;
 
 export function selfcheck({ tables: { checks } }) {
-  const rows = (checks ?? []).filter((r) => (r.kind === "interval" || r.kind === "error") && isNumber(r.found));
+  const rows = (checks ?? []).filter((r) => ["interval", "error", "bound"].includes(r.kind) && isNumber(r.found));
   if (rows.length < 2) return [];
   const names = rows.map((r) => `${r.setting}: ${r.figure}`).reverse(); // the first on top
   const edges = [0.5, names.length + 0.5];

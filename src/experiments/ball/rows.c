@@ -302,7 +302,7 @@ static es_status sum_up_size(const summary_ctx *m, int64_t p, es_error *err)
 static void report_rate(es_answer *a, const es_table *fits)
 {
     const ball_fit *fit = es_rows(fits, ball_fit);
-    char power[ES_SAY_ROOM];
+    char power[ES_SAY_SIZE];
     for (int64_t i = es_table_rows(fits) - 1; i >= 0; i--) {
         if (!isfinite(fit[i].rate.value))
             continue;
@@ -318,8 +318,8 @@ static void report_rate(es_answer *a, const es_table *fits)
 /* Reports the growth in R^2 at the largest n. */
 static void report_growth(es_answer *a, const es_table *growth)
 {
-    char size[ES_SAY_ROOM], slope[ES_SAY_ROOM], predicted[ES_SAY_ROOM] = "",
-                                                sharp[ES_SAY_ROOM] = "";
+    char size[ES_SAY_SIZE], slope[ES_SAY_SIZE], predicted[ES_SAY_SIZE] = "",
+                                                sharp[ES_SAY_SIZE] = "";
     const int64_t count = es_table_rows(growth);
     const ball_growth *last = count ? &es_rows(growth, ball_growth)[count - 1] : NULL;
     if (!last || !isfinite(last->slope.value))
@@ -332,7 +332,7 @@ static void report_growth(es_answer *a, const es_table *growth)
                  last->slope_sharp);
     es_answer_add_finding(a,
                           "At n = %s the logarithm of the worst error on a ball grows by %s per "
-                          "unit of R^2%s; for large R the papers' bound grows by %.3g%s.",
+                          "unit of R^2%s. For large R the papers' bound grows by %.3g%s.",
                           es_say_size((double)last->n, size),
                           es_say_number(last->slope.value, last->slope.se, slope), predicted,
                           last->slope_bound, sharp);

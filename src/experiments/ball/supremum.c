@@ -30,13 +30,16 @@ static int64_t fixed_doubles(const es_ball *b)
     return 3 * b->d * L + 2 * b->d * L + b->dv * L + 2 * b->d + b->d * b->d;
 }
 
-/* Tokens there is room for: whole blocks. */
-static int64_t room(const es_ball *b)
+/* Tokens that fit: whole blocks. */
+static int64_t token_capacity(const es_ball *b)
 {
     return (b->spec.sizes[b->spec.n_sizes - 1] + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-int64_t es_ball_sample_doubles(const es_ball *b) { return room(b) * (b->d + L) + fixed_doubles(b); }
+int64_t es_ball_sample_doubles(const es_ball *b)
+{
+    return token_capacity(b) * (b->d + L) + fixed_doubles(b);
+}
 
 void es_ball_sample_free(es_ball_sample *s)
 {
@@ -52,9 +55,9 @@ es_status es_ball_sample_new(const es_ball *b, es_ball_sample *s, es_error *err)
     double *memory = NULL;
     double *tokens = NULL, *weights = NULL;
     *s = (es_ball_sample){.ball = b};
-    es_status status = ES_MEM_NEW_2D(b->budget, tokens, room(b), d, "tokens", err);
+    es_status status = ES_MEM_NEW_2D(b->budget, tokens, token_capacity(b), d, "tokens", err);
     if (status == ES_OK)
-        status = ES_MEM_NEW_2D(b->budget, weights, room(b), L, "weights", err);
+        status = ES_MEM_NEW_2D(b->budget, weights, token_capacity(b), L, "weights", err);
     if (status == ES_OK)
         status = ES_MEM_NEW(b->budget, memory, fixed_doubles(b), "queries", err);
     s->tokens = tokens;

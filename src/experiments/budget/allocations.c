@@ -25,7 +25,7 @@ typedef struct allocation_row {
 
 static const es_column columns[] = {
     ES_COL(allocation_row, allocation, ES_FORMAT_TEXT, "allocation", "",
-           "ours: by marginal risk. A cache: uniform: the best single setting of all heads; "
+           "ours: by marginal risk. A cache: uniform: the single setting of least predicted error; "
            "pyramid, ada: the same, divided as PyramidKV and Ada-KV do; lu-kv: least sum of the "
            "heads' risks, whatever later layers make of it; one type: ours with one pair of types. "
            "Ideal mode, each head under its best policy: uniform: the same for all; pyramid: "
@@ -102,7 +102,7 @@ static void set_measured(const es_job *job, int64_t setting, allocation_row *r)
 /* Returns "h2o:sinks=4, 128 keys, q8_0,q4_0" if all units of a cache have the same; else NULL. */
 static const char *say_single(const budget_state *s, const budget_choice *choices, es_table *t)
 {
-    char policy[BUDGET_ROOM], types[BUDGET_ROOM];
+    char policy[BUDGET_SIZE], types[BUDGET_SIZE];
     for (int64_t u = 0; u < s->units; u++)
         if (choices[u].candidate < 0 || choices[u].candidate != choices[0].candidate ||
             choices[u].keys != choices[0].keys || s->mode == BUDGET_IDEAL)

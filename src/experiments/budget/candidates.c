@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "experiments/budget/question.h"
 #include "model/sparse_head.h"
+#include "policy/policy.h"
 
 const char *const budget_modes[] = {"prompt", "decode", "ideal", "none", NULL};
 const char *const budget_granularities[] = {"head", "layer", "model", NULL};
@@ -76,14 +77,14 @@ enum { PLAN_SINKS = 4 };
 
 /* Copies the next word of a list, up to a comma, and moves *at past it. Returns false at the end.
  */
-static es_status next_word(const char **at, char word[BUDGET_ROOM], bool *found, es_error *err)
+static es_status next_word(const char **at, char word[BUDGET_SIZE], bool *found, es_error *err)
 {
     const size_t length = strcspn(*at, ",");
     *found = **at != '\0';
-    if (length >= BUDGET_ROOM)
+    if (length >= BUDGET_SIZE)
         return es_refuse(err, "budget.policy", "write it shorter",
-                         "a policy or number type of more than %d characters", BUDGET_ROOM - 1);
-    snprintf(word, BUDGET_ROOM, "%.*s", (int)length, *at);
+                         "a policy or number type of more than %d characters", BUDGET_SIZE - 1);
+    snprintf(word, BUDGET_SIZE, "%.*s", (int)length, *at);
     *at += length + ((*at)[length] == ',');
     return ES_OK;
 }
@@ -114,7 +115,7 @@ static es_status read_policies(const budget_params *p, const budget_state *s, li
     const char *at = p->policy                  ? p->policy
                      : s->mode == BUDGET_DECODE ? "stream,h2o,tova:scope=kv"
                                                 : "stream,snapkv,observed,h2o,tova:scope=kv";
-    char word[BUDGET_ROOM];
+    char word[BUDGET_SIZE];
     bool found;
     for (;;) {
         es_evict_spec *new = &out->policies[out->n_policies];
@@ -143,7 +144,7 @@ static es_status read_types(const budget_params *p, const budget_state *s, lists
                             es_error *err)
 {
     const char *at = p->kv_type ? p->kv_type : "f16,q8_0,q4_0";
-    char word[BUDGET_ROOM], name[ES_KV_NAME], other[ES_KV_NAME];
+    char word[BUDGET_SIZE], name[ES_KV_NAME], other[ES_KV_NAME];
     bool found;
     for (;;) {
         es_kv_format *new = &out->types[out->n_types];
@@ -387,26 +388,26 @@ es_status budget_make_grids(es_job *job, es_error *err)
 
 /* ---- names ---- */
 
-const char *budget_candidate_policy(const budget_state *s, int64_t candidate, char out[BUDGET_ROOM])
+const char *budget_candidate_policy(const budget_state *s, int64_t candidate, char out[BUDGET_SIZE])
 {
     if (s->mode == BUDGET_IDEAL) {
-        char word[ES_POLICY_ROOM];
-        snprintf(out, BUDGET_ROOM, "%s", es_policy_word(&s->policies[candidate], word));
+        char word[ES_POLICY_SIZE];
+        snprintf(out, BUDGET_SIZE, "%s", es_policy_word(&s->policies[candidate], word));
     } else if (s->candidates[candidate].unit.evict.policy) {
-        es_evict_write(&s->candidates[candidate].unit.evict, out, BUDGET_ROOM);
+        es_evict_write(&s->candidates[candidate].unit.evict, out, BUDGET_SIZE);
     } else {
-        snprintf(out, BUDGET_ROOM, "full");
+        snprintf(out, BUDGET_SIZE, "full");
     }
     return out;
 }
 
-const char *budget_candidate_types(const budget_state *s, int64_t candidate, char out[BUDGET_ROOM])
+const char *budget_candidate_types(const budget_state *s, int64_t candidate, char out[BUDGET_SIZE])
 {
     char value[ES_KV_NAME];
     const es_cache_unit *unit = &s->candidates[candidate].unit;
     es_kv_format_name(&unit->k, out, ES_KV_NAME);
     const size_t used = strlen(out);
-    snprintf(out + used, BUDGET_ROOM - used, ",%s",
+    snprintf(out + used, BUDGET_SIZE - used, ",%s",
              es_kv_format_name(&unit->v, value, sizeof value));
     return out;
 }

@@ -11,14 +11,14 @@
 #include "store/file.h"
 
 /* Writes a share as "5.66 % ± 0.30 %". Returns out. */
-static const char *say_percent(es_measured m, char out[ES_SAY_ROOM])
+static const char *say_percent(es_measured m, char out[ES_SAY_SIZE])
 {
-    char number[ES_SAY_ROOM];
+    char number[ES_SAY_SIZE];
     es_say_number(100.0 * m.value, 100.0 * m.se, number);
     char *error = strstr(number, " ± ");
     if (error)
         *error = '\0';
-    snprintf(out, ES_SAY_ROOM, error ? "%.40s %% ± %.40s %%" : "%.40s %%", number,
+    snprintf(out, ES_SAY_SIZE, error ? "%.40s %% ± %.40s %%" : "%.40s %%", number,
              error ? error + strlen(" ± ") : "");
     return out;
 }
@@ -45,7 +45,7 @@ static const char *say_text(const es_job *job)
 /* Writes the plan's policies that read one of `inputs` (ES_POLICY_): "heavy and observe"; "" if
  * none does. Returns out. */
 static const char *say_policies(const budget_state *s, const budget_context *k, unsigned inputs,
-                                char out[ES_SAY_ROOM])
+                                char out[ES_SAY_SIZE])
 {
     out[0] = '\0';
     for (int64_t p = 0; p < s->P && s->mode == BUDGET_IDEAL; p++) {
@@ -54,7 +54,7 @@ static const char *say_policies(const budget_state *s, const budget_context *k, 
         for (int64_t u = 0; u < s->units; u++)
             in_plan = in_plan || k->plan[u].candidate == p;
         if (in_plan && es_policy_inputs(s->policies[p].policy) & inputs)
-            snprintf(out + used, ES_SAY_ROOM - used, "%s%s", used ? " and " : "",
+            snprintf(out + used, ES_SAY_SIZE - used, "%s%s", used ? " and " : "",
                      es_policy_name(s->policies[p].policy));
     }
     return out;
@@ -73,9 +73,10 @@ static void add_state(const es_job *job, const budget_context *k, es_answer *a)
     const budget_state *s = job->state;
     const int64_t L = s->config->layers;
     const double all = budget_all_keys(s), kept = budget_keys(s, k->plan);
-    char share[4 * ES_SAY_ROOM], measured[ES_SAY_ROOM], predicted[ES_SAY_ROOM], names[ES_SAY_ROOM];
+    char share[4 * ES_SAY_SIZE], measured[ES_SAY_SIZE], predicted[ES_SAY_SIZE], names[ES_SAY_SIZE];
     if (s->config->causal && *say_policies(s, k, ES_POLICY_SCORES, names))
-        snprintf(share, sizeof share, "Attending to %.3g %% of the keys,", 100.0 * kept / all);
+        snprintf(share, sizeof share, "If queries attend to %.3g %% of the keys,",
+                 100.0 * kept / all);
     else
         snprintf(share, sizeof share, "With %.3g %% of %s (%.3g of %.3g MB in %s),",
                  100.0 * kept / all, s->config->causal ? "the KV cache" : "all keys and values",
@@ -99,7 +100,7 @@ static void add_other_context(const es_job *job, const budget_context *k, es_ans
     const budget_state *s = job->state;
     const int64_t n = s->verify.length;
     double kept = 0.0, all = 0.0;
-    char measured[ES_SAY_ROOM];
+    char measured[ES_SAY_SIZE];
     if (!s->n_settings || is_verified(s))
         return;
     for (int64_t u = 0; u < s->units; u++) {
@@ -122,7 +123,7 @@ static void add_other_context(const es_job *job, const budget_context *k, es_ans
 static void add_predicted_answer(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
-    char predicted[ES_SAY_ROOM];
+    char predicted[ES_SAY_SIZE];
     const char *what = !budget_predicts_kl(job) ? "The extra loss per token"
                        : s->config->predicts    ? "KL of the next token"
                                                 : "KL of the labels";
@@ -137,7 +138,7 @@ static void add_measured_answer(const es_job *job, const budget_context *k, es_a
     const budget_state *s = job->state;
     const budget_runs runs = budget_verify_runs(s, 0);
     const bool kl = budget_predicts_kl(job), tokens = s->config->predicts;
-    char value[ES_SAY_ROOM], beside[3 * ES_SAY_ROOM] = "", number[ES_SAY_ROOM];
+    char value[ES_SAY_SIZE], beside[3 * ES_SAY_SIZE] = "", number[ES_SAY_SIZE];
     if (kl)
         snprintf(
             beside, sizeof beside, "KL %s nats",
@@ -161,7 +162,7 @@ static void add_measured_answer(const es_job *job, const budget_context *k, es_a
 static void add_rivals(const es_job *job, es_answer *a)
 {
     const budget_state *s = job->state;
-    char list[512] = "", value[ES_SAY_ROOM];
+    char list[512] = "", value[ES_SAY_SIZE];
     for (int64_t w = 1; w < s->n_ways; w++) {
         const int64_t setting = budget_setting_of(s, s->ways[w], 0.0);
         const size_t used = strlen(list);
@@ -191,10 +192,10 @@ static void add_ideal(const es_job *job, const budget_context *k, es_answer *a)
 
 /* ---- caches ---- */
 
-/* Writes the share of keys and values in each number type: "f16 12 %, q8_0 70 %, q4_0 18 %".
+/* Writes the share of keys and values in each number type: "12 % in f16, 88 % in q8_0".
  * Returns out. */
 static const char *say_types(const budget_state *s, const budget_context *k,
-                             char out[4 * ES_SAY_ROOM])
+                             char out[4 * ES_SAY_SIZE])
 {
     char name[ES_KV_NAME], other[ES_KV_NAME];
     const double all = 2.0 * budget_keys(s, k->plan);
@@ -211,8 +212,8 @@ static const char *say_types(const budget_state *s, const budget_context *k,
             count += strcmp(name, other) == 0 ? (double)k->plan[u].keys : 0.0;
         }
         if (count > 0.0)
-            snprintf(out + used, 4 * ES_SAY_ROOM - used, "%s%s %.3g %%", used ? ", " : "", name,
-                     100.0 * count / all);
+            snprintf(out + used, 4 * ES_SAY_SIZE - used, "%s%.3g %% in %s", used ? ", " : "",
+                     100.0 * count / all, name);
     }
     return out;
 }
@@ -224,11 +225,11 @@ static void add_kept(const es_job *job, const budget_context *k, es_answer *a)
     const budget_state *s = job->state;
     const double all = budget_all_keys(s), before = all * s->full.bytes,
                  after = budget_bytes(s, k->plan);
-    char types[4 * ES_SAY_ROOM];
+    char types[4 * ES_SAY_SIZE];
     es_answer_add_finding(
         a,
-        "The plan keeps %.3g %% of the keys of a %s of %lld tokens (%s): %.3g of %.3g MB (%s), "
-        "or %.3g %% of the bytes.",
+        "The plan keeps %.3g %% of the keys of a %s of %lld tokens (%s): %.3g MB instead "
+        "of %.3g MB in %s, or %.3g %% of the bytes.",
         100.0 * budget_keys(s, k->plan) / all, s->mode == BUDGET_PROMPT ? "prompt" : "context",
         (long long)(s->mode == BUDGET_PROMPT ? s->prompt : s->n), say_types(s, k, types),
         after / 1e6, before / 1e6, budget_dtypes[p->cache], 100.0 * after / before);
@@ -252,7 +253,7 @@ static es_measured measured_answer(const es_job *job, int64_t setting)
 static void add_price(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
-    char predicted[ES_SAY_ROOM], found[ES_SAY_ROOM], loss[ES_SAY_ROOM];
+    char predicted[ES_SAY_SIZE], found[ES_SAY_SIZE], loss[ES_SAY_SIZE];
     es_say_number(k->forecast.loss, k->forecast_se.loss, predicted);
     if (!s->n_settings) {
         es_answer_add_finding(
@@ -266,34 +267,38 @@ static void add_price(const es_job *job, const budget_context *k, es_answer *a)
                       extra = budget_answer_change(job, budget_verify_runs(s, 0), ES_END_LOSS);
     es_say_number(m.value, m.se, found);
     es_answer_add_finding(a,
-                          "It costs %s nats per token after the prompt (%s, %s%s; %s%s), and %s "
-                          "nats of loss.",
+                          "It costs %s nats per token after the prompt (%s, %s%s; %s%s). The loss "
+                          "rises by %s nats.",
                           found, say_answer(job), say_text(job),
                           is_verified(s) ? "" : " of another context", predicted,
                           is_verified(s) ? " was predicted" : " was predicted for its own",
                           es_say_number(extra.value, extra.se, loss));
 }
 
-/* Adds what the best single setting of all heads would cost. */
+/* Adds what the single setting of least predicted error would cost, predicted as in the table of
+ * allocations: the plan's factors do not hold for it. */
 static es_status add_single(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
     const int64_t setting = budget_setting_of(s, BUDGET_UNIFORM, 0.0);
     const budget_strategy how = budget_strategy_of(s, BUDGET_UNIFORM, budget_total(s, k->plan));
-    char policy[BUDGET_ROOM], types[BUDGET_ROOM], number[ES_SAY_ROOM], more[ES_SAY_ROOM];
+    char policy[BUDGET_SIZE], types[BUDGET_SIZE], number[ES_SAY_SIZE], more[ES_SAY_SIZE];
     budget_choice *choices;
     budget_forecast f;
+    budget_factors own = {0};
+    ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
     ES_TRY(ES_JOB_NEW(job, choices, s->units, err));
     ES_TRY(budget_forecast_new(s, k->arena, &f, err));
     ES_TRY(budget_apply(job, k, &how, &k->all, k->arena, choices, err));
-    budget_predict(s, &k->all, choices, NULL, &k->factors, &f);
+    ES_TRY(budget_optimism(job, k, &how, own.optimism, err));
+    budget_predict(s, &k->all, choices, NULL, &own, &f);
     budget_candidate_policy(s, choices[0].candidate, policy);
     budget_candidate_types(s, choices[0].candidate, types);
     if (setting < 0) {
         es_answer_add_finding(
             a,
-            "The best single setting of all heads on as many bytes (%s, %.3g %% of the keys, "
-            "%s) is predicted to cost %s.",
+            "Of single settings for all heads on as many bytes, the one predicted best (%s, "
+            "%.3g %% of the keys, %s) should cost %s nats per token.",
             policy, 100.0 * budget_keys(s, choices) / budget_all_keys(s), types,
             es_say_number(f.loss, (double)NAN, number));
         return ES_OK;
@@ -307,8 +312,9 @@ static es_status add_single(es_job *job, const budget_context *k, es_answer *a, 
     const es_measured difference = es_measured_mean(s->scratch, s->verify.count);
     es_answer_add_finding(
         a,
-        "The best single setting of all heads on as many bytes (%s, %.3g %% of the keys, %s) "
-        "costs %s, %s more than the plan on the same blocks.",
+        "Of single settings for all heads on as many bytes, the one predicted best (%s, %.3g %% "
+        "of the keys, %s) costs %s nats per token, which is %s more than the plan on the same "
+        "blocks.",
         policy, 100.0 * budget_keys(s, choices) / budget_all_keys(s), types,
         es_say_number(m.value, m.se, number), es_say_number(difference.value, difference.se, more));
     return ES_OK;
@@ -356,7 +362,7 @@ static void add_windows(const budget_state *s, es_answer *a)
 
 /* Writes the plan's policies that choose from past queries, in a decoder: such a choice may bring a
  * dropped key back, which a cache that evicts cannot. "" if there is none. Returns out. */
-static const char *say_recalling(const es_job *job, const budget_context *k, char out[ES_SAY_ROOM])
+static const char *say_recalling(const es_job *job, const budget_context *k, char out[ES_SAY_SIZE])
 {
     const budget_state *s = job->state;
     out[0] = '\0';
@@ -366,7 +372,7 @@ static const char *say_recalling(const es_job *job, const budget_context *k, cha
 
 void budget_eviction_note(const es_job *job, const budget_context *k, char out[ES_PLAN_NOTE])
 {
-    char names[ES_SAY_ROOM];
+    char names[ES_SAY_SIZE];
     out[0] = '\0';
     if (*say_recalling(job, k, names))
         snprintf(out, ES_PLAN_NOTE,
@@ -380,7 +386,7 @@ void budget_eviction_note(const es_job *job, const budget_context *k, char out[E
 void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *a)
 {
     const budget_state *s = job->state;
-    char names[ES_SAY_ROOM];
+    char names[ES_SAY_SIZE];
     if (*say_recalling(job, k, names))
         es_answer_add_finding(
             a,

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "experiments/budget/question.h"
 #include "experiments/kit/answer_kit.h"
+#include "policy/policy.h"
 
 /* One set of candidates at one share. */
 typedef struct frontier_row {
@@ -135,7 +136,7 @@ static es_status add_ratio(es_job *job, const budget_context *k, double ratio, b
     const budget_state *s = job->state;
     const int64_t policies = s->P / s->types;
     const bool ideal = s->mode == BUDGET_IDEAL;
-    char word[BUDGET_ROOM];
+    char word[BUDGET_SIZE];
     ES_TRY(add_policies(job, k, "all policies", NULL, ratio, t, err));
     if (ideal)
         ES_TRY(add_deployable(job, k, ratio, only, t, err));

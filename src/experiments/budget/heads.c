@@ -105,7 +105,7 @@ static const char *concentration_of(const es_measured *ess, int64_t blocks, int6
 static void set_policy(const budget_state *s, const budget_choice *choice, es_table *t, head_row *r)
 {
     const budget_grid *grid = &s->grids[r->layer];
-    char word[ES_POLICY_ROOM];
+    char word[ES_POLICY_SIZE];
     r->correction = "none";
     if (choice->candidate < 0) {
         r->policy = "full";

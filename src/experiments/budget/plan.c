@@ -3,11 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include <esscher/allocate.h>
-
 #include "base/error.h"
 #include "experiments/budget/question.h"
 #include "policy/policy.h"
+#include "risk/allocate.h"
 
 const char *const budget_allocation_names[BUDGET_ALLOCATIONS] = {
     "ours", "uniform", "pyramid", "mass", "ada", "lu-kv", "one type"};

@@ -32,7 +32,7 @@ static const es_param params[] = {
      FIELD(evict), .choices = budget_modes,
      .default_note = "prompt; ideal for models that predict no tokens"},
     {"prompt", 0, ES_PARAM_COUNTS, "P",
-     "tokens of the prompt. Its cache is what is shared out, and errors are means over what "
+     "tokens of the prompt. The plan divides its cache, and errors are means over what "
      "follows it",
      FIELD(prompt), .min = 1, .max = 1e12, .unit = "tokens", .default_note = "half of the context"},
     {"ratio", 0, ES_PARAM_NUMBER, "R",
@@ -297,13 +297,14 @@ const es_study es_study_budget = {
         "eviction policy, a number of keys, and number types of keys and values. The error of "
         "every head is measured on a text under each of them, in the mode that will run (--evict): "
         "keys that are dropped when a prompt ends stay dropped, and later queries find rounded "
-        "numbers. Measures how later layers pass on the error of each layer. Then gives bytes to "
-        "the heads where they lower the error of the last hidden state most (THEORY 14, 15, 18, "
-        "19); errors of heads and layers are assumed to be small and independent [heuristic]. The "
-        "answer is a plan, the predicted cost, and the bytes before and after."
+        "numbers. Then gives bytes to the heads where they lower the error of the last hidden "
+        "state most, counting how later layers pass on the error of each layer. Errors of heads "
+        "and layers are assumed to be small and independent [heuristic]. The answer is a plan, the "
+        "predicted cost, and the bytes before and after."
         "\n\n"
         "The plan is rehearsed first: each block of the text runs through the model under the plan "
-        "made from the other blocks. What sums of risks miss becomes a factor of the predictions. "
+        "made from the other blocks. The ratio of the measured to the summed errors then corrects "
+        "the predictions. "
         "--error and --loss are met in the same way: two trial plans run through the model before "
         "the final one."
         "\n\n"
@@ -313,8 +314,8 @@ const es_study es_study_budget = {
         "exceeds --error or --loss beyond its 95 % interval, the exit code is 1. --rivals tests "
         "other ways to spend as many bytes."
         "\n\n"
-        "--evict ideal lets each query choose from all keys, with policies of `sparse` and exact "
-        "risks (THEORY 13). No cache can do that: it is a bound, and the only mode of encoders and "
+        "--evict ideal lets each query choose from all keys, with policies of `sparse` and their "
+        "exact errors. No cache can do that: it is a bound, and the only mode of encoders and "
         "classifiers."
         "\n\n"
         "Averages over a block are over what follows the prompt; in ideal mode over its second "

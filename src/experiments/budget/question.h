@@ -183,12 +183,12 @@ extern const char *const budget_modes[];
 /*! budget_read_candidates() : what units may keep, from --evict, --policy and --kv-type.
  *  budget_make_grids() : numbers of keys of all layers, once the context is known.
  *  budget_candidate_policy(), budget_candidate_types() : "h2o:sinks=4", "q8_0,q4_0"; return out. */
-enum { BUDGET_ROOM = 256 };
+enum { BUDGET_SIZE = 256 };
 es_status budget_read_candidates(es_job *job, es_error *err);
 es_status budget_make_grids(es_job *job, es_error *err);
 const char *budget_candidate_policy(const budget_state *s, int64_t candidate,
-                                    char out[BUDGET_ROOM]);
-const char *budget_candidate_types(const budget_state *s, int64_t candidate, char out[BUDGET_ROOM]);
+                                    char out[BUDGET_SIZE]);
+const char *budget_candidate_types(const budget_state *s, int64_t candidate, char out[BUDGET_SIZE]);
 
 /*! budget_evict_mode() : the mode as the forward pass knows it. */
 es_evict_mode budget_evict_mode(const budget_state *s);

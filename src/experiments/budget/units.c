@@ -14,8 +14,9 @@ typedef struct unit_row {
     int64_t layer, kv_head;
     const char *policy;
     int64_t keys;
+    double ratio;
     const char *k_type, *v_type;
-    double bytes;
+    double bits, bytes;
     es_measured risk;
 } unit_row;
 
@@ -32,11 +33,20 @@ static const es_column unit_columns[] = {
     ES_COL(unit_row, risk, ES_FORMAT_REAL, "risk", "",
            "mean square error of the head's part of the layer's output after the prompt, measured "
            "under this mode; error over blocks"),
+    ES_COL(unit_row, ratio, ES_FORMAT_SHORT, "ratio", "", "share of the head's keys"),
+    ES_COL(unit_row, bits, ES_FORMAT_SHORT, "bits", "",
+           "per number with its scales, mean of keys and values"),
     {0}};
 static const es_table_spec units_table = {
-    "kv_heads",           unit_columns,           ES_VIEW("What each key-value head keeps"),
-    ES_ROW(unit_row),     .inside = "layers",     .link = "layer",
-    .nested = "kv_heads", .keys = "layer kv_head"};
+    "kv_heads",
+    unit_columns,
+    ES_VIEW("What each key-value head keeps",
+            "layer kv_head policy keys ratio k_type v_type bits bytes risk"),
+    ES_ROW(unit_row),
+    .inside = "layers",
+    .link = "layer",
+    .nested = "kv_heads",
+    .keys = "layer kv_head"};
 
 es_measured budget_unit_risk(const es_job *job, const budget_context *k, int64_t unit)
 {
@@ -55,7 +65,7 @@ es_status budget_put_units(const es_job *job, const budget_context *k, es_answer
 {
     const budget_state *s = job->state;
     es_table *t = es_answer_table(a, &units_table);
-    char word[BUDGET_ROOM], type[ES_KV_NAME];
+    char word[BUDGET_SIZE], type[ES_KV_NAME];
     for (int64_t u = 0; u < s->units; u++) {
         const budget_choice *choice = &k->plan[u];
         const budget_candidate *c = &s->candidates[choice->candidate];
@@ -71,6 +81,8 @@ es_status budget_put_units(const es_job *job, const budget_context *k, es_answer
         r->keys = choice->keys;
         r->k_type = es_table_format(t, "%s", es_kv_format_name(&c->unit.k, type, sizeof type));
         r->v_type = es_table_format(t, "%s", es_kv_format_name(&c->unit.v, type, sizeof type));
+        r->ratio = (double)choice->keys / (double)s->grids[r->layer].sees;
+        r->bits = 8.0 * c->bytes / (2.0 * (double)s->config->head_dim);
         r->bytes = (double)choice->keys * c->bytes;
         r->risk = budget_unit_risk(job, k, u);
     }

@@ -186,9 +186,9 @@ static double lower_end(const es_measured *m, int64_t blocks, int64_t many)
 static void add_verdict(es_answer *a, bool broken, const char *what, const es_measured *m,
                         const char *unit, double most)
 {
-    char said[2 * ES_SAY_ROOM];
+    char said[2 * ES_SAY_SIZE];
     es_say_number(m->value, m->se, said);
-    snprintf(said + strlen(said), ES_SAY_ROOM, " %s", unit);
+    snprintf(said + strlen(said), ES_SAY_SIZE, " %s", unit);
     if (broken) {
         es_answer_add_finding(a, "The tolerance is broken: %s is %s; at most %.3g was asked for.",
                               what, said, most);
@@ -225,7 +225,7 @@ static es_status judge_error(es_job *job, es_answer *a, es_error *err)
     const budget_params *p = job->params;
     const budget_state *s = job->state;
     const int64_t L = s->config->layers, worst = worst_layer(job);
-    char what[ES_SAY_ROOM];
+    char what[ES_SAY_SIZE];
     es_measured *layers;
     ES_TRY(ES_JOB_NEW(job, layers, L, err));
     for (int64_t l = 0; l < L; l++)

@@ -13,7 +13,7 @@
 static const es_claim_entry *const tables[] = {
     es_claims_gaussian, es_claims_exponents, es_claims_ball,    es_claims_hardmax,
     es_claims_sphere,   es_claims_regimes,   es_claims_average, es_claims_collapse,
-    es_claims_rope,     es_claims_sparse,    es_claims_habits};
+    es_claims_rope,     es_claims_sparse,    es_claims_gaps,    es_claims_habits};
 
 const char es_paper_a[] = "Token Sample Complexity of Attention";
 const char es_paper_b[] = "Scaling Limits of Long-Context Transformers";
@@ -157,7 +157,7 @@ static es_ask_spec ask_of(const es_claim_source *of)
 int64_t es_claim_tries(const es_claim_source *of)
 {
     const es_ask_spec ask = ask_of(of);
-    char text[ES_ASK_ROOM];
+    char text[ES_ASK_SIZE];
     const int64_t drawn = of->run->tries[ask.effort];
     return drawn ? drawn : (int64_t)strtod(es_ask_value(&ask, "replicates", text), NULL);
 }
@@ -202,7 +202,7 @@ es_status es_claim_check(int64_t index, const es_claim_opts *opts, es_finding *o
         return es_fail(err, ES_E_RANGE, "claims.index", "see es_claims_count()",
                        "there is no claim %lld", (long long)index);
     *out = (es_finding){0};
-    ES_TRY(e->gather ? e->gather(opts, out, err) : run_and_compare(e, opts, out, err));
+    ES_TRY(run_and_compare(e, opts, out, err));
     es_finding_conclude(out, e);
     return ES_OK;
 }

@@ -4,7 +4,7 @@
  * A claim is a row: its statement, the studies that answer it (`runs`), and comparisons of their
  * columns with what is predicted (`pieces`). cells.c runs the studies through kit/ask.h, reads the
  * columns and gathers the evidence. A file of claims ends with a table of such rows, and cells.c
- * lists the tables. One claim has a function instead (`gather`): no study has its number.
+ * lists the tables.
  *
  *     {.claim = {"hardmax-exact", ...},
  *      .runs = {{"hardmax", "n=1e3,1e6 replicates=100000|1e7"}},
@@ -97,8 +97,6 @@ typedef struct es_claim_piece {
     double (*allow)(const es_claim_row *at);        /* added to the allowance */
 } es_claim_piece;
 
-typedef es_status (*es_claim_fn)(const es_claim_opts *opts, es_finding *out, es_error *err);
-
 typedef struct es_claim_entry {
     es_claim claim; /* id NULL ends a table */
     es_claim_run runs[ES_CLAIM_RUNS];
@@ -107,7 +105,6 @@ typedef struct es_claim_entry {
      * of evidence 3, from 0, has measured, with 2 decimals; p is its prediction, s its error, x is
      * e to the power of m. */
     const char *remark;
-    es_claim_fn gather; /* instead of runs; pieces have labels only */
 } es_claim_entry;
 
 /*! es_claim_entry_at() : the row of claim `index`; NULL outside. */
@@ -115,7 +112,8 @@ const es_claim_entry *es_claim_entry_at(int64_t index);
 
 extern const es_claim_entry es_claims_gaussian[], es_claims_exponents[], es_claims_habits[],
     es_claims_hardmax[], es_claims_sphere[], es_claims_ball[], es_claims_regimes[],
-    es_claims_average[], es_claims_collapse[], es_claims_rope[], es_claims_sparse[];
+    es_claims_average[], es_claims_collapse[], es_claims_rope[], es_claims_sparse[],
+    es_claims_gaps[];
 
 /* ---- evidence ---- */
 
@@ -152,8 +150,8 @@ int64_t es_claim_tally_group(const es_claim_tally *tally, es_claim_group group);
  *  papers and results that are not confirmed. An assumption that fails is not counted. */
 int64_t es_claim_tally_unexpected(const es_claim_tally *tally);
 
-/*! es_claim_headline() : the tally as one sentence, into out (room): papers, results,
+/*! es_claim_headline() : the tally as one sentence, into out (capacity): papers, results,
  *  assumptions. */
-void es_claim_headline(const es_claim_tally *tally, char *out, size_t room);
+void es_claim_headline(const es_claim_tally *tally, char *out, size_t capacity);
 
 #endif

@@ -4,11 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <esscher/random.h>
-
 #include "base/error.h"
 #include "experiments/claims/claim_kit.h"
 #include "random/experiment.h"
+#include "random/random.h"
 
 /* ======== the worst query of a ball ======== */
 
@@ -78,7 +77,8 @@ const es_claim_entry es_claims_hardmax[] = {
        LEADING},
       {"rows", "exact", "the exact integral against it, n = {n}", .run = 2, .computed = true,
        LEADING}},
-     "The leading term is right and low: {p0.4} for {m0.4} at n = 1e3, {p2.4} for {m2.4} at 1e9 "
+     "The leading term has the right form and is low: {p0.4} for {m0.4} at n = 1e3, {p2.4} for "
+     "{m2.4} at 1e9 "
      "and still {p3.4} for {m3.4} at 1e15; the next order, ln ln n/(4 ln n), hardly falls."},
     {{0}}};
 

@@ -4,11 +4,10 @@
  * backward heat, with the local exponent that says how long that lasts. */
 #include <math.h>
 
-#include <esscher/random.h>
-
 #include "base/error.h"
 #include "experiments/claims/claim_kit.h"
 #include "random/experiment.h"
+#include "random/random.h"
 #include "theory/key_weights.h"
 
 #define EXP_MINUS_GAMMA 0.56145948356688517 /* e to minus Euler's constant */

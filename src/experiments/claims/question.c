@@ -353,10 +353,10 @@ static es_status add_groups(es_answer *answer, const es_claim_tally *tally, es_e
 }
 
 /* ", ball-rate" behind the names that are there. */
-static void add_name(char *names, size_t room, const char *id)
+static void add_name(char *names, size_t capacity, const char *id)
 {
     const size_t length = strlen(names);
-    snprintf(names + length, room - length, "%s%s", length ? ", " : "", id);
+    snprintf(names + length, capacity - length, "%s%s", length ? ", " : "", id);
 }
 
 /* Reports the tally, the names of claims that should hold and do not, and a caution. */

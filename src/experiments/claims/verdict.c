@@ -120,13 +120,13 @@ static double line_of(const es_finding *f, int i)
  * agree, and a bound that is within the error may be on either side. */
 static es_verdict judge(const es_evidence *e, double sigmas)
 {
-    const double margin = sigmas * e->measured.se, room = inside(e);
-    if (!isfinite(room) || !isfinite(margin))
+    const double margin = sigmas * e->measured.se, margin_left = inside(e);
+    if (!isfinite(margin_left) || !isfinite(margin))
         return ES_VERDICT_UNDECIDED;
-    if (room < -margin)
+    if (margin_left < -margin)
         return ES_VERDICT_FAILS;
-    return margin > (is_equality(e) ? e->resolution : room) ? ES_VERDICT_UNDECIDED
-                                                            : ES_VERDICT_HOLDS;
+    return margin > (is_equality(e) ? e->resolution : margin_left) ? ES_VERDICT_UNDECIDED
+                                                                   : ES_VERDICT_HOLDS;
 }
 
 /* Fills what follows from piece i. */
@@ -134,10 +134,10 @@ static void weigh(es_finding *f, int i)
 {
     const es_evidence *e = &f->evidence[i];
     es_judgement *j = &f->judged[i];
-    const double room = inside(e), size = fabs(e->predicted), se = e->measured.se;
+    const double left = inside(e), size = fabs(e->predicted), se = e->measured.se;
     j->sigmas = line_of(f, i);
-    j->slack = size > e->allowance ? room / size : (double)NAN;
-    j->slack_se = se > 0.0 ? room / se : (double)NAN;
+    j->slack = size > e->allowance ? left / size : (double)NAN;
+    j->slack_se = se > 0.0 ? left / se : (double)NAN;
     j->verdict = judge(e, j->sigmas);
 }
 
@@ -152,10 +152,10 @@ static int gravity(const es_judgement *j)
 
 /* Returns how far piece i is inside, in standard errors; a computed number has none, and is
  * infinitely far inside or outside. */
-static double room_of(const es_finding *f, int i)
+static double margin_of(const es_finding *f, int i)
 {
-    const double room = inside(&f->evidence[i]), se = f->evidence[i].measured.se;
-    return se > 0.0 ? room / se : room < 0.0 ? -(double)INFINITY : (double)INFINITY;
+    const double left = inside(&f->evidence[i]), se = f->evidence[i].measured.se;
+    return se > 0.0 ? left / se : left < 0.0 ? -(double)INFINITY : (double)INFINITY;
 }
 
 /* Returns whether piece a is nearer to refuting the claim than piece b. */
@@ -163,8 +163,8 @@ static bool graver(const es_finding *f, int a, int b)
 {
     if (gravity(&f->judged[a]) != gravity(&f->judged[b]))
         return gravity(&f->judged[a]) > gravity(&f->judged[b]);
-    if (room_of(f, a) != room_of(f, b))
-        return room_of(f, a) < room_of(f, b);
+    if (margin_of(f, a) != margin_of(f, b))
+        return margin_of(f, a) < margin_of(f, b);
     return f->judged[a].slack < f->judged[b].slack;
 }
 
@@ -181,19 +181,19 @@ void es_finding_decide(es_finding *f)
 
 /* ---- words ---- */
 
-/* Appends a text to out (room), of which *used bytes are taken. */
-static void append(char *out, size_t room, size_t *used, const char *text)
+/* Appends a text to out (capacity), of which *used bytes are taken. */
+static void append(char *out, size_t capacity, size_t *used, const char *text)
 {
-    const int wrote = snprintf(out + *used, room - *used, "%s", text);
-    *used += (size_t)wrote < room - *used ? (size_t)wrote : room - *used - 1;
+    const int wrote = snprintf(out + *used, capacity - *used, "%s", text);
+    *used += (size_t)wrote < capacity - *used ? (size_t)wrote : capacity - *used - 1;
 }
 
 /* Copies the label of a piece; each {key} becomes the next of its numbers. */
-static void write_label(const es_evidence *e, const char *from, char *out, size_t room)
+static void write_label(const es_evidence *e, const char *from, char *out, size_t capacity)
 {
     size_t used = 0;
     int next = 0;
-    while (*from && used + 1 < room) {
+    while (*from && used + 1 < capacity) {
         if (*from != '{') {
             out[used++] = *from++;
             continue;
@@ -201,7 +201,7 @@ static void write_label(const es_evidence *e, const char *from, char *out, size_
         char number[32] = "";
         if (next < ES_LABEL_NUMBERS)
             snprintf(number, sizeof number, "%.6g", e->shown[next++]);
-        append(out, room, &used, number);
+        append(out, capacity, &used, number);
         from = strchr(from, '}') + 1;
     }
     out[used] = '\0';
@@ -217,10 +217,10 @@ static double remark_number(const es_evidence *e, char which)
 }
 
 /* Copies a remark; {m3.2} becomes what evidence 3 measured, with 2 decimals. */
-static void write_remark(const es_finding *f, const char *from, char *out, size_t room)
+static void write_remark(const es_finding *f, const char *from, char *out, size_t capacity)
 {
     size_t used = 0;
-    while (*from && used + 1 < room) {
+    while (*from && used + 1 < capacity) {
         char which, close, number[32];
         int piece, digits;
         if (sscanf(from, "{%c%d.%d%c", &which, &piece, &digits, &close) != 4 || close != '}') {
@@ -228,7 +228,7 @@ static void write_remark(const es_finding *f, const char *from, char *out, size_
             continue;
         }
         snprintf(number, sizeof number, "%.*f", digits, remark_number(&f->evidence[piece], which));
-        append(out, room, &used, number);
+        append(out, capacity, &used, number);
         from = strchr(from, '}') + 1;
     }
     out[used] = '\0';
@@ -244,46 +244,48 @@ static int count_of(const es_finding *f, es_verdict verdict)
 }
 
 /* Writes "Contradicted in 2 of 9 comparisons; furthest off". */
-static void say_verdict(const es_finding *f, es_claim_group group, char *out, size_t room)
+static void say_verdict(const es_finding *f, es_claim_group group, char *out, size_t capacity)
 {
     const char *which = f->verdict == ES_VERDICT_HOLDS   ? "closest to failing"
                         : f->verdict == ES_VERDICT_FAILS ? "furthest off"
                                                          : "most in doubt";
-    snprintf(out, room, "%s in %d of %d comparison%s; %s", es_claim_verdict_name(group, f->verdict),
-             count_of(f, f->verdict), f->count, f->count == 1 ? "" : "s", which);
+    snprintf(out, capacity, "%s in %d of %d comparison%s; %s",
+             es_claim_verdict_name(group, f->verdict), count_of(f, f->verdict), f->count,
+             f->count == 1 ? "" : "s", which);
     out[0] = (char)toupper((unsigned char)out[0]);
 }
 
 /* Writes "5.1" or "248": two digits, and from ten on whole. */
-static const char *say_distance(double se, char out[ES_SAY_ROOM])
+static const char *say_distance(double se, char out[ES_SAY_SIZE])
 {
     if (se >= 9.95)
         return es_say_size(rint(se), out);
-    snprintf(out, ES_SAY_ROOM, "%.2g", se);
+    snprintf(out, ES_SAY_SIZE, "%.2g", se);
     return out;
 }
 
 /* Writes "11 standard errors inside"; outside, also how many the verdict allows. */
-static void say_room(const es_evidence *e, const es_judgement *j, char *out, size_t room)
+static void say_margin(const es_evidence *e, const es_judgement *j, char *out, size_t capacity)
 {
-    char by[ES_SAY_ROOM];
+    char by[ES_SAY_SIZE];
     if (e->measured.se == 0.0)
-        snprintf(out, room, e->tries > 0.0 ? "of %.0f draws" : "computed, not sampled", e->tries);
+        snprintf(out, capacity, e->tries > 0.0 ? "of %.0f draws" : "computed, not sampled",
+                 e->tries);
     else if (j->slack_se < 0.0)
-        snprintf(out, room, "%s standard errors outside, up to %.2g allowed",
+        snprintf(out, capacity, "%s standard errors outside, up to %.2g allowed",
                  say_distance(-j->slack_se, by), j->sigmas);
     else
-        snprintf(out, room, "%s standard errors inside", say_distance(j->slack_se, by));
+        snprintf(out, capacity, "%s standard errors inside", say_distance(j->slack_se, by));
 }
 
 /* Writes "rate of the mean, H = 1: 0.36 ± 0.01, expected >= 0.25 (11 standard errors inside)". */
-static void say_piece(const es_finding *f, int i, char *out, size_t room)
+static void say_piece(const es_finding *f, int i, char *out, size_t capacity)
 {
     const es_evidence *e = &f->evidence[i];
     const es_measured m = e->measured;
-    char measured[ES_SAY_ROOM], distance[160];
-    say_room(e, &f->judged[i], distance, sizeof distance);
-    snprintf(out, room, "%s: %s, expected %s %.4g (%s)", f->judged[i].label,
+    char measured[ES_SAY_SIZE], distance[160];
+    say_margin(e, &f->judged[i], distance, sizeof distance);
+    snprintf(out, capacity, "%s: %s, expected %s %.4g (%s)", f->judged[i].label,
              es_say_number(m.value, m.se > 0.0 ? m.se : (double)NAN, measured),
              es_relation_name(relation_of(e)), e->predicted, distance);
 }
@@ -321,22 +323,22 @@ int64_t es_claim_tally_unexpected(const es_claim_tally *tally)
 
 /* Writes " (2 undecided)", or nothing. */
 static const char *say_undecided(const es_claim_tally *tally, es_claim_group group,
-                                 char out[ES_SAY_ROOM])
+                                 char out[ES_SAY_SIZE])
 {
     const int64_t count = tally->of[group][ES_VERDICT_UNDECIDED];
     out[0] = '\0';
     if (count)
-        snprintf(out, ES_SAY_ROOM, " (%lld undecided)", (long long)count);
+        snprintf(out, ES_SAY_SIZE, " (%lld undecided)", (long long)count);
     return out;
 }
 
-void es_claim_headline(const es_claim_tally *tally, char *out, size_t room)
+void es_claim_headline(const es_claim_tally *tally, char *out, size_t capacity)
 {
     const long long contradicted = tally->of[ES_CLAIM_PAPER][ES_VERDICT_FAILS];
-    char some[ES_SAY_ROOM] = "none is", open[ES_CLAIM_GROUPS][ES_SAY_ROOM];
+    char some[ES_SAY_SIZE] = "none is", open[ES_CLAIM_GROUPS][ES_SAY_SIZE];
     if (contradicted)
         snprintf(some, sizeof some, "%lld %s", contradicted, contradicted == 1 ? "is" : "are");
-    snprintf(out, room,
+    snprintf(out, capacity,
              "Of %lld statements of four papers %s contradicted at the sizes tried%s; %lld of %lld "
              "results of this project are confirmed%s; %lld of %lld common assumptions that no "
              "paper states do not hold%s.",

@@ -163,7 +163,7 @@ static const char *const examples[] = {
 
 const es_study es_study_collapse = {
     "collapse",
-    .summary = "which tokens stay apart at nearly equal angles when beta = gamma log n",
+    .summary = "at which score scale, growing like log n, tokens merge into one direction",
     .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about =

@@ -149,21 +149,24 @@ static void fill_row(const summary_ctx *m, int64_t pair, threshold_row *r)
 static void report_window(es_answer *a, const threshold_row *r)
 {
     if (r->n < 10) /* equal weights are above 0.1: these tokens cannot merge */
-        es_answer_add_finding(a,
-                              "n = %lld tokens at cosine %.3g stay apart above gamma = %.3g; they "
-                              "never merge, because equal weights are already %.3g.",
-                              (long long)r->n, r->rho, r->gamma_high, 1.0 / (double)r->n);
+        es_answer_add_finding(
+            a,
+            "n = %lld tokens at cosine %.3g and score scale gamma ln n stay apart "
+            "above gamma = %.3g; they never merge, because equal weights are "
+            "already %.3g.",
+            (long long)r->n, r->rho, r->gamma_high, 1.0 / (double)r->n);
     else
-        es_answer_add_finding(a,
-                              "n = %.8g tokens at cosine %.3g merge below gamma = %.3g and stay "
-                              "apart above %.3g (gamma_c = %.3g).",
-                              (double)r->n, r->rho, r->gamma_low, r->gamma_high, r->gamma_c);
+        es_answer_add_finding(
+            a,
+            "n = %.8g tokens at cosine %.3g and score scale gamma ln n merge below "
+            "gamma = %.3g and stay apart above %.3g (gamma_c = %.3g).",
+            (double)r->n, r->rho, r->gamma_low, r->gamma_high, r->gamma_c);
 }
 
 /* Reports where the random model passes p = 0.5. */
 static void report_half(es_answer *a, int64_t dim, const threshold_row *r)
 {
-    char half[ES_SAY_ROOM], heuristic[80] = "";
+    char half[ES_SAY_SIZE], heuristic[80] = "";
     if (isnan(r->gamma_half_measured.value))
         return;
     if (!isnan(r->gamma_c_dim))

@@ -277,7 +277,7 @@ static void tell_differences(const es_job *job, es_answer *answer)
 {
     const compare_params *p = job->params;
     const compare_state *s = job->state;
-    char a[ES_SAY_ROOM], b[ES_SAY_ROOM];
+    char a[ES_SAY_SIZE], b[ES_SAY_SIZE];
     int64_t differ = 0;
     for (int64_t i = 0; i < s->count; i++)
         differ += s->pairs[i].p <= p->significance;

@@ -154,7 +154,7 @@ static void fill_fit(es_answer *a, const es_context_fit *f)
 /* Reports the effect of doubling the context first: that is what people decide by. */
 static void report_fit(es_answer *a, const context_params *p, const es_context_fit *f)
 {
-    char beta[ES_SAY_ROOM], outliers[80] = "";
+    char beta[ES_SAY_SIZE], outliers[80] = "";
     if (f->outliers)
         snprintf(outliers, sizeof outliers, " Outliers: %lld of %lld points.",
                  (long long)f->outliers, (long long)f->points);
@@ -234,7 +234,7 @@ static double longest_context(const context_state *s)
 /* Reports the longest context, and warns where it is far beyond the data. */
 static void report_prediction(es_answer *a, const prediction_row *r, double longest)
 {
-    char loss[ES_SAY_ROOM];
+    char loss[ES_SAY_SIZE];
     es_answer_add_finding(
         a, "Predicted loss at a context of %.8g: %s (%.3g times the longest context measured).",
         r->context, es_say_number(r->loss.value, r->loss.se, loss), r->beyond);
@@ -339,7 +339,7 @@ static const char *const examples[] = {
 
 const es_study es_study_context_fit = {
     "context-fit",
-    .summary = "what more context is worth: fits L(c) = (alpha/c)^beta + gamma to a table",
+    .summary = "what more context is worth: fits L(c) = A c^-beta + gamma to a table",
     .group = ES_GROUP_LAB,
     .usage = "FILE.csv [options]",
     .about =

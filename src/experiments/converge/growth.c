@@ -271,46 +271,49 @@ static es_status add_growth(const summary_ctx *g, int64_t scale, es_error *err)
 static void report_power(const summary_ctx *g, const growth_row *r)
 {
     const char *law = es_law_name(g->spec->law->kind);
-    char growth[ES_SAY_ROOM];
+    char growth[ES_SAY_SIZE];
     if (g->spec->n_sizes < 2)
-        es_answer_add_finding(g->answer,
-                              "At scale %.3g attention has no limit: the log-MGF of the %s law is "
-                              "infinite for every query. Growth needs several n.",
-                              r->scale, law);
+        es_answer_add_finding(
+            g->answer,
+            "At scale %.3g attention has no limit: exponential moments of the %s law "
+            "are infinite for every query. Growth needs several n.",
+            r->scale, law);
     else
         es_answer_add_finding(
             g->answer,
-            "At scale %.3g attention has no limit: the log-MGF of the %s law is infinite for every "
-            "query. Outputs grow like n to the power %s; extreme-value theory (heuristic) predicts "
-            "%.3g at these n%s.",
+            "At scale %.3g attention has no limit: exponential moments of the %s law are infinite "
+            "for every query. Outputs change like n to the power %s. Extreme-value theory "
+            "(heuristic) predicts %.3g at these n%s.",
             r->scale, law, es_say_number(r->growth.value, r->growth.se, growth),
             r->predicted_growth,
             r->top_weight.value > 0.5
                 ? ""
-                : ", assuming that one token has most of the weight, which is not yet so");
+                : " where one token has most of the weight, which is not yet so");
 }
 
 /* Says how outputs grow under exponential tails. */
 static void report_step(const summary_ctx *g, const growth_row *r)
 {
     const char *law = es_law_name(g->spec->law->kind);
-    char beyond[ES_SAY_ROOM], step[ES_SAY_ROOM];
+    char beyond[ES_SAY_SIZE], step[ES_SAY_SIZE];
     if (!(r->beyond.value > 0.0))
         es_answer_add_finding(g->answer,
                               "At scale %.3g every query has a limit: none is beyond the edge of "
-                              "the %s law's log-MGF. Moments over queries have no limit.",
+                              "the %s law's exponential moments. Moments over queries have no "
+                              "limit.",
                               r->scale, law);
     else if (g->spec->n_sizes < 2)
         es_answer_add_finding(g->answer,
-                              "At scale %.3g a fraction of %.3g of the queries has no limit: the "
-                              "log-MGF of the %s law is infinite there. Growth needs several n.",
+                              "At scale %.3g a fraction of %.3g of the queries has no limit: "
+                              "exponential moments of the %s law are infinite there. Growth needs "
+                              "several n.",
                               r->scale, r->beyond.value, law);
     else
         es_answer_add_finding(
             g->answer,
-            "At scale %.3g a fraction of %s of the queries has no limit: the log-MGF of the %s law "
-            "is infinite there. Their outputs grow by %s when ln n grows by 1; extreme-value "
-            "theory (heuristic) predicts %.3g for n to infinity.",
+            "At scale %.3g a fraction of %s of the queries has no limit: exponential moments of "
+            "the %s law are infinite there. Their outputs grow by %s when ln n grows by 1; "
+            "extreme-value theory (heuristic) predicts %.3g for n to infinity.",
             r->scale, es_say_number(r->beyond.value, r->beyond.se, beyond), law,
             es_say_number(r->step.value, r->step.se, step), r->predicted_step);
 }

@@ -104,9 +104,9 @@ static es_status read_reference(es_job *job, converge_params *p, int64_t *tokens
             "same queries",
             "--reference %s with --queries population", p->reference);
     char *text;
-    enum { ROOM = 24 };
-    ES_TRY(ES_JOB_NEW(job, text, ROOM, err));
-    snprintf(text, ROOM, "%lld", (long long)*tokens);
+    enum { SIZE = 24 };
+    ES_TRY(ES_JOB_NEW(job, text, SIZE, err));
+    snprintf(text, SIZE, "%lld", (long long)*tokens);
     p->reference = text;
     return ES_OK;
 }
@@ -208,8 +208,10 @@ const es_study es_study_converge = {
         "bounds [cited], and large-n exponents for Gaussian tokens [heuristic]. --predict adds "
         "the errors at these n: of one output [proved], of mean and covariance to first order in "
         "one token [heuristic].\n\n"
-        "With --head rotation or identity and standard normal tokens the horizon H is the scale "
-        "itself. --reference N shows how rates change when they are measured against a sample.\n\n"
+        "The horizon H measures how sharp attention is: spectral norm of S^1/2 A S^1/2 with the "
+        "tokens' covariance S. With --head rotation or identity and standard normal tokens it is "
+        "the scale itself. --reference N shows how rates change when they are measured against a "
+        "sample.\n\n"
         "Tokens of student, laplace and logistic have exponential moments nowhere, or only up to "
         "an edge beyond which some queries lie: attention has no limit there. Such runs measure, "
         "over the queries without a limit, how outputs grow with n and how few tokens carry the "

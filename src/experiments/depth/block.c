@@ -238,7 +238,7 @@ static es_status make_noise(work *w, int64_t layer, int64_t direction, es_error 
                      .cell =
                          (uint64_t)((w->block * w->c->layers + layer) * w->directions + direction)};
     memset(w->noise, 0, (size_t)(n * H) * sizeof(double));
-    ES_TRY(es_blas_room(err));
+    ES_TRY(es_blas_scratch(err));
     for (int64_t first = w->changed; first < n; first += CHUNK) {
         const int64_t count = n - first < CHUNK ? n - first : CHUNK;
         at.token = (uint64_t)first;

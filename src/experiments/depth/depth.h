@@ -216,6 +216,6 @@ es_status depth_check_settings(const es_job *job, es_error *err);
 es_status depth_make_settings(es_job *job, int64_t n, es_error *err);
 
 /*! depth_say() : "h2o, 128 keys, q4_0", for findings. Returns out. */
-const char *depth_say(const depth_setting *setting, char out[ES_CACHE_ROOM]);
+const char *depth_say(const depth_setting *setting, char out[ES_CACHE_SIZE]);
 
 #endif

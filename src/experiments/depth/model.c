@@ -76,8 +76,9 @@ static es_status choose_blocks(es_job *job, int64_t length, es_error *err)
         if (s->text.start[b + 1] - s->text.start[b] == length)
             whole[count++] = b;
     if (!count)
-        return es_refuse(err, "depth.text", "give more text, or a smaller --length",
-                         "the text has no piece of %lld tokens", (long long)length);
+        return es_fail_file(err, ES_E_EMPTY, p->texts.count == 1 ? p->texts.at[0] : NULL, -1,
+                            "depth.text", "give more text, or a smaller --length",
+                            "the text has no block of %lld tokens", (long long)length);
     s->blocks = count < p->blocks ? count : p->blocks;
     ES_TRY(ES_JOB_NEW(job, s->chosen, s->blocks, err));
     for (int64_t b = 0; b < s->blocks; b++)
@@ -419,7 +420,7 @@ static void fill_setting(const es_job *job, const depth_setting *setting, es_tab
     const depth_state *s = job->state;
     const es_model_config *c = es_model_config_of(s->model);
     const es_cache_setting *cache = setting->cache;
-    char word[ES_CACHE_ROOM];
+    char word[ES_CACHE_SIZE];
     r->setting = es_table_format(t, "%s", depth_say(setting, word));
     if (!cache)
         es_policy_cells_fill(&r->policy, &setting->policy, t);
@@ -478,7 +479,7 @@ static void report_errors(const depth_state *s, const layer_row *rows, int64_t l
     enum { ALL = 3 };
     const layer_row *last = rows + layers - 1;
     int64_t shown[ALL] = {0, 1, 2}, count = s->count;
-    char text[ALL * (ES_SAY_ROOM + ES_CACHE_ROOM + 16)] = "";
+    char text[ALL * (ES_SAY_SIZE + ES_CACHE_SIZE + 16)] = "";
     if (count > ALL) {
         shown[0] = shown[1] = 0;
         for (int64_t i = 1; i < count; i++) {
@@ -491,7 +492,7 @@ static void report_errors(const depth_state *s, const layer_row *rows, int64_t l
     for (int64_t k = 0; k < (count > ALL ? 2 : count); k++) {
         const layer_row *r = &last[shown[k] * layers];
         const size_t used = strlen(text);
-        char name[ES_CACHE_ROOM], error[ES_SAY_ROOM];
+        char name[ES_CACHE_SIZE], error[ES_SAY_SIZE];
         snprintf(text + used, sizeof text - used, "%s%s%s (%s)",
                  k == 0        ? ""
                  : count > ALL ? " to "
@@ -508,7 +509,7 @@ static void report_prediction(const depth_state *s, const layer_row *rows, int64
 {
     const int64_t all = s->count * layers;
     int64_t failing = 0, first = -1;
-    char name[ES_CACHE_ROOM];
+    char name[ES_CACHE_SIZE];
     for (int64_t i = 0; i < all; i++)
         if (fails(&rows[i])) {
             failing++;
@@ -538,7 +539,7 @@ static const char *say_mode(const es_job *job)
     for (int64_t i = 0; i < s->count && !s->settings[i].cache; i++)
         ideal = ideal || !es_policy_rolls(&s->settings[i].policy);
     if (ideal)
-        return " Ideal: keys are chosen anew for every query, which saves no memory: a bound.";
+        return " Every query chooses from all keys, which saves no memory: a bound for caches.";
     return p->cache.evict == ES_CACHE_PROMPT   ? " Keys are dropped once, when the prompt ends."
            : p->cache.evict == ES_CACHE_DECODE ? " A key that is dropped never returns."
                                                : "";
@@ -550,7 +551,7 @@ static void report_setting(const es_job *job, es_answer *a)
     const depth_params *p = job->params;
     const depth_state *s = job->state;
     const bool causal = es_model_config_of(s->model)->causal;
-    char where[ES_SAY_ROOM] = "all layers", late[ES_SAY_ROOM] = "";
+    char where[ES_SAY_SIZE] = "all layers", late[ES_SAY_SIZE] = "";
     if (p->layer >= 0)
         snprintf(where, sizeof where, "layer %lld alone", (long long)p->layer);
     if (s->from)
@@ -560,8 +561,8 @@ static void report_setting(const es_job *job, es_answer *a)
         snprintf(late, sizeof late, ", errors over the second half of each, as in budget");
     es_answer_add_finding(
         a,
-        "Keys are %s in %s; %lld blocks of %lld tokens%s.%s What the model then answers: see loss "
-        "and downstream.",
+        "Keys are %s in %s; %lld blocks of %lld tokens%s.%s esscher loss and downstream measure "
+        "what that does to the model's answers.",
         p->cache.evict < 0 && p->cache.kv_types.count ? "rounded" : "dropped", where,
         (long long)s->blocks, (long long)p->length, late, say_mode(job));
 }

@@ -46,11 +46,11 @@ es_status depth_make_settings(es_job *job, int64_t n, es_error *err)
     return ES_OK;
 }
 
-const char *depth_say(const depth_setting *setting, char out[ES_CACHE_ROOM])
+const char *depth_say(const depth_setting *setting, char out[ES_CACHE_SIZE])
 {
-    char word[ES_POLICY_ROOM];
+    char word[ES_POLICY_SIZE];
     if (setting->cache)
         return es_cache_say(setting->cache, out);
-    snprintf(out, ES_CACHE_ROOM, "%s", es_policy_say(&setting->policy, word));
+    snprintf(out, ES_CACHE_SIZE, "%s", es_policy_say(&setting->policy, word));
     return out;
 }

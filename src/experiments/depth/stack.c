@@ -216,7 +216,7 @@ es_status es_stack_limit_new(const es_stack *stack, int64_t samples, int64_t tok
         return es_fail(err, ES_E_SHAPE, "stack.shape", "a dimension and a layer",
                        "%lld dimensions, %lld layers", (long long)stack->dim,
                        (long long)stack->depth);
-    ES_TRY(es_blas_room(err));
+    ES_TRY(es_blas_scratch(err));
     es_stack_limit *l;
     ES_TRY(ES_MEM_NEW(budget, l, 1, "a limit", err));
     *l = (es_stack_limit){.stack = *stack,
@@ -391,7 +391,7 @@ es_status es_stack_measure(const es_stack *stack, const es_stack_limit *limit, i
     if (n < 2)
         return es_fail(err, ES_E_SHAPE, "stack.tokens", "two tokens at least", "%lld tokens",
                        (long long)n);
-    es_status status = es_blas_room(err);
+    es_status status = es_blas_scratch(err);
     if (status == ES_OK)
         status = replicate_new(&r, number, err);
     if (status == ES_OK)

@@ -446,14 +446,14 @@ static void add_sizes(const es_job *job, int64_t stack, int64_t layer, const lay
 /* ---- findings ---- */
 
 /* Writes "errors fall like n^-0.5 after layer 1", or that nothing could be fitted. */
-static const char *say_rate(es_measured rate, int64_t layer, char out[2 * ES_SAY_ROOM])
+static const char *say_rate(es_measured rate, int64_t layer, char out[2 * ES_SAY_SIZE])
 {
-    char power[ES_SAY_ROOM];
+    char power[ES_SAY_SIZE];
     if (isfinite(rate.value))
-        snprintf(out, 2 * ES_SAY_ROOM, "errors fall like %s after layer %lld",
+        snprintf(out, 2 * ES_SAY_SIZE, "errors fall like %s after layer %lld",
                  es_say_power(rate.value, rate.se, power), (long long)layer);
     else
-        snprintf(out, 2 * ES_SAY_ROOM, "no power law could be fitted after layer %lld",
+        snprintf(out, 2 * ES_SAY_SIZE, "no power law could be fitted after layer %lld",
                  (long long)layer);
     return out;
 }
@@ -464,7 +464,7 @@ static void report_stack(const depth_stack *t, const depth_params *p, const grow
                          es_answer *a)
 {
     int64_t last = p->depth;
-    char first_rate[2 * ES_SAY_ROOM], last_rate[2 * ES_SAY_ROOM], measured[ES_SAY_ROOM];
+    char first_rate[2 * ES_SAY_SIZE], last_rate[2 * ES_SAY_SIZE], measured[ES_SAY_SIZE];
     while (last > 1 && !isfinite(rows[last].horizon.value))
         last--;
     const growth_row *r = &rows[last];
@@ -507,13 +507,13 @@ static void report_norm(const depth_params *p, const depth_state *s, es_answer *
     const depth_stack *none = &s->stacks[p->horizon.count - 1];
     const depth_stack *layer = &s->stacks[s->n_stacks - 1];
     const double without = largest_horizon(none);
-    char other[ES_SAY_ROOM] = "without bound";
+    char other[ES_SAY_SIZE] = "without bound";
     if (isfinite(without))
         snprintf(other, sizeof other, "to %.3g", without);
     es_answer_add_finding(a,
                           "Layer norm %s: in %lld layers it goes from %.3g to %.3g with the norm, "
-                          "from %.3g %s without. With it the horizon grows at most %lld times "
-                          "(d - 1) [proved].",
+                          "from %.3g %s without. With it the horizon, which measures how sharp "
+                          "attention is, grows by a factor of at most d - 1 = %lld [proved].",
                           norm_effect(none, layer), (long long)p->depth, layer->horizon[0],
                           largest_horizon(layer), none->horizon[0], other, (long long)p->dim - 1);
 }

@@ -156,7 +156,7 @@ void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
 {
     const downstream_state *s = job->state;
     const int64_t row = s->settings[setting].row;
-    char word[DOWNSTREAM_ROOM], name[ES_CACHE_ROOM];
+    char word[DOWNSTREAM_SIZE], name[ES_CACHE_SIZE];
     out->keys = downstream_keys(job, setting);
     if (row < 0) {
         out->policy = "full";
@@ -194,16 +194,16 @@ es_status downstream_correct(es_job *job, double *const *p, int64_t count, es_er
 /* ---- words ---- */
 
 /* Writes "h2o", "q4_0", or "h2o in q4_0". */
-static const char *cache_word(const es_cache_setting *cache, char out[DOWNSTREAM_ROOM])
+static const char *cache_word(const es_cache_setting *cache, char out[DOWNSTREAM_SIZE])
 {
     const bool evicts = cache->unit.evict.policy, rounds = cache->unit.k.type || cache->unit.v.type;
-    char policy[ES_CACHE_ROOM], types[ES_CACHE_ROOM];
-    snprintf(out, DOWNSTREAM_ROOM, "%.64s%s%.48s", evicts ? es_cache_policy(cache, policy) : "",
+    char policy[ES_CACHE_SIZE], types[ES_CACHE_SIZE];
+    snprintf(out, DOWNSTREAM_SIZE, "%.64s%s%.48s", evicts ? es_cache_policy(cache, policy) : "",
              evicts && rounds ? " in " : "", rounds ? es_cache_types(cache, types) : "");
     return out;
 }
 
-const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM])
+const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_SIZE])
 {
     const es_thinning *t = &s->rows[row];
     return t->cache  ? cache_word(t->cache, out)
@@ -212,31 +212,31 @@ const char *downstream_word(const downstream_state *s, int64_t row, char out[DOW
 }
 
 /* Writes "1/8 of the keys" if the share is one over a whole number, else the share itself. */
-const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM])
+const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_SIZE])
 {
     const double one_by = t->share > 0.0 ? 1.0 / t->share : 0.0;
     const char *keys =
         t->cache && t->cache->mode == ES_EVICT_PROMPT ? "the prompt's keys" : "the keys";
     if (t->plan)
-        snprintf(out, DOWNSTREAM_ROOM, "%.3g %% of the keys of %lld tokens",
+        snprintf(out, DOWNSTREAM_SIZE, "%.3g %% of the keys of %lld tokens",
                  100.0 * t->plan->keys_kept / t->plan->keys_all, (long long)t->plan->context);
     else if (one_by == 1.0 || downstream_only_rounds(t))
-        snprintf(out, DOWNSTREAM_ROOM, "all of %s", keys);
+        snprintf(out, DOWNSTREAM_SIZE, "all of %s", keys);
     else if (t->share > 0.0 && fabs(one_by - floor(one_by + 0.5)) < 1e-9)
-        snprintf(out, DOWNSTREAM_ROOM, "1/%.0f of %s", one_by, keys);
+        snprintf(out, DOWNSTREAM_SIZE, "1/%.0f of %s", one_by, keys);
     else if (t->share > 0.0)
-        snprintf(out, DOWNSTREAM_ROOM, "%.3g of %s", t->share, keys);
+        snprintf(out, DOWNSTREAM_SIZE, "%.3g of %s", t->share, keys);
     else if (t->spec.keys != ES_POLICY_UNSET)
-        snprintf(out, DOWNSTREAM_ROOM, "%lld keys", (long long)t->spec.keys);
+        snprintf(out, DOWNSTREAM_SIZE, "%lld keys", (long long)t->spec.keys);
     else
-        snprintf(out, DOWNSTREAM_ROOM, "the keys of its parts");
+        snprintf(out, DOWNSTREAM_SIZE, "the keys of its parts");
     return out;
 }
 
-const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM])
+const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_SIZE])
 {
-    char word[DOWNSTREAM_ROOM], keep[DOWNSTREAM_ROOM];
-    snprintf(out, DOWNSTREAM_ROOM, "%.40s at %.60s", downstream_word(s, row, word),
+    char word[DOWNSTREAM_SIZE], keep[DOWNSTREAM_SIZE];
+    snprintf(out, DOWNSTREAM_SIZE, "%.40s at %.60s", downstream_word(s, row, word),
              downstream_say_keep(&s->rows[row], keep));
     return out;
 }

@@ -192,10 +192,10 @@ es_status downstream_correct(es_job *job, double *const *p, int64_t count, es_er
 /*! downstream_say_row() : "top at 1/8 of the keys", for findings; downstream_say_keep() : its
  * second half. downstream_word() : "bigbird+inverse", "plan p.json", "h2o in q4_0", as in
  * parameters. Return out. */
-enum { DOWNSTREAM_ROOM = 128 };
-const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM]);
-const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_ROOM]);
-const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_ROOM]);
+enum { DOWNSTREAM_SIZE = 128 };
+const char *downstream_say_row(const downstream_state *s, int64_t row, char out[DOWNSTREAM_SIZE]);
+const char *downstream_say_keep(const es_thinning *t, char out[DOWNSTREAM_SIZE]);
+const char *downstream_word(const downstream_state *s, int64_t row, char out[DOWNSTREAM_SIZE]);
 
 /*! downstream_only_rounds() : does it round keys and values and drop none? */
 static inline bool downstream_only_rounds(const es_thinning *t)

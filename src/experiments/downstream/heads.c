@@ -132,7 +132,7 @@ static es_status add_ranks(es_job *job, int64_t r, const head_costs *x, es_table
 static void tell_ranks(const es_job *job, int64_t r, const rank_row *x, es_answer *a)
 {
     const downstream_state *s = job->state;
-    char where[DOWNSTREAM_ROOM], inside[ES_SAY_ROOM] = "";
+    char where[DOWNSTREAM_SIZE], inside[ES_SAY_SIZE] = "";
     if (!isfinite(x->spearman))
         return;
     if (s->only < 0 && isfinite(x->within))

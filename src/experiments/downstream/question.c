@@ -35,7 +35,7 @@ static const es_param params[] = {
     {"least", 0, ES_PARAM_WHOLE, "N", "leave out paragraphs of fewer tokens", FIELD(least),
      .min = 1, .max = 1e6, .default_value = "32", .unit = "tokens"},
     ES_POLICY_PARAMS_WITH(downstream_params, policy, "random,window,stream,bigbird,top",
-                          "what --keep or the parts below say"),
+                          "what --keep says, or what --window, --sinks and --random add up to"),
     ES_PLAN_PARAM(downstream_params, plan),
     ES_CACHE_PARAMS(downstream_params, cache),
     {"keep", 0, ES_PARAM_REALS, "GRID",
@@ -45,7 +45,8 @@ static const es_param params[] = {
     {"layer", 0, ES_PARAM_WHOLE, "L", "thin only the heads of this layer, counted from 0",
      FIELD(layer), .min = 0, .max = 1e6, .default_note = "all layers"},
     {"strata", 0, ES_PARAM_FLAG, NULL,
-     "also thin each third of the heads alone: smallest, middle and largest horizons",
+     "also thin each third of the heads alone: smallest, middle and largest horizons H, which "
+     "measure how sharp attention is",
      FIELD(strata)},
     {"ablate", 0, ES_PARAM_FLAG, NULL, "also thin the heads one by one", FIELD(ablate)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
@@ -540,7 +541,8 @@ const es_study es_study_downstream = {
         "Keys are counted as shares of each text's own tokens (--keep), or as numbers (--keys); a "
         "plan (--plan) has a policy and a number of keys for every head."
         "\n\n"
-        "--strata thins one third of the heads at a time, by their horizon. --ablate thins heads "
+        "--strata thins one third of the heads at a time, by their horizon H, which measures how "
+        "sharp attention is. --ablate thins heads "
         "one by one and tests whether those with large horizons cost more (Spearman). --concat "
         "joins short texts into long documents."
         "\n\n"

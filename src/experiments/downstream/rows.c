@@ -99,7 +99,7 @@ static void tell_full(const es_job *job, const policy_row *full, es_answer *a)
     const downstream_state *s = job->state;
     const downstream_params *p = job->params;
     const es_measured m = full->cost.accuracy;
-    char accuracy[ES_SAY_ROOM];
+    char accuracy[ES_SAY_SIZE];
     if (s->lab.embed)
         return;
     es_answer_add_finding(
@@ -112,12 +112,12 @@ static void tell_full(const es_job *job, const policy_row *full, es_answer *a)
 static void say_cost(const downstream_state *s, int64_t row, const downstream_cost *c, char *out,
                      size_t size)
 {
-    char word[DOWNSTREAM_ROOM], number[ES_SAY_ROOM], more[ES_SAY_ROOM];
+    char word[DOWNSTREAM_SIZE], number[ES_SAY_SIZE], more[ES_SAY_SIZE];
     const size_t used = strlen(out);
     const char *before = used ? ", " : "";
     downstream_word(s, row, word);
     if (s->lab.embed)
-        snprintf(out + used, size - used, "%s%s %s (neighbours kept: %s %%)", before, word,
+        snprintf(out + used, size - used, "%s%s %s (nearest neighbours kept: %s %%)", before, word,
                  es_say_number(c->cosine.value, c->cosine.se, number),
                  es_say_number(100.0 * c->recall.value, 100.0 * c->recall.se, more));
     else
@@ -136,7 +136,7 @@ static bool same_amount(const es_thinning *a, const es_thinning *b)
 static void tell_amount(const es_job *job, int64_t like, const policy_row *rows, es_answer *a)
 {
     const downstream_state *s = job->state;
-    char list[1024] = "", keep[DOWNSTREAM_ROOM];
+    char list[1024] = "", keep[DOWNSTREAM_SIZE];
     for (int64_t r = 0; r < s->n_rows; r++)
         if (same_amount(&s->rows[r], &s->rows[like]))
             say_cost(s, r, &rows[r].cost, list, sizeof list);
@@ -161,7 +161,7 @@ int64_t downstream_middle(const downstream_state *s)
 /* Returns whether two rows differ in their number of keys alone. */
 static bool same_word(const downstream_state *s, int64_t a, int64_t b)
 {
-    char x[DOWNSTREAM_ROOM], y[DOWNSTREAM_ROOM];
+    char x[DOWNSTREAM_SIZE], y[DOWNSTREAM_SIZE];
     return strcmp(downstream_word(s, a, x), downstream_word(s, b, y)) == 0;
 }
 
@@ -180,7 +180,7 @@ static bool is_enough(const downstream_state *s, const policy_row *rows, int64_t
 static void tell_enough(const es_job *job, const policy_row *rows, es_answer *a)
 {
     const downstream_state *s = job->state;
-    char list[1024] = "", word[DOWNSTREAM_ROOM], keep[DOWNSTREAM_ROOM];
+    char list[1024] = "", word[DOWNSTREAM_SIZE], keep[DOWNSTREAM_SIZE];
     for (int64_t r = 0; r < s->n_rows; r++) {
         const size_t used = strlen(list);
         bool least = is_enough(s, rows, r);
@@ -209,7 +209,7 @@ static void tell_mode(const es_job *job, es_answer *a)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
-    char prompt[ES_SAY_ROOM] = "half";
+    char prompt[ES_SAY_SIZE] = "half";
     if (!s->config->causal || !s->n_rows || s->plan)
         return;
     if (es_cache_prompt(&p->cache))

@@ -81,7 +81,7 @@ static void tell_strata(const es_job *job, int64_t row, const stratum_row *rows,
 {
     const downstream_state *s = job->state;
     const stratum_row *fast = &rows[0], *slow = &rows[DOWNSTREAM_STRATA - 1];
-    char where[DOWNSTREAM_ROOM], more[ES_SAY_ROOM];
+    char where[DOWNSTREAM_SIZE], more[ES_SAY_SIZE];
     const char *verdict = !(slow->excess_p < 0.05)   ? "is not shown to cost more or less than"
                           : slow->excess.value > 0.0 ? "costs more than"
                                                      : "costs less than";

@@ -80,16 +80,19 @@ static void report_exponent(es_answer *a, const es_exponent *e, const es_exponen
     const double least = fmin(fmin(e->alpha, e->hill), two);
     const double most = fmax(fmax(e->alpha, e->hill), two);
     const long long queries = pool->queries;
-    char alpha[ES_SAY_ROOM];
+    char alpha[ES_SAY_SIZE];
     if (most > 2.0 * least)
         es_answer_add_finding(a,
                               "These keys have no local exponent: estimates of alpha range from "
                               "%.3g to %.3g, more than a factor of 2 apart.",
                               least, most);
     else
-        es_answer_add_finding(a, "The local exponent is alpha = %s (%lld nearest keys, %lld %s).",
-                              es_say_number(e->alpha, e->alpha_se, alpha), (long long)e->k, queries,
-                              queries == 1 ? "query" : "queries");
+        es_answer_add_finding(
+            a,
+            "The local exponent is alpha = %s: the share of keys with 1 - cosine below t "
+            "grows like t^alpha (%lld nearest keys, %lld %s).",
+            es_say_number(e->alpha, e->alpha_se, alpha), (long long)e->k, queries,
+            queries == 1 ? "query" : "queries");
 }
 
 es_status exponent_fill_estimates(es_job *job, es_answer *a, es_exponent *pooled, es_error *err)

@@ -331,11 +331,11 @@ static void say_frozen(const es_measured *frozen, char *out, size_t size)
 }
 
 /* Writes "75.7 keys share" or "1 key has". */
-static const char *say_sharing(double ess, char out[ES_SAY_ROOM])
+static const char *say_sharing(double ess, char out[ES_SAY_SIZE])
 {
-    char size[ES_SAY_ROOM];
+    char size[ES_SAY_SIZE];
     es_say_size(ess < 1.005 ? 1.0 : ess, size);
-    snprintf(out, ES_SAY_ROOM, "%.40s key%s", size, ess < 1.005 ? " has" : "s share");
+    snprintf(out, ES_SAY_SIZE, "%.40s key%s", size, ess < 1.005 ? " has" : "s share");
     return out;
 }
 
@@ -344,17 +344,19 @@ static void report_range(const exponent_state *s, const comparison *c, es_answer
 {
     char from[96];
     say_frozen(&c->frozen, from, sizeof from);
-    es_answer_add_finding(a,
-                          "Attention over these %lld keys is averaging (100 keys or more share the "
-                          "weight) below beta = %.3g and single-key (fewer than 2 share it) %s.",
-                          (long long)s->keys.rows, c->averages.value, from);
+    es_answer_add_finding(
+        a,
+        "With scores beta times cosine, attention over these %lld keys is averaging "
+        "(100 keys or more share the weight) below beta = %.3g and single-key "
+        "(fewer than 2 share it) %s.",
+        (long long)s->keys.rows, c->averages.value, from);
 }
 
 /* Reports what the head does at its beta. The same words are the statement of the record. */
 static es_status report_run(head *h, const es_exponent *e, double beta, bool unit,
                             const freezing_row *r, const comparison *c, es_answer *a)
 {
-    char from[96], statement[400], value[ES_SAY_ROOM], keys[ES_SAY_ROOM];
+    char from[96], statement[400], value[ES_SAY_SIZE], keys[ES_SAY_SIZE];
     say_frozen(&c->frozen, from, sizeof from);
     snprintf(statement, sizeof statement,
              "at beta = %s, %s the weight of these %lld keys, and the largest weight is %.3g; "

@@ -78,7 +78,7 @@ static const char *const examples[] = {
 
 const es_study es_study_exponent = {
     "exponent",
-    .summary = "how close keys come to a query, and at which beta one key takes the weight",
+    .summary = "how close keys come to a query, and at which score scale one takes the weight",
     .group = ES_GROUP_LAB,
     .usage = "--keys K.npy [--query Q.npy] [options]",
     .about =

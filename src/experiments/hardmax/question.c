@@ -248,7 +248,7 @@ static es_status add_theory(const hardmax_params *p, double constant, hardmax_ro
  * square, so that is what it is compared with. */
 static void report_last(es_answer *a, const hardmax_row *r)
 {
-    char size[ES_SAY_ROOM], left[ES_SAY_ROOM];
+    char size[ES_SAY_SIZE], left[ES_SAY_SIZE];
     es_answer_add_finding(a,
                           "At n = %s the mean output still has size %s, though its limit is 0: "
                           "convergence is logarithmic.",

@@ -10,12 +10,11 @@
  * integral over their distance (theory/heat_finite.h), not a fit. */
 #include <math.h>
 
-#include <esscher/random.h>
-
 #include "base/error.h"
 #include "experiments/heat/heat.h"
 #include "experiments/kit/answer_kit.h"
 #include "random/experiment.h"
+#include "random/random.h"
 
 enum { BLOCK = 16 };            /* replicates of a cell */
 enum { FINITE_BYTES = 300000 }; /* memory of a thread in es_heat_finite_of() */
@@ -197,7 +196,7 @@ static void report_slope(es_answer *a, const drift_row *rows, int64_t count, int
 {
     const drift_row *best = rows;
     double least = (double)INFINITY;
-    char slope[ES_SAY_ROOM];
+    char slope[ES_SAY_SIZE];
     for (const drift_row *r = rows; r < rows + count; r++) {
         const double off = r->slope_exact - 1.0, square = off * off + r->slope.se * r->slope.se;
         if (square < least) {
@@ -205,12 +204,13 @@ static void report_slope(es_answer *a, const drift_row *rows, int64_t count, int
             best = r;
         }
     }
-    es_answer_add_finding(a,
-                          "With %lld keys the drift is %s times (1/beta) grad log f at beta = %.3g "
-                          "(slope over the queries); infinitely many keys give %.4g, backward heat "
-                          "1.",
-                          (long long)n, es_say_number(best->slope.value, best->slope.se, slope),
-                          best->beta, best->slope_exact);
+    es_answer_add_finding(
+        a,
+        "With %lld keys of density f and score scale beta = %.3g, attention moves a "
+        "query by %s times (1/beta) grad log f (slope over the queries); "
+        "infinitely many keys give %.4g, backward heat 1.",
+        (long long)n, best->beta, es_say_number(best->slope.value, best->slope.se, slope),
+        best->slope_exact);
 }
 
 /* Returns how many standard errors the measured slope is from its expectation for n keys. */
@@ -256,9 +256,10 @@ static void report_exact(es_answer *a, const drift_row *last)
     else
         es_answer_add_finding(
             a,
-            "With infinitely many keys the drift is %.4g times (1/beta) grad log f "
-            "at beta = %.3g (slope over the queries); backward heat gives 1.",
-            last->slope_exact, last->beta);
+            "With infinitely many keys of density f and score scale beta = %.3g, attention moves a "
+            "query by %.4g times (1/beta) grad log f (slope over the queries); backward heat gives "
+            "1.",
+            last->beta, last->slope_exact);
 }
 
 /* Reports how fast beta times the drift approaches grad log f; theory: error of order 1/beta

@@ -331,12 +331,14 @@ static es_status fill_profile(es_job *job, const flow *f, es_answer *a, es_error
 static void report_mean(es_answer *a, const step_row *rows, int64_t last)
 {
     const step_row *r = rows;
-    char length[ES_SAY_ROOM];
+    char length[ES_SAY_SIZE];
     while (r < rows + last && !isnan(r[1].heat))
         r++;
-    es_answer_add_finding(
-        a, "At time %.3g the mean of the particles has length %s; backward heat predicts %.3g.",
-        r->time, es_say_number(r->mean_length.value, r->mean_length.se, length), r->heat);
+    es_answer_add_finding(a,
+                          "At time %.3g (steps/beta) the mean of the particles has length %s; "
+                          "backward heat predicts %.3g.",
+                          r->time, es_say_number(r->mean_length.value, r->mean_length.se, length),
+                          r->heat);
 }
 
 /* Reports clusters at the start and at the end, and since when every set is one cluster. */
@@ -344,7 +346,7 @@ static void report_clusters(es_answer *a, const heat_params *p, const step_row *
 {
     const step_row *last = &rows[p->steps];
     int64_t one = p->steps + 1;
-    char start[ES_SAY_ROOM], end[ES_SAY_ROOM], since[80] = "";
+    char start[ES_SAY_SIZE], end[ES_SAY_SIZE], since[80] = "";
     while (one > 0 && rows[one - 1].clusters.value == 1.0)
         one--;
     if (one <= p->steps && one > 0)

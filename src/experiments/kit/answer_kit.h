@@ -26,20 +26,20 @@ es_status es_label_columns(es_job *job, es_table *table, const char *key, const 
 
 /* ---- sentences ---- */
 
-enum { ES_SAY_ROOM = 96 }; /* bytes that hold any of these */
+enum { ES_SAY_SIZE = 96 }; /* bytes that hold any of these */
 
 /*! es_say_step() : from one row to the next that gets a sentence, of `rows`: the first and the last
  *  do, the table has the rest. */
 static inline int64_t es_say_step(int64_t rows) { return rows > 2 ? rows - 1 : 1; }
 
 /*! es_say_number() : "0.512 ± 0.031"; without an error (NaN) three digits. Returns out. */
-const char *es_say_number(double value, double error, char out[ES_SAY_ROOM]);
+const char *es_say_number(double value, double error, char out[ES_SAY_SIZE]);
 
 /*! es_say_size() : how many tokens or keys: es_format_size(). Returns out. */
-const char *es_say_size(double n, char out[ES_SAY_ROOM]);
+const char *es_say_size(double n, char out[ES_SAY_SIZE]);
 
 /*! es_say_power() : "n^-0.512 (± 0.031)", or that there is none if `rate` is NaN. Returns out. */
-const char *es_say_power(double rate, double error, char out[ES_SAY_ROOM]);
+const char *es_say_power(double rate, double error, char out[ES_SAY_SIZE]);
 
 /* ---- progress ---- */
 

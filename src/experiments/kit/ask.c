@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-enum { GIVEN_ROOM = 512, VALUE_ROOM = 4200 };
+enum { GIVEN_SIZE = 512, VALUE_SIZE = 4200 };
 
 /* ---- parameters ---- */
 
@@ -31,7 +31,7 @@ static const char *choose(char *value, int effort)
 static es_status set_params(const es_ask_spec *ask, const char *folder, es_params *to,
                             es_error *err)
 {
-    char words[GIVEN_ROOM], value[VALUE_ROOM], *rest = words;
+    char words[GIVEN_SIZE], value[VALUE_SIZE], *rest = words;
     snprintf(words, sizeof words, "%s", ask->given);
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         char *equals = strchr(word, '=');
@@ -48,15 +48,15 @@ static es_status set_params(const es_ask_spec *ask, const char *folder, es_param
     return ES_OK;
 }
 
-const char *es_ask_value(const es_ask_spec *ask, const char *name, char out[ES_ASK_ROOM])
+const char *es_ask_value(const es_ask_spec *ask, const char *name, char out[ES_ASK_SIZE])
 {
     const size_t length = strlen(name);
-    char words[GIVEN_ROOM], *rest = words;
+    char words[GIVEN_SIZE], *rest = words;
     snprintf(words, sizeof words, "%s", ask->given);
     out[0] = '\0';
     for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         if (strncmp(word, name, length) == 0 && word[length] == '=')
-            snprintf(out, ES_ASK_ROOM, "%s", choose(word + length + 1, ask->effort));
+            snprintf(out, ES_ASK_SIZE, "%s", choose(word + length + 1, ask->effort));
     return out;
 }
 
@@ -65,7 +65,7 @@ const char *es_ask_value(const es_ask_spec *ask, const char *name, char out[ES_A
 es_status es_ask_write(const char *folder, const char *name, int rank, const int64_t *shape,
                        const double *data, es_error *err)
 {
-    char path[VALUE_ROOM];
+    char path[VALUE_SIZE];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return es_npy_save(path, ES_F64, rank, shape, data, false, err);
 }
@@ -115,7 +115,7 @@ static es_status run(const es_ask_spec *ask, const char *folder, es_answer **ans
 static void remove_folder(const char *folder)
 {
     static const char *const names[] = {"a.npy", "b.npy", "c.npy", "a.csv", "a.txt", "b.txt"};
-    char path[VALUE_ROOM];
+    char path[VALUE_SIZE];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         unlink(path);

@@ -50,8 +50,8 @@ es_status es_ask_run(const es_ask_spec *ask, es_answer **answer, es_error *err);
 
 /*! es_ask_value() : the value of a number among the parameters of `ask`, as text in `out`; "" if it
  *  is not given. Returns out. */
-enum { ES_ASK_ROOM = 128 };
-const char *es_ask_value(const es_ask_spec *ask, const char *name, char out[ES_ASK_ROOM]);
+enum { ES_ASK_SIZE = 128 };
+const char *es_ask_value(const es_ask_spec *ask, const char *name, char out[ES_ASK_SIZE]);
 
 /*! es_ask_table() : the table of an answer that has the column `key`.
  *  @return : ES_OK; ES_E_ARGUMENT (ask.column) if there is none: a list of rows is wrong. */

@@ -55,7 +55,7 @@ static es_status check_parts(const es_job *job, es_error *err)
  * attention. */
 static es_status check_ideal(const es_policy_params *policy, es_error *err)
 {
-    char name[ES_POLICY_ROOM];
+    char name[ES_POLICY_SIZE];
     for (const char *at = policy->names; at && *at;) {
         const size_t length = strcspn(at, ","), word = strcspn(at, ":,+");
         snprintf(name, sizeof name, "%.*s", (int)(word < sizeof name ? word : 0), at);
@@ -116,7 +116,7 @@ typedef struct policies {
 static es_status read_policy(const es_job *job, const es_policy_params *policy, const char *text,
                              size_t length, policies *out, es_error *err)
 {
-    char word[ES_CACHE_ROOM];
+    char word[ES_CACHE_SIZE];
     es_evict_spec *new = &out->at[out->count];
     if (out->count == MOST_POLICIES || length >= sizeof word)
         return es_refuse(err, "cache.repeated", "use fewer or shorter ones",
@@ -152,7 +152,7 @@ static es_status read_policies(const es_job *job, const es_policy_params *policy
 /* Reads "K" or "K,V" into a setting. */
 static es_status read_types(const char *text, es_cache_setting *out, es_error *err)
 {
-    char key[ES_CACHE_ROOM];
+    char key[ES_CACHE_SIZE];
     const size_t length = strcspn(text, ",");
     snprintf(key, sizeof key, "%.*s", (int)(length < sizeof key ? length : sizeof key - 1), text);
     ES_TRY(es_kv_format_parse(key, &out->unit.k, err));
@@ -340,40 +340,40 @@ double es_cache_bytes(const es_cache_setting *setting, const es_model_config *c,
 
 /* ---- saying it ---- */
 
-const char *es_cache_policy(const es_cache_setting *setting, char out[ES_CACHE_ROOM])
+const char *es_cache_policy(const es_cache_setting *setting, char out[ES_CACHE_SIZE])
 {
-    es_evict_write(&setting->unit.evict, out, ES_CACHE_ROOM);
+    es_evict_write(&setting->unit.evict, out, ES_CACHE_SIZE);
     return out;
 }
 
-const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_ROOM])
+const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_SIZE])
 {
     char value[ES_KV_NAME];
     es_kv_format_name(&setting->unit.k, out, ES_KV_NAME);
     es_kv_format_name(&setting->unit.v, value, sizeof value);
     const size_t used = strlen(out);
     if (strcmp(out, value) != 0)
-        snprintf(out + used, ES_CACHE_ROOM - used, ",%s", value);
+        snprintf(out + used, ES_CACHE_SIZE - used, ",%s", value);
     return out;
 }
 
-const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_ROOM])
+const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_SIZE])
 {
-    char types[ES_CACHE_ROOM];
+    char types[ES_CACHE_SIZE];
     size_t used = 0;
     *out = '\0';
     if (setting->unit.evict.policy) {
         es_cache_policy(setting, out);
         used = strlen(out);
-        snprintf(out + used, ES_CACHE_ROOM - used, ", %lld keys",
+        snprintf(out + used, ES_CACHE_SIZE - used, ", %lld keys",
                  (long long)setting->unit.evict.keys);
         used = strlen(out);
     }
     if (setting->unit.k.type || setting->unit.v.type)
-        snprintf(out + used, ES_CACHE_ROOM - used, "%s%.128s", used ? ", " : "",
+        snprintf(out + used, ES_CACHE_SIZE - used, "%s%.128s", used ? ", " : "",
                  es_cache_types(setting, types));
     else if (!used)
-        snprintf(out, ES_CACHE_ROOM, "full");
+        snprintf(out, ES_CACHE_SIZE, "full");
     return out;
 }
 

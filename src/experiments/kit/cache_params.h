@@ -122,10 +122,10 @@ double es_cache_bytes(const es_cache_setting *setting, const es_model_config *co
 /*! es_cache_say() : "snapkv:window=16, 128 keys, q4_0,q8_0", for names of settings; "full" if it
  *  changes nothing. es_cache_policy() : "snapkv:window=16". es_cache_types() : "q4_0", or
  *  "q4_0,q8_0". Return out. */
-enum { ES_CACHE_ROOM = 256 };
-const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_ROOM]);
-const char *es_cache_policy(const es_cache_setting *setting, char out[ES_CACHE_ROOM]);
-const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_ROOM]);
+enum { ES_CACHE_SIZE = 256 };
+const char *es_cache_say(const es_cache_setting *setting, char out[ES_CACHE_SIZE]);
+const char *es_cache_policy(const es_cache_setting *setting, char out[ES_CACHE_SIZE]);
+const char *es_cache_types(const es_cache_setting *setting, char out[ES_CACHE_SIZE]);
 
 /*! es_cache_mode_name() : "prompt", "decode", or "none" of a cache that only rounds. */
 const char *es_cache_mode_name(es_evict_mode mode);

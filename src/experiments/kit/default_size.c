@@ -108,14 +108,14 @@ bool es_sizes_fit(const es_sizing *s)
 
 /* ---- what was chosen ---- */
 
-enum { ROOM = 160 };
+enum { SIZE = 160 };
 
 /* Writes "--blocks 9", as the option takes it. */
-static void say_size(const es_sizing *s, int number, int64_t value, char out[ROOM])
+static void say_size(const es_sizing *s, int number, int64_t value, char out[SIZE])
 {
     const es_size *size = &s->sizes[number];
     const int64_t times = size->of && size->in_tokens ? s->sizes[size->of - 1].value : 1;
-    snprintf(out, ROOM, "--%s %lld", size->option, (long long)(value * times));
+    snprintf(out, SIZE, "--%s %lld", size->option, (long long)(value * times));
 }
 
 /* Returns what a size could be: what it usually is; of a length, what the model can read. */
@@ -133,7 +133,7 @@ static bool is_lower(const es_sizing *s, int number)
 
 /* Writes what more of the first averaged size that was lowered would bring: up to four times as
  * many, for half the error. "" if there is no such size. */
-static void say_more(const es_sizing *s, char out[2 * ROOM])
+static void say_more(const es_sizing *s, char out[2 * SIZE])
 {
     int64_t values[ES_MOST_SIZES] = {0};
     int lowered = -1;
@@ -146,15 +146,15 @@ static void say_more(const es_sizing *s, char out[2 * ROOM])
         return;
     const double now = s->work(s->user, values), few = (double)values[lowered];
     values[lowered] = smaller(4 * values[lowered], most_of(s, lowered));
-    char option[ROOM];
+    char option[SIZE];
     say_size(s, lowered, values[lowered], option);
-    snprintf(out, 2 * ROOM, " %s takes %.1f times as long and divides errors by %.1f.", option,
+    snprintf(out, 2 * SIZE, " %s takes %.1f times as long and divides errors by %.1f.", option,
              s->work(s->user, values) / now, sqrt((double)values[lowered] / few));
 }
 
 void es_sizes_tell(const es_sizing *s, es_answer *answer)
 {
-    char chosen[ES_MOST_SIZES * 2 * ROOM] = "", one[ROOM], most[ROOM], more[2 * ROOM];
+    char chosen[ES_MOST_SIZES * 2 * SIZE] = "", one[SIZE], most[SIZE], more[2 * SIZE];
     int64_t values[ES_MOST_SIZES] = {0};
     for (int i = 0; i < s->n_sizes; i++) {
         values[i] = s->sizes[i].value;

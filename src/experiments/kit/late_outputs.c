@@ -234,7 +234,7 @@ es_status es_late_run(const es_late_layer *layer, int64_t unit, const es_late_sp
                       .d = layer->k[unit].cols,
                       .joint = is_joint(spec),
                       .dtype = layer->k[unit].dtype};
-    ES_TRY(es_blas_room(err));
+    ES_TRY(es_blas_scratch(err));
     es_blas_enter();
     const es_status status = run_unit(&w, err);
     es_blas_leave();

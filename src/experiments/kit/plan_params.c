@@ -81,14 +81,14 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-const char *es_plan_say(const es_plan *plan, const char *path, char out[ES_PLAN_ROOM])
+const char *es_plan_say(const es_plan *plan, const char *path, char out[ES_PLAN_SIZE])
 {
     const double kept = 100.0 * plan->keys_kept / plan->keys_all;
     if (plan->mode == ES_PLAN_IDEAL)
-        snprintf(out, ES_PLAN_ROOM, "%.60s, which keeps %.3g %% of the keys at %lld tokens",
+        snprintf(out, ES_PLAN_SIZE, "%.60s, which keeps %.3g %% of the keys at %lld tokens",
                  name_of(path), kept, (long long)plan->context);
     else
-        snprintf(out, ES_PLAN_ROOM,
+        snprintf(out, ES_PLAN_SIZE,
                  "%.60s, which keeps %.3g %% of the keys of %s%lld tokens in %.3g %% of the bytes",
                  name_of(path), kept, plan->prompt ? "a prompt of " : "",
                  (long long)(plan->prompt ? plan->prompt : plan->context),
@@ -96,8 +96,8 @@ const char *es_plan_say(const es_plan *plan, const char *path, char out[ES_PLAN_
     return out;
 }
 
-const char *es_plan_word(const char *path, char out[ES_POLICY_ROOM])
+const char *es_plan_word(const char *path, char out[ES_POLICY_SIZE])
 {
-    snprintf(out, ES_POLICY_ROOM, "plan %.60s", name_of(path));
+    snprintf(out, ES_POLICY_SIZE, "plan %.60s", name_of(path));
     return out;
 }

@@ -43,10 +43,10 @@ int64_t es_plan_span(const es_policy_params *asked, const es_plan *plan);
 
 /* "plan.json, which keeps 25 % of the keys at 2048 tokens", of a cache "which keeps 25 % of the
  * keys of a prompt of 512 tokens in 9 % of the bytes", for findings. Returns out. */
-enum { ES_PLAN_ROOM = 200 };
-const char *es_plan_say(const es_plan *plan, const char *path, char out[ES_PLAN_ROOM]);
+enum { ES_PLAN_SIZE = 200 };
+const char *es_plan_say(const es_plan *plan, const char *path, char out[ES_PLAN_SIZE]);
 
 /*! es_plan_word() : "plan plan.json", to name settings by: the file without its folders. */
-const char *es_plan_word(const char *path, char out[ES_POLICY_ROOM]);
+const char *es_plan_word(const char *path, char out[ES_POLICY_SIZE]);
 
 #endif

@@ -18,7 +18,7 @@ static es_status refuse_name(const char *name, es_error *err)
 {
     const char *known[MOST_POLICIES];
     int count = 0;
-    char hint[ES_POLICY_ROOM];
+    char hint[ES_POLICY_SIZE];
     const es_policy *p;
     for (int64_t i = 0; count < MOST_POLICIES - 1 && (p = es_policy_at(i)); i++) {
         known[count++] = es_policy_name(p);
@@ -51,7 +51,7 @@ static es_status read_suffix(const char *word, const char *suffix, es_policy_spe
 /* Reads a policy "NAME+PART+PART". */
 static es_status read_word(const char *word, es_policy_spec *spec, es_error *err)
 {
-    char name[ES_POLICY_ROOM];
+    char name[ES_POLICY_SIZE];
     snprintf(name, sizeof name, "%s", word);
     char *plus = strchr(name, '+');
     if (plus)
@@ -220,20 +220,20 @@ double es_policy_draw_bytes(const es_policy_spec *spec)
 
 /* ---- saying it ---- */
 
-const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM])
+const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_SIZE])
 {
     static const char *const factors[] = {"", "+none", "+inverse"};
-    snprintf(out, ES_POLICY_ROOM, "%s%s%s", es_policy_name(spec->policy), factors[spec->correction],
+    snprintf(out, ES_POLICY_SIZE, "%s%s%s", es_policy_name(spec->policy), factors[spec->correction],
              spec->with_replacement ? "+with" : "");
     return out;
 }
 
-const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_ROOM])
+const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_SIZE])
 {
     es_policy_word(spec, out);
     const size_t used = strlen(out);
     if (spec->keys >= 0)
-        snprintf(out + used, ES_POLICY_ROOM - used, ", %lld keys", (long long)spec->keys);
+        snprintf(out + used, ES_POLICY_SIZE - used, ", %lld keys", (long long)spec->keys);
     return out;
 }
 
@@ -246,7 +246,7 @@ bool es_policy_rolls(const es_policy_spec *spec)
 
 void es_policy_cells_fill(es_policy_cells *cells, const es_policy_spec *spec, es_table *table)
 {
-    char word[ES_POLICY_ROOM];
+    char word[ES_POLICY_SIZE];
     cells->policy = es_table_format(table, "%s", es_policy_word(spec, word));
     if (spec->keys >= 0)
         cells->keys = spec->keys;

@@ -32,7 +32,7 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
  * policies if none is given, `standard_keys` what is said of --keys then. */
 #define ES_POLICY_PARAMS(type, policy, standard_names)                                             \
     ES_POLICY_PARAMS_WITH(type, policy, standard_names,                                            \
-                          "what the parts below say, or an eighth of them")
+                          "what --window, --sinks and --random add up to, or an eighth")
 #define ES_POLICY_PARAMS_WITH(type, policy, standard_names, standard_keys)                         \
     ES_POLICY_LIST_PARAMS(type, policy, standard_names, standard_keys),                            \
     {"window", 0, ES_PARAM_WHOLE, "W",                                                             \
@@ -74,10 +74,10 @@ extern const char *const es_policy_corrections[]; /* "none", "inverse" */
 /* clang-format on */
 
 /* A policy of the list, with the parts that were given; its keys are still open. */
-enum { ES_POLICY_ROOM = 96 };
+enum { ES_POLICY_SIZE = 96 };
 /* A policy with the words that asked for it. */
 typedef struct es_policy_asked {
-    char word[ES_POLICY_ROOM]; /* as it was asked for: "bigbird+inverse" */
+    char word[ES_POLICY_SIZE]; /* as it was asked for: "bigbird+inverse" */
     es_policy_spec spec;
 } es_policy_asked;
 
@@ -106,7 +106,7 @@ es_status es_policies_make(es_job *job, const es_policy_params *asked, bool caus
 double es_policy_draw_bytes(const es_policy_spec *spec);
 
 /*! es_policy_say() : "bigbird+inverse, 64 keys", for findings. Returns out. */
-const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_ROOM]);
+const char *es_policy_say(const es_policy_spec *spec, char out[ES_POLICY_SIZE]);
 
 /*! es_policy_same() : would both be asked for by the same word? */
 bool es_policy_same(const es_policy_spec *a, const es_policy_spec *b);
@@ -117,7 +117,7 @@ bool es_policy_same(const es_policy_spec *a, const es_policy_spec *b);
 bool es_policy_rolls(const es_policy_spec *spec);
 
 /*! es_policy_word() : "bigbird+inverse", as it would be asked for. Returns out. */
-const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_ROOM]);
+const char *es_policy_word(const es_policy_spec *spec, char out[ES_POLICY_SIZE]);
 
 /* ---- which policy a typed row is about ---- */
 

@@ -476,16 +476,16 @@ static void put_pools(const es_pools *p, es_answer *a)
 #define FEW_TOKENS    1000
 
 /* " of domain a", where there are several. */
-static const char *of_domain(const es_pools *p, const es_domain *d, char out[ES_SAY_ROOM])
+static const char *of_domain(const es_pools *p, const es_domain *d, char out[ES_SAY_SIZE])
 {
     const bool several = p->n_domains > 1;
-    snprintf(out, ES_SAY_ROOM, "%s%.60s", several ? " of " : "", several ? d->name : "");
+    snprintf(out, ES_SAY_SIZE, "%s%.60s", several ? " of " : "", several ? d->name : "");
     return out;
 }
 
 void es_pools_unreadable(const es_pools *pools, es_answer *answer)
 {
-    char of[ES_SAY_ROOM];
+    char of[ES_SAY_SIZE];
     for (int64_t i = 0; i < pools->n_domains; i++) {
         const es_domain *d = &pools->domains[i];
         if (unknown_of(&d->text) > MOST_UNKNOWN)
@@ -504,7 +504,7 @@ static void caution_domain(const es_pools *p, const es_domain *d, es_answer *a)
 {
     const es_text_facts *t = &d->text;
     const long long rows = (long long)es_pool_about(d->pool).tokens;
-    char of[ES_SAY_ROOM], fresh[ES_SAY_ROOM];
+    char of[ES_SAY_SIZE], fresh[ES_SAY_SIZE];
     of_domain(p, d, of);
     if (unknown_of(t) > SOME_UNKNOWN && unknown_of(t) <= MOST_UNKNOWN)
         es_answer_add_finding(
@@ -609,8 +609,8 @@ es_status es_pools_build(es_job *job, es_pools *pools, es_error *err)
         put_pools(pools, job->answer);
     if (status == ES_E_INTERRUPTED && (pools->scratch.path[0] || job->out))
         snprintf(err->hint, sizeof err->hint, "%s",
-                 pools->scratch.path[0] ? "with --pool-dir DIR it could go on later"
-                                        : "go on with --resume");
+                 pools->scratch.path[0] ? "nothing was stored; --pool-dir DIR allows to continue"
+                                        : "repeat the command with --resume to continue");
     /* what is open needs no name any more; unless another machine has it open, too */
     if (es_executor_of(&job->exec)->ranks < 2)
         es_scratch_remove(&pools->scratch);

@@ -31,6 +31,8 @@
 #ifndef ES_EXPERIMENTS_KIT_PROBE_H
 #define ES_EXPERIMENTS_KIT_PROBE_H
 
+#include <esscher/format.h>
+
 #include "experiments/kit/pool_layer.h"
 
 #include "theory/theory.h"
@@ -262,6 +264,8 @@ typedef struct es_probe_policies {
     /* by how much the square of that error is above the best one's, and the standard error of that
      * over queries */
     double behind[ES_PROBE_POLICIES], behind_se[ES_PROBE_POLICIES];
+    double critical;            /* L_8 of a query's scores (THEORY 21), median over the queries */
+    es_measured critical_power; /* of ln n, by which it grows from n/16 to n keys */
 } es_probe_policies;
 
 /*! es_probe_policy_name() : "random", "top", "top-random"; NULL beyond. */

@@ -9,6 +9,8 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "risk/policy_risk.h"
+#include "stats/average.h"
+#include "theory/gap_count.h"
 
 enum { POLICIES = ES_PROBE_POLICIES, ASKED = ES_PROBE_POLICY_QUERIES };
 
@@ -32,9 +34,10 @@ double es_probe_policy_bytes(int64_t width)
 typedef struct context {
     const es_probe *probe;
     int64_t n, queries, head;
-    int64_t *rows;                       /* (n) of the pool */
-    float *x, *keys, *values;            /* (n, H), (n, Q), (n, Q) */
-    double squares[ASKED][POLICIES + 1]; /* mean square errors of the head's queries; spread2 */
+    int64_t *rows;                        /* (n) of the pool */
+    float *x, *keys, *values;             /* (n, H), (n, Q), (n, Q) */
+    double squares[ASKED][POLICIES + 1];  /* mean square errors of the head's queries; spread2 */
+    double critical[ASKED], power[ASKED]; /* L_8 of their scores, and its growth */
 } context;
 
 /* Draws the keys of a context from the pool and projects them. */
@@ -75,6 +78,17 @@ static es_status risks_of(const es_risk_query *query, const double *scores, es_m
     return status;
 }
 
+/* Counts the gaps of query i, whose scores are sorted here. Keys are in random order, so that the
+ * first sixteenth is a draw of fewer. */
+static void count_gaps(context *c, int64_t i, double *scores)
+{
+    const int64_t few = c->n / 16;
+    const double small =
+        few < ES_GAP_GROUP ? (double)NAN : es_gap_count_of(scores, few, ES_GAP_GROUP).critical;
+    c->critical[i] = es_gap_count_of(scores, c->n, ES_GAP_GROUP).critical;
+    c->power[i] = es_gap_power(small, c->critical[i], (double)few, (double)c->n);
+}
+
 /* Query i of the head under way. */
 static es_status ask_query(void *user, int64_t i, int thread, es_error *err)
 {
@@ -98,6 +112,7 @@ static es_status ask_query(void *user, int64_t i, int thread, es_error *err)
     if (status == ES_OK)
         status = risks_of(&query, scores, budget, c->squares[i], err);
     c->squares[i][POLICIES] = query.spread2;
+    count_gaps(c, i, scores);
     es_risk_query_free(&query, budget);
     es_mem_free(budget, scores);
     return status;
@@ -125,6 +140,18 @@ static void compare(const context *c, es_probe_policies *out)
     }
 }
 
+/* Summarises the critical scales of the queries, which are sorted here. */
+static void sum_up_gaps(context *c, es_probe_policies *out)
+{
+    int64_t grown = 0;
+    for (int64_t i = 0; i < c->queries; i++)
+        if (isfinite(c->power[i]))
+            c->power[grown++] = c->power[i];
+    es_sort_reals(c->critical, c->queries);
+    out->critical = es_median_of(c->critical, c->queries);
+    out->critical_power = es_measured_mean(c->power, grown);
+}
+
 es_status es_probe_policies_of(const es_probe *probe, es_probe_policies *out, es_error *err)
 {
     const int64_t largest = probe->spec.sizes[probe->spec.n_sizes - 1];
@@ -143,8 +170,10 @@ es_status es_probe_policies_of(const es_probe *probe, es_probe_policies *out, es
         out[c.head].keys = c.n / ES_PROBE_POLICY_SHARE;
         out[c.head].queries = c.queries;
         status = es_parallel_run(&quiet, c.queries, ask_query, &c, err);
-        if (status == ES_OK)
-            compare(&c, &out[c.head]);
+        if (status != ES_OK)
+            break;
+        compare(&c, &out[c.head]);
+        sum_up_gaps(&c, &out[c.head]);
     }
     es_mem_free(probe->exec.budget, c.x);
     es_mem_free(probe->exec.budget, c.rows);

@@ -15,7 +15,7 @@
 /* Fails for a replicate whose number does not fit an address of random numbers. */
 static es_status check_replicate(int64_t replicate, es_error *err)
 {
-    if (replicate < 0 || replicate > UINT32_MAX) /* what its address has room for */
+    if (replicate < 0 || replicate > UINT32_MAX) /* what its address has space for */
         return es_fail(err, ES_E_RANGE, "probe.replicate", "0 to 2^32 - 1", "replicate %lld",
                        (long long)replicate);
     return ES_OK;
@@ -104,7 +104,7 @@ static es_status compare(const es_probe *probe, const double *outputs, const dou
 /* ---- one draw ---- */
 
 /* The queries of one head over n tokens, their keys and values (n, k) with rows `stride` numbers
- * apart, into out: (sizes, queries) of what it has room for. */
+ * apart, into out: (sizes, queries) of what it has space for. */
 static es_status attend(const es_probe *probe, int64_t head, const float *keys, const float *values,
                         int64_t stride, const es_attend_out *out, es_error *err)
 {

@@ -79,12 +79,12 @@ static es_status window_first(const es_probe_spec *spec, const es_pool_info *poo
     ES_TRY(check_window(spec, pool, replicate, windows, err));
     const double N = (double)pool->tokens, arc = N / (double)windows;
     const double left = arc - (double)spec->sizes[spec->n_sizes - 1];
-    const double room = fmin(fmax(left, (double)pool->length), arc);
+    const double span = fmin(fmax(left, (double)pool->length), arc);
     es_address at = {.seed = spec->seed, .experiment = ES_PROBE_WINDOW};
     const double turn = N * es_uniform_at(&at);
     at.cell = 1;
     at.token = (uint64_t)replicate;
-    const double start = turn + (double)replicate * arc + room * es_uniform_at(&at);
+    const double start = turn + (double)replicate * arc + span * es_uniform_at(&at);
     *first = (int64_t)start % pool->tokens;
     return ES_OK;
 }

@@ -52,13 +52,22 @@ static es_status match_keys(es_job *job, matched *m, es_error *err)
     return ES_OK;
 }
 
+/* A number of a key column. Equal keys have equal bits: -0 is 0, and all NaN, which rows without
+ * this key have, are one. */
+static uint64_t bits_of(const es_table_column *c, int64_t row)
+{
+    const double value = es_column_real(c, row), real = isnan(value) ? (double)NAN : value + 0.0;
+    uint64_t bits;
+    memcpy(&bits, &real, sizeof bits);
+    return bits;
+}
+
 /* Returns true if two rows have the same keys. */
 static bool agree(const matched *m, int64_t i, int64_t k)
 {
     for (int64_t j = 0; j < m->keys; j++) {
         const es_table_column *a = &m->keys_a[j], *b = &m->keys_b[j];
-        if (is_text(a) ? strcmp(text_of(a, i), text_of(b, k)) != 0
-                       : es_column_real(a, i) != es_column_real(b, k))
+        if (is_text(a) ? strcmp(text_of(a, i), text_of(b, k)) != 0 : bits_of(a, i) != bits_of(b, k))
             return false;
     }
     return true;
@@ -70,15 +79,15 @@ typedef struct place {
     int64_t row;
 } place;
 
-/* Returns a hash (FNV-1a) of a row's keys; -0 and 0 hash alike because they compare equal. */
+/* Returns a hash (FNV-1a) of a row's keys. */
 static uint64_t number_of(const es_table_column *keys, int64_t count, int64_t row)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     for (int64_t j = 0; j < count; j++) {
         const char *text = is_text(&keys[j]) ? text_of(&keys[j], row) : NULL;
-        const double real = text ? 0.0 : es_column_real(&keys[j], row) + 0.0; /* -0 is 0 */
-        const unsigned char *bytes = text ? (const void *)text : (const void *)&real;
-        const size_t size = text ? strlen(text) : sizeof real;
+        const uint64_t bits = text ? 0 : bits_of(&keys[j], row);
+        const unsigned char *bytes = text ? (const void *)text : (const void *)&bits;
+        const size_t size = text ? strlen(text) : sizeof bits;
         for (size_t k = 0; k <= size; k++)
             h = (h ^ (k < size ? bytes[k] : 0xffu)) * UINT64_C(0x100000001b3);
     }
@@ -136,7 +145,7 @@ static es_status keep(es_job *job, const char *text, const char **out, es_error 
 static es_status place_of(es_job *job, const matched *m, int64_t row, const char **out,
                           es_error *err)
 {
-    char text[PLACE] = "", number[ES_FORMAT_ROOM];
+    char text[PLACE] = "", number[ES_FORMAT_SIZE];
     size_t used = 0;
     for (int64_t j = 0; j < m->keys && used < PLACE; j++) {
         const es_table_column *c = &m->keys_a[j];
@@ -157,14 +166,14 @@ static es_status place_of(es_job *job, const matched *m, int64_t row, const char
 static es_status add_pair(es_job *job, const es_figure_pair *one, es_error *err)
 {
     compare_state *s = job->state;
-    if (s->count == s->room) {
+    if (s->count == s->capacity) {
         es_figure_pair *more;
-        const int64_t room = s->room ? 2 * s->room : 256;
-        ES_TRY(ES_JOB_NEW(job, more, room, err));
+        const int64_t capacity = s->capacity ? 2 * s->capacity : 256;
+        ES_TRY(ES_JOB_NEW(job, more, capacity, err));
         if (s->count)
             memcpy(more, s->pairs, (size_t)s->count * sizeof *more);
         s->pairs = more;
-        s->room = room;
+        s->capacity = capacity;
     }
     s->pairs[s->count] = *one;
     s->pairs[s->count].found = s->count;

@@ -28,8 +28,8 @@ typedef struct es_figure_pair {
 typedef struct compare_state {
     es_run_side sides[2];
     es_figure_pair *pairs; /* (count) */
-    double *p;             /* (count) room for numbers of pairs */
-    int64_t count, room;
+    double *p;             /* (count) space for numbers of pairs */
+    int64_t count, capacity;
     int64_t alone; /* rows without a partner */
 } compare_state;
 

@@ -111,23 +111,28 @@ static es_status make_factors(work *w, const es_loss_setting *setting, es_error 
     return ES_OK;
 }
 
-/* Makes what the cache does to every unit; `oracle` is es_cache.oracle. */
+/* Makes what the cache does to every unit. Without a setting it does nothing, and notes the weights
+ * of late queries. */
 static es_status make_cache(work *w, const es_model_config *c, const es_cache_setting *setting,
-                            const double *oracle, es_error *err)
+                            const es_loss_pass *out, es_error *err)
 {
     es_cache_unit *units;
     ES_TRY(ES_ARENA_NEW_2D(&w->arena, units, c->layers, c->kv_heads, "a cache", err));
-    es_cache_setting_units(setting, c, units);
-    w->cache = (es_cache){
-        .mode = setting->mode, .prompt = setting->prompt, .units = units, .oracle = oracle};
+    w->cache = (es_cache){.units = units, .prompt = out->prompt, .late = out->late};
     w->block.cache = &w->cache;
+    if (!setting)
+        return ES_OK;
+    es_cache_setting_units(setting, c, units);
+    w->cache.mode = setting->mode;
+    w->cache.prompt = setting->prompt;
+    w->cache.oracle = out->oracle;
     return ES_OK;
 }
 
 /* A window is a mask, which the engine takes at the speed of the keys that are left; a policy is
  * asked for every query. */
 static es_status prepare(work *w, const es_loss_block *b, const es_loss_setting *setting,
-                         const double *oracle, es_error *err)
+                         const es_loss_pass *out, es_error *err)
 {
     const es_model_config *c = es_model_config_of(b->model);
     ES_TRY(ES_ARENA_NEW(&w->arena, w->entropy, c->layers * c->heads, "a block of text", err));
@@ -141,8 +146,8 @@ static es_status prepare(work *w, const es_loss_block *b, const es_loss_setting 
     }
     if (setting->policy.policy || setting->plan)
         ES_TRY(make_sparse(w, b, setting, err));
-    if (setting->cache)
-        ES_TRY(make_cache(w, c, setting->cache, oracle, err));
+    if (setting->cache || out->late)
+        ES_TRY(make_cache(w, c, setting->cache, out, err));
     return setting->scale ? make_factors(w, setting, err) : ES_OK;
 }
 
@@ -155,33 +160,32 @@ static double mean_of(const double *x, int64_t count)
     return sum / (double)count;
 }
 
-/* What is wanted of one pass. */
-typedef struct pass {
-    const double *oracle; /* in: es_cache.oracle; NULL: not needed */
-    double *nll, *entropy, *keys;
-    char *last; /* (n, hidden) the last hidden state; NULL: not wanted */
-} pass;
-
 /* Runs a block in one setting. */
-static es_status run_pass(const es_loss_block *b, const es_loss_setting *setting,
-                          const es_exec *exec, const pass *out, es_error *err)
+static es_status run_pass(work *w, const es_loss_block *b, const es_loss_setting *setting,
+                          const es_exec *exec, const es_loss_pass *out, es_error *err)
 {
     const es_model_config *c = es_model_config_of(b->model);
+    ES_TRY(prepare(w, b, setting, out, err));
+    ES_TRY(es_model_forward(b->model, &w->block, 1, exec, err));
+    for (int64_t l = 0; l < c->layers; l++)
+        out->entropy[l] = mean_of(w->entropy + l * c->heads, c->heads);
+    *out->keys =
+        w->block.kept ? mean_of(w->kept, c->layers * c->heads) : keys_seen(c, setting, b->n);
+    return ES_OK;
+}
+
+es_status es_loss_run_pass(const es_loss_block *b, const es_loss_setting *setting,
+                           const es_exec *exec, const es_loss_pass *out, es_error *err)
+{
+    es_loss_block own = *b;
+    own.model = setting->other ? setting->other : b->model;
     work w = {.arena = {.budget = exec ? exec->budget : NULL},
               .block = {.ids = b->ids,
                         .n = b->n,
                         .nll = out->nll,
                         .last = out->last,
                         .rotary = setting->rotary ? setting->rotary : b->rotary}};
-    es_status status = prepare(&w, b, setting, out->oracle, err);
-    if (status == ES_OK)
-        status = es_model_forward(b->model, &w.block, 1, exec, err);
-    if (status == ES_OK) {
-        for (int64_t l = 0; l < c->layers; l++)
-            out->entropy[l] = mean_of(w.entropy + l * c->heads, c->heads);
-        *out->keys = w.block.sparse || w.block.cache ? mean_of(w.kept, c->layers * c->heads)
-                                                     : keys_seen(c, setting, b->n);
-    }
+    const es_status status = run_pass(&w, &own, setting, exec, out, err);
     es_arena_free(&w.arena);
     return status;
 }
@@ -189,96 +193,14 @@ static es_status run_pass(const es_loss_block *b, const es_loss_setting *setting
 es_status es_loss_run(const es_loss_block *b, const es_loss_setting *setting, const es_exec *exec,
                       double *nll, double *entropy, double *keys, es_error *err)
 {
-    return run_pass(b, setting, exec, &(pass){.nll = nll, .entropy = entropy, .keys = keys}, err);
-}
-
-/* ---- two runs of a block ---- */
-
-/* Memory of two runs. */
-typedef struct beside {
-    es_arena arena;
-    es_loss_block other; /* the block in the setting's own model */
-    char *state[2];      /* (n, hidden) of each run */
-    double *late;        /* (layers, kv_heads, prompt) weights of late queries; NULL: not needed */
-    double *entropy;     /* (layers) of the setting's own model */
-} beside;
-
-/* Allocates the states of both runs and what a policy needs to know of the full model. */
-static es_status beside_new(beside *r, const es_loss_block *b, const es_loss_setting *setting,
-                            es_error *err)
-{
-    const es_model *models[] = {b->model, setting->other ? setting->other : b->model};
-    const es_cache_setting *cache = setting->cache;
-    r->other = *b;
-    r->other.model = models[1];
-    for (int m = 0; m < 2; m++) {
-        const int64_t item = (int64_t)es_dtype_size(es_model_precision(models[m]));
-        ES_TRY(ES_ARENA_NEW_2D(&r->arena, r->state[m], b->n,
-                               es_model_config_of(models[m])->hidden * item, "hidden states", err));
-    }
-    const es_model_config *c = es_model_config_of(models[1]);
-    ES_TRY(ES_ARENA_NEW(&r->arena, r->entropy, c->layers, "entropies", err));
-    if (cache && es_eviction_full(cache->unit.evict.policy))
-        ES_TRY(ES_ARENA_NEW_2D(&r->arena, r->late, c->layers * c->kv_heads, cache->prompt,
-                               "weights of late queries", err));
-    return ES_OK;
-}
-
-/* Runs the full model to its last hidden state, and notes the weights of late queries. */
-static es_status run_full(beside *r, const es_loss_block *b, const es_loss_setting *setting,
-                          const es_exec *exec, es_error *err)
-{
-    const es_model_config *c = es_model_config_of(b->model);
-    es_model_block block = {.ids = b->ids, .n = b->n, .last = r->state[0], .rotary = b->rotary};
-    es_cache_unit *units;
-    es_cache cache = {.late = r->late};
-    if (r->late) {
-        ES_TRY(ES_ARENA_NEW_2D(&r->arena, units, c->layers, c->kv_heads, "a cache", err));
-        cache.units = units;
-        cache.prompt = setting->cache->prompt;
-        block.cache = &cache;
-    }
-    return es_model_forward(b->model, &block, 1, exec, err);
-}
-
-/* Runs both, then compares their last states from change->from on. */
-static es_status run_both(beside *r, const es_loss_block *b, const es_loss_setting *setting,
-                          const es_exec *exec, const pass *out, const es_loss_change *change,
-                          es_error *err)
-{
-    ES_TRY(beside_new(r, b, setting, err));
-    ES_TRY(run_full(r, b, setting, exec, err));
-    pass own = *out;
-    own.entropy = r->entropy;
-    own.last = r->state[1];
-    own.oracle = r->late;
-    ES_TRY(run_pass(&r->other, setting, exec, &own, err));
-    const int64_t layers = es_model_config_of(b->model)->layers;
-    if (layers == es_model_config_of(r->other.model)->layers)
-        memcpy(out->entropy, r->entropy, (size_t)layers * sizeof *r->entropy);
-    const es_divergence pair = {.model = {b->model, r->other.model},
-                                .state = {r->state[0], r->state[1]},
-                                .from = change->from,
-                                .n = b->n,
-                                .rotary = b->rotary};
-    return es_divergence_run(&pair, exec, change->kl, change->agree, err);
-}
-
-es_status es_loss_run_beside(const es_loss_block *b, const es_loss_setting *setting,
-                             const es_exec *exec, double *nll, double *entropy, double *keys,
-                             const es_loss_change *change, es_error *err)
-{
-    beside r = {.arena = {.budget = exec ? exec->budget : NULL}};
-    const pass out = {.nll = nll, .entropy = entropy, .keys = keys};
-    const es_status status = run_both(&r, b, setting, exec, &out, change, err);
-    es_arena_free(&r.arena);
-    return status;
+    const es_loss_pass out = {.nll = nll, .entropy = entropy, .keys = keys};
+    return es_loss_run_pass(b, setting, exec, &out, err);
 }
 
 /* ---- a text of the last tokens ---- */
 
 /* Tokens [at, end) of the block as the last of a text that begins W before them. ids and losses
- * have room for the block. */
+ * have space for the block. */
 static es_status run_piece(const es_loss_block *b, const es_fresh_text *f, int64_t at, int64_t end,
                            int32_t *ids, double *losses, const es_exec *exec, double *nll,
                            es_error *err)

@@ -43,15 +43,17 @@ es_block_mean loss_agree(const es_job *job, int64_t setting, int64_t from, int64
 
 /* ---- sentences ---- */
 
-/* Writes "0.0123 ± 0.002 nats per token (KL 0.0107 ± 0.0008, same first choice 96 %)". */
-static void say_change(const es_job *job, int64_t setting, char out[LOSS_ROOM])
+/* Writes "0.0123 ± 0.002 nats of loss per token (KL 0.0107 ± 0.0008 nats; 96 % of the most likely
+ * tokens stay)". */
+static void say_change(const es_job *job, int64_t setting, char out[LOSS_SIZE])
 {
     const loss_state *s = job->state;
     const es_block_mean cost = loss_cost(job, setting, s->from + 1, s->longest);
     const es_block_mean kl = loss_kl(job, setting, -1, s->from, s->longest);
     const es_block_mean agree = loss_agree(job, setting, s->from, s->longest);
-    char nats[ES_SAY_ROOM], far[ES_SAY_ROOM];
-    snprintf(out, LOSS_ROOM, "%s nats per token (KL %s; %.3g %% of first choices stay)",
+    char nats[ES_SAY_SIZE], far[ES_SAY_SIZE];
+    snprintf(out, LOSS_SIZE,
+             "%s nats of loss per token (KL %s nats; %.3g %% of the most likely tokens stay)",
              es_say_number(cost.value, cost.se, nats), es_say_number(kl.value, kl.se, far),
              100.0 * agree.value);
 }
@@ -65,7 +67,7 @@ static bool is_bound(const es_loss_setting *lab)
 /* Returns whether two settings differ in their policy alone. */
 static bool same_size(const es_loss_setting *a, const es_loss_setting *b)
 {
-    char x[ES_CACHE_ROOM], y[ES_CACHE_ROOM];
+    char x[ES_CACHE_SIZE], y[ES_CACHE_SIZE];
     return a->cache && b->cache && a->scale == b->scale && a->factor == b->factor &&
            a->cache->unit.evict.keys == b->cache->unit.evict.keys &&
            strcmp(es_cache_types(a->cache, x), es_cache_types(b->cache, y)) == 0;
@@ -103,12 +105,12 @@ static leaders find_leaders(const es_job *job, int64_t like)
 }
 
 /* Writes "snapkv with 32 of 128 prompt keys in q4_0". */
-static void say_setting(const loss_state *s, const es_cache_setting *cache, char out[LOSS_ROOM])
+static void say_setting(const loss_state *s, const es_cache_setting *cache, char out[LOSS_SIZE])
 {
     const bool prompt = cache->mode == ES_EVICT_PROMPT,
                typed = cache->unit.k.type || cache->unit.v.type;
-    char policy[ES_CACHE_ROOM], types[ES_CACHE_ROOM];
-    snprintf(out, LOSS_ROOM, "%.128s with %lld of %lld %s%s%.96s", es_cache_policy(cache, policy),
+    char policy[ES_CACHE_SIZE], types[ES_CACHE_SIZE];
+    snprintf(out, LOSS_SIZE, "%.128s with %lld of %lld %s%s%.96s", es_cache_policy(cache, policy),
              (long long)cache->unit.evict.keys, (long long)(prompt ? cache->prompt : s->longest),
              prompt ? "prompt keys" : "keys", typed ? " in " : "",
              typed ? es_cache_types(cache, types) : "");
@@ -120,20 +122,21 @@ static void tell_winner(const es_job *job, int64_t like, es_answer *a)
 {
     const loss_state *s = job->state;
     const leaders lead = find_leaders(job, like);
-    char name[LOSS_ROOM], change[LOSS_ROOM], rest[2 * LOSS_ROOM] = "", more[ES_SAY_ROOM],
-                                                      next[ES_CACHE_ROOM];
+    char name[LOSS_SIZE], change[LOSS_SIZE], rest[2 * LOSS_SIZE] = "", more[ES_SAY_SIZE],
+                                                      next[ES_CACHE_SIZE];
     if (lead.first < 0)
         return;
     say_setting(s, s->settings[lead.first].lab.cache, name);
     say_change(job, lead.first, change);
     if (lead.second >= 0) {
         const es_block_mean m = loss_kl(job, lead.second, lead.first, s->from, s->longest);
-        snprintf(rest, sizeof rest, " The next best policy, %s, has %s more KL%s.",
+        snprintf(rest, sizeof rest, " The next by KL, %s, has %s nats more%s.",
                  es_cache_policy(s->settings[lead.second].lab.cache, next),
                  es_say_number(m.value, m.se, more),
                  m.blocks > 1 && m.low <= 0.0 ? ", which may be chance" : "");
     }
-    es_answer_add_finding(a, "%s costs %s.%s", name, change, rest);
+    es_answer_add_finding(a, *rest ? "By KL, %s is best: it costs %s.%s" : "%s costs %s.%s", name,
+                          change, rest);
 }
 
 /* Says what a plan of a cache costs. */
@@ -141,7 +144,7 @@ static void tell_plan(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     const loss_params *p = job->params;
-    char change[LOSS_ROOM], plan[ES_PLAN_ROOM];
+    char change[LOSS_SIZE], plan[ES_PLAN_SIZE];
     for (int64_t k = 1; k < s->count; k++)
         if (s->settings[k].lab.cache && !s->settings[k].lab.scale) {
             say_change(job, k, change);
@@ -154,7 +157,7 @@ static void tell_plan(const es_job *job, es_answer *a)
 static void tell_types(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
-    char list[1536] = "", kl[ES_SAY_ROOM];
+    char list[1536] = "", kl[ES_SAY_SIZE];
     int64_t best = -1;
     double least = INFINITY;
     for (int64_t k = 1; k < s->count; k++) {
@@ -172,11 +175,11 @@ static void tell_types(const es_job *job, es_answer *a)
     }
     if (best < 0)
         return;
-    char change[LOSS_ROOM];
+    char change[LOSS_SIZE];
     say_change(job, best, change);
     es_answer_add_finding(a, "A cache in %s costs %s.", s->settings[best].name, change);
     if (strchr(list, ','))
-        es_answer_add_finding(a, "KL of the next token by number type: %s.", list);
+        es_answer_add_finding(a, "KL of the next token in nats, by number type: %s.", list);
 }
 
 /* Says what another model costs. */
@@ -184,7 +187,7 @@ static void tell_other(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     const loss_params *p = job->params;
-    char change[LOSS_ROOM];
+    char change[LOSS_SIZE];
     for (int64_t k = 1; k < s->count; k++)
         if (s->settings[k].lab.other && !s->settings[k].lab.scale) {
             say_change(job, k, change);

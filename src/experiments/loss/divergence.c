@@ -16,8 +16,7 @@
 /* Most numbers of a strip of logits, and the same where the head is decoded for each strip. */
 enum { STRIP_NUMBERS = 1 << 22, STREAMED_NUMBERS = 1 << 25 };
 
-/* Returns the rows of a strip. */
-static int64_t strip_rows(const es_model_config *c, int64_t n)
+int64_t es_divergence_rows(const es_model_config *c, int64_t n)
 {
     const int64_t most =
         (c->weights == ES_WEIGHTS_STREAMED ? STREAMED_NUMBERS : STRIP_NUMBERS) / c->vocab;
@@ -47,20 +46,27 @@ static es_status compare_row(void *strip_, int64_t i, int thread, es_error *err)
     return ES_OK;
 }
 
-/* Makes the logits of a strip in both runs, and compares them. */
+es_status es_divergence_logits(const es_model *model, const es_rotary *rotary, const char *state,
+                               int64_t first, int64_t rows, const es_exec *exec, void *out,
+                               es_error *err)
+{
+    const es_model_config *c = es_model_config_of(model);
+    const int64_t item = (int64_t)es_dtype_size(es_model_precision(model));
+    const es_model_block block = {.n = rows,
+                                  .start = c->layers,
+                                  .rotary = rotary,
+                                  .input = state + first * c->hidden * item,
+                                  .token_logits = out};
+    return es_model_forward(model, &block, 1, exec, err);
+}
+
+/* Makes the logits of a strip that are not there yet, and compares both runs. */
 static es_status run_strip(strip *s, const es_exec *exec, es_error *err)
 {
-    for (int m = 0; m < 2; m++) {
-        const es_model *model = s->pair->model[m];
-        const es_model_config *c = es_model_config_of(model);
-        const int64_t item = (int64_t)es_dtype_size(es_model_precision(model));
-        const es_model_block block = {.n = s->rows,
-                                      .start = c->layers,
-                                      .rotary = s->pair->rotary,
-                                      .input = s->pair->state[m] + s->first * c->hidden * item,
-                                      .token_logits = s->logits[m].data};
-        ES_TRY(es_model_forward(model, &block, 1, exec, err));
-    }
+    const es_divergence *pair = s->pair;
+    for (int m = pair->logits ? 1 : 0; m < 2; m++)
+        ES_TRY(es_divergence_logits(pair->model[m], pair->rotary, pair->state[m], s->first, s->rows,
+                                    exec, s->logits[m].data, err));
     return es_parallel_run(exec, s->rows, compare_row, s, err);
 }
 
@@ -69,7 +75,7 @@ es_status es_divergence_run(const es_divergence *pair, const es_exec *exec, doub
 {
     const es_exec inner = es_lab_quiet(exec);
     const es_model_config *c = es_model_config_of(pair->model[0]);
-    const int64_t V = c->vocab, most = strip_rows(c, pair->n - pair->from);
+    const int64_t V = c->vocab, most = es_divergence_rows(c, pair->n - pair->from);
     es_arena arena = {.budget = inner.budget};
     strip s = {.pair = pair};
     es_status status =
@@ -77,8 +83,9 @@ es_status es_divergence_run(const es_divergence *pair, const es_exec *exec, doub
     for (int m = 0; m < 2 && status == ES_OK; m++) {
         const es_dtype dtype = es_model_precision(pair->model[m]);
         const int64_t item = (int64_t)es_dtype_size(dtype);
-        char *data;
-        status = ES_ARENA_NEW(&arena, data, most * V * item, "logits", err);
+        char *data = m ? NULL : pair->logits;
+        if (!data)
+            status = ES_ARENA_NEW(&arena, data, most * V * item, "logits", err);
         s.logits[m] = (es_view){data, dtype, most, V, V * item, item};
     }
     for (s.first = pair->from; s.first < pair->n && status == ES_OK; s.first += most) {
@@ -93,7 +100,7 @@ es_status es_divergence_run(const es_divergence *pair, const es_exec *exec, doub
 
 double es_divergence_bytes(const es_model_config *c, es_dtype precision, int64_t n, int threads)
 {
-    const int64_t rows = strip_rows(c, n);
+    const int64_t rows = es_divergence_rows(c, n);
     const double item = (double)es_dtype_size(precision), V = (double)c->vocab;
     return 2.0 * (double)rows * V * item + 16.0 * V * (double)threads +
            es_model_cost_of(c, precision, rows, threads, true).bytes;

@@ -13,22 +13,39 @@ static const char *say_chance(double low, double high)
     return low <= 0.0 && high >= 0.0 ? ", which may be chance" : "";
 }
 
-/* Adds the finding about the loss itself. */
+/* Writes whose loss it is: "The loss", "The full model's loss", "With stream, 32 keys, the loss" or
+ * "The loss of other/model". */
+static void say_whose(const es_job *job, char out[2 * LOSS_SIZE])
+{
+    const loss_state *s = job->state;
+    const loss_params *p = job->params;
+    const loss_setting *x = &s->settings[s->asked];
+    if (!s->asked)
+        snprintf(out, 2 * LOSS_SIZE, "%s", s->count > 1 ? "The full model's loss" : "The loss");
+    else if (x->lab.other && !x->lab.scale)
+        snprintf(out, 2 * LOSS_SIZE, "The loss of %.400s", p->against);
+    else
+        snprintf(out, 2 * LOSS_SIZE, "With %s, the loss", x->name);
+}
+
+/* Adds the finding about the loss itself. Tables compare settings after the prompt only, so the
+ * sentence says that it counts all tokens. */
 static void tell_loss(const es_job *job, es_answer *a)
 {
     const loss_state *s = job->state;
     const es_block_mean m = loss_over(job, s->asked, 1, s->longest);
-    char loss[ES_SAY_ROOM], bits[ES_SAY_ROOM] = "", of[ES_SAY_ROOM] = "";
+    char whose[2 * LOSS_SIZE], loss[ES_SAY_SIZE], bits[ES_SAY_SIZE] = "", of[ES_SAY_SIZE] = "";
+    say_whose(job, whose);
     if (s->bytes)
         snprintf(bits, sizeof bits, ", %.4g bits per byte", loss_bits_per_byte(s, &m));
     if (s->text.of > s->text.count)
-        snprintf(of, sizeof of, ", evenly from %lld", (long long)s->text.of);
+        snprintf(of, sizeof of, " of the text's %lld", (long long)s->text.of);
     es_answer_add_finding(
-        a, "The loss%s%s is %s nats per token%s: %lld tokens in %lld block%s of %s%lld%s.",
-        s->asked ? " with " : "", s->asked ? s->settings[s->asked].name : "",
-        es_say_number(m.value, m.se, loss), bits, (long long)m.tokens, (long long)s->text.count,
-        s->text.count == 1 ? "" : "s",
-        s->tokens == s->text.count * (s->longest - 1) ? "" : "up to ", (long long)s->longest, of);
+        a, "%s is %s nats per token%s: %lld tokens%s in %lld%s block%s of %s%lld.", whose,
+        es_say_number(m.value, m.se, loss), bits, (long long)m.tokens,
+        s->from ? ", prompt included," : "", (long long)s->text.count, of,
+        s->text.count == 1 && !*of ? "" : "s",
+        s->tokens == s->text.count * (s->longest - 1) ? "" : "up to ", (long long)s->longest);
 }
 
 /* Says where in a block the loss is lowest, and how much higher it is at the end. */
@@ -37,7 +54,7 @@ static void tell_positions(const es_job *job, const loss_position_row *rows, int
 {
     const loss_state *s = job->state;
     const loss_position_row *best = &rows[0], *last = &rows[count - 1];
-    char low[ES_SAY_ROOM], more[ES_SAY_ROOM], rest[LOSS_ROOM] = "";
+    char low[ES_SAY_SIZE], more[ES_SAY_SIZE], rest[LOSS_SIZE] = "";
     if (count < 3)
         return;
     for (int64_t i = 1; i < count; i++)
@@ -46,18 +63,18 @@ static void tell_positions(const es_job *job, const loss_position_row *rows, int
     if (best != last) {
         const es_block_mean rise =
             loss_fall(job, s->asked, last->from, last->to, best->from, best->to);
-        snprintf(rest, sizeof rest, "; places %lld to %lld have %s more%s", (long long)last->from,
-                 (long long)last->to - 1, es_say_number(rise.value, rise.se, more),
-                 say_chance(rise.low, rise.high));
+        snprintf(rest, sizeof rest, "; at positions %lld to %lld it is %s higher%s",
+                 (long long)last->from, (long long)last->to - 1,
+                 es_say_number(rise.value, rise.se, more), say_chance(rise.low, rise.high));
     }
     es_answer_add_finding(
-        a, "The loss is lowest at places %lld to %lld of a block, %s nats per token%s.",
+        a, "The loss is lowest at positions %lld to %lld of a block, %s nats per token%s.",
         (long long)best->from, (long long)best->to - 1,
         es_say_number(best->nll.value, best->nll.se, low), rest);
 }
 
 /* Writes "ln i / ln 2048 at position i (log; softer before 2048 and sharper after it)". */
-static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOSS_ROOM])
+static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOSS_SIZE])
 {
     const loss_state *s = job->state;
     const bool full = !x->lab.window && !x->lab.policy.policy && !x->lab.plan;
@@ -66,16 +83,16 @@ static void say_scale(const es_job *job, const loss_setting *x, char out[2 * LOS
                  factor = es_score_factor(&x->lab, s->longest - 1, s->longest);
     const bool past = (double)s->longest > R; /* the last query stands at place `longest` */
     if (x->lab.scale == ES_SCALE_LOG)
-        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g at position i (%s; softer before %.6g%s)", R,
+        snprintf(out, 2 * LOSS_SIZE, "ln i / ln %.6g at position i (%s; softer before %.6g%s)", R,
                  name, R, past ? " and sharper after it" : "");
     else if (x->lab.scale == ES_SCALE_LOGN)
-        snprintf(out, 2 * LOSS_ROOM, "ln i / ln %.6g from position i = %.6g on (%s; sharper there)",
+        snprintf(out, 2 * LOSS_SIZE, "ln i / ln %.6g from position i = %.6g on (%s; sharper there)",
                  R, R, name);
     else if (x->lab.scale == ES_SCALE_LLAMA4)
-        snprintf(out, 2 * LOSS_ROOM, "1 + %.6g ln(1 + floor((i - 1)/%.6g)) at position i (%s)",
+        snprintf(out, 2 * LOSS_SIZE, "1 + %.6g ln(1 + floor((i - 1)/%.6g)) at position i (%s)",
                  x->lab.factor, R, name);
     else
-        snprintf(out, 2 * LOSS_ROOM, "%.4g (%s; %s everywhere)", factor, name,
+        snprintf(out, 2 * LOSS_SIZE, "%.4g (%s; %s everywhere)", factor, name,
                  factor > 1.0   ? "sharper"
                  : factor < 1.0 ? "softer"
                                 : "the same");
@@ -99,7 +116,7 @@ static void tell_scale(const es_job *job, int64_t k, es_answer *a)
 {
     const loss_state *s = job->state;
     const int64_t base = without_scale(s, k);
-    char what[2 * LOSS_ROOM], cost[ES_SAY_ROOM];
+    char what[2 * LOSS_SIZE], cost[ES_SAY_SIZE];
     if (base < 0)
         return;
     const es_block_mean m = loss_without(job, -1, k, base, 1, s->longest);
@@ -115,7 +132,8 @@ static void tell_policy(const es_job *job, const loss_setting_row *rows, int64_t
 {
     const loss_state *s = job->state;
     const es_policy_spec *own = &s->settings[first].lab.policy;
-    char list[1536] = "", word[ES_POLICY_ROOM], cost[ES_SAY_ROOM];
+    char list[1536] = "", word[ES_POLICY_SIZE], cost[ES_SAY_SIZE];
+    bool fewer = false; /* early queries see fewer keys than were asked for */
     for (int64_t k = 1; k < s->count; k++) {
         const es_loss_setting *x = &s->settings[k].lab;
         const size_t used = strlen(list);
@@ -123,12 +141,15 @@ static void tell_policy(const es_job *job, const loss_setting_row *rows, int64_t
             continue;
         if (k < first)
             return; /* the sentence is there already */
+        const double keys = x->policy.keys > 0 ? (double)x->policy.keys : rows[k].keys;
+        fewer = fewer || rows[k].keys < keys;
         if (used + 200 <= sizeof list)
             snprintf(list + used, sizeof list - used, "%s%s with %.4g keys", used ? ", " : "",
-                     es_say_number(rows[k].cost.value, rows[k].cost.se, cost), rows[k].keys);
+                     es_say_number(rows[k].cost.value, rows[k].cost.se, cost), keys);
     }
-    es_answer_add_finding(a, "%s costs, in nats per token: %s per query on average.",
-                          es_policy_word(own, word), list);
+    es_answer_add_finding(a, "%s costs, in nats per token: %s per query%s.",
+                          es_policy_word(own, word), list,
+                          fewer ? "; early queries have fewer" : "");
 }
 
 /* Adds the finding about the loss under a plan. */
@@ -136,7 +157,7 @@ static void tell_plan(const es_job *job, const loss_setting_row *row, es_answer 
 {
     const loss_state *s = job->state;
     const loss_params *p = job->params;
-    char plan[ES_PLAN_ROOM], cost[ES_SAY_ROOM];
+    char plan[ES_PLAN_SIZE], cost[ES_SAY_SIZE];
     es_answer_add_finding(
         a, "By %s, the loss is %s nats per token %s%s, with %.4g keys per query on average.",
         es_plan_say(s->plan, p->plan, plan),
@@ -153,6 +174,10 @@ static void tell_cautions(const es_job *job, es_answer *a)
     const loss_params *p = job->params;
     const loss_state *s = job->state;
     const loss_neighbours near = loss_neighbours_of(job, s->asked);
+    if (s->longest < p->block)
+        es_answer_add_finding(a,
+                              "Caution: no block has the %lld tokens of --block; give more text.",
+                              (long long)p->block);
     if (s->text.count == 1)
         es_answer_add_finding(
             a, "Caution: one block has no error; more text or a smaller --block gives "

@@ -4,6 +4,7 @@
  *
  *     cells.c     one block of text through the model in one setting
  *     divergence.c next-token distributions of two runs of a block, compared
+ *     full.c      the full model's pass over a block, shared by all settings of the block
  *     question.c  parameters, stages, cost
  *     settings.c  the list of settings that the parameters ask for
  *     ropes.c     the stretchings of rotary positions that the parameters ask for
@@ -17,9 +18,10 @@
  *     fits.c      the power law of loss against context
  *     findings.c  sentences about settings and positions
  *
- * A cell of the first stage is a block in a setting. A cell of the second is a block of which the
- * model reads only the last tokens, as a fresh text. Both hold the loss of each token, so every
- * table can be made from a run file without the model. */
+ * A cell of the first stage is a block in a setting; the settings of a block follow each other. A
+ * cell of the second is a block of which the model reads only the last tokens, as a fresh text.
+ * Both hold the loss of each token, so every table can be made from a run file without the model.
+ */
 #ifndef ES_EXPERIMENTS_LOSS_LOSS_H
 #define ES_EXPERIMENTS_LOSS_LOSS_H
 
@@ -88,17 +90,19 @@ es_status es_loss_run(const es_loss_block *block, const es_loss_setting *setting
                       const es_exec *exec, double *nll, double *entropy, double *keys,
                       es_error *err);
 
-/* What a setting changes in the distributions of the next token. */
-typedef struct es_loss_change {
-    int64_t from;       /* the first place that is compared */
-    double *kl, *agree; /* (n - from) of es_divergence_run() */
-} es_loss_change;
+/* What one pass of a model takes and leaves. */
+typedef struct es_loss_pass {
+    const double *oracle;         /* in: es_cache.oracle; NULL: no policy needs it */
+    double *late;                 /* (layers, kv_heads, prompt) es_cache.late; NULL: not wanted */
+    int64_t prompt;               /* of late */
+    double *nll, *entropy, *keys; /* as of es_loss_run() */
+    char *last; /* (n, hidden) the last hidden state, in the model's precision; NULL: not wanted */
+} es_loss_pass;
 
-/*! es_loss_run_beside() : es_loss_run(), and what the setting changes against the full model on the
- *  same block. Takes a second pass of the full model, and O(strip vocab) + O(n hidden) memory. */
-es_status es_loss_run_beside(const es_loss_block *block, const es_loss_setting *setting,
-                             const es_exec *exec, double *nll, double *entropy, double *keys,
-                             const es_loss_change *change, es_error *err);
+/*! es_loss_run_pass() : es_loss_run() with all that a pass may leave. It is that of the setting's
+ *  own model, if the setting has one: entropy has the layers of that model. */
+es_status es_loss_run_pass(const es_loss_block *block, const es_loss_setting *setting,
+                           const es_exec *exec, const es_loss_pass *out, es_error *err);
 
 /* ---- divergence.c ---- */
 
@@ -106,8 +110,9 @@ es_status es_loss_run_beside(const es_loss_block *block, const es_loss_setting *
 typedef struct es_divergence {
     const es_model *model[2]; /* of one vocabulary */
     const char *state[2];     /* (n, hidden) of each, in its precision */
-    int64_t from, n;          /* places from .. n - 1 are compared */
-    const es_rotary *rotary;  /* es_loss_block.rotary, of both */
+    char *logits;    /* (n - from, vocab) of run 0 if these are one strip; NULL: made from state */
+    int64_t from, n; /* places from .. n - 1 are compared */
+    const es_rotary *rotary; /* es_loss_block.rotary, of both */
 } es_divergence;
 
 /*! es_divergence_run() : kl (n - from) gets KL(p || q) of the next token after each place, p of run
@@ -116,6 +121,15 @@ typedef struct es_divergence {
  *  of threads. @return : as es_model_forward(). */
 es_status es_divergence_run(const es_divergence *pair, const es_exec *exec, double *kl,
                             double *agree, es_error *err);
+
+/*! es_divergence_rows() : returns how many of n places are in a strip. */
+int64_t es_divergence_rows(const es_model_config *config, int64_t n);
+
+/*! es_divergence_logits() : out (rows, vocab) gets the logits of places `first` .. first + rows - 1
+ *  of a block by its last hidden state (n, hidden). */
+es_status es_divergence_logits(const es_model *model, const es_rotary *rotary, const char *state,
+                               int64_t first, int64_t rows, const es_exec *exec, void *out,
+                               es_error *err);
 
 /*! es_divergence_bytes() : memory that it takes on `threads` threads. */
 double es_divergence_bytes(const es_model_config *config, es_dtype precision, int64_t n,
@@ -138,6 +152,8 @@ es_status es_loss_fresh(const es_loss_block *block, const es_fresh_text *fresh, 
 
 /* ---- the study ---- */
 
+typedef struct loss_fulls loss_fulls; /* of full.c */
+
 /* The options. */
 typedef struct loss_params {
     const char *model, *against, *ids, *start, *plan, *rope, *score_scale, *per_token;
@@ -152,13 +168,13 @@ typedef struct loss_params {
     bool kl, allow_trailing;
 } loss_params;
 
-enum { LOSS_ROOM = 320 };
+enum { LOSS_SIZE = 320 };
 
 /* What is done to the model, and how people call it. */
 typedef struct loss_setting {
     es_loss_setting lab;
-    char name[LOSS_ROOM];  /* of all of it: "window 256 + 4 sinks, scores times log" */
-    char scale[LOSS_ROOM]; /* "none", "log", "yarn", "1.5" */
+    char name[LOSS_SIZE];  /* of all of it: "window 256 + 4 sinks, scores times log" */
+    char scale[LOSS_SIZE]; /* "none", "log", "yarn", "1.5" */
     const char *rope;      /* "ntk:4"; NULL: rotary positions are as the checkpoint has them */
 } loss_setting;
 
@@ -179,11 +195,12 @@ typedef struct loss_state {
     es_plan *plan;           /* NULL: none was given */
     es_model *other;         /* of --against; NULL: none was given */
     es_cache_settings caches;
-    double trained;   /* context that the model was trained on, or --reference */
-    loss_rope *ropes; /* (1 + n_ropes) as the checkpoint has it, then those of --rope */
-    int64_t n_ropes;  /* 1 without --rope, which is "none" */
-    bool compares;    /* distributions of settings are compared with those of the full model, */
-    int64_t from;     /* from this place on */
+    double trained;    /* context that the model was trained on, or --reference */
+    loss_rope *ropes;  /* (1 + n_ropes) as the checkpoint has it, then those of --rope */
+    int64_t n_ropes;   /* 1 without --rope, which is "none" */
+    bool compares;     /* distributions of settings are compared with those of the full model, */
+    int64_t from;      /* from this place on */
+    loss_fulls *fulls; /* of these; NULL: nothing is compared */
     es_blocks text;
     int32_t start[ES_TOKENIZER_SPECIALS]; /* (n_start) what begins a block of text; of ids, all of
                                              them, if the model's files say so, else nothing */
@@ -197,8 +214,48 @@ typedef struct loss_state {
     int64_t
         *fresh; /* (n_fresh) windows below half a block; each is also run as a text of its own */
     int64_t n_fresh;
-    es_block_sum *sums; /* (blocks) room for means, one at a time */
+    es_block_sum *sums; /* (blocks) space for means, one at a time */
 } loss_state;
+
+/* ---- full.c ---- */
+
+/* The full model's pass over a block. */
+typedef struct es_loss_full {
+    es_arena arena;
+    char *state;  /* (n, hidden) the last hidden state, in the model's precision */
+    char *logits; /* (n - from, vocab) of the places that are compared, if these are one strip: made
+                     once for all settings; NULL: every comparison makes them strip by strip */
+    double *late; /* (layers, kv_heads, prompt) es_cache.late; NULL: no setting needs it */
+    double *nll, *entropy; /* (n - 1), (layers) as of es_loss_run() */
+    double keys;
+} es_loss_full;
+
+/*! loss_fulls_new() : memory for the full model's passes over `most` blocks at a time, one for each
+ *  thread that computes cells, into the state. loss_fulls_free() frees the passes; NULL is fine. */
+es_status loss_fulls_new(es_job *job, int64_t most, es_error *err);
+void loss_fulls_free(loss_fulls *fulls);
+
+/*! loss_full_borrow() : *out is the full model's pass over a block. The first thread that asks
+ * makes it, others wait for it; it stays as it is until loss_full_return(). A thread borrows one at
+ * a time. Any thread. @return : as es_model_forward(); *out is then NULL. */
+es_status loss_full_borrow(loss_fulls *fulls, const es_loss_block *block, const es_exec *exec,
+                           const es_loss_full **out, es_error *err);
+void loss_full_return(loss_fulls *fulls, const es_loss_full *full);
+
+/* Where the numbers of a cell go. */
+typedef struct loss_cell {
+    double *nll, *entropy, *keys; /* as of es_loss_run() */
+    double *kl, *agree;           /* as of es_divergence_run() */
+} loss_cell;
+
+/*! loss_run_beside() : runs a setting on a block of more than s->from ids, and compares it with the
+ *  full model from place s->from on. loss_copy_full() : the numbers of the full model, which agrees
+ *  with itself. Any thread. @return : as es_model_forward(). */
+es_status loss_run_beside(const loss_state *s, const es_loss_block *block,
+                          const es_loss_setting *setting, const es_exec *exec, const loss_cell *out,
+                          es_error *err);
+es_status loss_copy_full(const loss_state *s, const es_loss_block *block, const es_exec *exec,
+                         const loss_cell *out, es_error *err);
 
 /* ---- text.c ---- */
 
@@ -235,7 +292,7 @@ bool loss_choose_sizes(es_job *job);
 double loss_block_work(const loss_state *s, int64_t n);
 
 /* Stages. */
-enum { LOSS_BLOCKS = 0, LOSS_FRESH = 1 };
+enum { LOSS_SETTINGS = 0, LOSS_FRESH = 1 };
 
 /*! loss_late() : the first place of the second half of a block, whose tokens are *late*: every
  *  window up to half a block takes something from each of them. */

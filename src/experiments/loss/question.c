@@ -26,11 +26,12 @@ static const es_param params[] = {
      FIELD(texts), .several = true},
     {"ids", 0, ES_PARAM_FILE, "I.npy",
      "instead of text, token ids (n) or (blocks, n); nothing is put before them", FIELD(ids)},
-    {"block", 0, ES_PARAM_WHOLE, "N", "ids of a block, with the one that begins it", FIELD(block),
+    {"block", 0, ES_PARAM_WHOLE, "N", "tokens of a block, the start token included", FIELD(block),
      .min = 2, .max = 1e9, .unit = "tokens",
      .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text"},
     {"context", 0, ES_PARAM_COUNTS, "GRID",
-     "with --rope: positions at which tables of loss by position are divided; the last is --block",
+     "with --rope, instead of --block: tables of loss by position are divided at these positions; "
+     "the last one is the length of a block",
      FIELD(context), .min = 2, .max = 1e9, .unit = "tokens", .increasing = true},
     {"blocks", 0, ES_PARAM_WHOLE, "COUNT", "blocks of the text, taken evenly from all of it",
      FIELD(blocks), .min = 1, .max = 1e9,
@@ -47,14 +48,14 @@ static const es_param params[] = {
      "number always run, to separate the cost of lost context from that of lost sinks",
      FIELD(sinks), .min = 0, .max = 1e12, .unit = "keys", .increasing = true,
      .default_note = "0,4; with --policy its published value"},
-    ES_POLICY_LIST_PARAMS(loss_params, policy, NULL, "what the parts below say, or an eighth"),
+    ES_POLICY_LIST_PARAMS(loss_params, policy, NULL,
+                          "what --window, --sinks and --random add up to, or an eighth"),
     ES_POLICY_PART_PARAMS(loss_params, policy),
     ES_PLAN_PARAM(loss_params, plan),
     ES_CACHE_PARAMS(loss_params, cache),
     {"kl", 0, ES_PARAM_FLAG, NULL,
      "also measure KL(full || setting) of the next token and the share of tokens whose most likely "
-     "successor stays the same; always on with a cache and with --against. Takes a second pass per "
-     "block and setting",
+     "successor stays the same; always on with a cache and with --against",
      FIELD(kl)},
     {"against", 0, ES_PARAM_MODEL, "MODEL",
      "another checkpoint with the same vocabulary, for example a quantised copy: what it costs",
@@ -100,7 +101,9 @@ static es_status check_rope(const loss_params *p, es_error *err)
                         : p->against                ? "--against"
                                                     : NULL;
     if (p->context.count && (!p->rope || p->block))
-        return es_refuse(err, "loss.context", "--rope ntk:4 --context 2048,8192",
+        return es_refuse(err, "loss.context",
+                         p->block ? "leave --block out: the last number of --context is the block"
+                                  : "--rope ntk:4 --context 2048,8192",
                          p->block ? "--context and --block exclude each other"
                                   : "--context needs --rope");
     if (p->context.count >= LOSS_BINS)
@@ -119,7 +122,8 @@ static es_status check_rope(const loss_params *p, es_error *err)
 static es_status check_options(const es_job *job, const loss_params *p, es_error *err)
 {
     if (!p->model)
-        return es_refuse(err, "loss.options", "--model MODEL", "missing --model");
+        return es_refuse(err, "loss.options", "--model MODEL: a folder, or org/name",
+                         "missing --model");
     if (!p->texts.count == !p->ids)
         return es_refuse(err, "loss.options", "--text FILE, or --ids I.npy",
                          p->ids ? "--text and --ids exclude each other" : "missing --text");
@@ -234,7 +238,7 @@ static int64_t cell_rows(const loss_state *s)
 const double *loss_tokens(const es_job *job, int64_t setting, int64_t block)
 {
     const loss_state *s = job->state;
-    return es_job_numbers(job, LOSS_BLOCKS, setting * s->text.count + block);
+    return es_job_numbers(job, LOSS_SETTINGS, block * s->count + setting);
 }
 
 const double *loss_entropy(const es_job *job, int64_t setting, int64_t block)
@@ -278,39 +282,29 @@ static es_loss_block block_of(const es_job *job, int64_t block)
                            .rotary = s->settings[0].lab.rotary};
 }
 
-/* Runs a setting that is compared with the full model, which agrees with itself. */
-static es_status run_compared(const es_job *job, const es_loss_block *b, int64_t setting,
-                              const es_exec *exec, double *nll, es_error *err)
+/* Runs one setting on one block: loss of each token, entropy by layer, keys, divergences. A block
+ * that ends before the prompt does has nothing to compare, and prompt mode drops nothing of it. */
+static es_status run_cell(es_job *job, int64_t cell, const es_exec *exec, void *record,
+                          es_error *err)
 {
     const loss_state *s = job->state;
-    double *entropy = nll + s->longest - 1, *keys = entropy + s->config->layers;
-    const es_loss_change change = {
-        .from = s->from, .kl = keys + 1, .agree = keys + 1 + compared(s)};
+    const int64_t setting = cell % s->count;
+    const es_loss_block b = block_of(job, cell / s->count);
     const es_loss_setting *lab = &s->settings[setting].lab;
-    if (setting && b->n > s->from)
-        return es_loss_run_beside(b, lab, exec, nll, entropy, keys, &change, err);
-    for (int64_t i = s->from; i < b->n; i++)
-        change.agree[i - s->from] = 1.0;
-    const bool whole = lab->cache && lab->cache->mode == ES_EVICT_PROMPT; /* it drops nothing */
-    return es_loss_run(b, whole ? &s->settings[0].lab : lab, exec, nll, entropy, keys, err);
-}
-
-/* Runs one setting on one block: loss of each token, entropy by layer, keys. */
-static es_status run_block(es_job *job, int64_t cell, const es_exec *exec, void *record,
-                           es_error *err)
-{
-    double *out = record;
-    const loss_state *s = job->state;
-    const int64_t block = cell % s->text.count;
-    const es_loss_block b = block_of(job, block);
-    double *entropy = out + s->longest - 1;
-    memset(out, 0, (size_t)cell_rows(s) * sizeof *out);
+    loss_cell out = {.nll = record};
+    out.entropy = out.nll + s->longest - 1;
+    out.keys = out.entropy + s->config->layers;
+    out.kl = out.keys + 1;
+    out.agree = out.kl + compared(s);
+    memset(record, 0, (size_t)cell_rows(s) * sizeof *out.nll);
     if (b.n < 2)
         return ES_OK;
-    if (s->compares)
-        return run_compared(job, &b, cell / s->text.count, exec, out, err);
-    return es_loss_run(&b, &s->settings[cell / s->text.count].lab, exec, out, entropy,
-                       entropy + s->config->layers, err);
+    if (s->compares && b.n > s->from)
+        return setting ? loss_run_beside(s, &b, lab, exec, &out, err)
+                       : loss_copy_full(s, &b, exec, &out, err);
+    const bool whole = lab->cache && lab->cache->mode == ES_EVICT_PROMPT;
+    return es_loss_run(&b, whole ? &s->settings[0].lab : lab, exec, out.nll, out.entropy, out.keys,
+                       err);
 }
 
 /* Runs the last tokens of a block as texts of their own, which shows what a window loses by
@@ -331,8 +325,9 @@ static es_status run_fresh(es_job *job, int64_t cell, const es_exec *exec, void 
 
 /* ---- what it takes ---- */
 
-/* Returns the operations of a block. At 25 operations per nanosecond a policy takes 2 microseconds
- * per query and 40 ns per pair of query and key (measured with downstream). */
+/* Returns the operations of a block; two heads make the logits that are compared. At 25 operations
+ * per nanosecond a policy takes 2 microseconds per query and 40 ns per pair of query and key
+ * (measured with downstream). */
 static double block_flops(const loss_state *s, const es_loss_setting *lab, int64_t n)
 {
     static const es_loss_setting full = {0};
@@ -343,8 +338,10 @@ static double block_flops(const loss_state *s, const es_loss_setting *lab, int64
     const double policy =
         lab->policy.policy || lab->plan ? heads * (N * N / 2.0 * 1000.0 + N * 50000.0) : 0.0;
     const bool decode = lab->cache && lab->cache->mode == ES_EVICT_DECODE;
-    const double passes = s->compares ? 2.0 : 1.0, attention = decode ? 3.0 : keys;
-    return ES_FORWARD_SLOWNESS * passes * (cost.products + attention * cost.attention) + policy;
+    const double attention = decode ? 3.0 : keys, late = fmax((double)(n - s->from), 0.0);
+    const double logits =
+        s->compares ? 4.0 * late * (double)(s->config->hidden * s->config->vocab) : 0.0;
+    return ES_FORWARD_SLOWNESS * (cost.products + attention * cost.attention + logits) + policy;
 }
 
 /* Returns the operations of one setting over all blocks. */
@@ -379,8 +376,7 @@ static double cell_weight(const es_job *job, int64_t cell)
 {
     const loss_state *s = job->state;
     const double n = (double)s->text.count;
-    return block_flops(s, &s->settings[cell / s->text.count].lab,
-                       loss_length(s, cell % s->text.count)) /
+    return block_flops(s, &s->settings[cell % s->count].lab, loss_length(s, cell / s->count)) /
            (setting_flops(s, 0) / n);
 }
 
@@ -401,7 +397,8 @@ static double other_bytes(const es_job *job, int threads)
                     : 0.0;
 }
 
-/* Returns the memory of a second pass: states of both, a strip of logits, the cache. */
+/* Returns the memory of a comparison: states of both, a strip of logits, the cache. The full
+ * model's pass, which cells share, counts once for each thread that computes cells. */
 static double compared_bytes(const es_job *job)
 {
     const loss_state *s = job->state;
@@ -418,7 +415,7 @@ static double compared_bytes(const es_job *job)
     if (s->other)
         strips = fmax(strips, es_divergence_bytes(es_model_config_of(s->other), job->precision,
                                                   s->longest - s->from, threads));
-    return n * states * item + strips + cache + other_bytes(job, threads);
+    return n * (states * item + 8.0) + strips + cache + other_bytes(job, threads);
 }
 
 /* Returns the scratch memory. Threads that share a block need no more than one thread; a policy
@@ -490,11 +487,11 @@ static es_status open_study(es_job *job, es_error *err)
     ES_TRY(ES_JOB_NEW(job, s->sums, s->text.count, err));
     ES_TRY(es_job_stage(
         job,
-        &(es_stage){"blocks", .phase = "predicting text", .noun = "blocks and settings",
+        &(es_stage){"settings", .phase = "predicting text", .noun = "blocks and settings",
                     .cells = s->count * s->text.count, .rows = cell_rows(s), .cols = 1,
                     .columns = cell_columns, .one_thread_per_cell = side_by_side(s),
                     .flops = setting_flops(s, 0) / (double)s->text.count,
-                    .weight = side_by_side(s) ? NULL : cell_weight, .run = run_block},
+                    .weight = side_by_side(s) ? NULL : cell_weight, .run = run_cell},
         err));
     return es_job_stage(
         job,
@@ -505,11 +502,14 @@ static es_status open_study(es_job *job, es_error *err)
         err);
 }
 
-/* Checks that the weights, which are read by now, are those that the plan was made for. */
+/* Prepares for the full model's passes. Checks that the weights, which are read by now, are those
+ * that the plan was made for. */
 static es_status begin_study(es_job *job, es_error *err)
 {
     const loss_state *s = job->state;
     const loss_params *p = job->params;
+    if (s->compares)
+        ES_TRY(loss_fulls_new(job, side_by_side(s) ? job->exec.threads : 1, err));
     return s->plan ? es_blame_file(es_plan_check_weights(s->plan, s->model, &job->exec, err),
                                    p->plan, err)
                    : ES_OK;
@@ -519,6 +519,7 @@ static es_status begin_study(es_job *job, es_error *err)
 static void close_study(es_job *job)
 {
     loss_state *s = job->state;
+    loss_fulls_free(s->fulls);
     es_plan_free(s->plan);
     es_blocks_free(&s->text);
     es_tokenizer_free(s->tokenizer);
@@ -544,7 +545,7 @@ static const char *const examples[] = {
 
 const es_study es_study_loss = {
     .name = "loss",
-    .summary = "how much more context lowers a decoder's loss, by position and window",
+    .summary = "a decoder's loss with less context, evicted keys or a quantised KV cache",
     .group = ES_GROUP_MODEL,
     .main_options =
         "model text ids block blocks window policy keys plan evict ratio kv-type against "
@@ -553,13 +554,14 @@ const es_study es_study_loss = {
     .about =
         "Cuts text into blocks, lets a causal model predict every token of a block from those "
         "before it, and reports the mean of -ln p in nats per token, in bits per byte of text, and "
-        "by position in the block. Blocks are taken evenly from the text; standard errors are over "
-        "blocks. The correlation of neighbouring blocks is reported, too: if blocks were not taken "
-        "evenly, it makes the errors too small. Settings are compared on the same tokens."
+        "by position in the block. With --window, --evict, --kv-type, --rope or --against it also "
+        "measures what a change of the model costs, on the same tokens. Blocks are taken evenly "
+        "from the text; standard errors are over blocks."
         "\n\n"
         "--window restricts every query to its last W keys. Each window runs with and without the "
-        "first 4 keys (--sinks for another number): the cost with them is what the context beyond "
-        "W is worth, the rest of the cost without them is that of a lost sink. For comparison, the "
+        "first 4 keys (--sinks for another number). The cost with them is what the context beyond "
+        "W is worth. What a window costs more without them is the price of a lost sink. For "
+        "comparison, the "
         "model also reads only the last W to 2 W - 1 tokens as a fresh text. All costs are those "
         "of the next token of this text, not of retrieval: probe --look positions shows which "
         "heads read further back. Other policies of sparse attention: --policy and --keys, as in "

@@ -121,7 +121,7 @@ double loss_bits_per_byte(const loss_state *s, const es_block_mean *m)
 static void fill_asked(const loss_setting *setting, es_table *t, loss_setting_row *r)
 {
     const es_loss_setting *lab = &setting->lab;
-    char word[ES_POLICY_ROOM];
+    char word[ES_POLICY_SIZE];
     r->setting = es_table_format(t, "%s", setting->name);
     r->scale = es_table_format(t, "%s", setting->scale);
     if (lab->window) {
@@ -139,7 +139,7 @@ static void fill_asked(const loss_setting *setting, es_table *t, loss_setting_ro
 /* Fills what the cache does in a setting. */
 static void fill_cache(const es_cache_setting *cache, es_table *t, loss_setting_row *r)
 {
-    char word[ES_CACHE_ROOM];
+    char word[ES_CACHE_SIZE];
     r->evict = es_cache_mode_name(cache->mode);
     if (cache->units) { /* which differ by head */
         r->policy = "plan";
@@ -211,7 +211,6 @@ static void fill_loss(const es_job *job, int64_t setting, loss_setting_row *r)
 /* Adds the row of one setting. */
 static void add_setting(const es_job *job, int64_t setting, es_table *t)
 {
-    const loss_params *p = job->params;
     const loss_state *s = job->state;
     const es_loss_setting *lab = &s->settings[setting].lab;
     loss_setting_row *r = es_rows_add(t, loss_setting_row);
@@ -219,7 +218,7 @@ static void add_setting(const es_job *job, int64_t setting, es_table *t)
         return;
     fill_asked(&s->settings[setting], t, r);
     r->keys = keys_of(job, setting);
-    if (lab->policy.policy && p->cache.evict == ES_CACHE_IDEAL)
+    if (lab->policy.policy || lab->plan)
         r->evict = es_cache_modes[ES_CACHE_IDEAL];
     if (lab->cache)
         fill_cache(lab->cache, t, r);
@@ -360,7 +359,7 @@ typedef struct text_row {
 static const es_column text_columns[] = {
     ES_COL(text_row, blocks, ES_FORMAT_COUNT, "blocks", ""),
     ES_COL(text_row, longest, ES_FORMAT_COUNT, "longest", "tokens",
-           "ids of a block, with the one that begins it"),
+           "tokens of a block, the start token included"),
     ES_COL(text_row, tokens, ES_FORMAT_COUNT, "predicted", "tokens"),
     ES_COL(text_row, bytes, ES_FORMAT_COUNT, "bytes", "bytes", "of the text of these tokens"),
     ES_COL(text_row, of, ES_FORMAT_COUNT, "whole blocks of the text", "",

@@ -18,7 +18,7 @@ enum { MOST_SCALES = 64 };
 /* The score scales of --score-scale. */
 typedef struct scales {
     es_loss_setting at[MOST_SCALES];
-    char names[MOST_SCALES][LOSS_ROOM];
+    char names[MOST_SCALES][LOSS_SIZE];
     int64_t count;
 } scales;
 
@@ -85,11 +85,11 @@ static es_status read_scales(const es_job *job, scales *out, es_error *err)
     const char *at = p->score_scale ? p->score_scale : "none";
     for (out->count = 0; *at; out->count++) {
         const size_t length = strcspn(at, ",");
-        if (out->count == MOST_SCALES || length >= LOSS_ROOM / 2)
+        if (out->count == MOST_SCALES || length >= LOSS_SIZE / 2)
             return es_refuse(err, "loss.scale", "use fewer or shorter ones",
                              "too many score scales, or one is too long");
         char *name = out->names[out->count];
-        snprintf(name, LOSS_ROOM, "%.*s", (int)length, at);
+        snprintf(name, LOSS_SIZE, "%.*s", (int)length, at);
         ES_TRY(read_scale(job, name, &out->at[out->count], err));
         at += length + (at[length] == ',');
     }
@@ -100,24 +100,24 @@ static es_status read_scales(const es_job *job, scales *out, es_error *err)
 /* ---- keys ---- */
 
 /* Writes "window 256 + 4 sinks", "top, 64 keys", "plan p.json", "full". */
-static void name_keys(const es_loss_setting *lab, const char *plan, char out[LOSS_ROOM])
+static void name_keys(const es_loss_setting *lab, const char *plan, char out[LOSS_SIZE])
 {
-    char word[ES_POLICY_ROOM], cache[ES_CACHE_ROOM];
+    char word[ES_POLICY_SIZE], cache[ES_CACHE_SIZE];
     if (lab->cache && !lab->cache->units)
-        snprintf(out, LOSS_ROOM, "%s", es_cache_say(lab->cache, cache));
+        snprintf(out, LOSS_SIZE, "%s", es_cache_say(lab->cache, cache));
     else if (lab->other)
-        snprintf(out, LOSS_ROOM, "against %.200s", es_model_folder(lab->other));
+        snprintf(out, LOSS_SIZE, "against %.200s", es_model_folder(lab->other));
     else if (lab->plan || lab->cache)
-        snprintf(out, LOSS_ROOM, "%s", es_plan_word(plan, word));
+        snprintf(out, LOSS_SIZE, "%s", es_plan_word(plan, word));
     else if (lab->policy.policy)
-        snprintf(out, LOSS_ROOM, "%s", es_policy_say(&lab->policy, word));
+        snprintf(out, LOSS_SIZE, "%s", es_policy_say(&lab->policy, word));
     else if (lab->window && lab->sinks)
-        snprintf(out, LOSS_ROOM, "window %lld + %lld sink%s", (long long)lab->window,
+        snprintf(out, LOSS_SIZE, "window %lld + %lld sink%s", (long long)lab->window,
                  (long long)lab->sinks, lab->sinks == 1 ? "" : "s");
     else if (lab->window)
-        snprintf(out, LOSS_ROOM, "window %lld", (long long)lab->window);
+        snprintf(out, LOSS_SIZE, "window %lld", (long long)lab->window);
     else
-        snprintf(out, LOSS_ROOM, "full");
+        snprintf(out, LOSS_SIZE, "full");
 }
 
 /* Returns whether a setting leaves all keys as they are. */
@@ -140,15 +140,15 @@ static void add_setting(es_job *job, const es_loss_setting *keys, const loss_rop
     new->lab.factor = scale->factor;
     new->lab.reference = scale->reference;
     new->rope = rope->stretch.kind ? rope->name : NULL;
-    snprintf(new->scale, LOSS_ROOM, "%s", list->names[i]);
+    snprintf(new->scale, LOSS_SIZE, "%s", list->names[i]);
     if (!is_full(keys) || !rope->stretch.kind)
         name_keys(&new->lab, p->plan, new->name);
     size_t used = strlen(new->name);
     if (rope->stretch.kind)
-        snprintf(new->name + used, LOSS_ROOM - used, "%s%s", used ? ", " : "", rope->name);
+        snprintf(new->name + used, LOSS_SIZE - used, "%s%s", used ? ", " : "", rope->name);
     used = strlen(new->name);
     if (scale->scale)
-        snprintf(new->name + used, LOSS_ROOM - used, ", scores times %.60s", list->names[i]);
+        snprintf(new->name + used, LOSS_SIZE - used, ", scores times %.60s", list->names[i]);
 }
 
 /* Adds the settings of `keys` with each stretching and scale, except a second full model. */

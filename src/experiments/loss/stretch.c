@@ -162,12 +162,12 @@ static void add_row(const es_job *job, const comparison *c, int64_t k, es_table 
 
 /* Writes "beyond 2048 tokens", or "in blocks of 1024 tokens" if none is longer than the trained
  * context. */
-static const char *say_places(const comparison *c, char out[ES_SAY_ROOM])
+static const char *say_places(const comparison *c, char out[ES_SAY_SIZE])
 {
     if (c->from > 1)
-        snprintf(out, ES_SAY_ROOM, "beyond %lld tokens", (long long)c->from);
+        snprintf(out, ES_SAY_SIZE, "beyond %lld tokens", (long long)c->from);
     else
-        snprintf(out, ES_SAY_ROOM, "in blocks of %lld tokens", (long long)c->to);
+        snprintf(out, ES_SAY_SIZE, "in blocks of %lld tokens", (long long)c->to);
     return out;
 }
 
@@ -177,11 +177,11 @@ static const char *say_setting(const loss_state *s, int64_t k)
     return k ? s->settings[k].name : "the model as it is";
 }
 
-enum { LIST_ROOM = 1024, LISTED = 3 };
+enum { LIST_SIZE = 1024, LISTED = 3 };
 
 /* Writes which settings may be as good as the best, if there are errors to judge by. */
 static void say_rivals(const loss_state *s, const comparison *c, const stretch_row *rows,
-                       char out[LIST_ROOM])
+                       char out[LIST_SIZE])
 {
     int64_t rivals = 0, judged = 0;
     *out = '\0';
@@ -191,17 +191,17 @@ static void say_rivals(const loss_state *s, const comparison *c, const stretch_r
             continue;
         judged++;
         if (strcmp(rows[k].verdict, "worse") != 0 && ++rivals <= LISTED)
-            snprintf(out + used, LIST_ROOM - used, "%s%s", rivals > 1 ? ", " : " ",
+            snprintf(out + used, LIST_SIZE - used, "%s%s", rivals > 1 ? ", " : " ",
                      say_setting(s, k));
     }
     const size_t used = strlen(out);
     if (rivals > LISTED)
-        snprintf(out + used, LIST_ROOM - used, " and %lld more may be as good.",
+        snprintf(out + used, LIST_SIZE - used, " and %lld more may be as good.",
                  (long long)(rivals - LISTED));
     else if (rivals)
-        snprintf(out + used, LIST_ROOM - used, " may be as good.");
+        snprintf(out + used, LIST_SIZE - used, " may be as good.");
     else if (judged)
-        snprintf(out, LIST_ROOM, " %s worse (95 %% confidence, Holm).",
+        snprintf(out, LIST_SIZE, " %s worse (95 %% confidence, Holm).",
                  judged == 1 ? "The other setting is" : "All other settings are");
 }
 
@@ -209,7 +209,7 @@ static void say_rivals(const loss_state *s, const comparison *c, const stretch_r
 static void tell_best(const loss_state *s, const comparison *c, const stretch_row *rows,
                       es_answer *a)
 {
-    char loss[ES_SAY_ROOM], base[ES_SAY_ROOM], places[ES_SAY_ROOM], rivals[LIST_ROOM];
+    char loss[ES_SAY_SIZE], base[ES_SAY_SIZE], places[ES_SAY_SIZE], rivals[LIST_SIZE];
     const stretch_row *best = &rows[c->best], *full = &rows[0];
     es_say_number(best->nll.value, best->nll.se, loss);
     es_say_number(full->nll.value, full->nll.se, base);
@@ -218,7 +218,7 @@ static void tell_best(const loss_state *s, const comparison *c, const stretch_ro
     const long long blocks = s->text.count;
     if (c->best)
         es_answer_add_finding(
-            a, "%s is best %s: %s nats per token, against %s as it is (%lld block%s).%s",
+            a, "%s is best %s: %s nats per token; the model as it is has %s (%lld block%s).%s",
             best->setting, places, loss, base, blocks, blocks == 1 ? "" : "s", rivals);
     else
         es_answer_add_finding(
@@ -233,7 +233,7 @@ static void tell_within(const es_job *job, const comparison *c, const stretch_ro
                         es_answer *a)
 {
     const stretch_row *best = &rows[c->best];
-    char cost[ES_SAY_ROOM];
+    char cost[ES_SAY_SIZE];
     if (!c->best || c->from < 2)
         return;
     const es_block_mean m = loss_cost(job, c->best, 1, c->from);
@@ -267,7 +267,7 @@ static void tell_scale(const es_job *job, const comparison *c, const stretch_row
     const loss_state *s = job->state;
     const int64_t with = find_scale(s, rows, c->best, true),
                   without = find_scale(s, rows, c->best, false);
-    char change[ES_SAY_ROOM], places[ES_SAY_ROOM];
+    char change[ES_SAY_SIZE], places[ES_SAY_SIZE];
     if (with < 0 || without < 0)
         return;
     const es_block_mean m = loss_without(job, -1, with, without, c->from, c->to);

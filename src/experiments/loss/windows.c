@@ -248,16 +248,16 @@ static void add_enough(const es_job *job, const loss_group *g, const es_block_me
 
 /* ---- sentences ---- */
 
-enum { LIST_ROOM = 1024 };
+enum { LIST_SIZE = 1024 };
 
 /* Writes "With the first 4 tokens kept, context", or "Context". */
-static void say_beginning(int64_t sinks, char out[LOSS_ROOM])
+static void say_beginning(int64_t sinks, char out[LOSS_SIZE])
 {
     if (sinks)
-        snprintf(out, LOSS_ROOM, "With the first %lld token%s kept, context", (long long)sinks,
+        snprintf(out, LOSS_SIZE, "With the first %lld token%s kept, context", (long long)sinks,
                  sinks == 1 ? "" : "s");
     else
-        snprintf(out, LOSS_ROOM, "Context");
+        snprintf(out, LOSS_SIZE, "Context");
 }
 
 /* Returns whether the window is shown to cost less without the first keys. Then the context beyond
@@ -270,7 +270,7 @@ static bool keeping_hurts(const window_row *r)
 /* Adds the finding what windows cost, and warns where keeping the first tokens makes it worse. */
 static void tell_worth(const window_row *rows, int64_t count, es_answer *a)
 {
-    char list[LIST_ROOM] = "", begin[LOSS_ROOM], cost[ES_SAY_ROOM], window[ES_SAY_ROOM];
+    char list[LIST_SIZE] = "", begin[LOSS_SIZE], cost[ES_SAY_SIZE], window[ES_SAY_SIZE];
     bool any_hurts = false;
     for (const window_row *r = rows; r < rows + count; r++) {
         const size_t used = strlen(list);
@@ -282,7 +282,7 @@ static void tell_worth(const window_row *rows, int64_t count, es_answer *a)
         es_say_number(m.value, m.se, cost);
         es_say_size((double)r->window, window);
         snprintf(list + used, sizeof list - used,
-                 used ? ", beyond %s %s%s"
+                 used ? "; beyond %s: %s%s"
                       : "beyond %s tokens is worth %s%s nats per token to this "
                         "model on this text",
                  window, hurts ? "at most " : "", cost);
@@ -298,27 +298,27 @@ static void tell_worth(const window_row *rows, int64_t count, es_answer *a)
 
 /* Appends "16, 64 and 256 cost more": the windows with this verdict, if there are any. */
 static void say_windows(const window_row *rows, int64_t n, window_verdict which, const char *one,
-                        const char *several, char out[LIST_ROOM])
+                        const char *several, char out[LIST_SIZE])
 {
     int64_t count = 0, total = 0;
     for (int64_t i = 0; i < n; i++)
         total += rows[i].kind == which;
     for (int64_t i = 0; i < n; i++) {
         const size_t used = strlen(out);
-        if (rows[i].kind != which || used + 80 > LIST_ROOM)
+        if (rows[i].kind != which || used + 80 > LIST_SIZE)
             continue;
         const char *before = count ? (count + 1 == total ? " and " : ", ") : used ? "; " : "";
-        snprintf(out + used, LIST_ROOM - used, "%s%lld", before, (long long)rows[i].window);
+        snprintf(out + used, LIST_SIZE - used, "%s%lld", before, (long long)rows[i].window);
         count++;
     }
     if (count)
-        snprintf(out + strlen(out), LIST_ROOM - strlen(out), " %s", total == 1 ? one : several);
+        snprintf(out + strlen(out), LIST_SIZE - strlen(out), " %s", total == 1 ? one : several);
 }
 
 /* Says which windows the costs exclude, and what the costs do not measure. */
 static void tell_verdicts(const loss_params *p, const window_row *rows, int64_t count, es_answer *a)
 {
-    char list[LIST_ROOM] = "";
+    char list[LIST_SIZE] = "";
     say_windows(rows, count, MORE, "costs more", "cost more", list);
     say_windows(rows, count, NOT_EXCLUDED, "may cost more or less", "may cost more or less", list);
     say_windows(rows, count, ENOUGH, "costs less", "cost less", list);
@@ -351,12 +351,12 @@ static const window_row *find_sink(const window_row *rows, int64_t count, bool o
 }
 
 /* Writes " A fresh text of the last 64 to 127 tokens costs 0.0129 +- 0.0040.", or nothing. */
-static void say_fresh(const window_row *r, char out[LIST_ROOM])
+static void say_fresh(const window_row *r, char out[LIST_SIZE])
 {
-    char cost[ES_SAY_ROOM];
+    char cost[ES_SAY_SIZE];
     *out = '\0';
     if (!es_is_unset(r->fresh.value))
-        snprintf(out, LIST_ROOM, " A fresh text of the last %lld to %lld tokens costs %s.",
+        snprintf(out, LIST_SIZE, " A fresh text of the last %lld to %lld tokens costs %s nats.",
                  (long long)r->window, (long long)(2 * r->window - 1),
                  es_say_number(r->fresh.value, r->fresh.se, cost));
 }
@@ -366,7 +366,7 @@ static void tell_sinks(const window_row *rows, int64_t count, es_answer *a)
 {
     const window_row *lost = find_sink(rows, count, true);
     const window_row *r = lost ? lost : find_sink(rows, count, false);
-    char cost[ES_SAY_ROOM], part[ES_SAY_ROOM], fresh[LIST_ROOM];
+    char cost[ES_SAY_SIZE], part[ES_SAY_SIZE], fresh[LIST_SIZE];
     if (!r)
         return;
     const long long G = r->sinks, W = r->window, blocks = r->sink_mean.blocks;

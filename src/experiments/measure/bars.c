@@ -140,7 +140,7 @@ static const es_table_spec bars_table = {
 static es_status report_bars(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
-    char scale[ES_FORMAT_ROOM];
+    char scale[ES_FORMAT_SIZE];
     double *relative, *t, told = 0.0;
     int64_t count = 0;
     ES_TRY(ES_JOB_NEW(job, relative, s->heads, err));

@@ -24,6 +24,8 @@ const es_cell_field measure_fields[] = {
     ES_FIELD_AS(measure_numbers, their.worst, "compare_worst"),
     ES_FIELD_AS(measure_numbers, their.worst_row, "compare_worst_row"),
     ES_FIELD_AS(measure_numbers, their.nonfinite, "compare_nonfinite"),
+    ES_FIELD_AS(measure_numbers, their.nonfinite_row, "compare_nonfinite_row"),
+    ES_FIELD_AS(measure_numbers, their.nonfinite_col, "compare_nonfinite_col"),
     ES_FIELD_AS(measure_numbers, their.largest, "compare_largest"),
     ES_FIELD_AS(measure_numbers, their.ratio, "compare_ratio"),
     ES_FIELD_AS(measure_numbers, their.expected, "compare_expected"),

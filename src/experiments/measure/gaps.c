@@ -120,9 +120,10 @@ static void count_rows(gap_work *w, double *all, double *others, double *growth,
         others[i] = critical_of(w, SINKS, keys);
         if (some < ES_GAP_GROUP)
             continue;
-        const double ratio = all[i] / critical_of(w, 0, some);
-        if (isfinite(ratio) && ratio > 0.0)
-            growth[grown++] = log(ratio) / log(log((double)keys) / log((double)some));
+        const double power =
+            es_gap_power(critical_of(w, 0, some), all[i], (double)some, (double)keys);
+        if (isfinite(power))
+            growth[grown++] = power;
     }
     out->keys = seen;
     out->growth = es_measured_mean(growth, grown);
@@ -163,6 +164,7 @@ typedef struct gap_row {
     int64_t head, queries;
     double keys, median, lower, upper, without_sinks;
     es_measured growth;
+    double normal_growth;
 } gap_row;
 
 static const es_column gap_columns[] = {
@@ -178,16 +180,26 @@ static const es_column gap_columns[] = {
     ES_COL(gap_row, upper, ES_FORMAT_REAL, "upper quartile", "", "over queries"),
     ES_COL(gap_row, without_sinks, ES_FORMAT_REAL, "without first 4 keys", "", "median"),
     ES_COL(gap_row, growth, ES_FORMAT_REAL, "power of ln n", "",
-           "growth of the critical scale from the first sixteenth of the keys to all. Exponential "
-           "tails: 0. Normal scores: about 0.9 at 256 keys, 0.6 at 10^5, 1/2 in the limit; "
-           "mean over queries",
+           "growth of the critical scale from the first sixteenth of the keys to all, mean over "
+           "queries. Exponential tails: about 0, because attention stays as selective"),
+    ES_COL(gap_row, normal_growth, ES_FORMAT_SHORT, "normal scores", "",
+           "the power that typical normal scores would show over these keys; 1/2 in the limit",
            .standing = ES_STANDING_HEURISTIC),
     {0}};
 static const es_table_spec gaps_table = {
     "gaps", gap_columns,
-    ES_VIEW("Critical score scales", "head queries keys median lower upper without_sinks growth",
+    ES_VIEW("Critical score scales",
+            "head queries keys median lower upper without_sinks growth "
+            "normal_growth",
             "Scales are multiples of the present one.", .only_with_full = true),
     ES_ROW(gap_row), .keys = "head"};
+
+/* Returns the power that normal scores would show; NaN where no growth is measured either. */
+static double normal_growth(int64_t keys)
+{
+    const int64_t some = keys / 16;
+    return some < ES_GAP_GROUP ? (double)NAN : es_gap_normal_power(some, keys, ES_GAP_GROUP);
+}
 
 es_status measure_add_gaps(const es_job *job, es_answer *a, es_error *err)
 {
@@ -205,7 +217,8 @@ es_status measure_add_gaps(const es_job *job, es_answer *a, es_error *err)
                        .lower = x->lower,
                        .upper = x->upper,
                        .without_sinks = x->without_sinks,
-                       .growth = x->growth};
+                       .growth = x->growth,
+                       .normal_growth = normal_growth((int64_t)x->keys)};
     }
     return ES_OK;
 }

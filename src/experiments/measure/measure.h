@@ -70,13 +70,14 @@ typedef struct measure_their {
     double error, total; /* squared norms: of the difference, and of ours */
     double max_abs, max_ulps;
     double worst, worst_row; /* largest relative error of a row */
-    double nonfinite;        /* elements of theirs */
-    double largest;          /* error of a row, root mean square over its elements */
-    double ratio;            /* largest of error / expected error, */
-    double expected;         /* the expected error of that row, */
-    double expected_row;     /* and which it is */
-    double beyond;           /* rows whose ratio is above 1 */
-    double allowed;          /* squared norm of the expected errors of all rows */
+    double nonfinite;        /* elements of theirs; where the first of them is: */
+    double nonfinite_row, nonfinite_col;
+    double largest;      /* error of a row, root mean square over its elements */
+    double ratio;        /* largest of error / expected error, */
+    double expected;     /* the expected error of that row, */
+    double expected_row; /* and which it is */
+    double beyond;       /* rows whose ratio is above 1 */
+    double allowed;      /* squared norm of the expected errors of all rows */
 } measure_their;
 
 /* Numbers of a head at one scale and prefix; means are over queries. In a cell there follow the
@@ -296,7 +297,7 @@ es_status measure_files_finish(es_job *job, es_error *err);
  *  measure_at_scale() : ", at scale 0.25," if there are several scales, else "". */
 es_status measure_add_heads(const es_job *job, es_answer *answer, es_error *err);
 es_regime measure_regime(const es_job *job, int64_t head);
-const char *measure_at_scale(const measure_state *s, char out[ES_FORMAT_ROOM]);
+const char *measure_at_scale(const measure_state *s, char out[ES_FORMAT_SIZE]);
 
 es_status measure_summarise(es_job *job, es_answer *answer, es_error *err);
 

@@ -4,6 +4,7 @@
  *     measure/oracle_bound.c       the error that a kernel of a format may have (THEORY 17)
  *     measure/oracle_rows.c        rows of attention with something changed, in plain f64 loops
  *     measure/oracle_fit.c         what is changed by an unknown amount: a scale, a width, an order
+ *     measure/oracle_kernels.c     what is changed by one number of a few: tiles, offsets, heads
  *     measure/oracle_hypotheses.c  what can be changed, one description each
  *     measure/oracle_theirs.c      an output of a head against the f64 engine's
  *     measure/oracle_search.c      trying them
@@ -69,6 +70,9 @@ typedef enum compare_norm {
     COMPARE_MAX  /* sum exp(s - max s) v */
 } compare_norm;
 
+/* What stands for the value of a key that has none, where values are shifted. */
+typedef enum compare_edge { COMPARE_ROLL, COMPARE_ZERO, COMPARE_CLAMP } compare_edge;
+
 /* A way to compute attention that an output is compared with; mistakes of kernels are variants,
  * too. */
 typedef struct compare_variant {
@@ -79,10 +83,18 @@ typedef struct compare_variant {
     int64_t keys;      /* those after them do not exist */
     bool exclude_self; /* query i does not see key i + own */
     int64_t own;
-    bool tiled;                      /* query head h has key head h % kv_heads */
-    bool swapped_output;             /* (m, heads) rows of outputs, taken for (heads, m) */
-    bool flat_output;                /* the reverse: (heads, m) rows, taken for (m, heads) */
-    bool swapped;                    /* the same of all arrays */
+    int64_t block;       /* causal: size of blocks; a query's own block is not seen. 0: it is */
+    bool whole;          /* but by the last query of the block */
+    int64_t one_head;    /* 1 + the key head that all query heads have; 0: their own */
+    bool alibi;          /* scores less a slope of the head times the distance */
+    int64_t values_by;   /* key j has the value of key j + values_by, */
+    compare_edge edge;   /* and beyond the last key this one */
+    double overflow;     /* rows are lost where exp(score) is above e to this power; 0: none */
+    double dropout;      /* probability with which weights were dropped; 0: none was */
+    bool tiled;          /* query head h has key head h % kv_heads */
+    bool swapped_output; /* (m, heads) rows of outputs, taken for (heads, m) */
+    bool flat_output;    /* the reverse: (heads, m) rows, taken for (m, heads) */
+    bool swapped;        /* the same of all arrays */
     bool round_inputs, round_scores; /* to the format */
     bool row_factor;                 /* every row times a number of its own */
     compare_norm norm;
@@ -191,6 +203,19 @@ es_status compare_fit_band(compare_case *c, compare_variant *v, bool *applies, e
 es_status compare_fit_firsts(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_lasts(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 es_status compare_fit_order(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+
+/*! Mistakes with one number of a few: a future key, first keys, blocks, a head, an offset of
+ * values, a limit, a format of sums, a probability. */
+es_status compare_causal_next(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_first_dropped(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_own_block(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_whole_blocks(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_one_head(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_alibi(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_values_shifted(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_overflows(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_narrow_sums(compare_case *c, compare_variant *v, bool *applies, es_error *err);
+es_status compare_dropout(compare_case *c, compare_variant *v, bool *applies, es_error *err);
 
 /* One of them that was tried. */
 typedef struct compare_try {

@@ -115,9 +115,10 @@ static void views_of(const compare_case *c, const compare_variant *v, int64_t he
         return;
     }
     measure_views(s, head, out);
-    if (v->tiled) {
+    if (v->tiled || v->one_head) {
+        const int64_t kv = v->tiled ? head % s->kv_heads : v->one_head - 1;
         es_view other[3];
-        measure_views(s, head % s->kv_heads * (s->heads / s->kv_heads), other);
+        measure_views(s, kv * (s->heads / s->kv_heads), other);
         out[MEASURE_K] = other[MEASURE_K];
         out[MEASURE_V] = other[MEASURE_V];
     }
@@ -153,6 +154,20 @@ static void read_rounded(const head_rows *h, const es_view *view, int64_t row, d
         out[j] = compare_round(h->c->format, out[j]);
 }
 
+/* Reads the value of key j, which may be that of another key. */
+static void read_value(const head_rows *h, const es_view *values, int64_t j, double *out)
+{
+    const int64_t n = h->keys;
+    int64_t from = j + h->v->values_by;
+    if (h->v->edge == COMPARE_ZERO && (from < 0 || from >= n)) {
+        memset(out, 0, (size_t)values->cols * sizeof *out);
+        return;
+    }
+    if (h->v->edge == COMPARE_CLAMP)
+        from = from < 0 ? 0 : from >= n ? n - 1 : from;
+    read_rounded(h, values, (from + n) % n, out);
+}
+
 /* Returns the dot product; four sums in a fixed order. */
 static double dot(const double *a, const double *b, int64_t n)
 {
@@ -178,7 +193,7 @@ static es_status load_head(head_rows *h, int64_t head, es_error *err)
     for (int64_t j = 0; j < h->keys; j++) {
         double *k = h->k + j * s->d;
         read_rounded(h, &views[MEASURE_K], j, k);
-        read_rounded(h, &views[MEASURE_V], j, h->values + j * s->dv);
+        read_value(h, &views[MEASURE_V], j, h->values + j * s->dv);
         h->longest = fmax(h->longest, sqrt(dot(k, k, s->d)));
     }
     return measure_stop(&h->c->exec)
@@ -201,6 +216,8 @@ static void seen_by(const head_rows *h, int64_t i, int64_t *first, int64_t *last
         *first = at - v->width;
     if (v->mask != COMPARE_ALL)
         *last = at + 1 + (v->mask == COMPARE_BAND ? v->width : 0);
+    if (v->block && at >= 0)
+        *last = (at + (v->whole ? 1 : 0)) / v->block * v->block;
     *first = *first < v->skipped ? v->skipped : *first;
     *last = *last > h->keys ? h->keys : *last;
 }
@@ -214,6 +231,30 @@ static double score(const head_rows *h, const double *q, int64_t j)
     const double s = v->round_scores ? compare_round(f, v->scale * compare_round(f, product))
                                      : v->scale * product;
     return v->cap > 0.0 ? v->cap * tanh(s / v->cap) : s;
+}
+
+/* Returns ALiBi's slope of a head: powers of 2^(-8/p) for the largest power of two p of heads, and
+ * for the rest every other power of its root. */
+static double alibi_slope(int64_t head, int64_t heads)
+{
+    int64_t p = 1;
+    while (2 * p <= heads)
+        p *= 2;
+    return head < p ? exp2(-8.0 * (double)(head + 1) / (double)p)
+                    : exp2(-4.0 * (double)(2 * (head - p) + 1) / (double)p);
+}
+
+/* Fills scores of query i with keys [first, last), and returns the largest |score|. */
+static double fill_scores(const head_rows *h, int64_t i, int64_t first, int64_t last,
+                          const double *q, double *w)
+{
+    const double slope = h->v->alibi ? alibi_slope(h->head, h->c->s->heads) : 0.0;
+    double largest = 0.0;
+    for (int64_t j = first; j < last; j++) {
+        w[j] = score(h, q, j) - slope * fabs((double)(i + h->v->own - j));
+        largest = fmax(largest, fabs(w[j]));
+    }
+    return largest;
 }
 
 /* Returns the logit of the head's learned sink, -inf if it has none. */
@@ -303,6 +344,84 @@ static void compare_row_with(const head_rows *h, const double *y, double *o, con
     }
 }
 
+/* ---- rows that are lost or changed at random ---- */
+
+/* Are numbers of the row not finite, or all zero? */
+static bool is_broken(const double *y, int64_t count)
+{
+    bool zero = true;
+    for (int64_t c = 0; c < count; c++) {
+        if (!isfinite(y[c]))
+            return true;
+        zero = zero && y[c] == 0.0;
+    }
+    return zero;
+}
+
+/* Decides a row of a kernel that overflows: it must be lost where exp() of one of its scores
+ * overflows, and may be where a sum could, or the score of a key that is masked afterwards. Returns
+ * false if the row is to be compared as usual. */
+static bool overflows(const head_rows *h, int64_t first, int64_t last, const double *q,
+                      const double *w, const double *y, row_found *out)
+{
+    const double limit = h->v->overflow, margin = 3.0; /* values of up to e^3 in the numerator */
+    const bool broken = is_broken(y, h->c->s->dv);
+    double most = -INFINITY, reach = -INFINITY, sum = 0.0;
+    for (int64_t j = first; j < last; j++)
+        most = fmax(most, w[j]);
+    for (int64_t j = first; j < last; j++)
+        sum += exp(w[j] - most);
+    for (int64_t j = 0; broken && j < h->keys; j++)
+        reach = fmax(reach, score(h, q, j));
+    if (broken ? fmax(most + log(sum) + margin, reach) < limit : most <= limit + 0.01)
+        return false;
+    *out = (row_found){.seen = true, .nonfinite = broken ? 0 : 1, .ours2 = 1.0};
+    return true;
+}
+
+/* Returns the squared distance of y from the output over the keys of a set of bits, from `first`
+ * on, with weights over 1 - p. */
+static double subset_distance(const head_rows *h, int64_t first, unsigned set, const double *w,
+                              const double *y)
+{
+    const int64_t dv = h->c->s->dv;
+    double sum = 0.0;
+    for (int64_t c = 0; c < dv; c++) {
+        double o = 0.0;
+        for (int64_t j = 0; set >> j; j++)
+            if (set >> j & 1)
+                o += w[first + j] * h->values[(first + j) * dv + c] / (1.0 - h->v->dropout);
+        sum += (y[c] - o) * (y[c] - o);
+    }
+    return sum;
+}
+
+/* Compares a row of weights w whose dropped ones are unknown. Of up to MOST keys every set of keys
+ * is tried; that no key is left of FEW or more is no sign of dropout. A row of more keys says
+ * nothing, unless it is off by much more or much less than dropout does. */
+static void compare_dropped(const head_rows *h, int64_t first, int64_t last, const double *w,
+                            const double *o, const double *y, double expected, row_found *out)
+{
+    enum { MOST = 8, FEW = 3 };
+    const int64_t keys = last - first, dv = h->c->s->dv;
+    const double p = h->v->dropout;
+    double off = 0.0, variance = 0.0;
+    *out = (row_found){.expected = expected / (1.0 - p), .ours2 = dot(o, o, dv)};
+    if (keys <= MOST) {
+        out->seen = true;
+        out->squares = INFINITY;
+        for (unsigned set = keys < FEW ? 0 : 1; set < 1u << keys; set++)
+            out->squares = fmin(out->squares, subset_distance(h, first, set, w, y));
+        return;
+    }
+    for (int64_t c = 0; c < dv; c++)
+        off += (y[c] - o[c]) * (y[c] - o[c]);
+    for (int64_t j = first; j < last; j++)
+        variance += w[j] * w[j] * dot(h->values + j * dv, h->values + j * dv, dv) * p / (1.0 - p);
+    out->seen = !(off <= 25.0 * variance && off >= 1e-4 * variance);
+    out->nonfinite = out->seen ? 1 : 0;
+}
+
 /* Computes and compares row `at` of those looked at. */
 static es_status do_row(void *job, int64_t at, int thread, es_error *err)
 {
@@ -318,19 +437,24 @@ static es_status do_row(void *job, int64_t at, int thread, es_error *err)
     h->found[at] = (row_found){0};
     read_rounded(h, &h->q, i, q);
     seen_by(h, i, &first, &last);
-    for (int64_t j = first; j < last; j++) {
-        w[j] = score(h, q, j);
-        largest = fmax(largest, fabs(w[j]));
-    }
-    if (!weigh(v, i, first, last, sink_logit(h), w, &times))
+    largest = fill_scores(h, i, first, last, q, w);
+    read_theirs(h, i, y);
+    if (v->overflow > 0.0 && overflows(h, first, last, q, w, y, &h->found[at]))
         return ES_OK;
+    if (!weigh(v, i, first, last, sink_logit(h), w, &times)) {
+        /* a kernel that misses all keys of a query writes zeros, or NaN, which prove nothing */
+        if ((v->block || v->skipped) && !is_broken(y, dv))
+            h->found[at] = (row_found){.seen = true, .nonfinite = 1};
+        return ES_OK;
+    }
     sum_row(h, first, last, w, o, slope, &about);
     about.reach = v->scale * sqrt(dot(q, q, d)) * h->longest;
     about.stored = v->round_scores ? largest : 0.0;
-    read_theirs(h, i, y);
-    compare_row_with(h, y, o, slope, times,
-                     compare_expected(v->format ? v->format : h->c->format, &about, h->c->z),
-                     &h->found[at]);
+    const double expected = compare_expected(v->format ? v->format : h->c->format, &about, h->c->z);
+    if (v->dropout > 0.0)
+        compare_dropped(h, first, last, w, o, y, expected, &h->found[at]);
+    else
+        compare_row_with(h, y, o, slope, times, expected, &h->found[at]);
     if (h->ours) {
         memcpy(h->ours + at * dv, o, (size_t)dv * sizeof *o);
         memcpy(h->theirs + at * dv, y, (size_t)dv * sizeof *y);

@@ -46,7 +46,10 @@ static void add_row(measure_their *t, const ulp_format *f, const es_view *theirs
     for (int64_t c = 0; c < theirs->cols; c++) {
         const double value = es_view_get(theirs, row, c), off = fabs(value - ours[c]);
         if (!isfinite(value)) {
-            t->nonfinite++;
+            if (t->nonfinite++ == 0.0) {
+                t->nonfinite_row = (double)row;
+                t->nonfinite_col = (double)c;
+            }
             continue;
         }
         error += off * off;

@@ -148,6 +148,7 @@ typedef struct total {
     double squares, ours2, allowed, nonfinite, beyond;
     double largest, ratio, expected;
     int64_t head, row;
+    int64_t bad[3]; /* head, row and column of the first element that is not finite */
     double relative, rms;
 } total;
 
@@ -186,6 +187,11 @@ static es_status add_heads(const es_job *job, es_answer *answer, total *out, es_
         all.squares += x->error;
         all.ours2 += x->total;
         all.allowed += x->allowed;
+        if (x->nonfinite > 0.0 && all.nonfinite == 0.0) {
+            all.bad[0] = h;
+            all.bad[1] = (int64_t)x->nonfinite_row;
+            all.bad[2] = (int64_t)x->nonfinite_col;
+        }
         all.nonfinite += x->nonfinite;
         all.beyond += x->beyond;
         all.largest = fmax(all.largest, x->largest);
@@ -285,17 +291,18 @@ static const char *name_file(const char *path, char out[NAMED])
     return out;
 }
 
-/* A hypothesis is named as nearest only if it is nearer by this factor. */
-static const double NEARER = 0.1;
+/* A hypothesis is named as nearest only if it is nearer than what was asked for by this factor, and
+ * its rows are within this share of the size of outputs. */
+static const double NEARER = 0.1, NEAR = 0.1;
 
 /* Writes "all 4096 rows agree", "64 of 4096 rows agree", "1 row agrees" */
-static const char *say_rows(const measure_state *s, const compare_try *t, char out[ES_FORMAT_ROOM])
+static const char *say_rows(const measure_state *s, const compare_try *t, char out[ES_FORMAT_SIZE])
 {
     const long long rows = (long long)(s->heads * measure_queries(s, 0));
     if (t->sum.rows < rows)
-        snprintf(out, ES_FORMAT_ROOM, "%lld of %lld rows agree", (long long)t->sum.rows, rows);
+        snprintf(out, ES_FORMAT_SIZE, "%lld of %lld rows agree", (long long)t->sum.rows, rows);
     else
-        snprintf(out, ES_FORMAT_ROOM, rows == 1 ? "%lld row agrees" : "all %lld rows agree", rows);
+        snprintf(out, ES_FORMAT_SIZE, rows == 1 ? "%lld row agrees" : "all %lld rows agree", rows);
     return out;
 }
 
@@ -308,44 +315,80 @@ static const char *name_mask(const measure_params *p)
     return p->causal ? "causal" : "full";
 }
 
+/* Returns the distance of a try from the output, over the size of outputs. */
+static double distance_of(const compare_try *t) { return sqrt(t->sum.squares / t->sum.ours2); }
+
+/* Returns whether a try is near enough to be named although it explains nothing. */
+static bool is_nearest(const compare_found *found, const total *all)
+{
+    return found->count && found->tries[0].sum.ratio < NEARER * all->ratio &&
+           distance_of(&found->tries[0]) <= NEAR;
+}
+
+/* Reports an output that nothing explains. Rows that are right are counted first. */
+static void report_unexplained(const measure_state *s, const compare_found *found, const total *all,
+                               es_answer *a)
+{
+    char said[SAID], file[NAMED], nearest[SAID + 64] = "";
+    const long long rows = (long long)(s->heads * measure_queries(s, 0)), known = found->count;
+    const long long right = rows - (long long)all->beyond;
+    const char *name = name_file(s->p->compare, file), *mask = name_mask(s->p);
+    if (is_nearest(found, all))
+        snprintf(nearest, sizeof nearest, "; the nearest is %s %.2g of the size of outputs away",
+                 say_try(&found->tries[0], ",", said), distance_of(&found->tries[0]));
+    if (2 * right >= rows)
+        es_answer_add_finding(a,
+                              "MISMATCH: %lld of %lld rows of %s are the %s attention you asked "
+                              "for; row %lld of head %lld is not. None of %lld known mistakes "
+                              "explains it%s.",
+                              right, rows, name, mask, (long long)all->row, (long long)all->head,
+                              known, nearest);
+    else
+        es_answer_add_finding(a,
+                              "MISMATCH: %s is not the %s attention you asked for: %lld of %lld "
+                              "rows are right, and none of %lld known mistakes explains it%s.%s",
+                              name, mask, right, rows, known, nearest,
+                              *nearest ? ""
+                                       : " Q, K or V themselves may differ: another rotary base, "
+                                         "another entry of the batch.");
+}
+
+/* Reports how far off an output is, or which of its elements are not finite. */
+static void report_distance(const measure_state *s, const total *all, es_answer *a)
+{
+    char file[NAMED];
+    if (all->nonfinite > 0.0)
+        es_answer_add_finding(a,
+                              "%s holds %.0f element%s that %s not finite (NaN or infinity), the "
+                              "first in head %lld, row %lld, column %lld.",
+                              name_file(s->p->compare, file), all->nonfinite,
+                              all->nonfinite == 1.0 ? "" : "s",
+                              all->nonfinite == 1.0 ? "is" : "are", (long long)all->bad[0],
+                              (long long)all->bad[1], (long long)all->bad[2]);
+    else
+        es_answer_add_finding(
+            a,
+            "%.0f of %lld rows %s further from the exact output than %s explains; the worst is "
+            "row %lld of head %lld, %.3g times the expected error of %.2g. Relative L2 error: "
+            "%.2g.",
+            all->beyond, (long long)(s->heads * measure_queries(s, 0)),
+            all->beyond == 1.0 ? "is" : "are", s->their_format->name, (long long)all->row,
+            (long long)all->head, all->ratio, all->expected, all->relative);
+}
+
 /* Reports a mismatch: what it is instead, and how far it is off. */
 static void report_mismatch(const es_job *job, const compare_found *found, const compare_try *match,
                             const total *all, es_answer *a)
 {
     const measure_state *s = job->state;
-    char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
-    const char *name = name_file(s->p->compare, file), *format = s->their_format->name;
-    const char *mask = name_mask(s->p);
-    if (match) {
-        es_answer_add_finding(a, "MISMATCH: %s is %s %s (%s); you asked for %s attention.", name,
-                              say_try(match, " in", said), format, say_rows(s, match, rows), mask);
-    } else if (found->count && found->tries[0].sum.ratio < NEARER * all->ratio) {
-        es_answer_add_finding(
-            a,
-            "MISMATCH: %s is not the %s attention you asked for, and none of %lld known "
-            "mistakes explains it; the nearest is %s %.2g times the expected error "
-            "away.",
-            name, mask, (long long)found->count, say_try(&found->tries[0], ",", said),
-            found->tries[0].sum.ratio);
-    } else {
-        es_answer_add_finding(
-            a,
-            "MISMATCH: %s is not the %s attention you asked for, and none of %lld known "
-            "mistakes explains it.",
-            name, mask, (long long)found->count);
-    }
-    if (all->nonfinite > 0.0)
-        es_answer_add_finding(a, "%s holds %.0f element%s that %s not finite (NaN or infinity).",
-                              name, all->nonfinite, all->nonfinite == 1.0 ? "" : "s",
-                              all->nonfinite == 1.0 ? "is" : "are");
+    char said[SAID], file[NAMED], rows[ES_FORMAT_SIZE];
+    if (match)
+        es_answer_add_finding(a, "MISMATCH: %s is %s %s (%s); you asked for %s attention.",
+                              name_file(s->p->compare, file), say_try(match, " in", said),
+                              s->their_format->name, say_rows(s, match, rows), name_mask(s->p));
     else
-        es_answer_add_finding(
-            a,
-            "%.0f of %lld rows are further from the exact output than %s explains; the worst is "
-            "row %lld of head %lld, %.3g times the expected error of %.2g. Relative L2 error: "
-            "%.2g.",
-            all->beyond, (long long)(s->heads * measure_queries(s, 0)), format, (long long)all->row,
-            (long long)all->head, all->ratio, all->expected, all->relative);
+        report_unexplained(s, found, all, a);
+    report_distance(s, all, a);
 }
 
 /* Reports a match. */
@@ -367,7 +410,7 @@ static void report_ordinary(const es_job *job, const compare_try *match, const t
                             es_answer *a)
 {
     const measure_state *s = job->state;
-    char said[SAID], file[NAMED], rows[ES_FORMAT_ROOM];
+    char said[SAID], file[NAMED], rows[ES_FORMAT_SIZE];
     es_answer_add_finding(
         a,
         "MATCH: %s is the %s attention you asked for, from a kernel that rounds scores "

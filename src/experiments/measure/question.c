@@ -99,8 +99,8 @@ static const es_param params[] = {
      "write statistics of every query: .csv with a header, or .npy (..., m, 5 + k) with columns "
      "lse, entropy, top weight, top index (-1: the sink), sum of squares, top-k masses, and 6 more "
      "with "
-     "--error-bar: the bar, that of independent keys, design effect, relative bar, t, told (1 or "
-     "0)",
+     "--error-bar: the bar, that of independent keys, design effect, relative bar, t, told (1: "
+     "this context determines the bar; 0: it does not)",
      FIELD(per_query)},
     {"compare", 0, ES_PARAM_FILE, "FILE",
      "an output for the same inputs, (m, dv), (heads, m, dv), (batch, heads, m, dv) or all heads "
@@ -204,33 +204,33 @@ static es_status add_question(const measure_state *s, es_answer *a, es_error *er
  */
 static es_status name_numbers(es_job *job, const char *const **out, es_error *err)
 {
-    enum { ROOM = 48 };
+    enum { SIZE = 48 };
     const measure_state *s = job->state;
     const int64_t more = s->numbers - MEASURE_NUMBERS, K = s->K, dv = s->dv;
     const char **names;
     char *text;
     ES_TRY(ES_JOB_NEW(job, names, s->numbers, err));
-    ES_TRY(ES_JOB_NEW_2D(job, text, MEASURE_NUMBERS + more, ROOM, err));
+    ES_TRY(ES_JOB_NEW_2D(job, text, MEASURE_NUMBERS + more, SIZE, err));
     for (const es_cell_field *f = measure_fields; f->name; f++) {
         const size_t at = f->offset / sizeof(double);
         names[at] = f->name;
         if (!f->measured)
             continue;
-        snprintf(text, ROOM, "%s_se", f->name);
+        snprintf(text, SIZE, "%s_se", f->name);
         names[at + 1] = text;
-        text += ROOM;
+        text += SIZE;
     }
-    for (int64_t i = 0; i < more; i++, text += ROOM) {
+    for (int64_t i = 0; i < more; i++, text += SIZE) {
         const int64_t at = i - 2 * K;
         names[MEASURE_NUMBERS + i] = text;
         if (s->sinks && i >= more - 2)
-            snprintf(text, ROOM, "sink_weight%s", i < more - 1 ? "" : "_se");
+            snprintf(text, SIZE, "sink_weight%s", i < more - 1 ? "" : "_se");
         else if (i < 2 * K)
-            snprintf(text, ROOM, "top_mass_%s%lld", i < K ? "" : "se_", (long long)(i % K));
+            snprintf(text, SIZE, "top_mass_%s%lld", i < K ? "" : "se_", (long long)(i % K));
         else if (at < dv)
-            snprintf(text, ROOM, "mean_%lld", (long long)at);
+            snprintf(text, SIZE, "mean_%lld", (long long)at);
         else
-            snprintf(text, ROOM, "cov_%lld_%lld", (long long)((at - dv) / dv),
+            snprintf(text, SIZE, "cov_%lld_%lld", (long long)((at - dv) / dv),
                      (long long)((at - dv) % dv));
     }
     *out = names;
@@ -347,10 +347,10 @@ const es_study es_study_measure = {
     .about = "Computes exact softmax attention of every query against every key, or against those "
              "that it sees with --causal and --window. Reports per head, score scale and prefix of "
              "the keys: entropy, effective number of keys, largest weight, log-sum-exp, mean and "
-             "covariance of the outputs. Per head it adds the horizon that follows from the "
-             "covariances of queries and keys and its exponents [cited]; with --tokens also reach "
-             "and coupling. Some queries are computed again in higher precision to measure the "
-             "accuracy of the run.\n\n"
+             "covariance of the outputs. --compare checks the output of your kernel. Per head it "
+             "adds the horizon H, which measures how sharp attention is, and the convergence rates "
+             "that follow from it [cited]. Some queries are computed again in higher precision to "
+             "measure the accuracy of the run.\n\n"
              "--compare checks the output of another program. Every row is compared with the error "
              "that a kernel of its number format may have [heuristic]; a kernel that rounds scores "
              "before the softmax passes, and the answer says so. If rows are off, the exit code is "

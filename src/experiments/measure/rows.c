@@ -111,31 +111,31 @@ static es_status add_rows(es_job *job, es_answer *answer, es_error *err)
 
 /* ---- findings ---- */
 
-const char *measure_at_scale(const measure_state *s, char out[ES_FORMAT_ROOM])
+const char *measure_at_scale(const measure_state *s, char out[ES_FORMAT_SIZE])
 {
     out[0] = '\0';
     if (s->S > 1)
-        snprintf(out, ES_FORMAT_ROOM, ", at scale %.6g,", s->opts.scales[0]);
+        snprintf(out, ES_FORMAT_SIZE, ", at scale %.6g,", s->opts.scales[0]);
     return out;
 }
 
 /* Writes a mean with its error. Equal queries differ by rounding, which says nothing about how well
  * a mean is known: then without error. */
-static const char *say_mean(es_measured x, char out[ES_FORMAT_ROOM])
+static const char *say_mean(es_measured x, char out[ES_FORMAT_SIZE])
 {
     const double se = x.se > 1e-9 * fabs(x.value) ? x.se : (double)NAN;
-    return es_format_number(ES_FORMAT_REAL, x.value, se, out, ES_FORMAT_ROOM);
+    return es_format_number(ES_FORMAT_REAL, x.value, se, out, ES_FORMAT_SIZE);
 }
 
 /* Writes "90 keys", or "the 45.5 keys that it sees on average". */
-static const char *say_keys(const measure_state *s, char out[ES_FORMAT_ROOM])
+static const char *say_keys(const measure_state *s, char out[ES_FORMAT_SIZE])
 {
     const int64_t n = s->opts.prefixes[s->P - 1];
     if (measure_masked(s->p))
-        snprintf(out, ES_FORMAT_ROOM, "the %.4g keys that it sees on average",
+        snprintf(out, ES_FORMAT_SIZE, "the %.4g keys that it sees on average",
                  measure_mean_seen(s, s->P - 1, NULL));
     else
-        snprintf(out, ES_FORMAT_ROOM, "%lld key%s", (long long)n, n == 1 ? "" : "s");
+        snprintf(out, ES_FORMAT_SIZE, "%lld key%s", (long long)n, n == 1 ? "" : "s");
     return out;
 }
 
@@ -144,15 +144,16 @@ static es_status report_keys(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
     const int64_t heads = s->heads;
-    char scale[ES_FORMAT_ROOM], keys[ES_FORMAT_ROOM];
+    char scale[ES_FORMAT_SIZE], keys[ES_FORMAT_SIZE];
     double *ess, *top;
     int64_t fewest = 0, most = 0;
     if (heads == 1) {
         const measure_numbers *x = measure_main(job, 0);
-        char used[ES_FORMAT_ROOM], weight[ES_FORMAT_ROOM];
-        es_answer_add_finding(a, "A query%s uses %s of %s (ESS); its largest weight is %s.",
-                              measure_at_scale(s, scale), say_mean(x->ess, used), say_keys(s, keys),
-                              say_mean(x->top_weight, weight));
+        char used[ES_FORMAT_SIZE], weight[ES_FORMAT_SIZE];
+        es_answer_add_finding(
+            a, "A query%s uses %s of %s (effective number, ESS); its largest weight is %s.",
+            measure_at_scale(s, scale), say_mean(x->ess, used), say_keys(s, keys),
+            say_mean(x->top_weight, weight));
         return ES_OK;
     }
     ES_TRY(ES_JOB_NEW(job, ess, heads, err));
@@ -167,8 +168,8 @@ static es_status report_keys(es_job *job, es_answer *a, es_error *err)
     es_sort_reals(top, heads);
     es_answer_add_finding(
         a,
-        "In the median head a query%s uses %.3g of %s (ESS; %.3g in head %lld to %.3g in head "
-        "%lld). Its largest weight is %.3g (%.3g to %.3g).",
+        "In the median head a query%s uses %.3g of %s (effective number, ESS; %.3g in head %lld to "
+        "%.3g in head %lld). Its largest weight is %.3g (%.3g to %.3g).",
         measure_at_scale(s, scale), es_median_of(ess, heads), say_keys(s, keys), ess[0],
         (long long)fewest, ess[heads - 1], (long long)most, es_median_of(top, heads), top[0],
         top[heads - 1]);
@@ -180,7 +181,7 @@ static es_status report_regimes(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
     const double n = measure_mean_seen(s, s->P - 1, NULL), many = 1.0 / es_averages_squares(n);
-    char scale[ES_FORMAT_ROOM];
+    char scale[ES_FORMAT_SIZE];
     long long count[ES_REGIMES] = {0};
     double *entropy;
     ES_TRY(ES_JOB_NEW(job, entropy, s->heads, err));
@@ -191,10 +192,10 @@ static es_status report_regimes(es_job *job, es_answer *a, es_error *err)
     es_sort_reals(entropy, s->heads);
     es_answer_add_finding(
         a,
-        "Of %lld heads%s %lld %s averaging (%.3g keys or more%s share the weight), %lld selective "
-        "and %lld single-key (fewer than 2 share it). The median entropy is %.3g nats; equal "
-        "weights would have %.3g.",
-        (long long)s->heads, measure_at_scale(s, scale), count[ES_REGIME_AVERAGING],
+        "By 1/(mean sum w^2), %lld of %lld heads%s %s averaging (%.3g keys or more%s share the "
+        "weight), %lld selective and %lld single-key (fewer than 2 share it). The median entropy "
+        "is %.3g nats; equal weights would have %.3g.",
+        count[ES_REGIME_AVERAGING], (long long)s->heads, measure_at_scale(s, scale),
         count[ES_REGIME_AVERAGING] == 1 ? "is" : "are", many,
         many < ES_AVERAGES_KEYS ? ", two thirds of those seen," : "", count[ES_REGIME_SELECTIVE],
         count[ES_REGIME_SINGLE_KEY], es_median_of(entropy, s->heads),

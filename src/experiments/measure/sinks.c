@@ -116,7 +116,7 @@ static const es_table_spec sinks_table = {
 es_status measure_add_sinks(es_job *job, es_answer *a, es_error *err)
 {
     const measure_state *s = job->state;
-    char text[ES_FORMAT_ROOM];
+    char text[ES_FORMAT_SIZE];
     double *weights;
     if (!s->sinks)
         return ES_OK;

@@ -284,15 +284,15 @@ static double plane_flops(const es_job *job)
 /* Names the columns of an output: y0, y1, ..., error. */
 static es_status name_columns(es_job *job, const char ***out, es_error *err)
 {
-    enum { ROOM = 8 };
+    enum { SIZE = 8 };
     const picture_state *s = job->state;
     const char **names;
     char *text;
     ES_TRY(ES_JOB_NEW(job, names, s->channels + 1, err));
-    ES_TRY(ES_JOB_NEW_2D(job, text, s->channels + 1, ROOM, err));
+    ES_TRY(ES_JOB_NEW_2D(job, text, s->channels + 1, SIZE, err));
     for (int64_t i = 0; i < s->channels; i++) {
-        snprintf(text + i * ROOM, ROOM, "y%d", (int)i); /* at most 4096 */
-        names[i] = text + i * ROOM;
+        snprintf(text + i * SIZE, SIZE, "y%d", (int)i); /* at most 4096 */
+        names[i] = text + i * SIZE;
     }
     names[s->channels] = "error";
     *out = names;

@@ -219,21 +219,22 @@ static void report_convergence(const es_job *job, es_answer *answer, const pictu
     const cloud outputs = outputs_of(job, 0);
     const double spread = spread_of(&outputs);
     const picture_row *first = &rows[0], *last = &rows[p->sizes.count - 1];
-    char small[ES_SAY_ROOM], large[ES_SAY_ROOM];
+    char small[ES_SAY_SIZE], large[ES_SAY_SIZE];
     es_say_size((double)first->n, small);
     es_say_size((double)last->n, large);
     if (p->sizes.count > 1)
         es_answer_add_finding(answer,
                               "Over %s tokens an output is %.3g from its limit, over %s tokens "
-                              "%.3g (root mean square over %lld queries, one draw of the tokens); "
-                              "limits of different queries spread by %.3g.",
+                              "%.3g (root mean square over %lld queries, one draw of the tokens). "
+                              "For comparison: limits of different queries vary by %.3g around "
+                              "their mean.",
                               small, first->map_error, large, last->map_error,
                               (long long)p->queries, spread);
     else
         es_answer_add_finding(answer,
                               "Over %s tokens an output is %.3g from its limit (root mean square "
-                              "over %lld queries, one draw of the tokens); limits of different "
-                              "queries spread by %.3g.",
+                              "over %lld queries, one draw of the tokens). For comparison: limits "
+                              "of different queries vary by %.3g around their mean.",
                               small, first->map_error, (long long)p->queries, spread);
 }
 

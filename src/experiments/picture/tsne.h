@@ -23,7 +23,7 @@ typedef struct es_tsne {
     es_exec exec; /* without progress */
 } es_tsne;
 
-/*! es_tsne_new() : room for n points; free with es_tsne_free() in any case. */
+/*! es_tsne_new() : space for n points; free with es_tsne_free() in any case. */
 es_status es_tsne_new(int64_t n, const es_exec *exec, es_tsne *out, es_error *err);
 void es_tsne_free(es_tsne *t);
 

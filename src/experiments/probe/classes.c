@@ -120,7 +120,7 @@ const es_table_spec probe_matter_table = {
 /* What the class means at this n: where n is small, fewer than 100 tokens are many. */
 static const char *meaning_of(es_regime kind, double n, es_table *table)
 {
-    char many[ES_SAY_ROOM];
+    char many[ES_SAY_SIZE];
     es_say_size(ceil(1.0 / es_averages_squares(n)), many);
     switch (kind) {
     case ES_REGIME_AVERAGING:

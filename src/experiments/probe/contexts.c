@@ -511,7 +511,7 @@ static void tell_domain(const summary_ctx *m, int64_t domain, double *scratch, e
     const context_row *r = first + m->s->spec.n_sizes - 1;
     while (r > first && r->lost > 0.1)
         r--;
-    char worth[ES_SAY_ROOM], effect[ES_SAY_ROOM], growth[ES_SAY_ROOM] = "";
+    char worth[ES_SAY_SIZE], effect[ES_SAY_SIZE], growth[ES_SAY_SIZE] = "";
     const double power = median_growth(m, domain, scratch);
     if (isfinite(power))
         snprintf(growth, sizeof growth, "; that ratio changes like n^%.2g", power);

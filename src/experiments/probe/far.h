@@ -17,6 +17,8 @@
 #ifndef ES_EXPERIMENTS_PROBE_FAR_H
 #define ES_EXPERIMENTS_PROBE_FAR_H
 
+#include <math.h>
+
 #include <esscher/exec.h>
 #include <esscher/model.h>
 #include <esscher/status.h>
@@ -39,18 +41,27 @@ enum {
     ES_FAR_PAIRS = 4,    /* of a part of the first half and one of the second */
     ES_FAR_BLOCKS = 64,  /* of a pool, at most */
     ES_FAR_MOST = 16,    /* sizes and forecasts, at most */
-    ES_FAR_BACKTESTS = 2 /* forecasts of the length from half and a quarter of it */
+    ES_FAR_WINDOWS = 40, /* of es_far_window() */
+    ES_FAR_BACKTESTS = 3 /* forecasts of what was run: es_far_backtest_of() */
 };
+
+/*! es_far_window() : number of last keys of window c: 1, 2, 3, 4, 6, 8, 11, ..., powers of sqrt 2,
+ *  rounded. */
+static inline int64_t es_far_window(int c)
+{
+    return c ? (int64_t)llround(exp2(0.5 * (double)(c + 1))) : 1;
+}
 
 /* What is measured. */
 typedef struct es_far_spec {
     const es_model *model; /* causal */
     int64_t length;        /* of blocks */
     int64_t sinks, near;
-    int64_t queries, atoms;               /* of each n; keys of a stratum of (F2), even */
+    int64_t queries, atoms;               /* of each n; keys of a stratum of (F2), a multiple of
+                                             ES_FAR_PARTS */
     int64_t sizes, size[ES_FAR_MOST];     /* n, increasing, up to length; each has a far field */
     int64_t targets, target[ES_FAR_MOST]; /* forecasts: n, above length */
-    bool real_only;                       /* nothing is drawn: text->pool is not looked at */
+    bool no_draws, no_exact;              /* real far keys alone; exact errors are left out */
     uint64_t seed;
 } es_far_spec;
 
@@ -68,15 +79,35 @@ static inline bool es_far_forecasts(const es_far_spec *spec, int64_t base)
     return base - base / 8 > spec->sinks + spec->near;
 }
 
-/* One head at one n: means over queries. A forecast has `drawn` alone. NaN: not measured. */
+/* A forecast of n = `to` keys, which were run, from contexts of `from` keys. */
+typedef struct es_far_backtest {
+    int64_t from, to;
+} es_far_backtest;
+
+/*! es_far_backtest_of() : 0: the length from half of it; 1: from a quarter of it; 2: half of the
+ *  length from a quarter. */
+static inline es_far_backtest es_far_backtest_of(const es_far_spec *spec, int number)
+{
+    const int64_t n = spec->length;
+    return (es_far_backtest){number ? n / 4 : n / 2, number == 2 ? n / 2 : n};
+}
+
+/* One head at one n: means over queries. A forecast has only what is drawn, `exact` and `spread`,
+ * which is that of the contexts it starts from. NaN: not measured. */
 typedef struct es_far_cell {
     double real[ES_FAR_STATS]; /* keys as they are */
+    /* |y_w - y|^2, y_w outputs over sinks and the last w keys, by window: of real keys, drawn ones
+     */
+    double real_window[ES_FAR_WINDOWS], drawn_window[ES_FAR_WINDOWS];
     /* far keys drawn from other blocks, and from another text: by the part of the
      * pool that they come from */
     double drawn[ES_FAR_PARTS * ES_FAR_STATS], other[ES_FAR_PARTS * ES_FAR_STATS];
     double exact, exact_bias, sampling; /* E|y - y_lim|^2 and |E y - y_lim|^2 by (F2), and the
                                            first-order form of the former: by (F3) */
-    double pool_error;                  /* of y_lim, squared, by (F4): first query */
+    double exact_part[ES_FAR_PARTS], bias_part[ES_FAR_PARTS]; /* pseudo-values of the first two,
+                                           whose means they are: by the part that is left out */
+    double gaussian;   /* E|y - y_lim|^2 of Gaussian scores and values */
+    double pool_error; /* of y_lim, squared, by (F4): first query */
     /* |y - E y'|^2, y' outputs of drawn far fields, by the pair of parts that these come from; of
      * independent keys exact - exact_bias */
     double apart[ES_FAR_PAIRS], apart_other[ES_FAR_PAIRS];
@@ -85,7 +116,14 @@ typedef struct es_far_cell {
     double q_cos, k_cos;   /* cosine of their mean there and at places n/4 to n/2 */
 } es_far_cell;
 
-/*! es_far_rows() : records of a head: sizes, forecasts, backtests from length/2 and length/4. */
+/*! es_far_exact_later() : returns whether forecasts and backtests have exact errors: only if
+ * forecasts are asked for, because these take most of the time. */
+static inline bool es_far_exact_later(const es_far_spec *spec)
+{
+    return spec->targets > 0 && !spec->no_exact;
+}
+
+/*! es_far_rows() : records of a head: sizes, forecasts, backtests. */
 static inline int64_t es_far_rows(const es_far_spec *spec)
 {
     return spec->sizes + spec->targets + ES_FAR_BACKTESTS;
@@ -143,6 +181,7 @@ typedef struct es_far_cost {
     double flops;
     double bytes; /* of memory at one time */
 } es_far_cost;
-es_far_cost es_far_cost_of(const es_far_spec *spec, bool other);
+/*! es_far_cost_of() : with a pool of pool_keys keys, and another text or without. */
+es_far_cost es_far_cost_of(const es_far_spec *spec, bool other, int64_t pool_keys);
 
 #endif

@@ -49,11 +49,11 @@ static const es_column columns[] = {
     ES_COL(row, output, ES_FORMAT_REAL, "output", "",
            "mean square distance of real outputs from the mean over drawn far fields, less what it "
            "is for independent keys of other blocks, over that of outputs from their mean; "
-           "standard error over blocks"),
-    ES_COL(row, p, ES_FORMAT_SHORT, "p", "",
-           "smallest of the four probabilities of a larger difference of weights, by Holm's "
-           "correction for all "
-           "heads and statistics"),
+           "standard error over blocks, and over parts of the pool for either mean square"),
+    ES_COL(
+        row, p, ES_FORMAT_SHORT, "p", "",
+        "smallest of the five probabilities of a larger difference, by Holm's correction for all "
+        "heads and statistics"),
     ES_COL(row, differs, ES_FORMAT_TEXT, "differs", "", "yes: p is 0.05 or less"),
     {0}};
 static const es_table_spec table_spec = {
@@ -128,19 +128,47 @@ static difference difference_of(const probe_far_head *h, int64_t size, int sourc
     return (difference){{x.value, sqrt(x.se * x.se + pool * pool)}, es_welch(blocks, parts).p};
 }
 
-/* Excess of outputs' distances, over their spread. It is not tested: its error does not contain
- * that of the pool, which grows with n. */
-static difference output_of(const probe_far_head *h, int64_t size, int source)
+/* Returns by how much the mean square distance of real outputs from the mean over drawn ones is
+ * above that of independent keys, over the spread of outputs. */
+static double excess_of(const probe_far_head *h, int64_t size, probe_far_left left, int source)
 {
-    double spread = 0.0;
-    for (int64_t b = 0; b < h->blocks; b++)
-        spread += probe_far_cell(h, b, size)->spread / (double)h->blocks;
+    double excess = 0.0, spread = 0.0;
     for (int64_t b = 0; b < h->blocks; b++) {
         const es_far_cell *c = probe_far_cell(h, b, size);
-        const double *apart = source == OTHER_TEXT ? c->apart_other : c->apart;
-        h->scratch[b] = (probe_far_apart(apart, -1) - (c->exact - c->exact_bias)) / spread;
+        if (b == left.block)
+            continue;
+        excess += probe_far_without(source == OTHER_TEXT ? c->apart_other : c->apart, ES_FAR_PAIRS,
+                                    left.pair) -
+                  probe_far_without(c->exact_part, ES_FAR_PARTS, left.part) +
+                  probe_far_without(c->bias_part, ES_FAR_PARTS, left.part);
+        spread += c->spread;
     }
-    return (difference){es_average_column(h->scratch, h->blocks, 1), (double)NAN};
+    return excess / spread;
+}
+
+static double excess_of_blocks(const probe_far_head *h, int64_t size, probe_far_left left)
+{
+    return excess_of(h, size, left, OTHER_BLOCKS);
+}
+
+static double excess_of_text(const probe_far_head *h, int64_t size, probe_far_left left)
+{
+    return excess_of(h, size, left, OTHER_TEXT);
+}
+
+/* Returns the excess of outputs' distances with its error. Its freedom is that of blocks, of pairs
+ * of parts, whose draws measure the distance, and of parts, which give the exact one (Welch and
+ * Satterthwaite). */
+static difference output_of(const probe_far_head *h, int64_t size, int source)
+{
+    const probe_far_errors e =
+        probe_far_errors_of(h, size, source == OTHER_TEXT ? excess_of_text : excess_of_blocks);
+    const double pairs = e.pairs * e.pairs, parts = e.parts * e.parts, pool = pairs + parts;
+    const double freedom =
+        pool * pool / (pairs * pairs / (ES_FAR_PAIRS - 1.0) + parts * parts / (ES_FAR_PARTS - 1.0));
+    const es_grouped blocks = {e.value, e.blocks, (double)h->blocks - 1.0};
+    const es_grouped keys = {0.0, sqrt(pool), freedom};
+    return (difference){{e.value, sqrt(e.blocks * e.blocks + pool)}, es_welch(blocks, keys).p};
 }
 
 /* All differences of a head. */
@@ -216,9 +244,9 @@ static void tell(probe_far_summary *m, int source, const es_table *rows, const e
                     different);
     es_answer_add_finding(
         m->answer,
-        "Far keys differ from independent draws from %s in %lld of %lld %s; replacing them changes "
-        "entropy by %.3f and far mass by %.4f (means over heads; standard deviations %.3f and "
-        "%.4f).",
+        "Far keys, all but the first and last ones, differ from independent draws from %s in %lld "
+        "of %lld %s. Replacing them changes entropy by %.3f nats and their weight by %.4f (means "
+        "over heads; standard deviations %.3f and %.4f).",
         sources[source], (long long)different, (long long)m->count, probe_counted(m->job->state),
         s[ENTROPY].mean, s[FAR_MASS].mean, s[ENTROPY].sd, s[FAR_MASS].sd);
 }

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_forecast.c : the tables forecast, forecast_errors and drift: what heads do at contexts that
- * were not run, how wrong such forecasts are, and how queries and keys move with their place. */
+/* far_forecast.c : the tables forecast and forecast_errors: what heads do at contexts that were not
+ * run, and how wrong such forecasts are. */
 #include <math.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
 #include "experiments/probe/far_question.h"
 #include "experiments/probe/question.h"
 
-#define ERRORS                                                                                     \
-    "; its error contains that of forecasting the longest blocks from half of their length, for "  \
-    "more than twice the length from a quarter (root mean square over the heads of the layer)"
+#define ERRORS "; its error is that of forecasts of what was run (see forecast_errors)"
 
 /* A head at a context that was not run. */
 typedef struct row {
     const char *domain;
     int64_t layer, head, n;
-    es_measured entropy, ess, far_mass, sink_mass, local_mass, top_weight;
+    es_measured entropy, ess, far_mass, sink_mass, local_mass, top_weight, context, limit_error;
     es_measured entropy_measured, ess_measured, far_mass_measured, sink_mass_measured,
-        local_mass_measured, top_weight_measured;
+        local_mass_measured, top_weight_measured, context_measured, limit_error_measured;
 } row;
 
 static const es_column columns[] = {
@@ -33,6 +32,12 @@ static const es_column columns[] = {
     ES_COL(row, sink_mass, ES_FORMAT_REAL, "sink mass", "share", "weight on the first keys" ERRORS),
     ES_COL(row, local_mass, ES_FORMAT_REAL, "local", "share", "weight on the last keys" ERRORS),
     ES_COL(row, top_weight, ES_FORMAT_REAL, "top weight", "share", "largest weight" ERRORS),
+    ES_COL(row, context, ES_FORMAT_REAL, "effective context", "keys",
+           "last keys that give outputs within --error, beside the first ones" ERRORS),
+    ES_COL(row, limit_error, ES_FORMAT_REAL, "exact error", "",
+           "root mean square distance of the output from its limit if far keys are independent, "
+           "over the standard deviation of outputs of the longest blocks" ERRORS,
+           .standing = ES_STANDING_HEURISTIC),
     ES_COL(row, entropy_measured, ES_FORMAT_REAL, "measured", "nats",
            "as it was when that context was run (--verify); standard errors over blocks"),
     ES_COL(row, ess_measured, ES_FORMAT_REAL, "measured", "keys", "likewise"),
@@ -40,25 +45,40 @@ static const es_column columns[] = {
     ES_COL(row, sink_mass_measured, ES_FORMAT_REAL, "measured", "share", "likewise"),
     ES_COL(row, local_mass_measured, ES_FORMAT_REAL, "measured", "share", "likewise"),
     ES_COL(row, top_weight_measured, ES_FORMAT_REAL, "measured", "share", "likewise"),
+    ES_COL(row, context_measured, ES_FORMAT_REAL, "measured", "keys", "likewise"),
+    ES_COL(row, limit_error_measured, ES_FORMAT_REAL, "measured", "",
+           "the exact error of queries and keys of that context",
+           .standing = ES_STANDING_HEURISTIC),
     {0}};
 const es_table_spec probe_forecast_table = {
     "forecast", columns,
     ES_VIEW("Forecast of heads at longer contexts",
             "domain layer head n entropy entropy_measured ess ess_measured far_mass "
-            "far_mass_measured sink_mass sink_mass_measured"),
+            "far_mass_measured sink_mass sink_mass_measured context context_measured"),
     ES_ROW(row), .keys = "domain layer head n"};
 
-/* Statistics of a forecast, in the order of the row. */
-enum { KINDS = 6 };
-static const es_far_stat stats[KINDS] = {ES_FAR_ENTROPY, ES_FAR_LOG_ESS, ES_FAR_FAR,
-                                         ES_FAR_SINK,    ES_FAR_NEAR,    ES_FAR_TOP};
-static const char *const names[KINDS] = {"entropy",   "ln ESS",     "far mass",
-                                         "sink mass", "local mass", "top weight"};
+/* Where a row has a statistic, and what it is called. */
+enum { KINDS = PROBE_FAR_KINDS };
+static const struct {
+    const char *name;
+    size_t value, measured; /* of row */
+    bool log;
+} kinds[KINDS] = {
+    {"entropy", offsetof(row, entropy), offsetof(row, entropy_measured), false},
+    {"ln ESS", offsetof(row, ess), offsetof(row, ess_measured), true},
+    {"far mass", offsetof(row, far_mass), offsetof(row, far_mass_measured), false},
+    {"sink mass", offsetof(row, sink_mass), offsetof(row, sink_mass_measured), false},
+    {"local mass", offsetof(row, local_mass), offsetof(row, local_mass_measured), false},
+    {"top weight", offsetof(row, top_weight), offsetof(row, top_weight_measured), false},
+    {"ln context", offsetof(row, context), offsetof(row, context_measured), true},
+    {"ln exact error", offsetof(row, limit_error), offsetof(row, limit_error_measured), true},
+};
 
 /* Forecasts against what was run, over all heads. */
 typedef struct error_row {
     int64_t from, n;
     const char *statistic;
+    int64_t heads;
     double bias, sd, rms, covered;
 } error_row;
 
@@ -66,6 +86,7 @@ static const es_column error_columns[] = {
     ES_COL(error_row, from, ES_FORMAT_COUNT, "from", "keys", "longest context that was used"),
     ES_COL(error_row, n, ES_FORMAT_COUNT, "to", "keys", "context that was forecast and run"),
     ES_COL(error_row, statistic, ES_FORMAT_TEXT, "statistic", ""),
+    ES_COL(error_row, heads, ES_FORMAT_COUNT, "heads", "", "that have it, in both"),
     ES_COL(error_row, bias, ES_FORMAT_SHORT, "mean error", "", "forecast less truth, over heads"),
     ES_COL(error_row, sd, ES_FORMAT_SHORT, "sd over heads", "", "its standard deviation"),
     ES_COL(error_row, rms, ES_FORMAT_SHORT, "rms", "", "its root mean square"),
@@ -76,286 +97,295 @@ static const es_table_spec errors_table = {"forecast_errors", error_columns,
                                            ES_VIEW("Forecasts of contexts that were run"),
                                            ES_ROW(error_row), .keys = "from n statistic"};
 
-/* Queries and keys of a layer at some places. */
-typedef struct drift_row {
-    const char *domain;
-    int64_t layer, from, to;
-    es_measured q_norm, q_growth, q_cos, k_norm, k_growth, k_cos;
-} drift_row;
-
-static const es_column drift_columns[] = {
-    ES_COL(drift_row, domain, ES_FORMAT_TEXT, "domain", ""),
-    ES_COL(drift_row, layer, ES_FORMAT_COUNT, "layer", ""),
-    ES_COL(drift_row, from, ES_FORMAT_COUNT, "from", "keys", "places of the block, from this"),
-    ES_COL(drift_row, to, ES_FORMAT_COUNT, "to", "keys", "up to this"),
-    ES_COL(drift_row, q_norm, ES_FORMAT_REAL, "|q|", "",
-           "root mean square length of queries, mean over heads; standard errors over blocks"),
-    ES_COL(drift_row, q_growth, ES_FORMAT_REAL, "|q| growth", "share",
-           "since the octave before, where that is among the rows"),
-    ES_COL(drift_row, q_cos, ES_FORMAT_REAL, "direction of q", "",
-           "cosine of the mean query and that of the octave before, before rotation; mean over "
-           "heads"),
-    ES_COL(drift_row, k_norm, ES_FORMAT_REAL, "|k|", "", "the same of keys"),
-    ES_COL(drift_row, k_growth, ES_FORMAT_REAL, "|k| growth", "share", "the same of keys"),
-    ES_COL(drift_row, k_cos, ES_FORMAT_REAL, "direction of k", "", "the same of keys"),
-    {0}};
-static const es_table_spec drift_table = {
-    "drift", drift_columns,
-    ES_VIEW("How queries and keys move with their place",
-            "domain layer to q_norm q_growth q_cos k_norm k_growth k_cos", .only_with_full = true),
-    ES_ROW(drift_row), .keys = "domain layer to"};
-
 /* ---- numbers of cells ---- */
 
-/* Row of the backtest from half (0) or a quarter (1) of the length. */
-static int64_t backtest_row(const probe_far *far, int number)
-{
-    return far->spec.sizes + far->spec.targets + number;
-}
-
-/* Forecast of the length from a part of it, less what it was; NaN: blocks are too short. */
-static double backtest(const probe_far_head *h, int number, es_far_stat stat)
-{
-    return probe_far_drawn(h, backtest_row(h->far, number), stat).value -
-           probe_far_real(h, h->far->spec.sizes - 1, stat).value;
-}
-
-/* Root mean square error of a backtest over the heads of the head's layer. */
-static double layer_error(const probe_far_summary *m, const probe_far_head *h, int number,
-                          es_far_stat stat)
-{
-    double squares = 0.0, count = 0.0;
-    for (int64_t i = 0; i < m->count; i++)
-        if (m->heads[i].layer == h->layer && m->heads[i].domain == h->domain) {
-            squares += pow(backtest(&m->heads[i], number, stat), 2.0);
-            count += 1.0;
-        }
-    return sqrt(squares / count);
-}
-
-/* Returns which backtest stands for a forecast: 0, or 1 beyond twice the length, if it could be
- * made. */
-static int backtest_for(const probe_far *far, int64_t target)
-{
-    const es_far_spec *spec = &far->spec;
-    return spec->target[target] > 2 * spec->length && es_far_forecasts(spec, spec->length / 4);
-}
-
-/* The error that a forecast is expected to have: that of its backtest, or twice that over one
- * octave for two. */
-static double expected_error(const probe_far_summary *m, const probe_far_head *h, int64_t target,
-                             es_far_stat stat)
-{
-    const es_far_spec *spec = &m->far->spec;
-    const int number = backtest_for(m->far, target);
-    const bool twice = spec->target[target] > 2 * spec->length && number == 0;
-    return (twice ? 2.0 : 1.0) * layer_error(m, h, number, stat);
-}
-
-/* What was measured where a forecast was run. */
-static es_measured verified(const probe_far_head *h, int64_t target, es_far_stat stat)
+/* Returns the cells of a head as it was verified. */
+static probe_far_cells verified_cells(const probe_far_head *h)
 {
     const probe_far *far = h->far;
-    const int64_t rows = es_far_rows(&far->verify);
-    double mean = 0.0, squares = 0.0;
-    if (!far->n_verify)
-        return (es_measured){(double)NAN, (double)NAN};
-    const double count = (double)far->verify_blocks;
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t b = 0; b < far->verify_blocks; b++) {
-            const es_far_cell *cells =
-                es_job_cell(h->job, far->verify_stage, h->domain * far->verify_blocks + b);
-            const double x = cells[h->at * rows + target].real[stat];
-            *(pass ? &squares : &mean) += pass ? (x - mean) * (x - mean) : x / count;
-        }
-    return (es_measured){mean, count > 1.0 ? sqrt(squares / (count - 1.0) / count) : (double)NAN};
+    return (probe_far_cells){
+        h->job, far->verify_stage,        h->domain * far->verify_blocks, far->verify_blocks,
+        h->at,  es_far_rows(&far->verify)};
 }
 
-/* The forecast of a statistic with its error. */
-static es_measured forecast_of(const probe_far_head *h, int64_t target, es_far_stat stat,
-                               double error)
+/* Returns the row of n keys as they were; -1: not measured. */
+static int64_t size_row(const es_far_spec *spec, int64_t n)
 {
-    const es_measured x = probe_far_drawn(h, h->far->spec.sizes + target, stat);
-    return (es_measured){x.value, sqrt(x.se * x.se + error * error)};
+    for (int64_t s = 0; s < spec->sizes; s++)
+        if (spec->size[s] == n)
+            return s;
+    return -1;
 }
 
-/* ---- forecast ---- */
-
-/* Adds the row of a head at one target; errors (KINDS) are those of its layer. */
-static es_status add_row(probe_far_summary *m, es_table *table, const probe_far_head *h,
-                         int64_t target, const double *errors, es_error *err)
+/* Returns a backtest's forecast less what was; NaN: not known. */
+static double backtest(const probe_far_head *h, int number, probe_far_kind kind)
 {
-    row *r = es_rows_add(table, row);
-    if (!r)
-        return es_answer_status(m->answer, err);
-    r->domain = h->name;
-    r->layer = h->layer;
-    r->head = h->head;
-    r->n = m->far->spec.target[target];
-    es_measured *const values[KINDS] = {&r->entropy,   &r->ess,        &r->far_mass,
-                                        &r->sink_mass, &r->local_mass, &r->top_weight};
-    es_measured *const truths[KINDS] = {&r->entropy_measured,    &r->ess_measured,
-                                        &r->far_mass_measured,   &r->sink_mass_measured,
-                                        &r->local_mass_measured, &r->top_weight_measured};
-    for (int s = 0; s < KINDS; s++) {
-        const bool log = stats[s] == ES_FAR_LOG_ESS;
-        const es_measured x = forecast_of(h, target, stats[s], errors[s]);
-        *values[s] = log ? probe_exp(x) : x;
-        if (!m->far->n_verify)
-            continue;
-        const es_measured truth = verified(h, target, stats[s]);
-        *truths[s] = log ? probe_exp(truth) : truth;
+    const es_far_spec *spec = &h->far->spec;
+    const probe_far_cells cells = probe_far_cells_of(h);
+    const int64_t n = es_far_backtest_of(spec, number).to;
+    const probe_far_at real = {size_row(spec, n), n, false, h->far->error};
+    const probe_far_at drawn = {spec->sizes + spec->targets + number, n, true, h->far->error};
+    return probe_far_value(&cells, &drawn, kind) - probe_far_value(&cells, &real, kind);
+}
+
+/* Returns a forecast with its error over blocks. */
+static es_measured forecast_of(const probe_far_head *h, int64_t target, probe_far_kind kind)
+{
+    const es_far_spec *spec = &h->far->spec;
+    const probe_far_cells cells = probe_far_cells_of(h);
+    const probe_far_at at = {spec->sizes + target, spec->target[target], true, h->far->error};
+    return probe_far_measured(&cells, &at, kind, h->scratch);
+}
+
+/* Returns what was measured where a forecast was run. */
+static es_measured verified(const probe_far_head *h, int64_t target, probe_far_kind kind)
+{
+    const probe_far_cells cells = verified_cells(h);
+    const probe_far_at at = {target, h->far->verify.size[target], false, h->far->error};
+    return probe_far_measured(&cells, &at, kind, h->scratch);
+}
+
+/* ---- stated errors ---- */
+
+/* A forecast with its stated error, and what was measured: NaN without --verify. */
+typedef struct outcome {
+    es_measured forecast, truth;
+} outcome;
+
+/* Backtests, by their number in es_far_backtest_of(). */
+enum { HALF_TO_ALL, QUARTER_TO_ALL, QUARTER_TO_HALF };
+
+/* Backtests and forecasts of all heads. */
+typedef struct work {
+    double *backtests; /* (heads, ES_FAR_BACKTESTS, KINDS) */
+    outcome *outcomes; /* (heads, targets, KINDS) */
+    int64_t targets;
+} work;
+
+static double backtest_of(const work *w, int64_t head, int number, int kind)
+{
+    return w->backtests[(head * ES_FAR_BACKTESTS + number) * KINDS + kind];
+}
+
+static outcome *outcome_of(const work *w, int64_t head, int64_t target, int kind)
+{
+    return &w->outcomes[(head * w->targets + target) * KINDS + kind];
+}
+
+/* Moves the numbers that are not NaN to the front and returns how many there are. */
+static int64_t drop_missing(double *values, int64_t count)
+{
+    int64_t known = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (!isnan(values[i]))
+            values[known++] = values[i];
+    return known;
+}
+
+/* Computes backtests, forecasts and what was measured. */
+static es_status compute(probe_far_summary *m, work *w, es_error *err)
+{
+    w->targets = m->far->spec.targets;
+    ES_TRY(ES_JOB_NEW_2D(m->job, w->backtests, m->count, ES_FAR_BACKTESTS * KINDS, err));
+    ES_TRY(ES_JOB_NEW_2D(m->job, w->outcomes, m->count, (w->targets + 1) * KINDS, err));
+    for (int64_t i = 0; i < m->count; i++) {
+        const probe_far_head *h = &m->heads[i];
+        for (int b = 0; b < ES_FAR_BACKTESTS; b++)
+            for (int k = 0; k < KINDS; k++)
+                w->backtests[(i * ES_FAR_BACKTESTS + b) * KINDS + k] =
+                    backtest(h, b, (probe_far_kind)k);
+        for (int64_t t = 0; t < w->targets; t++)
+            for (int k = 0; k < KINDS; k++)
+                *outcome_of(w, i, t, k) =
+                    (outcome){forecast_of(h, t, (probe_far_kind)k),
+                              m->far->n_verify ? verified(h, t, (probe_far_kind)k)
+                                               : (es_measured){(double)NAN, (double)NAN}};
     }
     return ES_OK;
 }
 
-/* Adds the rows of all heads, and of what was forecast and run. */
-static es_status add_rows(probe_far_summary *m, es_table *table, double *layer_errors,
-                          es_error *err)
+/* Root mean square of a backtest over the heads of a domain that have it, or over one layer of them
+ * (-1: all); NaN: none has. */
+static double backtest_rms(const probe_far_summary *m, const work *w, int64_t domain, int64_t layer,
+                           int number, int kind)
 {
-    for (int64_t i = 0; i < m->count; i++)
-        for (int64_t t = 0; t < m->far->spec.targets; t++) {
-            double *errors = layer_errors + (i * m->far->spec.targets + t) * KINDS;
-            for (int s = 0; s < KINDS; s++)
-                errors[s] = expected_error(m, &m->heads[i], t, stats[s]);
-            ES_TRY(add_row(m, table, &m->heads[i], t, errors, err));
-        }
-    return ES_OK;
+    double squares = 0.0, count = 0.0;
+    for (int64_t i = 0; i < m->count; i++) {
+        const double x = backtest_of(w, i, number, kind);
+        if (m->heads[i].domain != domain || (layer >= 0 && m->heads[i].layer != layer) || isnan(x))
+            continue;
+        squares += x * x;
+        count += 1.0;
+    }
+    return sqrt(squares / count);
 }
 
-/* Adds rows of errors over all heads; m->values has those of the statistic. */
-static es_status add_error(probe_far_summary *m, es_table *table, int64_t from, int64_t n, int stat,
-                           double covered, es_error *err)
+/* Returns by what factor errors of forecasts over an octave grow if they start an octave later:
+ * that of the last octave that was run over that of the one before, over all heads; at least 1,
+ * also where it is not known. */
+static double growth_of(const probe_far_summary *m, const work *w, int64_t domain, int kind)
 {
-    error_row *r = es_rows_add(table, error_row);
-    if (!r)
-        return es_answer_status(m->answer, err);
-    const probe_over_heads over = probe_over(m->values, m->count);
-    *r = (error_row){from, n, names[stat], over.mean, over.sd, over.rms, covered};
-    return ES_OK;
+    const double late = backtest_rms(m, w, domain, -1, HALF_TO_ALL, kind);
+    const double early = backtest_rms(m, w, domain, -1, QUARTER_TO_HALF, kind);
+    return early > 0.0 ? fmax(late / early, 1.0) : 1.0;
 }
 
-/* Adds what backtests from half and a quarter found. */
-static es_status add_backtests(probe_far_summary *m, es_table *table, es_error *err)
+/* Returns the error that a forecast is expected to have, the scatter over blocks apart: that of the
+ * backtest over as many octaves, root mean square over the layer, times the growth of errors over
+ * the octaves by which the forecast starts later; without such a backtest twice that of one octave
+ * for two (THEORY 20, F5). */
+static double expected_error(const probe_far_summary *m, const work *w, const probe_far_head *h,
+                             int64_t target, int kind)
 {
     const es_far_spec *spec = &m->far->spec;
-    for (int b = ES_FAR_BACKTESTS - 1; b >= 0; b--)
-        for (int s = 0; s < KINDS && es_far_forecasts(spec, spec->length >> (1 + b)); s++) {
-            for (int64_t i = 0; i < m->count; i++)
-                m->values[i] = backtest(&m->heads[i], b, stats[s]);
-            ES_TRY(add_error(m, table, spec->length >> (1 + b), spec->length, s, (double)NAN, err));
+    const double growth = growth_of(m, w, h->domain, kind);
+    const double one = growth * backtest_rms(m, w, h->domain, h->layer, HALF_TO_ALL, kind);
+    const double two =
+        growth * growth * backtest_rms(m, w, h->domain, h->layer, QUARTER_TO_ALL, kind);
+    if (spec->target[target] <= 2 * spec->length)
+        return one;
+    return isnan(two) ? 2.0 * one : two;
+}
+
+/* Adds stated errors to those over blocks. */
+static void state_errors(const probe_far_summary *m, work *w)
+{
+    for (int64_t i = 0; i < m->count; i++)
+        for (int64_t t = 0; t < w->targets; t++)
+            for (int k = 0; k < KINDS; k++) {
+                outcome *o = outcome_of(w, i, t, k);
+                const double error = expected_error(m, w, &m->heads[i], t, k);
+                o->forecast.se = hypot(o->forecast.se, error);
+            }
+}
+
+/* ---- tables ---- */
+
+/* Adds the rows of a head. */
+static es_status add_rows(probe_far_summary *m, es_table *table, const work *w, int64_t head,
+                          es_error *err)
+{
+    const probe_far_head *h = &m->heads[head];
+    for (int64_t t = 0; t < m->far->spec.targets; t++) {
+        row *r = es_rows_add(table, row);
+        if (!r)
+            return es_answer_status(m->answer, err);
+        r->domain = h->name;
+        r->layer = h->layer;
+        r->head = h->head;
+        r->n = m->far->spec.target[t];
+        for (int k = 0; k < KINDS; k++) {
+            const outcome *o = outcome_of(w, head, t, k);
+            *(es_measured *)((char *)r + kinds[k].value) =
+                kinds[k].log ? probe_exp(o->forecast) : o->forecast;
+            *(es_measured *)((char *)r + kinds[k].measured) =
+                kinds[k].log ? probe_exp(o->truth) : o->truth;
         }
+    }
+    return ES_OK;
+}
+
+/* Adds a row of errors over heads; m->values has those of the statistic, NaN of heads without. */
+static es_status add_error(probe_far_summary *m, es_table *table, es_far_backtest test, int kind,
+                           double covered, es_error *err)
+{
+    const int64_t heads = drop_missing(m->values, m->count);
+    error_row *r = heads ? es_rows_add(table, error_row) : NULL;
+    if (!r)
+        return es_answer_status(m->answer, err);
+    const probe_over_heads over = probe_over(m->values, heads);
+    *r = (error_row){test.from, test.to, kinds[kind].name, heads,
+                     over.mean, over.sd, over.rms,         covered / (double)heads};
+    return ES_OK;
+}
+
+/* Adds what backtests found. */
+static es_status add_backtests(probe_far_summary *m, es_table *table, const work *w, es_error *err)
+{
+    const es_far_spec *spec = &m->far->spec;
+    for (int b = ES_FAR_BACKTESTS - 1; b >= 0; b--) {
+        const es_far_backtest test = es_far_backtest_of(spec, b);
+        if (!es_far_forecasts(spec, test.from) || size_row(spec, test.to) < 0)
+            continue;
+        for (int k = 0; k < KINDS; k++) {
+            for (int64_t i = 0; i < m->count; i++)
+                m->values[i] = backtest_of(w, i, b, k);
+            ES_TRY(add_error(m, table, test, k, (double)NAN, err));
+        }
+    }
     return ES_OK;
 }
 
 /* Adds how forecasts compare with what --verify ran. */
-static es_status add_verified(probe_far_summary *m, es_table *table, const double *layer_errors,
-                              es_error *err)
+static es_status add_verified(probe_far_summary *m, es_table *table, const work *w, es_error *err)
 {
     const es_far_spec *spec = &m->far->spec;
     for (int64_t t = 0; t < spec->targets && m->far->n_verify; t++)
-        for (int s = 0; s < KINDS; s++) {
+        for (int k = 0; k < KINDS; k++) {
             double within = es_far_forecasts(spec, spec->length / 2) ? 0.0 : (double)NAN;
             for (int64_t i = 0; i < m->count; i++) {
-                const double error = layer_errors[(i * spec->targets + t) * KINDS + s];
-                const es_measured x = forecast_of(&m->heads[i], t, stats[s], error);
-                const es_measured truth = verified(&m->heads[i], t, stats[s]);
-                m->values[i] = x.value - truth.value;
-                within += fabs(m->values[i]) <= 2.0 * hypot(x.se, truth.se) ? 1.0 : 0.0;
+                const outcome *o = outcome_of(w, i, t, k);
+                m->values[i] = o->forecast.value - o->truth.value;
+                within += fabs(m->values[i]) <= 2.0 * hypot(o->forecast.se, o->truth.se);
             }
-            ES_TRY(add_error(m, table, spec->length, spec->target[t], s, within / (double)m->count,
-                             err));
+            const es_far_backtest test = {spec->length, spec->target[t]};
+            ES_TRY(add_error(m, table, test, k, within, err));
         }
-    return ES_OK;
-}
-
-/* ---- drift ---- */
-
-/* Mean over the heads of a layer in block b, of number `which` of a cell. */
-enum { Q_NORM, Q_COS, K_NORM, K_COS };
-static double layer_mean(const probe_far_summary *m, int64_t first, int64_t heads, int64_t b,
-                         int64_t size, int which)
-{
-    double sum = 0.0;
-    for (int64_t i = first; i < first + heads; i++) {
-        const es_far_cell *c = probe_far_cell(&m->heads[i], b, size);
-        const double all[] = {c->q_norm, c->q_cos, c->k_norm, c->k_cos};
-        sum += all[which] / (double)heads;
-    }
-    return sum;
-}
-
-/* The same over blocks; `before` is the size to compare with, -1: none. */
-static es_measured drift_of(const probe_far_summary *m, int64_t first, int64_t heads, int64_t size,
-                            int64_t before, int which)
-{
-    const probe_far_head *h = &m->heads[first];
-    for (int64_t b = 0; b < h->blocks; b++) {
-        h->scratch[b] = layer_mean(m, first, heads, b, size, which);
-        if (before >= 0)
-            h->scratch[b] /= layer_mean(m, first, heads, b, before, which);
-    }
-    es_measured x = es_average_column(h->scratch, h->blocks, 1);
-    x.value -= before >= 0 ? 1.0 : 0.0;
-    return x;
-}
-
-/* Adds the rows of one layer. */
-static es_status add_drift(probe_far_summary *m, es_table *table, int64_t first, int64_t heads,
-                           es_error *err)
-{
-    const es_far_spec *spec = &m->far->spec;
-    for (int64_t s = 0; s < spec->sizes; s++) {
-        const int64_t before = s > 0 && spec->size[s - 1] == spec->size[s] / 2 ? s - 1 : -1;
-        drift_row *r = es_rows_add(table, drift_row);
-        if (!r)
-            return es_answer_status(m->answer, err);
-        r->domain = m->heads[first].name;
-        r->layer = m->heads[first].layer;
-        r->from = spec->size[s] / 2;
-        r->to = spec->size[s];
-        r->q_norm = drift_of(m, first, heads, s, -1, Q_NORM);
-        r->k_norm = drift_of(m, first, heads, s, -1, K_NORM);
-        r->q_cos = drift_of(m, first, heads, s, -1, Q_COS);
-        r->k_cos = drift_of(m, first, heads, s, -1, K_COS);
-        if (before < 0)
-            continue;
-        r->q_growth = drift_of(m, first, heads, s, before, Q_NORM);
-        r->k_growth = drift_of(m, first, heads, s, before, K_NORM);
-    }
     return ES_OK;
 }
 
 /* ---- sentences ---- */
 
-/* Adds a finding about the farthest forecast and how wrong such forecasts were. */
-static void tell_farthest(probe_far_summary *m)
+/* Returns the share of all forecasts to the farthest length, of all statistics, that are within two
+ * stated errors of what was measured. */
+static double covered_at(const probe_far_summary *m, const work *w, int64_t target)
+{
+    double within = 0.0, count = 0.0;
+    for (int64_t i = 0; i < m->count; i++)
+        for (int k = 0; k < KINDS; k++) {
+            const outcome *o = outcome_of(w, i, target, k);
+            const double error = fabs(o->forecast.value - o->truth.value);
+            within += error <= 2.0 * hypot(o->forecast.se, o->truth.se);
+            count += !isnan(error);
+        }
+    return within / count;
+}
+
+/* Adds a finding about the farthest forecast and its error. */
+static void tell_farthest(probe_far_summary *m, const work *w)
 {
     const es_far_spec *spec = &m->far->spec;
     const int64_t last = spec->targets - 1;
-    char mass[ES_SAY_ROOM], error[ES_SAY_ROOM];
-    const int number = backtest_for(m->far, last);
-    for (int64_t i = 0; i < m->count; i++)
-        m->values[i] = backtest(&m->heads[i], number, ES_FAR_FAR);
-    const double rms = probe_over(m->values, m->count).rms;
-    for (int64_t i = 0; i < m->count; i++)
-        m->values[i] = probe_far_drawn(&m->heads[i], spec->sizes + last, ES_FAR_FAR).value;
-    const double mean = probe_over(m->values, m->count).mean;
+    char mass[ES_SAY_SIZE], error[ES_SAY_SIZE];
+    double mean = 0.0, squares = 0.0;
+    for (int64_t i = 0; i < m->count; i++) {
+        const outcome *o = outcome_of(w, i, last, PROBE_FAR_FAR);
+        mean += o->forecast.value / (double)m->count;
+        squares += o->forecast.se * o->forecast.se / (double)m->count;
+    }
     es_answer_add_finding(
         m->answer,
-        "At n = %lld heads put %s of their weight on far keys (forecast, mean over heads); "
-        "forecasting n = %lld from %lld was off by %s in a head (root mean square).",
+        "At n = %lld, heads will put a share of %s of their weight on far keys (forecast, mean "
+        "over heads). The stated error of a head is %s (root mean square), from forecasts of "
+        "n = %lld.",
         (long long)spec->target[last], es_say_number(mean, (double)NAN, mass),
-        (long long)spec->length, (long long)(spec->length >> (1 + number)),
-        es_say_number(rms, (double)NAN, error));
+        es_say_number(sqrt(squares), (double)NAN, error), (long long)spec->length);
+    if (m->far->n_verify) {
+        const double covered = covered_at(m, w, last);
+        es_answer_real(m->answer, "forecast_covered", covered);
+        es_answer_add_finding(m->answer,
+                              "%.0f %% of the forecasts of n = %lld are within two stated errors "
+                              "of what was measured (all heads and statistics).",
+                              100.0 * covered, (long long)spec->target[last]);
+    }
 }
 
 /* Adds the findings about forecasts, and how far they may be trusted. */
-static void tell(probe_far_summary *m)
+static void tell(probe_far_summary *m, const work *w)
 {
     const es_far_spec *spec = &m->far->spec;
     if (es_far_forecasts(spec, spec->length / 2))
-        tell_farthest(m);
+        tell_farthest(m, w);
     else
         es_answer_add_finding(m->answer,
                               "Caution: blocks of %lld tokens are too short to try a forecast on: "
@@ -371,18 +401,16 @@ static void tell(probe_far_summary *m)
 
 es_status probe_far_put_forecast(probe_far_summary *m, es_error *err)
 {
-    const probe_state *s = m->job->state;
-    double *errors;
+    work w;
     es_table *forecast = es_answer_table(m->answer, &probe_forecast_table);
     es_table *table = es_answer_table(m->answer, &errors_table);
-    es_table *drift = es_answer_table(m->answer, &drift_table);
-    ES_TRY(ES_JOB_NEW_2D(m->job, errors, m->count * (m->far->spec.targets + 1), KINDS, err));
-    ES_TRY(add_rows(m, forecast, errors, err));
-    ES_TRY(add_backtests(m, table, err));
-    ES_TRY(add_verified(m, table, errors, err));
-    for (int64_t first = 0; first < m->count; first += s->heads)
-        ES_TRY(add_drift(m, drift, first, s->heads, err));
-    if (m->far->spec.targets)
-        tell(m);
+    ES_TRY(compute(m, &w, err));
+    state_errors(m, &w);
+    for (int64_t i = 0; i < m->count; i++)
+        ES_TRY(add_rows(m, forecast, &w, i, err));
+    ES_TRY(add_backtests(m, table, &w, err));
+    ES_TRY(add_verified(m, table, &w, err));
+    if (w.targets)
+        tell(m, &w);
     return ES_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* far_inside.h : one head of one block while its far field is replaced: what far_walk.c (sizes,
- * forecasts, drift) and far_query.c (one query, its keys and weights) share. */
+ * forecasts, drift), far_query.c (one query, its keys and weights) and far_limit.c (its limit and
+ * exact error) share. */
 #ifndef ES_EXPERIMENTS_PROBE_FAR_INSIDE_H
 #define ES_EXPERIMENTS_PROBE_FAR_INSIDE_H
 
@@ -33,6 +34,7 @@ typedef struct far_work {
     const float **value_of;     /* (longest + 1) their values; NULL: 0 */
     double *uniform;            /* (2 longest) */
     double *y;                  /* (1 + ES_FAR_DRAWS, dv) outputs: real, drawn */
+    double *window;             /* (ES_FAR_WINDOWS, dv) outputs over the last keys */
     double *row;                /* (k or dv) */
 } far_work;
 
@@ -59,11 +61,31 @@ void far_real(far_work *w, const far_query *q);
 es_status far_draw(far_work *w, const far_query *q, const es_far_pool *pool, int part,
                    es_error *err);
 
-/*! far_weigh() : adds the statistics of the weights to stats (ES_FAR_STATS) and writes the output
- *  to y (dv). */
-void far_weigh(far_work *w, const far_query *q, double *stats, double *y);
+/*! far_score() : returns the score of a key (before rotation) at a distance. */
+double far_score(const far_work *w, const far_query *q, int64_t distance, const float *key);
 
-/*! far_exact() : adds exact, exact_bias and sampling of (F3) to the cell. far_limit_error() : the
+/* Blocks of a pool that a far field may come from. */
+typedef struct far_sources {
+    const es_far_pool *pool;
+    int64_t block[ES_FAR_BLOCKS], count;
+} far_sources;
+
+/*! far_sources_of() : lists the other blocks of part `part` of `parts` stretches of a pool, or all
+ *  of them if it has none. Draws of a query have a part each, so that they know nothing of each
+ *  other. far_row() : returns the row of a pool that two uniform numbers stand for: one of the
+ *  blocks, and a place below q->base, or, where keys know their place, the part of the block with
+ *  `place`. far_uniforms() : draws the numbers w->uniform (2 count) of purpose `which` of the
+ *  query. */
+far_sources far_sources_of(const far_work *w, const es_far_pool *pool, int part, int parts);
+int64_t far_row(const far_work *w, const far_query *q, const far_sources *s, int64_t place,
+                const double *u);
+es_status far_uniforms(far_work *w, const far_query *q, int which, int64_t count, es_error *err);
+
+/*! far_weigh() : adds the statistics of the weights to stats (ES_FAR_STATS), the squared errors of
+ *  windows to windows (ES_FAR_WINDOWS), and writes the output to y (dv). */
+void far_weigh(far_work *w, const far_query *q, double *stats, double *windows, double *y);
+
+/*! far_exact() : adds the numbers of (F3) to the cell: exact to gaussian. far_limit_error() : the
  *  squared error of the limit (F4). */
 es_status far_exact(far_work *w, const far_query *q, es_far_cell *cell, es_error *err);
 es_status far_limit_error(far_work *w, const far_query *q, double *out, es_error *err);

@@ -22,6 +22,19 @@ enum { FARTHEST = 4 };
 
 /* ---- sizes ---- */
 
+/* Adds the length to the sizes of --n: forecasts of it are compared with what it was. */
+static es_status add_length(es_far_spec *spec, es_error *err)
+{
+    if (spec->size[spec->sizes - 1] == spec->length)
+        return ES_OK;
+    if (spec->sizes == ES_FAR_MOST)
+        return es_refuse(err, "far.sizes", "leave out one of them",
+                         "--n has %d numbers, and --forecast adds the length of blocks",
+                         ES_FAR_MOST);
+    spec->size[spec->sizes++] = spec->length;
+    return ES_OK;
+}
+
 /* Chooses n: those of --n, or the length, half of it, and so on. */
 static es_status choose_sizes(const probe_params *p, es_far_spec *spec, es_error *err)
 {
@@ -41,7 +54,7 @@ static es_status choose_sizes(const probe_params *p, es_far_spec *spec, es_error
         spec->size[spec->sizes++] = n;
     }
     if (spec->sizes)
-        return ES_OK;
+        return p->forecast.count ? add_length(spec, err) : ES_OK;
     int64_t least = spec->length;
     while (least / 2 >= fewest && spec->sizes + 1 < 6) {
         least /= 2;
@@ -109,6 +122,18 @@ static es_status read_other(const es_job *job, const char *path, probe_far *far,
     return ES_OK;
 }
 
+/* Chooses how many of some blocks a pool has, and how many keys of each. */
+static void size_pool(const es_model_config *c, const es_far_spec *spec, int64_t blocks,
+                      int64_t *pool_blocks, int64_t *pool_rows)
+{
+    const double key = 8.0 * (double)(c->layers * c->kv_heads * c->head_dim);
+    const int64_t most = spec->length - spec->sinks;
+    const int64_t keys = (int64_t)fmin(POOL_KEYS, fmax(POOL_BYTES / key, 256.0));
+    *pool_blocks = blocks < POOL_BLOCKS ? blocks : POOL_BLOCKS;
+    *pool_rows = (keys + *pool_blocks - 1) / *pool_blocks;
+    *pool_rows = *pool_rows < most ? *pool_rows : most;
+}
+
 /* Reads the texts in blocks as long as the longest forecast. */
 static es_status read_verify(es_job *job, probe_far *far, es_error *err)
 {
@@ -119,7 +144,8 @@ static es_status read_verify(es_job *job, probe_far *far, es_error *err)
                          "--verify: the model reads %lld tokens at a time, at most",
                          (long long)s->pools.config->positions);
     far->verify = far->spec;
-    far->verify.real_only = true;
+    far->verify.seed = far->spec.seed + 1; /* other places, other draws */
+    far->verify.no_draws = true;
     far->verify.length = longest;
     far->verify.sizes = far->spec.targets;
     far->verify.targets = 0;
@@ -133,22 +159,16 @@ static es_status read_verify(es_job *job, probe_far *far, es_error *err)
         const int64_t full = probe_count_full(&far->verify_texts[d], longest);
         far->verify_blocks = full < far->verify_blocks ? full : far->verify_blocks;
     }
-    if (far->verify_blocks < 1)
+    if (far->verify_blocks < 2)
         return es_fail(err, ES_E_EMPTY, "far.verify", "more text (--pool), or no --verify",
-                       "there is no block of %lld tokens in every domain", (long long)longest);
-    far->verify_cost = es_far_cost_of(&far->verify, false);
+                       "there are no two blocks of %lld tokens in every domain",
+                       (long long)longest);
+    if (!far->verify.no_exact)
+        size_pool(s->pools.config, &far->verify, far->verify_blocks, &far->verify_pool_blocks,
+                  &far->verify_pool_rows);
+    far->verify_cost =
+        es_far_cost_of(&far->verify, false, far->verify_pool_blocks * far->verify_pool_rows);
     return ES_OK;
-}
-
-/* Chooses how many blocks and keys of each a pool has. */
-static void size_pool(const es_model_config *c, int64_t blocks, probe_far *far)
-{
-    const double key = 8.0 * (double)(c->layers * c->kv_heads * c->head_dim);
-    const int64_t most = far->spec.length - far->spec.sinks;
-    const int64_t keys = (int64_t)fmin(POOL_KEYS, fmax(POOL_BYTES / key, 256.0));
-    far->pool_blocks = blocks < POOL_BLOCKS ? blocks : POOL_BLOCKS;
-    far->pool_rows = (keys + far->pool_blocks - 1) / far->pool_blocks;
-    far->pool_rows = far->pool_rows < most ? far->pool_rows : most;
 }
 
 es_status probe_far_open(es_job *job, es_error *err)
@@ -163,6 +183,7 @@ es_status probe_far_open(es_job *job, es_error *err)
                               .near = p->near,
                               .queries = QUERIES,
                               .atoms = ATOMS,
+                              .no_exact = s->also_far, /* beside positions, weights are enough */
                               .seed = job->seed};
     if (s->positions.blocks < 2)
         return es_fail(err, ES_E_EMPTY, "far.blocks", "more text, or shorter blocks (--block)",
@@ -176,8 +197,10 @@ es_status probe_far_open(es_job *job, es_error *err)
         return es_refuse(err, "far.verify", "add --forecast N", "--verify has nothing to verify");
     if (p->verify)
         ES_TRY(read_verify(job, far, err));
-    size_pool(s->pools.config, s->positions.blocks, far);
-    far->cost = es_far_cost_of(&far->spec, far->other_text.count > 0);
+    size_pool(s->pools.config, &far->spec, s->positions.blocks, &far->pool_blocks, &far->pool_rows);
+    far->error = p->error;
+    far->cost =
+        es_far_cost_of(&far->spec, far->other_text.count > 0, far->pool_blocks * far->pool_rows);
     return ES_OK;
 }
 
@@ -185,6 +208,8 @@ void probe_far_close(probe_far *far)
 {
     for (int64_t d = 0; d < far->n_pools; d++)
         es_far_pool_free(&far->pools[d]);
+    for (int64_t d = 0; d < far->n_verify_pools; d++)
+        es_far_pool_free(&far->verify_pools[d]);
     for (int64_t d = 0; d < far->n_verify; d++)
         es_blocks_free(&far->verify_texts[d]);
     if (far->other_text.count)
@@ -194,13 +219,21 @@ void probe_far_close(probe_far *far)
 
 /* ---- cost ---- */
 
+/* Returns the operations of running the model over blocks of some length. */
+static double run_flops(const probe_state *s, int64_t length, double blocks)
+{
+    const es_model_cost pass =
+        es_model_cost_of(s->pools.config, es_model_precision(s->pools.model), length, 1, false);
+    return blocks > 0.0 ? blocks * es_model_work(&pass) : 0.0;
+}
+
 /* Returns the operations of building all pools. */
 static double pool_flops(const probe_state *s)
 {
-    const es_model_cost pass = es_model_cost_of(s->pools.config, es_model_precision(s->pools.model),
-                                                s->far.spec.length, 1, false);
-    const double pools = (double)s->pools.n_domains + (s->far.other_text.count ? 1.0 : 0.0);
-    return pools * (double)s->far.pool_blocks * es_model_work(&pass);
+    const probe_far *far = &s->far;
+    const double pools = (double)s->pools.n_domains + (far->other_text.count ? 1.0 : 0.0);
+    return run_flops(s, far->spec.length, pools * (double)far->pool_blocks) +
+           run_flops(s, far->verify.length, (double)(far->n_verify * far->verify_pool_blocks));
 }
 
 void probe_far_price(const es_job *job, es_cost *out)
@@ -213,23 +246,28 @@ void probe_far_price(const es_job *job, es_cost *out)
     const double more = (double)(s->positions.n_domains * far->verify_blocks);
     const double heads = (double)(s->layers * s->heads), cell = (double)sizeof(es_far_cell);
     const double pools = (double)s->pools.n_domains + (far->other_text.count ? 1.0 : 0.0);
-    const double pool_bytes = 8.0 * (double)(c->layers * c->kv_heads * c->head_dim) *
-                              (double)(far->pool_blocks * far->pool_rows);
+    const double keys = pools * (double)(far->pool_blocks * far->pool_rows) +
+                        (double)(far->n_verify * far->verify_pool_blocks * far->verify_pool_rows);
     out->flops += blocks * far->cost.flops + more * far->verify_cost.flops + pool_flops(s);
     out->begin_flops += pool_flops(s);
     out->work_bytes += threads * fmax(far->cost.bytes, far->verify_cost.bytes) +
-                       pools * pool_bytes +
+                       keys * 8.0 * (double)(c->layers * c->kv_heads * c->head_dim) +
                        heads * cell * (double)es_far_rows(&far->spec) * (blocks + more + threads);
 }
 
 /* ---- stages ---- */
 
 static const es_cell_field fields[] = {ES_FIELD_LIST(es_far_cell, real),
+                                       ES_FIELD_LIST(es_far_cell, real_window),
+                                       ES_FIELD_LIST(es_far_cell, drawn_window),
                                        ES_FIELD_LIST(es_far_cell, drawn),
                                        ES_FIELD_LIST(es_far_cell, other),
                                        ES_FIELD(es_far_cell, exact),
                                        ES_FIELD(es_far_cell, exact_bias),
                                        ES_FIELD(es_far_cell, sampling),
+                                       ES_FIELD_LIST(es_far_cell, exact_part),
+                                       ES_FIELD_LIST(es_far_cell, bias_part),
+                                       ES_FIELD(es_far_cell, gaussian),
                                        ES_FIELD(es_far_cell, pool_error),
                                        ES_FIELD_LIST(es_far_cell, apart),
                                        ES_FIELD_LIST(es_far_cell, apart_other),
@@ -240,33 +278,54 @@ static const es_cell_field fields[] = {ES_FIELD_LIST(es_far_cell, real),
                                        ES_FIELD(es_far_cell, k_cos),
                                        {0}};
 
-/* Builds one pool from blocks taken evenly; number -1 stands for all blocks of another text. */
-static es_status build_pool(es_job *job, const es_blocks *text, int64_t first, int64_t count,
-                            es_far_pool *out, es_error *err)
+/* A pool that is to be built: `count` blocks of a text, the first of which has the number `first`;
+ * -1: of another text, which no query is from. */
+typedef struct wanted {
+    const es_blocks *text;
+    const es_far_spec *spec;
+    int64_t first, count;
+    int64_t blocks, rows; /* of the pool, at most */
+} wanted;
+
+/* Builds one pool from blocks taken evenly. */
+static es_status build_pool(es_job *job, const wanted *w, es_far_pool *out, es_error *err)
 {
-    const probe_state *s = job->state;
-    const probe_far *far = &s->far;
     const int32_t *ids[ES_FAR_BLOCKS];
     int64_t source[ES_FAR_BLOCKS];
-    const int64_t blocks = count < far->pool_blocks ? count : far->pool_blocks;
+    const int64_t blocks = w->count < w->blocks ? w->count : w->blocks;
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t block = (2 * i + 1) * count / (2 * blocks);
-        ids[i] = probe_block_ids(text, far->spec.length, block);
-        source[i] = first < 0 ? -1 : first + block;
+        const int64_t block = (2 * i + 1) * w->count / (2 * blocks);
+        ids[i] = probe_block_ids(w->text, w->spec->length, block);
+        source[i] = w->first < 0 ? -1 : w->first + block;
     }
-    const es_far_build build = {.model = s->pools.model,
+    const es_far_build build = {.model = w->spec->model,
                                 .ids = ids,
                                 .source = source,
                                 .blocks = blocks,
-                                .rows = far->pool_rows,
-                                .length = far->spec.length,
-                                .sinks = far->spec.sinks,
-                                .seed = job->seed,
-                                .cell = (uint64_t)(first + 1)};
+                                .rows = w->rows,
+                                .length = w->spec->length,
+                                .sinks = w->spec->sinks,
+                                .seed = w->spec->seed,
+                                .cell = (uint64_t)(w->first + 1)};
     return es_far_pool_build(&build, &job->exec, out, err);
 }
 
-/* Builds the pools of all domains and of the other text. */
+/* Builds the pools of the blocks that verify forecasts. */
+static es_status build_verify_pools(es_job *job, probe_far *far, es_error *err)
+{
+    if (!far->verify_pool_blocks)
+        return ES_OK;
+    ES_TRY(ES_JOB_NEW(job, far->verify_pools, far->n_verify, err));
+    for (int64_t d = 0; d < far->n_verify; d++, far->n_verify_pools++) {
+        const wanted w = {&far->verify_texts[d],   &far->verify,
+                          d * far->verify_blocks,  far->verify_blocks,
+                          far->verify_pool_blocks, far->verify_pool_rows};
+        ES_TRY(build_pool(job, &w, &far->verify_pools[d], err));
+    }
+    return ES_OK;
+}
+
+/* Builds the pools of all domains, of the other text, and of blocks that verify forecasts. */
 static es_status build_pools(es_job *job, es_error *err)
 {
     probe_state *s = job->state;
@@ -274,12 +333,17 @@ static es_status build_pools(es_job *job, es_error *err)
     const int64_t blocks = s->positions.blocks;
     es_job_phase(job, "collecting far keys", pool_flops(s));
     ES_TRY(ES_JOB_NEW(job, far->pools, s->pools.n_domains, err));
-    for (int64_t d = 0; d < s->pools.n_domains; d++, far->n_pools++)
-        ES_TRY(build_pool(job, &s->positions.texts[d], d * blocks, blocks, &far->pools[d], err));
+    for (int64_t d = 0; d < s->pools.n_domains; d++, far->n_pools++) {
+        const wanted w = {&s->positions.texts[d], &far->spec,    d * blocks, blocks,
+                          far->pool_blocks,       far->pool_rows};
+        ES_TRY(build_pool(job, &w, &far->pools[d], err));
+    }
+    ES_TRY(build_verify_pools(job, far, err));
     if (!far->other_text.count)
         return ES_OK;
     const int64_t full = probe_count_full(&far->other_text, far->spec.length);
-    return build_pool(job, &far->other_text, -1, full, &far->other, err);
+    const wanted w = {&far->other_text, &far->spec, -1, full, far->pool_blocks, far->pool_rows};
+    return build_pool(job, &w, &far->other, err);
 }
 
 /* Cell: one block of text, all heads of all layers. */
@@ -302,11 +366,11 @@ static es_status run_verify(es_job *job, int64_t cell, const es_exec *exec, void
 {
     const probe_state *s = job->state;
     const probe_far *far = &s->far;
-    const es_blocks *blocks = &far->verify_texts[cell / far->verify_blocks];
-    const es_far_text text = {
-        .ids = probe_block_ids(blocks, far->verify.length, cell % far->verify_blocks),
-        .number = cell,
-        .pool = &far->pools[0]};
+    const int64_t d = cell / far->verify_blocks;
+    const es_far_text text = {.ids = probe_block_ids(&far->verify_texts[d], far->verify.length,
+                                                     cell % far->verify_blocks),
+                              .number = cell,
+                              .pool = far->verify_pools ? &far->verify_pools[d] : NULL};
     return es_far_block(&far->verify, &text, exec, out, err);
 }
 
@@ -350,14 +414,6 @@ const es_far_cell *probe_far_cell(const probe_far_head *h, int64_t b, int64_t ro
     return cells + h->at * es_far_rows(&h->far->spec) + row;
 }
 
-double probe_far_apart(const double *apart, int pair)
-{
-    double sum = 0.0;
-    for (int p = 0; p < ES_FAR_PAIRS && pair < 0; p++)
-        sum += apart[p];
-    return pair < 0 ? sum / ES_FAR_PAIRS : apart[pair];
-}
-
 double probe_far_mean_draw(const double *draws, es_far_stat stat)
 {
     double sum = 0.0;
@@ -370,13 +426,6 @@ es_measured probe_far_real(const probe_far_head *h, int64_t row, es_far_stat sta
 {
     for (int64_t b = 0; b < h->blocks; b++)
         h->scratch[b] = probe_far_cell(h, b, row)->real[stat];
-    return es_average_column(h->scratch, h->blocks, 1);
-}
-
-es_measured probe_far_drawn(const probe_far_head *h, int64_t row, es_far_stat stat)
-{
-    for (int64_t b = 0; b < h->blocks; b++)
-        h->scratch[b] = probe_far_mean_draw(probe_far_cell(h, b, row)->drawn, stat);
     return es_average_column(h->scratch, h->blocks, 1);
 }
 
@@ -420,17 +469,21 @@ es_status probe_far_summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const probe_state *s = job->state;
     probe_far_summary m = {.job = job, .answer = answer, .far = &s->far};
-    const es_table_spec *first =
-        s->also_far ? &probe_forecast_table : &probe_exchange_summary_table;
+    const es_table_spec *first = s->also_far      ? &probe_forecast_table
+                                 : s->limits_only ? &probe_far_classes_table
+                                                  : &probe_exchange_summary_table;
     ES_TRY(list_heads(&m, es_answer_table(answer, first), err));
     es_answer_count(answer, "far_blocks", s->positions.blocks);
     es_answer_count(answer, "far_length", s->far.spec.length);
     es_answer_count(answer, "far_pool", s->far.pool_blocks * s->far.pool_rows);
-    if (!s->also_far) {
+    if (!s->also_far && !s->limits_only)
         ES_TRY(probe_far_put_exchange(&m, err));
+    if (!s->also_far)
         ES_TRY(probe_far_put_rows(&m, err));
-    }
-    return probe_far_put_forecast(&m, err);
+    if (s->limits_only)
+        return ES_OK;
+    ES_TRY(probe_far_put_forecast(&m, err));
+    return probe_far_put_drift(&m, err);
 }
 
 /* ---- --look far ---- */

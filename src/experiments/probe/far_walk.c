@@ -11,8 +11,39 @@
 #include "model/model.h"
 #include "model/model_inside.h"
 #include "random/random.h"
+#include "risk/far_risk.h"
 
 enum { TOKENS = 128 }; /* of random numbers that a query may use */
+
+/* ---- places ---- */
+
+/* Sums over the places of a range: means (width) and the mean square. */
+static double mean_rows(const far_work *w, const es_view *rows, int64_t from, int64_t to,
+                        double *mean)
+{
+    double squares = 0.0;
+    for (int64_t c = 0; c < rows->cols; c++)
+        mean[c] = 0.0;
+    for (int64_t i = from; i < to; i++) {
+        es_view_read_row(rows, i, w->row);
+        squares += es_lab_dot(w->row, w->row, rows->cols);
+        for (int64_t c = 0; c < rows->cols; c++)
+            mean[c] += w->row[c] / (double)(to - from);
+    }
+    return squares / (double)(to - from);
+}
+
+/* Finds |y - mean y|^2 over places n/2 to n. */
+static es_status spread_of(far_work *w, int64_t n, double *out, es_error *err)
+{
+    const es_view outputs = es_view_f64(w->seen->output, w->n, w->dv);
+    double *mean;
+    ES_TRY(ES_MEM_NEW(w->budget, mean, w->dv, "means", err));
+    const double squares = mean_rows(w, &outputs, n / 2, n, mean);
+    *out = squares - es_lab_dot(mean, mean, w->dv);
+    es_mem_free(w->budget, mean);
+    return ES_OK;
+}
 
 /* ---- one context length ---- */
 
@@ -39,15 +70,15 @@ static parts parts_of(int64_t m)
     return (parts){{first, 2 + second}, first + 2 * second};
 }
 
-/* Weighs the two far fields that are drawn for query m into stats (ES_FAR_PARTS, ES_FAR_STATS), and
- * their outputs into w->y from 1 on. */
+/* Weighs the two far fields that are drawn for query m into stats (ES_FAR_PARTS, ES_FAR_STATS) and
+ * windows (ES_FAR_WINDOWS), and their outputs into w->y from 1 on. */
 static es_status weigh_draws(far_work *w, const far_query *q, int64_t m, const es_far_pool *pool,
-                             double *stats, es_error *err)
+                             double *stats, double *windows, es_error *err)
 {
     const parts p = parts_of(m);
     for (int d = 0; d < ES_FAR_DRAWS; d++) {
         ES_TRY(far_draw(w, q, pool, p.of[d], err));
-        far_weigh(w, q, stats + p.of[d] * ES_FAR_STATS, w->y + (1 + d) * w->dv);
+        far_weigh(w, q, stats + p.of[d] * ES_FAR_STATS, windows, w->y + (1 + d) * w->dv);
     }
     return ES_OK;
 }
@@ -63,24 +94,30 @@ static double apart_of(const far_work *w)
     return sum;
 }
 
-/* Query m that ran: real and drawn far fields; every other one also has its exact error, and the
- * first one that of the limit. */
+/* Adds what drawn far fields do to query m that ran, and the error of the limit of the first one.
+ */
+static es_status add_draws(far_work *w, const far_query *q, int64_t m, es_far_cell *cell,
+                           es_error *err)
+{
+    double ignored[ES_FAR_WINDOWS] = {0};
+    ES_TRY(weigh_draws(w, q, m, w->text->pool, cell->drawn, cell->drawn_window, err));
+    cell->apart[parts_of(m).pair] += apart_of(w);
+    if (w->text->other) {
+        ES_TRY(weigh_draws(w, q, m, w->text->other, cell->other, ignored, err));
+        cell->apart_other[parts_of(m).pair] += apart_of(w);
+    }
+    return m || w->spec->no_exact ? ES_OK : far_limit_error(w, q, &cell->pool_error, err);
+}
+
+/* Adds query m that ran: real and drawn far fields; every other one also has its exact error. */
 static es_status add_query(far_work *w, const far_query *q, int64_t m, es_far_cell *cell,
                            es_error *err)
 {
     far_real(w, q);
-    far_weigh(w, q, cell->real, w->y);
-    if (w->spec->real_only)
-        return ES_OK;
-    ES_TRY(weigh_draws(w, q, m, w->text->pool, cell->drawn, err));
-    cell->apart[parts_of(m).pair] += apart_of(w);
-    if (w->text->other) {
-        ES_TRY(weigh_draws(w, q, m, w->text->other, cell->other, err));
-        cell->apart_other[parts_of(m).pair] += apart_of(w);
-    }
-    if (m == 0)
-        ES_TRY(far_limit_error(w, q, &cell->pool_error, err));
-    return m % 2 ? ES_OK : far_exact(w, q, cell, err);
+    far_weigh(w, q, cell->real, cell->real_window, w->y);
+    if (!w->spec->no_draws)
+        ES_TRY(add_draws(w, q, m, cell, err));
+    return m % 2 || w->spec->no_exact ? ES_OK : far_exact(w, q, cell, err);
 }
 
 /* Divides the sums of a cell by the numbers of queries. */
@@ -89,13 +126,23 @@ static void divide(const far_work *w, es_far_cell *cell)
     const double count = (double)w->spec->queries;
     for (int s = 0; s < ES_FAR_STATS; s++)
         cell->real[s] /= count;
+    for (int c = 0; c < ES_FAR_WINDOWS; c++) {
+        cell->real_window[c] /= count;
+        cell->drawn_window[c] /= ES_FAR_DRAWS * count;
+    }
     for (int s = 0; s < ES_FAR_PARTS * ES_FAR_STATS; s++) {
         cell->drawn[s] /= 0.5 * count;
         cell->other[s] = w->text->other ? cell->other[s] / (0.5 * count) : (double)NAN;
     }
-    cell->exact /= 0.5 * count;
-    cell->exact_bias /= 0.5 * count;
-    cell->sampling /= 0.5 * count;
+    const double exact = w->spec->no_exact ? (double)NAN : 0.5 * count;
+    cell->exact /= exact;
+    cell->exact_bias /= exact;
+    cell->sampling /= exact;
+    cell->gaussian /= exact;
+    for (int p = 0; p < ES_FAR_PARTS; p++) {
+        cell->exact_part[p] /= exact;
+        cell->bias_part[p] /= exact;
+    }
     for (int p = 0; p < ES_FAR_PAIRS; p++) {
         const double queries = count / ES_FAR_PAIRS;
         cell->apart[p] /= queries;
@@ -128,38 +175,29 @@ static void clear(es_far_cell *cell)
 static es_status forecast(far_work *w, int64_t base, int64_t n, int64_t table, uint64_t token,
                           es_far_cell *cell, es_error *err)
 {
-    double sums[ES_FAR_PARTS * ES_FAR_STATS] = {0};
+    es_far_cell sums = {{0}};
+    const double count = (double)w->spec->queries;
     clear(cell);
-    if (!es_far_forecasts(w->spec, base))
+    if (w->spec->no_draws || !es_far_forecasts(w->spec, base))
         return ES_OK;
     for (int64_t m = 0; m < w->spec->queries; m++, token += TOKENS) {
         const int64_t i = place_of(w, base, m, token);
         const int64_t at = (int64_t)((double)(i + 1) * (double)n / (double)base) - 1;
         const far_query q = far_query_begin(w, i, at, base, table, token);
-        ES_TRY(weigh_draws(w, &q, m, w->text->pool, sums, err));
+        ES_TRY(weigh_draws(w, &q, m, w->text->pool, sums.drawn, sums.drawn_window, err));
+        if (es_far_exact_later(w->spec) && m % 2 == 0)
+            ES_TRY(far_exact(w, &q, &sums, err));
     }
     for (int s = 0; s < ES_FAR_PARTS * ES_FAR_STATS; s++)
-        cell->drawn[s] = sums[s] / (0.5 * (double)w->spec->queries);
-    return ES_OK;
+        cell->drawn[s] = sums.drawn[s] / (0.5 * count);
+    for (int c = 0; c < ES_FAR_WINDOWS; c++)
+        cell->drawn_window[c] = sums.drawn_window[c] / (ES_FAR_DRAWS * count);
+    if (es_far_exact_later(w->spec))
+        cell->exact = sums.exact / (0.5 * count);
+    return spread_of(w, base, &cell->spread, err);
 }
 
 /* ---- drift ---- */
-
-/* Sums over the places of a range: means (width) and the mean square. */
-static double mean_rows(const far_work *w, const es_view *rows, int64_t from, int64_t to,
-                        double *mean)
-{
-    double squares = 0.0;
-    for (int64_t c = 0; c < rows->cols; c++)
-        mean[c] = 0.0;
-    for (int64_t i = from; i < to; i++) {
-        es_view_read_row(rows, i, w->row);
-        squares += es_lab_dot(w->row, w->row, rows->cols);
-        for (int64_t c = 0; c < rows->cols; c++)
-            mean[c] += w->row[c] / (double)(to - from);
-    }
-    return squares / (double)(to - from);
-}
 
 /* Returns the cosine of two vectors. */
 static double cosine(const double *a, const double *b, int64_t k)
@@ -169,26 +207,23 @@ static double cosine(const double *a, const double *b, int64_t k)
 
 /* Length and direction of queries or keys over the places (half, n], and before these. */
 static void drift_of(const far_work *w, const es_view *rows, int64_t n, double *norm, double *turn,
-                     double *room)
+                     double *scratch)
 {
-    double *now = room, *before = room + w->k;
+    double *now = scratch, *before = scratch + w->k;
     mean_rows(w, rows, n / 4, n / 2, before);
     *norm = sqrt(mean_rows(w, rows, n / 2, n, now));
     *turn = cosine(now, before, w->k);
 }
 
-/* Adds how outputs scatter and queries and keys move at places n/2 to n. */
-static es_status add_places(far_work *w, int64_t n, es_far_cell *cell, es_error *err)
+/* Adds how queries and keys move at places n/2 to n. */
+static es_status add_drift(far_work *w, int64_t n, es_far_cell *cell, es_error *err)
 {
     const es_model_seen *s = w->seen;
-    const es_view outputs = es_view_f64(s->output, w->n, w->dv);
-    double *room;
-    ES_TRY(ES_MEM_NEW_2D(w->budget, room, 2, w->k > w->dv ? w->k : w->dv, "means", err));
-    const double squares = mean_rows(w, &outputs, n / 2, n, room);
-    cell->spread = squares - es_lab_dot(room, room, w->dv);
-    drift_of(w, s->plain_q.data ? &s->plain_q : &s->q, n, &cell->q_norm, &cell->q_cos, room);
-    drift_of(w, s->plain_k.data ? &s->plain_k : &s->k, n, &cell->k_norm, &cell->k_cos, room);
-    es_mem_free(w->budget, room);
+    double *scratch;
+    ES_TRY(ES_MEM_NEW_2D(w->budget, scratch, 2, w->k, "means", err));
+    drift_of(w, s->plain_q.data ? &s->plain_q : &s->q, n, &cell->q_norm, &cell->q_cos, scratch);
+    drift_of(w, s->plain_k.data ? &s->plain_k : &s->k, n, &cell->k_norm, &cell->k_cos, scratch);
+    es_mem_free(w->budget, scratch);
     return ES_OK;
 }
 
@@ -214,7 +249,7 @@ static void read_rows(far_work *w, const es_view *v, float *out)
 }
 
 /* Allocates what one head needs and reads its rows. */
-static es_status make_room(far_work *w, es_arena *arena, es_error *err)
+static es_status allocate(far_work *w, es_arena *arena, es_error *err)
 {
     const int64_t longest = longest_of(w->spec);
     const int64_t draws = longest > w->spec->atoms ? longest : w->spec->atoms;
@@ -227,6 +262,7 @@ static es_status make_room(far_work *w, es_arena *arena, es_error *err)
     ES_TRY(ES_ARENA_NEW(arena, w->value_of, longest + 1, "values", err));
     ES_TRY(ES_ARENA_NEW(arena, w->uniform, 2 * draws, "random numbers", err));
     ES_TRY(ES_ARENA_NEW_2D(arena, w->y, 1 + ES_FAR_DRAWS, w->dv, "outputs", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, w->window, ES_FAR_WINDOWS, w->dv, "outputs", err));
     read_rows(w, w->seen->plain_k.data ? &w->seen->plain_k : &w->seen->k, w->key);
     read_rows(w, &w->seen->v, w->value);
     return ES_OK;
@@ -240,12 +276,15 @@ static es_status measure(far_work *w, es_far_cell *cells, es_error *err)
     uint64_t token = 0;
     for (int64_t s = 0; s < spec->sizes; s++, token += stride) {
         ES_TRY(add_size(w, spec->size[s], token, cells, err));
-        ES_TRY(add_places(w, spec->size[s], cells++, err));
+        ES_TRY(spread_of(w, spec->size[s], &cells->spread, err));
+        ES_TRY(add_drift(w, spec->size[s], cells++, err));
     }
     for (int64_t t = 0; t < spec->targets; t++, token += stride)
         ES_TRY(forecast(w, spec->length, spec->target[t], 1 + t, token, cells++, err));
-    for (int b = 0; b < ES_FAR_BACKTESTS; b++, token += stride)
-        ES_TRY(forecast(w, spec->length >> (1 + b), spec->length, 0, token, cells++, err));
+    for (int b = 0; b < ES_FAR_BACKTESTS; b++, token += stride) {
+        const es_far_backtest test = es_far_backtest_of(spec, b);
+        ES_TRY(forecast(w, test.from, test.to, 0, token, cells++, err));
+    }
     return ES_OK;
 }
 
@@ -283,8 +322,8 @@ static es_status visit(void *user, const es_model_seen *seen, es_error *err)
                   .kv_head = seen->head / (c->heads / c->kv_heads)};
     const es_rotary *rotary = es_model_rotary(c, es_model_layer(c, seen->layer));
     w.rotary = seen->plain_k.data && rotary && rotary->width ? rotary : NULL;
-    w.by_place = c->position_rows > 0;
-    es_status status = make_room(&w, &arena, err);
+    w.by_place = v->spec->model->position.w != NULL; /* config.position_rows is of all models */
+    es_status status = allocate(&w, &arena, err);
     if (status == ES_OK)
         status = measure(&w, v->out + head * es_far_rows(v->spec), err);
     es_arena_free(&arena);
@@ -343,27 +382,47 @@ static double atom_work(double k) { return 2000.0 + 60.0 * k; }
 /* Nodes of the integral at its tolerance. */
 #define NODES 30.0
 
-es_far_cost es_far_cost_of(const es_far_spec *spec, bool other)
+/* Returns the number of strata of a query of n keys. */
+static double strata_of(const es_far_spec *spec, double n)
+{
+    return 2.0 * fmax(log2(n / (double)spec->near), 0.0);
+}
+
+/* Returns the keys of all strata of a query of n keys, by all of them, without each part, and as
+ * Gaussian ones. */
+static double atoms_of(const es_far_spec *spec, double n)
+{
+    return (double)(ES_FAR_PARTS + 1) * (double)spec->atoms * strata_of(spec, n);
+}
+
+es_far_cost es_far_cost_of(const es_far_spec *spec, bool other, int64_t pool_keys)
 {
     const es_model_config *c = es_model_config_of(spec->model);
     const double k = (double)c->head_dim, longest = (double)longest_of(spec);
     const double queries = (double)spec->queries, draws = ES_FAR_DRAWS;
-    double keys = 0.0, atoms = 0.0, most = 0.0; /* most: keys of the strata of one query */
+    double keys = 0.0, atoms = 0.0, pool = 0.0; /* pool: keys of parts of the pool, weighed */
     for (int64_t s = 0; s < spec->sizes; s++) {
         const double n = (double)spec->size[s];
-        keys += n * (2.0 + draws * (other ? 2.0 : 1.0));
-        const double strata = 2.0 * fmax(log2(n / (double)spec->near), 0.0);
-        atoms += 2.0 * (double)spec->atoms * strata;
-        most = fmax(most, (double)spec->atoms * strata);
+        keys += n * (2.0 + (spec->no_draws ? 0.0 : draws * (other ? 2.0 : 1.0)));
+        atoms += spec->no_exact ? 0.0 : atoms_of(spec, n);
+        pool += spec->no_exact || spec->no_draws ? 0.0 : strata_of(spec, n) * (double)pool_keys;
     }
-    for (int64_t t = 0; t < spec->targets; t++)
+    for (int64_t t = 0; t < spec->targets; t++) {
         keys += (double)spec->target[t] * (1.0 + draws);
-    keys += (double)(spec->length * ES_FAR_BACKTESTS) * (1.0 + draws);
-    const double head = queries * (keys * key_work(k) + 0.5 * atoms * NODES * atom_work(k));
+        atoms += es_far_exact_later(spec) ? atoms_of(spec, (double)spec->target[t]) : 0.0;
+    }
+    for (int b = 0; b < ES_FAR_BACKTESTS; b++) {
+        const es_far_backtest test = es_far_backtest_of(spec, b);
+        keys += spec->no_draws ? 0.0 : (double)test.to * (1.0 + draws);
+        atoms += es_far_exact_later(spec) ? atoms_of(spec, (double)test.to) : 0.0;
+    }
+    const double head =
+        queries * (keys * key_work(k) + 0.5 * atoms * NODES * atom_work(k)) + pool * key_work(k);
     const es_model_cost forward =
         es_model_cost_of(c, es_model_precision(spec->model), spec->length, 1, false);
-    return (es_far_cost){.flops = (double)(c->layers * c->heads) * head + es_model_work(&forward),
-                         .bytes = forward.bytes + longest * (8.0 * k + 64.0) +
-                                  16.0 * (double)spec->length * k + 16.0 * most * k +
-                                  (double)(1 + spec->targets) * 16.0 * k * longest + 2e6};
+    return (es_far_cost){
+        .flops = (double)(c->layers * c->heads) * head + es_model_work(&forward),
+        .bytes = forward.bytes + longest * (8.0 * k + 64.0) + 16.0 * (double)spec->length * k +
+                 24.0 * fmax((double)spec->atoms, ES_FAR_NODES) * strata_of(spec, longest) * k +
+                 (double)(1 + spec->targets) * 16.0 * k * longest + 2e6};
 }

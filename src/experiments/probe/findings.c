@@ -37,7 +37,7 @@ static void tell_classes(const es_job *job, const head_rows *heads, const probe_
                          es_answer *a)
 {
     const probe_state *s = job->state;
-    char n[ES_SAY_ROOM];
+    char n[ES_SAY_SIZE];
     long long of[ES_REGIMES];
     for (int i = 0; i < ES_REGIMES; i++)
         of[probe_classes_order[i]] = (long long)classes[i].heads;
@@ -71,7 +71,7 @@ static void tell_rates(const head_rows *heads, es_answer *a)
         es_answer_add_finding(
             a,
             "Their outputs approach the limit like n^-%.3g (± %.2g) in the median; Gaussian tokens "
-            "of the same covariance would give %.3g.",
+            "of the same covariance would give n^-%.3g.",
             rate, median_of(heads, offsetof(probe_head_row, rate_map.rate.se)),
             median_of(heads, offsetof(probe_head_row, rate_map_predicted)));
 }
@@ -88,7 +88,7 @@ static bool is_bound(const probe_head_row *r)
 static void tell_slowest(const probe_state *s, const head_rows *heads, es_answer *a)
 {
     const double tokens = (double)s->pools.cost.tokens;
-    char needs[ES_SAY_ROOM], size[ES_SAY_ROOM], error[2 * ES_SAY_ROOM] = "";
+    char needs[ES_SAY_SIZE], size[ES_SAY_SIZE], error[2 * ES_SAY_SIZE] = "";
     const probe_head_row *slowest = NULL;
     long long beyond = 0;
     bool least = false, bounds = false;
@@ -108,7 +108,8 @@ static void tell_slowest(const probe_state *s, const head_rows *heads, es_answer
     es_answer_add_finding(
         a,
         "%s%lld of %lld %s need more than the pool's %.0f tokens for outputs within a "
-        "tenth of their spread. Slowest%s: layer %lld, head %lld%s%s, %s%s%s tokens.",
+        "tenth of how much they vary between queries. Slowest%s: layer %lld, head %lld%s%s, %s%s%s "
+        "tokens.",
         least ? "At least " : "", beyond, (long long)heads->count, probe_counted(s), tokens,
         bounds ? " known" : "", (long long)slowest->layer, (long long)slowest->head,
         slowest->domain ? " on " : "", slowest->domain ? slowest->domain : "",
@@ -154,7 +155,7 @@ static void caution_sizes(const probe_state *s, const head_rows *heads, es_answe
     const double n = probe_largest_n(s), tokens = (double)s->pools.cost.tokens;
     const int64_t count = sort_pool_errors(heads);
     const double off = count ? es_median_of(heads->scratch, count) : sqrt(n / tokens);
-    char largest[ES_SAY_ROOM];
+    char largest[ES_SAY_SIZE];
     es_say_size(n, largest);
     if (n > tokens)
         es_answer_add_finding(

@@ -86,6 +86,16 @@ static es_measured moves_of(const probe_summary *m, double spread)
     return (es_measured){x.value / spread, x.se / spread};
 }
 
+/* Fills what the drawn keys of the policies say about a head. */
+static void fill_policies(const probe_summary *m, const es_probe_policies *p)
+{
+    probe_advise(m->heads, m->row, p);
+    if (!p->queries)
+        return;
+    m->row->critical_scale = p->critical;
+    m->row->critical_power = p->critical_power;
+}
+
 /* Adds the row of a layer and those of its heads; the row's sums over heads are filled last. */
 static es_status describe_layer(probe_summary *m, es_error *err)
 {
@@ -105,7 +115,7 @@ static es_status describe_layer(probe_summary *m, es_error *err)
         m->row->moves = moves_of(m, sqrt(r->trace));
         probe_classify(m->row, probe_largest_n(m->s), m->p->replicates);
         if (m->policies)
-            probe_advise(m->heads, m->row, &m->policies[m->head]);
+            fill_policies(m, &m->policies[m->head]);
         ES_TRY(es_job_tick(m->job, m->place, probe_places(m->s)));
         most = fmax(most, m->row->horizon);
         frozen += m->row->gaussian_frozen.value / heads;

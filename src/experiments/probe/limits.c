@@ -256,11 +256,11 @@ static es_status summarise_limits(es_job *job, es_answer *answer, es_error *err)
 {
     const es_model_config *config = ((const probe_state *)job->state)->pools.config;
     if (config->causal || config->rotary.width)
-        es_answer_qualify(answer, "Content alone, positions removed: ");
+        es_answer_qualify(answer, "Without positions: ");
     ES_TRY(summarise_heads(job, answer, err));
     if (config->causal)
         es_answer_add_finding(answer, "Caution: with positions these heads behave otherwise; see "
-                                      "--look positions.");
+                                      "--look positions and --look limit.");
     else if (config->rotary.width)
         es_answer_add_finding(answer, "Caution: with rotary positions and windows these heads "
                                       "behave otherwise.");

@@ -87,6 +87,11 @@ es_status es_positions_block(const es_positions_spec *spec, const int32_t *ids, 
 /* What a pair takes beside its products: an exponential, and masks at the edges of windows. */
 #define BESIDE 160.0
 
+/* Rows of scores of gap counting in units of the longest: 16 of each half octave, twice; and what a
+ * score takes to be sorted. */
+#define GAP_ROWS 110.0
+#define GAP_SORT 150.0
+
 /* Pairs of query and key that windows make, all of them. */
 static double pairs(const es_positions_spec *spec, const es_positions_grid *grid)
 {
@@ -107,7 +112,8 @@ es_status es_positions_cost_of(const es_positions_spec *spec, es_positions_cost 
     ES_TRY(es_positions_grid_of(spec, &grid, err));
     /* products of windows; covariances, running squares of keys, sums of keys at all distances */
     const double head = (4.0 * k + BESIDE) * pairs(spec, &grid) + 10.0 * n * k * k +
-                        4.0 * n * k * (double)(grid.windows + 2);
+                        4.0 * n * k * (double)(grid.windows + 2) +
+                        GAP_ROWS * n * (4.0 * k + GAP_SORT);
     const es_model_cost forward =
         es_model_cost_of(c, es_model_precision(spec->model), spec->length, 1, false);
     *out = (es_positions_cost){

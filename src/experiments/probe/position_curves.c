@@ -51,6 +51,10 @@ static const es_column place_columns[] = {
                "that over `sqrt(2 ln n)`", .standing = ES_STANDING_HEURISTIC),
     ES_COL_KEY(place_row, query.gaussian_frozen, "gaussian_frozen", ES_FORMAT_REAL, "u > 1",
                "share", "of queries"),
+    ES_COL_KEY(place_row, query.critical_scale, "critical_scale", ES_FORMAT_REAL, "critical scale",
+               "", PROBE_CRITICAL "; median over 16 queries", .standing = ES_STANDING_PROVED),
+    ES_COL_KEY(place_row, query.critical_rest, "critical_rest", ES_FORMAT_REAL,
+               "without first 4 keys", "", "the same"),
     {0}};
 const es_table_spec probe_places_table = {
     "positions", place_columns,

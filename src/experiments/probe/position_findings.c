@@ -40,20 +40,21 @@ static void tell_places(const summary_ctx *t)
     es_answer_add_finding(
         t->answer,
         "Of %lld %s, %lld %s near, %lld between, %lld far and %lld undecided (95 %% intervals over "
-        "%lld blocks). Near: at %lld to %lld keys, the last %d keys%s give the output within %.3g "
-        "standard deviations; far: they miss it by %.3g or more.",
+        "%lld block%s). Near: in contexts of %lld to %lld keys, the last %d keys%s give the output "
+        "within %.3g standard deviations; far: they miss it by %.3g or more.",
         (long long)rows_of(t), probe_counted(t->s), of[PROBE_NEAR],
         of[PROBE_NEAR] == 1 ? "is" : "are", of[PROBE_BETWEEN], of[PROBE_FAR], of[PROBE_NO_PLACE],
-        (long long)t->p->blocks, (long long)(g->bins > 1 ? g->to[g->bins - 2] + 1 : 1),
-        (long long)g->to[g->bins - 1], ES_POSITIONS_LOCAL, sees_first(t) ? " and the first 4" : "",
-        PROBE_NEAR_BELOW, PROBE_FAR_FROM);
+        (long long)t->p->blocks, t->p->blocks == 1 ? "" : "s",
+        (long long)(g->bins > 1 ? g->to[g->bins - 2] + 1 : 1), (long long)g->to[g->bins - 1],
+        ES_POSITIONS_LOCAL, sees_first(t) ? " and the first 4" : "", PROBE_NEAR_BELOW,
+        PROBE_FAR_FROM);
 }
 
 /* Writes a share of queries; one below 0.0005 is a few queries, and its digits mean nothing. */
-static void say_share(es_measured x, char out[ES_SAY_ROOM])
+static void say_share(es_measured x, char out[ES_SAY_SIZE])
 {
     if (x.value < 0.0005)
-        snprintf(out, ES_SAY_ROOM, "fewer than 0.001");
+        snprintf(out, ES_SAY_SIZE, "fewer than 0.001");
     else
         es_say_number(x.value, x.se, out);
 }
@@ -61,20 +62,22 @@ static void say_share(es_measured x, char out[ES_SAY_ROOM])
 /* Weight on one key may be retrieval; weight on a sink is none. */
 static void tell_sinks(const summary_ctx *t)
 {
-    char mass[ES_SAY_ROOM], single[ES_SAY_ROOM], sink[ES_SAY_ROOM];
+    char mass[ES_SAY_SIZE], single[ES_SAY_SIZE], sink[ES_SAY_SIZE];
     es_say_number(t->f->sink_mass.value, t->f->sink_mass.se, mass);
     say_share(t->f->single_key, single);
     say_share(t->f->rests_on_sink, sink);
     if (sees_first(t))
         es_answer_add_finding(
             t->answer,
-            "The first 4 keys absorb %s of the weight (sink mass, mean over heads). In %s of the "
-            "queries one later key has most of the weight (ESS < 2), in %s one of the first 4.",
+            "The first 4 keys absorb a share of %s of the weight (sink mass, mean over heads). A "
+            "share of %s of the queries has most weight on one later key (effective number of "
+            "keys, ESS, below 2), and %s on one of the first 4.",
             mass, single, sink);
     else
         es_answer_add_finding(
             t->answer,
-            "One key has most of the weight (ESS < 2) in %s of the queries, mean over heads.",
+            "A share of %s of the queries has most weight on one key (effective number of keys, "
+            "ESS, below 2), mean over heads.",
             single);
 }
 
@@ -90,11 +93,11 @@ static int64_t count_growth(const summary_ctx *t, probe_growth growth)
 /* A window that grows with n costs the model nothing by itself. */
 static void tell_windows(const summary_ctx *t)
 {
-    char share[ES_SAY_ROOM];
+    char share[ES_SAY_SIZE];
     es_answer_add_finding(
         t->answer,
-        "For an error of %.3g the median head needs a window of %s of these keys; the window grows "
-        "with n in %lld of %lld %s and stops growing in %lld. esscher loss --window %d shows "
+        "For an error of %.3g the median head needs a window of %s times the context n; the window "
+        "grows with n in %lld of %lld %s and stops growing in %lld. esscher loss --window %d shows "
         "whether that matters to the model's loss.",
         t->p->error, es_say_number(t->f->window_share.value, t->f->window_share.se, share),
         (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t), probe_counted(t->s),
@@ -127,7 +130,7 @@ static void caution(const summary_ctx *t)
     if (t->s->pools.config->head_norms)
         es_answer_add_finding(
             t->answer, "Caution: heads of this model normalise their queries and keys: there is "
-                       "no matrix A, so --look limit refuses it.");
+                       "no matrix A, so --look content refuses it.");
     if (t->p->blocks < 4)
         es_answer_add_finding(
             t->answer,

@@ -83,6 +83,18 @@ static const es_column head_columns[] = {
            "mean score of keys next to the query less that of the farthest half, sinks apart"),
     ES_COL(probe_position_head_row, decay_plain, ES_FORMAT_REAL, "of content", "nats",
            "of that, what there is without the rotation: near tokens are alike"),
+    ES_COL_KEY(probe_position_head_row, query.critical_scale, "critical_scale", ES_FORMAT_REAL,
+               "critical scale", "",
+               PROBE_CRITICAL "; median over 16 queries of a block, mean over blocks",
+               .standing = ES_STANDING_PROVED),
+    ES_COL_KEY(probe_position_head_row, query.critical_rest, "critical_rest", ES_FORMAT_REAL,
+               "without first 4 keys", "", "the same"),
+    ES_COL(probe_position_head_row, critical_power, ES_FORMAT_REAL, "power of ln n", "",
+           "by which the critical scale grows from n/16 to n, mean over blocks; exponential tails: "
+           "about 0"),
+    ES_COL(probe_position_head_row, normal_power, ES_FORMAT_SHORT, "normal scores", "",
+           "the power that typical normal scores would show over these n; 1/2 in the limit",
+           .standing = ES_STANDING_HEURISTIC),
     {0}};
 static const es_table_view head_views[] = {
     {"Heads by position",
@@ -96,6 +108,9 @@ static const es_table_view head_views[] = {
      "domain layer head entropy score_sd freezing gaussian_frozen horizon_rotary "
      "horizon_plain decay decay_plain",
      .only_with_full = true},
+    {"Heads by position: critical score scales",
+     "domain layer head critical_scale critical_rest critical_power normal_power",
+     "Scales are multiples of the present one.", .only_with_full = true},
     {0}};
 const es_table_spec probe_position_heads_table = {"position_heads", head_columns, head_views,
                                                   ES_ROW(probe_position_head_row),
@@ -223,6 +238,8 @@ void probe_position_describe_head(const probe_position_summary *m, probe_positio
     r->horizon_rotary = probe_track_horizon(&m->track, false);
     r->horizon_plain = probe_track_horizon(&m->track, true);
     fill_decay(m, r);
+    r->critical_power = probe_track_critical_power(&m->track);
+    r->normal_power = probe_normal_power(m->track.grid);
 }
 
 /* ---- classes ---- */

@@ -80,6 +80,12 @@ es_measured probe_track_error(const probe_track *t, int64_t bin, int64_t window)
  *  quarter of the length, by least squares; its error by the jackknife. NaN of a single bin. */
 es_measured probe_track_growth(const probe_track *t, double error);
 
+/*! probe_track_critical_power() : the power of ln n by which the critical score scale of a row
+ * grows from a sixteenth of the length to the length (THEORY 21), mean over blocks. NaN if a bin
+ * has none. probe_normal_power() : what typical normal scores show over the same n. */
+es_measured probe_track_critical_power(const probe_track *t);
+double probe_normal_power(const es_positions_grid *grid);
+
 /*! probe_track_window_error() : the same at the longest n, of the last 64 keys with the first 4. */
 es_measured probe_track_window_error(const probe_track *t);
 
@@ -125,12 +131,17 @@ const char *probe_growth_name(probe_growth growth);
 typedef struct probe_query_stats {
     es_measured entropy, ess_typical, single_key, rests_on_sink, top_weight, sink_mass, local_mass;
     es_measured score_sd, freezing, gaussian_frozen;
+    es_measured critical_scale, critical_rest; /* L_8, of all keys and without the first 4 */
 } probe_query_stats;
 
 probe_query_stats probe_query_stats_of(const probe_track *t, int64_t bin);
 
 /* Octaves whose effective context stands in the table of heads: at the length, half of it, ... */
 enum { PROBE_OCTAVES = 4 };
+
+#define PROBE_CRITICAL                                                                             \
+    "`L_8 = sup ln N(g)/g` over gaps g from the largest score with `N(g) >= 8` keys. Below 1 "     \
+    "groups of keys have separated; above 1 the largest weight is at most `N(g*)^(1/L_8 - 1)`"
 
 /* A head of a domain. */
 typedef struct probe_position_head_row {
@@ -144,7 +155,8 @@ typedef struct probe_position_head_row {
     const char *grows;
     double sensitivity;
     probe_query_stats query; /* of the last bin */
-    es_measured horizon_rotary, horizon_plain, decay, decay_plain;
+    es_measured horizon_rotary, horizon_plain, decay, decay_plain, critical_power;
+    double normal_power;
 } probe_position_head_row;
 
 /* The summary under way. */

@@ -6,6 +6,7 @@
 #include "experiments/probe/position_question.h"
 #include "stats/multiple.h"
 #include "stats/special.h"
+#include "theory/gap_count.h"
 
 /* ---- means over blocks ---- */
 
@@ -22,7 +23,7 @@ static double count_of(const probe_track *t, int64_t bin)
 }
 
 /* Returns mean and error over blocks of what is in scratch. */
-static es_measured mean_of_room(const probe_track *t)
+static es_measured mean_of_scratch(const probe_track *t)
 {
     return es_average_column(t->scratch, t->blocks, 1);
 }
@@ -31,7 +32,7 @@ es_measured probe_track_mean(const probe_track *t, int64_t bin, es_positions_sta
 {
     for (int64_t b = 0; b < t->blocks; b++)
         t->scratch[b] = at(t, b, es_positions_at(t->grid, bin, stat)) / count_of(t, bin);
-    return mean_of_room(t);
+    return mean_of_scratch(t);
 }
 
 /* Weight within a window of one block; the queries' first keys are there whatever the window. */
@@ -48,7 +49,7 @@ es_measured probe_track_mass(const probe_track *t, int64_t bin, int64_t window)
 {
     for (int64_t b = 0; b < t->blocks; b++)
         t->scratch[b] = mass_in(t, b, bin, window);
-    return mean_of_room(t);
+    return mean_of_scratch(t);
 }
 
 es_measured probe_track_score(const probe_track *t, int64_t distance, es_positions_score score)
@@ -61,7 +62,7 @@ es_measured probe_track_score(const probe_track *t, int64_t distance, es_positio
                                                       : x[score]) /
                         pairs;
     }
-    return pairs > 0.0 ? mean_of_room(t) : (es_measured){(double)NAN, (double)NAN};
+    return pairs > 0.0 ? mean_of_scratch(t) : (es_measured){(double)NAN, (double)NAN};
 }
 
 es_measured probe_track_horizon(const probe_track *t, bool plain)
@@ -163,6 +164,46 @@ es_measured probe_exp(es_measured log)
     return (es_measured){value, value * log.se};
 }
 
+/* ---- gap counting ---- */
+
+/* Returns 1 over the mean critical temperature of a bin; NaN if it has none. */
+static es_measured critical_scale(const probe_track *t, int64_t bin, es_positions_stat stat)
+{
+    const es_measured x = probe_track_mean(t, bin, stat);
+    if (!(x.value > 0.0))
+        return (es_measured){(double)NAN, (double)NAN};
+    return (es_measured){1.0 / x.value, x.se / (x.value * x.value)};
+}
+
+/* The bins between which growth is measured: the last, and the one of a sixteenth of the length. */
+static int64_t sixteenth(const es_positions_grid *grid) { return probe_octave_bin(grid, 4); }
+
+es_measured probe_track_critical_power(const probe_track *t)
+{
+    const int64_t last = t->grid->bins - 1, few = sixteenth(t->grid);
+    if (few < 1)
+        return (es_measured){(double)NAN, (double)NAN};
+    for (int64_t b = 0; b < t->blocks; b++) {
+        double scale[2], n[2];
+        for (int i = 0; i < 2; i++) {
+            const probe_track one = probe_track_block(t, b);
+            const int64_t bin = i ? last : few;
+            n[i] = exp(probe_track_mean(&one, bin, ES_POSITIONS_PLACES).value);
+            scale[i] = critical_scale(&one, bin, ES_POSITIONS_CRITICAL).value;
+        }
+        t->scratch[b] = es_gap_power(scale[0], scale[1], n[0], n[1]);
+    }
+    return mean_of_scratch(t);
+}
+
+double probe_normal_power(const es_positions_grid *grid)
+{
+    const int64_t few = sixteenth(grid);
+    if (few < 1 || grid->to[few - 1] < ES_GAP_GROUP)
+        return (double)NAN;
+    return es_gap_normal_power(grid->to[few], grid->to[grid->bins - 1], ES_GAP_GROUP);
+}
+
 probe_query_stats probe_query_stats_of(const probe_track *t, int64_t bin)
 {
     return (probe_query_stats){.entropy = probe_track_mean(t, bin, ES_POSITIONS_ENTROPY),
@@ -175,7 +216,9 @@ probe_query_stats probe_query_stats_of(const probe_track *t, int64_t bin)
                                .local_mass = probe_track_mean(t, bin, ES_POSITIONS_NEAR),
                                .score_sd = probe_track_mean(t, bin, ES_POSITIONS_SCORE_SD),
                                .freezing = probe_track_mean(t, bin, ES_POSITIONS_FREEZING),
-                               .gaussian_frozen = probe_track_mean(t, bin, ES_POSITIONS_ABOVE_ONE)};
+                               .gaussian_frozen = probe_track_mean(t, bin, ES_POSITIONS_ABOVE_ONE),
+                               .critical_scale = critical_scale(t, bin, ES_POSITIONS_CRITICAL),
+                               .critical_rest = critical_scale(t, bin, ES_POSITIONS_CRITICAL_REST)};
 }
 
 /* ---- words ---- */

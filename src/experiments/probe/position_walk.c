@@ -12,7 +12,9 @@
 #include "base/view.h"
 #include "experiments/kit/cell_kit.h"
 #include "linalg/linalg.h"
+#include "stats/average.h"
 #include "stats/weigh.h"
+#include "theory/gap_count.h"
 
 /* A head that is being summed up. */
 typedef struct work {
@@ -53,7 +55,7 @@ static es_status check_seen(const work *w, es_error *err)
 }
 
 /* Allocates rows of one head in f64 and finds the bin of each position. */
-static es_status make_room(work *w, es_error *err)
+static es_status allocate(work *w, es_error *err)
 {
     es_mem_limit *b = budget_of(w);
     const int64_t n = w->n;
@@ -73,7 +75,7 @@ static es_status make_room(work *w, es_error *err)
 }
 
 /* Frees what one head used. */
-static void free_room(work *w)
+static void free_scratch(work *w)
 {
     void *const all[] = {w->positions, w->bin_of, w->q, w->key, w->sums, w->output, w->lse};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -255,6 +257,51 @@ static es_status sum_deviations(work *w, es_error *err)
     return ES_OK;
 }
 
+/* ---- gap counting ---- */
+
+enum {
+    GAP_QUERIES = 16, /* of a bin, spaced evenly */
+    GAP_KEYS = 16     /* that the bin's first query must see */
+};
+
+/* Returns 1/L_8 of the scores of query i with the keys from `first` on (THEORY 21), 0 if 8 keys
+ * share the largest score. */
+static double critical_temperature(work *w, int64_t i, int64_t first)
+{
+    double *scores = w->lse; /* not in use yet */
+    const int64_t keys = i + 1 - first;
+    for (int64_t j = 0; j < keys; j++)
+        scores[j] = w->seen->scale * es_lab_dot(w->q + i * w->k, w->key + (first + j) * w->k, w->k);
+    es_cap_scores(w->seen->cap, keys, scores);
+    return 1.0 / es_gap_count_of(scores, keys, ES_GAP_GROUP).critical;
+}
+
+/* Adds the critical temperatures of a bin's queries: those that see from `from` keys on. */
+static void sum_critical(work *w, int64_t bin, int64_t from)
+{
+    const int64_t places = w->grid.to[bin] + 1 - from;
+    const int64_t count = places < GAP_QUERIES ? places : GAP_QUERIES;
+    double all[GAP_QUERIES], rest[GAP_QUERIES];
+    for (int64_t c = 0; c < count; c++) {
+        const int64_t i = from - 1 + c * places / count, first = unseen(w, i);
+        all[c] = critical_temperature(w, i, first);
+        rest[c] = critical_temperature(w, i, clamp(ES_POSITIONS_SINKS, first, i));
+    }
+    es_sort_reals(all, count);
+    es_sort_reals(rest, count);
+    add(w, from - 1, ES_POSITIONS_CRITICAL, (double)places * es_median_of(all, count));
+    add(w, from - 1, ES_POSITIONS_CRITICAL_REST, (double)places * es_median_of(rest, count));
+}
+
+/* Sums critical temperatures of the bins whose queries see enough keys. */
+static void sum_gaps(work *w)
+{
+    const bool narrow = w->seen->window && w->seen->window < GAP_KEYS;
+    for (int64_t bin = 1; bin < w->grid.bins && !narrow; bin++)
+        if (w->grid.to[bin - 1] + 1 >= GAP_KEYS)
+            sum_critical(w, bin, w->grid.to[bin - 1] + 1);
+}
+
 /* ---- horizons ---- */
 
 /* Lower factors of the covariances of rows, (k, k). */
@@ -364,7 +411,7 @@ static es_status sum_plain(work *w, es_error *err)
 /* Sums up one head: weights, spread, sinks, scores, horizon, then windows of the last keys. */
 static es_status sum_up(work *w, es_error *err)
 {
-    ES_TRY(make_room(w, err));
+    ES_TRY(allocate(w, err));
     for (int64_t i = 0; i < w->grid.numbers; i++)
         w->out[i] = 0.0;
     sum_weights(w);
@@ -373,6 +420,7 @@ static es_status sum_up(work *w, es_error *err)
     sum_sinks(w);
     sum_scores(w, ES_POSITIONS_REAL);
     ES_TRY(sum_deviations(w, err));
+    sum_gaps(w);
     ES_TRY(put_horizon(w, false, err));
     ES_TRY(sum_near(w, err));
     for (int64_t c = 0; c < w->grid.windows; c++)
@@ -394,6 +442,6 @@ es_status es_positions_head(const es_positions_spec *spec, const es_model_seen *
     w.sinks = seen->window && seen->window < spec->length ? 0 : ES_POSITIONS_SINKS;
     ES_TRY(check_seen(&w, err));
     const es_status status = sum_up(&w, err);
-    free_room(&w);
+    free_scratch(&w);
     return status;
 }

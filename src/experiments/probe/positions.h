@@ -9,6 +9,7 @@
  *     sink mass (weight on the first 4 keys), local mass (on the last 64),
  *     how many queries put their weight on one key, the first 4 counted apart,
  *     standard deviation of a query's scores, and u = sd / sqrt(2 ln n) (THEORY 4.3, 9),
+ *     critical temperature of a query's scores, by gap counting (THEORY 21),
  *     |y_w - y|^2 for outputs y_w over the last w keys and the sinks, and the weight these have,
  *     for a geometric grid of w: the smallest w that will do is the *effective context*;
  *
@@ -66,6 +67,10 @@ typedef enum es_positions_stat {
     ES_POSITIONS_FREEZING, /* u, that over sqrt(2 ln n); 0 of a single key */
     ES_POSITIONS_ABOVE_ONE, /* queries with u > 1 */
     ES_POSITIONS_SPREAD,    /* |y - mean of y over the block|^2 */
+    /* Count times the median over 16 queries of 1/L_8, the critical temperature of a row of scores
+     * (THEORY 21), of all its keys and without 0 .. 3; 0 where queries see fewer than 16 keys */
+    ES_POSITIONS_CRITICAL,
+    ES_POSITIONS_CRITICAL_REST,
     ES_POSITIONS_STATS
 } es_positions_stat;
 

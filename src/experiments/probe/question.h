@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* question.h : the study `probe`. It asks one of two questions, chosen once in question.c:
+/* question.h : the study `probe`. It asks one of these questions, chosen once in question.c:
  *
- *     limits     how n tokens approach the limit of many (probe.h)
+ *     limits     how n tokens approach the limit of many (probe.h); of a causal model, without
+ *                positions (--look content)
  *         limits.c        parameters, cost, stages, the order of the summary
  *         draws.c         cells: draws of tokens, windows of the text, Gaussian tokens
  *         walks.c         cells: limits of layers and exact errors
@@ -12,7 +13,8 @@
  *                         paper_rows              findings.c     sentences about heads
  *     positions  what the heads of a causal model do as their context grows
  *         (position_question.h)
- *     far        far keys as independent draws: limits, exact errors, forecasts (far_question.h)
+ *     far        far keys as independent draws: limits, exact errors, forecasts
+ *                (far_question.h); --look limit of a causal model asks for its limits alone
  */
 #ifndef ES_EXPERIMENTS_PROBE_QUESTION_H
 #define ES_EXPERIMENTS_PROBE_QUESTION_H
@@ -68,6 +70,7 @@ typedef struct probe_state {
     int64_t layers, heads;
     const probe_question *question;
     bool also_far;             /* forecasts are asked for beside positions */
+    bool limits_only;          /* of far fields: --look limit of a causal model */
     probe_positions positions; /* of the question about positions */
     probe_far far;             /* of that about far fields; the rest is about limits */
     es_probe_spec spec;        /* of any layer; pool and exec are the layer's */
@@ -135,7 +138,8 @@ typedef struct probe_head_row {
     const char *domain;
     int64_t layer, head;
     const char *class, *advice;
-    double random_error, top_error, top_random_error;
+    double random_error, top_error, top_random_error, critical_scale;
+    es_measured critical_power;
     es_measured moves;
     double horizon, horizon_error, horizon_one_sided, horizon_unscaled, coupling, frobenius;
     es_measured score_sd;

@@ -220,7 +220,7 @@ static void report_distances(es_answer *a, const regimes_distances *weights,
     if (weights->count)
         es_answer_add_finding(a,
                               "The largest distance of %d means from their exact expectations is "
-                              "%.2g standard errors%s.",
+                              "%.2g standard errors%s. Among many, about 3 is chance.",
                               weights->count, weights->most, also);
 }
 
@@ -260,8 +260,9 @@ const es_study es_study_regimes = {
         "For each n and beta this simulates the weights and shows beside them the exact "
         "expectation for n keys, the limit law for infinitely many, and asymptotic forms. It "
         "tests the ordered weights against the limit law, and gives the regime with its reason: "
-        "averaging if 100 keys or more share the weight (1/(E sum w^2), exact for n keys; two "
-        "thirds of fewer keys), single-key if fewer than 2 do, selective between. The cut-offs "
+        "averaging if 100 keys or more share the weight (two thirds of n if that is less; counted "
+        "as 1/(E sum w^2), exact for n keys), single-key if fewer than 2 do, selective between. "
+        "The cut-offs "
         "are a convention; the inverse temperatures at which they are passed are solved on the "
         "exact expectation.\n\n"
         "For vmf, mixture and --Wv also the output as a vector, while many keys share the weight: "

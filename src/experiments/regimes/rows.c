@@ -359,8 +359,8 @@ static void report_counts(es_answer *a, const table_row *rows, int64_t count)
         counts[rows[i].regime_id]++;
     es_answer_add_finding(
         a,
-        "Of %lld settings %lld are averaging, %lld selective and %lld single-key. "
-        "Averaging: 100 keys or more (two thirds of fewer keys) share the weight; "
+        "Of %lld settings, %lld are averaging, %lld selective and %lld single-key. "
+        "Averaging: 100 keys or more share the weight (two thirds of n if that is less); "
         "single-key: fewer than 2 do.",
         (long long)count, counts[ES_REGIME_AVERAGING], counts[ES_REGIME_SELECTIVE],
         counts[ES_REGIME_SINGLE_KEY]);
@@ -383,13 +383,15 @@ static const table_row *choose_row(const table_row *rows, int64_t count)
 /* Reports one setting: its regime, and the largest weight beside the exact value. */
 static void report_row(es_answer *a, const table_row *r)
 {
-    char weight[ES_SAY_ROOM], exact[64] = "";
+    char weight[ES_SAY_SIZE], exact[64] = "";
     if (isfinite(r->top_weight.law))
         snprintf(exact, sizeof exact, " (exactly %.6g)", r->top_weight.law);
-    es_answer_add_finding(
-        a, "At dim %.0f, n = %.8g and beta = %.4g attention is %s: %s; the largest weight is %s%s.",
-        r->dim, r->n, r->beta, r->regime, r->reason,
-        es_say_number(r->top_weight.mean.value, r->top_weight.mean.se, weight), exact);
+    es_answer_add_finding(a,
+                          "At dim %.0f, n = %.8g and score scale beta = %.4g attention is %s: %s; "
+                          "the largest weight is %s%s.",
+                          r->dim, r->n, r->beta, r->regime, r->reason,
+                          es_say_number(r->top_weight.mean.value, r->top_weight.mean.se, weight),
+                          exact);
 }
 
 /* Adds the distances of the five means from their exact expectations. */

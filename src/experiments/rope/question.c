@@ -101,16 +101,16 @@ static es_status open_study(es_job *job, es_error *err)
 /* Makes a label for each embedding: "10000", or "10000/8" where distances are divided by 8. */
 static es_status make_labels(es_job *job, const char ***out, es_error *err)
 {
-    enum { ROOM = 48 };
+    enum { SIZE = 48 };
     const rope_params *p = job->params;
     const int64_t count = job->stages[0].cells;
     char *texts;
-    ES_TRY(ES_JOB_NEW_2D(job, texts, count, ROOM, err));
+    ES_TRY(ES_JOB_NEW_2D(job, texts, count, SIZE, err));
     ES_TRY(ES_JOB_NEW(job, *out, count, err));
     for (int64_t i = 0; i < count; i++) {
         const es_rope r = embedding(p, i);
-        (*out)[i] = texts + i * ROOM;
-        snprintf(texts + i * ROOM, ROOM, r.scale == 1.0 ? "%g" : "%g/%g", r.base, r.scale);
+        (*out)[i] = texts + i * SIZE;
+        snprintf(texts + i * SIZE, SIZE, r.scale == 1.0 ? "%g" : "%g/%g", r.base, r.scale);
     }
     return ES_OK;
 }
@@ -176,8 +176,8 @@ static void report_reach(const es_job *job, const char *const *labels, es_answer
             snprintf(first, sizeof first, "the first negative score is at %.0f tokens",
                      cell->first_negative);
         es_answer_add_finding(a,
-                              "With base %s and many dimensions the score falls to zero at %.0f "
-                              "tokens; with %lld dimensions %s.",
+                              "With base %s and many dimensions the score of all-ones vectors "
+                              "falls to zero at %.0f tokens; with %lld dimensions %s.",
                               labels[i], cell->reach, (long long)p->dim, first);
     }
 }
@@ -273,8 +273,9 @@ const es_study es_study_rope = {
     .about = "A rotary embedding lowers the score of a query and a key with their distance, "
              "whatever they contain. Shows this attenuation for all-ones vectors, by base "
              "frequency and position interpolation: at which distance the score reaches zero, and "
-             "how well neighbouring positions can still be resolved. For many dimensions the reach "
-             "is 6165 tokens with base 10000 and 308000 with base 500000 [proved].",
+             "how well neighbouring positions can still be resolved. For many dimensions that "
+             "distance is 6165 tokens with base 10000 and 308000 with base 500000 [proved]. Real "
+             "heads have other vectors, and may look further: probe measures them.",
     .examples = examples,
     .params = params,
     .size = sizeof(rope_params),

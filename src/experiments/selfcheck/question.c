@@ -40,21 +40,28 @@ static uint64_t seed_of(const es_job *job, int64_t trial)
     return job->seed * 1000003u + (uint64_t)trial + 1u;
 }
 
-/* Interval of a row: as printed, or from its standard error. */
-static void take_row(const es_table *t, int64_t row, const es_figure *f, es_estimate *out)
+/* Returns the factor of a standard error that gives a 95 % interval. */
+static double factor_95(const es_figure *f)
 {
-    char key[ES_KEY_ROOM];
+    return f->freedom > 0.0 ? es_student_quantile(f->freedom, 0.025) : ES_SIGMAS_95;
+}
+
+/* Sets a row to its value, counted from the truth in table `from`, and its interval: as printed, or
+ * from its standard error. */
+static void take_row(const es_table *t, const es_table *from, int64_t row, const es_figure *f,
+                     es_estimate *out)
+{
+    char key[ES_KEY_SIZE];
     const double value = es_table_get(t, row, f->key);
-    const double exact = f->exact ? es_table_get(t, row, f->exact) : f->truth;
-    out->value =
-        f->kind == ES_FIGURE_INTERVAL || f->kind == ES_FIGURE_ERROR ? value - exact : value;
+    const double exact = f->exact ? es_table_get(from, row, f->exact) : f->truth;
+    out->value = f->kind <= ES_FIGURE_BOUND ? value - exact : value;
     if (f->kind == ES_FIGURE_INTERVAL) {
         out->low = es_table_get(t, row, f->low ? f->low : es_key(key, f->key, "_ci.0")) - value;
         out->high = es_table_get(t, row, f->high ? f->high : es_key(key, f->key, "_ci.1")) - value;
-    } else if (f->kind == ES_FIGURE_ERROR) {
+    } else if (f->kind == ES_FIGURE_ERROR || f->kind == ES_FIGURE_BOUND) {
         const double own = es_table_get(t, row, f->se ? f->se : es_key(key, f->key, "_se"));
-        const double se = hypot(own, f->exact_se ? es_table_get(t, row, f->exact_se) : 0.0);
-        out->high = se * (f->freedom > 0.0 ? es_student_quantile(f->freedom, 0.025) : ES_SIGMAS_95);
+        const double se = hypot(own, f->exact_se ? es_table_get(from, row, f->exact_se) : 0.0);
+        out->high = se * factor_95(f);
         out->low = -out->high;
     } else if (f->kind == ES_FIGURE_VERDICT) {
         const char *text = es_table_get_text(t, row, f->key);
@@ -68,15 +75,18 @@ static es_status take_figures(const es_setting *s, const es_answer *a, es_estima
 {
     for (int f = 0; f < ES_FIGURES && s->figures[f].kind; f++) {
         const es_figure *figure = &s->figures[f];
-        const es_table *t;
+        const es_table *t, *from;
         ES_TRY(es_ask_table(a, figure->table, figure->key, &t, err));
+        from = t;
+        if (figure->exact_table)
+            ES_TRY(es_ask_table(a, figure->exact_table, figure->exact, &from, err));
         es_estimate *to = out + (int64_t)f * ES_FIGURE_ROWS;
         const bool all = figure->kind == ES_FIGURE_VERDICT;
         for (int64_t row = 0; row < es_table_rows(t); row++) {
             es_estimate found = no_answer;
             if (figure->row && row + 1 != figure->row)
                 continue;
-            take_row(t, row, figure, &found);
+            take_row(t, from, row, figure, &found);
             if (all) /* one wrong word among all rows is a wrong answer */
                 to->value = fmax(isnan(to->value) ? 0.0 : to->value, found.value);
             else if (row < ES_FIGURE_ROWS)
@@ -200,14 +210,15 @@ static const es_column check_columns[] = {
     ES_COL(check_row, setting, ES_FORMAT_TEXT, "setting", ""),
     ES_COL(check_row, figure, ES_FORMAT_TEXT, "figure", "", "column of the study's answer"),
     ES_COL(check_row, kind, ES_FORMAT_TEXT, "what", "",
-           "interval: 95 %, as printed; error: 95 % by Student's t from the standard error; p: of "
-           "a statement that is true; verdict: one that is wrong"),
+           "interval: 95 %, as printed; error: 95 % by Student's t from the standard error; bound: "
+           "the same, at least as often; p: of a statement that is true; verdict: one that is "
+           "wrong"),
     ES_COL(check_row, seeds, ES_FORMAT_COUNT, "seeds", ""),
     ES_COL(check_row, rows, ES_FORMAT_COUNT, "rows", "",
            "rows of the answer that have this figure"),
     ES_COL(check_row, nominal, ES_FORMAT_SHORT, "should be", "share",
-           "how often the interval holds the truth, p is below .05, the verdict is wrong (at "
-           "most)"),
+           "how often the interval holds the truth (a bound at least), p is below .05, the verdict "
+           "is wrong (at most)"),
     ES_COL(check_row, found, ES_FORMAT_REAL, "is", "share", "how often it was"),
     ES_COL(check_row, uniform_p, ES_FORMAT_SHORT, "p of uniform", "",
            "of p-values over seeds (first row), test of Kolmogorov and Smirnov"),
@@ -222,6 +233,28 @@ static const es_table_spec check_table = {
             "Errors are binomial, and from the scatter between seeds where an answer has several "
             "rows."),
     ES_ROW(check_row), .keys = "setting figure"};
+
+/* A figure with a standard error, by that error as readers use it. */
+typedef struct error_row {
+    const char *setting, *figure;
+    double one_should, two_should;
+    es_measured one, two;
+} error_row;
+
+static const es_column error_columns[] = {
+    ES_COL(error_row, setting, ES_FORMAT_TEXT, "setting", ""),
+    ES_COL(error_row, figure, ES_FORMAT_TEXT, "figure", ""),
+    ES_COL(error_row, one_should, ES_FORMAT_REAL, "1 se: should be", "share",
+           "how often the truth should be within one standard error of the value, by Student's t"),
+    ES_COL(error_row, one, ES_FORMAT_REAL, "1 se: is", "share", "how often it was"),
+    ES_COL(error_row, two_should, ES_FORMAT_REAL, "2 se: should be", "share",
+           "the same for two standard errors"),
+    ES_COL(error_row, two, ES_FORMAT_REAL, "2 se: is", "share"),
+    {0}};
+static const es_table_spec error_table = {
+    "errors", error_columns,
+    ES_VIEW("Truth within one and two standard errors", .only_with_full = true), ES_ROW(error_row),
+    .keys = "setting figure"};
 
 typedef struct setting_row {
     const char *setting, *study, *about, *given;
@@ -243,7 +276,8 @@ typedef struct tally {
     const es_setting *setting;
     const es_figure *figure;
     int64_t seeds, rows;
-    double nominal, found, se, uniform_p;
+    double nominal, uniform_p;
+    es_measured found, one, two;
     bool off;
 } tally;
 
@@ -290,61 +324,96 @@ double es_figure_outcome(const es_figure *figure, const es_estimate *answer, dou
     return value + answer->low <= truth && truth <= value + answer->high;
 }
 
+double es_figure_within(const es_figure *figure, const es_estimate *answer, double truth,
+                        double errors)
+{
+    if (figure->kind != ES_FIGURE_ERROR || isnan(answer->value))
+        return (double)NAN;
+    return fabs(answer->value - truth) <= errors * answer->high / factor_95(figure);
+}
+
+double es_figure_should(const es_figure *figure, double errors)
+{
+    if (figure->kind != ES_FIGURE_ERROR)
+        return (double)NAN;
+    return figure->freedom > 0.0 ? 1.0 - 2.0 * es_student_tail(figure->freedom, errors)
+                                 : erf(errors / sqrt(2.0));
+}
+
 bool es_figure_off(es_figure_kind kind, double nominal, double found, double se)
 {
-    const double apart = kind == ES_FIGURE_VERDICT ? found - nominal : fabs(found - nominal);
+    const double apart = kind == ES_FIGURE_VERDICT ? found - nominal
+                         : kind == ES_FIGURE_BOUND ? nominal - found
+                                                   : fabs(found - nominal);
     return isnan(found) || (apart > 4.0 * se && apart > 0.02);
 }
 
 /* Returns the p-value that the p-values of a figure are uniform; NaN for fewer than 20. */
-static double uniformity(const es_job *job, int64_t which, int figure, double *room)
+static double uniformity(const es_job *job, int64_t which, int figure, double *scratch)
 {
     const selfcheck_state *s = job->state;
     int64_t count = 0;
     for (int64_t t = 0; t < s->trials; t++) {
         const double p = rows_of(job, which, figure, t)->value;
         if (p > 0.0 && p < 1.0) /* as a normal deviate, which is what the test is of */
-            room[count++] = (p < 0.5 ? 1.0 : -1.0) * es_normal_tail_quantile(log(fmin(p, 1.0 - p)));
+            scratch[count++] =
+                (p < 0.5 ? 1.0 : -1.0) * es_normal_tail_quantile(log(fmin(p, 1.0 - p)));
     }
-    return count >= 20 ? es_ks_normal(room, count).p : (double)NAN;
+    return count >= 20 ? es_ks_normal(scratch, count).p : (double)NAN;
 }
 
-/* Counts over all trials how often a figure was right. */
-static void count(const es_job *job, int64_t which, int figure, double *room, tally *out)
+/* Returns the share of answers that hold the truth (rows of the figure), over all trials: within
+ * `errors` standard errors, or as printed (0). Sets the numbers of trials and rows that said
+ * something. */
+static es_measured share_right(const es_job *job, int64_t which, int figure, const double *truths,
+                               double errors, tally *c)
 {
     const selfcheck_state *s = job->state;
-    const es_figure *f = out->figure;
-    const bool pooled = f->like != NULL;
-    double truths[ES_FIGURE_ROWS] = {0}, sum = 0.0, squares = 0.0;
-    for (int64_t r = 0; pooled && r < ES_FIGURE_ROWS; r++)
-        truths[r] = mean_value(job, truth_from(job, which, f), figure, r);
+    const double p = errors > 0.0 ? es_figure_should(c->figure, errors) : c->nominal;
+    double sum = 0.0, squares = 0.0, seeds = 0.0;
+    c->rows = 0;
     for (int64_t t = 0; t < s->trials; t++) {
         const es_estimate *n = rows_of(job, which, figure, t);
         double right = 0.0, rows = 0.0;
         for (int64_t r = 0; r < ES_FIGURE_ROWS; r++) {
-            const double one = es_figure_outcome(f, n + r, truths[r]);
+            const double one = errors > 0.0 ? es_figure_within(c->figure, n + r, truths[r], errors)
+                                            : es_figure_outcome(c->figure, n + r, truths[r]);
             right += isnan(one) ? 0.0 : one;
             rows += !isnan(one);
         }
         if (rows == 0.0)
             continue;
-        out->seeds++;
-        out->rows = (int64_t)fmax((double)out->rows, rows);
+        seeds++;
+        c->rows = (int64_t)fmax((double)c->rows, rows);
         sum += right / rows;
         squares += right / rows * (right / rows);
     }
-    const double seeds = (double)out->seeds, p = out->nominal;
-    out->found = sum / seeds;
-    out->se = sqrt(fmax((squares / seeds - out->found * out->found) / (seeds - 1.0),
-                        p * (1.0 - p) / (seeds * (double)out->rows)));
-    out->uniform_p = f->kind == ES_FIGURE_P ? uniformity(job, which, figure, room) : (double)NAN;
-    out->off = es_figure_off(f->kind, p, out->found, out->se);
+    c->seeds = (int64_t)seeds;
+    const double found = sum / seeds;
+    return (es_measured){found, sqrt(fmax((squares / seeds - found * found) / (seeds - 1.0),
+                                          p * (1.0 - p) / (seeds * (double)c->rows)))};
+}
+
+/* Counts over all trials how often a figure was right. */
+static void count(const es_job *job, int64_t which, int figure, double *scratch, tally *out)
+{
+    const es_figure *f = out->figure;
+    double truths[ES_FIGURE_ROWS] = {0};
+    for (int64_t r = 0; f->like && r < ES_FIGURE_ROWS; r++)
+        truths[r] = mean_value(job, truth_from(job, which, f), figure, r);
+    if (f->kind == ES_FIGURE_ERROR) {
+        out->one = share_right(job, which, figure, truths, 1.0, out);
+        out->two = share_right(job, which, figure, truths, 2.0, out);
+    }
+    out->found = share_right(job, which, figure, truths, 0.0, out);
+    out->uniform_p = f->kind == ES_FIGURE_P ? uniformity(job, which, figure, scratch) : (double)NAN;
+    out->off = es_figure_off(f->kind, out->nominal, out->found.value, out->found.se);
 }
 
 /* Names of settings and figures are constants of the registry, so rows may point to them. */
 static es_status add_check(es_table *t, const tally *c, es_answer *answer, es_error *err)
 {
-    static const char *const kinds[] = {"", "interval", "error", "p", "verdict"};
+    static const char *const kinds[] = {"", "interval", "error", "bound", "p", "verdict"};
     check_row *r = es_rows_add(t, check_row);
     if (!r)
         return es_answer_status(answer, err);
@@ -354,7 +423,7 @@ static es_status add_check(es_table *t, const tally *c, es_answer *answer, es_er
                      .seeds = c->seeds,
                      .rows = c->rows,
                      .nominal = c->nominal,
-                     .found = {c->found, c->se},
+                     .found = c->found,
                      .uniform_p = c->uniform_p,
                      .within = !c->seeds ? "never said"
                                : c->off  ? "off"
@@ -362,11 +431,26 @@ static es_status add_check(es_table *t, const tally *c, es_answer *answer, es_er
     return ES_OK;
 }
 
+/* Adds the row of a figure that has a standard error. */
+static es_status add_error(es_table *t, const tally *c, es_answer *answer, es_error *err)
+{
+    error_row *r = es_rows_add(t, error_row);
+    if (!r)
+        return es_answer_status(answer, err);
+    *r = (error_row){.setting = c->setting->name,
+                     .figure = c->figure->name ? c->figure->name : c->figure->key,
+                     .one_should = es_figure_should(c->figure, 1.0),
+                     .two_should = es_figure_should(c->figure, 2.0),
+                     .one = c->one,
+                     .two = c->two};
+    return ES_OK;
+}
+
 /* Names every check that is off: readers do not read a long table to its end. */
 static void report_off(const es_table *t, es_answer *answer)
 {
     const check_row *rows = es_rows(t, check_row);
-    char found[ES_SAY_ROOM];
+    char found[ES_SAY_SIZE];
     for (int64_t i = 0; i < es_table_rows(t); i++)
         if (strcmp(rows[i].within, "off") == 0)
             es_answer_add_finding(
@@ -395,21 +479,24 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     const selfcheck_state *s = job->state;
     es_table *t = es_answer_table(answer, &check_table);
+    es_table *errors = es_answer_table(answer, &error_table);
     long long all = 0, off = 0;
-    double *room, least = 1.0, most = 0.0;
-    ES_TRY(ES_JOB_NEW(job, room, s->trials, err));
+    double *scratch, least = 1.0, most = 0.0;
+    ES_TRY(ES_JOB_NEW(job, scratch, s->trials, err));
     for (int64_t i = 0; i < s->count; i++) {
         const es_setting *setting = &es_settings[s->settings[i]];
         for (int f = 0; f < ES_FIGURES && setting->figures[f].kind; f++) {
             const es_figure *figure = &setting->figures[f];
-            const bool holds = figure->kind <= ES_FIGURE_ERROR;
+            const bool holds = figure->kind <= ES_FIGURE_BOUND;
             tally c = {setting, figure, .nominal = holds ? 0.95 : 0.05};
-            count(job, i, f, room, &c);
+            count(job, i, f, scratch, &c);
             ES_TRY(add_check(t, &c, answer, err));
+            if (figure->kind == ES_FIGURE_ERROR)
+                ES_TRY(add_error(errors, &c, answer, err));
             all++;
             off += c.off;
-            least = holds ? fmin(least, c.found) : least;
-            most = holds ? fmax(most, c.found) : most;
+            least = holds ? fmin(least, c.found.value) : least;
+            most = holds ? fmax(most, c.found.value) : most;
         }
     }
     ES_TRY(add_settings(s, answer, err));
@@ -450,7 +537,8 @@ const es_study es_study_selfcheck = {
         "With --model and --text also checks probe on the heads of one layer (the true value is "
         "the mean over all seeds), the predictions of budget (the true value is measured on other "
         "parts of the text) and, for a decoder, loss from 8 and 16 blocks (the true value is the "
-        "loss of all blocks). docs/CALIBRATION.md has a run at full effort.",
+        "loss of all blocks) and forecasts of probe (the true value is measured in longer blocks). "
+        "docs/CALIBRATION.md has a run at full effort.",
     .examples = examples,
     .params = params,
     .size = sizeof(selfcheck_params),

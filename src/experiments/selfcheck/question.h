@@ -59,6 +59,7 @@ typedef enum es_figure_kind {
     ES_FIGURE_NONE,
     ES_FIGURE_INTERVAL, /* key_ci.0 .. key_ci.1 should hold the truth 95 times of 100 */
     ES_FIGURE_ERROR,    /* value +- t key_se likewise, t of `freedom` degrees */
+    ES_FIGURE_BOUND,    /* the same at least as often: errors that may be too large */
     ES_FIGURE_P,        /* should be below .05 5 times of 100: what it tests is true here */
     ES_FIGURE_VERDICT   /* text `wrong` anywhere in the column: at most 5 times of 100 */
 } es_figure_kind;
@@ -68,15 +69,16 @@ enum { ES_FIGURES = 6, ES_FIGURE_ROWS = 16 }; /* of a setting, of a figure, at m
 typedef struct es_figure {
     es_figure_kind kind;
     const char *table, *key;
-    const char *name;       /* for people; NULL: key */
-    int64_t row;            /* the only row that is looked at, from 1; 0: all */
-    const char *se;         /* column of the standard error; NULL: key_se */
-    const char *low, *high; /* columns of the interval; NULL: key_ci.0 and .1 */
-    const char *exact;      /* column of the truth; NULL: */
-    const char *exact_se;   /*   and of its own error, if it was measured apart */
-    double truth;           /*   this number, unless */
-    const char *like;       /*   it is the mean over seeds of this figure in that setting */
-    double freedom;         /* of the standard error; 0: infinite */
+    const char *name;        /* for people; NULL: key */
+    int64_t row;             /* the only row that is looked at, from 1; 0: all */
+    const char *se;          /* column of the standard error; NULL: key_se */
+    const char *low, *high;  /* columns of the interval; NULL: key_ci.0 and .1 */
+    const char *exact_table; /* table of the truth's columns, by rows; NULL: that of `key` */
+    const char *exact;       /* column of the truth; NULL: */
+    const char *exact_se;    /*   and of its own error, if it was measured apart */
+    double truth;            /*   this number, unless */
+    const char *like;        /*   it is the mean over seeds of this figure in that setting */
+    double freedom;          /* of the standard error; 0: infinite */
     const char *wrong;
 } es_figure;
 
@@ -91,8 +93,16 @@ typedef struct es_estimate {
  *  wrong; 0 if not; NaN if nothing was said. */
 double es_figure_outcome(const es_figure *figure, const es_estimate *answer, double truth);
 
+/*! es_figure_within() : 1 if `truth` is within `errors` standard errors of the value, 0 if not;
+ *  NaN if nothing was said, or if the figure has no standard error. es_figure_should() : how often
+ *  that should be so, by Student's t of the figure's degrees of freedom. */
+double es_figure_within(const es_figure *figure, const es_estimate *answer, double truth,
+                        double errors);
+double es_figure_should(const es_figure *figure, double errors);
+
 /*! es_figure_off() : is a share that was found, with its standard error, off from what it should be
- *  by more than four of them and two points of a hundred? Verdicts may be wrong less often. Nothing
+ *  by more than four of them and two points of a hundred? Verdicts may be wrong less often, and
+ *  bounds hold more often. Nothing
  *  found (NaN) is off: what is never said cannot be relied on. */
 bool es_figure_off(es_figure_kind kind, double nominal, double found, double se);
 

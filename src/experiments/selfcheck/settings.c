@@ -107,7 +107,7 @@ static es_status pieces_of_text(const void *job, const char *folder, uint64_t se
     es_file text;
     if (!path)
         return es_refuse(err, "selfcheck.text", "give it with --text",
-                         "plans of budget are checked on pieces of a text, and there is none");
+                         "plans and forecasts are checked on pieces of a text, and there is none");
     ES_TRY(es_file_open(path, &text, err));
     const int64_t pieces = (int64_t)(text.size / PIECE);
     es_status status = ES_OK;
@@ -181,6 +181,33 @@ static es_status pieces_of_text(const void *job, const char *folder, uint64_t se
             P_OF("fits", "rate_mean_p"), P_OF("fits", "rate_map_p")                                \
     }
 
+/* Plans of caches, and their costs: KL of the next token, errors of layers and of states. */
+#define PLANS                                                                                      \
+    "model=% text=@/a.txt verify=@/b.txt context=128 blocks=8 verify-blocks=24 "                   \
+    "kv-type=f16,q8_0,q4_0 "
+#define COSTS                                                                                      \
+    {                                                                                              \
+        ERROR_OF("predicted", "kl", .exact_table = "verified", .exact = "kl", .exact_se = "kl_se", \
+                 .freedom = TO_PLAN - 1),                                                          \
+            ERROR_OF("layers", "predicted", .exact = "verified", .exact_se = "verified_se",        \
+                     .freedom = TO_PLAN - 1),                                                      \
+            ERROR_OF("layers", "state_predicted", .exact = "state_verified",                       \
+                     .exact_se = "state_verified_se", .freedom = TO_PLAN - 1)                      \
+    }
+
+/* Forecasts of heads from pieces of a text, as found in longer blocks of them. Errors of heads are
+ * pooled by layers, so that those of quiet heads are too large. */
+#define FORECAST "model=% text=@/b.txt block=128 near=16 pool=2048 verify forecast="
+#define FORECASTS                                                                                  \
+    {                                                                                              \
+        FORECAST_OF("entropy"), FORECAST_OF("far_mass"), FORECAST_OF("top_weight"),                \
+            FORECAST_OF("context")                                                                 \
+    }
+#define FORECAST_OF(key)                                                                           \
+    {                                                                                              \
+        ES_FIGURE_BOUND, "forecast", key, .exact = key "_measured", .exact_se = key "_measured_se" \
+    }
+
 const es_setting es_settings[] = {
     {"converge.4", "rates of a head, 4 replicates, nested sizes", "converge", CONVERGE "4",
      .figures = RATES("converge.32")},
@@ -240,7 +267,8 @@ const es_setting es_settings[] = {
      .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars},
     {"bars.dependent", "the same, keys autocorrelated over some ten tokens", "measure",
      .figures = {INTERVAL("queries", "output")}, .direct = es_direct_bars, .dependent = true},
-    {"budget", "errors of an ideal plan from 8 pieces of a text, as found on 24 others", "budget",
+    {"budget.ideal", "errors of an ideal plan from 8 pieces of a text, as found on 24 others",
+     "budget",
      "model=% text=@/a.txt verify=@/b.txt context=128 blocks=8 verify-blocks=24 ratio=0.25 "
      "evict=ideal policy=stream,heavy,observe",
      pieces_of_text,
@@ -267,15 +295,19 @@ const es_setting es_settings[] = {
      .needs_model = true, .replicates = 4},
     {"probe.control.16", "the same, 16 draws", "probe", .figures = HEADS("probe.control.16"),
      .direct = es_direct_rates, .control = true, .needs_model = true, .replicates = 16},
-    {"budget.prompt", "errors of a cache's plan from 8 pieces of a text, as found on 24 others",
-     "budget",
-     "model=% text=@/a.txt verify=@/b.txt context=128 blocks=8 verify-blocks=24 ratio=0.25 "
-     "evict=prompt policy=stream,h2o,snapkv kv-type=f16,q8_0,q4_0",
-     pieces_of_text,
-     .figures = {ERROR_OF("layers", "predicted", .exact = "verified", .exact_se = "verified_se",
-                          .freedom = TO_PLAN - 1),
-                 ERROR_OF("layers", "state_predicted", .exact = "state_verified",
-                          .exact_se = "state_verified_se", .freedom = TO_PLAN - 1)},
+    {"budget.prompt", "costs of a cache's plan from 8 pieces of a text, as found on 24 others",
+     "budget", PLANS "evict=prompt ratio=0.25 policy=stream,h2o,snapkv", pieces_of_text,
+     .figures = COSTS, .needs_model = true, .needs_decoder = true},
+    {"budget.decode", "the same, a key dropped after each token", "budget",
+     PLANS "evict=decode ratio=0.25 policy=stream,h2o", pieces_of_text, .figures = COSTS,
      .needs_model = true, .needs_decoder = true},
+    {"budget.none", "the same, numbers rounded and no key dropped", "budget",
+     PLANS "evict=none ratio=0.3", pieces_of_text, .figures = COSTS, .needs_model = true,
+     .needs_decoder = true},
+    {"forecast.2", "heads at twice the longest blocks, as found when these are run", "probe",
+     FORECAST "256", pieces_of_text, .figures = FORECASTS, .needs_model = true,
+     .needs_decoder = true},
+    {"forecast.4", "the same, four times", "probe", FORECAST "512", pieces_of_text,
+     .figures = FORECASTS, .needs_model = true, .needs_decoder = true},
 };
 const int64_t es_settings_count = sizeof es_settings / sizeof es_settings[0];

@@ -6,7 +6,11 @@
  * one half at s = ln n + q^2/2: the absorbing threshold of THEORY 9. Z is at its mean only while
  * q^2 << 2 ln n: wider scores have a typical Z far below it, and a sink takes more than that form
  * says. Exactly (THEORY 4.2, with one deterministic extra token): 1/(c + Z) = int e^{-l(c+Z)} dl
- * turns the mean of the ratio into one integral over powers of a single-key average. */
+ * turns the mean of the ratio into one integral over powers of a single-key average.
+ *
+ * If the keys' values are the keys, the output along the query is sum w_i g_i, whose limit for
+ * n -> infinity without a sink is q. By Gaussian integration by parts (THEORY 4.2, I1) its mean is
+ * q (1 - W - P): short by the sink's weight W and by the expected sum of squared weights P. */
 #include <math.h>
 
 #include <esscher/random.h>
@@ -16,6 +20,7 @@
 #include "experiments/kit/answer_kit.h"
 #include "random/experiment.h"
 #include "stats/average.h"
+#include "theory/theory.h"
 
 /* The options. */
 typedef struct sink_params {
@@ -44,6 +49,8 @@ typedef struct sink_row {
     double n, spread, offset, score;
     es_measured weight;
     double weight_exact, weight_leading, z;
+    es_measured output;
+    double output_exact;
 } sink_row;
 
 static const es_column columns[] = {
@@ -61,43 +68,61 @@ static const es_column columns[] = {
            "`1/(1 + e^-offset)`: the sum of the keys at its mean, for `q^2` far below `2 ln n`",
            .standing = ES_STANDING_HEURISTIC),
     ES_COL(sink_row, z, ES_FORMAT_SHORT, "z", "errors", "weight minus exact, in standard errors"),
+    ES_COL(sink_row, output, ES_FORMAT_REAL, "output", "",
+           "output along the query over its limit for many keys without a sink: `sum w_i g_i / q`, "
+           "mean over replicates"),
+    ES_COL(sink_row, output_exact, ES_FORMAT_REAL, "exact output", "",
+           "its expectation, `1 - W - P`: weight of the sink, and expected sum of squared weights "
+           "of the keys; q from 0.001 on",
+           .standing = ES_STANDING_PROVED),
     {0}};
-static const es_table_view views[] = {{"Weight of a sink among n keys"}, {0}};
+static const es_table_view views[] = {
+    {"Weight of a sink among n keys", "n spread offset score weight weight_exact weight_leading z"},
+    {"Output of the n keys beside a sink", "n spread offset output output_exact",
+     .only_with_full = true},
+    {0}};
 static const es_table_spec rows_table = {"rows", columns, views, ES_ROW(sink_row),
                                          .keys = "n spread offset"};
 
 /* A cell is one (n, q), with a record for each offset. */
 typedef struct sink_cell {
-    es_measured weight;
+    es_measured weight, output;
 } sink_cell;
 
-static const es_cell_field cell_fields[] = {ES_FIELD(sink_cell, weight), {0}};
+static const es_cell_field cell_fields[] = {
+    ES_FIELD(sink_cell, weight), ES_FIELD(sink_cell, output), {0}};
 
 /* Returns the sink's score, at `offset` from the threshold ln n + q^2/2. */
 static double score_of(double n, double q, double offset) { return log(n) + 0.5 * q * q + offset; }
 
 /* ---- measured ---- */
 
-/* ln Z of one set of n keys. Scores are counted from the largest there can be, 8.58 q (random.h),
- * so that no term overflows however wide they spread; what is lost below e^-700 is nothing in the
- * sum. */
-static es_status log_sum(const es_address *first, int64_t n, double q, double *out, es_error *err)
+/* Writes ln Z of one set of n keys, and their mean sum w_i g_i without a sink. Scores are counted
+ * from the largest there can be, 8.58 q (random.h), so that no term overflows however wide they
+ * spread; what is lost below e^-700 is nothing in the sum. */
+static es_status draw_keys(const es_address *first, int64_t n, double q, double *log_sum,
+                           double *mean, es_error *err)
 {
     enum { CHUNK = 1024 };
-    double g[CHUNK], top = 8.6 * q, sum = 0.0;
+    double g[CHUNK], top = 8.6 * q, sum = 0.0, moment = 0.0;
     es_address at = *first;
     for (int64_t done = 0; done < n; done += CHUNK) {
         const int64_t count = n - done < CHUNK ? n - done : CHUNK;
         at.token = (uint64_t)done;
         ES_TRY(es_normal_rows(&at, count, 1, g, err));
-        for (int64_t i = 0; i < count; i++)
-            sum += exp(q * g[i] - top);
+        for (int64_t i = 0; i < count; i++) {
+            const double e = exp(q * g[i] - top);
+            sum += e;
+            moment += e * g[i];
+        }
     }
-    *out = top + log(sum);
+    *log_sum = top + log(sum);
+    *mean = moment / sum;
     return ES_OK;
 }
 
-/* Measures the weights at all offsets for one (n, q), from the same keys. */
+/* Measures weights and outputs at all offsets for one (n, q), from the same keys. The output is NaN
+ * where q is 0, as is its limit. */
 static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *out, es_error *err)
 {
     const sink_params *p = job->params;
@@ -105,19 +130,20 @@ static es_status run_pair(es_job *job, int64_t cell, const es_exec *exec, void *
     const double q = p->spread.reals[cell % p->spread.count];
     sink_cell *found = out;
     es_arena arena = {.budget = exec->budget};
-    double *sums, *w;
-    es_status status = ES_ARENA_NEW(&arena, sums, R, "sums", err);
-    if (status == ES_OK)
-        status = ES_ARENA_NEW(&arena, w, R, "weights", err);
+    double *numbers;
+    es_status status = ES_ARENA_NEW(&arena, numbers, 4 * R, "weights and outputs", err);
+    double *const sums = numbers, *const means = sums + R, *const w = means + R, *const y = w + R;
     for (int64_t r = 0; r < R && status == ES_OK; r++) {
         const es_address at = {
             .seed = job->seed, .experiment = ES_EXPERIMENT_SINK, .cell = (uint64_t)(cell * R + r)};
-        status = log_sum(&at, n, q, &sums[r], err);
+        status = draw_keys(&at, n, q, &sums[r], &means[r], err);
     }
     for (int64_t k = 0; k < p->offset.count && status == ES_OK; k++) {
-        for (int64_t r = 0; r < R; r++)
+        for (int64_t r = 0; r < R; r++) {
             w[r] = 1.0 / (1.0 + exp(sums[r] - score_of((double)n, q, p->offset.reals[k])));
-        found[k].weight = es_average_column(w, R, 1);
+            y[r] = (1.0 - w[r]) * means[r] / q;
+        }
+        found[k] = (sink_cell){es_average_column(w, R, 1), es_average_column(y, R, 1)};
     }
     es_arena_free(&arena);
     return status;
@@ -147,6 +173,16 @@ static double exact_weight(double n, double q, double s)
     return sum * step;
 }
 
+/* Returns the expected output over its limit, 1 - W - P (THEORY 4.2); NaN where it is not
+ * computed. */
+static double exact_output(double n, double q, double s)
+{
+    es_rem_extra r;
+    if (es_rem_extra_at(n, q, &s, 1, NULL, &r, NULL) != ES_OK)
+        return (double)NAN;
+    return 1.0 - r.weight - r.participation;
+}
+
 /* ---- the study ---- */
 
 /* Adds the stage: a cell draws keys for one pair (n, q) and all offsets. */
@@ -157,7 +193,7 @@ static es_status open_study(es_job *job, es_error *err)
     for (int64_t i = 0; i < p->n.count; i++)
         keys += p->n.reals[i] / (double)p->n.count;
     return es_job_stage(job,
-                        &(es_stage){.name = "pair",
+                        &(es_stage){.name = "pairs",
                                     .phase = "drawing keys",
                                     .noun = "pairs (n, q)",
                                     .cells = p->n.count * p->spread.count,
@@ -178,7 +214,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     *out = (es_cost){.flops = (double)job->stages[0].cells * job->stages[0].flops + 2e7 * rows,
                      .output_bytes = 256.0 * rows,
                      .work_bytes = 16384.0,
-                     .thread_bytes = 16384.0 + 16.0 * (double)p->replicates};
+                     .thread_bytes = 16384.0 + 32.0 * (double)p->replicates};
     return ES_OK;
 }
 
@@ -187,7 +223,7 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 /* Adds the finding what a sink at the threshold takes, and when the leading form holds. */
 static void tell_threshold(es_answer *answer, const sink_row *r)
 {
-    char weight[ES_SAY_ROOM];
+    char weight[ES_SAY_SIZE];
     es_answer_add_finding(answer,
                           "A sink whose score is at the threshold, %.3g nats, takes %s of the "
                           "weight among %.0f keys (exactly %.3g). The leading form predicts one "
@@ -216,6 +252,8 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         r->weight = found[k].weight;
         r->weight_exact = exact_weight(r->n, r->spread, r->score);
         r->weight_leading = 1.0 / (1.0 + exp(-r->offset));
+        r->output = found[k].output;
+        r->output_exact = exact_output(r->n, r->spread, r->score);
         r->z = (r->weight.value - r->weight_exact) / r->weight.se;
         if (r->offset == 0.0 && pair + 1 == pairs)
             tell_threshold(answer, r);
@@ -236,7 +274,8 @@ const es_study es_study_sink = {
              "weight, and compares it with the exact expectation [proved] and with a leading form "
              "[heuristic]: the sink takes half of the attention at a score of ln n + q^2/2 nats, "
              "where q is the standard deviation of the keys' scores. If q^2 is near 2 ln n or "
-             "above, it takes more.",
+             "above, it takes more. --full, CSV and JSON also have what is left of the output over "
+             "the keys.",
     .examples = examples,
     .params = params,
     .size = sizeof(sink_params),

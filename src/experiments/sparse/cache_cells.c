@@ -129,7 +129,7 @@ typedef struct drop_work {
 static es_status drop_new(unit_work *u, drop_work *d, es_error *err)
 {
     const int64_t n = u->w->layer.n;
-    *d = (drop_work){.choice = {.chance = ES_CHANCE_EACH, .room = n}};
+    *d = (drop_work){.choice = {.chance = ES_CHANCE_EACH, .capacity = n}};
     ES_TRY(ES_ARENA_NEW(&u->arena, d->q, u->d, "a query", err));
     ES_TRY(ES_ARENA_NEW(&u->arena, d->key, u->d, "a key", err));
     ES_TRY(ES_ARENA_NEW(&u->arena, d->scores, n, "scores", err));

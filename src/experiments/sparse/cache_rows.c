@@ -167,7 +167,7 @@ static const es_table_spec rows_table = {
 /* Fills in what a row is about; texts are copies that live as long as the table. */
 static void name_row(const sparse_state *s, int64_t row, es_table *t, setting_name *out)
 {
-    char text[ES_CACHE_ROOM];
+    char text[ES_CACHE_SIZE];
     const es_cache_setting one = sparse_cache_setting(s, row);
     out->types = es_table_format(t, "%s", es_cache_types(&one, text));
     if (!one.unit.evict.policy)
@@ -243,13 +243,13 @@ static void report_best(const es_job *job, double *scratch, es_answer *answer)
     const sparse_state *s = job->state;
     const sparse_cache *c = &s->cache;
     const int64_t at = c->n_keys / 2;
-    char kept[ES_SAY_ROOM], policy[ES_CACHE_ROOM], error[ES_SAY_ROOM], next[3 * ES_SAY_ROOM] = "";
+    char kept[ES_SAY_SIZE], policy[ES_CACHE_SIZE], error[ES_SAY_SIZE], next[3 * ES_SAY_SIZE] = "";
     ranked best[2];
     rank_policies(job, at, scratch, best);
     if (best[0].policy < 0)
         return;
     if (best[1].policy >= 0) {
-        es_evict_write(&c->policies[best[1].policy], policy, ES_SAY_ROOM);
+        es_evict_write(&c->policies[best[1].policy], policy, ES_SAY_SIZE);
         snprintf(next, sizeof next, ", by %s under %s",
                  es_say_number(best[1].error.value, best[1].error.se, error), policy);
     }

@@ -333,7 +333,7 @@ static void report_error(const summary_ctx *m, es_answer *answer)
 {
     const sparse_state *s = m->s;
     const es_measured best = median_best(m, false);
-    char seen[ES_SAY_ROOM], error[ES_SAY_ROOM];
+    char seen[ES_SAY_SIZE], error[ES_SAY_SIZE];
     bool ideal = false;
     for (int64_t i = 0; i < s->n_plans; i++)
         ideal = ideal || (competes(s, i, m->main, false) && !es_policy_rolls(&s->specs[i]));
@@ -352,7 +352,7 @@ static void report_error(const summary_ctx *m, es_answer *answer)
 static void report_policies(const summary_ctx *m, es_answer *answer)
 {
     const sparse_state *s = m->s;
-    char words[512], others[512], error[ES_SAY_ROOM];
+    char words[512], others[512], error[ES_SAY_SIZE];
     bool scores = false, without = false;
     for (int64_t i = 0; i < s->n_plans; i++) {
         scores = scores || (competes(s, i, m->main, false) && !s->plans[i].deployable);

@@ -2,6 +2,8 @@
 /* model.c : queries, keys and values of a model's heads over its own text, for `sparse`: N
  * consecutive tokens of a pool are a context. */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/view.h"
@@ -107,6 +109,20 @@ static es_status choose_sizes(es_job *job, const es_model_config *config, es_err
 
 /* ---- the source ---- */
 
+/* Opens the pool. If the text is too short, the hint says how many contexts were asked for. */
+static es_status open_pools(es_job *job, es_error *err)
+{
+    sparse_params *p = job->params;
+    sparse_state *s = job->state;
+    const es_status status = es_pools_open(job, &p->pool, &s->pools, err);
+    if (status == ES_E_EMPTY && strcmp(err->rule, "pool.short") == 0)
+        snprintf(err->hint, sizeof err->hint,
+                 "%lld contexts of %lld tokens: lower --context or --contexts, give more text, or "
+                 "use --repeat",
+                 (long long)s->contexts, (long long)s->n);
+    return status;
+}
+
 /* Checks the options for a model and opens the pools of text that its heads read. */
 static es_status open_model(es_job *job, es_error *err)
 {
@@ -139,7 +155,7 @@ static es_status open_model(es_job *job, es_error *err)
         p->pool.block = s->n;
     else if (s->n > config.positions)
         p->pool.from = ES_BLOCKS_START; /* contexts are consecutive blocks */
-    ES_TRY(es_pools_open(job, &p->pool, &s->pools, err));
+    ES_TRY(open_pools(job, err));
     s->layers = s->pools.config->layers;
     s->heads = s->pools.config->heads;
     /* early queries of a decoder see fewer keys than policies keep: ask late ones */

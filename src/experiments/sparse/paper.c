@@ -284,24 +284,24 @@ static es_status add_rows(es_job *job, int64_t place, int scheme, es_series *ser
 /* Writes a rate of a scheme: "m^-0.97 ± 0.03" of one head, "m^-0.97 (0.84 to 1.2)" of several, the
  * median and the extremes. */
 static const char *say_rate(const es_table *rates, int which, int scheme, double *scratch,
-                            char out[ES_SAY_ROOM])
+                            char out[ES_SAY_SIZE])
 {
     const rate_row *rows = es_rows(rates, rate_row);
     const int64_t all = es_table_rows(rates);
     int64_t count = 0;
-    char number[ES_SAY_ROOM];
+    char number[ES_SAY_SIZE];
     for (int64_t i = scheme; i < all; i += SCHEMES) {
         scratch[count] = rate_of(&rows[i], which)->rate.value;
         count += isfinite(scratch[count]);
     }
     es_sort_reals(scratch, count);
     if (count == 0)
-        snprintf(out, ES_SAY_ROOM, "no power of m");
+        snprintf(out, ES_SAY_SIZE, "no power of m");
     else if (all == SCHEMES)
-        snprintf(out, ES_SAY_ROOM, "m^-%.80s",
+        snprintf(out, ES_SAY_SIZE, "m^-%.80s",
                  es_say_number(scratch[0], rate_of(&rows[scheme], which)->rate.se, number));
     else
-        snprintf(out, ES_SAY_ROOM, "m^-%.3g (%.3g to %.3g)", es_median_of(scratch, count),
+        snprintf(out, ES_SAY_SIZE, "m^-%.3g (%.3g to %.3g)", es_median_of(scratch, count),
                  scratch[0], scratch[count - 1]);
     return out;
 }
@@ -311,7 +311,7 @@ static void report_rates(const es_job *job, const es_table *rates, double *scrat
                          es_answer *answer)
 {
     const sparse_state *s = job->state;
-    char mse[SCHEMES][ES_SAY_ROOM], mean[SCHEMES][ES_SAY_ROOM], cov[SCHEMES][ES_SAY_ROOM];
+    char mse[SCHEMES][ES_SAY_SIZE], mean[SCHEMES][ES_SAY_SIZE], cov[SCHEMES][ES_SAY_SIZE];
     for (int k = 0; k < SCHEMES; k++) {
         say_rate(rates, MSE, k, scratch, mse[k]);
         say_rate(rates, MEAN, k, scratch, mean[k]);

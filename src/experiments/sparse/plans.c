@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "experiments/sparse/sparse.h"
 #include "model/plan.h"
+#include "policy/policy.h"
 
 /* ---- numbers of keys ---- */
 
@@ -96,7 +97,7 @@ static es_status read_file(es_job *job, es_error *err)
     ES_TRY(ES_JOB_NEW(job, s->specs, s->n_places, err));
     ES_TRY(ES_JOB_NEW(job, s->plans, 1, err));
     ES_TRY(ES_JOB_NEW(job, s->grid, 1, err));
-    ES_TRY(ES_JOB_NEW(job, word, ES_POLICY_ROOM, err));
+    ES_TRY(ES_JOB_NEW(job, word, ES_POLICY_SIZE, err));
     es_plan_specs(s->file, s->n, all);
     for (int64_t i = 0; i < s->n_places; i++)
         s->specs[i] = all[s->places[i].layer * s->file->heads + s->places[i].head];
@@ -120,7 +121,7 @@ const es_policy_spec *sparse_spec_of(const sparse_state *s, int64_t place, int64
 }
 
 const char *sparse_asked(const sparse_state *s, int64_t place, int64_t plan,
-                         char out[ES_POLICY_ROOM])
+                         char out[ES_POLICY_SIZE])
 {
     return s->file ? es_policy_word(sparse_spec_of(s, place, plan), out) : s->plans[plan].word;
 }

@@ -166,7 +166,7 @@ static es_measured median_of(const sparse_state *s, const sparse_row *rows, int6
     return out;
 }
 
-const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_ROOM])
+const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_SIZE])
 {
     char keys[64];
     const double percent = 100.0 * kept / s->mean_seen;
@@ -175,7 +175,7 @@ const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_
     else
         snprintf(keys, sizeof keys, "the %lld to %lld keys that a query sees",
                  (long long)s->seen[0], (long long)s->seen[1]);
-    snprintf(out, ES_SAY_ROOM, "%s (%.3g %%)", keys, percent);
+    snprintf(out, ES_SAY_SIZE, "%s (%.3g %%)", keys, percent);
     return out;
 }
 
@@ -183,7 +183,7 @@ const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_
 static void report_fixed(const sparse_state *s, const sparse_row *rows, double *scratch,
                          es_answer *answer)
 {
-    char seen[ES_SAY_ROOM], error[ES_SAY_ROOM];
+    char seen[ES_SAY_SIZE], error[ES_SAY_SIZE];
     int64_t best = -1, count = 0;
     es_measured least = {(double)NAN, (double)NAN};
     for (int64_t k = 0; k < s->n_plans; k++) {

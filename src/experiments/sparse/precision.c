@@ -225,7 +225,7 @@ static es_measured measured(const es_job *job, sparse_statistic *of, const void 
 /* Returns the name of a pair of types, a copy that lives as long as the table. */
 static const char *types_of(const sparse_state *s, int64_t type, es_table *t)
 {
-    char text[ES_CACHE_ROOM];
+    char text[ES_CACHE_SIZE];
     const es_cache_setting one = sparse_cache_setting(s, type_row(s, type));
     return es_table_format(t, "%s", es_cache_types(&one, text));
 }
@@ -294,7 +294,7 @@ static void add_head(const es_job *job, int64_t place, int64_t type, es_table *t
 /* Reports the price of a type in keys: the exact one, then first order's. */
 static void report_type(const sparse_state *s, const kv_type_row *r, es_answer *answer)
 {
-    char share[ES_SAY_ROOM];
+    char share[ES_SAY_SIZE];
     if (!r || !(r->relative_error.value > 0.0))
         return;
     if (!isfinite(r->dropped.value)) {
@@ -304,13 +304,13 @@ static void report_type(const sparse_state *s, const kv_type_row *r, es_answer *
                               r->types);
         return;
     }
-    es_answer_add_finding(
-        answer,
-        "%s costs %s as much as dropping %s %% of the keys at random (first order says %.2g %%)%s.",
-        r->types, s->n_places > 1 ? "the median head" : "the head",
-        es_say_number(100.0 * r->dropped.value, 100.0 * r->dropped.se, share),
-        100.0 * r->dropped_first_order.value,
-        r->noise > LARGE_NOISE ? "; first order is unreliable here" : "");
+    es_answer_add_finding(answer,
+                          "%s costs %s as much as dropping %s %% of the keys at random (by the "
+                          "first-order formula %.2g %%)%s.",
+                          r->types, s->n_places > 1 ? "the median head" : "the head",
+                          es_say_number(100.0 * r->dropped.value, 100.0 * r->dropped.se, share),
+                          100.0 * r->dropped_first_order.value,
+                          r->noise > LARGE_NOISE ? "; first order is unreliable here" : "");
 }
 
 es_status sparse_put_precision(es_job *job, es_answer *answer, es_error *err)

@@ -20,7 +20,7 @@ static int64_t position_of(const es_sparse_head *h, int64_t row)
 /* ---- one query ---- */
 
 /* Allocates numbers for one query. */
-static es_status room(es_arena *arena, int64_t count, double **out, es_error *err)
+static es_status new_numbers(es_arena *arena, int64_t count, double **out, es_error *err)
 {
     ES_TRY(ES_ARENA_NEW(arena, *out, count, "a query", err));
     return ES_OK;
@@ -31,12 +31,12 @@ es_status es_sparse_query_new(const es_sparse_head *head, es_arena *arena, es_sp
 {
     const int64_t dv = head->values.cols, d = head->keys.cols;
     *out = (es_sparse_query){.head = head, .sink = head->sink ? *head->sink : -(double)INFINITY};
-    ES_TRY(room(arena, head->keys.rows, &out->scores, err));
-    ES_TRY(room(arena, dv, &out->output, err));
-    ES_TRY(room(arena, dv, &out->kept, err));
-    ES_TRY(room(arena, dv, &out->value, err));
-    ES_TRY(room(arena, d, &out->key, err));
-    return room(arena, d, &out->query, err);
+    ES_TRY(new_numbers(arena, head->keys.rows, &out->scores, err));
+    ES_TRY(new_numbers(arena, dv, &out->output, err));
+    ES_TRY(new_numbers(arena, dv, &out->kept, err));
+    ES_TRY(new_numbers(arena, dv, &out->value, err));
+    ES_TRY(new_numbers(arena, d, &out->key, err));
+    return new_numbers(arena, d, &out->query, err);
 }
 
 /* Where row `row` stands, what it sees, and its scores. */
@@ -240,9 +240,9 @@ es_status es_sparse_past_of(const es_sparse_spec *spec, const es_sparse_head *he
     look_back(spec, &all, &span);
     *out = (es_sparse_past){.n = head->keys.rows};
     if (all)
-        ES_TRY(room(arena, count * out->n, &out->history, err));
+        ES_TRY(new_numbers(arena, count * out->n, &out->history, err));
     if (span)
-        ES_TRY(room(arena, count * out->n, &out->observed, err));
+        ES_TRY(new_numbers(arena, count * out->n, &out->observed, err));
     if (!all && !span)
         return ES_OK;
     ES_TRY(put_in_order(head, arena, &order, err));

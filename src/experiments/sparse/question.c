@@ -237,14 +237,15 @@ const es_study es_study_sparse = {
         "q k v causal model text context layer head policy keys plan evict ratio kv-type",
     .usage = "(--q Q.npy --k K.npy --v V.npy | --model MODEL --text FILE) [options]",
     .about =
-        "Keeps some of the keys of every head, as each policy does, and reports the error of its "
-        "outputs: the mean square error measured over draws, and its exact value [proved], which "
-        "takes an integral where a policy has random keys. Also reports bias and variance, the "
-        "form for many keys [heuristic], the attention weight that is kept, and the limit "
-        "[heuristic] below which no unbiased policy that keeps keys independently can go. Errors "
-        "are in spreads: the root mean square distance of values from the output, by their "
-        "weights. Then lists the best policy of each head, where it changes with the number of "
-        "keys, and how many heads of each regime prefer which policy.\n\n"
+        "Keeps some of the keys of every head, as each policy does, and reports how far its output "
+        "is from that over all keys: measured, and exactly [proved]. Errors are in units of the "
+        "spread, the root mean square distance of values from the output, by their weights: 0.1 "
+        "is a change by a tenth of that. Then lists the best policy of each head, where it changes "
+        "with the number of keys, and which policy averaging, selective and single-key heads "
+        "prefer.\n\n"
+        "Tables also give bias and variance, an approximation for many keys [heuristic], the "
+        "attention weight that is kept, and the policy `limit`: no unbiased policy that keeps keys "
+        "independently has a smaller error [heuristic].\n\n"
         "Queries, keys and values come from files, or from a model and a text: contexts of "
         "consecutive tokens, each head's own matrices. Queries of a decoder are those of the "
         "second half of each context: early ones see fewer keys than policies keep. Uncertainty "
@@ -255,10 +256,10 @@ const es_study es_study_sparse = {
         "(docs/CACHE.md): one kept set serves all queries after the prompt, and errors are "
         "measured at these. The error of one head's output is not the error of the model: depth, "
         "loss and downstream measure that.\n\n"
-        "--kv-type rounds cached keys and values: the measured error, beside its first-order risk "
-        "[heuristic], and its price in keys, the share of keys whose random loss has the same "
-        "exact risk [proved]. First order is called unreliable where rounding changes scores by "
-        "more than 0.3, root mean square by weight.\n\n"
+        "--kv-type rounds cached keys and values. It gives the measured error, a first-order "
+        "formula for it [heuristic], and its price in keys: the share of keys whose loss at random "
+        "has the same exact error [proved]. The formula is marked unreliable where rounding "
+        "changes scores by more than 0.3, root mean square by weight.\n\n"
         "Policies that keep heavy keys (heavy, observe) use what the queries before this one "
         "attended to: those of the same context or file, by position.",
     .examples = examples,

@@ -296,7 +296,7 @@ es_status sparse_put_rows(es_job *job, const sparse_row *rows, es_answer *answer
     es_table *queries = s->p->per_query ? es_answer_table(answer, &queries_table) : NULL;
     for (int64_t i = 0; i < s->n_places; i++)
         for (int64_t k = 0; k < s->n_plans; k++) {
-            char word[ES_POLICY_ROOM];
+            char word[ES_POLICY_SIZE];
             sparse_row *r = es_rows_add(t, sparse_row);
             if (!r)
                 return es_answer_status(answer, err);

@@ -338,7 +338,7 @@ es_status sparse_plans_read(es_job *job, es_error *err);
  *  it was asked for, "bigbird+inverse". sparse_keys() : its number of keys; 0: parts decide. */
 const es_policy_spec *sparse_spec_of(const sparse_state *s, int64_t place, int64_t plan);
 const char *sparse_asked(const sparse_state *s, int64_t place, int64_t plan,
-                         char out[ES_POLICY_ROOM]);
+                         char out[ES_POLICY_SIZE]);
 int64_t sparse_keys(const sparse_state *s, int64_t place, int64_t plan);
 
 /*! sparse_looks_back() : does a policy use what earlier queries attended to? */
@@ -464,6 +464,6 @@ es_regime sparse_regime_of(const sparse_row *row);
 
 /*! sparse_say_seen() : "the 257 to 512 keys that a query sees (17 %)", or "512 keys (12 %)" where
  *  all queries see as many; the share is that of `kept` keys. */
-const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_ROOM]);
+const char *sparse_say_seen(const sparse_state *s, double kept, char out[ES_SAY_SIZE]);
 
 #endif

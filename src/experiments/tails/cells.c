@@ -495,7 +495,7 @@ static es_status project_strip(void *user, int64_t unit, int thread, es_error *e
 static es_status project(tails_job *job, es_error *err)
 {
     const int64_t strips = (job->tokens + STRIP - 1) / STRIP;
-    ES_TRY(es_blas_room_for(es_parallel_threads(&job->phased, strips), err));
+    ES_TRY(es_blas_scratch_for(es_parallel_threads(&job->phased, strips), err));
     es_blas_enter();
     const es_status status = es_parallel_run(&job->phased, strips, project_strip, job, err);
     es_blas_leave();
@@ -576,7 +576,7 @@ es_status es_tails_measure(const es_tails_spec *spec, int64_t layer, es_tails_ro
     ES_TRY(check(spec, layer, err));
     tails_job job = job_of(spec);
     if (job.tokens < ES_TAILS_LEAST)
-        return es_fail(err, ES_E_EMPTY, "tails.count", "more tokens",
+        return es_fail(err, ES_E_EMPTY, "tails.count", "give more text, or more rows of --tokens",
                        "%lld tokens are too few for tails: at least %d", (long long)job.tokens,
                        ES_TAILS_LEAST);
     job.layer = layer;

@@ -137,7 +137,7 @@ static es_status open_study(es_job *job, es_error *err)
 
 /* Memory that exists once, beside cells and what a layer takes: one cell, the rows of a layer and
  * the p-values of the summary. */
-static double room_of(const tails_state *s, double rows)
+static double scratch_of(const tails_state *s, double rows)
 {
     const double layers = (double)(s->layers * s->n_domains);
     const double tests = 4.0 * layers; /* two p of each direction, as they are and corrected */
@@ -157,7 +157,7 @@ static es_status cost_of(es_job *job, es_cost *out, es_error *err)
     spec.exec = &job->exec;
     const double layers = (double)(s->layers * s->n_domains), limit = (double)job->max_memory;
     const double rows = (double)es_tails_cost_of(&spec, s->count, s->dim, s->heads).rows;
-    const double output = 2048.0 * layers * rows, scratch = room_of(s, rows);
+    const double output = 2048.0 * layers * rows, scratch = scratch_of(s, rows);
     const double cells = layers * (rows * (double)sizeof(tails_cell) + 8.0); /* the driver's */
     const double others = output + cells + scratch + pools->held_bytes;
     (void)err;
@@ -311,14 +311,19 @@ const es_study es_study_tails = {
     .main_options = "model text domain tokens pool pool-dir principal random",
     .usage = "(--model MODEL --text FILE | --tokens FILE) [options]",
     .about =
-        "The theory assumes sub-Gaussian tokens: a variance proxy that bounds their log-MGF in "
-        "every direction [cited]. For every layer of a model on real text, or for your own tokens, "
-        "this measures the proxy, the psi2 norm and Hill's tail index in the directions that "
-        "matter: principal components, the direction to which each head is most sensitive, scores "
-        "of real queries, norms, and random directions for comparison. A finite sample biases all "
-        "three. Each is therefore compared with a control, the same number for Gaussian samples of "
-        "the same size. The verdict follows from the distance between the two, with p-values "
-        "corrected for the number of directions and for the dependence of neighbouring tokens.\n\n"
+        "Tests whether hidden states have heavier tails than a Gaussian law: more values far from "
+        "the mean than it has. The papers' bounds on convergence assume that they do not "
+        "(sub-Gaussian tokens [cited]); in directions that do, these bounds need not hold.\n\n"
+        "For every layer of a model on real text, or for your own tokens, it looks at the "
+        "directions that matter: principal components, the direction to which each head is most "
+        "sensitive, scores of real queries, norms, and random directions for comparison. In each "
+        "it measures three numbers. The variance proxy is the smallest variance of a Gaussian law "
+        "whose exponential moments E exp(t x) are nowhere smaller than those of the tokens; it is "
+        "given in units of their own variance, and 1 is Gaussian. The psi2 norm and Hill's tail "
+        "index are two more measures of tails. A finite sample biases all three, so each is "
+        "compared with a control, the same number for Gaussian samples of the same size. The "
+        "verdict follows from the distance between the two, with p-values corrected for the number "
+        "of directions and for the dependence of neighbouring tokens.\n\n"
         "Layers and heads count from 0.",
     .examples = examples,
     .params = params,

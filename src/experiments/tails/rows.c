@@ -131,13 +131,18 @@ static const es_column kind_columns[] = {
     ES_COL(kind_row, layer, ES_FORMAT_COUNT, "layer", ""),
     ES_COL(kind_row, kind, ES_FORMAT_TEXT, "kind", ""),
     ES_COL(kind_row, directions, ES_FORMAT_COUNT, "directions", ""),
-    ES_COL(kind_row, proxy_median, ES_FORMAT_SHORT, "proxy", "variances",
-           "medians over directions, and the largest"),
+    ES_COL(
+        kind_row, proxy_median, ES_FORMAT_SHORT, "proxy", "variances",
+        "variance of a Gaussian law that bounds the tokens' exponential moments, over their own: "
+        "median over directions"),
     ES_COL(kind_row, proxy_largest, ES_FORMAT_SHORT, "largest", "variances"),
-    ES_COL(kind_row, proxy_control, ES_FORMAT_SHORT, "control", "variances"),
-    ES_COL(kind_row, psi2_median, ES_FORMAT_SHORT, "psi2", "sd"),
+    ES_COL(kind_row, proxy_control, ES_FORMAT_SHORT, "control", "variances",
+           "the same of Gaussian samples of this size"),
+    ES_COL(kind_row, psi2_median, ES_FORMAT_SHORT, "psi2", "sd",
+           "least s with mean `exp(x^2/s^2) <= 2`, median; 1.633 for a Gaussian"),
     ES_COL(kind_row, psi2_control, ES_FORMAT_SHORT, "control", "sd"),
-    ES_COL(kind_row, hill_median, ES_FORMAT_SHORT, "Hill", ""),
+    ES_COL(kind_row, hill_median, ES_FORMAT_SHORT, "Hill", "",
+           "1/index of the tail, from the `n^(2/3)` largest values, median"),
     ES_COL(kind_row, hill_control, ES_FORMAT_SHORT, "control", ""),
     ES_COL(kind_row, lighter, ES_FORMAT_COUNT, "lighter", "", "directions with that verdict"),
     ES_COL(kind_row, gaussian, ES_FORMAT_COUNT, "Gaussian", ""),
@@ -342,8 +347,8 @@ static void put_findings(const summary_ctx *m, es_answer *answer)
     if (largest)
         es_answer_add_finding(
             answer,
-            "The largest variance proxy is %.3g variances; Gaussian samples of the same "
-            "size have %.3g ± %.2g.",
+            "The heaviest direction needs a Gaussian law of %.3g times its variance to bound it "
+            "(variance proxy); Gaussian samples of the same size need %.3g ± %.2g.",
             largest->proxy, largest->proxy_control.value, largest->proxy_control.se);
 }
 

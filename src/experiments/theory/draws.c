@@ -349,7 +349,7 @@ static es_status add_draws(const es_job *job, double spread, es_answer *a, es_er
 static void report_draws(const es_job *job, const weight_row *w, es_answer *a)
 {
     const theory_params *p = job->params;
-    char from[ES_SAY_ROOM + 16], size[ES_SAY_ROOM];
+    char from[ES_SAY_SIZE + 16], size[ES_SAY_SIZE];
     snprintf(from, sizeof from, w->tokens_below > 1.0 ? "from n = %s on" : "for any n",
              es_say_size(w->tokens_below, size));
     es_answer_add_finding(a,

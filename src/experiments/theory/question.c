@@ -328,11 +328,12 @@ static es_status open_study(es_job *job, es_error *err)
 static void report(const es_job *job, const es_horizons *h, const es_exponents *x, es_answer *a)
 {
     const es_grid *n = &((const theory_params *)job->params)->n;
-    es_answer_add_finding(a,
-                          "The horizon is H = %.6g (within %.1g). As n grows without bound, the "
-                          "error of one output falls like n^-%.3g and that of the mean output like "
-                          "n^-%.3g; the papers prove n^-%.3g.",
-                          h->horizon.val, h->horizon.err, x->query_rms, x->mean_rms, x->paper);
+    es_answer_add_finding(
+        a,
+        "The horizon, which decides the rate, is H = %.6g (within %.1g). As n grows "
+        "without bound, the error of one output falls like n^-%.3g and that of "
+        "the mean output like n^-%.3g; the papers prove n^-%.3g.",
+        h->horizon.val, h->horizon.err, x->query_rms, x->mean_rms, x->paper);
     if (n->count == 0)
         return;
     const prediction_cell *last = es_job_cell(job, 0, n->count - 1);
@@ -372,7 +373,7 @@ static const char *const examples[] = {
 
 const es_study es_study_theory = {
     "theory",
-    .summary = "which horizon, rate and error the theory predicts from your statistics",
+    .summary = "which convergence rate and error the theory predicts from your statistics",
     .group = ES_GROUP_LAB,
     .main_options = "cov dim Wq Wk A n scores weights values",
     .usage =
@@ -380,11 +381,14 @@ const es_study es_study_theory = {
         "S.npy | --weights W.npy) --values V.npy [options]",
     .about =
         "Says, without running attention, how fast a head's output on n tokens approaches its "
-        "limit: the norms that the papers' theorems are stated in [cited], and the exponents of n "
-        "that follow for Gaussian tokens [heuristic]. With --n also the errors that an experiment "
-        "on n tokens will measure (of one output [proved], of mean and covariance to first order "
-        "in one token [heuristic]), and their local slopes, which at any n one can afford differ "
-        "from the exponents. Scores are x'A'y with the 1/sqrt(k) inside A.\n\n"
+        "limit. The papers' theorems use norms of the head and of the tokens' covariance S "
+        "[cited]. The main one is the horizon H, the spectral norm of S^1/2 A S^1/2, for scores "
+        "x'A'y with the 1/sqrt(k) inside A: the larger H, the slower the convergence. Gives these "
+        "norms and the exponents of n that follow for Gaussian tokens [heuristic]. With --n also "
+        "the errors that an experiment on n tokens will "
+        "measure (of one output [proved], of mean and covariance to first order in one token "
+        "[heuristic]), and their local slopes, which at any n one can afford differ from the "
+        "exponents.\n\n"
         "With --scores or --weights, and --values: the error of attention over n of these keys, "
         "drawn independently with replacement, against attention over all of them. No law is "
         "assumed and nothing is drawn: one integral for each query, exact for every n [proved].",
