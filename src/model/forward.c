@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* forward.c : blocks of token ids through the model: memory, checks, and who runs what.
+/* forward.c : blocks of token ids through the model: memory, and who runs what.
  *
  * Where there are as many blocks as threads a unit of work is a block: one thread runs it from its
  * ids to its last hidden state, and threads share nothing but the weights. Fewer blocks that are
  * long are run one after the other, and threads share a block's strips and heads. So are blocks of
  * a streamed model, several short ones layer by layer, so that a layer is decoded once for all of
- * them. What a block's layers do is in forward_layer.c. */
+ * them. What a block's layers do is in forward_layer.c; forward_check.c refuses impossible blocks.
+ */
 #include <esscher/model.h>
 
 #include <math.h>
@@ -20,7 +21,6 @@
 #include "model/forward_cache.h"
 #include "model/forward_inside.h"
 #include "model/model.h"
-#include "random/random.h"
 
 /* ---- memory ---- */
 
@@ -351,12 +351,6 @@ static es_status step_block(const es_forward *f, es_block_scratch *scratch, int6
     return es_layer_run(f, scratch, block, layer, weights, err);
 }
 
-/* Returns whether logits of the next token are wanted of a block. */
-static bool wants_logits(const es_model_block *b)
-{
-    return b->nll || b->token_logits || (b->visit && b->visit->logits);
-}
-
 /* Makes what is wanted of the last state of block `block`. */
 static es_status end_block(const es_forward *f, const es_block_scratch *scratch, int64_t block,
                            es_error *err)
@@ -369,7 +363,7 @@ static es_status end_block(const es_forward *f, const es_block_scratch *scratch,
         memcpy(b->last, scratch->x, state_bytes(f, b));
     if (b->pooled || b->logits)
         es_block_classify(f, scratch, b);
-    return wants_logits(b) ? es_block_predict(f, scratch, block, err) : ES_OK;
+    return es_block_wants_logits(b) ? es_block_predict(f, scratch, block, err) : ES_OK;
 }
 
 /* Runs one block of a resident model on one thread, in the scratch memory and strip of that thread.
@@ -445,121 +439,6 @@ static es_status run_all(es_forward *f, es_error *err)
 
 /* ---- all blocks ---- */
 
-/* Fails unless a block that starts at a later hidden state brings that state and leaves
- * something to compute. */
-static es_status check_start(const es_model_config *c, const es_model_block *b, es_error *err)
-{
-    const int64_t states = b->states ? b->states : c->layers + 1;
-    if (b->start && !b->input)
-        return es_fail(err, ES_E_ARGUMENT, "forward.start", "pass the state as input",
-                       "starting at hidden state %lld requires that state as input",
-                       (long long)b->start);
-    if (b->start < 0 || b->start >= states)
-        return es_fail(err, ES_E_RANGE, "forward.states", "states counts from state 0",
-                       "starting at hidden state %lld leaves none of %lld to compute",
-                       (long long)b->start, (long long)states);
-    return ES_OK;
-}
-
-/* What is wanted of the next token takes a model that predicts it, ids, and the last state. */
-static es_status check_predict(const es_model_config *c, const es_model_block *b, es_error *err)
-{
-    if (!wants_logits(b))
-        return ES_OK;
-    if (!c->predicts)
-        return es_fail(err, ES_E_ARGUMENT, "forward.predict",
-                       "use a decoder with its language head",
-                       "the model does not predict the next token");
-    if (b->nll && !b->ids)
-        return es_fail(err, ES_E_ARGUMENT, "forward.predict", "pass the ids with the state",
-                       "the loss of tokens requires their ids");
-    if (b->states && b->states <= c->layers)
-        return es_fail(err, ES_E_ARGUMENT, "forward.states", "use 0 for all states",
-                       "predicting the next token requires all states; %lld of %lld are computed",
-                       (long long)b->states, (long long)c->layers + 1);
-    return ES_OK;
-}
-
-int64_t es_model_sparse_cells(const es_model *model)
-{
-    const es_model_config *c = &model->config;
-    return c->layers * c->heads * c->positions;
-}
-
-/* Can every head's policy be asked, and are all of the block's numbers there? */
-static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, es_error *err)
-{
-    if (!sparse)
-        return ES_OK;
-    if (!sparse->heads)
-        return es_fail(err, ES_E_ARGUMENT, "forward.sparse", "one spec for each layer and head",
-                       "sparse heads without a policy");
-    ES_TRY(es_address_check(&sparse->at, err));
-    const int64_t heads = m->config.layers * m->config.heads;
-    es_address last = sparse->at;
-    last.cell += (uint64_t)es_model_sparse_cells(m);
-    ES_TRY(es_address_check(&last, err));
-    for (int64_t i = 0; i < heads; i++) {
-        const es_policy_spec *spec = &sparse->heads[i];
-        if (spec->policy)
-            ES_TRY(es_policy_spec_check(spec, m->config.causal, err));
-        if (es_policy_inputs(spec->policy) & ES_POLICY_MEASURED && spec->keys < 1)
-            return es_fail(err, ES_E_RANGE, "policy.keys", "set the number of mixtures",
-                           "%s has no number of keys", es_policy_name(spec->policy));
-    }
-    return ES_OK;
-}
-
-/* Checks all blocks before the first runs, so that an impossible request fails at once and not
- * after an hour. */
-static es_status check_block(const es_model *m, const es_model_block *b, int64_t index,
-                             es_error *err)
-{
-    const es_model_config *c = &m->config;
-    if ((!b->ids && !b->input) || b->n <= 0)
-        return es_fail_at(err, ES_E_EMPTY, index, -1, "forward.empty", "give at least one token",
-                          "block %lld has no tokens", (long long)index);
-    if (b->n > c->positions && b->n <= c->position_rows - c->first_position)
-        return es_fail_at(err, ES_E_UNSUPPORTED, index, -1, "forward.block_sparse",
-                          "cut the text into shorter blocks; --policy bigbird has the pattern",
-                          "block %lld has %lld tokens; beyond %lld attention of this model is "
-                          "block_sparse, which is not supported",
-                          (long long)index, (long long)b->n, (long long)c->positions);
-    if (b->rotary && (!c->rotary.width || !es_rotary_fits(&c->rotary, &b->rotary[0]) ||
-                      !es_rotary_fits(&c->rotary_local, &b->rotary[1])))
-        return es_fail_at(err, ES_E_ARGUMENT, index, -1, "forward.rotary",
-                          "change a copy of the model's own rotary and rotary_local",
-                          "rotary positions of block %lld do not fit the model", (long long)index);
-    if (b->n > c->positions && (!b->rotary || b->sparse))
-        return es_fail_at(err, ES_E_RANGE, index, -1, "forward.length", "cut the text into blocks",
-                          "block %lld has %lld tokens; the model has %lld positions",
-                          (long long)index, (long long)b->n, (long long)c->positions);
-    if ((b->logits && !c->labels) || (b->pooled && !c->pooler))
-        return es_fail(err, ES_E_ARGUMENT, "forward.logits", "use a model fine-tuned for a task",
-                       "the model has no %s", c->pooler ? "classifier" : "pooler");
-    if (b->states < 0 || b->states > c->layers + 1)
-        return es_fail(err, ES_E_RANGE, "forward.states", "use 0 for all states",
-                       "%lld hidden states of %lld", (long long)b->states,
-                       (long long)c->layers + 1);
-    if (b->states && b->states <= c->layers && (b->last || b->pooled || b->logits))
-        return es_fail(err, ES_E_ARGUMENT, "forward.states", "use 0 for all states",
-                       "the last state requires all states; %lld of %lld are computed",
-                       (long long)b->states, (long long)c->layers + 1);
-    ES_TRY(check_start(c, b, err));
-    ES_TRY(check_predict(c, b, err));
-    ES_TRY(check_sparse(m, b->sparse, err));
-    ES_TRY(es_cache_check(m, b, err));
-    for (int64_t i = 0; b->ids && i < b->n; i++) {
-        if (b->ids[i] < 0 || b->ids[i] >= c->vocab)
-            return es_fail_at(err, ES_E_RANGE, index, i, "forward.id",
-                              "use the tokenizer that came with the model",
-                              "token %lld of block %lld has id %ld; ids go from 0 to %lld",
-                              (long long)i, (long long)index, (long)b->ids[i],
-                              (long long)c->vocab - 1);
-    }
-    return ES_OK;
-}
-
 /* Collects what the blocks of a call need together: the longest length, and whether any has
  * sparse heads, a visitor or predictions. Memory is allocated once for all of them. */
 static wants wants_of(const es_model *m, const es_model_block *blocks, int64_t count)
@@ -571,7 +450,7 @@ static wants wants_of(const es_model *m, const es_model_block *blocks, int64_t c
         w.sparse = w.sparse || b->sparse;
         w.plain = w.plain || (b->visit && b->visit->plain) || es_cache_plain(m, b);
         w.cache = w.cache || b->cache;
-        w.predict = w.predict || wants_logits(b);
+        w.predict = w.predict || es_block_wants_logits(b);
     }
     return w;
 }
@@ -639,7 +518,7 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
     static const es_exec defaults = {0};
     const bool narrow = model->precision == ES_F32;
     for (int64_t i = 0; i < count; i++)
-        ES_TRY(check_block(model, &blocks[i], i, err));
+        ES_TRY(es_block_check(model, &blocks[i], i, err));
     wants w = wants_of(model, blocks, count);
     w.streamed = model->config.weights == ES_WEIGHTS_STREAMED;
     es_exec team = exec ? *exec : defaults;
@@ -663,94 +542,4 @@ es_status es_model_forward(const es_model *model, const es_model_block *blocks, 
         f.activate_pooled = narrow ? model->pooled->f32 : model->pooled->f64;
     es_gelu_prepare(&f.gelu);
     return run_threads(&f, &w, threads, !shared && !w.streamed, err);
-}
-
-/* ---- its matrix products alone, as a measure of its speed ---- */
-
-typedef struct product_job {
-    const es_model *model;
-    int64_t layer;
-    const es_layer *weights; /* of the layer */
-    int64_t n;
-    char *memory; /* per thread: (ES_STRIP, widest) in and (ES_STRIP, widest) out */
-    size_t each;
-} product_job;
-
-/* Multiplies as many rows by each expert as it has when tokens use all experts alike. In a streamed
- * model the decoded one stands for all of them. */
-static void multiply_experts(const es_model *m, const es_part_stack *s, int64_t rows, const char *x,
-                             const es_linear *all, char *y)
-{
-    const es_model_config *c = &m->config;
-    const int64_t outputs = s->rows / c->experts, each = rows * c->experts_used;
-    for (int64_t e = 0; e < c->experts; e++) {
-        const int64_t count = each * (e + 1) / c->experts - each * e / c->experts;
-        const es_linear own = es_linear_expert(m, all, e, outputs, s->cols);
-        if (count)
-            es_gemm_add(m->precision, count, outputs, s->cols, x, own.w, y);
-    }
-}
-
-/* The shapes of a layer, strip by strip, on zeros: time does not depend on the numbers. */
-static es_status multiply_strip(void *job_, int64_t unit, int thread, es_error *err)
-{
-    const product_job *j = job_;
-    const es_model *m = j->model;
-    const int64_t rows = es_strip_at(j->n, unit % es_strips(j->n)).n;
-    char *x = j->memory + (size_t)thread * 2 * j->each, *y = x + j->each;
-    (void)err;
-    for (es_part_stack s = {0}; es_part_stack_next(m->arch, &m->config, j->layer, &s);) {
-        const es_linear *part = (const es_linear *)((const char *)j->weights + s.part->at);
-        if (es_part_is_expert(s.part))
-            multiply_experts(m, &s, rows, x, part, y);
-        else if (!es_part_is_norm(s.part) && !es_part_is_vector(s.part))
-            es_gemm_add(m->precision, rows, s.rows, s.cols, x, part->w, y);
-    }
-    return ES_OK;
-}
-
-/* Multiplies with the matrices of all layers, one after the other. */
-static es_status multiply_layers(product_job *j, int64_t units, const es_exec *exec, es_error *err)
-{
-    es_layer_slot slot;
-    ES_TRY(es_slot_new(j->model, exec, &slot, err));
-    es_status status = ES_OK;
-    for (j->layer = 0; j->layer < j->model->config.layers && status == ES_OK; j->layer++) {
-        status = es_slot_layer(&slot, j->layer, &j->weights, err);
-        if (status == ES_OK)
-            status = es_slot_expert(&slot, j->layer, 0, err);
-        if (status == ES_OK)
-            status = es_parallel_run(exec, units, multiply_strip, j, err);
-    }
-    es_slot_free(&slot);
-    return status;
-}
-
-es_status es_model_products(const es_model *model, int64_t n, int64_t count, const es_exec *exec,
-                            es_error *err)
-{
-    int64_t widest = model->config.hidden;
-    const int64_t units = count * es_strips(n), rows = n < ES_STRIP ? n : ES_STRIP;
-    const int threads = es_parallel_threads(exec, units);
-    es_mem_limit *budget = exec ? exec->budget : NULL;
-    if (n < 1 || n > model->config.positions)
-        return es_fail(err, ES_E_RANGE, "forward.length", "a block has 1 to `positions` tokens",
-                       "a block of %lld tokens; the model has %lld positions", (long long)n,
-                       (long long)model->config.positions);
-    for (int64_t l = 0; l < model->config.layers; l++)
-        for (es_part_stack s = {0}; es_part_stack_next(model->arch, &model->config, l, &s);) {
-            const int64_t outputs =
-                s.rows / (es_part_is_expert(s.part) ? model->config.experts : 1);
-            widest = outputs > widest ? outputs : widest;
-            widest = s.cols > widest ? s.cols : widest;
-        }
-    product_job j = {
-        .model = model, .n = n, .each = (size_t)(rows * widest) * es_dtype_size(model->precision)};
-    /* zeros: products of finite numbers, whatever is added */
-    ES_TRY(ES_MEM_NEW_2D(budget, j.memory, 2 * threads, (int64_t)j.each, "products", err));
-    es_blas_enter();
-    const es_status status = multiply_layers(&j, units, exec, err);
-    es_blas_leave();
-    es_mem_free(budget, j.memory);
-    return status;
 }

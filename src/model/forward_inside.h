@@ -130,6 +130,17 @@ static inline const es_rotary *es_pass_rotary(const es_layer_pass *p)
 es_view es_pass_band(const es_layer_pass *p, char *rows, int64_t column, int64_t width);
 double es_pass_sink(const es_layer_pass *p, int64_t head);
 
+/*! es_block_wants_logits() : returns whether the block asks for anything about the next token.
+ *  es_block_check() : fails if the model cannot run block number `index`. @return : ES_OK;
+ *  ES_E_EMPTY, ES_E_RANGE, ES_E_ARGUMENT, ES_E_UNSUPPORTED (forward.*). */
+static inline bool es_block_wants_logits(const es_model_block *b)
+{
+    return b->nll || b->token_logits || (b->visit && b->visit->logits);
+}
+
+es_status es_block_check(const es_model *model, const es_model_block *block, int64_t index,
+                         es_error *err);
+
 /*! es_branches_apart() : returns whether what is added to the state is normed or scaled first, for
  *  which strips have a place of its own. */
 bool es_branches_apart(const es_arch *arch, const es_model_config *config);

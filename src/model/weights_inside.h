@@ -43,6 +43,19 @@ enum { ES_TENSOR_NAME = 256 };
 const es_st_tensor *es_weights_find(const es_weight_source *source, es_tensor_ref ref,
                                     char name[ES_TENSOR_NAME]);
 
+/*! es_part_has_plain_name() : returns whether nothing follows the name of a part in that of its
+ *  tensor. */
+static inline bool es_part_has_plain_name(const es_arch_part *part)
+{
+    return part->kind == ES_PART_VALUES || part->kind == ES_PART_FUSED;
+}
+
+/*! es_weights_survey() : looks at the names of all tensors. Sets the prefixes of the source, and of
+ *  the configuration what depends on which tensors there are: form of experts, pooler, labels,
+ *  language head. @return : ES_OK; ES_E_FORMAT (model.prefix, model.layers), ES_E_UNSUPPORTED
+ *  (model.unknown). */
+es_status es_weights_survey(es_model *model, es_weight_source *source, es_error *err);
+
 /* A matrix of all experts in blocks of MXFP4 (packed.h). */
 typedef struct es_packed_tensors {
     const es_st_tensor *blocks, *scales;
