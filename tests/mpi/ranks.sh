@@ -142,7 +142,10 @@ await() {
         sleep 0.02
     done
 }
-has_begun() { [ -s x.run ] && [ -s "pids/$hit" ]; }
+has_begun() { [ -s x.run ] && [ -s "pids/$hit" ] && catches_term; }
+# catches_term : true once rank $hit handles SIGTERM, which is bit 14 of SigCgt. The run file is rank 0's: another rank may still be
+# starting when it appears, and SIGTERM would end it.
+catches_term() { grep -Eq '^SigCgt:.*[4-7c-f][0-9a-f]{3}$' "/proc/$(cat "pids/$hit")/status"; }
 has_grown() { [ "$(wc -c <x.run)" -gt "$size" ]; }
 # ticks : how much processor time the rank has used, in units of the system.
 ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$(cat "pids/$hit")/stat"; }
