@@ -275,8 +275,8 @@ static void add_price(const es_job *job, const budget_context *k, es_answer *a)
                           es_say_number(extra.value, extra.se, loss));
 }
 
-/* Adds what the single setting of least predicted error would cost, predicted as in the table of
- * allocations: the plan's factors do not hold for it. */
+/* Adds what the single setting of least predicted error would cost, as in the table of
+ * allocations. */
 static es_status add_single(es_job *job, const budget_context *k, es_answer *a, es_error *err)
 {
     const budget_state *s = job->state;
@@ -285,13 +285,7 @@ static es_status add_single(es_job *job, const budget_context *k, es_answer *a, 
     char policy[BUDGET_SIZE], types[BUDGET_SIZE], number[ES_SAY_SIZE], more[ES_SAY_SIZE];
     budget_choice *choices;
     budget_forecast f;
-    budget_factors own = {0};
-    ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
-    ES_TRY(ES_JOB_NEW(job, choices, s->units, err));
-    ES_TRY(budget_forecast_new(s, k->arena, &f, err));
-    ES_TRY(budget_apply(job, k, &how, &k->all, k->arena, choices, err));
-    ES_TRY(budget_optimism(job, k, &how, own.optimism, err));
-    budget_predict(s, &k->all, choices, NULL, &own, &f);
+    ES_TRY(budget_forecast_strategy(job, k, &how, &choices, &f, err));
     budget_candidate_policy(s, choices[0].candidate, policy);
     budget_candidate_types(s, choices[0].candidate, types);
     if (setting < 0) {

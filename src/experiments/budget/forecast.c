@@ -107,6 +107,21 @@ es_status budget_optimism(const es_job *job, const budget_context *k, const budg
     return status;
 }
 
+es_status budget_forecast_strategy(es_job *job, const budget_context *k, const budget_strategy *how,
+                                   budget_choice **choices, budget_forecast *forecast,
+                                   es_error *err)
+{
+    const budget_state *s = job->state;
+    budget_factors own = {0};
+    ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
+    ES_TRY(budget_forecast_new(s, k->arena, forecast, err));
+    ES_TRY(ES_JOB_NEW(job, *choices, s->units, err));
+    ES_TRY(budget_apply(job, k, how, &k->all, k->arena, *choices, err));
+    ES_TRY(budget_optimism(job, k, how, own.optimism, err));
+    budget_predict(s, &k->all, *choices, NULL, &own, forecast);
+    return ES_OK;
+}
+
 /* ---- rehearsal ---- */
 
 /* Returns the numbers of a fold's result: four for each layer, and the loss. */

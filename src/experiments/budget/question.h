@@ -426,6 +426,13 @@ es_status budget_optimism(const es_job *job, const budget_context *k, const budg
 es_status budget_forecast_new(const budget_state *s, es_arena *arena, budget_forecast *out,
                               es_error *err);
 
+/*! budget_forecast_strategy() : allocates and computes the choices (units) of a strategy and what
+ *  they are predicted to cost. The factors of the plan do not hold for another strategy: its own
+ *  optimism is used. Memory is that of the job's answer and of k->arena. */
+es_status budget_forecast_strategy(es_job *job, const budget_context *k, const budget_strategy *how,
+                                   budget_choice **choices, budget_forecast *forecast,
+                                   es_error *err);
+
 /* ---- budget/outcomes.c ---- */
 
 /* Trials of blocks. */

@@ -125,13 +125,7 @@ static es_status add_granularity(es_job *job, const budget_context *k, const bud
     const budget_state *s = job->state;
     budget_forecast f;
     budget_choice *choices;
-    budget_factors own = {0};
-    ES_TRY(ES_JOB_NEW(job, own.optimism, s->config->layers, err));
-    ES_TRY(budget_forecast_new(s, k->arena, &f, err));
-    ES_TRY(ES_JOB_NEW(job, choices, s->units, err));
-    ES_TRY(budget_apply(job, k, how, &k->all, k->arena, choices, err));
-    ES_TRY(budget_optimism(job, k, how, own.optimism, err));
-    budget_predict(s, &k->all, choices, NULL, &own, &f);
+    ES_TRY(budget_forecast_strategy(job, k, how, &choices, &f, err));
     granularity_row *r = es_rows_add(t, granularity_row);
     if (!r)
         return es_answer_status(job->answer, err);
