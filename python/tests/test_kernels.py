@@ -64,6 +64,18 @@ def own_block(block, tail):
     return wrong
 
 
+def guarded(mask_of, alone=False):
+    """A kernel that misses keys, but gives queries without any all keys up to their own, or that one alone."""
+
+    def wrong(q, k, v, causal):
+        n = q.shape[1]
+        mask = causal_mask(n) & mask_of(np.arange(n)[:, None], np.arange(n)[None, :])
+        rest = np.eye(n, dtype=bool) if alone else causal_mask(n)
+        return kernel(q, k, v, np.where(mask.any(-1, keepdims=True), mask, rest))
+
+    return wrong
+
+
 def last_block(block):
     def wrong(q, k, v, causal):
         n = q.shape[1]
@@ -178,6 +190,10 @@ CASES = [
     ("own block of 64", own_block(64, False), "grouped", True, ["own-block"], 1),
     ("tail of blocks of 32", own_block(32, True), "grouped", True, ["block-tail"], 1),
     ("tail of blocks of 16", own_block(16, True), "uneven", True, ["block-tail"], 1),
+    ("first key dropped, guarded", guarded(lambda i, j: j >= 1), "grouped", True, ["first-dropped"], 1),
+    ("four first keys dropped, guarded", guarded(lambda i, j: j >= 4, alone=True), "small", True, ["first-dropped"], 1),
+    ("own block of 16, guarded", guarded(lambda i, j: j < i // 16 * 16), "small", True, ["own-block"], 1),
+    ("tail of blocks of 32, guarded", guarded(lambda i, j: j < (i + 1) // 32 * 32, alone=True), "uneven", True, ["block-tail"], 1),
     ("last block of 64", last_block(64), "grouped", False, ["last-keys"], 1),
     ("last block of 32", last_block(32), "uneven", False, ["last-keys"], 1),
     ("one key head", one_head(0), "grouped", True, ["one-head"], 1),
