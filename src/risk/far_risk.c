@@ -8,19 +8,20 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "risk/damping.h"
+#include "risk/far_sums.h"
 #include "risk/integral.h"
 
-/* A query in the form in which it is integrated. Keys of all strata lie one after the other. */
+/* A query in the form in which it is integrated. Keys of all strata lie one after the other, each
+ * stratum filled up to whole lanes with keys of share 0. */
 typedef struct field {
     const es_far_query *q;
     int64_t width, count;
-    double log_z;    /* ln E Z, of scores as they are */
-    double *s;       /* (count) ln W less log_z */
-    double *u;       /* (count, width) v - y_lim */
-    double *u2;      /* (count) |u|^2 */
-    double *sure;    /* (width) N_AB/Z_AB - y_lim */
-    double log_sure; /* ln Z_AB less log_z; -inf of none */
-    double *once;    /* (width) b_D of a node */
+    es_far_terms *strata; /* (n_strata) parts of the arrays below; s is less log_z */
+    double log_z;         /* ln E Z, of scores as they are */
+    double *s, *share, *u, *u2;
+    double *sure;                   /* (width) N_AB/Z_AB - y_lim */
+    double log_sure;                /* ln Z_AB less log_z; -inf of none */
+    es_far_sums sums[ES_FAR_STEPS]; /* of a stratum, at nodes side by side */
 } field;
 
 /* ---- the limit ---- */
@@ -84,21 +85,53 @@ static es_status find_limit(field *f, double *limit, es_far_risk *out, es_error 
     return ES_OK;
 }
 
+/* Sets key j of a stratum, which lists it, to ln W, its share, u and |u|^2. */
+static void set_key(const field *f, const es_far_stratum *from, int64_t j, const double *limit,
+                    int64_t at)
+{
+    double *u = f->u + at * f->width;
+    f->s[at] = from->keys.scores[j] - f->log_z;
+    f->share[at] = es_far_share(from, j);
+    f->u2[at] = from->scatter;
+    for (int64_t c = 0; c < f->width; c++) {
+        u[c] = from->keys.values[j * f->width + c] - limit[c];
+        f->u2[at] += u[c] * u[c];
+    }
+}
+
+/* Sets a key of share 0. */
+static void fill_up(const field *f, int64_t at)
+{
+    f->s[at] = -(double)INFINITY;
+    f->share[at] = f->u2[at] = 0.0;
+    for (int64_t c = 0; c < f->width; c++)
+        f->u[at * f->width + c] = 0.0;
+}
+
+/* Returns how many keys a stratum has in the arrays. */
+static int64_t padded(const es_far_stratum *s)
+{
+    return (s->keys.count + ES_FAR_LANES - 1) / ES_FAR_LANES * ES_FAR_LANES;
+}
+
 /* Far keys as they are integrated. */
 static void gather(field *f, const double *limit)
 {
     int64_t at = 0;
     for (int64_t d = 0; d < f->q->n_strata; d++) {
-        const es_far_keys *keys = &f->q->strata[d].keys;
-        for (int64_t j = 0; j < keys->count; j++, at++) {
-            double *u = f->u + at * f->width;
-            f->s[at] = keys->scores[j] - f->log_z;
-            f->u2[at] = f->q->strata[d].scatter;
-            for (int64_t c = 0; c < f->width; c++) {
-                u[c] = keys->values[j * f->width + c] - limit[c];
-                f->u2[at] += u[c] * u[c];
-            }
-        }
+        const es_far_stratum *from = &f->q->strata[d];
+        const int64_t count = padded(from);
+        f->strata[d] = (es_far_terms){.count = count,
+                                      .width = f->width,
+                                      .s = f->s + at,
+                                      .share = f->share + at,
+                                      .u2 = f->u2 + at,
+                                      .u = f->u + at * f->width};
+        for (int64_t j = 0; j < count; j++, at++)
+            if (j < from->keys.count)
+                set_key(f, from, j, limit, at);
+            else
+                fill_up(f, at);
     }
 }
 
@@ -113,86 +146,85 @@ static void clear(int64_t width, es_risk_node *out)
         out->mean[c] = 0.0;
 }
 
-/* One stratum at one t: adds its part to the tilted means; false: e^{-lZ} is zero. */
-static bool add_stratum(const field *f, const es_far_stratum *stratum, int64_t first, double t,
-                        es_risk_node *out)
+_Static_assert((int)ES_FAR_STEPS <= (int)ES_RISK_NODES, "in.node has memory for these nodes");
+
+/* Returns the fastest of the compiled versions that this CPU has; all give the same bits. */
+static es_far_sums_fn *best_sums(void)
 {
-    const double m = stratum->draws;
-    double a = 0.0, square = 0.0, once = 0.0, some = 0.0, norm2 = 0.0;
-    for (int64_t c = 0; c < f->width; c++)
-        f->once[c] = 0.0;
-    for (int64_t j = first; j < first + stratum->keys.count; j++) {
-        const double share = es_far_share(stratum, j - first), *u = f->u + j * f->width;
-        if (!(share > 0.0) || t + f->s[j] > ES_DAMPING_LARGEST)
-            continue; /* e^{-lW} is 0 */
-        const double lw = exp(t + f->s[j]), kept = share * exp(-lw), x = lw * kept;
-        a += kept;
-        some += lw > 0.0 ? kept : 0.0;
-        once += x;
-        square += x * lw * f->u2[j];
-        for (int64_t c = 0; c < f->width && x > 0.0; c++)
-            f->once[c] += x * u[c];
+    return es_isa_available(ES_ISA_AVX512) ? es_far_sums_avx512
+           : es_isa_available(ES_ISA_AVX2) ? es_far_sums_avx2
+                                           : es_far_sums_portable;
+}
+
+/* Adds a stratum's part to the tilted means of a node; its e^{-lZ} is zero if no key is left. */
+static void add_stratum(int64_t width, double m, const es_far_sums *sums, es_risk_node *out)
+{
+    double norm2 = 0.0;
+    if (!(sums->kept > 0.0) || !(out->log_mean > -(double)INFINITY)) {
+        clear(width, out);
+        return;
     }
-    if (!(a > 0.0))
-        return false;
-    for (int64_t c = 0; c < f->width; c++) {
-        const double b = f->once[c] / a;
+    for (int64_t c = 0; c < width; c++) {
+        const double b = sums->mean[c] / sums->kept;
         norm2 += b * b;
         out->mean[c] += m * b;
     }
-    out->log_mean += m * log(a); /* off by m roundings, nothing in an exponent */
-    out->square += m * fmax(square / a - norm2, 0.0);
-    out->some += m * some / a;
-    out->once += m * once / a;
-    return true;
+    out->log_mean += m * log(sums->kept); /* off by m roundings, nothing in an exponent */
+    out->square += m * fmax(sums->square / sums->kept - norm2, 0.0);
+    out->some += m * sums->some / sums->kept;
+    out->once += m * sums->once / sums->kept;
 }
 
-/* The tilted means at t (F2): strata are independent, so means and variances add up. */
-static void node_at(void *user, double t, double step, es_risk_node *out)
+/* Begins a node with the sure keys, whose e^{-x} is left to the integral. */
+static void begin_node(const field *f, double t, es_risk_node *out)
 {
-    const field *f = user;
-    const double sure = exp(t + f->log_sure);
-    int64_t first = 0;
-    (void)step; /* one node at a time */
     clear(f->width, out);
     if (t + f->log_sure > ES_DAMPING_LARGEST)
-        return;
+        return; /* e^{-lZ} is zero */
     out->log_mean = 0.0;
     for (int64_t c = 0; c < f->width; c++)
-        out->mean[c] = sure * f->sure[c];
+        out->mean[c] = exp(t + f->log_sure) * f->sure[c];
+}
+
+/* The tilted means at t, t + step, ... (F2): strata are independent, so means and variances add up.
+ */
+static void nodes_at(void *user, double t, double step, es_risk_node *out)
+{
+    field *f = user;
+    es_far_sums_fn *sums_of = best_sums();
+    for (int i = 0; i < ES_FAR_STEPS; i++)
+        begin_node(f, t + step * (double)i, &out[i]);
     for (int64_t d = 0; d < f->q->n_strata; d++) {
-        if (!add_stratum(f, &f->q->strata[d], first, t, out)) {
-            clear(f->width, out);
-            return;
-        }
-        first += f->q->strata[d].keys.count;
+        sums_of(&f->strata[d], t, step, f->sums);
+        for (int i = 0; i < ES_FAR_STEPS; i++)
+            add_stratum(f->width, f->q->strata[d].draws, &f->sums[i], &out[i]);
     }
-    for (int64_t c = 0; c < f->width; c++)
-        out->square += out->mean[c] * out->mean[c];
+    for (int i = 0; i < ES_FAR_STEPS; i++)
+        for (int64_t c = 0; c < f->width; c++)
+            out[i].square += out[i].mean[c] * out[i].mean[c];
 }
 
 /* ---- moments ---- */
 
 /* Adds one stratum to the moments of N and Z, and returns draws Var(W u). */
-static double add_moments(const field *f, const es_far_stratum *stratum, int64_t first,
+static double add_moments(const field *f, double draws, const es_far_terms *keys,
                           es_risk_moments *m)
 {
-    const double draws = stratum->draws;
-    double squares = 0.0, sum = 0.0, most = 0.0, norm2 = 0.0;
+    double squares = 0.0, sum = 0.0, most = 0.0, norm2 = 0.0, *once = f->sums[0].mean;
     for (int64_t c = 0; c < f->width; c++)
-        f->once[c] = 0.0;
-    for (int64_t j = first; j < first + stratum->keys.count; j++) {
-        const double share = es_far_share(stratum, j - first), *u = f->u + j * f->width;
-        const double w = share > 0.0 ? exp(f->s[j] - m->log_unit) : 0.0;
+        once[c] = 0.0;
+    for (int64_t j = 0; j < keys->count; j++) {
+        const double share = keys->share[j], *u = keys->u + j * f->width;
+        const double w = share > 0.0 ? exp(keys->s[j] - m->log_unit) : 0.0;
         sum += share * w;
         most = fmax(most, w);
-        squares += share * w * w * f->u2[j];
+        squares += share * w * w * keys->u2[j];
         for (int64_t c = 0; c < f->width; c++)
-            f->once[c] += share * w * u[c];
+            once[c] += share * w * u[c];
     }
     for (int64_t c = 0; c < f->width; c++) {
-        norm2 += f->once[c] * f->once[c];
-        m->mean[c] += draws * f->once[c];
+        norm2 += once[c] * once[c];
+        m->mean[c] += draws * once[c];
     }
     m->z += draws * sum;
     m->most_z += draws * most;
@@ -202,7 +234,6 @@ static double add_moments(const field *f, const es_far_stratum *stratum, int64_t
 /* Moments of N and Z in units of the heaviest key, and the variance of N in *spread. */
 static void moments_of(const field *f, es_risk_moments *m, double *spread)
 {
-    int64_t first = 0;
     m->log_unit = f->log_sure;
     for (int64_t j = 0; j < f->count; j++)
         m->log_unit = fmax(m->log_unit, f->s[j]);
@@ -210,10 +241,8 @@ static void moments_of(const field *f, es_risk_moments *m, double *spread)
     for (int64_t c = 0; c < f->width; c++)
         m->mean[c] = m->z * f->sure[c];
     *spread = 0.0;
-    for (int64_t d = 0; d < f->q->n_strata; d++) {
-        *spread += add_moments(f, &f->q->strata[d], first, m);
-        first += f->q->strata[d].keys.count;
-    }
+    for (int64_t d = 0; d < f->q->n_strata; d++)
+        *spread += add_moments(f, f->q->strata[d].draws, &f->strata[d], m);
     m->square = *spread;
     for (int64_t c = 0; c < f->width; c++)
         m->square += m->mean[c] * m->mean[c];
@@ -225,13 +254,12 @@ static double log_empty(const field *f)
     double log_p = 0.0;
     if (f->log_sure > -(double)INFINITY)
         return -(double)INFINITY;
-    for (int64_t d = 0, first = 0; d < f->q->n_strata; d++) {
-        const es_far_stratum *s = &f->q->strata[d];
+    for (int64_t d = 0; d < f->q->n_strata; d++) {
+        const es_far_terms *keys = &f->strata[d];
         double zeros = 0.0;
-        for (int64_t j = first; j < first + s->keys.count; j++)
-            zeros += f->s[j] > -(double)INFINITY ? 0.0 : es_far_share(s, j - first);
-        log_p += s->draws * log(zeros);
-        first += s->keys.count;
+        for (int64_t j = 0; j < keys->count; j++)
+            zeros += keys->s[j] > -(double)INFINITY ? 0.0 : keys->share[j];
+        log_p += f->q->strata[d].draws * log(zeros);
     }
     return log_p;
 }
@@ -253,17 +281,20 @@ static double reach_of(const field *f)
 static es_status solve(field *f, double tolerance, es_arena *arena, es_far_risk *out, es_error *err)
 {
     es_risk_integral in = {.user = f,
-                           .nodes_at = node_at,
-                           .together = 1,
+                           .nodes_at = nodes_at,
+                           .together = ES_FAR_STEPS,
                            .width = f->width,
                            .log_sure = f->log_sure,
                            .reach = reach_of(f),
                            .a = es_risk_accuracy_of(tolerance)};
     double *scratch, spread;
-    ES_TRY(ES_ARENA_NEW_2D(arena, scratch, 3, f->width, "sums", err));
+    ES_TRY(ES_ARENA_NEW_2D(arena, scratch, 2 + 2 * ES_FAR_STEPS, f->width, "sums", err));
     in.m.mean = scratch;
     in.bias = scratch + f->width;
-    in.node[0].mean = scratch + 2 * f->width;
+    for (int i = 0; i < ES_FAR_STEPS; i++) {
+        in.node[i].mean = scratch + (2 + i) * f->width;
+        f->sums[i].mean = scratch + (2 + ES_FAR_STEPS + i) * f->width;
+    }
     moments_of(f, &in.m, &spread);
     if (in.reach > 0.0)
         es_risk_integrate(&in);
@@ -282,12 +313,13 @@ static es_status solve(field *f, double tolerance, es_arena *arena, es_far_risk 
 static es_status allocate(field *f, es_arena *arena, es_error *err)
 {
     for (int64_t d = 0; d < f->q->n_strata; d++)
-        f->count += f->q->strata[d].keys.count;
+        f->count += padded(&f->q->strata[d]);
+    ES_TRY(ES_ARENA_NEW(arena, f->strata, f->q->n_strata, "strata", err));
     ES_TRY(ES_ARENA_NEW(arena, f->s, f->count, "scores", err));
+    ES_TRY(ES_ARENA_NEW(arena, f->share, f->count, "probabilities", err));
     ES_TRY(ES_ARENA_NEW(arena, f->u2, f->count, "norms", err));
     ES_TRY(ES_ARENA_NEW_2D(arena, f->u, f->count, f->width, "values", err));
-    ES_TRY(ES_ARENA_NEW(arena, f->sure, f->width, "an output", err));
-    return ES_ARENA_NEW(arena, f->once, f->width, "a node", err);
+    return ES_ARENA_NEW(arena, f->sure, f->width, "an output", err);
 }
 
 /* Computes limit and risk, with memory of the arena. */
