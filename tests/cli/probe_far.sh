@@ -6,8 +6,8 @@ root=${0%/tests/cli/*}
 for name in llama gpt2; do
     mkdir "$name" && cp "$root/tests/golden/decoders/$name/config.json" "$root/tests/golden/decoders/$name/model.safetensors" bert/vocab.txt "$name"
 done
-yes 'the cat sat on the mat, word20 word25 unaffable. word16 cat word30' | head -60 >text
-yes 'word16 word17 the word18, word19 cat word21 word22' | head -60 >other
+yes 'the cat sat on the mat, word20 word25 unaffable. word16 cat word30' | head -34 >text
+yes 'word16 word17 the word18, word19 cat word21 word22' | head -34 >other
 far() { esscher probe --look far --model llama --text text --block 64 --near 8 --quiet "$@"; }
 far --forecast 96,128 --verify --other-text other --json >a.json || exit 1
 get_json a.json look far_length exchangeability_summary.9.keys exchangeability_summary.4.statistic exchangeability_summary.0.heads
@@ -28,7 +28,7 @@ for i in 0 7 20; do
 done
 # forecasts beside positions; those of a model whose positions are added
 esscher probe --model llama --text text --block 64 --near 8 --forecast 96 --quiet --json >p.json && get_json p.json look forecast.0.n position_length
-esscher probe --look far --model gpt2 --text text --block 64 --near 8 --forecast 96 --verify --quiet --json >g.json && get_json g.json forecast.0.n far_blocks
+esscher probe --look far --model gpt2 --text text --block 64 --near 8 --forecast 96 --quiet --json >g.json && get_json g.json forecast.0.n far_blocks
 # a smaller error takes a longer context, by the same draws
 esscher probe --model llama --text text --block 64 --near 8 --forecast 96 --error 0.02 --quiet --json >e.json
 echo "$(get_json p.json forecast.0.context) $(get_json e.json forecast.0.context)" | awk '{ print ($1 < $2 ? "longer" : $0) }'
@@ -44,6 +44,8 @@ for key in relative_error_exact ratio_se rate_map_exact_se effective_context; do
 done
 # any threads, a run that goes on, shards put together: the same numbers
 table() { esscher export "$1" --table far_rows --csv; }
+head -14 text >few
+far() { esscher probe --look far --model llama --text few --block 64 --near 8 --n 64 --quiet "$@"; }
 far --out one.run >/dev/null && table one.run >one && wc -l <one
 far --threads 3 --out three.run >/dev/null && table three.run | cmp one - && echo same
 far --out one.run --resume >/dev/null && table one.run | cmp one - && echo same
@@ -66,5 +68,5 @@ try --text text --look far --replicates 4
 try --text text --look limit --forecast 96
 try --text text --look limit --replicates 4
 try --text text --look content --near 8
-far --forecast 200 | grep -E '^Caution: a forecast' | cut -c 1-60
+esscher probe --model llama --text few --block 64 --near 8 --forecast 200 --quiet | grep -E '^Caution: a forecast' | cut -c 1-60
 ls tmp
