@@ -84,26 +84,36 @@ static void print_text(FILE *out, const char *text, const char *special)
     }
 }
 
+/* What a shell calls the kinds of values: a list of words between `before` and `after`, files, the
+ * tables of a run file, nothing to offer. */
+typedef struct value_code {
+    const char *before, *after, *file, *table, *nothing;
+} value_code;
+
+/* Prints the code that offers values of an option. */
+static void print_value(const cli_option *o, const value_code *code, FILE *out)
+{
+    const int kind = wanted_by(o);
+    if (kind == WANTS_WORDS) {
+        fputs(code->before, out);
+        print_words(o, out);
+        fputs(code->after, out);
+    } else {
+        fputs(kind == WANTS_FILE    ? code->file
+              : kind == WANTS_TABLE ? code->table
+                                    : code->nothing,
+              out);
+    }
+}
+
 /* ---- bash ---- */
 
 /* Prints the shell code that offers values of an option. */
 static void bash_value(const cli_option *o, FILE *out)
 {
-    switch (wanted_by(o)) {
-    case WANTS_WORDS:
-        fputs("words='", out);
-        print_words(o, out);
-        fputs("'", out);
-        break;
-    case WANTS_FILE:
-        fputs("files=yes", out);
-        break;
-    case WANTS_TABLE:
-        fputs("words=$(_esscher_tables)", out);
-        break;
-    default:
-        fputs("return", out);
-    }
+    static const value_code code = {"words='", "'", "files=yes", "words=$(_esscher_tables)",
+                                    "return"};
+    print_value(o, &code, out);
 }
 
 /* Prints the cases of one command. */
@@ -193,24 +203,11 @@ static void bash(FILE *out)
 /* :WHAT:ACTION of an argument's specification */
 static void zsh_value(const cli_option *o, FILE *out)
 {
+    static const value_code code = {"(", ")", "_files", "_esscher_tables", " "};
     fputs(":", out);
     print_text(out, o->argument, ZSH_SPECIAL);
     fputs(":", out);
-    switch (wanted_by(o)) {
-    case WANTS_WORDS:
-        fputs("(", out);
-        print_words(o, out);
-        fputs(")", out);
-        break;
-    case WANTS_FILE:
-        fputs("_files", out);
-        break;
-    case WANTS_TABLE:
-        fputs("_esscher_tables", out);
-        break;
-    default: /* nothing to offer */
-        fputs(" ", out);
-    }
+    print_value(o, &code, out);
 }
 
 /* Returns true for options that may be given several times. */

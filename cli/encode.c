@@ -413,6 +413,7 @@ const cli_command cli_encode = {
     .name = "encode",
     .summary = "a model's hidden states, or a decoder's logits, for a text",
     .usage = "--model MODEL (--text FILE | --ids I.npy) [--out H.npy] [--logits L.npy] [options]",
+    .main_options = "model text ids out logits layer evict policy keys prompt kv-type kept",
     .about =
         "Runs one block of text through a model on disk. Known models are BERT and its derivatives "
         "(MiniLM, gte, bge, e5 and classifiers), RoBERTa, ModernBERT and other encoders, and "

@@ -234,25 +234,34 @@ void cli_help_command(const cli_command *command, FILE *out)
         fprintf(out, "  %s\n", *e);
 }
 
-/* Returns where the first sentence, or the first clause of one, ends. */
-static int first_part(const char *text)
+/* Returns where the first sentence of a text ends, or with `clause` its first clause. What is in
+ * parentheses ends neither. */
+static int first_part(const char *text, bool clause)
 {
-    static const char *const ends[] = {". ", "; "};
-    int length = (int)strlen(text);
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        const char *end = strstr(text, ends[i]);
-        if (end && end - text < length)
-            length = (int)(end - text);
+    int at = 0;
+    for (int inside = 0; text[at]; at++) {
+        inside += (text[at] == '(') - (text[at] == ')');
+        if (inside == 0 && (text[at] == '.' || (clause && text[at] == ';')) && text[at + 1] == ' ')
+            break;
     }
-    return length;
+    return at;
 }
 
-/* Returns the length of the first sentences of a text: as many as fit SHORT_ABOUT lines, three at
- * most, all from its first paragraph. 0 if the first sentence is longer than that. */
+/* Returns where the short description of an option ends. The clauses of a choice are its values:
+ * all of them stay. */
+static int short_part(const cli_option *o)
+{
+    return first_part(o->help, o->kind != ES_PARAM_CHOICE);
+}
+
+/* Returns the length of the first paragraph of a text if it fits SHORT_ABOUT lines, else of as many
+ * of its first three sentences as fit. 0 if the first sentence is longer than that. */
 static int first_sentences(const char *text)
 {
     const int paragraph = (int)strcspn(text, "\n");
     int length = 0;
+    if (print_part(NULL, text, paragraph, 0, 0) <= SHORT_ABOUT)
+        return paragraph;
     for (int at = 0, count = 0; at < paragraph && count < 3; at++) {
         if (text[at] != '.' || (text[at + 1] != ' ' && at + 1 != paragraph))
             continue;
@@ -271,7 +280,7 @@ static void print_main_options(const cli_command *command, const cli_option_list
 {
     for (int i = 0, printed = 0; i < list->count && !list->at[i].common; i++) {
         const cli_option *o = list->at[i].option;
-        const int length = first_part(o->help), lines = print_option(o, length, NULL);
+        const int length = short_part(o), lines = print_option(o, length, NULL);
         if (lines > capacity ||
             (command->main_options && !is_among(o->name, command->main_options)))
             continue;

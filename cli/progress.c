@@ -141,11 +141,3 @@ void cli_progress_wipe(cli_progress *p)
         fputs("\r\033[K", stderr);
     p->drawn = false;
 }
-
-bool cli_progress_silent(void *user, double done, double total)
-{
-    (void)user;
-    (void)done;
-    (void)total;
-    return cli_interrupted();
-}

@@ -50,8 +50,4 @@ bool cli_interrupted(void);
  * SIGTERM, or CLI_HUNG_UP. */
 int cli_interrupt_exit(void);
 
-/* An es_progress_fn that only checks for signals and prints nothing: for passes that are reported
- * as one phase. */
-bool cli_progress_silent(void *user, double done, double total);
-
 #endif

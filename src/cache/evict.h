@@ -64,13 +64,10 @@ typedef struct es_evict_spec {
 const es_eviction *es_eviction_at(int64_t at);
 const es_eviction *es_eviction_find(const char *name);
 
-/*! es_eviction_name(), es_eviction_about(), es_eviction_source() : its name; one line for people;
- *  the paper or program that it follows. es_eviction_decodes() : has it a decode mode?
+/*! es_eviction_name() : its name. es_eviction_decodes() : has it a decode mode?
  *  es_eviction_plain() : does it look at queries before rotary positions? es_eviction_full() : does
  *  it need scores from a pass of the full model over what follows the prompt? */
 const char *es_eviction_name(const es_eviction *policy);
-const char *es_eviction_about(const es_eviction *policy);
-const char *es_eviction_source(const es_eviction *policy);
 bool es_eviction_decodes(const es_eviction *policy);
 bool es_eviction_plain(const es_eviction *policy);
 bool es_eviction_full(const es_eviction *policy);

@@ -35,8 +35,6 @@ const es_eviction *es_eviction_find(const char *name)
 }
 
 const char *es_eviction_name(const es_eviction *policy) { return policy ? policy->name : "full"; }
-const char *es_eviction_about(const es_eviction *policy) { return policy->about; }
-const char *es_eviction_source(const es_eviction *policy) { return policy->source; }
 bool es_eviction_decodes(const es_eviction *policy)
 {
     return policy->decode != ES_DECODE_BY_NOTHING;

@@ -239,17 +239,10 @@ void es_plan_export_free(char *text) { free(text); }
 es_status es_plan_export_file(const es_plan *plan, const char *name, const char *engine,
                               const char *path, bool force, es_error *err)
 {
-    es_draft draft;
     char *text;
     size_t size;
     ES_TRY(es_plan_export(plan, name, engine, &text, &size, err));
-    es_status status = es_draft_open(path, force, &draft, err);
-    if (status == ES_OK) {
-        status = es_draft_write(&draft, text, size, err);
-        if (status == ES_OK)
-            status = es_draft_publish(&draft, err);
-        es_draft_discard(&draft);
-    }
+    const es_status status = es_file_store(path, force, text, size, err);
     free(text);
     return status;
 }

@@ -86,7 +86,6 @@ void es_source_release(es_source *s);
 typedef struct es_law_scratch {
     int64_t rows;   /* that fit */
     double *base;   /* (rows, dim) : z, before the image mean + B z */
-    double *image;  /* (rows, dim) : after the affine map, if the caller needs f32 */
     double *gather; /* (rows, dim) : z of the tokens of one part of a mixture */
 } es_law_scratch;
 

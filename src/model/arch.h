@@ -68,6 +68,25 @@ enum { ES_ARCH_FIELDS = 80 }; /* most fields of a description */
         key, ES_FIELD_WHOLE, true, ES_CONFIG(member), .min = 1, .max = most                        \
     }
 
+/* Sizes, which most families must state. */
+#define ES_ARCH_SIZES                                                                              \
+    ES_FIELD_SIZE("hidden_size", hidden, 65536),                                                   \
+        ES_FIELD_SIZE("num_hidden_layers", layers, ES_MODEL_LAYERS),                               \
+        ES_FIELD_SIZE("num_attention_heads", heads, 65536),                                        \
+        ES_FIELD_SIZE("intermediate_size", intermediate, 1 << 20),                                 \
+        ES_FIELD_SIZE("vocab_size", vocab, 1 << 24),                                               \
+        ES_FIELD_SIZE("max_position_embeddings", positions, 1 << 24)
+
+/* The activation of the feed-forward layers, under the key of the family. */
+#define ES_ARCH_ACTIVATION(key)                                                                    \
+    {                                                                                              \
+        key, ES_FIELD_WORD,                                                                        \
+            .at = ES_CONFIG(activation),                                                           \
+            .only = "silu|swish|gelu|gelu_new|gelu_fast|gelu_pytorch_tanh|relu",                   \
+            .rule = "config.activation",                                                           \
+            .hint = "supported: silu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu"          \
+    }
+
 /* Keys that no decoder here supports, whichever config.json has them. */
 #define ES_FIELDS_REFUSED                                                                          \
     {"quantization_config", ES_FIELD_NONE, .rule = "config.quantised",                             \

@@ -5,7 +5,7 @@
 #include "model/arch_bert.h"
 
 static const es_config_field fields[] = {
-    ES_BERT_SIZES,
+    ES_ARCH_SIZES,
     ES_FIELD_SIZE("type_vocab_size", types, 1 << 16),
     ES_BERT_EPS("layer_norm_eps", true),
     ES_BERT_REFUSED,

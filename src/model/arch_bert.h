@@ -11,14 +11,6 @@
 
 #include "model/model_inside.h"
 
-#define ES_BERT_SIZES                                                                              \
-    ES_FIELD_SIZE("hidden_size", hidden, 65536),                                                   \
-        ES_FIELD_SIZE("num_hidden_layers", layers, ES_MODEL_LAYERS),                               \
-        ES_FIELD_SIZE("num_attention_heads", heads, 65536),                                        \
-        ES_FIELD_SIZE("intermediate_size", intermediate, 1 << 20),                                 \
-        ES_FIELD_SIZE("vocab_size", vocab, 1 << 24),                                               \
-        ES_FIELD_SIZE("max_position_embeddings", positions, 1 << 24)
-
 /* Below 1e-20 the square root of an f32 variance of 0 would overflow what it divides. */
 #define ES_BERT_EPS(key, must)                                                                     \
     {                                                                                              \
@@ -42,16 +34,6 @@
         {"is_encoder_decoder", ES_FIELD_NONE},                                                     \
     {                                                                                              \
         "add_cross_attention", ES_FIELD_NONE                                                       \
-    }
-
-/* One of the functions that there are. */
-#define ES_ENCODER_ACTIVATION(key)                                                                 \
-    {                                                                                              \
-        key, ES_FIELD_WORD,                                                                        \
-            .at = ES_CONFIG(activation),                                                           \
-            .only = "silu|swish|gelu|gelu_new|gelu_fast|gelu_pytorch_tanh|relu",                   \
-            .rule = "config.activation",                                                           \
-            .hint = "supported: silu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu"          \
     }
 
 #define ES_BERT_LAYER(name) "encoder.layer.*." name
@@ -108,11 +90,11 @@
 /* ---- RoBERTa's, which XLM-RoBERTa shares ---- */
 
 #define ES_ROBERTA_FIELDS                                                                          \
-    ES_BERT_SIZES, ES_FIELD_SIZE("type_vocab_size", types, 1 << 16),                               \
+    ES_ARCH_SIZES, ES_FIELD_SIZE("type_vocab_size", types, 1 << 16),                               \
         ES_BERT_EPS("layer_norm_eps", false),                                                      \
         {"pad_token_id", ES_FIELD_WHOLE, .at = ES_CONFIG(first_position), .min = 0,                \
          .max = 1 << 24},                                                                          \
-        ES_BERT_REFUSED, ES_ENCODER_ACTIVATION("hidden_act"), ES_ENCODER_REFUSED
+        ES_BERT_REFUSED, ES_ARCH_ACTIVATION("hidden_act"), ES_ENCODER_REFUSED
 
 #define ES_ROBERTA_PARTS                                                                           \
     ES_BERT_EMBEDDINGS, ES_BERT_QKV(ES_PART_LINEAR, 0), ES_BERT_REST,                              \

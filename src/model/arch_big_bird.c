@@ -14,7 +14,7 @@
 #include "model/arch_bert.h"
 
 static const es_config_field fields[] = {
-    ES_BERT_SIZES,
+    ES_ARCH_SIZES,
     ES_FIELD_SIZE("type_vocab_size", types, 1 << 16),
     ES_BERT_EPS("layer_norm_eps", false),
     {"use_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},
@@ -25,7 +25,7 @@ static const es_config_field fields[] = {
     {"block_size", ES_FIELD_WHOLE, .at = ES_STATED(block), .min = 1, .max = 1 << 20},
     {"num_random_blocks", ES_FIELD_WHOLE, .at = ES_STATED(random), .min = 0, .max = 1 << 20},
     ES_BERT_REFUSED,
-    ES_ENCODER_ACTIVATION("hidden_act"),
+    ES_ARCH_ACTIVATION("hidden_act"),
     ES_ENCODER_REFUSED,
     {0}};
 

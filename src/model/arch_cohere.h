@@ -11,7 +11,7 @@
 #include "model/arch_llama.h"
 
 #define ES_COHERE_FIELDS                                                                           \
-    ES_LLAMA_SIZES, ES_LLAMA_EPS("layer_norm_eps"), ES_LLAMA_ACTIVATION("hidden_act"),             \
+    ES_ARCH_SIZES, ES_LLAMA_EPS("layer_norm_eps"), ES_ARCH_ACTIVATION("hidden_act"),               \
         {"logit_scale", ES_FIELD_REAL, .at = ES_CONFIG(logit_factor), .min = 1e-9, .max = 1e9},    \
     {                                                                                              \
         "attention_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)                           \

@@ -8,7 +8,7 @@
 static const es_config_field fields[] = {
     ES_LLAMA_USUAL_SIZES,
     ES_LLAMA_EPS("rms_norm_eps"),
-    ES_LLAMA_ACTIVATION("hidden_act"),
+    ES_ARCH_ACTIVATION("hidden_act"),
     {"attention_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},
     ES_LLAMA_SHARED,
     {0}};

@@ -15,7 +15,7 @@
 
 /* hidden_act is in the files and not read. */
 #define ES_GEMMA_FIELDS                                                                            \
-    ES_LLAMA_USUAL_SIZES, ES_LLAMA_EPS("rms_norm_eps"), ES_LLAMA_ACTIVATION("hidden_activation"),  \
+    ES_LLAMA_USUAL_SIZES, ES_LLAMA_EPS("rms_norm_eps"), ES_ARCH_ACTIVATION("hidden_activation"),   \
         {"query_pre_attn_scalar", ES_FIELD_REAL, .at = ES_CONFIG(score_divisor), .min = 1e-6,      \
          .max = 1e9},                                                                              \
         ES_LLAMA_WINDOW, {"attention_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},       \

@@ -12,16 +12,7 @@
 
 #include "model/model_inside.h"
 
-/* Sizes, which most relatives must state. */
-#define ES_LLAMA_SIZES                                                                             \
-    ES_FIELD_SIZE("hidden_size", hidden, 65536),                                                   \
-        ES_FIELD_SIZE("num_hidden_layers", layers, ES_MODEL_LAYERS),                               \
-        ES_FIELD_SIZE("num_attention_heads", heads, 65536),                                        \
-        ES_FIELD_SIZE("intermediate_size", intermediate, 1 << 20),                                 \
-        ES_FIELD_SIZE("vocab_size", vocab, 1 << 24),                                               \
-        ES_FIELD_SIZE("max_position_embeddings", positions, 1 << 24)
-
-/* The same where the library that writes config.json leaves out what is usual. */
+/* ES_ARCH_SIZES where the library that writes config.json leaves out what is usual. */
 #define ES_LLAMA_USUAL_SIZE(key, member, most)                                                     \
     {                                                                                              \
         key, ES_FIELD_WHOLE, .at = ES_CONFIG(member), .min = 1, .max = most                        \
@@ -37,16 +28,6 @@
 #define ES_LLAMA_EPS(key)                                                                          \
     {                                                                                              \
         key, ES_FIELD_REAL, .at = ES_CONFIG(layer_norm_eps), .min = 1e-20, .max = 1e-2             \
-    }
-
-/* One of the functions that there are, under the key of the family. */
-#define ES_LLAMA_ACTIVATION(key)                                                                   \
-    {                                                                                              \
-        key, ES_FIELD_WORD,                                                                        \
-            .at = ES_CONFIG(activation),                                                           \
-            .only = "silu|swish|gelu|gelu_new|gelu_fast|gelu_pytorch_tanh|relu",                   \
-            .rule = "config.activation",                                                           \
-            .hint = "supported: silu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu"          \
     }
 
 /* What relatives share beside their sizes, eps and activation. */
@@ -67,7 +48,7 @@
         {"tie_word_embeddings", ES_FIELD_BOOL, .at = ES_CONFIG(tied)}, ES_FIELDS_REFUSED
 
 #define ES_LLAMA_FIELDS                                                                            \
-    ES_LLAMA_SIZES, ES_LLAMA_EPS("rms_norm_eps"),                                                  \
+    ES_ARCH_SIZES, ES_LLAMA_EPS("rms_norm_eps"),                                                   \
         {"hidden_act",                                                                             \
          ES_FIELD_WORD,                                                                            \
          .at = ES_CONFIG(activation),                                                              \

@@ -13,7 +13,7 @@
 #include "model/arch_bert.h"
 
 static const es_config_field fields[] = {
-    ES_BERT_SIZES,
+    ES_ARCH_SIZES,
     ES_BERT_EPS("norm_eps", false),
     {"global_attn_every_n_layers", ES_FIELD_WHOLE, .at = ES_STATED(period), .min = 1,
      .max = 1 << 20},
@@ -36,7 +36,7 @@ static const es_config_field fields[] = {
      .hint = "supported is: gelu"},
     {"is_decoder", ES_FIELD_NONE, .rule = "config.decoder",
      .hint = "use an encoder: is_decoder false"},
-    ES_ENCODER_ACTIVATION("hidden_activation"),
+    ES_ARCH_ACTIVATION("hidden_activation"),
     ES_ENCODER_REFUSED,
     {0}};
 

@@ -5,9 +5,9 @@
 #include "model/arch_llama.h"
 
 static const es_config_field fields[] = {
-    ES_LLAMA_SIZES,
+    ES_ARCH_SIZES,
     ES_LLAMA_EPS("layer_norm_eps"),
-    ES_LLAMA_ACTIVATION("hidden_act"),
+    ES_ARCH_ACTIVATION("hidden_act"),
     {"use_qkv_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},
     {"qk_layernorm", ES_FIELD_BOOL, .at = ES_CONFIG(head_norms)},
     {"use_parallel_residual", ES_FIELD_BOOL, .at = ES_CONFIG(parallel)},

@@ -4,9 +4,9 @@
 #include "model/arch_llama.h"
 
 static const es_config_field fields[] = {
-    ES_LLAMA_SIZES,
+    ES_ARCH_SIZES,
     ES_LLAMA_EPS("norm_epsilon"),
-    ES_LLAMA_ACTIVATION("hidden_act"),
+    ES_ARCH_ACTIVATION("hidden_act"),
     ES_LLAMA_WINDOW,
     {"use_bias", ES_FIELD_BOOL, .at = ES_CONFIG(attention_bias)},
     ES_LLAMA_SHARED,

@@ -254,7 +254,6 @@ es_status es_cache_save(const es_cache *cache, const char *path, bool force, es_
 {
     char *text = NULL;
     size_t size = 0;
-    es_draft draft;
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return es_fail(err, ES_E_MEMORY, "memory", "free some memory", "no memory for %s", path);
@@ -263,13 +262,7 @@ es_status es_cache_save(const es_cache *cache, const char *path, bool force, es_
         free(text);
         return es_fail(err, ES_E_MEMORY, "memory", "free some memory", "no memory for %s", path);
     }
-    es_status status = es_draft_open(path, force, &draft, err);
-    if (status == ES_OK) {
-        status = es_draft_write(&draft, text, size, err);
-        if (status == ES_OK)
-            status = es_draft_publish(&draft, err);
-        es_draft_discard(&draft);
-    }
+    const es_status status = es_file_store(path, force, text, size, err);
     free(text);
     return status;
 }

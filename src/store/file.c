@@ -376,6 +376,18 @@ void es_draft_discard(es_draft *draft)
     draft->temp = NULL;
 }
 
+es_status es_file_store(const char *path, bool overwrite, const void *data, size_t size,
+                        es_error *err)
+{
+    es_draft draft;
+    ES_TRY(es_draft_open(path, overwrite, &draft, err));
+    es_status status = es_draft_write(&draft, data, size, err);
+    if (status == ES_OK)
+        status = es_draft_publish(&draft, err);
+    es_draft_discard(&draft);
+    return status;
+}
+
 /* ---- recognising other formats ---- */
 
 #define SAVE "save arrays one by one with np.save, weights with safetensors.torch.save_file"

@@ -81,6 +81,11 @@ es_status es_draft_publish(es_draft *draft, es_error *err);
 /*! es_draft_discard() : remove every trace; fine after es_draft_publish(). */
 void es_draft_discard(es_draft *draft);
 
+/*! es_file_store() : writes a whole file in one call, as a draft that is published.
+ *  @return : as es_draft_open(), es_draft_write() and es_draft_publish(). */
+es_status es_file_store(const char *path, bool overwrite, const void *data, size_t size,
+                        es_error *err);
+
 /*! es_file_nameless() : a file for reading and writing, in $TMPDIR or /tmp, that has no name and is
  *  gone when it is closed. Its descriptor is 10 or more: 0 to 9 are for programs to be started.
  *  @return : ES_OK; ES_E_IO (file.create). */

@@ -47,11 +47,6 @@ enum { ES_FINDINGS_FIRST = 3 };
  *  counts as a finding, because it questions all that follows. */
 bool es_answer_leads(const es_answer *answer, int64_t at);
 
-/*! es_table_array() : sets a list of `cols` numbers (rows = 0), or a matrix (rows, cols), as the
- *  value of a column with `array`. Copied. NaN is null. */
-void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
-                    int64_t rows, int64_t cols);
-
 /*! es_key() : `a` followed by `b`, in `out`: "mean_error", "_se". Returns out. */
 enum { ES_KEY_SIZE = 96 };
 const char *es_key(char out[ES_KEY_SIZE], const char *a, const char *b);

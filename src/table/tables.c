@@ -445,15 +445,6 @@ void es_table_text(es_table *table, int64_t row, const char *key, const char *te
         *cell = es_answer_keep(table->answer, text);
 }
 
-void es_table_array(es_table *table, int64_t row, const char *key, const double *values,
-                    int64_t rows, int64_t cols)
-{
-    es_type type = ES_TYPE_NONE;
-    es_numbers *cell = cell_for(table, row, key, false, &type);
-    if (cell && type == ES_TYPE_NUMBERS)
-        *cell = es_table_numbers(table, values, rows, cols);
-}
-
 /* ---- reading ---- */
 
 const es_table_spec *es_table_about(const es_table *table) { return table->spec; }

@@ -141,8 +141,6 @@ double es_hardmax_second(int64_t n, double sigma)
     return sigma * log_2 * es_mills(es_normal_tail_quantile(-euler - 0.5 * log_2 - log((double)n)));
 }
 
-double es_hardmax_uniform(int64_t n) { return 1.0 / ((double)n + 1.0); }
-
 /* ==== several dimensions: the size of the Steiner point of a Gaussian sample's hull, for large n
  * ==== Near the level b = sqrt(2 ln n) the support function of the hull, seen in directions v/b
  * around one, is b + (Gumbel field)/b, a Huesler-Reiss field with covariance Cov(|v|). Gbar is d

@@ -49,10 +49,6 @@ double es_hardmax_leading(int64_t n, double sigma);
  */
 double es_hardmax_second(int64_t n, double sigma);
 
-/*! es_hardmax_uniform() : E|Gbar| of tokens uniform on [-1,1], population queries: 1/(n+1). The
- * logarithm belongs to Gaussian tails. */
-double es_hardmax_uniform(int64_t n);
-
 /*! es_hardmax_steiner() : J_d, the constant of the next function, by quadrature to 1e-9. A tenth of
  * a second. @return : ES_OK; ES_E_RANGE unless dim is in [1, 64]. */
 es_status es_hardmax_steiner(int64_t dim, double *constant, es_error *err);

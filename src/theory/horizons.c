@@ -221,35 +221,6 @@ es_status es_exponents_at(double horizon, es_exponents *out, es_error *err)
     return ES_OK;
 }
 
-es_status es_rem_phase(double u, es_rem_exponents *out, es_error *err)
-{
-    if (!(u >= 0.0))
-        return es_fail(err, ES_E_RANGE, "theory.phase", "u = q/sqrt(2 log n) is not negative",
-                       "u is %g", u);
-    const double u2 = u * u;
-    *out = (es_rem_exponents){0};
-    if (u >= 1.0)
-        return ES_OK;
-    out->typical = u <= 0.5 ? 0.5 - u2 : (1.0 - u) * (1.0 - u);
-    out->rms = 3.0 * u2 <= 1.0 ? 0.5 - u2 : (1.0 - u2) * (1.0 - u2) / (8.0 * u2);
-    out->participation = 2.0 * out->rms;
-    out->ess = 2.0 * out->typical;
-    return ES_OK;
-}
-
-/* -d ln(rms)/d ln n at fixed q, THEORY 4.3: the error is e^{-theta(u) L}, L = ln n, u^2 = q^2/(2L);
- * beyond u^2 = 1/3 theta L = (1-u^2)^2 L/(8u^2) = (2L-q^2)^2/(16 q^2), whose derivative in L is
- * (2L/q^2 - 1)/4. */
-double es_rem_slope(double q, double n)
-{
-    if (!(q >= 0.0) || !(n > 1.0))
-        return NAN;
-    const double L = log(n), q2 = q * q;
-    if (q2 <= 2.0 / 3.0 * L)
-        return 0.5;
-    return q2 < 2.0 * L ? 0.25 * (2.0 * L / q2 - 1.0) : 0.0;
-}
-
 /* THEORY 4.4, constants: n E|m_n|^2 -> E|c(eta)|^2, c(eta) = E_z (eta - Mz) e^{<Mz,eta> -
  * |Mz|^2/2}. In the singular directions that is (1+h^2)^{-3/2} eta e^{k eta^2/2}, k = h^2/(1+h^2),
  * and its mean square (1-h^4)^{-3/2}; another direction's weight alone gives (1-h^4)^{-1/2}. */

@@ -7,7 +7,7 @@
  * header goes from the coarse to the fine:
  *
  *   1. horizons: norms of M = S^{1/2} A S^{1/2} and the exponents that hold for
- *      n -> infinity (es_horizons_of, es_exponents_at, es_rem_phase, es_mean_clt);
+ *      n -> infinity (es_horizons_of, es_exponents_at, es_mean_clt);
  *   2. exact finite-n expectations for one query: sum of squared weights, error, entropy
  *      (es_rem_moments), also with one given token among them (es_rem_extra_at);
  *   3. what an experiment on n tokens will measure, from the law and the head
@@ -72,21 +72,6 @@ typedef struct es_exponents {
 /*! es_exponents_at() : the exponents at horizon H >= 0. Pure function.
  *  @return : ES_OK; ES_E_RANGE if H is negative or not finite. */
 es_status es_exponents_at(double horizon, es_exponents *out, es_error *err);
-
-/* One query with q = u sqrt(2 log n): phases of the random energy model. */
-typedef struct es_rem_exponents {
-    double typical;       /* |error| ~ n^-typical; 0 when frozen, u >= 1 */
-    double rms;           /* root mean square, dominated by rare samples for u^2 > 1/3 */
-    double participation; /* E sum w^2 ~ n^-participation */
-    double ess;           /* typical number of tokens that count, n^ess */
-} es_rem_exponents;
-
-/*! es_rem_phase() : exponents at u >= 0. @return : ES_OK; ES_E_RANGE. */
-es_status es_rem_phase(double u, es_rem_exponents *out, es_error *err);
-
-/*! es_rem_slope() : -d log(RMS error) / d log n at fixed q, to leading order; NaN if q < 0 or
- *  n <= 1. */
-double es_rem_slope(double q, double n);
 
 /*! es_mean_clt() : lim n E|m_n|^2 for S = V = I, population queries, H < 1: prod (1-h_i^4)^{-1/2}
  *  sum 1/(1-h_i^4) over the singular values h (count) of M. If the tokens are the queries add

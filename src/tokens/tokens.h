@@ -35,7 +35,7 @@
  * skipped, which changes no bit, so a triangular B costs half.
  *
  * Speed in million tokens per second on one core of an AMD EPYC with AVX2 (shared with others;
- * best of 15), f64; f32 is 2 to 10 % slower:
+ * best of 15), f64:
  *
  *     dim   Gaussian   full B   triangular B   sphere   vMF   mixture, full B
  *      50        5.0      2.1            2.4      3.9   2.2               1.6
@@ -57,8 +57,8 @@ enum { ES_TOKENS_LANES = 1 << 15 }; /* lanes that one token owns */
 typedef struct es_sampler es_sampler;
 
 /*! es_sampler_new() : prepare `law`, whose arrays (not the es_law itself) must outlive the sampler.
- *  O(dim^2), for points O(N dim); memory as es_tokens_bytes(), counted against `budget` (may be
- *  NULL). On failure *out is NULL.
+ *  O(dim^2), for points O(N dim); memory is counted against `budget` (may be NULL). On
+ *  failure *out is NULL.
  *  @return : ES_OK; what es_law_check() returns; ES_E_RANGE for tokens.freedom (Student's outside
  *  [0.125, 2e9]: below, a token need not be representable) and tokens.concentration (above 1e15);
  *  ES_E_LIMIT, ES_E_MEMORY. */
@@ -79,31 +79,19 @@ void es_sampler_free(es_sampler *sampler);
 es_status es_sampler_rows(const es_sampler *sampler, const es_address *first, int64_t count,
                           double *out, es_error *err);
 
-/*! es_sampler_rows_f32() : the same tokens, rounded to float. */
-es_status es_sampler_rows_f32(const es_sampler *sampler, const es_address *first, int64_t count,
-                              float *out, es_error *err);
-
 /* ---- in one call ---- */
 
-/*! es_tokens_rows(), es_tokens_rows_f32() : es_sampler_new(), es_sampler_rows(), es_sampler_free().
+/*! es_tokens_rows() : es_sampler_new(), es_sampler_rows(), es_sampler_free().
  *  The law is looked at in every call, all points of an empirical one too: not for small tiles.
  *  @return : what those return. */
 es_status es_tokens_rows(const es_law *law, const es_address *first, int64_t count, double *out,
                          es_error *err);
-es_status es_tokens_rows_f32(const es_law *law, const es_address *first, int64_t count, float *out,
-                             es_error *err);
 
-/*! es_tokens_fill(), es_tokens_fill_f32() : the same rows, made by exec->threads threads (exec may
- *  be NULL), memory counted against exec->budget; progress in units of ES_TOKENS_UNIT tokens.
+/*! es_tokens_fill() : the same rows, made by exec->threads threads (exec may be NULL), memory
+ * counted against exec->budget; progress in units of ES_TOKENS_UNIT tokens.
  *  @return : also ES_E_INTERRUPTED; rows may then, and for want of memory, have been written. */
 enum { ES_TOKENS_UNIT = 1024 };
 es_status es_tokens_fill(const es_law *law, const es_address *first, int64_t count,
                          const es_exec *exec, double *out, es_error *err);
-es_status es_tokens_fill_f32(const es_law *law, const es_address *first, int64_t count,
-                             const es_exec *exec, float *out, es_error *err);
-
-/*! es_tokens_bytes() : a bound on the memory that a sampler of this law and `threads` threads
- *  drawing from it take together; `out` not counted. SIZE_MAX if a dimension makes no sense. */
-size_t es_tokens_bytes(const es_law *law, int threads);
 
 #endif

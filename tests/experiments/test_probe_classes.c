@@ -213,17 +213,16 @@ static void check_slowest(const double needs[4], const double thin[4], const cha
 static void the_slowest_may_be_one_with_a_bound(void **state)
 {
     (void)state;
-    check_slowest(
-        (double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.1, 1, 0.05},
-        "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
-        "of how much they vary between queries. Slowest: layer 2, head 1, 9000 ± 70 tokens.");
+    check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.1, 1, 0.05},
+                  "2 of 4 heads need more than the pool's 4000 tokens for 10 % error (of how much "
+                  "outputs vary between queries). Slowest: layer 2, head 1, 9000 ± 70 tokens.");
     check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0.2, 0.1, 1, 0.3},
-                  "At least 2 of 4 heads need more than the pool's 4000 tokens for outputs within "
-                  "a tenth of how much they vary between queries. Slowest known: layer 2, head 1, "
+                  "At least 2 of 4 heads need more than the pool's 4000 tokens for 10 % error (of "
+                  "how much outputs vary between queries). Slowest known: layer 2, head 1, "
                   "9000 ± 70 tokens.");
     check_slowest((double[4]){3000, 9000, NONE, 5000}, (double[4]){0, 0.2, 0, 0},
-                  "2 of 4 heads need more than the pool's 4000 tokens for outputs within a tenth "
-                  "of how much they vary between queries. Slowest known: layer 2, head 1, at least "
+                  "2 of 4 heads need more than the pool's 4000 tokens for 10 % error (of how "
+                  "much outputs vary between queries). Slowest known: layer 2, head 1, at least "
                   "9000 tokens.");
 }
 

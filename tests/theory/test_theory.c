@@ -176,21 +176,6 @@ static void exponents_have_their_plateaus_and_join(void **state)
     assert_near(x.mean_rms, 0.2835936864527374, 1e-12);
     assert_int_equal(es_exponents_at(NAN, &x, &err), ES_E_RANGE);
     assert_int_equal(es_exponents_at(-1, &x, &err), ES_E_RANGE);
-
-    es_rem_exponents a, b;
-    const double joints[] = {0.5, sqrt(1.0 / 3), 1.0};
-    for (int i = 0; i < 3; i++) {
-        assert_ok(es_rem_phase(joints[i] - 1e-9, &a, &err));
-        assert_ok(es_rem_phase(joints[i] + 1e-9, &b, &err));
-        assert_near(a.typical, b.typical, 1e-8);
-        assert_near(a.rms, b.rms, 1e-8);
-        assert_near(a.ess, b.ess, 1e-8);
-    }
-    assert_int_equal(es_rem_phase(-0.1, &a, &err), ES_E_RANGE);
-    assert_near(es_rem_slope(0.1, 1000), 0.5, 0);
-    assert_near(es_rem_slope(3, exp(9.0)), 0.25, 1e-12);
-    assert_near(es_rem_slope(30, 1000), 0, 0);
-    assert_nan(es_rem_slope(1, 1));
 }
 
 static void mean_clt_is_the_golden_one(void **state)

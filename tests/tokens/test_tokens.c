@@ -83,22 +83,6 @@ static void rows_do_not_depend_on_the_threads(void **state)
     }
 }
 
-static void f32_is_the_same_rounded(void **state)
-{
-    (void)state;
-    static double whole[ROWS * DIM];
-    static float once[ROWS * DIM], many[ROWS * DIM];
-    for (const es_law *law = all_laws; law < all_laws + ALL_LAWS; law++) {
-        assert_ok(es_tokens_rows(law, &start, ROWS, whole, &err));
-        assert_ok(es_tokens_rows_f32(law, &start, ROWS, once, &err));
-        assert_ok(es_tokens_fill_f32(law, &start, ROWS, NULL, many, &err));
-        for (int64_t i = 0; i < ROWS * law->dim; i++) {
-            assert_equals(once[i], (float)whole[i]);
-            assert_equals(many[i], once[i]);
-        }
-    }
-}
-
 /* A fingerprint (FNV-1a) of many bytes. */
 static uint64_t fingerprint(const void *data, size_t size)
 {
@@ -252,28 +236,23 @@ static void NU06_identical_points_and_one_point(void **state)
 
 /* ---- memory and interruption ---- */
 
-static void memory_is_counted_bounded_and_returned(void **state)
+static void memory_is_counted_and_returned(void **state)
 {
     (void)state;
     static double x[ROWS * DIM];
-    static float f[ROWS * DIM];
     for (const es_law *law = all_laws; law < all_laws + ALL_LAWS; law++) {
         es_mem_limit budget = {0};
         const es_exec exec = {.threads = 1, .budget = &budget};
         assert_ok(es_tokens_fill(law, &start, ROWS, &exec, x, &err));
-        assert_ok(es_tokens_fill_f32(law, &start, ROWS, &exec, f, &err));
         assert_int_equal(budget.used, 0);
-        assert_at_most(budget.peak, es_tokens_bytes(law, 1));
         /* Whatever is refused, all of it comes back. */
         const size_t most = budget.peak;
         for (size_t limit = 1; limit < most; limit += 1 + most / 40) {
             budget = (es_mem_limit){.limit = limit};
-            assert_int_equal(es_tokens_fill_f32(law, &start, ROWS, &exec, f, &err), ES_E_LIMIT);
+            assert_int_equal(es_tokens_fill(law, &start, ROWS, &exec, x, &err), ES_E_LIMIT);
             assert_int_equal(budget.used, 0);
         }
     }
-    const es_law silly = {.kind = ES_LAW_GAUSSIAN, .dim = INT64_MAX, .factor = full_factor};
-    assert_equals(es_tokens_bytes(&silly, 1), SIZE_MAX);
 }
 
 static bool stop_at_once(void *user, double done, double total)
@@ -297,7 +276,6 @@ TEST_FILE(tokens)
         cmocka_unit_test(rows_do_not_depend_on_the_calls),
         cmocka_unit_test(dimensions_from_one_to_the_largest),
         cmocka_unit_test(rows_do_not_depend_on_the_threads),
-        cmocka_unit_test(f32_is_the_same_rounded),
         cmocka_unit_test(bits_never_change),
         cmocka_unit_test(addresses_matter),
         cmocka_unit_test(image_is_the_sum_in_order),
@@ -305,7 +283,7 @@ TEST_FILE(tokens)
         cmocka_unit_test(without_replacement_visits_every_point_once),
         cmocka_unit_test(with_replacement_repeats_itself),
         cmocka_unit_test(NU06_identical_points_and_one_point),
-        cmocka_unit_test(memory_is_counted_bounded_and_returned),
+        cmocka_unit_test(memory_is_counted_and_returned),
         cmocka_unit_test(filling_can_be_stopped),
     };
     return cmocka_run_group_tests(tests, make_points, NULL);

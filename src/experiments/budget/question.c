@@ -26,9 +26,10 @@ static const es_param params[] = {
      .default_note = "the model's positions; above 2048, as many as leave 8 blocks of the text; "
                      "fewer if 8 blocks take more than five minutes on two cores"},
     {"evict", 0, ES_PARAM_CHOICE, "MODE",
-     "when the cache drops keys. prompt: once, for good, when a prompt has been read; decode: one "
-     "key after each token, for good; none: never, numbers are only rounded; ideal: never, each "
-     "query chooses from all keys, which saves no memory and is a bound",
+     "when the cache drops keys: prompt, decode, none or ideal. prompt: once, for good, when a "
+     "prompt has been read; decode: one key after each token, for good; none: never, numbers are "
+     "only rounded; ideal: never, each query chooses from all keys, which saves no memory and is a "
+     "bound",
      FIELD(evict), .choices = budget_modes,
      .default_note = "prompt; ideal for models that predict no tokens"},
     {"prompt", 0, ES_PARAM_COUNTS, "P",

@@ -190,18 +190,19 @@ static void add_verdict(es_answer *a, bool broken, const char *what, const es_me
     es_say_number(m->value, m->se, said);
     snprintf(said + strlen(said), ES_SAY_SIZE, " %s", unit);
     if (broken) {
-        es_answer_add_finding(a, "The tolerance is broken: %s is %s; at most %.3g was asked for.",
+        es_answer_add_finding(a, "The plan does not meet what was asked for: %s is %s, above %.3g.",
                               what, said, most);
         es_answer_fail_check(a);
         es_log(ES_LOG_ERROR, "check failed: %s is %s, above %.3g", what, said, most);
     } else if (m->value <= most) {
-        es_answer_add_finding(a, "The tolerance holds: %s is %s; at most %.3g was asked for.", what,
+        es_answer_add_finding(a, "The plan meets what was asked for: %s is %s, at most %.3g.", what,
                               said, most);
     } else {
-        es_answer_add_finding(a,
-                              "The tolerance is not shown to be broken: %s is %s; %.3g, the most "
-                              "that was asked for, is within the error. Use more --verify-blocks.",
-                              what, said, most);
+        es_answer_add_finding(
+            a,
+            "Undecided whether the plan meets what was asked for: %s is %s; %.3g, "
+            "the most allowed, is within the error. Use more --verify-blocks.",
+            what, said, most);
     }
 }
 

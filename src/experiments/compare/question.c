@@ -23,7 +23,7 @@ typedef struct compare_params {
 } compare_params;
 
 static const es_param params[] = {
-    {"runs", 0, ES_PARAM_FILES, "RUN", "run files of one command: two of them",
+    {"runs", 0, ES_PARAM_FILES, "RUN", "the two run files, of the same command",
      .field = offsetof(compare_params, runs)},
     {"significance", 0, ES_PARAM_NUMBER, "P", "a number differs if its corrected p is at most this",
      .field = offsetof(compare_params, significance), .default_value = "0.05", .min = 1e-12,

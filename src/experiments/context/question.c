@@ -158,12 +158,13 @@ static void report_fit(es_answer *a, const context_params *p, const es_context_f
     if (f->outliers)
         snprintf(outliers, sizeof outliers, " Outliers: %lld of %lld points.",
                  (long long)f->outliers, (long long)f->points);
-    es_answer_add_finding(
-        a,
-        "Doubling the context leaves %.3g %% of the excess loss (%.3g to %.3g %% at level %g): the "
-        "loss is A c^-beta + gamma with beta = %s.%s",
-        100.0 * f->halving, 100.0 * f->halving_low, 100.0 * f->halving_high, p->level,
-        es_say_number(f->beta, f->beta_se, beta), outliers);
+    es_answer_add_finding(a,
+                          "Doubling the context leaves %.3g %% of the loss above gamma (%g %% "
+                          "interval %.3g to %.3g %%): "
+                          "the loss is A c^-beta + gamma with beta = %s.%s",
+                          100.0 * f->halving, 100.0 * p->level, 100.0 * f->halving_low,
+                          100.0 * f->halving_high, es_say_number(f->beta, f->beta_se, beta),
+                          outliers);
 }
 
 /* ---- intervals ---- */

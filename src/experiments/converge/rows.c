@@ -458,15 +458,16 @@ static void report_rates(es_answer *a, const es_table *fits)
     for (int64_t i = 0; i < count; i += es_say_step(count)) {
         const es_measured rate = fit[i].of[CONVERGE_MEAN].rate;
         char power[ES_SAY_SIZE];
-        es_answer_add_finding(
-            a,
-            "At scale %.3g (horizon H = %.3g) %s%s; the paper's bound for n to infinity "
-            "is n^-%.3g.",
-            fit[i].scale, fit[i].horizon,
-            isfinite(rate.value) ? "the error of the mean output falls like "
-                                 : "no power law could be fitted to the error of the mean output",
-            isfinite(rate.value) ? es_say_power(rate.value, rate.se, power) : "",
-            fit[i].rate_horizon);
+        es_answer_add_finding(a,
+                              "At scale %.3g (horizon H = %.3g) %s%s; the paper guarantees n^-%.3g "
+                              "or faster for n to "
+                              "infinity.",
+                              fit[i].scale, fit[i].horizon,
+                              isfinite(rate.value)
+                                  ? "the error of the mean output falls like "
+                                  : "no power law could be fitted to the error of the mean output",
+                              isfinite(rate.value) ? es_say_power(rate.value, rate.se, power) : "",
+                              fit[i].rate_horizon);
     }
 }
 

@@ -445,16 +445,15 @@ static void add_sizes(const es_job *job, int64_t stack, int64_t layer, const lay
 
 /* ---- findings ---- */
 
-/* Writes "errors fall like n^-0.5 after layer 1", or that nothing could be fitted. */
+/* Writes "after layer 1 like n^-0.5", or that nothing could be fitted. */
 static const char *say_rate(es_measured rate, int64_t layer, char out[2 * ES_SAY_SIZE])
 {
     char power[ES_SAY_SIZE];
     if (isfinite(rate.value))
-        snprintf(out, 2 * ES_SAY_SIZE, "errors fall like %s after layer %lld",
-                 es_say_power(rate.value, rate.se, power), (long long)layer);
+        snprintf(out, 2 * ES_SAY_SIZE, "after layer %lld like %s", (long long)layer,
+                 es_say_power(rate.value, rate.se, power));
     else
-        snprintf(out, 2 * ES_SAY_SIZE, "no power law could be fitted after layer %lld",
-                 (long long)layer);
+        snprintf(out, 2 * ES_SAY_SIZE, "after layer %lld by no power law", (long long)layer);
     return out;
 }
 
@@ -470,8 +469,8 @@ static void report_stack(const depth_stack *t, const depth_params *p, const grow
     const growth_row *r = &rows[last];
     es_answer_add_finding(
         a,
-        "%s: the horizon goes from %.3g to %.3g in %lld layers (with %lld tokens: %s); "
-        "%s, %s.",
+        "%s: the horizon goes from %.3g to %.3g in %lld layers (with %lld tokens: %s). "
+        "Errors fall with the number of tokens: %s, %s.",
         t->stack.norm == ES_STACK_NONE ? "Without a norm" : "With layer norm", t->horizon[0],
         t->horizon[last], (long long)last, (long long)p->n.counts[p->n.count - 1],
         es_say_number(r->horizon.value, r->horizon.se, measured),

@@ -137,11 +137,12 @@ static void tell_ranks(const es_job *job, int64_t r, const rank_row *x, es_answe
         return;
     if (s->only < 0 && isfinite(x->within))
         snprintf(inside, sizeof inside, "; inside layers %.2f (p = %.2g)", x->within, x->within_p);
-    es_answer_add_finding(a,
-                          "Spearman's correlation of a head's horizon with the cost of thinning it "
-                          "alone is %.2f (95 %% interval %.2f to %.2f; %lld heads, %s)%s.",
-                          x->spearman, x->spearman_low, x->spearman_high, (long long)x->heads,
-                          downstream_say_row(s, r, where), inside);
+    es_answer_add_finding(
+        a,
+        "Spearman's correlation of a head's horizon with the cost of dropping keys "
+        "in it alone is %.2f (95 %% interval %.2f to %.2f; %lld heads, %s)%s.",
+        x->spearman, x->spearman_low, x->spearman_high, (long long)x->heads,
+        downstream_say_row(s, r, where), inside);
 }
 
 es_status downstream_put_heads(es_job *job, es_answer *answer, es_error *err)

@@ -42,13 +42,13 @@ static const es_param params[] = {
      "keys that a query keeps, as shares of its text's tokens, specials included; at least 1 key",
      FIELD(keep), .min = 1e-9, .max = 1.0,
      .default_note = "0.5,0.25,0.125,0.0625,0.03125, unless --keys or parts of a policy say"},
-    {"layer", 0, ES_PARAM_WHOLE, "L", "thin only the heads of this layer, counted from 0",
+    {"layer", 0, ES_PARAM_WHOLE, "L", "drop keys only in the heads of this layer, counted from 0",
      FIELD(layer), .min = 0, .max = 1e6, .default_note = "all layers"},
     {"strata", 0, ES_PARAM_FLAG, NULL,
-     "also thin each third of the heads alone: smallest, middle and largest horizons H, which "
-     "measure how sharp attention is",
+     "also drop keys in each third of the heads alone: smallest, middle and largest horizons H, "
+     "which measure how sharp attention is",
      FIELD(strata)},
-    {"ablate", 0, ES_PARAM_FLAG, NULL, "also thin the heads one by one", FIELD(ablate)},
+    {"ablate", 0, ES_PARAM_FLAG, NULL, "also drop keys in one head at a time", FIELD(ablate)},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
      "accept extra bytes at the end of a weight file (with a warning)", FIELD(allow_trailing),
      .not_in_fingerprint = true},

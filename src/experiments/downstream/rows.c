@@ -93,19 +93,31 @@ static void add_texts(const es_job *job, es_answer *a)
 
 /* ---- sentences ---- */
 
+/* Writes "91.7 ± 5.6". A standard error of 0, where all texts or none are right, is left out: it
+ * would say that these few texts leave no error. */
+static const char *say_percent(es_measured m, char out[ES_SAY_SIZE])
+{
+    if (m.se > 0.0)
+        return es_say_number(100.0 * m.value, 100.0 * m.se, out);
+    snprintf(out, ES_SAY_SIZE, "%.3g", 100.0 * m.value);
+    return out;
+}
+
 /* Adds the accuracy with all keys, to which others are compared. */
 static void tell_full(const es_job *job, const policy_row *full, es_answer *a)
 {
     const downstream_state *s = job->state;
     const downstream_params *p = job->params;
     const es_measured m = full->cost.accuracy;
-    char accuracy[ES_SAY_SIZE];
+    char accuracy[ES_SAY_SIZE], share[ES_SAY_SIZE + 8] = "all";
     if (s->lab.embed)
         return;
+    if (m.value < 1.0)
+        snprintf(share, sizeof share, "%s %% of", say_percent(m, accuracy));
     es_answer_add_finding(
-        a, "With all keys the model labels %s %% of %lld %s of %.3g tokens on average right.",
-        es_say_number(100.0 * m.value, 100.0 * m.se, accuracy), (long long)s->count,
-        p->concat ? "documents" : "texts", (double)s->texts.ids / (double)s->count);
+        a, "With all keys the model labels %s %lld %s right (%.3g tokens each on average).", share,
+        (long long)s->count, p->concat ? "documents" : "texts",
+        (double)s->texts.ids / (double)s->count);
 }
 
 /* Appends "top 88.1 +- 1.1 % (KL 0.02 +- 0.01)". */
@@ -122,8 +134,7 @@ static void say_cost(const downstream_state *s, int64_t row, const downstream_co
                  es_say_number(100.0 * c->recall.value, 100.0 * c->recall.se, more));
     else
         snprintf(out + used, size - used, "%s%s %s %% (KL %s)", before, word,
-                 es_say_number(100.0 * c->accuracy.value, 100.0 * c->accuracy.se, number),
-                 es_say_number(c->kl.value, c->kl.se, more));
+                 say_percent(c->accuracy, number), es_say_number(c->kl.value, c->kl.se, more));
 }
 
 /* Returns true if two policies keep the same share or number of keys. */
@@ -195,7 +206,7 @@ static void tell_enough(const es_job *job, const policy_row *rows, es_answer *a)
     }
     if (*list)
         es_answer_add_finding(
-            a, "Less than %.0f points of accuracy are lost, with 95 %% confidence, by %s.", ENOUGH,
+            a, "Accuracy falls by less than %.0f points (95 %% confidence) with: %s.", ENOUGH,
             list);
     else
         es_answer_add_finding(a,

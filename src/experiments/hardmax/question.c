@@ -32,8 +32,9 @@ static const char *const queries_names[] = {"population", "self", NULL};
 
 #define FIELD(member) .field = offsetof(hardmax_params, member)
 static const es_param params[] = {
-    {"n", 'n', ES_PARAM_COUNTS, "GRID", "tokens. Up to 1e18 in one dimension, 1e7 in several",
-     FIELD(n), .min = 1, .max = 1e18, .increasing = true,
+    {"n", 'n', ES_PARAM_COUNTS, "GRID",
+     "numbers of tokens. Up to 1e18 in one dimension, 1e7 in several", FIELD(n), .min = 1,
+     .max = 1e18, .increasing = true,
      .default_note = "10..1e9*9, or 10..1e5*5 where they are drawn, in several dimensions",
      .unit = "tokens"},
     {"replicates", 'r', ES_PARAM_WHOLE, "R", "independent samples", FIELD(replicates), .min = 1,
@@ -257,7 +258,7 @@ static void report_last(es_answer *a, const hardmax_row *r)
     if (isfinite(r->exact) && isfinite(r->asymptotic))
         es_answer_add_finding(a,
                               "The exact expectation is %.4g (%.2g standard errors away); the "
-                              "leading term is off by %.2g %%.",
+                              "leading term for large n differs from it by %.2g %%.",
                               r->exact, fabs(r->z), 100.0 * fabs(r->asymptotic / r->exact - 1.0));
     else if (isfinite(r->rms.value) && isfinite(r->asymptotic))
         es_answer_add_finding(a,

@@ -367,11 +367,9 @@ static es_status report_waves(es_answer *a, const heat_params *p, es_error *err)
     int64_t degree;
     ES_TRY(es_heat_fastest(p->dim, p->step_beta, &degree, NULL, err));
     es_answer_count(a, "fastest_degree", degree);
-    es_answer_add_finding(a,
-                          "Out of a uniform density harmonics of degree %lld grow fastest%s "
-                          "[heuristic].",
-                          (long long)degree,
-                          p->dim == 2 ? ": expect about as many clusters at first" : "");
+    es_answer_add_finding(
+        a, "From a uniform density waves of degree %lld grow fastest%s [heuristic].",
+        (long long)degree, p->dim == 2 ? ": about as many clusters form first" : "");
     return ES_OK;
 }
 

@@ -94,8 +94,8 @@ extern const char *const es_text_invalids[]; /* as es_text_invalid */
     {"repeat", 0, ES_PARAM_FLAG, NULL, "read a text that is too short again; the answer says so",  \
      .field = offsetof(type, pool.repeat)},                                                        \
     {"shuffle", 0, ES_PARAM_CHOICE, "WHAT",                                                        \
-     "shuffle words, sentences or blocks before the model reads them: a control for the effect of " \
-     "the text's order",                                                                        \
+     "what to shuffle before the model reads the text: word, sentence, block or none. A control "   \
+     "for the effect of the text's order",                                                          \
      .field = offsetof(type, pool.shuffle), .choices = es_pool_shuffles, .default_value = "none"},      \
     {"store", 0, ES_PARAM_CHOICE, "f32|f16", "number format of the pool on disk",                  \
      .field = offsetof(type, pool.store), .choices = es_pool_stores,                               \

@@ -339,8 +339,8 @@ const es_study es_study_limit = {
     .about =
         "Evaluates Gamma(x) = V grad K(Ax): the output of softmax attention for query x as the "
         "number of tokens goes to infinity [proved]. A is the score matrix (the identity unless "
-        "--A, or --Wq and --Wk, are given), V the value matrix, K the log-MGF of the law of the "
-        "tokens. Every number comes with its error.\n\n"
+        "--A, or --Wq and --Wk, are given), V the value matrix, K(a) = ln E exp<a, Y> for a "
+        "token Y. Every number comes with its error.\n\n"
         "--moments gives mean and covariance of Gamma(X) for a query X that is itself a token: "
         "in closed form for gaussian and empirical, by quadrature for sphere and ball around 0 "
         "and for every law in one dimension; other laws need --draws. Laplace and student have "

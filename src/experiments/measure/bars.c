@@ -158,11 +158,12 @@ static es_status report_bars(es_job *job, es_answer *a, es_error *err)
     const double bar = 100.0 * es_median_of(relative, count);
     measure_at_scale(s, scale);
     if (count)
-        es_answer_add_finding(a,
-                              "In the median%s an output is %.3g %% of its length away from that "
-                              "of infinitely many such keys (root mean square), and below %.3g %% "
-                              "in at least 95 of 100 such contexts.",
-                              scale, bar, bar * es_median_of(t, count));
+        es_answer_add_finding(
+            a,
+            "In the median over queries%s an output is %.3g %% of its length away from that "
+            "of infinitely many such keys (root mean square), and below %.3g %% "
+            "in at least 95 of 100 such contexts.",
+            scale, bar, bar * es_median_of(t, count));
     if (told < 1.0)
         es_answer_add_finding(a,
                               "For %.3g %% of the queries%s one context does not determine the "

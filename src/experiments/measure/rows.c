@@ -192,7 +192,8 @@ static es_status report_regimes(es_job *job, es_answer *a, es_error *err)
     es_sort_reals(entropy, s->heads);
     es_answer_add_finding(
         a,
-        "By 1/(mean sum w^2), %lld of %lld heads%s %s averaging (%.3g keys or more%s share the "
+        "Counting keys by 1/(mean sum w^2), %lld of %lld heads%s %s averaging (%.3g keys or more%s "
+        "share the "
         "weight), %lld selective and %lld single-key (fewer than 2 share it). The median entropy "
         "is %.3g nats; equal weights would have %.3g.",
         count[ES_REGIME_AVERAGING], (long long)s->heads, measure_at_scale(s, scale),

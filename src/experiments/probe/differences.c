@@ -174,9 +174,11 @@ static void tell_trait(const es_table *t, int trait, es_answer *a)
     }
     es_answer_add_finding(
         a,
-        "%s: %lld of %lld heads differ from those on the first domain by more than sections of one "
-        "text do (p at most 0.01, Holm); ratios are from %.3g to %.3g.",
-        trait == ES_PROBE_NEED ? "Tokens for a tenth" : "Score sd", differ, all, least, most);
+        "%s: %lld of %lld heads differ from the same head on the first domain by more than "
+        "sections "
+        "of one text do (p at most 0.01, Holm). The ratios to the first domain are %.3g to %.3g.",
+        trait == ES_PROBE_NEED ? "Tokens for 10 % error" : "Standard deviation of scores", differ,
+        all, least, most);
 }
 
 es_status probe_compare_domains(es_job *job, es_table *table, es_answer *answer, es_error *err)

@@ -107,9 +107,9 @@ static void tell_slowest(const probe_state *s, const head_rows *heads, es_answer
         snprintf(error, sizeof error, " ± %s", es_say_size(slowest->tokens_for_tenth.se, size));
     es_answer_add_finding(
         a,
-        "%s%lld of %lld %s need more than the pool's %.0f tokens for outputs within a "
-        "tenth of how much they vary between queries. Slowest%s: layer %lld, head %lld%s%s, %s%s%s "
-        "tokens.",
+        "%s%lld of %lld %s need more than the pool's %.0f tokens for 10 %% error (of how much "
+        "outputs "
+        "vary between queries). Slowest%s: layer %lld, head %lld%s%s, %s%s%s tokens.",
         least ? "At least " : "", beyond, (long long)heads->count, probe_counted(s), tokens,
         bounds ? " known" : "", (long long)slowest->layer, (long long)slowest->head,
         slowest->domain ? " on " : "", slowest->domain ? slowest->domain : "",

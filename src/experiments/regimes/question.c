@@ -215,13 +215,14 @@ static void report_distances(es_answer *a, const regimes_distances *weights,
 {
     char also[120] = "";
     if (outputs->count)
-        snprintf(also, sizeof also, "; that of %d drifts and variances of the output is %.2g",
+        snprintf(also, sizeof also, ", of %d drifts and variances of the output %.2g",
                  outputs->count, outputs->most);
     if (weights->count)
-        es_answer_add_finding(a,
-                              "The largest distance of %d means from their exact expectations is "
-                              "%.2g standard errors%s. Among many, about 3 is chance.",
-                              weights->count, weights->most, also);
+        es_answer_add_finding(
+            a,
+            "Of %d means the furthest from its exact expectation is %.2g "
+            "standard errors away%s. Up to about 3 is chance for that number of means.",
+            weights->count, weights->most, also);
 }
 
 /* Fills the tables and adds findings about the distances between measured and predicted weights and

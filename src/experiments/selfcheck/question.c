@@ -528,6 +528,7 @@ static const char *const examples[] = {"esscher selfcheck",
 const es_study es_study_selfcheck = {
     "selfcheck",
     .summary = "how often this program's own intervals, p-values and verdicts are right",
+    .main_options = "effort trials only model text domain pool block",
     .usage = "[options]",
     .about =
         "Runs other commands with many seeds on problems whose answer is known, and counts how "

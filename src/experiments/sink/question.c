@@ -225,10 +225,10 @@ static void tell_threshold(es_answer *answer, const sink_row *r)
 {
     char weight[ES_SAY_SIZE];
     es_answer_add_finding(answer,
-                          "A sink whose score is at the threshold, %.3g nats, takes %s of the "
-                          "weight among %.0f keys (exactly %.3g). The leading form predicts one "
-                          "half; it assumes that the variance of the keys' scores, %.3g, is far "
-                          "below 2 ln n = %.3g.",
+                          "A sink with a score of ln n + q^2/2 = %.3g nats takes %s of the "
+                          "weight among %.0f keys (exactly %.3g). The leading form says one half; "
+                          "it holds only if the variance q^2 of the keys' scores, here %.3g, is "
+                          "far below 2 ln n = %.3g.",
                           r->score, es_say_number(r->weight.value, r->weight.se, weight), r->n,
                           r->weight_exact, r->spread * r->spread, 2.0 * log(r->n));
 }

@@ -319,13 +319,13 @@ static void report_rates(const es_job *job, const es_table *rates, double *scrat
     }
     es_answer_add_finding(answer,
                           "A window of half-width 500 to 1500 in the middle of %lld tokens, and "
-                          "%lld random ones: mean square error falls like %s, error of the mean "
-                          "like %s, of the covariance like %s.",
+                          "%lld random ones: over the m keys kept the mean square error falls "
+                          "like %s, the error of the mean like %s, of the covariance like %s.",
                           (long long)s->n, (long long)random_of(job), mse[WINDOW], mean[WINDOW],
                           cov[WINDOW]);
     es_answer_add_finding(answer,
-                          "1000 to 3000 i.i.d. tokens: mean square error like %s, mean like %s, "
-                          "covariance like %s.",
+                          "For comparison, m = 1000 to 3000 independent tokens: mean square error "
+                          "like %s, mean like %s, covariance like %s.",
                           mse[IID], mean[IID], cov[IID]);
     es_answer_add_finding(answer,
                           "All queries share these keys: those outside the window lose their "

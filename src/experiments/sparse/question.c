@@ -239,8 +239,8 @@ const es_study es_study_sparse = {
     .about =
         "Keeps some of the keys of every head, as each policy does, and reports how far its output "
         "is from that over all keys: measured, and exactly [proved]. Errors are in units of the "
-        "spread, the root mean square distance of values from the output, by their weights: 0.1 "
-        "is a change by a tenth of that. Then lists the best policy of each head, where it changes "
+        "spread, the weighted root mean square distance of the values from the output: an error of "
+        "0.1 is a tenth of that. Then lists the best policy of each head, where it changes "
         "with the number of keys, and which policy averaging, selective and single-key heads "
         "prefer.\n\n"
         "Tables also give bias and variance, an approximation for many keys [heuristic], the "

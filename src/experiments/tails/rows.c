@@ -345,11 +345,12 @@ static void put_findings(const summary_ctx *m, es_answer *answer)
         (long long)m->verdicts[ES_TAILS_LIGHTER],
         (long long)(2 * (m->directions - m->verdicts[ES_TAILS_CONSTANT])));
     if (largest)
-        es_answer_add_finding(
-            answer,
-            "The heaviest direction needs a Gaussian law of %.3g times its variance to bound it "
-            "(variance proxy); Gaussian samples of the same size need %.3g ± %.2g.",
-            largest->proxy, largest->proxy_control.value, largest->proxy_control.se);
+        es_answer_add_finding(answer,
+                              "A Gaussian law that bounds the heaviest direction has %.3g times "
+                              "its variance (variance "
+                              "proxy); for Gaussian samples of the same size that is %.3g ± %.2g.",
+                              largest->proxy, largest->proxy_control.value,
+                              largest->proxy_control.se);
 }
 
 /* ---- all together ---- */

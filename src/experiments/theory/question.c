@@ -332,7 +332,7 @@ static void report(const es_job *job, const es_horizons *h, const es_exponents *
         a,
         "The horizon, which decides the rate, is H = %.6g (within %.1g). As n grows "
         "without bound, the error of one output falls like n^-%.3g and that of "
-        "the mean output like n^-%.3g; the papers prove n^-%.3g.",
+        "the mean output like n^-%.3g; the papers prove n^-%.3g or faster.",
         h->horizon.val, h->horizon.err, x->query_rms, x->mean_rms, x->paper);
     if (n->count == 0)
         return;
