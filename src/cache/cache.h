@@ -27,6 +27,8 @@ struct es_cache {
                       is ES_EVICT_NOTHING; NULL: not wanted */
     int32_t *last; /* (layers, kv_heads, n) out: the last query that finds key j; NULL: not
                       wanted */
+    int32_t *gone; /* (layers, kv_heads) out: the key that goes after the last token, -1: none;
+                      of ES_EVICT_DECODE; NULL: not wanted */
 };
 
 /*! es_cache_fill() : out (layers, kv_heads), all as `like`; a policy with beta gives each layer a

@@ -174,6 +174,8 @@ static void evict(const es_decode *p, slots *s, int64_t t)
     }
     s->free = goes;
     p->last[s->place[goes]] = (int32_t)t;
+    if (p->gone && t == p->k[0].rows - 1)
+        *p->gone = (int32_t)s->place[goes];
 }
 
 /* Runs all tokens. */
@@ -198,6 +200,8 @@ es_status es_decode_run(const es_decode *p, es_error *err)
     double *const statistics[] = {p->entropy, p->top_weight, p->sum_squares, p->ess};
     slots s;
     ES_TRY(slots_new(p, &s, err));
+    if (p->gone)
+        *p->gone = -1;
     for (int i = 0; i < 4; i++)
         for (int64_t h = 0; statistics[i] && h < p->count; h++)
             statistics[i][h] = 0.0;

@@ -174,6 +174,7 @@ typedef struct es_decode {
     double *entropy, *top_weight, *sum_squares, *ess; /* (count) means over queries; NULL: not
                                                          wanted */
     int32_t *last;                                    /* (n) the last query that finds key j */
+    int32_t *gone; /* the key that goes after the last token, -1: none; NULL: not wanted */
     es_mem_limit *budget;
 } es_decode;
 

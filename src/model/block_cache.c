@@ -30,6 +30,7 @@ static es_status make_units(const es_model_config *c, int64_t n, owned *out, es_
     const int64_t units = c->layers * c->kv_heads;
     ES_TRY(ES_ARENA_NEW(&out->arena, out->units, units, "units of a cache", err));
     ES_TRY(ES_ARENA_NEW_2D(&out->arena, out->cache.last, units, n, "keys of a cache", err));
+    ES_TRY(ES_ARENA_NEW(&out->arena, out->cache.gone, units, "keys of a cache", err));
     out->cache.units = out->units;
     out->layers = c->layers;
     out->kv_heads = c->kv_heads;
@@ -204,9 +205,10 @@ const int32_t *es_cache_last(const es_cache *cache) { return cache->last; }
 
 /* ---- as a file ---- */
 
-/* Writes the keys of a unit's prompt that stayed. */
-static void write_kept(const owned *o, const int32_t *last, FILE *out)
+/* Writes the keys of the prompt of unit u that stayed. */
+static void write_kept(const owned *o, int64_t u, FILE *out)
 {
+    const int32_t *last = o->cache.last + u * o->n;
     const int64_t prompt = o->cache.mode == ES_EVICT_PROMPT ? o->cache.prompt : o->n;
     bool first = true;
     for (int64_t j = 0; j < prompt; j++) {
@@ -217,16 +219,18 @@ static void write_kept(const owned *o, const int32_t *last, FILE *out)
     }
 }
 
-/* Writes the key that went after each token. A key that the last query finds may have gone after
- * it, which changes nothing. */
-static void write_evicted(const owned *o, const int32_t *last, FILE *out)
+/* Writes the key of unit u that went after each token. The last query finds keys that stay and the
+ * one that goes after it. */
+static void write_evicted(const owned *o, int64_t u, FILE *out)
 {
-    for (int64_t t = 0; t < o->n; t++) {
+    const int32_t *last = o->cache.last + u * o->n;
+    for (int64_t t = 0; t < o->n - 1; t++) {
         int64_t gone = -1;
-        for (int64_t j = 0; j <= t && t < o->n - 1; j++)
+        for (int64_t j = 0; j <= t; j++)
             gone = last[j] == t ? j : gone;
-        fprintf(out, "%s%lld", t ? "," : "", (long long)gone);
+        fprintf(out, "%lld,", (long long)gone);
     }
+    fprintf(out, "%lld", (long long)o->cache.gone[u]);
 }
 
 /* Writes a list for each layer and key-value head. */
@@ -244,7 +248,7 @@ static void write_units(const owned *o, FILE *out)
     for (int64_t u = 0; u < o->layers * o->kv_heads; u++) {
         const bool begins = u % o->kv_heads == 0, ends = (u + 1) % o->kv_heads == 0;
         fprintf(out, "%s%s[", u ? "," : "", begins ? "[" : "");
-        (decodes ? write_evicted : write_kept)(o, o->cache.last + u * o->n, out);
+        (decodes ? write_evicted : write_kept)(o, u, out);
         fprintf(out, "]%s", ends ? "]" : "");
     }
     fprintf(out, "]}\n");

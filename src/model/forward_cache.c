@@ -495,6 +495,7 @@ static es_status decode_units(const es_layer_pass *p, int64_t first, int64_t uni
     const int64_t each = c->heads / c->kv_heads, at = p->layer * c->heads + first * each;
     es_evict_spec spec = spec_of(p, first);
     es_mem_limit *budget = p->f->inner.budget;
+    int32_t *gone = b->cache->gone ? b->cache->gone + p->layer * c->kv_heads + first : NULL;
     es_view *rows;
     if (!spec.policy)
         spec.keys = b->n;
@@ -520,10 +521,13 @@ static es_status decode_units(const es_layer_pass *p, int64_t first, int64_t uni
         .sum_squares = b->sum_squares ? b->sum_squares + at : NULL,
         .ess = b->ess ? b->ess + at : NULL,
         .last = p->scratch->cache.last + first * b->n,
+        .gone = gone,
         .budget = budget};
     const es_status status = es_decode_run(&decode, err);
     for (int64_t u = 1; u < units && status == ES_OK; u++)
         memcpy(decode.last + u * b->n, decode.last, (size_t)b->n * sizeof *decode.last);
+    for (int64_t u = 1; u < units && gone; u++)
+        gone[u] = gone[0];
     es_mem_free(budget, rows);
     return status;
 }

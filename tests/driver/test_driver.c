@@ -534,13 +534,11 @@ static void descriptions_are_sound(void **state)
     assert_non_null(es_study_at(0));
 }
 
-/* Numbers, files and texts, one or several each; anything else is its own sort. */
+/* Numbers, one or several; files, one or several; anything else is its own sort. */
 static int sort_of(es_param_kind kind)
 {
     if (kind == ES_PARAM_NUMBER || kind == ES_PARAM_REALS || kind == ES_PARAM_COUNTS)
         return ES_PARAM_WHOLE;
-    if (kind == ES_PARAM_TEXTS)
-        return ES_PARAM_TEXT;
     return kind == ES_PARAM_FILES ? ES_PARAM_FILE : (int)kind;
 }
 

@@ -126,19 +126,24 @@ static inline es_kv_format format_of(const decoder *d, const json_t *one, const 
     return format;
 }
 
+/* Writes the policy of a case with its options; empty: it has none. */
+static inline void write_policy(const json_t *one, char *text, size_t size)
+{
+    const char *policy = json_string_value(json_object_get(one, "policy")), *key;
+    json_t *value;
+    snprintf(text, size, "%s", policy ? policy : "");
+    json_object_foreach(json_object_get(one, "options"), key, value)
+        add_option(key, value, text, size);
+}
+
 /* Sets the units as a case says. */
 static inline void set_units(const decoder *d, const json_t *one)
 {
-    const char *policy = json_string_value(json_object_get(one, "policy")), *key;
-    char text[200] = "";
-    json_t *value;
-    if (policy)
-        snprintf(text, sizeof text, "%s", policy);
-    json_object_foreach(json_object_get(one, "options"), key, value)
-        add_option(key, value, text, sizeof text);
+    char text[200];
+    write_policy(one, text, sizeof text);
     for (int64_t u = 0; u < d->units; u++) {
         es_evict_init(&d->unit[u].evict, NULL);
-        if (policy)
+        if (*text)
             assert_ok(es_evict_parse(text, &d->unit[u].evict, &err));
         d->unit[u].evict.keys = json_integer_value(for_unit(d, json_object_get(one, "keys"), u));
         d->unit[u].k = format_of(d, one, "ktype", u);

@@ -55,8 +55,9 @@ const shares = [
   { key: "far_mass", name: "far keys" },
 ];
 
-// From the bottom up: a share lies on those before it.
-const floorOf = (r, i) => shares.slice(0, i).reduce((sum, s) => sum + r[s.key], 0);
+// From the bottom up: a share lies on those before it. Rounding must not take the sum above 1.
+const below = (r, i) => shares.slice(0, i).reduce((sum, s) => sum + r[s.key], 0);
+const floorOf = (r, i) => Math.min(1, below(r, i));
 
 function shareFigure(name, rows, forecast) {
   const top = (r, i) => ({

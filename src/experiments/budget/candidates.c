@@ -139,31 +139,41 @@ static es_status read_policies(const budget_params *p, const budget_state *s, li
                            : es_refuse(err, "budget.policy", "--policy h2o", "--policy is empty");
 }
 
-/* Reads the number types. */
+/* Adds a number type. */
+static es_status add_type(const char *word, const budget_state *s, lists *out, es_error *err)
+{
+    char name[ES_KV_NAME], other[ES_KV_NAME];
+    es_kv_format new;
+    if (out->n_types == MOST)
+        return es_refuse(err, "budget.types", "use fewer", "more than %d number types", MOST);
+    ES_TRY(es_kv_format_parse(word, &new, err));
+    if (es_kv_format_by_query(&new) && s->mode != BUDGET_NONE)
+        return es_refuse(err, "cache.together", "use another type, or --evict none",
+                         "type %s and --evict %s at the same time are not defined", word,
+                         budget_modes[s->mode]);
+    es_kv_format_name(&new, name, sizeof name);
+    for (int64_t i = 0; i < out->n_types; i++)
+        if (strcmp(name, es_kv_format_name(&out->types[i], other, sizeof other)) == 0)
+            return es_refuse(err, "budget.types", "name each once", "number type %s is there twice",
+                             word);
+    out->types[out->n_types++] = new;
+    return ES_OK;
+}
+
+/* Reads number types, each text one or several of them with commas. */
 static es_status read_types(const budget_params *p, const budget_state *s, lists *out,
                             es_error *err)
 {
-    const char *at = p->kv_type ? p->kv_type : "f16,q8_0,q4_0";
-    char word[BUDGET_SIZE], name[ES_KV_NAME], other[ES_KV_NAME];
-    bool found;
-    for (;;) {
-        es_kv_format *new = &out->types[out->n_types];
-        ES_TRY(next_word(&at, word, &found, err));
-        if (!found)
-            break;
-        if (out->n_types == MOST)
-            return es_refuse(err, "budget.types", "use fewer", "more than %d number types", MOST);
-        ES_TRY(es_kv_format_parse(word, new, err));
-        if (es_kv_format_by_query(new) && s->mode != BUDGET_NONE)
-            return es_refuse(err, "cache.together", "use another type, or --evict none",
-                             "type %s and --evict %s at the same time are not defined", word,
-                             budget_modes[s->mode]);
-        es_kv_format_name(new, name, sizeof name);
-        for (int64_t i = 0; i < out->n_types; i++)
-            if (strcmp(name, es_kv_format_name(&out->types[i], other, sizeof other)) == 0)
-                return es_refuse(err, "budget.types", "name each once",
-                                 "number type %s is there twice", word);
-        out->n_types++;
+    const es_texts standard = {1, {"f16,q8_0,q4_0"}};
+    const es_texts *asked = p->kv_types.count ? &p->kv_types : &standard;
+    char word[BUDGET_SIZE];
+    for (int64_t i = 0; i < asked->count; i++) {
+        const char *at = asked->at[i];
+        while (*at) {
+            bool found;
+            ES_TRY(next_word(&at, word, &found, err));
+            ES_TRY(add_type(word, s, out, err));
+        }
     }
     return out->n_types ? ES_OK
                         : es_refuse(err, "budget.types", "--kv-type q8_0", "--kv-type is empty");
@@ -217,10 +227,10 @@ static es_status check_mode(const es_job *job, const budget_params *p, const bud
     if (s->mode != BUDGET_IDEAL && !s->config->causal)
         return es_refuse(err, "cache.causal", "--evict ideal",
                          "--evict %s: an encoder has no cache of keys and values", mode);
-    if (s->mode == BUDGET_IDEAL && (p->kv_type || p->prompt.count || p->granularity))
+    if (s->mode == BUDGET_IDEAL && (p->kv_types.count || p->prompt.count || p->granularity))
         return es_refuse(err, "budget.options", "--evict prompt, or leave it out",
                          "--%s and --evict ideal exclude each other",
-                         p->kv_type        ? "kv-type"
+                         p->kv_types.count ? "kv-type"
                          : p->prompt.count ? "prompt"
                                            : "granularity");
     if (s->mode == BUDGET_NONE && p->policy)

@@ -49,7 +49,8 @@ extern const char *const budget_granularities[];
 
 /* The options. */
 typedef struct budget_params {
-    const char *model, *policy, *kv_type, *tasks, *out_plan;
+    const char *model, *policy, *tasks, *out_plan;
+    es_texts kv_types; /* each one or several number types, with commas */
     es_texts texts, verify, others;
     int64_t context, verify_context, blocks, verify_blocks, queries, keys, concat;
     double ratio, bytes, error, loss;

@@ -375,7 +375,8 @@ static void tell_farthest(probe_far_summary *m, const work *w)
         es_answer_real(m->answer, "forecast_covered", covered);
         es_answer_add_finding(m->answer,
                               "%.0f %% of the forecasts of n = %lld are within two stated errors "
-                              "of what was measured (all heads and statistics).",
+                              "of what was measured (all heads and statistics); with right errors "
+                              "95 %% are.",
                               100.0 * covered, (long long)spec->target[last]);
     }
 }
@@ -392,11 +393,13 @@ static void tell(probe_far_summary *m, const work *w)
                               "its error is unknown. Take longer blocks (--block).",
                               (long long)spec->length);
     if (spec->target[spec->targets - 1] > 2 * spec->length)
-        es_answer_add_finding(m->answer,
-                              "Caution: a forecast of more than twice the longest blocks (%lld "
-                              "tokens) rests on queries that may have changed by then; see table "
-                              "drift.",
-                              (long long)spec->length);
+        es_answer_add_finding(
+            m->answer,
+            "Caution: a forecast of more than twice the longest blocks (%lld tokens) may be "
+            "further off than stated, because queries change with their place (table drift): "
+            "in MiniMind2-Small 72 %% of heads (ESS) and 78 %% (entropy) were within two stated "
+            "errors, not 95 %%.",
+            (long long)spec->length);
 }
 
 es_status probe_far_put_forecast(probe_far_summary *m, es_error *err)
