@@ -28,8 +28,8 @@ typedef struct es_gap_count {
     int64_t least;   /* m */
 } es_gap_count;
 
-/*! es_gap_count_of() : counts the gaps of finite scores (n), which are sorted in place.
- *  m >= 2. O(n log n) time. Pure function. */
+/*! es_gap_count_of() : counts the gaps of finite scores (n), whose order changes. m >= 2.
+ *  O(n log n) time at most, about O(n) where few keys are close to the supremum. Pure function. */
 es_gap_count es_gap_count_of(double *scores, int64_t n, int64_t m);
 
 /*! es_gap_top_least(), es_gap_top_most() : bounds (G1) and (G2) of the largest weight at inverse

@@ -58,7 +58,7 @@ static void critical_temperature_is_the_largest_slope(void **state)
     (void)state;
     double scores[MOST], copy[MOST];
     for (uint32_t row = 0; row < 200; row++) {
-        const int64_t n = 2 + (int64_t)(row * 37 % 120), m = row % 2 ? 2 : ES_GAP_GROUP;
+        const int64_t n = 2 + (int64_t)(row * 37 % (MOST - 2)), m = row % 2 ? 2 : ES_GAP_GROUP;
         draw((int)(row % 5), n, (es_address){.seed = 21, .cell = row}, scores);
         memcpy(copy, scores, (size_t)n * sizeof *copy);
         const es_gap_count found = es_gap_count_of(copy, n, m);

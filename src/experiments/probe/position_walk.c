@@ -264,16 +264,18 @@ enum {
     GAP_KEYS = 16     /* that the bin's first query must see */
 };
 
-/* Returns 1/L_8 of the scores of query i with the keys from `first` on (THEORY 21), 0 if 8 keys
- * share the largest score. */
-static double critical_temperature(work *w, int64_t i, int64_t first)
+/* Writes 1/L_8 of the scores of query i with all keys and without the first ones (THEORY 21); 0 if
+ * 8 keys share the largest score. */
+static void critical_temperatures(work *w, int64_t i, double *all, double *rest)
 {
     double *scores = w->lse; /* not in use yet */
-    const int64_t keys = i + 1 - first;
+    const int64_t first = unseen(w, i), keys = i + 1 - first;
+    const int64_t sinks = clamp(ES_POSITIONS_SINKS, first, i) - first;
     for (int64_t j = 0; j < keys; j++)
         scores[j] = w->seen->scale * es_lab_dot(w->q + i * w->k, w->key + (first + j) * w->k, w->k);
     es_cap_scores(w->seen->cap, keys, scores);
-    return 1.0 / es_gap_count_of(scores, keys, ES_GAP_GROUP).critical;
+    *rest = 1.0 / es_gap_count_of(scores + sinks, keys - sinks, ES_GAP_GROUP).critical;
+    *all = 1.0 / es_gap_count_of(scores, keys, ES_GAP_GROUP).critical;
 }
 
 /* Adds the critical temperatures of a bin's queries: those that see from `from` keys on. */
@@ -283,9 +285,8 @@ static void sum_critical(work *w, int64_t bin, int64_t from)
     const int64_t count = places < GAP_QUERIES ? places : GAP_QUERIES;
     double all[GAP_QUERIES], rest[GAP_QUERIES];
     for (int64_t c = 0; c < count; c++) {
-        const int64_t i = from - 1 + c * places / count, first = unseen(w, i);
-        all[c] = critical_temperature(w, i, first);
-        rest[c] = critical_temperature(w, i, clamp(ES_POSITIONS_SINKS, first, i));
+        const int64_t i = from - 1 + c * places / count;
+        critical_temperatures(w, i, &all[c], &rest[c]);
     }
     es_sort_reals(all, count);
     es_sort_reals(rest, count);
