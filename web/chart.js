@@ -7,7 +7,13 @@
 //     x: {title, log, domain, names, whole}, y: ...  names: of the whole numbers from 1 on; whole: ticks at those only
 //     series: [{name, colour, dash}],        colour: number of the palette; what legend buttons switch
 //     layers: [{kind, rows}],                rows: {series, x, y, lo, hi, label, tip: [[name, text], ...]}
+//     direct,                                its labels say what series are: no key
 //     open }                                 shown at once; else only the first of a run is (gallery.js)
+//
+// An axis with `share` is that of shares: it ends at 0 and 1, and so do intervals on it. A figure with `tenth` has a line
+// at 0.1, what counts as near. A layer of "cells" or "tiles" with `log` has colours by logarithm, one with `classes`,
+// [{name, colour}], colours by each row's `class`; `smooth` tiles are drawn
+// without edges, `unseen` ones not at all: they answer the pointer.
 //
 // kinds: "points"; "bars", intervals lo..hi; "band", the same as an area; "line", through rows in order of x, or of
 // `k` where rows have one, in grey if the layer is `plain`; "label", text; "cells", a heat map of named rows and
@@ -26,7 +32,7 @@
 // Every row is drawn. What cannot be is counted, and the figure says so: missing numbers, and on logarithmic axes what
 // is not positive. A series is known by its colour and by the shape of its points, or, without any, the dashes of its
 // lines.
-import { extent, isNumber, lowest, show, superscript } from "./tables.js";
+import { extent, highest, isNumber, lowest, show, superscript } from "./tables.js";
 
 const drawable = (axis, v) => isNumber(v) && !(axis.log && v <= 0);
 
@@ -37,7 +43,23 @@ function clipLow(axis, layers) {
   return positive.length ? lowest(positive) / 1.5 : null;
 }
 
-export function clean(figure) {
+// The line at a tenth, as wide as the figure.
+function tenthLayers(figure) {
+  const x = extent(figure.layers.flatMap((l) => l.rows.map((r) => r.x)).filter((v) => drawable(figure.x, v)));
+  if (!figure.tenth || !x) return [];
+  const at = (v) => ({ series: figure.series[0]?.name, x: v, y: 0.1 });
+  return [
+    { kind: "line", name: "0.1, near", aside: true, plain: true, dash: [5, 3], width: 1.2, rows: x.map(at) },
+    { kind: "label", above: true, rows: [{ ...at(x[0]), label: "0.1 of the outputs' spread" }] },
+  ];
+}
+
+const clamp = (v) => (isNumber(v) ? Math.min(1, Math.max(0, v)) : v);
+
+export function clean(given) {
+  const figure = given.y.share
+    ? { ...given, y: { nice: false, domain: [0, 1], ...given.y } }
+    : { ...given, layers: [...tenthLayers(given), ...given.layers] };
   const counts = { missing: 0, sign: 0, clipped: 0 };
   const floor = clipLow(figure.y, figure.layers);
   const layers = figure.layers.map((layer) => {
@@ -46,6 +68,7 @@ export function clean(figure) {
     const rows = [];
     for (const given of layer.rows) {
       const row = { ...given };
+      if (figure.y.share && interval) [row.lo, row.hi] = [clamp(row.lo), clamp(row.hi)];
       if (interval && floor !== null && isNumber(row.lo) && row.lo <= 0 && row.hi > 0) {
         row.lo = floor;
         counts.clipped++;
@@ -138,16 +161,26 @@ const marks = {
     opacity: 1,
   }),
   bars: () => ({ type: "rule", strokeWidth: 1.4, opacity: 0.85 }),
-  band: () => ({ type: "area", opacity: 0.16, line: false }),
+  band: (theme, layer) => ({ type: "area", opacity: layer.opacity ?? 0.16, line: false }),
   line: (theme, layer) => ({
     type: "line",
+    ...(layer.smooth ? { interpolate: "monotone" } : {}),
     strokeWidth: layer.width ?? 1.6,
     opacity: layer.opacity ?? 1,
     clip: true,
     ...(layer.dash ? { strokeDash: layer.dash } : {}),
     ...(layer.plain ? { stroke: theme.quiet } : {}),
   }),
-  label: (theme) => ({ type: "text", fontSize: 11, align: "left", baseline: "middle", dx: 5, fill: theme.quiet }),
+  label: (theme, layer) => ({
+    type: "text",
+    fontSize: layer.size ?? 11,
+    align: layer.centre ? "center" : "left",
+    baseline: layer.above ? "bottom" : "middle",
+    dx: layer.centre ? 0 : 5,
+    dy: layer.above ? -2 : 0,
+    fontWeight: layer.bold ? 600 : 400,
+    fill: layer.on === "much" ? theme.paper : layer.bold ? theme.ink : theme.quiet,
+  }),
 };
 
 // ---- axes ----
@@ -378,15 +411,37 @@ function layerOf(figure, layer, theme, still) {
   return [one("points"), ...picked, one("hover")];
 }
 
-const rampOf = (layer, theme, still) => ({
-  field: "value",
-  type: "quantitative",
-  title: layer.title,
-  scale: { range: theme.ramp, ...(layer.domain ? { domain: layer.domain, clamp: true } : {}) },
-  legend: still
-    ? { orient: "right", gradientLength: 200, gradientThickness: 12, titleLimit: 300 }
-    : { orient: "bottom", direction: "horizontal", gradientLength: 200, gradientThickness: 10, titleLimit: 300 },
-});
+const LEGEND = { gradientThickness: 11, gradientLength: 200, titleLimit: 300 };
+
+// Where colours begin and end; of logarithmic ones, the positive values.
+function rangeOf(layer) {
+  const values = layer.rows.map((r) => r.value).filter((v) => isNumber(v) && !(layer.log && v <= 0));
+  return layer.domain ?? extent(values) ?? [0, 1];
+}
+
+function rampOf(layer, theme, still) {
+  const place = still ? { orient: "right" } : { orient: "bottom", direction: "horizontal" };
+  if (layer.classes)
+    return {
+      field: "class",
+      type: "nominal",
+      title: null,
+      scale: {
+        domain: layer.classes.map((c) => c.name),
+        range: layer.classes.map((c) => theme.palette[c.colour % theme.palette.length]),
+      },
+      legend: { ...place, symbolType: "square", symbolSize: 150, symbolOpacity: 1, symbolStrokeWidth: 0, labelLimit: 300 },
+    };
+  const domain = layer.log ? rangeOf(layer) : layer.domain;
+  const ticks = layer.log ? (logTicks(...domain) ?? evenTicks(...domain)) : null;
+  return {
+    field: "value",
+    type: "quantitative",
+    title: layer.title,
+    scale: { ...(layer.log ? { type: "log" } : {}), range: theme.ramp, ...(domain ? { domain, clamp: true } : {}) },
+    legend: { ...LEGEND, ...place, ...(ticks ? naming(ticks) : {}) },
+  };
+}
 
 // Names of an axis of named rows or columns, whose values may be numbers.
 function nameOfEach(values) {
@@ -397,8 +452,9 @@ function nameOfEach(values) {
 // The words in cells. Either end of the ramp stands out from the other: paper on much, ink on little.
 function signsOf(layer, theme, axes) {
   const rows = layer.rows.filter((r) => r.sign);
-  const [low, high] = layer.domain ?? extent(layer.rows.map((r) => r.value)) ?? [0, 0];
-  const much = `isValid(datum.value) && datum.value > ${(low + high) / 2}`;
+  const [low, high] = rangeOf(layer);
+  const middle = layer.log ? Math.sqrt(low * high) : (low + high) / 2;
+  const much = layer.classes ? "true" : `isValid(datum.value) && datum.value > ${middle}`;
   return rows.length === 0
     ? []
     : [
@@ -453,19 +509,82 @@ function tilesOf(figure, layer, theme, still) {
     {
       name: `tiles${figure.layers.indexOf(layer)}`,
       data: { values: layer.rows },
-      mark: { type: "rect", tooltip: { content: "data" } },
+      mark: {
+        type: "rect",
+        tooltip: { content: "data" },
+        ...(layer.smooth ? { x2Offset: 0.7, yOffset: 0.7, tooltip: null } : {}),
+        ...(layer.unseen ? { opacity: 0, fill: theme.paper } : {}),
+      },
       encoding: {
         x: axisOf({ ...figure.x, values: figure.values.x }, "x"),
         x2: { field: "x2" },
         y: axisOf({ ...figure.y, values: figure.values.y }, "y"),
         y2: { field: "y2" },
-        color: rampOf(layer, theme, still),
+        ...(layer.unseen ? {} : { color: rampOf(layer, theme, still) }),
       },
     },
   ];
 }
 
 const drawn = { cells: cellsOf, tiles: tilesOf };
+
+// ---- names at the ends of lines ----
+
+const NAME = { letter: 6.1, line: 13, most: 0.3, axis: 44 }; // pixels; most: share of the width that names may take
+
+// The row at whose place the name of a series can stand: the last one of its lines.
+function endOf(figure, name) {
+  const rows = figure.layers
+    .filter((l) => l.kind === "line" && !l.plain)
+    .flatMap((l) => l.rows.filter((r) => r.series === name && drawable(figure.y, r.y)));
+  return rows.length > 1 ? rows.reduce((a, b) => (b.x >= a.x ? b : a)) : null;
+}
+
+// Share of an axis below a value, as well as can be told before it is drawn.
+function shareOf(axis, values, v) {
+  const of = (t) => (axis.log ? Math.log(t) : t);
+  const all = axis.domain ?? extent([...values.filter((t) => drawable(axis, t)), ...(axis.zero ? [0] : [])]) ?? [0, 1];
+  return (of(v) - of(all[0])) / (of(all[1]) - of(all[0]) || 1);
+}
+
+// Names at the right ends of lines, none on another, if every series has a line that ends there and there is space for
+// them: [{series, ink, y, dy}]; else null, and the figure has a key.
+export function endNames(figure, theme, width) {
+  const count = figure.series.length;
+  if (count < 2 || count > 8 || figure.layers.some((l) => l.kind === "cells")) return null;
+  const ends = figure.series.map((s) => ({ series: s.name, ink: theme.palette[s.colour % 8], end: endOf(figure, s.name) }));
+  const longest = highest(figure.series.map((s) => s.name.length));
+  if (ends.some((e) => !e.end) || NAME.letter * longest > NAME.most * width) return null;
+  const rows = figure.layers.filter((l) => l.kind !== "label").flatMap((l) => l.rows);
+  const [xs, ys] = [rows.map((r) => r.x), rows.flatMap((r) => [r.y, r.lo, r.hi])];
+  if (ends.some((e) => shareOf(figure.x, xs, e.end.x) < 0.93)) return null;
+  const height = heightOf(figure) - NAME.axis;
+  const placed = ends
+    .map((e) => ({ series: e.series, ink: e.ink, y: e.end.y, at: height * (1 - shareOf(figure.y, ys, e.end.y)) }))
+    .sort((a, b) => a.at - b.at);
+  placed.forEach((e, i) => (e.to = Math.max(e.at, i ? placed[i - 1].to + NAME.line : 0)));
+  for (let i = count - 1; i >= 0; i--) // from the bottom up, those that were pushed out
+    placed[i].to = Math.min(placed[i].to, i === count - 1 ? height : placed[i + 1].to - NAME.line);
+  return placed.map((e) => ({ ...e, dy: e.to - e.at }));
+}
+
+const nameLayer = (names) => ({
+  name: "names",
+  data: { values: names },
+  mark: {
+    type: "text",
+    x: { expr: "width + 6" },
+    y: { expr: "scale('y', datum.y) + datum.dy" },
+    text: { expr: "datum.series" },
+    fill: { expr: "datum.ink" },
+    align: "left",
+    baseline: "middle",
+    fontSize: 11,
+    fontWeight: 600,
+    opacity: 1,
+  },
+  encoding: {},
+});
 
 // still: on its own, with a title and a key, as it is saved.
 export function specOf(figure, theme, { width, height, still = false }) {
@@ -474,6 +593,7 @@ export function specOf(figure, theme, { width, height, still = false }) {
   const known = { ...figure, x: { ...figure.x, narrow: width < 420 }, values, series: styleOf(figure) };
   const key = still ? keyEntries(figure, theme, width - 90) : [];
   const room = key.length ? key.at(-1).y + KEY.line : 0;
+  const names = still || figure.direct ? null : endNames(figure, theme, width);
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
     width,
@@ -489,6 +609,7 @@ export function specOf(figure, theme, { width, height, still = false }) {
     layer: [
       ...figure.layers.filter((l) => l.rows.length).flatMap((l) => (drawn[l.kind] ?? layerOf)(known, l, theme, still)),
       ...(key.length ? keyLayers(key, theme) : []),
+      ...(names ? [nameLayer(names)] : []),
     ],
     resolve: { scale: { color: figure.layers.some((l) => l.kind === "tiles") ? "independent" : "shared" } },
     config: configOf(theme),

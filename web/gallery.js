@@ -4,6 +4,20 @@ import { mountChoice } from "./choice.js";
 import { mount } from "./mount.js";
 import { followSelection, Selection } from "./selection.js";
 
+// Fewest points that make a figure: four numbers are read faster in the table.
+const FEWEST = 5;
+
+// How much a figure shows: its points or cells; of one that has neither, the places of its lines.
+function sizeOf({ layers }) {
+  const count = (kinds) =>
+    layers.filter((l) => kinds.includes(l.kind) && !l.aside && !l.plain).reduce((sum, l) => sum + l.rows.length, 0);
+  return Math.max(count(["points", "cells", "tiles"]), count(["line", "band"]));
+}
+
+// Those that show enough. Of a choice the first one counts. `verdicts`: each point is a named statement, whatever their number.
+export const worthwhile = (figures) =>
+  figures.filter((f) => f.verdicts || sizeOf(f.options ? f.options[0].figure() : f) >= FEWEST);
+
 // Shown at once: what its module marks as `open`, else the first.
 export function split(figures) {
   const open = figures.filter((f) => f.open);
@@ -32,9 +46,16 @@ function mountMore(place, figures, run, id, from) {
 let linked = 0; // runs before this one whose heads can be picked
 
 // place: an element of the section of the run; id: of the run's data, run-1-data.
-export function mountRun(place, figures, run, id) {
-  if (!figures.length) return;
+export function mountRun(place, given, run, id) {
+  const figures = worthwhile(given);
+  if (!figures.length) {
+    const table = place.closest(".run:not(.card)")?.querySelector("details.table");
+    if (table) table.open = true; // without a figure the numbers themselves are what there is to see
+    return;
+  }
   const [shown, more] = split(figures);
+  const section = place.closest(".run");
+  if (section && !section.classList.contains("card")) place.prepend(section.querySelector(".story")); // beside the first figure
   const curves = figures.find((f) => f.picks);
   if (curves) {
     const prefix = linked++ ? `${id.replace(/-data$/, "")}-` : "";

@@ -3,7 +3,7 @@
 import { parse, View } from "vega";
 import { expressionInterpreter } from "vega-interpreter";
 import { compile } from "vega-lite";
-import { clean, dataOf, digitsOfCsv, heightOf, plainName, specOf, stillOf, styleOf } from "./chart.js";
+import { clean, dataOf, digitsOfCsv, endNames, heightOf, plainName, specOf, stillOf, styleOf } from "./chart.js";
 import { download, downloadCsv, element } from "./elements.js";
 import { paperTheme, themeNow } from "./theme.js";
 
@@ -193,8 +193,9 @@ export function mount(place, given, run, id, signal) {
     { class: figure.wide ? "figure wide" : "figure", id, "aria-labelledby": `${id}-title`, ...countsOf(figure) },
     element("h3", { id: `${id}-title` }, figure.title),
   );
-  if (figure.series.length > 1)
-    frame.append(legendOf(figure, hidden, () => view?.signal("hidden", [...hidden]).runAsync()));
+  const legend =
+    figure.series.length > 1 && !figure.direct && legendOf(figure, hidden, () => view?.signal("hidden", [...hidden]).runAsync());
+  if (legend) frame.append(legend);
   plot.style.minHeight = `${heightOf(figure)}px`; // the page does not jump when it is drawn
   frame.append(plot, caption);
   place.append(frame);
@@ -213,6 +214,7 @@ export function mount(place, given, run, id, signal) {
     drawn = plot.clientWidth;
     view?.finalize();
     plot.replaceChildren();
+    if (legend) legend.hidden = Boolean(endNames(figure, themeNow(), drawn)); // where lines have their names, no key
     view = viewOf(specOf(figure, themeNow(), { width: drawn, height: heightOf(figure) }), {
       renderer,
       container: plot,

@@ -60,26 +60,38 @@ static void put_unfinished(es_sink *s, const es_book *book)
 static void put_place_of_figures(es_sink *s, long long number)
 {
     es_sink_format(s,
-                   "<div class=\"show\"><div class=\"figures\" data-run=\"run-%lld-data\"></div>\n"
+                   "<div class=\"show\" id=\"run-%lld-figures\"><div class=\"figures\" "
+                   "data-run=\"run-%lld-data\"></div>\n"
                    "<noscript><p class=\"note\">Figures are drawn by JavaScript, which is "
                    "switched off here. The tables hold their numbers.</p></noscript></div>\n",
-                   number);
+                   number, number);
 }
 
-/* Writes title and findings of a run. Experiments on synthetic tokens are cards: two of them fit
- * side by side on a wide screen. `alone`: the page's first lines already have the findings. */
+/* How the section of a run looks: the first of a page has its figure beside its findings;
+ * experiments on synthetic tokens are cards, two of which fit side by side on a wide screen. */
+static const char *class_of(const es_book *book, long long number)
+{
+    if (number == 1)
+        return " hero";
+    return es_book_kind_of(book) == ES_BOOK_SYNTHETIC ? " card" : "";
+}
+
+/* Writes title and findings of a run. `alone`: the page's first lines already have its title. */
 static void put_heading(es_sink *s, const es_book *book, long long number, bool alone)
 {
-    const bool card = es_book_kind_of(book) == ES_BOOK_SYNTHETIC;
-    es_sink_format(s, "<section class=\"run%s\" id=\"run-%lld\">\n<h2 id=\"run-%lld-title\">",
-                   card ? " card" : "", number, number);
-    es_page_title(s, book->about.command);
-    es_sink_put(s, "</h2>\n");
+    es_sink_format(s, "<section class=\"run%s\" id=\"run-%lld\">\n<div class=\"story\">\n",
+                   class_of(book, number), number);
+    if (alone) {
+        es_sink_format(s, "<h2 id=\"run-%lld-findings\">Findings</h2>\n", number);
+    } else {
+        es_sink_format(s, "<h2 id=\"run-%lld-title\">", number);
+        es_page_title(s, book);
+        es_sink_put(s, "</h2>\n");
+        es_page_lede(s, book);
+    }
+    es_page_findings(s, book, ES_FINDINGS_FIRST, true);
+    es_page_about(s, book);
     es_page_origin(s, book);
-    es_sink_put(s, "<div class=\"story\">\n");
-    if (!alone)
-        es_page_findings(s, book, ES_FINDINGS_FIRST, true);
-    es_page_about(s, book->about.command);
     es_sink_put(s, "</div>\n");
 }
 
@@ -97,7 +109,7 @@ static void put_claims(es_sink *s, const es_book *book, long long number)
 /* Writes the folded parts of a page, which the reader opens. */
 static es_status put_folds(es_sink *s, const es_book *book, long long number, es_error *err)
 {
-    es_sink_put(s, "<div class=\"folds\">\n");
+    es_sink_format(s, "<div class=\"folds\" id=\"run-%lld-tables\">\n", number);
     for (int64_t i = 0; i < book->count; i++) {
         char id[ES_PAGE_ID];
         if (es_page_claims_fit(book->views[i].table))

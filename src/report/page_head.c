@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* page_head.c : the first lines of a page: what it is of, and what was found. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,43 +8,6 @@
 #include "report/formula.h"
 #include "report/page_parts.h"
 #include "table/answer.h"
-
-/* ---- what a command is about ---- */
-
-/* Returns the explanation of a command, from web/about; NULL if there is none. */
-static const es_asset *about_of(const char *command)
-{
-    for (size_t i = 0; i < es_asset_abouts_count; i++)
-        if (strcmp(es_asset_abouts[i].name, command) == 0)
-            return &es_asset_abouts[i];
-    return NULL;
-}
-
-/* Length of the first line, which is the title. */
-static size_t title_length(const es_asset *about)
-{
-    const void *end = memchr(about->bytes, '\n', about->size);
-    return end ? (size_t)((const unsigned char *)end - about->bytes) : about->size;
-}
-
-void es_page_title(es_sink *s, const char *command)
-{
-    const es_asset *about = about_of(command);
-    if (about)
-        es_sink_bytes(s, about->bytes, title_length(about));
-    else
-        es_sink_text(s, command);
-}
-
-void es_page_about(es_sink *s, const char *command)
-{
-    const es_asset *about = about_of(command);
-    if (!about || title_length(about) == about->size)
-        return;
-    es_sink_put(s, "<details class=\"about\"><summary>What this is about</summary>");
-    es_sink_bytes(s, about->bytes + title_length(about), about->size - title_length(about));
-    es_sink_put(s, "</details>\n");
-}
 
 /* ---- of what, when, from which seed ---- */
 
@@ -86,6 +50,108 @@ static void seed_of(const es_book *book, char out[WORD])
 static void version_of(const es_book *book, char out[WORD])
 {
     snprintf(out, WORD, "%s", es_book_fact(book, 0, "version"));
+}
+
+/* ---- what a run is about ---- */
+
+/* Returns the explanation called `name`, from web/about; NULL if there is none. */
+static const es_asset *about_named(const char *name)
+{
+    for (size_t i = 0; i < es_asset_abouts_count; i++)
+        if (strcmp(es_asset_abouts[i].name, name) == 0)
+            return &es_asset_abouts[i];
+    return NULL;
+}
+
+/* Returns the explanation of a run's kind, from web/about: probe-far for `probe --look far`,
+ * loss-rope for `loss --rope`; else that of its command; NULL if there is none. */
+static const es_asset *about_of(const es_book *book)
+{
+    static const char *const kinds[] = {"rope",
+                                        "compare"}; /* parameters that change the question */
+    const char *command = book->about.command;
+    char name[WORD], look[WORD];
+    const es_asset *about = NULL;
+    snprintf(look, sizeof look, "%s", es_book_param(book, "look"));
+    snprintf(name, sizeof name, "%.100s-%.100s", command, look);
+    if (*look)
+        about = about_named(name);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !about; i++) {
+        snprintf(name, sizeof name, "%.100s-%s", command, kinds[i]);
+        if (*es_book_param(book, kinds[i]))
+            about = about_named(name);
+    }
+    return about ? about : about_named(command);
+}
+
+/* Returns the length of the line that begins at `from`. */
+static size_t line_length(const es_asset *about, size_t from)
+{
+    const void *end = memchr(about->bytes + from, '\n', about->size - from);
+    return end ? (size_t)((const unsigned char *)end - about->bytes) - from : about->size - from;
+}
+
+/* Where the second line begins: what the run is of, in one sentence. */
+static size_t lede_at(const es_asset *about)
+{
+    const size_t first = line_length(about, 0);
+    return first < about->size ? first + 1 : first;
+}
+
+/* Where the explanation begins that is folded. */
+static size_t body_at(const es_asset *about)
+{
+    const size_t from = lede_at(about), end = from + line_length(about, from);
+    return end < about->size ? end + 1 : end;
+}
+
+/* Returns the title of a run as text, with the model's name in place of {model}. */
+static void title_text(const es_book *book, char *out, size_t size)
+{
+    static const char gap[] = "{model}";
+    const es_asset *about = about_of(book);
+    char title[2 * WORD], model[WORD], *at;
+    if (!about) {
+        snprintf(out, size, "%s", book->about.command);
+        return;
+    }
+    snprintf(title, sizeof title, "%.*s", (int)line_length(about, 0), (const char *)about->bytes);
+    model_of(book, model);
+    at = strstr(title, gap);
+    if (at)
+        snprintf(out, size, "%.*s%s%s", (int)(at - title), title, *model ? model : "a model",
+                 at + sizeof gap - 1);
+    else
+        snprintf(out, size, "%s", title);
+}
+
+void es_page_title(es_sink *s, const es_book *book)
+{
+    char title[3 * WORD];
+    title_text(book, title, sizeof title);
+    es_sink_text(s, title);
+}
+
+void es_page_lede(es_sink *s, const es_book *book)
+{
+    const es_asset *about = about_of(book);
+    const size_t from = about ? lede_at(about) : 0;
+    if (!about || line_length(about, from) == 0)
+        return;
+    es_sink_put(s, "<p class=\"lede\">");
+    es_sink_bytes(s, about->bytes + from, line_length(about, from));
+    es_sink_put(s, "</p>\n");
+}
+
+void es_page_about(es_sink *s, const es_book *book)
+{
+    const es_asset *about = about_of(book);
+    const size_t from = about ? body_at(about) : 0;
+    if (!about || from >= about->size)
+        return;
+    es_sink_put(s, "<details class=\"about\"><summary>What this is about</summary>");
+    es_sink_bytes(s, about->bytes + from, about->size - from);
+    es_sink_put(s, "</details>\n");
 }
 
 typedef void of_book(const es_book *book, char out[WORD]);
@@ -151,6 +217,58 @@ void es_page_origin(es_sink *s, const es_book *book)
 
 /* ---- what was found ---- */
 
+/* Length of the formula that a text begins with: a power, n^-0.57, or the name of a Greek letter
+ * with its index, gamma_c; 0 for none. */
+static size_t formula_length(const char *text)
+{
+    static const char digits[] = "0123456789./";
+    static const char *const names[] = {"alpha", "beta", "gamma", "rho", "sigma", "lambda"};
+    const size_t word = strcspn(text, "^ ,;:()"),
+                 sign = word + 1 + (text[word] == '^' && text[word + 1] == '-');
+    if (word > 0 && text[word] == '^' && isalpha((unsigned char)text[0])) {
+        size_t power = strspn(text + sign, digits);
+        while (power > 0 && strchr("./", text[sign + power - 1]))
+            power--; /* the end of a sentence */
+        return power > 0 ? sign + power : 0;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(text, names[i], length) != 0)
+            continue;
+        if (text[length] == '_' && isalnum((unsigned char)text[length + 1]))
+            length += 2;
+        return isalnum((unsigned char)text[length]) ? 0 : length;
+    }
+    return 0;
+}
+
+/* Writes a finding. Powers and names of Greek letters are set as formulas where it marks none
+ * itself.
+ */
+static void put_sentence(es_sink *s, const char *text)
+{
+    char marked[4096];
+    size_t used = 0;
+    bool inside = false;                                         /* a word, or an option's name */
+    if (strchr(text, '`') || strlen(text) > sizeof marked / 2) { /* marked already, or too long */
+        es_formula_html(s, text);
+        return;
+    }
+    for (const char *at = text; *at;) {
+        const size_t length = inside ? 0 : formula_length(at);
+        if (length > 0) {
+            used +=
+                (size_t)snprintf(marked + used, sizeof marked - used, "`%.*s`", (int)length, at);
+            at += length;
+        } else {
+            inside = isalnum((unsigned char)*at) || *at == '-';
+            marked[used++] = *at++;
+        }
+    }
+    marked[used] = '\0';
+    es_formula_html(s, marked);
+}
+
 /* Writes up to `most` findings that lead, or that do not, one paragraph each. */
 static void put_findings(es_sink *s, const es_book *book, bool lead, int64_t most)
 {
@@ -159,7 +277,7 @@ static void put_findings(es_sink *s, const es_book *book, bool lead, int64_t mos
         if (es_answer_leads(book->answer, i) != lead)
             continue;
         es_sink_put(s, "<p class=\"finding\">");
-        es_formula_html(s, es_answer_marked(book->answer, finding));
+        put_sentence(s, es_answer_marked(book->answer, finding));
         es_sink_put(s, "</p>\n");
         most--;
     }
@@ -179,21 +297,21 @@ void es_page_findings(es_sink *s, const es_book *book, int64_t most, bool fold)
     es_sink_put(s, "</details>\n");
 }
 
-/* Writes the list of findings: those that lead of runs on a real model and of the page's only run,
- * and the first one of each other run. The section of a run has the rest. */
-static void put_list(es_sink *s, const es_book *books, int64_t count)
+/* Writes the contents: one line for each run, or the parts of the only one. */
+static void put_contents(es_sink *s, const es_book *books, int64_t count)
 {
-    es_sink_put(s, "<section id=\"findings\" aria-labelledby=\"findings-title\">\n"
-                   "<h2 id=\"findings-title\">Findings</h2>\n<ol>\n");
-    for (int64_t i = 0; i < count; i++) {
+    es_sink_put(s, "<nav class=\"contents\" aria-label=\"Contents\"><ol>\n");
+    for (int64_t i = 0; i < count && count > 1; i++) {
         es_sink_format(s, "<li><a href=\"#run-%lld\">", (long long)i + 1);
-        es_page_title(s, books[i].about.command);
-        es_sink_put(s, "</a>\n");
-        const bool all = count == 1 || es_book_kind_of(&books[i]) <= ES_BOOK_REAL;
-        es_page_findings(s, &books[i], all ? ES_FINDINGS_FIRST : 1, count == 1);
-        es_sink_put(s, "</li>\n");
+        es_page_title(s, &books[i]);
+        es_sink_put(s, "</a></li>\n");
     }
-    es_sink_put(s, "</ol>\n</section>\n");
+    if (count == 1)
+        es_sink_put(s, "<li><a href=\"#run-1-findings\">Findings</a></li>\n"
+                       "<li><a href=\"#run-1-figures\">Figures</a></li>\n"
+                       "<li><a href=\"#run-1-tables\">Tables</a></li>\n"
+                       "<li><a href=\"#made-1\">How this was made</a></li>\n");
+    es_sink_put(s, "</ol></nav>\n");
 }
 
 /* ---- the head ---- */
@@ -208,11 +326,16 @@ static void put_policy(es_sink *s, bool figures)
     es_sink_put(s, "base-uri 'none'; form-action 'none'\">\n");
 }
 
-/* "minilm on alice.txt"; else what the only run is about, or the commands whose runs these are. */
+/* Returns the title of a page: the only run's question; else "minilm on alice.txt", or the
+ * commands. */
 static void title_of(const es_book *books, int64_t count, char *out, size_t size)
 {
     enum { NAMED = 4 };
     char model[WORD], text[WORD];
+    if (count == 1 && about_of(&books[0])) {
+        title_text(&books[0], out, size);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
         model_of(&books[i], model);
         text_of(&books[i], text);
@@ -220,11 +343,6 @@ static void title_of(const es_book *books, int64_t count, char *out, size_t size
             snprintf(out, size, *text ? "%s on %s" : "%s", model, text);
             return;
         }
-    }
-    const es_asset *about = count == 1 ? about_of(books[0].about.command) : NULL;
-    if (about) {
-        snprintf(out, size, "%.*s", (int)title_length(about), (const char *)about->bytes);
-        return;
     }
     size_t used = (size_t)snprintf(out, size, "Esscher:");
     for (int64_t i = 0; i < count && i < NAMED && used < size; i++)
@@ -253,13 +371,13 @@ void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *
     es_sink_put(s, "</h1>\n<dl class=\"of\">\n");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         put_all(s, books, count, lines[i].name, lines[i].of);
-    es_sink_put(
-        s, "</dl>\n<p class=\"lead\">What was found, figures, and every table behind them; numbers "
-           "carry ± one standard error.</p>\n");
+    es_sink_put(s, "</dl>\n");
+    if (count == 1)
+        es_page_lede(s, &books[0]);
+    put_contents(s, books, count);
     if (!figures)
         es_sink_put(s, "<p class=\"note\">This page was made without figures.</p>\n");
     es_sink_put(s, "</header>\n<main id=\"main\">\n");
-    put_list(s, books, count);
     es_sink_put(s, "<p class=\"note on-paper\">Tables, definitions, further figures and how each "
                    "number was made are folded in the page on a screen; those that were open are "
                    "printed.</p>\n");

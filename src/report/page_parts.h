@@ -6,14 +6,15 @@
 #include "report/book.h"
 #include "report/sink.h"
 
-/* Head and first lines: what the page is of, of which model, text, date and seed, and what was
- * found. `title` may be NULL: the page names itself. Books are in the order of the page. */
+/* Head and first lines: what the page is of, of which model, text, date and seed, and its contents.
+ * `title` may be NULL: the page names itself. Books are in the order of the page. */
 void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *title,
                    bool figures);
 
-/* What a command is about: its title; the rest, folded. */
-void es_page_title(es_sink *s, const char *command);
-void es_page_about(es_sink *s, const char *command);
+/* What a run is about: its question, which names the model; one sentence; the rest, folded. */
+void es_page_title(es_sink *s, const es_book *book);
+void es_page_lede(es_sink *s, const es_book *book);
+void es_page_about(es_sink *s, const es_book *book);
 
 /* "probe.run · minilm on alice.txt · 2026-11-16 · seed 0" */
 void es_page_origin(es_sink *s, const es_book *book);

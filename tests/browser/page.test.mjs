@@ -39,7 +39,7 @@ test("the first lines name model, text, date and seed; real models come first, c
   assert.equal(files.length, 17); // nothing is lost
   assert.equal(files[0], "probe");
   assert.deepEqual(files.slice(-2), ["claims", "selfcheck"]);
-  const links = await page.$$eval("#findings a", (all) => all.map((a) => a.getAttribute("href")));
+  const links = await page.$$eval(".contents a", (all) => all.map((a) => a.getAttribute("href")));
   assert.equal(links.length, 17);
   for (const link of links) assert.equal(await page.locator(link).count(), 1);
   await close();
@@ -49,7 +49,7 @@ test("two runs side by side: the comparison comes first, and every figure with a
   const { page, close } = await open("both");
   const files = await page.$$eval("section.run .origin", (all) => all.map((o) => o.textContent.split(".run")[0]));
   assert.deepEqual(files, ["both.compare", "converge", "seed1"]);
-  assert.match(await page.locator("#findings li").first().innerText(), /\d+ of \d+ numbers with a standard error in both runs differ/);
+  assert.match(await page.locator("#run-1 .finding").first().innerText(), /\d+ of \d+ numbers with a standard error in both runs differ/);
   const data = JSON.parse(await page.locator("#run-1-data").textContent());
   const { rows } = data.tables.differences;
   assert.ok(rows > 20);
@@ -60,7 +60,8 @@ test("two runs side by side: the comparison comes first, and every figure with a
 
 test("tables are folded under their size, and a link to one opens it", async () => {
   const { page, close } = await open("all");
-  const tables = await page.$$eval("details.table[data-table]", (all) =>
+  const withFigures = "section.run:has(.figures > *)"; // the tables of others are what they show
+  const tables = await page.$$eval(`${withFigures} details.table[data-table]`, (all) =>
     all.map((d) => ({ open: d.open, id: d.id, said: d.querySelector(".count").textContent, rows: d.querySelectorAll("table:not(.summary)").length && d.querySelector("tbody").rows.length })),
   );
   assert.ok(tables.length > 15);
@@ -70,7 +71,7 @@ test("tables are folded under their size, and a link to one opens it", async () 
     assert.equal(rows, Math.min(Number(count), 150), id);
   }
   assert.equal(new Set(tables.map((t) => t.id)).size, tables.length);
-  const visible = await page.locator("section.run:not(:has(.claims)) table").evaluateAll((all) => all.filter((t) => t.checkVisibility()).length);
+  const visible = await page.locator(`${withFigures}:not(:has(.claims)) table`).evaluateAll((all) => all.filter((t) => t.checkVisibility()).length);
   assert.equal(visible, 0);
   const link = page.locator(".save a").first();
   const target = page.locator(await link.getAttribute("href"));
@@ -159,8 +160,8 @@ test("on paper: findings and figures, no table that was folded, none that is cut
   await page.emulateMedia({ media: "print" });
   const seen = await page.evaluate(() => ({
     wide: document.documentElement.scrollWidth,
-    tables: [...document.querySelectorAll("details[data-table]")].filter((d) => d.checkVisibility()).length,
-    findings: [...document.querySelectorAll("#findings .finding")].every((p) => p.checkVisibility()),
+    tables: [...document.querySelectorAll("section.run:has(.figures > *) details[data-table]")].filter((d) => d.checkVisibility()).length,
+    findings: [...document.querySelectorAll(".story > .finding")].every((p) => p.checkVisibility()),
     note: document.querySelector(".on-paper").checkVisibility(),
   }));
   assert.deepEqual(seen, { wide: 695, tables: 1, findings: true, note: true });

@@ -62,8 +62,9 @@ test("RP07 every figure is drawn without a word on the console and without a req
   const figures = await page.$$eval("figure.figure", (all) =>
     all.map((f) => [f.querySelector("h3").textContent, f.querySelectorAll(".plot svg path").length]),
   );
-  // claims 1, converge 4, hardmax 2, ball 2, regimes 5, collapse 2, heat 6, exponent 2, rope 1, context-fit 2, probe 5, tails 3, selfcheck 1, measure 2, depth 2, picture 3
-  assert.equal(figures.length, 45);
+  // claims 1, converge 5, hardmax 3, ball 2, regimes 6, collapse 2, heat 4, exponent 2, sink 1, rope 1, context-fit 2, probe 5, tails 3, depth 2, picture 3
+  // selfcheck, measure and two figures of heat have fewer than five points here
+  assert.equal(figures.length, 42);
   for (const [title, paths] of figures) assert.ok(paths > 3, `${title} has ${paths} paths`);
   assert.deepEqual(trouble, []);
 });
@@ -94,7 +95,7 @@ test("RP04 the policy forbids eval, inline handlers and the network", async () =
 
 test("the pointer finds numbers, and leaves none behind", async () => {
   const { page } = all;
-  const figure = page.locator("figure", { hasText: "Size of the mean output" });
+  const figure = page.locator("figure", { hasText: "Size of the mean output against" });
   await figure.scrollIntoViewIfNeeded();
   const point = figure.locator(".mark-symbol path").first();
   await point.hover({ force: true });
@@ -117,13 +118,13 @@ async function drawn(marks, count) {
 
 test("legend buttons hide a series and bring it back, by mouse and by keyboard", async () => {
   const { page } = all;
-  const figure = page.locator("figure", { hasText: "Mean error against the number" });
+  const figure = page.locator("figure", { hasText: "Weight on the first and the last token" });
   const points = () => figure.locator(".mark-symbol path").count();
   const whole = await points();
   const button = figure.locator(".legend button").first();
   await button.click();
   assert.equal(await button.getAttribute("aria-pressed"), "false");
-  await drawn(figure.locator(".mark-symbol path"), (whole * 2) / 3); // one of three scales is gone
+  await drawn(figure.locator(".mark-symbol path"), whole / 2); // one of two tokens is gone
   await button.focus();
   await page.keyboard.press("Enter");
   assert.equal(await button.getAttribute("aria-pressed"), "true");
@@ -139,7 +140,8 @@ test("a cell of the map, or the list, picks the head whose curves are shown", as
   assert.equal(await curves.locator("h3").innerText(), "Errors of prose, layer 2, head 1");
   assert.equal(await curves.locator("select").inputValue(), "prose, layer 2, head 1");
   await drawn(curves.locator(".mark-symbol[class*=points] path"), 3 * 3); // three errors, three n
-  assert.match(await map.locator("figcaption").innerText(), /Colours end at 1\.\d+/); // one horizon of 12.5 among 1.5
+  // One horizon of 12.5 among 1.5 does not make the others one colour.
+  assert.ok(new Set(await map.locator(".cells_marks path").evaluateAll((all) => all.map((c) => c.getAttribute("fill")))).size > 10);
   await curves.locator("select").focus();
   await page.keyboard.press("ArrowDown");
   await page.waitForFunction(() =>
@@ -242,7 +244,7 @@ test("RP03 no rows, one row, no tables at all", async () => {
   const [empty, one, unfinished] = await page.locator("section.run").all();
   assert.match(await empty.innerText(), /This table has no rows/);
   assert.match(await one.innerText(), /0\.1/);
-  assert.equal((await one.locator("figure svg").count()) > 0, true);
+  assert.equal(await one.locator("figure").count(), 0); // one point is no figure
   assert.match(await unfinished.innerText(), /not complete/);
   assert.match(await unfinished.innerText(), /esscher converge --out unfinished\.run --resume/);
   assert.deepEqual(trouble, []);

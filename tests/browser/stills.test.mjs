@@ -74,7 +74,7 @@ test("rows of the CSV are the rows of the Vega-Lite file and the marks of the SV
 
 // Of 48 heads of the run's first domain 14 have ">" and 6 "any" (make_runs.c).
 test("lower bounds and what has no number are marked in the picture, its caption and its CSV", () => {
-  const figure = titled["Heads by log₁₀ of tokens for 10 %: prose"];
+  const figure = titled["Heads by tokens for 10 %: prose"];
   const words = [...read(figure, "svg").matchAll(/<text[^>]*>([^<]*)/g)].map((m) => m[1]);
   assert.equal(words.filter((w) => w === "&gt;").length, 14);
   assert.equal(words.filter((w) => w === "any").length, 6);

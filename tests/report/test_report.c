@@ -226,7 +226,7 @@ static void a_model_may_be_given_by_its_letter(void **state)
     const char *runs[] = {in_folder("m.run")};
     assert_ok(es_report_write(runs, 1, page_path, &tables_only, NULL, &err));
     read_page();
-    assert_says("<title>minilm on alice.txt</title>");
+    assert_says("<title>How many tokens do the heads of minilm need?</title>");
 }
 
 static void pages_without_a_model_say_what_they_are_about(void **state)
@@ -239,8 +239,8 @@ static void pages_without_a_model_say_what_they_are_about(void **state)
     assert_says("<dt>seed</dt> <dd>7</dd>");
     make_run("heat", 1, x, NULL); /* its title is in web/about/heat.html */
     write_and_read(&tables_only);
-    assert_says("<title>Attention as a step of backward heat flow</title>");
-    assert_says("<h1>Attention as a step of backward heat flow</h1>");
+    assert_says("<title>Is attention a step of backward heat flow?</title>");
+    assert_says("<h1>Is attention a step of backward heat flow?</h1>");
     write_and_read(&(es_report_opts){.tables_only = true, .overwrite = true, .title = "Mine"});
     assert_says("<title>Mine</title>");
 }

@@ -90,7 +90,7 @@ function frontierOf(kind, ways, points, bytes) {
   const of = (name) => points.filter((r) => r.by === name);
   const tried = ways.some((r) => isNumber(r[kind.measured]));
   return {
-    title: `Frontier: ${kind.name}`,
+    title: `All ways to share out: ${kind.name}`,
     caption:
       `${kind.words} ${tried ? "Points with two standard errors: verified on text that the plan was not made from. " : ""}` +
       "Full lines: predicted, each head with its best policy. Dashed in colours: ours, with one policy for all heads." +
@@ -113,12 +113,55 @@ function frontierOf(kind, ways, points, bytes) {
   };
 }
 
+// ---- the three lines that decide ----
+
+const MINE = "ours";
+const RIVAL = "best other plan";
+const SINGLE = "best single setting";
+
+// Of rows with the same share the one with the smallest value.
+const best = (rows, key) =>
+  groupBy(rows.filter((r) => isNumber(r[key])), "asked").map(([, of]) => of.reduce((a, b) => (b[key] < a[key] ? b : a)));
+
+// Our plan, the best of the other ways to share out at each size, and the limit; without one, the best policy and number
+// type if all heads had the same.
+function shortFrontier(kind, ways, points, bytes) {
+  const ours = ways.filter((r) => r.allocation === MINE);
+  const rivals = best(ways.filter((r) => r.allocation !== MINE), kind.predicted);
+  const named = [ours, rivals.map((r) => ({ ...r, way: r.allocation, allocation: RIVAL }))];
+  const bound = points.filter((r) => r.by === LIMIT);
+  const singles = best(points.filter((r) => r.by !== LIMIT && r.by !== OURS), kind.alone);
+  const third = bound.length ? { ...limit } : { name: SINGLE, colour: 7, dash: [6, 4] };
+  const line = lineOf(bound.length ? bound : singles, third, kind.alone, { width: 2 });
+  return {
+    title: `Frontier: ${kind.name}`,
+    caption:
+      `${kind.words} Lines: predicted. ` +
+      (ways.some((r) => isNumber(r[kind.measured]))
+        ? "Points with two standard errors: verified on text that the plan was not made from. "
+        : "") +
+      (rivals.length ? `Best other plan: of ${groupBy(ways, "allocation").length - 1}, at each size. ` : "") +
+      (bound.length
+        ? "Limit: of rules that keep their keys independently, to first order; biased rules may lie below it."
+        : "Best single setting: of all policies and number types, each for all heads alike."),
+    table: "allocations",
+    x: { title: bytes ? "share of the cache kept" : "share kept", log: true },
+    y: { title: kind.axis, log: true },
+    series: [{ name: MINE, colour: 0 }, ...(rivals.length ? [{ name: RIVAL, colour: 1 }] : []), ...(line.rows.length ? [third] : [])],
+    layers: [...(line.rows.length ? [line] : []), ...wayLayers(named.flat(), kind, bytes)],
+  };
+}
+
 function frontiers(ways = [], points = [], plan) {
   const bytes = plan?.[0]?.bytes_before;
-  const options = kinds
-    .filter(({ predicted }) => ways.some((r) => isNumber(r[predicted])))
-    .map((kind) => ({ name: kind.name, figure: () => frontierOf(kind, ways, points, bytes) }));
-  return options.length ? [{ open: true, label: "Frontier:", options }] : [];
+  const there = kinds.filter(({ predicted }) => ways.some((r) => isNumber(r[predicted])));
+  const choice = (f) => there.map((kind) => ({ name: kind.name, figure: () => f(kind, ways, points, bytes) }));
+  return there.length
+    ? [
+        { open: true, label: "Frontier:", options: choice(shortFrontier) },
+        { label: "All ways to share out:", options: choice(frontierOf) },
+      ]
+    : [];
 }
 
 function losses(rows) {
@@ -155,14 +198,16 @@ const maps = [
   {
     name: "keys kept",
     key: "keys",
+    log: true,
     title: "Keys that each head keeps",
     words: (rows) => `In the cell: its policy (${legend(rows)}). Heads of a group share keys and values, and keep as many.`,
     letter: "letter",
   },
-  { name: "effective keys", key: "ess", title: "Effective number of keys", words: () => "1/Σw², mean over queries." },
+  { name: "effective keys", key: "ess", log: true, title: "Effective number of keys", words: () => "1/Σw², mean over queries." },
   {
     name: "keys of 95 % of the weight",
     key: "need",
+    log: true,
     title: "Keys that hold 95 % of the weight",
     words: () => "Mean over queries: what a head would need, if it could be told which they are.",
     short: "keys",
@@ -177,6 +222,7 @@ const maps = [
   {
     name: "error over the limit",
     key: "over",
+    log: true,
     title: "Error of each head over the limit",
     words: () => "Root of risk over limit: how far its policy is from the best rule that keeps as many keys independently.",
     short: "times",
@@ -197,7 +243,7 @@ function heads(rows) {
       caption: `${m.words(all)} Press a cell to find the head in the other figures.`,
       x: { key: "head", title: "head" },
       y: { key: "layer", title: "layer" },
-      value: { key: m.key, title: m.short ?? m.name, letter: m.letter },
+      value: { key: m.key, title: m.short ?? m.name, letter: m.letter, log: m.log },
       more: facts.filter(({ key }) => key !== m.key),
       pick: (r) => ({ at: headOf(r), pick: pickOf(r, false) }),
     });

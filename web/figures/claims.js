@@ -65,6 +65,7 @@ export function claims({ tables: { evidence: rows = [] } }) {
   const kinds = relations.filter(({ name }) => rows.some((r) => relationOf(r) === name));
   return [
     {
+      verdicts: true,
       title: "Distance of each measurement from its prediction",
       caption: `In standard errors, one mark for each piece of evidence, below each other where a claim has several; what the prediction itself may be off by is not counted.${kinds.length > 1 ? " Triangles: a bound, and they point to the side where the measurement should be; filled, it is not there. Other marks: a number is predicted, and chance alone keeps most within ±2." : " Chance alone keeps most within ±2."} Beyond ${FAR}, and where nothing is left to chance, they stand at the edge.`,
       table: "evidence",

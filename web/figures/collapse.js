@@ -37,7 +37,7 @@ function diagram(cells, n, table, thresholds) {
       caption:
         "Angle between outputs over angle between tokens: 0, all outputs have one direction; 1, each " +
         "token sees itself. γ = β/ln n is the score scale, ρ the cosine between tokens. Dotted: where the " +
-        "window at this n begins and ends.",
+        "window at this n begins and ends. Colours between the table's values are interpolated.",
       table,
       height: 420,
       x: { title: "ρ, cosine between tokens", domain: x, nice: false },
@@ -52,6 +52,14 @@ function diagram(cells, n, table, thresholds) {
           name: "angle ratio",
           title: "angle ratio",
           domain: [0, 1],
+          smooth: true,
+          aside: true,
+          rows: smoothed(ours, rhos, gammas, { across: x, up: y }),
+        },
+        {
+          kind: "tiles",
+          name: "angle ratio",
+          unseen: true, // the table's own values, for the pointer and the CSV
           rows: ours.map((r) => ({
             x: across.get(r.rho)[0],
             x2: across.get(r.rho)[1],
@@ -68,8 +76,47 @@ function diagram(cells, n, table, thresholds) {
         },
         { kind: "line", name: "window", dash: [2, 3], width: 1.6, rows: window },
         { kind: "line", name: "threshold", width: 2.6, rows: critical },
+        ...regions(x, y),
       ],
     },
+  ];
+}
+
+// Values between those of the table, linear in rho and in the logarithm of gamma, so that the picture is as smooth as the
+// formula is.
+const FINE = [60, 44];
+
+function smoothed(rows, rhos, gammas, { across, up }) {
+  const value = new Map(rows.map((r) => [`${r.rho} ${r.gamma}`, r.angle_ratio]));
+  const place = (list, v) => {
+    const i = Math.min(list.length - 2, Math.max(0, list.findIndex((t) => t > v) - 1));
+    const at = list.findIndex((t) => t > v) < 0 ? list.length - 2 : i;
+    return [at, Math.min(1, Math.max(0, (v - list[at]) / (list[at + 1] - list[at])))];
+  };
+  const heights = gammas.map(Math.log);
+  const mix = (a, b, t) => a * (1 - t) + b * t;
+  const [xs, ys] = [grid(...across, FINE[0] + 1), grid(...up, FINE[1] + 1, true)];
+  return ys.slice(1).flatMap((y2, j) =>
+    xs.slice(1).map((x2, i) => {
+      const [a, s] = place(rhos, 0.5 * (xs[i] + x2));
+      const [b, t] = place(heights, 0.5 * (Math.log(ys[j]) + Math.log(y2)));
+      const of = (p, q) => value.get(`${rhos[a + p]} ${gammas[b + q]}`);
+      const mean = mix(mix(of(0, 0), of(1, 0), s), mix(of(0, 1), of(1, 1), s), t);
+      return { x: xs[i], x2, y: ys[j], y2, value: mean };
+    }),
+  );
+}
+
+// What happens on either side of the threshold, well away from it.
+function regions(x, y) {
+  const at = (share, list) => list[0] + share * (list[1] - list[0]);
+  const [left, right] = [at(0.3, x), at(0.72, x)];
+  const up = Math.sqrt(y[1] / (1 - left)),
+    down = Math.sqrt(y[0] / (1 - right));
+  const label = { kind: "label", size: 13, bold: true, centre: true };
+  return [
+    { ...label, on: "much", rows: [{ x: left, y: up, label: "each token sees itself" }] },
+    { ...label, rows: [{ x: right, y: down, label: "tokens merge" }] },
   ];
 }
 

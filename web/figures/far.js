@@ -2,9 +2,61 @@
 // far.js : far keys of a causal model's heads: what replacing them by independent draws changes, and where the weight of
 // the head that is picked is as contexts grow, with the forecast.
 import { groupBy, isNumber, show } from "../tables.js";
+import { classesOf } from "./classes.js";
+import { heatMap } from "./heat-map.js";
 import { columnsOf, headName, headOf, pickOf } from "./heads.js";
 
 const Z = 2; // standard errors to either side
+
+// ---- maps ----
+
+const quantities = [
+  {
+    key: "relative_error_exact",
+    title: "error against the limit",
+    log: true,
+    caption: "Of outputs at the largest n against those over infinitely many far keys, over their spread, exactly.",
+  },
+  { key: "far_mass", title: "weight on far keys", caption: "At the largest n.", domain: [0, 1] },
+  {
+    key: "tokens_for_tenth",
+    title: "tokens for 10 %",
+    sign: "tokens_for_tenth_sign",
+    log: true,
+    caption: "From so many keys on, outputs are within a tenth of their spread of the limit; >: at least.",
+  },
+  {
+    key: "effective_context",
+    title: "effective context",
+    log: true,
+    caption: "The window that, with the first keys, gives outputs within the relative error, at the largest n.",
+  },
+];
+
+function farMaps(heads, several) {
+  const options = groupBy(heads, "domain").flatMap(([domain, rows]) =>
+    [...classesOf(rows, "class", "ess_n"), ...quantities]
+      .filter(({ key }) => new Set(rows.map((r) => r[key]).filter(isNumber)).size > 1)
+      .map((value) => {
+        const name = `${value.title}${several ? `: ${domain}` : ""}`;
+        const figure = () =>
+          heatMap({
+            rows,
+            table: "far_heads",
+            title: `Heads by ${name}`,
+            caption: `${value.caption} Press a cell for where its weight is.`,
+            x: { key: "head", title: "head" },
+            y: { key: "layer", title: "layer" },
+            value,
+            domain: value.domain,
+            more: quantities.filter(({ key }) => key !== value.key),
+            pick: (r) => ({ at: headOf(r), pick: pickOf(r, several) }),
+          })[0];
+        return { name, figure };
+      }),
+  );
+  return options.length ? [{ open: true, label: "Colour:", options }] : [];
+}
 
 // ---- exchangeability ----
 
@@ -76,7 +128,7 @@ function shareFigure(name, rows, forecast) {
     caption: "Shares of the weight, one on top of the other, as contexts grow; dashed: forecast.",
     table: "far_rows",
     x: { title: "n, keys that a query sees", log: true },
-    y: { title: "share of the weight", zero: true },
+    y: { title: "share of the weight", share: true },
     series: shares.map((s, colour) => ({ name: s.name, colour })),
     layers: [
       ...shares.map((s, i) => ({ kind: "band", name: s.name, aside: true, rows: rows.map((r) => band(r, i)) })),
@@ -99,7 +151,10 @@ function shareFigures(rows, forecast, several) {
 }
 
 export function farFigures(tables, several) {
+  const heads = tables.far_heads ?? [];
   const { exchangeability = [], far_rows: rows = [], forecast = [] } = tables;
   const changed = exchangeability.length ? changes.map((c) => changeFigure(c, exchangeability, several)) : [];
-  return rows.length ? [...changed, ...shareFigures(rows, forecast, several)] : [];
+  return rows.length
+    ? [...farMaps(heads, several), ...shareFigures(rows, forecast, several), ...changed]
+    : [];
 }

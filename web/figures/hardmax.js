@@ -62,18 +62,28 @@ function lawFigure(rows, unit, title, caption, yTitle, zero) {
   };
 }
 
+// The law's own scale: sqrt(2 ln n), times the leading term's constant where the run has that term.
+const flat = (r) => (isNumber(r.asymptotic) ? r.asymptotic : 1 / Math.sqrt(2 * Math.log(r.n)));
+
 export function hardmax({ tables: { rows } }) {
   if (!rows?.length) return [];
-  const figures = [
-    lawFigure(
-      rows,
-      () => 1,
-      "Size of the mean output against the number of tokens",
-      "Each output is the token that scores highest; their mean should vanish. It does so like σ ln 2 / √(2 ln n): no power of n.",
-      "|G|",
-      true,
-    ),
-  ];
+  const scaled = lawFigure(
+    rows.filter((r) => r.n > 1),
+    flat,
+    "Size of the mean output over its law",
+    "Each output is the token that scores highest; their mean should vanish. It does so like σ ln 2 / √(2 ln n), no power of n: divided by that, it is flat but for corrections that fade like 1/ln n. Bars: two standard errors.",
+    "|G| √(2 ln n) / (σ ln 2)",
+    false,
+  );
+  const plain = lawFigure(
+    rows,
+    () => 1,
+    "Size of the mean output against the number of tokens",
+    "The same without the law's scale: a thousandfold more tokens barely halve it.",
+    "|G|",
+    true,
+  );
+  const figures = rows.some((r) => isNumber(r.asymptotic)) ? [scaled, plain] : [plain];
   if (rows.some((r) => isNumber(r.exact)))
     figures.push(
       lawFigure(

@@ -39,20 +39,34 @@ function predictionsOf(rows) {
   );
 }
 
-function curvesOf(name, head, rows, windows) {
+// Errors in units of the outputs' spread: its power that a column is divided by.
+const units = [
+  { keys: /^(map|mean|window)_error/, power: 1 },
+  { keys: /^cov_error/, power: 2 },
+];
+
+function inSpreads(row, spread) {
+  const unit = (key) => spread ** (units.find((u) => u.keys.test(key))?.power ?? 0);
+  return Object.fromEntries(Object.entries(row).map(([key, v]) => [key, isNumber(v) ? v / unit(key) : v]));
+}
+
+function curvesOf(name, head, given, windowsGiven) {
+  const spread = head?.output_rms > 0 ? head.output_rms : null; // older runs do not have it
+  const [rows, windows] = [given, windowsGiven].map((all) => (spread ? all.map((r) => inSpreads(r, spread)) : all));
   const measured = measures.filter(({ key }) => rows.some((r) => isNumber(r[key])));
   const each = (f) => measured.flatMap((m) => rows.map((r) => ({ series: m.name, x: r.n, ...f(r, m) })));
   const predictions = predictionsOf(rows);
   const sampling = rows
     .filter((r) => isNumber(r.map_error_sampling))
     .map((r) => ({ series: measures[0].name, x: r.n, y: r.map_error_sampling }));
-  const own = head?.map_error_limit;
+  const own = head?.map_error_limit / (spread ?? 1);
   return {
     title: `Errors of ${name}`,
-    caption: `Distance of attention over n tokens from attention over the whole pool, with two standard errors.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${sampling.length ? " Dotted: what the weights on the pool's own tokens say for large n." : ""}${windows.length ? " Open: windows of consecutive tokens of the text." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
+    caption: `Distance of attention over n tokens from attention over the whole pool${spread ? ", in spreads of the outputs (the covariance: in squares of it)" : ""}, with two standard errors.${predictions.length ? " Dashed: what Gaussian tokens of the same covariance would give the same queries." : ""}${sampling.length ? " Dotted: what the weights on the pool's own tokens say for large n." : ""}${windows.length ? " Open: windows of consecutive tokens of the text." : ""}${isNumber(own) ? ` The pool itself is off by ${show(Number(own.toPrecision(2)))} (single outputs).` : ""}`,
     table: "rows",
     x: { title: "n, tokens", log: true },
-    y: { title: "error", log: true },
+    y: { title: spread ? "error, spreads of the outputs" : "error", log: true },
+    tenth: Boolean(spread),
     series: [...measured.map(({ name, colour }) => ({ name, colour })), ...(windows.length ? [contiguous] : [])],
     layers: [
       {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // heat-flow.js : attention over keys on the sphere as a step of backward heat flow (esscher heat).
 import { curves } from "./curves.js";
-import { groupBy, isNumber, show } from "../tables.js";
+import { groupBy, isNumber, lowest, show } from "../tables.js";
 
 function errorFigure(rows) {
   const good = rows.filter((r) => r.error > 0 && r.beta > 0);
@@ -73,6 +73,7 @@ function densityFigures(particles, circle) {
     rows.map((r) => ({ series: name(step), x: middle(r), y: r.density, tip: tip(r) })),
   );
   const axis = position(circle);
+  const least = lowest(particles.map((r) => r.density).filter((v) => v > 0));
   return [
     {
       title: "Tokens that move by their own attention: density after some steps",
@@ -93,7 +94,7 @@ function densityFigures(particles, circle) {
     },
     {
       title: "The same, every step",
-      caption: "Density by colour; what is above 4 has the colour of 4.",
+      caption: "Density by colour, on a logarithmic scale; empty bins have its lowest colour.",
       table: "particles",
       height: Math.min(460, 150 + 10 * steps.length),
       x: axis,
@@ -104,13 +105,14 @@ function densityFigures(particles, circle) {
           kind: "tiles",
           name: "density",
           title: "density, relative to the uniform law",
-          domain: [0, 4],
+          log: true,
           rows: particles.map((r) => ({
             x: r.low,
             x2: r.high,
             y: r.step - 0.5,
             y2: r.step + 0.5,
-            value: r.density,
+            value: Math.max(r.density, least),
+            density: r.density,
             tip: tip(r),
           })),
         },
@@ -119,10 +121,26 @@ function densityFigures(particles, circle) {
   ];
 }
 
+// What the flow comes to, and why a token's neighbours become its copies.
+function clusterFigures(steps) {
+  return curves({
+    rows: (steps ?? []).filter((r) => isNumber(r.clusters)),
+    table: "steps",
+    title: "Clusters",
+    caption:
+      "How many tokens can be chosen that are farther apart than the cluster angle, mean over sets. A cloud " +
+      "breaks into clusters, and clusters merge, the later the farther apart they are.",
+    x: { key: "time", title: "t, time of backward heat" },
+    y: { title: "clusters", log: true },
+    name: () => "clusters",
+    measured: "clusters",
+  }).map((figure) => ({ ...figure, open: true }));
+}
+
 export function heatFlow({ answer, tables: { rows, particles, steps } }) {
   const circle = Number(answer?.dim ?? 2) === 2;
   const finite = (rows ?? []).some((r) => isNumber(r.slope_finite)); // runs of older programs have none
-  return [
+  const gradient = [
     ...curves({
       rows,
       table: "rows",
@@ -139,6 +157,10 @@ export function heatFlow({ answer, tables: { rows, particles, steps } }) {
       measured: "slope",
       law: finite ? "slope_finite" : "slope_exact",
     }),
+  ];
+  return [
+    ...gradient.map((figure) => ({ ...figure, open: true })),
+    ...clusterFigures(steps),
     ...errorFigure((rows ?? []).filter((r) => isNumber(r.error))),
     ...densityFigures(particles, circle),
     ...curves({
@@ -153,18 +175,6 @@ export function heatFlow({ answer, tables: { rows, particles, steps } }) {
       name: () => "|mean|",
       measured: "mean_length",
       law: "heat",
-    }),
-    ...curves({
-      rows: (steps ?? []).filter((r) => isNumber(r.clusters)),
-      table: "steps",
-      title: "Clusters",
-      caption:
-        "How many tokens can be chosen that are farther apart than the cluster angle, mean over sets. A cloud " +
-        "breaks into clusters, and clusters merge, the later the farther apart they are.",
-      x: { key: "time", title: "t, time of backward heat" },
-      y: { title: "clusters", log: true },
-      name: () => "clusters",
-      measured: "clusters",
     }),
   ];
 }

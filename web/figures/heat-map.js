@@ -5,12 +5,16 @@ import { isNumber, show } from "../tables.js";
 // A number with its sign: "> 4096" is a lower bound; "any" stands for itself.
 const signed = (sign, text) => (sign === "any" ? sign : sign ? `${sign} ${text}` : text);
 
+// A number that fits a cell: two digits, or a whole number.
+const short = (v) => (isNumber(v) ? show(v < 10 ? Number(v.toPrecision(2)) : Math.round(v)) : "");
+
 const isWord = (v) => typeof v === "string" && v !== "";
 
 // x, y, value: {key, title}; pick: from a row to {at, pick}, its place and what a click on its cell picks.
 // domain: where colours begin and end. Nothing is drawn where a table lacks one of them.
 // value.sign: the column that says of which numbers the value is a bound only (">"), and where any will do ("any").
-// value.letter: instead, a column of letters to stand in the cells. `more` may be words.
+// value.letter: instead, a column of letters to stand in the cells. `more` may be words. value.log: colours by logarithm.
+// value.classes: colours by a row's `class` instead, the value standing in the cell.
 export function heatMap({ rows, table, title, caption, x, y, value, domain, more = [], pick }) {
   if (!rows?.some((r) => isNumber(r[value.key]) && r[x.key] !== undefined && r[y.key] !== undefined)) return [];
   const sign = (r, of) => (of.sign && r[of.sign]) || "";
@@ -31,12 +35,15 @@ export function heatMap({ rows, table, title, caption, x, y, value, domain, more
           name: value.title,
           title: value.title,
           domain,
+          log: value.log && rows.every((r) => !(r[value.key] <= 0)),
+          ...(value.classes ? { classes: value.classes } : {}),
           rows: rows.map((r) => ({
             x: r[x.key],
             y: r[y.key],
             value: r[value.key],
             ...(marked ? { sign: sign(r, value) } : {}),
             ...(value.letter ? { sign: r[value.letter] } : {}),
+            ...(value.classes ? { class: r.class, sign: short(r[value.key]) } : {}),
             ...(pick ? pick(r) : {}),
             tip: [
               [x.title, show(r[x.key])],

@@ -2,12 +2,11 @@
 // positions.js : what the heads of a causal model do as their context grows: maps of all heads, and of the head that is
 // picked where its weight is, how many keys it uses, what a window leaves out, weights and scores by distance.
 import { groupBy, isNumber, show } from "../tables.js";
+import { classesOf } from "./classes.js";
 import { headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
 
 const Z = 2; // standard errors to either side
-
-const log10 = (v) => (v > 0 ? Math.log10(v) : null);
 
 // The effective context at the longest n: the last of its columns.
 function contextOf(r) {
@@ -22,12 +21,14 @@ const quantities = [
   {
     key: "window_error",
     title: "error without far keys",
+    log: true,
     caption:
       "How far outputs are off at the longest n if a query sees only the last 64 keys and the first 4, over their standard deviation: near below 0.1, far from 0.5 on.",
   },
   {
     key: "context",
-    title: "log₁₀ of the effective context",
+    title: "effective context",
+    log: true,
     caption: "Keys of the window that, with the first 4, gives outputs within the relative error, at the longest n.",
   },
   {
@@ -38,8 +39,9 @@ const quantities = [
   { key: "sink_mass", title: "sink mass", caption: "Weight on the first 4 keys, at the longest n.", domain: [0, 1] },
   { key: "local_mass", title: "weight on the last 64 keys", caption: "At the longest n.", domain: [0, 1] },
   {
-    key: "ess",
-    title: "log₁₀ of the effective number of keys",
+    key: "ess_typical",
+    title: "effective number of keys",
+    log: true,
     caption: "1/Σw² of the typical query at the longest n.",
   },
   {
@@ -77,8 +79,8 @@ const more = [
 
 function maps(heads, several) {
   const options = groupBy(heads, "domain").flatMap(([domain, rows]) =>
-    quantities
-      .filter(({ key }) => rows.some((r) => isNumber(r[key])))
+    [...classesOf(rows, "concentration", "ess_typical"), ...quantities]
+      .filter(({ key }) => new Set(rows.map((r) => r[key]).filter(isNumber)).size > 1)
       .map((value) => {
         const name = `${value.title}${several ? `: ${domain}` : ""}`;
         const figure = () =>
@@ -91,7 +93,7 @@ function maps(heads, several) {
             y: { key: "layer", title: "layer" },
             value,
             domain: value.domain,
-            more,
+            more: more.filter(({ key }) => key !== value.key),
             pick: (r) => ({ at: headOf(r), pick: pickOf(r, several) }),
           })[0];
         return { name, figure };
@@ -136,7 +138,7 @@ const pages = [
     title: "Where the weight is as the context grows",
     caption: "Means over queries in bins of n, with two standard errors over blocks of text.",
     x: { title: "n, keys that a query sees", log: true },
-    y: { title: "share of the weight", zero: true },
+    y: { title: "share", share: true },
     of: (r) => r.n,
     measures: [
       { key: "sink_mass", name: "first 4 keys", colour: 0 },
@@ -169,7 +171,8 @@ const pages = [
     caption:
       "Error of outputs over the last w keys and the first 4, over the outputs' standard deviation; and the weight that these keys have.",
     x: { title: "w, keys of the window", log: true },
-    y: { title: "relative error; share of the weight", zero: true },
+    y: { title: "error over the outputs' spread; share of the weight", zero: true },
+    tenth: true,
     of: (r) => r.window,
     measures: [
       { key: "error", name: "relative error", colour: 0 },
@@ -225,6 +228,7 @@ function figureOf(page, name, rows) {
     table: page.table,
     x: page.x,
     y: page.y,
+    tenth: page.tenth,
     series: measures.map(({ name: series, colour }) => ({ name: series, colour })),
     layers: layersOf(rows, page.of, measures),
   };
@@ -286,7 +290,7 @@ function contexts(heads, positions, several) {
 
 export function positionFigures(tables, several) {
   const { position_heads: given = [], positions = [] } = tables;
-  const heads = given.map((r) => ({ ...r, context: log10(contextOf(r)), ess: log10(r.ess_typical) }));
+  const heads = given.map((r) => ({ ...r, class: r.concentration, context: contextOf(r) }));
   if (!heads.length) return [];
   return [
     ...maps(heads, several),

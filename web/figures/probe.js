@@ -5,6 +5,7 @@ import { contextFigures } from "./contexts.js";
 import { domainFigures } from "./domains.js";
 import { farFigures } from "./far.js";
 import { headCurves } from "./head-curves.js";
+import { classesOf } from "./classes.js";
 import { columnsOf, headName, headOf, pickOf } from "./heads.js";
 import { heatMap } from "./heat-map.js";
 import { positionFigures } from "./positions.js";
@@ -13,10 +14,8 @@ const Z = 2; // standard errors to either side
 
 const sinkMass = (r) => (isNumber(r.sink_first) && isNumber(r.sink_last) ? r.sink_first + r.sink_last : null);
 
-const tenth = (r) => (r.tokens_for_tenth > 0 ? Math.log10(r.tokens_for_tenth) : null);
-
 const quantities = [
-  { key: "horizon", title: "horizon H", caption: "Scores that spread by H or more let a few tokens carry the sum." },
+  { key: "horizon", title: "horizon H", log: true, caption: "Scores that spread by H or more let a few tokens carry the sum." },
   {
     key: "rate_map",
     title: "rate of single outputs",
@@ -48,11 +47,17 @@ const quantities = [
     caption: "Of a row of attention weights in the text's own blocks.",
     domain: [0, 1],
   },
-  { key: "relative_error", title: "relative error", caption: "Of single outputs at the largest n, over their spread." },
   {
-    key: "tenth",
+    key: "relative_error",
+    title: "relative error",
+    log: true,
+    caption: "Of single outputs at the largest n, over their spread: near 0.1 and below, more tokens hardly change them.",
+  },
+  {
+    key: "tokens_for_tenth",
+    log: true,
     sign: "tokens_for_tenth_sign",
-    title: "log₁₀ of tokens for 10 %",
+    title: "tokens for 10 %",
     caption: "From so many tokens on, single outputs are within a tenth of their spread, by the weights on the pool.",
   },
 ];
@@ -64,16 +69,8 @@ const more = [
   { key: "ess", title: "effective tokens" },
 ];
 
-// One head far above the others must not turn these into one colour: colours end where nine tenths of the heads do, if
-// the largest is twice as large.
-function cap(rows, key) {
-  const values = rows
-    .map((r) => r[key])
-    .filter(isNumber)
-    .sort((a, b) => a - b);
-  const most = values[Math.floor(0.9 * (values.length - 1))];
-  return values.at(-1) > 2 * most && values[0] >= 0 && most > 0 ? most : null;
-}
+// A map whose cells are all alike shows nothing.
+const varies = (rows, key) => new Set(rows.map((r) => r[key]).filter(isNumber)).size > 1;
 
 // What the signs in cells mean, and how many there are: "41 of 72 are lower bounds (>)."
 function signsOf(rows, { sign }) {
@@ -89,14 +86,12 @@ function signsOf(rows, { sign }) {
 function headMaps(heads, several, curves) {
   const domains = groupBy(heads, "domain");
   const options = domains.flatMap(([domain, rows]) =>
-    quantities
-      .filter(({ key }) => rows.some((r) => isNumber(r[key])))
+    [...classesOf(rows, "class", "ess_n"), ...quantities]
+      .filter(({ key }) => varies(rows, key))
       .map((value) => {
-        const top = value.domain ? null : cap(rows, value.key);
         const words = [
           value.caption,
           signsOf(rows, value),
-          top && `Colours end at ${show(Number(top.toPrecision(3)))}.`,
           curves && "Press a cell for its curves.",
         ];
         const name = `${value.title}${several ? `: ${domain}` : ""}`;
@@ -109,9 +104,8 @@ function headMaps(heads, several, curves) {
             x: { key: "head", title: "head" },
             y: { key: "layer", title: "layer" },
             value,
-            domain:
-              value.domain ?? (top ? [lowest(rows.map((r) => r[value.key]).filter(isNumber)), top] : undefined),
-            more,
+            domain: value.domain,
+            more: more.filter(({ key }) => key !== value.key),
             pick: curves && ((r) => ({ at: headOf(r), pick: pickOf(r, several) })),
           })[0];
         return { name, figure };
@@ -218,7 +212,7 @@ function sinkFigure(heads, several) {
       caption: "Mean over queries, one mark for each head, heads side by side within their layer.",
       table: "heads",
       x: { title: "layer", column: "layer", domain: [-0.5, layers + 0.5], nice: false },
-      y: { title: "weight", column: "weight", zero: true },
+      y: { title: "weight", column: "weight", share: true },
       series: ends.map(({ name, colour }) => ({ name, colour })),
       layers: [
         {
@@ -246,7 +240,7 @@ function sinkFigure(heads, several) {
 
 export function probe({ tables }) {
   const { heads: given = [], rows = [], windows = [], differences = [] } = tables;
-  const heads = given.map((r) => ({ ...r, sink: sinkMass(r), tenth: tenth(r) }));
+  const heads = given.map((r) => ({ ...r, sink: sinkMass(r) }));
   const all = [...heads, ...(tables.position_heads ?? []), ...(tables.far_heads ?? [])];
   const several = new Set(all.map((r) => r.domain)).size > 1;
   const curves = headCurves(heads, rows, windows, several);

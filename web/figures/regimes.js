@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // regimes.js : keys on the sphere across the critical inverse temperature: weights, their order, and the output.
+import { classesIn } from "./classes.js";
 import { curves } from "./curves.js";
 import { isNumber, lowest, show } from "../tables.js";
 
@@ -35,7 +36,7 @@ function weightFigures(rows, name, x) {
     {
       key: "top_weight",
       title: "Largest weight",
-      y: { title: "largest weight", zero: true },
+      y: { title: "largest weight", share: true },
       about: "1: the nearest key has all of it.",
     },
     {
@@ -187,12 +188,82 @@ function outputFigures(rows, name) {
   ];
 }
 
-export function regimes({ tables: { rows } }) {
+// ---- the largest weight, and the regimes ----
+
+// The exact curve of one setting with its regimes shaded, and what was measured at its n.
+function regimeFigures(curve, rows) {
+  if (!curve?.length) return [];
+  const { dim, n, averaging_beta: averaging, freezing_beta: single } = curve[0];
+  const [low, high] = [curve[0].beta, curve.at(-1).beta];
+  const ends = [low, averaging, single, high];
+  const regimeNames = classesIn(curve.map((r) => r.regime));
+  if (regimeNames.length !== ends.length - 1) return [];
+  const shades = regimeNames.map(({ name }, i) => ({
+    kind: "band",
+    name,
+    opacity: 0.13,
+    rows: [ends[i], ends[i + 1]].map((x) => ({ series: name, x, lo: 0, hi: 1 })),
+  }));
+  const nearest = (x) => curve.reduce((a, b) => (Math.abs(Math.log(b.beta / x)) < Math.abs(Math.log(a.beta / x)) ? b : a));
+  const words = regimeNames.map(({ name }, i) => {
+    const x = Math.sqrt(ends[i] * ends[i + 1]);
+    return { x, y: nearest(x).top_weight > 0.5 ? 0.06 : 0.94, label: name }; // away from the curve
+  });
+  const measured = rows.filter((r) => r.dim === dim && r.n === n && r.beta >= low && r.beta <= high);
+  const at = (r) => ({ series: EXACT, x: r.beta });
+  const tip = (r, weight, se) => [
+    ["β", show(r.beta)],
+    ["largest weight", show(weight, se)],
+    ["effective keys", show(Number((1 / r.inverse_ess).toPrecision(3)))],
+  ];
+  return [
+    {
+      title: "When attention stops averaging: the largest weight against inverse temperature",
+      caption:
+        `Expected weight of the nearest of n = ${show(n)} keys on the sphere in ${show(dim)} dimensions. Line: exact. ` +
+        "Points with two standard errors: measured. Averaging: 100 keys or more share the weight; single-key: fewer than 2 do.",
+      table: "curve",
+      x: { title: "β, inverse temperature", log: true, domain: [low, high] },
+      y: { title: "largest weight", share: true },
+      series: [{ name: EXACT, colour: 7, shape: "circle" }, ...regimeNames],
+      direct: true,
+      layers: [
+        ...shades,
+        {
+          kind: "line",
+          name: EXACT,
+          width: 2.4,
+          smooth: true,
+          rows: curve.map((r) => ({ ...at(r), y: r.top_weight, tip: tip(r, r.top_weight) })),
+        },
+        {
+          kind: "bars",
+          name: "two standard errors",
+          rows: measured.map((r) => ({
+            ...at(r),
+            lo: r.top_weight - Z * r.top_weight_se,
+            hi: r.top_weight + Z * r.top_weight_se,
+          })),
+        },
+        {
+          kind: "points",
+          name: "measured",
+          rows: measured.map((r) => ({ ...at(r), y: r.top_weight, tip: tip(r, r.top_weight, r.top_weight_se) })),
+        },
+        { kind: "label", size: 13, bold: true, centre: true, rows: words },
+      ],
+    },
+  ];
+}
+
+const EXACT = "largest weight";
+
+export function regimes({ tables: { rows, curve } }) {
   if (!rows?.length) return [];
   const dims = distinct(rows, "dim").length > 1;
   const name = (r) => `${dims ? `d = ${show(r.dim)}, ` : ""}n = ${show(r.n)}`;
   const overN = distinct(rows, "b").length < 2 && distinct(rows, "n").length > 1;
   const x = overN ? { key: "n", title: "n, keys", log: true } : { key: "b", title: "b", log: true };
   const series = overN ? (r) => (dims ? `d = ${show(r.dim)}, b = ${show(r.b)}` : `b = ${show(r.b)}`) : name;
-  return [...weightFigures(rows, series, x), ...orderFigures(rows), ...outputFigures(rows, name)];
+  return [...regimeFigures(curve, rows), ...weightFigures(rows, series, x), ...orderFigures(rows), ...outputFigures(rows, name)];
 }

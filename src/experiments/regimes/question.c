@@ -199,7 +199,8 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
     const double cells = (double)job->stages[0].cells, draws = (double)p->replicates;
     (void)err;
     const double outputs = (double)job->stages[1].cells * job->stages[1].flops;
-    *out = (es_cost){.flops = cells * (regimes_law_flops + job->stages[0].flops) + outputs,
+    *out = (es_cost){.flops = cells * (regimes_law_flops + job->stages[0].flops) +
+                              REGIMES_CURVE_LAWS * regimes_law_flops + outputs,
                      .output_bytes = 4096.0 * cells,
                      .work_bytes = draws * (32.0 * 16.0 + 8.0 * (regimes_largest_dim(job) + 1.0)) +
                                    6e7 + 64.0 * regimes_largest_dim(job) * regimes_largest_dim(job),

@@ -8,6 +8,7 @@
  *     draw.c           one replicate
  *     cells.c          all replicates of one dim, n and beta: means and tests
  *     rows.c           table "rows": measured weights beside the laws
+ *     curve.c          table "curve": the exact largest weight against beta
  *     output_cells.c   outputs as vectors: means and variances over replicates
  *     outputs.c        table "outputs": these beside their prediction
  *
@@ -184,6 +185,7 @@ double regimes_largest_dim(const es_job *job);
 
 /* Cost of computing the laws of a row, in operations of attention: 20 to 50 ms. */
 static const double regimes_law_flops = 3e8;
+enum { REGIMES_CURVE_LAWS = 33 }; /* of the table of the curve */
 
 /* Distances of measured means from their expectations, in standard errors: how many are finite, and
  * the largest. */
@@ -201,6 +203,12 @@ static inline void regimes_add_distance(regimes_distances *d, es_measured measur
 
 /*! regimes_fill_rows() : fills the table of weights and reports counts and one setting. */
 es_status regimes_fill_rows(es_job *job, es_answer *answer, regimes_distances *out, es_error *err);
+
+/*! regimes_fill_curve() : fills the exact largest weight of a cell's keys against beta, for the
+ * figure of regimes that end at `averages` and `frozen`; no table if these are no numbers. A
+ * second. */
+es_status regimes_fill_curve(es_job *job, es_answer *answer, const regimes_cell *cell,
+                             double averages, double frozen, es_error *err);
 
 /*! regimes_has_outputs() : returns whether the keys have a law of outputs: vMF keys and mixtures,
  * and uniform keys with --Wv. regimes_add_outputs() : adds the stage in which outputs are drawn,

@@ -421,6 +421,11 @@ es_status regimes_fill_rows(es_job *job, es_answer *answer, regimes_distances *o
     const table_row *rows = es_rows(c.t, table_row);
     if (cells > 1)
         report_counts(answer, rows, cells);
-    report_row(answer, choose_row(rows, cells));
-    return ES_OK;
+    const table_row *best = choose_row(rows, cells);
+    report_row(answer, best);
+    ES_TRY(regimes_cell_of(job, best - rows, &c.cell, err));
+    return isfinite(best->top_weight.law)
+               ? regimes_fill_curve(job, answer, &c.cell, best->averaging_beta, best->freezing_beta,
+                                    err)
+               : ES_OK;
 }
