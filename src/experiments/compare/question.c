@@ -282,10 +282,11 @@ static void tell_differences(const es_job *job, es_answer *answer)
     for (int64_t i = 0; i < s->count; i++)
         differ += s->pairs[i].p <= p->significance;
     if (s->count == 0) {
-        es_answer_add_finding(answer,
-                              "The runs have no number with an error in common: %lld rows of the "
-                              "first have no partner in the second.",
-                              (long long)s->alone);
+        char rows[80] = "";
+        if (s->alone)
+            snprintf(rows, sizeof rows, "; %lld rows of the first have no partner in the second",
+                     (long long)s->alone);
+        es_answer_add_finding(answer, "The runs have no number with an error in common%s.", rows);
         return;
     }
     const es_figure_pair *most = &s->pairs[0];

@@ -78,8 +78,8 @@ static es_status risks_of(const es_risk_query *query, const double *scores, es_m
     return status;
 }
 
-/* Counts the gaps of query i, whose scores change their order here. Keys are in random order, so that the
- * first sixteenth is a draw of fewer. */
+/* Counts the gaps of query i, whose scores change their order here. Keys are in random order, so
+ * that the first sixteenth is a draw of fewer. */
 static void count_gaps(context *c, int64_t i, double *scores)
 {
     const int64_t few = c->n / 16;
