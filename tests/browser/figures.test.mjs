@@ -181,9 +181,9 @@ test("loss: a point for every stretching and range of places, and the end of the
   await close();
 });
 
-test("downstream: a point for every policy, every third of the heads and every head", async () => {
+test("downstream: a point for every policy, every third of heads and texts, and every head", async () => {
   const { page, trouble, close } = await open("downstream");
-  const { rows, strata, heads } = await tablesOf(page, "downstream");
+  const { rows, strata, text_strata: texts, heads } = await tablesOf(page, "downstream");
   await unfold(page);
   const figure = (title) => page.locator("figure.figure", { hasText: title });
   const thinned = rows.columns.policy.filter((p) => p !== "full").length;
@@ -192,6 +192,8 @@ test("downstream: a point for every policy, every third of the heads and every h
   assert.equal(await marksOf(figure("Divergence against the keys")), thinned);
   assert.equal(strata.shown, 3 * thinned);
   assert.equal(await marksOf(figure("A third of the heads")), strata.shown / 2); // of one share that is kept
+  assert.equal(texts.shown, 3 * (1 + thinned)); // the full model, too
+  assert.equal(await marksOf(figure("by horizon of the texts")), 3 * thinned);
   assert.equal(await marksOf(figure("What one head")), heads.shown / 2);
   assert.ok(heads.shown > 3 * thinned);
   assert.equal(await figure("embedding").count(), 0); // labels were asked for

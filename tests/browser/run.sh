@@ -45,7 +45,7 @@ printf 'context,loss\n1,5.72\n4,3.46\n16,2.41\n64,1.88\n256,1.6\n1024,1.474\n409
 "$esscher" measure --q q.npy --k k.npy --v v.npy --compare y.npy --quiet --out measure.run >/dev/null 2>&1 || [ $? = 1 ]
 mkdir model && "$make_model" model
 awk 'BEGIN { for (i = 0; i < 20; i++) { for (w = 0; w < 4 + i % 7; w++) printf "word%d ", 15 + (i * 5 + w * w * 3) % 16; print "\t" i % 2 } }' >tasks.tsv
-"$esscher" downstream --model model --tasks tasks.tsv --policy random,top,window --keep 0.25,0.5 --strata --ablate --quiet --out downstream.run >/dev/null
+"$esscher" downstream --model model --tasks tasks.tsv --policy random,top,window --keep 0.25,0.5 --strata --text-strata --ablate --quiet --out downstream.run >/dev/null
 "$esscher" probe --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --block 256 \
     --pool 1024 --quiet --out decoder.run >/dev/null
 "$esscher" budget --model "$here/../../models/pebble" --text "$here/../../models/pebble/alice.txt" --context 64 --blocks 2 \

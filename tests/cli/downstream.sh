@@ -20,6 +20,10 @@ more --out d.run --csv | cmp - whole && more --out d.run --resume --csv | cmp - 
 more --json >answer
 get_json answer texts.texts strata.0.stratum strata.2.heads ranks.0.heads heads.8.layer heads.8.head
 esscher export d.run --table heads --csv | wc -l
+# thirds of the texts, several draws of each
+esscher downstream --model model --tasks tasks.tsv --policy random --keys 2 --draws 3 --text-strata --strata-layer 1 --quiet --json >answer
+get_json answer text_strata.0.policy text_strata.3.stratum text_strata.5.stratum text_strata.5.texts rows.1.texts
+get_json answer text_strata.5.horizon_low text_strata.5.unscaled_low text_strata.5.tokens text_strata.5.excess_se >/dev/null && echo columns
 # by number, by part, one layer
 esscher downstream --model model --tasks tasks.tsv --policy top --keys 2,3 --layer 1 --quiet --json >answer
 get_json answer rows.1.keys_asked rows.1.keys rows.2.keys

@@ -483,9 +483,9 @@ static bool gather(void *user, const char *bytes, size_t count)
 /* All rows of all tables; not who computed them. */
 static char *tables_of(const es_answer *a)
 {
-    static const char *const tables[] = {"rows", "strata", "ranks", "heads"};
+    static const char *const tables[] = {"rows", "strata", "text_strata", "ranks", "heads"};
     text_of t = {0};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         assert_ok(es_answer_write(a, ES_ANSWER_CSV, &(es_answer_opts){.table = tables[i]}, gather,
                                   &t, &err));
     return t.bytes;
@@ -500,8 +500,9 @@ static bool stop_at_half(void *user, const es_progress *now)
 static void threads_and_stops_change_no_bit(void **state)
 {
     (void)state;
-    const char *const *given = GIVEN("tasks", tasks, "policy", "random,bigbird", "keep", "0.5,0.25",
-                                     "strata", NULL, "ablate", NULL);
+    const char *const *given =
+        GIVEN("tasks", tasks, "policy", "random,bigbird", "keep", "0.5,0.25", "strata", NULL,
+              "ablate", NULL, "text-strata", NULL, "draws", "2");
     char run[512];
     es_answer *a;
     es_study_opts opts = {.seed = 9, .exec = {.threads = 1}};
@@ -546,10 +547,12 @@ static void memory_stays_within_what_is_told(void **state)
     const char *const *const given[] = {
         GIVEN("tasks", tasks, "policy", "random,observe,limit", "strata", NULL, "ablate", NULL),
         GIVEN("tasks", tasks, "policy", "top", "concat", "2"),
+        GIVEN("tasks", tasks, "policy", "random", "text-strata", NULL, "strata-layer", "2", "draws",
+              "3"),
         GIVEN("text", paragraphs, "least", "3", "policy", "heavy"),
         GIVEN("tasks", tasks, "policy", "random", "random", "100000", "with-replacement", NULL,
               "layer", "0", "most", "2")}; /* draws: 16 bytes each, on each thread */
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         es_mem_limit budget = {0};
         es_answer *a;
         es_study_opts opts = {

@@ -114,6 +114,44 @@ function strata(rows, key, name) {
   };
 }
 
+// Each policy against its keys, a line for each third of the texts.
+function textThirds(rows, key) {
+  const drawn = (rows ?? []).filter((r) => isNumber(r[key]) && r.policy !== "full");
+  if (!drawn.length) return [];
+  const { value, title } = costOf(key);
+  const several = groupBy(drawn, "policy").length > 1;
+  const named = drawn.map((r) => ({ ...r, name: several ? `${r.policy}, ${r.stratum}` : r.stratum }));
+  const groups = groupBy(named, "name");
+  const each = (f) => groups.flatMap(([series, of]) => of.map((r) => ({ series, x: r.keys, ...f(r) })));
+  const tip = (r) => [
+    ["texts", `${r.stratum}, horizons ${show(r.horizon_low)} to ${show(r.horizon_high)}`],
+    ["tokens, mean", show(r.tokens)],
+    [KEYS, show(r.keys)],
+    [title, show(value(r), r[`${key}_se`])],
+  ];
+  return [
+    {
+      title: "Divergence against the keys that are kept, by horizon of the texts",
+      caption:
+        "Low: the third of the texts whose own tokens have the smallest horizons; high: the largest. Points with two " +
+        "standard errors over texts.",
+      table: "text_strata",
+      x: { title: KEYS, log: true },
+      y: { title, log: true },
+      series: groups.map(([series], i) => ({ name: series, colour: i })),
+      layers: [
+        { kind: "line", name: "thirds", rows: each((r) => ({ y: value(r) })) },
+        {
+          kind: "bars",
+          name: "two standard errors",
+          rows: each((r) => ({ lo: value(r) - Z * r[`${key}_se`], hi: value(r) + Z * r[`${key}_se`] })),
+        },
+        { kind: "points", name: "measured", rows: each((r) => ({ y: value(r), tip: tip(r) })) },
+      ],
+    },
+  ];
+}
+
 // A head's cost against its horizon.
 function oneByOne(heads, key, name) {
   const groups = groupBy(heads, "policy");
@@ -147,7 +185,7 @@ function oneByOne(heads, key, name) {
   };
 }
 
-export function downstream({ tables: { rows, strata: thirds, heads } }) {
+export function downstream({ tables: { rows, strata: thirds, text_strata: texts, heads } }) {
   return [
     ...against(rows, {
       key: "accuracy",
@@ -177,6 +215,7 @@ export function downstream({ tables: { rows, strata: thirds, heads } }) {
       full: true,
     }),
     ...["kl", "cosine"].flatMap((key) => [
+      ...textThirds(texts, key),
       ...byAmount(thirds, key, (of, name) => strata(of, key, name)),
       ...byAmount(heads, key, (of, name) => oneByOne(of, key, name)),
     ]),

@@ -238,6 +238,43 @@ function sinkFigure(heads, several) {
   ];
 }
 
+// Rates by the papers' protocol against their horizon: all heads of a layer as one, without 1/sqrt(k), both axes logarithmic.
+function paperFigure(rates = []) {
+  const key = "horizon_unscaled_all_heads";
+  const measures = [
+    { rate: "rate_mean", name: "mean" },
+    { rate: "rate_cov", name: "covariance" },
+  ];
+  const points = measures.flatMap(({ rate, name }) =>
+    rates
+      .filter((r) => r[key] > 0 && r[rate] > 0)
+      .map((r) => ({
+        series: name,
+        x: r[key],
+        y: r[rate],
+        tip: [
+          ["layer, passage", `${r.layer}, ${r.block}`],
+          ["H of all heads", show(r[key])],
+          ["rate", show(r[rate], r[`${rate}_se`])],
+        ],
+      })),
+  );
+  if (!points.length) return [];
+  return [
+    {
+      title: "Rates against the horizon, by the papers' protocol",
+      caption:
+        "Error ∼ n^−rate of the mean and the covariance of all heads side by side; a point is a layer and a passage. H is of all " +
+        "heads as one, without the 1/√k of the softmax. Rates that are not positive are left out.",
+      table: "paper_rates",
+      x: { title: "H of all heads, without 1/√k", column: key, log: true },
+      y: { title: "rate", log: true },
+      series: measures.map(({ name }, i) => ({ name, colour: i })),
+      layers: [{ kind: "points", name: "measured", rows: points }],
+    },
+  ];
+}
+
 export function probe({ tables }) {
   const { heads: given = [], rows = [], windows = [], differences = [] } = tables;
   const heads = given.map((r) => ({ ...r, sink: sinkMass(r) }));
@@ -251,6 +288,7 @@ export function probe({ tables }) {
     ...curves,
     ...contextFigures(tables, several),
     ...rateFigures(heads, several),
+    ...paperFigure(tables.paper_rates),
     ...sinkFigure(heads, several),
     ...domainFigures(differences),
   ];

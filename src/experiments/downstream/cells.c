@@ -103,10 +103,11 @@ static void thin_text(const slice *s, int64_t i, int64_t n)
             specs[h] = t->spec;
             specs[h].keys = es_thinning_keys(t, n);
         }
-    s->sparse[i] = (es_model_sparse){.heads = specs,
-                                     .at = {.seed = s->d->seed,
-                                            .experiment = ES_EXPERIMENT_DOWNSTREAM,
-                                            .cell = (uint64_t)((s->first + i) * cells)}};
+    s->sparse[i] = (es_model_sparse){
+        .heads = specs,
+        .at = {.seed = s->d->seed,
+               .experiment = ES_EXPERIMENT_DOWNSTREAM,
+               .cell = (uint64_t)((t->draw * s->d->texts->count + s->first + i) * cells)}};
     s->blocks[i].sparse = &s->sparse[i];
     s->blocks[i].kept = s->kept + i * s->heads;
 }

@@ -2,12 +2,15 @@
 /* downstream.h : what a model answers about texts while some of its heads keep only some of their
  * keys, and how far that answer is from the full model's.
  *
- *     cells.c     answers to texts, horizons of heads, nearest neighbours
- *     question.c  parameters, settings, stages, cost
- *     compare.c   one setting beside the full model: the columns that tables share
- *     rows.c      every policy and amount
- *     strata.c    thirds of the heads by horizon
- *     heads.c     heads one by one */
+ *     cells.c          answers to texts, horizons of heads, nearest neighbours
+ *     text_horizons.c  horizons of texts
+ *     question.c       parameters, settings, stages
+ *     cost.c           operations and memory
+ *     compare.c        one setting beside the full model: the columns that tables share
+ *     rows.c           every policy and amount
+ *     strata.c         thirds of the heads by horizon
+ *     text_strata.c    thirds of the texts by horizon
+ *     heads.c          heads one by one */
 #ifndef ES_EXPERIMENTS_DOWNSTREAM_DOWNSTREAM_H
 #define ES_EXPERIMENTS_DOWNSTREAM_DOWNSTREAM_H
 
@@ -43,6 +46,7 @@ typedef struct es_thinning {
                                       are that share of the prompt, in decode mode of the text */
     bool half;                  /* the prompt is the first half of each text, not cache->prompt */
     int64_t layer;              /* the only one with the cache; -1: all have it */
+    int64_t draw;               /* which draw of the keys that are kept by chance, from 0 */
     const unsigned char *heads; /* (L, h) not 0: thinned; NULL: all are */
 } es_thinning;
 
@@ -59,9 +63,10 @@ int64_t es_downstream_outputs(const es_downstream *d);
 
 /*! es_downstream_run() : texts first .. first + count - 1, one by thread. out (count, outputs + 1):
  *  the answer, and keys that a query of a thinned head kept, mean over these heads; all that it
- *  sees with `thinning` NULL, the model as it is. Text t has the cells from t
+ *  sees with `thinning` NULL, the model as it is. Text t of T has the cells from (draw T + t)
  *  es_model_sparse_cells() on of ES_EXPERIMENT_DOWNSTREAM whatever is thinned: two thinnings are
- *  compared on equal chance. @return : as es_model_forward(). */
+ *  compared on equal chance. @return : as es_model_forward(); ES_E_RANGE if draws and texts need
+ *  more cells than there are. */
 es_status es_downstream_run(const es_downstream *d, const es_thinning *thinning, int64_t first,
                             int64_t count, const es_exec *exec, double *out, es_error *err);
 
@@ -70,6 +75,22 @@ es_status es_downstream_run(const es_downstream *d, const es_thinning *thinning,
  *  L H^2 numbers of memory beside it. @return : as es_model_forward() and es_horizons_of(). */
 es_status es_downstream_horizons(const es_downstream *d, const es_exec *exec, double *out,
                                  es_error *err);
+
+/* ---- text_horizons.c ---- */
+
+/*! es_downstream_text_horizons() : out (count) the horizon |S^1/2 A S^1/2| of texts first .. first
+ *  + count - 1 by themselves: S the covariance of a text's own tokens at the input of the layer, A
+ *  the sum of Wq'Wk over its heads, without the score scale, as the public code of *Token Sample
+ *  Complexity* has it. O(n H^2 + n^3) operations for a text of n <= H tokens. @return : as
+ *  es_model_forward(), es_layer_heads_open() and es_norm_spectral(). */
+es_status es_downstream_text_horizons(const es_downstream *d, int64_t layer, int64_t first,
+                                      int64_t count, const es_exec *exec, double *out,
+                                      es_error *err);
+
+/*! es_downstream_text_bytes() : returns a bound for its memory, the forward pass and the matrices
+ *  of a streamed layer apart. */
+double es_downstream_text_bytes(const es_downstream *d, int64_t layer, int64_t longest,
+                                int threads);
 
 /* ---- one answer beside another ---- */
 
@@ -91,14 +112,15 @@ typedef struct downstream_params {
     es_policy_params policy;
     es_cache_params cache;
     es_grid keep;
-    int64_t concat, most, least, layer;
-    bool strata, ablate, allow_trailing;
+    int64_t concat, most, least, layer, draws, strata_layer;
+    bool strata, text_strata, ablate, allow_trailing;
 } downstream_params;
 
-/* Stages: horizons of all heads, one cell; answers to a slice of the texts in one setting. */
-enum { DOWNSTREAM_HORIZONS, DOWNSTREAM_ANSWERS };
+/* Stages: horizons of all heads, one cell; answers to a slice of the texts in one draw of a
+ * setting; horizons of a slice of the texts. */
+enum { DOWNSTREAM_HORIZONS, DOWNSTREAM_ANSWERS, DOWNSTREAM_TEXT_HORIZONS };
 
-enum { DOWNSTREAM_STRATA = 3 }; /* tertiles of the horizon: fast, middle, slow */
+enum { DOWNSTREAM_STRATA = 3 }; /* tertiles of the horizon */
 
 /* What is done to the model. A row is a policy and a number of keys; in some settings only the
  * heads of one stratum, or one head, are thinned. */
@@ -106,6 +128,8 @@ typedef struct downstream_setting {
     int64_t row;     /* of the policies and amounts; -1: the model as it is */
     int64_t stratum; /* -1: not by stratum */
     int64_t head;    /* among all heads; -1: not one by one */
+    int64_t draws;   /* how often texts are answered: 1 where nothing is kept by chance */
+    int64_t before;  /* draws of the settings before it */
 } downstream_setting;
 
 /* Operations of all texts through the model, and those that a thinned head adds to its own. */
@@ -129,7 +153,7 @@ typedef struct downstream_state {
     es_thinning *rows;                     /* (n_rows) without heads */
     int64_t n_rows;
     downstream_setting *settings; /* (n_settings); the first is the model as it is */
-    int64_t n_settings;
+    int64_t n_settings, n_draws;  /* n_draws: of all settings */
     downstream_work work;
     int64_t *neighbours; /* (count) of embeddings: the full model's, for the summary */
 } downstream_state;
@@ -137,12 +161,25 @@ typedef struct downstream_state {
 /*! downstream_in_scope() : may this head be thinned? */
 bool downstream_in_scope(const downstream_state *s, int64_t head);
 
-/*! downstream_answer() : of a text in a setting: the answer, then the keys kept. */
-const double *downstream_answer(const es_job *job, int64_t setting, int64_t text);
+/*! downstream_of_cell() : the setting that a cell of the stage of answers belongs to. */
+const downstream_setting *downstream_of_cell(const downstream_state *s, int64_t cell);
+
+/*! downstream_answer() : of a text in one draw of a setting: the answer, then the keys kept. */
+const double *downstream_answer(const es_job *job, int64_t setting, int64_t draw, int64_t text);
 
 /*! downstream_stratum() : strata (heads) of the horizons (heads): 0 fast, 1 middle, 2 slow; -1: not
  *  in scope. Thirds of the heads, equal horizons in their order. */
 void downstream_stratum(const downstream_state *s, const double *horizons, int *strata);
+
+/* ---- cost.c ---- */
+
+/*! downstream_work_of() : the work of all texts. downstream_slice_weight() : the cost of a cell in
+ *  units of a pass with full attention. downstream_flops() : operations of all settings.
+ *  downstream_cost_of() : what the study takes. */
+downstream_work downstream_work_of(const downstream_state *s);
+double downstream_slice_weight(const es_job *job, int64_t cell);
+double downstream_flops(const downstream_state *s);
+es_status downstream_cost_of(es_job *job, es_cost *out, es_error *err);
 
 /* ---- compare.c ---- */
 
@@ -169,13 +206,33 @@ typedef struct downstream_cost {
     es_measured per_text; /* KL, or 1 - cosine, mean over texts; no column */
 } downstream_cost;
 
-/*! downstream_nearest() : nearest (count): for each text in setting `setting`, the nearest other
- *  text in setting `among`. */
-es_status downstream_nearest(const es_job *job, int64_t setting, int64_t among, int64_t *nearest,
-                             es_error *err);
+/* One text in a setting, beside the full model: means over draws. */
+typedef struct downstream_text {
+    bool was;                  /* the full model labels it right */
+    double right, same;        /* share of draws that label it right; as the full model does */
+    double cost;               /* KL, or 1 - cosine */
+    double kept, kept_queries; /* share of draws that keep the nearest neighbour; among embeddings
+                                  by the full model */
+} downstream_text;
 
-/*! downstream_compare() : what a setting costs; costs (count) gets KL or 1 - cosine of each text.
- *  lost_p is that of one test: downstream_correct() when all rows are there. */
+/*! downstream_nearest() : nearest (count): for each text in a draw of setting `setting`, the
+ *  nearest other text, by the full model if `by_full`, else in the same draw. */
+es_status downstream_nearest(const es_job *job, int64_t setting, int64_t draw, bool by_full,
+                             int64_t *nearest, es_error *err);
+
+/*! downstream_texts() : texts (count): each text in a setting. */
+es_status downstream_texts(const es_job *job, int64_t setting, downstream_text *texts,
+                           es_error *err);
+
+/*! downstream_sum_up() : what a setting of `draws` draws costs these texts (count). With one draw a
+ *  text is right or not: intervals and tests are those of proportions; with several they are
+ *  Student's over texts. lost_p is that of one test: downstream_correct() when all rows are there.
+ *  x (count) is scratch. */
+void downstream_sum_up(const es_job *job, int64_t draws, const downstream_text *texts,
+                       int64_t count, double *x, downstream_cost *out);
+
+/*! downstream_compare() : both, over all texts; costs (count) gets KL or 1 - cosine of each text.
+ */
 es_status downstream_compare(es_job *job, int64_t setting, downstream_cost *out, double *costs,
                              es_error *err);
 
@@ -221,7 +278,8 @@ static inline bool downstream_only_rounds(const es_thinning *t)
     ES_COL_KEY(row, cost.accuracy, "accuracy", ES_FORMAT_REAL, "accuracy", "",                     \
                "share of the texts that are labelled right"),                                      \
         ES_COL_KEY(row, cost.accuracy_low, "accuracy_ci.0", ES_FORMAT_REAL, "accuracy from", "",   \
-                   "95 % interval, Wilson's"),                                                     \
+                   "95 % interval, Wilson's; Student's t over texts with several draws, here and " \
+                   "in the columns of shares and p-values below"),                                 \
         ES_COL_KEY(row, cost.accuracy_high, "accuracy_ci.1", ES_FORMAT_REAL, "accuracy to", ""),   \
         ES_COL_KEY(row, cost.lost, "lost", ES_FORMAT_REAL, "lost", "",                             \
                    "accuracy of the full model less this one, on the same texts"),                 \
@@ -259,9 +317,10 @@ es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err);
  *  the share nearest to 1/8, as in other studies; the first if none has a share. */
 int64_t downstream_middle(const downstream_state *s);
 
-/*! downstream_put_strata(), downstream_put_heads() : tables of strata, and of heads one by one,
- * with their findings. */
+/*! downstream_put_strata(), downstream_put_text_strata(), downstream_put_heads() : tables of thirds
+ *  of the heads, of thirds of the texts, and of heads one by one, with their findings. */
 es_status downstream_put_strata(es_job *job, es_answer *answer, es_error *err);
+es_status downstream_put_text_strata(es_job *job, es_answer *answer, es_error *err);
 es_status downstream_put_heads(es_job *job, es_answer *answer, es_error *err);
 
 #endif

@@ -2,14 +2,11 @@
 /* question.c : the study `downstream`: parameters, settings, stages of cells, and their cost. */
 #include "experiments/downstream/downstream.h"
 
-#include <math.h>
 #include <string.h>
-
-#include <esscher/attend.h>
 
 #include "base/error.h"
 #include "experiments/kit/answer_kit.h"
-#include "model/layer_heads.h"
+#include "model/model.h"
 
 /* ---- parameters ---- */
 
@@ -48,7 +45,16 @@ static const es_param params[] = {
      "also drop keys in each third of the heads alone: smallest, middle and largest horizons H, "
      "which measure how sharp attention is",
      FIELD(strata)},
+    {"text-strata", 0, ES_PARAM_FLAG, NULL,
+     "also divide the texts into thirds: smallest, middle and largest horizon H of a text's own "
+     "tokens, all heads of a layer as one, as in the public code of Token Sample Complexity",
+     FIELD(text_strata)},
+    {"strata-layer", 0, ES_PARAM_WHOLE, "L", "layer whose input --text-strata measures",
+     FIELD(strata_layer), .min = 0, .max = 1e6, .default_value = "0"},
     {"ablate", 0, ES_PARAM_FLAG, NULL, "also drop keys in one head at a time", FIELD(ablate)},
+    {"draws", 0, ES_PARAM_WHOLE, "R",
+     "draw the keys of random policies R times for each text; intervals are over texts",
+     FIELD(draws), .min = 1, .max = 1000, .default_value = "1"},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
      "accept extra bytes at the end of a weight file (with a warning)", FIELD(allow_trailing),
      .not_in_fingerprint = true},
@@ -77,6 +83,10 @@ static es_status check_options(const es_job *job, const downstream_params *p, es
         return refuse("leave it out", "--least is for paragraphs of --text", err);
     if (es_cache_asked(&p->cache) && p->keep.count)
         return refuse("--ratio 0.25", "--keep is for ideal policies; a cache takes --ratio", err);
+    if (es_params_given(job->given, "strata-layer") && !p->text_strata)
+        return refuse("--text-strata", "--strata-layer needs --text-strata", err);
+    if (es_cache_asked(&p->cache) && p->draws > 1)
+        return refuse("leave --draws out", "--draws is for ideal policies, not for a cache", err);
     if (es_cache_asked(&p->cache) && (p->strata || p->ablate))
         return refuse(
             "leave --evict and --kv-type out",
@@ -103,6 +113,10 @@ static es_status open_model(es_job *job, const downstream_params *p, downstream_
         return es_refuse(err, "downstream.layer", "count from 0",
                          "--layer %lld: the model has layers 0 to %lld", (long long)p->layer,
                          (long long)s->config->layers - 1);
+    if (p->strata_layer >= s->config->layers)
+        return es_refuse(err, "downstream.layer", "count from 0",
+                         "--strata-layer %lld: the model has layers 0 to %lld",
+                         (long long)p->strata_layer, (long long)s->config->layers - 1);
     ES_TRY(es_tokenizer_open(es_model_folder(s->model), job->exec.budget, &s->tokenizer, err));
     return es_model_check_tokenizer(s->config, es_model_folder(s->model), s->tokenizer, err);
 }
@@ -223,6 +237,17 @@ static es_status cache_rows(es_job *job, const downstream_params *p, downstream_
     return ES_OK;
 }
 
+/* Adds a setting; where keys are kept by chance, with all draws. A plan may have any policy. */
+static void add_setting(int64_t draws, int64_t row, int64_t stratum, int64_t head,
+                        downstream_state *s)
+{
+    const es_thinning *t = row < 0 ? NULL : &s->rows[row];
+    const bool chance = t && (t->plan || es_policy_inputs(t->spec.policy) & ES_POLICY_CHANCE);
+    s->settings[s->n_settings++] =
+        (downstream_setting){row, stratum, head, chance ? draws : 1, s->n_draws};
+    s->n_draws += chance ? draws : 1;
+}
+
 /* Lists what is run: full attention, each policy, and, for --strata and --ablate, subsets of
  * heads. */
 static es_status make_settings(es_job *job, const downstream_params *p, downstream_state *s,
@@ -233,16 +258,16 @@ static es_status make_settings(es_job *job, const downstream_params *p, downstre
         return es_refuse(err, "downstream.strata", "leave it out",
                          "--strata needs at least 3 heads; there are %lld", (long long)s->in_scope);
     ES_TRY(ES_JOB_NEW(job, s->settings, 1 + s->n_rows * per, err));
-    s->settings[s->n_settings++] = (downstream_setting){-1, -1, -1};
+    add_setting(1, -1, -1, -1, s);
     for (int64_t r = 0; r < s->n_rows; r++)
-        s->settings[s->n_settings++] = (downstream_setting){r, -1, -1};
+        add_setting(p->draws, r, -1, -1, s);
     for (int64_t r = 0; p->strata && r < s->n_rows; r++)
         for (int64_t t = 0; t < DOWNSTREAM_STRATA; t++)
-            s->settings[s->n_settings++] = (downstream_setting){r, t, -1};
+            add_setting(p->draws, r, t, -1, s);
     for (int64_t r = 0; p->ablate && r < s->n_rows; r++)
         for (int64_t h = 0; h < s->heads; h++)
             if (downstream_in_scope(s, h))
-                s->settings[s->n_settings++] = (downstream_setting){r, -1, h};
+                add_setting(p->draws, r, -1, h, s);
     return ES_OK;
 }
 
@@ -280,15 +305,38 @@ static es_status choose_heads(es_job *job, const downstream_setting *setting, co
     return ES_OK;
 }
 
-/* Runs a slice of texts under one setting. */
+/* Settings are in the order of their draws. */
+const downstream_setting *downstream_of_cell(const downstream_state *s, int64_t cell)
+{
+    const int64_t draw = cell / s->slices;
+    int64_t low = 0, high = s->n_settings - 1;
+    while (low < high) {
+        const int64_t middle = (low + high + 1) / 2;
+        if (s->settings[middle].before <= draw)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &s->settings[low];
+}
+
+/* Returns the first text of a cell's slice, and in *count how many there are. */
+static int64_t slice_of(const downstream_state *s, int64_t cell, int64_t *count)
+{
+    const int64_t first = cell % s->slices * s->slice;
+    *count = s->count - first < s->slice ? s->count - first : s->slice;
+    return first;
+}
+
+/* Runs a slice of texts in one draw of a setting. */
 static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, void *record,
                            es_error *err)
 {
     double *out = record;
     const downstream_state *s = job->state;
-    const downstream_setting *setting = &s->settings[cell / s->slices];
-    const int64_t first = cell % s->slices * s->slice;
-    const int64_t count = s->count - first < s->slice ? s->count - first : s->slice;
+    const downstream_setting *setting = downstream_of_cell(s, cell);
+    int64_t count;
+    const int64_t first = slice_of(s, cell, &count);
     es_arena arena = {.budget = exec->budget};
     unsigned char *heads;
     int *strata;
@@ -302,6 +350,7 @@ static es_status run_slice(es_job *job, int64_t cell, const es_exec *exec, void 
     if (status == ES_OK) {
         es_thinning thinning = s->rows[setting->row];
         thinning.heads = heads;
+        thinning.draw = cell / s->slices - setting->before;
         status = es_downstream_run(&s->lab, &thinning, first, count, exec, out, err);
     }
     es_arena_free(&arena);
@@ -318,137 +367,28 @@ static es_status run_horizons(es_job *job, int64_t cell, const es_exec *exec, vo
     return es_downstream_horizons(&s->lab, exec, out, err);
 }
 
-const double *downstream_answer(const es_job *job, int64_t setting, int64_t text)
-{
-    const downstream_state *s = job->state;
-    const double *cell =
-        es_job_numbers(job, DOWNSTREAM_ANSWERS, setting * s->slices + text / s->slice);
-    return cell + text % s->slice * (s->outputs + 1);
-}
-
-/* ---- what it takes ---- */
-
-/* Short texts are small products, which run at a fifth of the speed that costs assume. */
-#define SLOWNESS 5.0
-
-/* Returns the work of all texts. Measured: a policy takes 2 microseconds per query and 40 ns per
- * key, at 25 operations per nanosecond. */
-static downstream_work work_of(const downstream_state *s)
-{
-    const es_model_config *c = s->config;
-    downstream_work w = {0};
-    for (int64_t i = 0; i < s->count; i++) {
-        const int64_t tokens = s->texts.blocks.start[i + 1] - s->texts.blocks.start[i];
-        const es_model_cost cost = es_model_cost_of(c, ES_F32, tokens, 1, false);
-        const double n = (double)tokens;
-        w.forward += SLOWNESS * (cost.products + cost.attention);
-        w.head += SLOWNESS * (n * n * 1000.0 + n * 50000.0);
-    }
-    return w;
-}
-
-/* Returns how many heads a setting thins query by query; a cache takes no longer than a pass. */
-static double heads_of(const downstream_state *s, const downstream_setting *setting)
-{
-    if (setting->row < 0 || s->rows[setting->row].cache)
-        return 0.0;
-    const double all = (double)s->in_scope;
-    return setting->head >= 0 ? 1.0 : setting->stratum >= 0 ? all / DOWNSTREAM_STRATA : all;
-}
-
-/* Returns the cost of a cell in units of a pass with full attention. */
-static double slice_weight(const es_job *job, int64_t cell)
-{
-    const downstream_state *s = job->state;
-    return 1.0 + heads_of(s, &s->settings[cell / s->slices]) * s->work.head / s->work.forward;
-}
-
-/* Returns the operations of all settings. */
-static double settings_flops(const downstream_state *s)
-{
-    double flops = 0.0;
-    for (int64_t i = 0; i < s->n_settings; i++)
-        flops += s->work.forward + heads_of(s, &s->settings[i]) * s->work.head;
-    return flops;
-}
-
-/* Returns the memory that the policies need for draws in the longest text. */
-static double draw_bytes(const downstream_state *s)
-{
-    double most = 0.0;
-    for (int64_t i = 0; i < s->n_rows; i++) {
-        es_policy_spec spec = s->rows[i].spec;
-        spec.keys = es_thinning_keys(&s->rows[i], s->texts.longest);
-        most = fmax(most, es_policy_draw_bytes(&spec));
-    }
-    return most;
-}
-
-/* Returns the memory of the caches of a slice: each text's units, and weights of late queries. */
-static double cache_bytes(const es_job *job)
-{
-    const downstream_state *s = job->state;
-    const double units = (double)(s->config->layers * s->config->kv_heads);
-    const double text = units * (2.0 * sizeof(es_cache_unit) + 8.0 * (double)s->texts.longest);
-    double most = 0.0;
-    for (int64_t i = 0; i < s->n_rows && s->rows[i].cache; i++)
-        most = fmax(
-            most, es_cache_bytes(s->rows[i].cache, s->config, job->precision, s->texts.longest, 1));
-    return most > 0.0 ? most * (double)job->exec.threads + text * (double)s->slice : 0.0;
-}
-
-/* Returns the scratch memory of one slice. Horizons add the states of a few texts and a covariance
- * per layer, one of which is held twice at a time, with the matrices of the layer's heads. */
-static double slice_bytes(const es_job *job, bool horizons)
+/* Computes the horizons of a slice of the texts. */
+static es_status run_text_horizons(es_job *job, int64_t cell, const es_exec *exec, void *record,
+                                   es_error *err)
 {
     const downstream_params *p = job->params;
     const downstream_state *s = job->state;
-    const es_model_config *c = s->config;
-    const double H = (double)c->hidden, L = (double)c->layers;
-    const double n = (double)s->texts.longest, item = (double)es_dtype_size(job->precision);
-    const double slice = (double)s->slice, threads = (double)job->exec.threads;
-    const double sparse =
-        es_model_sparse_bytes(c, s->texts.longest, es_plan_span(&p->policy, s->plan));
-    const es_model_cost cost =
-        es_model_cost_of(c, job->precision, s->texts.longest, job->exec.threads, false);
-    const double texts = slice * ((double)s->heads * 64.0 + 512.0 + 16.0 * (double)s->outputs) +
-                         (s->lab.embed ? slice * n * H * item : 0.0);
-    const double walk = horizons ? 8.0 * n * L * H * item + L * 8.0 * H * (H + 16.0) +
-                                       8.0 * 8.0 * H * H +
-                                       es_layer_heads_bytes(c, job->precision, &job->exec)
-                                 : 0.0;
-    return texts + walk + (sparse + draw_bytes(s)) * threads + cost.bytes + cache_bytes(job);
+    int64_t count;
+    const int64_t first = slice_of(s, cell, &count);
+    return es_downstream_text_horizons(&s->lab, p->strata_layer, first, count, exec, record, err);
 }
 
-/* Returns the work of finding nearest neighbours among all texts: once for the full model and twice
- * per setting. Measured: 35 operations per number compared. */
-static double neighbour_flops(const downstream_state *s)
+const double *downstream_answer(const es_job *job, int64_t setting, int64_t draw, int64_t text)
 {
-    const double texts = (double)s->count, looks = 1.0 + 2.0 * (double)s->n_settings;
-    return s->lab.embed ? looks * 35.0 * texts * texts * (double)s->outputs : 0.0;
-}
-
-/* Returns the cost of the settings, of horizons and of the search for neighbours. */
-static es_status cost_of(es_job *job, es_cost *out, es_error *err)
-{
-    const downstream_params *p = job->params;
     const downstream_state *s = job->state;
-    const bool horizons = p->strata || p->ablate;
-    /* an upper bound of the costs of single texts */
-    const double costs = 16.0 * (double)(s->n_settings * s->count);
-    const double H = (double)s->config->hidden, L = (double)s->config->layers;
-    (void)err;
-    *out = (es_cost){
-        .flops = settings_flops(s) + neighbour_flops(s) +
-                 (horizons ? s->work.forward + 2.0 * L * H * H * (double)s->texts.ids : 0.0),
-        .output_bytes = 4096.0 * (double)s->n_settings,
-        .work_bytes = costs + slice_bytes(job, horizons) + 128.0 * (double)s->count + 1e6};
-    return ES_OK;
+    const int64_t cell = (s->settings[setting].before + draw) * s->slices + text / s->slice;
+    const double *numbers = es_job_numbers(job, DOWNSTREAM_ANSWERS, cell);
+    return numbers + text % s->slice * (s->outputs + 1);
 }
 
 /* ---- all together ---- */
 
-/* Adds the stages: horizons first, because strata need them, then slices of texts. */
+/* Adds the stages: horizons of heads first, because strata of them need those. */
 static es_status add_stages(es_job *job, es_error *err)
 {
     const downstream_params *p = job->params;
@@ -464,13 +404,20 @@ static es_status add_stages(es_job *job, es_error *err)
                                     .columns = columns, .reports_progress = true, .shared = true,
                                     .flops = s->work.forward, .run = run_horizons},
                         err));
+    ES_TRY(es_job_stage(job,
+                        &(es_stage){"answers", .phase = "asking the model",
+                                    .noun = "slices of texts", .cells = s->n_draws * s->slices,
+                                    .rows = s->slice, .cols = s->outputs + 1, .columns = columns,
+                                    .weight = downstream_slice_weight,
+                                    .flops = downstream_flops(s) / (double)(s->n_draws * s->slices),
+                                    .run = run_slice},
+                        err));
     return es_job_stage(
         job,
-        &(es_stage){"answers", .phase = "asking the model", .noun = "slices of texts",
-                    .cells = s->n_settings * s->slices, .rows = s->slice, .cols = s->outputs + 1,
-                    .columns = columns, .weight = slice_weight,
-                    .flops = settings_flops(s) / (double)(s->n_settings * s->slices),
-                    .run = run_slice},
+        &(es_stage){"text_horizon", .phase = "measuring texts", .noun = "slices of texts",
+                    .cells = p->text_strata ? s->slices : 0, .rows = s->slice, .cols = 1,
+                    .columns = columns, .flops = s->work.forward / (double)s->slices,
+                    .run = run_text_horizons},
         err);
 }
 
@@ -492,12 +439,16 @@ static es_status open_study(es_job *job, es_error *err)
     if (cache)
         ES_TRY(cache_rows(job, p, s, err));
     ES_TRY(make_settings(job, p, s, err));
+    if (p->text_strata && s->count < DOWNSTREAM_STRATA)
+        return es_refuse(err, "downstream.strata", "use more texts",
+                         "--text-strata needs at least 3 texts; there are %lld",
+                         (long long)s->count);
     if (s->plan)
         ES_TRY(es_plan_fits(s->plan, p->plan, s->texts.longest, err));
     s->lab = (es_downstream){
         .model = s->model, .texts = &s->texts.blocks, .embed = !p->tasks, .seed = job->seed};
     s->outputs = es_downstream_outputs(&s->lab);
-    s->work = work_of(s);
+    s->work = downstream_work_of(s);
     /* about 8192 tokens: enough work for all threads, and a killed run loses only seconds */
     const int64_t mean = s->texts.ids / s->count;
     s->slice = 8192 / mean < 4 ? 4 : 8192 / mean > 128 ? 128 : 8192 / mean;
@@ -521,6 +472,8 @@ static const char *const examples[] = {
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --concat 16 --policy random,top",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --policy top --keep 0.125 --strata",
+    "esscher downstream --model minilm-sst2 --tasks sst2.tsv --policy random --keys 4..64*5 "
+    "--draws 20 --text-strata",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --plan sst2.plan.json",
     "esscher downstream --model minilm --text wiki.txt --keep 0.5,0.125",
     "esscher downstream --model models/pebble --text book.txt --evict prompt --policy h2o,stream "
@@ -543,7 +496,9 @@ const es_study es_study_downstream = {
         "\n\n"
         "--strata thins one third of the heads at a time, by their horizon H, which measures how "
         "sharp attention is. --ablate thins heads "
-        "one by one and tests whether those with large horizons cost more (Spearman). --concat "
+        "one by one and tests whether those with large horizons cost more (Spearman). "
+        "--text-strata divides the texts, not the heads, by the horizon of their own tokens. "
+        "--draws averages random policies over several draws of each text. --concat "
         "joins short texts into long documents."
         "\n\n"
         "A model without a classifier embeds the paragraphs of a text (--text): the answer has "
@@ -561,7 +516,7 @@ const es_study es_study_downstream = {
     .takes = ES_TAKES_SEED | ES_TAKES_THREADS | ES_TAKES_ISA | ES_TAKES_PRECISION,
     .state = sizeof(downstream_state),
     .open = open_study,
-    .cost = cost_of,
+    .cost = downstream_cost_of,
     .summarise = downstream_summarise,
     .close = close_study,
 };

