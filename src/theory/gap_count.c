@@ -32,8 +32,8 @@ static void fill(buckets *b, const double *scores, int64_t n)
     double least = scores[0];
     b->most = scores[0];
     for (int64_t i = 1; i < n; i++) {
-        b->most = fmax(b->most, scores[i]);
-        least = fmin(least, scores[i]);
+        b->most = scores[i] > b->most ? scores[i] : b->most;
+        least = scores[i] < least ? scores[i] : least;
     }
     const double factor = BUCKETS * (1.0 - 1e-9) / (b->most - least);
     b->factor = n > FEW && isfinite(factor) ? factor : 0.0;
