@@ -16,12 +16,12 @@ grows::
     esscher.report("x.run", out="x.html")
 
 Every study is a function: ``esscher.studies()`` lists them, ``help(esscher.converge)`` says what
-one does. The work is done by a shared library, which is found when the package is imported.
+one does. ``esscher.models`` has those that run a model, ``esscher.theory`` those of the theory lab. The work is done by a shared library, which is found when the package is imported.
 """
 
 from __future__ import annotations
 
-from . import errors
+from . import errors, models
 from ._version import version
 from .about import info
 from .attention import Attention, attend
@@ -46,6 +46,7 @@ from .errors import (
     UnsupportedError,
 )
 from .kernel_check import assert_attention
+from .models import encode, tokenize
 from .results import ColumnInfo, Result
 from .runs import open, report
 from .studies import StudyFunction, studies
@@ -80,10 +81,13 @@ __all__ = [  # without open, which is Python's own where names are imported by a
     "Watched",
     "assert_attention",
     "attend",
+    "encode",
     "errors",
     "info",
+    "models",
     "report",
     "studies",
+    "tokenize",
     "version",
     "watch",
 ]

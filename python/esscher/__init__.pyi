@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, Union
 from numpy.typing import ArrayLike, NDArray
 
 from . import errors as errors
+from . import models as models
 from ._version import version as version
 from .about import info as info
 from .attention import Attention as Attention
@@ -30,6 +31,8 @@ from .errors import SizeOverflowError as SizeOverflowError
 from .errors import StoppedError as StoppedError
 from .errors import UnsupportedError as UnsupportedError
 from .kernel_check import assert_attention as assert_attention
+from .models import encode as encode
+from .models import tokenize as tokenize
 from .results import ColumnInfo as ColumnInfo
 from .results import Result as Result
 from .runs import open as open

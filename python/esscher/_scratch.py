@@ -4,7 +4,7 @@
 As those of the library (src/store/scratch.h): the folder is locked, by the operating system, for as
 long as its process lives, and whoever makes the next one first removes those whose lock is free.
 A name is no proof that a folder is ours: it must belong to this user alone and hold our marker, and
-if there is anything in it but arrays and tables, it is left as it is. The name of the host is part
+if there is anything in it but arrays, tables and texts, it is left as it is. The name of the host is part
 of the folder's, because locks of other machines may not be seen here.
 
 A forked child shares the lock, and leaves removing to its parent.
@@ -87,7 +87,7 @@ def _is_ours(folder: int, name: str) -> bool:
     if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         return False
     if name != _MARKER:
-        return name.endswith((".npy", ".csv"))
+        return name.endswith((".npy", ".csv", ".text"))
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         return os.read(file, len(_MAGIC)) == _MAGIC

@@ -104,7 +104,8 @@ def attend(
 
     Arrays of f32 and f64 with any strides, aligned or not, writable or not, are read where they
     lie; f16 and bf16 are converted to f32, integers to f64. Tensors of PyTorch on the CPU are taken
-    as they are. The result is f64.
+    as they are. The output has the type of the queries, f16 and bf16 included; that of integers is
+    f64. Statistics are f64. Tensors give tensors.
 
     Args:
         q: queries, (m, d), (heads, m, d) or (batch, heads, m, d); any number of leading dimensions.
@@ -186,6 +187,12 @@ def attend(
     request.classes(classes, class_factors)
     request.execution(threads, isa, max_memory)
     results = request.run(out, progress)
+    results = {
+        name: array
+        if name == "output" and out is not None
+        else _arrays.like(array, q, typed=name == "output")
+        for name, array in results.items()
+    }
     if wanted == ["output"] and prefixes is None and request.one_scale:
         return results["output"]
     return Attention(

@@ -8,6 +8,7 @@ drawn by ``esscher.report()``.
 from __future__ import annotations
 
 import html
+import importlib
 import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
@@ -213,6 +214,36 @@ def svg(plot: Plot) -> str:
         f'aria-label="{html.escape(plot.caption)}" font-family="sans-serif" font-size="11" '
         f'fill="currentColor">{"".join(body)}</svg>'
     )
+
+
+def draw(plot: Plot, ax: Any) -> Any:
+    """The figure in axes of matplotlib, new ones if there are none."""
+    if ax is None:
+        pyplot = importlib.import_module("matplotlib.pyplot")
+        ax = pyplot.figure(layout="constrained").add_subplot()
+    for number, series in enumerate(plot.series):
+        bars = series.error if np.isfinite(series.error).any() else None
+        ax.errorbar(
+            series.x,
+            series.y,
+            yerr=bars,
+            marker="o",
+            markersize=3.5,
+            linestyle="-" if plot.joined else "none",
+            color=_COLOURS[number % len(_COLOURS)],
+            label=series.name or None,
+        )
+    for numbers, scale in (
+        (np.concatenate([s.x for s in plot.series]), ax.set_xscale),
+        (np.concatenate([s.y for s in plot.series]), ax.set_yscale),
+    ):
+        if Axis(numbers, 0.0, 1.0).log:
+            scale("log")
+    ax.set_xlabel(f"{plot.x.title} ({plot.x.unit})" if plot.x.unit else plot.x.title)
+    ax.set_ylabel(f"{plot.y.title} ({plot.y.unit})" if plot.y.unit else plot.y.title)
+    if len(plot.series) > 1:
+        ax.legend(fontsize="small")
+    return ax
 
 
 def _named(column: ColumnInfo) -> str:

@@ -209,6 +209,26 @@ def to_keywords(error: EsscherError, flags: Collection[str], known: Collection[s
     error.args = (error.message,)
 
 
+_IN_HELP = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*)([ =](?:[a-z0-9]+|[A-Z]+)(?![\w.:/-]))?")
+_WORDS = ("positions", "limit", "content", "far", "prompt", "decode", "none", "ideal", "yes", "no")
+
+
+def in_keywords(help: str) -> str:
+    """Help of the program, whose options become keywords: ``--look far`` is ``look='far'``,
+    ``--keys K`` is ``keys=K``, ``--window`` is ``window``."""
+
+    def keyword_of(found: "re.Match[str]") -> str:
+        name, rest = python_name(found[1]), found[2] or ""
+        value = rest[1:]
+        if rest and (value.isupper() or value.isdecimal()):
+            return f"{name}={value}"
+        if value in _WORDS:
+            return f"{name}={value!r}"
+        return name + rest
+
+    return _IN_HELP.sub(keyword_of, help)
+
+
 # ---- values as text ----
 
 
@@ -289,11 +309,11 @@ class Inputs:
             return [self._file(value, name, parameter.holds)]
         if kind == ES_PARAM_NAMED:
             return self._named(value, name)
-        if isinstance(value, str):
-            return [value]
         if kind == ES_PARAM_FILES:
             files = [value] if _is_path(value) else value
-            return [self._file(one, name) for one in files]
+            return [self._text_file(one, name) for one in files]
+        if isinstance(value, str):
+            return [value]
         if kind == ES_PARAM_TEXTS:
             return [str(one) for one in value]
         if kind in (ES_PARAM_WHOLE, ES_PARAM_SEED, ES_PARAM_BYTES):
@@ -315,15 +335,30 @@ class Inputs:
             return [f"{key}={self._file(file, name)}" for key, file in value.items()]
         return [str(one) for one in value]
 
+    def _text_file(self, value: Any, name: str) -> str:
+        """A text itself, in a file: it has a line break, or a space and no file has that name."""
+        if isinstance(value, str) and (
+            "\n" in value or (" " in value and not os.path.exists(value))
+        ):
+            path = self._path(f"{name}-{len(self._keywords)}.text")
+            with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+                file.write(value)
+            self._keywords[path] = name
+            return path
+        return self._file(value, name)
+
+    def _path(self, name: str) -> str:
+        if self._folder is None:
+            self._folder = Scratch("inputs")
+        return os.path.join(self._folder.path, name)
+
     def _file(self, value: Any, name: str, holds: str = "") -> str:
         if _is_path(value):
             return os.fsdecode(value)
         writers = {".npy": _write_array, ".csv": _write_table}
         if holds not in writers:
             raise TypeError(f"{name} must be a path, and not {type(value).__name__}")
-        if self._folder is None:
-            self._folder = Scratch("inputs")
-        path = os.path.join(self._folder.path, name + holds)
+        path = self._path(name + holds)
         writers[holds](path, value, name)
         self._keywords[path] = name
         return path

@@ -16,7 +16,7 @@ import numpy as np
 from . import _abi
 from ._arguments import decoded
 from ._library import lib
-from .errors import check
+from .errors import ArgumentError, check
 
 # es_answer_form
 _FORMS = {
@@ -331,6 +331,33 @@ class Result:
     def json_text(self) -> str:
         """All of it as JSON text."""
         return self._view("json")
+
+    def plot(self, table: Optional[str] = None, ax: Any = None) -> Any:
+        """Draws a table with matplotlib, which must be installed: the figure that a notebook shows,
+        a quantity along another, a line for each setting, with one standard error.
+
+        Args:
+            table: its key; by default the main table.
+            ax: axes of matplotlib to draw into; by default new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ArgumentError: nothing in the table is a quantity along another.
+        """
+        from .figure import draw, plot_of
+
+        key = table if table is not None else self.main
+        about = list(self.columns(key).values()) if key is not None else []
+        plot = plot_of(self.tables[key], about) if key is not None else None
+        if plot is None:
+            raise ArgumentError(
+                f"there is nothing to draw in table {key!r}",
+                rule="python.plot",
+                hint=f"name one of {', '.join(self.tables)} as table=",
+            )
+        return draw(plot, ax)
 
     def json(self) -> Dict[str, Any]:
         """All of it, as the program's ``--json`` has it, parsed. NaN is ``None``."""

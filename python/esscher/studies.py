@@ -19,7 +19,15 @@ from ._arguments import path_bytes, whole
 from ._calls import ISAS, Monitor, call_long, fill_exec
 from ._library import address, lib
 from .errors import EsscherError, check
-from .params import Inputs, Parameter, nearest, parameters, python_name, to_keywords
+from .params import (
+    Inputs,
+    Parameter,
+    in_keywords,
+    nearest,
+    parameters,
+    python_name,
+    to_keywords,
+)
 from .progress import Line, reporter
 from .results import Answer, Result, result_of
 
@@ -68,6 +76,7 @@ class StudyFunction:
         self._study = study
         self.study: str = study.name.decode()
         self.summary: str = study.summary.decode()
+        self.group: int = study.group
         self.parameters: Dict[str, Parameter] = {p.keyword: p for p in parameters(study)}
         self.common = _common(study)
         self.operand: Optional[str] = python_name(study.operand.decode()) if study.operand else None
@@ -99,12 +108,12 @@ class StudyFunction:
         return inspect.Signature([*own, *common], return_annotation=Result)
 
     def _docstring(self) -> str:
-        about = self._study.about.decode() if self._study.about else ""
+        about = in_keywords(self._study.about.decode() if self._study.about else "")
         parts = [self.summary[:1].upper() + self.summary[1:] + "."]
         parts += [textwrap.fill(p, 96) for p in about.split("\n") if p.strip()]
         lines = ["Args:"]
         for keyword, text in [
-            *((p.keyword, p.says) for p in self.parameters.values()),
+            *((p.keyword, in_keywords(p.says)) for p in self.parameters.values()),
             *((name, text) for name, _, _, text in self.common),
         ]:
             lines.append(
@@ -296,3 +305,6 @@ def _made() -> Dict[str, StudyFunction]:
 
 
 _STUDIES = _made()
+for _name, _study in _STUDIES.items():  # esscher.theory is a study, and has those of the theory lab
+    if _study.group == _abi.ES_GROUP_LAB and _study.study != "theory":
+        setattr(_STUDIES["theory"], _name, _study)

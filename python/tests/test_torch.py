@@ -41,7 +41,16 @@ class Tensors(unittest.TestCase):
         for dtype in (torch.float16, torch.bfloat16):
             tensors = [t.to(dtype) for t in (self.q, self.k, self.v)]
             expected = attention(*(t.double().numpy() for t in tensors))[0]
-            self.assertLess(distance(esscher.attend(*tensors), expected), 1e-6)
+            y = esscher.attend(*tensors)
+            self.assertEqual(y.dtype, dtype)
+            rounding = torch.finfo(dtype).eps / 2
+            self.assertLess(distance(y.double().numpy(), expected), 1e-6 + rounding)
+
+    def test_tensors_give_tensors(self):
+        a = esscher.attend(self.q, self.k, self.v, stats=("lse",), prefixes=[2, 4])
+        self.assertIsInstance(a.output, torch.Tensor)
+        self.assertIsInstance(a.lse, torch.Tensor)
+        self.assertEqual((a.output.dtype, a.lse.dtype), (self.q.dtype, torch.float64))
 
     def test_PY02_threads_of_torch_before_a_fork(self):
         """PyTorch's OpenMP is ours: a child must not wait for the threads that it made."""
