@@ -25,6 +25,7 @@ need_to_test() {
     wish python3-venv '/usr/lib/python3*/ensurepip'
     wish python3-pandas '/usr/lib/python3*/*-packages/pandas' # reads exported files, like R and sqlite3
     wish mypy mypy # checks the Python package's types
+    wish python3-matplotlib '/usr/lib/python3*/*-packages/matplotlib' # draws results
     wish python3-torch '/usr/lib/python3*/*-packages/torch' # the Python package takes its tensors
     wish r-base-core Rscript
     wish sqlite3 sqlite3

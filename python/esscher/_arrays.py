@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -49,17 +50,18 @@ def floats(x: Any, name: str) -> "np.ndarray[Any, Any]":
 
 
 def like(array: "np.ndarray[Any, Any]", x: Any, typed: bool) -> Any:
-    """``array`` as ``x`` is: a tensor if that is one; ``typed``: of its type, if its numbers are real."""
+    """``array`` as ``x`` is: a tensor if that is one; ``typed``: of its type, if that is real."""
     if callable(getattr(x, "detach", None)):
-        import torch  # which exists, since x is one of its tensors
-
+        torch = importlib.import_module("torch")  # which exists, since x is one of its tensors
         made = torch.from_numpy(np.ascontiguousarray(array))
         return made.to(x.dtype) if typed and x.dtype.is_floating_point else made
     dtype = getattr(x, "dtype", None)
     if not typed or not isinstance(dtype, np.dtype):
         return array
-    real = dtype.kind == "f" and dtype.itemsize <= 8 or dtype.name == "bfloat16"
-    return array.astype(dtype.newbyteorder("=") if dtype.kind == "f" else dtype, copy=False) if real else array
+    if dtype.name == "bfloat16":
+        return array.astype(dtype)
+    real = dtype.kind == "f" and dtype.itemsize <= 8
+    return array.astype(dtype.newbyteorder("="), copy=False) if real else array
 
 
 def no_numbers(name: str, array: "np.ndarray[Any, Any]") -> ArgumentTypeError:

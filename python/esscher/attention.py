@@ -188,7 +188,9 @@ def attend(
     request.execution(threads, isa, max_memory)
     results = request.run(out, progress)
     results = {
-        name: array if name == "output" and out is not None else _arrays.like(array, q, name == "output")
+        name: array
+        if name == "output" and out is not None
+        else _arrays.like(array, q, typed=name == "output")
         for name, array in results.items()
     }
     if wanted == ["output"] and prefixes is None and request.one_scale:

@@ -8,6 +8,7 @@ drawn by ``esscher.report()``.
 from __future__ import annotations
 
 import html
+import importlib
 import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
@@ -218,8 +219,7 @@ def svg(plot: Plot) -> str:
 def draw(plot: Plot, ax: Any) -> Any:
     """The figure in axes of matplotlib, new ones if there are none."""
     if ax is None:
-        from matplotlib import pyplot
-
+        pyplot = importlib.import_module("matplotlib.pyplot")
         ax = pyplot.figure(layout="constrained").add_subplot()
     for number, series in enumerate(plot.series):
         bars = series.error if np.isfinite(series.error).any() else None

@@ -80,7 +80,10 @@ class _Tokenizer:
         """As a model reads a block: with what stands around it."""
         info = lib.es_tokenizer_frame(self.handle)
         before, after = info.prefix[: info.prefix_count], info.suffix[: info.suffix_count]
-        return np.concatenate([before, self.ids(text, special=False), after]).astype(np.int64)
+        ids: NDArray[np.int64] = np.concatenate(
+            [before, self.ids(text, special=False), after]
+        ).astype(np.int64)
+        return ids
 
 
 def _text(text: Any) -> str:

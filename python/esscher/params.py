@@ -336,8 +336,10 @@ class Inputs:
         return [str(one) for one in value]
 
     def _text_file(self, value: Any, name: str) -> str:
-        """A text itself, in a file: one with a line break, or with a space where no file has that name."""
-        if isinstance(value, str) and ("\n" in value or (" " in value and not os.path.exists(value))):
+        """A text itself, in a file: it has a line break, or a space and no file has that name."""
+        if isinstance(value, str) and (
+            "\n" in value or (" " in value and not os.path.exists(value))
+        ):
             path = self._path(f"{name}-{len(self._keywords)}.text")
             with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                 file.write(value)

@@ -2,6 +2,7 @@
 """Results: tables, columns, views, run files, a notebook's view and the figure in it."""
 
 import copy
+import importlib.util
 import math
 import os
 import pickle
@@ -35,6 +36,39 @@ class Parts(unittest.TestCase):
         self.assertEqual(len(rows), len(table))
         for key in table.dtype.names:
             self.assertEqual([row[key] for row in rows], table[key].tolist(), key)
+
+    def test_a_plot_has_a_line_for_each_setting_with_its_errors(self):
+        """Axes that only take notes: what matplotlib is asked for, whether or not it is installed."""
+        drawn, notes = [], {}
+
+        class Axes:
+            def errorbar(self, x, y, yerr, label, **style):
+                drawn.append((label, list(x), list(y), list(yerr)))
+
+            def __getattr__(self, name):
+                return lambda *words, **options: notes.update({name: words})
+
+        axes = Axes()
+        self.assertIs(self.r.plot(ax=axes), axes)
+        rows = self.r.tables["rows"]
+        self.assertEqual(len(drawn), 2)  # scales
+        for (label, x, y, error), scale in zip(drawn, (0.5, 1.0)):
+            own = rows[rows["scale"] == scale]
+            self.assertEqual(label, f"scale {scale:g}")
+            self.assertEqual(x, [100, 400, 1600])
+            measured = notes["set_ylabel"][0]
+            key = next(k for k, c in self.r.columns("rows").items() if measured.startswith(c.title))
+            np.testing.assert_array_equal(y, own[key])
+            np.testing.assert_array_equal(error, own[key + "_se"])
+        self.assertEqual(notes["set_xscale"], ("log",))  # 100 to 1600
+
+    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "there is no matplotlib")
+    def test_matplotlib_draws_it(self):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        axes = self.r.plot()
+        self.assertEqual(len(axes.containers), 2)
 
     def test_dtypes(self):
         table = self.r.tables["rows"]

@@ -170,6 +170,19 @@ test("budget of a cache: a tile for every key-value head, with its keys, its bit
   await close();
 });
 
+test("regimes: the exact largest weight grows with the temperature's inverse, and its words change where the table says", async () => {
+  const { page, close } = await open("all");
+  const { columns } = (await tablesOf(page, "regimes")).curve;
+  const { beta, top_weight: weight, regime, averaging_beta: low, freezing_beta: high } = columns;
+  const figure = page.locator("figure.figure", { hasText: "When attention stops averaging" });
+  assert.equal(Number(await figure.getAttribute("data-line")), beta.length);
+  assert.equal(Number(await figure.getAttribute("data-band")), 2 * 3);
+  for (let i = 1; i < beta.length; i++) assert.ok(weight[i] > weight[i - 1], `${beta[i]}`);
+  assert.equal(new Set(regime).size, 3);
+  regime.forEach((word, i) => assert.equal(word, regime[beta[i] <= low[0] ? 0 : beta[i] >= high[0] ? regime.length - 1 : regime.findIndex((_, k) => beta[k] > low[0])]));
+  await close();
+});
+
 test("loss: a point for every stretching and range of places, and the end of the trained context", async () => {
   const { page, trouble, close } = await open("loss");
   const { positions } = await tablesOf(page, "loss");

@@ -45,6 +45,20 @@ test("the first lines name model, text, date and seed; real models come first, c
   await close();
 });
 
+test("a page of one run begins with its question, at most three findings and a figure, all on the first screen", async () => {
+  const { page, close } = await open("decoder");
+  assert.equal(await page.locator("h1").innerText(), "How far back do the heads of pebble look?");
+  const findings = await page.locator(".story > .finding").allInnerTexts();
+  assert.ok(findings.length >= 1 && findings.length <= 3);
+  const all = await page.locator(".finding").allTextContents();
+  assert.equal(new Set(all).size, all.length); // each once
+  for (const part of [page.locator(".story > .finding").last(), page.locator(".figures .plot").first()]) {
+    const box = await part.boundingBox();
+    assert.ok(box.y + box.height <= 900, `${box.y + box.height}`);
+  }
+  await close();
+});
+
 test("two runs side by side: the comparison comes first, and every figure with an error in both has its mark", async () => {
   const { page, close } = await open("both");
   const files = await page.$$eval("section.run .origin", (all) => all.map((o) => o.textContent.split(".run")[0]));
