@@ -151,7 +151,8 @@ PYTHON = [
     ("docs/MODELS.md", "from transformers import", "compiled"),  # no package of Debian
     ("docs/MODELS.md", "from safetensors.torch import", "compiled"),  # the same
     ("docs/MODELS.md", 'numpy.load("ours.npy")', "run"),
-    ("docs/MODELS.md", "out = attention(", "compiled"),  # lines of a function above
+    ("docs/KERNEL.md", "out = attention(", "compiled"),  # lines of a function of docs/MODELS.md
+    ("docs/KERNEL.md", "esscher.assert_attention(", "run with the package"),
     ("docs/PYTHON.md", "esscher.watch(model)", "run by python_watch"),
     ("docs/PYTHON.md", "", "run by python_docs"),
     ("README.md", "esscher.attend(", "run with the package"),
