@@ -71,6 +71,7 @@ CALLS = [
     ("converge --dim 9 * --quiet *", "run", "", "0"),
     ("converge --law gausian", "run", "", "0"),
     # a plan is made with little effort, for the commands that read it
+    ("budget*--context*--out-plan*", "reduced", "--blocks 2 --query-count 1 --force", "0"),
     ("budget*--out-plan*", "reduced", "--blocks 2 --query-count 1 --context 256 --force", "0"),
     # everything else says what it would do: parameters, inputs, memory
     ("bench --model*", "reduced", "--repetitions 1 --n 64 --threads 1", "0"),
