@@ -22,13 +22,13 @@ Test more
   bench        compare speed with NumPy, PyTorch and onnxruntime, if they are installed
 
 Regenerate documents (an interrupted command continues when you run it again)
-  claims       check the papers' statements at paper effort and write docs/CLAIMS.md; 30 minutes on two cores
+  claims       check the papers' statements at paper effort and write docs/data/CLAIMS.md; 30 minutes on two cores
   calibration  count how often intervals, p-values and verdicts are right over 400 seeds and write
-               docs/CALIBRATION.md; takes the options of "esscher selfcheck"
+               docs/data/CALIBRATION.md; takes the options of "esscher selfcheck"
   gallery      redraw the figures of docs/GALLERY.md; a few minutes
   papers       redraw the figures of docs/PAPERS.md from run files in build/papers; 4 minutes
   published    regenerate every document that quotes the program: claims, calibration, gallery,
-               docs/TRANSCRIPT.md and docs/report.png; more than an hour on two cores
+               docs/TUTORIAL.md and docs/report.png; more than an hour on two cores
   docs         build the documentation site in build/site
 
 Package

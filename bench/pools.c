@@ -6,7 +6,7 @@
  *
  * MODEL is a checkpoint, POOL a folder that `esscher probe --pool-dir` has made; QUERIES tokens are
  * asked, EXACT of them exactly. Layers of a small pool and of a large one are compared by
- * bench/pools.py, whose tables docs/PREDICTION.md quotes. */
+ * bench/pools.py, whose tables docs/TRUST.md quotes. */
 #include <stdio.h>
 #include <stdlib.h>
 

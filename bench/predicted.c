@@ -14,7 +14,7 @@
  *   population  as haar, but for 8192 fresh queries, so that n is not the number of queries
  *   general     heads without symmetry, by es_predict_general()
  *
- * docs/PREDICTION.md quotes the output. Everything is a function of the seed below. */
+ * docs/TRUST.md quotes the output. Everything is a function of the seed below. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# calibration.sh: counts how often printed errors are right over 400 seeds and writes docs/CALIBRATION.md. Continues an
+# calibration.sh: counts how often printed errors are right over 400 seeds and writes docs/data/CALIBRATION.md. Continues an
 # interrupted run; options go to "esscher selfcheck".
 set -eu
 cd "$(dirname "$0")/.."
@@ -37,9 +37,9 @@ you rely on a rate of a real head.
 
 Not in the table: claims that take longer than those here (their level is also 0.2 %); whether domains of real text differ, for
 which there are two null comparisons (docs/MODELS.md: 0 of 72 heads each); predictions of budget on a decoder, for which
-docs/BUDGET.md has 160 plans of ideal mode and 86 of caches; intervals of design effects and effective tokens
+docs/CACHE-RESULTS.md has 160 plans of ideal mode and 86 of caches; intervals of design effects and effective tokens
 (\`tests/stats/test_moments.c\` counts those of ratios), of rates of windows, of ratios between domains, of tail indices; the errors of
-exact curves from queries and halves of a pool, which are too small for other text (docs/PREDICTION.md).
+exact curves from queries and halves of a pool, which are too small for other text (docs/TRUST.md).
 
 END
     build/release/esscher selfcheck --effort full --out $run --resume --quiet --markdown "$@" || [ $? -eq 1 ]
@@ -47,4 +47,4 @@ END
     build/release/esscher selfcheck --effort full --only loss --model models/pebble --text models/pebble/alice.txt --quiet \
         --markdown || [ $? -eq 1 ]
 } >build/calibration.md
-mv build/calibration.md docs/CALIBRATION.md
+mv build/calibration.md docs/data/CALIBRATION.md

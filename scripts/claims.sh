@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# claims.sh: checks the papers' statements at paper effort and writes docs/CLAIMS.md. Continues an interrupted run.
+# claims.sh: checks the papers' statements at paper effort and writes docs/data/CLAIMS.md. Continues an interrupted run.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -27,4 +27,4 @@ END
     echo
     build/release/esscher claims --list --quiet --markdown
 } >build/claims.md
-mv build/claims.md docs/CLAIMS.md
+mv build/claims.md docs/data/CLAIMS.md

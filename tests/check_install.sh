@@ -20,7 +20,7 @@ DESTDIR="$work/stage" cmake --install "$build" >"$work/log" 2>&1 || { cat "$work
 # What CMake's list of files leaves out would stay behind when they are removed by it.
 (cd "$work/stage" && find . -type f -o -type l) | sed 's/^\.//' | sort >"$work/installed"
 { cat "$build/install_manifest.txt" && echo; } | sed '/^$/d' | sort | diff "$work/installed" - >&2 || fail "installed (<) and listed (>) differ"
-for page in "$source"/docs/*.md "$source"/docs/dev/*.md; do
+for page in "$source"/docs/*.md "$source"/docs/data/*.* "$source"/docs/dev/*.md; do
     grep -q "/docs/${page#"$source"/docs/}\$" "$work/installed" || fail "no ${page#"$source"/} was installed"
 done
 pc=$(find "$work/stage" -name esscher.pc)

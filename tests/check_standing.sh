@@ -101,7 +101,7 @@ END {
         if (about[study] !~ /\[(proved|heuristic|numerical|cited)\]/)
             complain("the help of \"" study "\" has no mark, its columns do")
     }
-    n = split("README.md docs/THEORY-GUIDE.md docs/PREDICTION.md", names, " ")
+    n = split("README.md docs/THEORY-GUIDE.md docs/TRUST.md", names, " ")
     for (i = 1; i <= n; i++) {
         file = names[i]
         text = ""

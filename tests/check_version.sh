@@ -28,7 +28,7 @@ for job in examples/kubernetes/*.yaml; do
     said "$job" "$(sed -n 's/^ *image: esscher://p' "$job")"
 done
 # Documents that quote the program: ./do published makes them again.
-for page in docs/CLAIMS.md docs/CALIBRATION.md docs/GALLERY.md docs/TRANSCRIPT.md README.md; do
+for page in docs/data/CLAIMS.md docs/data/CALIBRATION.md docs/GALLERY.md docs/TUTORIAL.md README.md; do
     said "$page" "$(sed -n 's/.*\<esscher \([0-9]\+\.[0-9]\+\.[0-9]\+\).*/\1/p' "$page" | head -n 1)"
 done
 minor=$(sed -n 's/^find_package(esscher \([0-9.]*\).*/\1/p' examples/CMakeLists.txt)

@@ -32,6 +32,7 @@ WRITTEN = [
     "CHANGELOG.md",
     "SECURITY.md",
     "docs/*.md",
+    "docs/data/*.md",
     "docs/dev/*.md",
     "models/pebble/README.md",
     "tests/golden/README.md",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make.py ROOT ESSCHER WORK : runs the commands of README.md and docs/TRANSCRIPT.md again and puts in what they print now.
+"""make.py ROOT ESSCHER WORK : runs the commands of README.md and docs/TUTORIAL.md again and puts in what they print now.
 
 WORK looks like the repository, with demo/minilm and demo/alice.txt, which ./do demo fetches. Commands and their output are
-the console blocks of the transcript, and in README.md the indented commands with the block that follows. Lines of "…" or
+the console blocks of the tutorial, and in README.md the indented commands with the block that follows. Lines of "…" or
 "..." stay where they are: between them, as many lines are taken as the document shows, from the same first line on if it
 is still printed. `./do demo` is run as the `esscher demo` that it ends with. A command whose output shows "^C" is
 interrupted once its first replicate is done.
@@ -93,7 +93,7 @@ def turns(block):
     return found
 
 
-def refresh_transcript(text):
+def refresh_tutorial(text):
     """The page with new output in its console blocks."""
     return re.sub(
         r"^```console\n(.*?)^```$",
@@ -132,7 +132,7 @@ def main(root, esscher, work):
     version = told.stdout.split("\n")[0]
     for name, refresh in (
         ("README.md", refresh_readme),
-        ("docs/TRANSCRIPT.md", refresh_transcript),
+        ("docs/TUTORIAL.md", refresh_tutorial),
     ):
         text = refresh((root / name).read_text())
         (root / name).write_text(re.sub(r"\(esscher [0-9.]+\)", f"({version})", text))

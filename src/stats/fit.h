@@ -16,7 +16,7 @@
  * there. The same lines tell whether a power law is what they show: `power_p`, by Hotelling's test
  * of what bends. Intervals of level 0.95 cover 93 to 97 % from 4 replicates on, and power_p is
  * uniform where a power law holds; where errors of replicates are skew, as those of real heads, few
- * replicates cover 90 % (docs/CALIBRATION.md).
+ * replicates cover 90 % (docs/data/CALIBRATION.md).
  *
  *     es_rate rate;
  *     es_fit_replicates(errors, R, P, n, NULL, NULL, NULL, &rate, &err);

@@ -158,7 +158,7 @@ static double second_variance(const two_tokens *s, int64_t d, double n, double w
         s->at[0][0] + 2.0 * (D - 1.0) * s->at[0][1] + (D - 1.0) * (D - 1.0) * s->at[1][1];
     /* Of leading order in 1/d, so that a factor 1 + O(1/d) is open. The traces alone suggest 1 +
      * 1/d; 1 - 1/d was chosen by comparison with simulation, where one dimension needs no
-     * correction (docs/PREDICTION.md). */
+     * correction (docs/TRUST.md). */
     return n * n * (1.0 - 1.0 / D) * fmax(square - 2.0 * w * w * one + w * w * w * w * D * D, 0.0);
 }
 

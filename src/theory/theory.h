@@ -144,7 +144,7 @@ typedef enum es_rotation {
  *  queries and the tokens' first-order (Hajek) influence are integrated, in self mode with the
  *  query's own token among the keys; to the covariance is added, to leading order in 1/d, what
  * pairs of tokens do beyond the sum of their parts (its factor 1 - 1/d was chosen by simulation).
- * docs/PREDICTION.md compares with measurement: single outputs agree to 0.3 %; the mean comes out 1
+ * docs/TRUST.md compares with measurement: single outputs agree to 0.3 %; the mean comes out 1
  * to 5 % low once scores freeze in few dimensions (H >= 2, d <= 10), and the covariance within 3 %,
  * but some 10 % high where n H is below 10 (no rotation) or where the error is that small. d in [1,
  * 4096], n in [3, 1e12], H in [1e-4, 1e3]. Some 150 ms. `slope`, unless NULL, gets -d log / d log n
@@ -167,7 +167,7 @@ typedef struct es_predict_opts {
  *  dimensions those converge slowly once scores freeze. Of a query's own token only the part along
  *  its scores' direction is followed to other tokens, and what pairs of tokens do beyond the sum of
  *  their parts is left out: the mean comes out 1 to 6 % low where scores freeze, the covariance
- *  within 4 % (docs/PREDICTION.md). O(samples^2 (d + 4000)) time, 48 samples^2 + 25000 samples
+ *  within 4 % (docs/TRUST.md). O(samples^2 (d + 4000)) time, 48 samples^2 + 25000 samples
  * bytes and more; a second for 512 samples. opts may be NULL.
  *  @return : as es_horizons_of() and es_predict_isotropic(). */
 es_status es_predict_general(const es_view *cov, double tolerance, const es_head *head, double n,

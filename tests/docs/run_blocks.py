@@ -71,6 +71,7 @@ CALLS = [
     ("converge --dim 9 * --quiet *", "run", "", "0"),
     ("converge --law gausian", "run", "", "0"),
     # a plan is made with little effort, for the commands that read it
+    ("budget*--context*--out-plan*", "reduced", "--blocks 2 --query-count 1 --force", "0"),
     ("budget*--out-plan*", "reduced", "--blocks 2 --query-count 1 --context 256 --force", "0"),
     # everything else says what it would do: parameters, inputs, memory
     ("bench --model*", "reduced", "--repetitions 1 --n 64 --threads 1", "0"),
@@ -151,7 +152,8 @@ PYTHON = [
     ("docs/MODELS.md", "from transformers import", "compiled"),  # no package of Debian
     ("docs/MODELS.md", "from safetensors.torch import", "compiled"),  # the same
     ("docs/MODELS.md", 'numpy.load("ours.npy")', "run"),
-    ("docs/MODELS.md", "out = attention(", "compiled"),  # lines of a function above
+    ("docs/KERNEL.md", "out = attention(", "compiled"),  # lines of a function of docs/MODELS.md
+    ("docs/KERNEL.md", "esscher.assert_attention(", "run with the package"),
     ("docs/PYTHON.md", "esscher.watch(model)", "run by python_watch"),
     ("docs/PYTHON.md", "", "run by python_docs"),
     ("README.md", "esscher.attend(", "run with the package"),

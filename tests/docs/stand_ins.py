@@ -144,11 +144,11 @@ class Tools:
         return made.returncode == 0 and shutil.which("node") is not None
 
     def make_arrays(self):
-        """q, k, v, y of docs/TRANSCRIPT.md, where there is NumPy: documents show what is found in them."""
+        """q, k, v, y of docs/TUTORIAL.md, where there is NumPy: documents show what is found in them."""
         self.made = {}
         self.dumped = {}
         if self.python:
-            page = (self.root / "docs/TRANSCRIPT.md").read_text()
+            page = (self.root / "docs/TUTORIAL.md").read_text()
             script = re.search(r"^\$ cat dump\.py\n(.*?)^\$ python3 dump\.py$", page, re.M | re.S)[
                 1
             ]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_predicted.c : predictions without fitted constants against measurement. The whole table is
- * bench/predicted.c and docs/PREDICTION.md; here are the cells that have been wrong before, at n =
+ * bench/predicted.c and docs/TRUST.md; here are the cells that have been wrong before, at n =
  * 100, where what the theory leaves out is largest. */
 #include "testing.h"
 
@@ -88,7 +88,7 @@ static void tokens_that_attend_to_themselves(void **state)
     isotropic(1, 1.0, 3000, (double[]){0.005, 0.005, 0.02});
 }
 
-/* First order misses 5 % of the mean where scores freeze in few dimensions (docs/PREDICTION.md). */
+/* First order misses 5 % of the mean where scores freeze in few dimensions (docs/TRUST.md). */
 static void frozen_scores_in_few_dimensions(void **state)
 {
     (void)state;

@@ -143,7 +143,7 @@ static void plans_are_checked_on_pieces_of_a_text(void **state)
 
 /* The novel beside the model: intervals from 8 and 16 of its blocks, one of each equal part of the
  * text, hold the mean of all of them. 95 % of 200 seeds are 190 +- 3.1; 176 is more than four
- * of these below. Consecutive blocks hold it 70 % of the time (docs/LOSS.md). */
+ * of these below. Consecutive blocks hold it 70 % of the time (docs/CONTEXT.md). */
 static void losses_of_even_blocks_hold_that_of_the_text(void **state)
 {
     (void)state;

@@ -4,7 +4,7 @@
  *
  * Predictions here are sums of risks, and of errors through transfers, times optimism (THEORY 15).
  * They leave out the rehearsal's factors, which belong to the plan that was rehearsed: on other
- * plans they are too large as often as the sums are too small (docs/BUDGET.md). The plan is
+ * plans they are too large as often as the sums are too small (docs/CACHE-RESULTS.md). The plan is
  * predicted in the same way, so that all rows can be compared. */
 #include <math.h>
 #include <string.h>

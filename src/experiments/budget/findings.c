@@ -385,7 +385,7 @@ void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *
         es_answer_add_finding(
             a,
             "Caution: %s choose%s keys anew for each query, so that a dropped key may come back. "
-            "Final eviction costs more; docs/BUDGET.md has measurements.",
+            "Final eviction costs more; docs/CACHE-RESULTS.md has measurements.",
             names, verb_ending(names));
     if (s->config->causal && *say_policies(s, k, ES_POLICY_SCORES, names))
         es_answer_add_finding(

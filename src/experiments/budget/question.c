@@ -324,7 +324,8 @@ const es_study es_study_budget = {
         "half, those of an encoder over all positions. Errors are shares of the spread, the root "
         "mean square distance from the mean over tokens. A plan is valid for one prompt, context "
         "and mode, and for texts like the one it was made from. Its numbers are about the next "
-        "token, not about retrieval. docs/BUDGET.md has measurements and limits.",
+        "token, not about retrieval. docs/CACHE.md is the guide; docs/CACHE-RESULTS.md has "
+        "measurements.",
     .examples = examples,
     .params = params,
     .size = sizeof(budget_params),

@@ -233,7 +233,7 @@ void probe_classify(probe_head_row *row, double n, int64_t draws);
 void probe_advise(es_table *heads, probe_head_row *row, const es_probe_policies *policies);
 
 /* Where more queries than this have fewer than 100 tokens, a larger pool of the same text needs
- * more tokens (docs/PREDICTION.md). */
+ * more tokens (docs/TRUST.md). */
 #define PROBE_THIN 0.1
 
 /* The definition of the column `advice`. */

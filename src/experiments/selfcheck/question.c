@@ -539,7 +539,7 @@ const es_study es_study_selfcheck = {
         "the mean over all seeds), the predictions of budget (the true value is measured on other "
         "parts of the text) and, for a decoder, loss from 8 and 16 blocks (the true value is the "
         "loss of all blocks) and forecasts of probe (the true value is measured in longer blocks). "
-        "docs/CALIBRATION.md has a run at full effort.",
+        "docs/data/CALIBRATION.md has a run at full effort.",
     .examples = examples,
     .params = params,
     .size = sizeof(selfcheck_params),

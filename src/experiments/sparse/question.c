@@ -249,7 +249,7 @@ const es_study es_study_sparse = {
         "Queries, keys and values come from files, or from a model and a text: contexts of "
         "consecutive tokens, each head's own matrices. Queries of a decoder are those of the "
         "second half of each context: early ones see fewer keys than policies keep. Uncertainty "
-        "is over contexts, or over the queries of a single one. docs/SPARSE.md is the guide.\n\n"
+        "is over contexts, or over the queries of a single one. docs/CACHE.md is the guide.\n\n"
         "Without --evict keys are chosen anew for every query (--evict ideal). A cache can hold "
         "windows, first keys and blocks; for all other policies this is a bound, because dropped "
         "keys come back. --evict prompt and --evict decode drop keys for good, as caches do "
