@@ -129,9 +129,9 @@ test("budget: every verified point is on the frontier, and every head on the map
   const figure = (title) => page.locator("figure.figure", { hasText: title }).first();
   assert.equal(allocations.shown, 4 * 3); // ways to share out, shares of the keys
   assert.equal(await marksOf(figure("All ways to share out")), allocations.shown);
-  assert.equal(await marksOf(figure("Frontier: error of")), 2 * 3); // ours and the best other plan, shares of the keys
+  assert.equal(await marksOf(figure("Frontier: error of")), 2 * 3); // ours and the best single setting, shares of the keys
   const lines = await figure("Frontier: error of").locator('.mark-text[class*="names"] text').allTextContents();
-  assert.deepEqual(lines.sort(), ["best other plan", "limit", "ours"]);
+  assert.deepEqual(lines.sort(), ["best single setting", "limit", "ours"]);
   const names = new Set(frontier.columns.by);
   assert.ok(names.has("limit") && names.size > 4);
   for (const name of names) if (name !== "all policies") await figure("All ways to share out").getByText(name).first().waitFor();
@@ -201,8 +201,8 @@ test("downstream: a point for every policy, every third of heads and texts, and 
   const figure = (title) => page.locator("figure.figure", { hasText: title });
   const thinned = rows.columns.policy.filter((p) => p !== "full").length;
   assert.equal(thinned, 6); // policies, shares kept
-  assert.equal(await marksOf(figure("Accuracy against the keys")), thinned);
-  assert.equal(await marksOf(figure("Divergence against the keys")), thinned);
+  assert.equal(await marksOf(figure("Accuracy against the keys").first()), thinned);
+  assert.equal(await marksOf(figure("Divergence against the keys").first()), thinned);
   assert.equal(strata.shown, 3 * thinned);
   assert.equal(await marksOf(figure("A third of the heads")), strata.shown / 2); // of one share that is kept
   assert.equal(texts.shown, 3 * (1 + thinned)); // the full model, too

@@ -21,7 +21,7 @@ more --json >answer
 get_json answer texts.texts strata.0.stratum strata.2.heads ranks.0.heads heads.8.layer heads.8.head
 esscher export d.run --table heads --csv | wc -l
 # thirds of the texts, several draws of each
-esscher downstream --model model --tasks tasks.tsv --policy random --keys 2 --draws 3 --text-strata --strata-layer 1 --quiet --json >answer
+esscher downstream --model model --tasks tasks.tsv --policy random --keys 2 --replicates 3 --text-strata --strata-layer 1 --quiet --json >answer
 get_json answer text_strata.0.policy text_strata.3.stratum text_strata.5.stratum text_strata.5.texts rows.1.texts
 get_json answer text_strata.5.horizon_low text_strata.5.unscaled_low text_strata.5.tokens text_strata.5.excess_se >/dev/null && echo columns
 # by number, by part, one layer

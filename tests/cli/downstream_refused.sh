@@ -17,7 +17,7 @@ try --model model --tasks tasks.tsv --concat 2
 try --model model --tasks tasks.tsv --strata-layer 1
 try --model model --tasks tasks.tsv --text-strata --strata-layer 3
 try --model model --tasks tasks.tsv --text-strata
-try --model model --tasks tasks.tsv --draws 0
+try --model model --tasks tasks.tsv --replicates 0
 try --model model --tasks missing.tsv
 : >empty.tsv
 try --model model --tasks empty.tsv

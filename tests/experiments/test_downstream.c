@@ -502,7 +502,7 @@ static void threads_and_stops_change_no_bit(void **state)
     (void)state;
     const char *const *given =
         GIVEN("tasks", tasks, "policy", "random,bigbird", "keep", "0.5,0.25", "strata", NULL,
-              "ablate", NULL, "text-strata", NULL, "draws", "2");
+              "ablate", NULL, "text-strata", NULL, "replicates", "2");
     char run[512];
     es_answer *a;
     es_study_opts opts = {.seed = 9, .exec = {.threads = 1}};
@@ -547,8 +547,8 @@ static void memory_stays_within_what_is_told(void **state)
     const char *const *const given[] = {
         GIVEN("tasks", tasks, "policy", "random,observe,limit", "strata", NULL, "ablate", NULL),
         GIVEN("tasks", tasks, "policy", "top", "concat", "2"),
-        GIVEN("tasks", tasks, "policy", "random", "text-strata", NULL, "strata-layer", "2", "draws",
-              "3"),
+        GIVEN("tasks", tasks, "policy", "random", "text-strata", NULL, "strata-layer", "2",
+              "replicates", "3"),
         GIVEN("text", paragraphs, "least", "3", "policy", "heavy"),
         GIVEN("tasks", tasks, "policy", "random", "random", "100000", "with-replacement", NULL,
               "layer", "0", "most", "2")}; /* draws: 16 bytes each, on each thread */

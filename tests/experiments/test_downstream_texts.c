@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_downstream_texts.c : `downstream --text-strata` and `--draws` on a tiny classifier: horizons
- * of texts from covariances, thirds and what they cost by plain loops, draws as texts of a longer
- * file, means over draws by hand, refusals. */
+/* test_downstream_texts.c : `downstream --text-strata` and `--replicates` on a tiny classifier:
+ * horizons of texts from covariances, thirds and what they cost by plain loops, draws as texts of a
+ * longer file, means over draws by hand, refusals. */
 #include "tiny_model.h"
 
 #include <esscher/study.h>
@@ -268,7 +268,7 @@ static void thirds_cost_what_their_texts_cost(void **state)
 static void draws_are_texts_of_a_longer_file(void **state)
 {
     (void)state;
-    es_answer *a = ASK("tasks", tasks, "policy", "random,top", "keys", "2", "draws", "3"),
+    es_answer *a = ASK("tasks", tasks, "policy", "random,top", "keys", "2", "replicates", "3"),
               *b = ASK("tasks", repeated, "policy", "random,top", "keys", "2"),
               *one = ASK("tasks", tasks, "policy", "random,top", "keys", "2");
     const es_table *t = es_answer_find(a, "rows"), *u = es_answer_find(b, "rows");
@@ -334,8 +334,8 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_not_equal(ask_status(GIVEN("tasks", tasks, "text-strata", NULL, "most", "2"), &a),
                          ES_OK);
     assert_string_equal(err.rule, "downstream.strata");
-    assert_int_not_equal(ask_status(GIVEN("tasks", tasks, "draws", "2", "evict", "prompt"), &a),
-                         ES_OK);
+    assert_int_not_equal(
+        ask_status(GIVEN("tasks", tasks, "replicates", "2", "evict", "prompt"), &a), ES_OK);
     assert_string_equal(err.rule, "downstream.options");
 }
 

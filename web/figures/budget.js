@@ -93,7 +93,7 @@ function frontierOf(kind, ways, points, bytes) {
     title: `All ways to share out: ${kind.name}`,
     caption:
       `${kind.words} ${tried ? "Points with two standard errors: verified on text that the plan was not made from. " : ""}` +
-      "Full lines: predicted, each head with its best policy. Dashed in colours: ours, with one policy for all heads." +
+      "Full lines: predicted, each head with its best policy. Dashed in colours: ours, with one policy, or one pair of types, for all heads." +
       (names.includes(LIMIT)
         ? " Grey: the limit of rules that keep their keys independently, to first order; biased rules may lie below it."
         : ""),
@@ -118,21 +118,20 @@ function frontierOf(kind, ways, points, bytes) {
 const MINE = "ours";
 const RIVAL = "best other plan";
 const SINGLE = "best single setting";
+const UNIFORM = "uniform"; // its name in the table
 
 // Of rows with the same share the one with the smallest value.
 const best = (rows, key) =>
   groupBy(rows.filter((r) => isNumber(r[key])), "asked").map(([, of]) => of.reduce((a, b) => (b[key] < a[key] ? b : a)));
 
-// Our plan, the best of the other ways to share out at each size, and the limit; without one, the best policy and number
-// type if all heads had the same.
+// Our plan, the best single setting of all heads, and the limit; without one, the best of the other plans at each size.
 function shortFrontier(kind, ways, points, bytes) {
-  const ours = ways.filter((r) => r.allocation === MINE);
-  const rivals = best(ways.filter((r) => r.allocation !== MINE), kind.predicted);
-  const named = [ours, rivals.map((r) => ({ ...r, way: r.allocation, allocation: RIVAL }))];
+  const called = (rows, allocation) => rows.map((r) => ({ ...r, way: r.allocation, allocation }));
+  const of = (allocation) => ways.filter((r) => r.allocation === allocation);
+  const others = ways.filter((r) => r.allocation !== MINE && r.allocation !== UNIFORM);
   const bound = points.filter((r) => r.by === LIMIT);
-  const singles = best(points.filter((r) => r.by !== LIMIT && r.by !== OURS), kind.alone);
-  const third = bound.length ? { ...limit } : { name: SINGLE, colour: 7, dash: [6, 4] };
-  const line = lineOf(bound.length ? bound : singles, third, kind.alone, { width: 2 });
+  const rivals = bound.length ? [] : best(others, kind.predicted);
+  const drawn = [...of(MINE), ...called(of(UNIFORM), SINGLE), ...called(rivals, RIVAL)];
   return {
     title: `Frontier: ${kind.name}`,
     caption:
@@ -140,15 +139,19 @@ function shortFrontier(kind, ways, points, bytes) {
       (ways.some((r) => isNumber(r[kind.measured]))
         ? "Points with two standard errors: verified on text that the plan was not made from. "
         : "") +
-      (rivals.length ? `Best other plan: of ${groupBy(ways, "allocation").length - 1}, at each size. ` : "") +
-      (bound.length
-        ? "Limit: of rules that keep their keys independently, to first order; biased rules may lie below it."
-        : "Best single setting: of all policies and number types, each for all heads alike."),
+      "Best single setting: the one predicted best, the same for all heads." +
+      (rivals.length ? ` Best other plan: of ${groupBy(others, "allocation").length}, at each size.` : "") +
+      (bound.length ? " Limit: of rules that keep their keys independently, to first order; biased rules may lie below it." : ""),
     table: "allocations",
     x: { title: bytes ? "share of the cache kept" : "share kept", log: true },
     y: { title: kind.axis, log: true },
-    series: [{ name: MINE, colour: 0 }, ...(rivals.length ? [{ name: RIVAL, colour: 1 }] : []), ...(line.rows.length ? [third] : [])],
-    layers: [...(line.rows.length ? [line] : []), ...wayLayers(named.flat(), kind, bytes)],
+    series: [
+      { name: MINE, colour: 0 },
+      { name: SINGLE, colour: 1 },
+      ...(rivals.length ? [{ name: RIVAL, colour: 2 }] : []),
+      ...(bound.length ? [limit] : []),
+    ],
+    layers: [...(bound.length ? [lineOf(bound, limit, kind.alone, { width: 2 })] : []), ...wayLayers(drawn, kind, bytes)],
   };
 }
 

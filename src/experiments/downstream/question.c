@@ -52,7 +52,7 @@ static const es_param params[] = {
     {"strata-layer", 0, ES_PARAM_WHOLE, "L", "layer whose input --text-strata measures",
      FIELD(strata_layer), .min = 0, .max = 1e6, .default_value = "0"},
     {"ablate", 0, ES_PARAM_FLAG, NULL, "also drop keys in one head at a time", FIELD(ablate)},
-    {"draws", 0, ES_PARAM_WHOLE, "R",
+    {"replicates", 'r', ES_PARAM_WHOLE, "R",
      "draw the keys of random policies R times for each text; intervals are over texts",
      FIELD(draws), .min = 1, .max = 1000, .default_value = "1"},
     {"allow-trailing", 0, ES_PARAM_FLAG, NULL,
@@ -86,7 +86,8 @@ static es_status check_options(const es_job *job, const downstream_params *p, es
     if (es_params_given(job->given, "strata-layer") && !p->text_strata)
         return refuse("--text-strata", "--strata-layer needs --text-strata", err);
     if (es_cache_asked(&p->cache) && p->draws > 1)
-        return refuse("leave --draws out", "--draws is for ideal policies, not for a cache", err);
+        return refuse("leave --replicates out",
+                      "--replicates is for ideal policies, not for a cache", err);
     if (es_cache_asked(&p->cache) && (p->strata || p->ablate))
         return refuse(
             "leave --evict and --kv-type out",
@@ -473,7 +474,7 @@ static const char *const examples[] = {
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --concat 16 --policy random,top",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --policy top --keep 0.125 --strata",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --policy random --keys 4..64*5 "
-    "--draws 20 --text-strata",
+    "--replicates 20 --text-strata",
     "esscher downstream --model minilm-sst2 --tasks sst2.tsv --plan sst2.plan.json",
     "esscher downstream --model minilm --text wiki.txt --keep 0.5,0.125",
     "esscher downstream --model models/pebble --text book.txt --evict prompt --policy h2o,stream "
@@ -498,7 +499,7 @@ const es_study es_study_downstream = {
         "sharp attention is. --ablate thins heads "
         "one by one and tests whether those with large horizons cost more (Spearman). "
         "--text-strata divides the texts, not the heads, by the horizon of their own tokens. "
-        "--draws averages random policies over several draws of each text. --concat "
+        "--replicates averages random policies over several draws of each text. --concat "
         "joins short texts into long documents."
         "\n\n"
         "A model without a classifier embeds the paragraphs of a text (--text): the answer has "
