@@ -419,8 +419,8 @@ function rangeOf(layer) {
   return layer.domain ?? extent(values) ?? [0, 1];
 }
 
-function rampOf(layer, theme, still) {
-  const place = still ? { orient: "right" } : { orient: "bottom", direction: "horizontal" };
+function rampOf(layer, theme) {
+  const place = { orient: "bottom", direction: "horizontal" };
   if (layer.classes)
     return {
       field: "class",
@@ -488,7 +488,7 @@ function cellsOf(figure, layer, theme, still) {
   });
   const [valued, bare] = [layer.rows.filter((r) => isNumber(r.value)), layer.rows.filter((r) => !isNumber(r.value))];
   const cells = [
-    ...(valued.length ? [some("cells", valued, {}, { color: rampOf(layer, theme, still) })] : []),
+    ...(valued.length ? [some("cells", valued, {}, { color: rampOf(layer, theme) })] : []),
     ...(bare.length ? [some("cells_any", bare, { fill: theme.paper, stroke: theme.rule })] : []),
     ...signsOf(layer, theme, { x, y }),
   ];
@@ -520,7 +520,7 @@ function tilesOf(figure, layer, theme, still) {
         x2: { field: "x2" },
         y: axisOf({ ...figure.y, values: figure.values.y }, "y"),
         y2: { field: "y2" },
-        ...(layer.unseen ? {} : { color: rampOf(layer, theme, still) }),
+        ...(layer.unseen ? {} : { color: rampOf(layer, theme) }),
       },
     },
   ];
