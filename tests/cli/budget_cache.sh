@@ -10,11 +10,12 @@ get_json answer plan.layers.0.kv_heads.0.policy plan.layers.0.kv_heads.0.keys pl
   plan.layers.0.kv_heads.0.risk keys_kept bytes_after predicted.kl predicted.kl_se verified.kl verified.loss granularity.2.kl >/dev/null && echo numbers
 for way in 0 1 2 3 4 5; do get_json answer allocations.$way.allocation; done
 get_json p.json schema mode prompt
-# the file runs as the plan was verified, on the same blocks
+# the file runs as the plan was verified, on the same blocks; weights are f32, and other kernels of OpenBLAS, or other numbers of rows in one
+# product, change this KL by up to 9e-8 (Haswell against SkylakeX kernels); another plan changes it by more than 1e-3
 esscher loss --model "$model" --text "$text" --block 64 --blocks 5 --plan p.json --json --quiet >run
 get_json answer verified.kl verified.loss >verified
 get_json run settings.1.kl settings.1.cost >run.kl
-paste verified run.kl | awk '{ d = $1 - $2; print (d * d <= 1e-20 ? "same" : "differs: " $0) }'
+paste verified run.kl | awk '{ d = $1 - $2; print (d * d <= 25e-14 ? "same" : "differs: " $0) }'
 # multiples of 8; one setting for each layer, one for the model
 ask --ratio 0.5 --policy h2o --kv-type q8_0 --round 8 --csv | cut -d, -f4 | awk 'NR > 1 { print $1 % 8 }' | sort -u
 ask --ratio 0.3 --policy h2o,stream --granularity layer --csv | sed 1d | cut -d, -f1,3,4,5,6 | sort -u | wc -l
