@@ -4,9 +4,9 @@
 #define ESSCHER_EXPORT_H
 
 #define ES_VERSION_MAJOR  0
-#define ES_VERSION_MINOR  2
+#define ES_VERSION_MINOR  3
 #define ES_VERSION_PATCH  0
-#define ES_VERSION_STRING "0.2.0"
+#define ES_VERSION_STRING "0.3.0"
 
 #if defined(__GNUC__)
 #define ES_API               __attribute__((visibility("default")))

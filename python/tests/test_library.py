@@ -32,9 +32,9 @@ def imported(package, **environment):
 
 class Missing(unittest.TestCase):
     def test_PY04_no_such_file(self):
-        said = imported(PACKAGE.parent, ESSCHER_LIBRARY="/nowhere/libesscher.so.0.2")
+        said = imported(PACKAGE.parent, ESSCHER_LIBRARY="/nowhere/libesscher.so.0.3")
         self.assertIn("ImportError", said)
-        self.assertIn("/nowhere/libesscher.so.0.2", said)
+        self.assertIn("/nowhere/libesscher.so.0.3", said)
         self.assertIn("ESSCHER_LIBRARY", said)
 
     def test_PY04_every_place_is_named(self):
