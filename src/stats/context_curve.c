@@ -224,13 +224,16 @@ static void fit_weighted(const es_points *p, es_context_curve *out)
 
 /* ---- Huber's weights around it ---- */
 
-/* The median residual in units in which it is the standard deviation of a normal law. */
+/* The median residual in units in which it is the standard deviation of a normal law. A curve of
+ * three parameters can pass through three points, so the three smallest residuals are left out: for
+ * 7 points with normal errors the scale is 1.17 times theirs on average, with all residuals 0.66
+ * times, which would call a point of every third table an outlier. */
 static double median_scale(const es_points *p, const es_context_curve *c)
 {
     for (int64_t i = 0; i < p->count; i++)
         p->r[i] = fabs(es_curve_residual(p, c, i));
     es_sort_reals(p->r, p->count);
-    return es_median_of(p->r, p->count) / 0.6744897501960817;
+    return es_median_of(p->r + 3, p->count - 3) / 0.6744897501960817;
 }
 
 void es_curve_fit(const es_points *p, es_context_curve *curve, double *scale)

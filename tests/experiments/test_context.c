@@ -38,13 +38,15 @@ static void fits_agree_with_theory_json(void **state)
     assert_close(fit.beta, golden_real(want, "beta"), 1e-6);
     assert_close(fit.gamma, golden_real(want, "gamma"), 1e-6);
     assert_close(fit.beta_se, golden_real(want, "se_beta"), 1e-5);
-    /* Robust fits differ in how they measure the scatter: a tenth of the standard error is near. */
+    /* Robust fits differ in how they measure the scatter: the reference takes the median of all
+     * residuals, and what the moved point may pull is proportional to it. The beta of least squares
+     * is 14 standard errors away. */
     want = json_object_get(group, "fit_outlier_huber1345");
     assert_ok(es_context_fit_points(c, off, NULL, m, &robust, NULL, weights, &fit, &err));
     print_message("Huber: beta %.10f, reference %.10f; se %.5f, reference %.5f\n", fit.beta,
                   golden_real(want, "beta"), fit.beta_se, golden_real(want, "se_beta"));
-    assert_near(fit.beta, golden_real(want, "beta"), 0.1 * fit.beta_se);
-    assert_near(fit.gamma, golden_real(want, "gamma"), 0.1 * fit.gamma_se);
+    assert_near(fit.beta, golden_real(want, "beta"), 0.3 * fit.beta_se);
+    assert_near(fit.gamma, golden_real(want, "gamma"), 0.3 * fit.gamma_se);
     assert_int_equal(fit.outliers, 1);
     assert_below(weights[5], 0.1); /* the point that was moved */
     json_decref(group);
@@ -144,6 +146,31 @@ static void intervals_end_at_the_quantile(void **state)
     assert_close(13.0 * (squares_at(c, L, fit.beta_high) / least - 1.0), limit * limit, 1e-6);
 }
 
+/* Few points with normal errors have no outliers: of 300 tables of 7 points 1.7 % have a weight
+ * below 0.5 (5 of 300; 16 is five standard deviations more), and the scale is theirs within a
+ * fifth. With all residuals in its median it is 0.66 times theirs, and 37 % of the tables have
+ * outliers. */
+static void few_points_have_no_outliers(void **state)
+{
+    (void)state;
+    enum { TRIES = 300, POINTS = 7 };
+    int outliers = 0;
+    double scale = 0.0;
+    state_of_rng = 11;
+    for (int t = 0; t < TRIES; t++) {
+        double c[POINTS], L[POINTS];
+        for (int i = 0; i < POINTS; i++)
+            L[i] = truth(c[i] = exp2(3 * i)) + 0.01 * normal();
+        es_context_fit fit;
+        assert_ok(es_context_fit_points(c, L, NULL, POINTS, NULL, NULL, NULL, &fit, &err));
+        outliers += fit.outliers > 0;
+        scale += fit.scatter / 0.01 / TRIES;
+    }
+    print_message("outliers in %d of %d, scale %.3f\n", outliers, TRIES, scale);
+    assert_at_most(outliers, 16);
+    assert_between(scale, 0.95, 1.4);
+}
+
 /* Of 95 % intervals over normal noise, 95 % hold the truth: of 150, 142 +- 2.7; four standard
  * deviations are allowed. With a fifth of the points ten times as noisy the robust ones should
  * still hold it about as often; theory is asymptotic there, so the allowance is wider. */
@@ -237,6 +264,7 @@ TEST_FILE(context)
         cmocka_unit_test(exact_points_give_the_curve_back),
         cmocka_unit_test(units_and_order_do_not_matter),
         cmocka_unit_test(intervals_end_at_the_quantile),
+        cmocka_unit_test(few_points_have_no_outliers),
         cmocka_unit_test(intervals_cover),
         cmocka_unit_test(NU10_what_cannot_be_fitted_is_refused),
     };
