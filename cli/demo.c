@@ -24,7 +24,7 @@ static const cli_option options[] = {
      .field = offsetof(demo_options, model)},
     {"text", 0, ES_PARAM_FILE, "FILE", "text for --model", .field = offsetof(demo_options, text)},
     {"decoder", 0, ES_PARAM_MODEL, "MODEL",
-     "the causal model that is looked at, a folder with a text alice.txt in it (default: "
+     "the causal model to measure, a folder with a text alice.txt in it (default: "
      "models/pebble, which comes with the program)",
      .field = offsetof(demo_options, decoder)},
     {0}};

@@ -199,15 +199,16 @@ const cli_definition cli_value_forms[] = {
     {NULL, NULL}};
 
 const cli_definition cli_words[] = {
-    {"[proved]", "a theoretical value that is derived; [heuristic]: derived with a gap; "
+    {"[proved]", "a theoretical value that is derived; [heuristic]: with a step unproved; "
                  "[numerical]: seen in numbers, not derived; [cited]: stated by a paper"},
     {"ESS", "effective number of keys of a query, 1/sum w^2 of its weights: n if all are equal, 1 "
             "if one key has all"},
-    {"averaging", "100 keys or more share the weight (two thirds of n if that is less); selective: "
-                  "2 or more do; single-key: fewer than 2"},
+    {"averaging",
+     "100 keys or more share the weight (two thirds of n if there are fewer than 150); selective: "
+     "2 or more do; single-key: fewer than 2"},
     {"spread", "root mean square distance from the mean, the unit of most errors: at 0.1 a result "
-               "is off by a tenth of how much outputs, values or hidden states vary. Each table "
-               "says of what"},
+               "is off by a tenth of how much outputs, values or hidden states vary. The "
+               "table says which"},
     {"sink", "a key that takes weight from every query, such as the first token"},
     {"horizon H",
      "how sharp a head's attention is: spectral norm of S^1/2 A S^1/2 with the tokens' "

@@ -26,7 +26,7 @@ static const cli_option operand = {"run",
                                    .field = offsetof(merge_options, runs)};
 
 static const cli_option options[] = {
-    {"out", 'o', ES_PARAM_OUTPUT, "RUN", "the run file of the whole",
+    {"out", 'o', ES_PARAM_OUTPUT, "RUN", "the joined run file",
      .field = offsetof(merge_options, out)},
     {"force", 0, CLI_FLAG, NULL, "overwrite the run file of --out",
      .field = offsetof(merge_options, force)},
@@ -317,7 +317,7 @@ static es_status check_options(const merge_options *o, es_error *err)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "merge.options", line, "no run files are named");
     if (!o->out)
         return cli_fail(err, ES_E_ARGUMENT, NULL, "merge.options", line,
-                        "--out, the run file of the whole, is not named");
+                        "--out, the joined run file, is not named");
     return ES_OK;
 }
 

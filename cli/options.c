@@ -50,7 +50,7 @@ static const struct {
       .field = offsetof(cli_common, force)}},
     {CLI_TAKES_RUN,
      {"shard", 0, CLI_STRING, "I/K",
-      "compute shard I of K of the cells, 1 <= I <= K, into the run file of --out; esscher merge "
+      "compute part I of K of the work, 1 <= I <= K, into the run file of --out; esscher merge "
       "joins the files of all shards (default: all cells)",
       .field = offsetof(cli_common, shard)}},
     {CLI_TAKES_MEMORY,

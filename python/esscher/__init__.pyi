@@ -549,7 +549,7 @@ def regimes(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """When attention on the sphere averages, selects or picks a single key."""
+    """When many, a few or one of the keys on a sphere share the attention weight."""
 
 def collapse(
     *,
@@ -609,7 +609,7 @@ def heat(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """Whether attention on the sphere follows backward heat flow: grad log density."""
+    """Whether attention moves tokens along grad log density (backward heat)."""
 
 def ball(
     *,
@@ -664,7 +664,7 @@ def hardmax(
     dry_run: bool = False,
     progress: bool | Callable[[float, str], object] | None = None,
 ) -> Result:
-    """How fast attention converges at infinite score scale: like 1/sqrt(log n)."""
+    """How slowly attention converges at infinite score scale: in powers of log n."""
 
 def sink(
     *,

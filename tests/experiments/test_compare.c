@@ -97,7 +97,7 @@ static void expect(const problem *p, const char *what, store s, const char *cons
                  es_answer_finding(a, 0));
     assert_equals(number(a, "met"), 0.0);
     assert_true(es_answer_check_failed(a));
-    assert_non_null(strstr(es_answer_finding(a, 0), "MISMATCH: y.npy is"));
+    assert_non_null(strstr(es_answer_finding(a, 0), "MISMATCH: y.npy agrees with"));
     es_answer_free(a);
 }
 

@@ -145,11 +145,12 @@ static void findings_read_well(void **state)
         const char *says;
     } all[] = {
         {{.scale = 0.0},
-         "is the average of all values, whatever the scores, in f32 (all 24 rows agree)"},
+         "agrees with the average of all values, whatever the scores, in f32 (all 24 rows agree)"},
         {{.scale = 0.0, .causal = 1},
-         "is the average of all values, whatever the scores, and causal in f32 (all 24 rows"},
+         "agrees with the average of all values, whatever the scores, and causal in f32 (all 24 "
+         "rows"},
         {{.scale = 1.0},
-         "is attention without a scale in f32 (all 24 rows agree); you asked for full"}};
+         "agrees with attention without a scale in f32 (all 24 rows agree); you asked for full"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         problem p = make(2, 1, 12, 20, 16, 8, AS_F32);
         plant(&p, &all[i].change, AS_F32);
@@ -175,7 +176,8 @@ static void long_names_are_cut(void **state)
         memcpy(path + used, "/.", 2);
     snprintf(path + used, sizeof path - used, "/y.npy");
     es_answer *a = ask_of(&p, path, NULL);
-    assert_true(strncmp(es_answer_finding(a, 0), "MISMATCH: y.npy is attention without", 36) == 0);
+    assert_true(
+        strncmp(es_answer_finding(a, 0), "MISMATCH: y.npy agrees with attention without", 45) == 0);
     es_answer_free(a);
     for (int first = 0; first < 2; first++) { /* cut between characters, or inside one */
         used = (size_t)first;
@@ -186,7 +188,7 @@ static void long_names_are_cut(void **state)
         save(name, p.heads, p.m, p.dv, p.y);
         snprintf(path, sizeof path, "%s", in_folder(name));
         a = ask_of(&p, path, NULL);
-        const char *says = es_answer_finding(a, 0), *cut = strstr(says, "… is attention");
+        const char *says = es_answer_finding(a, 0), *cut = strstr(says, "… agrees with attention");
         assert_non_null(cut);
         assert_above(cut - says, 50);
         assert_below(cut - says, 74);

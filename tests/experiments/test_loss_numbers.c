@@ -192,7 +192,7 @@ static void the_smallest_window_that_is_enough(void **state)
     assert_string_equal(
         es_answer_finding(a, 1),
         "Windows against a tolerance of 0.01 nats per token (95 % confidence): 2, 4 and 8 cost "
-        "more; 16 may cost more or less; 32 costs less. This is about the next token, not about "
+        "more; 16 is undecided; 32 costs less. This is about the next token, not about "
         "retrieval: esscher probe --look positions shows which heads read further back.");
     static const char *const verdicts[] = {"costs more", "costs more", "costs more", "not excluded",
                                            "enough"};
@@ -335,7 +335,8 @@ static void a_sink_that_is_not_shown_is_not_denied(void **state)
     (void)state;
     es_answer *a = context_of(none_is_sure);
     assert_non_null(strstr(es_answer_finding(a, 2),
-                           "no window is shown to cost more (5 blocks): 0.030 ± 0.021 nats"));
+                           "is not shown to help at any window (5 blocks): it gains "
+                           "at most 0.030 ± 0.021 nats, with window"));
     es_answer_free(a);
     free_job();
 }
@@ -382,8 +383,8 @@ static void where_the_first_keys_hurt_context_is_worth_less(void **state)
     assert_string_equal(
         es_answer_finding(a, 0),
         "With the first 4 tokens kept, context beyond 8 tokens is worth at most 0.2000 ± 0.0071 "
-        "nats per token to this model on this text; beyond 16: 0.0500 ± 0.0071. At most: keeping "
-        "the first tokens hurts at that window, so the number is its cost without them.");
+        "nats per token to this model on this text; beyond 16: 0.0500 ± 0.0071. At most: at that "
+        "window the first tokens do harm, so the number is what the window costs without them.");
     assert_near(es_table_get(es_answer_find(a, "windows"), 0, "cost"), 0.22, 1e-12);
     es_answer_free(a);
     free_job();

@@ -424,7 +424,8 @@ static void policies_are_told_as_their_table_has_them(void **state)
     assert_memory_equal(es_answer_finding(a, 0), "With 3 of 24 keys (12.5 %), ", 28);
     assert_non_null(strstr(es_answer_finding(a, 0), "Ideal: keys are chosen anew for every query"));
     for (int c = 0; c < 2; c++) {
-        const char *part = strstr(said, c ? "Without the scores of this query: " : "Best policy: ");
+        const char *part = strstr(
+            said, c ? "Of policies that do not need the scores of this query: " : "Best policy: ");
         assert_non_null(part);
         for (int i = 0; i < 3; i++) {
             const int64_t heads = heads_with(t, 3.0, columns[c], policies[i]);

@@ -303,14 +303,18 @@ static void report_rate(es_answer *a, const es_table *fits)
 {
     const ball_fit *fit = es_rows(fits, ball_fit);
     char power[ES_SAY_SIZE];
+    int64_t with_rate = 0;
+    for (int64_t i = 0; i < es_table_rows(fits); i++)
+        with_rate += isfinite(fit[i].rate.value);
     for (int64_t i = es_table_rows(fits) - 1; i >= 0; i--) {
         if (!isfinite(fit[i].rate.value))
             continue;
         es_answer_add_finding(a,
                               "The error of the worst query with |x| <= %.3g falls like %s; the "
-                              "papers' rate, for large n, is n^-0.5.",
-                              fit[i].radius,
-                              es_say_power(fit[i].rate.value, fit[i].rate.se, power));
+                              "papers' rate, for large n, is n^-0.5. Of %lld balls %lld are small "
+                              "enough for a rate at these n.",
+                              fit[i].radius, es_say_power(fit[i].rate.value, fit[i].rate.se, power),
+                              (long long)es_table_rows(fits), (long long)with_rate);
         return;
     }
 }
@@ -325,17 +329,18 @@ static void report_growth(es_answer *a, const es_table *growth)
     if (!last || !isfinite(last->slope.value))
         return;
     if (isfinite(last->slope_predicted))
-        snprintf(predicted, sizeof predicted, " (%.3g is predicted for these radii)",
+        snprintf(predicted, sizeof predicted, ", predicted for these radii is %.3g",
                  last->slope_predicted);
     if (isfinite(last->slope_sharp))
-        snprintf(sharp, sizeof sharp, ", the sharp constant of Gaussian tokens by %.3g",
+        snprintf(sharp, sizeof sharp, ", where the error of Gaussian tokens grows by %.3g",
                  last->slope_sharp);
-    es_answer_add_finding(a,
-                          "At n = %s the logarithm of the worst error on a ball grows by %s per "
-                          "unit of R^2%s. For large R the papers' bound grows by %.3g%s.",
-                          es_say_size((double)last->n, size),
-                          es_say_number(last->slope.value, last->slope.se, slope), predicted,
-                          last->slope_bound, sharp);
+    es_answer_add_finding(
+        a,
+        "At n = %s the logarithm of the worst error on a ball grows by %s per "
+        "unit of R^2%s. Only for large R, beyond these, is it to be compared with "
+        "the papers' bound, which grows by %.3g%s.",
+        es_say_size((double)last->n, size), es_say_number(last->slope.value, last->slope.se, slope),
+        predicted, last->slope_bound, sharp);
 }
 
 es_status ball_summarise(es_job *job, es_answer *answer, es_error *err)

@@ -192,7 +192,7 @@ static void add_ideal(const es_job *job, const budget_context *k, es_answer *a)
 
 /* ---- caches ---- */
 
-/* Writes the share of keys and values in each number type: "12 % in f16, 88 % in q8_0".
+/* Writes the share of keys and values in each number type: "12 % are in f16, 88 % in q8_0".
  * Returns out. */
 static const char *say_types(const budget_state *s, const budget_context *k,
                              char out[4 * ES_SAY_SIZE])
@@ -212,8 +212,8 @@ static const char *say_types(const budget_state *s, const budget_context *k,
             count += strcmp(name, other) == 0 ? (double)k->plan[u].keys : 0.0;
         }
         if (count > 0.0)
-            snprintf(out + used, 4 * ES_SAY_SIZE - used, "%s%.3g %% in %s", used ? ", " : "",
-                     100.0 * count / all, name);
+            snprintf(out + used, 4 * ES_SAY_SIZE - used, "%s%.3g %% %sin %s", used ? ", " : "",
+                     100.0 * count / all, used ? "" : "are ", name);
     }
     return out;
 }
@@ -228,11 +228,12 @@ static void add_kept(const es_job *job, const budget_context *k, es_answer *a)
     char types[4 * ES_SAY_SIZE];
     es_answer_add_finding(
         a,
-        "The plan keeps %.3g %% of the keys of a %s of %lld tokens (%s): %.3g MB instead "
-        "of %.3g MB in %s, or %.3g %% of the bytes.",
+        "The plan keeps %.3g %% of the keys of a %s of %lld tokens, in %.3g %% of the bytes: %.3g "
+        "MB "
+        "instead of %.3g MB in %s. Of the keys and values kept, %s.",
         100.0 * budget_keys(s, k->plan) / all, s->mode == BUDGET_PROMPT ? "prompt" : "context",
-        (long long)(s->mode == BUDGET_PROMPT ? s->prompt : s->n), say_types(s, k, types),
-        after / 1e6, before / 1e6, budget_dtypes[p->cache], 100.0 * after / before);
+        (long long)(s->mode == BUDGET_PROMPT ? s->prompt : s->n), 100.0 * after / before,
+        after / 1e6, before / 1e6, budget_dtypes[p->cache], say_types(s, k, types));
 }
 
 /* Returns the name of what is predicted of the answer: KL, or the extra loss where distributions do

@@ -430,7 +430,7 @@ const es_study es_study_claims = {
         "Runs a small experiment for every claim, in three groups. Statements of four papers "
         "are consistent or contradicted. Results of this project are confirmed or not. "
         "Common assumptions are what people conclude from the papers, or do by habit, although "
-        "no available text of a paper states it; they are expected to fail.\n\n"
+        "no paper that we could read states it; they are expected to fail.\n\n"
         "The verdict follows from the standard errors alone; a claim is undecided where they "
         "are too large at this effort. A true claim fails once in 500 seeds or less. Exit "
         "code 1 if a statement of a paper is contradicted or a result is not confirmed; "

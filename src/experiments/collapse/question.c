@@ -34,7 +34,7 @@ static const es_param params[] = {
      "random model: multiply the score scales of each replicate by (1-rho)/(1-rho^), with rho^ its "
      "mean cosine, so that --times are multiples of its own 1/(1-rho^)",
      FIELD(realised)},
-    {"square", 0, ES_PARAM_NUMBER, "Q", "squared norm of a token, q", FIELD(square), .min = 1e-6,
+    {"square", 0, ES_PARAM_NUMBER, "Q", "squared norm of a token", FIELD(square), .min = 1e-6,
      .max = 1e12, .default_value = "1"},
     {"phase", 0, ES_PARAM_FLAG, NULL, "show the phase diagram: angle ratio over gamma and rho",
      FIELD(phase)},
@@ -172,7 +172,8 @@ const es_study es_study_collapse = {
         "Above it each token sees only itself and nothing changes. Between lies a window of "
         "relative width about 4/ln n [proved]. Shows the exact values at n beside measurements of "
         "the random model: tokens along sqrt(rho) z_0 + sqrt(1-rho) z_i, whose cosines scatter "
-        "like 1/sqrt(d) around a realised mean. The effect of this scatter on the threshold is "
+        "like 1/sqrt(d) around the mean of their draw. The effect of this scatter on the threshold "
+        "is "
         "[heuristic].\n\n"
         "--curves starts from a head with beta = G ln N at its training context N and follows "
         "gamma = beta/ln n to other contexts n: with unchanged scores; with scores that grow like "

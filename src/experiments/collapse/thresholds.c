@@ -174,7 +174,8 @@ static void report_half(es_answer *a, int64_t dim, const threshold_row *r)
                  r->gamma_c_dim, (long long)dim);
     es_answer_add_finding(
         a,
-        "Random tokens, n = %.8g at cosine %.3g, put half of their weight on themselves at gamma = "
+        "With random tokens, n = %.8g at cosine %.3g, each puts half of its weight on itself at "
+        "gamma = "
         "%s; predicted are %.4g if all angles are equal%s.",
         (double)r->n, r->rho,
         es_say_number(r->gamma_half_measured.value, r->gamma_half_measured.se, half),

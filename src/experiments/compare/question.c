@@ -367,7 +367,7 @@ const es_study es_study_compare = {
              "number that has a standard error in both runs is compared with its partner: the row "
              "of the same table with the same keys, such as layer, head and n. Welch's t test "
              "decides, corrected by Holm for all numbers compared: if nothing differs, 19 of 20 "
-             "comparisons report no difference at all.\n\n"
+             "pairs of runs show no difference at all.\n\n"
              "Another seed may also draw another head or another sample of queries. Standard "
              "errors over replicates do not cover that, so such runs do differ.",
     .examples = examples,

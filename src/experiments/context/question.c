@@ -346,7 +346,8 @@ const es_study es_study_context_fit = {
     .about =
         "Fits the loss of a language model against its context length by L(c) = A c^-beta + gamma, "
         "an empirical law [numerical]. Doubling the context leaves 2^-beta of the excess over "
-        "gamma. Outliers get less weight (Huber). The fit is refused with the reason, exit code "
+        "gamma. Points further from the curve than 1.345 times the usual residual get less weight "
+        "(Huber). The fit is refused with the reason, exit code "
         "6, if the data cannot separate beta from gamma: too few contexts, a loss that does not "
         "fall, an excess that falls by less than --min-span, or noise that allows any beta.",
     .examples = examples,

@@ -539,7 +539,7 @@ static const char *say_mode(const es_job *job)
     for (int64_t i = 0; i < s->count && !s->settings[i].cache; i++)
         ideal = ideal || !es_policy_rolls(&s->settings[i].policy);
     if (ideal)
-        return " Every query chooses from all keys, which saves no memory: a bound for caches.";
+        return " Every query chooses from all keys, which saves no memory; a cache loses more.";
     return p->cache.evict == ES_CACHE_PROMPT   ? " Keys are dropped once, when the prompt ends."
            : p->cache.evict == ES_CACHE_DECODE ? " A key that is dropped never returns."
                                                : "";

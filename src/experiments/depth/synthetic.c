@@ -453,7 +453,8 @@ static const char *say_rate(es_measured rate, int64_t layer, char out[2 * ES_SAY
         snprintf(out, 2 * ES_SAY_SIZE, "after layer %lld like %s", (long long)layer,
                  es_say_power(rate.value, rate.se, power));
     else
-        snprintf(out, 2 * ES_SAY_SIZE, "after layer %lld by no power law", (long long)layer);
+        snprintf(out, 2 * ES_SAY_SIZE, "after layer %lld no power could be fitted",
+                 (long long)layer);
     return out;
 }
 
@@ -470,7 +471,7 @@ static void report_stack(const depth_stack *t, const depth_params *p, const grow
     es_answer_add_finding(
         a,
         "%s: the horizon goes from %.3g to %.3g in %lld layers (with %lld tokens: %s). "
-        "Errors fall with the number of tokens: %s, %s.",
+        "How errors fall with the number of tokens: %s, %s.",
         t->stack.norm == ES_STACK_NONE ? "Without a norm" : "With layer norm", t->horizon[0],
         t->horizon[last], (long long)last, (long long)p->n.counts[p->n.count - 1],
         es_say_number(r->horizon.value, r->horizon.se, measured),

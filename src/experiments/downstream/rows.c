@@ -232,10 +232,9 @@ static void tell_mode(const es_job *job, es_answer *a)
                               "change.",
                               prompt);
     else if (!es_cache_asked(&p->cache))
-        es_answer_add_finding(
-            a,
-            "Ideal: keys are chosen anew for every query, which saves no memory: a bound. --evict "
-            "drops keys as caches do.");
+        es_answer_add_finding(a, "Ideal: keys are chosen anew for every query, which saves no "
+                                 "memory; a cache that drops "
+                                 "keys (--evict) loses more.");
 }
 
 /* Adds cautions about texts that were cut or are short. */

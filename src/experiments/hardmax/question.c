@@ -247,14 +247,15 @@ static es_status add_theory(const hardmax_params *p, double constant, hardmax_ro
 
 /* Says how much is left at the largest n. In several dimensions theory is about the root mean
  * square, so that is what it is compared with. */
-static void report_last(es_answer *a, const hardmax_row *r)
+static void report_last(es_answer *a, int64_t dim, const hardmax_row *r)
 {
     char size[ES_SAY_SIZE], left[ES_SAY_SIZE];
     es_answer_add_finding(a,
-                          "At n = %s the mean output still has size %s, though its limit is 0: "
-                          "convergence is logarithmic.",
+                          "At n = %s the mean output still has size %s, though its limit is 0: it "
+                          "falls like (ln n)^-%.3g only.",
                           es_say_size((double)r->n, size),
-                          es_say_number(r->mean_abs.value, r->mean_abs.se, left));
+                          es_say_number(r->mean_abs.value, r->mean_abs.se, left),
+                          0.25 * (double)(dim + 1));
     if (isfinite(r->exact) && isfinite(r->asymptotic))
         es_answer_add_finding(a,
                               "The exact expectation is %.4g (%.2g standard errors away); the "
@@ -292,7 +293,7 @@ static es_status summarise(es_job *job, es_answer *answer, es_error *err)
         ES_TRY(es_job_tick(job, i + 1, p->n.count));
     }
     if (r)
-        report_last(answer, r);
+        report_last(answer, p->dim, r);
     return ES_OK;
 }
 
@@ -302,12 +303,12 @@ static const char *const examples[] = {
 
 const es_study es_study_hardmax = {
     "hardmax",
-    .summary = "how fast attention converges at infinite score scale: like 1/sqrt(log n)",
+    .summary = "how slowly attention converges at infinite score scale: in powers of log n",
     .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about =
         "At infinite score scale a query sees only the token with the largest score. For Gaussian "
-        "tokens the mean output G over all queries goes to 0, but only like 1/sqrt(log n). "
+        "tokens the mean output G over all queries goes to 0, but only like (ln n)^(-(d+1)/4). "
         "Compares a simulation with the exact value [proved] and with asymptotic forms, which are "
         "[heuristic] in several dimensions and to second order.\n\n"
         "In one dimension only the extremes of n tokens are drawn, so that any n costs the same. "

@@ -239,10 +239,11 @@ static void report_bias(es_answer *a, const drift_row *rows, int64_t count, int6
                           biased->slope_finite - biased->slope_exact, biased->beta, (long long)n,
                           biased->slope_finite, biased->slope_exact);
     if (far->slope.se > 0.0)
-        es_answer_add_finding(a,
-                              "Measured slopes differ from the average over n keys by at most %.2g "
-                              "standard errors.",
-                              distance(far));
+        es_answer_add_finding(
+            a,
+            "Measured slopes differ from the exact expectation for n keys by at most %.2g "
+            "standard errors.",
+            distance(far));
 }
 
 /* Reports the slope of infinitely many keys at the largest beta. */

@@ -334,11 +334,12 @@ static void report_mean(es_answer *a, const step_row *rows, int64_t last)
     char length[ES_SAY_SIZE];
     while (r < rows + last && !isnan(r[1].heat))
         r++;
-    es_answer_add_finding(a,
-                          "At time %.3g (steps/beta) the mean of the particles has length %s; "
-                          "backward heat predicts %.3g.",
-                          r->time, es_say_number(r->mean_length.value, r->mean_length.se, length),
-                          r->heat);
+    es_answer_add_finding(
+        a,
+        "At time %.3g (steps/beta), the last for which backward heat predicts "
+        "one, the mean of the particles has length %s and the prediction is %.3g. "
+        "It assumes a smooth density, not clusters [heuristic].",
+        r->time, es_say_number(r->mean_length.value, r->mean_length.se, length), r->heat);
 }
 
 /* Reports clusters at the start and at the end, and since when every set is one cluster. */

@@ -152,12 +152,12 @@ static const char *const examples[] = {
 
 const es_study es_study_heat = {
     "heat",
-    .summary = "whether attention on the sphere follows backward heat flow: grad log density",
+    .summary = "whether attention moves tokens along grad log density (backward heat)",
     .group = ES_GROUP_LAB,
     .usage = "[options]",
     .about =
         "Keys have density f on the unit sphere. Attention at inverse temperature beta moves a "
-        "query along the sphere by (1/beta) grad log f, up to 1/beta^2 [proved]. Measures this "
+        "query along the sphere by (1/beta) grad log f + O(1/beta^2) [proved]. Measures this "
         "drift with n keys at uniform queries and shows beside it the exact values for n keys on "
         "average and for infinitely many, the gradient of the smoothed density [proved]; and how "
         "fast it approaches backward heat.\n\n"

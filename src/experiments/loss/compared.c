@@ -130,7 +130,7 @@ static void tell_winner(const es_job *job, int64_t like, es_answer *a)
     say_change(job, lead.first, change);
     if (lead.second >= 0) {
         const es_block_mean m = loss_kl(job, lead.second, lead.first, s->from, s->longest);
-        snprintf(rest, sizeof rest, " The next by KL, %s, has %s nats more%s.",
+        snprintf(rest, sizeof rest, " The next by KL, %s, has %s nats more KL%s.",
                  es_cache_policy(s->settings[lead.second].lab.cache, next),
                  es_say_number(m.value, m.se, more),
                  m.blocks > 1 && m.low <= 0.0 ? ", which may be chance" : "");

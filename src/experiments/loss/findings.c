@@ -43,7 +43,7 @@ static void tell_loss(const es_job *job, es_answer *a)
     es_answer_add_finding(
         a, "%s is %s nats per token%s: %lld tokens%s in %lld%s block%s of %s%lld.", whose,
         es_say_number(m.value, m.se, loss), bits, (long long)m.tokens,
-        s->from ? ", prompt included," : "", (long long)s->text.count, of,
+        s->from ? ", those of the prompt included," : "", (long long)s->text.count, of,
         s->text.count == 1 && !*of ? "" : "s",
         s->tokens == s->text.count * (s->longest - 1) ? "" : "up to ", (long long)s->longest);
 }

@@ -291,8 +291,8 @@ static void tell_worth(const window_row *rows, int64_t count, es_answer *a)
     if (*list)
         es_answer_add_finding(a, "%s %s.%s", begin, list,
                               any_hurts
-                                  ? " At most: keeping the first tokens hurts at that window, so "
-                                    "the number is its cost without them."
+                                  ? " At most: at that window the first tokens do harm, so the "
+                                    "number is what the window costs without them."
                                   : "");
 }
 
@@ -320,7 +320,7 @@ static void tell_verdicts(const loss_params *p, const window_row *rows, int64_t 
 {
     char list[LIST_SIZE] = "";
     say_windows(rows, count, MORE, "costs more", "cost more", list);
-    say_windows(rows, count, NOT_EXCLUDED, "may cost more or less", "may cost more or less", list);
+    say_windows(rows, count, NOT_EXCLUDED, "is undecided", "are undecided", list);
     say_windows(rows, count, ENOUGH, "costs less", "cost less", list);
     if (*list)
         es_answer_add_finding(
@@ -375,8 +375,9 @@ static void tell_sinks(const window_row *rows, int64_t count, es_answer *a)
     say_fresh(r, fresh);
     if (!lost)
         es_answer_add_finding(a,
-                              "Without the first %lld tokens no window is shown to cost more (%lld "
-                              "block%s): %s nats at most, window %lld.%s",
+                              "Keeping the first %lld tokens beside a window is not shown to help "
+                              "at any window (%lld block%s): it gains at most %s nats, with window "
+                              "%lld.%s",
                               G, blocks, blocks == 1 ? "" : "s", part, W, fresh);
     else if (r->bare.value <= 0.0)
         es_answer_add_finding(

@@ -383,7 +383,7 @@ static void report_mismatch(const es_job *job, const compare_found *found, const
     const measure_state *s = job->state;
     char said[SAID], file[NAMED], rows[ES_FORMAT_SIZE];
     if (match)
-        es_answer_add_finding(a, "MISMATCH: %s is %s %s (%s); you asked for %s attention.",
+        es_answer_add_finding(a, "MISMATCH: %s agrees with %s %s (%s); you asked for %s attention.",
                               name_file(s->p->compare, file), say_try(match, " in", said),
                               s->their_format->name, say_rows(s, match, rows), name_mask(s->p));
     else

@@ -116,8 +116,9 @@ static const es_param params[] = {
      FIELD(compare_dtype), .choices = measure_dtypes,
      .default_note = "the narrowest that holds all its numbers"},
     {"tolerance", 0, ES_PARAM_NUMBER, "X",
-     "with --compare: exit with code 1 if the relative L2 error is above X, and only then; without "
-     "it, if a row is off by more than a kernel of its number format may be",
+     "with --compare: exit with code 1 only if the relative L2 error is above X, whatever the "
+     "first "
+     "line says; without it, if a row is off by more than a kernel of its number format may be",
      FIELD(tolerance), .min = 0.0, .max = 1e30, .not_in_fingerprint = true},
     {0}};
 

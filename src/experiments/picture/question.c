@@ -33,7 +33,8 @@ static const es_param params[] = {
     {"steps", 0, ES_PARAM_WHOLE, "N", "of t-SNE's descent", FIELD(steps), .min = 10, .max = 100000,
      .default_value = "1000"},
     {"head", 0, ES_PARAM_TEXT, "KIND|H",
-     "random, rotation or identity, as in converge; with --model the number of a head, from 0",
+     "kind of score matrix: random, rotation or identity; with --model the number of a head, from "
+     "0",
      FIELD(which), .default_note = "random, or 0"},
     {"layer", 0, ES_PARAM_WHOLE, "L", "with --model: the layer, from 0", FIELD(layer), .min = 0,
      .max = 4096, .default_note = "0"},

@@ -41,10 +41,10 @@ static es_status choose_sizes(const probe_params *p, es_far_spec *spec, es_error
     const int64_t fewest = es_far_fewest(spec);
     if (spec->length < fewest)
         return es_refuse(err, "far.length", "longer blocks (--block), or a smaller --near",
-                         "blocks of %lld tokens have no far field: it takes %lld beside %lld sinks "
-                         "and %lld near keys",
-                         (long long)spec->length, (long long)fewest, (long long)spec->sinks,
-                         (long long)spec->near);
+                         "blocks of %lld tokens have no far field: with %lld sinks and %lld near "
+                         "keys they need %lld tokens",
+                         (long long)spec->length, (long long)spec->sinks, (long long)spec->near,
+                         (long long)fewest);
     for (int64_t i = 0; i < p->sizes.count; i++) {
         const int64_t n = p->sizes.counts[i];
         if (n < fewest || n > spec->length || p->sizes.count > ES_FAR_MOST)

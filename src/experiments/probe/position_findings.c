@@ -62,6 +62,9 @@ static void say_share(es_measured x, char out[ES_SAY_SIZE])
 /* Weight on one key may be retrieval; weight on a sink is none. */
 static void tell_sinks(const summary_ctx *t)
 {
+    const es_positions_grid *g = &t->p->grid;
+    const int64_t last = g->bins - 1;
+    const double even = 8.0 / (double)((last ? g->to[last - 1] : 0) + g->to[last]);
     char mass[ES_SAY_SIZE], single[ES_SAY_SIZE], sink[ES_SAY_SIZE];
     es_say_number(t->f->sink_mass.value, t->f->sink_mass.se, mass);
     say_share(t->f->single_key, single);
@@ -69,10 +72,11 @@ static void tell_sinks(const summary_ctx *t)
     if (sees_first(t))
         es_answer_add_finding(
             t->answer,
-            "The first 4 keys absorb a share of %s of the weight (sink mass, mean over heads). A "
-            "share of %s of the queries has most weight on one later key (effective number of "
-            "keys, ESS, below 2), and %s on one of the first 4.",
-            mass, single, sink);
+            "The first 4 keys take a share of %s of the weight (mean over heads; equal weights "
+            "would "
+            "give them about %.2g). A share of %s of the queries has most weight on one other key "
+            "(effective number of keys, ESS, below 2), and %s on one of the first 4.",
+            mass, even, single, sink);
     else
         es_answer_add_finding(
             t->answer,
@@ -93,15 +97,18 @@ static int64_t count_growth(const summary_ctx *t, probe_growth growth)
 /* A window that grows with n costs the model nothing by itself. */
 static void tell_windows(const summary_ctx *t)
 {
-    char share[ES_SAY_SIZE];
+    const es_positions_grid *g = &t->p->grid;
+    const double n = (double)g->to[g->bins - 1];
+    char keys[ES_SAY_SIZE];
     es_answer_add_finding(
         t->answer,
-        "For an error of %.3g the median head needs a window of %s times the context n; the window "
-        "grows with n in %lld of %lld %s and stops growing in %lld. esscher loss --window %d shows "
-        "whether that matters to the model's loss.",
-        t->p->error, es_say_number(t->f->window_share.value, t->f->window_share.se, share),
-        (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t), probe_counted(t->s),
-        (long long)count_growth(t, PROBE_SATURATED), ES_POSITIONS_LOCAL);
+        "For an error of %.3g the median head needs the last %s keys in contexts of up to %lld. "
+        "That "
+        "number still grows with the context in %lld of %lld %s and has stopped growing in %lld. "
+        "esscher loss --window %d shows whether it matters to the model's loss.",
+        t->p->error, es_say_number(n * t->f->window_share.value, n * t->f->window_share.se, keys),
+        (long long)n, (long long)count_growth(t, PROBE_GROWING), (long long)rows_of(t),
+        probe_counted(t->s), (long long)count_growth(t, PROBE_SATURATED), ES_POSITIONS_LOCAL);
 }
 
 /* ---- cautions ---- */

@@ -42,7 +42,7 @@ static const es_param params[] = {
      "other, heads concatenated; --n is then 64..384*10 by default",
      FIELD(paper), .choices = probe_protocols, .default_value = "default"},
     {"look", 0, ES_PARAM_CHOICE, "WHAT",
-     "what to ask: positions, limit, far or content. positions: heads of a causal model as their "
+     "what to ask. positions: heads of a causal model as their "
      "context grows; limit: n tokens compared with the limit of the pool or, in a causal model, "
      "with the limit of many independent distant keys; far: these keys of a causal model compared "
      "with independent draws, too; content: a causal model without positions and the first 4 "

@@ -250,7 +250,7 @@ static const char *const examples[] = {
 
 const es_study es_study_regimes = {
     "regimes",
-    .summary = "when attention on the sphere averages, selects or picks a single key",
+    .summary = "when many, a few or one of the keys on a sphere share the attention weight",
     .group = ES_GROUP_LAB,
     .main_options = "dim n b beta key-law kappa points query replicates Wv",
     .usage = "[options]",
@@ -262,7 +262,7 @@ const es_study es_study_regimes = {
         "For each n and beta this simulates the weights and shows beside them the exact "
         "expectation for n keys, the limit law for infinitely many, and asymptotic forms. It "
         "tests the ordered weights against the limit law, and gives the regime with its reason: "
-        "averaging if 100 keys or more share the weight (two thirds of n if that is less; counted "
+        "averaging if 100 keys or more share the weight (two thirds of n if n < 150; counted "
         "as 1/(E sum w^2), exact for n keys), single-key if fewer than 2 do, selective between. "
         "The cut-offs "
         "are a convention; the inverse temperatures at which they are passed are solved on the "

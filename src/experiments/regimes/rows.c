@@ -360,7 +360,7 @@ static void report_counts(es_answer *a, const table_row *rows, int64_t count)
     es_answer_add_finding(
         a,
         "Of %lld settings, %lld are averaging, %lld selective and %lld single-key. "
-        "Averaging: 100 keys or more share the weight (two thirds of n if that is less); "
+        "Averaging: 100 keys or more share the weight (two thirds of n if n < 150); "
         "single-key: fewer than 2 do.",
         (long long)count, counts[ES_REGIME_AVERAGING], counts[ES_REGIME_SELECTIVE],
         counts[ES_REGIME_SINGLE_KEY]);

@@ -274,7 +274,7 @@ const es_study es_study_rope = {
              "whatever they contain. Shows this attenuation for all-ones vectors, by base "
              "frequency and position interpolation: at which distance the score reaches zero, and "
              "how well neighbouring positions can still be resolved. For many dimensions that "
-             "distance is 6165 tokens with base 10000 and 308000 with base 500000 [proved]. Real "
+             "distance is 6166 tokens with base 10000 and 308252 with base 500000 [proved]. Real "
              "heads have other vectors, and may look further: probe measures them.",
     .examples = examples,
     .params = params,

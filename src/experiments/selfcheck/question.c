@@ -534,7 +534,7 @@ const es_study es_study_selfcheck = {
         "Runs other commands with many seeds on problems whose answer is known, and counts how "
         "often a 95 % interval holds the true value, how often a p-value is below .05 although its "
         "hypothesis is true, and how often a verdict is wrong. Exit code 1 if one of these is off "
-        "by more than four standard errors and two percentage points.\n\n"
+        "by more than four standard errors and also by more than two percentage points.\n\n"
         "With --model and --text also checks probe on the heads of one layer (the true value is "
         "the mean over all seeds), the predictions of budget (the true value is measured on other "
         "parts of the text) and, for a decoder, loss from 8 and 16 blocks (the true value is the "

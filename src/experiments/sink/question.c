@@ -220,13 +220,13 @@ static es_status cost(es_job *job, es_cost *out, es_error *err)
 
 /* ---- findings ---- */
 
-/* Adds the finding what a sink at the threshold takes, and when the leading form holds. */
+/* Adds the finding what a sink at the threshold takes, and when one half is right. */
 static void tell_threshold(es_answer *answer, const sink_row *r)
 {
     char weight[ES_SAY_SIZE];
     es_answer_add_finding(answer,
                           "A sink with a score of ln n + q^2/2 = %.3g nats takes %s of the "
-                          "weight among %.0f keys (exactly %.3g). The leading form says one half; "
+                          "weight among %.0f keys (exactly %.3g). The rule of thumb is one half; "
                           "it holds only if the variance q^2 of the keys' scores, here %.3g, is "
                           "far below 2 ln n = %.3g.",
                           r->score, es_say_number(r->weight.value, r->weight.se, weight), r->n,

@@ -344,7 +344,7 @@ static void report_error(const summary_ctx *m, es_answer *answer)
         es_say_number(best.value, best.se, error), s->n_words > 1 ? ", under the best policy" : "",
         !ideal      ? ""
         : s->causal ? " Ideal: keys are chosen anew for every query, which saves no "
-                      "memory: a bound for caches (--evict)."
+                      "memory; a cache that drops keys (--evict) loses more."
                     : " Ideal: keys are chosen anew for every query.");
 }
 
@@ -365,10 +365,12 @@ static void report_policies(const summary_ctx *m, es_answer *answer)
         return;
     }
     const es_measured best = median_best(m, true);
-    es_answer_add_finding(
-        answer, "Best policy: %s. Without the scores of this query: %s; %s is then off by %s.",
-        words, list_words(m, true, others, sizeof others),
-        m->heads == 1 ? "the head" : "the median head", es_say_number(best.value, best.se, error));
+    es_answer_add_finding(answer,
+                          "Best policy: %s. Of policies that do not need the scores of this query: "
+                          "%s; %s is then off by %s.",
+                          words, list_words(m, true, others, sizeof others),
+                          m->heads == 1 ? "the head" : "the median head",
+                          es_say_number(best.value, best.se, error));
 }
 
 /* Warns of heads without a spread: all other findings leave them out. */

@@ -238,7 +238,8 @@ const es_study es_study_sparse = {
     .usage = "(--q Q.npy --k K.npy --v V.npy | --model MODEL --text FILE) [options]",
     .about =
         "Keeps some of the keys of every head, as each policy does, and reports how far its output "
-        "is from that over all keys: measured, and exactly [proved]. Errors are in units of the "
+        "is from that over all keys: simulated, and in closed form [proved]. Errors are in units "
+        "of the "
         "spread, the weighted root mean square distance of the values from the output: an error of "
         "0.1 is a tenth of that. Then lists the best policy of each head, where it changes "
         "with the number of keys, and which policy averaging, selective and single-key heads "

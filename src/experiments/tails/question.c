@@ -313,7 +313,8 @@ const es_study es_study_tails = {
     .about =
         "Tests whether hidden states have heavier tails than a Gaussian law: more values far from "
         "the mean than it has. The papers' bounds on convergence assume that they do not "
-        "(sub-Gaussian tokens [cited]); in directions that do, these bounds need not hold.\n\n"
+        "(sub-Gaussian tokens [cited]); in directions with heavier tails, these bounds need not "
+        "hold.\n\n"
         "For every layer of a model on real text, or for your own tokens, it looks at the "
         "directions that matter: principal components, the direction to which each head is most "
         "sensitive, scores of real queries, norms, and random directions for comparison. In each "

@@ -352,11 +352,12 @@ static void report_draws(const es_job *job, const weight_row *w, es_answer *a)
     char from[ES_SAY_SIZE + 16], size[ES_SAY_SIZE];
     snprintf(from, sizeof from, w->tokens_below > 1.0 ? "from n = %s on" : "for any n",
              es_say_size(w->tokens_below, size));
-    es_answer_add_finding(a,
-                          "Attention over n of the %lld keys, drawn independently, differs from "
-                          "attention over all of them by less than %.3g of the values' spread %s "
-                          "(root mean square, exact).",
-                          (long long)w->keys, p->below, from);
+    es_answer_add_finding(
+        a,
+        "Attention over n independent draws of the %lld keys, which may repeat, "
+        "differs from attention over all of them by less than %.3g of the values' spread %s "
+        "(root mean square, exact).",
+        (long long)w->keys, p->below, from);
     const double large = w->sampling / pow(p->below * w->spread, 2.0);
     if (w->spread > 0.0 && large >= 1.0) /* fewer than one key is no number of keys */
         es_answer_add_finding(a, "The approximation for large n gives n = %s.",

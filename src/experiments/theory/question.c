@@ -332,14 +332,14 @@ static void report(const es_job *job, const es_horizons *h, const es_exponents *
         a,
         "The horizon, which decides the rate, is H = %.6g (within %.1g). As n grows "
         "without bound, the error of one output falls like n^-%.3g and that of "
-        "the mean output like n^-%.3g; the papers prove n^-%.3g or faster.",
+        "the mean output like n^-%.3g; the papers prove n^-%.3g or faster for both.",
         h->horizon.val, h->horizon.err, x->query_rms, x->mean_rms, x->paper);
     if (n->count == 0)
         return;
     const prediction_cell *last = es_job_cell(job, 0, n->count - 1);
     es_answer_add_finding(a,
                           "At n = %.8g the root mean square error is %.4g for one output and %.4g "
-                          "for the mean; it falls there like n^-%.3g and n^-%.3g.",
+                          "for the mean; there they fall like n^-%.3g and n^-%.3g.",
                           n->reals[n->count - 1], last->query_rms, last->mean_rms,
                           last->slope_query, last->slope_mean);
 }
@@ -383,7 +383,8 @@ const es_study es_study_theory = {
         "Says, without running attention, how fast a head's output on n tokens approaches its "
         "limit. The papers' theorems use norms of the head and of the tokens' covariance S "
         "[cited]. The main one is the horizon H, the spectral norm of S^1/2 A S^1/2, for scores "
-        "x'A'y with the 1/sqrt(k) inside A: the larger H, the slower the convergence. Gives these "
+        "<Ax, y> with the 1/sqrt(k) inside A: the larger H, the slower the convergence. Gives "
+        "these "
         "norms and the exponents of n that follow for Gaussian tokens [heuristic]. With --n also "
         "the errors that an experiment on n tokens will "
         "measure (of one output [proved], of mean and covariance to first order in one token "
