@@ -371,7 +371,8 @@ void es_page_begin(es_sink *s, const es_book *books, int64_t count, const char *
     es_sink_put(s, "</h1>\n<dl class=\"of\">\n");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         put_all(s, books, count, lines[i].name, lines[i].of);
-    es_sink_put(s, "</dl>\n");
+    es_sink_put(s, "<div><dt>±</dt> <dd>one standard error; bars in figures: two</dd></div>\n"
+                   "</dl>\n");
     if (count == 1)
         es_page_lede(s, &books[0]);
     put_contents(s, books, count);

@@ -20,7 +20,7 @@ awk 'BEGIN { for (c = 1; c <= 40000; c *= 2) print c "," (c == 1 ? 5.7047 : exp(
 check converge 'At scale 0.5 ' converge --dim 4 --n 100..800*4 --replicates 6 --scales 0.5,2
 check ball 'The error of ' ball --dim 2 --n 100,200,400 --radii 0.5,1 --replicates 4
 check hardmax 'At n = ' hardmax --n 10..1e4*4 --replicates 100
-check regimes 'Of 3 settings, ' regimes --dim 3 --n 100 --replicates 20
+check regimes '100 keys in ' regimes --dim 3 --n 100 --replicates 20
 check heat 'With 1000 keys ' heat --beta 10,20 --n 1000 --query-count 20
 check collapse 'n = 100 ' collapse --n 100 --rho 0.3 --replicates 4
 check sink 'A sink with ' sink --n 100 --spread 2 --offset 0 --replicates 20

@@ -191,9 +191,9 @@ static void the_smallest_window_that_is_enough(void **state)
     assert_non_null(strstr(es_answer_finding(a, 0), "Context beyond 2 tokens is worth"));
     assert_string_equal(
         es_answer_finding(a, 1),
-        "Windows against a tolerance of 0.01 nats per token (95 % confidence): 2, 4 and 8 cost "
-        "more; 16 is undecided; 32 costs less. This is about the next token, not about "
-        "retrieval: esscher probe --look positions shows which heads read further back.");
+        "Windows, if 0.01 nats per token may be lost (95 % confidence): 2, 4 and 8 are too small; "
+        "16 is undecided; 32 is enough. This is about the next token, not about retrieval: esscher "
+        "probe --look positions shows which heads read further back.");
     static const char *const verdicts[] = {"costs more", "costs more", "costs more", "not excluded",
                                            "enough"};
     for (int64_t i = 0; i < 5; i++)
@@ -216,7 +216,7 @@ static void no_window_is_enough(void **state)
     assert_ok(es_answer_new(NULL, &a, &err));
     assert_ok(loss_put_windows(&job, a, &err));
     assert_nan(es_table_get(es_answer_find(a, "enough"), 0, "window"));
-    assert_non_null(strstr(es_answer_finding(a, 1), "2, 4, 8, 16 and 32 cost more. This"));
+    assert_non_null(strstr(es_answer_finding(a, 1), "2, 4, 8, 16 and 32 are too small. This"));
     es_answer_free(a);
     free_job();
 }

@@ -147,7 +147,7 @@ function byContext(windows) {
   return [
     costFigure(
       "What the context beyond a window is worth",
-      "Loss with the window and the first keys less loss of the model as it is. Fresh text: the model reads only the " +
+      "What a window costs: loss with it and the first keys, minus the loss of the model as it is. Fresh text: the model reads only the " +
         "last W to 2W − 1 tokens, as a text of its own.",
       "windows",
       [...kept, ...fresh],
@@ -164,7 +164,7 @@ function bySinks(settings) {
   return [
     costFigure(
       "Windows with and without the first keys",
-      "Loss with the window less loss of the model as it is. Without the first keys a window takes the sink from the " +
+      "What a window costs: loss with it, minus the loss of the model as it is. Without the first keys a window takes the sink from the " +
         "model, too: the difference is no context.",
       "settings",
       rows,

@@ -319,15 +319,16 @@ static void say_windows(const window_row *rows, int64_t n, window_verdict which,
 static void tell_verdicts(const loss_params *p, const window_row *rows, int64_t count, es_answer *a)
 {
     char list[LIST_SIZE] = "";
-    say_windows(rows, count, MORE, "costs more", "cost more", list);
+    say_windows(rows, count, MORE, "is too small", "are too small", list);
     say_windows(rows, count, NOT_EXCLUDED, "is undecided", "are undecided", list);
-    say_windows(rows, count, ENOUGH, "costs less", "cost less", list);
+    say_windows(rows, count, ENOUGH, "is enough", "are enough", list);
     if (*list)
         es_answer_add_finding(
             a,
-            "Windows against a tolerance of %g nats per token (95 %% confidence): %s. This is "
-            "about the next token, not about retrieval: esscher probe --look positions shows which "
-            "heads read further back.",
+            "Windows, if %g nats per token may be lost (95 %% confidence): %s. This is about the "
+            "next token, not about retrieval: esscher probe --look positions shows which heads "
+            "read "
+            "further back.",
             p->enough, list);
 }
 

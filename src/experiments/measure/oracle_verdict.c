@@ -368,7 +368,8 @@ static void report_distance(const measure_state *s, const total *all, es_answer 
     else
         es_answer_add_finding(
             a,
-            "%.0f of %lld rows %s further from the exact output than %s explains; the worst is "
+            "%.0f of %lld rows %s further from the attention you asked for than %s explains; the "
+            "worst is "
             "row %lld of head %lld, %.3g times the expected error of %.2g. Relative L2 error: "
             "%.2g.",
             all->beyond, (long long)(s->heads * measure_queries(s, 0)),

@@ -358,10 +358,7 @@ static void report_counts(es_answer *a, const table_row *rows, int64_t count)
     for (int64_t i = 0; i < count; i++)
         counts[rows[i].regime_id]++;
     es_answer_add_finding(
-        a,
-        "Of %lld settings, %lld are averaging, %lld selective and %lld single-key. "
-        "Averaging: 100 keys or more share the weight (two thirds of n if n < 150); "
-        "single-key: fewer than 2 do.",
+        a, "Of %lld settings, %lld are averaging, %lld selective (between) and %lld single-key.",
         (long long)count, counts[ES_REGIME_AVERAGING], counts[ES_REGIME_SELECTIVE],
         counts[ES_REGIME_SINGLE_KEY]);
 }
@@ -380,12 +377,25 @@ static const table_row *choose_row(const table_row *rows, int64_t count)
     return best;
 }
 
-/* Reports one setting: its regime, and the largest weight beside the exact value. */
+/* Reports where attention stops averaging for the keys of one setting, and the largest weight
+ * beside the exact value; for keys without a law, the regime of that setting. */
 static void report_row(es_answer *a, const table_row *r)
 {
-    char weight[ES_SAY_SIZE], exact[64] = "";
+    char weight[ES_SAY_SIZE], exact[64] = "", keys[ES_SAY_SIZE];
     if (isfinite(r->top_weight.law))
         snprintf(exact, sizeof exact, " (exactly %.6g)", r->top_weight.law);
+    if (r->averaging_beta > 0.0 && isfinite(r->freezing_beta)) {
+        es_answer_add_finding(
+            a,
+            "%s keys in dimension %.0f: attention averages (%s or more share the weight) below "
+            "beta "
+            "= %.3g, and is single-key (fewer than 2 do) from beta = %.3g on. At beta = %.4g the "
+            "largest weight is %s%s.",
+            es_say_size(r->n, keys), r->dim, r->n < 150.0 ? "two thirds of them" : "100",
+            r->averaging_beta, r->freezing_beta, r->beta,
+            es_say_number(r->top_weight.mean.value, r->top_weight.mean.se, weight), exact);
+        return;
+    }
     es_answer_add_finding(a,
                           "At dim %.0f, n = %.8g and score scale beta = %.4g attention is %s: %s; "
                           "the largest weight is %s%s.",
@@ -419,10 +429,10 @@ es_status regimes_fill_rows(es_job *job, es_answer *answer, regimes_distances *o
         ES_TRY(es_job_tick(job, i + 1, cells));
     }
     const table_row *rows = es_rows(c.t, table_row);
-    if (cells > 1)
-        report_counts(answer, rows, cells);
     const table_row *best = choose_row(rows, cells);
     report_row(answer, best);
+    if (cells > 1)
+        report_counts(answer, rows, cells);
     ES_TRY(regimes_cell_of(job, best - rows, &c.cell, err));
     return isfinite(best->top_weight.law)
                ? regimes_fill_curve(job, answer, &c.cell, best->averaging_beta, best->freezing_beta,
