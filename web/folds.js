@@ -16,7 +16,7 @@ function csvButton(run, name) {
     button,
     left
       ? `${left} The command below gives all.`
-      : `${shown === rows ? "all " : ""}${shown} rows, ${columns} columns, ${digitsOfCsv}`,
+      : `${shown === rows && rows > 1 ? "all " : ""}${shown} row${shown === 1 ? "" : "s"}, ${columns} column${columns === 1 ? "" : "s"}, ${digitsOfCsv}`,
   );
 }
 

@@ -49,7 +49,8 @@ let linked = 0; // runs before this one whose heads can be picked
 export function mountRun(place, given, run, id) {
   const figures = worthwhile(given);
   if (!figures.length) {
-    const table = place.closest(".run:not(.card)")?.querySelector("details.table");
+    const section = place.closest(".run:not(.card)");
+    const table = section?.querySelector("details.table[data-table=compare]") ?? section?.querySelector("details.table");
     if (table) table.open = true; // without a figure the numbers themselves are what there is to see
     return;
   }
