@@ -26,7 +26,7 @@ Regenerate documents (an interrupted command continues when you run it again)
   calibration  count how often intervals, p-values and verdicts are right over 400 seeds and write
                docs/data/CALIBRATION.md; takes the options of "esscher selfcheck"
   gallery      redraw the figures of docs/GALLERY.md; a few minutes
-  papers       redraw the figures of docs/PAPERS.md from run files in build/papers; 4 minutes
+  papers       redraw the figures of docs/PAPERS.md from run files in build/papers; 40 minutes on two cores
   published    regenerate every document that quotes the program: claims, calibration, gallery,
                docs/TUTORIAL.md and docs/report.png; more than an hour on two cores
   docs         build the documentation site in build/site

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# calibration.sh: counts how often printed errors are right over 400 seeds and writes docs/data/CALIBRATION.md. Continues an
-# interrupted run; options go to "esscher selfcheck".
+# calibration.sh: counts how often printed errors are right over 400 seeds (or --trials N) and writes docs/data/CALIBRATION.md.
+# Continues an interrupted run; options go to "esscher selfcheck".
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -9,6 +9,11 @@ cd "$(dirname "$0")/.."
 need_to_build
 install_missing
 build release
+seeds=400 before=
+for option; do
+    [ "$before" != --trials ] || seeds=$option
+    before=$option
+done
 run=build/selfcheck.run
 resume=
 [ ! -e $run ] || resume=--resume
@@ -19,7 +24,7 @@ build/release/esscher selfcheck --effort full --out $run $resume "$@" >/dev/null
 # How far the errors can be trusted
 
 Written by \`./do calibration\`: $(build/release/esscher --version | head -1), \`esscher selfcheck --effort full\`. Every row is
-a number that the program prints, computed with 400 seeds in a case where the truth is known. A 95 % interval should contain the
+a number that the program prints, computed with $seeds seeds in a case where the truth is known. A 95 % interval should contain the
 truth in 95 of 100 cases, a p-value should be below .05 in five of 100 if its hypothesis is true, and a verdict should be wrong at
 most as often. The truth is exact (a closed form, an integral, a constructed input), except for rates of heads, of the supremum
 over a ball, and for \`collapse\`: there it is the mean over all seeds with the most replicates, so a bias of few replicates counts.
@@ -45,6 +50,6 @@ END
     build/release/esscher selfcheck --effort full --out $run --resume --quiet --markdown "$@" || [ $? -eq 1 ]
     printf '\n## Losses of a decoder\n\nmodels/pebble on its novel: blocks drawn from the text, compared with all blocks.\n\n'
     build/release/esscher selfcheck --effort full --only loss --model models/pebble --text models/pebble/alice.txt --quiet \
-        --markdown || [ $? -eq 1 ]
+        --markdown "$@" || [ $? -eq 1 ]
 } >build/calibration.md
 mv build/calibration.md docs/data/CALIBRATION.md
