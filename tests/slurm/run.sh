@@ -53,11 +53,18 @@ STUDY="converge --dim 8 --n 500..3000*3 --replicates 150 --scales 1,3 --quiet"
 RUNS=$work
 export STUDY RUNS
 cells=150
-# The jobs' program stands still before it begins, until there is a file named go; a fast machine would be done with it
-# before we have found it.
+# The jobs' program stands still before it begins, until there is a file named go, so that all jobs are in place before one
+# works. What was started before go then stops itself at the $stop-th flush of its run file. The first flush makes the
+# file, so that some cells are on disk, and most are still to be done, however fast the machine is.
+stop=6
 ESSCHER=$work/esscher
 export ESSCHER
-printf '#!/bin/sh\n[ -e "%s/go" ] || kill -STOP $$\nexec "%s" "$@"\n' "$work" "$esscher" >"$ESSCHER"
+cat >"$ESSCHER" <<END
+#!/bin/sh
+[ ! -e "$work/go" ] || exec "$esscher" "\$@"
+kill -STOP \$\$
+KILL_AFTER_SIGNAL=STOP exec "$here/../cli/kill_after" $stop .run "$esscher" "\$@"
+END
 chmod +x "$ESSCHER"
 
 # answer RUN : what a finished run file says, without who has computed it.
@@ -67,10 +74,10 @@ answer() {
 }
 without_provenance() { sed '/^  "provenance": {$/,/^  },$/d'; }
 
-# kept RUN : prints how many cells of it are on disk; 0 if a process stands still while it writes, for which export waits 3 s.
-kept() {
-    kept=$(timeout 10 "$esscher" export "$1" --json 2>/dev/null | sed -n 's/^ *"cells": \([0-9][0-9]*\).*/\1/p' | head -n 1)
-    echo "${kept:-0}"
+# cells_of RUN : prints how many cells it has.
+cells_of() {
+    found=$("$esscher" export "$1" --json 2>/dev/null | sed -n 's/^ *"cells": \([0-9][0-9]*\).*/\1/p' | head -n 1)
+    echo "${found:-0}"
 }
 
 # way MPI : how its processes find each other.
@@ -84,9 +91,8 @@ submit() { RUN=$1 MPI=$(way "$3") sbatch --parsable --ntasks="$2" --cpus-per-tas
 # programs JOB : process ids of the program in its first step.
 programs() { scontrol listpids "$(cluster_field "$1" JobId).0" 2>/dev/null | awk 'NR > 1 && $1 > 0 { print $1 }'; }
 
-# held JOB COUNT : waits until its COUNT processes stand still, before their program has begun (ESSCHER, above). The 120 s are
-# for safety only.
-held() {
+# stopped JOB COUNT : waits until COUNT of its processes stand still. The 120 s are for safety only.
+stopped() {
     for _ in $(seq 1200); do
         still=0
         for process in $(programs "$1"); do
@@ -95,65 +101,21 @@ held() {
         [ $still != "$2" ] || return 0
         sleep 0.1
     done
-    fail "job $1 has not begun in 120 s"
+    fail "job $1 has not stopped in 120 s"
 }
 
-# alive PROCESS... : succeeds while all of them are there.
-alive() { kill -0 "$@" 2>/dev/null; }
-
-# begin JOB RUN : lets it go until it has RUN.
-begin() {
-    held=$(programs "$1")
-    # shellcheck disable=SC2086  # ids are words
-    {
-        kill -CONT $held
-        while [ ! -e "$2" ] && alive $held; do sleep 0.01; done
-        kill -STOP $held
-    }
-}
-
-# ticks PROCESS... : sets $ticks to the processor time they have used together, in units of the system. Starts no process, so
-# that a look is short on a busy machine.
-ticks() {
-    ticks=0
-    for process in "$@"; do
-        read -r stat 2>/dev/null <"/proc/$process/stat" || continue
-        # shellcheck disable=SC2086  # fields are words
-        set -- ${stat##*) }
-        ticks=$((ticks + ${12} + ${13}))
-    done
-}
-
-# step PROCESS... : lets the processes of a job go for a moment of processor time each, however busy the machine is.
-step() {
-    ticks "$@"
-    enough=$((ticks + $#))
-    kill -CONT "$@"
-    while [ "$ticks" -lt $enough ] && alive "$@"; do ticks "$@"; done
-    kill -STOP "$@"
-}
-
-# middle JOB:RUN:CELLS... : lets each work a step at a time until it has some of its CELLS on disk, not all. A program writes
-# what is finished if a second has passed since it last did, so each step begins more than a second after the last.
+# middle JOB RUN CELLS : lets it work until the process that writes RUN has stopped itself, with some of CELLS on disk, not
+# all. That process is in the middle of a flush, so the cells are counted in a copy of the file and its journal.
 middle() {
-    waiting="$*"
-    while [ -n "$waiting" ]; do
-        sleep 1.1
-        next=
-        for job in $waiting; do
-            run=${job#*:}
-            # shellcheck disable=SC2046  # ids are words
-            step $(programs "${job%%:*}")
-            [ "$(kept "${run%:*}")" != 0 ] || next="$next $job"
-        done
-        waiting=$next
-    done
-    for job in "$@"; do
-        run=${job#*:}
-        now=$(kept "${run%:*}")
-        echo "job ${job%%:*} stopped with $now of ${job##*:} cells on disk"
-        if [ "$now" -eq 0 ] || [ "$now" -ge "${job##*:}" ]; then fail "that is not in the middle"; fi
-    done
+    # shellcheck disable=SC2046  # ids are words
+    kill -CONT $(programs "$1")
+    stopped "$1" 1
+    rm -rf copy
+    mkdir copy
+    cp "$2"* copy
+    now=$(cells_of "copy/$2")
+    echo "job $1 stopped with $now of $3 cells on disk"
+    if [ "$now" -eq 0 ] || [ "$now" -ge "$3" ]; then fail "that is not in the middle"; fi
 }
 
 # field JOB NAME VALUE : it must have been so.
@@ -172,7 +134,7 @@ same() {
 
 # finished WHAT RUN : it has all cells, and says what one process says.
 finished() {
-    [ "$(kept "$2")" = $cells ] || fail "$1: $2 has $(kept "$2") of $cells cells"
+    [ "$(cells_of "$2")" = $cells ] || fail "$1: $2 has $(cells_of "$2") of $cells cells"
     answer "$2" >"$work/answer.json"
     same "$1" "$work/answer.json"
 }
@@ -195,21 +157,17 @@ wait $whole
 
 array=$(sbatch --parsable --array=0-2 --cpus-per-task=1 "$examples/array.sbatch")
 merge=$(sbatch --parsable --dependency="afterany:$array" "$examples/merge.sbatch")
-for i in 0 1 2; do held "${array}_$i" 1; done
+for i in 0 1 2; do stopped "${array}_$i" 1; done
 if [ "$mpi" = yes ]; then
     for last in "$@"; do :; done
     first=$(submit first.run 3 "$1")
     second=$(submit second.run 2 "$last")
-    held "$first" 3
-    held "$second" 2
+    stopped "$first" 3
+    stopped "$second" 2
 fi
 touch go
-for i in 0 1 2; do begin "${array}_$i" shard-$((i + 1))-of-3.run; done
-[ "$mpi" != yes ] || { begin "$first" first.run && begin "$second" second.run; }
-part=$((cells / 3))
-# shellcheck disable=SC2046  # words
-middle "${array}_0:shard-1-of-3.run:$part" "${array}_1:shard-2-of-3.run:$part" "${array}_2:shard-3-of-3.run:$part" \
-    $([ "$mpi" != yes ] || echo "$first:first.run:$cells $second:second.run:$cells")
+for i in 0 1 2; do middle "${array}_$i" shard-$((i + 1))-of-3.run $((cells / 3)); done
+[ "$mpi" != yes ] || { middle "$first" first.run $cells && middle "$second" second.run $cells; }
 
 # shellcheck disable=SC2046  # ids are words
 kill -9 $(programs "${array}_1")
