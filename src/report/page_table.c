@@ -304,9 +304,10 @@ static void put_rest(es_sink *s, const es_book *book, const es_sheet *t)
     if (t->rows_left > 0)
         es_sink_format(s, "These are the first %lld of %lld rows. ", (long long)t->rows.count,
                        rows);
-    es_sink_format(s, "Every digit of %s%lld row%s and %lld columns: <code>esscher export ",
-                   rows > 1 ? "all " : "", rows, rows == 1 ? "" : "s",
-                   (long long)es_table_columns(t->table));
+    const long long columns = es_table_columns(t->table);
+    es_sink_format(s, "Every digit of %s%lld row%s and %lld column%s: <code>esscher export ",
+                   rows > 1 ? "all " : "", rows, rows == 1 ? "" : "s", columns,
+                   columns == 1 ? "" : "s");
     es_sink_text(s, book->path);
     es_sink_put(s, " --table ");
     es_sink_text(s, es_table_about(t->table)->key);

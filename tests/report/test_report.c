@@ -454,7 +454,8 @@ static void RP03_no_tables_no_rows_many_rows(void **state)
     assert_says("This table has no rows");
     make_run("something", MANY, x, NULL);
     write_and_read(&tables_only);
-    assert_says("These are the first 150 of 100000 rows. All 100000 rows and 1 columns");
+    assert_says(
+        "These are the first 150 of 100000 rows. Every digit of all 100000 rows and 1 column: ");
     assert_says("<td class=\"n\">100000</td><td class=\"n\">0</td><td class=\"n\">24999</td>"
                 "<td class=\"n\">49999</td><td class=\"n\">74999</td><td class=\"n\">99999</td>"
                 "<td class=\"n\">49999.5</td>");
