@@ -42,9 +42,10 @@ you rely on a rate of a real head.
 
 Not in the table: claims that take longer than those here (their level is also 0.2 %); whether domains of real text differ, for
 which there are two null comparisons (docs/MODELS.md: 0 of 72 heads each); predictions of budget on a decoder, for which
-docs/CACHE-RESULTS.md has 160 plans of ideal mode and 86 of caches; intervals of design effects and effective tokens
-(\`tests/stats/test_moments.c\` counts those of ratios), of rates of windows, of ratios between domains, of tail indices; the errors of
-exact curves from queries and halves of a pool, which are too small for other text (docs/TRUST.md).
+docs/CACHE-RESULTS.md counts 160 plans of prompt mode, 160 of ideal mode, 40 of decode mode and 9 without eviction; intervals of
+design effects and effective tokens (\`tests/stats/test_moments.c\` counts those of ratios), of rates of windows, of ratios between
+domains, of tail indices; the errors of exact curves from queries and halves of a pool, which are too small for other text
+(docs/TRUST.md).
 
 END
     build/release/esscher selfcheck --effort full --out $run --resume --quiet --markdown "$@" || [ $? -eq 1 ]
