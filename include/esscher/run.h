@@ -33,7 +33,7 @@
  * that finds another's name in the lock file before it writes stops (run.stolen): of two writers
  * that both got the lock the later one goes on.
  *
- * The file is believed in nothing. It is checked as a whole when opened, in time O(file), and each
+ * Nothing in the file is trusted. It is checked as a whole when opened, in time O(file), and each
  * cell, table, parameter and fact carries a CRC-64. Numbers come back with the bits they had,
  * payloads of NaN included. Clocks are written down and never compared, so they may jump.
  *
