@@ -10,8 +10,8 @@
 #include "experiments/probe/question.h"
 #include "stats/multiple.h"
 
-/* Most of the measured square that may be error of the pool: beyond, first order is no longer
- * enough for (F3). */
+/* Largest share of the measured mean square that may be the pool's error: above it the first-order
+ * correction (F3) is not enough. */
 #define MOST_POOL_SHARE 0.5
 
 /* Blocks of a pool whose parts all have a block other than the query's. */

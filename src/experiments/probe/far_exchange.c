@@ -156,9 +156,9 @@ static double excess_of_text(const probe_far_head *h, int64_t size, probe_far_le
     return excess_of(h, size, left, OTHER_TEXT);
 }
 
-/* Returns the excess of outputs' distances with its error. Its freedom is that of blocks, of pairs
- * of parts, whose draws measure the distance, and of parts, which give the exact one (Welch and
- * Satterthwaite). */
+/* Returns the excess of outputs' distances with its error. Its degrees of freedom combine those of
+ * blocks, of pairs of parts, whose draws measure the distance, and of parts, which give the exact
+ * one (Welch and Satterthwaite). */
 static difference output_of(const probe_far_head *h, int64_t size, int source)
 {
     const probe_far_errors e =
@@ -202,7 +202,7 @@ static es_status add_rows(probe_far_summary *m, es_table *table, int source, con
                    .output = d[OUTPUT].value,
                    .p = (double)NAN};
         for (int s = 0; s < COMPARED; s++)
-            r->p = fmin(r->p, p[i * COMPARED + s]); /* the number, of a number and NaN */
+            r->p = fmin(r->p, p[i * COMPARED + s]); /* fmin() ignores NaN */
         r->differs = r->p <= LEVEL ? "yes" : "no";
     }
     return ES_OK;

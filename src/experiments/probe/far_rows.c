@@ -273,7 +273,8 @@ static void fill(const probe_far_head *h, int64_t s, probe_far_row *r)
     r->top_weight = probe_far_real(h, s, ES_FAR_TOP);
 }
 
-/* Fills where the exact error falls to a tenth, or which end of the grid that is beyond. */
+/* Fills the n at which the exact error falls to a tenth, or the end of the grid that it lies
+ * beyond. */
 static void fill_tenth(const probe_far_head *h, probe_far_head_row *r)
 {
     const es_far_spec *spec = &h->far->spec;

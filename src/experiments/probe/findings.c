@@ -63,7 +63,7 @@ static double median_of(const head_rows *heads, size_t offset)
     return es_median_of(heads->scratch, count);
 }
 
-/* How fast single outputs converge, and what Gaussian tokens would do. */
+/* Adds how fast single outputs converge, and what Gaussian tokens would do. */
 static void tell_rates(const head_rows *heads, es_answer *a)
 {
     const double rate = median_of(heads, offsetof(probe_head_row, rate_map.rate.value));
@@ -83,7 +83,7 @@ static bool is_bound(const probe_head_row *r)
     return r->thin > PROBE_THIN && isfinite(r->tokens_for_tenth.value);
 }
 
-/* How many heads need more tokens than the pool has, and the one that needs most. Heads with a
+/* Adds how many heads need more tokens than the pool has, and the one that needs most. Heads with a
  * lower bound may be among either. */
 static void tell_slowest(const probe_state *s, const head_rows *heads, es_answer *a)
 {

@@ -25,7 +25,7 @@ static const probe_position_head_row *heads_of(const summary_ctx *t)
     return es_rows(t->f->heads, probe_position_head_row);
 }
 
-/* Do the queries with the longest contexts see the first keys? */
+/* Returns whether the queries with the longest contexts see the first keys. */
 static bool sees_first(const summary_ctx *t) { return t->p->grid.seen == t->p->spec.length; }
 
 /* ---- what heads do ---- */
