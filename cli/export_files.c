@@ -197,7 +197,7 @@ es_status cli_export_sql(es_run *run, const char *table, es_mem_limit *budget, e
 
 /* ---- one observation to a row ---- */
 
-/* Does the column tell rows apart? */
+/* Returns whether the column identifies rows. */
 static bool is_key(const es_table *t, const es_table_column *c)
 {
     const char *at = es_table_about(t)->keys;

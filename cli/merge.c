@@ -102,7 +102,9 @@ static bool writes(const cli_option *o, bool common)
     return !common && o->kind == ES_PARAM_OUTPUT;
 }
 
-/* Does it say what is computed, rather than where, how fast, or how it is shown? */
+/* Returns whether the option sets what is computed, rather than where, how fast, or how it is
+ * shown.
+ */
 static bool determines(const cli_option *o, bool common)
 {
     return (!common && !writes(o, common)) || strcmp(o->name, "seed") == 0 ||

@@ -50,7 +50,7 @@ int64_t es_model_sparse_cells(const es_model *model)
     return c->layers * c->heads * c->positions;
 }
 
-/* Can every head's policy be asked, and are all of the block's numbers there? */
+/* Fails unless every head's policy is valid and has the inputs that it takes. */
 static es_status check_sparse(const es_model *m, const es_model_sparse *sparse, es_error *err)
 {
     if (!sparse)

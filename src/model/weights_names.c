@@ -23,8 +23,8 @@ static bool starts_with(const char *text, const char *beginning, size_t length)
     return strncmp(text, beginning, length) == 0;
 }
 
-/* Is it called like a tensor of the body: does it begin with the first word of a part's name? And,
- * if it is one of a layer, of which (else -1)? */
+/* Returns whether the name begins with the first word of a part's name, like a tensor of the body.
+ * *layer is the number of its layer, -1 if it belongs to none. */
 static bool in_body(const es_arch *arch, const char *name, int64_t *layer)
 {
     bool any = false;
@@ -68,7 +68,9 @@ static bool is_kv_scale(const char *name)
     return ends_with_any(name, endings);
 }
 
-/* Is `rest`, which follows the number of a layer, a tensor of this part, under this name of it? */
+/* Returns whether `rest`, which follows the number of a layer, is this name of a tensor of the
+ * part.
+ */
 static bool is_named(const es_arch_part *part, const char *name, const char *rest)
 {
     static const char *const usual[] = {".weight", ".bias", ".gamma", ".beta"};
@@ -92,7 +94,7 @@ static bool is_named(const es_arch_part *part, const char *name, const char *res
     return false;
 }
 
-/* Is `rest`, which follows the number of a layer, a weight or bias that the model has? */
+/* Returns whether `rest`, which follows the number of a layer, is a weight or bias of the model. */
 static bool is_part(const es_model *m, const char *rest)
 {
     for (const es_arch_part *p = m->arch->parts; p->name; p++)

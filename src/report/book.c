@@ -60,8 +60,8 @@ static const char *without_folder(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Does a word name the option: "--model", "--model=..." or "-m"? *value is then what stands behind
- * the sign, NULL if the next word does. */
+/* Returns whether a word names the option: "--model", "--model=..." or "-m". *value is the text
+ * after "=", NULL if the value is the next word. */
 static bool is_option(const char *word, const char *name, char letter, const char **value)
 {
     const size_t length = strlen(name);

@@ -18,7 +18,7 @@ void es_page_table_pair(es_sink *s, const char *key, const char *text);
 /* The verdict of a row that has one. */
 void es_page_badge(es_sink *s, const es_table *t, int64_t row);
 
-/* Does the table hold claims: statements with a verdict and a conclusion? */
+/* Returns whether the table holds claims: statements with a verdict and a conclusion. */
 bool es_page_claims_fit(const es_table *t);
 
 /* The table of claims as people read them, group by group: a line for the statement, one for what

@@ -194,8 +194,8 @@ static bool belongs(const branch *b, int64_t j)
 /* Returns the length of the first word of a key: "a.b" nests b in a. */
 static size_t word_length(const char *key) { return strcspn(key, "."); }
 
-/* Was the word at `from` of column j met in an earlier column? The last word of a key was not: keys
- * are unique, and a row may have thousands of channels. */
+/* Returns whether an earlier column has the word at `from` of column j. The last word of a key is
+ * in no other: keys are unique, and a row may have thousands of channels. */
 static bool met_before(const branch *b, int64_t j)
 {
     const char *word = b->table->columns[j].about.key + b->from;
@@ -278,7 +278,7 @@ static void json_members(const branch *b, bool array, es_pen *pen, int depth, bo
 
 /* ---- JSON: tables ---- */
 
-/* Do two rows agree in the columns that link their tables? */
+/* Returns whether two rows agree in the columns that link their tables. */
 static bool linked(const es_table *outer, int64_t at, const es_table *t, int64_t row)
 {
     es_table_column a, b;
@@ -427,7 +427,7 @@ void es_json_provenance(const es_answer *a, es_pen *pen)
     es_pen_put(pen, "}");
 }
 
-/* Was a column of this spec given a value? */
+/* Returns whether a row has a value in this column. */
 static bool is_used(const es_table *t, const es_column *spec)
 {
     for (int64_t j = 0; j < t->count; j++)

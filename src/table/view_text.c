@@ -297,7 +297,7 @@ static void put_waiting(const paper *p, const char *titles, int count)
     put_sentence(p, "", text, 2);
 }
 
-/* Is there anything to see of it? */
+/* Returns whether the view shows a column. */
 static bool has_columns(const es_table *t, const es_table_view *view)
 {
     es_table_column c;

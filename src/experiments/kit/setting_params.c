@@ -227,7 +227,8 @@ static es_status check_head(const es_head_params *p, int kind, es_error *err)
     return ES_OK;
 }
 
-/* Does the head have this matrix at all? Values are the tokens themselves unless drawn or given. */
+/* Returns whether the head has this matrix. Values are the tokens themselves unless drawn or given.
+ */
 static bool has(const es_head_params *p, int which, bool draws_values)
 {
     if (p->file[which])

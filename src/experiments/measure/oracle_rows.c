@@ -346,7 +346,7 @@ static void compare_row_with(const head_rows *h, const double *y, double *o, con
 
 /* ---- rows that are lost or changed at random ---- */
 
-/* Are numbers of the row not finite, or all zero? */
+/* Returns whether a number of the row is not finite, or all are zero. */
 static bool is_broken(const double *y, int64_t count)
 {
     bool zero = true;

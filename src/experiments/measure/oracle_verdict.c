@@ -420,14 +420,14 @@ static void report_ordinary(const es_job *job, const compare_try *match, const t
         say_try(match, "", said), say_rows(s, match, rows), all->relative);
 }
 
-/* Is the match something that kernels of the format may do? */
+/* Returns whether correct kernels of the format may do what the match does. */
 static bool ordinary(const compare_try *match)
 {
     return match && !match->mask && match->hypothesis->ordinary;
 }
 
-/* Are the values smaller than the errors of their format? Then an output within a few such errors
- * cannot be judged; one that is further off, or equal number by number, can. */
+/* Returns whether the values are smaller than the errors of their format. Then an output within a
+ * few such errors cannot be judged; one that is further off, or equal number by number, can. */
 static bool lost(const total *all)
 {
     const double few = 4.0;

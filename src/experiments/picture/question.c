@@ -49,7 +49,7 @@ static const es_param params[] = {
 
 /* ---- what was asked ---- */
 
-/* Does the user ask about a model, not a law? */
+/* Returns whether the question is about a model, not a law. */
 static bool of_model(const es_job *job)
 {
     const picture_params *p = job->params;
