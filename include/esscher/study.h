@@ -145,10 +145,10 @@ typedef struct es_cost {
 ES_API es_status es_cost_admit(const es_cost *cost, size_t max_memory, es_mem_limit *budget,
                                es_error *err);
 
-/*! es_cost_tell() : the cost as table "cost" of an answer, with the time that this machine would
+/*! es_cost_report() : the cost as table "cost" of an answer, with the time that this machine would
  *  take, whose peak is measured now. */
-ES_API es_status es_cost_tell(const es_cost *cost, const es_exec *exec, es_dtype precision,
-                              es_answer *answer, es_error *err);
+ES_API es_status es_cost_report(const es_cost *cost, const es_exec *exec, es_dtype precision,
+                                es_answer *answer, es_error *err);
 
 typedef struct es_job es_job;
 

@@ -127,9 +127,9 @@ es_share es_share_at(const es_driver *d, int s);
 int64_t es_share_cells(const es_driver *d, int s);
 void es_share_pick(const es_driver *d, int s, int64_t *missing, int64_t *count);
 
-/*! es_share_tell() : puts what a shard did into its answer, instead of a summary. es_share_price()
- *  : reduces the cost of a dry run to this shard's part. */
-void es_share_tell(const es_driver *d);
+/*! es_share_report() : puts what a shard did into its answer, instead of a summary.
+ * es_share_price() : reduces the cost of a dry run to this shard's part. */
+void es_share_report(const es_driver *d);
 void es_share_price(const es_driver *d);
 
 /* ---- outputs.c ---- */

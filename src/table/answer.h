@@ -131,27 +131,27 @@ bool es_command_word(const char **at, char *out, size_t size);
 bool es_column_shown(const es_table *t, int64_t j);
 
 /* A view under way. Bytes are gathered; after the first failure everything is dropped. */
-typedef struct es_pen {
+typedef struct es_writer {
     es_write_fn write;
     void *user;
     bool failed;
     size_t used;
     char buffer[8192];
-} es_pen;
+} es_writer;
 
-void es_pen_put(es_pen *pen, const char *text);
-void es_pen_char(es_pen *pen, char c);
-void es_pen_format(es_pen *pen, const char *fmt, ...) ES_PRINTF(2, 3);
-void es_pen_flush(es_pen *pen);
+void es_writer_put(es_writer *writer, const char *text);
+void es_writer_char(es_writer *writer, char c);
+void es_writer_format(es_writer *writer, const char *fmt, ...) ES_PRINTF(2, 3);
+void es_writer_flush(es_writer *writer);
 
 es_status es_answer_text_view(const es_answer *a, bool markdown, const es_answer_opts *opts,
-                              es_pen *pen, es_error *err);
-void es_answer_json_view(const es_answer *a, es_pen *pen);
-void es_json_lone(const lone *l, es_pen *pen);
-void es_json_provenance(const es_answer *a, es_pen *pen);
-es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, es_pen *pen,
+                              es_writer *writer, es_error *err);
+void es_answer_json_view(const es_answer *a, es_writer *writer);
+void es_json_lone(const lone *l, es_writer *writer);
+void es_json_provenance(const es_answer *a, es_writer *writer);
+es_status es_answer_latex_view(const es_answer *a, const es_answer_opts *opts, es_writer *writer,
                                es_error *err);
-es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_pen *pen,
+es_status es_answer_csv_view(const es_table *t, const es_answer_opts *opts, es_writer *writer,
                              es_error *err);
 
 /*! es_sentence() : `text` with numbers as sentences have them, in out (capacity): what printf

@@ -273,7 +273,7 @@ static es_status add_quantities(const es_job *job, es_answer *answer, es_error *
 }
 
 /* Adds the findings how many numbers differ, and which differs most. */
-static void tell_differences(const es_job *job, es_answer *answer)
+static void report_differences(const es_job *job, es_answer *answer)
 {
     const compare_params *p = job->params;
     const compare_state *s = job->state;
@@ -316,7 +316,7 @@ static bool asked_alike(const compare_state *s, const char *key)
 }
 
 /* What the errors do not cover. */
-static void tell_parameters(const es_job *job, int64_t different, es_answer *answer)
+static void report_parameters(const es_job *job, int64_t different, es_answer *answer)
 {
     const compare_state *s = job->state;
     const char *seed = param_of(s->sides[0].run, "seed");
@@ -346,9 +346,9 @@ static void tell_parameters(const es_job *job, int64_t different, es_answer *ans
 static es_status summarise(es_job *job, es_answer *answer, es_error *err)
 {
     ES_TRY(es_run_pairs(job, err));
-    tell_differences(job, answer);
+    report_differences(job, answer);
     const int64_t different = add_parameters(job, answer);
-    tell_parameters(job, different, answer);
+    report_parameters(job, different, answer);
     ES_TRY(add_quantities(job, answer, err));
     ES_TRY(add_differences(job, answer, err));
     return ES_OK;

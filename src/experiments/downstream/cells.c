@@ -281,7 +281,7 @@ static es_status walk_texts(walk *w, const es_exec *exec, es_error *err)
         }
         ES_TRY(es_model_forward(w->d->model, w->blocks, w->held, &quiet, err));
         ES_TRY(es_parallel_run(&quiet, L, add_layer, w, err));
-        ES_TRY(es_lab_tell(exec, first + w->held, t->count, err));
+        ES_TRY(es_lab_report_progress(exec, first + w->held, t->count, err));
     }
     return ES_OK;
 }

@@ -77,7 +77,7 @@ static void fill_heads(const downstream_state *s, const double *horizons, const 
 }
 
 /* Compares slow with fast heads at one policy and amount; p-values are corrected. */
-static void tell_strata(const es_job *job, int64_t row, const stratum_row *rows, es_answer *a)
+static void report_strata(const es_job *job, int64_t row, const stratum_row *rows, es_answer *a)
 {
     const downstream_state *s = job->state;
     const stratum_row *fast = &rows[0], *slow = &rows[DOWNSTREAM_STRATA - 1];
@@ -136,7 +136,7 @@ es_status downstream_put_strata(es_job *job, es_answer *answer, es_error *err)
         p[i] = &rows[i].cost.lost_p;
     ES_TRY(downstream_correct(job, p, count, err));
     if (s->n_rows)
-        tell_strata(job, downstream_middle(s), rows + downstream_middle(s) * DOWNSTREAM_STRATA,
-                    answer);
+        report_strata(job, downstream_middle(s), rows + downstream_middle(s) * DOWNSTREAM_STRATA,
+                      answer);
     return ES_OK;
 }

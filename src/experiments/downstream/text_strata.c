@@ -151,7 +151,8 @@ static es_status correct(es_job *job, text_stratum_row *rows, int64_t count, es_
 }
 
 /* Compares the thirds with the largest and the smallest horizons at one policy and amount. */
-static void tell_thirds(const es_job *job, int64_t row, const text_stratum_row *rows, es_answer *a)
+static void report_thirds(const es_job *job, int64_t row, const text_stratum_row *rows,
+                          es_answer *a)
 {
     const downstream_state *s = job->state;
     const text_stratum_row *low = &rows[0], *high = &rows[DOWNSTREAM_STRATA - 1];
@@ -185,7 +186,7 @@ es_status downstream_put_text_strata(es_job *job, es_answer *answer, es_error *e
     text_stratum_row *rows = es_rows(t, text_stratum_row) + DOWNSTREAM_STRATA;
     ES_TRY(correct(job, rows, s->n_rows * DOWNSTREAM_STRATA, err));
     if (s->n_rows)
-        tell_thirds(job, downstream_middle(s), rows + downstream_middle(s) * DOWNSTREAM_STRATA,
-                    answer);
+        report_thirds(job, downstream_middle(s), rows + downstream_middle(s) * DOWNSTREAM_STRATA,
+                      answer);
     return ES_OK;
 }

@@ -66,7 +66,7 @@ bool es_law_params_speak(const es_law_params *p)
     return p->dim || p->cov || p->mean || p->points || p->means || p->direction;
 }
 
-/* The dimension: as told, or as the first file says. */
+/* Returns the dimension: that of --dim, or of the first file. */
 static es_status find_dim(const es_law_params *p, int64_t dim, int64_t *out, es_error *err)
 {
     const char *const files[] = {p->points, p->means, p->cov, p->mean, p->direction};

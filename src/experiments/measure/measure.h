@@ -90,7 +90,7 @@ typedef struct measure_numbers {
     /* at the largest prefix: distances from the recomputed queries; 0 where there are none */
     double check_output, check_lse, check_entropy;
     measure_their their;
-    measure_bar bars; /* with --error-bar: medians over the queries that can tell; their share */
+    measure_bar bars; /* with --error-bar: medians over the queries with a valid bar; their share */
 } measure_numbers;
 enum { MEASURE_NUMBERS = sizeof(measure_numbers) / sizeof(double) };
 extern const es_cell_field measure_fields[];

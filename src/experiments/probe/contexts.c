@@ -505,7 +505,7 @@ static double median_growth(const summary_ctx *m, int64_t domain, double *scratc
 }
 
 /* Adds the finding about the largest context that is a small part of the pool. */
-static void tell_domain(const summary_ctx *m, int64_t domain, double *scratch, es_answer *a)
+static void report_domain(const summary_ctx *m, int64_t domain, double *scratch, es_answer *a)
 {
     const context_row *first = es_rows(m->contexts, context_row) + domain * m->s->spec.n_sizes;
     const context_row *r = first + m->s->spec.n_sizes - 1;
@@ -526,7 +526,7 @@ static void tell_domain(const summary_ctx *m, int64_t domain, double *scratch, e
 }
 
 /* States how many windows there are and what part of their error is missing. */
-static void tell_windows(const summary_ctx *m, es_answer *a)
+static void report_windows(const summary_ctx *m, es_answer *a)
 {
     const int64_t n = m->s->spec.sizes[m->s->spec.n_sizes - 1], R = m->p->replicates;
     const int64_t tokens = m->s->pools.cost.tokens;
@@ -579,7 +579,7 @@ es_status probe_put_contexts(es_job *job, const es_table *heads, es_answer *answ
             fill_context(&m, d, i, scratch, r);
         }
     for (int64_t d = 0; d < domains; d++)
-        tell_domain(&m, d, scratch, answer);
-    tell_windows(&m, answer);
+        report_domain(&m, d, scratch, answer);
+    report_windows(&m, answer);
     return ES_OK;
 }

@@ -233,7 +233,8 @@ static es_status add_summary(probe_far_summary *m, es_table *table, int source,
 }
 
 /* Adds the finding about one source. */
-static void tell(probe_far_summary *m, int source, const es_table *rows, const es_table *summary)
+static void add_findings(probe_far_summary *m, int source, const es_table *rows,
+                         const es_table *summary)
 {
     const row *r = es_rows(rows, row);
     const summary_row *s = es_rows(summary, summary_row) + es_table_rows(summary) - COMPARED;
@@ -267,7 +268,7 @@ static es_status compare(probe_far_summary *m, int source, es_table *rows, es_ta
     ES_TRY(es_holm(p, m->count * COMPARED, p, err));
     ES_TRY(add_rows(m, rows, source, all, p, err));
     ES_TRY(add_summary(m, summary, source, all, p, err));
-    tell(m, source, rows, summary);
+    add_findings(m, source, rows, summary);
     return ES_OK;
 }
 

@@ -352,7 +352,7 @@ static double covered_at(const probe_far_summary *m, const work *w, int64_t targ
 }
 
 /* Adds a finding about the farthest forecast and its error. */
-static void tell_farthest(probe_far_summary *m, const work *w)
+static void report_farthest(probe_far_summary *m, const work *w)
 {
     const es_far_spec *spec = &m->far->spec;
     const int64_t last = spec->targets - 1;
@@ -382,11 +382,11 @@ static void tell_farthest(probe_far_summary *m, const work *w)
 }
 
 /* Adds the findings about forecasts, and how far they may be trusted. */
-static void tell(probe_far_summary *m, const work *w)
+static void add_findings(probe_far_summary *m, const work *w)
 {
     const es_far_spec *spec = &m->far->spec;
     if (es_far_forecasts(spec, spec->length / 2))
-        tell_farthest(m, w);
+        report_farthest(m, w);
     else
         es_answer_add_finding(m->answer,
                               "Caution: blocks of %lld tokens are too short to try a forecast on: "
@@ -414,6 +414,6 @@ es_status probe_far_put_forecast(probe_far_summary *m, es_error *err)
     ES_TRY(add_backtests(m, table, &w, err));
     ES_TRY(add_verified(m, table, &w, err));
     if (w.targets)
-        tell(m, &w);
+        add_findings(m, &w);
     return ES_OK;
 }

@@ -194,8 +194,9 @@ typedef struct probe_position_facts {
     es_measured window_share;                         /* median over heads */
 } probe_position_facts;
 
-/*! probe_positions_tell() : adds the findings. */
-void probe_positions_tell(const es_job *job, const probe_position_facts *facts, es_answer *answer);
+/*! probe_positions_add_findings() : adds the findings. */
+void probe_positions_add_findings(const es_job *job, const probe_position_facts *facts,
+                                  es_answer *answer);
 
 /*! probe_octave_bin() : the bin that ends at, or last before, the length over 2^octave; -1: none.
  */

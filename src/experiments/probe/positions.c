@@ -278,7 +278,7 @@ static es_status summarise_positions(es_job *job, es_answer *answer, es_error *e
         .rests_on_sink = es_average_column(averages + RESTS_ON_SINK * blocks, blocks, 1),
         .window_share = jackknife_share(&m, scratch)};
     put_scalars(m.p, &facts, answer);
-    probe_positions_tell(job, &facts, answer);
+    probe_positions_add_findings(job, &facts, answer);
     return ES_OK;
 }
 

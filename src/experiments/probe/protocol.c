@@ -217,7 +217,7 @@ static es_status sum_up_passage(summary_ctx *m, es_error *err)
 }
 
 /* States the range of rates over passages. */
-static void tell_rates(const es_table *t, es_answer *a)
+static void report_rates(const es_table *t, es_answer *a)
 {
     const rate_row *rows = es_rows(t, rate_row);
     double low[ERRORS] = {INFINITY, INFINITY}, high[ERRORS] = {-INFINITY, -INFINITY};
@@ -269,7 +269,7 @@ es_status probe_sum_up_paper(es_job *job, es_answer *answer, es_error *err)
         ES_TRY(es_series_new(&job->arena, p->replicates, s->spec.n_sizes, &m.series[which], err));
     for (m.number = 0; m.number < probe_places(s) * passages_of(s); m.number++)
         ES_TRY(sum_up_passage(&m, err));
-    tell_rates(m.rates, answer);
+    report_rates(m.rates, answer);
     caution_passages(s, m.rates, answer);
     return ES_OK;
 }
