@@ -242,9 +242,12 @@ double downstream_keys(const es_job *job, int64_t setting);
 void downstream_fill_asked(const es_job *job, int64_t setting, es_table *table,
                            downstream_asked *out);
 
-/*! downstream_correct() : corrects the p-values that p (count) point to for their number, by Holm
- *  (multiple.h); NaN stays. */
-es_status downstream_correct(es_job *job, double *const *p, int64_t count, es_error *err);
+/*! downstream_correct() : corrects the p-values of rows (count) of `size` bytes each, at offset
+ *  `member`, for their number, by Holm (multiple.h); NaN stays. */
+es_status downstream_correct(es_job *job, void *rows, size_t size, size_t member, int64_t count,
+                             es_error *err);
+#define DOWNSTREAM_CORRECT(job, rows, type, member, count, err)                                    \
+    downstream_correct(job, rows, sizeof(type), offsetof(type, member), count, err)
 
 /*! downstream_say_row() : "top at 1/8 of the keys", for findings; downstream_say_keep() : its
  * second half. downstream_word() : "bigbird+inverse", "plan p.json", "h2o in q4_0", as in

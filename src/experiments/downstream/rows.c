@@ -60,9 +60,8 @@ static es_status add_rows(es_job *job, es_table *t, es_error *err)
 {
     const downstream_state *s = job->state;
     const int64_t count = 1 + s->n_rows;
-    double *costs, **p;
+    double *costs;
     ES_TRY(ES_JOB_NEW(job, costs, s->count, err));
-    ES_TRY(ES_JOB_NEW(job, p, count, err));
     for (int64_t i = 0; i < count; i++) {
         policy_row *r = es_rows_add(t, policy_row);
         if (!r)
@@ -71,10 +70,8 @@ static es_status add_rows(es_job *job, es_table *t, es_error *err)
         ES_TRY(downstream_compare(job, i, &r->cost, costs, err));
         r->texts = s->count;
     }
-    policy_row *rows = es_rows(t, policy_row);
-    for (int64_t i = 0; i < count; i++)
-        p[i] = &rows[i].cost.lost_p;
-    return downstream_correct(job, p + 1, s->n_rows, err); /* the first is the full model */
+    policy_row *rows = es_rows(t, policy_row) + 1; /* the first is the full model */
+    return DOWNSTREAM_CORRECT(job, rows, policy_row, cost.lost_p, s->n_rows, err);
 }
 
 /* Fills the table about the texts. */
