@@ -85,7 +85,4 @@ bool es_json_same(const es_json_text *text, const char *word);
 /*! es_json_copy() : decoded and terminated, cut to `size` bytes at the end of a character. */
 void es_json_copy(const es_json_text *text, char *out, size_t size);
 
-/*! es_json_fail() : "expected X", naming the byte that is there instead. */
-es_status es_json_fail(const es_json *j, const char *expected);
-
 #endif

@@ -437,7 +437,8 @@ static const struct {
                 {0x65735546, "FUSE"},   {0x01021997, "9P"},     {0x7461636f, "OCFS2"},
                 {0x01161970, "GFS2"},   {0xaad7aaea, "PanFS"}};
 
-const char *es_network_name(uint32_t type)
+/* Returns the name for the type that statfs() gives; NULL if it is not in the list. */
+static const char *network_name(uint32_t type)
 {
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
         if (networks[i].type == type)
@@ -445,4 +446,4 @@ const char *es_network_name(uint32_t type)
     return NULL;
 }
 
-const char *es_network_of(int fd) { return es_network_name(es_system_volume(fd)); }
+const char *es_network_of(int fd) { return network_name(es_system_volume(fd)); }

@@ -103,11 +103,8 @@ typedef struct es_foreign {
  *  file has no more. */
 es_foreign es_foreign_of(const unsigned char *bytes, size_t have);
 
-/*! es_network_name() : "NFS", "Lustre", ... for the type that statfs() gives of a file system whose
- *  files other machines may see at the same time; NULL for any other. */
-const char *es_network_name(uint32_t type);
-
-/*! es_network_of() : the same for the open file `fd`; NULL also if unknown. */
+/*! es_network_of() : "NFS", "Lustre", ... if the open file `fd` is on a file system whose files
+ *  other machines may see at the same time; NULL for any other, or if unknown. */
 const char *es_network_of(int fd);
 
 #endif

@@ -206,9 +206,6 @@ void es_run_leave(const es_run *run);
 
 /* ---- run_tables.c ---- */
 
-/*! es_run_mirror() : the table as a view with real columns, for plain SQL; inside a transaction. */
-es_status es_run_mirror(es_run *run, const es_run_table *table, es_error *err);
-
 /* ---- run_stages.c, run_cells.c ---- */
 
 es_status es_run_stages_load(es_run *run, es_error *err);

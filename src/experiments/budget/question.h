@@ -513,6 +513,5 @@ void budget_add_cautions(const es_job *job, const budget_context *k, es_answer *
 void budget_eviction_note(const es_job *job, const budget_context *k, char out[ES_PLAN_NOTE]);
 
 extern const char *const budget_dtypes[];
-int64_t budget_dtype_bits(int dtype);
 
 #endif

@@ -55,9 +55,6 @@ typedef struct es_thinning {
  *  say. */
 int64_t es_thinning_keys(const es_thinning *thinning, int64_t n);
 
-/*! es_thinning_cache() : returns what the cache does to a text of n tokens: its prompt and keys. */
-es_cache_setting es_thinning_cache(const es_thinning *thinning, int64_t n);
-
 /*! es_downstream_outputs() : numbers of one text's answer: labels, or H. */
 int64_t es_downstream_outputs(const es_downstream *d);
 
@@ -157,9 +154,6 @@ typedef struct downstream_state {
     downstream_work work;
     int64_t *neighbours; /* (count) of embeddings: the full model's, for the summary */
 } downstream_state;
-
-/*! downstream_in_scope() : may this head be thinned? */
-bool downstream_in_scope(const downstream_state *s, int64_t head);
 
 /*! downstream_of_cell() : the setting that a cell of the stage of answers belongs to. */
 const downstream_setting *downstream_of_cell(const downstream_state *s, int64_t cell);

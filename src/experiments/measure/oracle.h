@@ -171,8 +171,7 @@ typedef enum compare_growth {
 es_status compare_widths(compare_case *c, const compare_variant *v, compare_growth growth,
                          double *out, es_error *err);
 
-/*! compare_heads(), compare_queries() : of the variant: swapped arrays have rows for heads. */
-int64_t compare_heads(const compare_case *c, const compare_variant *v);
+/*! compare_queries() : of the variant: swapped arrays have rows for heads. */
 int64_t compare_queries(const compare_case *c, const compare_variant *v);
 
 /*! compare_row_flops() : what a row takes. */

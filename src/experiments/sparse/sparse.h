@@ -323,10 +323,8 @@ double sparse_head_bytes(const sparse_state *s);
 double sparse_head_flops(const sparse_state *s, int64_t n);
 
 /*! sparse_group() : queries of a cell, of `queries` in a context. Cells have more where policies
- * use past attention, which every cell computes anew. sparse_context_work() : operations of one
- * head in a context of n tokens under all policies. s->specs must be known. */
+ * use past attention, which every cell computes anew. */
 int64_t sparse_group(const sparse_state *s, int64_t queries);
-double sparse_context_work(const sparse_state *s, int64_t n, int64_t queries);
 
 /* ---- plans.c ---- */
 
